@@ -216,13 +216,23 @@ struct TrainSpec {
   const std::vector<MetricSpec>& measured() const { return eval.empty() ? metrics : eval; }
 };
 
+// What joins the nodes of a cluster. Each node has one link, which sends and receives at the same time.
+struct NetworkSpec {
+  std::string name;     // "ethernet"; empty: not known
+  double rate = 0;      // bytes a second in each direction
+  Seconds latency = 0;  // of a message
+  bool known() const { return rate > 0; }
+  bool operator==(const NetworkSpec&) const = default;
+};
+
 struct ClusterSpec {
   std::string name;
   std::string cpu;  // a name for reports; empty: "cpu"
   int64_t nodes = 1;
-  int64_t cores = 0;   // 0: detect
-  Bytes memory = 0;    // 0: detect
-  Bytes reserve = -1;  // -1: default
+  NetworkSpec network;
+  int64_t cores = 0;   // of a node; 0: detect
+  Bytes memory = 0;    // of a node; 0: detect
+  Bytes reserve = -1;  // of a node; -1: default
   Span span;
 };
 
@@ -244,6 +254,7 @@ struct RecomputeHint {
 struct ShardHint {
   std::string head;
   int64_t shards = 0;       // K shards, shard r on device r mod devices; 0: all devices
+  bool by_node = false;     // in place of `shards`: one on the first device of each node
   std::string granularity;  // auto micro_batch step
   Span span;
 };

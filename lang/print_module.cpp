@@ -180,6 +180,10 @@ void print_cluster(const ClusterSpec& cluster, Lines& lines) {
   lines.open("cluster", cluster.name);
   const auto known = [](int64_t value) { return value > 0 ? std::to_string(value) : std::string("detect"); };
   lines.set("nodes", std::to_string(cluster.nodes));
+  if (cluster.network.known()) {
+    lines.set("network", fmt::format("{}({:g} B/s, latency={:g} s)", cluster.network.name, cluster.network.rate,
+                                     cluster.network.latency));
+  }
   if (!cluster.cpu.empty()) {
     lines.set("cpu", cluster.cpu);
   }
@@ -214,7 +218,10 @@ void print_schedule(const ScheduleSpec& schedule, Lines& lines) {
   lines.set("memory_limit", schedule.memory_limit ? format_bytes(schedule.memory_limit->value) : "auto");
   for (const ShardHint& shard : schedule.shards) {
     lines.line(fmt::format("shard {}: over={}, granularity={}", shard.head,
-                           shard.shards > 0 ? std::to_string(shard.shards) : "all", shard.granularity));
+                           shard.by_node      ? "nodes"
+                           : shard.shards > 0 ? std::to_string(shard.shards)
+                                              : "all",
+                           shard.granularity));
   }
   for (const PinHint& pin : schedule.pins) {
     lines.line(fmt::format("pin {} = stage({})", pin.path, pin.stage));

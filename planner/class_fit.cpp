@@ -157,7 +157,7 @@ Result<ClassFits> fit_classes(const ClassFitInput& input) {
   ClassFits fits;
   FitInput base{space, input.inference, input.inference_facts, inference_chain, inference_cost};
   base.realised = &fits.plans;
-  XRUN_ASSIGN(const std::vector<HeadPlan> heads, plan_heads(training, chain, machine.devices, training.train.batch));
+  XRUN_ASSIGN(const std::vector<HeadPlan> heads, plan_heads(training, chain, machine, training.train.batch));
   const auto largest = largest_head(heads);
   if (!largest) {
     return content_error("XG0629", "`--fit classes` needs a sharded head that is trained, and the model has none",

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "graph/optimizer_def.h"
+#include "planner/links.h"
 
 namespace xrun::planner {
 namespace {
@@ -100,6 +101,7 @@ void predict_durations(Program& program, const Module& module, const CostModel& 
   for (const Instruction& instruction : program.instructions) {
     members[instruction.group] += 1;
   }
+  const std::map<int, LinkLoad> loads = link_loads(program, cost.machine());
   for (Instruction& instruction : program.instructions) {
     const int workers = std::max(1, cost.machine().threads_of(instruction.device));
     if (instruction.kind == Kind::kUpdate) {
@@ -107,6 +109,9 @@ void predict_durations(Program& program, const Module& module, const CostModel& 
       instruction.predicted = cost.hand_over() + cost.sweep(bytes, workers) + prepare_time(instruction, cost) / workers;
     } else if (instruction.kind == Kind::kCopy || communicates(instruction.kind)) {
       instruction.predicted = communication_time(program, instruction, members[instruction.group], cost);
+      if (const auto load = loads.find(instruction.group); load != loads.end()) {
+        instruction.predicted = std::max(instruction.predicted, load->second.time());
+      }
     } else if (instruction.kind == Kind::kHeadSelect) {
       const HeadPlan& head = program.heads[static_cast<size_t>(instruction.head)];
       const HeadShard& shard = head.shards[static_cast<size_t>(instruction.shard)];

@@ -8,6 +8,11 @@ namespace {
 // The memory for system, code, stacks and the page cache of data: an eighth, between 256 MiB and 1 GiB.
 Bytes default_reserve(Bytes memory) { return std::clamp<Bytes>(memory / 8, 256 * kMiB, kGiB); }
 
+// A search for more devices takes long; then a node is one device with all of its cores.
+constexpr int kMostUsualDevices = 1024;
+
+int nodes_of(const std::vector<int>& nodes) { return nodes.empty() ? 1 : std::ranges::max(nodes) + 1; }
+
 }  // namespace
 
 int Machine::threads_of(int device) const {
@@ -15,15 +20,35 @@ int Machine::threads_of(int device) const {
   return std::max(1, share + (device < threads % devices ? 1 : 0));
 }
 
+int Machine::nodes() const { return nodes_of(device_nodes); }
+
 Machine make_machine(const ClusterSpec& cluster, const MachineRequest& request, int cores, Bytes memory) {
+  const bool stated = cluster.nodes > 1;
+  const int nodes = stated ? static_cast<int>(cluster.nodes) : nodes_of(request.rank_nodes);
+  // What is detected is one node, unless a launcher has started the ranks on all of them.
+  const int detected = request.ranks > 1 ? 1 : nodes;
   Machine machine;
-  machine.cores = static_cast<int>(std::max<int64_t>(1, cluster.cores > 0 ? cluster.cores : cores));
-  machine.devices = request.devices > 0 ? request.devices : std::max(machine.cores, request.ranks);
+  machine.cores = static_cast<int>(std::max<int64_t>(1, cluster.cores > 0 ? cluster.cores * nodes : cores * detected));
+  machine.ranks = request.ranks > 1 ? request.ranks : nodes;
+  const int usual = machine.cores <= kMostUsualDevices ? machine.cores : machine.ranks;
+  machine.devices = request.devices > 0 ? request.devices : std::max(usual, machine.ranks);
   machine.threads = std::max(request.threads > 0 ? request.threads : machine.cores, machine.devices);
-  const Bytes whole = cluster.memory > 0 ? cluster.memory : memory;
-  const Bytes reserve = cluster.reserve >= 0 ? cluster.reserve : default_reserve(whole);
-  machine.memory = std::max<Bytes>(0, whole - reserve);
+  const Bytes each = cluster.memory > 0        ? cluster.memory
+                     : request.node_memory > 0 ? request.node_memory
+                                               : memory * detected / nodes;
+  const Bytes whole = cluster.memory > 0 ? cluster.memory * nodes : memory * detected;
+  const Bytes reserve = cluster.reserve >= 0 ? cluster.reserve : default_reserve(each);
+  machine.memory = std::max<Bytes>(0, whole - reserve * nodes);
+  machine.node_memory = std::max<Bytes>(0, each - reserve);
   machine.name = std::to_string(machine.devices) + " x " + (cluster.cpu.empty() ? "cpu" : cluster.cpu);
+  if (nodes > 1) {
+    machine.name += " on " + std::to_string(nodes) + " nodes";
+    machine.network = cluster.network.known() ? cluster.network : request.network;
+    for (int d = 0; d < machine.devices; ++d) {
+      machine.device_nodes.push_back(stated ? static_cast<int>(int64_t{d} * nodes / machine.devices)
+                                            : request.rank_nodes[static_cast<size_t>(machine.rank_of(d))]);
+    }
+  }
   return machine;
 }
 

@@ -13,12 +13,16 @@ using flatbuffers::Offset;
 // Tables of a plan are flat; a file with more depth than this is refused.
 constexpr flatbuffers::uoffset_t kMaxDepth = 16;
 constexpr flatbuffers::uoffset_t kMaxTables = 16'000'000;
+constexpr int kMostNodes = 1 << 16;
 
 class Writer {
  public:
   std::vector<std::byte> write(const Plan& plan, uint32_t schema) {
-    const auto machine = fb::CreateMachine(builder_, text(plan.machine.name), plan.machine.cores, plan.machine.devices,
-                                           plan.machine.threads, plan.machine.memory);
+    const auto machine =
+        fb::CreateMachine(builder_, text(plan.machine.name), plan.machine.cores, plan.machine.devices,
+                          plan.machine.threads, plan.machine.memory, plan.machine.node_memory, plan.machine.ranks,
+                          builder_.CreateVector(plan.machine.device_nodes), text(plan.machine.network.name),
+                          plan.machine.network.rate, plan.machine.network.latency);
     const auto training = put(plan.training);
     const auto inference = put(plan.inference);
     std::vector<Offset<fb::Option>> options;
@@ -141,8 +145,7 @@ class Reader {
     plan.id = text(in.id());
     plan.model = text(in.model());
     if (const fb::Machine* machine = in.machine()) {
-      plan.machine = {text(machine->name()), machine->cores(), machine->devices(), machine->threads(),
-                      machine->memory()};
+      plan.machine = get(*machine);
     } else {
       ok_ = false;
     }
@@ -206,6 +209,27 @@ class Reader {
   Enum value_of(uint8_t number, Enum last) {
     ok_ = ok_ && number <= static_cast<uint8_t>(last);
     return static_cast<Enum>(ok_ ? number : 0);
+  }
+
+  // The nodes are indexed by device, so a list that does not fit the devices is refused.
+  Machine get(const fb::Machine& in) {
+    Machine machine{
+        .name = text(in.name()),
+        .cores = in.cores(),
+        .devices = in.devices(),
+        .threads = in.threads(),
+        .memory = in.memory(),
+        .node_memory = in.node_memory(),
+        .ranks = in.ranks(),
+        .device_nodes = ids<int>(in.device_nodes()),
+        .network = {.name = text(in.network()), .rate = in.network_rate(), .latency = in.network_latency()}};
+    const auto is_node = [](int node) { return node >= 0 && node < kMostNodes; };
+    const bool sized = machine.device_nodes.empty() ||
+                       machine.device_nodes.size() == static_cast<size_t>(std::max(0, machine.devices));
+    ok_ = ok_ && machine.devices >= 1 && machine.ranks >= 1 && machine.ranks <= machine.devices && sized &&
+          std::ranges::all_of(machine.device_nodes, is_node) && machine.network.rate >= 0 &&
+          machine.network.latency >= 0;
+    return machine;
   }
 
   Stage get(const fb::Stage& in) {

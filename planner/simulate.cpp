@@ -4,6 +4,8 @@
 #include <map>
 #include <set>
 
+#include "planner/links.h"
+
 namespace xrun::planner {
 namespace {
 
@@ -238,6 +240,11 @@ class ProgramRun {
       : program_(program), cores_(cores), waiting_(make_waiting(program)), units_(make_units(program, unit_of_)) {
     times_.instructions.resize(program.instructions.size());
   }
+  ProgramRun(const Program& program, const Machine& machine) : ProgramRun(program, machine.cores) {
+    loads_ = link_loads(program, machine);
+    links_.resize(static_cast<size_t>(machine.nodes()));
+    rate_ = machine.network.rate;
+  }
 
   Result<ProgramTimes> run() {
     for (size_t i = 0; i < waiting_.size(); ++i) {
@@ -286,8 +293,31 @@ class ProgramRun {
       length = std::max(length, program_.instructions[static_cast<size_t>(member)].predicted);
       times_.instructions[static_cast<size_t>(member)].start = now_ + late_;
     }
-    running_.emplace(now_ + length, unit);
+    running_.emplace(link_start(unit) + length, unit);
     busy_ += workers(unit);
+  }
+
+  // When the links of a unit are free for it: at once, unless it crosses the network. They are then taken.
+  Seconds link_start(size_t unit) {
+    const auto load = loads_.find(program_.instructions[static_cast<size_t>(units_[unit].members[0])].group);
+    if (load == loads_.end() || rate_ <= 0) {
+      return now_;
+    }
+    const std::vector<LinkBytes>& bytes = load->second.links();
+    Seconds start = now_;
+    for (size_t n = 0; n < bytes.size(); ++n) {
+      start = bytes[n].sent > 0 ? std::max(start, links_[n].sending_until) : start;
+      start = bytes[n].received > 0 ? std::max(start, links_[n].receiving_until) : start;
+    }
+    for (size_t n = 0; n < bytes.size(); ++n) {
+      if (bytes[n].sent > 0) {
+        links_[n].sending_until = start + static_cast<double>(bytes[n].sent) / rate_;
+      }
+      if (bytes[n].received > 0) {
+        links_[n].receiving_until = start + static_cast<double>(bytes[n].received) / rate_;
+      }
+    }
+    return start;
   }
 
   void end_next() {
@@ -324,8 +354,16 @@ class ProgramRun {
     return {ErrorKind::kContent, "XG0002", "program: instructions " + list + " wait for one another", ""};
   }
 
+  struct Link {
+    Seconds sending_until = 0;
+    Seconds receiving_until = 0;
+  };
+
   const Program& program_;
   int cores_;
+  std::map<int, LinkLoad> loads_;  // by group
+  std::vector<Link> links_;        // by node
+  double rate_ = 0;
   std::vector<Waiting> waiting_;  // by instruction
   std::vector<int> unit_of_;      // by instruction
   std::vector<Unit> units_;
@@ -344,5 +382,9 @@ ScheduleTimes simulate(const Schedule& schedule, const ScheduleRequest& request)
 }
 
 Result<ProgramTimes> simulate(const Program& program, int cores) { return ProgramRun(program, cores).run(); }
+
+Result<ProgramTimes> simulate(const Program& program, const Machine& machine) {
+  return ProgramRun(program, machine).run();
+}
 
 }  // namespace xrun::planner

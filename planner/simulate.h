@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "planner/machine.h"
 #include "planner/program.h"
 #include "planner/schedules/schedule.h"
 #include "planner/search/decision.h"
@@ -45,5 +46,7 @@ struct ProgramTimes {
 // computing devices have more workers than `cores` (0: no limit), everything slows down by the same factor.
 // Errors: kContent naming the instructions that wait for one another.
 Result<ProgramTimes> simulate(const Program& program, int cores = 0);
+// The same with the cores of a machine and its network: exchanges between nodes take turns on the links that they use.
+Result<ProgramTimes> simulate(const Program& program, const Machine& machine);
 
 }  // namespace xrun::planner

@@ -7,6 +7,18 @@
 #include "lang/nearest.h"
 
 namespace xrun::lang {
+namespace {
+
+// Of a message between two processes of different nodes, where the text does not give it.
+constexpr Seconds kEthernetLatency = 50e-6;
+constexpr Seconds kInfinibandLatency = 3e-6;
+
+constexpr double kLeastRate = 125;  // 1 kbit/s
+constexpr double kMostRate = 1e15;
+constexpr Seconds kMostLatency = 10;
+
+}  // namespace
+
 void ModuleBuilder::lower_cluster(const DeclRef& decl) {
   Settings settings = settings_of(decl, DeclKind::kCluster);
   Scope scope = constants(decl);
@@ -14,11 +26,51 @@ void ModuleBuilder::lower_cluster(const DeclRef& decl) {
   cluster.name = decl ? std::string(decl.decl->name.text) : "";
   cluster.span = settings.root.span;
   lower_settings(settings.root, DeclKind::kCluster, {}, scope);
+  if (cluster.nodes > 1 && !cluster.network.known()) {
+    const SettingNode* nodes = settings.root.find("nodes");
+    ev_.refuse("XG0512", nodes != nullptr ? value_span(*nodes) : cluster.span,
+               {"{} nodes are joined by a network, and `network` is not given", cluster.nodes},
+               "a plan depends on how fast it is", {"say what joins them: network = ethernet(10Gbit/s)"});
+  }
 }
 
 void ModuleBuilder::lower_cpu(const SettingNode& node, Scope& scope, const SettingDef& def) {
   const std::string name = symbol(node);
   module_.cluster.cpu = name.empty() ? text(node, scope, def).value_or("") : name;
+}
+
+void ModuleBuilder::lower_network(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  const auto choice = choose(node, def);
+  if (!choice || choice->word == def.fallback) {
+    return;
+  }
+  const auto bound = arguments(node, *choice, scope);
+  if (!bound) {
+    return;
+  }
+  NetworkSpec network{.name = std::string(choice->word),
+                      .latency = choice->word == "ethernet" ? kEthernetLatency : kInfinibandLatency};
+  for (const BoundArg& arg : *bound) {
+    const Datum& value = arg.value();
+    const Span at = value.span.valid() ? value.span : arg.span;
+    const std::string_view param = arg.param->name.text;
+    if (value.kind == DatumKind::kNone) {
+      continue;
+    }
+    const bool is_rate = param == "rate";
+    const auto given =
+        quantity(value, is_rate ? choice->word : param, at, is_rate ? Dimension::kRate : Dimension::kTime);
+    if (!given) {
+      return;
+    }
+    if (is_rate ? !(*given >= kLeastRate && *given <= kMostRate) : *given > kMostLatency) {
+      ev_.refuse("XG0214", at, {"`{}` of a network cannot be {}", param, to_text(value)}, "",
+                 {is_rate ? "write 125B/s or more, such as 10Gbit/s" : "write at most 10s, such as 50us"});
+      return;
+    }
+    (is_rate ? network.rate : network.latency) = *given;
+  }
+  module_.cluster.network = std::move(network);
 }
 
 void ModuleBuilder::lower_schedule(const DeclRef& decl) {
@@ -74,7 +126,7 @@ void ModuleBuilder::lower_over(const SettingNode& node, Scope& scope, const Sett
   if (std::none_of(choices.begin(), choices.end(), [&](const SettingChoice& one) { return one.word == name; })) {
     shards = whole(node, scope, def).value_or(0);
   } else if (choose(node, def)) {
-    shards = name == "nodes" ? std::max<int64_t>(1, module_.cluster.nodes) : 0;
+    module_.schedule.shards.back().by_node = name == "nodes";
   }
 }
 

@@ -82,6 +82,7 @@ class ModuleBuilder {
   void lower_best(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_stop(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_cpu(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_network(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_recompute(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_shard(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_over(const SettingNode& node, Scope& scope, const SettingDef& def);

@@ -133,6 +133,7 @@ constexpr double kMany = 1 << 20;
 constexpr double kMostSteps = 0x1p50;
 constexpr double kMostSamples = 1 << 30;  // of a batch; bounded because the planner tries its divisors
 constexpr double kMostCores = 1024;       // as many as --devices takes
+constexpr double kMostNodes = 1024;
 constexpr double kMostBytes = 1e6 * 0x1p40;
 
 constexpr std::string_view kCpuNode =
@@ -353,13 +354,11 @@ constexpr SettingDef kSettings[] = {
         "ends the run early, after an evaluation", &B::lower_stop},
     Def{kTrain, "", "ema", "float", "none", "a running mean of the weights", &B::check<double>, 0, 1}.not_yet(),
 
-    Def{kCluster, "", "nodes", "int", "1", "machines", &B::store<&ClusterSpec::nodes>, 1, kMany}.not_yet(
-        "a cluster of several nodes", "leave `nodes` out: this edition uses one machine"),
+    Def{kCluster, "", "nodes", "int", "1", "machines, all alike", &B::store<&ClusterSpec::nodes>, 1, kMostNodes},
     Def{kCluster, "", "network",
         "none, ethernet(rate: quantity, latency: quantity = none), infiniband(rate: quantity, latency: quantity = "
         "none)",
-        "none", "what joins the machines", &B::check_choice}
-        .not_yet({}, "leave `network` out: this edition uses one machine"),
+        "none", "what joins the machines: the rate of each machine's link, in each direction", &B::lower_network},
     Def{kCluster, "", "node", "{ cpu, cores, memory }", "detected", "one machine", &B::lower_group}.such_as(
         "write\nnode {\n  cores  = 2\n  memory = 16GiB\n}"),
     Def{kCluster, "node", "cpu", "name or str", "cpu", "the name of the processor in reports", &B::lower_cpu},

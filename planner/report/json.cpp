@@ -6,6 +6,7 @@
 #include "graph/reader_def.h"
 #include "planner/graph_builds.h"
 #include "planner/report/explain.h"
+#include "planner/report/cluster_traffic.h"
 #include "planner/report/summary.h"
 #include "planner/rows_on_disk.h"
 #include "planner/run_memory.h"
@@ -25,8 +26,30 @@ Json digests_of(const Plan& plan) {
 
 Json cluster_of(const Plan& plan) {
   const Machine& machine = plan.machine;
-  return {{"name", machine.name},       {"cores", machine.cores},   {"devices", machine.devices},
-          {"threads", machine.threads}, {"memory", machine.memory}, {"isa", plan.isa}};
+  Json cluster{{"name", machine.name},       {"cores", machine.cores},   {"devices", machine.devices},
+               {"threads", machine.threads}, {"memory", machine.memory}, {"isa", plan.isa}};
+  if (machine.nodes() > 1) {
+    cluster["nodes"] = machine.nodes();
+    cluster["ranks"] = machine.ranks;
+    cluster["device_nodes"] = machine.device_nodes;
+    cluster["node_memory"] = machine.node_memory;
+    cluster["network"] = {{"name", machine.network.name},
+                          {"bytes_per_second", machine.network.rate},
+                          {"latency_seconds", machine.network.latency}};
+  }
+  return cluster;
+}
+
+Json network_json(const NetworkSummary& network) {
+  Json links = Json::array();
+  for (const LinkBytes& link : network.links) {
+    links.push_back({{"sent_bytes", link.sent}, {"received_bytes", link.received}});
+  }
+  Json uses = Json::array();
+  for (const NetworkUse& use : network.uses) {
+    uses.push_back({{"what", use.what}, {"busiest_bytes", use.busiest}, {"seconds", use.time}});
+  }
+  return {{"links", std::move(links)}, {"uses", std::move(uses)}};
 }
 
 Json parts_of(const Plan& plan, const Module& module) {
@@ -222,6 +245,9 @@ std::string table_json(const Plan& plan, const Module& module, const std::string
     document["run_memory"] = run_memory_of(plan, module);
   } else if (table == "comm") {
     document["comm"] = communication_of(plan);
+    if (const NetworkSummary network = network_of(plan); !network.links.empty()) {
+      document["network"] = network_json(network);
+    }
   } else {
     document["why"] = list_of(plan.why);
     document["alternatives"] = list_of(plan.alternatives);
@@ -283,6 +309,9 @@ std::string report_json(const Plan& plan, const Module& module) {
     document["compress"] = {{"gradients", compressed->elements}, {"pairs", compressed->pairs},
                             {"sent_bytes", compressed->sent},    {"sent_bytes_at_first", compressed->sent_at_first},
                             {"dense_bytes", compressed->dense},  {"other_bytes", compressed->others}};
+  }
+  if (const NetworkSummary network = network_of(plan); !network.links.empty()) {
+    document["network"] = network_json(network);
   }
   if (!plan.graphs.empty()) {
     document["graphs"] = graphs_of(plan, module);

@@ -410,7 +410,7 @@ RunTimes run_times(const Plan& plan, const Module& module) {
 ProgramTimes times_of(const Plan& plan) { return times_of(plan.training, plan.machine); }
 
 ProgramTimes times_of(const Program& program, const Machine& machine) {
-  auto times = simulate(program, machine.cores);
+  auto times = simulate(program, machine);
   XRUN_CHECK(times.ok(), "a plan's program cannot be simulated: " + times.error().message);
   return std::move(times).value();
 }

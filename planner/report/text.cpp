@@ -8,6 +8,7 @@
 #include "graph/reader_def.h"
 #include "planner/graph_builds.h"
 #include "planner/report/explain.h"
+#include "planner/report/cluster_traffic.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"
 #include "planner/rows_on_disk.h"
@@ -195,6 +196,11 @@ std::string communication_lines(const Plan& plan) {
   return "  traffic    per step: " + line + "\n";
 }
 
+std::string network_line(const Plan& plan) {
+  const std::string text = network_text(plan);
+  return text.empty() ? "" : "  network    " + printable_line(text) + "\n";
+}
+
 // What replicas send of compressed gradients, and what whole gradients would take; empty without compression.
 std::string compression_line(const Plan& plan, const Module& module) {
   const auto summary = compression_of(plan, module);
@@ -302,7 +308,7 @@ std::string communication_table(const Plan& plan) {
   }
   const Seconds exposed = plan.predicted.exposed_comm;
   return table.text("") + "not hidden behind computing: " + format_seconds(exposed) + " of a step of " +
-         format_seconds(plan.predicted.step) + "\n";
+         format_seconds(plan.predicted.step) + "\n" + network_table(plan);
 }
 
 }  // namespace
@@ -315,9 +321,10 @@ std::string report_text(const Plan& plan, const Module& module, int columns) {
   };
   return headline(plan, columns) + parts_table(plan, module, columns) + "\n" + fold(predicted_line(plan, module)) +
          memory_line(plan, memory) + fold(disk_lines(plan, module)) + fold(communication_lines(plan)) +
-         fold(growth_line(plan)) + fold(compression_line(plan, module)) + fold(graphs_line(plan, module)) +
-         devices_lines(plan, module, memory, columns) + fold(data_line(plan, module, memory)) +
-         why_lines(plan, columns) + alternatives_lines(plan, columns) + costs_lines(plan, columns);
+         fold(network_line(plan)) + fold(growth_line(plan)) + fold(compression_line(plan, module)) +
+         fold(graphs_line(plan, module)) + devices_lines(plan, module, memory, columns) +
+         fold(data_line(plan, module, memory)) + why_lines(plan, columns) + alternatives_lines(plan, columns) +
+         costs_lines(plan, columns);
 }
 
 std::string report_table(const Plan& plan, const Module& module, std::string_view table, int depth) {

@@ -69,7 +69,7 @@ class Chooser {
 
  private:
   KindState& kind_of(const Candidate& candidate) {
-    return kinds_[{candidate.setting.stages, candidate.setting.replicas}];
+    return kinds_[{candidate.setting.stages, candidate.setting.replicas, candidate.setting.head_devices}];
   }
 
   bool allow(const MemoryFloor& floor) const {
@@ -216,7 +216,7 @@ class Chooser {
   const MemoryLimits& limits_;
   const Effort& effort_;
   Choice choice_;
-  std::map<std::pair<int, int>, KindState> kinds_;  // by stages and replicas
+  std::map<std::tuple<int, int, int>, KindState> kinds_;  // by stages, replicas and devices of heads
   std::set<const Candidate*> tried_;
   bool asked_all_ = false;
 };

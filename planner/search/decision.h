@@ -18,7 +18,8 @@ struct Decision {
   int64_t norm_rows = 0;  // g
   int micro_batches = 1;  // of the global batch; replica r owns r · M / R .. (r + 1) · M / R - 1
   int replicas = 1;
-  int partials = 1;  // over all replicas
+  int partials = 1;      // over all replicas
+  int head_devices = 0;  // Setting::head_devices
 
   // Filled: index, devices, forward, backward, recomputed (in order), forward_time, backward_time. Emit fills the rest.
   // Nodes of the head pass (heads, their losses and metrics) are in no stage.

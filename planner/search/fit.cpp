@@ -41,23 +41,39 @@ int waits_of(const Program& program, const ProgramTimes& times, Seconds hand_ove
 
 // Bytes by which a plan is over its limits: all devices together, and the one that is over by the most.
 MemoryLimits excess_of(const Fitted& fitted, const MemoryLimits& limits) {
-  return {std::max<Bytes>(0, fitted.memory.sum() - limits.total),
+  // What a node is over its limit has to come from the stages that lie on it.
+  const Bytes of_node = limits.node > 0 ? std::max<Bytes>(0, fitted.largest_node - limits.node) : 0;
+  return {std::max(of_node, fitted.memory.sum() - limits.total),
           limits.device > 0 ? std::max<Bytes>(0, fitted.largest_device - limits.device) : 0};
 }
 
 }  // namespace
 
-double MemoryLimits::share(Bytes all, Bytes largest_device) const {
-  const double of_all = static_cast<double>(all) / static_cast<double>(total);
-  return device == 0 ? of_all : std::max(of_all, static_cast<double>(largest_device) / static_cast<double>(device));
+double MemoryLimits::share(Bytes all, Bytes largest_device, Bytes largest_node) const {
+  const auto of = [](Bytes used, Bytes limit) {
+    return limit == 0 ? 0.0 : static_cast<double>(used) / static_cast<double>(limit);
+  };
+  return std::max(
+      {static_cast<double>(all) / static_cast<double>(total), of(largest_device, device), of(largest_node, node)});
 }
 
 bool MemoryLimits::hold(const Fitted& fitted) const {
-  return fitted.memory.sum() <= total && (device == 0 || fitted.largest_device <= device);
+  return fitted.memory.sum() <= total && (device == 0 || fitted.largest_device <= device) &&
+         (node == 0 || fitted.largest_node <= node);
 }
 
 MemoryLimits memory_limits(const Module& module, const Machine& machine) {
-  return {machine.memory, module.schedule.memory_limit ? module.schedule.memory_limit->value : 0};
+  return {machine.memory, module.schedule.memory_limit ? module.schedule.memory_limit->value : 0,
+          machine.nodes() > 1 ? machine.node_memory : 0};
+}
+
+Bytes largest_node_of(const Program& program, const Machine& machine) {
+  std::vector<Bytes> nodes(static_cast<size_t>(machine.nodes()), 0);
+  Bytes host = 0;
+  for (const Arena& arena : program.arenas) {
+    (arena.device == kHost ? host : nodes[static_cast<size_t>(machine.node_of(arena.device))]) += arena.bytes;
+  }
+  return std::ranges::max(nodes) + host;
 }
 
 Bytes largest_device_of(const Program& program) {
@@ -70,7 +86,7 @@ Bytes largest_device_of(const Program& program) {
 
 Result<Prediction> predict_step(Program& program, const Module& module, const CostModel& cost) {
   predict_durations(program, module, cost);
-  XRUN_ASSIGN(const ProgramTimes times, simulate(program, cost.machine().cores));
+  XRUN_ASSIGN(const ProgramTimes times, simulate(program, cost.machine()));
   Prediction predicted;
   predicted.step =
       cost.step_with_loader(module, times.makespan, work_of(program), waits_of(program, times, cost.hand_over()));
@@ -91,6 +107,11 @@ Result<Fitted> realise(const FitInput& input, const Candidate& candidate) {
   XRUN_ASSIGN(fitted.inference, emit({input.inference, input.inference_facts, search.machine, inference}));
   fitted.memory = run_memory(search.module, fitted.training, fitted.inference);
   fitted.largest_device = largest_device_of(fitted.training);
+  if (search.machine.nodes() > 1) {
+    fitted.largest_node = largest_node_of(fitted.training, search.machine) +
+                          (fitted.memory.evaluation > 0 ? largest_node_of(fitted.inference, search.machine) : 0) +
+                          fitted.memory.readers + fitted.memory.saving;
+  }
   predict_durations(fitted.inference, input.inference, input.inference_cost);
   XRUN_ASSIGN(const Prediction exact, predict_step(fitted.training, search.module, search.cost));
   Prediction& predicted = fitted.predicted;

@@ -18,6 +18,7 @@ struct Fitted {
   Prediction predicted;
   RunMemory memory;
   Bytes largest_device = 0;  // of the training program
+  Bytes largest_node = 0;    // of all programs, in a cluster; else 0
 };
 
 struct FitInput {
@@ -29,19 +30,25 @@ struct FitInput {
   int* realised = nullptr;  // where given, counts the calls of `realise`, the main work of planning
 };
 
-// The memory that all devices together, and each of them, may use.
+// The memory that all devices together, each of them, and those of each node may use.
 struct MemoryLimits {
   Bytes total = 0;
   Bytes device = 0;  // 0: only the total counts
-  // The used fraction of the tighter limit.
-  double share(Bytes all, Bytes largest_device) const;
-  double share(const Fitted& fitted) const { return share(fitted.memory.sum(), fitted.largest_device); }
+  Bytes node = 0;    // 0: there is one node
+  // The used fraction of the tightest limit.
+  double share(Bytes all, Bytes largest_device, Bytes largest_node = 0) const;
+  double share(const Fitted& fitted) const {
+    return share(fitted.memory.sum(), fitted.largest_device, fitted.largest_node);
+  }
   bool hold(const Fitted& fitted) const;
 };
 MemoryLimits memory_limits(const Module& module, const Machine& machine);
 
 // The arena of the device that has the largest.
 Bytes largest_device_of(const Program& program);
+
+// The arenas of the node that has the most, its host arena included.
+Bytes largest_node_of(const Program& program, const Machine& machine);
 
 // Predicts the instructions of a training program and the time of its step. Errors: those of `simulate`.
 Result<Prediction> predict_step(Program& program, const Module& module, const CostModel& cost);

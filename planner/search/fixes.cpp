@@ -115,7 +115,7 @@ class FixSearch {
   // Other active classes, or other formats of class rows, of a large head.
   std::vector<FixLine> head_choices() const {
     const Module& module = base_.module;
-    const auto heads = plan_heads(module, base_.chain, base_.machine.devices, module.train.batch);
+    const auto heads = plan_heads(module, base_.chain, base_.machine, module.train.batch);
     const auto largest = heads.ok() ? largest_head(*heads) : std::nullopt;
     std::vector<FixLine> lines;
     if (!largest || (*heads)[*largest].classes < kLargeHead) {

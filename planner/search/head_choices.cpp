@@ -164,6 +164,16 @@ Bytes bytes_moved(const Program& program, const HeadPlan& head, int states) {
 
 }  // namespace
 
+namespace {
+
+// Setting::head_devices of a program.
+int head_devices_of(const Program& program) {
+  const auto shards = program.heads.empty() ? 0 : static_cast<int>(program.heads[0].shards.size());
+  return shards < program.devices ? shards : 0;
+}
+
+}  // namespace
+
 Result<std::vector<HeadCost>> head_costs(const FitInput& base, const Plan& plan, const HeadPlan& head) {
   const SearchInput& from = base.search;
   const Program& program = plan.training;
@@ -171,7 +181,7 @@ Result<std::vector<HeadCost>> head_costs(const FitInput& base, const Plan& plan,
   const MemoryLimits limits = memory_limits(from.module, from.machine);
   const HeadChoice now = choice_of(from.module, head);
   const Setting setting{static_cast<int>(program.stages.size()), program.replicas, program.micro_batches,
-                        program.schedule};
+                        program.schedule, head_devices_of(program)};
   std::vector<HeadCost> costs;
   for (const HeadChoice& choice : single_changes(from.module, head)) {
     const auto index = static_cast<size_t>(head.head);

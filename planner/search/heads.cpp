@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "planner/buffer_sizes.h"
+#include "planner/links.h"
 #include "planner/search/mesh.h"
 
 namespace xrun::planner {
@@ -19,7 +20,8 @@ const ShardHint* find_hint(const Module& module, const std::string& head) {
 
 }  // namespace
 
-Result<std::vector<HeadPlan>> plan_heads(const Module& module, const Chain& chain, int devices, int64_t rows) {
+Result<std::vector<HeadPlan>> plan_heads(const Module& module, const Chain& chain, const Machine& machine, int64_t rows,
+                                         int head_devices) {
   const Graph& graph = module.graph;
   for (const ShardHint& hint : module.schedule.shards) {
     if (std::none_of(graph.heads.begin(), graph.heads.end(), [&](const Head& h) { return h.name == hint.head; })) {
@@ -33,7 +35,7 @@ Result<std::vector<HeadPlan>> plan_heads(const Module& module, const Chain& chai
   for (size_t i = 0; i < graph.heads.size(); ++i) {
     XRUN_ASSIGN(HeadPlan plan, plan_head(module, chain.head_nodes, i, rows));
     const ShardHint* hint = find_hint(module, graph.heads[i].name);
-    plan.shards = place_shards(plan.head, plan.blocks(), hint != nullptr ? static_cast<int>(hint->shards) : 0, devices);
+    plan.shards = place_shards(plan.head, plan.blocks(), shard_devices(machine, hint, head_devices));
     plans.push_back(std::move(plan));
   }
   return plans;
@@ -98,7 +100,33 @@ TrainingHeads training_heads(const Module& module) {
   return {.batch = module.train.batch, .states = static_cast<int>(optimizer_states(module).size())};
 }
 
-HeadTimes head_times(const std::vector<HeadPlan>& heads, const CostModel& cost, const TrainingHeads& training) {
+namespace {
+
+// The time of the links of a cluster for the exchanges of a pass of a head.
+Seconds link_time(const HeadPlan& head, const Machine& machine, bool trains, const std::vector<int>& makers) {
+  if (machine.nodes() == 1) {
+    return 0;
+  }
+  std::vector<int> shards;
+  for (const HeadShard& shard : head.shards) {
+    shards.push_back(shard.device);
+  }
+  const Bytes features = head.rows * head.dim * 4 / static_cast<Bytes>(makers.size());  // of one of them
+  LinkLoad gather(machine);
+  LinkLoad stats(machine);
+  LinkLoad scatter(machine);
+  gather.add_shared(makers, shards, features);
+  stats.add_shared(shards, shards, head.rows * 16);
+  if (trains) {
+    scatter.add_own(shards, makers, features);
+  }
+  return gather.time() + stats.time() + scatter.time();
+}
+
+}  // namespace
+
+HeadTimes head_times(const std::vector<HeadPlan>& heads, const CostModel& cost, const TrainingHeads& training,
+                     const std::vector<int>& makers) {
   HeadTimes times;
   const Machine& machine = cost.machine();
   for (const HeadPlan& head : heads) {
@@ -119,7 +147,8 @@ HeadTimes head_times(const std::vector<HeadPlan>& heads, const CostModel& cost, 
     const Bytes features = head.rows * head.dim * 4;
     const int members = static_cast<int>(std::min<size_t>(head.shards.size(), static_cast<size_t>(machine.devices)));
     times.collectives += cost.all_gather(features, members) + cost.all_gather(head.rows * 16 * members, members) +
-                         (training.trains ? cost.reduce_scatter(features * members, members) : 0.0);
+                         (training.trains ? cost.reduce_scatter(features * members, members) : 0.0) +
+                         link_time(head, machine, training.trains, makers);
   }
   return times;
 }

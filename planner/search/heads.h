@@ -10,9 +10,10 @@
 namespace xrun::planner {
 
 // Every head of `module` with its shards. `rows`: gathered rows of one pass, h (less than the batch: dW and update are
-// a sweep of their own).
+// a sweep of their own). `head_devices`: see shard_devices.
 // Errors: kContent XG0604 for a shard hint of an unknown head; those of plan_head.
-Result<std::vector<HeadPlan>> plan_heads(const Module& module, const Chain& chain, int devices, int64_t rows);
+Result<std::vector<HeadPlan>> plan_heads(const Module& module, const Chain& chain, const Machine& machine, int64_t rows,
+                                         int head_devices = 0);
 
 // Seconds of the passes of all heads on the slowest device. `pass` is statistics and gradients with the collectives
 // between them; `update` is the sweep at the end of the step, and `selection` draws the active classes of the step.
@@ -30,6 +31,8 @@ struct TrainingHeads {
   int states = 0;  // of the optimizer for each weight
 };
 TrainingHeads training_heads(const Module& module);
-HeadTimes head_times(const std::vector<HeadPlan>& heads, const CostModel& cost, const TrainingHeads& training);
+// `makers`: the devices that make the features.
+HeadTimes head_times(const std::vector<HeadPlan>& heads, const CostModel& cost, const TrainingHeads& training,
+                     const std::vector<int>& makers);
 
 }  // namespace xrun::planner

@@ -59,7 +59,8 @@ bool keep_logits(const FitInput& input, const Fitted& fitted, const MemoryLimits
     }
   }
   if (any) {
-    const HeadTimes times = head_times(decision.heads, input.search.cost, training_heads(input.search.module));
+    const HeadTimes times = head_times(decision.heads, input.search.cost, training_heads(input.search.module),
+                                       decision.stages.back().devices);
     decision.head_forward_time = times.forward;
     decision.head_backward_time = times.backward;
   }

@@ -15,12 +15,34 @@ int default_replicas(int devices, int stages, int micro_batches, int partials) {
   return 1;
 }
 
-std::vector<HeadShard> place_shards(int head, const ClassBlocks& blocks, int shards, int devices) {
-  const int count = shards > 0 ? shards : devices;
+std::vector<int> shard_devices(const Machine& machine, const ShardHint* hint, int wanted) {
+  std::vector<int> devices;
+  if (hint != nullptr && hint->by_node) {
+    for (int device = 0; device < machine.devices; ++device) {
+      if (device == 0 || machine.node_of(device) != machine.node_of(device - 1)) {
+        devices.push_back(device);
+      }
+    }
+    return devices;
+  }
+  const auto hinted = hint != nullptr ? static_cast<int>(hint->shards) : 0;
+  const int count = hinted > 0 ? hinted : wanted > 0 ? wanted : machine.devices;
+  for (int shard = 0; shard < count; ++shard) {
+    devices.push_back(shard % machine.devices);
+  }
+  return devices;
+}
+
+std::vector<HeadShard> place_shards(int head, const ClassBlocks& blocks, const std::vector<int>& devices) {
+  const auto count = static_cast<int>(devices.size());
   std::vector<HeadShard> placed;
   for (int r = 0; r < count; ++r) {
     const ClassRange rows = blocks.rows_of_shard(r, count);
-    placed.push_back({.head = head, .shard = r, .device = r % devices, .row_begin = rows.begin, .row_end = rows.end});
+    placed.push_back({.head = head,
+                      .shard = r,
+                      .device = devices[static_cast<size_t>(r)],
+                      .row_begin = rows.begin,
+                      .row_end = rows.end});
   }
   return placed;
 }

@@ -3,6 +3,7 @@
 
 #include <vector>
 
+#include "planner/machine.h"
 #include "planner/program.h"
 
 namespace xrun::planner {
@@ -20,8 +21,10 @@ struct Mesh {
 // `micro_batches`, and `partials` where that is not 0.
 int default_replicas(int devices, int stages, int micro_batches, int partials);
 
-// Row ranges of a head of `classes` classes in `shards` shards, shard r on device r mod devices; 0: one a device.
-// Shards own whole class blocks, possibly none.
-std::vector<HeadShard> place_shards(int head, const ClassBlocks& blocks, int shards, int devices);
+// The device of each shard of a head: as the hint says (null: none), else one shard on each of the first `wanted`
+// devices; 0: on each device.
+std::vector<int> shard_devices(const Machine& machine, const ShardHint* hint, int wanted);
+// Row ranges of a head, shard r on devices[r]. Shards own whole class blocks, possibly none.
+std::vector<HeadShard> place_shards(int head, const ClassBlocks& blocks, const std::vector<int>& devices);
 
 }  // namespace xrun::planner

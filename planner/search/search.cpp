@@ -9,6 +9,7 @@
 #include "graph/base/check.h"
 #include "graph/optimizer_def.h"
 #include "planner/buffer_sizes.h"
+#include "planner/links.h"
 #include "planner/search/heads.h"
 #include "planner/search/mesh.h"
 #include "planner/search/remat.h"
@@ -68,11 +69,24 @@ Bytes numbers_moved(const Module& module) {
   return first + 4 + 2 * states;
 }
 
-// Seconds of the step outside the pipeline: the update of weights, with the sum over replicas before it.
+// The devices of a stage, by replica.
+std::vector<int> devices_of(const SearchInput& input, const Setting& setting, int stage) {
+  const Mesh mesh{input.machine.devices, setting.stages, setting.replicas};
+  std::vector<int> devices;
+  for (int r = 0; r < setting.replicas; ++r) {
+    devices.push_back(mesh.device_of(stage, r));
+  }
+  return devices;
+}
+
+// Seconds of the step outside the pipeline: the update of weights, with the sum over replicas before it. Sums of all
+// stages share the links between nodes.
 Seconds update_time(const SearchInput& input, const Setting& setting, const Partition& cuts) {
   const Bytes moved = numbers_moved(input.module);
   Seconds slowest = 0;
-  for (const PartitionStage& stage : cuts.stages) {
+  LinkLoad load(input.machine);
+  for (size_t s = 0; s < cuts.stages.size(); ++s) {
+    const PartitionStage& stage = cuts.stages[s];
     Bytes bytes = 0;
     Bytes pairs = 0;
     Bytes whole = 0;
@@ -86,8 +100,26 @@ Seconds update_time(const SearchInput& input, const Setting& setting, const Part
         (pairs > 0 && setting.replicas > 1 ? input.cost.all_gather(pairs * setting.replicas, setting.replicas) : 0);
     const Seconds time = input.cost.sweep(bytes * moved, input.machine.threads_of(0)) + exchanged;
     slowest = std::max(slowest, time);
+    const std::vector<int> devices = devices_of(input, setting, static_cast<int>(s));
+    load.add_own(devices, devices, whole / setting.replicas);
+    load.add_shared(devices, devices, whole / setting.replicas + pairs);
   }
-  return slowest;
+  return slowest + load.time();
+}
+
+// The time of a micro-batch of all replicas to come to stage `s`; of the first stage, that of a copy.
+Seconds hop_time(const SearchInput& input, const Setting& setting, const PartitionRequest& request,
+                 const Partition& cuts, size_t s) {
+  const Bytes bytes = request.layers[static_cast<size_t>(cuts.stages[s].begin)].incoming;
+  LinkLoad load(input.machine);
+  if (s > 0) {
+    const std::vector<int> from = devices_of(input, setting, static_cast<int>(s) - 1);
+    const std::vector<int> to = devices_of(input, setting, static_cast<int>(s));
+    for (size_t r = 0; r < from.size(); ++r) {
+      load.add(from[r], to[r], bytes);
+    }
+  }
+  return std::max(input.cost.copy(bytes), load.time());
 }
 
 bool one_pass(const Module& module, const Setting& setting) {
@@ -107,20 +139,17 @@ Decision outline(const SearchInput& input, const Setting& setting) {
           .norm_rows = train.norm_rows,
           .micro_batches = setting.micro_batches,
           .replicas = setting.replicas,
-          .partials = partials_of(setting, input.deterministic, train.batch / train.norm_rows, input.machine)};
+          .partials = partials_of(setting, input.deterministic, train.batch / train.norm_rows, input.machine),
+          .head_devices = setting.head_devices};
 }
 
 void add_stages(const SearchInput& input, const Setting& setting, const PartitionRequest& request,
                 const Partition& cuts, Decision& decision) {
   const Chain& chain = input.chain;
-  const Mesh mesh{input.machine.devices, setting.stages, setting.replicas};
   for (size_t s = 0; s < cuts.stages.size(); ++s) {
     const PartitionStage& part = cuts.stages[s];
     const std::vector<bool> again = rematerialized(input.module.graph, chain, part.begin, part.end, part.recomputed);
-    Stage stage{.index = static_cast<int>(s)};
-    for (int r = 0; r < setting.replicas; ++r) {
-      stage.devices.push_back(mesh.device_of(stage.index, r));
-    }
+    Stage stage{.index = static_cast<int>(s), .devices = devices_of(input, setting, static_cast<int>(s))};
     Seconds repeated = 0;
     for (int l = part.begin; l < part.end; ++l) {
       const auto p = static_cast<size_t>(l);
@@ -181,6 +210,7 @@ class CutMemo {
   const std::vector<Partition>& cut(const Setting& setting, const PartitionRequest& request) {
     Setting plain = setting;
     plain.pipeline = PipelineKind::kGpipe;
+    plain.head_devices = 0;
     const bool free = request.cap == 0 && request.total == 0;
     if (free && known_ && *known_ == plain) {
       for (Partition& made : cuts_) {
@@ -208,8 +238,10 @@ Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting
   const TrainSpec& train = input.module.train;
   const int local = setting.micro_batches / setting.replicas;
   const int64_t rows = one_pass(input.module, setting) ? train.batch : train.batch / local;
-  XRUN_ASSIGN(std::vector<HeadPlan> heads, plan_heads(input.module, input.chain, input.machine.devices, rows));
-  const HeadTimes head = head_times(heads, input.cost, training_heads(input.module));
+  XRUN_ASSIGN(std::vector<HeadPlan> heads,
+              plan_heads(input.module, input.chain, input.machine, rows, setting.head_devices));
+  const HeadTimes head =
+      head_times(heads, input.cost, training_heads(input.module), devices_of(input, setting, setting.stages - 1));
   const PartitionRequest request = make_request(input, setting, recompute, limits);
   std::vector<Partition> all;
   if (request.layers.empty()) {
@@ -223,15 +255,15 @@ Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting
     Candidate candidate{.setting = setting, .recompute = recompute, .decision = outline(input, setting)};
     Decision& decision = candidate.decision;
     add_stages(input, setting, request, cuts, decision);
-    Bytes hop_bytes = 0;
-    for (const PartitionStage& stage : cuts.stages) {
+    Seconds hop = 0;
+    for (size_t s = 0; s < cuts.stages.size(); ++s) {
+      const PartitionStage& stage = cuts.stages[s];
       candidate.largest_stage = std::max(candidate.largest_stage, stage.memory);
       candidate.all_stages += stage.memory * setting.replicas;
-      hop_bytes =
-          std::max(hop_bytes, request.layers.empty() ? 0 : request.layers[static_cast<size_t>(stage.begin)].incoming);
+      hop = std::max(hop, request.layers.empty() ? 0.0 : hop_time(input, setting, request, cuts, s));
     }
     ScheduleRequest order;
-    fill_request(decision, input.cost, input.cost.copy(hop_bytes), order);
+    fill_request(decision, input.cost, hop, order);
     order.head_passes = heads.empty() ? 0 : static_cast<int>(train.batch / rows);
     const double all_devices = input.cost.crowding(input.machine.devices);
     order.head = head.pass() * all_devices;
@@ -311,8 +343,9 @@ Result<Decision> decide_inference(const Module& inference, const Chain& chain, c
   }
   const int local = decision.micro_batches / decision.replicas;
   const int64_t rows = decision.heads.empty() ? decision.batch : decision.heads[0].rows;
-  XRUN_ASSIGN(made.heads, plan_heads(inference, chain, machine.devices, rows));
-  const HeadTimes head = head_times(made.heads, cost, {.batch = decision.batch, .trains = false});
+  XRUN_ASSIGN(made.heads, plan_heads(inference, chain, machine, rows, decision.head_devices));
+  const HeadTimes head =
+      head_times(made.heads, cost, {.batch = decision.batch, .trains = false}, made.stages.back().devices);
   made.head_forward_time = head.forward;
   made.head_backward_time = 0;
   made.head_update_time = 0;

@@ -177,6 +177,19 @@ Status check_granularity(const ScheduleSpec& schedule) {
   return {};
 }
 
+int devices_of_first_node(const Machine& machine) {
+  int count = 0;
+  while (count < machine.devices && machine.node_of(count) == machine.node_of(0)) {
+    ++count;
+  }
+  return count;
+}
+
+// Whether hints place the shards of some head.
+bool places_heads(const ScheduleSpec& schedule) {
+  return std::ranges::any_of(schedule.shards, [](const ShardHint& hint) { return hint.shards > 0 || hint.by_node; });
+}
+
 // The error that hints exclude one another: lists the given hints, with the place of one of them.
 Error conflict(const ScheduleSpec& schedule, const TrainSpec& train, const Machine& machine) {
   std::string hints;
@@ -230,6 +243,9 @@ std::string to_text(const Setting& setting) {
   if (setting.pipeline == PipelineKind::kOneFOneB) {
     text += ", pipeline = one_f_one_b";
   }
+  if (setting.head_devices > 0) {
+    text += ", heads on " + std::to_string(setting.head_devices) + (setting.head_devices == 1 ? " device" : " devices");
+  }
   return text;
 }
 
@@ -264,6 +280,9 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
   // The first steps of a growing batch have a `times`-th of the micro-batches.
   const int64_t times = train.growth ? train.growth->times : 1;
   bool early_backward = false;
+  // In a cluster heads may lie on its first node alone.
+  const int first_node = devices_of_first_node(machine);
+  const bool heads_move = first_node < machine.devices && !module.graph.heads.empty() && !places_heads(schedule);
   std::vector<Setting> settings;
   for (int stages = 1; stages <= std::min<int64_t>(machine.devices, layers); ++stages) {
     for (int replicas = 1; replicas <= std::min(machine.devices / stages, kMostReplicas); ++replicas) {
@@ -280,7 +299,10 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
         // replicas cost more than they save.
         const int partials = deterministic ? static_cast<int>(std::min<int64_t>(4, blocks)) : 0;
         const int most = default_replicas(machine.devices, stages, static_cast<int>(count / times), partials);
-        if (!wanted || count % (replicas * times) != 0 || (!schedule.replicas && replicas != 1 && replicas != most)) {
+        // In a cluster also those of one node, which need no network.
+        const int inside = default_replicas(first_node, stages, static_cast<int>(count / times), partials);
+        const bool usual = replicas == 1 || replicas == most || (first_node >= stages && replicas == inside);
+        if (!wanted || count % (replicas * times) != 0 || (!schedule.replicas && !usual)) {
           continue;
         }
         for (const PipelineKind kind : {PipelineKind::kGpipe, PipelineKind::kOneFOneB}) {
@@ -297,6 +319,9 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
             continue;
           }
           settings.push_back({stages, replicas, static_cast<int>(count), kind});
+          if (heads_move) {
+            settings.push_back({stages, replicas, static_cast<int>(count), kind, first_node});
+          }
         }
       }
     }

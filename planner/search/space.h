@@ -17,6 +17,7 @@ struct Setting {
   int replicas = 1;
   int micro_batches = 1;  // of the global batch
   PipelineKind pipeline = PipelineKind::kGpipe;
+  int head_devices = 0;  // the first devices, which hold the shards of heads; 0: all, or as hints say
   bool operator==(const Setting&) const = default;
 };
 

@@ -67,7 +67,9 @@ void add_exchanges(const CollectiveCase& one, const Places& at, int device, Devi
       return Block{.peer = peer, .memory = &memory, .offset = offset, .bytes = at.share};
     };
     gather.sends.push_back(block(device * at.share));
+    gather.sends.back().source = device * at.share;
     gather.receives.push_back(block(at.gathered() + peer * at.share));
+    gather.receives.back().source = peer * at.share;
     scatter.sends.push_back(block(peer * at.share));
     scatter.receives.push_back(block(at.parts() + peer * at.share));
   }

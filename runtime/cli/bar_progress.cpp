@@ -227,6 +227,9 @@ void BarProgress::on_end(const runtime::EndEvent& e) {
   write_line(fmt::format("  {}  step {}{}   {}{}", e.exit == 0 ? "Finished" : "Failed  ", format_count(e.step),
                          loss_text(e.loss), format_seconds(e.seconds),
                          e.weights.empty() ? "" : "   weights " + e.weights.substr(0, 16)));
+  if (!e.host_sent.empty()) {
+    write_line("  Network   " + network_text(e));
+  }
 }
 
 void BarProgress::on_interrupt() { line("  Stopping  " + std::string(kStopping)); }

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <fstream>
 #include <map>
+#include <set>
 #include <sstream>
 #include <unistd.h>
 
@@ -16,6 +17,7 @@
 #include "planner/report/diff.h"
 #include "runtime/cli/job_watch.h"
 #include "runtime/cli/launcher.h"
+#include "runtime/comm/ranks/network_rate.h"
 #include "runtime/comm/ranks/rank_communicator.h"
 #include "runtime/device/cpu/placement.h"
 #include "runtime/device/host.h"
@@ -27,6 +29,13 @@ namespace {
 std::string host_name() {
   char name[256] = {};
   return ::gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : "unknown";
+}
+
+// The same for all hosts that share a kernel.
+std::string machine_name() {
+  std::string name;
+  std::ifstream in("/proc/sys/kernel/random/boot_id");
+  return std::getline(in, name) && !name.empty() ? name : host_name();
 }
 
 std::string digest_of_file(const std::string& path) {
@@ -45,7 +54,8 @@ std::string digest_of_file(const std::string& path) {
 Result<RankFacts> own_facts() {
   XRUN_ASSIGN(const ops::Isa isa, ops::choose_isa());
   const runtime::Host host = runtime::detect_host();
-  RankFacts facts{.host = host_name(), .cores = host.cores, .memory = host.memory_free, .build = {}};
+  RankFacts facts{
+      .host = host_name(), .machine = machine_name(), .cores = host.cores, .memory = host.memory_free, .build = {}};
   facts.cpus = fmt::format("{}", fmt::join(runtime::thread_cpus(), ","));
   facts.build = {{"xrun", XRUN_VERSION}, {"the program", digest_of_file("/proc/self/exe")}, {"instruction set", ""}};
   facts.build.back().second = ops::name_of(isa);
@@ -74,7 +84,8 @@ Facts facts_in(std::istream& in) {
 }
 
 std::string to_text(const RankFacts& facts) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}", facts.host, facts.cores, facts.cpus, facts.memory, to_text(facts.build));
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", facts.host, facts.machine, facts.cores, facts.cpus, facts.memory,
+                     to_text(facts.build));
 }
 
 RankFacts facts_from(const std::string& text) {
@@ -83,6 +94,7 @@ RankFacts facts_from(const std::string& text) {
   std::string cores;
   std::string memory;
   std::getline(in, facts.host);
+  std::getline(in, facts.machine);
   std::getline(in, cores);
   std::getline(in, facts.cpus);
   std::getline(in, memory);
@@ -116,7 +128,9 @@ Status meet(Job& job) {
   XRUN_TRY(world.agree(world.rank() == 0 ? check_alike(ranks) : Status()));
   job.options.ranks = world.count();
   job.options.cores = cores_of(ranks);
-  job.options.memory = memory_of(ranks);
+  job.options.memory = memory_of(ranks).all;
+  job.options.node_memory = memory_of(ranks).least;
+  job.options.rank_nodes = nodes_of(ranks);
   const RankFacts& own = ranks[static_cast<size_t>(world.rank())];
   for (int rank = 0; rank < world.count(); ++rank) {
     const RankFacts& one = ranks[static_cast<size_t>(rank)];
@@ -231,25 +245,50 @@ Facts facts_of_command(const GlobalOptions& options, const TrainArgs& args) {
 
 // Ranks with the same processors share them, so these count once; a launcher may also give each rank its own.
 int cores_of(const std::vector<RankFacts>& ranks) {
-  int sum = 0;
+  std::map<std::string, int> cores;                         // by machine
+  std::map<std::string, std::set<std::string>> processors;  // by machine
   for (const auto& [host, own] : by_host(ranks)) {
     std::map<std::string, int> shares;  // by processors
     for (const RankFacts& one : own) {
       shares[one.cpus] = one.cores;
+      std::istringstream cpus(one.cpus);
+      for (std::string cpu; std::getline(cpus, cpu, ',');) {
+        processors[one.machine].insert(cpu);
+      }
     }
-    for (const auto& [cpus, cores] : shares) {
-      sum += cores;
+    for (const auto& [cpus, count] : shares) {
+      cores[own[0].machine] += count;
     }
+  }
+  int sum = 0;
+  for (const auto& [machine, count] : cores) {
+    const auto known = static_cast<int>(processors[machine].size());
+    sum += known > 0 ? std::min(count, known) : count;
   }
   return sum;
 }
 
-Bytes memory_of(const std::vector<RankFacts>& ranks) {
-  Bytes sum = 0;
+HostMemory memory_of(const std::vector<RankFacts>& ranks) {
+  HostMemory memory;
   for (const auto& [host, own] : by_host(ranks)) {
-    sum += std::ranges::min(own, {}, &RankFacts::memory).memory;
+    const Bytes free = std::ranges::min(own, {}, &RankFacts::memory).memory;
+    memory.least = memory.all == 0 ? free : std::min(memory.least, free);
+    memory.all += free;
   }
-  return sum;
+  return memory;
+}
+
+std::vector<int> nodes_of(const std::vector<RankFacts>& ranks) {
+  std::vector<std::string> hosts;
+  std::vector<int> nodes;
+  for (const RankFacts& rank : ranks) {
+    const auto known = std::ranges::find(hosts, rank.host);
+    nodes.push_back(static_cast<int>(known - hosts.begin()));
+    if (known == hosts.end()) {
+      hosts.push_back(rank.host);
+    }
+  }
+  return nodes;
 }
 
 Result<std::unique_ptr<runtime::World>> join_world(const GlobalOptions& options, bool direct) {
@@ -295,6 +334,10 @@ Result<Job> join_job(const GlobalOptions& options) {
     job.unwatched = watched.error();
   }
   job.end = std::make_unique<WorldEnd>(*job.world);
+  if (const auto& nodes = job.options.rank_nodes; std::ranges::max(nodes) > 0) {
+    XRUN_ASSIGN(const runtime::NetworkRate found, runtime::measure_network(*job.world, nodes));
+    job.options.network = {.name = "measured", .rate = found.rate, .latency = found.latency};
+  }
   return job;
 }
 
@@ -414,6 +457,7 @@ runtime::SessionOptions session_options(const Job& job, const PlannedModel& plan
   }
   options.rank = job.rank();
   options.peers = job.world.get();
+  options.rank_nodes = job.options.rank_nodes;
   options.communicator = [&world = *job.world, &devices,
                           &program = planned.plan.training](std::span<const runtime::Exchange> exchanges) {
     return std::make_unique<runtime::RankCommunicator>(

@@ -53,6 +53,7 @@ Result<Job> join_job(const GlobalOptions& options);
 // The properties of a rank that all ranks exchange.
 struct RankFacts {
   std::string host;
+  std::string machine;  // hosts that are containers or network namespaces may share one
   int cores = 1;
   std::string cpus;  // processors that it may run on
   Bytes memory = 0;
@@ -67,9 +68,16 @@ Status check_alike(const std::vector<RankFacts>& ranks);
 // All ranks call it with their facts, or with an error of their own. Errors: XG0833 with the differences, or the error
 // of a rank; the same on all ranks. `cause` ends the message "rank 2 ...": "reads other data than rank 0".
 Status hold_alike(const Job& job, const Result<Facts>& mine, const std::string& cause, const std::string& help);
-// The cores and the free memory of all hosts of these ranks.
+// The cores of all hosts of these ranks; those of hosts that share a machine are at most its processors.
 int cores_of(const std::vector<RankFacts>& ranks);
-Bytes memory_of(const std::vector<RankFacts>& ranks);
+// The free memory of all hosts, and of the one that has the least.
+struct HostMemory {
+  Bytes all = 0;
+  Bytes least = 0;
+};
+HostMemory memory_of(const std::vector<RankFacts>& ranks);
+// The host of each rank, counted from 0 in the order of their first ranks.
+std::vector<int> nodes_of(const std::vector<RankFacts>& ranks);
 
 // The flags of the command that decide what a rank does, without those about places and output.
 Facts facts_of_command(const GlobalOptions& options, const TrainArgs& args);

@@ -179,6 +179,7 @@ void JsonProgress::on_end(const runtime::EndEvent& e) {
         {"timed_steps", e.timed_steps},
         {"busy_s", by_device(e.devices, &DeviceTimes::busy)},
         {"bubble_s", by_device(e.devices, &DeviceTimes::idle)},
+        {"host_sent", e.host_sent},
         {"arenas", e.arenas},
         {"peak_before_arenas", e.peak_before_arenas},
         {"peak_resident", e.peak_resident}});

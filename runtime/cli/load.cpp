@@ -175,9 +175,14 @@ Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& o
   XRUN_TRY(options.cost == "measured" ? collect_measured_facts(prepared, host.cpu, console)
                                       : collect_facts(prepared, nullptr));
   const bool one = options.cores == 0;
-  prepared.machine = planner::make_machine(
-      module.cluster, {.devices = options.devices, .threads = options.threads, .ranks = options.ranks},
-      one ? host.cores : options.cores, one ? host.memory_free : options.memory);
+  prepared.machine = planner::make_machine(module.cluster,
+                                           {.devices = options.devices,
+                                            .threads = options.threads,
+                                            .ranks = options.ranks,
+                                            .rank_nodes = options.rank_nodes,
+                                            .node_memory = options.node_memory,
+                                            .network = options.network},
+                                           one ? host.cores : options.cores, one ? host.memory_free : options.memory);
   return prepared;
 }
 

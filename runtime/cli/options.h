@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/base/units.h"
+#include "graph/specs.h"
 
 namespace xrun::cli {
 
@@ -29,10 +30,13 @@ struct GlobalOptions {
   int devices = 0;                // CPU devices; 0: one per core
   std::string cost = "analytic";  // analytic measured
 
-  // Set for a run of several processes (runtime/cli/job.h), not by flags: the cores and memory of all its hosts.
+  // Set for a run of several processes (runtime/cli/job.h), not by flags.
   int ranks = 1;
-  int cores = 0;  // 0: of this host alone
-  Bytes memory = 0;
+  int cores = 0;                // of all hosts; 0: of this host alone
+  Bytes memory = 0;             // of all hosts
+  Bytes node_memory = 0;        // of the host with the least
+  std::vector<int> rank_nodes;  // the host of each rank, counted from 0
+  NetworkSpec network;          // between the hosts, measured
 };
 
 struct CheckArgs {

@@ -172,6 +172,9 @@ void PlainProgress::on_end(const runtime::EndEvent& e) {
                    std::isnan(e.loss) ? "" : fmt::format(" loss={:.5g}", e.loss), e.weights, e.seconds, e.exit,
                    e.bad_samples > 0 ? fmt::format(" bad_samples={}", e.bad_samples) : ""),
        time);
+  if (!e.host_sent.empty()) {
+    tell(fmt::format("{} network {}", stamp(time), network_text(e)), time);
+  }
   if (e.exit == exit_code(ErrorKind::kInterrupted)) {
     tell(fmt::format("{} stopped {}", stamp(time), stop_text(e)), time);
   }

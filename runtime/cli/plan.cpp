@@ -12,6 +12,7 @@
 #include "planner/report/json.h"
 #include "planner/report/text.h"
 #include "runtime/cli/cli.h"
+#include "runtime/cli/job.h"
 #include "runtime/cli/open_headers.h"
 #include "runtime/cli/planned.h"
 #include "runtime/cli/run_sources.h"
@@ -80,7 +81,7 @@ int print_plan(const planner::Plan& plan, const Module& module, const PlanArgs& 
   console.out(planner::report_text(plan, module, console.page_columns()));
   // A declared cluster may be another machine than this one.
   const runtime::CpuTopology topology =
-      module.cluster.cores > 0 ? runtime::CpuTopology() : runtime::read_cpu_topology();
+      module.cluster.cores > 0 || plan.machine.nodes() > 1 ? runtime::CpuTopology() : runtime::read_cpu_topology();
   const auto devices = runtime::place_devices(topology, plan.training.threads);
   if (const std::string places = runtime::describe_placement(topology, devices); !places.empty()) {
     console.out("\n  nodes      " + places + "\n");
@@ -111,14 +112,9 @@ int print_fit(const GlobalOptions& options, const PlanArgs& args, const Console&
   return 0;
 }
 
-}  // namespace
-
-int run_plan(const GlobalOptions& options, const PlanArgs& args) {
+int plan_alone(const GlobalOptions& options, const PlanArgs& args) {
   const Console console(options);
   int exit = 0;
-  if (const Status request = check_request(args); !request.ok()) {
-    return console.fail(request.error());
-  }
   if (!args.fit.empty()) {
     return print_fit(options, args, console);
   }
@@ -163,6 +159,26 @@ int run_plan(const GlobalOptions& options, const PlanArgs& args) {
                 "\n");
   }
   return exit;
+}
+
+}  // namespace
+
+// Started by a launcher, rank 0 plans for the hosts of all ranks, and the others wait for it.
+int run_plan(const GlobalOptions& options, const PlanArgs& args) {
+  if (const Status request = check_request(args); !request.ok()) {
+    return Console(options).fail(request.error());
+  }
+  auto joined = join_job(options);
+  if (!joined.ok()) {
+    return fail_job({}, joined.error(), Console(options), {});
+  }
+  Job job = std::move(joined).value();
+  const int exit = job.leads() ? plan_alone(job.options, args) : 0;
+  if (job.world == nullptr) {
+    return exit;
+  }
+  const auto exits = job.world->gather(std::to_string(exit));
+  return exits.ok() ? std::stoi((*exits)[0]) : fail_job(job, exits.error(), Console(job.options), {});
 }
 
 }  // namespace xrun::cli

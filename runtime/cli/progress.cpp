@@ -1,5 +1,6 @@
 #include "runtime/cli/progress.h"
 
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <fmt/format.h>
@@ -52,6 +53,11 @@ std::string profile_text(const runtime::ProfileEvent& e) {
                      e.predicted_step > 0 ? ", predicted " + format_seconds(e.predicted_step) : "",
                      format_count(e.first_step), format_count(last)) +
          table.text("    ");
+}
+
+std::string network_text(const runtime::EndEvent& e) {
+  return fmt::format("a step sent {} from the busiest of {} hosts to the others",
+                     format_bytes(std::ranges::max(e.host_sent)), e.host_sent.size());
 }
 
 std::string stop_text(const runtime::EndEvent& e) {

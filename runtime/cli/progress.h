@@ -33,6 +33,8 @@ std::string profile_text(const runtime::ProfileEvent& profile);
 inline constexpr std::string_view kStopping =
     "after this step, with a checkpoint; a second signal ends the run at once";
 std::string stop_text(const runtime::EndEvent& end);
+// "a step sent 3.0 MiB from the busiest of 4 hosts to the others"; of a run on several hosts
+std::string network_text(const runtime::EndEvent& end);
 
 // Calls `beat` every half second from its own thread until it is destroyed. Only another thread can report a pause,
 // because in a step the trainer's thread computes or sleeps until the devices are done.

@@ -7,7 +7,6 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <map>
 #include <optional>
 #include <span>
@@ -26,7 +25,8 @@ constexpr auto kBetweenLooks = std::chrono::milliseconds(500);
 // /proc/PID/stat: "PID (NAME) STATE PARENT ...". NAME may contain any character.
 bool read_stat(const fs::path& directory, ProcessEntry& entry) {
   std::ifstream file(directory / "stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::string text;
+  std::getline(file, text, '\0');  // an iterator over the buffer would throw where the process ends meanwhile
   const size_t open = text.find('(');
   const size_t close = text.rfind(')');
   if (open == std::string::npos || close == std::string::npos || close < open) {

@@ -20,6 +20,9 @@ struct Block {
   DeviceMemory* memory = nullptr;
   Bytes offset = 0;
   Bytes bytes = 0;
+  // The offset of the block in the memory of the member that sends it. What that member sends from there to several
+  // others in one exchange is the same, so it goes to another host once. -1: not known.
+  Bytes source = -1;
 };
 
 // One member's part in a collective, or in a send and its receive; the same in every step, but for

@@ -20,6 +20,8 @@ class Peers {
   virtual int rank() const = 0;
   virtual int count() const = 0;
   virtual std::string name(int rank) const = 0;  // "rank 2 on host b"
+  // The bytes of exchanges that this rank has sent to other hosts so far. Threads: any.
+  virtual Bytes sent_to_hosts() const { return 0; }
 
   // The texts of all ranks, by rank.
   virtual Result<std::vector<std::string>> gather(Result<std::string> mine) = 0;

@@ -1,5 +1,10 @@
 #include "runtime/executor/exchanges.h"
 
+#include <deque>
+#include <map>
+#include <tuple>
+
+#include "graph/base/check.h"
 #include "graph/compression.h"
 
 namespace xrun::runtime {
@@ -8,7 +13,38 @@ using planner::Instruction;
 using planner::Operand;
 using planner::Role;
 
+namespace {
+
+// The offsets of what each member sends to each device, in the order of its operands.
+class Sources {
+ public:
+  explicit Sources(const planner::Program& program) {
+    for (const Instruction& instruction : program.instructions) {
+      for (const Operand& operand : instruction.operands) {
+        if (communicates(instruction.kind) && operand.role == Role::kSent) {
+          sent_[{instruction.group, instruction.device, operand.index}].push_back(
+              program.buffer(operand.buffer).offset + operand.offset);
+        }
+      }
+    }
+  }
+  // Of the next block that `to` receives from `from`.
+  Bytes next(int group, int from, int to) {
+    auto& offsets = sent_[{group, from, to}];
+    XRUN_CHECK(!offsets.empty(), "more blocks are received than sent");
+    const Bytes offset = offsets.front();
+    offsets.pop_front();
+    return offset;
+  }
+
+ private:
+  std::map<std::tuple<int, int, int>, std::deque<Bytes>> sent_;  // by group, sender, receiver
+};
+
+}  // namespace
+
 std::vector<Exchange> exchanges_of(const planner::Program& program, const BoundMemory& memory, int rank) {
+  Sources sources(program);
   std::vector<Exchange> exchanges;
   for (const Instruction& instruction : program.instructions) {
     if (!communicates(instruction.kind) || program.rank_of(instruction.device) != rank) {
@@ -17,9 +53,11 @@ std::vector<Exchange> exchanges_of(const planner::Program& program, const BoundM
     Exchange exchange{.group = instruction.group, .device = instruction.device};
     for (const Operand& operand : instruction.operands) {
       const planner::Buffer& buffer = program.buffer(operand.buffer);
-      auto& blocks = operand.role == Role::kSent ? exchange.sends : exchange.receives;
-      blocks.push_back(
-          {operand.index, &memory.arena(instruction.device), buffer.offset + operand.offset, operand.bytes});
+      const bool sent = operand.role == Role::kSent;
+      const Bytes offset = buffer.offset + operand.offset;
+      (sent ? exchange.sends : exchange.receives)
+          .push_back({operand.index, &memory.arena(instruction.device), offset, operand.bytes,
+                      sent ? offset : sources.next(instruction.group, operand.index, instruction.device)});
     }
     exchanges.push_back(std::move(exchange));
   }

@@ -148,6 +148,7 @@ struct EndEvent {
   int64_t bad_samples = 0;
   int64_t timed_steps = 0;           // since the start
   std::vector<DeviceTimes> devices;  // sums over them
+  std::vector<Bytes> host_sent;  // by host: bytes of exchanges to other hosts in a step, on average; empty: one host
   // Memory of the process: the arenas, those of evaluation included; its peak before the first arena was mapped; and
   // its peak until now.
   Bytes arenas = 0;

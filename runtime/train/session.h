@@ -34,7 +34,8 @@ struct SessionOptions {
   // process has all devices of the program.
   int rank = 0;
   std::function<std::unique_ptr<Communicator>(std::span<const Exchange> exchanges)> communicator;
-  Peers* peers = nullptr;  // exchanges texts and errors between the ranks; outlives the session
+  Peers* peers = nullptr;       // exchanges texts and errors between the ranks; outlives the session
+  std::vector<int> rank_nodes;  // the host of each rank, counted from 0; empty: there is one
 };
 
 // Threads: one calls it; steps run on the workers of the devices.

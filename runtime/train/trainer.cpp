@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <new>
 #include <utility>
@@ -81,6 +82,7 @@ class Run {
                             .bad_samples = request_.batches.bad_samples(),
                             .timed_steps = reports_.timed_steps(),
                             .devices = reports_.device_sums(),
+                            .host_sent = status.ok() ? host_sent() : std::vector<Bytes>(),
                             .arenas = session_->memory() + (evaluator_ == nullptr ? 0 : evaluator_->memory()),
                             .peak_before_arenas = session_->peak_before(),
                             .peak_resident = peak_resident()});
@@ -91,6 +93,24 @@ class Run {
   }
 
  private:
+  // EndEvent::host_sent. All ranks call it.
+  std::vector<Bytes> host_sent() const {
+    const std::vector<int>& nodes = request_.session.rank_nodes;
+    Peers* const peers = request_.session.peers;
+    if (peers == nullptr || nodes.empty() || std::ranges::max(nodes) == 0 || done_ == first_) {
+      return {};
+    }
+    const auto texts = peers->gather(std::to_string(peers->sent_to_hosts()));
+    std::vector<Bytes> sent(texts.ok() ? static_cast<size_t>(std::ranges::max(nodes)) + 1 : 0, 0);
+    for (size_t rank = 0; texts.ok() && rank < nodes.size(); ++rank) {
+      sent[static_cast<size_t>(nodes[rank])] += std::atoll((*texts)[rank].c_str());
+    }
+    for (Bytes& bytes : sent) {
+      bytes /= done_ - first_;
+    }
+    return sent;
+  }
+
   // What was learned outlives an evaluation that finds no room.
   Status steps_within_memory() {
     try {
@@ -174,7 +194,7 @@ class Run {
       XRUN_ASSIGN(const auto resumed, request_.checkpoints->resume(state));
       if (resumed) {
         resumed_ = true;
-        done_ = resumed->step;
+        done_ = first_ = resumed->step;
         saves_.resumed_from(resumed->path);
         if (done_ > total_) {
           return Error{ErrorKind::kContent, "XG0815",
@@ -381,6 +401,7 @@ class Run {
   ClassGraphs graphs_;
   Saves saves_;
   int64_t done_ = 0;
+  int64_t first_ = 0;   // steps done before this start
   bool whole_ = false;  // between steps: the state is the one after `done_` of them
   bool resumed_ = false;
   bool interrupted_ = false;

@@ -1,4 +1,5 @@
 // No setting of `cluster` and `schedule` is ignored: it reaches the module, or it says that it is not available yet.
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
 #include <regex>
@@ -8,10 +9,14 @@
 #include "lang/lower/module_builder.h"
 #include "lang/lower/setting_def.h"
 #include "lang/print_module.h"
+#include "tests/lang/checked.h"
 #include "tests/lang/test_ops.h"
 
 namespace xrun::lang {
 namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
 
 constexpr const char* kText = R"(xgraph 1
 
@@ -73,8 +78,7 @@ struct Case {
 };
 
 const std::vector<Case> kCases{
-    {"cluster.nodes", "2", "a cluster of several nodes"},
-    {"cluster.network", "ethernet(25Gbit/s, latency=20us)", "`cluster.network`"},
+    {"cluster.network", "ethernet(25Gbit/s, latency=20us)", nullptr},
     {"cluster.node.cpu", "\"epyc\"", nullptr},
     {"cluster.node.cores", "3", nullptr},
     {"cluster.node.memory", "3GiB", nullptr},
@@ -119,8 +123,27 @@ TEST(Hints, EverySettingOfMachinesAndSchedulesReachesTheModuleOrSaysNotYet) {
   }
 }
 
+TEST(Hints, NodesAreJoinedByANetwork) {
+  const auto cluster = [](const std::string& lines) {
+    return Checked("cluster racks {\n  " + lines + "\n}\n");
+  };
+  const Checked both = cluster("nodes = 4\n  network = ethernet(25Gbit/s, latency=20us)");
+  EXPECT_THAT(both.codes(), IsEmpty());
+  EXPECT_EQ(both.module().cluster.nodes, 4);
+  EXPECT_EQ(both.module().cluster.network, (NetworkSpec{"ethernet", 3.125e9, 20e-6}));
+  EXPECT_EQ(cluster("network = infiniband(200Gbit/s)").module().cluster.network,
+            (NetworkSpec{"infiniband", 25e9, 3e-6}));
+  EXPECT_THAT(cluster("nodes = 4").codes(), ElementsAre("XG0512"));
+  EXPECT_THAT(cluster("nodes = 0").codes(), ElementsAre("XG0214"));
+  EXPECT_THAT(cluster("nodes = 2000\n  network = ethernet(1Gbit/s)").codes(), ElementsAre("XG0214"));
+  EXPECT_THAT(cluster("network = ethernet(25)").codes(), ElementsAre("XG0107"));
+  EXPECT_THAT(cluster("network = ethernet(0bit/s)").codes(), ElementsAre("XG0214"));
+  EXPECT_THAT(cluster("network = ethernet(1Gbit/s, latency=1min)").codes(), ElementsAre("XG0214"));
+  EXPECT_THAT(cluster("network = token_ring(4Mbit/s)").codes(), ElementsAre("XG0205"));
+}
+
 TEST(Hints, TheCasesAboveAreAllSettings) {
-  std::set<std::string> covered;
+  std::set<std::string> covered{"cluster.nodes"};  // needs a network: below
   for (const Case& c : kCases) {
     covered.insert(c.path);
   }

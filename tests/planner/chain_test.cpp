@@ -187,10 +187,13 @@ TEST(Mesh, ReplicasDivideMicroBatchesAndPartials) {
 }
 
 TEST(Mesh, ShardsOwnAllClassesInWholeBlocks) {
+  const Machine two = make_machine({}, {.devices = 2}, 2, kGiB);
   for (const int64_t classes : {int64_t{10}, int64_t{64}, int64_t{20902}, int64_t{1000000}}) {
     for (const int shards : {1, 2, 3, 7}) {
       int64_t row = 0;
-      for (const HeadShard& shard : place_shards(0, {classes, class_block(classes, classes)}, shards, 2)) {
+      const ShardHint hint{.shards = shards};
+      const std::vector<int> devices = shard_devices(two, &hint, 0);
+      for (const HeadShard& shard : place_shards(0, {classes, class_block(classes, classes)}, devices)) {
         EXPECT_EQ(shard.row_begin, row);
         EXPECT_EQ(shard.device, shard.shard % 2);
         row = shard.row_end;
@@ -200,9 +203,21 @@ TEST(Mesh, ShardsOwnAllClassesInWholeBlocks) {
   }
 }
 
+TEST(Mesh, ShardsLieOnAllDevicesOrOnTheFirstOnesOrOnOneOfEachNode) {
+  const ClusterSpec cluster{.nodes = 3, .network = {"ethernet", 1e9, 1e-5}, .cores = 2};
+  const Machine machine = make_machine(cluster, {}, 2, 16 * kGiB);
+  const ShardHint nodes{.by_node = true};
+  const ShardHint eight{.shards = 8};
+  EXPECT_EQ(shard_devices(machine, nullptr, 0), (std::vector{0, 1, 2, 3, 4, 5}));
+  EXPECT_EQ(shard_devices(machine, nullptr, 2), (std::vector{0, 1}));
+  EXPECT_EQ(shard_devices(machine, &nodes, 2), (std::vector{0, 2, 4}));
+  EXPECT_EQ(shard_devices(machine, &eight, 2), (std::vector{0, 1, 2, 3, 4, 5, 0, 1}));
+}
+
 TEST(Heads, AreFoundWithLossMetricsAndTensors) {
+  const Machine two = make_machine({}, {.devices = 2}, 2, kGiB);
   const Made made = make({.layers = 1, .classes = 1000, .head = true, .head_bias = true});
-  const auto heads = plan_heads(made.module, made.chain, 2, 64);
+  const auto heads = plan_heads(made.module, made.chain, two, 64);
   ASSERT_TRUE(heads.ok()) << heads.error().message;
   const HeadPlan& head = (*heads)[0];
   const Graph& graph = made.module.graph;
@@ -214,7 +229,7 @@ TEST(Heads, AreFoundWithLossMetricsAndTensors) {
   ASSERT_EQ(head.metrics.size(), 1U);
   EXPECT_EQ(head.classes, 1000);
   EXPECT_FALSE(head.update_sweep);
-  const auto parts = plan_heads(made.module, made.chain, 2, 32);
+  const auto parts = plan_heads(made.module, made.chain, two, 32);
   EXPECT_TRUE((*parts)[0].update_sweep);
 }
 

@@ -51,7 +51,7 @@ inline std::vector<HeadPlan> head_plans(Module module, const Layout& layout, int
   const Machine machine = make_test_machine(layout.devices);
   const KernelFacts facts;
   std::vector<HeadPlan> heads =
-      plan_heads(module, make_chain(module, CostModel(facts, machine)), layout.devices, rows).value();
+      plan_heads(module, make_chain(module, CostModel(facts, machine)), machine, rows).value();
   for (HeadPlan& head : heads) {
     for (HeadShard& shard : head.shards) {
       const BlockRange blocks = head.blocks().of_rows({shard.row_begin, shard.row_end});

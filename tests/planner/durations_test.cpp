@@ -184,7 +184,7 @@ TEST(Durations, AStepOfAHeadTakesAsLongAsItsActiveClasses) {
   const auto times = [&](int64_t active) {
     std::vector<HeadPlan> heads = head_plans(module, {.shards = 2, .devices = 2}, 64);
     heads[0].active = active;
-    return head_times(heads, cost, {.batch = 64});
+    return head_times(heads, cost, {.batch = 64}, {0});
   };
   const HeadTimes all = times(0);
   const HeadTimes tenth = times(10'000);

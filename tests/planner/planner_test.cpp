@@ -271,7 +271,7 @@ TEST(Planner, AHintThatCannotBeHeldIsRefusedWithItsPlaceAndAFix) {
                 "order"},
         BadHint{"XG0604",
                 [](ScheduleSpec& s) {
-                  s.shards.push_back({"id", 2, "", {0, 11, 13}});
+                  s.shards.push_back({"id", 2, false, "", {0, 11, 13}});
                 },
                 "no head"}}) {
     Module module = make_module(wide());
@@ -307,7 +307,7 @@ TEST(Planner, AHeadHasNoMoreShardsThanClassBlocks) {
   options.head = true;
   options.classes = 130;  // three blocks of 64
   Module module = make_module(options);
-  module.schedule.shards.push_back({"id", 4, "", {0, 11, 13}});
+  module.schedule.shards.push_back({"id", 4, false, "", {0, 11, 13}});
   const auto made = plan(module, machine_of(2));
   ASSERT_FALSE(made.ok());
   EXPECT_EQ(made.error().code, "XG0604");
@@ -480,7 +480,7 @@ TEST(Planner, EveryRandomCaseIsPlannedOrRefusedInWords) {
       schedule.recompute = Hint<RecomputeHint>{{below(2) == 0 ? RecomputeHint::kAll : RecomputeHint::kNone, {}}, {}};
     }
     if (options.head && below(3) == 0) {
-      schedule.shards.push_back({"id", 1 + below(5), below(2) == 0 ? "micro_batch" : "", {}});
+      schedule.shards.push_back({"id", 1 + below(5), false, below(2) == 0 ? "micro_batch" : "", {}});
     }
     if (below(8) == 0) {
       module.train.clip = {ClipSpec::kNorm, 1.0, below(2) == 0};

@@ -106,6 +106,51 @@ TEST_F(Hosts, HaveTheWeightsOfOneProcess) {
   }
 }
 
+// Two devices a host, so that blocks for both cross the network once. The plan is for the hosts of the ranks, and its
+// bytes are those that the run counts.
+TEST_F(Hosts, APlanKnowsTheNetworkAndWhatCrossesIt) {
+  const std::vector<Words> choices{
+      {"--set", "schedule.stages=2", "--set", "schedule.replicas=4"},
+      {"--set", "schedule.stages=4", "--set", "schedule.micro_batches=4", "--set", "schedule.shard.id.over=5"},
+      {"--set", "schedule.replicas=4", "--set", "train.compress=topk(1%)", "--set",
+       "train.optimizer=sgd(momentum=0.9)"},
+  };
+  for (size_t i = 0; i < choices.size(); ++i) {
+    SCOPED_TRACE("choice " + std::to_string(i));
+    // Evaluation would send, too.
+    const Words base = Words{"tiny.xgraph", "--devices", "8", "--set", "train.metrics=[]"} + choices[i];
+    const Words planned = Words{"plan"} + base + Words{"--dry-run", "--format", "json"};
+    const auto plan = all(planned);
+    ASSERT_EQ(plan.exit, 0) << plan.err;
+    const auto json = nlohmann::json::parse(plan.out, nullptr, false);
+    ASSERT_TRUE(json.is_object()) << "one rank prints: " << plan.out;
+    EXPECT_EQ(json["cluster"]["nodes"], kCount);
+    EXPECT_EQ(json["cluster"]["network"]["name"], "measured");
+    EXPECT_GT(json["cluster"]["network"]["bytes_per_second"], 1e6);
+    std::vector<int64_t> sent;
+    for (const auto& link : json["network"]["links"]) {
+      sent.push_back(link["sent_bytes"]);
+    }
+    const Words trained =
+        Words{"train"} + base + Words{"--progress", "json", "-C", "counted" + std::to_string(i), "--steps", "20"};
+    const auto run = all(trained);
+    ASSERT_EQ(run.exit, 0) << run.err;
+    std::vector<int64_t> counted;
+    std::string line;
+    for (std::istringstream in(run.out); std::getline(in, line);) {
+      const auto event = nlohmann::json::parse(line, nullptr, false);
+      if (event.is_object() && event.value("t", "") == "end") {
+        counted = event["host_sent"].get<std::vector<int64_t>>();
+      }
+    }
+    ASSERT_EQ(counted.size(), sent.size());
+    for (size_t host = 0; host < sent.size(); ++host) {
+      EXPECT_GT(sent[host], 0) << host;
+      EXPECT_EQ(counted[host], sent[host]) << host;
+    }
+  }
+}
+
 const Words kLong{"--set", "train.epochs=25", "--set", "train.checkpoint.every=50 steps"};
 
 TEST_F(Hosts, ALinkThatIsAwayForAMomentIsWaitedFor) {

@@ -55,8 +55,9 @@ TEST(Launcher, ProcessesThatCannotFindEachOtherAreRefused) {
 }
 
 RankFacts facts_of(const std::string& host, int cores, const std::string& cpus, Bytes memory,
-                   const std::string& isa = "avx2") {
+                   const std::string& isa = "avx2", const std::string& machine = "") {
   return {.host = host,
+          .machine = machine.empty() ? host : machine,
           .cores = cores,
           .cpus = cpus,
           .memory = memory,
@@ -67,10 +68,18 @@ TEST(JobFacts, HostsHaveTheirProcessorsAndTheirMemoryOnce) {
   const std::vector<RankFacts> shared = {facts_of("a", 4, "0,1,2,3", 100), facts_of("a", 4, "0,1,2,3", 90),
                                          facts_of("b", 2, "0,1", 50)};
   EXPECT_EQ(cores_of(shared), 6);
-  EXPECT_EQ(memory_of(shared), 140);
+  EXPECT_EQ(memory_of(shared).all, 140);
+  EXPECT_EQ(memory_of(shared).least, 50);
+  EXPECT_EQ(nodes_of(shared), (std::vector{0, 0, 1}));
   const std::vector<RankFacts> bound = {facts_of("a", 1, "0", 100), facts_of("a", 2, "1,2", 100)};
   EXPECT_EQ(cores_of(bound), 3);
-  EXPECT_EQ(memory_of(bound), 100);
+  EXPECT_EQ(memory_of(bound).all, 100);
+  // Four network namespaces on two processors, and two containers with a part of the same ones.
+  const auto inside = [](const std::string& host, int cores, const std::string& cpus) {
+    return facts_of(host, cores, cpus, 100, "avx2", "one machine");
+  };
+  EXPECT_EQ(cores_of({inside("a", 1, "0"), inside("b", 1, "1"), inside("c", 1, "0"), inside("d", 1, "1")}), 2);
+  EXPECT_EQ(cores_of({inside("a", 2, "0,1,2,3,4,5,6,7"), inside("b", 3, "0,1,2,3,4,5,6,7")}), 5);
 }
 
 TEST(JobFacts, RanksOfAnotherBuildAreRefusedWithTheDifferences) {

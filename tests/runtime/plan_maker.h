@@ -120,7 +120,7 @@ inline Result<planner::Program> make_program(const Prepared& prepared, const Pla
   const bool heads = !module.graph.heads.empty();
   const bool one_pass = choice.pipeline == PipelineKind::kGpipe;
   const int64_t rows = one_pass ? decision.batch : decision.batch / choice.micro_batches * choice.replicas;
-  XRUN_ASSIGN(decision.heads, planner::plan_heads(module, chain, choice.devices, rows));
+  XRUN_ASSIGN(decision.heads, planner::plan_heads(module, chain, machine, rows));
   for (planner::HeadPlan& head : decision.heads) {
     for (planner::HeadShard& shard : head.shards) {
       const BlockRange blocks = head.blocks().of_rows({shard.row_begin, shard.row_end});

@@ -60,7 +60,7 @@ class Calls {
 
 constexpr Bytes kRoom = 16 * kMiB;  // of what a device sends; behind it each group has one for what it receives
 
-// Blocks of one group: between any devices, of a few bytes or of some messages, some of none.
+// Blocks of one group: between any devices, of a few bytes or of some messages, some of none; some go to all devices.
 std::vector<Exchange> random_group(int group, int devices, std::mt19937& random) {
   std::vector<Exchange> members(static_cast<size_t>(devices));
   std::vector<Bytes> from(members.size(), 0);
@@ -72,13 +72,16 @@ std::vector<Exchange> random_group(int group, int devices, std::mt19937& random)
     const size_t a = random() % members.size();
     const size_t b = random() % members.size();
     const Bytes bytes = random() % 4 == 0 ? 0 : static_cast<Bytes>(random() % (random() % 6 == 0 ? 5'000'000 : 5'000));
-    if (from[a] + bytes > kRoom || to[b] + bytes > kRoom * (group + 2)) {
-      continue;
+    const bool to_all = random() % 3 == 0;
+    for (size_t d = 0; d < members.size(); ++d) {
+      if ((d != b && !to_all) || from[a] + bytes > kRoom || to[d] + bytes > kRoom * (group + 2)) {
+        continue;
+      }
+      members[a].sends.push_back({.peer = static_cast<int>(d), .offset = from[a], .bytes = bytes, .source = from[a]});
+      members[d].receives.push_back({.peer = static_cast<int>(a), .offset = to[d], .bytes = bytes, .source = from[a]});
+      to[d] += bytes;
     }
-    members[a].sends.push_back({.peer = static_cast<int>(b), .offset = from[a], .bytes = bytes});
-    members[b].receives.push_back({.peer = static_cast<int>(a), .offset = to[b], .bytes = bytes});
     from[a] += bytes;
-    to[b] += bytes;
   }
   return members;
 }

@@ -27,16 +27,14 @@ RankCommunicator::RankCommunicator(World& world, const DeviceSet& devices, std::
     : world_(world),
       network_(world.network()),
       rank_of_(std::move(rank_of)),
+      host_(world.hosts()[static_cast<size_t>(world.rank())]),
       outgoing_(static_cast<size_t>(world.count())),
       broadcasts_(world) {
-  std::vector<Exchange> local;
   for (const Exchange& exchange : exchanges) {
     index_[{exchange.group, exchange.device}] = members_.size();
-    const int number = static_cast<int>(members_.size());
     members_.push_back(std::make_unique<Member>());
-    local.push_back(divide(number, exchange));
   }
-  local_ = std::make_unique<LocalCommunicator>(devices, local);
+  local_ = std::make_unique<LocalCommunicator>(devices, divide(exchanges));
   posted_.reserve(members_.size());
   taken_.reserve(members_.size());
   channel_ = network_.open(*this);
@@ -47,58 +45,35 @@ RankCommunicator::~RankCommunicator() {
   broadcasts_.abandon(Error{ErrorKind::kInterrupted, "", "the run ends", ""});
 }
 
-Exchange RankCommunicator::divide(int number, const Exchange& exchange) {
-  Member& member = *members_[static_cast<size_t>(number)];
-  member.exchange = exchange;
-  member.sends.clear();
-  member.receives.clear();
-  Exchange inside{.group = exchange.group, .device = exchange.device};
-  const auto share_out = [&](const std::vector<Block>& blocks, std::vector<Block>& of_rank,
-                             std::vector<Stream>& others) {
-    for (const Block& block : blocks) {
-      const int rank = rank_of_(block.peer);
-      if (rank == world_.rank()) {
-        of_rank.push_back(block);
-      } else {
-        auto stream = std::ranges::find(others, block.peer, &Stream::device);
-        if (stream == others.end()) {
-          others.push_back({.member = number, .device = block.peer, .rank = rank});
-          stream = std::prev(others.end());
-        }
-        stream->cursor.blocks.push_back(block);
-      }
+std::vector<Exchange> RankCommunicator::divide(std::span<const Exchange> exchanges) {
+  const RankPlaces places{world_.rank(), rank_of_, [this](int rank) { return is_remote(rank); }};
+  std::vector<DividedExchange> divided = divide_exchanges(exchanges, places);
+  std::vector<Exchange> local;
+  for (size_t i = 0; i < exchanges.size(); ++i) {
+    Member& member = *members_[i];
+    member.exchange = std::move(divided[i]);
+    for (Stream& stream : member.exchange.sends) {
+      stream.direct = is_direct(stream);
     }
-  };
-  share_out(exchange.sends, inside.sends, member.sends);
-  share_out(exchange.receives, inside.receives, member.receives);
-  for (Stream& stream : member.sends) {
-    stream.direct = is_direct(stream);
+    local.push_back(member.exchange.local);
   }
-  member.local_sends = !inside.sends.empty();
-  member.local_receives = !inside.receives.empty();
-  return inside;
+  return local;
 }
 
 // The network's thread looks at streams only while their exchange is under way.
-void RankCommunicator::resize(std::span<const Exchange> exchanges) {
-  std::vector<Exchange> local;
-  for (size_t i = 0; i < exchanges.size(); ++i) {
-    local.push_back(divide(static_cast<int>(i), exchanges[i]));
-  }
-  local_->resize(local);
-}
+void RankCommunicator::resize(std::span<const Exchange> exchanges) { local_->resize(divide(exchanges)); }
 
 void RankCommunicator::post(int exchange, Completion received, Completion released) {
   Member& member = *members_[static_cast<size_t>(exchange)];
-  const bool remote_receives = !member.receives.empty();
-  const bool remote_sends = !member.sends.empty();
+  const bool remote_receives = !member.exchange.receives.empty() || !member.exchange.feeders.empty();
+  const bool remote_sends = !member.exchange.sends.empty();
   member.received = received;
   member.released = released;
   member.status = {};
   member.moving = member.local_moving = 0;
-  member.receiving.store((member.local_receives ? 1 : 0) + (remote_receives ? 1 : 0), std::memory_order_relaxed);
-  member.releasing.store((member.local_sends ? 1 : 0) + (remote_sends ? 1 : 0), std::memory_order_relaxed);
-  const bool has_local = member.local_sends || member.local_receives;
+  member.receiving.store((member.receives_locally() ? 1 : 0) + (remote_receives ? 1 : 0), std::memory_order_relaxed);
+  member.releasing.store((member.sends_locally() ? 1 : 0) + (remote_sends ? 1 : 0), std::memory_order_relaxed);
+  const bool has_local = member.sends_locally() || member.receives_locally();
   // Behind the last of both the step may end, and the communicator with it: what waits for messages ends no earlier
   // than its own part has begun, so that part is last.
   if (remote_sends || remote_receives) {
@@ -159,23 +134,41 @@ void RankCommunicator::work() {
 }
 
 void RankCommunicator::begin(Member& member) {
-  member.unread = member.sends.size();
-  member.missing = member.receives.size();
+  member.unread = member.exchange.sends.size();
+  member.missing = member.exchange.receives.size() + member.exchange.feeders.size();
   open_ += member.missing > 0 ? 1 : 0;
   if (error_) {
     abandon(member, *error_);
     return;
   }
-  for (Stream& stream : member.sends) {
+  for (Stream& stream : member.exchange.sends) {
     stream.cursor.rewind();
     outgoing_[static_cast<size_t>(stream.rank)].push_back(&stream);
   }
-  for (Stream& stream : member.receives) {
+  for (Stream& stream : member.exchange.receives) {
     stream.cursor.rewind();
   }
+  place_early(member);
+  for (const int feeder : member.exchange.feeders) {
+    place_early(*members_[static_cast<size_t>(feeder)]);
+  }
+}
+
+// Whether what comes from a device has a place: in this member and in all that share it.
+bool RankCommunicator::can_place(Member& member, int device) {
+  return member.missing > 0 && std::ranges::all_of(member.exchange.stream_from(device).sharers, [&](int sharer) {
+           return members_[static_cast<size_t>(sharer)]->missing > 0;
+         });
+}
+
+void RankCommunicator::place_early(Member& member) {
   std::deque<std::pair<int, Message>> early;
   early.swap(member.early);
   for (auto& [device, message] : early) {
+    if (!error_ && !can_place(member, device)) {
+      member.early.emplace_back(device, std::move(message));
+      continue;
+    }
     if (!error_) {
       place(member, device, message);
     }
@@ -219,8 +212,8 @@ void RankCommunicator::send_addresses(Stream& stream) {
   }
   const auto bytes = std::as_bytes(std::span(ranges));
   const BlockHeader header{.kind = BlockHeader::kAddresses,
-                           .group = member.exchange.group,
-                           .from = member.exchange.device,
+                           .group = member.exchange.local.group,
+                           .from = member.exchange.local.device,
                            .to = stream.device};
   Message message = make_block_message(network_, header, bytes.size());
   std::memcpy(message.data() + kHeaders, bytes.data(), bytes.size());
@@ -235,7 +228,8 @@ bool RankCommunicator::send_some(Stream& stream) {
     return true;
   }
   const Bytes bytes = stream.cursor.left(kMostBlockBytes);
-  const BlockHeader header{.group = member.exchange.group, .from = member.exchange.device, .to = stream.device};
+  const BlockHeader header{
+      .group = member.exchange.local.group, .from = member.exchange.local.device, .to = stream.device};
   Message message = make_block_message(network_, header, static_cast<size_t>(bytes));
   std::byte* to = message.data() + kHeaders;
   stream.cursor.advance(bytes, [&](const Block& block, Bytes offset, Bytes part) {
@@ -243,6 +237,9 @@ bool RankCommunicator::send_some(Stream& stream) {
     to += part;
   });
   network_.send(channel_, stream.rank, std::move(message));
+  if (is_remote(stream.rank)) {
+    world_.count_sent(bytes);
+  }
   if (!stream.cursor.over()) {
     return false;
   }
@@ -255,12 +252,6 @@ void RankCommunicator::taken(Member& member) {
   if (member.unread > 0 && --member.unread == 0) {
     end_releasing(member);
   }
-}
-
-RankCommunicator::Stream& RankCommunicator::stream_from(Member& member, int device) {
-  const auto stream = std::ranges::find(member.receives, device, &Stream::device);
-  XRUN_CHECK(stream != member.receives.end(), "a message from a device that sends nothing in its exchange");
-  return *stream;
 }
 
 void RankCommunicator::on_message(int /*from*/, Message message) {
@@ -283,7 +274,7 @@ void RankCommunicator::on_message(int /*from*/, Message message) {
     network_.recycle(std::move(message));
     return;
   }
-  if (member.missing == 0) {
+  if (!can_place(member, header.from)) {
     member.early.emplace_back(header.from, std::move(message));
     return;
   }
@@ -293,7 +284,7 @@ void RankCommunicator::on_message(int /*from*/, Message message) {
 
 // Writes the next bytes from a device to their places.
 void RankCommunicator::place(Member& member, int device, const Message& message) {
-  Stream& stream = stream_from(member, device);
+  Stream& stream = member.exchange.stream_from(device);
   const auto start = Clock::now();
   if (header_of(message).kind == BlockHeader::kAddresses) {
     if (const Status copied = place_direct(stream, message); !copied.ok()) {
@@ -302,14 +293,28 @@ void RankCommunicator::place(Member& member, int device, const Message& message)
     }
   } else {
     const std::byte* from = message.data() + kHeaders;
-    stream.cursor.advance(static_cast<Bytes>(message.size() - kHeaders),
-                          [&](const Block& block, Bytes offset, Bytes part) {
-                            block.memory->write(offset, {from, static_cast<size_t>(part)});
-                            from += part;
-                          });
+    stream.cursor.advance(
+        static_cast<Bytes>(message.size() - kHeaders), [&](const Block& block, Bytes offset, Bytes part) {
+          block.memory->write(offset, {from, static_cast<size_t>(part)});
+          for (size_t i = 0; !stream.copies.empty() && i < stream.copies[stream.cursor.block].size(); ++i) {
+            const Block& copy = stream.copies[stream.cursor.block][i];
+            copy.memory->write(copy.offset + offset - block.offset, {from, static_cast<size_t>(part)});
+          }
+          from += part;
+        });
   }
   member.moving += since(start);
-  if (stream.cursor.over() && --member.missing == 0) {
+  if (stream.cursor.over()) {
+    for (const int sharer : stream.sharers) {
+      end_stream(*members_[static_cast<size_t>(sharer)]);
+    }
+    end_stream(member);
+  }
+}
+
+// A stream that a member waits for has come to its end.
+void RankCommunicator::end_stream(Member& member) {
+  if (member.missing > 0 && --member.missing == 0) {
     open_ -= 1;
     end_receiving(member);
   }

@@ -14,8 +14,8 @@
 
 #include "runtime/comm/communicator.h"
 #include "runtime/comm/local/local_communicator.h"
-#include "runtime/comm/ranks/block_cursor.h"
 #include "runtime/comm/ranks/rank_broadcasts.h"
+#include "runtime/comm/ranks/rank_streams.h"
 #include "runtime/comm/ranks/world.h"
 
 namespace xrun::runtime {
@@ -38,20 +38,9 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
   void broadcast(int channel, int root, std::span<std::byte> bytes, Completion done) override;
 
  private:
-  struct Stream {
-    int member = 0;
-    int device = 0;       // the other one
-    int rank = 0;         // of it
-    bool direct = false;  // of what is sent: the other rank reads it here
-    BlockCursor cursor;
-  };
   // One exchange. It has received when both its local part, where there is one, and its messages have.
   struct Member {
-    Exchange exchange;
-    bool local_sends = false;
-    bool local_receives = false;
-    std::vector<Stream> sends;     // by device
-    std::vector<Stream> receives;  // by device
+    DividedExchange exchange;
     Completion received;
     Completion released;
     std::atomic<int> receiving{0};  // parts that are not over
@@ -63,6 +52,8 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
     Status status;                              // of its messages
     Seconds moving = 0;
     Seconds local_moving = 0;
+    bool sends_locally() const { return !exchange.local.sends.empty(); }
+    bool receives_locally() const { return !exchange.local.receives.empty(); }
   };
 
   static void local_received(void* member, int32_t argument, Status status, Seconds moving);
@@ -70,14 +61,18 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
   static void end_receiving(Member& member);
   static void end_releasing(Member& member);
 
-  // Divides the blocks of an exchange among the streams of member `number`, and returns those of this rank.
-  Exchange divide(int number, const Exchange& exchange);
+  // Divides the blocks of exchanges among the streams of their members, and returns those of this rank.
+  std::vector<Exchange> divide(std::span<const Exchange> exchanges);
   void on_message(int from, Message message) override;
   void work() override;
   void on_error(const Error& error, bool lost) override;
   bool waits() const override { return open_.load(std::memory_order_relaxed) > 0 || broadcasts_.waits(); }
 
+  bool is_remote(int rank) const { return world_.hosts()[static_cast<size_t>(rank)] != host_; }
   void begin(Member& member);
+  void place_early(Member& member);
+  bool can_place(Member& member, int device);
+  void end_stream(Member& member);
   void place(Member& member, int device, const Message& message);
   Status place_direct(Stream& stream, const Message& message);
   void taken(Member& member);
@@ -86,13 +81,13 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
   void send_addresses(Stream& stream);
   bool is_direct(const Stream& stream) const;
   void abandon(Member& member, const Error& error);
-  Stream& stream_from(Member& member, int device);
 
   World& world_;
   Network& network_;
   std::function<int(int)> rank_of_;
   std::vector<std::unique_ptr<Member>> members_;
   std::map<std::pair<int, int>, size_t> index_;  // (group, device)
+  std::string host_;
   std::unique_ptr<LocalCommunicator> local_;
   std::vector<std::deque<Stream*>> outgoing_;  // by rank, in the order of posting
   RankBroadcasts broadcasts_;

@@ -2,6 +2,7 @@
 // every rank is round n.
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <map>
 #include <memory>
@@ -35,6 +36,8 @@ class World final : public Peers, private ChannelEnd {
   int count() const override { return network_->count(); }
   std::string name(int rank) const override;
   const std::vector<std::string>& hosts() const { return hosts_; }  // by rank
+  Bytes sent_to_hosts() const override { return sent_to_hosts_.load(std::memory_order_relaxed); }
+  void count_sent(Bytes bytes) { sent_to_hosts_.fetch_add(bytes, std::memory_order_relaxed); }
   // "2 on a, 2 on b"
   std::string spread() const;
 
@@ -74,8 +77,9 @@ class World final : public Peers, private ChannelEnd {
   std::vector<std::string> hosts_;  // written by the network's thread under the mutex, while `join` waits
   std::vector<std::optional<PeerMemory>> memories_;  // by rank; written in `join`
   std::vector<bool> readers_;                        // by rank: those that can read the memory of this one
-  int64_t round_ = 0;                                // of the next call
-  std::optional<Error> failed_;                      // what the last call gave that failed, and whose error it was
+  std::atomic<Bytes> sent_to_hosts_{0};
+  int64_t round_ = 0;            // of the next call
+  std::optional<Error> failed_;  // what the last call gave that failed, and whose error it was
   int failed_rank_ = -1;
   bool left_ = false;
 

@@ -1,0 +1,97 @@
+#include "planner/links.h"
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+namespace xrun::planner {
+namespace {
+
+// The part of its blocks that an exchange sends: those of compressed gradients have room for the warm-up, in which more
+// pairs are sent than in most steps (emit_compression.cpp counts in `bytes` what all replicas send in those).
+double sent_part(const Program& program, const Instruction& member) {
+  Bytes room = 0;
+  for (const Operand& operand : member.operands) {
+    if (program.buffer(operand.buffer).purpose == Purpose::kPairs && operand.role == Role::kSent) {
+      room += operand.bytes;
+    }
+  }
+  const double others = static_cast<double>(program.replicas - 1);
+  return room == 0 ? 1.0
+                   : static_cast<double>(member.bytes) / static_cast<double>(program.replicas) /
+                         (static_cast<double>(room) / others);
+}
+
+}  // namespace
+
+void LinkLoad::add(int from, int to, Bytes bytes) {
+  const int sender = machine_.node_of(from);
+  const int receiver = machine_.node_of(to);
+  if (sender != receiver) {
+    links_[static_cast<size_t>(sender)].sent += bytes;
+    links_[static_cast<size_t>(receiver)].received += bytes;
+  }
+}
+
+void LinkLoad::add(std::span<const int> from, std::span<const int> to, Bytes each, bool shared) {
+  // Blocks that each node sends, and copies of a block that it receives.
+  std::vector<int64_t> senders(links_.size(), 0);
+  std::vector<int64_t> receivers(links_.size(), 0);
+  for (const int device : from) {
+    ++senders[static_cast<size_t>(machine_.node_of(device))];
+  }
+  std::set<int> ranks;
+  int64_t receiving = 0;
+  for (const int device : to) {
+    if (!shared || ranks.insert(machine_.rank_of(device)).second) {
+      ++receivers[static_cast<size_t>(machine_.node_of(device))];
+      ++receiving;
+    }
+  }
+  const auto sending = static_cast<int64_t>(from.size());
+  for (size_t n = 0; n < links_.size(); ++n) {
+    links_[n].sent += senders[n] * (receiving - receivers[n]) * each;
+    links_[n].received += (sending - senders[n]) * receivers[n] * each;
+  }
+}
+
+Bytes LinkLoad::busiest() const {
+  Bytes most = 0;
+  for (const LinkBytes& link : links_) {
+    most = std::max(most, link.busier());
+  }
+  return most;
+}
+
+Seconds LinkLoad::time() const {
+  const Bytes bytes = busiest();
+  const NetworkSpec& network = machine_.network;
+  return bytes == 0 || !network.known() ? 0.0 : network.latency + static_cast<double>(bytes) / network.rate;
+}
+
+std::map<int, LinkLoad> link_loads(const Program& program, const Machine& machine) {
+  std::map<int, LinkLoad> loads;
+  if (machine.nodes() == 1) {
+    return loads;
+  }
+  std::set<std::tuple<int, BufferId, Bytes, int>> known;  // group, block, rank
+  for (const Instruction& member : program.instructions) {
+    if (!communicates(member.kind)) {
+      continue;
+    }
+    const double part = sent_part(program, member);
+    for (const Operand& operand : member.operands) {
+      const bool crosses =
+          operand.role == Role::kSent && machine.node_of(member.device) != machine.node_of(operand.index);
+      if (crosses &&
+          known.emplace(member.group, operand.buffer, operand.offset, machine.rank_of(operand.index)).second) {
+        loads.try_emplace(member.group, machine)
+            .first->second.add(member.device, operand.index,
+                               static_cast<Bytes>(part * static_cast<double>(operand.bytes)));
+      }
+    }
+  }
+  return loads;
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,49 @@
+// Traffic between the nodes of a cluster. Each node has one link to the network, which sends and receives at the same
+// time; blocks between devices of a node do not use it. A block that goes to several devices of one rank crosses the
+// network once (docs/algorithms.md, "Collective costs").
+#pragma once
+
+#include <map>
+#include <span>
+#include <vector>
+
+#include "planner/machine.h"
+#include "planner/program.h"
+
+namespace xrun::planner {
+
+// What the link of a node moves.
+struct LinkBytes {
+  Bytes sent = 0;
+  Bytes received = 0;
+  Bytes busier() const { return std::max(sent, received); }
+};
+
+// What the links of all nodes move.
+class LinkLoad {
+ public:
+  explicit LinkLoad(const Machine& machine) : machine_(machine), links_(static_cast<size_t>(machine.nodes())) {}
+
+  // Each of the devices `from` sends a block of `each` bytes to each of the devices `to`: the same block to all of
+  // them, or one of its own.
+  void add_shared(std::span<const int> from, std::span<const int> to, Bytes each) { add(from, to, each, true); }
+  void add_own(std::span<const int> from, std::span<const int> to, Bytes each) { add(from, to, each, false); }
+  // One block.
+  void add(int from, int to, Bytes bytes);
+
+  const std::vector<LinkBytes>& links() const { return links_; }
+  Bytes busiest() const;
+  // The time of the busiest link, with the latency of one message; 0 where nothing crosses the network.
+  Seconds time() const;
+
+ private:
+  void add(std::span<const int> from, std::span<const int> to, Bytes each, bool shared);
+
+  const Machine& machine_;
+  std::vector<LinkBytes> links_;  // by node
+};
+
+// The load of each group of exchanges of a step that crosses the network, by group.
+std::map<int, LinkLoad> link_loads(const Program& program, const Machine& machine);
+
+}  // namespace xrun::planner

@@ -1,0 +1,129 @@
+#include "runtime/comm/ranks/rank_streams.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "graph/base/check.h"
+
+namespace xrun::runtime {
+namespace {
+
+bool same_block(const Block& a, const Block& b) { return a.source >= 0 && a.source == b.source && a.bytes == b.bytes; }
+
+class Divider {
+ public:
+  Divider(std::span<const Exchange> exchanges, const RankPlaces& places) : exchanges_(exchanges), places_(places) {
+    for (size_t i = 0; i < exchanges.size(); ++i) {
+      index_[{exchanges[i].group, exchanges[i].device}] = static_cast<int>(i);
+    }
+  }
+
+  std::vector<DividedExchange> run() {
+    std::vector<DividedExchange> divided(exchanges_.size());
+    for (size_t i = 0; i < exchanges_.size(); ++i) {
+      divide(static_cast<int>(i), divided[i]);
+    }
+    for (size_t i = 0; i < exchanges_.size(); ++i) {
+      share(static_cast<int>(i), divided);
+    }
+    return divided;
+  }
+
+ private:
+  // Of the devices of one rank of another host, the one to which a block goes that is sent to several of them.
+  int first_receiver(const Exchange& exchange, const Block& block) const {
+    const int rank = places_.rank_of(block.peer);
+    int first = block.peer;
+    if (places_.is_remote(rank)) {
+      for (const Block& other : exchange.sends) {
+        first = same_block(other, block) && places_.rank_of(other.peer) == rank ? std::min(first, other.peer) : first;
+      }
+    }
+    return first;
+  }
+
+  // The member of this rank whose stream brings a block that `member` receives.
+  int bringer(int member, const Block& block) const {
+    const Exchange& own = exchanges_[static_cast<size_t>(member)];
+    if (!places_.is_remote(places_.rank_of(block.peer))) {
+      return member;
+    }
+    for (auto at = index_.lower_bound({own.group, 0}); at->second != member; ++at) {  // by device
+      const std::vector<Block>& others = exchanges_[static_cast<size_t>(at->second)].receives;
+      if (std::ranges::any_of(
+              others, [&](const Block& other) { return other.peer == block.peer && same_block(other, block); })) {
+        return at->second;
+      }
+    }
+    return member;
+  }
+
+  static void add(int member, int rank, const Block& block, std::vector<Stream>& streams) {
+    auto stream = std::ranges::find(streams, block.peer, &Stream::device);
+    if (stream == streams.end()) {
+      streams.push_back({.member = member, .device = block.peer, .rank = rank});
+      stream = std::prev(streams.end());
+    }
+    stream->cursor.blocks.push_back(block);
+  }
+
+  void divide(int member, DividedExchange& divided) const {
+    const Exchange& exchange = exchanges_[static_cast<size_t>(member)];
+    divided.local = {.group = exchange.group, .device = exchange.device};
+    for (const Block& block : exchange.sends) {
+      const int rank = places_.rank_of(block.peer);
+      if (rank == places_.rank) {
+        divided.local.sends.push_back(block);
+      } else if (first_receiver(exchange, block) == block.peer) {
+        add(member, rank, block, divided.sends);
+      }
+    }
+    for (const Block& block : exchange.receives) {
+      const int rank = places_.rank_of(block.peer);
+      if (rank == places_.rank) {
+        divided.local.receives.push_back(block);
+      } else if (bringer(member, block) == member) {
+        add(member, rank, block, divided.receives);
+      }
+    }
+  }
+
+  // Adds the blocks that other members bring to their streams, as copies.
+  void share(int member, std::vector<DividedExchange>& divided) const {
+    for (const Block& block : exchanges_[static_cast<size_t>(member)].receives) {
+      const int from = places_.rank_of(block.peer) == places_.rank ? member : bringer(member, block);
+      if (from == member) {
+        continue;
+      }
+      Stream& stream = divided[static_cast<size_t>(from)].stream_from(block.peer);
+      const auto at =
+          std::ranges::find_if(stream.cursor.blocks, [&](const Block& one) { return same_block(one, block); });
+      XRUN_CHECK(at != stream.cursor.blocks.end(), "a shared block is not in the stream that brings it");
+      stream.copies.resize(stream.cursor.blocks.size());
+      stream.copies[static_cast<size_t>(at - stream.cursor.blocks.begin())].push_back(block);
+      if (std::ranges::find(stream.sharers, member) == stream.sharers.end()) {
+        stream.sharers.push_back(member);
+        divided[static_cast<size_t>(member)].feeders.push_back(from);
+      }
+    }
+  }
+
+  std::span<const Exchange> exchanges_;
+  const RankPlaces& places_;
+  std::map<std::pair<int, int>, int> index_;  // members by group and device
+};
+
+}  // namespace
+
+Stream& DividedExchange::stream_from(int device) {
+  const auto stream = std::ranges::find(receives, device, &Stream::device);
+  XRUN_CHECK(stream != receives.end(), "a message from a device that sends nothing in its exchange");
+  return *stream;
+}
+
+std::vector<DividedExchange> divide_exchanges(std::span<const Exchange> exchanges, const RankPlaces& places) {
+  return Divider(exchanges, places).run();
+}
+
+}  // namespace xrun::runtime

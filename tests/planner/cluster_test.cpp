@@ -1,0 +1,238 @@
+// Plans for several nodes: what crosses the network, how long that takes, and where stages, replicas and shards lie.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "planner/links.h"
+#include "planner/plan_file.h"
+#include "planner/planner.h"
+#include "planner/report/json.h"
+#include "planner/report/cluster_traffic.h"
+#include "planner/report/text.h"
+#include "planner/simulate.h"
+#include "tests/planner/test_graphs.h"
+#include "tests/support/golden.h"
+
+namespace xrun::planner {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr double kThin = 25e6;    // 200 Mbit/s
+constexpr double kWide = 1.25e9;  // 10 Gbit/s
+
+ClusterSpec cluster_of(int64_t nodes, int64_t cores, double rate, Bytes memory = 4 * kGiB) {
+  return {.nodes = nodes,
+          .network = {.name = "ethernet", .rate = rate, .latency = 1e-4},
+          .cores = cores,
+          .memory = memory,
+          .reserve = 0};
+}
+
+Machine machine_of(int64_t nodes, int64_t cores, double rate, Bytes memory = 4 * kGiB) {
+  return make_machine(cluster_of(nodes, cores, rate, memory), {}, 1, kGiB);
+}
+
+struct Planned {
+  Module module;
+  Plan plan;
+};
+
+Result<Plan> plan_on(const Machine& machine, const Module& module) {
+  const Module training = testing::prepare_training(module);
+  const Module inference = testing::prepare_inference(module);
+  return make_plan(training, inference, testing::make_facts(training), testing::make_facts(inference), machine, {});
+}
+
+Module head_model() {
+  return testing::make_module(
+      {.layers = 4, .input = 256, .width = 256, .classes = 20902, .head = true, .batch = 512, .norm_rows = 32});
+}
+
+TEST(Cluster, NodesHaveContiguousDevicesAndAReserveEach) {
+  ClusterSpec cluster = cluster_of(3, 2, kWide, 2 * kGiB);
+  cluster.reserve = kGiB / 2;
+  const Machine machine = make_machine(cluster, {}, 64, 512 * kGiB);
+  EXPECT_EQ(machine.name, "6 x cpu on 3 nodes");
+  EXPECT_EQ(machine.nodes(), 3);
+  EXPECT_EQ(machine.ranks, 3) << "one process for each node";
+  EXPECT_EQ(machine.device_nodes, (std::vector{0, 0, 1, 1, 2, 2}));
+  EXPECT_EQ(machine.cores, 6);
+  EXPECT_EQ(machine.memory, 3 * (2 * kGiB - kGiB / 2));
+  EXPECT_EQ(machine.node_memory, 2 * kGiB - kGiB / 2);
+  EXPECT_EQ(machine.network.rate, kWide);
+  EXPECT_EQ(make_machine(cluster_of(1024, 64, kWide), {}, 1, kGiB).devices, 1024);
+  // Without `node`, each node is as the one that plans.
+  EXPECT_EQ(make_machine(cluster_of(3, 0, kWide, 0), {}, 4, 2 * kGiB).cores, 12);
+  EXPECT_EQ(make_machine(cluster_of(3, 0, kWide, 0), {}, 4, 2 * kGiB).memory, 6 * kGiB);
+}
+
+TEST(Cluster, RanksThatALauncherStartedSayWhichNodesThereAre) {
+  const NetworkSpec measured{.name = "measured", .rate = kThin, .latency = 1e-4};
+  // Five ranks on two hosts, in an order that no run of devices follows; cores and memory are those of both.
+  const MachineRequest request{
+      .devices = 5, .ranks = 5, .rank_nodes = {0, 1, 0, 1, 0}, .node_memory = 3 * kGiB, .network = measured};
+  const Machine machine = make_machine({.reserve = 0}, request, 8, 10 * kGiB);
+  EXPECT_EQ(machine.device_nodes, (std::vector{0, 1, 0, 1, 0}));
+  EXPECT_EQ(machine.ranks, 5);
+  EXPECT_EQ(machine.cores, 8);
+  EXPECT_EQ(machine.memory, 10 * kGiB);
+  EXPECT_EQ(machine.node_memory, 3 * kGiB);
+  EXPECT_EQ(machine.network, measured);
+  EXPECT_EQ(make_machine(cluster_of(1, 0, kWide), request, 8, 10 * kGiB).network.rate, kWide) << "the text is obeyed";
+}
+
+TEST(Links, CountWhatEachNodeSendsAndReceives) {
+  const Machine machine = machine_of(2, 2, kThin);
+  const std::vector all{0, 1, 2, 3};
+  LinkLoad shared(machine);
+  shared.add_shared(all, all, 100);  // two blocks of each node go to the rank of the other one
+  EXPECT_EQ(shared.links()[0].sent, 200);
+  EXPECT_EQ(shared.links()[1].received, 200);
+  LinkLoad own(machine);
+  own.add_own(all, all, 100);  // two devices to two devices
+  EXPECT_EQ(own.links()[0].sent, 400);
+  EXPECT_EQ(own.busiest(), 400);
+  EXPECT_DOUBLE_EQ(own.time(), 1e-4 + 400 / kThin);
+  LinkLoad inside(machine);
+  inside.add(0, 1, 100);
+  EXPECT_EQ(inside.time(), 0);
+  LinkLoad gather(machine);
+  gather.add_shared(std::vector{0}, all, 100);
+  EXPECT_EQ(gather.links()[0].sent, 100);
+  EXPECT_EQ(gather.links()[0].received, 0);
+}
+
+// A send between nodes of 25 MB takes a second on its link; so does another, behind it.
+TEST(Links, ExchangesTakeTurnsOnALink) {
+  const Machine machine = machine_of(3, 1, kThin);
+  Program program;
+  program.devices = 3;
+  program.stages.push_back({.devices = {0, 1, 2}});
+  program.buffers.resize(1);
+  const auto add = [&](Kind kind, int device, int peer, int group) {
+    Instruction one{.id = InstructionId(program.instructions.size()),
+                    .kind = kind,
+                    .device = device,
+                    .stream = Stream::kComm,
+                    .group = group,
+                    .predicted = 1};
+    one.operands.push_back({.role = kind == Kind::kSend ? Role::kSent : Role::kReceived,
+                            .buffer = BufferId(0),
+                            .index = peer,
+                            .offset = 64 * group,
+                            .bytes = 25'000'000});
+    program.instructions.push_back(std::move(one));
+  };
+  add(Kind::kSend, 0, 1, 0);
+  add(Kind::kRecv, 1, 0, 0);
+  add(Kind::kSend, 0, 2, 1);  // shares the sender
+  add(Kind::kRecv, 2, 0, 1);
+  add(Kind::kSend, 1, 0, 2);  // the other direction of both links
+  add(Kind::kRecv, 0, 1, 2);
+  const auto times = simulate(program, machine);
+  ASSERT_TRUE(times.ok());
+  EXPECT_DOUBLE_EQ(times->instructions[0].end, 1);
+  EXPECT_DOUBLE_EQ(times->instructions[2].end, 2);
+  EXPECT_DOUBLE_EQ(times->instructions[4].end, 1);
+  EXPECT_DOUBLE_EQ(simulate(program)->makespan, 1) << "without a network nothing is shared";
+}
+
+TEST(Cluster, AThinNetworkIsLeftAloneAndAWideOneIsUsed) {
+  const Module module = head_model();
+  const auto thin = plan_on(machine_of(4, 2, kThin), module);
+  ASSERT_TRUE(thin.ok()) << thin.error().message;
+  EXPECT_EQ(network_of(*thin).busiest(), 0) << network_text(*thin);
+  EXPECT_THAT(network_text(*thin), HasSubstr("ethernet 200 Mbit/s, 100.0 us: a step moves nothing between them"));
+  const auto wide = plan_on(machine_of(4, 2, kWide), module);
+  ASSERT_TRUE(wide.ok()) << wide.error().message;
+  EXPECT_GT(network_of(*wide).busiest(), 0);
+  EXPECT_LT(wide->predicted.step, thin->predicted.step);
+  const auto one = plan_on(machine_of(1, 2, kWide), module);
+  ASSERT_TRUE(one.ok());
+  EXPECT_DOUBLE_EQ(thin->predicted.step, one->predicted.step) << "as fast as one node by itself";
+}
+
+// Head state does not fit into one node, so a plan has to spread it, whatever the network.
+TEST(Cluster, EachNodeHasItsOwnMemory) {
+  const Module module = testing::make_module(
+      {.layers = 1, .input = 64, .width = 64, .classes = 400'000, .head = true, .batch = 64, .norm_rows = 32});
+  const auto roomy = plan_on(machine_of(2, 1, kThin, 2 * kGiB), module);
+  ASSERT_TRUE(roomy.ok()) << roomy.error().message;
+  const auto lying_on = [](const Plan& plan, int node) {
+    Bytes sum = 0;
+    for (const Arena& arena : plan.training.arenas) {
+      sum += arena.device != kHost && plan.machine.node_of(arena.device) == node ? arena.bytes : 0;
+    }
+    return sum;
+  };
+  const Bytes all = lying_on(*roomy, 0) + lying_on(*roomy, 1);
+  const Machine tight = machine_of(2, 1, kThin, all * 7 / 10);
+  const auto spread = plan_on(tight, module);
+  ASSERT_TRUE(spread.ok()) << spread.error().message;
+  for (const int node : {0, 1}) {
+    EXPECT_LE(lying_on(*spread, node), tight.node_memory) << node;
+    EXPECT_GT(lying_on(*spread, node), 0) << node;
+  }
+  const auto refused = plan_on(machine_of(2, 1, kThin, 40 * kMiB), module);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, "XG0601");
+}
+
+TEST(Cluster, OneShardANodeLiesOnItsFirstDevice) {
+  Module module = head_model();
+  module.schedule.shards.push_back({.head = "id", .by_node = true, .granularity = "auto"});
+  const auto plan = plan_on(machine_of(3, 2, kWide), module);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  std::vector<int> devices;
+  for (const HeadShard& shard : plan->training.heads[0].shards) {
+    devices.push_back(shard.device);
+  }
+  EXPECT_EQ(devices, (std::vector{0, 2, 4}));
+}
+
+// Dense gradients are reduced and gathered in slices: (R - 1) / R of them cross a link twice. Pairs of compressed ones
+// count at the density of most steps, though their blocks have room for those of the warm-up.
+TEST(Cluster, CompressedGradientsSpareTheNetwork) {
+  Module module = testing::make_module({.layers = 4, .input = 1024, .width = 1024, .batch = 64, .norm_rows = 8});
+  module.schedule.replicas = Hint<int64_t>{4, {}};
+  const auto dense = plan_on(machine_of(4, 1, kThin), module);
+  ASSERT_TRUE(dense.ok()) << dense.error().message;
+  module.train.compress = {.density = 0.001, .on = {}, .warmup = TrainSpan{4, TrainSpan::kEpochs}, .span = {}};
+  const auto sparse = plan_on(machine_of(4, 1, kThin), module);
+  ASSERT_TRUE(sparse.ok()) << sparse.error().message;
+  const Bytes weights = 4 * dense->training.stages[0].parameter_bytes / 4;
+  const Bytes moved = network_of(*dense).busiest();
+  EXPECT_NEAR(static_cast<double>(moved), 2 * 0.75 * static_cast<double>(weights), 0.01 * static_cast<double>(weights));
+  const Bytes pairs = network_of(*sparse).uses[0].busiest;
+  EXPECT_EQ(network_of(*sparse).uses[0].what, "compressed gradients");
+  EXPECT_NEAR(static_cast<double>(pairs), 3 * 8 * 0.001 * static_cast<double>(weights) / 4, 600);
+  EXPECT_GT(dense->predicted.step, 3 * sparse->predicted.step);
+}
+
+TEST(Cluster, PageAndTablesOfAPlan) {
+  Module module = head_model();
+  module.schedule.replicas = Hint<int64_t>{4, {}};
+  const Machine machine = machine_of(2, 2, kWide);
+  const auto plan = plan_on(machine, module);
+  ASSERT_TRUE(plan.ok()) << plan.error().message;
+  const Module training = testing::prepare_training(module);
+  EXPECT_TRUE(test::matches_golden(report_text(*plan, training) + report_table(*plan, training, "comm", 0),
+                                   "report/cluster.txt"));
+  const auto json = nlohmann::json::parse(report_json(*plan, training));
+  EXPECT_EQ(json["cluster"]["nodes"], 2);
+  EXPECT_EQ(json["cluster"]["network"]["bytes_per_second"], kWide);
+  ASSERT_EQ(json["network"]["links"].size(), 2U);
+  EXPECT_EQ(json["network"]["links"][0]["sent_bytes"], network_of(*plan).links[0].sent);
+  EXPECT_EQ(json["network"]["uses"].size(), network_of(*plan).uses.size());
+  // A plan file keeps the cluster.
+  const auto loaded = load_plan_bytes(plan_bytes(*plan));
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  EXPECT_EQ(loaded->machine.device_nodes, plan->machine.device_nodes);
+  EXPECT_EQ(loaded->machine.network, plan->machine.network);
+  EXPECT_EQ(loaded->machine.ranks, 2);
+  EXPECT_EQ(network_text(*loaded), network_text(*plan));
+}
+
+}  // namespace
+}  // namespace xrun::planner
