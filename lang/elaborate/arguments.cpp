@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "lang/elaborate/evaluator.h"
+#include "lang/foreign_names.h"
 #include "lang/nearest.h"
 
 namespace xrun::lang {
@@ -118,15 +119,9 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
       if (!good) {
         continue;  // one report for a call is enough
       }
-      const auto names = names_of(params, [](const Param& param) { return param.name.text; });
-      const std::string near = nearest(arg.name.text, names);
       report(with_signature(
           fault("XG0203", arg.name.span, {"`{}` has no argument named `{}`", signature.name, arg.name.text},
-                "unknown argument",
-                near.empty()
-                    ? Fix{names.empty() ? "leave it out: it takes none"
-                                        : fmt::format("leave it out, or name one of {}", fmt::join(names, ", "))}
-                    : replacement("a similar argument exists", arg.name.span, near)),
+                "unknown argument", known_argument(signature, call, arg.name)),
           signature));
       good = false;
       continue;
@@ -160,6 +155,15 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
     slot.values.push_back(value ? std::move(*value) : Datum());
   }
   if (!good) {
+    return std::nullopt;
+  }
+  // linear(768, 10): the number in the place of `bias` says that the first one is not the outputs.
+  const auto is_number_for_flag = [](const BoundArg& arg) {
+    return arg.given && arg.param->type.name.text == "bool" && arg.value().number();
+  };
+  if (signature.op != nullptr && std::ranges::any_of(bound, is_number_for_flag) &&
+      begins_with_size(*signature.op, call, bound)) {
+    explain_size(*signature.op, call, bound, true);
     return std::nullopt;
   }
   for (size_t i = 0; i < params.size(); ++i) {
@@ -196,6 +200,22 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
     bind_param(param, slot.values.front(), env);
   }
   return bound;
+}
+
+// The fix for an unknown argument: our name for it, or the nearest one.
+Fix Evaluator::known_argument(const Signature& signature, const Call& call, const Name& name) {
+  if (const auto ours = signature.op != nullptr ? our_argument(*signature.op, name.text) : std::nullopt) {
+    return in_our_words(*signature.op, call,
+                        ours->empty() ? fmt::format("`{}` is not needed here", name.text)
+                                      : fmt::format("`{}` is `{}` here", name.text, *ours));
+  }
+  const auto names = names_of(signature.params, [](const Param& param) { return param.name.text; });
+  if (const std::string near = nearest(name.text, names); !near.empty()) {
+    return replacement("a similar argument exists", name.span, near);
+  }
+  return our_name(NameKind::kArgument, name.text, {}, name.span,
+                  {names.empty() ? "leave it out: it takes none"
+                                 : fmt::format("leave it out, or name one of {}", fmt::join(names, ", "))});
 }
 
 std::optional<Datum> Evaluator::default_of(const Signature& signature, const Param& param, const Call& call,
@@ -252,7 +272,62 @@ bool Evaluator::accept(const Signature& signature, const Param& param, Datum& va
     return match(*signature.ast, param.type, value, env, at,
                  fmt::format("`{}` of `{}`", param.name.text, signature.name));
   }
+  if (param.type.name.text == "dims") {
+    return accept_scalar(signature, param, value, at) && accept_dims(signature, value, at, env);
+  }
   return accept_scalar(signature, param, value, at);
+}
+
+// Dimensions of a tensor that has the elements of the first parameter. One -1 among them is the one that follows from
+// the others; it becomes a number here, so that no operator takes it for N.
+bool Evaluator::accept_dims(const Signature& signature, Datum& value, Span at, const Scope& env) {
+  std::vector<Datum> items = *value.items;
+  const auto first = env.locals.find(signature.params[0].name.text);
+  const int64_t elements = first != env.locals.end() ? type_of(first->second.value).row_elements() : 0;
+  Datum* inferred = nullptr;
+  Int128 others = 1;
+  for (Datum& item : items) {
+    const Span here = item.span.valid() ? item.span : at;
+    const auto whole = to_int64(item);
+    if (whole == -1 && &item == &items[0]) {
+      return refuse("XG0303", here, "the first dimension is the batch, `N`, and -1 is one of the others", "",
+                    replacement("write `N`", here, "N")),
+             false;
+    }
+    if (whole == -1 && inferred != nullptr) {
+      return refuse("XG0303", here, "only one dimension can follow from the others", "a second -1",
+                    {"write a number for one of both"}),
+             false;
+    }
+    if (item.kind == DatumKind::kBatch) {
+      continue;
+    }
+    if (whole == -1) {
+      inferred = &item;
+    } else if (!whole || *whole < 1) {
+      return refuse("XG0303", here, {"a dimension is N, a number of 1 and more, or -1, not {}", to_text(item)}, "",
+                    {"write one of them"}),
+             false;
+    } else {
+      others = std::min<Int128>(others * *whole, Int128{1} << 62);
+    }
+  }
+  if (inferred == nullptr) {
+    return true;
+  }
+  if (elements % others != 0) {
+    return refuse("XG0301", inferred->span.valid() ? inferred->span : at,
+                  {"{} elements a sample do not divide by {}", elements, static_cast<int64_t>(others)},
+                  "no number fits here", {"let the other dimensions divide the elements"}),
+           false;
+  }
+  const Span written = inferred->span;
+  *inferred = make_whole(elements / others);
+  inferred->span = written;
+  const Span span = value.span;
+  value = make_items(DatumKind::kList, std::move(items));
+  value.span = span;
+  return true;
 }
 
 bool Evaluator::accept_scalar(const Signature& signature, const Param& param, Datum& value, Span at) {
@@ -321,7 +396,7 @@ bool Evaluator::accept_scalar(const Signature& signature, const Param& param, Da
     }
     return true;
   }
-  if (type == "list" || type == "spans") {
+  if (type == "list" || type == "spans" || type == "dims") {
     if (value.kind == DatumKind::kList) {
       return true;
     }

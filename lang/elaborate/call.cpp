@@ -19,7 +19,9 @@ bool is_measure(std::string_view name) {
 Fix Evaluator::others_of_its_kind(const OpDef& op) const {
   const std::string names = listed(options_.ops->all(), [&](const OpDef* other) {
     const bool of_its_kind = other->group == op.group && !op.group.empty();
-    return of_its_kind && other->availability == Availability::kReady ? fmt::format("`{}`", other->name) : "";
+    return of_its_kind && other->is_word() && other->availability == Availability::kReady
+               ? fmt::format("`{}`", other->name)
+               : "";
   });
   return {names.empty() ? "leave it out, or compute it from operators of this edition"
                         : fmt::format("of its kind this edition has {}", names)};
@@ -30,7 +32,12 @@ Datum Evaluator::same_label(Span at, std::string_view label) {
                 "tensors take their names from labels", {"choose another one: as {}_2", label});
 }
 
-Callee Evaluator::find_callee(std::span<const Name> path, Scope& scope) {
+const OpDef* Evaluator::find_op(std::string_view name) const {
+  const OpDef* op = options_.ops->find(name);
+  return op != nullptr && op->is_word() ? op : nullptr;
+}
+
+Callee Evaluator::find_callee(std::span<const Name> path, const Call& call, Scope& scope) {
   Callee callee{.name = join_path(path)};
   const Name& last = path.back();
   const SourceFile* file = scope.file;
@@ -56,7 +63,7 @@ Callee Evaluator::find_callee(std::span<const Name> path, Scope& scope) {
   }
   if (path.size() == 1) {
     // `max` is an operator on tensors and a function of numbers: the arguments decide (call_by_kind).
-    callee.op = options_.ops->find(last.text);
+    callee.op = find_op(last.text);
     if (callee.op != nullptr) {
       callee.kind = Callee::kOp;
       return callee;
@@ -80,7 +87,7 @@ Callee Evaluator::find_callee(std::span<const Name> path, Scope& scope) {
   }
   if (path.size() == 1) {
     for (const OpDef* op : options_.ops->all()) {
-      if (op->name.find('.') == std::string_view::npos) {
+      if (op->is_word()) {
         candidates.emplace_back(op->name);
       }
     }
@@ -90,11 +97,15 @@ Callee Evaluator::find_callee(std::span<const Name> path, Scope& scope) {
     refuse("XG0220", last.span, {"`{}` is a value and cannot be called", last.text},
            "not an operator, block or function", {"leave the call out: a value stands for itself"});
   } else {
+    // `nn.Conv2d`: the module of another framework.
+    const OpDef* meant = path.size() == 1 || file == nullptr ? foreign_op(*options_.ops, last.text) : nullptr;
     refuse("XG0201", last.span, {"there is no operator or block `{}`", callee.name}, "unknown name",
-           our_name(NameKind::kLayer, last.text, candidates, last.span,
-                    {"declare it, block {}(x: [N, C]) {{ return ... }}, or bring it in: from \"FILE\" "
-                     "use {}",
-                     last.text, last.text}));
+           meant != nullptr
+               ? Help(in_our_words(*meant, call, fmt::format("`{}` is `{}` here", callee.name, meant->name)))
+               : Help(did_you_mean(last.text, candidates, last.span,
+                                   {"declare it, block {}(x: [N, C]) {{ return ... }}, or bring it in: from \"FILE\" "
+                                    "use {}",
+                                    last.text, last.text})));
   }
   return callee;
 }
@@ -112,9 +123,8 @@ Datum Evaluator::eval_call_expr(const Ast& ast, const Expr& expr, Scope& scope, 
                             : refuse("XG0220", lhs.span, {"{} cannot be called", kind_text(value)}, "",
                                      {"write the name of an operator, a block or a function before the brackets"});
   }
-  const Callee callee = find_callee(path, scope);
-  return eval_call(
-      callee, {.ast = &ast, .args = ast[expr.args], .label = label, .span = expr.span, .name_span = lhs.span}, scope);
+  const Call call{.ast = &ast, .args = ast[expr.args], .label = label, .span = expr.span, .name_span = lhs.span};
+  return eval_call(find_callee(path, call, scope), call, scope);
 }
 
 Datum Evaluator::eval_call(const Callee& callee, const Call& call, Scope& scope) {
@@ -191,7 +201,17 @@ Datum Evaluator::call_op(const OpDef& op, const Call& call, Scope& scope) {
   if (op.availability == Availability::kNotYet) {
     not_yet(call.name_span, {"the operator `{}`", op.name}, others_of_its_kind(op));
   }
-  Datum made = apply(op, std::move(inputs), *attrs, call.label, call.span);
+  if (begins_with_size(op, call, *bound)) {
+    const bool has_meaning = op.infer(std::vector{type_of(inputs[0])}, *attrs).ok();
+    explain_size(op, call, *bound, !has_meaning);
+    if (!has_meaning) {
+      return {};
+    }
+  }
+  const bool is_image = op.row_major && type_of(inputs[0]).rank() == 4;
+  Datum made = op.parts != nullptr ? apply_parts(op, inputs, *attrs, call.label, call.span)
+               : is_image          ? apply_along_rows(op, std::move(inputs), *attrs, call.label, call.span)
+                                   : apply(op, std::move(inputs), *attrs, call.label, call.span);
   note_columns(*bound, made);
   warn_padded_patches(op, *bound, made, call.span);
   return made;
@@ -270,6 +290,56 @@ bool Evaluator::refuse_margin(const OpDef& op, const Attrs& attrs, ValueId logit
   return true;
 }
 
+Datum Evaluator::refuse_shapes(const Error& error, const std::vector<Datum>& inputs, Span at) {
+  const std::string shapes = listed(inputs, [&](const Datum& input) { return to_text(type_of(input)); });
+  return refuse(error.code.empty() ? "XG0302" : error.code.c_str(), at, error.message,
+                shapes.empty() ? "" : "gets " + shapes, {error.help});
+}
+
+// An operator along the last dimension, on an image: its memory has the channels last, so that its rows are made a
+// sequence first.
+Datum Evaluator::apply_along_rows(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at) {
+  const OpDef* reshape = options_.ops->find("reshape");
+  std::vector<int64_t> dims = type_of(inputs[0]).dims;
+  if (reshape == nullptr) {
+    return apply(op, std::move(inputs), std::move(attrs), label, at);
+  }
+  const auto shaped = [&](const Datum& value, std::vector<int64_t> shape) {
+    return value.is_error() ? value : apply(*reshape, {value}, Attrs{{"shape", std::move(shape)}}, {}, at);
+  };
+  inputs[0] = shaped(inputs[0], {dims[0], dims[1] * dims[2], dims[3]});
+  if (inputs[0].is_error()) {
+    return {};
+  }
+  const Datum made = apply(op, std::move(inputs), std::move(attrs), label, at);
+  dims[3] = made.is_error() ? dims[3] : type_of(made).dims.back();
+  return shaped(made, dims);
+}
+
+// An operator that stands for several calls of another: a tuple of their results.
+Datum Evaluator::apply_parts(const OpDef& op, const std::vector<Datum>& inputs, const Attrs& attrs, const Name& label,
+                             Span at) {
+  std::vector<TensorType> types;
+  for (const Datum& input : inputs) {
+    types.push_back(type_of(input));
+  }
+  const auto shape = op.infer(types, attrs);
+  if (!shape.ok()) {
+    return refuse_shapes(shape.error(), inputs, at);
+  }
+  if (!enter_scope(op.name, label, at)) {
+    return {};
+  }
+  std::vector<Datum> items;
+  for (PartCall& part : op.parts(types, attrs)) {
+    const OpDef* each = options_.ops->find(part.op);
+    items.push_back(each != nullptr && spend(at) ? apply(*each, inputs, std::move(part.attrs), {}, at) : Datum());
+  }
+  work_.names.leave();
+  const bool failed = std::ranges::any_of(items, &Datum::is_error);
+  return failed ? Datum() : make_list(DatumKind::kTuple, std::move(items), at);
+}
+
 Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at) {
   if (op.infer == nullptr) {
     return refuse("XG0199", at, {"the operator `{}` is not available yet", op.name}, "of a later edition of xrun",
@@ -283,6 +353,9 @@ Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, 
   if (op.margin != nullptr && refuse_margin(op, attrs, inputs[0].tensor, at)) {
     return {};
   }
+  if (!inputs.empty()) {
+    warn_applied_twice(op, inputs[0], at);
+  }
   std::vector<ValueId> ids;
   for (const Datum& input : inputs) {
     ids.push_back(input.tensor);
@@ -291,10 +364,7 @@ Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, 
   const int64_t before = work_.size();
   auto made = xrun::call_op(work_.graph, op, std::move(ids), std::move(attrs), *path, at);
   if (!made.ok()) {
-    const Error& error = made.error();
-    const std::string shapes = listed(inputs, [&](const Datum& input) { return to_text(type_of(input)); });
-    return refuse(error.code.empty() ? "XG0302" : error.code.c_str(), at, error.message,
-                  shapes.empty() ? "" : "gets " + shapes, {error.help});
+    return refuse_shapes(made.error(), inputs, at);
   }
   constexpr int64_t kStepsOfItem = 8;  // an item costs about as much as so many steps of evaluation
   steps_ += kStepsOfItem * (work_.size() - before);

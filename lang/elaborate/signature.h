@@ -22,6 +22,7 @@ struct Signature {
   std::string text;          // "conv(x: [N, C, H, W], width: int)": shown in notes
   const Ast* ast = nullptr;  // has the parameters
   std::span<const Param> params;
+  const OpDef* op = nullptr;         // null: not of an operator
   bool variadic = false;             // the first parameter takes all positional arguments
   std::shared_ptr<const Ast> owned;  // set if the signature was parsed from text, such as OpDef::signature
 };

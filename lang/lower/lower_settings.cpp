@@ -43,8 +43,8 @@ void ModuleBuilder::unknown_setting(const SettingNode& node, DeclKind kind, std:
   }
   const std::string_view place = group.empty() ? keyword_of(kind) : group.substr(0, group.find(' '));
   const std::vector<std::string> names = setting_keys(kind, group);
-  Fix fix = did_you_mean(node.key, names, node.key_span,
-                         {"leave it out, or write one that `{}` knows: {}", place, fmt::join(names, ", ")});
+  Fix fix = our_name(NameKind::kSetting, node.key, names, node.key_span,
+                     {"leave it out, or write one that `{}` knows: {}", place, fmt::join(names, ", ")});
   if (!fix.edits.empty() && ev_.sources().text(node.key_span) != node.key) {
     fix.edits.clear();  // the key is from --set, and its span is that of the value
   }
