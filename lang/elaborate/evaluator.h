@@ -58,7 +58,7 @@ class Evaluator {
   // `call`: for the fix of an unknown name.
   Callee find_callee(std::span<const Name> path, const Call& call, Scope& scope);
   const OpDef* find_op(std::string_view name) const;  // null if the language has no operator of that name
-  // Appends a node for `op`; returns an error node when infer fails. Faults are placed at `at`.
+  // Appends a node for `op` (apply.cpp); returns an error node when infer fails. Faults are placed at `at`.
   Datum apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at);
 
   // ---- arguments (arguments.cpp)
@@ -167,16 +167,18 @@ class Evaluator {
   Fix others_of_its_kind(const OpDef& op) const;
   Datum same_label(Span at, std::string_view label);
   Datum call_op(const OpDef& op, const Call& call, Scope& scope);
-  Datum refuse_shapes(const Error& error, const std::vector<Datum>& inputs, Span at);
-  bool refuse_margin(const OpDef& op, const Attrs& attrs, ValueId logits, Span at);
-  Datum apply_along_rows(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at);
-  Datum apply_parts(const OpDef& op, const std::vector<Datum>& inputs, const Attrs& attrs, const Name& label, Span at);
   void warn_padded_patches(const OpDef& op, const std::vector<BoundArg>& bound, const Datum& made, Span at);
   void note_columns(const std::vector<BoundArg>& bound, const Datum& made);
   Datum call_fn(const DeclRef& fn, const Call& call, Scope& scope);
   Datum call_builtin(const std::string& name, const Call& call, Scope& scope);
   Datum call_measure(const std::string& name, const Call& call, Scope& scope);
   Datum make_list(DatumKind kind, std::vector<Datum> items, Span at);
+
+  // apply.cpp
+  Datum refuse_shapes(const Error& error, const std::vector<Datum>& inputs, Span at);
+  bool refuse_margin(const OpDef& op, const Attrs& attrs, ValueId logits, Span at);
+  Datum apply_along_rows(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at);
+  Datum apply_parts(const OpDef& op, const std::vector<Datum>& inputs, const Attrs& attrs, const Name& label, Span at);
 
   // foreign_calls.cpp
   const TensorType* first_type(const Call& call, std::span<const BoundArg> bound) const;
@@ -189,10 +191,12 @@ class Evaluator {
                                 Scope& scope);
   Fix known_argument(const Signature& signature, const Call& call, const Name& name);
   std::optional<Datum> default_of(const Signature& signature, const Param& param, const Call& call, Scope& env);
+  void bind_param(const Param& param, Datum value, Scope& env);
+
+  // accept.cpp
   bool accept(const Signature& signature, const Param& param, Datum& value, Span at, Scope& env);
   bool accept_dims(const Signature& signature, Datum& value, Span at, const Scope& env);
   bool accept_scalar(const Signature& signature, const Param& param, Datum& value, Span at);
-  void bind_param(const Param& param, Datum value, Scope& env);
 
   // types.cpp
   Help give_the_head(Span at) const;

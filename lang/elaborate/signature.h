@@ -42,6 +42,9 @@ Diagnostic with_signature(Diagnostic diagnostic, const Signature& signature);
 // Whether a parameter is a tensor: it has dimensions.
 inline bool takes_tensor(const Param& param) { return param.type.has_dims; }
 
+// Whether a parameter of this type takes a bare name.
+inline bool is_symbol_type(std::string_view type) { return type == "symbol" || type == "init" || type == "source"; }
+
 // The signatures that a run has used so far; each is parsed once.
 class Signatures {
  public:
