@@ -93,6 +93,7 @@ void Parser::declarations() {
     }
     depth_ = 0;
     suspect_ = {};
+    misses_brace_ = false;
     const size_t before = at_;
     Decl decl = declaration();
     end_of_statement();
