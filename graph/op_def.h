@@ -55,6 +55,12 @@ struct OpShape {
   std::vector<ParamDecl> params;
 };
 
+// A call that a part of another operator's call stands for.
+struct PartCall {
+  std::string_view op;
+  Attrs attrs;
+};
+
 // Per sample.
 struct OpCost {
   Flops flops = 0;
@@ -68,6 +74,9 @@ struct OpDef {
   std::string_view group;      // row of the standard-library table, "convolution"
   std::string_view doc;        // one sentence
   std::string_view example;    // a pipeline stage, "conv(64, 3, stride=2)"
+  // What other frameworks call it and its arguments, for messages alone: "conv2d kernel_size=k in_channels=". Nothing
+  // follows `=` where the operator takes that number from its input. Capitals and `_` do not count.
+  std::string_view aliases;
   Availability availability = Availability::kReady;
   bool variadic = false;    // the first tensor parameter takes any number of tensors (concat)
   int visible_outputs = 1;  // further outputs are for the gradient only (batch statistics)
@@ -76,7 +85,10 @@ struct OpDef {
   bool random = false;           // draws numbers (dropout)
   bool differs_in_eval = false;  // has another meaning outside training (bn, dropout)
   bool folds_states = false;     // its G outputs are kept until the update, which folds them into its states (bn)
+  bool internal = false;         // only passes and gradients use it; the language does not know its name (cast)
+  bool row_major = false;        // works along the last dimension; images are reshaped before and after (linear)
   std::string_view absorbs;      // a pointwise operator that may be fused as attribute `<name>=true`: "relu"
+  std::string_view contains;     // the operator that a loss applies to its first input: "softmax"
 
   // Types of outputs and own parameters from the types of the call's inputs (without parameters) and the arguments.
   // Errors carry XG03xx codes; the caller adds the span.
@@ -84,6 +96,12 @@ struct OpDef {
   OpCost (*cost)(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs& attrs) = nullptr;
   // True when the call gives back its first input unchanged: dropout(0), flatten of a matrix. Null: never.
   bool (*is_identity)(std::span<const TensorType> inputs, const Attrs& attrs) = nullptr;
+  // Whether numbers given by place begin with a size that the operator takes from its input x, as other frameworks have
+  // it: conv(3, 64, 3) on 3 channels. Null: never.
+  bool (*begins_with_size)(const TensorType& x, std::span<const int64_t> numbers) = nullptr;
+  // Calls that a call of this operator stands for, each of the same inputs and with one result: `split` is slices. Such
+  // an operator has no node of its own and no kernel. Null: it is a node. REQUIRES: infer succeeded.
+  std::vector<PartCall> (*parts)(std::span<const TensorType> inputs, const Attrs& attrs) = nullptr;
   // Emits the backward nodes; null: no gradient flows through (metrics, stop_gradient).
   Status (*grad)(GradBuilder& builder) = nullptr;
   // How dimensions split and combine (tests/support/shard_rule.h): "n*->n*". Where that depends on the call, `shard_of`
@@ -97,6 +115,9 @@ struct OpDef {
   Result<MarginForm> (*margin)(const Attrs& attrs) = nullptr;
   // Only for metrics: k of top-k accuracy, counted on logits before the margin.
   int64_t (*metric_k)(const Attrs& attrs) = nullptr;
+
+  // Whether the language can name it.
+  bool is_word() const { return !internal && name.find('.') == std::string_view::npos; }
 };
 
 // The operators that a run knows; a view over the catalog of ops/, passed as an argument.

@@ -30,8 +30,8 @@ Fix did_you_mean(std::string_view name, const std::vector<std::string>& candidat
 
 Diagnostic& Faults::add(Diagnostic diagnostic) {
   const Severity severity = diagnostic.severity;
-  // All diagnostics together are bounded as well, so that a hostile file cannot fill the memory with warnings.
-  if (full_of_warnings() || (severity == Severity::kError && errors_ == kMaxErrors)) {
+  // Both are bounded, so that a hostile file cannot fill the memory.
+  if (severity == Severity::kError ? full() : full_of_warnings()) {
     dropped_ = std::move(diagnostic);
     return dropped_;
   }

@@ -43,8 +43,8 @@ class Faults {
 
   explicit Faults(Diagnostics& sink) : sink_(sink) {}
 
-  // Keeps the diagnostic and returns it, so that notes and spans can be added. Drops it beyond kMaxErrors errors or
-  // 2 * kMaxErrors diagnostics.
+  // Keeps the diagnostic and returns it, so that notes and spans can be added. Drops errors beyond kMaxErrors and
+  // warnings beyond as many, so that no number of warnings hides an error.
   Diagnostic& error(const char* code, Span at, Text message, Text label, Help help) {
     return add(lang::fault(code, at, std::move(message), std::move(label), std::move(help)));
   }
@@ -53,7 +53,7 @@ class Faults {
   }
   // Whether kMaxErrors errors were found; loops that report errors then stop.
   bool full() const { return errors_ >= kMaxErrors; }
-  bool full_of_warnings() const { return found_.size() >= 2 * kMaxErrors; }
+  bool full_of_warnings() const { return static_cast<int>(found_.size()) - errors_ >= kMaxErrors; }
   void flush();
 
  private:

@@ -8,36 +8,12 @@ namespace {
 
 struct ForeignName {
   NameKind kind;
-  std::string_view word;  // in small letters, without `_` and without `loss` at its end
-  std::string_view ours;  // replaces the word; with a bracket it is an example that is only shown
+  std::string_view word;  // as `plain` gives it
+  std::string_view ours;  // replaces the word; with a bracket or a space it is an example that is only shown
 };
 
 constexpr ForeignName kNames[] = {
-    {NameKind::kLoss, "crossentropy", "softmax_ce"},
-    {NameKind::kLoss, "categoricalcrossentropy", "softmax_ce"},
-    {NameKind::kLoss, "sparsecategoricalcrossentropy", "softmax_ce"},
-    {NameKind::kLoss, "softmaxcrossentropy", "softmax_ce"},
-    {NameKind::kLoss, "softmaxcrossentropywithlogits", "softmax_ce"},
-    {NameKind::kLoss, "softmax", "softmax_ce"},
-    {NameKind::kLoss, "ce", "softmax_ce"},
-    {NameKind::kLoss, "nll", "softmax_ce"},
-    {NameKind::kLoss, "log", "softmax_ce"},
-    {NameKind::kLoss, "binarycrossentropy", "bce"},
-    {NameKind::kLoss, "binarycrossentropywithlogits", "bce"},
-    {NameKind::kLoss, "bcewithlogits", "bce"},
-    {NameKind::kLoss, "sigmoidcrossentropy", "bce"},
-    {NameKind::kLoss, "meansquarederror", "mse"},
-    {NameKind::kLoss, "squarederror", "mse"},
-    {NameKind::kLoss, "l2", "mse"},
-    {NameKind::kLoss, "additiveangularmargin", "arcface"},
-    {NameKind::kLoss, "amsoftmax", "cosface"},
-    {NameKind::kLoss, "additivemargin", "cosface"},
-    {NameKind::kMetric, "acc", "accuracy"},
-    {NameKind::kMetric, "top1", "accuracy"},
-    {NameKind::kMetric, "categoricalaccuracy", "accuracy"},
-    {NameKind::kMetric, "sparsecategoricalaccuracy", "accuracy"},
     {NameKind::kMetric, "top5", "accuracy(logits, label, k=5)"},
-    {NameKind::kMetric, "topk", "accuracy(logits, label, k=5)"},
     {NameKind::kMetric, "topkaccuracy", "accuracy(logits, label, k=5)"},
     {NameKind::kCurve, "cosinedecay", "cosine"},
     {NameKind::kCurve, "cosineannealing", "cosine"},
@@ -58,30 +34,35 @@ constexpr ForeignName kNames[] = {
     {NameKind::kOptimizer, "momentum", "sgd(momentum=0.9)"},
     {NameKind::kOptimizer, "nesterov", "sgd(momentum=0.9, nesterov=true)"},
     {NameKind::kOptimizer, "gradientdescent", "sgd"},
-    {NameKind::kLayer, "dense", "linear"},
-    {NameKind::kLayer, "fc", "linear"},
-    {NameKind::kLayer, "fullyconnected", "linear"},
-    {NameKind::kLayer, "conv2d", "conv"},
-    {NameKind::kLayer, "convolution", "conv"},
-    {NameKind::kLayer, "depthwiseconv", "dwconv"},
-    {NameKind::kLayer, "depthwiseconv2d", "dwconv"},
-    {NameKind::kLayer, "batchnorm", "bn"},
-    {NameKind::kLayer, "batchnorm2d", "bn"},
-    {NameKind::kLayer, "batchnormalization", "bn"},
-    {NameKind::kLayer, "layernormalization", "layer_norm"},
-    {NameKind::kLayer, "maxpool2d", "max_pool"},
-    {NameKind::kLayer, "maxpooling2d", "max_pool"},
-    {NameKind::kLayer, "avgpool2d", "avg_pool"},
-    {NameKind::kLayer, "averagepooling2d", "avg_pool"},
-    {NameKind::kLayer, "globalaveragepooling", "global_avg_pool"},
-    {NameKind::kLayer, "globalaveragepooling2d", "global_avg_pool"},
-    {NameKind::kLayer, "adaptiveavgpool2d", "global_avg_pool"},
-    {NameKind::kLayer, "gap", "global_avg_pool"},
-    {NameKind::kLayer, "multiheadattention", "attention"},
-    {NameKind::kLayer, "mha", "attention"},
-    {NameKind::kLayer, "embedding", "embed"},
-    {NameKind::kLayer, "cat", "concat"},
-    {NameKind::kLayer, "concatenate", "concat"},
+    {NameKind::kArgument, "lr", "lr = 0.1 as a setting of `train`, beside the optimizer"},
+    {NameKind::kArgument, "learningrate", "lr = 0.1 as a setting of `train`, beside the optimizer"},
+    {NameKind::kArgument, "betas", "beta1=0.9, beta2=0.999"},
+    {NameKind::kReader, "imagefolder", "folder"},
+    {NameKind::kReader, "readcsv", "csv"},
+    {NameKind::kReader, "table", "csv"},
+    {NameKind::kReader, "mnist", "idx"},
+    {NameKind::kSetting, "batchsize", "batch"},
+    {NameKind::kSetting, "learningrate", "lr"},
+    {NameKind::kSetting, "lrscheduler", "lr"},
+    {NameKind::kSetting, "scheduler", "lr"},
+    {NameKind::kSetting, "numepochs", "epochs"},
+    {NameKind::kSetting, "maxepochs", "epochs"},
+    {NameKind::kSetting, "maxsteps", "steps"},
+    {NameKind::kSetting, "criterion", "loss"},
+    {NameKind::kSetting, "randomseed", "seed"},
+    {NameKind::kSetting, "dtype", "precision"},
+    {NameKind::kSetting, "amp", "precision = mixed(bf16)"},
+    {NameKind::kSetting, "momentum", "optimizer = sgd(momentum=0.9)"},
+    {NameKind::kSetting, "weightdecay", "optimizer = sgd(momentum=0.9, weight_decay=5e-4)"},
+    {NameKind::kSetting, "gradclip", "clip = norm(1)"},
+    {NameKind::kSetting, "gradientclipping", "clip = norm(1)"},
+    {NameKind::kStage, "totensor", "scale(1 / 255)"},
+    {NameKind::kStage, "rescale", "scale"},
+    {NameKind::kStage, "randomhorizontalflip", "random_flip"},
+    {NameKind::kStage, "horizontalflip", "random_flip"},
+    {NameKind::kStage, "randomrotation", "random_affine(rotate=0.1)"},
+    {NameKind::kStage, "gaussianblur", "random_blur"},
+    {NameKind::kStage, "onehot", "as_index"},
 };
 
 // Spellings differ in capitals, in `_` and in the word `loss`.
@@ -99,30 +80,63 @@ std::string plain(std::string_view word) {
   return text;
 }
 
-const ForeignName* find(NameKind kind, std::string_view word) {
+// What stands behind `word` and `sign` among the words of OpDef::aliases; nothing if none begins so.
+std::optional<std::string_view> listed_as(std::string_view aliases, std::string_view word, std::string_view sign) {
   const std::string text = plain(word);
-  const auto found =
-      std::ranges::find_if(kNames, [&](const ForeignName& name) { return name.kind == kind && name.word == text; });
-  return found == std::end(kNames) ? nullptr : &*found;
+  for (size_t at = 0; at < aliases.size();) {
+    const size_t end = std::min(aliases.find(' ', at), aliases.size());
+    const std::string_view one = aliases.substr(at, end - at);
+    const size_t cut = std::min(one.find_first_of("=("), one.size());
+    if (plain(one.substr(0, cut)) == text && one.substr(cut, sign.size()) == sign) {
+      return one.substr(std::min(cut + sign.size(), one.size()));
+    }
+    at = end + 1;
+  }
+  return std::nullopt;
 }
 
 }  // namespace
 
-bool is_foreign(NameKind kind, std::string_view word) { return find(kind, word) != nullptr; }
+std::string_view foreign_name(NameKind kind, std::string_view word) {
+  const std::string text = plain(word);
+  const auto found =
+      std::ranges::find_if(kNames, [&](const ForeignName& name) { return name.kind == kind && name.word == text; });
+  return found == std::end(kNames) ? std::string_view() : found->ours;
+}
 
 Fix our_name(NameKind kind, std::string_view word, const std::vector<std::string>& known, Span at, Help otherwise) {
   // `SGD`, `ReLU`: our own name in another spelling.
   for (const std::string& name : known) {
     if (plain(name) == plain(word)) {
-      return replacement({"it is called `{}` here", name}, at, name);
+      return replacement({"`{}` is `{}` here", word, name}, at, name);
     }
   }
-  if (const ForeignName* foreign = find(kind, word)) {
-    const std::string ours(foreign->ours);
-    return ours.find_first_of("([") == std::string::npos ? replacement({"it is called `{}` here", ours}, at, ours)
-                                                         : Fix{"write " + ours};
+  if (const std::string ours(foreign_name(kind, word)); !ours.empty()) {
+    return ours.find_first_of("([ ") == std::string::npos ? replacement({"`{}` is `{}` here", word, ours}, at, ours)
+                                                          : Fix{"write " + ours};
   }
   return did_you_mean(word, known, at, std::move(otherwise));
 }
+
+const OpDef* foreign_op(const OpRegistry& ops, std::string_view word) {
+  const auto called_so = [&](const OpDef* op) {
+    return op->is_word() && (plain(op->name) == plain(word) || listed_as(op->aliases, word, "(") ||
+                             listed_as(op->aliases, word, "") == std::string_view());
+  };
+  const auto found = std::ranges::find_if(ops.all(), called_so);
+  return found == ops.all().end() ? nullptr : *found;
+}
+
+std::optional<std::string_view> our_argument(const OpDef& op, std::string_view word) {
+  return listed_as(op.aliases, word, "=");
+}
+
+std::string_view implied_argument(const OpDef& op, std::string_view word) {
+  std::string_view text = listed_as(op.aliases, word, "(").value_or("");
+  text.remove_suffix(text.empty() ? 0 : 1);
+  return text;
+}
+
+bool is_spelling_of(std::string_view word, std::string_view name) { return plain(word) == plain(name); }
 
 }  // namespace xrun::lang

@@ -62,6 +62,7 @@ class Frontend {
     }
     if (!evaluator_.exhausted()) {
       check_uncalled(evaluator_, *main);
+      check_bodies(evaluator_, *main);
     }
     for (const SourceFile& file : loader_.files()) {
       checked.module.sources.push_back({file.path, sha256_hex(sources_.text(file.file))});

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <cstdint>
 
 namespace xrun::lang {
@@ -31,16 +32,24 @@ size_t distance(std::string_view a, std::string_view b) {
   return rows[a.size() % 3][b.size()];
 }
 
+std::string in_small_letters(std::string_view word) {
+  std::string text(word);
+  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
 }  // namespace
 
-std::string nearest(std::string_view name, const std::vector<std::string>& candidates) {
-  if (candidates.size() > kMostCandidates || name.size() > kLongest) {
+std::string nearest(std::string_view written, const std::vector<std::string>& candidates) {
+  if (candidates.size() > kMostCandidates || written.size() > kLongest) {
     return {};
   }
+  const std::string name = in_small_letters(written);
   const size_t allowed = std::max<size_t>(1, name.size() / 3);
   const std::string* best = nullptr;
   size_t best_distance = allowed + 1;
-  for (const std::string& candidate : candidates) {
+  for (const std::string& known : candidates) {
+    const std::string candidate = in_small_letters(known);
     const size_t difference = std::max(candidate.size(), name.size()) - std::min(candidate.size(), name.size());
     // `batchsize` for `batch`: a word with something attached is near, too.
     const bool attached =
@@ -54,7 +63,7 @@ std::string nearest(std::string_view name, const std::vector<std::string>& candi
     }
     // If every letter differs, it is another name and not a slip.
     if (away < best_distance && away < name.size()) {
-      best = &candidate;
+      best = &known;
       best_distance = away;
     }
   }

@@ -328,17 +328,19 @@ class AttentionGrad final : public Kernel {
 
 }  // namespace
 
-constinit const Op kAttention{.def = {.name = "attention",
-                                      .signature = "(x: [N, T, D], heads: int, qkv_bias: bool = true)",
-                                      .group = "attention",
-                                      .doc = "self-attention over T positions",
-                                      .example = "attention(12)",
-                                      .precision = PrecisionRule::kNarrow,
-                                      .infer = infer_attention,
-                                      .cost = attention_cost,
-                                      .grad = grad_attention,
-                                      .shard_of = shard_attention},
-                              .cpu = Attention::make};
+constinit const Op kAttention{
+    .def = {.name = "attention",
+            .signature = "(x: [N, T, D], heads: int, qkv_bias: bool = true)",
+            .group = "attention",
+            .doc = "self-attention over T positions",
+            .example = "attention(12)",
+            .aliases = "multi_head_attention multihead_attention mha self_attention embed_dim= num_heads=heads",
+            .precision = PrecisionRule::kNarrow,
+            .infer = infer_attention,
+            .cost = attention_cost,
+            .grad = grad_attention,
+            .shard_of = shard_attention},
+    .cpu = Attention::make};
 
 constinit const Op kAttentionGrad{.def = {.name = "attention.grad",
                                           .signature = "(qkv: [N, T, E], do: [N, T, D])",

@@ -308,6 +308,7 @@ constinit const Op kBatchNorm{
             .group = "norm",
             .doc = "batch norm over groups of `train.norm_rows` samples; momentum is the weight of the new statistics",
             .example = "bn",
+            .aliases = "batch_norm batch_norm1d batch_norm2d batch_normalization num_features= epsilon=eps",
             .visible_outputs = 1,
             .rows = RowProperty::kRowCoupled,
             .differs_in_eval = true,
@@ -315,6 +316,10 @@ constinit const Op kBatchNorm{
             .absorbs = "relu",
             .infer = infer_bn,
             .cost = bn_cost,
+            .begins_with_size =
+                [](const TensorType& x, std::span<const int64_t> numbers) {
+                  return !numbers.empty() && numbers[0] == x.dims[1] && numbers[0] > 1;
+                },
             .grad = grad_bn,
             .shard = "_c.,c,c,c,c->_c.,_c,_c"},
     .cpu = make_by_dtype<BatchNorm>};

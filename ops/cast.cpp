@@ -31,7 +31,7 @@ DType target_of(const Attrs& attrs) { return attrs.text("to") == "bf16" ? DType:
 Result<OpShape> infer_cast(std::span<const TensorType> inputs, const Attrs& attrs) {
   XRUN_TRY(expect_activation("cast", inputs[0]));
   if (const std::string& to = attrs.text("to"); to != "f32" && to != "bf16") {
-    return content_error("XG0303", "`cast` makes f32 or bf16, not `" + to + "`", "write cast(f32) or cast(bf16)");
+    return content_error("XG0303", "`cast` makes f32 or bf16, not `" + to + "`", "make it one of both");
   }
   OpShape shape{{with_dims(inputs[0], inputs[0].dims)}};
   shape.outputs[0].dtype = target_of(attrs);
@@ -90,6 +90,7 @@ constexpr Op kCast{.def = {.name = "cast",
                            .signature = "(x: [N, ...], to: str)",
                            .group = "shape",
                            .doc = "another element type, to the nearest; mixed precision puts it in",
+                           .internal = true,
                            .infer = infer_cast,
                            .is_identity = casts_nothing,
                            .grad = grad_cast,
@@ -100,6 +101,7 @@ constexpr Op kFill{.def = {.name = "fill",
                            .signature = "(x: [N, ...], value: float)",
                            .group = "shape",
                            .doc = "a constant in the shape of x: where differentiation starts",
+                           .internal = true,
                            .infer = infer_fill,
                            .shard = "n*->n*"},
                    .cpu = make_fill};

@@ -201,6 +201,12 @@ Result<std::unique_ptr<Kernel>> make_dw(const KernelSpec& spec) {
   });
 }
 
+// (channels, width, k): then what would be k is no size of a window, and what would be the stride is smaller.
+bool begins_with_channels(const TensorType& x, std::span<const int64_t> numbers) {
+  return numbers.size() > 2 && numbers[0] == x.dims[1] && numbers[2] < numbers[1] &&
+         ((numbers[1] >= 6 && numbers[1] % 2 == 0) || numbers[1] > 16);
+}
+
 }  // namespace
 
 constinit const Op kConv{
@@ -211,9 +217,12 @@ constinit const Op kConv{
             .group = "convolution",
             .doc = "convolution with k x k windows; H becomes floor((H + 2 pad - dilation (k - 1) - 1) / stride) + 1",
             .example = "conv(64, 3, stride=2)",
+            .aliases = "conv2d convolution convolution2d in_channels= out_channels=width filters=width kernel_size=k "
+                       "strides=stride padding=pad dilation_rate=dilation use_bias=bias",
             .precision = PrecisionRule::kNarrow,
             .infer = infer_conv,
             .cost = conv_cost,
+            .begins_with_size = begins_with_channels,
             .grad = grad_conv,
             .shard_of = shard_conv},
     .cpu = make_conv};
@@ -223,6 +232,7 @@ constinit const Op kDwconv{.def = {.name = "dwconv",
                                    .group = "convolution",
                                    .doc = "convolution of each channel by its own k x k window; pad is k // 2",
                                    .example = "dwconv(3, stride=2)",
+                                   .aliases = "depthwise_conv depthwise_conv2d kernel_size=k strides=stride",
                                    .precision = PrecisionRule::kNarrow,
                                    .infer = infer_dwconv,
                                    .cost = dwconv_cost,

@@ -102,16 +102,18 @@ Result<std::unique_ptr<Kernel>> make_grad(const KernelSpec& spec) {
 
 }  // namespace
 
-constinit const Op kEmbed{.def = {.name = "embed",
-                                  .signature = "(x: index(R)[N, ...], rows: int, dim: int)",
-                                  .group = "dense",
-                                  .doc = "a trained row for each whole number",
-                                  .example = "embed(50_000, 256)",
-                                  .infer = infer_embed,
-                                  .cost = embed_cost,
-                                  .grad = grad_embed,
-                                  .shard = "n*,_d->n*d"},
-                          .cpu = make_embed};
+constinit const Op kEmbed{
+    .def = {.name = "embed",
+            .signature = "(x: index(R)[N, ...], rows: int, dim: int)",
+            .group = "dense",
+            .doc = "a trained row for each whole number",
+            .example = "embed(50_000, 256)",
+            .aliases = "embedding num_embeddings=rows input_dim=rows embedding_dim=dim output_dim=dim",
+            .infer = infer_embed,
+            .cost = embed_cost,
+            .grad = grad_embed,
+            .shard = "n*,_d->n*d"},
+    .cpu = make_embed};
 
 constinit const Op kEmbedGrad{.def = {.name = "embed.grad",
                                       .signature = "(x: index(R)[N, ...], dy: [N, ...])",

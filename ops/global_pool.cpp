@@ -66,15 +66,17 @@ Result<std::unique_ptr<Kernel>> make_global_grad(const KernelSpec& spec) {
 
 }  // namespace
 
-constinit const Op kGlobalAvgPool{.def = {.name = "global_avg_pool",
-                                          .signature = "(x: [N, C, H, W])",
-                                          .group = "pooling",
-                                          .doc = "the mean of all positions of each channel",
-                                          .example = "global_avg_pool",
-                                          .infer = infer_global,
-                                          .grad = grad_global,
-                                          .shard = "nc__->nc"},
-                                  .cpu = by_dtype<make_global<float>, make_global<Bf16>>};
+constinit const Op kGlobalAvgPool{
+    .def = {.name = "global_avg_pool",
+            .signature = "(x: [N, C, H, W])",
+            .group = "pooling",
+            .doc = "the mean of all positions of each channel",
+            .example = "global_avg_pool",
+            .aliases = "gap global_average_pooling global_average_pooling2d adaptive_avg_pool2d output_size=",
+            .infer = infer_global,
+            .grad = grad_global,
+            .shard = "nc__->nc"},
+    .cpu = by_dtype<make_global<float>, make_global<Bf16>>};
 
 constinit const Op kGlobalAvgPoolGrad{.def = {.name = "global_avg_pool.grad",
                                               .signature = "(dy: [N, C])",

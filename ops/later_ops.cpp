@@ -101,24 +101,6 @@ Result<OpShape> infer_group_norm(Types in, const Attrs& attrs) {
   return OpShape{{with_dims(in[0], in[0].dims)}, {param("weight", {channels}, kOnes), param("bias", {channels})}};
 }
 
-Result<OpShape> infer_split(Types in, const Attrs& attrs) {
-  XRUN_TRY(expect_activation("split", in[0]));
-  XRUN_ASSIGN(const int axis, axis_of("split", in[0], attrs.integer("axis")));
-  const int64_t n = attrs.integer("n");
-  const int64_t size = in[0].dims[static_cast<size_t>(axis)];
-  XRUN_TRY(expect_range("split", "n", n, 1, size));
-  if (size % n != 0) {
-    return shape_error("`split` cannot cut " + to_text(in[0]) + " into " + std::to_string(n) + " equal parts",
-                       "let `n` divide the dimension");
-  }
-  OpShape shape;
-  for (int64_t i = 0; i < n; ++i) {
-    shape.outputs.push_back(with_dims(in[0], in[0].dims));
-    shape.outputs.back().dims[static_cast<size_t>(axis)] = size / n;
-  }
-  return shape;
-}
-
 Result<OpShape> infer_margin_softmax(Types in, const Attrs&) { return OpShape{{rows_of(in[0])}}; }
 
 Result<OpShape> infer_gather(Types in, const Attrs&) {
@@ -154,8 +136,6 @@ constexpr std::array kLater{
           infer_deconv),
     later("group_norm", "(x: [N, C, H, W], groups: int, eps: float = 1e-5)", "norm",
           "zero mean and unit variance of each group of channels of a sample", "group_norm(32)", infer_group_norm),
-    later("split", "(x: [N, ...], n: int, axis: int)", "shape", "n equal parts of a dimension", "split(3, -1)",
-          infer_split),
     later("margin_softmax", "(logits: sharded[N, C], label: index(C)[N], f: symbol, scale: float)", "losses",
           "softmax with a margin of one's own on the target's cosine", "margin_softmax(id, label, f, 64)",
           infer_margin_softmax),

@@ -47,6 +47,11 @@ Result<OpShape> infer_rms_grad(std::span<const TensorType> inputs, const Attrs&)
   return OpShape{{with_dims(inputs[0], inputs[0].dims), weight_type(inputs[2].dims)}};
 }
 
+// eps is far below the size of a row.
+bool begins_with_row(const TensorType& x, std::span<const int64_t> numbers) {
+  return !numbers.empty() && numbers[0] == x.dims.back() && numbers[0] > 1;
+}
+
 OpCost norm_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs&) {
   return pointwise_cost(inputs, outputs, 8);
 }
@@ -203,8 +208,11 @@ constinit const Op kLayerNorm{.def = {.name = "layer_norm",
                                       .group = "norm",
                                       .doc = "zero mean and unit variance of each position",
                                       .example = "layer_norm",
+                                      .aliases = "layer_normalization normalized_shape= epsilon=eps",
+                                      .row_major = true,
                                       .infer = infer_layer_norm,
                                       .cost = norm_cost,
+                                      .begins_with_size = begins_with_row,
                                       .grad = grad_layer_norm,
                                       .shard = "n*_,_,_->n*_"},
                               .cpu = make_by_dtype<LayerNorm>};
@@ -224,8 +232,11 @@ constinit const Op kRmsNorm{.def = {.name = "rms_norm",
                                     .group = "norm",
                                     .doc = "unit mean square of each position",
                                     .example = "rms_norm",
+                                    .aliases = "rms_normalization normalized_shape= epsilon=eps",
+                                    .row_major = true,
                                     .infer = infer_rms_norm,
                                     .cost = norm_cost,
+                                    .begins_with_size = begins_with_row,
                                     .grad = grad_rms_norm,
                                     .shard = "n*_,_->n*_"},
                             .cpu = make_by_dtype<RmsNorm>};

@@ -1,4 +1,4 @@
-// Operators that move elements and compute nothing: flatten reshape transpose concat slice pad.
+// Operators that move elements and compute nothing: flatten reshape transpose concat slice split pad.
 // The logical order of an image is (C, H, W), whatever its order in memory.
 #include <algorithm>
 #include <array>
@@ -239,6 +239,37 @@ Copies copies_of_slice_grad(const KernelSpec& spec) {
   return copy_to(spec, begin_of_slice(spec, spec.outputs[0], target), target);
 }
 
+// split(n, axis): n equal parts of a dimension, each of which is a slice.
+Result<OpShape> infer_split(std::span<const TensorType> inputs, const Attrs& attrs) {
+  const TensorType& x = inputs[0];
+  XRUN_TRY(expect_activation("split", x));
+  XRUN_ASSIGN(const int axis, axis_of("split", x, attrs.integer("axis")));
+  const int64_t n = attrs.integer("n");
+  const int64_t size = x.dims[static_cast<size_t>(axis)];
+  XRUN_TRY(expect_range("split", "n", n, 1, size));
+  if (size % n != 0) {
+    return shape_error("`split` cannot cut " + to_text(x) + " into " + std::to_string(n) + " equal parts",
+                       "let `n` divide the dimension");
+  }
+  OpShape shape;
+  for (int64_t i = 0; i < n; ++i) {
+    shape.outputs.push_back(with_dims(x, x.dims));
+    shape.outputs.back().dims[static_cast<size_t>(axis)] = size / n;
+  }
+  return shape;
+}
+
+std::vector<PartCall> parts_of_split(std::span<const TensorType> inputs, const Attrs& attrs) {
+  const int axis = checked_axis(inputs[0], attrs.integer("axis"));
+  const int64_t n = attrs.integer("n");
+  const int64_t size = inputs[0].dims[static_cast<size_t>(axis)] / n;
+  std::vector<PartCall> parts;
+  for (int64_t i = 0; i < n; ++i) {
+    parts.push_back({"slice", Attrs{{"axis", int64_t{axis}}, {"begin", i * size}, {"end", (i + 1) * size}}});
+  }
+  return parts;
+}
+
 // pad(size): zeros around an image; its gradient is the middle of dy.
 Result<OpShape> infer_pad(std::span<const TensorType> inputs, const Attrs& attrs) {
   const TensorType& x = inputs[0];
@@ -273,6 +304,7 @@ constexpr Op kFlatten{.def = {.name = "flatten",
                               .group = "shape",
                               .doc = "joins the dimensions from `from` on, in (C, H, W) order",
                               .example = "flatten",
+                              .aliases = "start_dim=from",
                               .infer = infer_flatten,
                               .is_identity = flattens_nothing,
                               .grad = grad_reshape,
@@ -280,10 +312,11 @@ constexpr Op kFlatten{.def = {.name = "flatten",
                       .cpu = by_dtype<make_reshape<float>, make_reshape<Bf16>>};
 
 constexpr Op kReshape{.def = {.name = "reshape",
-                              .signature = "(x: [N, ...], shape: list)",
+                              .signature = "(x: [N, ...], shape: dims)",
                               .group = "shape",
                               .doc = "the same elements in the same logical order, with other dimensions",
                               .example = "reshape([N, 64, 1, 1])",
+                              .aliases = "view",
                               .infer = infer_reshape,
                               .grad = grad_reshape,
                               .shard_of = shard_reshape},
@@ -294,6 +327,7 @@ constexpr Op kTranspose{.def = {.name = "transpose",
                                 .group = "shape",
                                 .doc = "exchanges two dimensions",
                                 .example = "transpose(1, 2)",
+                                .aliases = "swapaxes dim0=a dim1=b",
                                 .infer = infer_transpose,
                                 .grad = grad_transpose,
                                 .shard_of = shard_transpose},
@@ -304,6 +338,7 @@ constexpr Op kConcat{.def = {.name = "concat",
                              .group = "shape",
                              .doc = "joins any number of tensors along a dimension",
                              .example = "concat(x, y, axis=1)",
+                             .aliases = "cat concatenate dim=axis",
                              .variadic = true,
                              .infer = infer_concat,
                              .grad = grad_concat,
@@ -315,6 +350,7 @@ constexpr Op kSlice{.def = {.name = "slice",
                             .group = "shape",
                             .doc = "positions begin .. end - 1 of a dimension",
                             .example = "slice(1, 0, 32)",
+                            .aliases = "dim=axis start=begin",
                             .infer = infer_slice,
                             .grad = grad_slice,
                             .shard_of = shard_but_axis},
@@ -328,11 +364,21 @@ constexpr Op kSliceGrad{.def = {.name = "slice.grad",
                                 .shard_of = shard_but_axis},
                         .cpu = make_copies<copies_of_slice_grad>};
 
+constexpr Op kSplit{.def = {.name = "split",
+                            .signature = "(x: [N, ...], n: int, axis: int = 1)",
+                            .group = "shape",
+                            .doc = "n equal parts of a dimension: (a, b) = x -> split(2)",
+                            .example = "split(2)",
+                            .aliases = "chunk chunks=n num_or_size_splits=n dim=axis",
+                            .infer = infer_split,
+                            .parts = parts_of_split}};
+
 constexpr Op kPad{.def = {.name = "pad",
                           .signature = "(x: [N, C, H, W], size: int)",
                           .group = "shape",
                           .doc = "zeros around an image",
                           .example = "pad(2)",
+                          .aliases = "zero_pad2d padding=size",
                           .infer = infer_pad,
                           .grad = grad_pad,
                           .shard = "nc__->nc__"},
@@ -346,8 +392,8 @@ constexpr Op kPadGrad{.def = {.name = "pad.grad",
                               .shard = "nc__->nc__"},
                       .cpu = make_copies<copies_of_pad_grad>};
 
-constexpr std::array<const Op*, 8> kOps{&kFlatten, &kReshape,   &kTranspose, &kConcat,
-                                        &kSlice,   &kSliceGrad, &kPad,       &kPadGrad};
+constexpr std::array<const Op*, 9> kOps{&kFlatten,   &kReshape, &kTranspose, &kConcat, &kSlice,
+                                        &kSliceGrad, &kSplit,   &kPad,       &kPadGrad};
 
 }  // namespace
 

@@ -113,17 +113,22 @@ Result<std::unique_ptr<Kernel>> make_bias_grad(const KernelSpec& spec) {
 
 }  // namespace
 
-constinit const Op kLinear{.def = {.name = "linear",
-                                   .signature = "(x: [N, ..., D], out: int, bias: bool = true)",
-                                   .group = "dense",
-                                   .doc = "dense layer on the last dimension",
-                                   .example = "linear(256)",
-                                   .precision = PrecisionRule::kNarrow,
-                                   .infer = infer_linear,
-                                   .cost = linear_cost,
-                                   .grad = grad_linear,
-                                   .shard_of = shard_linear},
-                           .cpu = make_linear};
+constinit const Op kLinear{
+    .def = {.name = "linear",
+            .signature = "(x: [N, ..., D], out: int, bias: bool = true)",
+            .group = "dense",
+            .doc = "dense layer on the last dimension",
+            .example = "linear(256)",
+            .aliases = "dense fc fully_connected in_features= out_features=out units=out use_bias=bias",
+            .precision = PrecisionRule::kNarrow,
+            .row_major = true,
+            .infer = infer_linear,
+            .cost = linear_cost,
+            // A number is no value of `bias`, so that two are the sizes of input and output.
+            .begins_with_size = [](const TensorType&, std::span<const int64_t> numbers) { return numbers.size() > 1; },
+            .grad = grad_linear,
+            .shard_of = shard_linear},
+    .cpu = make_linear};
 
 constinit const Op kLinearDx{
     .def = {.name = "linear.dx",

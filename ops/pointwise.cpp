@@ -17,7 +17,7 @@ namespace {
 constexpr std::string_view kPlain = "(x: [N, ...])";
 
 struct NoArguments {
-  static constexpr std::string_view kSignature = kPlain;
+  static constexpr std::string_view kSignature = kPlain, kAliases = "inplace=";
   static Status check(const Attrs&) { return {}; }
 };
 
@@ -40,7 +40,8 @@ struct Gelu : NoArguments {
 };
 
 struct Silu : NoArguments {
-  static constexpr std::string_view kName = "silu", kGrad = "silu.grad", kDoc = "x · sigmoid(x)", kExample = "silu";
+  static constexpr std::string_view kName = "silu", kGrad = "silu.grad", kDoc = "x · sigmoid(x)", kExample = "silu",
+                                    kAliases = "swish inplace=";
   static constexpr bool kUsesOutput = false;
   explicit Silu(const Attrs&) {}
   XRUN_INLINE F16 f(F16 x) const { return x * sigmoid_lanes(x); }
@@ -143,7 +144,8 @@ struct Acos : NoArguments {
 struct Clamp {
   static constexpr std::string_view kName = "clamp", kGrad = "clamp.grad",
                                     kSignature = "(x: [N, ...], a: float, b: float)",
-                                    kDoc = "x held between a and b; no gradient outside", kExample = "clamp(-1, 1)";
+                                    kDoc = "x held between a and b; no gradient outside", kExample = "clamp(-1, 1)",
+                                    kAliases = "clip min=a max=b";
   static constexpr bool kUsesOutput = false;
   static Status check(const Attrs& attrs) {
     if (!(attrs.real("a") <= attrs.real("b"))) {
@@ -169,7 +171,7 @@ struct Clamp {
 struct ScaleShift {
   static constexpr std::string_view kName = "scale_shift", kGrad = "scale_shift.grad",
                                     kSignature = "(x: [N, ...], scale: float = 1, shift: float = 0)",
-                                    kDoc = "scale · x + shift", kExample = "scale_shift(scale=2)";
+                                    kDoc = "scale · x + shift", kExample = "scale_shift(scale=2)", kAliases = "";
   static constexpr bool kUsesOutput = false;
   static Status check(const Attrs&) { return {}; }
   explicit ScaleShift(const Attrs& attrs)
@@ -183,7 +185,7 @@ struct ScaleShift {
 struct Power {
   static constexpr std::string_view kName = "power", kGrad = "power.grad",
                                     kSignature = "(x: [N, ...], exponent: float)", kDoc = "x to a constant power",
-                                    kExample = "power(2)";
+                                    kExample = "power(2)", kAliases = "pow";
   static constexpr bool kUsesOutput = false;
   static Status check(const Attrs&) { return {}; }
   explicit Power(const Attrs& attrs) : exponent(static_cast<float>(attrs.real("exponent"))) {}
@@ -261,6 +263,7 @@ struct Pointwise {
                                        .group = "pointwise",
                                        .doc = F::kDoc,
                                        .example = F::kExample,
+                                       .aliases = F::kAliases,
                                        .infer = infer,
                                        .grad = grad,
                                        .shard = "n*->n*"},

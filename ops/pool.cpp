@@ -32,7 +32,7 @@ Window window_of(const TensorType& x, const Attrs& attrs) {
            .width = x.dims[3],
            .k = k,
            .stride = attrs.integer("stride", 1),
-           .pad = attrs.integer("pad", k / 2)};
+           .pad = attrs.integer("pad", (k - 1) / 2)};
   w.out_height = (w.height + 2 * w.pad - w.k) / w.stride + 1;
   w.out_width = (w.width + 2 * w.pad - w.k) / w.stride + 1;
   return w;
@@ -43,7 +43,7 @@ Result<OpShape> infer_pool(std::string_view op, const TensorType& x, const Attrs
   XRUN_TRY(expect_range(op, "k", attrs.integer("k"), 1, 4096));
   XRUN_TRY(expect_range(op, "stride", attrs.integer("stride", 1), 1, 4096));
   // A window wholly outside of the image has no value.
-  XRUN_TRY(expect_range(op, "pad", attrs.integer("pad", attrs.integer("k") / 2), 0, attrs.integer("k") - 1));
+  XRUN_TRY(expect_range(op, "pad", attrs.integer("pad", (attrs.integer("k") - 1) / 2), 0, attrs.integer("k") - 1));
   const Window w = window_of(x, attrs);
   if (w.height + 2 * w.pad < w.k || w.width + 2 * w.pad < w.k) {
     return shape_error("`" + std::string(op) + "` with a window of " + std::to_string(w.k) + " does not fit " +
@@ -208,16 +208,19 @@ Result<std::unique_ptr<Kernel>> make_pool_grad(const KernelSpec& spec) {
       n * static_cast<Bytes>(sizeof(float)));
 }
 
-constexpr Op kMaxPool{.def = {.name = "max_pool",
-                              .signature = "(x: [N, C, H, W], k: int, stride: int = 1, pad: int = k // 2)",
-                              .group = "pooling",
-                              .doc = "the largest cell of each k x k window",
-                              .example = "max_pool(3, stride=2)",
-                              .infer = infer_max,
-                              .cost = pool_cost,
-                              .grad = grad_max,
-                              .shard = "nc__->nc__"},
-                      .cpu = by_dtype<make_pool<float, true>, make_pool<Bf16, true>>};
+constexpr Op kMaxPool{
+    .def = {.name = "max_pool",
+            .signature = "(x: [N, C, H, W], k: int, stride: int = 1, pad: int = (k - 1) // 2)",
+            .group = "pooling",
+            .doc = "the largest cell of each k x k window",
+            .example = "max_pool(3, stride=2)",
+            .aliases =
+                "max_pool2d(stride=k) max_pooling2d(stride=k) kernel_size=k pool_size=k strides=stride padding=pad",
+            .infer = infer_max,
+            .cost = pool_cost,
+            .grad = grad_max,
+            .shard = "nc__->nc__"},
+    .cpu = by_dtype<make_pool<float, true>, make_pool<Bf16, true>>};
 
 constexpr Op kMaxPoolGrad{.def = {.name = "max_pool.grad",
                                   .signature = "(x: [N, C, H, W], dy: [N, C, I, J])",
@@ -228,16 +231,19 @@ constexpr Op kMaxPoolGrad{.def = {.name = "max_pool.grad",
                                   .shard = "nc__,nc__->nc__"},
                           .cpu = by_dtype<make_pool_grad<float, true>, make_pool_grad<Bf16, true>>};
 
-constexpr Op kAvgPool{.def = {.name = "avg_pool",
-                              .signature = "(x: [N, C, H, W], k: int, stride: int = 1, pad: int = k // 2)",
-                              .group = "pooling",
-                              .doc = "the mean of the cells of each k x k window that lie inside the image",
-                              .example = "avg_pool(3, stride=2)",
-                              .infer = infer_avg,
-                              .cost = pool_cost,
-                              .grad = grad_avg,
-                              .shard = "nc__->nc__"},
-                      .cpu = by_dtype<make_pool<float, false>, make_pool<Bf16, false>>};
+constexpr Op kAvgPool{
+    .def = {.name = "avg_pool",
+            .signature = "(x: [N, C, H, W], k: int, stride: int = 1, pad: int = (k - 1) // 2)",
+            .group = "pooling",
+            .doc = "the mean of the cells of each k x k window that lie inside the image",
+            .example = "avg_pool(3, stride=2)",
+            .aliases =
+                "avg_pool2d(stride=k) average_pooling2d(stride=k) kernel_size=k pool_size=k strides=stride padding=pad",
+            .infer = infer_avg,
+            .cost = pool_cost,
+            .grad = grad_avg,
+            .shard = "nc__->nc__"},
+    .cpu = by_dtype<make_pool<float, false>, make_pool<Bf16, false>>};
 
 constexpr Op kAvgPoolGrad{.def = {.name = "avg_pool.grad",
                                   .signature = "(dy: [N, C, I, J])",

@@ -154,6 +154,7 @@ struct Reduce {
                                        .group = "shape",
                                        .doc = F::kDoc,
                                        .example = F::kExample,
+                                       .aliases = "dim=axis keepdim=keep keepdims=keep",
                                        .infer = infer,
                                        .grad = grad,
                                        .shard_of = shard},

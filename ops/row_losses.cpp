@@ -16,7 +16,8 @@ using Types = std::span<const TensorType>;
 
 struct Mse {
   static constexpr std::string_view kName = "mse", kGrad = "mse.grad", kSignature = "(x: [N, ...], target: [N, ...])",
-                                    kDoc = "mean squared difference, one value a sample", kExample = "mse(y, target)";
+                                    kDoc = "mean squared difference, one value a sample", kExample = "mse(y, target)",
+                                    kAliases = "mean_squared_error squared_error l2", kContains = "";
   static constexpr bool kSymmetric = true;  // the target's gradient is the other's negative
   XRUN_INLINE static F16 loss(F16 x, F16 t) { return (x - t) * (x - t); }
   XRUN_INLINE static F16 slope(F16 x, F16 t) { return (x - t) * 2.0F; }
@@ -26,7 +27,11 @@ struct Bce {
   static constexpr std::string_view kName = "bce", kGrad = "bce.grad",
                                     kSignature = "(logits: [N, ...], target: [N, ...])",
                                     kDoc = "binary cross entropy of sigmoid(logits), one value a sample",
-                                    kExample = "bce(y, target)";
+                                    kExample = "bce(y, target)",
+                                    kAliases =
+                                        "binary_cross_entropy binary_cross_entropy_with_logits bce_with_logits "
+                                        "sigmoid_cross_entropy",
+                                    kContains = "sigmoid";
   static constexpr bool kSymmetric = false;
   XRUN_INLINE static F16 loss(F16 z, F16 t) {
     const F16 size = choose<_CMP_LT_OQ>(z, F16{}, -z, z);
@@ -121,7 +126,9 @@ struct RowLoss {
                                        .group = "losses",
                                        .doc = F::kDoc,
                                        .example = F::kExample,
+                                       .aliases = F::kAliases,
                                        .precision = PrecisionRule::kWide,
+                                       .contains = F::kContains,
                                        .infer = infer,
                                        .grad = grad,
                                        .shard = "n.,n.->n"},

@@ -32,9 +32,8 @@ Status expect_activation(std::string_view op, const TensorType& x) {
     return rank_error(op, "a tensor with a batch dimension", x, "begin its type with N");
   }
   if (x.classes > 0 || (x.dtype != DType::kF32 && x.dtype != DType::kBF16)) {
-    return dtype_error(op, x,
-                       x.classes > 0 ? "put `embed` before it to make features of class numbers"
-                                     : "declare the input as f32, or put `cast(f32)` before it");
+    return dtype_error(
+        op, x, x.classes > 0 ? "put `embed` before it to make features of class numbers" : "declare the input as f32");
   }
   return {};
 }

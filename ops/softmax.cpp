@@ -134,6 +134,7 @@ struct Map {
                                        .group = F::kPrecision == PrecisionRule::kWide ? "pointwise" : "norm",
                                        .doc = F::kDoc,
                                        .example = F::kExample,
+                                       .aliases = "dim=axis",
                                        .precision = F::kPrecision,
                                        .infer = infer,
                                        .cost = cost,

@@ -337,10 +337,12 @@ class Renderer {
 }  // namespace
 
 void Diagnostics::add(Diagnostic diagnostic) {
-  // Further ones are only counted, so that a hostile text costs neither memory nor time.
-  constexpr size_t kMostKept = 500;
-  if (all_.size() >= kMostKept) {
-    errors_ += diagnostic.severity == Severity::kError ? 1 : 0;
+  // Further ones are only counted, so that a hostile text costs neither memory nor time. Errors and warnings are
+  // bounded apart, so that no number of warnings hides an error.
+  constexpr int kMostKept = 500;
+  int& count = diagnostic.severity == Severity::kError ? errors_ : warnings_;
+  if (count >= kMostKept) {
+    ++count;
     return;
   }
   // One cause, one error: a second diagnostic of the same code at the same place says nothing new.
@@ -350,7 +352,7 @@ void Diagnostics::add(Diagnostic diagnostic) {
   if (known) {
     return;
   }
-  errors_ += diagnostic.severity == Severity::kError ? 1 : 0;
+  ++count;
   all_.push_back(std::move(diagnostic));
 }
 

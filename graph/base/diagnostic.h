@@ -48,6 +48,7 @@ struct Diagnostic {
 // Collects the diagnostics of a run, in order, each cause once.
 class Diagnostics {
  public:
+  // Keeps the first 500 errors and the first 500 warnings, and counts the others.
   void add(Diagnostic diagnostic);
   bool has_errors() const { return errors_ > 0; }
   int error_count() const { return errors_; }
@@ -56,6 +57,7 @@ class Diagnostics {
  private:
   std::vector<Diagnostic> all_;
   int errors_ = 0;
+  int warnings_ = 0;
 };
 
 struct RenderOptions {

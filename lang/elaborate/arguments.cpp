@@ -1,10 +1,10 @@
 // Matches arguments with parameters by position and name, evaluates them in the order of the text, and checks each.
 #include <algorithm>
-#include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "lang/elaborate/evaluator.h"
+#include "lang/foreign_names.h"
 #include "lang/nearest.h"
 
 namespace xrun::lang {
@@ -17,8 +17,6 @@ struct Given {
   ExprId expr;
   Span span;
 };
-
-bool is_symbol_type(std::string_view type) { return type == "symbol" || type == "init" || type == "source"; }
 
 // Other languages' words for true and false.
 std::optional<bool> other_word(std::string_view word) {
@@ -44,25 +42,6 @@ Diagnostic missing_arguments(const Signature& signature, Span call, std::span<co
   return with_signature(fault("XG0204", call, {"`{}` needs {}", signature.name, all}, "missing",
                               {"give {}: {}({})", names.empty() ? "it" : "them", signature.name, values}),
                         signature);
-}
-
-// Reports a number for a parameter that takes whole numbers.
-Diagnostic not_whole(const std::string& what, const Datum& value, Span at, std::string_view written) {
-  const double real = value.as_double();
-  const Text message{"{} is not a whole number: {}", what, to_text(value)};
-  const Text label{"= {:.6g}", real};
-  const auto below = to_int64(std::floor(real));
-  if (below && value.span == at && written.find_first_not_of("0123456789._") == std::string_view::npos) {
-    return fault("XG0312", at, message, label,
-                 replacement(fmt::format("write {} or {}", *below, *below + 1), at, std::to_string(*below)));
-  }
-  // The edit rounds the whole argument; a default has no text in the call to edit.
-  const bool divides =
-      value.kind == DatumKind::kExact && value.span == at && written.find('/') != std::string_view::npos;
-  return fault("XG0312", at, message, label,
-               divides ? replacement("say how to round: `floor(..)` is the other way", at, {"ceil({})", written})
-                       : Fix{"say how to round: `//`, `ceil(..)` or `floor(..)`"})
-      .note("`/` is exact");
 }
 
 }  // namespace
@@ -118,15 +97,9 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
       if (!good) {
         continue;  // one report for a call is enough
       }
-      const auto names = names_of(params, [](const Param& param) { return param.name.text; });
-      const std::string near = nearest(arg.name.text, names);
       report(with_signature(
           fault("XG0203", arg.name.span, {"`{}` has no argument named `{}`", signature.name, arg.name.text},
-                "unknown argument",
-                near.empty()
-                    ? Fix{names.empty() ? "leave it out: it takes none"
-                                        : fmt::format("leave it out, or name one of {}", fmt::join(names, ", "))}
-                    : replacement("a similar argument exists", arg.name.span, near)),
+                "unknown argument", known_argument(signature, call, arg.name)),
           signature));
       good = false;
       continue;
@@ -160,6 +133,15 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
     slot.values.push_back(value ? std::move(*value) : Datum());
   }
   if (!good) {
+    return std::nullopt;
+  }
+  // linear(768, 10): the number in the place of `bias` says that the first one is not the outputs.
+  const auto is_number_for_flag = [](const BoundArg& arg) {
+    return arg.given && arg.param->type.name.text == "bool" && arg.value().number();
+  };
+  if (signature.op != nullptr && std::ranges::any_of(bound, is_number_for_flag) &&
+      begins_with_size(*signature.op, call, bound)) {
+    explain_size(*signature.op, call, bound, true);
     return std::nullopt;
   }
   for (size_t i = 0; i < params.size(); ++i) {
@@ -196,6 +178,22 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
     bind_param(param, slot.values.front(), env);
   }
   return bound;
+}
+
+// The fix for an unknown argument: our name for it, or the nearest one.
+Fix Evaluator::known_argument(const Signature& signature, const Call& call, const Name& name) {
+  if (const auto ours = signature.op != nullptr ? our_argument(*signature.op, name.text) : std::nullopt) {
+    return in_our_words(*signature.op, call,
+                        ours->empty() ? fmt::format("`{}` is not needed here", name.text)
+                                      : fmt::format("`{}` is `{}` here", name.text, *ours));
+  }
+  const auto names = names_of(signature.params, [](const Param& param) { return param.name.text; });
+  if (const std::string near = nearest(name.text, names); !near.empty()) {
+    return replacement("a similar argument exists", name.span, near);
+  }
+  return our_name(NameKind::kArgument, name.text, {}, name.span,
+                  {names.empty() ? "leave it out: it takes none"
+                                 : fmt::format("leave it out, or name one of {}", fmt::join(names, ", "))});
 }
 
 std::optional<Datum> Evaluator::default_of(const Signature& signature, const Param& param, const Call& call,
@@ -242,99 +240,6 @@ std::optional<Datum> Evaluator::argument(const Signature& signature, const Param
     return symbol;
   }
   return eval(ast, id, scope);
-}
-
-bool Evaluator::accept(const Signature& signature, const Param& param, Datum& value, Span at, Scope& env) {
-  if (takes_tensor(param)) {
-    if (value.kind == DatumKind::kNone && param.value.valid()) {
-      return true;  // an optional tensor
-    }
-    return match(*signature.ast, param.type, value, env, at,
-                 fmt::format("`{}` of `{}`", param.name.text, signature.name));
-  }
-  return accept_scalar(signature, param, value, at);
-}
-
-bool Evaluator::accept_scalar(const Signature& signature, const Param& param, Datum& value, Span at) {
-  const std::string_view type = param.type.name.text;
-  const std::string what = fmt::format("`{}` of `{}`", param.name.text, signature.name);
-  const auto expects = [&](std::string_view wanted) {
-    const bool has_unit = value.number() && value.dimension != Dimension::kPlain;
-    report(with_signature(
-        fault(has_unit ? "XG0107" : "XG0205", at, {"{} expects {}, but gets {}", what, wanted, kind_text(value)}, "",
-              {has_unit ? "leave the unit out" : fmt::format("write {} here", wanted)}),
-        signature));
-    return false;
-  };
-  if (value.kind == DatumKind::kTensor) {
-    if (!param.type.span.valid() && !param.value.valid()) {
-      return true;
-    }
-    return expects("a constant");
-  }
-  // `none` is a valid value where it is the default.
-  const bool takes_none = param.value.valid() && (*signature.ast)[param.value].kind == ExprKind::kNone;
-  if (value.kind == DatumKind::kNone && (takes_none || !param.type.span.valid())) {
-    return true;
-  }
-  if (value.kind == DatumKind::kNone && is_symbol_type(type)) {
-    return expects("a name");
-  }
-  if (type == "int") {
-    if (value.plain_number() && !value.whole()) {
-      const double real = value.as_double();
-      if (const std::optional<int64_t> whole = to_int64(real); whole && value.kind == DatumKind::kReal) {
-        value = make_whole(*whole);
-        return true;
-      }
-      report(not_whole(what, value, at, sources_.text(at)));
-      return false;
-    }
-    if (value.whole() && !to_int64(value)) {
-      refuse("XG0214", at, {"{} cannot be {}", what, to_text(value)}, "it does not fit 64 bits",
-             {"write a smaller number"});
-      return false;
-    }
-    return to_int64(value) ? true : expects("a whole number");
-  }
-  if (type == "float") {
-    if (!value.plain_number()) {
-      return expects("a number");
-    }
-    const Span span = value.span;
-    value = make_real(value.as_double());
-    value.span = span;
-    return true;
-  }
-  if (type == "bool") {
-    return value.kind == DatumKind::kBool || expects("true or false");
-  }
-  if (type == "str") {
-    return value.kind == DatumKind::kString || expects("a string");
-  }
-  if (type == "key") {
-    return value.kind == DatumKind::kString || to_int64(value) || expects("a whole number, or a name in quotes");
-  }
-  if (type == "range") {
-    if (value.kind != DatumKind::kRange || !to_int64((*value.items)[0]) || !to_int64((*value.items)[1])) {
-      return expects("a range of whole numbers such as 0..64");
-    }
-    return true;
-  }
-  if (type == "list" || type == "spans") {
-    if (value.kind == DatumKind::kList) {
-      return true;
-    }
-    if ((type == "spans" ? value.number() : value.plain_number()) || value.kind == DatumKind::kString ||
-        value.kind == DatumKind::kBatch) {
-      const Span span = value.span;
-      value = make_items(DatumKind::kList, {value});
-      value.span = span;
-      return true;
-    }
-    return expects(type == "spans" ? "spans of training such as [5 epochs, 8 epochs]" : "a list");
-  }
-  return true;
 }
 
 void Evaluator::bind_param(const Param& param, Datum value, Scope& env) {

@@ -19,7 +19,9 @@ bool is_measure(std::string_view name) {
 Fix Evaluator::others_of_its_kind(const OpDef& op) const {
   const std::string names = listed(options_.ops->all(), [&](const OpDef* other) {
     const bool of_its_kind = other->group == op.group && !op.group.empty();
-    return of_its_kind && other->availability == Availability::kReady ? fmt::format("`{}`", other->name) : "";
+    return of_its_kind && other->is_word() && other->availability == Availability::kReady
+               ? fmt::format("`{}`", other->name)
+               : "";
   });
   return {names.empty() ? "leave it out, or compute it from operators of this edition"
                         : fmt::format("of its kind this edition has {}", names)};
@@ -30,7 +32,12 @@ Datum Evaluator::same_label(Span at, std::string_view label) {
                 "tensors take their names from labels", {"choose another one: as {}_2", label});
 }
 
-Callee Evaluator::find_callee(std::span<const Name> path, Scope& scope) {
+const OpDef* Evaluator::find_op(std::string_view name) const {
+  const OpDef* op = options_.ops->find(name);
+  return op != nullptr && op->is_word() ? op : nullptr;
+}
+
+Callee Evaluator::find_callee(std::span<const Name> path, const Call& call, Scope& scope) {
   Callee callee{.name = join_path(path)};
   const Name& last = path.back();
   const SourceFile* file = scope.file;
@@ -56,7 +63,7 @@ Callee Evaluator::find_callee(std::span<const Name> path, Scope& scope) {
   }
   if (path.size() == 1) {
     // `max` is an operator on tensors and a function of numbers: the arguments decide (call_by_kind).
-    callee.op = options_.ops->find(last.text);
+    callee.op = find_op(last.text);
     if (callee.op != nullptr) {
       callee.kind = Callee::kOp;
       return callee;
@@ -80,7 +87,7 @@ Callee Evaluator::find_callee(std::span<const Name> path, Scope& scope) {
   }
   if (path.size() == 1) {
     for (const OpDef* op : options_.ops->all()) {
-      if (op->name.find('.') == std::string_view::npos) {
+      if (op->is_word()) {
         candidates.emplace_back(op->name);
       }
     }
@@ -90,11 +97,15 @@ Callee Evaluator::find_callee(std::span<const Name> path, Scope& scope) {
     refuse("XG0220", last.span, {"`{}` is a value and cannot be called", last.text},
            "not an operator, block or function", {"leave the call out: a value stands for itself"});
   } else {
+    // `nn.Conv2d`: the module of another framework.
+    const OpDef* meant = path.size() == 1 || file == nullptr ? foreign_op(*options_.ops, last.text) : nullptr;
     refuse("XG0201", last.span, {"there is no operator or block `{}`", callee.name}, "unknown name",
-           our_name(NameKind::kLayer, last.text, candidates, last.span,
-                    {"declare it, block {}(x: [N, C]) {{ return ... }}, or bring it in: from \"FILE\" "
-                     "use {}",
-                     last.text, last.text}));
+           meant != nullptr
+               ? Help(in_our_words(*meant, call, fmt::format("`{}` is `{}` here", callee.name, meant->name)))
+               : Help(did_you_mean(last.text, candidates, last.span,
+                                   {"declare it, block {}(x: [N, C]) {{ return ... }}, or bring it in: from \"FILE\" "
+                                    "use {}",
+                                    last.text, last.text})));
   }
   return callee;
 }
@@ -112,9 +123,8 @@ Datum Evaluator::eval_call_expr(const Ast& ast, const Expr& expr, Scope& scope, 
                             : refuse("XG0220", lhs.span, {"{} cannot be called", kind_text(value)}, "",
                                      {"write the name of an operator, a block or a function before the brackets"});
   }
-  const Callee callee = find_callee(path, scope);
-  return eval_call(
-      callee, {.ast = &ast, .args = ast[expr.args], .label = label, .span = expr.span, .name_span = lhs.span}, scope);
+  const Call call{.ast = &ast, .args = ast[expr.args], .label = label, .span = expr.span, .name_span = lhs.span};
+  return eval_call(find_callee(path, call, scope), call, scope);
 }
 
 Datum Evaluator::eval_call(const Callee& callee, const Call& call, Scope& scope) {
@@ -191,7 +201,17 @@ Datum Evaluator::call_op(const OpDef& op, const Call& call, Scope& scope) {
   if (op.availability == Availability::kNotYet) {
     not_yet(call.name_span, {"the operator `{}`", op.name}, others_of_its_kind(op));
   }
-  Datum made = apply(op, std::move(inputs), *attrs, call.label, call.span);
+  if (begins_with_size(op, call, *bound)) {
+    const bool has_meaning = op.infer(std::vector{type_of(inputs[0])}, *attrs).ok();
+    explain_size(op, call, *bound, !has_meaning);
+    if (!has_meaning) {
+      return {};
+    }
+  }
+  const bool is_image = op.row_major && type_of(inputs[0]).rank() == 4;
+  Datum made = op.parts != nullptr ? apply_parts(op, inputs, *attrs, call.label, call.span)
+               : is_image          ? apply_along_rows(op, std::move(inputs), *attrs, call.label, call.span)
+                                   : apply(op, std::move(inputs), *attrs, call.label, call.span);
   note_columns(*bound, made);
   warn_padded_patches(op, *bound, made, call.span);
   return made;
@@ -239,92 +259,6 @@ void Evaluator::note_columns(const std::vector<BoundArg>& bound, const Datum& ma
       work_.columns[made.tensor.index] = value.origin.valid() ? value.origin : value.span;
     }
   }
-}
-
-// Reports a margin, or a filter, on logits that are not cosines: cos(angle + margin) is defined for cosines only, and
-// the loss and its gradient would disagree.
-bool Evaluator::refuse_margin(const OpDef& op, const Attrs& attrs, ValueId logits, Span at) {
-  const NodeId producer = work_.graph.value(logits).producer;
-  const auto form = op.margin(attrs);
-  if (!producer.valid() || !form.ok() || !form->of_cosines()) {
-    return false;
-  }
-  const Node& head = work_.graph.node(producer);
-  if (head.op->head == nullptr || head.op->head(head.attrs).cosine) {
-    return false;
-  }
-  const std::string_view call = sources_.text(head.span);
-  const auto says = [&](std::string_view word) { return call.find(word) != std::string_view::npos; };
-  const bool plain = call.starts_with(head.op->name) && !says("bias") && !says("true") && !says("false");
-  const Span name{head.span.file, head.span.begin, head.span.begin + static_cast<uint32_t>(head.op->name.size())};
-  Diagnostic d = fault(
-      "XG0304", at,
-      fmt::format("`{}` {} cosines, and `{}` gives other logits", op.name,
-                  form->filter < 1 ? "filters" : "sets a margin on", head.op->name),
-      "its logits are not cosines",
-      plain
-          ? replacement("let the head normalise features and class weights", name, "cosine_classifier")
-          : Fix{"let the head normalise features and class weights: cosine_classifier(x, classes), which has no bias"});
-  d.secondary.push_back({head.span, "logits of any size: nothing is normalised"});
-  report(std::move(d));
-  return true;
-}
-
-Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at) {
-  if (op.infer == nullptr) {
-    return refuse("XG0199", at, {"the operator `{}` is not available yet", op.name}, "of a later edition of xrun",
-                  others_of_its_kind(op));
-  }
-  const auto path = work_.names.leaf(op.name, label.text);
-  if (!path) {
-    return same_label(at, label.text);
-  }
-  work_.name_weight += static_cast<int64_t>(path->size() / 64);
-  if (op.margin != nullptr && refuse_margin(op, attrs, inputs[0].tensor, at)) {
-    return {};
-  }
-  std::vector<ValueId> ids;
-  for (const Datum& input : inputs) {
-    ids.push_back(input.tensor);
-  }
-  const size_t owned = work_.graph.params.size();
-  const int64_t before = work_.size();
-  auto made = xrun::call_op(work_.graph, op, std::move(ids), std::move(attrs), *path, at);
-  if (!made.ok()) {
-    const Error& error = made.error();
-    const std::string shapes = listed(inputs, [&](const Datum& input) { return to_text(type_of(input)); });
-    return refuse(error.code.empty() ? "XG0302" : error.code.c_str(), at, error.message,
-                  shapes.empty() ? "" : "gets " + shapes, {error.help});
-  }
-  constexpr int64_t kStepsOfItem = 8;  // an item costs about as much as so many steps of evaluation
-  steps_ += kStepsOfItem * (work_.size() - before);
-  for (size_t i = owned; label && i < work_.graph.params.size(); ++i) {
-    work_.graph.params[i].span = label.span;
-    work_.graph.params[i].labelled = true;
-  }
-  Node& node = work_.graph.node(*made);
-  node.expansion = work_.expansion_id();
-  const bool owns = std::any_of(node.inputs.begin(), node.inputs.end(),
-                                [&](ValueId id) { return work_.graph.value(id).param.valid(); });
-  if (options_.strict && owns && !label && work_.names.count(op.name) > 1) {
-    diagnostics_.add(warning(
-        "XG0225", at, {"`{}` has no label, and it is not the only `{}` here", op.name, op.name},
-        {"its tensors are called `{}`: one more before it would rename them", node.path},
-        replacement("give it one", {at.file, at.end, at.end}, {" as {}", node.path.substr(node.path.rfind('.') + 1)})));
-  }
-  const size_t visible = std::min(node.outputs.size(), static_cast<size_t>(std::max(op.visible_outputs, 1)));
-  Datum result = make_tensor(node.outputs[0]);
-  result.span = at;
-  if (visible > 1) {
-    std::vector<Datum> items;
-    for (size_t i = 0; i < visible; ++i) {
-      items.push_back(make_tensor(node.outputs[i]));
-      items.back().span = at;
-    }
-    result = make_items(DatumKind::kTuple, std::move(items));
-    result.span = at;
-  }
-  return result;
 }
 
 Datum Evaluator::call_builtin(const std::string& name, const Call& call, Scope& scope) {

@@ -53,7 +53,7 @@ Datum Evaluator::unknown_name(const Name& name, Scope& scope) {
   if (scope.file != nullptr && scope.file->is_missing(name.text)) {
     return {};  // reported where it is imported
   }
-  if (options_.ops->find(name.text) != nullptr) {
+  if (find_op(name.text) != nullptr) {
     return refuse("XG0220", name.span, {"`{}` is an operator, not a value", name.text}, "",
                   {"call it, {}(x), or put it behind `->`", name.text});
   }

@@ -55,8 +55,10 @@ class Evaluator {
 
   // ---- calls (call.cpp)
   Datum eval_call(const Callee& callee, const Call& call, Scope& scope);
-  Callee find_callee(std::span<const Name> path, Scope& scope);
-  // Appends a node for `op`; returns an error node when infer fails. Faults are placed at `at`.
+  // `call`: for the fix of an unknown name.
+  Callee find_callee(std::span<const Name> path, const Call& call, Scope& scope);
+  const OpDef* find_op(std::string_view name) const;  // null if the language has no operator of that name
+  // Appends a node for `op` (apply.cpp); returns an error node when infer fails. Faults are placed at `at`.
   Datum apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at);
 
   // ---- arguments (arguments.cpp)
@@ -79,6 +81,10 @@ class Evaluator {
   bool refuse_sharded(const Datum& value, Span at, bool is_call = false);
   // The text that sets the head's number of classes, for labels that a loss has matched; invalid if unknown.
   Span class_count_of(ValueId label) const;
+
+  // ---- calls as other frameworks have them (foreign_calls.cpp)
+  // The fix that writes a call of `op` in our words; without an edit where an argument has no meaning here.
+  Fix in_our_words(const OpDef& op, const Call& call, std::string title, std::span<const BoundArg> bound = {});
 
   // ---- blocks and models (expand.cpp, expand_model.cpp)
   Datum call_block(const DeclRef& block, const std::vector<BoundArg>& bound, Scope& env, const Call& call);
@@ -161,7 +167,6 @@ class Evaluator {
   Fix others_of_its_kind(const OpDef& op) const;
   Datum same_label(Span at, std::string_view label);
   Datum call_op(const OpDef& op, const Call& call, Scope& scope);
-  bool refuse_margin(const OpDef& op, const Attrs& attrs, ValueId logits, Span at);
   void warn_padded_patches(const OpDef& op, const std::vector<BoundArg>& bound, const Datum& made, Span at);
   void note_columns(const std::vector<BoundArg>& bound, const Datum& made);
   Datum call_fn(const DeclRef& fn, const Call& call, Scope& scope);
@@ -169,13 +174,29 @@ class Evaluator {
   Datum call_measure(const std::string& name, const Call& call, Scope& scope);
   Datum make_list(DatumKind kind, std::vector<Datum> items, Span at);
 
+  // apply.cpp
+  Datum refuse_shapes(const Error& error, const std::vector<Datum>& inputs, Span at);
+  bool refuse_margin(const OpDef& op, const Attrs& attrs, ValueId logits, Span at);
+  Datum apply_along_rows(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at);
+  Datum apply_parts(const OpDef& op, const std::vector<Datum>& inputs, const Attrs& attrs, const Name& label, Span at);
+
+  // foreign_calls.cpp
+  const TensorType* first_type(const Call& call, std::span<const BoundArg> bound) const;
+  bool begins_with_size(const OpDef& op, const Call& call, std::span<const BoundArg> bound);
+  void explain_size(const OpDef& op, const Call& call, std::span<const BoundArg> bound, bool is_error);
+  void warn_applied_twice(const OpDef& op, const Datum& input, Span at);
+
   // arguments.cpp
   std::optional<Datum> argument(const Signature& signature, const Param& param, const Ast& ast, ExprId id,
                                 Scope& scope);
+  Fix known_argument(const Signature& signature, const Call& call, const Name& name);
   std::optional<Datum> default_of(const Signature& signature, const Param& param, const Call& call, Scope& env);
-  bool accept(const Signature& signature, const Param& param, Datum& value, Span at, Scope& env);
-  bool accept_scalar(const Signature& signature, const Param& param, Datum& value, Span at);
   void bind_param(const Param& param, Datum value, Scope& env);
+
+  // accept.cpp
+  bool accept(const Signature& signature, const Param& param, Datum& value, Span at, Scope& env);
+  bool accept_dims(const Signature& signature, Datum& value, Span at, const Scope& env);
+  bool accept_scalar(const Signature& signature, const Param& param, Datum& value, Span at);
 
   // types.cpp
   Help give_the_head(Span at) const;

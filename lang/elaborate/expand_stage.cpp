@@ -50,7 +50,6 @@ Datum Evaluator::eval_stage(Datum value, const Ast& ast, const Stage& stage, Sco
 
 Datum Evaluator::eval_stage_call(Datum value, const Ast& ast, const Stage& stage, Scope& scope, const Name& label) {
   const auto path = ast[stage.path];
-  const Callee callee = find_callee(path, scope);
   const Span name_span = join(path.front().span, path.back().span);
   Span span = stage.span;
   if (stage.label && !stage.has_args) {
@@ -61,14 +60,13 @@ Datum Evaluator::eval_stage_call(Datum value, const Ast& ast, const Stage& stage
     const size_t close = text.rfind(')');
     span.end = close == std::string_view::npos ? span.end : span.begin + static_cast<uint32_t>(close) + 1;
   }
-  return eval_call(callee,
-                   {.ast = &ast,
-                    .args = ast[stage.args],
-                    .flowing = std::move(value),
-                    .label = label,
-                    .span = span,
-                    .name_span = name_span},
-                   scope);
+  const Call call{.ast = &ast,
+                  .args = ast[stage.args],
+                  .flowing = std::move(value),
+                  .label = label,
+                  .span = span,
+                  .name_span = name_span};
+  return eval_call(find_callee(path, call, scope), call, scope);
 }
 
 bool Evaluator::has_room_for(int64_t copies, int64_t size, int64_t steps) const {

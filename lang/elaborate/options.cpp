@@ -15,13 +15,16 @@ void report(Evaluator& evaluator, const char* code, Span at, Text message, Text 
 void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl) {
   const Datum value = evaluator.eval_constant({&file, &decl});
   if (value.is_error()) {
-    if (!decl.value.valid()) {
+    if (!decl.value.valid() && !decl.has_fault) {
       report(evaluator, "XG0204", decl.name.span, {"option `{}` has no value", decl.name.text}, "",
              {"give it one by --set {}=..., or here behind its type", decl.name.text});
     }
     return;
   }
   const std::string_view type = decl.type_name.text;
+  if (type.empty()) {
+    return;  // reported where it is missing
+  }
   const bool known = type == "int" || type == "float" || type == "bool" || type == "str";
   if (!known) {
     report(evaluator, "XG0205", decl.type_name.span, {"an option is an int, float, bool or str, not `{}`", type}, "",

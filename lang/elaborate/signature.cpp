@@ -28,7 +28,11 @@ const Signature& Signatures::of(std::string_view name, std::string_view text, bo
   return written_.emplace(key, std::move(signature)).first->second;
 }
 
-const Signature& Signatures::of(const OpDef& op) { return of(op.name, op.signature, op.variadic); }
+const Signature& Signatures::of(const OpDef& op) {
+  const Signature& made = of(op.name, op.signature, op.variadic);
+  written_.find(made.text)->second.op = &op;
+  return made;
+}
 
 const Signature& Signatures::of(const DeclRef& decl) {
   const auto [at, fresh] = declared_.try_emplace(decl.decl);

@@ -22,6 +22,7 @@ struct Signature {
   std::string text;          // "conv(x: [N, C, H, W], width: int)": shown in notes
   const Ast* ast = nullptr;  // has the parameters
   std::span<const Param> params;
+  const OpDef* op = nullptr;         // null: not of an operator
   bool variadic = false;             // the first parameter takes all positional arguments
   std::shared_ptr<const Ast> owned;  // set if the signature was parsed from text, such as OpDef::signature
 };
@@ -40,6 +41,9 @@ Diagnostic with_signature(Diagnostic diagnostic, const Signature& signature);
 
 // Whether a parameter is a tensor: it has dimensions.
 inline bool takes_tensor(const Param& param) { return param.type.has_dims; }
+
+// Whether a parameter of this type takes a bare name.
+inline bool is_symbol_type(std::string_view type) { return type == "symbol" || type == "init" || type == "source"; }
 
 // The signatures that a run has used so far; each is parsed once.
 class Signatures {

@@ -93,7 +93,7 @@ Datum Evaluator::tensor_arithmetic(Op op, const Datum& a, const Datum& b, const 
     }
     return apply(*tensor_op, {a, b}, {}, {}, expr.span);
   }
-  // A tensor with a number is one operator with two constants, scale * x + shift; number / x is a division after it.
+  // A tensor with a number is one operator with two constants, scale * x + shift; number / x is that of 1 / x.
   const OpDef* affine = options_.ops->find("scale_shift");
   if (affine == nullptr) {
     return refuse("XG0304", expr.name.span, {"{} needs tensors on both sides", sign}, "",
@@ -118,8 +118,15 @@ Datum Evaluator::tensor_arithmetic(Op op, const Datum& a, const Datum& b, const 
     return number == 0 ? refuse("XG0307", expr.name.span, "division by zero", "", {"divide by a number other than 0"})
                        : scaled(1 / number, 0);
   }
-  const Datum constant = scaled(0, number);
-  return constant.is_error() ? constant : apply(*tensor_op, {constant, tensor}, {}, {}, expr.span);
+  const OpDef* power = options_.ops->find("power");
+  if (power == nullptr) {
+    return refuse("XG0304", expr.name.span, {"{} needs tensors on both sides", sign}, "",
+                  {"write a tensor in the place of the number"});
+  }
+  const Datum inverse = apply(*power, {tensor}, Attrs{{"exponent", -1.0}}, {}, expr.span);
+  return inverse.is_error() || number == 1
+             ? inverse
+             : apply(*affine, {inverse}, Attrs{{"scale", number}, {"shift", 0.0}}, {}, expr.span);
 }
 
 // Explains the usual cause: an operand passed through an `if` stage whose condition was false. The fix makes the

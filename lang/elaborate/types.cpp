@@ -96,6 +96,9 @@ std::optional<int64_t> Evaluator::dimension(const Ast& ast, ExprId id, Scope& sc
 // The type of an input; nothing when a fault was reported.
 std::optional<TensorType> Evaluator::tensor_type(const Ast& ast, const Type& type, Scope& scope) {
   TensorType made;
+  if (!type.span.valid()) {
+    return std::nullopt;  // reported where it is missing
+  }
   if (!type.has_dims) {
     return refuse("XG0303", type.span, "an input is a tensor", "no dimensions here",
                   {"write them behind the element type: f32[N, 3, 224, 224]"});

@@ -153,8 +153,8 @@ class Suspicions {
         into.add(std::move(fault));
       } else if (suspicion.trials == fair_ && fault.code != "XG0199") {
         if (!arguments_.empty()) {
-          if (waits_for_numbers()) {
-            fault.severity = Severity::kWarning;  // the made-up numbers may not fit the dimensions
+          if (is_open()) {
+            fault.severity = Severity::kWarning;  // some arguments may make it right
           }
           fault.notes.push_back(
               fmt::format("nothing calls `{}` yet: it was tried with {}", ref_.decl->name.text, arguments_));
@@ -177,12 +177,14 @@ class Suspicions {
     });
   }
 
-  // Whether the declaration has a number without a default among its parameters.
-  bool waits_for_numbers() const {
-    const auto params = ref_.file->ast[ref_.decl->params];
-    return std::any_of(params.begin(), params.end(), [](const Param& param) {
-      return !param.value.valid() && !takes_tensor(param) &&
-             (param.type.name.text == "int" || param.type.name.text == "float");
+  // Whether arguments can differ from those of the trials: constants, and dimensions that a name or `...` leaves open.
+  bool is_open() const {
+    const Ast& ast = ref_.file->ast;
+    const auto is_fixed = [&](ExprId dim) {
+      return ast[dim].kind == ExprKind::kNumber || (ast[dim].kind == ExprKind::kName && ast[dim].name.text == "N");
+    };
+    return std::ranges::any_of(ast[ref_.decl->params], [&](const Param& param) {
+      return !takes_tensor(param) || !std::ranges::all_of(ast[param.type.dims], is_fixed);
     });
   }
 

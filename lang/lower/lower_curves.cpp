@@ -77,7 +77,7 @@ bool ModuleBuilder::refuse_unknown_curve(const Expr& called, bool is_call, Scope
   const bool is_own = own != std::end(kCurves);
   const bool is_defined = scope.file->find(name) || scope.file->is_missing(name) || scope.find(name) != nullptr ||
                           is_constant_function(name);
-  if (is_defined || !(is_call || is_own || is_foreign(NameKind::kCurve, name))) {
+  if (is_defined || !(is_call || is_own || !foreign_name(NameKind::kCurve, name).empty())) {
     return false;
   }
   const std::string list = listed(kinds, [](const std::string& kind) { return fmt::format("`{}`", kind); });

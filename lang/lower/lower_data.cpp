@@ -63,8 +63,8 @@ void ModuleBuilder::refuse_reader(const SettingNode& node) {
              known != nullptr ? "not called" : "unknown reader",
              known != nullptr
                  ? Fix{fmt::format("give it its arguments: {}", known->example)}
-                 : did_you_mean(name, names_of(registry_.readers, &ReaderDef::name), at,
-                                {"write one of {}: source train = folder(\"pictures\")", ready(registry_.readers)}));
+                 : our_name(NameKind::kReader, name, names_of(registry_.readers, &ReaderDef::name), at,
+                            {"write one of {}: source train = folder(\"pictures\")", ready(registry_.readers)}));
 }
 
 // Returns whether the fields of the source are known.
@@ -115,8 +115,8 @@ std::optional<CallSpec> ModuleBuilder::data_stage(const Ast& ast, const Name& na
   *def = registry_.find_augment(name.text);
   if (*def == nullptr) {
     return ev_.refuse("XG0201", name.span, {"there is no data stage `{}`", name.text}, "unknown stage",
-                      did_you_mean(name.text, names_of(registry_.augments, &AugmentDef::name), name.span,
-                                   {"leave it out, or write one of {}", ready(registry_.augments)}));
+                      our_name(NameKind::kStage, name.text, names_of(registry_.augments, &AugmentDef::name), name.span,
+                               {"leave it out, or write one of {}", ready(registry_.augments)}));
   }
   const Signature& signature = ev_.signatures().of((*def)->name, (*def)->signature);
   Scope env;
@@ -201,6 +201,9 @@ void ModuleBuilder::lower_binding(const SettingNode& node, Scope& scope, const S
       good = false;
       continue;
     }
+    if (!good) {
+      continue;  // what the binding gives is unknown, and what reads it reports nothing
+    }
     Field now = *field;
     for (const auto& [stage, def] : stages) {
       auto type = def->infer(now, stage.args);
@@ -213,8 +216,10 @@ void ModuleBuilder::lower_binding(const SettingNode& node, Scope& scope, const S
       now.type = *type;
       now.encoded = false;
     }
-    now.name = binding.target;
-    source.bound[binding.target] = std::move(now);
+    if (good) {
+      now.name = binding.target;
+      source.bound[binding.target] = std::move(now);
+    }
   }
   for (auto& [stage, def] : stages) {
     binding.stages.push_back(std::move(stage));

@@ -55,37 +55,50 @@ const Name* called_name(const Ast& ast, const Expr& expr) {
   return nullptr;
 }
 
-// The available operators that are losses or metrics; a metric has a parameter `source`.
-std::vector<std::string> ready_ops(const OpRegistry& ops, NameKind kind) {
-  std::vector<std::string> names;
-  for (const OpDef* op : ops.all()) {
-    const bool wanted = kind == NameKind::kLoss ? op->group == "losses" && op->name.find('.') == std::string_view::npos
-                                                : op->signature.find("source: source") != std::string_view::npos;
-    if (wanted && op->availability == Availability::kReady) {
-      names.emplace_back(op->name);
-    }
+bool is_loss(const OpDef& op) { return op.is_word() && op.group == "losses"; }
+bool is_metric(const OpDef& op) { return op.signature.find("source: source") != std::string_view::npos; }
+
+// The call of an expression, or of the last stage of a pipeline.
+Call call_of(const Ast& ast, const Expr& expr, const Name& name) {
+  Call call{.ast = &ast, .span = expr.span, .name_span = name.span};
+  if (expr.kind == ExprKind::kPipe) {
+    call.args = ast[ast[expr.stages].back().args];
+    call.span = ast[expr.stages].back().span;
+  } else if (expr.kind == ExprKind::kCall) {
+    call.args = ast[expr.args];
   }
-  return names;
+  return call;
 }
 
 }  // namespace
 
 bool ModuleBuilder::is_callable(std::string_view name, const Scope& scope) const {
   return scope.file->find(name) || scope.file->is_missing(name) || is_constant_function(name) ||
-         ev_.options().ops->find(name) != nullptr;
+         ev_.find_op(name) != nullptr;
 }
 
 // Reports an unknown name of a loss or a metric, and lists the known ones.
-bool ModuleBuilder::refuse_unknown_op(const Name& name, NameKind kind, Scope& scope) {
+bool ModuleBuilder::refuse_unknown_op(const Name& name, std::string_view what, const Ast& ast, const Expr& expr,
+                                      Scope& scope) {
   if (is_callable(name.text, scope) || scope.find(name.text) != nullptr) {
     return false;
   }
-  const std::vector<std::string> known = ready_ops(*ev_.options().ops, kind);
-  const std::string_view what = kind == NameKind::kLoss ? "loss" : "metric";
+  const OpRegistry& ops = *ev_.options().ops;
+  const auto is_of_kind = what == "loss" ? is_loss : is_metric;
+  const OpDef* meant = foreign_op(ops, name.text);
+  std::vector<std::string> known;
+  for (const OpDef* op : ops.all()) {
+    if (is_of_kind(*op) && op->availability == Availability::kReady) {
+      known.emplace_back(op->name);
+    }
+  }
   const std::string list = listed(known, [](const std::string& one) { return fmt::format("`{}`", one); });
-  ev_.refuse(
-      "XG0201", name.span, {"there is no {} `{}`", what, name.text}, {"unknown {}", what},
-      our_name(kind, name.text, known, name.span, {"take one of {}; or compute it by a block of your own", list}));
+  ev_.refuse("XG0201", name.span, {"there is no {} `{}`", what, name.text}, {"unknown {}", what},
+             meant != nullptr && is_of_kind(*meant)
+                 ? Help(ev_.in_our_words(*meant, call_of(ast, expr, name),
+                                         fmt::format("`{}` is `{}` here", name.text, meant->name)))
+                 : Help(our_name(NameKind::kMetric, name.text, known, name.span,
+                                 {"take one of {}; or compute it by a block of your own", list})));
   return true;
 }
 
@@ -98,8 +111,12 @@ void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
   const Expr& written = (*node.ast)[node.value];
   const Name* name = called_name(*node.ast, written);
   // A bare name may be a binding, so it is reported only if it is the name of a loss in another framework.
-  const bool is_call = name != nullptr && (written.kind != ExprKind::kName || is_foreign(NameKind::kLoss, name->text));
-  if (is_call && refuse_unknown_op(*name, NameKind::kLoss, scope)) {
+  const auto means_loss = [&](std::string_view word) {
+    const OpDef* meant = foreign_op(*ev_.options().ops, word);
+    return meant != nullptr && is_loss(*meant);
+  };
+  const bool is_call = name != nullptr && (written.kind != ExprKind::kName || means_loss(name->text));
+  if (is_call && refuse_unknown_op(*name, "loss", *node.ast, written, scope)) {
     return;
   }
   ev_.names().enter(*ev_.names().leaf("loss", ""));
@@ -228,10 +245,10 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const
                       {"leave it out, or measure it by `xrun eval`"});
   }
   const Name& op_name = ast[expr.lhs].name;
-  if (refuse_unknown_op(op_name, NameKind::kMetric, scope)) {
+  if (refuse_unknown_op(op_name, "metric", ast, expr, scope)) {
     return std::nullopt;
   }
-  const Callee callee = ev_.find_callee(std::span(&op_name, 1), scope);
+  const Callee callee = ev_.find_callee(std::span(&op_name, 1), call_of(ast, expr, op_name), scope);
   if (callee.kind == Callee::kUnknown) {
     return std::nullopt;
   }

@@ -41,10 +41,15 @@ void ModuleBuilder::unknown_setting(const SettingNode& node, DeclKind kind, std:
                    .note("`cluster` and `schedule` may change speed and memory only"));
     return;
   }
+  const auto& reported = ev_.diagnostics().all();
+  const bool lost_brace = std::ranges::any_of(reported, [](const Diagnostic& d) { return d.code == "XG0111"; });
+  if (lost_brace && !group.empty() && find_setting(kind, {}, node.key) != nullptr) {
+    return;  // the missing `}` stands before it
+  }
   const std::string_view place = group.empty() ? keyword_of(kind) : group.substr(0, group.find(' '));
   const std::vector<std::string> names = setting_keys(kind, group);
-  Fix fix = did_you_mean(node.key, names, node.key_span,
-                         {"leave it out, or write one that `{}` knows: {}", place, fmt::join(names, ", ")});
+  Fix fix = our_name(NameKind::kSetting, node.key, names, node.key_span,
+                     {"leave it out, or write one that `{}` knows: {}", place, fmt::join(names, ", ")});
   if (!fix.edits.empty() && ev_.sources().text(node.key_span) != node.key) {
     fix.edits.clear();  // the key is from --set, and its span is that of the value
   }

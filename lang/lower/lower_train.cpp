@@ -45,7 +45,8 @@ void ModuleBuilder::require(const Settings& settings, std::initializer_list<std:
       return;
     }
     for (const SettingNode& child : settings.root.children) {
-      if (find_setting(DeclKind::kTrain, {}, child.key) == nullptr && nearest(child.key, {std::string(key)}) == key) {
+      if (find_setting(DeclKind::kTrain, {}, child.key) == nullptr &&
+          (nearest(child.key, {std::string(key)}) == key || foreign_name(NameKind::kSetting, child.key) == key)) {
         return;
       }
     }

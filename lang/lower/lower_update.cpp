@@ -35,12 +35,24 @@ void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope, const
     const std::vector<std::string> names = names_of(all_optimizers(), &OptimizerDef::name);
     Span named = at;
     named.end = name.empty() ? at.end : at.begin + static_cast<uint32_t>(name.size());
+    Fix fix = our_name(NameKind::kOptimizer, name, names, named,
+                       {"write one of {}, as in adamw(weight_decay=0.05)", ready_optimizers()});
+    // Arguments that it does not have would be the next fault.
+    const Expr& written = (*node.ast)[node.value];
+    const OptimizerDef* meant = fix.edits.empty() ? nullptr : find_optimizer(fix.edits[0].text);
+    for (const Arg& arg : (*node.ast)[written.args]) {
+      if (meant != nullptr && arg.name &&
+          meant->signature.find(fmt::format("{}:", arg.name.text)) == std::string_view::npos) {
+        fix.edits.clear();
+        fix.title =
+            fmt::format("{}, called as {}{}; the rate is `lr` of `train`", fix.title, meant->name, meant->signature);
+        meant = nullptr;
+      }
+    }
     ev_.refuse(
         "XG0201", named,
         name.empty() ? "an optimizer is named, and may be called" : fmt::format("there is no optimizer `{}`", name),
-        name.empty() ? "" : "unknown optimizer",
-        our_name(NameKind::kOptimizer, name, names, named,
-                 {"write one of {}, as in adamw(weight_decay=0.05)", ready_optimizers()}));
+        name.empty() ? "" : "unknown optimizer", std::move(fix));
     return;
   }
   const auto bound = arguments(*node.ast, node.value, def->name, def->signature, scope);

@@ -164,7 +164,7 @@ class ModuleBuilder {
   bool may_be_a_field(std::string_view name, const std::vector<std::string>& known) const;
 
   bool is_callable(std::string_view name, const Scope& scope) const;
-  bool refuse_unknown_op(const Name& name, NameKind kind, Scope& scope);
+  bool refuse_unknown_op(const Name& name, std::string_view what, const Ast& ast, const Expr& expr, Scope& scope);
 
   // lower_train.cpp, lower_loss.cpp, lower_update.cpp, lower_curves.cpp
   void lower_train(const DeclRef& decl);

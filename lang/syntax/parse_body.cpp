@@ -63,7 +63,12 @@ Stmt Parser::statement() {
     case StmtKind::kParam:
       names.push(expect_new_name(stmt.kind == StmtKind::kInput ? "a name for the input" : "a name for the parameter"));
       stmt.names = names.into(ast_);
-      expect(TokenKind::kColon, "`:` and a type");
+      if (!lost_ && !take(TokenKind::kColon)) {
+        const bool has_type = at(TokenKind::kName) || at(TokenKind::kLeftBracket);
+        const std::string_view name = ast_[stmt.names][0].text;
+        expected("`:` and a type",
+                 has_type ? Help(insertion(":")) : Help("write its type behind it, such as {}: f32[N, 64]", name));
+      }
       stmt.type = type();
       if (stmt.kind == StmtKind::kParam) {
         expect(TokenKind::kAssign, "`=` and its first value");
@@ -119,7 +124,19 @@ void Parser::binding(Stmt& stmt) {
     } while (take(TokenKind::kComma));
     expect_close(open, TokenKind::kRightParen, "`,`");
   } else if (at(TokenKind::kName) || is_reserved(kind())) {
+    const Span start = here();
     names.push(expect_new_name("a name"));
+    while (!lost_ && take(TokenKind::kComma)) {
+      names.push(expect_new_name("a name"));
+      stmt.is_tuple = true;
+    }
+    if (stmt.is_tuple && !lost_ && at(TokenKind::kAssign)) {
+      const Span all = from(start);
+      fault("XG0114", all, "several names are bound in brackets", "no brackets",
+            replacement("put them around the names", all, {"({})", tokens_.text.substr(all.begin, all.end - all.begin)},
+                        true));
+      lost_ = false;  // the meaning is clear
+    }
     if (!lost_ && !at(TokenKind::kAssign)) {
       const Name& name = names.front();
       std::vector<std::string> words;

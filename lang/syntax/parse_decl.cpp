@@ -19,6 +19,16 @@ std::vector<std::string> keywords() {
 
 std::string declarations_help() { return fmt::format("declarations start with {}", fmt::join(keywords(), " ")); }
 
+// The type of an option with this value, where it is written out; else empty.
+std::string_view option_type_of(const Ast& ast, ExprId id) {
+  const Expr& written = ast[id];
+  const Expr& value = written.kind == ExprKind::kUnary ? ast[written.lhs] : written;
+  return value.kind == ExprKind::kNumber   ? (ast.numbers[value.literal].whole_in_base() ? "int" : "float")
+         : value.kind == ExprKind::kBool   ? "bool"
+         : value.kind == ExprKind::kString ? "str"
+                                           : "";
+}
+
 // Whether the name, path or title that identifies the declaration is missing.
 bool lacks_identity(const Decl& decl) {
   switch (decl.kind) {
@@ -83,6 +93,7 @@ void Parser::declarations() {
     }
     depth_ = 0;
     suspect_ = {};
+    misses_brace_ = false;
     const size_t before = at_;
     Decl decl = declaration();
     end_of_statement();
@@ -217,10 +228,20 @@ void Parser::declaration_header(Decl& decl) {
 // "option" NAME ":" NAME [ "=" expr ] [ "in" expr ]
 void Parser::option_header(Decl& decl) {
   decl.name = expect_new_name("a name for the option");
-  expect(TokenKind::kColon, "`:` and a type: int, float, bool or str");
-  decl.type_name = expect_name("a type: int, float, bool or str");
+  Diagnostic* untyped = nullptr;
+  if (!lost_ && at(TokenKind::kAssign)) {
+    untyped = expected("`:` and a type: int, float, bool or str", "write it behind the name");
+    lost_ = false;  // the value is read all the same
+  } else {
+    expect(TokenKind::kColon, "`:` and a type: int, float, bool or str");
+    decl.type_name = expect_name("a type: int, float, bool or str");
+  }
+  const Span behind{tokens_.file, last_end_, last_end_};
   if (take(TokenKind::kAssign)) {
     decl.value = value_or_error();
+  }
+  if (const std::string_view type = untyped != nullptr ? option_type_of(ast_, decl.value) : ""; !type.empty()) {
+    untyped->fixes = {replacement("write it behind the name", behind, {": {}", type}, true)};
   }
   if (!lost_ && at_word("in")) {
     advance();

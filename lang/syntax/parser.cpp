@@ -1,5 +1,7 @@
 #include "lang/syntax/parser.h"
 
+#include <utility>
+
 #include "graph/base/large_pages.h"
 #include "lang/syntax/parser_rules.h"
 
@@ -136,6 +138,7 @@ bool Parser::expect_close(const Token& open, TokenKind closing, std::string_view
     }
     if (Diagnostic* made = expected(what, std::move(fix))) {
       made->secondary.push_back({opening, "opened here"});
+      misses_brace_ = misses_brace_ || closing == TokenKind::kRightBrace;
     }
   }
   return false;
@@ -217,6 +220,9 @@ bool Parser::body_ends(const Token& open) {
   }
   if (!at(TokenKind::kEnd) && !starts_declaration(tokens_, at_)) {
     return false;
+  }
+  if (std::exchange(misses_brace_, false)) {
+    depth_ = 0;  // the brace inside that was reported is the one
   }
   if (depth_ > 0) {
     const Span opening = suspect_.valid() ? suspect_ : tokens_.span(open);

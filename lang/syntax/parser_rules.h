@@ -147,10 +147,11 @@ class Parser {
   int depth_ = 0;          // of open braces
   int nesting_ = 0;
   bool lost_ = false;
-  Span suspect_;              // the first `{` closed in column 1 inside another: likely the one not closed
-  size_t next_comment_ = 0;   // the first comment that doc_before has not read
-  std::vector<int> heights_;  // of ast_.exprs
-  int stage_height_ = 0;      // of the stages just read: highest expression plus levels of pipes
+  bool misses_brace_ = false;  // a `}` of this declaration was reported as missing
+  Span suspect_;               // the first `{` closed in column 1 inside another: likely the one not closed
+  size_t next_comment_ = 0;    // the first comment that doc_before has not read
+  std::vector<int> heights_;   // of ast_.exprs
+  int stage_height_ = 0;       // of the stages just read: highest expression plus levels of pipes
 
   Pools stacks_;  // for Gather
 };

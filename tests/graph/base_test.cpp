@@ -366,5 +366,20 @@ TEST(Diagnostics, KeepOneOfEachCause) {
   EXPECT_EQ(all.error_count(), 1);
 }
 
+TEST(Diagnostics, NoNumberOfWarningsHidesAnError) {
+  Diagnostics all;
+  for (uint32_t i = 0; i < 700; ++i) {
+    all.add({.severity = Severity::kWarning, .code = "XG0120", .message = "a", .primary = {{0, i, i + 1}, ""}});
+  }
+  EXPECT_EQ(all.all().size(), 500u);
+  EXPECT_FALSE(all.has_errors());
+  for (uint32_t i = 0; i < 700; ++i) {
+    all.add({.code = "XG0201", .message = "b", .primary = {{0, i, i + 1}, ""}});
+  }
+  EXPECT_EQ(all.all().size(), 1000u);
+  EXPECT_EQ(all.all()[500].code, "XG0201");
+  EXPECT_EQ(all.error_count(), 700) << "further ones are counted";
+}
+
 }  // namespace
 }  // namespace xrun

@@ -28,9 +28,6 @@ struct Row {
   Availability availability = Availability::kReady;
 };
 
-// Passes put in the operators without an example, and gradients are made of those with a dot.
-bool is_for_models(const OpDef& op) { return op.name.find('.') == std::string_view::npos && !op.example.empty(); }
-
 template <class Def>
 Row row_of(const Def& def) {
   std::string doc(def.doc);
@@ -97,7 +94,7 @@ std::vector<Row> blocks_of(std::string_view file) {
 std::map<std::string, std::vector<Row>> all_calls() {
   std::map<std::string, std::vector<Row>> tables;
   for (const ops::Op* op : ops::catalog()) {
-    if (is_for_models(op->def)) {
+    if (op->def.is_word()) {
       tables[std::string(op->def.group)].push_back(row_of(op->def));
     }
   }
@@ -211,11 +208,12 @@ TEST(Reference, ItsTablesAreWhatTheRegistriesSay) {
 TEST(Reference, OnlyWhatPassesPutInIsNoOperatorForModels) {
   std::vector<std::string_view> left_out;
   for (const OpDef* op : ops::registry().all()) {
-    if (op->name.find('.') == std::string_view::npos && !is_for_models(*op)) {
+    if (op->internal) {
       left_out.push_back(op->name);
     }
+    EXPECT_EQ(op->is_word(), !op->example.empty()) << op->name << " needs an example if the language knows it";
   }
-  EXPECT_EQ(left_out, (std::vector<std::string_view>{"cast", "fill"})) << "others need an example";
+  EXPECT_EQ(left_out, (std::vector<std::string_view>{"cast", "fill"}));
 }
 
 // ---- examples --------------------------------------------------------------------------------------------------
@@ -253,13 +251,20 @@ std::string faults_of_best(const std::vector<std::string>& texts) {
 std::vector<std::string> models_with(std::string_view example) {
   std::vector<std::string> texts;
   for (const std::string_view type : {"f32[N, 64, 32, 32]", "f32[N, 96, 96]", "f32[N, 64]", "index(10)[N, 8]"}) {
-    for (const std::string_view way : {"x -> {}", "{}", "head"}) {
+    for (const std::string_view way : {"x -> {}", "{}", "head", "parts"}) {
       const bool head = way == "head";
-      const std::string call = head ? std::string(example) : fmt::format(fmt::runtime(way), example);
+      const bool parts = way == "parts";  // a tuple of two
+      const std::string call = head    ? std::string(example)
+                               : parts ? fmt::format("x -> {}", example)
+                                       : fmt::format(fmt::runtime(way), example);
       texts.push_back(
           fmt::format("model m {{\n  input x: {}\n  y = x\n  a = x\n  b = x\n  c = x\n  logits = x\n"
                       "  feature = x\n  {} = {}\n  output {}\n}}\n",
-                      type, head ? "head id" : "made", call, head ? "feature" : "made"));
+                      type,
+                      head    ? "head id"
+                      : parts ? "(made, rest)"
+                              : "made",
+                      call, head ? "feature" : "made"));
     }
   }
   return texts;
@@ -295,7 +300,7 @@ std::string data_with(std::string_view input, std::string_view source, std::stri
 TEST(Reference, ExamplesOfOperatorsCheck) {
   for (const ops::Op* op : ops::catalog()) {
     const OpDef& def = op->def;
-    if (!is_for_models(def) || def.availability != Availability::kReady) {
+    if (!def.is_word() || def.availability != Availability::kReady) {
       continue;
     }
     std::vector<std::string> texts = models_with(def.example);

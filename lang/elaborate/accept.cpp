@@ -1,0 +1,180 @@
+// Checks the value of an argument against the type of its parameter, and converts it.
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+#include "lang/elaborate/evaluator.h"
+
+namespace xrun::lang {
+namespace {
+
+// Reports a number for a parameter that takes whole numbers.
+Diagnostic not_whole(const std::string& what, const Datum& value, Span at, std::string_view written) {
+  const double real = value.as_double();
+  const Text message{"{} is not a whole number: {}", what, to_text(value)};
+  const Text label{"= {:.6g}", real};
+  const auto below = to_int64(std::floor(real));
+  if (below && value.span == at && written.find_first_not_of("0123456789._") == std::string_view::npos) {
+    return fault("XG0312", at, message, label,
+                 replacement(fmt::format("write {} or {}", *below, *below + 1), at, std::to_string(*below)));
+  }
+  // The edit rounds the whole argument; a default has no text in the call to edit.
+  const bool divides =
+      value.kind == DatumKind::kExact && value.span == at && written.find('/') != std::string_view::npos;
+  return fault("XG0312", at, message, label,
+               divides ? replacement("say how to round: `floor(..)` is the other way", at, {"ceil({})", written})
+                       : Fix{"say how to round: `//`, `ceil(..)` or `floor(..)`"})
+      .note("`/` is exact");
+}
+
+}  // namespace
+
+bool Evaluator::accept(const Signature& signature, const Param& param, Datum& value, Span at, Scope& env) {
+  if (takes_tensor(param)) {
+    if (value.kind == DatumKind::kNone && param.value.valid()) {
+      return true;  // an optional tensor
+    }
+    return match(*signature.ast, param.type, value, env, at,
+                 fmt::format("`{}` of `{}`", param.name.text, signature.name));
+  }
+  if (param.type.name.text == "dims") {
+    return accept_scalar(signature, param, value, at) && accept_dims(signature, value, at, env);
+  }
+  return accept_scalar(signature, param, value, at);
+}
+
+// Dimensions of a tensor that has the elements of the first parameter. One -1 among them is the one that follows from
+// the others; it becomes a number here, so that no operator takes it for N.
+bool Evaluator::accept_dims(const Signature& signature, Datum& value, Span at, const Scope& env) {
+  std::vector<Datum> items = *value.items;
+  const auto first = env.locals.find(signature.params[0].name.text);
+  const int64_t elements = first != env.locals.end() ? type_of(first->second.value).row_elements() : 0;
+  Datum* inferred = nullptr;
+  Int128 others = 1;
+  for (Datum& item : items) {
+    const Span here = item.span.valid() ? item.span : at;
+    const auto whole = to_int64(item);
+    if (whole == -1 && &item == &items[0]) {
+      return refuse("XG0303", here, "the first dimension is the batch, `N`, and -1 is one of the others", "",
+                    replacement("write `N`", here, "N")),
+             false;
+    }
+    if (whole == -1 && inferred != nullptr) {
+      return refuse("XG0303", here, "only one dimension can follow from the others", "a second -1",
+                    {"write a number for one of both"}),
+             false;
+    }
+    if (item.kind == DatumKind::kBatch) {
+      continue;
+    }
+    if (whole == -1) {
+      inferred = &item;
+    } else if (!whole || *whole < 1) {
+      return refuse("XG0303", here, {"a dimension is N, a number of 1 and more, or -1, not {}", to_text(item)}, "",
+                    {"write one of them"}),
+             false;
+    } else {
+      others = std::min<Int128>(others * *whole, Int128{1} << 62);
+    }
+  }
+  if (inferred == nullptr) {
+    return true;
+  }
+  if (elements % others != 0) {
+    return refuse("XG0301", inferred->span.valid() ? inferred->span : at,
+                  {"{} elements a sample do not divide by {}", elements, static_cast<int64_t>(others)},
+                  "no number fits here", {"let the other dimensions divide the elements"}),
+           false;
+  }
+  const Span written = inferred->span;
+  *inferred = make_whole(elements / others);
+  inferred->span = written;
+  const Span span = value.span;
+  value = make_items(DatumKind::kList, std::move(items));
+  value.span = span;
+  return true;
+}
+
+bool Evaluator::accept_scalar(const Signature& signature, const Param& param, Datum& value, Span at) {
+  const std::string_view type = param.type.name.text;
+  const std::string what = fmt::format("`{}` of `{}`", param.name.text, signature.name);
+  const auto expects = [&](std::string_view wanted) {
+    const bool has_unit = value.number() && value.dimension != Dimension::kPlain;
+    report(with_signature(
+        fault(has_unit ? "XG0107" : "XG0205", at, {"{} expects {}, but gets {}", what, wanted, kind_text(value)}, "",
+              {has_unit ? "leave the unit out" : fmt::format("write {} here", wanted)}),
+        signature));
+    return false;
+  };
+  if (value.kind == DatumKind::kTensor) {
+    if (!param.type.span.valid() && !param.value.valid()) {
+      return true;
+    }
+    return expects("a constant");
+  }
+  // `none` is a valid value where it is the default.
+  const bool takes_none = param.value.valid() && (*signature.ast)[param.value].kind == ExprKind::kNone;
+  if (value.kind == DatumKind::kNone && (takes_none || !param.type.span.valid())) {
+    return true;
+  }
+  if (value.kind == DatumKind::kNone && is_symbol_type(type)) {
+    return expects("a name");
+  }
+  if (type == "int") {
+    if (value.plain_number() && !value.whole()) {
+      const double real = value.as_double();
+      if (const std::optional<int64_t> whole = to_int64(real); whole && value.kind == DatumKind::kReal) {
+        value = make_whole(*whole);
+        return true;
+      }
+      report(not_whole(what, value, at, sources_.text(at)));
+      return false;
+    }
+    if (value.whole() && !to_int64(value)) {
+      refuse("XG0214", at, {"{} cannot be {}", what, to_text(value)}, "it does not fit 64 bits",
+             {"write a smaller number"});
+      return false;
+    }
+    return to_int64(value) ? true : expects("a whole number");
+  }
+  if (type == "float") {
+    if (!value.plain_number()) {
+      return expects("a number");
+    }
+    const Span span = value.span;
+    value = make_real(value.as_double());
+    value.span = span;
+    return true;
+  }
+  if (type == "bool") {
+    return value.kind == DatumKind::kBool || expects("true or false");
+  }
+  if (type == "str") {
+    return value.kind == DatumKind::kString || expects("a string");
+  }
+  if (type == "key") {
+    return value.kind == DatumKind::kString || to_int64(value) || expects("a whole number, or a name in quotes");
+  }
+  if (type == "range") {
+    if (value.kind != DatumKind::kRange || !to_int64((*value.items)[0]) || !to_int64((*value.items)[1])) {
+      return expects("a range of whole numbers such as 0..64");
+    }
+    return true;
+  }
+  if (type == "list" || type == "spans" || type == "dims") {
+    if (value.kind == DatumKind::kList) {
+      return true;
+    }
+    if ((type == "spans" ? value.number() : value.plain_number()) || value.kind == DatumKind::kString ||
+        value.kind == DatumKind::kBatch) {
+      const Span span = value.span;
+      value = make_items(DatumKind::kList, {value});
+      value.span = span;
+      return true;
+    }
+    return expects(type == "spans" ? "spans of training such as [5 epochs, 8 epochs]" : "a list");
+  }
+  return true;
+}
+
+}  // namespace xrun::lang
