@@ -31,7 +31,7 @@ std::optional<LostRank> wait_for_loss(const RankWatch& watch, Seconds patience =
 }
 
 // A rank that says nothing, and looks at nothing.
-WatchOptions frozen() { return {.limit = 1e6, .period = 1e3}; }
+WatchOptions frozen() { return {.limits = {.silence = 1e6, .period = 1e3}}; }
 
 std::unique_ptr<RankWatch> watch(int rank, std::vector<Socket> sockets, WatchOptions options = {}) {
   auto started = RankWatch::start(
@@ -86,8 +86,8 @@ TEST(RankWatch, ARankThatFallsSilentIsLostByAll) {
     auto sockets = meet_ranks(world, 10);
     ASSERT_TRUE(sockets.ok()) << sockets.error().message;
     const bool silent = world.rank() == 1;
-    const auto own =
-        watch(world.rank(), std::move(*sockets), silent ? frozen() : WatchOptions{.limit = 0.8, .period = 0.05});
+    const auto own = watch(world.rank(), std::move(*sockets),
+                           silent ? frozen() : WatchOptions{.limits = {.silence = 0.8, .period = 0.05}});
     if (!silent) {
       const auto lost = wait_for_loss(*own);
       ASSERT_TRUE(lost.has_value());
@@ -108,7 +108,7 @@ TEST(RankWatch, ACutLinkIsToldToThoseWhoseLinksHold) {
       (*sockets)[static_cast<size_t>(3 - world.rank())].close();
     }
     std::vector<Socket> kept = std::move(*sockets);
-    const auto own = watch(world.rank(), std::move(kept), {.limit = 0.8, .period = 0.05});
+    const auto own = watch(world.rank(), std::move(kept), {.limits = {.silence = 0.8, .period = 0.05}});
     const auto lost = wait_for_loss(*own);
     ASSERT_TRUE(lost.has_value());
     EXPECT_NE(lost->rank, 0);
@@ -122,7 +122,7 @@ TEST(RankWatch, ARankThatStoodStillIsTheOneThatIsLost) {
     auto sockets = meet_ranks(world, 10);
     ASSERT_TRUE(sockets.ok()) << sockets.error().message;
     if (world.rank() == 0) {
-      const auto own = watch(0, std::move(*sockets), {.limit = 0.8, .period = 0.05});
+      const auto own = watch(0, std::move(*sockets), {.limits = {.silence = 0.8, .period = 0.05}});
       const auto lost = wait_for_loss(*own);
       ASSERT_TRUE(lost.has_value());
       EXPECT_EQ(lost->rank, 1);
@@ -195,7 +195,7 @@ TEST(RankMeeting, StrangersAreTurnedAway) {
     });
     auto sockets = meet_ranks(peers, 10);
     ASSERT_TRUE(sockets.ok()) << sockets.error().message;
-    const auto own = watch(world.rank(), std::move(*sockets), {.limit = 0.8, .period = 0.05});
+    const auto own = watch(world.rank(), std::move(*sockets), {.limits = {.silence = 0.8, .period = 0.05}});
     pause(1.5);
     EXPECT_FALSE(own->lost()) << own->lost()->how;
     ASSERT_TRUE(world.agree(Status()).ok());
