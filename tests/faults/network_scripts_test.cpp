@@ -35,12 +35,21 @@ Script draw_harmless(SimulatedRun& run) {
     const int a = run.draw_rank();
     const int b = (a + 1 + static_cast<int>(run.random()() % static_cast<uint64_t>(run.count() - 1))) % run.count();
     const Seconds length = run.draw(0.05, 0.6);
-    switch (run.random()() % 3) {
-      case 0:
+    switch (run.random()() % 4) {
+      case 0: {  // as of a machine that is stopped with all of its processes
+        const Seconds pause = run.draw(1, 20);
+        for (int rank = 0; rank < run.count(); ++rank) {
+          run.rank(rank).fate.frozen.push_back({.begin = time, .end = time + pause + run.draw(0, 0.5)});
+        }
+        script.text += fmt::format("freeze all at {:.2f} for {:.2f}; ", time - kBegin, pause);
+        time += pause;
+        break;
+      }
+      case 1:
         run.net().cut(a, b, time, time + length);
         script.text += fmt::format("cut {}-{} at {:.2f} for {:.2f}; ", a, b, time - kBegin, length);
         break;
-      case 1:
+      case 2:
         run.net().slow(a, b, {.begin = time, .end = time + 2, .delay = 2 * length});
         script.text += fmt::format("slow {}-{} at {:.2f} by {:.2f}; ", a, b, time - kBegin, 2 * length);
         break;

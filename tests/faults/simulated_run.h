@@ -136,7 +136,9 @@ class SimulatedRun {
     }
     if (now >= one.ends_at) {
       one.ended = true;
-      one.rules->end();
+      if (random_() % 2 == 0) {  // else a launcher has killed it
+        one.rules->end();
+      }
       net_.kill(r);  // as the system does for a process that has ended
       return;
     }
