@@ -3,6 +3,9 @@
 //   XRUN_HANG=open:TEXT   opening a file whose path contains TEXT
 //   XRUN_HANG=sync        making a file durable
 //   XRUN_HANG=mpi         asking MPI for a message
+//   XRUN_HANG=kernel      a worker that runs a kernel of oneDNN
+//   XRUN_HANG=lose        no call: one message is lost on its way
+#include <atomic>
 #include <cstdarg>
 #include <cstdlib>
 #include <cstring>
@@ -20,8 +23,10 @@ const char* trigger = nullptr;
   trigger = std::getenv("XRUN_HANG_AFTER");
 }
 
+bool is_time(bool meant) { return meant && trigger != nullptr && ::access(trigger, F_OK) == 0; }
+
 void hang_if(bool meant) {
-  if (meant && trigger != nullptr && ::access(trigger, F_OK) == 0) {
+  if (is_time(meant)) {
     for (;;) {
       ::pause();
     }
@@ -63,6 +68,24 @@ int open64(const char* path, int flags, ...) {
 int fsync(int file) {
   hang_if(wishes("sync"));
   return next<int (*)(int)>("fsync")(file);
+}
+
+// MPI_Isend(data, count, type, to, tag, communicator, request). A request that is null counts as complete.
+int MPI_Isend(const void* data, int count, void* type, int to, int tag, void* communicator, void** request) {
+  static std::atomic<bool> lost{false};
+  if (is_time(wishes("lose")) && !lost.exchange(true)) {
+    *request = ::dlsym(RTLD_DEFAULT, "ompi_request_null");
+    return 0;
+  }
+  return next<int (*)(const void*, int, void*, int, int, void*, void**)>("PMPI_Isend")(data, count, type, to, tag,
+                                                                                       communicator, request);
+}
+
+// dnnl_primitive_execute(primitive, stream, count, arguments)
+int dnnl_primitive_execute(const void* primitive, void* stream, int count, const void* arguments) {
+  hang_if(wishes("kernel"));
+  return next<int (*)(const void*, void*, int, const void*)>("dnnl_primitive_execute")(primitive, stream, count,
+                                                                                       arguments);
 }
 
 // MPI_Improbe(source, tag, communicator, flag, message, status)

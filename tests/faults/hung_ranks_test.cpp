@@ -1,5 +1,6 @@
-// Runs of three processes in which a call of one rank never returns: a read of data, a save, a call of MPI. Its process
-// lives and sends heartbeats. The others name it and what it does, and end; the run goes on from the last checkpoint.
+// Runs of three processes in which a call of one rank never returns: a read of data, a save, a kernel, a call of MPI.
+// Its process lives and sends heartbeats. The others name it and what it does, and end; the run goes on from the last
+// checkpoint.
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
@@ -93,10 +94,11 @@ struct Hang {
 };
 const Hang kHangs[] = {{"open:train/", "(reading the data of|computing) step [0-9 ]+"},
                        {"sync", "saving the checkpoint"},
-                       {"mpi", "a call of MPI"}};
+                       {"mpi", "a call of MPI"},
+                       {"kernel", "computing step [0-9 ]+"}};
 
 TEST_F(HungRanks, AreNamedWithWhatTheyDo) {
-  for (const int64_t number : some_of(3, 2 * std::ssize(kHangs))) {
+  for (const int64_t number : some_of(4, 2 * std::ssize(kHangs))) {
     const Hang& hang = kHangs[(number - 1) / 2];
     const auto rank = static_cast<int>((number - 1) % 2);
     SCOPED_TRACE(hang.call + " of rank " + std::to_string(rank));
@@ -115,6 +117,17 @@ TEST_F(HungRanks, AreNamedWithWhatTheyDo) {
                                                         rank, hang.told)));
     }
   }
+}
+
+// All wait for one another, so no rank is late; one of them is named all the same, after twice the time.
+TEST_F(HungRanks, RanksThatWaitForALostMessageEnd) {
+  const auto result = run_ranks(command(1, "lose", 4));
+  EXPECT_FALSE(result.timed_out);
+  EXPECT_EQ(result.exit, 75) << result.err;
+  EXPECT_THAT(result.err,
+              ContainsRegex("error\\[XG0840\\]: rank [012] on [^\n]* is lost: waiting for messages of other "
+                            "ranks has not ended after [89]\\.[0-9] s"));
+  EXPECT_THAT(result.err, HasSubstr("help: start the same command again: it goes on from ckpt/t/step-000"));
 }
 
 TEST_F(HungRanks, GoOnFromTheLastCheckpoint) {

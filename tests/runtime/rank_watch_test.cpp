@@ -116,6 +116,40 @@ TEST(RankWatch, ACutLinkIsToldToThoseWhoseLinksHold) {
   });
 }
 
+// Rank 1 reports work that is late, for a while, and then that it hangs: all are told of both, once.
+TEST(RankWatch, LateWorkIsToldAndARankThatHangsIsLostByAll) {
+  on_worlds(3, [&](World& world) {
+    auto sockets = meet_ranks(world, 10);
+    ASSERT_TRUE(sockets.ok()) << sockets.error().message;
+    std::atomic<int> reports = 0;
+    std::atomic<int> late = 0;
+    std::atomic<int> late_rank = -1;
+    WatchOptions options{.limits = {.silence = 2, .period = 0.02}};
+    options.work = [&] {
+      const int count = ++reports;
+      WorkReport report{.work = 7, .step = 12, .seconds = 0.1 * count, .usual = 0.5};
+      report.state = world.rank() != 1 || count < 10 ? WorkReport::kFine
+                     : count < 40                    ? WorkReport::kLate
+                                                     : WorkReport::kHangs;
+      return report;
+    };
+    options.describe = [](const WorkReport& report) {
+      return "work " + std::to_string(report.work) + " of step " + std::to_string(report.step);
+    };
+    options.on_late = [&](int rank, const WorkReport& report) {
+      late_rank = rank;
+      late += report.usual == 0.5 ? 1 : 0;
+    };
+    const auto own = watch(world.rank(), std::move(*sockets), std::move(options));
+    const auto lost = wait_for_loss(*own);
+    ASSERT_TRUE(lost.has_value());
+    EXPECT_EQ(*lost, (LostRank{.rank = 1, .how = "work 7 of step 12", .hangs = true}));
+    EXPECT_EQ(late, 1);
+    EXPECT_EQ(late_rank, 1);
+    ASSERT_TRUE(world.agree(Status()).ok());
+  });
+}
+
 // A process that was stopped learns that the others ended in the meantime, and blames none of them.
 TEST(RankWatch, ARankThatStoodStillIsTheOneThatIsLost) {
   on_worlds(2, [&](World& world) {

@@ -87,7 +87,7 @@ void WatchRules::hear(int rank, const Word& word) {
   } else if (word.kind == Word::kEnds) {
     connections_[static_cast<size_t>(rank)].ends = true;
     beats_.leave(rank);
-  } else if (word.rank >= 0 && word.rank < static_cast<int>(connections_.size())) {
+  } else if (word.kind <= Word::kHangs && word.rank >= 0 && word.rank < static_cast<int>(connections_.size())) {
     lose(word, rank);
   }
 }
