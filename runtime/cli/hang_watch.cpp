@@ -107,10 +107,13 @@ void HangWatch::tell() {
     late.swap(late_);
   }
   for (const auto& [rank, report] : late) {
-    events_->on_warn(
-        {"XG0844",
-         fmt::format("{} holds up the run: {}{}", world_.name(rank), describe(report),
-                     report.usual > 0 ? fmt::format("; it usually takes {}", format_seconds(report.usual)) : "")});
+    std::string text = fmt::format("{} holds up the run: {}", world_.name(rank), describe(report));
+    if (report.usual > 0) {
+      const bool of_step =
+          report.work == static_cast<int32_t>(Work::kData) || report.work == static_cast<int32_t>(Work::kStep);
+      text += fmt::format("; {} usually takes {}", of_step ? "a step" : "it", format_seconds(report.usual));
+    }
+    events_->on_warn({"XG0844", text});
   }
 }
 
