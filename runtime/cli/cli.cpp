@@ -155,7 +155,13 @@ void add_commands(CLI::App& app, CommandLine& line) {
   train->add_flag("--extend", line.train.extend, "go on with another length and rate than the run had");
   train->add_option("--steps", line.steps, "stop once the run has done this many steps")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
-
+  train
+      ->add_option(
+          "--step-timeout", line.train.step_timeout,
+          "with several processes: end the run when a rank hangs in a step, a save or an evaluation for so many "
+          "seconds (600; 0: never)")
+      ->type_name("SECONDS")
+      ->check(CLI::Range(0, 1'000'000));
   train->add_option("--profile", line.train.profile, "after N steps of warm-up tell where the time of a step goes")
       ->type_name("N")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));

@@ -240,6 +240,7 @@ Facts facts_of_command(const GlobalOptions& options, const TrainArgs& args) {
           {"--cost", options.cost},
           {"--resume", args.resume},
           {"--extend", args.extend ? "on" : "off"},
+          {"--step-timeout", fmt::format("{}", args.step_timeout)},
           {"--steps", args.steps ? fmt::format("{}", *args.steps) : "none"}};
 }
 
@@ -322,6 +323,7 @@ Result<Job> join_job(const GlobalOptions& options) {
           .neighbours = {},
           .checkpoints = {},
           .unwatched = {},
+          .hangs = nullptr,
           .watch = nullptr,
           .end = nullptr};
   XRUN_ASSIGN(job.world, join_world(options));

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/cli/console.h"
+#include "runtime/cli/hang_watch.h"
 #include "runtime/cli/options.h"
 #include "runtime/cli/planned.h"
 #include "runtime/cli/run_sources.h"
@@ -35,6 +36,7 @@ struct Job {
   std::vector<int> neighbours;                // ranks on the same processors of this host, itself included
   std::string checkpoints;                    // the checkpoint directory, once it is known
   std::optional<Error> unwatched;             // why ranks cannot be watched
+  std::unique_ptr<HangWatch> hangs;           // null as `watch`, which uses it
   std::unique_ptr<runtime::RankWatch> watch;  // null: one process, or ranks that cannot be watched
   std::unique_ptr<WorldEnd> end;              // last, so that it is destroyed before the watch
 

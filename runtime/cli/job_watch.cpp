@@ -32,7 +32,7 @@ Error loss_error(const runtime::World& world, const runtime::LostRank& lost, con
 }
 
 bool tells(const runtime::World& world, const runtime::LostRank& lost) {
-  return lost.rank == world.rank() || world.rank() == (lost.rank == 0 ? 1 : 0);
+  return (lost.rank == world.rank() && !lost.hangs) || world.rank() == (lost.rank == 0 ? 1 : 0);
 }
 
 [[noreturn]] void end_now(int exit) {
@@ -79,6 +79,12 @@ Status watch_ranks(Job& job) {
       (void)Console(console).fail(error);
     }
     end_now(exit_code(error.kind));
+  };
+  job.hangs = std::make_unique<HangWatch>(world);
+  options.work = [hangs = job.hangs.get()] { return hangs->look(); };
+  options.describe = HangWatch::describe;
+  options.on_late = [hangs = job.hangs.get()](int rank, const runtime::WorkReport& report) {
+    hangs->note_late(rank, report);
   };
   auto watch = runtime::RankWatch::start(
       world.rank(), std::move(connections).value(),

@@ -32,7 +32,8 @@ Status watch_ranks(Job& job);
 
 // The error XG0840 (exit 75), which replaces errors that the loss has caused on this rank; none: no rank is lost.
 std::optional<Error> loss_of(const Job& job);
-// Whether this rank prints the loss: rank 0 does, or rank 1 where rank 0 is lost, and a rank that was itself given up.
+// Whether this rank prints the loss: rank 0 does, or rank 1 where rank 0 is lost, and a rank that the others have given
+// up.
 bool tells_loss(const Job& job);
 
 }  // namespace xrun::cli

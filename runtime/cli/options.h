@@ -68,7 +68,8 @@ struct TrainArgs {
   std::string resume = "auto";
   bool extend = false;  // allow another length and rate than the checkpoint's
   std::optional<int64_t> steps;
-  int64_t profile = -1;  // warm-up steps before the profile; -1: no profile
+  int64_t profile = -1;    // warm-up steps before the profile; -1: no profile
+  int step_timeout = 600;  // seconds after which a rank hangs (runtime/train/work_deadline.h); 0: never
 };
 
 struct EvalArgs {

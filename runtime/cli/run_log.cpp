@@ -88,6 +88,7 @@ void LoggedProgress::write_scalars(int64_t step, const std::vector<std::pair<std
 }
 
 void LoggedProgress::on_start(const runtime::StartEvent& event) {
+  const std::lock_guard lock(mutex_);
   shown_->on_start(event);
   started_ = true;
   open(log_file_);
@@ -100,11 +101,13 @@ void LoggedProgress::on_start(const runtime::StartEvent& event) {
 }
 
 void LoggedProgress::on_plan(const runtime::PlanEvent& event) {
+  const std::lock_guard lock(mutex_);
   shown_->on_plan(event);
   log_.on_plan(event);
 }
 
 void LoggedProgress::on_resume(int64_t step, const std::string& path) {
+  const std::lock_guard lock(mutex_);
   shown_->on_resume(step, path);
   log_.on_resume(step, path);
 }
@@ -115,6 +118,7 @@ bool LoggedProgress::wants_step(bool due) {
 }
 
 void LoggedProgress::on_step(const runtime::StepReport& step, bool due) {
+  const std::lock_guard lock(mutex_);
   if (shows_step_) {
     shown_->on_step(step, due);
   }
@@ -131,6 +135,7 @@ void LoggedProgress::on_step(const runtime::StepReport& step, bool due) {
 }
 
 void LoggedProgress::on_eval(const runtime::EvalEvent& event) {
+  const std::lock_guard lock(mutex_);
   shown_->on_eval(event);
   log_.on_eval(event);
   std::vector<std::pair<std::string, double>> numbers;
@@ -141,31 +146,37 @@ void LoggedProgress::on_eval(const runtime::EvalEvent& event) {
 }
 
 void LoggedProgress::on_graph(const runtime::GraphEvent& event) {
+  const std::lock_guard lock(mutex_);
   shown_->on_graph(event);
   log_.on_graph(event);
 }
 
 void LoggedProgress::on_checkpoint(const runtime::CheckpointEvent& event) {
+  const std::lock_guard lock(mutex_);
   shown_->on_checkpoint(event);
   log_.on_checkpoint(event);
 }
 
 void LoggedProgress::on_profile(const runtime::ProfileEvent& event) {
+  const std::lock_guard lock(mutex_);
   shown_->on_profile(event);
   log_.on_profile(event);
 }
 
 void LoggedProgress::on_warn(const runtime::WarnEvent& event) {
+  const std::lock_guard lock(mutex_);
   shown_->on_warn(event);
   log_.on_warn(event);
 }
 
 void LoggedProgress::on_stop(const runtime::StopEvent& event) {
+  const std::lock_guard lock(mutex_);
   shown_->on_stop(event);
   log_.on_stop(event);
 }
 
 void LoggedProgress::on_end(const runtime::EndEvent& event) {
+  const std::lock_guard lock(mutex_);
   shown_->on_end(event);
   log_.on_end(event);
 }

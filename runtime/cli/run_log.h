@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,8 +37,8 @@ class LogFile {
 };
 
 // Passes events to another sink and logs them. Events before `on_start` are kept until then, because the checkpoint
-// directory may not exist yet. Threads: `on_interrupt` from any.
-class LoggedProgress final : public runtime::EventSink {
+// directory may not exist yet. Threads: `on_interrupt` and `on_warn` from any.
+class LoggedProgress : public runtime::EventSink {
  public:
   LoggedProgress(std::unique_ptr<runtime::EventSink> shown, const LogOptions& options);
 
@@ -66,6 +67,7 @@ class LoggedProgress final : public runtime::EventSink {
   void write(Output& output, std::string_view text);
   void write_scalars(int64_t step, const std::vector<std::pair<std::string, double>>& numbers);
 
+  std::mutex mutex_;  // held while an event is shown and logged
   std::unique_ptr<runtime::EventSink> shown_;
   Output log_file_;
   Output event_file_;  // empty path: no event file

@@ -138,14 +138,35 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   return Run{std::move(planned), std::move(batches), std::move(eval), std::move(checkpoints)};
 }
 
+// Also tells the watch what this rank is doing.
+template <typename Sink>
+class Watched final : public Sink {
+ public:
+  template <typename... Arguments>
+  explicit Watched(HangWatch* hangs, Arguments&&... arguments)
+      : Sink(std::forward<Arguments>(arguments)...), hangs_(hangs) {}
+
+  void on_work(const runtime::WorkEvent& event) override {
+    if (hangs_ != nullptr) {
+      hangs_->begin(event);
+    }
+    Sink::on_work(event);
+  }
+
+ private:
+  HangWatch* hangs_;
+};
+
 // Only rank 0 shows the run and writes its log.
 std::unique_ptr<runtime::EventSink> make_sink(const Job& job, const Console& console, const std::string& directory,
                                               const TrainSpec& train) {
+  HangWatch* const hangs = job.hangs.get();
   if (!job.leads()) {
-    return std::make_unique<runtime::EventSink>();
+    return std::make_unique<Watched<runtime::EventSink>>(hangs);
   }
-  return std::make_unique<LoggedProgress>(make_progress(job.options.progress, console),
-                                          LogOptions{.directory = directory, .tensorboard = train.log_tensorboard});
+  return std::make_unique<Watched<LoggedProgress>>(
+      hangs, make_progress(job.options.progress, console),
+      LogOptions{.directory = directory, .tensorboard = train.log_tensorboard});
 }
 
 template <typename T>
@@ -193,6 +214,7 @@ int run_train(const GlobalOptions& given, const TrainArgs& args) {
   if (const Status started = job.agree(status_of(devices)); !started.ok()) {
     return fail_job(job, started.error(), console, sources);
   }
+  const WatchedWork watched(job.hangs.get(), args.step_timeout, **devices, job.leads() ? progress.get() : nullptr);
   auto run = open_run(std::move(*planned), options, args, *progress, job);
   progress->on_work({});
   if (const Status opened = job.agree(status_of(run)); !opened.ok()) {

@@ -64,6 +64,8 @@ class Device {
   virtual Result<std::unique_ptr<DeviceMemory>> map(Bytes bytes, Bytes behind = 0) = 0;
   // Runs the task behind all that were started on the stream before. Never blocks.
   virtual void start(DeviceStream stream, Task task) = 0;
+  // Whether no task is running or queued, for the watch over hanging work.
+  virtual bool idle() const { return true; }
 };
 
 // Devices of one kind that were made together: all of a program, or those of one rank.

@@ -178,9 +178,9 @@ struct WorkEvent {
   int64_t total = 0;         // 0: there are no parts
 };
 
-// All calls but `on_interrupt` come from the trainer's thread, in the order of events. `wants_step` is called before
-// each step; if it returns true, the step is timed, its loss and metrics are read, and `on_step` is called after it.
-// `due` is true every log.every steps and for the last one of the run.
+// All calls but `on_interrupt`, and warnings of ranks that are late (XG0844), come from the trainer's thread, in the
+// order of events. `wants_step` is called before each step; if it returns true, the step is timed, its loss and metrics
+// are read, and `on_step` is called after it. `due` is true every log.every steps and for the last one of the run.
 class EventSink {
  public:
   virtual ~EventSink() = default;

@@ -72,6 +72,9 @@ Status Saves::follow(bool wait) {
     return {};
   }
   const Seconds start = now_();
+  if (wait) {
+    events_.on_work({.work = Work::kSave, .subject = "the checkpoint"});
+  }
   auto saved = store_->saved(wait);
   session_->guard(store_->guard());
   under_way_->waited += now_() - start;

@@ -274,6 +274,7 @@ class Run {
     }
     XRUN_TRY(graphs_.wait_for_builds());
     XRUN_TRY(saves_.finish());
+    request_.events.on_work({.work = Work::kPrepare, .subject = "steps of another size"});
     request_.batches.stop();
     auto module = std::make_unique<const Module>(with_batch(request_.module, program.batch));
     auto made = Session::create(*module, program, request_.devices, request_.session, session_.get());
@@ -312,8 +313,9 @@ class Run {
     reports_.data_is_here();
     if (graphs_.change_before(done_)) {
       saves_.before_graphs_change();
+      XRUN_TRY(graphs_.before_step(done_));  // reports its own work
+      request_.events.on_work({.work = Work::kStep, .done = done_, .total = total_});
     }
-    XRUN_TRY(graphs_.before_step(done_));
     reports_.graphs_are_here();
     const double rate = clock_.rate(done_);
     whole_ = false;

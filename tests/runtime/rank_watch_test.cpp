@@ -31,7 +31,7 @@ std::optional<LostRank> wait_for_loss(const RankWatch& watch, Seconds patience =
 }
 
 // A rank that says nothing, and looks at nothing.
-WatchOptions frozen() { return {.limit = 1e6, .period = 1e3}; }
+WatchOptions frozen() { return {.limits = {.silence = 1e6, .period = 1e3}}; }
 
 std::unique_ptr<RankWatch> watch(int rank, std::vector<Socket> sockets, WatchOptions options = {}) {
   auto started = RankWatch::start(
@@ -86,8 +86,8 @@ TEST(RankWatch, ARankThatFallsSilentIsLostByAll) {
     auto sockets = meet_ranks(world, 10);
     ASSERT_TRUE(sockets.ok()) << sockets.error().message;
     const bool silent = world.rank() == 1;
-    const auto own =
-        watch(world.rank(), std::move(*sockets), silent ? frozen() : WatchOptions{.limit = 0.8, .period = 0.05});
+    const auto own = watch(world.rank(), std::move(*sockets),
+                           silent ? frozen() : WatchOptions{.limits = {.silence = 0.8, .period = 0.05}});
     if (!silent) {
       const auto lost = wait_for_loss(*own);
       ASSERT_TRUE(lost.has_value());
@@ -108,10 +108,44 @@ TEST(RankWatch, ACutLinkIsToldToThoseWhoseLinksHold) {
       (*sockets)[static_cast<size_t>(3 - world.rank())].close();
     }
     std::vector<Socket> kept = std::move(*sockets);
-    const auto own = watch(world.rank(), std::move(kept), {.limit = 0.8, .period = 0.05});
+    const auto own = watch(world.rank(), std::move(kept), {.limits = {.silence = 0.8, .period = 0.05}});
     const auto lost = wait_for_loss(*own);
     ASSERT_TRUE(lost.has_value());
     EXPECT_NE(lost->rank, 0);
+    ASSERT_TRUE(world.agree(Status()).ok());
+  });
+}
+
+// Rank 1 reports work that is late, for a while, and then that it hangs: all are told of both, once.
+TEST(RankWatch, LateWorkIsToldAndARankThatHangsIsLostByAll) {
+  on_worlds(3, [&](World& world) {
+    auto sockets = meet_ranks(world, 10);
+    ASSERT_TRUE(sockets.ok()) << sockets.error().message;
+    std::atomic<int> reports = 0;
+    std::atomic<int> late = 0;
+    std::atomic<int> late_rank = -1;
+    WatchOptions options{.limits = {.silence = 2, .period = 0.02}};
+    options.work = [&] {
+      const int count = ++reports;
+      WorkReport report{.work = 7, .step = 12, .seconds = 0.1 * count, .usual = 0.5};
+      report.state = world.rank() != 1 || count < 10 ? WorkReport::kFine
+                     : count < 40                    ? WorkReport::kLate
+                                                     : WorkReport::kHangs;
+      return report;
+    };
+    options.describe = [](const WorkReport& report) {
+      return "work " + std::to_string(report.work) + " of step " + std::to_string(report.step);
+    };
+    options.on_late = [&](int rank, const WorkReport& report) {
+      late_rank = rank;
+      late += report.usual == 0.5 ? 1 : 0;
+    };
+    const auto own = watch(world.rank(), std::move(*sockets), std::move(options));
+    const auto lost = wait_for_loss(*own);
+    ASSERT_TRUE(lost.has_value());
+    EXPECT_EQ(*lost, (LostRank{.rank = 1, .how = "work 7 of step 12", .hangs = true}));
+    EXPECT_EQ(late, 1);
+    EXPECT_EQ(late_rank, 1);
     ASSERT_TRUE(world.agree(Status()).ok());
   });
 }
@@ -122,7 +156,7 @@ TEST(RankWatch, ARankThatStoodStillIsTheOneThatIsLost) {
     auto sockets = meet_ranks(world, 10);
     ASSERT_TRUE(sockets.ok()) << sockets.error().message;
     if (world.rank() == 0) {
-      const auto own = watch(0, std::move(*sockets), {.limit = 0.8, .period = 0.05});
+      const auto own = watch(0, std::move(*sockets), {.limits = {.silence = 0.8, .period = 0.05}});
       const auto lost = wait_for_loss(*own);
       ASSERT_TRUE(lost.has_value());
       EXPECT_EQ(lost->rank, 1);
@@ -195,7 +229,7 @@ TEST(RankMeeting, StrangersAreTurnedAway) {
     });
     auto sockets = meet_ranks(peers, 10);
     ASSERT_TRUE(sockets.ok()) << sockets.error().message;
-    const auto own = watch(world.rank(), std::move(*sockets), {.limit = 0.8, .period = 0.05});
+    const auto own = watch(world.rank(), std::move(*sockets), {.limits = {.silence = 0.8, .period = 0.05}});
     pause(1.5);
     EXPECT_FALSE(own->lost()) << own->lost()->how;
     ASSERT_TRUE(world.agree(Status()).ok());

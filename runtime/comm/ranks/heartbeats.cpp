@@ -1,5 +1,7 @@
 #include "runtime/comm/ranks/heartbeats.h"
 
+#include <algorithm>
+
 namespace xrun::runtime {
 
 Heartbeats::Heartbeats(int ranks, int own, Seconds limit, Seconds now)
@@ -33,6 +35,12 @@ std::optional<int> Heartbeats::silent(Seconds now) const {
     }
   }
   return longest;
+}
+
+int Heartbeats::expected() const { return static_cast<int>(std::ranges::count(ranks_, true, &Rank::expected)); }
+
+bool Heartbeats::all_silent(Seconds now, Seconds time) const {
+  return std::ranges::none_of(ranks_, [&](const Rank& rank) { return rank.expected && now - rank.heard <= time; });
 }
 
 }  // namespace xrun::runtime

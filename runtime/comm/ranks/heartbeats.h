@@ -23,6 +23,9 @@ class Heartbeats {
   void leave(int rank);
   // The rank that has been silent for the longest time, if that is longer than the limit.
   std::optional<int> silent(Seconds now) const;
+  // The number of ranks that are expected, and whether all of them have been silent for longer than `time`.
+  int expected() const;
+  bool all_silent(Seconds now, Seconds time) const;
 
  private:
   struct Rank {

@@ -101,13 +101,16 @@ void Network::run(const std::function<std::unique_ptr<Messenger>(std::string&)>&
     if (stopping && (failed_ || sends_.empty())) {
       break;
     }
-    bool waits = !sends_.empty();
+    bool waits = false;
     {
       const std::lock_guard lock(ends_mutex_);
       for (const auto& [channel, end] : ends_) {
         waits = waits || end->waits();
       }
     }
+    waits_.store(waits, std::memory_order_relaxed);
+    looks_.fetch_add(1, std::memory_order_relaxed);
+    waits = waits || !sends_.empty();
     for (const auto& queue : receives_) {
       waits = waits || !queue.empty();
     }

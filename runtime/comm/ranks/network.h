@@ -55,6 +55,11 @@ class Network {
   // Sends the queued messages, waits until all ranks have done the same, and ends the thread.
   void stop();
 
+  // For the watch over this rank; threads: any. Whether an end waited for messages when the thread looked last, and how
+  // often it has looked: a number that stands still means that a call of the library does not return.
+  bool waits() const { return waits_.load(std::memory_order_relaxed); }
+  int64_t looks() const { return looks_.load(std::memory_order_relaxed); }
+
   int rank() const { return rank_; }
   int count() const { return count_; }
 
@@ -105,6 +110,8 @@ class Network {
 
   Bell bell_;
   std::atomic<bool> all_ring_{false};
+  std::atomic<bool> waits_{false};
+  std::atomic<int64_t> looks_{0};
   int rank_ = 0;
   int count_ = 0;
 

@@ -136,7 +136,7 @@ void RankCommunicator::work() {
 void RankCommunicator::begin(Member& member) {
   member.unread = member.exchange.sends.size();
   member.missing = member.exchange.receives.size() + member.exchange.feeders.size();
-  open_ += member.missing > 0 ? 1 : 0;
+  open_ += (member.missing > 0 ? 1 : 0) + (member.unread > 0 ? 1 : 0);
   if (error_) {
     abandon(member, *error_);
     return;
@@ -250,6 +250,7 @@ bool RankCommunicator::send_some(Stream& stream) {
 // One of the member's streams may be written over.
 void RankCommunicator::taken(Member& member) {
   if (member.unread > 0 && --member.unread == 0) {
+    open_ -= 1;
     end_releasing(member);
   }
 }
@@ -378,6 +379,7 @@ void RankCommunicator::abandon(Member& member, const Error& error) {
     open_ -= 1;
   }
   if (sends) {
+    open_ -= 1;
     end_releasing(member);
   }
   if (receives) {

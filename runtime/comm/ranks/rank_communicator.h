@@ -92,7 +92,8 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
   std::vector<std::deque<Stream*>> outgoing_;  // by rank, in the order of posting
   RankBroadcasts broadcasts_;
   std::optional<Error> error_;  // behind it nothing is sent
-  std::atomic<int> open_{0};    // members that wait for messages
+  // Members that wait for messages, and members whose sent blocks have not been read.
+  std::atomic<int> open_{0};
 
   std::mutex mutex_;
   std::vector<int> posted_;  // guarded: that the network's thread has not seen

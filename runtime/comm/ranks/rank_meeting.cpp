@@ -9,7 +9,6 @@
 #include <exception>
 #include <fmt/format.h>
 #include <mutex>
-#include <poll.h>
 #include <sstream>
 #include <sys/random.h>
 #include <thread>
@@ -136,11 +135,11 @@ class Reception {
 
   void run() {
     for (;;) {
-      std::vector<pollfd> sockets{{.fd = listener_.descriptor(), .events = POLLIN, .revents = 0}};
+      std::vector<int> sockets{listener_.descriptor()};
       for (const Caller& caller : callers_) {
-        sockets.push_back({.fd = caller.socket.descriptor(), .events = POLLIN, .revents = 0});
+        sockets.push_back(caller.socket.descriptor());
       }
-      (void)::poll(sockets.data(), sockets.size(), static_cast<int>(kLook * 1e3));
+      (void)listener_.net().wait(sockets, kLook);
       const std::lock_guard lock(mutex_);
       if (stops_ || !missing()) {
         return;

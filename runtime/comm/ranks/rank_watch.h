@@ -1,6 +1,6 @@
 // Detects at once that a rank has died, and within seconds that one is frozen or cannot be reached; MPI reports
 // neither. Each rank sends several heartbeats a second over connections of its own; a connection that closes without a
-// farewell means that the rank has died.
+// farewell means that the rank has died. Heartbeats also say whether the work of a rank is late or hangs.
 #pragma once
 
 #include <functional>
@@ -12,22 +12,22 @@
 #include "graph/base/result.h"
 #include "graph/base/units.h"
 #include "runtime/comm/ranks/tcp.h"
+#include "runtime/comm/ranks/watch_rules.h"
 
 namespace xrun::runtime {
 
-// The rank whose loss ends the run.
-struct LostRank {
-  int rank = 0;     // the own rank: the others do not hear it, or ended while it was stopped
-  std::string how;  // "its connection was closed", "it was silent for 2.5 s"
-};
-
+// The callbacks come from the thread of the watch and must not wait: without heartbeats this rank is lost.
 struct WatchOptions {
-  Seconds limit = 2.5;    // the longest silence
-  Seconds period = 0.25;  // between two heartbeats
+  WatchLimits limits = {};
   // If the process has not ended `grace` after a rank was lost, `on_stuck` is called: a thread may be in a long
   // computation, or in a call that does not return.
   Seconds grace = 5;
   std::function<void(const LostRank& lost)> on_stuck = {};
+  // The work of this rank, asked for each heartbeat; null: it is always fine. `describe`: as in WatchRules.
+  std::function<WorkReport()> work = {};
+  std::function<std::string(const WorkReport& report)> describe = {};
+  // The work of a rank, this one included, has become late.
+  std::function<void(int rank, const WorkReport& report)> on_late = {};
 };
 
 // Threads: one makes and destroys it; callbacks come from its own thread.
@@ -41,7 +41,7 @@ class RankWatch {
   // Tells the others that this rank ends, so that they do not count it as lost.
   virtual ~RankWatch() = default;
 
-  // The first rank that this one has lost, or that another rank has reported as lost.
+  // WatchRules::lost.
   virtual std::optional<LostRank> lost() const = 0;
 };
 

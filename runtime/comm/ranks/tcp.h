@@ -6,6 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "graph/base/clock.h"
+#include "graph/base/net.h"
 #include "graph/base/units.h"
 
 namespace xrun::runtime {
@@ -13,28 +15,30 @@ namespace xrun::runtime {
 // Owns a descriptor, or none.
 class Socket {
  public:
-  explicit Socket(int descriptor = -1) : descriptor_(descriptor) {}
+  explicit Socket(int descriptor = -1, Net& net = system_net()) : descriptor_(descriptor), net_(&net) {}
   ~Socket() { close(); }
-  Socket(Socket&& other) noexcept : descriptor_(other.descriptor_) { other.descriptor_ = -1; }
+  Socket(Socket&& other) noexcept;
   Socket& operator=(Socket&& other) noexcept;
 
   bool open() const { return descriptor_ >= 0; }
   int descriptor() const { return descriptor_; }
+  Net& net() const { return *net_; }
   void close();
 
  private:
   int descriptor_;
+  Net* net_;
 };
 
 // Listens on all addresses of this host, on a port that the system chooses. Not open after an error, which `error`
 // describes.
-Socket listen_on_any_port(int& port, std::string& error);
+Socket listen_on_any_port(int& port, std::string& error, Net& net = system_net());
 // The next incoming connection; not open if there is none.
 Socket accept_from(const Socket& listener);
 // The numeric addresses of this host, loopback last. Link-local addresses are left out.
 std::vector<std::string> own_addresses();
 // Connects within `patience`. If the result is not open, `error` says why: "connection refused".
-Socket connect_to(const std::string& address, int port, Seconds patience, std::string& error);
+Socket connect_to(const std::string& address, int port, Seconds patience, std::string& error, Net& net = system_net());
 
 // Writes all bytes without waiting; false: the buffer is full, or the other side does not read.
 bool write_whole(const Socket& socket, std::span<const std::byte> bytes);
@@ -42,6 +46,7 @@ bool write_whole(const Socket& socket, std::span<const std::byte> bytes);
 // broke.
 size_t read_some(const Socket& socket, std::span<std::byte> bytes, bool& ended);
 // Reads all bytes, waiting for them; false: they did not arrive in time.
-bool read_whole(const Socket& socket, std::span<std::byte> bytes, Seconds patience);
+bool read_whole(const Socket& socket, std::span<std::byte> bytes, Seconds patience,
+                const Clock& clock = system_clock());
 
 }  // namespace xrun::runtime

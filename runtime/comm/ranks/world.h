@@ -55,6 +55,7 @@ class World final : public Peers, private ChannelEnd {
   void end();
 
   Network& network() { return *network_; }
+  const Network& network() const { return *network_; }
 
   // The memory of a rank, where this one can read it, and whether that rank can read this one's.
   const PeerMemory* memory_of(int rank) const {

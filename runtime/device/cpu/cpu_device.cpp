@@ -124,6 +124,8 @@ class ArenaDevice final : public CpuDevice {
     }
   }
 
+  bool idle() const override { return streams_.idle(); }
+
   // One loop a worker; loops take items from one counter. The number of a loop is the number of the worker, since
   // slots of the arena may be more than its workers.
   void for_each(int64_t items, ops::ItemBody body) override {

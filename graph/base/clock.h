@@ -1,0 +1,19 @@
+// The clock of code whose waits have deadlines. Tests replace it with one that they move themselves, so that hours pass
+// in milliseconds.
+#pragma once
+
+#include "graph/base/units.h"
+
+namespace xrun {
+
+class Clock {
+ public:
+  virtual ~Clock() = default;
+  /// The time since a fixed moment. It never goes back, and stands still while the machine sleeps. Threads: any.
+  virtual Seconds now() const;
+};
+
+/// The monotonic clock of the system.
+const Clock& system_clock();
+
+}  // namespace xrun

@@ -1,0 +1,124 @@
+// Runs of two processes one of which has a quarter of a core: it is named soon, with its factor. None is named in a run
+// without such a limit.
+#include <algorithm>
+#include <cmath>
+#include <filesystem>
+#include <fmt/format.h>
+#include <iostream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/faults/runs.h"
+#include "tests/faults/tiny_runs.h"
+#include "tests/support/cpu_group.h"
+
+namespace xrun::testing {
+namespace {
+
+namespace fs = std::filesystem;
+constexpr const char* kMpirun = "/usr/bin/mpirun";
+
+class SlowRanks : public TinyRuns {
+ protected:
+  void SetUp() override {
+    if (!fs::exists(kMpirun) || !fs::exists(fs::path(XRUN_BINARY_DIR) / "libxrun_mpi.so")) {
+      GTEST_SKIP() << "no " << kMpirun << " (openmpi-bin), or no MPI in this build: no rank is slow";
+    }
+    if (kSanitized || std::thread::hardware_concurrency() < 2) {
+      GTEST_SKIP() << "times mean nothing here: a sanitizer, or a single core";
+    }
+    directory.write("heavy.xgraph", R"(xgraph 1
+model heavy {
+  input x: f32[N, 256]
+  feature = x -> linear(2048) -> relu -> linear(256)
+  output feature
+  head id = classifier(feature, 64)
+}
+data d {
+  source train = synthetic([256], 64, 6400)
+  x = pixels
+}
+train t {
+  batch     = 1024
+  norm_rows = 64
+  steps     = 1000000
+  loss      = softmax_ce(id, label)
+  optimizer = sgd
+  lr        = 0.01
+  log { every = 1 steps }
+}
+)");
+  }
+
+  // Events of a run in which each rank is in a group of its own.
+  CommandResult run_ranks(const CpuGroup& first, const CpuGroup& second, int64_t steps) {
+    fs::remove_all(directory.path() + "/ckpt");
+    const std::string shell = fmt::format(
+        "if [ $OMPI_COMM_WORLD_RANK = 0 ]; then {}; else {}; fi; exec {}/xrun train heavy.xgraph --devices 2 "
+        "--progress "
+        "json --set schedule.stages=1 --set schedule.replicas=2 --steps {}",
+        first.enter(), second.enter(), XRUN_BINARY_DIR, steps);
+    const CommandOptions options{
+        .binary = kMpirun,
+        .directory = directory.path(),
+        .environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}},
+        .timeout_s = 3 * 3600};
+    return run_xrun({"--oversubscribe", "--bind-to", "none", "-n", "2", "sh", "-c", shell}, options);
+  }
+
+  // The warnings of slow ranks: after which step, and their text.
+  static std::vector<std::pair<int64_t, std::string>> slow_ranks(const std::string& events) {
+    std::vector<std::pair<int64_t, std::string>> found;
+    int64_t step = 0;
+    std::string line;
+    for (std::istringstream in(events); std::getline(in, line);) {
+      const auto event = nlohmann::json::parse(line, nullptr, false);
+      if (event.is_object() && event.value("t", "") == "step") {
+        step = event.value("step", step);
+      } else if (event.is_object() && event.value("code", "") == "XG0843") {
+        found.emplace_back(step, event.value("message", ""));
+      }
+    }
+    return found;
+  }
+};
+
+// Other work on the machine changes the factor of a single run, so three are made.
+TEST_F(SlowRanks, ARankWithAQuarterOfACoreIsNamedWithinTwentySteps) {
+  const CpuGroup whole("whole", 0);
+  const CpuGroup quarter("quarter", 0.25);
+  if (!whole.path() || !quarter.path()) {
+    GTEST_SKIP() << "this system lets nobody make a control group with a share of processor time";
+  }
+  std::vector<double> factors;
+  for (int run = 0; run < 3; ++run) {
+    const auto result = run_ranks(whole, quarter, 25);
+    ASSERT_EQ(result.exit, 0) << result.err;
+    const auto found = slow_ranks(result.out);
+    ASSERT_FALSE(found.empty()) << result.out;
+    const auto& [step, message] = found[0];
+    EXPECT_LE(step, 20);
+    EXPECT_THAT(message, ::testing::ContainsRegex("^cpu 1 of rank 1 on [^ ]+ takes [0-9.]+ times as long"));
+    factors.push_back(std::atof(message.c_str() + message.find(" takes ") + 7));
+    std::cout << "after step " << step << ": " << message << "\n";
+  }
+  std::ranges::sort(factors, {}, [](double factor) { return std::abs(factor - 4); });
+  EXPECT_NEAR(factors[0], 4, 0.4);
+  EXPECT_NEAR(factors[1], 4, 0.8);
+}
+
+TEST_F(SlowRanks, NobodyIsNamedInASteadyRun) {
+  const CpuGroup first("first", 0);
+  const CpuGroup second("second", 0);
+  if (!first.path() || !second.path()) {
+    GTEST_SKIP() << "this system lets nobody make a control group with a share of processor time";
+  }
+  constexpr int64_t kHour = 70'000;  // steps, more or less
+  const auto result = run_ranks(first, second, fault_runs(150, kHour));
+  ASSERT_EQ(result.exit, 0) << result.err;
+  EXPECT_TRUE(slow_ranks(result.out).empty()) << slow_ranks(result.out)[0].second;
+  EXPECT_THAT(result.out, ::testing::Not(::testing::HasSubstr("XG084")));
+}
+
+}  // namespace
+}  // namespace xrun::testing

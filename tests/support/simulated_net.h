@@ -1,0 +1,98 @@
+// TCP between the nodes of a simulated network, in simulated time: links are cut and mended, messages are late, nodes
+// die. A test draws all of it beforehand, so that a seed repeats it.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <deque>
+#include <map>
+#include <optional>
+#include <random>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/base/clock.h"
+#include "graph/base/net.h"
+
+namespace xrun::testing {
+
+class SimulatedClock final : public Clock {
+ public:
+  Seconds now() const override { return now_; }
+  // Does nothing where that time has passed.
+  void move_to(Seconds time) { now_ = std::max(now_, time); }
+
+ private:
+  Seconds now_ = 1000;
+};
+
+// Bytes of a connection arrive in order, or not at all. What is sent over a cut link is sent again after 0.2, 0.4, 0.8
+// ... seconds, as by TCP. Threads: one.
+class SimulatedNet final : public Net {
+ public:
+  struct Span {
+    Seconds begin = 0;
+    Seconds end = 0;
+    Seconds delay = 0;  // of what is sent in between; unused in a cut
+  };
+
+  SimulatedNet(SimulatedClock& clock, uint64_t seed) : clock_(clock), random_(seed) {}
+
+  // The link between two nodes is cut, or slow, for that time.
+  void cut(int a, int b, Seconds begin, Seconds end) { cuts_[link(a, b)].push_back({.begin = begin, .end = end}); }
+  void slow(int a, int b, Span span) { delays_[link(a, b)].push_back(span); }
+
+  // A connection between two nodes: the socket of each.
+  std::pair<int, int> join(int a, int b);
+  // The process of a node ends without a word: its connections are closed.
+  void kill(int node);
+  // When something arrives next at the node, of what arrives after `after`; none: nothing is under way.
+  std::optional<Seconds> next_arrival(int node, Seconds after) const;
+
+  // The longest time that a message that arrived, or will, is under way.
+  Seconds longest() const { return longest_; }
+
+  // The node from which `connect` calls, and those that listen: a call of `connect` to the address "N" reaches node N.
+  void call_from(int node) { caller_ = node; }
+  int listen(int& port) override;
+  int accept(int listener) override;
+  int connect(const std::string& address, int port, Seconds patience) override;
+  int64_t send(int socket, std::span<const std::byte> bytes) override;
+  int64_t receive(int socket, std::span<std::byte> bytes) override;
+  // Moves the clock.
+  bool wait(std::span<const int> sockets, Seconds patience) override;
+  void end_sending(int socket) override;
+  void close(int socket) override;
+
+ private:
+  struct Packet {
+    Seconds arrival = 0;
+    std::vector<std::byte> bytes;  // empty: the end of the connection
+  };
+  struct End {
+    int node = 0;
+    int other = 0;  // the socket of the other side; of a listener, itself
+    bool open = true;
+    bool ended = false;  // nothing more is sent
+    std::deque<Packet> inbox;
+    Seconds last = 0;         // arrival of the last packet
+    std::deque<int> callers;  // of a listener
+  };
+
+  static std::pair<int, int> link(int a, int b) { return {std::min(a, b), std::max(a, b)}; }
+  std::optional<Seconds> arrival_over(int a, int b);
+  void put(int socket, std::vector<std::byte> bytes);
+  std::optional<Seconds> readable_at(int socket) const;
+
+  SimulatedClock& clock_;
+  std::mt19937_64 random_;
+  std::map<std::pair<int, int>, std::vector<Span>> cuts_;
+  std::map<std::pair<int, int>, std::vector<Span>> delays_;
+  std::vector<End> ends_;  // by socket
+  int caller_ = 0;
+  Seconds longest_ = 0;
+};
+
+}  // namespace xrun::testing
