@@ -102,13 +102,15 @@ class Search {
       return choice.error().code == "XG0604" ? Status() : Status(choice.error());  // fewer class blocks than shards
     }
     const Fitted& least = choice->smallest;
-    needed_ = {least.memory.sum(), least.largest_device};
+    needed_ = {least.memory.sum(), least.largest_device, least.largest_node};
     const Bytes whole = std::max<Bytes>(0, least.memory.sum() - limits_.total);
     const Bytes device = limits_.device > 0 ? std::max<Bytes>(0, least.largest_device - limits_.device) : 0;
-    found_.limit = whole > 0 ? ClassLimit::kMemory : ClassLimit::kDevice;
+    const Bytes node = limits_.node > 0 ? std::max<Bytes>(0, least.largest_node - limits_.node) : 0;
+    found_.limit = whole > 0 ? ClassLimit::kMemory : node > 0 ? ClassLimit::kNode : ClassLimit::kDevice;
     const Bytes rows = row_bytes(least.training) + (least.memory.evaluation > 0 ? row_bytes(least.inference) : 0);
     const double each = static_cast<double>(std::max<Bytes>(1, rows)) / static_cast<double>(classes);
-    over_ = static_cast<double>(std::max(whole, device * base_.search.machine.devices)) / each;
+    const Machine& machine = base_.search.machine;
+    over_ = static_cast<double>(std::max({whole, node * machine.nodes(), device * machine.devices})) / each;
     return {};
   }
 
@@ -135,8 +137,10 @@ class Search {
 Error no_room(const Module& training, const MemoryLimits& limits, const MemoryLimits& least) {
   const auto& hint = training.schedule.memory_limit;
   const bool device = hint && least.device > limits.device;
+  const bool node = !device && limits.node > 0 && least.total <= limits.total;
   const std::string needs =
       device ? format_bytes(least.device) + " on a device, and `memory_limit` is " + format_bytes(limits.device)
+      : node ? format_bytes(least.node) + " on a node, and " + format_bytes(limits.node) + " are usable on each"
              : format_bytes(least.total) + ", and " + format_bytes(limits.total) + " are usable";
   return {ErrorKind::kInfeasible, "XG0601", "not even a head of one class fits: a plan needs " + needs,
           device ? "raise `memory_limit`, or leave it out"
@@ -182,7 +186,8 @@ Result<ClassFits> fit_classes(const ClassFitInput& input) {
     XRUN_ASSIGN(ClassFit found, search.run(std::max<int64_t>(guess, 1)));
     const MemoryLimits& needed = search.needed();
     if (found.complete && found.classes == 0 &&
-        (least.total == 0 || limits.share(needed.total, needed.device) < limits.share(least.total, least.device))) {
+        (least.total == 0 || limits.share(needed.total, needed.device, needed.node) <
+                                 limits.share(least.total, least.device, least.node))) {
       least = needed;
     }
     found.rows = rows_text(choice, states);

@@ -14,7 +14,7 @@ namespace xrun::planner {
 
 // The limit that more classes would exceed: the memory of the machine, `memory_limit` of a device, or class numbers of
 // 32 bits.
-enum class ClassLimit { kMemory, kDevice, kNumbers };
+enum class ClassLimit { kMemory, kNode, kDevice, kNumbers };
 
 struct ClassFit {
   std::string rows;       // in memory: "bf16, states bf16"

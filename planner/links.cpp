@@ -18,8 +18,9 @@ double sent_part(const Program& program, const Instruction& member) {
   }
   const double others = static_cast<double>(program.replicas - 1);
   return room == 0 ? 1.0
-                   : static_cast<double>(member.bytes) / static_cast<double>(program.replicas) /
-                         (static_cast<double>(room) / others);
+                   : std::clamp(static_cast<double>(member.bytes) / static_cast<double>(program.replicas) /
+                                    (static_cast<double>(room) / others),
+                                0.0, 1.0);
 }
 
 }  // namespace
@@ -40,10 +41,10 @@ void LinkLoad::add(std::span<const int> from, std::span<const int> to, Bytes eac
   for (const int device : from) {
     ++senders[static_cast<size_t>(machine_.node_of(device))];
   }
-  std::set<int> ranks;
+  std::set<std::pair<int, int>> places;  // ranks on nodes
   int64_t receiving = 0;
   for (const int device : to) {
-    if (!shared || ranks.insert(machine_.rank_of(device)).second) {
+    if (!shared || places.emplace(machine_.rank_of(device), machine_.node_of(device)).second) {
       ++receivers[static_cast<size_t>(machine_.node_of(device))];
       ++receiving;
     }
@@ -74,7 +75,7 @@ std::map<int, LinkLoad> link_loads(const Program& program, const Machine& machin
   if (machine.nodes() == 1) {
     return loads;
   }
-  std::set<std::tuple<int, BufferId, Bytes, int>> known;  // group, block, rank
+  std::set<std::tuple<int, BufferId, Bytes, int, int>> known;  // group, block, rank, node
   for (const Instruction& member : program.instructions) {
     if (!communicates(member.kind)) {
       continue;
@@ -83,8 +84,10 @@ std::map<int, LinkLoad> link_loads(const Program& program, const Machine& machin
     for (const Operand& operand : member.operands) {
       const bool crosses =
           operand.role == Role::kSent && machine.node_of(member.device) != machine.node_of(operand.index);
-      if (crosses &&
-          known.emplace(member.group, operand.buffer, operand.offset, machine.rank_of(operand.index)).second) {
+      if (crosses && known
+                         .emplace(member.group, operand.buffer, operand.offset, machine.rank_of(operand.index),
+                                  machine.node_of(operand.index))
+                         .second) {
         loads.try_emplace(member.group, machine)
             .first->second.add(member.device, operand.index,
                                static_cast<Bytes>(part * static_cast<double>(operand.bytes)));

@@ -36,9 +36,12 @@ Machine make_machine(const ClusterSpec& cluster, const MachineRequest& request, 
   const Bytes each = cluster.memory > 0        ? cluster.memory
                      : request.node_memory > 0 ? request.node_memory
                                                : memory * detected / nodes;
-  const Bytes whole = cluster.memory > 0 ? cluster.memory * nodes : memory * detected;
   const Bytes reserve = cluster.reserve >= 0 ? cluster.reserve : default_reserve(each);
-  machine.memory = std::max<Bytes>(0, whole - reserve * nodes);
+  // As a double, since a text may ask for more than all addresses.
+  const double whole =
+      cluster.memory > 0 ? static_cast<double>(cluster.memory) * nodes : static_cast<double>(memory) * detected;
+  const double usable = whole - static_cast<double>(reserve) * nodes;
+  machine.memory = static_cast<Bytes>(std::clamp(usable, 0.0, 0x1p62));
   machine.node_memory = std::max<Bytes>(0, each - reserve);
   machine.name = std::to_string(machine.devices) + " x " + (cluster.cpu.empty() ? "cpu" : cluster.cpu);
   if (nodes > 1) {

@@ -1,6 +1,7 @@
 #include "planner/plan_codec.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "plan_generated.h"
 
@@ -13,7 +14,6 @@ using flatbuffers::Offset;
 // Tables of a plan are flat; a file with more depth than this is refused.
 constexpr flatbuffers::uoffset_t kMaxDepth = 16;
 constexpr flatbuffers::uoffset_t kMaxTables = 16'000'000;
-constexpr int kMostNodes = 1 << 16;
 
 class Writer {
  public:
@@ -155,6 +155,7 @@ class Reader {
     }
     plan.training = get(*in.training());
     plan.inference = get(*in.inference());
+    ok_ = ok_ && plan.training.devices == plan.machine.devices && plan.inference.devices == plan.machine.devices;
     each(in.options(), [&](const fb::Option& one) { plan.options.emplace_back(text(one.name()), text(one.value())); });
     each(in.sources(), [&](const fb::SourceDigest& one) {
       plan.sources.push_back({text(one.path()), text(one.sha256())});
@@ -223,12 +224,13 @@ class Reader {
         .ranks = in.ranks(),
         .device_nodes = ids<int>(in.device_nodes()),
         .network = {.name = text(in.network()), .rate = in.network_rate(), .latency = in.network_latency()}};
-    const auto is_node = [](int node) { return node >= 0 && node < kMostNodes; };
+    const auto is_node = [&](int node) { return node >= 0 && node < machine.devices; };
+    const auto is_measure = [](double value) { return std::isfinite(value) && value >= 0; };
     const bool sized = machine.device_nodes.empty() ||
                        machine.device_nodes.size() == static_cast<size_t>(std::max(0, machine.devices));
     ok_ = ok_ && machine.devices >= 1 && machine.ranks >= 1 && machine.ranks <= machine.devices && sized &&
-          std::ranges::all_of(machine.device_nodes, is_node) && machine.network.rate >= 0 &&
-          machine.network.latency >= 0;
+          std::ranges::all_of(machine.device_nodes, is_node) && is_measure(machine.network.rate) &&
+          is_measure(machine.network.latency);
     return machine;
   }
 

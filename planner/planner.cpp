@@ -37,7 +37,8 @@ Status check_memory(const ClusterSpec& cluster, const Machine& machine) {
 // Plans are compared by their largest steps. That smaller ones need more memory is rare; then this refuses the plan.
 Status check_smaller_steps(const Plan& plan, const Module& training, const MemoryLimits& limits) {
   const Bytes all = run_memory(training, plan.training, plan.inference).sum();
-  if (plan.smaller.empty() || limits.share(all, largest_device_of(plan.training)) <= 1) {
+  const Bytes node = limits.node > 0 ? largest_node_of(plan.training, plan.machine) : 0;
+  if (plan.smaller.empty() || limits.share(all, largest_device_of(plan.training), node) <= 1) {
     return {};
   }
   return Error{ErrorKind::kInfeasible, "XG0601",

@@ -26,7 +26,8 @@ void ModuleBuilder::lower_cluster(const DeclRef& decl) {
   cluster.name = decl ? std::string(decl.decl->name.text) : "";
   cluster.span = settings.root.span;
   lower_settings(settings.root, DeclKind::kCluster, {}, scope);
-  if (cluster.nodes > 1 && !cluster.network.known()) {
+  const SettingNode* network = settings.root.find("network");
+  if (cluster.nodes > 1 && !cluster.network.known() && (network == nullptr || word(*network) == "none")) {
     const SettingNode* nodes = settings.root.find("nodes");
     ev_.refuse("XG0512", nodes != nullptr ? value_span(*nodes) : cluster.span,
                {"{} nodes are joined by a network, and `network` is not given", cluster.nodes},

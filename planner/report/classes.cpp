@@ -11,13 +11,18 @@ namespace xrun::planner {
 namespace {
 
 const char* name_of(ClassLimit limit) {
-  return limit == ClassLimit::kMemory ? "memory" : limit == ClassLimit::kDevice ? "memory_limit" : "class_numbers";
+  return limit == ClassLimit::kMemory   ? "memory"
+         : limit == ClassLimit::kNode   ? "node_memory"
+         : limit == ClassLimit::kDevice ? "memory_limit"
+                                        : "class_numbers";
 }
 
 std::string limit_text(ClassLimit limit, const Module& module, const Machine& machine) {
   switch (limit) {
     case ClassLimit::kMemory:
       return format_bytes(machine.memory) + " of the machine";
+    case ClassLimit::kNode:
+      return format_bytes(machine.node_memory) + " of a node";
     case ClassLimit::kDevice:
       return "memory_limit " + format_bytes(module.schedule.memory_limit->value) + " of a device";
     default:

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <map>
 
+#include "graph/base/utf8.h"
 #include "planner/report/table.h"
 
 namespace xrun::planner {
@@ -116,7 +117,7 @@ std::string network_table(const Plan& plan) {
     links.add(
         {fmt::format("node {}", n), format_bytes(summary.links[n].sent), format_bytes(summary.links[n].received)});
   }
-  return "\n" + links.text("") + network_text(plan) + "\n";
+  return "\n" + links.text("") + printable_line(network_text(plan)) + "\n";
 }
 
 }  // namespace xrun::planner

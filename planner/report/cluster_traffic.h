@@ -11,7 +11,7 @@ namespace xrun::planner {
 
 // What exchanges of one purpose move in a step.
 struct NetworkUse {
-  std::string what;   // "features of heads"
+  std::string what;   // "features"
   Bytes busiest = 0;  // by the link that moves most, in its busier direction
   Seconds time = 0;   // of that link
 };
@@ -27,7 +27,7 @@ NetworkSummary network_of(const Plan& plan);
 
 // "ethernet 200 Mbit/s, 50 us"
 std::string to_text(const NetworkSpec& network);
-// "4 nodes, ethernet 200 Mbit/s, 50 us: the busiest link moves 12.0 MiB a step in 503 ms: ..."; empty for one node.
+// "4 nodes, ethernet 200 Mbit/s, 50 us: the busiest link moves 12.0 MiB a step, 503.3 ms: ..."; empty for one node.
 std::string network_text(const Plan& plan);
 // A table of the bytes of each node's link; empty for one node.
 std::string network_table(const Plan& plan);

@@ -118,14 +118,18 @@ std::vector<MemoryPart> memory_parts(const Program& program, int device) {
 Error explain_infeasible(const SearchInput& input, const Fitted& smallest, const MemoryLimits& limits,
                          const std::vector<std::string>& fixes, bool rows_too) {
   const RunMemory& memory = smallest.memory;
-  const bool whole = memory.sum() > limits.total;
+  const bool of_node = memory.sum() <= limits.total && limits.node > 0 && smallest.largest_node > limits.node;
+  const bool whole = memory.sum() > limits.total || of_node;
   const ClusterSpec& cluster = input.module.cluster;
   const bool clustered = cluster.memory > 0 || cluster.reserve >= 0;
   Error error{ErrorKind::kInfeasible, "XG0601", "", "", input.module.train.batch_span};
-  error.message = whole ? "does not fit: the plan needs " + format_bytes(memory.sum()) + ", " +
-                              format_bytes(limits.total) + " are usable" + (clustered ? " of what `cluster` gives" : "")
-                        : "does not fit: a device needs " + format_bytes(smallest.largest_device) +
-                              ", memory_limit is " + format_bytes(limits.device);
+  error.message = of_node ? "does not fit: a node needs " + format_bytes(smallest.largest_node) + ", " +
+                                format_bytes(limits.node) + " are usable on each"
+                  : whole
+                      ? "does not fit: the plan needs " + format_bytes(memory.sum()) + ", " +
+                            format_bytes(limits.total) + " are usable" + (clustered ? " of what `cluster` gives" : "")
+                      : "does not fit: a device needs " + format_bytes(smallest.largest_device) + ", memory_limit is " +
+                            format_bytes(limits.device);
   error.label = std::to_string(input.module.train.batch) + " samples on " + input.machine.name;
   if (!whole && input.module.schedule.memory_limit) {
     error.span = input.module.schedule.memory_limit->span;
@@ -133,7 +137,7 @@ Error explain_infeasible(const SearchInput& input, const Fitted& smallest, const
   }
   if (whole && clustered && cluster.span.valid()) {
     error.span = cluster.span;
-    error.label = format_bytes(limits.total) + " are usable here";
+    error.label = format_bytes(of_node ? limits.node : limits.total) + " are usable here";
   }
   int device = 0;
   for (const Arena& arena : smallest.training.arenas) {

@@ -73,7 +73,8 @@ class Chooser {
   }
 
   bool allow(const MemoryFloor& floor) const {
-    return floor.total <= limits_.total && (limits_.device == 0 || floor.device <= limits_.device);
+    return floor.total <= limits_.total && (limits_.device == 0 || floor.device <= limits_.device) &&
+           (limits_.node == 0 || floor.node <= limits_.node);
   }
 
   // Gives up the kinds whose weights alone exceed the limits.
@@ -179,7 +180,7 @@ class Chooser {
 
   // The used fraction of the tighter limit, by the estimate of the partition.
   double share_of(const Candidate& candidate) const {
-    return limits_.share(candidate.all_stages, candidate.largest_stage);
+    return limits_.share(candidate.all_stages, candidate.largest_stage, candidate.largest_node);
   }
 
   Status ask_leanest_kinds(size_t most) {
@@ -281,9 +282,13 @@ MemoryFloor memory_floor(const SearchInput& input, const Candidate& candidate, i
   }
   floor.device = std::max(floor.device, (layers + setting.stages - 1) / setting.stages);
   floor.total = layers * setting.replicas;
+  std::map<int, Bytes> nodes;
   for (const auto& [device, bytes] : head_floors(input, candidate.decision)) {
     floor.device = std::max(floor.device, bytes);
     floor.total += bytes;
+    Bytes& node = nodes[input.machine.node_of(device)];
+    node += bytes;
+    floor.node = std::max(floor.node, node);
   }
   return floor;
 }

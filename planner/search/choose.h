@@ -33,6 +33,7 @@ Result<Choice> choose(const FitInput& input, const std::vector<Candidate>& candi
 struct MemoryFloor {
   Bytes total = 0;
   Bytes device = 0;
+  Bytes node = 0;  // of heads alone
 };
 MemoryFloor memory_floor(const SearchInput& input, const Candidate& candidate, int partials);
 

@@ -41,7 +41,7 @@ int waits_of(const Program& program, const ProgramTimes& times, Seconds hand_ove
 
 // Bytes by which a plan is over its limits: all devices together, and the one that is over by the most.
 MemoryLimits excess_of(const Fitted& fitted, const MemoryLimits& limits) {
-  // What a node is over its limit has to come from the stages that lie on it.
+  // What a node is over its limit is taken from all stages, since the partition does not know of nodes.
   const Bytes of_node = limits.node > 0 ? std::max<Bytes>(0, fitted.largest_node - limits.node) : 0;
   return {std::max(of_node, fitted.memory.sum() - limits.total),
           limits.device > 0 ? std::max<Bytes>(0, fitted.largest_device - limits.device) : 0};

@@ -167,7 +167,10 @@ Bytes bytes_moved(const Program& program, const HeadPlan& head, int states) {
 namespace {
 
 // Setting::head_devices of a program.
-int head_devices_of(const Program& program) {
+int head_devices_of(const Program& program, const ScheduleSpec& schedule) {
+  if (places_heads(schedule)) {
+    return 0;
+  }
   const auto shards = program.heads.empty() ? 0 : static_cast<int>(program.heads[0].shards.size());
   return shards < program.devices ? shards : 0;
 }
@@ -181,7 +184,7 @@ Result<std::vector<HeadCost>> head_costs(const FitInput& base, const Plan& plan,
   const MemoryLimits limits = memory_limits(from.module, from.machine);
   const HeadChoice now = choice_of(from.module, head);
   const Setting setting{static_cast<int>(program.stages.size()), program.replicas, program.micro_batches,
-                        program.schedule, head_devices_of(program)};
+                        program.schedule, head_devices_of(program, from.module.schedule)};
   std::vector<HeadCost> costs;
   for (const HeadChoice& choice : single_changes(from.module, head)) {
     const auto index = static_cast<size_t>(head.head);

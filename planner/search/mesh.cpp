@@ -1,6 +1,7 @@
 #include "planner/search/mesh.h"
 
 #include <algorithm>
+#include <set>
 
 #include "graph/head_shape.h"
 
@@ -18,8 +19,9 @@ int default_replicas(int devices, int stages, int micro_batches, int partials) {
 std::vector<int> shard_devices(const Machine& machine, const ShardHint* hint, int wanted) {
   std::vector<int> devices;
   if (hint != nullptr && hint->by_node) {
+    std::set<int> known;
     for (int device = 0; device < machine.devices; ++device) {
-      if (device == 0 || machine.node_of(device) != machine.node_of(device - 1)) {
+      if (known.insert(machine.node_of(device)).second) {
         devices.push_back(device);
       }
     }

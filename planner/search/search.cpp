@@ -256,12 +256,17 @@ Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting
     Decision& decision = candidate.decision;
     add_stages(input, setting, request, cuts, decision);
     Seconds hop = 0;
+    std::vector<Bytes> nodes(static_cast<size_t>(input.machine.nodes()), 0);
     for (size_t s = 0; s < cuts.stages.size(); ++s) {
       const PartitionStage& stage = cuts.stages[s];
+      for (const int device : devices_of(input, setting, static_cast<int>(s))) {
+        nodes[static_cast<size_t>(input.machine.node_of(device))] += stage.memory;
+      }
       candidate.largest_stage = std::max(candidate.largest_stage, stage.memory);
       candidate.all_stages += stage.memory * setting.replicas;
       hop = std::max(hop, request.layers.empty() ? 0.0 : hop_time(input, setting, request, cuts, s));
     }
+    candidate.largest_node = nodes.size() > 1 ? std::ranges::max(nodes) : 0;
     ScheduleRequest order;
     fill_request(decision, input.cost, hop, order);
     order.head_passes = heads.empty() ? 0 : static_cast<int>(train.batch / rows);

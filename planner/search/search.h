@@ -26,6 +26,7 @@ struct Candidate {
   Prediction predicted;
   Bytes largest_stage = 0;  // by the estimate of the partition
   Bytes all_stages = 0;     // the same, of all replicas together
+  Bytes largest_node = 0;   // the same, of the node with most, in a cluster
 };
 
 // The memory that the stages of a pipeline may hold; 0: no limit.

@@ -185,11 +185,6 @@ int devices_of_first_node(const Machine& machine) {
   return count;
 }
 
-// Whether hints place the shards of some head.
-bool places_heads(const ScheduleSpec& schedule) {
-  return std::ranges::any_of(schedule.shards, [](const ShardHint& hint) { return hint.shards > 0 || hint.by_node; });
-}
-
 // The error that hints exclude one another: lists the given hints, with the place of one of them.
 Error conflict(const ScheduleSpec& schedule, const TrainSpec& train, const Machine& machine) {
   std::string hints;
@@ -218,6 +213,10 @@ bool below(const std::string& path, const std::string& prefix) {
 }
 
 }  // namespace
+
+bool places_heads(const ScheduleSpec& schedule) {
+  return std::ranges::any_of(schedule.shards, [](const ShardHint& hint) { return hint.shards > 0 || hint.by_node; });
+}
 
 std::vector<int64_t> divisors(int64_t n) {
   std::vector<int64_t> values;

@@ -21,6 +21,9 @@ struct Setting {
   bool operator==(const Setting&) const = default;
 };
 
+// Whether hints place the shards of some head.
+bool places_heads(const ScheduleSpec& schedule);
+
 std::string to_text(const Setting& setting);  // "stages = 2, micro_batches = 4, pipeline = one_f_one_b"
 
 // The divisors of n, ascending, 1 and n included; takes time in proportion to the square root of n.

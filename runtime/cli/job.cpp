@@ -54,8 +54,12 @@ std::string digest_of_file(const std::string& path) {
 Result<RankFacts> own_facts() {
   XRUN_ASSIGN(const ops::Isa isa, ops::choose_isa());
   const runtime::Host host = runtime::detect_host();
-  RankFacts facts{
-      .host = host_name(), .machine = machine_name(), .cores = host.cores, .memory = host.memory_free, .build = {}};
+  RankFacts facts{.host = host_name(),
+                  .machine = machine_name(),
+                  .cores = host.cores,
+                  .memory = host.memory_free,
+                  .machine_memory = host.system_free,
+                  .build = {}};
   facts.cpus = fmt::format("{}", fmt::join(runtime::thread_cpus(), ","));
   facts.build = {{"xrun", XRUN_VERSION}, {"the program", digest_of_file("/proc/self/exe")}, {"instruction set", ""}};
   facts.build.back().second = ops::name_of(isa);
@@ -84,8 +88,8 @@ Facts facts_in(std::istream& in) {
 }
 
 std::string to_text(const RankFacts& facts) {
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}", facts.host, facts.machine, facts.cores, facts.cpus, facts.memory,
-                     to_text(facts.build));
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", facts.host, facts.machine, facts.cores, facts.cpus, facts.memory,
+                     facts.machine_memory, to_text(facts.build));
 }
 
 RankFacts facts_from(const std::string& text) {
@@ -93,13 +97,16 @@ RankFacts facts_from(const std::string& text) {
   RankFacts facts;
   std::string cores;
   std::string memory;
+  std::string machine_memory;
   std::getline(in, facts.host);
   std::getline(in, facts.machine);
   std::getline(in, cores);
   std::getline(in, facts.cpus);
   std::getline(in, memory);
+  std::getline(in, machine_memory);
   facts.cores = std::max(1, std::atoi(cores.c_str()));
   facts.memory = std::atoll(memory.c_str());
+  facts.machine_memory = std::atoll(machine_memory.c_str());
   facts.build = facts_in(in);
   return facts;
 }
@@ -270,9 +277,26 @@ int cores_of(const std::vector<RankFacts>& ranks) {
 }
 
 HostMemory memory_of(const std::vector<RankFacts>& ranks) {
+  struct Shared {
+    Bytes sum = 0;   // of the hosts
+    Bytes free = 0;  // that the machine has
+  };
+  std::map<std::string, Shared> machines;
+  const auto hosts = by_host(ranks);
+  const auto free_of = [](const std::vector<RankFacts>& own) {
+    return std::ranges::min(own, {}, &RankFacts::memory).memory;
+  };
+  for (const auto& [host, own] : hosts) {
+    Shared& machine = machines[own[0].machine];
+    machine.sum += free_of(own);
+    machine.free = std::max(machine.free, own[0].machine_memory);
+  }
   HostMemory memory;
-  for (const auto& [host, own] : by_host(ranks)) {
-    const Bytes free = std::ranges::min(own, {}, &RankFacts::memory).memory;
+  for (const auto& [host, own] : hosts) {
+    const Shared& machine = machines[own[0].machine];
+    const bool crowded = machine.free > 0 && machine.sum > machine.free;
+    const double share = crowded ? static_cast<double>(machine.free) / static_cast<double>(machine.sum) : 1.0;
+    const auto free = static_cast<Bytes>(share * static_cast<double>(free_of(own)));
     memory.least = memory.all == 0 ? free : std::min(memory.least, free);
     memory.all += free;
   }
@@ -343,8 +367,14 @@ Result<Job> join_job(const GlobalOptions& options) {
   return job;
 }
 
-Status check_ranks(const planner::Plan& plan, int count) {
+Status check_ranks(const planner::Plan& plan, int count, int hosts) {
   const planner::Program& program = plan.training;
+  if (plan.machine.nodes() > hosts) {
+    return usage_error("XG0832",
+                       {"the plan is for {} nodes, and the run has {}", plan.machine.nodes(),
+                        hosts == 1 ? "one host" : fmt::format("{} hosts", hosts)},
+                       "start a process on each node with mpirun, or plan for what is here: --set cluster.nodes=1");
+  }
   if (count > program.devices) {
     return usage_error("XG0832",
                        {"{} ranks were started for a plan of {} devices: each needs one", count, program.devices},
@@ -402,7 +432,12 @@ int settle(const Job& job, int exit, const std::string& held) {
 std::optional<PlannedModel> plan_of_job(Job& job, const std::string& path, const GlobalOptions& path_options,
                                         const Console& console, int& exit) {
   if (job.world == nullptr) {
-    return plan_from(path, path_options, console, true, exit);
+    auto alone = plan_from(path, path_options, console, true, exit);
+    if (const Status fits = alone ? check_ranks(alone->plan, 1) : Status(); !fits.ok()) {
+      exit = console.fail(fits.error(), alone->model.sources);
+      return std::nullopt;
+    }
+    return alone;
   }
   std::optional<PlannedModel> planned;
   std::string said;
@@ -410,7 +445,7 @@ std::optional<PlannedModel> plan_of_job(Job& job, const std::string& path, const
   if (job.leads()) {
     planned = plan_from(path, path_options, console, true, exit);
     if (planned) {
-      if (const Status fits = check_ranks(planned->plan, job.count()); !fits.ok()) {
+      if (const Status fits = check_ranks(planned->plan, job.count(), job.hosts()); !fits.ok()) {
         exit = console.fail(fits.error(), planned->model.sources);
         planned.reset();
       }

@@ -2,6 +2,7 @@
 // before anything begins, and all execute the plan of rank 0.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <string>
@@ -42,6 +43,7 @@ struct Job {
 
   int rank() const { return world == nullptr ? 0 : world->rank(); }
   int count() const { return world == nullptr ? 1 : world->count(); }
+  int hosts() const { return options.rank_nodes.empty() ? 1 : std::ranges::max(options.rank_nodes) + 1; }
   bool leads() const { return rank() == 0; }
   Status agree(Status mine) const { return world == nullptr ? std::move(mine) : world->agree(std::move(mine)); }
 };
@@ -59,7 +61,8 @@ struct RankFacts {
   int cores = 1;
   std::string cpus;  // processors that it may run on
   Bytes memory = 0;
-  Facts build;  // "instruction set" and so on
+  Bytes machine_memory = 0;  // free on the machine, of which `memory` may be a limit
+  Facts build;               // "instruction set" and so on
 };
 
 // "samples of the source `train`: 60 on rank 0, 59 on rank 2", for the first facts in which a rank differs from rank 0.
@@ -72,7 +75,7 @@ Status check_alike(const std::vector<RankFacts>& ranks);
 Status hold_alike(const Job& job, const Result<Facts>& mine, const std::string& cause, const std::string& help);
 // The cores of all hosts of these ranks; those of hosts that share a machine are at most its processors.
 int cores_of(const std::vector<RankFacts>& ranks);
-// The free memory of all hosts, and of the one that has the least.
+// The free memory of all hosts, and of the one that has the least; hosts that share a machine share what it has.
 struct HostMemory {
   Bytes all = 0;
   Bytes least = 0;
@@ -89,8 +92,8 @@ Facts facts_of_command(const GlobalOptions& options, const TrainArgs& args);
 std::optional<PlannedModel> plan_of_job(Job& job, const std::string& path, const GlobalOptions& path_options,
                                         const Console& console, int& exit);
 
-// Whether `count` ranks can run the plan. Errors: kUsage XG0832.
-Status check_ranks(const planner::Plan& plan, int count);
+// Whether `count` ranks on `hosts` hosts can run the plan. Errors: kUsage XG0832.
+Status check_ranks(const planner::Plan& plan, int count, int hosts = 1);
 
 // The options of this rank's session. REQUIRES: job, plan and devices outlive the session.
 runtime::SessionOptions session_options(const Job& job, const PlannedModel& planned, const runtime::DeviceSet& devices);

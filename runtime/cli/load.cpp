@@ -183,6 +183,13 @@ Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& o
                                             .node_memory = options.node_memory,
                                             .network = options.network},
                                            one ? host.cores : options.cores, one ? host.memory_free : options.memory);
+  if (prepared.machine.devices < prepared.machine.ranks) {
+    const int nodes = prepared.machine.ranks;
+    return usage_error("XG0832",
+                       {"{} {} need a device each, and `--devices` gives {}", nodes,
+                        options.ranks > 1 ? "ranks" : "nodes of the cluster", prepared.machine.devices},
+                       fmt::format("give at least --devices {}", nodes));
+  }
   return prepared;
 }
 

@@ -115,6 +115,9 @@ int print_fit(const GlobalOptions& options, const PlanArgs& args, const Console&
 int plan_alone(const GlobalOptions& options, const PlanArgs& args) {
   const Console console(options);
   int exit = 0;
+  if (const Status request = check_request(args); !request.ok()) {
+    return console.fail(request.error());
+  }
   if (!args.fit.empty()) {
     return print_fit(options, args, console);
   }
@@ -165,9 +168,6 @@ int plan_alone(const GlobalOptions& options, const PlanArgs& args) {
 
 // Started by a launcher, rank 0 plans for the hosts of all ranks, and the others wait for it.
 int run_plan(const GlobalOptions& options, const PlanArgs& args) {
-  if (const Status request = check_request(args); !request.ok()) {
-    return Console(options).fail(request.error());
-  }
   auto joined = join_job(options);
   if (!joined.ok()) {
     return fail_job({}, joined.error(), Console(options), {});

@@ -62,7 +62,7 @@ Host detect_host() {
     host.cpu = "unknown processor";
   }
   host.memory_total = kib_line("/proc/meminfo", "MemTotal");
-  host.memory_free = kib_line("/proc/meminfo", "MemAvailable");
+  host.memory_free = host.system_free = kib_line("/proc/meminfo", "MemAvailable");
   if (const auto group = group_memory()) {
     host.memory_total = std::min(host.memory_total, group->limit);
     host.memory_free = std::min(host.memory_free, group->free);

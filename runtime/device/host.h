@@ -12,6 +12,7 @@ struct Host {
   int cores = 1;           // that this process may run on (affinity and cgroup quota)
   Bytes memory_total = 0;  // of the machine, or the limit of the control groups if that is less
   Bytes memory_free = 0;   // available now
+  Bytes system_free = 0;   // available now on the machine, without limits of control groups
   Bytes l2_cache = 0;      // of one core
   Bytes l3_cache = 0;
 };

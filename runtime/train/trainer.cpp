@@ -100,7 +100,7 @@ class Run {
     if (peers == nullptr || nodes.empty() || std::ranges::max(nodes) == 0 || done_ == first_) {
       return {};
     }
-    const auto texts = peers->gather(std::to_string(peers->sent_to_hosts()));
+    const auto texts = peers->gather(std::to_string(peers->sent_to_hosts() - evaluation_sent_));
     std::vector<Bytes> sent(texts.ok() ? static_cast<size_t>(std::ranges::max(nodes)) + 1 : 0, 0);
     for (size_t rank = 0; texts.ok() && rank < nodes.size(); ++rank) {
       sent[static_cast<size_t>(nodes[rank])] += std::atoll((*texts)[rank].c_str());
@@ -351,7 +351,10 @@ class Run {
     }
     evaluator_->state().copy_from(session_->state());
     XRUN_TRY(session_->agree(evaluator_->weights_changed()));
+    Peers* const peers = request_.session.peers;
+    const Bytes before = peers == nullptr ? 0 : peers->sent_to_hosts();
     auto evaluated = evaluate(*evaluator_, request_.eval_sources, &request_.events, request_.stop);
+    evaluation_sent_ += peers == nullptr ? 0 : peers->sent_to_hosts() - before;
     if (!evaluated.ok() && evaluated.error().kind == ErrorKind::kInterrupted) {
       interrupted_ = true;
       return {};
@@ -403,8 +406,9 @@ class Run {
   ClassGraphs graphs_;
   Saves saves_;
   int64_t done_ = 0;
-  int64_t first_ = 0;   // steps done before this start
-  bool whole_ = false;  // between steps: the state is the one after `done_` of them
+  int64_t first_ = 0;          // steps done before this start
+  Bytes evaluation_sent_ = 0;  // of Peers::sent_to_hosts
+  bool whole_ = false;         // between steps: the state is the one after `done_` of them
   bool resumed_ = false;
   bool interrupted_ = false;
   bool stopped_ = false;  // by `stop_when`

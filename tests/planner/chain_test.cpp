@@ -211,6 +211,8 @@ TEST(Mesh, ShardsLieOnAllDevicesOrOnTheFirstOnesOrOnOneOfEachNode) {
   EXPECT_EQ(shard_devices(machine, nullptr, 0), (std::vector{0, 1, 2, 3, 4, 5}));
   EXPECT_EQ(shard_devices(machine, nullptr, 2), (std::vector{0, 1}));
   EXPECT_EQ(shard_devices(machine, &nodes, 2), (std::vector{0, 2, 4}));
+  const MachineRequest interleaved{.devices = 4, .ranks = 4, .rank_nodes = {0, 1, 0, 1}};
+  EXPECT_EQ(shard_devices(make_machine({}, interleaved, 4, kGiB), &nodes, 0), (std::vector{0, 1}));
   EXPECT_EQ(shard_devices(machine, &eight, 2), (std::vector{0, 1, 2, 3, 4, 5, 0, 1}));
 }
 

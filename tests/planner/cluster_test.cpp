@@ -1,13 +1,17 @@
 // Plans for several nodes: what crosses the network, how long that takes, and where stages, replicas and shards lie.
+#include <cmath>
+#include <functional>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "planner/class_fit.h"
 #include "planner/links.h"
 #include "planner/plan_file.h"
 #include "planner/planner.h"
-#include "planner/report/json.h"
+#include "planner/report/classes.h"
 #include "planner/report/cluster_traffic.h"
+#include "planner/report/json.h"
 #include "planner/report/text.h"
 #include "planner/simulate.h"
 #include "tests/planner/test_graphs.h"
@@ -177,6 +181,64 @@ TEST(Cluster, EachNodeHasItsOwnMemory) {
   const auto refused = plan_on(machine_of(2, 1, kThin, 40 * kMiB), module);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, "XG0601");
+}
+
+// Stages of a first few devices all lie on the first node, so only pipelines across both nodes fit.
+TEST(Cluster, APipelineAcrossNodesIsFound) {
+  const Module module = testing::make_module({.layers = 12, .input = 512, .width = 512, .batch = 64, .norm_rows = 32});
+  Module staged = module;
+  staged.schedule.stages = Hint<int64_t>{8, {}};
+  const auto across = plan_on(machine_of(2, 4, kThin), staged);
+  ASSERT_TRUE(across.ok()) << across.error().message;
+  Bytes all = 0;
+  for (const Arena& arena : across->training.arenas) {
+    all += arena.bytes;
+  }
+  const auto found = plan_on(machine_of(2, 4, kThin, all * 7 / 10), module);
+  ASSERT_TRUE(found.ok()) << found.error().message;
+  EXPECT_GT(found->training.stages.size(), 4U);
+}
+
+TEST(Cluster, TheMemoryOfANodeIsNamedWhereItIsTheLimit) {
+  Module module = testing::make_module({.layers = 12, .input = 512, .width = 512, .batch = 64, .norm_rows = 32});
+  module.schedule.stages = Hint<int64_t>{1, {}};
+  module.schedule.replicas = Hint<int64_t>{1, {}};
+  const auto refused = plan_on(machine_of(8, 1, kThin, 16 * kMiB), module);
+  ASSERT_FALSE(refused.ok());
+  EXPECT_EQ(refused.error().code, "XG0601");
+  EXPECT_THAT(refused.error().message, HasSubstr("does not fit: a node needs"));
+  EXPECT_THAT(refused.error().message, HasSubstr("16.0 MiB are usable on each"));
+  const Module head = head_model();
+  const Module training = testing::prepare_training(head);
+  const Module inference = testing::prepare_inference(head);
+  const KernelFacts training_facts = testing::make_facts(training);
+  const KernelFacts inference_facts = testing::make_facts(inference);
+  const Machine machine = machine_of(2, 1, kThin, 64 * kMiB);
+  const auto fits =
+      fit_classes({training, inference, training_facts, inference_facts, machine, false, [] { return true; }});
+  ASSERT_TRUE(fits.ok()) << fits.error().message;
+  EXPECT_THAT(report_classes(*fits, training, machine, 0), HasSubstr("64.0 MiB of a node"));
+}
+
+// Every list that devices index has to have their number.
+TEST(Cluster, APlanFileWhoseMachineDoesNotFitItsProgramIsRefused) {
+  const auto plan = plan_on(machine_of(2, 2, kWide), head_model());
+  ASSERT_TRUE(plan.ok());
+  ASSERT_TRUE(load_plan_bytes(plan_bytes(*plan)).ok());
+  const auto refused = [&](const std::function<void(Machine&)>& change) {
+    Plan changed = *plan;
+    change(changed.machine);
+    const auto loaded = load_plan_bytes(plan_bytes(changed));
+    return loaded.ok() ? std::string() : loaded.error().code;
+  };
+  EXPECT_EQ(refused([](Machine& m) { m.devices = 2, m.device_nodes = {0, 1}; }), "XG0621");
+  EXPECT_EQ(refused([](Machine& m) { m.device_nodes = {0, 0, 1}; }), "XG0621");
+  EXPECT_EQ(refused([](Machine& m) { m.device_nodes = {0, 0, 1, 4}; }), "XG0621");
+  EXPECT_EQ(refused([](Machine& m) { m.device_nodes = {0, 0, -1, 1}; }), "XG0621");
+  EXPECT_EQ(refused([](Machine& m) { m.ranks = 0; }), "XG0621");
+  EXPECT_EQ(refused([](Machine& m) { m.ranks = 5; }), "XG0621");
+  EXPECT_EQ(refused([](Machine& m) { m.network.rate = HUGE_VAL; }), "XG0621");
+  EXPECT_EQ(refused([](Machine& m) { m.network.latency = -1; }), "XG0621");
 }
 
 TEST(Cluster, OneShardANodeLiesOnItsFirstDevice) {

@@ -79,6 +79,13 @@ TEST(JobFacts, HostsHaveTheirProcessorsAndTheirMemoryOnce) {
     return facts_of(host, cores, cpus, 100, "avx2", "one machine");
   };
   EXPECT_EQ(cores_of({inside("a", 1, "0"), inside("b", 1, "1"), inside("c", 1, "0"), inside("d", 1, "1")}), 2);
+  // Each says that it may have all memory of the machine.
+  std::vector<RankFacts> sharing{inside("a", 1, "0"), inside("b", 1, "1"), inside("c", 1, "2"), inside("d", 1, "3")};
+  for (RankFacts& one : sharing) {
+    one.machine_memory = 100;
+  }
+  EXPECT_EQ(memory_of(sharing).all, 100);
+  EXPECT_EQ(memory_of(sharing).least, 25);
   EXPECT_EQ(cores_of({inside("a", 2, "0,1,2,3,4,5,6,7"), inside("b", 3, "0,1,2,3,4,5,6,7")}), 5);
 }
 

@@ -9,9 +9,10 @@
 
 namespace xrun::runtime {
 
-// Large enough that a copy of it takes far longer than to begin a message, small enough that several of them, each in
-// memory of its own, are little beside the blocks.
-inline constexpr Bytes kMostBlockBytes = 2 * kMiB;
+// Just below the size up to which Open MPI sends a message at once (64 KiB with TCP). For a longer one the receiver has
+// to answer first, and on a connection that is busy with long messages in the other direction that answer waits behind
+// them, so a slow network would work in one direction at a time.
+inline constexpr Bytes kMostBlockBytes = 60 * kKiB;
 
 struct BlockHeader {
   enum Kind : int32_t {

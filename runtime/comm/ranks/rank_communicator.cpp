@@ -13,8 +13,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Messages to one rank that are queued or under way: one is read while one travels.
-constexpr size_t kUnderWay = 4;
+// Messages to one rank that are queued or under way: as much as a fast network has on its way.
+constexpr size_t kUnderWay = 16;
 // Bytes of a stream from which on it is worth the answer that a rank sends when it has copied it.
 constexpr Bytes kDirect = 64 * kKiB;
 
@@ -135,7 +135,7 @@ void RankCommunicator::work() {
 
 void RankCommunicator::begin(Member& member) {
   member.unread = member.exchange.sends.size();
-  member.missing = member.exchange.receives.size() + member.exchange.feeders.size();
+  member.missing = member.exchange.receives.size() + member.exchange.brought;
   open_ += (member.missing > 0 ? 1 : 0) + (member.unread > 0 ? 1 : 0);
   if (error_) {
     abandon(member, *error_);
@@ -304,7 +304,11 @@ void RankCommunicator::place(Member& member, int device, const Message& message)
           from += part;
         });
   }
-  member.moving += since(start);
+  const Seconds moving = since(start);
+  member.moving += moving;
+  for (const int sharer : stream.sharers) {
+    members_[static_cast<size_t>(sharer)]->moving += moving;
+  }
   if (stream.cursor.over()) {
     for (const int sharer : stream.sharers) {
       end_stream(*members_[static_cast<size_t>(sharer)]);

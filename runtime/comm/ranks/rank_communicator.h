@@ -48,7 +48,7 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
     // Of the network's thread. Between steps both counts are 0.
     size_t missing = 0;                         // streams that have not come to their end
     size_t unread = 0;                          // streams that have not been read to their end
-    std::deque<std::pair<int, Message>> early;  // by device; came before it was posted
+    std::deque<std::pair<int, Message>> early;  // by device; came before it and its sharers were posted
     Status status;                              // of its messages
     Seconds moving = 0;
     Seconds local_moving = 0;

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <map>
-#include <utility>
+#include <tuple>
 
 #include "graph/base/check.h"
 
@@ -15,7 +15,17 @@ class Divider {
  public:
   Divider(std::span<const Exchange> exchanges, const RankPlaces& places) : exchanges_(exchanges), places_(places) {
     for (size_t i = 0; i < exchanges.size(); ++i) {
-      index_[{exchanges[i].group, exchanges[i].device}] = static_cast<int>(i);
+      const Exchange& exchange = exchanges[i];
+      for (const Block& block : exchange.sends) {
+        const auto [first, added] = receivers_.emplace(sent_key(exchange, block), block.peer);
+        first->second = std::min(first->second, block.peer);
+      }
+      for (const Block& block : exchange.receives) {
+        const auto [first, added] = bringers_.emplace(received_key(exchange, block), static_cast<int>(i));
+        if (exchange.device < exchanges[static_cast<size_t>(first->second)].device) {
+          first->second = static_cast<int>(i);
+        }
+      }
     }
   }
 
@@ -31,32 +41,26 @@ class Divider {
   }
 
  private:
+  // Blocks that are the same have the same key: group, sender, source, bytes, and the rank that receives.
+  using Key = std::tuple<int, int, Bytes, Bytes, int>;
+  Key sent_key(const Exchange& exchange, const Block& block) const {
+    return {exchange.group, exchange.device, block.source, block.bytes, places_.rank_of(block.peer)};
+  }
+  Key received_key(const Exchange& exchange, const Block& block) const {
+    return {exchange.group, block.peer, block.source, block.bytes, places_.rank};
+  }
+  bool is_shared(const Block& block) const {
+    return block.source >= 0 && places_.is_remote(places_.rank_of(block.peer));
+  }
+
   // Of the devices of one rank of another host, the one to which a block goes that is sent to several of them.
   int first_receiver(const Exchange& exchange, const Block& block) const {
-    const int rank = places_.rank_of(block.peer);
-    int first = block.peer;
-    if (places_.is_remote(rank)) {
-      for (const Block& other : exchange.sends) {
-        first = same_block(other, block) && places_.rank_of(other.peer) == rank ? std::min(first, other.peer) : first;
-      }
-    }
-    return first;
+    return is_shared(block) ? receivers_.at(sent_key(exchange, block)) : block.peer;
   }
 
   // The member of this rank whose stream brings a block that `member` receives.
   int bringer(int member, const Block& block) const {
-    const Exchange& own = exchanges_[static_cast<size_t>(member)];
-    if (!places_.is_remote(places_.rank_of(block.peer))) {
-      return member;
-    }
-    for (auto at = index_.lower_bound({own.group, 0}); at->second != member; ++at) {  // by device
-      const std::vector<Block>& others = exchanges_[static_cast<size_t>(at->second)].receives;
-      if (std::ranges::any_of(
-              others, [&](const Block& other) { return other.peer == block.peer && same_block(other, block); })) {
-        return at->second;
-      }
-    }
-    return member;
+    return is_shared(block) ? bringers_.at(received_key(exchanges_[static_cast<size_t>(member)], block)) : member;
   }
 
   static void add(int member, int rank, const Block& block, std::vector<Stream>& streams) {
@@ -103,15 +107,20 @@ class Divider {
       stream.copies.resize(stream.cursor.blocks.size());
       stream.copies[static_cast<size_t>(at - stream.cursor.blocks.begin())].push_back(block);
       if (std::ranges::find(stream.sharers, member) == stream.sharers.end()) {
+        DividedExchange& own = divided[static_cast<size_t>(member)];
         stream.sharers.push_back(member);
-        divided[static_cast<size_t>(member)].feeders.push_back(from);
+        ++own.brought;
+        if (std::ranges::find(own.feeders, from) == own.feeders.end()) {
+          own.feeders.push_back(from);
+        }
       }
     }
   }
 
   std::span<const Exchange> exchanges_;
   const RankPlaces& places_;
-  std::map<std::pair<int, int>, int> index_;  // members by group and device
+  std::map<Key, int> receivers_;  // the first device to which a block is sent
+  std::map<Key, int> bringers_;   // the member of the first device that receives it
 };
 
 }  // namespace

@@ -32,7 +32,8 @@ struct DividedExchange {
   Exchange local;                   // with devices of this rank
   std::vector<Stream> sends;        // by device
   std::vector<Stream> receives;     // by device
-  std::vector<int> feeders;         // members whose streams bring blocks of this one, once for each such stream
+  std::vector<int> feeders;         // members whose streams bring blocks of this one
+  size_t brought = 0;               // such streams
   Stream& stream_from(int device);  // of `receives`
 };
 
