@@ -56,9 +56,9 @@ void LinkLoad::add(std::span<const int> from, std::span<const int> to, Bytes eac
   }
 }
 
-Bytes LinkLoad::busiest() const {
+Bytes busiest_of(const std::vector<LinkBytes>& links) {
   Bytes most = 0;
-  for (const LinkBytes& link : links_) {
+  for (const LinkBytes& link : links) {
     most = std::max(most, link.busier());
   }
   return most;

@@ -19,6 +19,9 @@ struct LinkBytes {
   Bytes busier() const { return std::max(sent, received); }
 };
 
+// By the link that moves most, in its busier direction.
+Bytes busiest_of(const std::vector<LinkBytes>& links);
+
 // What the links of all nodes move.
 class LinkLoad {
  public:
@@ -32,7 +35,7 @@ class LinkLoad {
   void add(int from, int to, Bytes bytes);
 
   const std::vector<LinkBytes>& links() const { return links_; }
-  Bytes busiest() const;
+  Bytes busiest() const { return busiest_of(links_); }
   // The time of the busiest link, with the latency of one message; 0 where nothing crosses the network.
   Seconds time() const;
 

@@ -37,14 +37,6 @@ std::string rate_text(double rate) {
 
 }  // namespace
 
-Bytes NetworkSummary::busiest() const {
-  Bytes most = 0;
-  for (const LinkBytes& link : links) {
-    most = std::max(most, link.busier());
-  }
-  return most;
-}
-
 NetworkSummary network_of(const Plan& plan) {
   NetworkSummary summary;
   if (plan.machine.nodes() == 1) {
@@ -73,7 +65,7 @@ NetworkSummary network_of(const Plan& plan) {
     }
   }
   for (const std::string& what : order) {
-    const Bytes bytes = std::ranges::max(uses[what], {}, &LinkBytes::busier).busier();
+    const Bytes bytes = busiest_of(uses[what]);
     const double rate = plan.machine.network.rate;
     summary.uses.push_back({what, bytes, rate > 0 ? static_cast<double>(bytes) / rate : 0.0});
   }
@@ -86,11 +78,9 @@ std::string to_text(const NetworkSpec& network) {
              : "network not known";
 }
 
-std::string network_text(const Plan& plan) {
-  const NetworkSummary summary = network_of(plan);
-  if (summary.links.empty()) {
-    return "";
-  }
+namespace {
+
+std::string text_of(const NetworkSummary& summary, const Plan& plan) {
   std::string text = fmt::format("{} nodes, {}: ", summary.links.size(), to_text(plan.machine.network));
   if (summary.uses.empty()) {
     return text + "a step moves nothing between them";
@@ -106,6 +96,13 @@ std::string network_text(const Plan& plan) {
   return text;
 }
 
+}  // namespace
+
+std::string network_text(const Plan& plan) {
+  const NetworkSummary summary = network_of(plan);
+  return summary.links.empty() ? "" : text_of(summary, plan);
+}
+
 std::string network_table(const Plan& plan) {
   const NetworkSummary summary = network_of(plan);
   if (summary.links.empty()) {
@@ -117,7 +114,7 @@ std::string network_table(const Plan& plan) {
     links.add(
         {fmt::format("node {}", n), format_bytes(summary.links[n].sent), format_bytes(summary.links[n].received)});
   }
-  return "\n" + links.text("") + printable_line(network_text(plan)) + "\n";
+  return "\n" + links.text("") + printable_line(text_of(summary, plan)) + "\n";
 }
 
 }  // namespace xrun::planner

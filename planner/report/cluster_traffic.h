@@ -19,7 +19,7 @@ struct NetworkUse {
 struct NetworkSummary {
   std::vector<LinkBytes> links;  // of all exchanges of a step, by node
   std::vector<NetworkUse> uses;  // in the order of the step
-  Bytes busiest() const;
+  Bytes busiest() const { return busiest_of(links); }
 };
 
 // Empty where the plan is for one node.

@@ -11,6 +11,7 @@
 #include "tests/faults/runs.h"
 #include "tests/faults/tiny_runs.h"
 #include "tests/support/cpu_group.h"
+#include "tests/support/heavy_model.h"
 
 namespace xrun::testing {
 namespace {
@@ -27,27 +28,7 @@ class SlowRanks : public TinyRuns {
     if (kSanitized || std::thread::hardware_concurrency() < 2) {
       GTEST_SKIP() << "times mean nothing here: a sanitizer, or a single core";
     }
-    directory.write("heavy.xgraph", R"(xgraph 1
-model heavy {
-  input x: f32[N, 256]
-  feature = x -> linear(2048) -> relu -> linear(256)
-  output feature
-  head id = classifier(feature, 64)
-}
-data d {
-  source train = synthetic([256], 64, 6400)
-  x = pixels
-}
-train t {
-  batch     = 1024
-  norm_rows = 64
-  steps     = 1000000
-  loss      = softmax_ce(id, label)
-  optimizer = sgd
-  lr        = 0.01
-  log { every = 1 steps }
-}
-)");
+    directory.write("heavy.xgraph", heavy_model(1'000'000, "  log { every = 1 steps }\n"));
   }
 
   // Events of a run in which each rank is in a group of its own.

@@ -16,6 +16,7 @@
 
 #include "tests/runtime/data_files.h"
 #include "tests/support/command.h"
+#include "tests/support/heavy_model.h"
 #include "tests/support/tiny_model.h"
 
 namespace xrun::testing {
@@ -434,26 +435,7 @@ TEST_F(MpiCommand, RanksThatAreStoppedForASecondAreNotLost) {
 
 // Rank 1 is stopped for three quarters of the time, in turns that are shorter than a step.
 TEST_F(MpiCommand, ASlowRankIsNamed) {
-  directory.write("heavy.xgraph", R"(xgraph 1
-model heavy {
-  input x: f32[N, 256]
-  feature = x -> linear(2048) -> relu -> linear(256)
-  output feature
-  head id = classifier(feature, 64)
-}
-data d {
-  source train = synthetic([256], 64, 6400)
-  x = pixels
-}
-train t {
-  batch     = 1024
-  norm_rows = 64
-  steps     = 40
-  loss      = softmax_ce(id, label)
-  optimizer = sgd
-  lr        = 0.01
-}
-)");
+  directory.write("heavy.xgraph", heavy_model(40));
   const std::string turns = "(while kill -STOP $$ 2> /dev/null; do sleep 0.03; kill -CONT $$; sleep 0.01; done) & ";
   const std::string command = kXrun +
                               " train heavy.xgraph --devices 2 --progress json --set schedule.stages=1 "
