@@ -205,6 +205,7 @@ Result<std::vector<ValueId>> GradBuilder::emit(std::string_view op, std::vector<
   const Node& forward = node();
   const NodeId id = graph_.add_node({.op = def,
                                      .inputs = std::move(inputs),
+                                     .operands = static_cast<int>(types.size()),
                                      .attrs = std::move(attrs),
                                      .path = forward.path,
                                      .span = forward.span,

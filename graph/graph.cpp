@@ -77,7 +77,12 @@ Result<NodeId> call_op(Graph& graph, const OpDef& op, std::vector<ValueId> input
   for (const ParamDecl& param : shape.params) {
     XRUN_TRY(check_size(op, param.type, span));
   }
-  Node node{.op = &op, .inputs = std::move(inputs), .attrs = std::move(attrs), .path = std::move(path), .span = span};
+  Node node{.op = &op,
+            .inputs = std::move(inputs),
+            .operands = static_cast<int>(types.size()),
+            .attrs = std::move(attrs),
+            .path = std::move(path),
+            .span = span};
   for (ParamDecl& param : shape.params) {
     node.inputs.push_back(graph.add_param(node.path + "." + param.name, std::move(param.type), param.init,
                                           param.trained, op.head != nullptr, span));

@@ -37,7 +37,8 @@ enum class Phase : uint8_t { kForward, kBackward };
 
 struct Node {
   const OpDef* op = nullptr;
-  std::vector<ValueId> inputs;  // the call's tensors, then the parameters in the order of OpShape::params
+  std::vector<ValueId> inputs;  // the call's operands, then its own parameters in the order of OpShape::params
+  int operands = 0;             // how many of the inputs are operands; an operand may be a parameter, too
   std::vector<ValueId> outputs;
   Attrs attrs;
   std::string path;  // "layer1.bottleneck_2.conv": names tensors and random streams; a backward node has its forward's

@@ -4,9 +4,12 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <string_view>
 
 namespace xrun {
+
+class ScalarExpr;  // graph/scalar_expr.h
 
 // logits = x Wᵀ (+ bias), or the cosine of x and each class weight.
 struct HeadForm {
@@ -51,8 +54,12 @@ struct MarginForm {
   double filter = 1;  // larger cosines of classes other than the row's target count as 0; 1: no filter
   bool easy = false;
   MarginGrad grad = MarginGrad::kCapped;
+  // psi as a function of the target's cosine, and its derivative, in the place of m1, m2, m3 and the variants: two
+  // results of one input. Null: the formula above.
+  std::shared_ptr<const ScalarExpr> own;
 
-  bool angular() const { return m1 != 1 || m2 != 0; }
+  // Whether the slope of the target's logit is not 1.
+  bool angular() const { return own != nullptr || m1 != 1 || m2 != 0; }
   // Whether the logits must be cosines (HeadForm::cosine).
   bool of_cosines() const { return angular() || m3 != 0 || filter < 1; }
   bool operator==(const MarginForm&) const = default;

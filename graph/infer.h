@@ -5,7 +5,7 @@
 
 namespace xrun {
 
-// Types of a node's data inputs, without the parameters that the call owns.
+// Types of a node's operands, without the parameters that the call owns.
 std::vector<TensorType> input_types(const Graph& graph, const Node& node);
 
 }  // namespace xrun

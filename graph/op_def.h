@@ -102,6 +102,9 @@ struct OpDef {
   // Calls that a call of this operator stands for, each of the same inputs and with one result: `split` is slices. Such
   // an operator has no node of its own and no kernel. Null: it is a node. REQUIRES: infer succeeded.
   std::vector<PartCall> (*parts)(std::span<const TensorType> inputs, const Attrs& attrs) = nullptr;
+  // The text of a ScalarExpr: what the operator computes for one element of its operands, which broadcast. Null: it is
+  // not element-wise.
+  std::string (*expr)(const Attrs& attrs) = nullptr;
   // Emits the backward nodes; null: no gradient flows through (metrics, stop_gradient).
   Status (*grad)(GradBuilder& builder) = nullptr;
   // How dimensions split and combine (tests/support/shard_rule.h): "n*->n*". Where that depends on the call, `shard_of`

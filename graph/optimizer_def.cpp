@@ -6,6 +6,8 @@
 #include <limits>
 #include <numbers>
 
+#include "graph/update_rule.h"
+
 namespace xrun {
 namespace {
 
@@ -15,13 +17,7 @@ std::vector<std::string> velocity_if_any(const Attrs& arguments) {
   return arguments.real("momentum", 0) != 0 ? std::vector<std::string>{"velocity"} : std::vector<std::string>{};
 }
 
-constexpr std::array<OptimizerDef, 5> kOptimizers{{
-    {.name = "adam",
-     .signature = "(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8, weight_decay: float = 0)",
-     .doc = "moving means of the gradient and of its square; decay is added to the gradient",
-     .example = "adam(weight_decay=1e-4)",
-     .availability = Availability::kNotYet,
-     .states = adam_states},
+constexpr std::array<OptimizerDef, 4> kOptimizers{{
     {.name = "adamw",
      .signature = "(beta1: float = 0.9, beta2: float = 0.999, eps: float = 1e-8, weight_decay: float = 0.01)",
      .doc = "adam with weight decay apart from the gradient",
@@ -77,6 +73,12 @@ const OptimizerDef* find_optimizer(std::string_view name) {
   return found == kOptimizers.end() ? nullptr : &*found;
 }
 
+const OptimizerDef* find_optimizer(const CallSpec& call) {
+  static constexpr OptimizerDef kOwn{.name = "own",
+                                     .states = [](const Attrs& arguments) { return arguments.texts("states"); }};
+  return has_update_rule(call.args) ? &kOwn : find_optimizer(call.name);
+}
+
 std::vector<const OptimizerDef*> all_optimizers() {
   std::vector<const OptimizerDef*> all;
   for (const OptimizerDef& def : kOptimizers) {
@@ -86,7 +88,7 @@ std::vector<const OptimizerDef*> all_optimizers() {
 }
 
 bool steps_vanish(const OptimizerDef& optimizer, const Attrs& arguments) {
-  return optimizer.states == nullptr || optimizer.states(arguments).size() < 2;
+  return !has_update_rule(arguments) && (optimizer.states == nullptr || optimizer.states(arguments).size() < 2);
 }
 
 std::string_view refused_argument(std::string_view argument, double value) {

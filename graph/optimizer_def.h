@@ -8,6 +8,7 @@
 
 #include "graph/attr.h"
 #include "graph/op_def.h"
+#include "graph/specs.h"
 
 namespace xrun {
 
@@ -20,13 +21,14 @@ struct OptimizerDef {
   std::string_view signature;  // "(momentum: float = 0, weight_decay: float = 0, nesterov: bool = false)"
   std::string_view doc;
   std::string_view example;
-  Availability availability = Availability::kReady;
   // Names of the f32 states that each weight carries, in the order in which kernels take them: {"m", "v"}.
   std::vector<std::string> (*states)(const Attrs& arguments) = nullptr;
   TrustNorm trust = TrustNorm::kNone;
 };
 
 const OptimizerDef* find_optimizer(std::string_view name);
+// That of a call; a call with an update rule (graph/update_rule.h) is one that is written in the language.
+const OptimizerDef* find_optimizer(const CallSpec& call);
 std::vector<const OptimizerDef*> all_optimizers();
 // Whether the steps of class rows vanish with the gradients. Steps that are divided by second moments do not, so class
 // rows in fp8 cannot hold them: every row moves in every step, and the noise of its rounding adds up.

@@ -26,7 +26,9 @@ class Frontend {
         options_(options),
         loader_(sources, diagnostics, reads_files),
         signatures_(sources),
-        evaluator_(sources, diagnostics, options, signatures_) {}
+        evaluator_(sources, diagnostics, options, signatures_) {
+    evaluator_.set_library([this](const char* file) { return loader_.load_std(file); });
+  }
 
   Loader& loader() { return loader_; }
 
@@ -62,7 +64,6 @@ class Frontend {
     }
     if (!evaluator_.exhausted()) {
       check_uncalled(evaluator_, *main);
-      check_bodies(evaluator_, *main);
     }
     for (const SourceFile& file : loader_.files()) {
       checked.module.sources.push_back({file.path, sha256_hex(sources_.text(file.file))});

@@ -4,6 +4,7 @@
 
 #include "graph/base/units.h"
 #include "graph/group_rules.h"
+#include "graph/update_rule.h"
 #include "lang/nearest.h"
 
 namespace xrun::lang {
@@ -120,7 +121,7 @@ void print_train(const TrainSpec& train, const RunSpec& run, Lines& lines) {
   lines.open("train", train.name);
   lines.set("batch", batch_text(train));
   lines.set("duration", to_text(train.duration));
-  lines.set("optimizer", call_text(train.optimizer));
+  lines.set("optimizer", call_text({train.optimizer.name, without_update_rule(train.optimizer.args)}));
   lines.set("lr", fmt::format("[{}]", listed(train.lr, curve_text)));
   lines.set("precision", train.precision == PrecisionMode::kF32 ? "f32" : "mixed(bf16)");
   lines.set("norm_rows", std::to_string(train.norm_rows));

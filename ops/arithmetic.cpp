@@ -3,6 +3,7 @@
 #include <array>
 
 #include "graph/autodiff.h"
+#include "ops/broadcast.h"
 #include "ops/catalog.h"
 #include "ops/make_kernel.h"
 #include "ops/shape.h"
@@ -12,43 +13,24 @@
 namespace xrun::ops {
 namespace {
 
-Result<TensorType> broadcast(std::string_view op, const TensorType& a, const TensorType& b) {
-  XRUN_TRY(expect_activation(op, a));
-  XRUN_TRY(expect_activation(op, b));
-  if (a.rank() != b.rank()) {
-    return shape_error(
-        "cannot " + std::string(op) + " tensors of different ranks: " + to_text(a) + " and " + to_text(b),
-        "ranks must match; `reshape` can add dimensions of 1");
-  }
-  if (a.dtype != b.dtype) {
-    return dtype_error(op, b, "both operands have one element type");
-  }
-  TensorType out = with_dims(a, a.dims);
-  for (size_t i = 0; i < a.dims.size(); ++i) {
-    if (a.dims[i] != b.dims[i] && a.dims[i] != 1 && b.dims[i] != 1) {
-      return shape_error(
-          "cannot " + std::string(op) + " tensors of different shapes: " + to_text(a) + " and " + to_text(b),
-          "dimensions must be equal or 1");
-    }
-    out.dims[i] = a.dims[i] == 1 ? b.dims[i] : a.dims[i];
-  }
-  return out;
-}
-
 struct Add {
   static constexpr std::string_view kName = "add", kDoc = "a + b", kExample = "x + y", kAbsorbs = "relu";
+  static std::string expr(const Attrs&) { return "x0 + x1"; }
   XRUN_INLINE static F16 f(F16 a, F16 b) { return a + b; }
 };
 struct Sub {
   static constexpr std::string_view kName = "sub", kDoc = "a - b", kExample = "x - y", kAbsorbs = "";
+  static std::string expr(const Attrs&) { return "x0 - x1"; }
   XRUN_INLINE static F16 f(F16 a, F16 b) { return a - b; }
 };
 struct Mul {
   static constexpr std::string_view kName = "mul", kDoc = "a · b", kExample = "x * y", kAbsorbs = "";
+  static std::string expr(const Attrs&) { return "x0 * x1"; }
   XRUN_INLINE static F16 f(F16 a, F16 b) { return a * b; }
 };
 struct Div {
   static constexpr std::string_view kName = "div", kDoc = "a / b", kExample = "x / y", kAbsorbs = "";
+  static std::string expr(const Attrs&) { return "x0 / x1"; }
   XRUN_INLINE static F16 f(F16 a, F16 b) { return a / b; }
 };
 
@@ -81,7 +63,7 @@ struct RunBody {
 template <class F>
 struct Binary {
   static Result<OpShape> infer(std::span<const TensorType> inputs, const Attrs&) {
-    XRUN_ASSIGN(TensorType out, broadcast(F::kName, inputs[0], inputs[1]));
+    XRUN_ASSIGN(TensorType out, broadcast(F::kName, inputs));
     return OpShape{{std::move(out)}};
   }
 
@@ -106,17 +88,6 @@ struct Binary {
         });
   }
 };
-
-// Gives `grad`, of the shape of the result, to an input that may have been broadcast.
-Status set_broadcast_grad(GradBuilder& builder, int input, ValueId grad) {
-  const std::vector<int64_t> dims = builder.type(builder.input(input)).dims;
-  if (builder.type(grad).dims != dims) {
-    XRUN_ASSIGN(const std::vector<ValueId> sum, builder.emit("add.sum", {grad}, Attrs{{"dims", dims}}));
-    grad = sum[0];
-  }
-  builder.set_grad(input, grad);
-  return {};
-}
 
 Status grad_add(GradBuilder& builder) {
   ValueId dy = builder.output_grad(0);
@@ -178,6 +149,7 @@ constexpr Op binary_op() {
                   .example = F::kExample,
                   .absorbs = F::kAbsorbs,
                   .infer = Binary<F>::infer,
+                  .expr = F::expr,
                   .grad = kGrad,
                   .shard_of = shard_broadcast},
           .cpu = by_dtype<Binary<F>::template make<float>, Binary<F>::template make<Bf16>>};
@@ -276,6 +248,7 @@ constexpr Op kWhere{.def = {.name = "where",
                             .doc = "a where c is not 0, else b",
                             .example = "where(c, a, b)",
                             .infer = infer_where,
+                            .expr = [](const Attrs&) -> std::string { return "select(x0, x1, x2)"; },
                             .grad = grad_where,
                             .shard = "n*,n*,n*->n*"},
                     .cpu = by_dtype<make_where<float>, make_where<Bf16>>};

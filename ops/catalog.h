@@ -20,6 +20,7 @@ extern const Op kPrelu, kPreluGrad;                                  // prelu.cp
 
 // Families of operators; each is defined in the source file of its name.
 std::span<const Op* const> arithmetic_ops();
+std::span<const Op* const> map_ops();
 std::span<const Op* const> cast_ops();
 std::span<const Op* const> head_ops();
 std::span<const Op* const> later_ops();

@@ -7,8 +7,10 @@
 #include <string>
 
 #include "graph/autodiff.h"
+#include "graph/scalar_expr.h"
 #include "ops/catalog.h"
 #include "ops/dense_loss.h"
+#include "ops/head/margin.h"
 #include "ops/shape.h"
 
 namespace xrun::ops {
@@ -148,6 +150,32 @@ Result<MarginForm> combined_margin(const Attrs& attrs) {
                                      .m2 = attrs.real("m2"),
                                      .m3 = attrs.real("m3"),
                                      .filter = attrs.real("filter", 1)});
+}
+
+// A margin that is written in the language: `f` is the text of a function of the target's cosine.
+Result<MarginForm> own_margin(const Attrs& attrs) {
+  XRUN_ASSIGN(const ScalarExpr psi, parse_scalar_expr(attrs.text("f")));
+  const std::vector<int> read = psi.inputs_read();
+  if (psi.results().size() != 1 || read != std::vector{0}) {
+    return argument_error("the margin of `margin_softmax` is a function of one number, the target's cosine",
+                          "write a `pointwise` that computes with its first parameter");
+  }
+  const int wanted[] = {0};
+  const ScalarExpr gradient = gradient_of(psi, 1, wanted);
+  ScalarExpr both;
+  const ScalarId x[] = {both.input(0), both.constant(1)};
+  std::vector<ScalarId> results = both.insert(psi, x);
+  results.push_back(both.insert(gradient, x)[0]);
+  both.set_results(std::move(results));
+  XRUN_ASSIGN(const MarginForm form,
+              checked("margin_softmax", {.scale = attrs.real("scale", 64), .filter = attrs.real("filter", 1)}));
+  if (both.nodes().size() > kMostMarginNodes) {
+    return argument_error("the margin of `margin_softmax` has too many operations",
+                          "write it with at most " + std::to_string(kMostMarginNodes / 4));
+  }
+  MarginForm made = form;
+  made.own = std::make_shared<const ScalarExpr>(std::move(both));
+  return made;
 }
 
 // Margins and filters act on cosines, which only a cosine head gives.
@@ -297,6 +325,20 @@ constinit const Op kCombinedMargin{
             .cost = row_cost,
             .margin = combined_margin}};
 
+constinit const Op kMarginSoftmax{
+    .def = {.name = "margin_softmax",
+            .signature = "(logits: cosines[N, C], label: index(C)[N], f: pointwise, scale: float = 64, "
+                         "filter: float = none)",
+            .group = "losses",
+            .doc = "softmax with a `pointwise` function of the target's cosine in its place",
+            .example = "margin_softmax(id, label, arc(m=0.3), 64)",
+            .aliases = "s=scale",
+            .precision = PrecisionRule::kWide,
+            .infer = [](Types inputs,
+                        const Attrs& attrs) { return cosine_loss_shape("margin_softmax", inputs, own_margin(attrs)); },
+            .cost = row_cost,
+            .margin = own_margin}};
+
 constinit const Op kAccuracy{
     .def = {.name = "accuracy",
             .signature = "(logits: sharded[N, C], label: index(C)[N], k: int = 1, source: source = none)",
@@ -323,8 +365,9 @@ constinit const Op kTopk{.def = {.name = "topk",
                                  .metric_k = k_of},
                          .cpu = make_dense_topk};
 
-constexpr std::array<const Op*, 9> kHeadOps{&kClassifier, &kCosineClassifier, &kSoftmaxCe, &kSoftmaxCeDx, &kArcface,
-                                            &kCosface,    &kCombinedMargin,   &kAccuracy,  &kTopk};
+constexpr std::array<const Op*, 10> kHeadOps{
+    &kClassifier, &kCosineClassifier, &kSoftmaxCe,     &kSoftmaxCeDx, &kArcface,
+    &kCosface,    &kCombinedMargin,   &kMarginSoftmax, &kAccuracy,    &kTopk};
 
 }  // namespace
 

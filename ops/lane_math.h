@@ -73,8 +73,8 @@ XRUN_INLINE F16 tanh_lanes(F16 x) {
   return (size < broadcast(0.625F)) ? near : ((x < F16{}) ? -far : far);
 }
 
-// Absolute error 1.5e-7. Source: Abramowitz, Stegun, Handbook of Mathematical Functions, 7.1.26.
-XRUN_INLINE F16 erf_lanes(F16 x) {
+// Absolute error 1.5e-7, and so inexact near 0. Source: Abramowitz, Stegun, Handbook of Mathematical Functions, 7.1.26.
+XRUN_INLINE F16 coarse_erf_lanes(F16 x) {
   const F16 size = (x < F16{}) ? -x : x;
   const F16 t = 1.0F / (size * 0.3275911F + 1.0F);
   F16 p = t * 1.061405429F - 1.453152027F;
@@ -85,12 +85,53 @@ XRUN_INLINE F16 erf_lanes(F16 x) {
   return (x < F16{}) ? -y : y;
 }
 
-// Calls a scalar function for each lane: for functions outside of inner loops.
-template <float (*kFunction)(float)>
-XRUN_INLINE F16 map_lanes(F16 x) {
-  for (int i = 0; i < kLanes; ++i) {
-    x[i] = kFunction(x[i]);
-  }
+// The error function. Source: Cephes, erff and erfcf.
+XRUN_INLINE F16 erf_lanes(F16 x) {
+  const F16 size = (x < F16{}) ? -x : x;
+  const F16 square = x * x;
+  F16 near = square * 7.853861353153693E-5F - 8.010193625184903E-4F;
+  near = near * square + 5.188327685732524E-3F;
+  near = near * square - 2.685381193529856E-2F;
+  near = near * square + 1.128358514861418E-1F;
+  near = near * square - 3.761262582423300E-1F;
+  near = (near * square + 1.128379165726710F) * x;
+  // 1 - erf in powers of 1 / x^2; above 2 the last terms differ.
+  const F16 inverse = 1.0F / size;
+  const F16 y = inverse * inverse;
+  F16 middle = y * 2.326819970068386E-2F - 1.387039388740657E-1F;
+  middle = middle * y + 3.687424674597105E-1F;
+  middle = middle * y - 5.824733027278666E-1F;
+  middle = middle * y + 6.210004621745983E-1F;
+  middle = middle * y - 4.944515323274145E-1F;
+  middle = middle * y + 3.404879937665872E-1F;
+  middle = middle * y - 2.741127028184656E-1F;
+  middle = middle * y + 5.638259427386472E-1F;
+  F16 far = y * -1.047766399936249E+1F + 1.297719955372516E+1F;
+  far = far * y - 7.495518717768503E+0F;
+  far = far * y + 2.921019019210786E+0F;
+  far = far * y - 1.015265279202700E+0F;
+  far = far * y + 4.218463358204948E-1F;
+  far = far * y - 2.820767439740514E-1F;
+  far = far * y + 5.641895067754075E-1F;
+  const F16 p = choose<_CMP_LT_OQ>(size, broadcast(2.0F), middle, far);
+  const F16 outer = 1.0F - exp_lanes(-square) * inverse * p;
+  const F16 signed_outer = choose<_CMP_LT_OQ>(x, F16{}, -outer, outer);
+  return choose<_CMP_GT_OQ>(size, broadcast(1.0F), signed_outer, near);
+}
+
+// a to the power of b, as e^(b ln a): a relative error of up to 2^-23 |b ln a|. NaN for a < 0; 1 where b is 0.
+XRUN_INLINE F16 power_lanes(F16 a, F16 b) {
+  const F16 y = exp_lanes(b * log_lanes(a));
+  return choose<_CMP_EQ_OQ>(b, F16{}, broadcast(1.0F), y);
+}
+
+// The largest whole number that is not above x.
+XRUN_INLINE F16 floor_lanes(F16 x) {
+  __m256 halves[2];
+  std::memcpy(halves, &x, sizeof x);
+  halves[0] = _mm256_floor_ps(halves[0]);
+  halves[1] = _mm256_floor_ps(halves[1]);
+  std::memcpy(&x, halves, sizeof x);
   return x;
 }
 

@@ -101,8 +101,6 @@ Result<OpShape> infer_group_norm(Types in, const Attrs& attrs) {
   return OpShape{{with_dims(in[0], in[0].dims)}, {param("weight", {channels}, kOnes), param("bias", {channels})}};
 }
 
-Result<OpShape> infer_margin_softmax(Types in, const Attrs&) { return OpShape{{rows_of(in[0])}}; }
-
 Result<OpShape> infer_gather(Types in, const Attrs&) {
   if (!in[0].sharded) {
     return rank_error("gather", "the logits of a head, sharded[N, C]", in[0],
@@ -115,15 +113,15 @@ Result<OpShape> infer_feature_metric(Types in, const Attrs&) { return OpShape{{r
 
 constexpr Op later(std::string_view name, std::string_view signature, std::string_view group, std::string_view doc,
                    std::string_view example, Result<OpShape> (*infer)(Types, const Attrs&),
-                   OpCost (*cost)(Types, Types, const Attrs&) = nullptr) {
+                   std::string_view aliases = {}) {
   return {.def = {.name = name,
                   .signature = signature,
                   .group = group,
                   .doc = doc,
                   .example = example,
+                  .aliases = aliases,
                   .availability = Availability::kNotYet,
-                  .infer = infer,
-                  .cost = cost}};
+                  .infer = infer}};
 }
 
 constexpr std::array kLater{
@@ -133,12 +131,9 @@ constexpr std::array kLater{
           "einsum(b, \"nij,njk->nik\")", infer_einsum),
     later("deconv", "(x: [N, C, H, W], width: int, k: int, stride: int = 1, pad: int = 0, bias: bool = false)",
           "convolution", "transposed convolution; H becomes (H - 1) stride - 2 pad + k", "deconv(64, 2, stride=2)",
-          infer_deconv),
+          infer_deconv, "conv_transpose conv_transpose2d conv2d_transpose kernel_size=k padding=pad in_channels="),
     later("group_norm", "(x: [N, C, H, W], groups: int, eps: float = 1e-5)", "norm",
           "zero mean and unit variance of each group of channels of a sample", "group_norm(32)", infer_group_norm),
-    later("margin_softmax", "(logits: sharded[N, C], label: index(C)[N], f: symbol, scale: float)", "losses",
-          "softmax with a margin of one's own on the target's cosine", "margin_softmax(id, label, f, 64)",
-          infer_margin_softmax),
     later("gather", "(logits: sharded[N, C])", "metrics", "the logits of a small head in one place", "gather(id)",
           infer_gather),
     later("verification", "(source: source, feature: [N, D], flip: bool = true)", "metrics",

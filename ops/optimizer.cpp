@@ -29,6 +29,14 @@ struct SquaresBody {
 Result<OptimizerForm> optimizer_form(const CallSpec& spec) {
   OptimizerForm form;
   form.weight_decay = spec.args.real("weight_decay", 0);
+  if (has_update_rule(spec.args)) {
+    XRUN_ASSIGN(UpdateRule rule, read_update_rule(spec.args));
+    XRUN_ASSIGN(OwnUpdate own, OwnUpdate::make(std::move(rule), detect_isa()));
+    form.kind = OptimizerKind::kOwn;
+    form.states = own.states();
+    form.own = std::make_shared<const OwnUpdate>(std::move(own));
+    return form;
+  }
   if (spec.name == "sgd") {
     form.kind = OptimizerKind::kSgd;
     form.momentum = spec.args.real("momentum", 0);
@@ -66,7 +74,9 @@ UpdateScalars update_scalars(const OptimizerForm& form, double rate, double deca
   u.momentum = static_cast<float>(form.momentum);
   u.grad_scale = static_cast<float>(grad_scale);
   u.grad_limit = static_cast<float>(grad_limit);
-  if (form.states == 2) {
+  if (form.kind == OptimizerKind::kOwn) {
+    u.own = form.own->scalars(rate, step, decays ? decay : 0);
+  } else if (form.states == 2) {
     const auto t = static_cast<double>(step + 1);
     u.keep1 = static_cast<float>(form.beta1);
     u.take1 = static_cast<float>(1 - form.beta1);

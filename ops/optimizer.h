@@ -3,18 +3,21 @@
 // (ops/trust_ratio.h). Sources: docs/algorithms.md, "Optimizers".
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <limits>
+#include <memory>
 
 #include "graph/attr.h"
 #include "graph/base/result.h"
 #include "graph/specs.h"
 #include "ops/isa.h"
+#include "ops/own_update.h"
 #include "ops/simd.h"
 
 namespace xrun::ops {
 
-enum class OptimizerKind { kSgd, kAdamw, kLars, kLamb };
+enum class OptimizerKind { kSgd, kAdamw, kLars, kLamb, kOwn };
 
 // An optimizer with its arguments. `states` f32 arrays of the weight's size go with each weight, zero at first:
 //   sgd          s0: velocity (only with momentum)
@@ -30,6 +33,7 @@ struct OptimizerForm {
   double weight_decay = 0;
   double trust = 0;  // lars: its trust coefficient
   int states = 0;
+  std::shared_ptr<const OwnUpdate> own;  // kOwn: written in the language
 
   // Whether the step of a tensor is scaled by a trust ratio.
   bool has_trust_ratio() const { return kind == OptimizerKind::kLars || kind == OptimizerKind::kLamb; }
@@ -53,6 +57,7 @@ struct UpdateScalars {
   float ratio = 1;       // the trust ratio
   float grad_scale = 1;  // clipping by norm: the factor on each gradient, applied first
   float grad_limit = std::numeric_limits<float>::infinity();  // clipping by value: the bound after it
+  std::array<float, kMostUpdateScalars> own{};                // OwnUpdate::scalars
 };
 
 // `step` counts from 0; `rate` is the curve's times the group's factor. `decays` is false for tensors of one dimension;
@@ -156,6 +161,8 @@ XRUN_INLINE void update_range(const OptimizerForm& form, const UpdateScalars& u,
     update_lanes<LambRule, 2>(u, w, g, s0, s1, n);
   } else if (form.kind == OptimizerKind::kLars) {
     update_lanes<LarsRule, 1>(u, w, g, s0, s1, n);
+  } else if (form.kind == OptimizerKind::kOwn) {
+    form.own->run(u, w, g, s0, s1, n);
   } else if (form.states == 0) {
     update_lanes<SgdRule, 0>(u, w, g, s0, s1, n);
   } else if (form.nesterov) {

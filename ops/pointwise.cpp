@@ -1,6 +1,7 @@
 // Functions of one tensor, element by element: relu gelu silu sigmoid tanh exp log sqrt abs neg clamp erf sin cos acos
 // power scale_shift, and the gradient of each as `<name>.grad`.
-// A function is a struct: `f` gives y of x; `d` gives dx of dy and of y or x, whichever kUsesOutput says.
+// A function is a struct: `expr` is its text; `f` gives y of x; `d` gives dx of dy and of y or x, whichever kUsesOutput
+// says.
 #include <array>
 #include <cmath>
 #include <numbers>
@@ -8,6 +9,7 @@
 #include "graph/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/lane_math.h"
+#include "ops/lane_trig.h"
 #include "ops/make_kernel.h"
 #include "ops/shape.h"
 
@@ -24,6 +26,7 @@ struct NoArguments {
 struct Relu : NoArguments {
   static constexpr std::string_view kName = "relu", kGrad = "relu.grad", kDoc = "max(x, 0)", kExample = "relu";
   static constexpr bool kUsesOutput = true;
+  static std::string expr(const Attrs&) { return "max(x0, 0)"; }
   explicit Relu(const Attrs&) {}
   XRUN_INLINE F16 f(F16 x) const { return rectify(x); }
   XRUN_INLINE F16 d(F16 y, F16 dy) const { return (y > F16{}) ? dy : F16{}; }
@@ -33,8 +36,9 @@ struct Gelu : NoArguments {
   static constexpr std::string_view kName = "gelu", kGrad = "gelu.grad",
                                     kDoc = "x times the normal distribution function of x", kExample = "gelu";
   static constexpr bool kUsesOutput = false;
+  static std::string expr(const Attrs&) { return "0.5 * x0 * (1 + erf(0.7071067811865476 * x0))"; }
   explicit Gelu(const Attrs&) {}
-  XRUN_INLINE static F16 phi(F16 x) { return (erf_lanes(x * 0.70710678118654752F) + 1.0F) * 0.5F; }
+  XRUN_INLINE static F16 phi(F16 x) { return (coarse_erf_lanes(x * 0.70710678118654752F) + 1.0F) * 0.5F; }
   XRUN_INLINE F16 f(F16 x) const { return x * phi(x); }
   XRUN_INLINE F16 d(F16 x, F16 dy) const { return dy * (phi(x) + x * exp_lanes(x * x * -0.5F) * 0.39894228040143268F); }
 };
@@ -43,6 +47,7 @@ struct Silu : NoArguments {
   static constexpr std::string_view kName = "silu", kGrad = "silu.grad", kDoc = "x · sigmoid(x)", kExample = "silu",
                                     kAliases = "swish inplace=";
   static constexpr bool kUsesOutput = false;
+  static std::string expr(const Attrs&) { return "x0 * sigmoid(x0)"; }
   explicit Silu(const Attrs&) {}
   XRUN_INLINE F16 f(F16 x) const { return x * sigmoid_lanes(x); }
   XRUN_INLINE F16 d(F16 x, F16 dy) const {
@@ -55,6 +60,7 @@ struct Sigmoid : NoArguments {
   static constexpr std::string_view kName = "sigmoid", kGrad = "sigmoid.grad", kDoc = "1 / (1 + exp(-x))",
                                     kExample = "sigmoid";
   static constexpr bool kUsesOutput = true;
+  static std::string expr(const Attrs&) { return "sigmoid(x0)"; }
   explicit Sigmoid(const Attrs&) {}
   XRUN_INLINE F16 f(F16 x) const { return sigmoid_lanes(x); }
   XRUN_INLINE F16 d(F16 y, F16 dy) const { return dy * y * (1.0F - y); }
@@ -63,6 +69,7 @@ struct Sigmoid : NoArguments {
 struct Tanh : NoArguments {
   static constexpr std::string_view kName = "tanh", kGrad = "tanh.grad", kDoc = "hyperbolic tangent", kExample = "tanh";
   static constexpr bool kUsesOutput = true;
+  static std::string expr(const Attrs&) { return "tanh(x0)"; }
   explicit Tanh(const Attrs&) {}
   XRUN_INLINE F16 f(F16 x) const { return tanh_lanes(x); }
   XRUN_INLINE F16 d(F16 y, F16 dy) const { return dy * (1.0F - y * y); }
@@ -71,6 +78,7 @@ struct Tanh : NoArguments {
 struct Exp : NoArguments {
   static constexpr std::string_view kName = "exp", kGrad = "exp.grad", kDoc = "e to the power of x", kExample = "exp";
   static constexpr bool kUsesOutput = true;
+  static std::string expr(const Attrs&) { return "exp(x0)"; }
   explicit Exp(const Attrs&) {}
   XRUN_INLINE F16 f(F16 x) const { return exp_lanes(x); }
   XRUN_INLINE F16 d(F16 y, F16 dy) const { return dy * y; }
@@ -79,6 +87,7 @@ struct Exp : NoArguments {
 struct Log : NoArguments {
   static constexpr std::string_view kName = "log", kGrad = "log.grad", kDoc = "natural logarithm", kExample = "log";
   static constexpr bool kUsesOutput = false;
+  static std::string expr(const Attrs&) { return "log(x0)"; }
   explicit Log(const Attrs&) {}
   XRUN_INLINE F16 f(F16 x) const { return log_lanes(x); }
   XRUN_INLINE F16 d(F16 x, F16 dy) const { return dy / x; }
@@ -87,6 +96,7 @@ struct Log : NoArguments {
 struct Sqrt : NoArguments {
   static constexpr std::string_view kName = "sqrt", kGrad = "sqrt.grad", kDoc = "square root", kExample = "sqrt";
   static constexpr bool kUsesOutput = true;
+  static std::string expr(const Attrs&) { return "sqrt(x0)"; }
   explicit Sqrt(const Attrs&) {}
   XRUN_INLINE F16 f(F16 x) const { return square_root(x); }
   XRUN_INLINE F16 d(F16 y, F16 dy) const { return dy / (y + y); }
@@ -95,6 +105,7 @@ struct Sqrt : NoArguments {
 struct Abs : NoArguments {
   static constexpr std::string_view kName = "abs", kGrad = "abs.grad", kDoc = "absolute value", kExample = "abs";
   static constexpr bool kUsesOutput = false;
+  static std::string expr(const Attrs&) { return "abs(x0)"; }
   explicit Abs(const Attrs&) {}
   XRUN_INLINE F16 f(F16 x) const { return (x < F16{}) ? -x : x; }
   XRUN_INLINE F16 d(F16 x, F16 dy) const { return (x > F16{}) ? dy : ((x < F16{}) ? -dy : F16{}); }
@@ -103,6 +114,7 @@ struct Abs : NoArguments {
 struct Neg : NoArguments {
   static constexpr std::string_view kName = "neg", kGrad = "neg.grad", kDoc = "-x", kExample = "neg";
   static constexpr bool kUsesOutput = false;
+  static std::string expr(const Attrs&) { return "-x0"; }
   explicit Neg(const Attrs&) {}
   XRUN_INLINE F16 f(F16 x) const { return -x; }
   XRUN_INLINE F16 d(F16, F16 dy) const { return -dy; }
@@ -111,33 +123,37 @@ struct Neg : NoArguments {
 struct Erf : NoArguments {
   static constexpr std::string_view kName = "erf", kGrad = "erf.grad", kDoc = "error function", kExample = "erf";
   static constexpr bool kUsesOutput = false;
+  static std::string expr(const Attrs&) { return "erf(x0)"; }
   explicit Erf(const Attrs&) {}
-  XRUN_INLINE F16 f(F16 x) const { return map_lanes<std::erf>(x); }
+  XRUN_INLINE F16 f(F16 x) const { return erf_lanes(x); }
   XRUN_INLINE F16 d(F16 x, F16 dy) const { return dy * exp_lanes(-x * x) * 1.12837916709551257F; }
 };
 
 struct Sin : NoArguments {
   static constexpr std::string_view kName = "sin", kGrad = "sin.grad", kDoc = "sine", kExample = "sin";
   static constexpr bool kUsesOutput = false;
+  static std::string expr(const Attrs&) { return "sin(x0)"; }
   explicit Sin(const Attrs&) {}
-  XRUN_INLINE F16 f(F16 x) const { return map_lanes<std::sin>(x); }
-  XRUN_INLINE F16 d(F16 x, F16 dy) const { return dy * map_lanes<std::cos>(x); }
+  XRUN_INLINE F16 f(F16 x) const { return sin_lanes(x); }
+  XRUN_INLINE F16 d(F16 x, F16 dy) const { return dy * cos_lanes(x); }
 };
 
 struct Cos : NoArguments {
   static constexpr std::string_view kName = "cos", kGrad = "cos.grad", kDoc = "cosine", kExample = "cos";
   static constexpr bool kUsesOutput = false;
+  static std::string expr(const Attrs&) { return "cos(x0)"; }
   explicit Cos(const Attrs&) {}
-  XRUN_INLINE F16 f(F16 x) const { return map_lanes<std::cos>(x); }
-  XRUN_INLINE F16 d(F16 x, F16 dy) const { return -dy * map_lanes<std::sin>(x); }
+  XRUN_INLINE F16 f(F16 x) const { return cos_lanes(x); }
+  XRUN_INLINE F16 d(F16 x, F16 dy) const { return -dy * sin_lanes(x); }
 };
 
 struct Acos : NoArguments {
   static constexpr std::string_view kName = "acos", kGrad = "acos.grad", kDoc = "arc cosine, for x in -1 .. 1",
                                     kExample = "acos";
   static constexpr bool kUsesOutput = false;
+  static std::string expr(const Attrs&) { return "acos(x0)"; }
   explicit Acos(const Attrs&) {}
-  XRUN_INLINE F16 f(F16 x) const { return map_lanes<std::acos>(x); }
+  XRUN_INLINE F16 f(F16 x) const { return acos_lanes(x); }
   XRUN_INLINE F16 d(F16 x, F16 dy) const { return -dy / square_root(1.0F - x * x); }
 };
 
@@ -153,6 +169,11 @@ struct Clamp {
                             "write the lower bound first: clamp(-1, 1)");
     }
     return {};
+  }
+  static std::string expr(const Attrs& attrs) {
+    const std::string a = to_text(attrs.real("a"));
+    const std::string b = to_text(attrs.real("b"));
+    return "select(x0 < " + a + ", " + a + ", select(" + b + " < x0, " + b + ", x0))";
   }
   explicit Clamp(const Attrs& attrs)
       : low(static_cast<float>(attrs.real("a"))), high(static_cast<float>(attrs.real("b"))) {}
@@ -174,6 +195,9 @@ struct ScaleShift {
                                     kDoc = "scale · x + shift", kExample = "scale_shift(scale=2)", kAliases = "";
   static constexpr bool kUsesOutput = false;
   static Status check(const Attrs&) { return {}; }
+  static std::string expr(const Attrs& attrs) {
+    return "x0 * " + to_text(attrs.real("scale", 1)) + " + " + to_text(attrs.real("shift", 0));
+  }
   explicit ScaleShift(const Attrs& attrs)
       : scale(static_cast<float>(attrs.real("scale", 1))), shift(static_cast<float>(attrs.real("shift", 0))) {}
   XRUN_INLINE F16 f(F16 x) const { return x * scale + shift; }
@@ -188,6 +212,7 @@ struct Power {
                                     kExample = "power(2)", kAliases = "pow";
   static constexpr bool kUsesOutput = false;
   static Status check(const Attrs&) { return {}; }
+  static std::string expr(const Attrs& attrs) { return "x0 ^ (" + to_text(attrs.real("exponent")) + ")"; }
   explicit Power(const Attrs& attrs) : exponent(static_cast<float>(attrs.real("exponent"))) {}
   XRUN_INLINE static F16 raise(F16 x, float e) {
     if (e == -1.0F) {
@@ -265,6 +290,7 @@ struct Pointwise {
                                        .example = F::kExample,
                                        .aliases = F::kAliases,
                                        .infer = infer,
+                                       .expr = F::expr,
                                        .grad = grad,
                                        .shard = "n*->n*"},
                                .cpu = by_dtype<make_forward<float>, make_forward<Bf16>>};

@@ -1,24 +1,22 @@
 #include "ops/shard.h"
 
 #include <algorithm>
+#include <iterator>
 
 namespace xrun::ops {
 namespace {
 
 using Types = std::span<const TensorType>;
 
-// Text of operands that each have the letters of their dimensions, as `change` leaves them.
-template <typename Change>
-std::string changed(Types inputs, Types outputs, const Change& change) {
-  const auto letters_of = [&](Types types) {
+// The text of operands whose letters `letters_of` gives.
+template <typename Letters>
+std::string text_of(Types inputs, Types outputs, const Letters& letters_of) {
+  const auto letters = [&](Types types) {
     std::vector<std::string> all;
-    for (const TensorType& type : types) {
-      all.push_back(shard_letters(type));
-      change(all.back(), type);
-    }
+    std::ranges::transform(types, std::back_inserter(all), letters_of);
     return all;
   };
-  return shard_text(letters_of(inputs), letters_of(outputs));
+  return shard_text(letters(inputs), letters(outputs));
 }
 
 }  // namespace
@@ -44,19 +42,28 @@ std::string shard_text(const std::vector<std::string>& inputs, const std::vector
 
 std::string shard_but_axis(Types inputs, Types outputs, const Attrs& attrs) {
   const int64_t axis = attrs.integer("axis", -1);
-  return changed(inputs, outputs, [&](std::string& letters, const TensorType& type) {
+  return text_of(inputs, outputs, [&](const TensorType& type) {
+    std::string letters = shard_letters(type);
     letters[static_cast<size_t>(axis < 0 ? axis + type.rank() : axis)] = '_';
+    return letters;
   });
 }
 
 std::string shard_broadcast(Types inputs, Types outputs, const Attrs&) {
-  return changed(inputs, outputs, [&](std::string& letters, const TensorType& type) {
-    for (size_t d = 0; d < letters.size(); ++d) {
-      const auto has_more = [&](const TensorType& other) { return other.dims[d] != 1; };
-      if (type.dims[d] == 1 && (std::ranges::any_of(inputs, has_more) || std::ranges::any_of(outputs, has_more))) {
-        letters[d] = '_';
+  const std::string all = shard_letters(*std::ranges::max_element(inputs, {}, &TensorType::rank));
+  return text_of(inputs, outputs, [&](const TensorType& type) {
+    // Parameters have fewer dimensions, the last ones.
+    std::string letters = all.substr(all.size() - static_cast<size_t>(type.rank()));
+    for (size_t d = 1; d <= letters.size(); ++d) {
+      const auto has_more = [&](const TensorType& other) {
+        return d <= other.dims.size() && other.dims[other.dims.size() - d] != 1;
+      };
+      if (type.dims[type.dims.size() - d] == 1 &&
+          (std::ranges::any_of(inputs, has_more) || std::ranges::any_of(outputs, has_more))) {
+        letters[letters.size() - d] = '_';
       }
     }
+    return letters;
   });
 }
 

@@ -19,8 +19,8 @@ std::string shard_text(const std::vector<std::string>& inputs, const std::vector
 // Operands of one rank, elementwise but along the dimension that the attribute `axis` (default -1) names: "na_->na_".
 std::string shard_but_axis(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs& attrs);
 
-// Operands of one rank, elementwise; where another operand has more, an input's dimension of 1 is broadcast and an
-// output's is the sum: "nab,n_b->nab", "nab->n_b".
+// Elementwise operands; where another operand has more, an input's dimension of 1 is broadcast and an output's is the
+// sum: "nab,n_b->nab", "nab->n_b". Parameters stand under the last dimensions: "nab,b->nab".
 std::string shard_broadcast(std::span<const TensorType> inputs, std::span<const TensorType> outputs,
                             const Attrs& attrs);
 

@@ -57,6 +57,8 @@ class StridedLoop {
   }
 
   bool is_one_run() const { return dims_.size() == 1; }
+  const std::vector<int64_t>& dims() const { return dims_; }  // merged, the innermost last
+  const std::vector<Offsets>& steps() const { return steps_; }
   int64_t inner_count() const { return dims_.back(); }
   const Offsets& inner_steps() const { return steps_.back(); }
 

@@ -9,7 +9,7 @@
 namespace xrun::planner {
 
 std::vector<std::string> optimizer_states(const Module& module) {
-  const OptimizerDef* def = find_optimizer(module.train.optimizer.name);
+  const OptimizerDef* def = find_optimizer(module.train.optimizer);
   return def == nullptr || def->states == nullptr ? std::vector<std::string>{}
                                                   : def->states(module.train.optimizer.args);
 }

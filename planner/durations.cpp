@@ -64,7 +64,7 @@ Seconds prepare_time(const Instruction& update, const CostModel& cost) {
 
 // The bytes that are read before an update to compute its trust ratios.
 Bytes trust_bytes(const Module& module, const Instruction& update) {
-  const OptimizerDef* def = find_optimizer(module.train.optimizer.name);
+  const OptimizerDef* def = find_optimizer(module.train.optimizer);
   if (def == nullptr || def->trust == TrustNorm::kNone) {
     return 0;
   }

@@ -1,5 +1,6 @@
 #include <map>
 
+#include "graph/infer.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
 
@@ -77,14 +78,7 @@ class Mixer {
   Status retype(NodeId id) {
     Graph& graph = rewriter_.result();
     const Node& node = graph.node(id);
-    std::vector<TensorType> types;
-    for (const ValueId input : node.inputs) {
-      if (graph.value(input).param.valid()) {
-        break;
-      }
-      types.push_back(graph.value(input).type);
-    }
-    XRUN_ASSIGN(const OpShape shape, node.op->infer(types, node.attrs));
+    XRUN_ASSIGN(const OpShape shape, node.op->infer(input_types(graph, node), node.attrs));
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       graph.value(node.outputs[i]).type = shape.outputs[i];
     }

@@ -31,6 +31,9 @@ Diagnostic not_whole(const std::string& what, const Datum& value, Span at, std::
 
 bool Evaluator::accept(const Signature& signature, const Param& param, Datum& value, Span at, Scope& env) {
   if (takes_tensor(param)) {
+    if (scalars_ != nullptr && (value.kind == DatumKind::kScalar || value.plain_number())) {
+      return true;  // an element of the tensor
+    }
     if (value.kind == DatumKind::kNone && param.value.valid()) {
       return true;  // an optional tensor
     }
@@ -106,8 +109,8 @@ bool Evaluator::accept_scalar(const Signature& signature, const Param& param, Da
         signature));
     return false;
   };
-  if (value.kind == DatumKind::kTensor) {
-    if (!param.type.span.valid() && !param.value.valid()) {
+  if (value.kind == DatumKind::kTensor || value.kind == DatumKind::kScalar) {
+    if (!param.type.span.valid() && (!param.value.valid() || signature.is_pointwise)) {
       return true;
     }
     return expects("a constant");

@@ -86,12 +86,13 @@ Datum Evaluator::apply_parts(const OpDef& op, const std::vector<Datum>& inputs, 
   return failed ? Datum() : make_list(DatumKind::kTuple, std::move(items), at);
 }
 
-Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at) {
+Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at,
+                       std::string_view name) {
   if (op.infer == nullptr) {
     return refuse("XG0199", at, {"the operator `{}` is not available yet", op.name}, "of a later edition of xrun",
                   others_of_its_kind(op));
   }
-  const auto path = work_.names.leaf(op.name, label.text);
+  const auto path = work_.names.leaf(name.empty() ? op.name : name, label.text);
   if (!path) {
     return same_label(at, label.text);
   }

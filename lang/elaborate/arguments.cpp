@@ -226,6 +226,9 @@ std::optional<Datum> Evaluator::argument(const Signature& signature, const Param
     symbol.span = expr.span;
     return symbol;
   }
+  if (param.type.name.text == "pointwise") {
+    return margin_function(signature, param, ast, id, scope);
+  }
   const bool unknown = expr.kind == ExprKind::kName && scope.find(expr.name.text) == nullptr &&
                        (scope.file == nullptr || !scope.file->find(expr.name.text));
   if (const auto flag = unknown ? other_word(expr.name.text) : std::nullopt; flag && param.type.name.text == "bool") {

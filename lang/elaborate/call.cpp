@@ -37,6 +37,20 @@ const OpDef* Evaluator::find_op(std::string_view name) const {
   return op != nullptr && op->is_word() ? op : nullptr;
 }
 
+DeclRef Evaluator::find_in_library(const char* file, std::string_view name) const {
+  const SourceFile* const found = library_ ? library_(file) : nullptr;
+  return found != nullptr ? found->find(name) : DeclRef{};
+}
+
+std::vector<std::string> Evaluator::names_in_library(const char* file) const {
+  const SourceFile* const found = library_ ? library_(file) : nullptr;
+  std::vector<std::string> names;
+  for (const auto& [name, decl] : found != nullptr ? found->names : decltype(found->names)()) {
+    names.emplace_back(name);
+  }
+  return names;
+}
+
 Callee Evaluator::find_callee(std::span<const Name> path, const Call& call, Scope& scope) {
   Callee callee{.name = join_path(path)};
   const Name& last = path.back();
@@ -68,7 +82,8 @@ Callee Evaluator::find_callee(std::span<const Name> path, const Call& call, Scop
       callee.kind = Callee::kOp;
       return callee;
     }
-    if (is_constant_function(last.text) || (in_test_ && is_measure(last.text))) {
+    const bool in_scalars = scalars_ != nullptr && scalar_function(last.text) != nullptr;
+    if (in_scalars || is_constant_function(last.text) || (in_test_ && is_measure(last.text))) {
       callee.kind = Callee::kBuiltin;
       return callee;
     }
@@ -76,6 +91,13 @@ Callee Evaluator::find_callee(std::span<const Name> path, const Call& call, Scop
   if (scope.file != nullptr && scope.file->is_missing(path[0].text)) {
     return callee;  // reported where it is imported
   }
+  if (const DeclRef known = path.size() == 1 ? find_in_library("std/pointwise", last.text) : DeclRef{}) {
+    callee.decl = known;
+    callee.kind = Callee::kPointwise;
+    return callee;
+  }
+  // `nn.Conv2d`: the module of another framework.
+  const bool is_plain = path.size() == 1 || file == nullptr;
   std::vector<std::string> candidates;
   if (file != nullptr) {
     for (const auto& [known, decl] : file->names) {
@@ -85,27 +107,29 @@ Callee Evaluator::find_callee(std::span<const Name> path, const Call& call, Scop
       candidates.emplace_back(known);
     }
   }
-  if (path.size() == 1) {
+  if (is_plain) {
     for (const OpDef* op : options_.ops->all()) {
       if (op->is_word()) {
         candidates.emplace_back(op->name);
       }
     }
+    const std::vector<std::string> known = names_in_library("std/pointwise");
+    candidates.insert(candidates.end(), known.begin(), known.end());
   }
   const bool is_value = scope.find(last.text) != nullptr && path.size() == 1;
   if (is_value) {
     refuse("XG0220", last.span, {"`{}` is a value and cannot be called", last.text},
            "not an operator, block or function", {"leave the call out: a value stands for itself"});
   } else {
-    // `nn.Conv2d`: the module of another framework.
-    const OpDef* meant = path.size() == 1 || file == nullptr ? foreign_op(*options_.ops, last.text) : nullptr;
+    const OpDef* meant = is_plain ? foreign_op(*options_.ops, last.text) : nullptr;
     refuse("XG0201", last.span, {"there is no operator or block `{}`", callee.name}, "unknown name",
            meant != nullptr
                ? Help(in_our_words(*meant, call, fmt::format("`{}` is `{}` here", callee.name, meant->name)))
-               : Help(did_you_mean(last.text, candidates, last.span,
-                                   {"declare it, block {}(x: [N, C]) {{ return ... }}, or bring it in: from \"FILE\" "
-                                    "use {}",
-                                    last.text, last.text})));
+               : Help(our_name(NameKind::kFunction, last.text, candidates,
+                               is_plain ? join(path.front().span, last.span) : last.span,
+                               {"declare it, block {}(x: [N, C]) {{ return ... }}, or bring it in: from \"FILE\" "
+                                "use {}",
+                                last.text, last.text})));
   }
   return callee;
 }
@@ -139,6 +163,13 @@ Datum Evaluator::eval_call(const Callee& callee, const Call& call, Scope& scope)
 }
 
 Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& scope) {
+  if (scalars_ != nullptr && (callee.kind == Callee::kOp || callee.kind == Callee::kBuiltin)) {
+    return scalar_call(callee, call, scope);
+  }
+  if (scalars_ != nullptr && callee.kind == Callee::kBlock) {
+    return refuse("XG0220", call.name_span, {"`{}` is a block, so a `pointwise` cannot call it", callee.name},
+                  "works on whole tensors", {"call it in a block, before or behind the function"});
+  }
   switch (callee.kind) {
     case Callee::kUnknown:
       return {};
@@ -154,6 +185,18 @@ Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& sco
         if (flowing.flowing->is_error()) {
           return {};
         }
+        // max(x, y) of two tensors is element-wise; max(x, 1) is that of an axis.
+        if (scalar_function(callee.name) != nullptr && flowing.args.size() == 1 && !flowing.args[0].name) {
+          const Datum second = eval(*call.ast, flowing.args[0].value, scope);
+          flowing.flowing = make_items(DatumKind::kTuple, {*flowing.flowing, second});
+          flowing.args = {};
+          if (second.is_error()) {
+            return {};
+          }
+          if (second.kind == DatumKind::kTensor) {
+            return call_builtin(callee.name, flowing, scope);
+          }
+        }
         const Datum& value = *flowing.flowing;
         const bool is_tuple = value.kind == DatumKind::kTuple && !value.items->empty();
         const bool of_tensors = (is_tuple ? value.items->front() : value).kind == DatumKind::kTensor;
@@ -166,8 +209,7 @@ Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& sco
     case Callee::kFn:
       return call_fn(callee.decl, call, scope);
     case Callee::kPointwise:
-      return refuse("XG0199", call.span, {"`pointwise {}` is not available yet", callee.name},
-                    "of a later edition of xrun", {"write it as a block of operators such as `exp` and `x * y`"});
+      return call_pointwise(callee.decl, call, scope);
     case Callee::kBlock: {
       Scope env{.file = callee.decl.file};
       const auto bound = bind(signatures_.of(callee.decl), call, scope, env);
@@ -261,7 +303,8 @@ void Evaluator::note_columns(const std::vector<BoundArg>& bound, const Datum& ma
   }
 }
 
-Datum Evaluator::call_builtin(const std::string& name, const Call& call, Scope& scope) {
+// The arguments of a function of numbers, which takes them by place.
+std::optional<std::vector<Datum>> Evaluator::plain_args(const std::string& name, const Call& call, Scope& scope) {
   std::vector<Datum> args;
   if (call.flowing && call.flowing->kind == DatumKind::kTuple) {
     args = *call.flowing->items;
@@ -270,17 +313,40 @@ Datum Evaluator::call_builtin(const std::string& name, const Call& call, Scope& 
   }
   for (const Arg& arg : call.args) {
     if (arg.name) {
-      return refuse("XG0203", arg.name.span, {"`{}` has no argument named `{}`", name, arg.name.text},
-                    "unknown argument", {"write the value alone: functions of numbers take theirs by place"});
+      refuse("XG0203", arg.name.span, {"`{}` has no argument named `{}`", name, arg.name.text}, "unknown argument",
+             {"write the value alone: functions of numbers take theirs by place"});
+      return std::nullopt;
     }
     args.push_back(eval(*call.ast, arg.value, scope));
     if (args.back().is_error()) {
-      return {};
+      return std::nullopt;
     }
   }
+  return args;
+}
+
+Datum Evaluator::constant_call(const std::string& name, std::span<const Datum> args, Span at) {
   Problem problem;
   Datum value = constant_function(name, args, problem);
-  return value.is_error() ? refuse(problem.code, call.span, std::move(problem.message), "", {problem.fix}) : value;
+  return value.is_error() ? refuse(problem.code, at, std::move(problem.message), "", {problem.fix}) : value;
+}
+
+Datum Evaluator::call_builtin(const std::string& name, const Call& call, Scope& scope) {
+  const auto args = plain_args(name, call, scope);
+  if (!args) {
+    return {};
+  }
+  const bool of_tensors = std::ranges::any_of(*args, [](const Datum& arg) { return arg.kind == DatumKind::kTensor; });
+  if (of_tensors && scalar_function(name) != nullptr) {
+    return map_of(*args, name, call.span, [&](const std::vector<Datum>& elements) {
+      const Call inner{.ast = call.ast,
+                       .flowing = make_items(DatumKind::kTuple, elements),
+                       .span = call.span,
+                       .name_span = call.name_span};
+      return scalar_call({.kind = Callee::kBuiltin, .name = name}, inner, scope);
+    });
+  }
+  return constant_call(name, *args, call.span);
 }
 
 Datum Evaluator::call_fn(const DeclRef& fn, const Call& call, Scope& scope) {

@@ -172,6 +172,8 @@ std::string to_text(const Datum& value) {
       return "N";
     case DatumKind::kTensor:
       return "a tensor";
+    case DatumKind::kScalar:
+      return "a number of each element";
     case DatumKind::kTuple:
       return "(" + joined(*value.items) + ")";
     case DatumKind::kList:
@@ -204,6 +206,8 @@ std::string kind_text(const Datum& value) {
       return "the batch dimension `N`";
     case DatumKind::kTensor:
       return "a tensor";
+    case DatumKind::kScalar:
+      return "a number of each element";
     case DatumKind::kList:
       return "a list";
     case DatumKind::kRange:

@@ -10,6 +10,7 @@
 
 #include "graph/attr.h"
 #include "graph/base/source.h"
+#include "graph/scalar_expr.h"
 #include "graph/specs.h"
 #include "graph/tensor_type.h"
 #include "lang/syntax/number.h"
@@ -27,6 +28,7 @@ enum class DatumKind : uint8_t {
   kSymbol,  // a bare name that a parameter or a setting defines
   kBatch,   // N
   kTensor,
+  kScalar,  // inside of a `pointwise` body: a number of each element; `flag`: 1 or 0, a condition
   kTuple,
   kList,
   kRange,  // two items
@@ -58,6 +60,7 @@ struct Datum {
   double real = 0;                                  // kReal, likewise
   std::string text;                                 // kString, kSymbol
   ValueId tensor;                                   // kTensor
+  ScalarId scalar;                                  // kScalar
   std::shared_ptr<const std::vector<Datum>> items;  // kTuple, kList, kRange
   int64_t weight = 1;  // 1 + the weights of the items, and 1 per 64 bytes of their text; bounded
   int depth = 0;       // nesting of lists; bounded

@@ -132,7 +132,12 @@ Datum Evaluator::eval_node(const Ast& ast, const Expr& expr, Scope& scope) {
     case ExprKind::kRange:
       return eval_range(ast, expr, scope);
     case ExprKind::kIf: {
-      const auto taken = condition(ast, expr.condition, scope);
+      const Datum value = eval(ast, expr.condition, scope);
+      if (value.kind == DatumKind::kScalar) {
+        const Datum yes = eval(ast, expr.lhs, scope);
+        return scalar_choice(value, yes, eval(ast, expr.rhs, scope), expr.span);
+      }
+      const auto taken = truth_of(value);
       return taken ? eval(ast, *taken ? expr.lhs : expr.rhs, scope) : Datum();
     }
     case ExprKind::kPipe: {
@@ -233,7 +238,10 @@ Datum Evaluator::eval_range(const Ast& ast, const Expr& expr, Scope& scope) {
 }
 
 std::optional<bool> Evaluator::condition(const Ast& ast, ExprId id, Scope& scope) {
-  const Datum value = eval(ast, id, scope);
+  return truth_of(eval(ast, id, scope));
+}
+
+std::optional<bool> Evaluator::truth_of(const Datum& value) {
   if (value.is_error()) {
     return std::nullopt;
   }
@@ -248,6 +256,10 @@ Datum Evaluator::eval_unary(const Ast& ast, const Expr& expr, Scope& scope) {
   const Datum value = eval(ast, expr.lhs, scope);
   if (value.is_error()) {
     return value;
+  }
+  if (value.kind == DatumKind::kScalar) {
+    return expr.op == Op::kNot ? scalar_choice(value, make_bool(false), make_bool(true), expr.span)
+                               : make_scalar(scalars_->make(ScalarOp::kNeg, value.scalar));
   }
   if (expr.op == Op::kNot) {
     if (value.kind != DatumKind::kBool) {
@@ -271,19 +283,35 @@ Datum Evaluator::eval_unary(const Ast& ast, const Expr& expr, Scope& scope) {
                                          : make_real(-value.real, value.dimension);
 }
 
+// `and`, `or`: the right side is evaluated only where the left one does not decide.
+Datum Evaluator::eval_logic(const Ast& ast, const Expr& expr, Scope& scope) {
+  const Datum left = eval(ast, expr.lhs, scope);
+  if (left.kind == DatumKind::kScalar) {
+    return scalar_binary(expr.op, left, eval(ast, expr.rhs, scope), expr.span);
+  }
+  const auto known = truth_of(left);
+  if (!known || *known == (expr.op == Op::kOr)) {
+    return known ? make_bool(*known) : Datum();
+  }
+  const Datum right = eval(ast, expr.rhs, scope);
+  if (right.kind == DatumKind::kScalar) {
+    return scalar_binary(expr.op, left, right, expr.span);
+  }
+  const auto decided = truth_of(right);
+  return decided ? make_bool(*decided) : Datum();
+}
+
 Datum Evaluator::eval_binary(const Ast& ast, const Expr& expr, Scope& scope) {
   if (expr.op == Op::kAnd || expr.op == Op::kOr) {
-    const auto left = condition(ast, expr.lhs, scope);
-    if (!left || *left == (expr.op == Op::kOr)) {
-      return left ? make_bool(*left) : Datum();
-    }
-    const auto right = condition(ast, expr.rhs, scope);
-    return right ? make_bool(*right) : Datum();
+    return eval_logic(ast, expr, scope);
   }
   const Datum a = eval(ast, expr.lhs, scope);
   const Datum b = eval(ast, expr.rhs, scope);
   if (a.is_error() || b.is_error()) {
     return {};
+  }
+  if (a.kind == DatumKind::kScalar || b.kind == DatumKind::kScalar) {
+    return scalar_binary(expr.op, a, b, expr.span);
   }
   if (a.kind == DatumKind::kTensor || b.kind == DatumKind::kTensor) {
     return tensor_arithmetic(expr.op, a, b, ast, expr, scope);

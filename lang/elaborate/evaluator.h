@@ -3,6 +3,7 @@
 // signatures outlive the evaluator.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <set>
@@ -16,6 +17,7 @@
 #include "graph/base/source.h"
 #include "graph/graph.h"
 #include "graph/op_def.h"
+#include "graph/update_rule.h"
 #include "lang/elaborate/call.h"
 #include "lang/elaborate/constant.h"
 #include "lang/elaborate/datum.h"
@@ -32,6 +34,12 @@ namespace xrun::lang {
 struct TestResult;  // lang/frontend.h
 
 struct Trial;
+
+// An optimizer of a file: its update, and the names of its states.
+struct OwnOptimizer {
+  UpdateRule rule;
+  std::vector<std::string> states;
+};
 
 // The result after a reported fault; converts to an error node or to an empty optional. A function that returns an
 // optional Datum has to choose one of both itself: the conversion is an error of -Wconversion.
@@ -58,8 +66,21 @@ class Evaluator {
   // `call`: for the fix of an unknown name.
   Callee find_callee(std::span<const Name> path, const Call& call, Scope& scope);
   const OpDef* find_op(std::string_view name) const;  // null if the language has no operator of that name
-  // Appends a node for `op` (apply.cpp); returns an error node when infer fails. Faults are placed at `at`.
-  Datum apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at);
+  // Appends a node for `op` (apply.cpp); returns an error node when infer fails. Faults are placed at `at`. Without a
+  // label the node is called `name`, or as the operator is.
+  Datum apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at,
+              std::string_view name = {});
+
+  // ---- `pointwise` functions (pointwise.cpp)
+  Datum call_pointwise(const DeclRef& ref, const Call& call, Scope& scope);
+  void try_pointwise(const DeclRef& ref);
+  // The update of an `optimizer`; `env` has its parameters (own_optimizer.cpp).
+  std::optional<OwnOptimizer> eval_optimizer(const DeclRef& ref, Scope& env);
+  void try_optimizer(const DeclRef& ref);
+  // Declarations that every file knows after its own names: those of std/pointwise and std/optimizers.
+  void set_library(std::function<const SourceFile*(const char*)> load) { library_ = std::move(load); }
+  DeclRef find_in_library(const char* file, std::string_view name) const;
+  std::vector<std::string> names_in_library(const char* file) const;
 
   // ---- arguments (arguments.cpp)
   // Matches the arguments of a call with parameters, evaluates and checks them; parameters and dimension variables
@@ -94,7 +115,7 @@ class Evaluator {
   // ---- blocks, functions and models that nothing calls (uncalled.cpp)
   bool was_called(const Decl& decl) const { return called_.contains(&decl); }
   void try_out(const DeclRef& ref, const Trial& trial);  // expands it with made-up arguments
-  void take_constants(const Evaluator& other) { constants_ = other.constants_; }
+  void take_constants(const Evaluator& other) { constants_ = other.constants_, library_ = other.library_; }
 
   // ---- tests (tests_eval.cpp)
   TestResult run_test(const SourceFile& file, const Decl& test);
@@ -122,6 +143,8 @@ class Evaluator {
   void warn_unused(const Scope& scope);
 
  private:
+  friend class OptimizerBody;
+
   // evaluate.cpp, evaluate_name.cpp
   Datum eval_node(const Ast& ast, const Expr& expr, Scope& scope);
   Datum eval_name(const Name& name, Scope& scope);
@@ -134,6 +157,8 @@ class Evaluator {
   Datum eval_call_expr(const Ast& ast, const Expr& expr, Scope& scope, const Name& label);
   Datum eval_type_input(const Ast& ast, const Expr& expr, Scope& scope);
   std::optional<bool> condition(const Ast& ast, ExprId id, Scope& scope);
+  std::optional<bool> truth_of(const Datum& value);
+  Datum eval_logic(const Ast& ast, const Expr& expr, Scope& scope);
   Datum tensor_arithmetic(Op op, const Datum& a, const Datum& b, const Ast& ast, const Expr& expr, Scope& scope);
   void explain_skipped(Diagnostic& d, const Ast& ast, const Expr& expr, Scope& scope);
   Datum unknown_name(const Name& name, Scope& scope);
@@ -153,6 +178,9 @@ class Evaluator {
   Datum eval_stage_call(Datum value, const Ast& ast, const Stage& stage, Scope& scope, const Name& label);
   void bind_names(const Ast& ast, const Stmt& stmt, Datum value, Scope& scope);
   bool bind_local(const Name& name, Datum value, Scope& scope, bool warns);
+  void own_param(const Ast& ast, const Stmt& stmt, Scope& scope);  // own_params.cpp
+  std::optional<TensorType> param_type(const Ast& ast, const Type& type, const Name& name, Scope& scope);
+  std::optional<Init> initialiser(const Ast& ast, ExprId id, const TensorType& type, Scope& scope);
   void run_assert(const Ast& ast, const Stmt& stmt, Scope& scope);
   bool run_common(const Ast& ast, const Stmt& stmt, Scope& scope, std::string_view what);
   void model_input(const Ast& ast, const Stmt& stmt, Scope& scope);
@@ -171,6 +199,8 @@ class Evaluator {
   void note_columns(const std::vector<BoundArg>& bound, const Datum& made);
   Datum call_fn(const DeclRef& fn, const Call& call, Scope& scope);
   Datum call_builtin(const std::string& name, const Call& call, Scope& scope);
+  std::optional<std::vector<Datum>> plain_args(const std::string& name, const Call& call, Scope& scope);
+  Datum constant_call(const std::string& name, std::span<const Datum> args, Span at);
   Datum call_measure(const std::string& name, const Call& call, Scope& scope);
   Datum make_list(DatumKind kind, std::vector<Datum> items, Span at);
 
@@ -179,6 +209,24 @@ class Evaluator {
   bool refuse_margin(const OpDef& op, const Attrs& attrs, ValueId logits, Span at);
   Datum apply_along_rows(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at);
   Datum apply_parts(const OpDef& op, const std::vector<Datum>& inputs, const Attrs& attrs, const Name& label, Span at);
+
+  // pointwise.cpp
+  Datum pointwise_body(const DeclRef& ref, Scope& env);
+  std::optional<Datum> margin_function(const Signature& signature, const Param& param, const Ast& ast, ExprId id,
+                                       Scope& scope);
+  Datum apply_map(const ScalarExpr& expr, const std::vector<Datum>& tensors, std::string_view name, const Name& label,
+                  Span at);
+  void warn_derivatives(const Decl& decl, const ScalarExpr& expr, int inputs);
+  Datum map_of(const std::vector<Datum>& operands, std::string_view name, Span at,
+               const std::function<Datum(const std::vector<Datum>&)>& compute);
+
+  // scalars.cpp
+  Datum make_scalar(ScalarId id, bool is_condition = false);
+  std::optional<ScalarId> scalar_of(const Datum& value, Span at);
+  Datum scalar_binary(Op op, const Datum& a, const Datum& b, Span at);
+  Datum scalar_choice(const Datum& condition, const Datum& yes, const Datum& no, Span at);
+  Datum scalar_call(const Callee& callee, const Call& call, Scope& scope);
+  Datum scalar_op(const OpDef& op, const Call& call, Scope& scope);
 
   // foreign_calls.cpp
   const TensorType* first_type(const Call& call, std::span<const BoundArg> bound) const;
@@ -212,6 +260,8 @@ class Evaluator {
   std::map<const Decl*, std::pair<Datum, bool>> constants_;  // value; whether it is known yet
   Signatures& signatures_;
   std::vector<Diagnostic> not_yet_;
+  std::function<const SourceFile*(const char*)> library_;
+  ScalarExpr* scalars_ = nullptr;  // the `pointwise` body that is being evaluated; null outside of one
   SkippedIf last_skipped_;
   Span call_span_;                        // the operator call whose arguments are being bound
   Span bound_value_;                      // the value of the model's binding that is being evaluated

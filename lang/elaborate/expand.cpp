@@ -81,9 +81,11 @@ bool Evaluator::run_common(const Ast& ast, const Stmt& stmt, Scope& scope, std::
       run_assert(ast, stmt, scope);
       return true;
     case StmtKind::kParam:
+      own_param(ast, stmt, scope);
+      return true;
     case StmtKind::kState:
-      refuse("XG0199", stmt.span, {"own parameters of a {} are not available yet", what}, "of a later edition of xrun",
-             {"use operators that own theirs, such as `linear`, `conv`, `embed` or `position_embedding`"});
+      refuse("XG0199", stmt.span, {"states of a {} are not available yet", what}, "of a later edition of xrun",
+             {"use operators that own theirs, such as `bn`, or a `param`, which training changes"});
       bind_local(ast[stmt.names][0], Datum(), scope, false);  // uses of it report nothing further
       return true;
     default:

@@ -111,6 +111,9 @@ Datum Evaluator::eval_repeat(Datum value, const Ast& ast, const Stage& stage, Sc
 }
 
 Datum Evaluator::eval_residual(const Datum& value, const Ast& ast, const Stage& stage, Scope& scope) {
+  if (value.kind == DatumKind::kScalar) {
+    return scalar_binary(Op::kAdd, value, eval_stages(value, ast, ast[ast[stage.pipes][0].stages], scope), stage.span);
+  }
   if (value.kind != DatumKind::kTensor) {
     return refuse("XG0303", stage.span, {"`residual` adds to a tensor, not to {}", kind_text(value)}, "",
                   {"let one tensor flow in: x -> residual { ... }"});
@@ -148,11 +151,17 @@ Datum Evaluator::eval_fork(const Datum& value, const Ast& ast, const Stage& stag
 }
 
 Datum Evaluator::eval_if_stage(Datum value, const Ast& ast, const Stage& stage, Scope& scope) {
-  const auto taken = condition(ast, stage.value, scope);
+  const auto pipes = ast[stage.pipes];
+  const Datum decides = eval(ast, stage.value, scope);
+  if (decides.kind == DatumKind::kScalar) {
+    const Datum yes = eval_stages(value, ast, ast[pipes[0].stages], scope);
+    const Datum no = pipes.size() < 2 ? value : eval_stages(value, ast, ast[pipes[1].stages], scope);
+    return scalar_choice(decides, yes, no, stage.span);
+  }
+  const auto taken = truth_of(decides);
   if (!taken) {
     return {};
   }
-  const auto pipes = ast[stage.pipes];
   if (!*taken && pipes.size() < 2) {
     last_skipped_ = {.condition = ast[stage.value].span, .pipe = pipes[0].span, .input = {}};
     return value;

@@ -41,6 +41,7 @@ const Signature& Signatures::of(const DeclRef& decl) {
     const Ast& ast = decl.file->ast;
     signature.name = std::string(decl.decl->name.text);
     signature.ast = &ast;
+    signature.is_pointwise = decl.decl->kind == DeclKind::kPointwise;
     signature.params = ast[decl.decl->params];
     std::string_view params;
     if (!signature.params.empty()) {

@@ -23,6 +23,7 @@ struct Signature {
   const Ast* ast = nullptr;  // has the parameters
   std::span<const Param> params;
   const OpDef* op = nullptr;         // null: not of an operator
+  bool is_pointwise = false;         // parameters without a type are tensors or numbers
   bool variadic = false;             // the first parameter takes all positional arguments
   std::shared_ptr<const Ast> owned;  // set if the signature was parsed from text, such as OpDef::signature
 };

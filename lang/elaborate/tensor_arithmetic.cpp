@@ -23,6 +23,11 @@ const Arithmetic* arithmetic_of(Op op) {
   return found == std::end(kAll) ? nullptr : found;
 }
 
+// The name of a node for a sign without an operator of its own.
+std::string_view word_of(Op op) {
+  return op == Op::kPow ? "power" : op == Op::kMod ? "remainder" : op == Op::kFloorDiv ? "quotient" : "compare";
+}
+
 std::string dims_text(const TensorType& type) {
   std::string text = to_text(type);
   return type.sharded ? text : text.substr(text.find('['));
@@ -69,13 +74,19 @@ Datum Evaluator::tensor_arithmetic(Op op, const Datum& a, const Datum& b, const 
   const OpDef* tensor_op = known != nullptr ? options_.ops->find(known->name) : nullptr;
   const bool a_tensor = a.kind == DatumKind::kTensor;
   const bool b_tensor = b.kind == DatumKind::kTensor;
-  if (tensor_op == nullptr || !(a_tensor || a.plain_number()) || !(b_tensor || b.plain_number())) {
+  if (!(a_tensor || a.plain_number()) || !(b_tensor || b.plain_number())) {
     return refuse("XG0304", expr.name.span, {"{} does not go with {} and {}", sign, kind_text(a), kind_text(b)}, "",
-                  {tensor_op == nullptr ? "tensors know `+ - * /`; `power`, `clamp` and their like are operators"
-                                        : "put a tensor or a plain number on each side"});
+                  {"put a tensor or a plain number on each side"});
   }
   if ((a_tensor && refuse_sharded(a, expr.span)) || (b_tensor && refuse_sharded(b, expr.span))) {
     return {};
+  }
+  const auto is_param = [&](const Datum& side) {
+    return side.kind == DatumKind::kTensor && !type_of(side).has_batch();
+  };
+  if (tensor_op == nullptr || is_param(a) || is_param(b)) {
+    return map_of({a, b}, known != nullptr ? known->name : word_of(op), expr.span,
+                  [&](const std::vector<Datum>& sides) { return scalar_binary(op, sides[0], sides[1], expr.span); });
   }
   if (a_tensor && b_tensor) {
     const TensorType& left = type_of(a);

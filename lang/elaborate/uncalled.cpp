@@ -93,6 +93,9 @@ std::optional<TensorType> made_up_type(Evaluator& evaluator, const Ast& ast, con
   return made;
 }
 
+// Whether a declaration computes with the numbers of each element.
+bool is_scalar(const Decl& decl) { return decl.kind == DeclKind::kPointwise || decl.kind == DeclKind::kOptimizer; }
+
 // A fault, and the number of trials that had it.
 struct Suspicion {
   Diagnostic fault;
@@ -120,8 +123,9 @@ class Suspicions {
   Suspicions(Evaluator& evaluator, const DeclRef& ref) : evaluator_(evaluator), ref_(ref) {}
 
   void run(const FrontendOptions& options) {
-    const bool is_model = ref_.decl->kind == DeclKind::kModel;
-    for (const Trial& trial : std::span(kTrials).first(is_model ? 1 : kTrials.size())) {
+    // Nothing of these depends on the trial.
+    const bool once = ref_.decl->kind == DeclKind::kModel || is_scalar(*ref_.decl);
+    for (const Trial& trial : std::span(kTrials).first(once ? 1 : kTrials.size())) {
       if (fair_ >= kFewTrials && !is_suspicious()) {
         return;
       }
@@ -180,6 +184,9 @@ class Suspicions {
   // Whether arguments can differ from those of the trials: constants, and dimensions that a name or `...` leaves open.
   bool is_open() const {
     const Ast& ast = ref_.file->ast;
+    if (is_scalar(*ref_.decl)) {
+      return false;
+    }
     const auto is_fixed = [&](ExprId dim) {
       return ast[dim].kind == ExprKind::kNumber || (ast[dim].kind == ExprKind::kName && ast[dim].name.text == "N");
     };
@@ -213,6 +220,14 @@ void Evaluator::try_out(const DeclRef& ref, const Trial& trial) {
   Scope env{.file = ref.file};
   if (decl.kind == DeclKind::kModel) {
     build_model(ref, env);
+    return;
+  }
+  if (decl.kind == DeclKind::kPointwise) {
+    try_pointwise(ref);
+    return;
+  }
+  if (decl.kind == DeclKind::kOptimizer) {
+    try_optimizer(ref);
     return;
   }
   const Signature& signature = signatures_.of(ref);
@@ -253,7 +268,7 @@ void Evaluator::try_out(const DeclRef& ref, const Trial& trial) {
 void check_uncalled(Evaluator& evaluator, const SourceFile& file) {
   std::vector<DeclRef> waiting;
   for (const Decl& decl : file.ast.decls) {
-    const bool tried = decl.kind == DeclKind::kBlock || decl.kind == DeclKind::kFn || decl.kind == DeclKind::kModel;
+    const bool tried = decl.kind >= DeclKind::kFn && decl.kind <= DeclKind::kModel;
     // A model with parameters without defaults is reported elsewhere.
     const auto params = file.ast[decl.params];
     const bool waits = decl.kind == DeclKind::kModel &&

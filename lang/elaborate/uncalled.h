@@ -22,8 +22,4 @@ struct Trial {
 // bodies: names and calls that are wrong for any arguments, and faults of types and shapes that every trial has. The
 // latter are warnings where other arguments may have none.
 void check_uncalled(Evaluator& evaluator, const SourceFile& file);
-
-// Looks up the names in the bodies of the `pointwise` functions and optimizers of `file` (check_bodies.cpp).
-void check_bodies(Evaluator& evaluator, const SourceFile& file);
-
 }  // namespace xrun::lang

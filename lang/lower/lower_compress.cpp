@@ -4,6 +4,7 @@
 
 #include "graph/compression.h"
 #include "graph/group_rules.h"
+#include "graph/update_rule.h"
 #include "lang/lower/module_builder.h"
 
 namespace xrun::lang {
@@ -62,7 +63,7 @@ void ModuleBuilder::check_compress() {
     return;
   }
   // Each replica adds the momentum before it selects; other rules would need the sum of all gradients for that.
-  if (!train.optimizer.name.empty() && train.optimizer.name != "sgd") {
+  if (!train.optimizer.name.empty() && (train.optimizer.name != "sgd" || has_update_rule(train.optimizer.args))) {
     ev_.not_yet(compress.span, {"`compress` with the optimizer `{}`", train.optimizer.name},
                 {"write optimizer = sgd(momentum=0.9), or compress = none"});
   } else if (train.optimizer.args.flag("nesterov", false)) {

@@ -7,6 +7,7 @@
 #include "graph/group_rules.h"
 #include "graph/optimizer_def.h"
 #include "graph/rows_layout.h"
+#include "graph/update_rule.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"
 
@@ -65,7 +66,7 @@ bool ModuleBuilder::check_owner(const GroupSetting& setting) {
 // about as large as the rate for every element, so their noise adds up in every row with each step.
 void ModuleBuilder::check_fp8(const GroupSetting& setting) {
   const CallSpec& optimizer = module_.train.optimizer;
-  const OptimizerDef* def = find_optimizer(optimizer.name);
+  const OptimizerDef* def = find_optimizer(optimizer);
   if (def == nullptr || steps_vanish(*def, optimizer.args)) {
     return;
   }
@@ -99,7 +100,7 @@ void ModuleBuilder::check_exact(const GroupSetting& setting, const GroupSpec& gr
     const RowRules rules = row_rules(train, parameter.name);
     const double decay =
         group_rule(train, parameter.name, &GroupSpec::weight_decay).value_or(optimizer.args.real("weight_decay", 0));
-    if (optimizer.name != "sgd") {
+    if (optimizer.name != "sgd" || has_update_rule(optimizer.args)) {
       return refuse(optimizer.span, "is not sgd", "take sgd(momentum=0.9)");
     }
     if (optimizer.args.real("momentum", 0) == 0) {

@@ -5,16 +5,25 @@
 
 #include "graph/group_rules.h"
 #include "graph/optimizer_def.h"
+#include "graph/update_rule.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"
 
 namespace xrun::lang {
 namespace {
 
-std::string ready_optimizers() {
-  return listed(all_optimizers(), [](const OptimizerDef* def) {
-    return def->availability == Availability::kReady ? fmt::format("`{}`", def->name) : "";
-  });
+constexpr const char* kLibrary = "std/optimizers";
+
+// Whether a signature such as "sgd(momentum: float = 0)" has a parameter of this name.
+bool has_parameter(std::string_view signature, std::string_view name) {
+  for (size_t at = signature.find(name); at != std::string_view::npos; at = signature.find(name, at + 1)) {
+    const size_t end = at + name.size();
+    const bool begins = at > 0 && (signature[at - 1] == '(' || signature[at - 1] == ' ');
+    if (begins && end < signature.size() && (signature[end] == ':' || signature[end] == ' ')) {
+      return true;
+    }
+  }
+  return false;
 }
 
 }  // namespace
@@ -23,30 +32,34 @@ void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope, const
   const std::string name = word(node);
   const Span at = value_span(node);
   if (const DeclRef own = scope.file->find(name); own && own.decl->kind == DeclKind::kOptimizer) {
-    ev_.refuse("XG0199", at, {"`optimizer {}` of your own is not available yet", name}, "of a later edition of xrun",
-               {"take one of {}", ready_optimizers()});
+    lower_own_optimizer(own, node, scope);
     return;
   }
   const OptimizerDef* def = find_optimizer(name);
   if (def == nullptr && scope.file->is_missing(name)) {
     return;  // reported where it is imported
   }
+  if (const DeclRef known = def == nullptr ? ev_.find_in_library(kLibrary, name) : DeclRef{}) {
+    lower_own_optimizer(known, node, scope);
+    return;
+  }
   if (def == nullptr) {
-    const std::vector<std::string> names = names_of(all_optimizers(), &OptimizerDef::name);
+    std::vector<std::string> names = names_of(all_optimizers(), &OptimizerDef::name);
+    for (const std::string& known : ev_.names_in_library(kLibrary)) {
+      names.push_back(known);
+    }
     Span named = at;
     named.end = name.empty() ? at.end : at.begin + static_cast<uint32_t>(name.size());
     Fix fix = our_name(NameKind::kOptimizer, name, names, named,
-                       {"write one of {}, as in adamw(weight_decay=0.05)", ready_optimizers()});
+                       {"write one of {}, as in adamw(weight_decay=0.05)",
+                        listed(names, [](const std::string& known) { return fmt::format("`{}`", known); })});
     // Arguments that it does not have would be the next fault.
-    const Expr& written = (*node.ast)[node.value];
-    const OptimizerDef* meant = fix.edits.empty() ? nullptr : find_optimizer(fix.edits[0].text);
-    for (const Arg& arg : (*node.ast)[written.args]) {
-      if (meant != nullptr && arg.name &&
-          meant->signature.find(fmt::format("{}:", arg.name.text)) == std::string_view::npos) {
-        fix.edits.clear();
-        fix.title =
-            fmt::format("{}, called as {}{}; the rate is `lr` of `train`", fix.title, meant->name, meant->signature);
-        meant = nullptr;
+    const std::string meant = fix.edits.empty() ? "" : fix.edits[0].text;
+    const std::string known = meant.empty() ? "" : signature_of(meant);
+    for (const Arg& arg : (*node.ast)[(*node.ast)[node.value].args]) {
+      if (!known.empty() && arg.name && !has_parameter(known, arg.name.text)) {
+        fix = {fmt::format("{}, called as {}; the rate is `lr` of `train`", fix.title, known)};
+        break;
       }
     }
     ev_.refuse(
@@ -60,22 +73,64 @@ void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope, const
   if (!attrs) {
     return;
   }
-  for (const BoundArg& arg : *bound) {
+  if (!check_arguments(name, *bound)) {
+    return;
+  }
+  module_.train.optimizer = {name, *attrs, at};
+}
+
+std::string ModuleBuilder::signature_of(const std::string& optimizer) {
+  const OptimizerDef* def = find_optimizer(optimizer);
+  const DeclRef known = ev_.find_in_library(kLibrary, optimizer);
+  return def != nullptr ? fmt::format("{}{}", def->name, def->signature)
+         : known        ? ev_.signatures().of(known).text
+                        : std::string();
+}
+
+bool ModuleBuilder::check_arguments(const std::string& optimizer, const std::vector<BoundArg>& bound) {
+  for (const BoundArg& arg : bound) {
     const std::string_view argument = arg.param->name.text;
     const Datum& value = arg.value();
     const std::string_view allowed =
         value.plain_number() ? refused_argument(argument, value.as_double()) : std::string_view();
     if (!allowed.empty()) {
       ev_.refuse("XG0214", value.span.valid() ? value.span : arg.span,
-                 {"`{}` of `{}` cannot be {}", argument, name, value.as_double()}, "",
+                 {"`{}` of `{}` cannot be {}", argument, optimizer, value.as_double()}, "",
                  {"write a number of {}", allowed});
-      return;
+      return false;
     }
   }
-  if (def->availability == Availability::kNotYet) {
-    ev_.not_yet(at, {"the optimizer `{}`", name}, {"take one of {}", ready_optimizers()});
+  return true;
+}
+
+// `optimizer = lion` of the file: the rate is that of `train`, so a call gives the other parameters.
+void ModuleBuilder::lower_own_optimizer(const DeclRef& own, const SettingNode& node, Scope& scope) {
+  Signature signature = ev_.signatures().of(own);
+  const auto rate = std::ranges::find(signature.params, "lr", [](const Param& param) { return param.name.text; });
+  if (rate == signature.params.begin() && rate != signature.params.end()) {
+    signature.params = signature.params.subspan(1);
+  } else if (rate != signature.params.end()) {
+    ev_.refuse("XG0224", rate->name.span, "`lr` comes first among the parameters of an optimizer", "",
+               {"move it to the front, or leave it out: the rate is `lr` of `train`"});
+    return;
   }
-  module_.train.optimizer = {name, *attrs, at};
+  const Expr& written = (*node.ast)[node.value];
+  Call call{.ast = node.ast, .span = written.span, .name_span = written.span};
+  if (written.kind == ExprKind::kCall) {
+    call.args = (*node.ast)[written.args];
+    call.name_span = (*node.ast)[written.lhs].span;
+  }
+  Scope env{.file = own.file};
+  const auto bound = ev_.bind(signature, call, scope, env);
+  if (!bound || !check_arguments(signature.name, *bound)) {
+    return;
+  }
+  const auto made = ev_.eval_optimizer(own, env);
+  auto arguments = made ? ev_.attributes(signature, *bound) : std::nullopt;
+  if (arguments) {
+    store_update_rule(made->rule, made->states, *arguments);
+    module_.train.optimizer = {signature.name, *std::move(arguments), value_span(node)};
+  }
 }
 
 void ModuleBuilder::lower_tensors(const SettingNode& node, Scope& scope, const SettingDef&) {

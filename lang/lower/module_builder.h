@@ -64,6 +64,9 @@ class ModuleBuilder {
   void say_unread(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_group(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_binding(const SettingNode& node, Scope& scope, const SettingDef& def);
+  std::string signature_of(const std::string& optimizer);  // built in, or of the library; empty: neither
+  bool check_arguments(const std::string& optimizer, const std::vector<BoundArg>& bound);
+  void lower_own_optimizer(const DeclRef& own, const SettingNode& node, Scope& scope);
   void lower_optimizer(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_rate(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_tensors(const SettingNode& node, Scope& scope, const SettingDef& def);

@@ -230,7 +230,11 @@ class Lexer : private Cursor {
       return;
     }
     Fix fix = replacement(code == ';' ? "a newline ends a statement" : "leave it out", span(begin, at_), "");
-    if (length > 1) {
+    if (code == '?') {
+      fix = {"a choice is written `if c { a } else { b }`"};
+    } else if (code == '@') {
+      fix = {"a product with a weight is `linear`; of two tensors, `matmul(b)`"};
+    } else if (length > 1) {
       fix = {"names are made of a-z, A-Z, 0-9 and `_`; other characters stand in strings and comments"};
     }
     faults_.error("XG0102", span(begin, at_), {"`{}` is not a sign of the language", rest.substr(0, length)}, "",

@@ -112,6 +112,14 @@ const SourceFile* Loader::load_text(const std::string& name, std::string text) {
   return add(key_of(name), name, std::move(text));
 }
 
+const SourceFile* Loader::load_std(const std::string& name) {
+  if (const auto known = by_key_.find(key_of(name)); known != by_key_.end()) {
+    return known->second;
+  }
+  const auto source = std_source(name);
+  return source ? add(key_of(name), name, std::string(*source)) : nullptr;
+}
+
 const SourceFile* Loader::add(std::string key, const std::string& path, std::string text) {
   by_key_[key] = nullptr;
   SourceFile& file = files_.emplace_back();
@@ -201,13 +209,12 @@ const SourceFile* Loader::import(const SourceFile& from, const Decl& decl) {
     return known->second;
   }
   if (is_std) {
-    const auto source = std_source(text);
-    if (!source) {
+    const SourceFile* const file = load_std(text);
+    if (file == nullptr) {
       diagnostics_.add(fault("XG0207", at, {"there is no `{}` in the standard library", text}, "not found",
-                             {"its files are \"std/nets\" and \"std/vision\""}));
-      return nullptr;
+                             {"its files are \"std/nets\", \"std/optimizers\", \"std/pointwise\" and \"std/vision\""}));
     }
-    return add(key, text, std::string(*source));
+    return file;
   }
   if (!reads_files_ || files_.size() >= kMaxFiles) {
     diagnostics_.add(fault("XG0207", at,

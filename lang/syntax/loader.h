@@ -54,6 +54,7 @@ class Loader {
   // Null if the file cannot be read; faults are reported. A file is read only once.
   const SourceFile* load_file(const std::string& path);
   const SourceFile* load_text(const std::string& name, std::string text);
+  const SourceFile* load_std(const std::string& name);  // null if there is no file of this name
 
   // All files, in the order in which they were read.
   const std::deque<SourceFile>& files() const { return files_; }

@@ -192,7 +192,12 @@ void Parser::declaration_header(Decl& decl) {
       decl.name = expect_new_name("a name for the function");
       decl.params = params();
       decl.has_params = true;
-      expect(TokenKind::kAssign);
+      if (at(TokenKind::kLeftBrace)) {
+        expected("`=`",
+                 {"a function is one expression, without braces or `return`: {} f(x) = 2 * x", keyword_of(decl.kind)});
+      } else {
+        expect(TokenKind::kAssign);
+      }
       decl.value = value_or_error();
       break;
     case DeclKind::kOptimizer:

@@ -1,8 +1,11 @@
 #include "ops/head/margin.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <numbers>
+
+#include "graph/scalar_expr.h"
 
 namespace xrun::ops {
 
@@ -34,9 +37,20 @@ Margin angular_margin(const MarginForm& form, double x) {
   return {psi, form.grad == MarginGrad::kStraight ? 1 : form.m1 * std::abs(std::sin(phi)) / sine};
 }
 
+Margin own_margin(const ScalarExpr& own, double x) {
+  const double inputs[] = {std::clamp(x, -1.0, 1.0)};
+  std::array<double, kMostMarginNodes> values;
+  evaluate(own, inputs, values);
+  const auto result = [&](size_t i) { return values[static_cast<size_t>(own.results()[i].index)]; };
+  return {result(0), result(1)};
+}
+
 }  // namespace
 
 Margin margin_of(const MarginForm& form, double x) {
+  if (form.own != nullptr) {
+    return own_margin(*form.own, x);
+  }
   if (form.easy && x <= 0) {
     return {x, 1};
   }

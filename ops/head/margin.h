@@ -5,6 +5,9 @@
 
 namespace xrun::ops {
 
+// The most nodes of an own margin: its values lie on the stack.
+inline constexpr size_t kMostMarginNodes = 512;
+
 struct Margin {
   double psi = 0;    // the target logit x after the margin, before the scale
   double slope = 0;  // d psi / d x by the variant of the form
@@ -15,6 +18,7 @@ struct Margin {
 //   exact      the bare formula; its slope is infinite or NaN at |x| = 1
 //   straight   psi as capped, slope 1
 //   threshold  psi beyond phi = pi is x - m2·sin(m2) - m3, as in the original ArcFace
+// own: psi and slope are functions of x, which is held in -1 .. 1.
 // easy: no margin for x <= 0. Sources: ArcFace (Deng et al., CVPR 2019), SphereFace, CosFace.
 Margin margin_of(const MarginForm& form, double x);
 

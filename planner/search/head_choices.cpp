@@ -27,7 +27,7 @@ std::string amount_text(const ActiveSpec& active) {
 }
 
 bool holds_fp8(const CallSpec& optimizer) {
-  const OptimizerDef* def = find_optimizer(optimizer.name);
+  const OptimizerDef* def = find_optimizer(optimizer);
   return def == nullptr || steps_vanish(*def, optimizer.args);
 }
 

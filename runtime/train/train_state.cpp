@@ -47,7 +47,7 @@ DType dtype_of(RowFormat format) {
 }
 
 std::vector<std::string> optimizer_states(const Module& module) {
-  const OptimizerDef* def = find_optimizer(module.train.optimizer.name);
+  const OptimizerDef* def = find_optimizer(module.train.optimizer);
   return def == nullptr ? std::vector<std::string>{} : def->states(module.train.optimizer.args);
 }
 

@@ -18,7 +18,7 @@ struct Checked {
 
   explicit Checked(const std::string& text, FrontendOptions options = {}) {
     static const OpRegistry ops = test_ops::registry();
-    options.ops = &ops;
+    options.ops = options.ops != nullptr ? options.ops : &ops;
     file = check_text("test.xgraph", "xgraph 1\n" + text, sources, diagnostics, options);
   }
   std::string rendered() const {

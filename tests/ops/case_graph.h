@@ -38,6 +38,10 @@ inline Result<Built> build(const Case& c, DType dtype, bool backward) {
   for (size_t i = 0; i < c.inputs.size(); ++i) {
     inputs.push_back(b.graph.add_input("x" + std::to_string(i), input_type(c, i, dtype)));
   }
+  for (const std::vector<int64_t>& dims : c.params) {
+    const std::string name = "p" + std::to_string(inputs.size());
+    inputs.push_back(b.graph.add_param(name, {.dtype = DType::kF32, .dims = dims}, {}, true, false, {}));
+  }
   XRUN_ASSIGN(b.node, call_op(b.graph, op->def, inputs, c.attrs, "op", Span{}));
   const std::vector<ValueId> all = b.graph.node(b.node).inputs;
   for (size_t i = 0; i < all.size(); ++i) {

@@ -19,6 +19,7 @@ struct Case {
   bool smooth = true;   // false: bf16 is compared loosely, a kink may lie between a number and its rounding
   int64_t classes = 0;  // above 0: the last input holds whole numbers below it, index(classes)[N, ...]
   bool zeros = false;   // every other element of the first input is 0
+  std::vector<std::vector<int64_t>> params = {};  // dims of parameters that follow the inputs as operands
 };
 
 inline std::vector<Case> conformance_cases() {
@@ -74,6 +75,19 @@ inline std::vector<Case> conformance_cases() {
       {"mul", {{1, 3, 3}, {5, 3, 3}}, {}},
       {"div", {{9}, {9}}, {}, 0.5, 2},
       {"div", {{9}, {1}}, {}, 0.5, 2},
+      {"map", {{30}}, {{"y", std::string("x0 * sigmoid(1.5 * x0)")}}},
+      {"map", {{6, 7, 7}, {6, 1, 1}}, {{"y", std::string("tanh(x0) * x1 + cos(x1 - x0) / 3")}}},
+      {"map", {{1, 5}, {7, 1}, {7, 5}}, {{"y", std::string("erf(x0) * exp(x1 * x2) - x0")}}},
+      {"map",
+       {{300}},
+       {{"y", std::string("max(x0, 0.25) + select(x0 < 0, acos(x0), sin(3 * x0))")}},
+       -0.9,
+       0.9,
+       4,
+       false},
+      {"map", {{9}, {9}}, {{"y", std::string("log(x0) ^ 2 + sqrt(x1) * x0 ^ 2.5 + abs(x1)")}}, 0.5, 2},
+      {.op = "map", .inputs = {{5, 20}}, .attrs = {{"y", std::string("x0 * x1 + x2 * x2")}}, .params = {{20}, {5, 1}}},
+      {.op = "map", .inputs = {{6, 5, 4}}, .attrs = {{"y", std::string("x0 * exp(x1)")}}, .params = {{6, 1, 1}}},
       {.op = "where", .inputs = {{9}, {9}, {9}}, .attrs = {}, .zeros = true},
       {"flatten", {{6, 3, 5}}, {{"from", int64_t{1}}}},
       {"flatten", {{6, 3, 5}}, {{"from", int64_t{2}}}},

@@ -34,13 +34,13 @@ struct Rows {
   RowFormat states;
   OptimizerForm form;
 };
-constexpr OptimizerForm kPlain{.kind = OptimizerKind::kSgd, .weight_decay = 0.01};
-constexpr OptimizerForm kMomentum{.kind = OptimizerKind::kSgd, .momentum = 0.9, .weight_decay = 0.01, .states = 1};
-constexpr OptimizerForm kAdamw{.kind = OptimizerKind::kAdamw, .weight_decay = 0.01, .states = 2};
-constexpr OptimizerForm kLars{
+const OptimizerForm kPlain{.kind = OptimizerKind::kSgd, .weight_decay = 0.01};
+const OptimizerForm kMomentum{.kind = OptimizerKind::kSgd, .momentum = 0.9, .weight_decay = 0.01, .states = 1};
+const OptimizerForm kAdamw{.kind = OptimizerKind::kAdamw, .weight_decay = 0.01, .states = 2};
+const OptimizerForm kLars{
     .kind = OptimizerKind::kLars, .momentum = 0.9, .weight_decay = 0.01, .trust = 0.25, .states = 1};
-constexpr OptimizerForm kLamb{.kind = OptimizerKind::kLamb, .eps = 1e-6, .weight_decay = 0.01, .states = 2};
-constexpr Rows kRows[] = {
+const OptimizerForm kLamb{.kind = OptimizerKind::kLamb, .eps = 1e-6, .weight_decay = 0.01, .states = 2};
+const Rows kRows[] = {
     {"f32", RowFormat::kF32, RowFormat::kF32, kPlain},
     {"f32_momentum_f32", RowFormat::kF32, RowFormat::kF32, kMomentum},
     {"f32_momentum_bf16", RowFormat::kF32, RowFormat::kBf16, kMomentum},

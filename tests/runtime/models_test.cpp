@@ -82,7 +82,7 @@ TEST(StandardLibrary, NetworksHaveTheirPublishedSizes) {
   Diagnostics diagnostics;
   const auto file = lang::check_text("sizes.xgraph", R"(xgraph 1
 
-from "std/nets" use basic_resnet, iresnet, resnet, vit
+from "std/nets" use basic_resnet, efficientnet_b0, iresnet, mobilefacenet, resnet, vit
 
 test "published sizes" {
   expect params(resnet(f32[N, 3, 224, 224], [3, 4, 6, 3])) == 23_508_032
@@ -90,6 +90,9 @@ test "published sizes" {
   expect params(basic_resnet(f32[N, 3, 224, 224], [2, 2, 2, 2])) == 11_176_512
   expect round(params(iresnet(f32[N, 3, 112, 112], [3, 4, 14, 3])) / 10_000) == 4_359
   expect params(vit(f32[N, 3, 224, 224], 768, 12, 12, 16)) == 86_567_656 - 769_000
+  expect params(vit(f32[N, 3, 224, 224], 384, 12, 6, 16)) == 22_050_664 - 385_000
+  expect params(efficientnet_b0(f32[N, 3, 224, 224])) == 5_288_548 - 1_281_000
+  expect round(params(mobilefacenet(f32[N, 3, 112, 112])) / 10_000) == 99
 }
 )",
                                      sources, diagnostics, {.ops = &ops::registry()});

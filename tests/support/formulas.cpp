@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "graph/base/random.h"
+#include "graph/scalar_expr.h"
 #include "tests/support/naive_ops.h"
 
 namespace xrun::test {
@@ -270,6 +271,16 @@ const std::map<std::string_view, Formula>& table() {
       {"mul", pointwise([](const Call& c, const Index& i, double x) { return x * c.in[1].at(i); })},
       {"div", pointwise([](const Call& c, const Index& i, double x) { return x / c.in[1].at(i); })},
       {"where", pointwise([](const Call& c, const Index& i, double x) { return c.in[x != 0 ? 1 : 2].at(i); })},
+      {"map", pointwise([](const Call& c, const Index& i, double) {
+         const ScalarExpr expr = parse_scalar_expr(c.attrs.text("y")).value();
+         std::vector<double> inputs;
+         for (const Tensor& operand : c.in) {
+           // A parameter stands under the last dimensions.
+           const auto skipped = static_cast<std::ptrdiff_t>(i.size() - operand.dims.size());
+           inputs.push_back(operand.at(Index(i.begin() + skipped, i.end())));
+         }
+         return evaluate(expr, inputs)[0];
+       })},
       {"prelu", pointwise([](const Call& c, const Index& i, double x) { return x > 0 ? x : x * c.in[1].at({i[1]}); })},
       {"fill", pointwise([](const Call& c, const Index&, double) { return c.attrs.real("value"); })},
       {"position_embedding", pointwise([](const Call& c, const Index& i, double x) {

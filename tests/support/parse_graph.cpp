@@ -346,6 +346,15 @@ class GraphReader {
     }
     XRUN_TRY(c.expect(" @"));
     node.path = std::string(c.until(""));
+    // A call's own parameters have its path before their name.
+    const auto is_own = [&](ValueId read) {
+      return node.phase == Phase::kForward && graph_.value(read).param.valid() &&
+             graph_.param(graph_.value(read).param).name.starts_with(node.path + ".");
+    };
+    node.operands = static_cast<int>(node.inputs.size());
+    while (node.operands > 0 && is_own(node.inputs[static_cast<size_t>(node.operands) - 1])) {
+      --node.operands;
+    }
     for (size_t i = 0; i < node.outputs.size(); ++i) {
       XRUN_TRY(define(c, node.outputs[i],
                       {.type = types[i], .name = node.path, .producer = id, .output = static_cast<int>(i)}));

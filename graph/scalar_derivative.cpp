@@ -1,0 +1,184 @@
+// Derivatives of scalar expressions, and the search for points at which they are finite.
+#include <cmath>
+#include <numbers>
+
+#include "graph/scalar_expr.h"
+
+namespace xrun {
+namespace {
+
+// The derivatives of all operations by one input, in the expression that they are appended to; none where it is 0.
+class ForwardDerivative {
+ public:
+  ForwardDerivative(ScalarExpr& into, std::span<const ScalarId> copies) : into_(into), copies_(copies) {}
+
+  std::vector<ScalarId> by(const ScalarExpr& expr, int input) {
+    derivatives_.clear();
+    for (size_t i = 0; i < expr.nodes().size(); ++i) {
+      const ScalarNode& node = expr.nodes()[i];
+      derivatives_.push_back(node.op == ScalarOp::kInput ? (node.input == input ? into_.constant(1) : ScalarId())
+                                                         : of(node, copies_[i]));
+    }
+    return derivatives_;
+  }
+
+ private:
+  ScalarId make(ScalarOp op, ScalarId a, ScalarId b = {}, ScalarId c = {}) { return into_.make(op, a, b, c); }
+  ScalarId number(double value) { return into_.constant(value); }
+  ScalarId or_zero(ScalarId id) { return id.valid() ? id : number(0); }
+  ScalarId copy(const ScalarNode& node, size_t i) const { return copies_[static_cast<size_t>(node.args[i].index)]; }
+  ScalarId derivative(const ScalarNode& node, size_t i) const {
+    return node.args[i].valid() ? derivatives_[static_cast<size_t>(node.args[i].index)] : ScalarId();
+  }
+  ScalarId product(ScalarId derivative, ScalarId factor) {
+    return derivative.valid() ? make(ScalarOp::kMul, derivative, factor) : ScalarId();
+  }
+  ScalarId sum(ScalarId a, ScalarId b) { return !a.valid() ? b : !b.valid() ? a : make(ScalarOp::kAdd, a, b); }
+  ScalarId minus(ScalarId a) { return a.valid() ? make(ScalarOp::kNeg, a) : a; }
+  ScalarId choice(ScalarId condition, ScalarId yes, ScalarId no) {
+    return yes.valid() || no.valid() ? make(ScalarOp::kSelect, condition, or_zero(yes), or_zero(no)) : ScalarId();
+  }
+
+  // Of y = a^b by b: y ln a, and 0 where a is not above 0.
+  ScalarId by_exponent(ScalarId a, ScalarId y) {
+    return choice(make(ScalarOp::kLess, number(0), a), make(ScalarOp::kMul, y, make(ScalarOp::kLog, a)), {});
+  }
+
+  // `y`: the node's own value.
+  ScalarId of(const ScalarNode& node, ScalarId y) {
+    const int arity = arity_of(node.op);
+    const ScalarId a = arity > 0 ? copy(node, 0) : ScalarId();
+    const ScalarId b = arity > 1 ? copy(node, 1) : ScalarId();
+    const ScalarId da = derivative(node, 0);
+    const ScalarId db = derivative(node, 1);
+    switch (node.op) {
+      case ScalarOp::kAdd:
+        return sum(da, db);
+      case ScalarOp::kSub:
+        return sum(da, minus(db));
+      case ScalarOp::kMul:
+        return sum(product(da, b), product(db, a));
+      case ScalarOp::kDiv: {
+        const ScalarId top = sum(da, minus(product(db, y)));
+        return top.valid() ? make(ScalarOp::kDiv, top, b) : top;
+      }
+      case ScalarOp::kPow:
+        return sum(da.valid() ? product(da, make(ScalarOp::kMul, b,
+                                                 make(ScalarOp::kPow, a, make(ScalarOp::kSub, b, number(1)))))
+                              : ScalarId(),
+                   db.valid() ? product(db, by_exponent(a, y)) : ScalarId());
+      case ScalarOp::kMin:
+        return choice(make(ScalarOp::kLess, a, b), da, db);
+      case ScalarOp::kMax:
+        return choice(make(ScalarOp::kLess, b, a), da, db);
+      case ScalarOp::kSelect:
+        return choice(a, db, derivative(node, 2));
+      default:
+        return da.valid() ? of_function(node.op, a, y, da) : ScalarId();
+    }
+  }
+
+  ScalarId of_function(ScalarOp op, ScalarId a, ScalarId y, ScalarId da) {
+    switch (op) {
+      case ScalarOp::kNeg:
+        return minus(da);
+      case ScalarOp::kExp:
+        return product(da, y);
+      case ScalarOp::kLog:
+        return make(ScalarOp::kDiv, da, a);
+      case ScalarOp::kSqrt:
+        return make(ScalarOp::kDiv, product(da, number(0.5)), y);
+      case ScalarOp::kAbs:
+        return product(da, make(ScalarOp::kSign, a));
+      case ScalarOp::kErf:
+        return product(product(da, number(2 * std::numbers::inv_sqrtpi)),
+                       make(ScalarOp::kExp, minus(make(ScalarOp::kMul, a, a))));
+      case ScalarOp::kSin:
+        return product(da, make(ScalarOp::kCos, a));
+      case ScalarOp::kCos:
+        return minus(product(da, make(ScalarOp::kSin, a)));
+      case ScalarOp::kAcos:
+        return minus(make(ScalarOp::kDiv, da,
+                          make(ScalarOp::kSqrt, make(ScalarOp::kSub, number(1), make(ScalarOp::kMul, a, a)))));
+      case ScalarOp::kTanh:
+        return product(da, make(ScalarOp::kSub, number(1), make(ScalarOp::kMul, y, y)));
+      case ScalarOp::kSigmoid:
+        return product(da, make(ScalarOp::kMul, y, make(ScalarOp::kSub, number(1), y)));
+      default:
+        return {};  // comparisons, sign, floor: constant between their steps
+    }
+  }
+
+  ScalarExpr& into_;
+  std::span<const ScalarId> copies_;  // of the nodes, in `into_`
+  std::vector<ScalarId> derivatives_;
+};
+
+}  // namespace
+
+ScalarExpr gradient_of(const ScalarExpr& expr, int inputs, std::span<const int> wanted) {
+  ScalarExpr made;
+  std::vector<ScalarId> places;
+  for (int i = 0; i < inputs; ++i) {
+    places.push_back(made.input(i));
+  }
+  ScalarExpr all = expr;  // with every node as a result, to have the copy of each
+  std::vector<ScalarId> every;
+  for (size_t i = 0; i < expr.nodes().size(); ++i) {
+    every.push_back(ScalarId(i));
+  }
+  all.set_results(std::move(every));
+  const std::vector<ScalarId> copies = made.insert(all, places);
+  ForwardDerivative forward(made, copies);
+  std::vector<ScalarId> results;
+  for (const int input : wanted) {
+    const std::vector<ScalarId> derivatives = forward.by(expr, input);
+    ScalarId total;
+    for (size_t r = 0; r < expr.results().size(); ++r) {
+      const ScalarId derivative = derivatives[static_cast<size_t>(expr.results()[r].index)];
+      if (derivative.valid()) {
+        const ScalarId part = made.make(ScalarOp::kMul, made.input(inputs + static_cast<int>(r)), derivative);
+        total = total.valid() ? made.make(ScalarOp::kAdd, total, part) : part;
+      }
+    }
+    results.push_back(total.valid() ? total : made.constant(0));
+  }
+  made.set_results(std::move(results));
+  return made;
+}
+
+const ScalarNode* never_finite(const ScalarExpr& expr) {
+  constexpr int kPoints = 256;
+  const size_t count = expr.nodes().size();
+  const std::vector<bool> reached = expr.reached();
+  std::vector<bool> once(count, false);
+  std::vector<bool> defined(count, false);  // its arguments were finite at some point
+  std::vector<double> values(count);
+  for (int point = 0; point < kPoints; ++point) {
+    for (size_t i = 0; i < count; ++i) {
+      const ScalarNode& node = expr.nodes()[i];
+      bool finite = true;
+      std::array<double, 3> args{};
+      for (size_t k = 0; k < args.size(); ++k) {
+        args[k] = node.args[k].valid() ? values[static_cast<size_t>(node.args[k].index)] : 0;
+        finite = finite && std::isfinite(args[k]);
+      }
+      // Points of a Weyl sequence for each input, from near 0 to a few units on both sides.
+      const double turn = std::fmod((point + 1) * std::sqrt(2.0 + 3.0 * node.input), 1.0);
+      const double spread = point % 2 == 0 ? 1.0 : 8.0;
+      values[i] = node.op == ScalarOp::kInput      ? (2 * turn - 1) * spread
+                  : node.op == ScalarOp::kConstant ? node.value
+                                                   : apply(node.op, args[0], args[1], args[2]);
+      defined[i] = defined[i] || finite;
+      once[i] = once[i] || (finite && std::isfinite(values[i]));
+    }
+  }
+  for (size_t i = 0; i < count; ++i) {
+    if (reached[i] && defined[i] && !once[i]) {
+      return &expr.nodes()[i];
+    }
+  }
+  return nullptr;
+}
+
+}  // namespace xrun

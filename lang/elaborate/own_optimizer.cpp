@@ -1,0 +1,220 @@
+// Optimizers that are written in the language: their statements become one update rule.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "graph/update_rule.h"
+#include "lang/elaborate/evaluator.h"
+#include "lang/nearest.h"
+
+namespace xrun::lang {
+namespace {
+
+// A name that an update assigns at most once: a state, or the weight.
+struct Assigned {
+  std::string_view name;
+  Span declared;  // of the state
+  Span assigned;
+  ScalarId value;
+};
+
+Datum scalar(ScalarId id, Span at) {
+  Datum made{.kind = DatumKind::kScalar, .scalar = id};
+  made.span = at;
+  return made;
+}
+
+}  // namespace
+
+// The statements of an optimizer, in order. The weight comes first among the assigned, then the states.
+class OptimizerBody {
+ public:
+  OptimizerBody(Evaluator& evaluator, const DeclRef& ref, Scope& env)
+      : ev_(evaluator), ref_(ref), ast_(ref.file->ast), env_(env) {}
+
+  std::optional<OwnOptimizer> run(ScalarExpr& expr) {
+    declare_states(expr);
+    bool good = true;
+    for (const Stmt& stmt : ast_[ref_.decl->body]) {
+      good = statement(stmt) && good;
+    }
+    if (!good || ref_.decl->has_fault) {
+      return std::nullopt;
+    }
+    if (!check_assigned()) {
+      return std::nullopt;
+    }
+    ev_.warn_unused(env_);
+    OwnOptimizer made;
+    std::vector<ScalarId> results;
+    for (const Assigned& one : assigned_) {
+      results.push_back(one.value);
+    }
+    for (size_t i = 1; i < assigned_.size(); ++i) {
+      made.states.emplace_back(assigned_[i].name);
+    }
+    expr.set_results(std::move(results));
+    auto rule = make_update_rule(expr, static_cast<int>(made.states.size()));
+    if (!rule.ok()) {
+      return ev_.refuse(rule.error().code.c_str(), ref_.decl->name.span, rule.error().message, "", {rule.error().help});
+    }
+    made.rule = *std::move(rule);
+    return made;
+  }
+
+ private:
+  void declare_states(ScalarExpr& expr) {
+    assigned_.push_back({.name = "weight", .declared = {}, .assigned = {}, .value = expr.input(0)});
+    for (const Stmt& stmt : ast_[ref_.decl->body]) {
+      if (stmt.kind == StmtKind::kState) {
+        const Name& name = ast_[stmt.names][0];
+        assigned_.push_back({.name = name.text,
+                             .declared = name.span,
+                             .assigned = {},
+                             .value = expr.input(1 + static_cast<int>(assigned_.size()))});
+      }
+    }
+    const int first = 1 + static_cast<int>(assigned_.size());
+    const auto bind = [&](std::string_view name, ScalarId value) {
+      env_.locals[name] = {.value = scalar(value, ref_.decl->name.span), .span = {}, .used = true};
+    };
+    bind("weight", expr.input(0));
+    bind("grad", expr.input(1));
+    bind("lr", expr.input(first + static_cast<int>(StepInput::kRate)));
+    bind("step", expr.input(first + static_cast<int>(StepInput::kStep)));
+    // Groups and tensors of one dimension have a decay of their own.
+    if (env_.locals.contains("weight_decay")) {
+      bind("weight_decay", expr.input(first + static_cast<int>(StepInput::kDecay)));
+    }
+  }
+
+  bool statement(const Stmt& stmt) {
+    switch (stmt.kind) {
+      case StmtKind::kError:
+        return false;
+      case StmtKind::kState:
+        return state(stmt);
+      case StmtKind::kBind:
+        if (!stmt.is_tuple) {
+          return assign(stmt);
+        }
+        break;
+      case StmtKind::kAssert:
+        ev_.run_assert(ast_, stmt, env_);
+        return true;
+      default:
+        break;
+    }
+    return ev_.refuse("XG0224", stmt.span, "an optimizer has states and assignments", "not a statement of one",
+                      {"assign the new weight: weight = weight - lr * grad"}),
+           false;
+  }
+
+  bool state(const Stmt& stmt) {
+    const Name& name = ast_[stmt.names][0];
+    if (env_.locals.contains(name.text)) {
+      return ev_.refuse("XG0202", name.span, {"`{}` is bound twice", name.text}, "bound again",
+                        {"give the state a name of its own"}),
+             false;
+    }
+    const auto place = std::ranges::find(assigned_, name.text, &Assigned::name);
+    env_.locals[name.text] = {.value = scalar(place->value, name.span), .span = name.span, .used = true};
+    if (place - assigned_.begin() > kMostUpdateStates) {
+      return ev_.refuse("XG0199", name.span, {"more than {} states are not available yet", kMostUpdateStates},
+                        "of a later edition of xrun", {"write the update with fewer"}),
+             false;
+    }
+    Scope constants{.file = ref_.file};
+    const Datum first = ev_.eval(ast_, stmt.value, constants);
+    if (first.is_error()) {
+      return false;
+    }
+    if (!first.plain_number() || first.as_double() != 0) {
+      return ev_.refuse("XG0199", first.span, {"a state that begins with {} is not available yet", to_text(first)},
+                        "of a later edition of xrun", {"let it begin with 0: state {} = 0", name.text}),
+             false;
+    }
+    return true;
+  }
+
+  bool assign(const Stmt& stmt) {
+    const Name& name = ast_[stmt.names][0];
+    const Datum value = ev_.eval(ast_, stmt.value, env_);
+    if (value.is_error()) {
+      return false;
+    }
+    const auto known = std::ranges::find(assigned_, name.text, &Assigned::name);
+    if (known == assigned_.end()) {
+      return ev_.bind_local(name, value, env_, true);
+    }
+    if (known->assigned.valid()) {
+      Diagnostic d = fault("XG0202", name.span, {"`{}` is assigned twice", name.text}, "again",
+                           {"give what comes between a name of its own: an update assigns a state once"});
+      ev_.report(std::move(d.also(known->assigned, "assigned here first")));
+      return false;
+    }
+    const auto id = ev_.scalar_of(value, stmt.span);
+    if (!id) {
+      return false;
+    }
+    known->assigned = name.span;
+    known->value = *id;
+    env_.locals[name.text].value = scalar(*id, name.span);
+    return true;
+  }
+
+  bool check_assigned() {
+    std::vector<std::string> others;  // bound and never read: what may be a misspelt state
+    for (const auto& [name, local] : env_.locals) {
+      if (local.warns && !local.used) {
+        others.emplace_back(name);
+      }
+    }
+    for (const Assigned& one : assigned_) {
+      if (one.assigned.valid()) {
+        continue;
+      }
+      const std::string meant = nearest(one.name, others);
+      const bool is_weight = one.name == "weight";
+      Help help = !meant.empty()
+                      ? Help(replacement("it has the name of the state", env_.locals[meant].span, {"{}", one.name}))
+                  : is_weight ? Help("end it with the step: weight = weight - lr * grad")
+                              : Help("assign it, {} = ..., or leave it out", one.name);
+      ev_.refuse("XG0224", is_weight ? ref_.decl->name.span : one.declared,
+                 {"optimizer `{}` never assigns `{}`", ref_.decl->name.text, one.name},
+                 meant.empty() ? std::string() : fmt::format("is `{}` meant?", meant), std::move(help));
+      return false;
+    }
+    return true;
+  }
+
+  Evaluator& ev_;
+  const DeclRef& ref_;
+  const Ast& ast_;
+  Scope& env_;
+  std::vector<Assigned> assigned_;
+};
+
+std::optional<OwnOptimizer> Evaluator::eval_optimizer(const DeclRef& ref, Scope& env) {
+  ScalarExpr expr;
+  called_.insert(ref.decl);
+  scalars_ = &expr;
+  auto made = OptimizerBody(*this, ref, env).run(expr);
+  scalars_ = nullptr;
+  return made;
+}
+
+// Evaluates the statements of an optimizer that no `train` takes.
+void Evaluator::try_optimizer(const DeclRef& ref) {
+  Scope env{.file = ref.file};
+  const Signature& signature = signatures_.of(ref);
+  for (const Param& param : signature.params) {
+    std::optional<Datum> value = make_real(0.5);
+    if (param.value.valid()) {
+      value = argument(signature, param, ref.file->ast, param.value, env);
+    }
+    bind_param(param, value ? *value : Datum(), env);
+  }
+  eval_optimizer(ref, env);
+}
+
+}  // namespace xrun::lang

@@ -1,0 +1,33 @@
+// OwnUpdate: the update of an optimizer that is written in the language, over flat ranges of f32 weights.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "graph/update_rule.h"
+#include "ops/scalar_program.h"
+
+namespace xrun::ops {
+
+struct UpdateScalars;  // ops/optimizer.h
+
+class OwnUpdate {
+ public:
+  // Errors: XG0216 for a rule that needs more memory than the stack of a thread may give.
+  static Result<OwnUpdate> make(UpdateRule rule, Isa isa);
+
+  int states() const { return rule_.states; }
+  // What elements read in one step, computed in f64. `step` counts from 0.
+  std::array<float, kMostUpdateScalars> scalars(double rate, int64_t step, double decay) const;
+  // Updates n weights; gradients are clipped as `u` says, and `u.own` holds scalars(). Any number of threads.
+  void run(const UpdateScalars& u, float* w, const float* g, float* s0, float* s1, int64_t n) const;
+
+ private:
+  OwnUpdate(UpdateRule rule, Isa isa);
+
+  UpdateRule rule_;
+  ScalarProgram program_;
+  Isa isa_;
+};
+
+}  // namespace xrun::ops

@@ -1,0 +1,197 @@
+#include "ops/scalar_program.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <new>
+
+#include "ops/lane_math.h"
+#include "ops/lane_trig.h"
+
+namespace xrun::ops {
+namespace {
+
+template <ScalarOp kOp>
+XRUN_INLINE F16 compute(F16 a, F16 b, F16 c) {
+  const F16 zero{};
+  const F16 one = broadcast(1.0F);
+  switch (kOp) {
+    case ScalarOp::kAdd:
+      return a + b;
+    case ScalarOp::kSub:
+      return a - b;
+    case ScalarOp::kMul:
+      return a * b;
+    case ScalarOp::kDiv:
+      return a / b;
+    case ScalarOp::kPow:
+      return power_lanes(a, b);
+    case ScalarOp::kMin:
+      return choose<_CMP_UNORD_Q>(a, a, a, choose<_CMP_LT_OQ>(a, b, a, b));
+    case ScalarOp::kMax:
+      return choose<_CMP_UNORD_Q>(a, a, a, choose<_CMP_GT_OQ>(a, b, a, b));
+    case ScalarOp::kLess:
+      return choose<_CMP_LT_OQ>(a, b, one, zero);
+    case ScalarOp::kLessEqual:
+      return choose<_CMP_LE_OQ>(a, b, one, zero);
+    case ScalarOp::kEqual:
+      return choose<_CMP_EQ_OQ>(a, b, one, zero);
+    case ScalarOp::kSelect:
+      return choose<_CMP_NEQ_UQ>(a, zero, b, c);
+    case ScalarOp::kNeg:
+      return -a;
+    case ScalarOp::kExp:
+      return exp_lanes(a);
+    case ScalarOp::kLog:
+      return log_lanes(a);
+    case ScalarOp::kSqrt:
+      return square_root(a);
+    case ScalarOp::kAbs:
+      return choose<_CMP_LT_OQ>(a, zero, -a, a);
+    case ScalarOp::kSign:
+      return choose<_CMP_LT_OQ>(a, zero, -one, choose<_CMP_GT_OQ>(a, zero, one, a));
+    case ScalarOp::kFloor:
+      return floor_lanes(a);
+    case ScalarOp::kErf:
+      return erf_lanes(a);
+    case ScalarOp::kSin:
+      return sin_lanes(a);
+    case ScalarOp::kCos:
+      return cos_lanes(a);
+    case ScalarOp::kAcos:
+      return acos_lanes(a);
+    case ScalarOp::kTanh:
+      return tanh_lanes(a);
+    case ScalarOp::kSigmoid:
+      return sigmoid_lanes(a);
+    case ScalarOp::kInput:
+    case ScalarOp::kConstant:
+      break;
+  }
+  return a;
+}
+
+template <ScalarOp kOp>
+struct StepBody {
+  XRUN_INLINE static void run(const float* a, const float* b, const float* c, float* y, int64_t n) {
+    for (int64_t i = 0; i < n; i += kLanes) {
+      store(y + i, compute<kOp>(load(a + i), load(b + i), load(c + i)));
+    }
+  }
+};
+
+using StepFunction = void (*)(const float*, const float*, const float*, float*, int64_t);
+
+constexpr size_t kOps = static_cast<size_t>(ScalarOp::kSigmoid) + 1;
+
+template <size_t... kIndex>
+StepFunction step_of(ScalarOp op, Isa isa, std::index_sequence<kIndex...>) {
+  using A = const float*;
+  static constexpr StepFunction kPlain[] = {
+      &run_avx2<StepBody<static_cast<ScalarOp>(kIndex)>, A, A, A, float*, int64_t>...};
+  static constexpr StepFunction kWide[] = {
+      &run_avx512<StepBody<static_cast<ScalarOp>(kIndex)>, A, A, A, float*, int64_t>...};
+  return (isa >= Isa::kAvx512 ? kWide : kPlain)[static_cast<size_t>(op)];
+}
+
+// For each node, the last operation that reads it.
+std::vector<size_t> last_uses(const ScalarExpr& expr, const std::vector<bool>& reached) {
+  std::vector<size_t> last(expr.nodes().size(), 0);
+  for (size_t i = 0; i < expr.nodes().size(); ++i) {
+    for (const ScalarId arg : expr.nodes()[i].args) {
+      if (reached[i] && arg.valid()) {
+        last[static_cast<size_t>(arg.index)] = i;
+      }
+    }
+  }
+  for (const ScalarId id : expr.results()) {
+    last[static_cast<size_t>(id.index)] = expr.nodes().size();
+  }
+  return last;
+}
+
+}  // namespace
+
+ScalarProgram::ScalarProgram(const ScalarExpr& expr, int inputs, Isa isa) : input_count_(inputs) {
+  const std::vector<ScalarNode>& nodes = expr.nodes();
+  const std::vector<bool> reached = expr.reached();
+  const std::vector<size_t> last = last_uses(expr, reached);
+  std::vector<float> numbers;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    if (reached[i] && nodes[i].op == ScalarOp::kConstant) {
+      numbers.push_back(static_cast<float>(nodes[i].value));
+    }
+  }
+  constant_count_ = static_cast<int32_t>(numbers.size());
+  auto* const blocks = new (std::align_val_t{64}) float[numbers.size() * kScalarBlock + 1];
+  constants_ = {blocks, [](float* memory) { operator delete[](memory, std::align_val_t{64}); }};
+  for (size_t i = 0; i < numbers.size(); ++i) {
+    std::fill_n(blocks + i * kScalarBlock, kScalarBlock, numbers[i]);
+  }
+
+  std::vector<int32_t> place_of(nodes.size(), 0);
+  std::vector<int32_t> free_blocks;
+  const int32_t first_block = input_count_ + constant_count_;
+  int32_t constants = 0;
+  for (size_t i = 0; i < nodes.size(); ++i) {
+    const ScalarNode& node = nodes[i];
+    if (!reached[i]) {
+      continue;
+    }
+    if (node.op == ScalarOp::kInput) {
+      place_of[i] = node.input;
+      continue;
+    }
+    if (node.op == ScalarOp::kConstant) {
+      place_of[i] = input_count_ + constants++;
+      continue;
+    }
+    Operation operation{.step = step_of(node.op, isa, std::make_index_sequence<kOps>())};
+    for (size_t k = 0; k < 3; ++k) {
+      // Absent arguments are read and not used.
+      const ScalarId arg = node.args[node.args[k].valid() ? k : 0];
+      operation.args[k] = place_of[static_cast<size_t>(arg.index)];
+    }
+    for (size_t k = 0; k < 3 && node.args[k].valid(); ++k) {
+      const int32_t place = operation.args[k];
+      const bool again = std::find(operation.args, operation.args + k, place) != operation.args + k;
+      if (last[static_cast<size_t>(node.args[k].index)] == i && place >= first_block && !again) {
+        free_blocks.push_back(place);  // a step may write where it reads, lane for lane
+      }
+    }
+    if (free_blocks.empty()) {
+      operation.place = first_block + blocks_++;
+    } else {
+      operation.place = free_blocks.back();
+      free_blocks.pop_back();
+    }
+    place_of[i] = operation.place;
+    operations_.push_back(operation);
+  }
+  for (const ScalarId id : expr.results()) {
+    results_.push_back(place_of[static_cast<size_t>(id.index)]);
+  }
+  const auto addresses = static_cast<Bytes>(sizeof(float*)) * (first_block + blocks_);
+  blocks_at_ = (addresses + 63) / 64 * 64;
+}
+
+void ScalarProgram::run(std::byte* scratch, int64_t n) const {
+  const float** const places = inputs(scratch);
+  for (int32_t i = 0; i < constant_count_; ++i) {
+    places[input_count_ + i] = constants_.get() + static_cast<int64_t>(i) * kScalarBlock;
+  }
+  auto* const blocks = reinterpret_cast<float*>(scratch + blocks_at_);
+  const int32_t first_block = input_count_ + constant_count_;
+  for (int32_t i = 0; i < blocks_; ++i) {
+    places[first_block + i] = blocks + static_cast<int64_t>(i) * kScalarBlock;
+  }
+  for (const Operation& operation : operations_) {
+    float* const y = blocks + static_cast<int64_t>(operation.place - first_block) * kScalarBlock;
+    operation.step(places[operation.args[0]], places[operation.args[1]], places[operation.args[2]], y, n);
+  }
+}
+
+const float* ScalarProgram::result(const std::byte* scratch, int index) const {
+  return reinterpret_cast<const float* const*>(scratch)[results_[static_cast<size_t>(index)]];
+}
+
+}  // namespace xrun::ops

@@ -1,0 +1,145 @@
+// Optimizers of a file: the rules that they become, and what is refused.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/update_rule.h"
+#include "lang/frontend.h"
+#include "ops/op.h"
+
+namespace xrun::lang {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+struct Answer {
+  SourceMap sources;
+  Diagnostics diagnostics;
+  std::optional<CheckedFile> file;
+
+  explicit Answer(const std::string& optimizer, const std::string& call = "own") {
+    const std::string text = "xgraph 1\n\n" + optimizer + R"(
+model m {
+  input x: f32[N, 8]
+
+  y = x -> linear(4) -> relu -> linear(3)
+  output y
+}
+
+data d {
+  source train = synthetic([8], 3, 640)
+
+  x = pixels
+}
+
+train t {
+  batch     = 64
+  epochs    = 1
+  loss      = softmax_ce(y, label)
+  lr        = 0.1
+  optimizer = )" + call + "\n}\n";
+    file = check_text("test.xgraph", text, sources, diagnostics, {.ops = &ops::registry()});
+  }
+  std::vector<std::string> codes() const {
+    std::vector<std::string> codes;
+    for (const Diagnostic& d : diagnostics.all()) {
+      codes.push_back(d.code);
+    }
+    return codes;
+  }
+  std::string rendered() const {
+    std::string text;
+    for (const Diagnostic& d : diagnostics.all()) {
+      text += render(d, sources);
+    }
+    return text;
+  }
+  const Attrs& arguments() const { return file->module.train.optimizer.args; }
+};
+
+constexpr const char* kLion = R"(
+optimizer lion(lr, b1 = 0.9, b2 = 0.99, weight_decay = 0.1) {
+  state m = 0
+  u      = b1 * m + (1 - b1) * grad
+  m      = b2 * m + (1 - b2) * grad
+  weight = weight - lr * (sign(u) + weight_decay * weight)
+}
+)";
+
+TEST(OwnOptimizer, BecomesARule) {
+  const Answer lion(kLion, "lion(b1=0.75)");
+  ASSERT_TRUE(lion.file.has_value()) << lion.rendered();
+  const CallSpec& call = lion.file->module.train.optimizer;
+  EXPECT_EQ(call.name, "lion");
+  EXPECT_EQ(call.args.real("b1", 0), 0.75);
+  EXPECT_EQ(call.args.real("weight_decay", 0), 0.1);
+  EXPECT_EQ(call.args.text("scalars"), "x0, x2");
+  EXPECT_EQ(call.args.text("elements"),
+            "x0 - x3 * (sign(0.75 * x2 + 0.25 * x1) + x4 * x0), 0.99 * x2 + 0.010000000000000009 * x1");
+  EXPECT_THAT(call.args.texts("states"), ElementsAre("m"));
+}
+
+TEST(OwnOptimizer, WhatDependsOnTheStepAloneIsComputedOnce) {
+  const Answer adam(
+      "optimizer own(beta1 = 0.9, beta2 = 0.999) {\n  state m = 0\n  state v = 0\n"
+      "  m = beta1 * m + (1 - beta1) * grad\n  v = beta2 * v + (1 - beta2) * grad ^ 2\n"
+      "  weight = weight - lr * (m / (1 - beta1 ^ step)) / (sqrt(v / (1 - beta2 ^ step)) + 1e-8)\n}\n");
+  ASSERT_TRUE(adam.file.has_value()) << adam.rendered();
+  EXPECT_EQ(adam.arguments().text("scalars"), "1 - 0.9 ^ x1, x0, 1 - 0.999 ^ x1");
+  const auto rule = read_update_rule(adam.arguments());
+  ASSERT_TRUE(rule.ok()) << rule.error().message;
+  EXPECT_EQ(rule->states, 2);
+  EXPECT_EQ(rule->scalars.results().size(), 3U);
+}
+
+TEST(OwnOptimizer, AssignmentsRunInOrder) {
+  const Answer sgd("optimizer own(mu = 0.5) {\n  state v = 0\n  v = mu * v + grad\n  weight = weight - lr * v\n}\n");
+  EXPECT_EQ(sgd.arguments().text("elements"), "t0 = 0.5 * x2 + x1; x0 - x3 * t0, t0");
+  const Answer before("optimizer own(mu = 0.5) {\n  state v = 0\n  weight = weight - lr * v\n  v = mu * v + grad\n}\n");
+  EXPECT_EQ(before.arguments().text("elements"), "x0 - x3 * x2, 0.5 * x2 + x1");
+}
+
+TEST(OwnOptimizer, AnUpdateIsWhole) {
+  const auto answer = [](const std::string& body) { return Answer("optimizer own(mu = 0.5) {\n" + body + "}\n"); };
+  EXPECT_THAT(answer("  state v = 0\n  v = v + grad\n").codes(), ElementsAre("XG0224"));
+  const Answer misspelt = answer("  state v = 0\n  w = v + grad\n  weight = weight - lr * grad\n");
+  EXPECT_THAT(misspelt.codes(), ElementsAre("XG0224"));
+  EXPECT_THAT(misspelt.rendered(), HasSubstr("never assigns `v`"));
+  EXPECT_THAT(answer("  weight = weight - lr * grad\n  weight = weight * 2\n").codes(), ElementsAre("XG0202"));
+  EXPECT_THAT(answer("  lr = 3\n  weight = weight - lr * grad\n").codes(), ElementsAre("XG0202"));
+  EXPECT_THAT(answer("  weight = weight - lr * gard\n").codes(), ElementsAre("XG0201"));
+  EXPECT_THAT(answer("  weight = weight - lr * conv(grad, 3)\n").codes(), ElementsAre("XG0220"));
+  EXPECT_THAT(answer("  state v = 1\n  v = v + grad\n  weight = weight - lr * v\n").codes(), ElementsAre("XG0199"));
+  EXPECT_THAT(answer("  return weight\n").codes(), ElementsAre("XG0224"));
+  EXPECT_THAT(answer("  state weight = 0\n  weight = weight - lr * grad\n").codes(), ElementsAre("XG0202"));
+  EXPECT_THAT(Answer(kLion, "lion(lr=0.1)").codes(), ElementsAre("XG0203"));
+  EXPECT_THAT(Answer(kLion, "lion(weight_decay=-1)").codes(), ElementsAre("XG0214"));
+  EXPECT_THAT(Answer("optimizer own(mu, lr) { weight = weight - lr * mu * grad }\n", "own(0.5)").codes(),
+              ElementsAre("XG0224"));
+}
+
+TEST(OwnOptimizer, IsCheckedWhereNothingTakesIt) {
+  const auto codes = [](const std::string& text) { return Answer(text, "sgd").codes(); };
+  EXPECT_THAT(codes(kLion), IsEmpty());
+  EXPECT_THAT(codes("optimizer own(lr) {\n  weight = weight - lr * gard\n}\n"), ElementsAre("XG0201"));
+  EXPECT_THAT(codes("optimizer own(lr) {\n  u = grad\n  weight = weight - lr * grad\n}\n"), ElementsAre("XG0215"));
+}
+
+TEST(OwnOptimizer, AStoredRuleThatDoesNotFitIsRefused) {
+  const Answer lion(kLion, "lion");
+  for (const auto& [key, value] :
+       std::initializer_list<std::pair<const char*, AttrValue>>{{"elements", std::string("x0")},
+                                                                {"elements", std::string("x0, x9")},
+                                                                {"elements", std::string("x0,")},
+                                                                {"scalars", std::string("x3, x0")},
+                                                                {"states", TextList{"a", "b", "c"}}}) {
+    Attrs changed = lion.arguments();
+    changed.set(key, value);
+    EXPECT_FALSE(read_update_rule(changed).ok()) << key;
+  }
+  EXPECT_TRUE(read_update_rule(lion.arguments()).ok());
+}
+
+}  // namespace
+}  // namespace xrun::lang

@@ -1,0 +1,185 @@
+// The interpreter of scalar expressions: each operation against f64, all instruction sets alike, updates in any pieces.
+#include "ops/scalar_program.h"
+
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <random>
+
+#include "ops/optimizer.h"
+#include "tests/ops/op_runner.h"
+
+namespace xrun::ops {
+namespace {
+
+std::vector<float> run(const ScalarExpr& expr, const std::vector<std::vector<float>>& inputs, Isa isa) {
+  const ScalarProgram program(expr, static_cast<int>(inputs.size()), isa);
+  const Memory scratch(program.scratch_bytes());
+  std::vector<float> results;
+  alignas(64) float blocks[3][kScalarBlock];
+  for (size_t begin = 0; begin < inputs[0].size(); begin += kScalarBlock) {
+    const size_t n = std::min<size_t>(kScalarBlock, inputs[0].size() - begin);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      std::copy_n(inputs[i].begin() + static_cast<std::ptrdiff_t>(begin), n, blocks[i]);
+      program.inputs(scratch.data())[i] = blocks[i];
+    }
+    program.run(scratch.data(), static_cast<int64_t>(n));
+    const float* made = program.result(scratch.data(), 0);
+    results.insert(results.end(), made, made + n);
+  }
+  return results;
+}
+
+ScalarExpr function(ScalarOp op) {
+  ScalarExpr expr;
+  expr.set_results({expr.make(op, expr.input(0), arity_of(op) > 1 ? expr.input(1) : ScalarId(),
+                              arity_of(op) > 2 ? expr.input(2) : ScalarId())});
+  return expr;
+}
+
+struct Bound {
+  ScalarOp op;
+  double low, high;
+  double ulps;      // of the result
+  double absolute;  // where the result is small
+};
+
+TEST(ScalarProgram, EachOperationIsNearItsValueInF64) {
+  constexpr Bound kBounds[] = {
+      {ScalarOp::kAdd, -5, 5, 0.51, 0},  {ScalarOp::kSub, -5, 5, 0.51, 0},     {ScalarOp::kMul, -5, 5, 0.51, 0},
+      {ScalarOp::kDiv, -5, 5, 0.51, 0},  {ScalarOp::kPow, 0.01, 5, 30, 0},     {ScalarOp::kMin, -5, 5, 0, 0},
+      {ScalarOp::kMax, -5, 5, 0, 0},     {ScalarOp::kLess, -5, 5, 0, 0},       {ScalarOp::kLessEqual, -5, 5, 0, 0},
+      {ScalarOp::kEqual, -5, 5, 0, 0},   {ScalarOp::kSelect, -5, 5, 0, 0},     {ScalarOp::kNeg, -5, 5, 0, 0},
+      {ScalarOp::kExp, -80, 80, 2, 0},   {ScalarOp::kLog, 1e-6, 100, 2, 6e-8}, {ScalarOp::kSqrt, 0, 100, 0.51, 0},
+      {ScalarOp::kAbs, -5, 5, 0, 0},     {ScalarOp::kSign, -5, 5, 0, 0},       {ScalarOp::kFloor, -50, 50, 0, 0},
+      {ScalarOp::kErf, -5, 5, 3, 0},     {ScalarOp::kSin, -1e4, 1e4, 2, 1e-7}, {ScalarOp::kCos, -1e4, 1e4, 2, 1e-7},
+      {ScalarOp::kAcos, -1, 1, 3, 2e-7}, {ScalarOp::kTanh, -5, 5, 3, 0},       {ScalarOp::kSigmoid, -50, 50, 3, 0},
+  };
+  constexpr size_t kOfAll = static_cast<size_t>(ScalarOp::kSigmoid) - 1;  // but inputs and constants
+  static_assert(std::size(kBounds) == kOfAll);
+  for (const Bound& bound : kBounds) {
+    std::mt19937 random(7);
+    std::uniform_real_distribution<float> draw(static_cast<float>(bound.low), static_cast<float>(bound.high));
+    std::vector<std::vector<float>> inputs(3, std::vector<float>(20'003));
+    for (std::vector<float>& values : inputs) {
+      std::ranges::generate(values, [&] { return draw(random); });
+    }
+    std::fill_n(inputs[0].begin(), 300, 0.0F);  // both sides of a choice, equal operands
+    std::fill_n(inputs[1].begin(), 100, 0.0F);
+    const bool of_positive = bound.low > 0;
+    if (of_positive) {
+      std::fill_n(inputs[0].begin(), 300, 1.0F);
+    }
+    const std::vector<float> results = run(function(bound.op), inputs, detect_isa());
+    double worst = 0;
+    for (size_t i = 0; i < results.size(); ++i) {
+      const double wanted = apply(bound.op, inputs[0][i], inputs[1][i], inputs[2][i]);
+      if (std::isnan(wanted) || std::isinf(wanted)) {
+        EXPECT_EQ(std::isnan(results[i]), std::isnan(wanted)) << name_of(bound.op) << " of " << inputs[0][i];
+        continue;
+      }
+      const float near = std::fabs(static_cast<float>(wanted));
+      const double ulp = static_cast<double>(std::nextafter(near, INFINITY)) - static_cast<double>(near);
+      const double error = std::fabs(static_cast<double>(results[i]) - wanted);
+      worst = std::max(worst, error <= bound.absolute ? 0 : error / ulp);
+    }
+    EXPECT_LE(worst, bound.ulps) << name_of(bound.op);
+  }
+}
+
+TEST(ScalarProgram, NanAndInfinityPass) {
+  const float nan = NAN;
+  EXPECT_TRUE(std::isnan(run(function(ScalarOp::kMax), {{nan, 1}, {0, nan}}, detect_isa())[0]));
+  EXPECT_TRUE(std::isnan(run(function(ScalarOp::kMax), {{nan, 1}, {0, nan}}, detect_isa())[1]));
+  EXPECT_TRUE(std::isnan(run(function(ScalarOp::kMin), {{nan, 1}, {0, nan}}, detect_isa())[1]));
+  for (const ScalarOp op : {ScalarOp::kExp, ScalarOp::kLog, ScalarOp::kErf, ScalarOp::kSin, ScalarOp::kAcos,
+                            ScalarOp::kTanh, ScalarOp::kSigmoid, ScalarOp::kFloor, ScalarOp::kSign, ScalarOp::kAbs}) {
+    EXPECT_TRUE(std::isnan(run(function(op), {{nan}}, detect_isa())[0])) << name_of(op);
+  }
+  EXPECT_EQ(run(function(ScalarOp::kErf), {{INFINITY, -INFINITY}}, detect_isa()), (std::vector<float>{1, -1}));
+}
+
+TEST(ScalarProgram, InstructionSetsHaveTheSameBits) {
+  if (detect_isa() < Isa::kAvx512) {
+    GTEST_SKIP() << "this processor has AVX2 only";
+  }
+  const ScalarExpr expr = *parse_scalar_expr(
+      "t0 = sigmoid(x0) * exp(x1); select(x0 < x1, sin(t0) + erf(x0), acos(tanh(x1)) ^ 1.7) / (sqrt(abs(t0)) + log(2 + "
+      "abs(x0)))");
+  std::mt19937 random(3);
+  std::normal_distribution<float> draw(0, 3);
+  std::vector<std::vector<float>> inputs(2, std::vector<float>(100'000));
+  for (std::vector<float>& values : inputs) {
+    std::ranges::generate(values, [&] { return draw(random); });
+  }
+  const std::vector<float> narrow = run(expr, inputs, Isa::kAvx2);
+  const std::vector<float> wide = run(expr, inputs, Isa::kAvx512);
+  EXPECT_EQ(std::memcmp(narrow.data(), wide.data(), narrow.size() * sizeof(float)), 0);
+}
+
+// adamw as it is written in the language.
+CallSpec own_adamw() {
+  ScalarExpr all = *parse_scalar_expr(
+      "t0 = 0.9 * x2 + 0.1 * x1; t1 = 0.999 * x3 + 0.001 * (x1 * x1); "
+      "x0 - x4 * (t0 / (1 - 0.9 ^ x5) / (sqrt(t1 / (1 - 0.999 ^ x5)) + 1e-8) + x6 * x0), t0, t1");
+  CallSpec call{.name = "own", .args = {{"weight_decay", 0.01}}, .span = {}};
+  store_update_rule(*make_update_rule(all, 2), {"m", "v"}, call.args);
+  return call;
+}
+
+TEST(OwnUpdate, AgreesWithTheOptimizerThatIsBuiltIn) {
+  const OptimizerForm own = *optimizer_form(own_adamw());
+  const OptimizerForm built = *optimizer_form({.name = "adamw", .args = {}, .span = {}});
+  ASSERT_EQ(own.states, 2);
+  std::mt19937 random(5);
+  std::normal_distribution<float> draw(0, 1);
+  constexpr int64_t kCount = 1000;
+  std::vector<float> w(kCount);
+  std::ranges::generate(w, [&] { return draw(random); });
+  std::vector<float> others = w;
+  std::vector<float> states[4] = {std::vector<float>(kCount), std::vector<float>(kCount), std::vector<float>(kCount),
+                                  std::vector<float>(kCount)};
+  for (int64_t step = 0; step < 20; ++step) {
+    std::vector<float> g(kCount);
+    std::ranges::generate(g, [&] { return draw(random); });
+    const double rate = 0.01 / static_cast<double>(step + 1);
+    update(detect_isa(), own, update_scalars(own, rate, 0.01, true, step, 0.5, 1.0), w.data(), g.data(),
+           states[0].data(), states[1].data(), kCount);
+    update(detect_isa(), built, update_scalars(built, rate, 0.01, true, step, 0.5, 1.0), others.data(), g.data(),
+           states[2].data(), states[3].data(), kCount);
+  }
+  for (size_t i = 0; i < w.size(); ++i) {
+    ASSERT_NEAR(w[i], others[i], 2e-6) << i;
+    ASSERT_NEAR(states[1][i], states[3][i], 1e-7) << i;
+  }
+}
+
+TEST(OwnUpdate, BitsDoNotDependOnTheCut) {
+  const OptimizerForm own = *optimizer_form(own_adamw());
+  const UpdateScalars u = update_scalars(own, 0.01, 0.01, true, 3);
+  std::mt19937 random(5);
+  std::normal_distribution<float> draw(0, 1);
+  std::vector<float> w(777);
+  std::vector<float> g(w.size());
+  std::ranges::generate(w, [&] { return draw(random); });
+  std::ranges::generate(g, [&] { return draw(random); });
+  const auto updated = [&](int64_t piece) {
+    std::vector<float> all = w;
+    std::vector<float> m(w.size(), 0.5F);
+    std::vector<float> v(w.size(), 0.25F);
+    for (int64_t at = 0; at < static_cast<int64_t>(w.size()); at += piece) {
+      const int64_t n = std::min(piece, static_cast<int64_t>(w.size()) - at);
+      update(detect_isa(), own, u, all.data() + at, g.data() + at, m.data() + at, v.data() + at, n);
+    }
+    all.insert(all.end(), m.begin(), m.end());
+    all.insert(all.end(), v.begin(), v.end());
+    return all;
+  };
+  const std::vector<float> whole = updated(777);
+  for (const int64_t piece : {1, 5, 16, 64, 257, 512}) {
+    EXPECT_EQ(updated(piece), whole) << piece;
+  }
+}
+
+}  // namespace
+}  // namespace xrun::ops
