@@ -31,6 +31,7 @@ struct CommandLine {
   std::vector<std::string> sets;
   std::string devices;
   CheckArgs check;
+  FmtArgs fmt;
   PlanArgs plan;
   ShowArgs show;
   TrainArgs train;
@@ -105,6 +106,13 @@ void add_commands(CLI::App& app, CommandLine& line) {
   check->add_option("files", line.check.files, "model files")->required()->type_name("FILE...");
   check->add_flag("--data", line.check.data, "open the data, too");
   check->add_flag("--strict", line.check.strict, "warnings are errors");
+
+  CLI::App* fmt = add_command(app, line, "fmt", "write files in canonical layout",
+                              [&line] { return run_fmt(line.global, line.fmt); });
+  fmt->add_option("files", line.fmt.paths, "model files; of a directory all .xgraph files below it")
+      ->type_name("FILE...");
+  fmt->add_flag("--check", line.fmt.check, "write nothing, list the files that would change");
+  fmt->add_flag("--stdin", line.fmt.std_in, "read stdin, write the result to stdout");
 
   CLI::App* plan = add_command(app, line, "plan", "search, verify and write the plan",
                                [&line] { return run_plan(line.global, line.plan); });

@@ -45,6 +45,12 @@ struct CheckArgs {
   bool strict = false;
 };
 
+struct FmtArgs {
+  std::vector<std::string> paths;  // files and directories
+  bool check = false;              // only say what would change
+  bool std_in = false;             // from stdin to stdout
+};
+
 struct PlanArgs {
   std::string file;
   std::string output;

@@ -1,0 +1,130 @@
+// Commands on the text of models: `xrun fmt`.
+#include <filesystem>
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "tests/support/command.h"
+
+namespace xrun::testing {
+namespace {
+
+using nlohmann::json;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+namespace fs = std::filesystem;
+
+const std::string kCanonical = "xgraph 1\n\nlet a = 1\n";
+const std::string kOther = "xgraph 1\nlet a=1\n";
+
+class FmtCommand : public ::testing::Test {
+ protected:
+  CommandResult run(std::vector<std::string> words) const {
+    words.insert(words.begin(), "fmt");
+    return run_xrun(words, {.directory = directory_.path()});
+  }
+  std::string text(const std::string& name) const { return read_file(directory_.path() + "/" + name); }
+
+  TemporaryDirectory directory_;
+};
+
+TEST_F(FmtCommand, WritesWhatDiffersAndKeepsThePermissions) {
+  const std::string other = directory_.write("other.xgraph", kOther);
+  const std::string same = directory_.write("same.xgraph", kCanonical);
+  ASSERT_EQ(::chmod(other.c_str(), 0640), 0);
+  const auto before = fs::last_write_time(same);
+  const CommandResult result = run({"other.xgraph", "same.xgraph"});
+  EXPECT_EQ(result.exit, 0) << result.err;
+  EXPECT_EQ(result.out, "  other.xgraph: changed line 2\n");
+  EXPECT_EQ(text("other.xgraph"), kCanonical);
+  EXPECT_EQ(fs::status(other).permissions(), fs::perms(0640));
+  EXPECT_EQ(fs::last_write_time(same), before);
+  EXPECT_EQ(std::distance(fs::directory_iterator(directory_.path()), fs::directory_iterator()), 2);
+}
+
+TEST_F(FmtCommand, FollowsLinksToTheFile) {
+  directory_.write("other.xgraph", kOther);
+  fs::create_symlink("other.xgraph", directory_.path() + "/link.xgraph");
+  EXPECT_EQ(run({"link.xgraph"}).exit, 0);
+  EXPECT_TRUE(fs::is_symlink(directory_.path() + "/link.xgraph"));
+  EXPECT_EQ(text("other.xgraph"), kCanonical);
+}
+
+TEST_F(FmtCommand, CheckWritesNothingAndExitsWithOneWhereAFileWouldChange) {
+  directory_.write("a/other.xgraph", kOther);
+  directory_.write("a/b/same.xgraph", kCanonical);
+  const CommandResult result = run({"--check", "a"});
+  EXPECT_EQ(result.exit, 1);
+  EXPECT_EQ(result.out, "  a/other.xgraph: would change line 2\n");
+  EXPECT_EQ(text("a/other.xgraph"), kOther);
+  EXPECT_EQ(run({"--check", "a/b"}).exit, 0);
+  const json line = json::parse(run({"--check", "a", "--format", "json"}).out);
+  EXPECT_EQ(line, json::parse(R"({"v":1,"file":"a/other.xgraph","written":false,"first_line":2,"last_line":2})"));
+}
+
+TEST_F(FmtCommand, OfADirectoryTakesAllVisibleModels) {
+  directory_.write("a/one.xgraph", kOther);
+  directory_.write("a/b/two.xgraph", kOther);
+  directory_.write("a/.hidden/three.xgraph", kOther);
+  directory_.write("a/four.txt", kOther);
+  EXPECT_EQ(run({"a"}).out, "  a/b/two.xgraph: changed line 2\n  a/one.xgraph: changed line 2\n");
+  EXPECT_EQ(text("a/.hidden/three.xgraph"), kOther);
+  EXPECT_EQ(text("a/four.txt"), kOther);
+}
+
+TEST_F(FmtCommand, AFileThatDoesNotParseStaysAndTheOthersAreWritten) {
+  directory_.write("broken.xgraph", "xgraph 1\nlet a=\n");
+  directory_.write("other.xgraph", kOther);
+  const CommandResult result = run({"broken.xgraph", "other.xgraph"});
+  EXPECT_EQ(result.exit, 1);
+  EXPECT_THAT(result.err, HasSubstr("error[XG0110]"));
+  EXPECT_EQ(text("broken.xgraph"), "xgraph 1\nlet a=\n");
+  EXPECT_EQ(text("other.xgraph"), kCanonical);
+}
+
+TEST_F(FmtCommand, MissingAndEmptyPathsAreNamed) {
+  fs::create_directory(directory_.path() + "/empty");
+  EXPECT_EQ(run({"nowhere.xgraph"}).exit, 1);
+  EXPECT_THAT(run({"nowhere.xgraph"}).err, HasSubstr("there is no file `nowhere.xgraph`"));
+  EXPECT_EQ(run({"empty"}).exit, 1);
+  EXPECT_THAT(run({"empty"}).err, HasSubstr("`empty` holds no .xgraph file"));
+}
+
+TEST_F(FmtCommand, AFileThatMayNotBeWrittenIsFaultOfTheWorld) {
+  if (::geteuid() != 0) {
+    GTEST_SKIP() << "needs root, to run as another user";
+  }
+  const std::string path = directory_.write("other.xgraph", kOther);
+  ASSERT_EQ(::chmod(path.c_str(), 0644), 0);
+  ASSERT_EQ(::chmod(directory_.path().c_str(), 0777), 0);
+  const CommandResult result = run_xrun({"fmt", "other.xgraph"}, {.directory = directory_.path(), .uid = 65534});
+  EXPECT_EQ(result.exit, 4) << result.err;
+  EXPECT_THAT(result.err, HasSubstr("error[XG0124]: `other.xgraph` cannot be written: Permission denied"));
+  EXPECT_EQ(text("other.xgraph"), kOther);
+}
+
+TEST_F(FmtCommand, NeedsFilesOrStdinButNotBoth) {
+  EXPECT_EQ(run({}).exit, 2);
+  EXPECT_EQ(run({"--stdin", "a.xgraph"}).exit, 2);
+}
+
+TEST_F(FmtCommand, StdinGoesToStdout) {
+  const auto fmt = [&](const std::string& text, const std::string& flags) {
+    directory_.write("text", text);
+    const std::string command = std::string(XRUN_BINARY_DIR) + "/xrun fmt " + flags + " < text";
+    return run_xrun({"-c", command}, {.binary = "/bin/sh", .directory = directory_.path()});
+  };
+  const CommandResult written = fmt(kOther, "--stdin");
+  EXPECT_EQ(written.exit, 0) << written.err;
+  EXPECT_EQ(written.out, kCanonical);
+  const CommandResult checked = fmt(kOther, "--stdin --check");
+  EXPECT_EQ(checked.exit, 1);
+  EXPECT_EQ(checked.out, "  <stdin>: would change line 2\n");
+  const CommandResult broken = fmt("let", "--stdin");
+  EXPECT_EQ(broken.exit, 1);
+  EXPECT_THAT(broken.out, IsEmpty());
+}
+
+}  // namespace
+}  // namespace xrun::testing
