@@ -32,6 +32,7 @@ struct CommandLine {
   std::string devices;
   CheckArgs check;
   FmtArgs fmt;
+  ExplainArgs explain;
   PlanArgs plan;
   ShowArgs show;
   TrainArgs train;
@@ -113,6 +114,13 @@ void add_commands(CLI::App& app, CommandLine& line) {
       ->type_name("FILE...");
   fmt->add_flag("--check", line.fmt.check, "write nothing, list the files that would change");
   fmt->add_flag("--stdin", line.fmt.std_in, "read stdin, write the result to stdout");
+
+  CLI::App* explain = add_command(app, line, "explain", "say what a code, an operator or a setting means",
+                                  [&line] { return run_explain(line.global, line.explain); });
+  explain->add_option("topics", line.explain.topics, "a code, an operator or a setting: XG0301, conv, train.lr")
+      ->type_name("TOPIC...");
+  explain->add_flag("--list", line.explain.list, "name all of them");
+  explain->add_flag("--unavailable", line.explain.unavailable, "of the list only what is known and not available yet");
 
   CLI::App* plan = add_command(app, line, "plan", "search, verify and write the plan",
                                [&line] { return run_plan(line.global, line.plan); });

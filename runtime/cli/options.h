@@ -51,6 +51,12 @@ struct FmtArgs {
   bool std_in = false;             // from stdin to stdout
 };
 
+struct ExplainArgs {
+  std::vector<std::string> topics;  // codes, operators, settings
+  bool list = false;
+  bool unavailable = false;  // of the list only what is known and not available yet
+};
+
 struct PlanArgs {
   std::string file;
   std::string output;

@@ -1,7 +1,8 @@
-// Commands on the text of models: `xrun fmt`.
+// Commands on the text of models: `xrun fmt` and `xrun explain`.
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
+#include <sstream>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -124,6 +125,79 @@ TEST_F(FmtCommand, StdinGoesToStdout) {
   const CommandResult broken = fmt("let", "--stdin");
   EXPECT_EQ(broken.exit, 1);
   EXPECT_THAT(broken.out, IsEmpty());
+}
+
+CommandResult explain(std::vector<std::string> words) {
+  words.insert(words.begin(), "explain");
+  return run_xrun(words);
+}
+
+TEST(ExplainCommand, ACodeHasAPageWithBothExamples) {
+  const CommandResult result = explain({"XG0115"});
+  EXPECT_EQ(result.exit, 0) << result.err;
+  EXPECT_EQ(
+      result.out,
+      "XG0115  comparisons and ranges do not chain\n\n"
+      "`a < b < c` is not a comparison of three. Compare twice and join the results by `and`. A range has two ends.\n"
+      "\nGives XG0115:\n\n  xgraph 1\n\n  let a = 0 < 1 < 2\n"
+      "\nCorrected:\n\n  xgraph 1\n\n  let a = 0 < 1 and 1 < 2\n");
+  EXPECT_EQ(explain({"xg0115"}).out, result.out);
+  EXPECT_EQ(explain({"0115"}).out, result.out);
+}
+
+TEST(ExplainCommand, AnOperatorHasItsSignatureDefaultsAndExample) {
+  const CommandResult result = explain({"conv"});
+  EXPECT_EQ(result.exit, 0) << result.err;
+  EXPECT_THAT(result.out, HasSubstr("operator conv(x: [N, C, H, W], width: int, k: int = 1, stride: int = 1"));
+  EXPECT_THAT(result.out, HasSubstr("  stride    int           default 1\n"));
+  EXPECT_THAT(result.out, HasSubstr("Example: conv(64, 3, stride=2)\n"));
+  EXPECT_EQ(explain({"Conv2d"}).out, result.out);
+}
+
+TEST(ExplainCommand, ASettingHasItsTypeDefaultAndInnerSettings) {
+  EXPECT_EQ(explain({"train.lr"}).out,
+            "setting train.lr = number, curve, list of curves\n\nThe rate.\nDefault: required.\n"
+            "\nExample:\n  lr = cosine(0.1 .. 0)\n");
+  EXPECT_EQ(explain({"lr"}).out, explain({"train.lr"}).out);
+  EXPECT_THAT(explain({"train.checkpoint"}).out, HasSubstr("  keep "));
+  EXPECT_THAT(explain({"schedule.shard.id.over"}).out, HasSubstr("setting schedule.shard.HEAD.over"));
+  const std::string train = explain({"train"}).out;
+  for (const char* key : {"  batch ", "  optimizer ", "  stop_when "}) {
+    EXPECT_THAT(train, HasSubstr(key));
+  }
+}
+
+TEST(ExplainCommand, AWordOfTwoMeaningsHasTwoPages) {
+  const std::string out = explain({"steps"}).out;
+  EXPECT_THAT(out, HasSubstr("curve steps("));
+  EXPECT_THAT(out, HasSubstr("setting train.steps = int"));
+}
+
+TEST(ExplainCommand, AnUnknownTopicIsAnsweredWithTheNearest) {
+  const CommandResult result = explain({"linaer"});
+  EXPECT_EQ(result.exit, 2);
+  EXPECT_THAT(result.err, HasSubstr("there is nothing called `linaer` to explain"));
+  EXPECT_THAT(result.err, HasSubstr("did you mean `linear`?"));
+  EXPECT_EQ(explain({}).exit, 2);
+  EXPECT_EQ(explain({"--unavailable"}).exit, 2);
+}
+
+TEST(ExplainCommand, TheListHasAllTopicsAndEachHasAPage) {
+  const CommandResult list = explain({"--list", "--format", "json"});
+  EXPECT_EQ(list.exit, 0) << list.err;
+  std::vector<std::string> names;
+  size_t unavailable = 0;
+  std::istringstream lines(list.out);
+  for (std::string line; std::getline(lines, line);) {
+    const json row = json::parse(line);
+    names.push_back(row["name"]);
+    unavailable += row["available"] ? 0 : 1;
+  }
+  EXPECT_GT(names.size(), 300u);
+  EXPECT_EQ(explain(names).exit, 0);
+  const std::string missing = explain({"--list", "--unavailable", "--format", "json"}).out;
+  EXPECT_EQ(static_cast<size_t>(std::ranges::count(missing, '\n')), unavailable);
+  EXPECT_THAT(explain({"--list", "--unavailable"}).out, HasSubstr("  train.ema "));
 }
 
 }  // namespace
