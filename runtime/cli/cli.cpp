@@ -32,6 +32,7 @@ struct CommandLine {
   std::string devices;
   CheckArgs check;
   FmtArgs fmt;
+  FixArgs fix;
   ExplainArgs explain;
   PlanArgs plan;
   ShowArgs show;
@@ -114,6 +115,12 @@ void add_commands(CLI::App& app, CommandLine& line) {
       ->type_name("FILE...");
   fmt->add_flag("--check", line.fmt.check, "write nothing, list the files that would change");
   fmt->add_flag("--stdin", line.fmt.std_in, "read stdin, write the result to stdout");
+
+  CLI::App* fix = add_command(app, line, "fix", "carry out the edits of messages that are sure",
+                              [&line] { return run_fix(line.global, line.fix); });
+  fix->add_option("files", line.fix.paths, "model files; of a directory all .xgraph files below it")
+      ->required()
+      ->type_name("FILE...");
 
   CLI::App* explain = add_command(app, line, "explain", "say what a code, an operator or a setting means",
                                   [&line] { return run_explain(line.global, line.explain); });

@@ -51,6 +51,10 @@ struct FmtArgs {
   bool std_in = false;             // from stdin to stdout
 };
 
+struct FixArgs {
+  std::vector<std::string> paths;  // files and directories
+};
+
 struct ExplainArgs {
   std::vector<std::string> topics;  // codes, operators, settings
   bool list = false;

@@ -1,4 +1,4 @@
-// Commands on the text of models: `xrun fmt` and `xrun explain`.
+// Commands on the text of models: `xrun fmt`, `xrun fix` and `xrun explain`.
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
@@ -198,6 +198,76 @@ TEST(ExplainCommand, TheListHasAllTopicsAndEachHasAPage) {
   const std::string missing = explain({"--list", "--unavailable", "--format", "json"}).out;
   EXPECT_EQ(static_cast<size_t>(std::ranges::count(missing, '\n')), unavailable);
   EXPECT_THAT(explain({"--list", "--unavailable"}).out, HasSubstr("  train.ema "));
+}
+
+class FixCommand : public ::testing::Test {
+ protected:
+  CommandResult run(std::vector<std::string> words) const {
+    words.insert(words.begin(), "fix");
+    return run_xrun(words, {.directory = directory_.path()});
+  }
+  // The stages of a model of pictures after `fix`.
+  std::string fixed(const std::string& stages) const {
+    const std::string before = "xgraph 1\n\nmodel m {\n  input x: f32[N, 3, 32, 32]\n\n  y = x -> ";
+    const std::string after = "\n  output y\n}\n";
+    directory_.write("m.xgraph", before + stages + after);
+    EXPECT_EQ(run({"m.xgraph"}).exit, 0);
+    const std::string text = read_file(directory_.path() + "/m.xgraph");
+    return text.substr(before.size(), text.size() - before.size() - after.size());
+  }
+  TemporaryDirectory directory_;
+};
+
+TEST_F(FixCommand, ProgramsInWordsOfOtherFrameworksCheckAfterIt) {
+  const fs::path cases = fs::path(XRUN_SOURCE_DIR) / "tests/golden/first_time";
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(cases)) {
+    if (entry.path().extension() == ".xgraph") {
+      names.push_back(entry.path().filename().string());
+      directory_.write("cases/" + names.back(), read_file(entry.path().string()));
+    }
+  }
+  const CommandResult first = run({"cases"});
+  EXPECT_EQ(first.exit, 0) << first.err;
+  int right = 0;
+  for (const std::string& name : names) {
+    const std::string path = directory_.path() + "/cases/" + name;
+    const bool is_changed = read_file(path) != read_file((cases / name).string());
+    EXPECT_EQ(first.out.find("cases/" + name + ":") != first.out.npos, is_changed) << name;
+    right += is_changed && run_xrun({"check", path}).exit == 0 ? 1 : 0;
+  }
+  EXPECT_GE(right, 40);
+  const CommandResult second = run({"cases"});
+  EXPECT_EQ(second.exit, 0) << second.err;
+  EXPECT_THAT(second.out, IsEmpty());
+}
+
+TEST_F(FixCommand, EditsThatTouchWaitForTheNextRound) {
+  EXPECT_EQ(fixed("Conv2d(64, kernel_size=3, bias=False)"), "conv(64, k=3, bias=false)");
+}
+
+TEST_F(FixCommand, LeavesWhatIsNotSure) {
+  EXPECT_EQ(fixed("liner(10)"), "liner(10)");
+  EXPECT_EQ(fixed("conv(64, 3, bias=True) -> rleu"), "conv(64, 3, bias=true) -> rleu");
+  EXPECT_THAT(run({"m.xgraph"}).err, HasSubstr("m.xgraph: 1 error is left for you: xrun check m.xgraph"));
+}
+
+TEST_F(FixCommand, TellsEachEdit) {
+  directory_.write("m.xgraph", "let a = .5\nlet b = 2 Gbit/s\n");
+  const CommandResult result = run({"m.xgraph"});
+  EXPECT_EQ(result.exit, 0) << result.err;
+  EXPECT_EQ(result.out,
+            "  m.xgraph:1:1: XG0112: write the edition first\n"
+            "  m.xgraph:1:9: XG0105: write the zero\n"
+            "  m.xgraph:2:11: XG0108: leave out the space\n");
+  EXPECT_EQ(read_file(directory_.path() + "/m.xgraph"), "xgraph 1\n\nlet a = 0.5\nlet b = 2Gbit/s\n");
+}
+
+TEST_F(FixCommand, ChangesOnlyTheFilesThatAreNamed) {
+  directory_.write("part.xgraph", "xgraph 1\n\nlet a = .5\n");
+  directory_.write("m.xgraph", "xgraph 1\n\nimport \"part.xgraph\" as part\n\nlet b = .5\n");
+  EXPECT_EQ(run({"m.xgraph"}).out, "  m.xgraph:5:9: XG0105: write the zero\n");
+  EXPECT_EQ(read_file(directory_.path() + "/part.xgraph"), "xgraph 1\n\nlet a = .5\n");
 }
 
 }  // namespace
