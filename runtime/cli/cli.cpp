@@ -14,6 +14,7 @@
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/bench.h"
+#include "runtime/cli/new.h"
 #include "runtime/cli/rank_exits.h"
 #include "runtime/cli/restarts.h"
 #include "runtime/cli/usage.h"
@@ -30,6 +31,7 @@ struct CommandLine {
   GlobalOptions global;
   std::vector<std::string> sets;
   std::string devices;
+  NewArgs fresh;
   CheckArgs check;
   FmtArgs fmt;
   FixArgs fix;
@@ -103,6 +105,15 @@ int find_checkpoint(const std::string& command, std::string& file, std::string& 
 }
 
 void add_commands(CLI::App& app, CommandLine& line) {
+  CLI::App* fresh = add_command(app, line, "new", "make a directory with a model that trains at once",
+                                [&line] { return run_new(line.global, line.fresh); });
+  fresh->add_option("directory", line.fresh.directory, "the directory to make")->required()->type_name("NAME");
+  std::vector<std::string> models;
+  for (const Template& one : templates()) {
+    models.emplace_back(one.name);
+  }
+  fresh->add_option("--template", line.fresh.model, "the kind of model (mlp)")->check(CLI::IsMember(models));
+
   CLI::App* check = add_command(app, line, "check", "find every mistake, and run the file's tests",
                                 [&line] { return run_check(line.global, line.check); });
   check->add_option("files", line.check.files, "model files")->required()->type_name("FILE...");
@@ -124,7 +135,9 @@ void add_commands(CLI::App& app, CommandLine& line) {
 
   CLI::App* explain = add_command(app, line, "explain", "say what a code, an operator or a setting means",
                                   [&line] { return run_explain(line.global, line.explain); });
-  explain->add_option("topics", line.explain.topics, "a code, an operator or a setting: XG0301, conv, train.lr")
+  explain
+      ->add_option("topics", line.explain.topics,
+                   "a code, an operator, a setting, or a tensor of a file: XG0301, conv, train.lr, face.xgraph:feature")
       ->type_name("TOPIC...");
   explain->add_flag("--list", line.explain.list, "name all of them");
   explain->add_flag("--unavailable", line.explain.unavailable, "of the list only what is known and not available yet");

@@ -11,6 +11,8 @@
 #include "ops/op.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/console.h"
+#include "runtime/cli/explain_tensor.h"
+#include "runtime/cli/load.h"
 
 namespace xrun::cli {
 namespace {
@@ -46,8 +48,8 @@ std::optional<CodePage> find_page(const std::string& topic) {
 
 class Command {
  public:
-  Command(const ExplainArgs& args, const Console& console)
-      : args_(args), console_(console), topics_(lang::all_topics(ops::registry())) {}
+  Command(const GlobalOptions& options, const ExplainArgs& args, const Console& console)
+      : options_(options), args_(args), console_(console), topics_(lang::all_topics(ops::registry())) {}
 
   int list() const {
     std::string heading;
@@ -63,6 +65,9 @@ class Command {
   }
 
   int explain(const std::string& name) const {
+    if (const size_t colon = name.rfind(':'); colon != std::string::npos) {
+      return tensor(name.substr(0, colon), name.substr(colon + 1));
+    }
     if (const auto code = find_page(name)) {
       console_.json() ? console_.out(json_line({{"v", 1},
                                                 {"kind", "code"},
@@ -94,6 +99,20 @@ class Command {
   }
 
  private:
+  int tensor(const std::string& file, const std::string& name) const {
+    int exit = 0;
+    const auto model = load_model(file, options_, console_, false, exit);
+    if (!model) {
+      return exit;
+    }
+    const auto text = explain_tensor(*model, name);
+    if (!text.ok()) {
+      return console_.fail(text.error());
+    }
+    console_.out(console_.json() ? json_line({{"v", 1}, {"kind", "tensor"}, {"name", name}, {"text", *text}}) : *text);
+    return 0;
+  }
+
   // A line of the list; a heading comes before the first one of its kind.
   void row(const std::string& kind, const std::string& name, const std::string& title, bool is_available,
            std::string& heading) const {
@@ -106,7 +125,7 @@ class Command {
       console_.out((heading.empty() ? "" : "\n") + kind + "s\n");
       heading = kind;
     }
-    console_.out(fmt::format("  {:<28} {}{}\n", name, title, is_available ? "" : " (not yet)"));
+    console_.out(fmt::format("  {:<28} {}{}\n", name, title, is_available || args_.unavailable ? "" : " (not yet)"));
   }
 
   Error unknown(const std::string& name) const {
@@ -125,6 +144,7 @@ class Command {
                                     : Text("did you mean `{}`?", near));
   }
 
+  const GlobalOptions& options_;
   const ExplainArgs& args_;
   const Console& console_;
   std::vector<lang::Topic> topics_;
@@ -140,7 +160,7 @@ Status check_request(const ExplainArgs& args) {
   }
   if (!args.list && args.topics.empty()) {
     return usage_error("XG0906", "`xrun explain` needs something to explain",
-                       "name a code, an operator or a setting, or ask for `--list`");
+                       "name a code, an operator, a setting or FILE:TENSOR, or ask for `--list`");
   }
   return {};
 }
@@ -152,7 +172,7 @@ int run_explain(const GlobalOptions& options, const ExplainArgs& args) {
   if (const Status request = check_request(args); !request.ok()) {
     return console.fail(request.error());
   }
-  const Command command(args, console);
+  const Command command(options, args, console);
   if (args.list) {
     return command.list();
   }

@@ -1,4 +1,4 @@
-// Commands on the text of models: `xrun fmt`, `xrun fix` and `xrun explain`.
+// Commands on the text of models: `xrun fmt`, `xrun fix`, `xrun explain` and `xrun new`.
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
@@ -268,6 +268,44 @@ TEST_F(FixCommand, ChangesOnlyTheFilesThatAreNamed) {
   directory_.write("m.xgraph", "xgraph 1\n\nimport \"part.xgraph\" as part\n\nlet b = .5\n");
   EXPECT_EQ(run({"m.xgraph"}).out, "  m.xgraph:5:9: XG0105: write the zero\n");
   EXPECT_EQ(read_file(directory_.path() + "/part.xgraph"), "xgraph 1\n\nlet a = .5\n");
+}
+
+TEST(ExplainCommand, ATensorHasTheWayToItsShape) {
+  const std::string models = std::string(XRUN_SOURCE_DIR) + "/models/";
+  const CommandResult digits = explain({models + "digits.xgraph:logits"});
+  EXPECT_EQ(digits.exit, 0) << digits.err;
+  EXPECT_THAT(digits.out, HasSubstr("logits: f32[N, 10]\n"));
+  EXPECT_THAT(digits.out, HasSubstr("  x         f32[N, 64]  input\n"));
+  EXPECT_THAT(digits.out, HasSubstr("linear(64), 4 160 parameters, " + models + "digits.xgraph:"));
+  // A long way is told by the parts of the model; an operator of a part has a way of its own.
+  const CommandResult face = explain({models + "face.xgraph:feature"});
+  EXPECT_THAT(face.out, HasSubstr("  backbone  f32[N, 2048]"));
+  EXPECT_THAT(face.out, HasSubstr("statistics over groups of 64 samples (train.norm_rows)"));
+  EXPECT_THAT(explain({models + "face.xgraph:backbone.layer1"}).out,
+              HasSubstr("backbone.layer1: f32[N, 256, 28, 28]\n"));
+  const CommandResult unknown = explain({models + "digits.xgraph:logit"});
+  EXPECT_EQ(unknown.exit, 1);
+  EXPECT_THAT(unknown.err, HasSubstr("did you mean `logits`?"));
+  EXPECT_EQ(explain({"nowhere.xgraph:x"}).exit, 1);
+}
+
+TEST(NewCommand, EachTemplateChecksIsInCanonicalLayoutAndTrains) {
+  const TemporaryDirectory directory;
+  const auto run = [&](const std::vector<std::string>& words) {
+    return run_xrun(words, {.directory = directory.path()});
+  };
+  for (const std::string name : {"mlp", "face"}) {
+    const std::string file = "a/" + name + "/" + name + ".xgraph";
+    const CommandResult made = run({"new", "a/" + name, "--template", name});
+    EXPECT_EQ(made.exit, 0) << made.err;
+    EXPECT_THAT(made.out, HasSubstr("wrote " + file));
+    EXPECT_EQ(run({"fmt", "--check", file}).exit, 0) << name;
+    const CommandResult trained = run({"train", file, "-C", "a/" + name, "--steps", "3"});
+    EXPECT_EQ(trained.exit, 0) << trained.err;
+    EXPECT_TRUE(fs::exists(directory.path() + "/a/" + name + "/ckpt")) << name;
+    EXPECT_EQ(run({"new", "a/" + name}).exit, 2) << "the directory is there";
+  }
+  EXPECT_EQ(run({"new", "b", "--template", "none"}).exit, 2);
 }
 
 }  // namespace
