@@ -127,12 +127,13 @@ Fix our_name(NameKind kind, std::string_view word, const std::vector<std::string
   // `SGD`, `ReLU`: our own name in another spelling.
   for (const std::string& name : known) {
     if (plain(name) == plain(word)) {
-      return replacement({"`{}` is `{}` here", word, name}, at, name);
+      return replacement({"`{}` is `{}` here", word, name}, at, name, true);
     }
   }
   if (const std::string ours(foreign_name(kind, word)); !ours.empty()) {
-    return ours.find_first_of("([ ") == std::string::npos ? replacement({"`{}` is `{}` here", word, ours}, at, ours)
-                                                          : Fix{"write " + ours};
+    return ours.find_first_of("([ ") == std::string::npos
+               ? replacement({"`{}` is `{}` here", word, ours}, at, ours, true)
+               : Fix{"write " + ours};
   }
   return did_you_mean(word, known, at, std::move(otherwise));
 }

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <filesystem>
 #include <fstream>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace xrun {
@@ -92,6 +93,29 @@ Status check_place(const std::string& path, const FileKind& kind) {
 Status replace_file(const std::string& path, Pieces pieces, const FileKind& kind) {
   const ResultFile file{path, pieces, kind};
   return replace_files(std::span(&file, 1));
+}
+
+int rewrite_file(const std::string& path, std::span<const std::byte> bytes) {
+  struct stat info {};
+  if (::stat(path.c_str(), &info) != 0 || ::access(path.c_str(), W_OK) != 0) {
+    return errno;
+  }
+  if (!S_ISREG(info.st_mode)) {
+    return EINVAL;
+  }
+  const Fresh fresh(path);
+  if (const int fault = write_durably(fresh.name, bytes); fault != 0) {
+    return fault;
+  }
+  // The owner first, since giving a file away clears bits of its mode. Only root may give it away.
+  if (::chown(fresh.name.c_str(), info.st_uid, info.st_gid) != 0 && errno != EPERM) {
+    return errno;
+  }
+  if (::chmod(fresh.name.c_str(), info.st_mode & 07777) != 0 ||
+      std::rename(fresh.name.c_str(), fresh.target.c_str()) != 0) {
+    return errno;
+  }
+  return 0;
 }
 
 Status replace_files(std::span<const ResultFile> files) {

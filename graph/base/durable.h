@@ -40,6 +40,12 @@ Status check_place(const std::string& path, const FileKind& kind);
 /// Errors: kUsage where something is there that is neither empty nor of this kind; kWorld with the system's reason.
 Status replace_file(const std::string& path, Pieces pieces, const FileKind& kind);
 
+/// Replaces the content of an ordinary file that is there, as `replace_file` does. The new file has the permissions of
+/// the old one, and its owner where that is allowed. Links are followed.
+/// @return 0, or the errno of the first step that failed, EACCES also where the file itself may not be written; the old
+/// file is then as it was.
+int rewrite_file(const std::string& path, std::span<const std::byte> bytes);
+
 // A result of several files. All are written before the first is renamed, so that a failed write leaves every old file
 // and nothing else. If a rename fails, earlier files are already replaced.
 struct ResultFile {

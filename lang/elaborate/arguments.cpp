@@ -234,7 +234,7 @@ std::optional<Datum> Evaluator::argument(const Signature& signature, const Param
   if (const auto flag = unknown ? other_word(expr.name.text) : std::nullopt; flag && param.type.name.text == "bool") {
     refuse("XG0205", expr.span,
            {"`{}` of `{}` is true or false, not `{}`", param.name.text, signature.name, expr.name.text}, "",
-           replacement("the language has two words", expr.span, *flag ? "true" : "false"));
+           replacement("the language has two words", expr.span, *flag ? "true" : "false", true));
     return std::nullopt;
   }
   if (unknown && by_default) {

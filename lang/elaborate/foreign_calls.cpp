@@ -111,7 +111,7 @@ Fix Evaluator::in_our_words(const OpDef& op, const Call& call, std::string title
   }
   const bool brackets = !list.empty() || (!call.flowing && whole.end > call.name_span.end);
   return replacement(std::move(title), whole,
-                     {"{}{}", op.name, brackets ? fmt::format("({})", fmt::join(list, ", ")) : ""});
+                     {"{}{}", op.name, brackets ? fmt::format("({})", fmt::join(list, ", ")) : ""}, true);
 }
 
 // Says what is meant where a call begins with a size that the operator takes from its input. `is_error`: as it stands,
@@ -129,6 +129,7 @@ void Evaluator::explain_size(const OpDef& op, const Call& call, std::span<const 
                        "the size of the input", {in_our_words(op, call, "leave the size of the input out", bound)});
   if (!is_error) {
     d.severity = Severity::kWarning;
+    d.fixes[0].sure = false;  // the call has a meaning as it stands
     d.notes.push_back(fmt::format("if it is meant, name it: {}={}", name, number));
   }
   report(with_signature(std::move(d), signatures_.of(op)));

@@ -214,7 +214,7 @@ class Lexer : private Cursor {
         at_ += static_cast<uint32_t>(foreign.text.size());
         push(TokenKind::kBad, begin);
         faults_.error("XG0102", span(begin, at_), {"`{}` is not a sign of the language", foreign.text}, "",
-                      replacement({"write `{}`", foreign.meant}, span(begin, at_), std::string(foreign.meant)));
+                      replacement({"write `{}`", foreign.meant}, span(begin, at_), std::string(foreign.meant), true));
         return;
       }
     }

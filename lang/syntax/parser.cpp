@@ -296,6 +296,14 @@ Ast parse_by(Ast (Parser::*rule)(), const SourceMap& sources, int32_t file, Diag
 
 }  // namespace
 
+ParsedFile parse_with_tokens(const SourceMap& sources, int32_t file, Diagnostics& diagnostics) {
+  Faults faults(diagnostics);
+  Parser parser(lex(sources, file, faults), faults);
+  Ast ast = parser.parse_file();
+  faults.flush();
+  return {parser.take_tokens(), std::move(ast)};
+}
+
 Ast parse(const SourceMap& sources, int32_t file, Diagnostics& diagnostics) {
   return parse_by(&Parser::parse_file, sources, file, diagnostics);
 }

@@ -7,6 +7,7 @@
 #include "graph/base/diagnostic.h"
 #include "graph/base/source.h"
 #include "lang/syntax/syntax.h"
+#include "lang/syntax/token.h"
 
 namespace xrun::lang {
 
@@ -20,6 +21,13 @@ inline constexpr uint32_t kMaxFileBytes = 4u << 20;
 // Parses a whole file. Every independent fault is reported (XG01xx) and leaves an error node; time and memory are
 // linear in the size of the file.
 Ast parse(const SourceMap& sources, int32_t file, Diagnostics& diagnostics);
+
+// The same with the tokens, for what is written between the nodes; their numbers and strings are in the tree.
+struct ParsedFile {
+  Tokens tokens;
+  Ast ast;
+};
+ParsedFile parse_with_tokens(const SourceMap& sources, int32_t file, Diagnostics& diagnostics);
 
 // Parses a text that is only a parameter list, "(x: [N, C, H, W], width: int, k: int = 1)", into Ast::params:
 // signatures of operators and readers.

@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "lang/faults.h"
@@ -27,6 +28,7 @@ class Parser {
   Ast parse_file();
   Ast parse_params_only();
   Ast parse_value_only();
+  Tokens take_tokens() { return std::move(tokens_); }
 
  private:
   // One level of nesting; `ok` is false beyond kMaxNesting, which is reported.

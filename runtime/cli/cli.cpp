@@ -14,6 +14,7 @@
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/bench.h"
+#include "runtime/cli/new.h"
 #include "runtime/cli/rank_exits.h"
 #include "runtime/cli/restarts.h"
 #include "runtime/cli/usage.h"
@@ -30,7 +31,11 @@ struct CommandLine {
   GlobalOptions global;
   std::vector<std::string> sets;
   std::string devices;
+  NewArgs fresh;
   CheckArgs check;
+  FmtArgs fmt;
+  FixArgs fix;
+  ExplainArgs explain;
   PlanArgs plan;
   ShowArgs show;
   TrainArgs train;
@@ -100,11 +105,42 @@ int find_checkpoint(const std::string& command, std::string& file, std::string& 
 }
 
 void add_commands(CLI::App& app, CommandLine& line) {
+  CLI::App* fresh = add_command(app, line, "new", "make a directory with a model that trains at once",
+                                [&line] { return run_new(line.global, line.fresh); });
+  fresh->add_option("directory", line.fresh.directory, "the directory to make")->required()->type_name("NAME");
+  std::vector<std::string> models;
+  for (const Template& one : templates()) {
+    models.emplace_back(one.name);
+  }
+  fresh->add_option("--template", line.fresh.model, "the kind of model (mlp)")->check(CLI::IsMember(models));
+
   CLI::App* check = add_command(app, line, "check", "find every mistake, and run the file's tests",
                                 [&line] { return run_check(line.global, line.check); });
   check->add_option("files", line.check.files, "model files")->required()->type_name("FILE...");
   check->add_flag("--data", line.check.data, "open the data, too");
   check->add_flag("--strict", line.check.strict, "warnings are errors");
+
+  CLI::App* fmt = add_command(app, line, "fmt", "write files in canonical layout",
+                              [&line] { return run_fmt(line.global, line.fmt); });
+  fmt->add_option("files", line.fmt.paths, "model files; of a directory all .xgraph files below it")
+      ->type_name("FILE...");
+  fmt->add_flag("--check", line.fmt.check, "write nothing, list the files that would change");
+  fmt->add_flag("--stdin", line.fmt.std_in, "read stdin, write the result to stdout");
+
+  CLI::App* fix = add_command(app, line, "fix", "carry out the edits of messages that are sure",
+                              [&line] { return run_fix(line.global, line.fix); });
+  fix->add_option("files", line.fix.paths, "model files; of a directory all .xgraph files below it")
+      ->required()
+      ->type_name("FILE...");
+
+  CLI::App* explain = add_command(app, line, "explain", "say what a code, an operator or a setting means",
+                                  [&line] { return run_explain(line.global, line.explain); });
+  explain
+      ->add_option("topics", line.explain.topics,
+                   "a code, an operator, a setting, or a tensor of a file: XG0301, conv, train.lr, face.xgraph:feature")
+      ->type_name("TOPIC...");
+  explain->add_flag("--list", line.explain.list, "name all of them");
+  explain->add_flag("--unavailable", line.explain.unavailable, "of the list only what is known and not available yet");
 
   CLI::App* plan = add_command(app, line, "plan", "search, verify and write the plan",
                                [&line] { return run_plan(line.global, line.plan); });

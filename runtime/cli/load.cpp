@@ -2,59 +2,18 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "graph/base/errors.h"
-#include "graph/base/regular_file.h"
 #include "graph/pipeline.h"
 #include "ops/facts.h"
 #include "ops/op.h"
 #include "planner/planner.h"
+#include "runtime/cli/model_text.h"
 #include "runtime/device/host.h"
 #include "runtime/kernel_times.h"
 
 namespace xrun::cli {
 namespace {
-
-// One error for a file that is plainly not text, instead of a hundred about its characters.
-std::optional<Error> find_binary(const std::string& path) {
-  char start[4096];
-  const int file = open_regular(path);
-  const ssize_t got = file < 0 ? 0 : ::read(file, start, sizeof start);
-  if (file < 0) {
-    return std::nullopt;  // not a regular file, such as a pipe: the frontend reports it
-  }
-  ::close(file);
-  const std::string_view head(start, static_cast<size_t>(std::max<ssize_t>(got, 0)));
-  if (head.substr(0, 8).ends_with("XPLN")) {
-    return content_error("XG0123", "`" + path + "` is a plan, not a model",
-                         "look into it with `xrun show " + path + "`, or name its model");
-  }
-  if (head.starts_with("\xFF\xFE") || head.starts_with("\xFE\xFF")) {
-    return content_error("XG0123", "`" + path + "` is written in UTF-16", "save it as UTF-8");
-  }
-  if (const size_t nul = head.find('\0'); nul != std::string_view::npos) {
-    return content_error("XG0123", "`" + path + "` is no text: byte " + std::to_string(nul) + " is 0",
-                         "name an .xgraph file");
-  }
-  return std::nullopt;
-}
-
-// The fault of a file that the frontend could not read as text: it is missing, a directory, unreadable or binary.
-std::optional<Error> find_fault(const std::string& path) {
-  struct stat info {};
-  if (::stat(path.c_str(), &info) == 0 && ::access(path.c_str(), R_OK) == 0) {
-    return S_ISDIR(info.st_mode)
-               ? std::optional(content_error("XG0121", "`" + path + "` is a directory", "name the .xgraph file in it"))
-               : find_binary(path);
-  }
-  if (errno == EACCES) {
-    return world_error("XG0122", "`" + path + "` cannot be read: permission denied",
-                       "give this user the right to read it");
-  }
-  return content_error("XG0121", "there is no file `" + path + "`", "check the path");
-}
 
 // `texts`: null reads from disk.
 std::optional<lang::CheckedFile> load_file(const std::string& path, const GlobalOptions& options, bool strict,

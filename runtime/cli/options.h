@@ -45,6 +45,22 @@ struct CheckArgs {
   bool strict = false;
 };
 
+struct FmtArgs {
+  std::vector<std::string> paths;  // files and directories
+  bool check = false;              // only say what would change
+  bool std_in = false;             // from stdin to stdout
+};
+
+struct FixArgs {
+  std::vector<std::string> paths;  // files and directories
+};
+
+struct ExplainArgs {
+  std::vector<std::string> topics;  // codes, operators, settings
+  bool list = false;
+  bool unavailable = false;  // of the list only what is known and not available yet
+};
+
 struct PlanArgs {
   std::string file;
   std::string output;

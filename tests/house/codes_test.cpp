@@ -1,5 +1,8 @@
 // Holds the codes of faults to the families of docs/language.md, "Mistakes": the table has every family that is in use
-// and no other, and a code of a family is given where the family is at home.
+// and no other, and a code of a family is given where the family is at home. Every code that the sources give has a
+// page in docs/codes.md, and every page a code that they give.
+#include "graph/base/codes.h"
+
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -62,6 +65,42 @@ TEST(Codes, EachFamilyIsGivenWhereItIsAtHome) {
     EXPECT_EQ(named.erase(family), 1u) << family << " is in use and not in the table of docs/language.md";
   }
   EXPECT_TRUE(named.empty()) << *named.begin() << " is in the table of docs/language.md and not in use";
+}
+
+TEST(Codes, EachHasAPageAndEachPageIsOfOneThatIsGiven) {
+  const fs::path root = XRUN_SOURCE_DIR;
+  // "XG0301", and in the text of a message "error[XG0803]".
+  const std::regex pattern("[\"\\[](XG[0-9]{4})[\"\\]]");
+  std::set<std::string> given;
+  for (const char* folder : {"graph", "lang", "ops", "planner", "runtime"}) {
+    for (const auto& entry : fs::recursive_directory_iterator(root / folder)) {
+      if (entry.path().extension() == ".cpp" || entry.path().extension() == ".h") {
+        std::string text = text_of(entry.path());
+        text = std::regex_replace(text, std::regex("//[^\n]*"), "");  // comments have examples
+        for (std::sregex_iterator it(text.begin(), text.end(), pattern), end; it != end; ++it) {
+          given.insert((*it)[1].str());
+        }
+      }
+    }
+  }
+  EXPECT_GT(given.size(), 150u);
+  std::set<std::string> pages;
+  std::set<std::string_view> titles;
+  const std::vector<xrun::CodePage> all = xrun::code_pages();
+  for (const xrun::CodePage& page : all) {
+    const std::string code(page.code);
+    EXPECT_TRUE(pages.insert(code).second) << code << " has two pages";
+    EXPECT_TRUE(titles.insert(page.title).second) << code << " has the title of another page";
+    EXPECT_TRUE(given.contains(code)) << code << " has a page and is not given";
+    EXPECT_TRUE(std::regex_match(code, std::regex("XG[0-9]{4}"))) << code;
+    EXPECT_FALSE(page.title.empty() || page.title.ends_with('.')) << code;
+    EXPECT_FALSE(page.text.empty()) << code;
+    EXPECT_EQ(page.text.find("```"), std::string_view::npos) << code;
+  }
+  for (const std::string& code : given) {
+    EXPECT_TRUE(pages.contains(code)) << code << " is given and has no page in docs/codes.md";
+  }
+  EXPECT_FALSE(xrun::find_code("XG9999"));
 }
 
 }  // namespace

@@ -30,6 +30,7 @@ const std::map<std::string, Folders> kMayInclude{
     {"graph/base", {"graph/base"}},
     {"graph", kGraph},
     {"lang/syntax", kGraph + Folders{"lang/syntax", "lang"}},
+    {"lang/format", kGraph + Folders{"lang/format", "lang/syntax", "lang"}},
     {"lang/elaborate", kGraph + Folders{"lang/elaborate", "lang/syntax", "lang"}},
     {"lang/lower", kGraph + Folders{"lang/lower", "lang/elaborate", "lang/syntax", "lang"}},
     {"lang", kGraph + Folders{"lang", "lang/syntax", "lang/elaborate", "lang/lower"}},
@@ -54,10 +55,11 @@ const std::map<std::string, Folders> kMayInclude{
     {"runtime/data", kRuntime + Folders{"runtime/data", "runtime/train", "runtime/formats"}},
     {"runtime/train", kRuntime + Folders{"runtime/train", "runtime/executor", "runtime/comm/local"}},
     {"runtime", kRuntime},
-    {"runtime/cli", kRuntime + kPlanner +
-                        Folders{"runtime/cli", "runtime/bench", "runtime/device/cpu", "runtime/train",
-                                "runtime/checkpoint", "runtime/executor", "runtime/data", "runtime/formats", "lang",
-                                "runtime/comm/ranks", "lang/syntax", "planner/report", "planner/verify"}},
+    {"runtime/cli",
+     kRuntime + kPlanner +
+         Folders{"runtime/cli", "runtime/bench", "runtime/device/cpu", "runtime/train", "runtime/checkpoint",
+                 "runtime/executor", "runtime/data", "runtime/formats", "lang", "runtime/comm/ranks", "lang/format",
+                 "lang/syntax", "planner/report", "planner/verify"}},
 };
 
 // What `runtime` may see of `planner`.

@@ -1,0 +1,10 @@
+// The text of docs/codes.md, which the build puts into the binary (graph/base/codes_text.cpp.in).
+#pragma once
+
+#include <string_view>
+
+namespace xrun {
+
+std::string_view codes_text();
+
+}  // namespace xrun

@@ -1,0 +1,404 @@
+// Lays out declarations, statements and settings by the tree; the lines of one statement are LineBreaker's.
+#include "lang/format/format.h"
+
+#include <algorithm>
+#include <utility>
+#include <vector>
+
+#include "lang/faults.h"
+#include "lang/format/line_breaker.h"
+#include "lang/format/pieces.h"
+#include "lang/format/writer.h"
+#include "lang/syntax/parser.h"
+
+namespace xrun::lang {
+namespace {
+
+constexpr int kIndent = 2;
+
+// The pieces [begin, end) of a statement or setting; for a group of settings those in front of its brace.
+struct Range {
+  size_t begin = 0;
+  size_t end = 0;
+  size_t assign = 0;  // the `=` to align; 0: none
+  int kind = 0;       // the `=` of neighbours of one kind are aligned
+};
+
+class Formatter {
+ public:
+  Formatter(const Tokens& tokens, const Ast& ast, const Pieces& pieces, std::string& out)
+      : tokens_(tokens), ast_(ast), pieces_(pieces), writer_(tokens, pieces, out), breaker_(pieces, writer_) {}
+
+  void run() {
+    edition();
+    for (const Unit& unit : in_order()) {
+      if (unit.head < unit.head_end) {
+        writer_.blank_line();
+        writer_.go_to(unit.head_end_before, unit.head);
+        writer_.comments(tokens_.comments[unit.head_end - 1].end, 0, true);
+      }
+      writer_.blank_line();
+      writer_.go_to(unit.end_before, unit.comment);
+      writer_.comments(unit.decl->keyword.begin, 0, true);
+      if (writer_.blank_before(unit.decl->keyword.begin) && writer_.next_comment() > unit.comment) {
+        writer_.blank_line();
+      }
+      declaration(*unit.decl);
+      writer_.comment_behind(end_of_text(), 0);
+      writer_.new_line(0);
+    }
+    writer_.go_to(end_, last_comment_);
+    writer_.comments(end_of_text(), 0, true);
+    writer_.new_line(0);
+  }
+
+ private:
+  // A declaration with the comments before it.
+  struct Unit {
+    const Decl* decl = nullptr;
+    uint32_t end_before = 0;  // where the one before ends in the file, or the head of the section
+    size_t comment = 0;       // its first comment
+    int rank = 0;             // imports, options, others
+    std::string_view path;    // of an import
+    // The comments [head, head_end) of the section that it is the first of, and where what is before them ends.
+    size_t head = 0;
+    size_t head_end = 0;
+    uint32_t head_end_before = 0;
+  };
+
+  uint32_t end_of_text() const { return static_cast<uint32_t>(tokens_.text.size()) + 1; }
+
+  // `xgraph 1` with the comments before it.
+  void edition() {
+    constexpr size_t kPieces = 2;
+    writer_.comments(pieces_[0].begin, 0, true);
+    if (writer_.next_comment() > 0 && writer_.blank_before(pieces_[0].begin)) {
+      writer_.blank_line();
+    }
+    breaker_.write_flat(0, kPieces, 0);
+    writer_.comment_behind(end_of_text(), 0);
+    writer_.new_line(0);
+  }
+
+  // The first of the comments from `comment` on that no blank line separates from `begin`, the place of a declaration.
+  size_t first_attached(size_t comment, uint32_t begin) const {
+    size_t attached = comment;
+    for (size_t i = comment; i < tokens_.comments.size() && tokens_.comments[i].begin < begin; ++i) {
+      const bool is_last = i + 1 == tokens_.comments.size() || tokens_.comments[i + 1].begin >= begin;
+      const uint32_t next = is_last ? begin : tokens_.comments[i + 1].begin;
+      const std::string_view gap = tokens_.text.substr(tokens_.comments[i].end, next - tokens_.comments[i].end);
+      attached = std::ranges::count(gap, '\n') > 1 ? i + 1 : attached;
+    }
+    return attached;
+  }
+
+  // The declarations as they are written: imports by their path, options, the others as in the file. Comments that a
+  // blank line separates from the declaration below them head a section, and nothing is moved out of its section.
+  std::vector<Unit> in_order() {
+    std::vector<Unit> units;
+    Unit next{.end_before = writer_.end(), .comment = writer_.next_comment()};
+    std::vector<size_t> sections;  // the first unit of each
+    for (const Decl& decl : ast_.decls) {
+      const bool imports = decl.kind == DeclKind::kImport || decl.kind == DeclKind::kFrom;
+      next.decl = &decl;
+      next.rank = imports ? 0 : decl.kind == DeclKind::kOption ? 1 : 2;
+      next.path = imports ? std::string_view(ast_.text(decl.text)) : std::string_view();
+      next.head = next.head_end = next.comment;
+      if (const size_t attached = first_attached(next.comment, decl.keyword.begin); attached > next.comment) {
+        next.head_end = attached;
+        next.head_end_before = next.end_before;
+        next.comment = attached;
+        next.end_before = tokens_.comments[attached - 1].end;
+        sections.push_back(units.size());
+      }
+      units.push_back(next);
+      next = behind(decl, next.comment);
+    }
+    end_ = next.end_before;
+    last_comment_ = next.comment;
+    sort(units, sections);
+    return units;
+  }
+
+  // What starts behind a declaration and the comment on its last line.
+  Unit behind(const Decl& decl, size_t comment) const {
+    uint32_t end = decl.span.end;
+    const std::vector<Comment>& comments = tokens_.comments;
+    while (comment < comments.size() && comments[comment].begin < end) {
+      ++comment;
+    }
+    if (comment < comments.size() && !comments[comment].is_doc &&
+        tokens_.text.substr(end, comments[comment].begin - end).find('\n') == std::string_view::npos) {
+      end = comments[comment].end;
+      ++comment;
+    }
+    return {.end_before = end, .comment = comment};
+  }
+
+  // Sorts each section; its head stays before its first declaration.
+  static void sort(std::vector<Unit>& units, std::vector<size_t>& sections) {
+    sections.push_back(units.size());
+    size_t begin = 0;
+    for (const size_t end : sections) {
+      if (begin < end) {
+        const Unit first = units[begin];
+        units[begin].head = units[begin].head_end = 0;
+        std::stable_sort(
+            units.begin() + static_cast<std::ptrdiff_t>(begin), units.begin() + static_cast<std::ptrdiff_t>(end),
+            [](const Unit& a, const Unit& b) { return std::pair(a.rank, a.path) < std::pair(b.rank, b.path); });
+        units[begin].head = first.head;
+        units[begin].head_end = first.head_end;
+        units[begin].head_end_before = first.head_end_before;
+      }
+      begin = end;
+    }
+  }
+
+  void declaration(const Decl& decl) {
+    const size_t begin = pieces_.at(decl.keyword.begin);
+    const size_t end = pieces_.at(decl.span.end);
+    if (!has_body(decl.kind) && !has_settings(decl.kind)) {
+      breaker_.write(begin, end, 0, 0);
+      return;
+    }
+    size_t brace = begin;
+    while (pieces_[brace].kind != TokenKind::kLeftBrace) {
+      brace = pieces_.next(brace);
+    }
+    header(begin, brace, 0);
+    if (has_body(decl.kind)) {
+      body(decl.body, brace, 0);
+    } else {
+      body(decl.settings, brace, 0);
+    }
+  }
+
+  // What stands before a brace, and the brace.
+  void header(size_t begin, size_t brace, int indent) {
+    const bool is_empty = pieces_[brace].partner == brace + 1;
+    breaker_.write(begin, brace, indent, is_empty ? 3 : 2);  // " {}", " {"
+    writer_.piece(brace, indent);
+  }
+
+  // The statements or settings behind the brace, and the brace that closes them.
+  template <class T>
+  void body(Run<T> run, size_t brace, int indent) {
+    const size_t close = pieces_[brace].partner;
+    const int inner = indent + kIndent;
+    writer_.open_braces();
+    writer_.comment_behind(pieces_[brace + 1].begin, inner);
+    std::vector<Range> ranges;
+    for (const T& item : ast_[run]) {
+      ranges.push_back(range_of(item));
+    }
+    for (size_t i = 0; i < ranges.size();) {
+      const size_t end = end_of_run(ranges, i, inner);
+      int widest = 0;
+      for (size_t j = i; j < end; ++j) {
+        widest = std::max(widest, name_width(ranges[j]));
+      }
+      for (; i < end; ++i) {
+        start(ranges[i], inner);
+        item(ast_[run][i], ranges[i], inner, widest);
+      }
+    }
+    if (ranges.empty() && comments_before(brace) == comments_before(close)) {
+      writer_.piece(close, indent);  // {}
+      return;
+    }
+    writer_.comments(pieces_[close].begin, inner, true);
+    writer_.new_line(indent);
+    writer_.piece(close, indent);
+  }
+
+  // The number of comments before a piece.
+  size_t comments_before(size_t piece) const {
+    const auto& all = tokens_.comments;
+    return static_cast<size_t>(std::ranges::lower_bound(all, pieces_[piece].begin, {}, &Comment::begin) - all.begin());
+  }
+
+  // The comments before a statement or setting, and the blank line that the author put there.
+  void start(const Range& range, int indent) {
+    const uint32_t begin = pieces_[range.begin].begin;
+    writer_.comments(begin, indent, true);
+    const bool blank = writer_.blank_before(begin);
+    writer_.new_line(indent);
+    if (blank) {
+      writer_.blank_line();
+    }
+  }
+
+  Range range_of(const Stmt& stmt) const {
+    Range range{pieces_.at(stmt.span.begin), pieces_.at(stmt.span.end)};
+    const bool has_assign =
+        stmt.kind == StmtKind::kBind || stmt.kind == StmtKind::kHead || stmt.kind == StmtKind::kState;
+    return with_assign(range, has_assign, static_cast<int>(stmt.kind));
+  }
+
+  Range range_of(const Setting& setting) const {
+    Range range{pieces_.at(setting.span.begin), pieces_.at(setting.span.end)};
+    if (setting.kind == SettingKind::kGroup) {
+      while (pieces_[range.end - 1].kind != TokenKind::kRightBrace) {
+        --range.end;
+      }
+      range.end = pieces_[range.end - 1].partner;
+    }
+    return with_assign(range, setting.kind != SettingKind::kGroup, static_cast<int>(setting.kind));
+  }
+
+  Range with_assign(Range range, bool has_assign, int kind) const {
+    range.kind = kind;
+    for (size_t i = range.begin; has_assign && range.assign == 0 && i < range.end; i = pieces_.next(i)) {
+      range.assign = pieces_[i].kind == TokenKind::kAssign ? i : 0;
+    }
+    return range;
+  }
+
+  int name_width(const Range& range) const { return range.assign == 0 ? 0 : pieces_.width(range.begin, range.assign); }
+
+  bool is_one_line(const Range& range, int indent) const {
+    return !pieces_.must_break(range.begin, range.end) && indent + pieces_.width(range.begin, range.end) <= kLineWidth;
+  }
+
+  // The end of the run that starts at `begin`: neighbours of one kind, each in one line, without a blank line between
+  // them, that fit with their `=` in one column.
+  size_t end_of_run(const std::vector<Range>& ranges, size_t begin, int indent) const {
+    size_t end = begin + 1;
+    if (ranges[begin].assign == 0 || !is_one_line(ranges[begin], indent)) {
+      return end;
+    }
+    int widest = 0;
+    int rest = 0;  // the most columns behind a name
+    const auto fits = [&](const Range& range) {
+      const int name = name_width(range);
+      const int wider = std::max(widest, name);
+      const int more = std::max(rest, pieces_.width(range.begin, range.end) - name);
+      if (indent + wider + more > kLineWidth) {
+        return false;
+      }
+      widest = wider;
+      rest = more;
+      return true;
+    };
+    fits(ranges[begin]);
+    while (end < ranges.size() && ranges[end].assign != 0 && ranges[end].kind == ranges[begin].kind &&
+           is_one_line(ranges[end], indent) && !blank_between(ranges[end - 1], ranges[end]) && fits(ranges[end])) {
+      ++end;
+    }
+    return end;
+  }
+
+  bool blank_between(const Range& a, const Range& b) const {
+    const uint32_t from = pieces_[a.end - 1].end;
+    const std::string_view gap = tokens_.text.substr(from, pieces_[b.begin].begin - from);
+    size_t line = gap.find('\n');
+    for (size_t next; line != std::string_view::npos; line = next) {
+      next = gap.find('\n', line + 1);
+      if (next != std::string_view::npos && gap.substr(line, next - line).find_first_not_of(" \t\n") == gap.npos) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  void item(const Stmt&, const Range& range, int indent, int widest) { assignment(range, indent, widest); }
+
+  void item(const Setting& setting, const Range& range, int indent, int widest) {
+    if (setting.kind != SettingKind::kGroup) {
+      assignment(range, indent, widest);
+      return;
+    }
+    header(range.begin, range.end, indent);
+    body(setting.settings, range.end, indent);
+  }
+
+  void assignment(const Range& range, int indent, int widest) {
+    if (range.assign == 0 || !is_one_line(range, indent)) {
+      breaker_.write(range.begin, range.end, indent, 0);
+      return;
+    }
+    breaker_.write_flat(range.begin, range.assign, indent);
+    writer_.spaces(widest - name_width(range));
+    breaker_.write_flat(range.assign, range.end, indent);
+  }
+
+  const Tokens& tokens_;
+  const Ast& ast_;
+  const Pieces& pieces_;
+  Writer writer_;
+  LineBreaker breaker_;
+  uint32_t end_ = 0;         // of the last declaration in the file
+  size_t last_comment_ = 0;  // the first one behind it
+};
+
+// The text without a byte-order mark and carriage returns at the ends of lines.
+std::string without_foreign_ends(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) {
+    text.remove_prefix(3);
+  }
+  std::string out;
+  out.reserve(text.size());
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text[i] != '\r' || (i + 1 < text.size() && text[i + 1] != '\n')) {
+      out.push_back(text[i]);
+    }
+  }
+  return out;
+}
+
+// Whether the tree is whole: tabs, which are replaced, leave nothing out of it.
+bool has_only_tabs(const Diagnostics& diagnostics) {
+  return std::ranges::all_of(diagnostics.all(), [](const Diagnostic& d) {
+    return d.severity == Severity::kWarning || (d.code == "XG0103" && d.message.starts_with("a tab;"));
+  });
+}
+
+}  // namespace
+
+std::optional<std::string> format(const std::string& path, std::string_view text, SourceMap& sources,
+                                  Diagnostics& diagnostics) {
+  const int32_t file = sources.add(path, without_foreign_ends(text));
+  Diagnostics found;
+  const auto [tokens, ast] = parse_with_tokens(sources, file, found);
+  if (!has_only_tabs(found)) {
+    for (const Diagnostic& diagnostic : found.all()) {
+      diagnostics.add(diagnostic);
+    }
+    return std::nullopt;
+  }
+  const Pieces pieces(tokens, ast);
+  std::string out;
+  out.reserve(text.size() + text.size() / 8);
+  Formatter(tokens, ast, pieces, out).run();
+  if (out.size() > kMaxFileBytes) {
+    diagnostics.add(fault("XG0101", {file, 0, 0}, "in canonical layout the file is larger than 4 MiB", "not changed",
+                          {"divide it: `import` and `from ... use` bring in what stands in other files"}));
+    return std::nullopt;
+  }
+  return out;
+}
+
+ChangedLines changed_lines(std::string_view before, std::string_view after) {
+  if (before == after) {
+    return {};
+  }
+  const auto line_at = [](std::string_view text, size_t at) {
+    return 1 + static_cast<int>(std::count(text.begin(), text.begin() + static_cast<std::ptrdiff_t>(at), '\n'));
+  };
+  const size_t shorter = std::min(before.size(), after.size());
+  size_t head = 0;
+  while (head < shorter && before[head] == after[head]) {
+    ++head;
+  }
+  size_t tail = 0;
+  while (tail < shorter - head && before[before.size() - 1 - tail] == after[after.size() - 1 - tail]) {
+    ++tail;
+  }
+  // A difference that ends with a line is in that line.
+  const size_t end = std::max(head, before.size() - tail);
+  const bool ends_line = end > head && before[end - 1] == '\n';
+  const int first = line_at(before, head);
+  return {first, std::max(first, line_at(before, ends_line ? end - 1 : end))};
+}
+
+}  // namespace xrun::lang

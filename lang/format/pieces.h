@@ -1,0 +1,88 @@
+// The tokens of a file with what their layout needs: spaces, widths, partners of brackets, places for line breaks.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "lang/syntax/syntax.h"
+#include "lang/syntax/token.h"
+
+namespace xrun::lang {
+
+// The width of a line in canonical layout.
+inline constexpr int kLineWidth = 100;
+
+// What stands between a pair of brackets decides how it breaks.
+enum class Bracket : uint8_t {
+  kNone,      // no bracket
+  kOne,       // ( ) around one expression; a stage or a value in { }
+  kItems,     // dimensions, indices, names: a comma behind the last one is not allowed
+  kParams,    // parameters, with spaces around `=`; from here on the last item may have a comma behind it
+  kArgs,      // arguments
+  kElements,  // elements of a list or a tuple
+  kPipes,     // pipes of a fork, each on a line of its own
+};
+constexpr bool has_commas(Bracket bracket) { return bracket >= Bracket::kItems; }
+constexpr bool may_end_in_comma(Bracket bracket) { return bracket >= Bracket::kParams; }
+
+struct Piece {
+  TokenKind kind = TokenKind::kEnd;
+  Bracket bracket = Bracket::kNone;  // of an opening bracket
+  bool space = false;                // before it, unless it starts a line
+  bool starts_segment = false;       // an arrow before which the author broke the line, to be kept
+  bool may_start_line = false;       // behind a binary operator, or behind a comma outside brackets
+  bool is_spare = false;             // a comma behind the last item, left out where the items stand in one line
+  bool is_keyword = false;           // `return`, `assert`, `expect`, `in`: a bracket behind it starts a value
+  bool is_prefix = false;            // the `-` of a negative value
+  bool is_plain_number = false;      // a whole number of digits alone
+  uint32_t begin = 0;                // bytes in the file
+  uint32_t end = 0;
+  uint32_t partner = 0;  // of a bracket: the index of the other one
+  int width = 0;         // columns
+  int columns = 0;       // of all pieces up to the end of this one, in one line
+  int breaks = 0;        // forced line breaks up to the start of this one: kept ones, and those behind comments
+  uint32_t number = 0;   // of a number whose digits are grouped anew, its place in Pieces from 1
+};
+
+// The pieces are the tokens without newlines; the last one is kEnd.
+class Pieces {
+ public:
+  // REQUIRES: `ast` was parsed from `tokens` without an error, and outlives the pieces as the text does.
+  Pieces(const Tokens& tokens, const Ast& ast);
+
+  const Piece& operator[](size_t at) const { return pieces_[at]; }
+  // As it is written: numbers with their digits in groups.
+  std::string_view text(const Piece& piece) const {
+    return piece.number > 0 ? numbers_[piece.number - 1] : source_.substr(piece.begin, piece.end - piece.begin);
+  }
+  // The first piece that starts at `offset` or behind it.
+  size_t at(uint32_t offset) const;
+
+  // Columns of the pieces [a, b) in one line, without the space before the first one. REQUIRES: a < b.
+  int width(size_t a, size_t b) const { return pieces_[b - 1].columns - pieces_[a].columns + pieces_[a].width; }
+  // Whether a line break is forced between the pieces [a, b).
+  bool must_break(size_t a, size_t b) const { return pieces_[b - 1].breaks != pieces_[a].breaks; }
+  // The piece behind `at` on its level: behind the partner of an opening bracket.
+  size_t next(size_t at) const { return (pieces_[at].bracket == Bracket::kNone ? at : pieces_[at].partner) + 1; }
+
+ private:
+  void find_keywords_and_types(const Ast& ast);
+  void find_brackets(const Ast& ast);
+  void find_spaces();
+  void find_breaks(const Tokens& tokens);
+  void measure();
+  bool ends_value_at(size_t at) const;
+  bool is_binary(size_t at) const;
+  bool has_space(size_t at, Bracket inside) const;
+  bool is_tight_range(size_t at) const;
+
+  std::vector<Piece> pieces_;
+  std::string_view source_;
+  std::deque<std::string> numbers_;  // the texts of numbers whose digits are grouped anew
+};
+
+}  // namespace xrun::lang

@@ -1,0 +1,26 @@
+// `xrun new`: a directory with a model that trains at once.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "runtime/cli/options.h"
+
+namespace xrun::cli {
+
+struct NewArgs {
+  std::string directory;
+  std::string model = "mlp";  // the name of a template
+};
+
+// A model that is part of the binary; its source is runtime/cli/templates/NAME.xgraph.
+struct Template {
+  std::string_view name;
+  std::string_view text;
+};
+std::vector<Template> templates();
+
+int run_new(const GlobalOptions& options, const NewArgs& args);
+
+}  // namespace xrun::cli
