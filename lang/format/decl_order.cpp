@@ -6,7 +6,7 @@
 namespace xrun::lang {
 
 DeclOrder::DeclOrder(const Tokens& tokens, const Ast& ast, uint32_t end, size_t comment) : tokens_(tokens) {
-  Unit next{.end_before = end, .comment = comment};
+  Entry next{.end_before = end, .comment = comment};
   for (const Decl& decl : ast.decls) {
     const bool imports = decl.kind == DeclKind::kImport || decl.kind == DeclKind::kFrom;
     next.decl = &decl;
@@ -18,9 +18,9 @@ DeclOrder::DeclOrder(const Tokens& tokens, const Ast& ast, uint32_t end, size_t 
       next.head_end_before = next.end_before;
       next.comment = attached;
       next.end_before = tokens_.comments[attached - 1].end;
-      sections_.push_back(units_.size());
+      sections_.push_back(entries_.size());
     }
-    units_.push_back(next);
+    entries_.push_back(next);
     next = behind(decl, next.comment);
   }
   end_ = next.end_before;
@@ -42,7 +42,7 @@ size_t DeclOrder::first_attached(size_t comment, uint32_t begin) const {
 }
 
 // What starts behind a declaration and the comment on its last line.
-DeclOrder::Unit DeclOrder::behind(const Decl& decl, size_t comment) const {
+DeclOrder::Entry DeclOrder::behind(const Decl& decl, size_t comment) const {
   uint32_t end = decl.span.end;
   const std::vector<Comment>& comments = tokens_.comments;
   while (comment < comments.size() && comments[comment].begin < end) {
@@ -58,18 +58,18 @@ DeclOrder::Unit DeclOrder::behind(const Decl& decl, size_t comment) const {
 
 // Sorts each section; its head stays before its first declaration.
 void DeclOrder::sort() {
-  sections_.push_back(units_.size());
+  sections_.push_back(entries_.size());
   size_t begin = 0;
   for (const size_t end : sections_) {
     if (begin < end) {
-      const Unit first = units_[begin];
-      units_[begin].head = units_[begin].head_end = 0;
+      const Entry first = entries_[begin];
+      entries_[begin].head = entries_[begin].head_end = 0;
       std::stable_sort(
-          units_.begin() + static_cast<std::ptrdiff_t>(begin), units_.begin() + static_cast<std::ptrdiff_t>(end),
-          [](const Unit& a, const Unit& b) { return std::pair(a.rank, a.path) < std::pair(b.rank, b.path); });
-      units_[begin].head = first.head;
-      units_[begin].head_end = first.head_end;
-      units_[begin].head_end_before = first.head_end_before;
+          entries_.begin() + static_cast<std::ptrdiff_t>(begin), entries_.begin() + static_cast<std::ptrdiff_t>(end),
+          [](const Entry& a, const Entry& b) { return std::pair(a.rank, a.path) < std::pair(b.rank, b.path); });
+      entries_[begin].head = first.head;
+      entries_[begin].head_end = first.head_end;
+      entries_[begin].head_end_before = first.head_end_before;
     }
     begin = end;
   }

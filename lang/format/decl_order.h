@@ -16,7 +16,7 @@ namespace xrun::lang {
 class DeclOrder {
  public:
   // A declaration with the comments before it.
-  struct Unit {
+  struct Entry {
     const Decl* decl = nullptr;
     uint32_t end_before = 0;  // where the one before ends in the file, or the head of the section
     size_t comment = 0;       // its first comment
@@ -31,19 +31,19 @@ class DeclOrder {
   // `end`, `comment`: where the line of the edition ends, and the first comment behind it.
   DeclOrder(const Tokens& tokens, const Ast& ast, uint32_t end, size_t comment);
 
-  const std::vector<Unit>& units() const { return units_; }
+  const std::vector<Entry>& entries() const { return entries_; }
   // Where the last declaration of the file ends, with the comment on its line; and the first comment behind it.
   uint32_t end() const { return end_; }
   size_t next_comment() const { return next_comment_; }
 
  private:
   size_t first_attached(size_t comment, uint32_t begin) const;
-  Unit behind(const Decl& decl, size_t comment) const;
+  Entry behind(const Decl& decl, size_t comment) const;
   void sort();
 
   const Tokens& tokens_;
-  std::vector<Unit> units_;
-  std::vector<size_t> sections_;  // the first unit of each but the first
+  std::vector<Entry> entries_;
+  std::vector<size_t> sections_;  // the first entry of each but the first
   uint32_t end_ = 0;
   size_t next_comment_ = 0;
 };

@@ -32,19 +32,19 @@ class Formatter {
   void run() {
     edition();
     const DeclOrder order(tokens_, ast_, writer_.end(), writer_.next_comment());
-    for (const DeclOrder::Unit& unit : order.units()) {
-      if (unit.head < unit.head_end) {
+    for (const DeclOrder::Entry& entry : order.entries()) {
+      if (entry.head < entry.head_end) {
         writer_.blank_line();
-        writer_.go_to(unit.head_end_before, unit.head);
-        writer_.comments(tokens_.comments[unit.head_end - 1].end, 0, true);
+        writer_.go_to(entry.head_end_before, entry.head);
+        writer_.comments(tokens_.comments[entry.head_end - 1].end, 0, true);
       }
       writer_.blank_line();
-      writer_.go_to(unit.end_before, unit.comment);
-      writer_.comments(unit.decl->keyword.begin, 0, true);
-      if (writer_.blank_before(unit.decl->keyword.begin) && writer_.next_comment() > unit.comment) {
+      writer_.go_to(entry.end_before, entry.comment);
+      writer_.comments(entry.decl->keyword.begin, 0, true);
+      if (writer_.blank_before(entry.decl->keyword.begin) && writer_.next_comment() > entry.comment) {
         writer_.blank_line();
       }
-      declaration(*unit.decl);
+      declaration(*entry.decl);
       writer_.comment_behind(end_of_text(), 0);
       writer_.new_line(0);
     }
