@@ -2,10 +2,10 @@
 #include "lang/format/format.h"
 
 #include <algorithm>
-#include <utility>
 #include <vector>
 
 #include "lang/faults.h"
+#include "lang/format/decl_order.h"
 #include "lang/format/line_breaker.h"
 #include "lang/format/pieces.h"
 #include "lang/format/writer.h"
@@ -31,41 +31,29 @@ class Formatter {
 
   void run() {
     edition();
-    for (const Unit& unit : in_order()) {
-      if (unit.head < unit.head_end) {
+    const DeclOrder order(tokens_, ast_, writer_.end(), writer_.next_comment());
+    for (const DeclOrder::Entry& entry : order.entries()) {
+      if (entry.head < entry.head_end) {
         writer_.blank_line();
-        writer_.go_to(unit.head_end_before, unit.head);
-        writer_.comments(tokens_.comments[unit.head_end - 1].end, 0, true);
+        writer_.go_to(entry.head_end_before, entry.head);
+        writer_.comments(tokens_.comments[entry.head_end - 1].end, 0, true);
       }
       writer_.blank_line();
-      writer_.go_to(unit.end_before, unit.comment);
-      writer_.comments(unit.decl->keyword.begin, 0, true);
-      if (writer_.blank_before(unit.decl->keyword.begin) && writer_.next_comment() > unit.comment) {
+      writer_.go_to(entry.end_before, entry.comment);
+      writer_.comments(entry.decl->keyword.begin, 0, true);
+      if (writer_.blank_before(entry.decl->keyword.begin) && writer_.next_comment() > entry.comment) {
         writer_.blank_line();
       }
-      declaration(*unit.decl);
+      declaration(*entry.decl);
       writer_.comment_behind(end_of_text(), 0);
       writer_.new_line(0);
     }
-    writer_.go_to(end_, last_comment_);
+    writer_.go_to(order.end(), order.next_comment());
     writer_.comments(end_of_text(), 0, true);
     writer_.new_line(0);
   }
 
  private:
-  // A declaration with the comments before it.
-  struct Unit {
-    const Decl* decl = nullptr;
-    uint32_t end_before = 0;  // where the one before ends in the file, or the head of the section
-    size_t comment = 0;       // its first comment
-    int rank = 0;             // imports, options, others
-    std::string_view path;    // of an import
-    // The comments [head, head_end) of the section that it is the first of, and where what is before them ends.
-    size_t head = 0;
-    size_t head_end = 0;
-    uint32_t head_end_before = 0;
-  };
-
   uint32_t end_of_text() const { return static_cast<uint32_t>(tokens_.text.size()) + 1; }
 
   // `xgraph 1` with the comments before it.
@@ -78,80 +66,6 @@ class Formatter {
     breaker_.write_flat(0, kPieces, 0);
     writer_.comment_behind(end_of_text(), 0);
     writer_.new_line(0);
-  }
-
-  // The first of the comments from `comment` on that no blank line separates from `begin`, the place of a declaration.
-  size_t first_attached(size_t comment, uint32_t begin) const {
-    size_t attached = comment;
-    for (size_t i = comment; i < tokens_.comments.size() && tokens_.comments[i].begin < begin; ++i) {
-      const bool is_last = i + 1 == tokens_.comments.size() || tokens_.comments[i + 1].begin >= begin;
-      const uint32_t next = is_last ? begin : tokens_.comments[i + 1].begin;
-      const std::string_view gap = tokens_.text.substr(tokens_.comments[i].end, next - tokens_.comments[i].end);
-      attached = std::ranges::count(gap, '\n') > 1 ? i + 1 : attached;
-    }
-    return attached;
-  }
-
-  // The declarations as they are written: imports by their path, options, the others as in the file. Comments that a
-  // blank line separates from the declaration below them head a section, and nothing is moved out of its section.
-  std::vector<Unit> in_order() {
-    std::vector<Unit> units;
-    Unit next{.end_before = writer_.end(), .comment = writer_.next_comment()};
-    std::vector<size_t> sections;  // the first unit of each
-    for (const Decl& decl : ast_.decls) {
-      const bool imports = decl.kind == DeclKind::kImport || decl.kind == DeclKind::kFrom;
-      next.decl = &decl;
-      next.rank = imports ? 0 : decl.kind == DeclKind::kOption ? 1 : 2;
-      next.path = imports ? std::string_view(ast_.text(decl.text)) : std::string_view();
-      next.head = next.head_end = next.comment;
-      if (const size_t attached = first_attached(next.comment, decl.keyword.begin); attached > next.comment) {
-        next.head_end = attached;
-        next.head_end_before = next.end_before;
-        next.comment = attached;
-        next.end_before = tokens_.comments[attached - 1].end;
-        sections.push_back(units.size());
-      }
-      units.push_back(next);
-      next = behind(decl, next.comment);
-    }
-    end_ = next.end_before;
-    last_comment_ = next.comment;
-    sort(units, sections);
-    return units;
-  }
-
-  // What starts behind a declaration and the comment on its last line.
-  Unit behind(const Decl& decl, size_t comment) const {
-    uint32_t end = decl.span.end;
-    const std::vector<Comment>& comments = tokens_.comments;
-    while (comment < comments.size() && comments[comment].begin < end) {
-      ++comment;
-    }
-    if (comment < comments.size() && !comments[comment].is_doc &&
-        tokens_.text.substr(end, comments[comment].begin - end).find('\n') == std::string_view::npos) {
-      end = comments[comment].end;
-      ++comment;
-    }
-    return {.end_before = end, .comment = comment};
-  }
-
-  // Sorts each section; its head stays before its first declaration.
-  static void sort(std::vector<Unit>& units, std::vector<size_t>& sections) {
-    sections.push_back(units.size());
-    size_t begin = 0;
-    for (const size_t end : sections) {
-      if (begin < end) {
-        const Unit first = units[begin];
-        units[begin].head = units[begin].head_end = 0;
-        std::stable_sort(
-            units.begin() + static_cast<std::ptrdiff_t>(begin), units.begin() + static_cast<std::ptrdiff_t>(end),
-            [](const Unit& a, const Unit& b) { return std::pair(a.rank, a.path) < std::pair(b.rank, b.path); });
-        units[begin].head = first.head;
-        units[begin].head_end = first.head_end;
-        units[begin].head_end_before = first.head_end_before;
-      }
-      begin = end;
-    }
   }
 
   void declaration(const Decl& decl) {
@@ -327,8 +241,6 @@ class Formatter {
   const Pieces& pieces_;
   Writer writer_;
   LineBreaker breaker_;
-  uint32_t end_ = 0;         // of the last declaration in the file
-  size_t last_comment_ = 0;  // the first one behind it
 };
 
 // The text without a byte-order mark and carriage returns at the ends of lines.

@@ -6,6 +6,7 @@
 
 #include "graph/base/codes.h"
 #include "graph/base/errors.h"
+#include "graph/base/utf8.h"
 #include "lang/foreign_names.h"
 #include "lang/nearest.h"
 #include "ops/op.h"
@@ -28,8 +29,31 @@ std::string indented(std::string_view text) {
   return out;
 }
 
-std::string page_of(const CodePage& code) {
-  std::string page = fmt::format("{}  {}\n\n{}\n", code.code, code.title, code.text);
+// The words of a text in lines of at most `width` columns; an empty line stays.
+std::string reflowed(std::string_view text, size_t width) {
+  std::string out;
+  size_t column = 0;
+  for (size_t at = 0; at < text.size();) {
+    if (text.substr(at, 2) == "\n\n") {
+      out += "\n\n";
+      column = 0;
+      at += 2;
+      continue;
+    }
+    const size_t begin = text[at] == '\n' || text[at] == ' ' ? at + 1 : at;
+    const size_t end = std::min(text.find_first_of(" \n", begin), text.size());
+    const auto length = static_cast<size_t>(count_code_points(text.substr(begin, end - begin)));
+    const bool breaks = column > 0 && column + 1 + length > width;
+    out += column == 0 ? "" : breaks ? "\n" : " ";
+    out += text.substr(begin, end - begin);
+    column = (column == 0 || breaks ? 0 : column + 1) + length;
+    at = end;
+  }
+  return out;
+}
+
+std::string page_of(const CodePage& code, size_t width) {
+  std::string page = fmt::format("{}  {}\n\n{}\n", code.code, code.title, reflowed(code.text, width));
   if (!code.wrong.empty()) {
     page += fmt::format("\nGives {}:\n\n{}", code.code, indented(code.wrong));
     page += fmt::format("\nCorrected:\n\n{}", indented(code.right));
@@ -76,7 +100,7 @@ class Command {
                                                 {"text", code->text},
                                                 {"wrong", code->wrong},
                                                 {"right", code->right}}))
-                      : console_.out(page_of(*code));
+                      : console_.out(page_of(*code, width()));
       return 0;
     }
     std::vector<lang::Topic> found = lang::find_topics(name, topics_);
@@ -99,6 +123,13 @@ class Command {
   }
 
  private:
+  // A page is read best in lines that are not too long.
+  size_t width() const {
+    constexpr int kMost = 100;
+    const int columns = console_.page_columns();
+    return static_cast<size_t>(columns > 0 ? std::min(columns, kMost) : kMost);
+  }
+
   int tensor(const std::string& file, const std::string& name) const {
     int exit = 0;
     const auto model = load_model(file, options_, console_, false, exit);

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "graph/base/codes.h"
+#include "lang/format/format.h"
 #include "lang/frontend.h"
 #include "ops/op.h"
 #include "tests/support/golden.h"
@@ -45,6 +46,9 @@ TEST(Messages, ExamplesGiveTheirCodeAloneAndNothingOnceCorrected) {
     EXPECT_EQ(wrong.codes, std::set<std::string>{std::string(page.code)}) << page.code << "\n" << wrong.text;
     const Answer right = check(page.right);
     EXPECT_EQ(right.text, "") << page.code;
+    SourceMap sources;
+    Diagnostics diagnostics;
+    EXPECT_EQ(format("example.xgraph", page.right, sources, diagnostics), std::string(page.right)) << page.code;
     ++examples;
   }
   EXPECT_GT(examples, 60);

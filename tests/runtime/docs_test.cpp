@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lang/format/format.h"
 #include "lang/frontend.h"
 #include "ops/op.h"
 #include "tests/support/golden.h"
@@ -72,6 +73,18 @@ TEST(Docs, EveryXgraphBlockChecksWithoutAWordAndItsTestsHold) {
   }
   EXPECT_GE(seen, 9);
   EXPECT_GE(expectations, 5);
+}
+
+TEST(Docs, EveryXgraphBlockIsInCanonicalLayout) {
+  for (const std::string& path : documents()) {
+    for (const Block& block : blocks_of(path)) {
+      SourceMap sources;
+      Diagnostics diagnostics;
+      const auto out = lang::format(block.where, block.text, sources, diagnostics);
+      ASSERT_TRUE(out.has_value()) << block.where;
+      EXPECT_EQ(test::diff_lines(*out, block.text), "") << block.where;
+    }
+  }
 }
 
 }  // namespace

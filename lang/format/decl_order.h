@@ -1,0 +1,51 @@
+// The order in which the declarations of a file are written: imports by their path, options, the others as in the file.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "lang/syntax/syntax.h"
+#include "lang/syntax/token.h"
+
+namespace xrun::lang {
+
+// Comments that a blank line separates from the declaration below them head a section, and nothing is moved out of its
+// section. All other comments before a declaration move with it.
+class DeclOrder {
+ public:
+  // A declaration with the comments before it.
+  struct Entry {
+    const Decl* decl = nullptr;
+    uint32_t end_before = 0;  // where the one before ends in the file, or the head of the section
+    size_t comment = 0;       // its first comment
+    int rank = 0;             // imports, options, others
+    std::string_view path;    // of an import
+    // The comments [head, head_end) of the section that it is the first of, and where what is before them ends.
+    size_t head = 0;
+    size_t head_end = 0;
+    uint32_t head_end_before = 0;
+  };
+
+  // `end`, `comment`: where the line of the edition ends, and the first comment behind it.
+  DeclOrder(const Tokens& tokens, const Ast& ast, uint32_t end, size_t comment);
+
+  const std::vector<Entry>& entries() const { return entries_; }
+  // Where the last declaration of the file ends, with the comment on its line; and the first comment behind it.
+  uint32_t end() const { return end_; }
+  size_t next_comment() const { return next_comment_; }
+
+ private:
+  size_t first_attached(size_t comment, uint32_t begin) const;
+  Entry behind(const Decl& decl, size_t comment) const;
+  void sort();
+
+  const Tokens& tokens_;
+  std::vector<Entry> entries_;
+  std::vector<size_t> sections_;  // the first entry of each but the first
+  uint32_t end_ = 0;
+  size_t next_comment_ = 0;
+};
+
+}  // namespace xrun::lang
