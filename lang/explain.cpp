@@ -10,6 +10,8 @@
 #include "graph/reader_def.h"
 #include "lang/lower/curves.h"
 #include "lang/lower/setting_def.h"
+#include "lang/std_library.h"
+#include "lang/syntax/parser.h"
 
 namespace xrun::lang {
 namespace {
@@ -169,6 +171,31 @@ Topic part(std::string name, std::string title, std::string instead) {
   return topic;
 }
 
+// Blocks, functions and optimizers of the standard library, as they are written there.
+void add_library(std::vector<Topic>& topics) {
+  for (const std::string_view file : std_files()) {
+    SourceMap sources;
+    Diagnostics faults;
+    const int32_t source = sources.add(std::string(file), std::string(*std_source(file)));
+    const Ast ast = parse(sources, source, faults);
+    const bool is_known = file == "std/pointwise" || file == "std/optimizers";
+    for (const Decl& decl : ast.decls) {
+      if (!decl.name) {
+        continue;
+      }
+      std::string title = decl.doc.substr(0, decl.doc.find_last_not_of(".\n") + 1);
+      std::ranges::replace(title, '\n', ' ');
+      Topic topic{.name = std::string(decl.name.text), .kind = std::string(keyword_of(decl.kind)), .title = title};
+      std::string_view text = sources.text(decl.span);
+      text = text.substr(0, text.find_last_not_of('\n') + 1);
+      topic.page = fmt::format("{}\n\n{}\n{}\n\n{}\n", topic.name, sentence(title), text,
+                               is_known ? "Every file knows it without an import."
+                                        : fmt::format("Import: from \"{}\" use {}", file, topic.name));
+      topics.push_back(std::move(topic));
+    }
+  }
+}
+
 // Whether the parts of a path are those of the name; a part of capitals stands for any name.
 bool matches(std::string_view name, std::string_view path) {
   const std::vector<std::string_view> a = parts_of(name, '.');
@@ -199,6 +226,7 @@ std::vector<Topic> all_topics(const OpRegistry& ops) {
   for (const CurveKind& curve : curve_kinds()) {
     topics.push_back(topic_of_call(curve, "curve", "lr = "));
   }
+  add_library(topics);
   topics.push_back(topic_of(DeclKind::kData, "what a run learns from: sources, and what is made of their fields"));
   topics.push_back(topic_of(DeclKind::kTrain, "how a run learns"));
   topics.push_back(topic_of(DeclKind::kCluster, "the machines of a run"));
@@ -209,6 +237,8 @@ std::vector<Topic> all_topics(const OpRegistry& ops) {
   }
   topics.push_back(part("extends", "a declaration that takes the settings of another one of its kind",
                         "write the settings of the other declaration here"));
+  topics.push_back(part("state", "memory of a block that training does not change",
+                        "take operators that own theirs, such as `bn`; optimizers have states"));
   topics.push_back(part("moved", "the new name of a tensor, for checkpoints that have the old one",
                         "keep the old name in the model: labels (`as`) name tensors"));
   return topics;

@@ -3,10 +3,12 @@
 
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace xrun::lang {
 
 // Source text of a file of the standard library, "std/vision"; nothing if there is no file of that name.
 std::optional<std::string_view> std_source(std::string_view name);
+std::vector<std::string_view> std_files();  // their names
 
 }  // namespace xrun::lang

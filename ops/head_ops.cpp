@@ -331,7 +331,7 @@ constinit const Op kMarginSoftmax{
                          "filter: float = none)",
             .group = "losses",
             .doc = "softmax with a `pointwise` function of the target's cosine in its place",
-            .example = "margin_softmax(id, label, arc(m=0.3), 64)",
+            .example = "margin_softmax(id, label, arc_margin(m=0.3), 64)",
             .aliases = "s=scale",
             .precision = PrecisionRule::kWide,
             .infer = [](Types inputs,

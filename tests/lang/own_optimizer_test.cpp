@@ -74,9 +74,9 @@ TEST(OwnOptimizer, BecomesARule) {
   EXPECT_EQ(call.name, "lion");
   EXPECT_EQ(call.args.real("b1", 0), 0.75);
   EXPECT_EQ(call.args.real("weight_decay", 0), 0.1);
-  EXPECT_EQ(call.args.text("scalars"), "x0, x2");
+  EXPECT_EQ(call.args.text("scalars"), "x2, x0");
   EXPECT_EQ(call.args.text("elements"),
-            "x0 - x3 * (sign(0.75 * x2 + 0.25 * x1) + x4 * x0), 0.99 * x2 + 0.010000000000000009 * x1");
+            "x0 - x4 * (sign(0.75 * x2 + 0.25 * x1) + x3 * x0), 0.99 * x2 + 0.010000000000000009 * x1");
   EXPECT_THAT(call.args.texts("states"), ElementsAre("m"));
 }
 

@@ -139,10 +139,12 @@ TEST_F(OwnFunctions, CheckpointsNameTheirTensors) {
   train("out", {"--steps", "2"});
   CommandOptions options;
   options.directory = directory.path();
-  const auto shown = run_xrun({"show", "own.xgraph", "--emit", "module"}, options);
+  const auto shown = run_xrun({"show", "out/ckpt/quick/step-000002"}, options);
   ASSERT_EQ(shown.exit, 0) << shown.err;
   EXPECT_THAT(shown.out, HasSubstr("first.gamma"));
-  EXPECT_THAT(shown.out, HasSubstr("optimizer = lion(b1=0.9, b2=0.99, weight_decay=0.1)"));
+  const auto checked = run_xrun({"show", "own.xgraph", "--emit", "checked"}, options);
+  ASSERT_EQ(checked.exit, 0) << checked.err;
+  EXPECT_THAT(checked.out, HasSubstr("optimizer = lion(b1=0.9, b2=0.99, weight_decay=0.1)"));
 }
 
 }  // namespace

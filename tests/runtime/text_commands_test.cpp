@@ -154,6 +154,14 @@ TEST(ExplainCommand, AnOperatorHasItsSignatureDefaultsAndExample) {
   EXPECT_EQ(explain({"Conv2d"}).out, result.out);
 }
 
+TEST(ExplainCommand, WhatTheLibraryDeclaresIsShownAsItIsWritten) {
+  EXPECT_THAT(explain({"leaky_relu"}).out,
+              HasSubstr("pointwise leaky_relu(x, slope = 0.01) = if x > 0 { x } else { slope * x }\n\n"
+                        "Every file knows it without an import.\n"));
+  EXPECT_THAT(explain({"lion"}).out, HasSubstr("state m = 0"));
+  EXPECT_THAT(explain({"mbconv"}).out, HasSubstr("Import: from \"std/vision\" use mbconv\n"));
+}
+
 TEST(ExplainCommand, ASettingHasItsTypeDefaultAndInnerSettings) {
   EXPECT_EQ(explain({"train.lr"}).out,
             "setting train.lr = number, curve, list of curves\n\nThe rate.\nDefault: required.\n"
