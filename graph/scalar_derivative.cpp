@@ -39,7 +39,7 @@ class ForwardDerivative {
     return yes.valid() || no.valid() ? make(ScalarOp::kSelect, condition, or_zero(yes), or_zero(no)) : ScalarId();
   }
 
-  // Of y = a^b by b: y ln a, and 0 where a is not above 0.
+  // The derivative of y = a^b by b: y ln a, and 0 where a is not above 0.
   ScalarId by_exponent(ScalarId a, ScalarId y) {
     return choice(make(ScalarOp::kLess, number(0), a), make(ScalarOp::kMul, y, make(ScalarOp::kLog, a)), {});
   }
@@ -169,6 +169,7 @@ const ScalarNode* never_finite(const ScalarExpr& expr) {
       values[i] = node.op == ScalarOp::kInput      ? (2 * turn - 1) * spread
                   : node.op == ScalarOp::kConstant ? node.value
                                                    : apply(node.op, args[0], args[1], args[2]);
+      values[i] = static_cast<double>(static_cast<float>(values[i]));  // kernels compute in f32
       defined[i] = defined[i] || finite;
       once[i] = once[i] || (finite && std::isfinite(values[i]));
     }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <utility>
 
 #include "graph/base/check.h"
 
@@ -235,6 +236,25 @@ std::vector<ScalarId> ScalarExpr::insert(const ScalarExpr& other, std::span<cons
     results.push_back(ids[static_cast<size_t>(id.index)]);
   }
   return results;
+}
+
+void ScalarExpr::prune() {
+  const std::vector<bool> is_reached = reached();
+  const std::vector<ScalarNode> all = std::exchange(nodes_, {});
+  known_.clear();
+  std::vector<ScalarId> ids(all.size());
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (is_reached[i]) {
+      ScalarNode node = all[i];
+      for (ScalarId& arg : node.args) {
+        arg = arg.valid() ? ids[static_cast<size_t>(arg.index)] : arg;
+      }
+      ids[i] = share(node);
+    }
+  }
+  for (ScalarId& result : results_) {
+    result = ids[static_cast<size_t>(result.index)];
+  }
 }
 
 std::vector<bool> ScalarExpr::reached() const {

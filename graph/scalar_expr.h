@@ -73,6 +73,8 @@ class ScalarExpr {
   ScalarId make(ScalarOp op, ScalarId a, ScalarId b = {}, ScalarId c = {});
   // Appends the operations of `other`, with `inputs` in the place of its inputs; gives its results.
   std::vector<ScalarId> insert(const ScalarExpr& other, std::span<const ScalarId> inputs);
+  // Leaves out what no result depends on.
+  void prune();
   void set_results(std::vector<ScalarId> results) { results_ = std::move(results); }
 
   const std::vector<ScalarNode>& nodes() const { return nodes_; }
@@ -109,8 +111,8 @@ std::vector<double> evaluate(const ScalarExpr& expr, std::span<const double> inp
 // The same without memory of its own: one value for each node. REQUIRES: `values` has as many.
 void evaluate(const ScalarExpr& expr, std::span<const double> inputs, std::span<double> values);
 
-// ---- text (scalar_text.cpp): "t0 = exp(x0); t0 / (t0 + 1), x1 * t0". Inputs are x0, x1, ...; what is used twice has a
-// name. parse_scalar_expr gives an expression with the same text, and errors (XG0303) for any other text.
+// ---- text (scalar_text.cpp): "t0 = exp(x0); t0 / (t0 + 1), x1 * t0". Inputs are x0, x1, ...; an operation that is
+// used twice has a name. parse_scalar_expr gives an expression with the same text, and errors (XG0303) for any other text.
 std::string to_text(const ScalarExpr& expr);
 Result<ScalarExpr> parse_scalar_expr(std::string_view text);
 

@@ -166,6 +166,7 @@ class Parser {
                    "make the file anew: functions are written by xrun"};
     }
     expr_.set_results(std::move(results));
+    expr_.prune();
     return std::move(expr_);
   }
 

@@ -1,5 +1,5 @@
-// UpdateRule: the update of an optimizer that is written in the language, as a value. What depends on the step alone is
-// computed once a step in f64; the rest for each element in f32.
+// UpdateRule: the update of an optimizer that is written in the language, as a value. Numbers that depend on the step
+// alone are computed once a step, in f64; all others for each element, in f32.
 #pragma once
 
 #include <string>

@@ -17,7 +17,11 @@ TensorType aligned(const TensorType& operand, int rank) {
 
 Result<TensorType> broadcast(std::string_view verb, std::span<const TensorType> operands) {
   const auto first = std::ranges::find_if(operands, &TensorType::has_batch);
-  XRUN_TRY(expect_activation(verb, first == operands.end() ? operands[0] : *first));
+  if (first == operands.end()) {
+    return rank_error(verb, "a tensor of the batch beside the parameters", operands[0],
+                      "let parameters meet such a tensor first: x * gamma, or a `pointwise` of both");
+  }
+  XRUN_TRY(expect_activation(verb, *first));
   TensorType out = with_dims(*first, first->dims);
   for (const TensorType& operand : operands) {
     const std::string both = to_text(*first) + " and " + to_text(operand);

@@ -119,12 +119,6 @@ XRUN_INLINE F16 erf_lanes(F16 x) {
   return choose<_CMP_GT_OQ>(size, broadcast(1.0F), signed_outer, near);
 }
 
-// a to the power of b, as e^(b ln a): a relative error of up to 2^-23 |b ln a|. NaN for a < 0; 1 where b is 0.
-XRUN_INLINE F16 power_lanes(F16 a, F16 b) {
-  const F16 y = exp_lanes(b * log_lanes(a));
-  return choose<_CMP_EQ_OQ>(b, F16{}, broadcast(1.0F), y);
-}
-
 // The largest whole number that is not above x.
 XRUN_INLINE F16 floor_lanes(F16 x) {
   __m256 halves[2];
@@ -133,6 +127,19 @@ XRUN_INLINE F16 floor_lanes(F16 x) {
   halves[1] = _mm256_floor_ps(halves[1]);
   std::memcpy(&x, halves, sizeof x);
   return x;
+}
+
+// a to the power of b, as e^(b ln |a|): a relative error of up to 2^-23 |b ln a|. For a < 0: NaN where b is not whole,
+// and the sign of an odd b. 1 where b is 0 or a is 1.
+XRUN_INLINE F16 power_lanes(F16 a, F16 b) {
+  const F16 size = (a < F16{}) ? -a : a;
+  F16 y = exp_lanes(b * log_lanes(size));
+  const F16 half = b * 0.5F;
+  const F16 odd = choose<_CMP_EQ_OQ>(floor_lanes(half), half, y, -y);
+  const F16 of_negative = choose<_CMP_EQ_OQ>(floor_lanes(b), b, odd, broadcast(NAN));
+  y = choose<_CMP_LT_OQ>(a, F16{}, of_negative, y);
+  y = choose<_CMP_EQ_OQ>(b, F16{}, broadcast(1.0F), y);
+  return choose<_CMP_EQ_OQ>(a, broadcast(1.0F), broadcast(1.0F), y);
 }
 
 }  // namespace xrun::ops

@@ -6,7 +6,7 @@
 namespace xrun::ops {
 
 // x less n quarter turns, within an eighth of a turn on both sides of 0, and n. Reduced in f64: exact enough for |x|
-// below 2^30.
+// up to 2^30, and NaN beyond.
 struct QuarterTurns {
   F16 rest;
   I16 count;
@@ -28,9 +28,12 @@ XRUN_INLINE QuarterTurns quarter_turns(F16 x) {
     halves[i] = __builtin_convertvector(rest, F8);
     counts[i] = __builtin_convertvector(n, I8);
   }
+  constexpr float kMost = 1073741824.0F;
+  const F16 size = (x < F16{}) ? -x : x;
   QuarterTurns turns;
   std::memcpy(&turns.rest, halves, sizeof halves);
   std::memcpy(&turns.count, counts, sizeof counts);
+  turns.rest = choose<_CMP_LE_OQ>(size, broadcast(kMost), turns.rest, broadcast(NAN));
   return turns;
 }
 

@@ -1,6 +1,6 @@
-// map: a scalar expression on each element of its operands, which broadcast. What the language calls `pointwise`, and
-// signs and functions of tensors that have no operator of their own, are calls of it; so is its gradient, with a result
-// for each operand. `param.sum` is the gradient of an operand that is a parameter.
+// map: a scalar expression on each element of its operands, which broadcast. The `pointwise` functions of the language,
+// and signs and functions of tensors that have no operator of their own, are calls of it; so is its gradient, with a
+// result for each operand. `param.sum` is the gradient of an operand that is a parameter.
 #include <algorithm>
 #include <array>
 

@@ -31,7 +31,7 @@ Result<OptimizerForm> optimizer_form(const CallSpec& spec) {
   form.weight_decay = spec.args.real("weight_decay", 0);
   if (has_update_rule(spec.args)) {
     XRUN_ASSIGN(UpdateRule rule, read_update_rule(spec.args));
-    XRUN_ASSIGN(OwnUpdate own, OwnUpdate::make(std::move(rule), detect_isa()));
+    XRUN_ASSIGN(OwnUpdate own, OwnUpdate::make(std::move(rule)));
     form.kind = OptimizerKind::kOwn;
     form.states = own.states();
     form.own = std::make_shared<const OwnUpdate>(std::move(own));
@@ -91,7 +91,11 @@ UpdateScalars update_scalars(const OptimizerForm& form, double rate, double deca
 
 void update(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, float* w, const float* g, float* s0,
             float* s1, int64_t n) {
-  run_for<UpdateBody>(isa, &form, &scalars, w, g, s0, s1, n);
+  if (form.kind == OptimizerKind::kOwn) {
+    form.own->run(isa, scalars, w, g, s0, s1, n);
+  } else {
+    run_for<UpdateBody>(isa, &form, &scalars, w, g, s0, s1, n);
+  }
 }
 
 double sum_of_squares(Isa isa, const float* g, int64_t n) {

@@ -153,6 +153,7 @@ XRUN_INLINE void update_lanes(const UpdateScalars& u, float* w, const float* g, 
   }
 }
 
+// REQUIRES: the form is built in.
 XRUN_INLINE void update_range(const OptimizerForm& form, const UpdateScalars& u, float* w, const float* g, float* s0,
                               float* s1, int64_t n) {
   if (form.kind == OptimizerKind::kAdamw) {
@@ -161,8 +162,6 @@ XRUN_INLINE void update_range(const OptimizerForm& form, const UpdateScalars& u,
     update_lanes<LambRule, 2>(u, w, g, s0, s1, n);
   } else if (form.kind == OptimizerKind::kLars) {
     update_lanes<LarsRule, 1>(u, w, g, s0, s1, n);
-  } else if (form.kind == OptimizerKind::kOwn) {
-    form.own->run(u, w, g, s0, s1, n);
   } else if (form.states == 0) {
     update_lanes<SgdRule, 0>(u, w, g, s0, s1, n);
   } else if (form.nesterov) {

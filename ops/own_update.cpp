@@ -1,7 +1,6 @@
 #include "ops/own_update.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "ops/optimizer.h"
 
@@ -20,12 +19,14 @@ struct ClipBody {
 
 }  // namespace
 
-OwnUpdate::OwnUpdate(UpdateRule rule, Isa isa)
-    : rule_(std::move(rule)), program_(rule_.elements, rule_.inputs(), isa), isa_(isa) {}
+OwnUpdate::OwnUpdate(UpdateRule rule)
+    : rule_(std::move(rule)),
+      narrow_(rule_.elements, rule_.inputs(), Isa::kAvx2),
+      wide_(rule_.elements, rule_.inputs(), Isa::kAvx512) {}
 
-Result<OwnUpdate> OwnUpdate::make(UpdateRule rule, Isa isa) {
-  OwnUpdate update(std::move(rule), isa);
-  if (update.program_.scratch_bytes() > kMostScratch) {
+Result<OwnUpdate> OwnUpdate::make(UpdateRule rule) {
+  OwnUpdate update(std::move(rule));
+  if (update.wide_.scratch_bytes() > kMostScratch) {
     return Error{ErrorKind::kContent, "XG0216", "the update of an optimizer keeps too many numbers for each element",
                  "write it with fewer operations"};
   }
@@ -40,37 +41,31 @@ std::array<float, kMostUpdateScalars> OwnUpdate::scalars(double rate, int64_t st
   return scalars;
 }
 
-void OwnUpdate::run(const UpdateScalars& u, float* w, const float* g, float* s0, float* s1, int64_t n) const {
+void OwnUpdate::run(Isa isa, const UpdateScalars& u, float* w, const float* g, float* s0, float* s1, int64_t n) const {
   constexpr size_t kMostInputs = 2 + kMostUpdateStates + kMostUpdateScalars;
   alignas(64) std::byte scratch[kMostScratch];
   alignas(64) float blocks[kMostInputs][kScalarBlock];
-  const float** const inputs = program_.inputs(scratch);
-  const auto scalar_count = rule_.scalars.results().size();
+  const ScalarProgram& program = isa >= Isa::kAvx512 ? wide_ : narrow_;
+  const float** const inputs = program.inputs(scratch);
+  for (int i = 0; i < rule_.inputs(); ++i) {
+    inputs[i] = blocks[i];
+  }
   const auto first_scalar = static_cast<size_t>(2 + rule_.states);
-  for (size_t i = 0; i < scalar_count; ++i) {
-    std::fill_n(blocks[first_scalar + i], std::min(n + kLanes, kScalarBlock), u.own[i]);
-    inputs[first_scalar + i] = blocks[first_scalar + i];
+  for (size_t i = 0; i < rule_.scalars.results().size(); ++i) {
+    std::fill_n(blocks[first_scalar + i], kScalarBlock, u.own[i]);
   }
   float* const changed[] = {w, s0, s1};
   for (int64_t begin = 0; begin < n; begin += kScalarBlock) {
     const int64_t count = std::min(kScalarBlock, n - begin);
-    const auto read = [&](size_t input, const float* from) {
-      inputs[input] = from + begin;
-      if (count % kLanes != 0) {
-        std::copy_n(from + begin, count, blocks[input]);
-        inputs[input] = blocks[input];
-      }
-    };
-    read(0, w);
-    run_for<ClipBody>(isa_, &u, g + begin, blocks[1], count);
-    inputs[1] = blocks[1];
+    // Copies, since a result may be an input: `previous = weight`.
+    std::copy_n(w + begin, count, blocks[0]);
+    run_for<ClipBody>(isa, &u, g + begin, blocks[1], count);
     for (int s = 0; s < rule_.states; ++s) {
-      read(static_cast<size_t>(2 + s), changed[1 + s]);
+      std::copy_n(changed[1 + s] + begin, count, blocks[2 + s]);
     }
-    program_.run(scratch, count);
-    for (int r = 0; r < program_.results(); ++r) {
-      // A result may be an input, unchanged.
-      std::memmove(changed[r] + begin, program_.result(scratch, r), static_cast<size_t>(count) * sizeof(float));
+    program.run(scratch, count);
+    for (int r = 0; r < program.results(); ++r) {
+      std::copy_n(program.result(scratch, r), count, changed[r] + begin);
     }
   }
 }

@@ -14,20 +14,21 @@ struct UpdateScalars;  // ops/optimizer.h
 class OwnUpdate {
  public:
   // Errors: XG0216 for a rule that needs more memory than the stack of a thread may give.
-  static Result<OwnUpdate> make(UpdateRule rule, Isa isa);
+  static Result<OwnUpdate> make(UpdateRule rule);
 
   int states() const { return rule_.states; }
-  // What elements read in one step, computed in f64. `step` counts from 0.
+  // The numbers that elements read in one step, computed in f64. `step` counts from 0.
   std::array<float, kMostUpdateScalars> scalars(double rate, int64_t step, double decay) const;
-  // Updates n weights; gradients are clipped as `u` says, and `u.own` holds scalars(). Any number of threads.
-  void run(const UpdateScalars& u, float* w, const float* g, float* s0, float* s1, int64_t n) const;
+  // Updates n weights by the instructions of `isa`; gradients are clipped as `u` says, and `u.own` holds scalars(). Any
+  // number of threads.
+  void run(Isa isa, const UpdateScalars& u, float* w, const float* g, float* s0, float* s1, int64_t n) const;
 
  private:
-  OwnUpdate(UpdateRule rule, Isa isa);
+  explicit OwnUpdate(UpdateRule rule);
 
   UpdateRule rule_;
-  ScalarProgram program_;
-  Isa isa_;
+  ScalarProgram narrow_;  // AVX2
+  ScalarProgram wide_;    // AVX-512
 };
 
 }  // namespace xrun::ops

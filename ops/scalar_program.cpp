@@ -46,7 +46,7 @@ XRUN_INLINE F16 compute(F16 a, F16 b, F16 c) {
     case ScalarOp::kSqrt:
       return square_root(a);
     case ScalarOp::kAbs:
-      return choose<_CMP_LT_OQ>(a, zero, -a, a);
+      return choose<_CMP_LE_OQ>(a, zero, zero - a, a);  // 0 for -0
     case ScalarOp::kSign:
       return choose<_CMP_LT_OQ>(a, zero, -one, choose<_CMP_GT_OQ>(a, zero, one, a));
     case ScalarOp::kFloor:

@@ -110,10 +110,11 @@ bool Evaluator::accept_scalar(const Signature& signature, const Param& param, Da
     return false;
   };
   if (value.kind == DatumKind::kTensor || value.kind == DatumKind::kScalar) {
-    if (!param.type.span.valid() && (!param.value.valid() || signature.is_pointwise)) {
+    const bool is_open = !param.type.span.valid() && (!param.value.valid() || signature.is_pointwise);
+    if (is_open && (value.kind == DatumKind::kScalar || scalars_ == nullptr)) {
       return true;
     }
-    return expects("a constant");
+    return expects(is_open ? "a number, since one function is an argument of another" : "a constant");
   }
   // `none` is a valid value where it is the default.
   const bool takes_none = param.value.valid() && (*signature.ast)[param.value].kind == ExprKind::kNone;

@@ -185,15 +185,22 @@ Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& sco
         if (flowing.flowing->is_error()) {
           return {};
         }
-        // max(x, y) of two tensors is element-wise; max(x, 1) is that of an axis.
-        if (scalar_function(callee.name) != nullptr && flowing.args.size() == 1 && !flowing.args[0].name) {
-          const Datum second = eval(*call.ast, flowing.args[0].value, scope);
-          flowing.flowing = make_items(DatumKind::kTuple, {*flowing.flowing, second});
-          flowing.args = {};
-          if (second.is_error()) {
-            return {};
+        // max(x, y) of several tensors is element-wise; max(x, 1) is that of an axis.
+        const bool by_place = std::ranges::none_of(flowing.args, [](const Arg& arg) { return bool(arg.name); });
+        if (scalar_function(callee.name) != nullptr && by_place) {
+          std::vector<Datum> all =
+              flowing.flowing->kind == DatumKind::kTuple ? *flowing.flowing->items : std::vector{*flowing.flowing};
+          for (const Arg& arg : flowing.args) {
+            all.push_back(eval(*call.ast, arg.value, scope));
+            if (all.back().is_error()) {
+              return {};
+            }
           }
-          if (second.kind == DatumKind::kTensor) {
+          const bool several =
+              std::ranges::count(all, DatumKind::kTensor, &Datum::kind) > (all[0].kind == DatumKind::kTensor ? 1 : 0);
+          flowing.args = {};
+          flowing.flowing = all.size() == 1 ? all[0] : make_items(DatumKind::kTuple, std::move(all));
+          if (several) {
             return call_builtin(callee.name, flowing, scope);
           }
         }

@@ -114,6 +114,7 @@ Datum Evaluator::eval_constant(const DeclRef& decl) {
   }
   constants_[decl.decl] = {Datum(), false};
   Scope scope{.file = decl.file};
+  const BuildsScalars none(scalars_, nullptr);  // the value does not depend on the place that asks first
   Datum value = eval(decl.file->ast, decl.decl->value, scope);
   if (value.kind == DatumKind::kTensor) {
     value = refuse("XG0205", value.span, "a constant cannot be a tensor", "",

@@ -51,6 +51,19 @@ struct Refused {
   }
 };
 
+// Sets the expression to which scalars are appended, and the one before it at the end.
+class BuildsScalars {
+ public:
+  BuildsScalars(ScalarExpr*& current, ScalarExpr* expr) : current_(current), outer_(std::exchange(current, expr)) {}
+  ~BuildsScalars() { current_ = outer_; }
+  BuildsScalars(const BuildsScalars&) = delete;
+  BuildsScalars& operator=(const BuildsScalars&) = delete;
+
+ private:
+  ScalarExpr*& current_;
+  ScalarExpr* outer_;
+};
+
 class Evaluator {
  public:
   Evaluator(SourceMap& sources, Diagnostics& diagnostics, const FrontendOptions& options, Signatures& signatures);

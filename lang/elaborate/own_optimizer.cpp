@@ -32,8 +32,8 @@ class OptimizerBody {
       : ev_(evaluator), ref_(ref), ast_(ref.file->ast), env_(env) {}
 
   std::optional<OwnOptimizer> run(ScalarExpr& expr) {
+    bool good = check_parameters();
     declare_states(expr);
-    bool good = true;
     for (const Stmt& stmt : ast_[ref_.decl->body]) {
       good = statement(stmt) && good;
     }
@@ -62,6 +62,18 @@ class OptimizerBody {
   }
 
  private:
+  bool check_parameters() {
+    for (const Param& param : ast_[ref_.decl->params]) {
+      const std::string_view name = param.name.text;
+      if (name == "weight" || name == "grad" || name == "step") {
+        return ev_.refuse("XG0202", param.name.span, {"`{}` is bound in every optimizer", name}, "bound again",
+                          {"give the parameter another name"}),
+               false;
+      }
+    }
+    return true;
+  }
+
   void declare_states(ScalarExpr& expr) {
     assigned_.push_back({.name = "weight", .declared = {}, .assigned = {}, .value = expr.input(0)});
     for (const Stmt& stmt : ast_[ref_.decl->body]) {
@@ -197,10 +209,8 @@ class OptimizerBody {
 std::optional<OwnOptimizer> Evaluator::eval_optimizer(const DeclRef& ref, Scope& env) {
   ScalarExpr expr;
   called_.insert(ref.decl);
-  scalars_ = &expr;
-  auto made = OptimizerBody(*this, ref, env).run(expr);
-  scalars_ = nullptr;
-  return made;
+  const BuildsScalars building(scalars_, &expr);
+  return OptimizerBody(*this, ref, env).run(expr);
 }
 
 // Evaluates the statements of an optimizer that no `train` takes.

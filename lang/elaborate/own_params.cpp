@@ -1,7 +1,9 @@
 // `param` statements: tensors that a block or model owns and training changes.
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <fmt/format.h>
+#include <limits>
 #include <numeric>
 
 #include "graph/limits.h"
@@ -19,7 +21,7 @@ struct InitFacts {
 constexpr std::array<InitFacts, 5> kInits{
     {{"constant", 1}, {"normal", 1}, {"he_normal", 0}, {"zeros", 0}, {"ones", 0}}};
 
-// What a sum over all but the last dimension adds up: x times a weight [in, out].
+// The terms of a product with a weight [in, out]: all dimensions but the last one.
 int64_t fan_in_of(const TensorType& type) {
   return std::accumulate(type.dims.begin(), type.dims.empty() ? type.dims.end() : type.dims.end() - 1, int64_t{1},
                          std::multiplies<>());
@@ -88,6 +90,10 @@ std::optional<Init> Evaluator::initialiser(const Ast& ast, ExprId id, const Tens
     if (!value.plain_number()) {
       return refuse("XG0304", ast[from].span, {"a first value is a plain number, not {}", kind_text(value)}, "",
                     {"write a number, or one of constant(x), normal(deviation), he_normal(), zeros, ones"});
+    }
+    if (!(std::fabs(value.as_double()) <= std::numeric_limits<float>::max())) {
+      return refuse("XG0303", ast[from].span, "a first value of this size is none of f32", "",
+                    {"write a number of at most 3.4e38"});
     }
     return value.as_double();
   };

@@ -45,9 +45,13 @@ Datum Evaluator::call_pointwise(const DeclRef& ref, const Call& call, Scope& sco
       return {};
     }
   }
-  scalars_ = &expr;
+  const BuildsScalars building(scalars_, &expr);
   const bool is_first = called_.insert(&decl).second;
   Datum value = pointwise_body(ref, env);
+  if (tensors.empty() && value.kind == DatumKind::kScalar) {
+    return refuse("XG0304", call.span, {"`{}` has no finite value at these numbers", decl.name.text}, "",
+                  {"give it numbers at which all of its operations are defined"});
+  }
   if (!value.is_error() && !tensors.empty()) {
     const auto result = scalar_of(value, call.span);
     if (result) {
@@ -58,7 +62,6 @@ Datum Evaluator::call_pointwise(const DeclRef& ref, const Call& call, Scope& sco
       warn_derivatives(decl, expr, static_cast<int>(tensors.size()));
     }
   }
-  scalars_ = nullptr;
   return value;
 }
 
@@ -80,7 +83,10 @@ Datum Evaluator::apply_map(const ScalarExpr& expr, const std::vector<Datum>& ten
     return refuse("XG0199", at, {"`{}` needs the operator `map`, which these operators lack", name}, "",
                   {"report this"});
   }
-  if (tensors.size() > kMostScalarInputs || expr.operations() > kMostScalarOps) {
+  // A gradient has about four operations for each one and each tensor.
+  const bool has_room =
+      expr.operations() <= kMostScalarOps && 4 * tensors.size() * expr.operations() <= kMostDerivedScalarOps;
+  if (tensors.size() > kMostScalarInputs || !has_room) {
     return refuse("XG0216", at,
                   {"`{}` has {} operations on {} tensors; {} on {} are possible", name, expr.operations(),
                    tensors.size(), kMostScalarOps, kMostScalarInputs},
@@ -100,7 +106,9 @@ void Evaluator::warn_derivatives(const Decl& decl, const ScalarExpr& expr, int i
     }
     return node != nullptr;
   };
-  if (warn(never_finite(expr), "the result")) {
+  constexpr size_t kMostChecked = 512;  // bounds the work; larger functions are rarely written by hand
+  steps_ += static_cast<int64_t>(expr.nodes().size()) * (inputs + 1);
+  if (expr.operations() > kMostChecked || warn(never_finite(expr), "the result")) {
     return;
   }
   for (int i = 0; i < inputs; ++i) {
@@ -136,13 +144,12 @@ std::optional<Datum> Evaluator::margin_function(const Signature& signature, cons
     return std::nullopt;
   }
   ScalarExpr made;
-  scalars_ = &made;
+  const BuildsScalars building(scalars_, &made);
   call.flowing = Datum{.kind = DatumKind::kScalar, .scalar = made.input(0)};
   call.flowing->span = named.span;
   const bool is_first = called_.insert(callee.decl.decl).second;
   const Datum value = call_pointwise(callee.decl, call, scope);
   const auto result = value.is_error() ? std::nullopt : scalar_of(value, expr.span);
-  scalars_ = nullptr;
   if (!result) {
     return std::nullopt;
   }
@@ -158,6 +165,7 @@ std::optional<Datum> Evaluator::margin_function(const Signature& signature, cons
 // Evaluates the body of a function that nothing calls.
 void Evaluator::try_pointwise(const DeclRef& ref) {
   ScalarExpr expr;
+  const BuildsScalars building(scalars_, &expr);
   Scope env{.file = ref.file};
   int inputs = 0;
   const Signature& signature = signatures_.of(ref);
@@ -171,7 +179,6 @@ void Evaluator::try_pointwise(const DeclRef& ref) {
     }
     bind_param(param, std::move(value), env);
   }
-  scalars_ = &expr;
   const Datum value = pointwise_body(ref, env);
   if (!value.is_error()) {
     if (const auto result = scalar_of(value, ref.decl->name.span)) {
@@ -179,7 +186,6 @@ void Evaluator::try_pointwise(const DeclRef& ref) {
       warn_derivatives(*ref.decl, expr, inputs);
     }
   }
-  scalars_ = nullptr;
 }
 
 // `x ^ 2`, `x > 0`, `max(x, y)`: an operation of tensors and numbers. `compute` gives its result.
@@ -203,10 +209,9 @@ Datum Evaluator::map_of(const std::vector<Datum>& operands, std::string_view nam
     element.span = operand.span;
     elements.push_back(std::move(element));
   }
-  scalars_ = &expr;
-  Datum value = compute(elements);
+  const BuildsScalars building(scalars_, &expr);
+  const Datum value = compute(elements);
   const auto result = scalar_of(value, at);
-  scalars_ = nullptr;
   if (!result) {
     return {};
   }

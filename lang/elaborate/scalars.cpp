@@ -53,7 +53,8 @@ ScalarId append(ScalarExpr& expr, Op op, ScalarId a, ScalarId b) {
 Datum Evaluator::make_scalar(ScalarId id, bool is_condition) {
   if (scalars_->nodes().size() > kMostNodes) {
     exhausted_ = true;
-    return refuse("XG0216", call_span_, {"this function has more than {} operations", kMostScalarOps}, "",
+    const Span at = active_.empty() ? call_span_ : active_.back()->name.span;
+    return refuse("XG0216", at, {"this function has more than {} operations", kMostNodes}, "",
                   {"cut it into several `pointwise` functions, called one after the other"});
   }
   if (const double* number = scalars_->constant_of(id)) {
@@ -83,6 +84,9 @@ std::optional<ScalarId> Evaluator::scalar_of(const Datum& value, Span at) {
 }
 
 Datum Evaluator::scalar_binary(Op op, const Datum& a, const Datum& b, Span at) {
+  if (a.is_error() || b.is_error()) {
+    return {};
+  }
   const bool is_logic = op == Op::kAnd || op == Op::kOr;
   for (const Datum* side : {&a, &b}) {
     if (is_logic && side->kind != DatumKind::kBool && !side->flag) {

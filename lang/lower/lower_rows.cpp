@@ -22,6 +22,11 @@ constexpr const char* kCode = "XG0515";
 void ModuleBuilder::check_rows() {
   for (const GroupSetting& setting : group_settings_) {
     const auto group = std::ranges::find(module_.train.groups, setting.path, &GroupSpec::path);
+    const CallSpec& optimizer = module_.train.optimizer;
+    if (setting.key == "weight_decay" && has_update_rule(optimizer.args) && !optimizer.args.has("weight_decay")) {
+      ev_.refuse("XG0210", setting.key_span, {"the optimizer `{}` has no `weight_decay`", optimizer.name}, "",
+                 {"leave it out, or give the optimizer such a parameter and let its update use it"});
+    }
     const bool is_rows =
         setting.key == "weights" || setting.key == "states" || setting.key == "untouched" || setting.key == "rows";
     if (!is_rows || group == module_.train.groups.end() || !choice_.model || !check_owner(setting)) {

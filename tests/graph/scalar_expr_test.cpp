@@ -143,7 +143,7 @@ TEST(ScalarExpr, DerivativesAtCorners) {
   EXPECT_EQ(at("max(x0, 0)", 2), 1);
   EXPECT_EQ(at("abs(x0)", 0), 0);
   EXPECT_EQ(at("select(0 < x0, log(x0), 0)", 0), 0);  // not 0 / 0 of the branch that is not chosen
-  EXPECT_LT(at("sigmoid(x0)", -200), 1e-80);  // not infinity / infinity
+  EXPECT_LT(at("sigmoid(x0)", -200), 1e-80);          // not infinity / infinity
   EXPECT_EQ(at("0 ^ x0", 2), 0);
   EXPECT_EQ(at("floor(x0) * x0", 2.5), 2);
 }
@@ -175,6 +175,8 @@ TEST(ScalarExpr, RefusesOtherText) {
     EXPECT_EQ(expr.error().code, "XG0303");
     EXPECT_THAT(expr.error().message, HasSubstr("cannot be read"));
   }
+  // No input is left that no result reads.
+  EXPECT_EQ(parsed("t0 = exp(x9); select(1, x0, t0)").nodes().size(), 1U);
   EXPECT_FALSE(parse_scalar_expr(std::string(100'000, '(')).ok());
   EXPECT_FALSE(parse_scalar_expr(std::string(100'000, '-') + "x0").ok());
 }

@@ -18,7 +18,7 @@ struct Answer {
   Diagnostics diagnostics;
   std::optional<CheckedFile> file;
 
-  explicit Answer(const std::string& optimizer, const std::string& call = "own") {
+  explicit Answer(const std::string& optimizer, const std::string& call = "own", const std::string& settings = "") {
     const std::string text = "xgraph 1\n\n" + optimizer + R"(
 model m {
   input x: f32[N, 8]
@@ -38,7 +38,8 @@ train t {
   epochs    = 1
   loss      = softmax_ce(y, label)
   lr        = 0.1
-  optimizer = )" + call + "\n}\n";
+  optimizer = )" + call + "\n" +
+                             settings + "}\n";
     file = check_text("test.xgraph", text, sources, diagnostics, {.ops = &ops::registry()});
   }
   std::vector<std::string> codes() const {
@@ -115,8 +116,17 @@ TEST(OwnOptimizer, AnUpdateIsWhole) {
   EXPECT_THAT(answer("  state weight = 0\n  weight = weight - lr * grad\n").codes(), ElementsAre("XG0202"));
   EXPECT_THAT(Answer(kLion, "lion(lr=0.1)").codes(), ElementsAre("XG0203"));
   EXPECT_THAT(Answer(kLion, "lion(weight_decay=-1)").codes(), ElementsAre("XG0214"));
+  EXPECT_THAT(Answer("optimizer own(step = 3) { weight = weight - lr * grad * step }\n").codes(),
+              ElementsAre("XG0202"));
   EXPECT_THAT(Answer("optimizer own(mu, lr) { weight = weight - lr * mu * grad }\n", "own(0.5)").codes(),
               ElementsAre("XG0224"));
+}
+
+TEST(OwnOptimizer, GroupsSetTheDecayThatItHas) {
+  const std::string group = "  groups {\n    linear {\n      weight_decay = 0.1\n    }\n  }\n";
+  EXPECT_THAT(Answer(kLion, "lion", group).codes(), IsEmpty());
+  EXPECT_THAT(Answer("optimizer own(lr) {\n  weight = weight - lr * grad\n}\n", "own", group).codes(),
+              ElementsAre("XG0210"));
 }
 
 TEST(OwnOptimizer, IsCheckedWhereNothingTakesIt) {

@@ -146,6 +146,25 @@ TEST(Pointwise, WhatCannotTrainIsSaid) {
   EXPECT_THAT(fine.codes(), IsEmpty());
 }
 
+TEST(Pointwise, OddCallsAreAnswered) {
+  const auto codes = [](const std::string& declarations, const std::string& body = "  y = x -> relu\n") {
+    return Answer(declarations, body).codes();
+  };
+  EXPECT_THAT(codes("pointwise f(x, y = x * 2) = x + y\n"), IsEmpty());
+  EXPECT_THAT(codes("pointwise f(x) = acos(x)\nlet c = 1 + f(2)\n", "  y = x * c\n"), ElementsAre("XG0304"));
+  EXPECT_THAT(codes("pointwise f(x) = acos(x)\n", "  y = x * f(2)\n"), ElementsAre("XG0304"));
+  EXPECT_THAT(codes("pointwise f(x) = x > 0 and x > zz\n"), ElementsAre("XG0201"));
+  EXPECT_THAT(codes("let k = exp(2)\npointwise f(x) = x * k\n", "  y = x -> f -> linear(floor(k))\n"), IsEmpty());
+  EXPECT_THAT(codes("pointwise f(x) = x * 1e300\n"), ElementsAre("XG0313"));
+  const Answer axis("", "  y = max(x, x, 0) + ((x, x * 2) -> max) + max(2, x)\n");
+  EXPECT_THAT(axis.maps(), ElementsAre("max(max(x0, x0), 0)", "max(x0, x1)", "max(2, x0)"));
+  const Checked margin(
+      "pointwise lin(c, m = 0.5) = m ^ 2 * (c + 1)\n" +
+          replaced(small_run(), "softmax_ce(id, label, scale=16)", "margin_softmax(id, label, lin(m=feature), 16)"),
+      {.ops = &ops::registry()});
+  EXPECT_THAT(margin.codes(), ElementsAre("XG0205"));
+}
+
 TEST(Pointwise, IsBounded) {
   std::string chain;
   for (int i = 0; i < 30; ++i) {
@@ -215,6 +234,10 @@ TEST(OwnParams, WhatIsNoFirstValueIsRefused) {
   EXPECT_THAT(answer("[N, 8] = ones"), ElementsAre("XG0302"));
   EXPECT_THAT(answer("bf16[8] = ones"), ElementsAre("XG0302"));
   EXPECT_THAT(answer("[7] = ones"), ElementsAre("XG0301"));
+  EXPECT_THAT(answer("[8] = 1e300"), ElementsAre("XG0303"));
+  const Answer alone("", "  param p: [8] = ones\n  q = p ^ 2\n  y = x * q\n");
+  EXPECT_THAT(alone.codes(), ElementsAre("XG0302"));
+  EXPECT_THAT(alone.rendered(), HasSubstr("let parameters meet such a tensor first"));
 }
 
 }  // namespace

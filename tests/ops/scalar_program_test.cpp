@@ -96,6 +96,14 @@ TEST(ScalarProgram, NanAndInfinityPass) {
                             ScalarOp::kTanh, ScalarOp::kSigmoid, ScalarOp::kFloor, ScalarOp::kSign, ScalarOp::kAbs}) {
     EXPECT_TRUE(std::isnan(run(function(op), {{nan}}, detect_isa())[0])) << name_of(op);
   }
+  const auto power = [](float a, float b) { return run(function(ScalarOp::kPow), {{a}, {b}}, detect_isa())[0]; };
+  EXPECT_NEAR(power(-2, 3), -8, 1e-5);
+  EXPECT_NEAR(power(-1.5F, 18), 1477.9, 1e-1);
+  EXPECT_TRUE(std::isnan(power(-2, 0.5F)));
+  EXPECT_EQ(power(0, 2), 0);
+  EXPECT_EQ(power(1, INFINITY), 1);
+  EXPECT_FALSE(std::signbit(run(function(ScalarOp::kAbs), {{-0.0F}}, detect_isa())[0]));
+  EXPECT_TRUE(std::isnan(run(function(ScalarOp::kSin), {{1e20F}}, detect_isa())[0]));
   EXPECT_EQ(run(function(ScalarOp::kErf), {{INFINITY, -INFINITY}}, detect_isa()), (std::vector<float>{1, -1}));
 }
 
@@ -151,6 +159,25 @@ TEST(OwnUpdate, AgreesWithTheOptimizerThatIsBuiltIn) {
   for (size_t i = 0; i < w.size(); ++i) {
     ASSERT_NEAR(w[i], others[i], 2e-6) << i;
     ASSERT_NEAR(states[1][i], states[3][i], 1e-7) << i;
+  }
+}
+
+// States that take the weight, or one another, as they were before the step.
+TEST(OwnUpdate, AResultThatIsAnInputIsTheOldValue) {
+  CallSpec call{.name = "own", .args = {}, .span = {}};
+  store_update_rule(*make_update_rule(*parse_scalar_expr("x0 - x4 * x1, x0, x2"), 2), {"previous", "before"},
+                    call.args);
+  const OptimizerForm form = *optimizer_form(call);
+  for (const size_t n : {13U, 256U, 300U}) {
+    std::vector<float> w(n, 3.0F);
+    const std::vector<float> g(n, 1.0F);
+    std::vector<float> previous(n, 2.0F);
+    std::vector<float> before(n, 1.0F);
+    update(detect_isa(), form, update_scalars(form, 0.5, 0, true, 0), w.data(), g.data(), previous.data(),
+           before.data(), static_cast<int64_t>(n));
+    EXPECT_EQ(w, std::vector<float>(n, 2.5F)) << n;
+    EXPECT_EQ(previous, std::vector<float>(n, 3.0F)) << n;
+    EXPECT_EQ(before, std::vector<float>(n, 2.0F)) << n;
   }
 }
 
