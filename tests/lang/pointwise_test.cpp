@@ -221,6 +221,21 @@ TEST(OwnParams, AreNamedByTheirScope) {
   EXPECT_EQ(good.file->module.graph.params[1].init.value, 0.5);
 }
 
+TEST(OwnParams, AreReadByOneOperator) {
+  const auto checked = [](const std::string& feature) {
+    return Checked(replaced(small_run(), "  feature = x -> linear(4) as embed\n",
+                            "  param p: [4] = ones\n  embed = x -> linear(4)\n  feature = " + feature + "\n"),
+                   {.ops = &ops::registry()});
+  };
+  const Checked once = checked("embed * p");
+  ASSERT_TRUE(once.file.has_value()) << once.rendered();
+  EXPECT_TRUE(once.module().not_yet.empty());
+  const Checked twice = checked("embed * p + p");
+  ASSERT_TRUE(twice.file.has_value()) << twice.rendered();
+  ASSERT_EQ(twice.module().not_yet.size(), 1U);
+  EXPECT_THAT(twice.module().not_yet[0].message, HasSubstr("reading the weight `p` in 2 operators"));
+}
+
 TEST(OwnParams, WhatIsNoFirstValueIsRefused) {
   const auto answer = [](const std::string& param) {
     return Answer("", "  param p: " + param + "\n  y = x * p\n").codes();
