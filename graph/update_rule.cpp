@@ -49,7 +49,6 @@ Result<UpdateRule> make_update_rule(const ScalarExpr& all, int states) {
   }
   UpdateRule rule{.states = states};
   std::vector<ScalarId> steps(static_cast<size_t>(first), ScalarId());
-  std::vector<ScalarId> elements;
   for (int i = 0; i < kStepInputs; ++i) {
     steps.push_back(rule.scalars.input(i));
   }
@@ -57,8 +56,8 @@ Result<UpdateRule> make_update_rule(const ScalarExpr& all, int states) {
   if (!read.empty()) {
     ScalarExpr scalars = all;
     scalars.set_results(read);
-    XRUN_ASSIGN(const ScalarExpr pruned, parse_scalar_expr(to_text(scalars)));
-    rule.scalars.set_results(rule.scalars.insert(pruned, steps));
+    scalars.prune();
+    rule.scalars.set_results(rule.scalars.insert(scalars, steps));
   }
 
   // The elements, with an input in the place of each scalar.

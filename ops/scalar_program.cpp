@@ -71,7 +71,7 @@ XRUN_INLINE F16 compute(F16 a, F16 b, F16 c) {
 }
 
 template <ScalarOp kOp>
-struct StepBody {
+struct LoopBody {
   XRUN_INLINE static void run(const float* a, const float* b, const float* c, float* y, int64_t n) {
     for (int64_t i = 0; i < n; i += kLanes) {
       store(y + i, compute<kOp>(load(a + i), load(b + i), load(c + i)));
@@ -79,17 +79,17 @@ struct StepBody {
   }
 };
 
-using StepFunction = void (*)(const float*, const float*, const float*, float*, int64_t);
+using LoopFunction = void (*)(const float*, const float*, const float*, float*, int64_t);
 
 constexpr size_t kOps = static_cast<size_t>(ScalarOp::kSigmoid) + 1;
 
 template <size_t... kIndex>
-StepFunction step_of(ScalarOp op, Isa isa, std::index_sequence<kIndex...>) {
+LoopFunction loop_of(ScalarOp op, Isa isa, std::index_sequence<kIndex...>) {
   using A = const float*;
-  static constexpr StepFunction kPlain[] = {
-      &run_avx2<StepBody<static_cast<ScalarOp>(kIndex)>, A, A, A, float*, int64_t>...};
-  static constexpr StepFunction kWide[] = {
-      &run_avx512<StepBody<static_cast<ScalarOp>(kIndex)>, A, A, A, float*, int64_t>...};
+  static constexpr LoopFunction kPlain[] = {
+      &run_avx2<LoopBody<static_cast<ScalarOp>(kIndex)>, A, A, A, float*, int64_t>...};
+  static constexpr LoopFunction kWide[] = {
+      &run_avx512<LoopBody<static_cast<ScalarOp>(kIndex)>, A, A, A, float*, int64_t>...};
   return (isa >= Isa::kAvx512 ? kWide : kPlain)[static_cast<size_t>(op)];
 }
 
@@ -128,7 +128,7 @@ ScalarProgram::ScalarProgram(const ScalarExpr& expr, int inputs, Isa isa) : inpu
     std::fill_n(blocks + i * kScalarBlock, kScalarBlock, numbers[i]);
   }
 
-  std::vector<int32_t> place_of(nodes.size(), 0);
+  std::vector<int32_t> slot_of(nodes.size(), 0);
   std::vector<int32_t> free_blocks;
   const int32_t first_block = input_count_ + constant_count_;
   int32_t constants = 0;
@@ -138,55 +138,55 @@ ScalarProgram::ScalarProgram(const ScalarExpr& expr, int inputs, Isa isa) : inpu
       continue;
     }
     if (node.op == ScalarOp::kInput) {
-      place_of[i] = node.input;
+      slot_of[i] = node.input;
       continue;
     }
     if (node.op == ScalarOp::kConstant) {
-      place_of[i] = input_count_ + constants++;
+      slot_of[i] = input_count_ + constants++;
       continue;
     }
-    Operation operation{.step = step_of(node.op, isa, std::make_index_sequence<kOps>())};
+    Operation operation{.loop = loop_of(node.op, isa, std::make_index_sequence<kOps>())};
     for (size_t k = 0; k < 3; ++k) {
       // Absent arguments are read and not used.
       const ScalarId arg = node.args[node.args[k].valid() ? k : 0];
-      operation.args[k] = place_of[static_cast<size_t>(arg.index)];
+      operation.args[k] = slot_of[static_cast<size_t>(arg.index)];
     }
     for (size_t k = 0; k < 3 && node.args[k].valid(); ++k) {
-      const int32_t place = operation.args[k];
-      const bool again = std::find(operation.args, operation.args + k, place) != operation.args + k;
-      if (last[static_cast<size_t>(node.args[k].index)] == i && place >= first_block && !again) {
-        free_blocks.push_back(place);  // a step may write where it reads, lane for lane
+      const int32_t slot = operation.args[k];
+      const bool again = std::find(operation.args, operation.args + k, slot) != operation.args + k;
+      if (last[static_cast<size_t>(node.args[k].index)] == i && slot >= first_block && !again) {
+        free_blocks.push_back(slot);  // a loop may write where it reads, lane for lane
       }
     }
     if (free_blocks.empty()) {
-      operation.place = first_block + blocks_++;
+      operation.result = first_block + blocks_++;
     } else {
-      operation.place = free_blocks.back();
+      operation.result = free_blocks.back();
       free_blocks.pop_back();
     }
-    place_of[i] = operation.place;
+    slot_of[i] = operation.result;
     operations_.push_back(operation);
   }
   for (const ScalarId id : expr.results()) {
-    results_.push_back(place_of[static_cast<size_t>(id.index)]);
+    results_.push_back(slot_of[static_cast<size_t>(id.index)]);
   }
   const auto addresses = static_cast<Bytes>(sizeof(float*)) * (first_block + blocks_);
   blocks_at_ = (addresses + 63) / 64 * 64;
 }
 
 void ScalarProgram::run(std::byte* scratch, int64_t n) const {
-  const float** const places = inputs(scratch);
+  const float** const addresses = inputs(scratch);
   for (int32_t i = 0; i < constant_count_; ++i) {
-    places[input_count_ + i] = constants_.get() + static_cast<int64_t>(i) * kScalarBlock;
+    addresses[input_count_ + i] = constants_.get() + static_cast<int64_t>(i) * kScalarBlock;
   }
   auto* const blocks = reinterpret_cast<float*>(scratch + blocks_at_);
   const int32_t first_block = input_count_ + constant_count_;
   for (int32_t i = 0; i < blocks_; ++i) {
-    places[first_block + i] = blocks + static_cast<int64_t>(i) * kScalarBlock;
+    addresses[first_block + i] = blocks + static_cast<int64_t>(i) * kScalarBlock;
   }
   for (const Operation& operation : operations_) {
-    float* const y = blocks + static_cast<int64_t>(operation.place - first_block) * kScalarBlock;
-    operation.step(places[operation.args[0]], places[operation.args[1]], places[operation.args[2]], y, n);
+    float* const y = blocks + static_cast<int64_t>(operation.result - first_block) * kScalarBlock;
+    operation.loop(addresses[operation.args[0]], addresses[operation.args[1]], addresses[operation.args[2]], y, n);
   }
 }
 

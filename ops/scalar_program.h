@@ -21,27 +21,27 @@ class ScalarProgram {
   // REQUIRES: the inputs of `expr` are numbered below `inputs`.
   ScalarProgram(const ScalarExpr& expr, int inputs, Isa isa);
 
-  // Memory of one thread, aligned to 64: two lists of addresses and the blocks of intermediate results.
+  // Memory of one thread, aligned to 64: the list of addresses and the blocks of intermediate results.
   Bytes scratch_bytes() const { return blocks_at_ + blocks_ * kBlockBytes; }
   int results() const { return static_cast<int>(results_.size()); }
 
-  // The address, in `scratch`, of the list of inputs: the caller sets each one, of kScalarBlock f32 that may be read
-  // as far as the count below, rounded up to whole lanes.
+  // The list of addresses in `scratch`. The caller sets those of the inputs, which come first: f32 that may be read as
+  // far as the count below, rounded up to whole lanes.
   const float** inputs(std::byte* scratch) const { return reinterpret_cast<const float**>(scratch); }
   // Computes `n` elements, at most a block. Results stay valid until the next call with this scratch.
   void run(std::byte* scratch, int64_t n) const;
   const float* result(const std::byte* scratch, int index) const;
 
  private:
-  using Step = void (*)(const float* a, const float* b, const float* c, float* y, int64_t n);
+  using Loop = void (*)(const float* a, const float* b, const float* c, float* y, int64_t n);
   struct Operation {
-    Step step = nullptr;
-    int32_t args[3] = {0, 0, 0};  // places
-    int32_t place = 0;
+    Loop loop = nullptr;
+    int32_t args[3] = {0, 0, 0};  // slots
+    int32_t result = 0;           // slot
   };
   static constexpr Bytes kBlockBytes = kScalarBlock * static_cast<Bytes>(sizeof(float));
 
-  // A place is an index into the list of addresses: inputs first, then constants, then blocks of scratch.
+  // A slot is an index into the list of addresses: inputs first, then constants, then blocks of scratch.
   int32_t input_count_ = 0;
   int32_t blocks_ = 0;
   Bytes blocks_at_ = 0;

@@ -211,11 +211,13 @@ class Evaluator {
   void warn_padded_patches(const OpDef& op, const std::vector<BoundArg>& bound, const Datum& made, Span at);
   void note_columns(const std::vector<BoundArg>& bound, const Datum& made);
   Datum call_fn(const DeclRef& fn, const Call& call, Scope& scope);
+  Datum call_measure(const std::string& name, const Call& call, Scope& scope);
+  Datum make_list(DatumKind kind, std::vector<Datum> items, Span at);
+
+  // builtin_calls.cpp
   Datum call_builtin(const std::string& name, const Call& call, Scope& scope);
   std::optional<std::vector<Datum>> plain_args(const std::string& name, const Call& call, Scope& scope);
   Datum constant_call(const std::string& name, std::span<const Datum> args, Span at);
-  Datum call_measure(const std::string& name, const Call& call, Scope& scope);
-  Datum make_list(DatumKind kind, std::vector<Datum> items, Span at);
 
   // apply.cpp
   Datum refuse_shapes(const Error& error, const std::vector<Datum>& inputs, Span at);

@@ -6,6 +6,21 @@
 #include "lang/elaborate/evaluator.h"
 
 namespace xrun::lang {
+namespace {
+
+// An element of a tensor as a scalar of `expr`; tensors are its inputs in order, each once.
+Datum element_of(const Datum& tensor, std::vector<Datum>& tensors, ScalarExpr& expr, Span at) {
+  const auto known = std::ranges::find(tensors, tensor.tensor, &Datum::tensor);
+  const auto index = static_cast<int>(known - tensors.begin());
+  if (known == tensors.end()) {
+    tensors.push_back(tensor);
+  }
+  Datum element{.kind = DatumKind::kScalar, .scalar = expr.input(index)};
+  element.span = at;
+  return element;
+}
+
+}  // namespace
 
 Datum Evaluator::call_pointwise(const DeclRef& ref, const Call& call, Scope& scope) {
   const Decl& decl = *ref.decl;
@@ -28,14 +43,8 @@ Datum Evaluator::call_pointwise(const DeclRef& ref, const Call& call, Scope& sco
       if (refuse_sharded(value, arg.span)) {
         return {};
       }
-      const auto known = std::ranges::find(tensors, value.tensor, &Datum::tensor);
-      const auto place = static_cast<int>(known - tensors.begin());
-      if (known == tensors.end()) {
-        tensors.push_back(value);
-      }
-      Datum element{.kind = DatumKind::kScalar, .scalar = expr.input(place)};
-      element.span = arg.param->name.span;
-      env.locals[arg.param->name.text].value = std::move(element);
+      const Name& name = arg.param->name;
+      env.locals[name.text].value = element_of(value, tensors, expr, name.span);
     } else if (!value.plain_number() && value.kind != DatumKind::kBool) {
       report(with_signature(fault("XG0205", arg.span,
                                   {"`{}` of `{}` expects a tensor or a number, but gets {}", arg.param->name.text,
@@ -195,19 +204,11 @@ Datum Evaluator::map_of(const std::vector<Datum>& operands, std::string_view nam
   std::vector<Datum> tensors;
   std::vector<Datum> elements;
   for (const Datum& operand : operands) {
-    Datum element = operand;
-    if (operand.kind == DatumKind::kTensor) {
-      if (refuse_sharded(operand, at)) {
-        return {};
-      }
-      const auto known = std::ranges::find(tensors, operand.tensor, &Datum::tensor);
-      element = {.kind = DatumKind::kScalar, .scalar = expr.input(static_cast<int>(known - tensors.begin()))};
-      if (known == tensors.end()) {
-        tensors.push_back(operand);
-      }
+    const bool is_tensor = operand.kind == DatumKind::kTensor;
+    if (is_tensor && refuse_sharded(operand, at)) {
+      return {};
     }
-    element.span = operand.span;
-    elements.push_back(std::move(element));
+    elements.push_back(is_tensor ? element_of(operand, tensors, expr, operand.span) : operand);
   }
   const BuildsScalars building(scalars_, &expr);
   const Datum value = compute(elements);

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "graph/update_rule.h"
-#include "lang/frontend.h"
 #include "ops/op.h"
+#include "tests/lang/checked.h"
 
 namespace xrun::lang {
 namespace {
@@ -13,13 +13,10 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-struct Answer {
-  SourceMap sources;
-  Diagnostics diagnostics;
-  std::optional<CheckedFile> file;
-
-  explicit Answer(const std::string& optimizer, const std::string& call = "own", const std::string& settings = "") {
-    const std::string text = "xgraph 1\n\n" + optimizer + R"(
+// A small training with this optimizer; `settings` are further settings of it.
+struct Answer : Checked {
+  explicit Answer(const std::string& optimizer, const std::string& call = "own", const std::string& settings = "")
+      : Checked(optimizer + R"(
 model m {
   input x: f32[N, 8]
 
@@ -38,24 +35,9 @@ train t {
   epochs    = 1
   loss      = softmax_ce(y, label)
   lr        = 0.1
-  optimizer = )" + call + "\n" +
-                             settings + "}\n";
-    file = check_text("test.xgraph", text, sources, diagnostics, {.ops = &ops::registry()});
-  }
-  std::vector<std::string> codes() const {
-    std::vector<std::string> codes;
-    for (const Diagnostic& d : diagnostics.all()) {
-      codes.push_back(d.code);
-    }
-    return codes;
-  }
-  std::string rendered() const {
-    std::string text;
-    for (const Diagnostic& d : diagnostics.all()) {
-      text += render(d, sources);
-    }
-    return text;
-  }
+  optimizer = )" + call +
+                    "\n" + settings + "}\n",
+                {.ops = &ops::registry()}) {}
   const Attrs& arguments() const { return file->module.train.optimizer.args; }
 };
 
@@ -127,6 +109,25 @@ TEST(OwnOptimizer, GroupsSetTheDecayThatItHas) {
   EXPECT_THAT(Answer(kLion, "lion", group).codes(), IsEmpty());
   EXPECT_THAT(Answer("optimizer own(lr) {\n  weight = weight - lr * grad\n}\n", "own", group).codes(),
               ElementsAre("XG0210"));
+}
+
+TEST(OwnOptimizer, IsBounded) {
+  std::string sum = "grad";
+  for (int i = 0; i < 17; ++i) {
+    sum += " + grad * sin(" + std::to_string(i + 2) + " * step)";
+  }
+  const Answer scalars("optimizer own(lr) {\n  weight = weight - lr * (" + sum + ")\n}\n");
+  EXPECT_THAT(scalars.codes(), ElementsAre("XG0216"));
+  EXPECT_THAT(scalars.rendered(), HasSubstr("depend on the step alone"));
+  std::string states;
+  std::string updates;
+  for (const std::string name : {"a", "b", "c"}) {
+    states += "  state " + name + " = 0\n";
+    updates += "  " + name + " = " + name + " + grad\n";
+  }
+  const Answer three("optimizer own(lr) {\n" + states + updates + "  weight = weight - lr * a\n}\n");
+  EXPECT_THAT(three.codes(), ElementsAre("XG0199"));
+  EXPECT_THAT(three.rendered(), HasSubstr("more than 2 states"));
 }
 
 TEST(OwnOptimizer, IsCheckedWhereNothingTakesIt) {

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "graph/print.h"
-#include "lang/frontend.h"
 #include "ops/op.h"
 #include "tests/lang/checked.h"
 
@@ -15,31 +14,11 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-struct Answer {
-  SourceMap sources;
-  Diagnostics diagnostics;
-  std::optional<CheckedFile> file;
-
-  // `declarations` before a model of one input with `body`.
-  Answer(const std::string& declarations, const std::string& body, const std::string& input = "x: f32[N, 8]") {
-    const std::string text =
-        "xgraph 1\n\n" + declarations + "\nmodel m {\n  input " + input + "\n" + body + "  output y\n}\n";
-    file = check_text("test.xgraph", text, sources, diagnostics, {.ops = &ops::registry()});
-  }
-  std::vector<std::string> codes() const {
-    std::vector<std::string> codes;
-    for (const Diagnostic& d : diagnostics.all()) {
-      codes.push_back(d.code);
-    }
-    return codes;
-  }
-  std::string rendered() const {
-    std::string text;
-    for (const Diagnostic& d : diagnostics.all()) {
-      text += render(d, sources);
-    }
-    return text;
-  }
+// `declarations` before a model of one input with `body`.
+struct Answer : Checked {
+  Answer(const std::string& declarations, const std::string& body, const std::string& input = "x: f32[N, 8]")
+      : Checked(declarations + "\nmodel m {\n  input " + input + "\n" + body + "  output y\n}\n",
+                {.ops = &ops::registry()}) {}
   // The functions of the graph's maps, in order.
   std::vector<std::string> maps() const {
     EXPECT_TRUE(file.has_value()) << rendered();
