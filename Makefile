@@ -7,7 +7,7 @@ JOBS ?= $(shell nproc)
 TARGETS := all
 XRUN := build/release/xrun
 
-.PHONY: deps deps-dev build test test-plans test-faults test-faults-full test-walk test-asan test-tsan fuzz bench demo glyphs cluster-demo fmt tidy clean
+.PHONY: deps deps-dev build test test-plans test-exhaustive test-faults test-faults-full test-walk test-asan test-tsan fuzz bench demo glyphs cluster-demo fmt tidy clean
 
 deps:
 	@scripts/install_packages.sh
@@ -26,6 +26,11 @@ test: build
 # (docs/determinism.md), and a million classes (docs/memory.md); long.
 test-plans: build
 	@XRUN_ALL_PLANS=1 build/release/xrun_runtime_test --gtest_filter='Determinism*:ActivePlans*:Ranks*:Bits*:Memory*:MpiCommand.Every*'
+
+# All 2^32 inputs of each function of numbers: interpreted and compiled, by each instruction set of the processor; prints
+# the table of errors of docs/algorithms.md.
+test-exhaustive: build
+	@XRUN_EXHAUSTIVE=1 build/release/xrun_ops_test --gtest_filter='*Exhaustive*'
 
 # Power cuts, kills, system calls that fail, refused memory and threads, edited manifests and plans (docs/architecture.md,
 # "Tests of faults"): some by a printed seed, ten minutes in all; or all of them, more than an hour.

@@ -72,17 +72,12 @@ BroadcastReader::BroadcastReader(const TensorType& operand, const TensorType& re
   is_whole_ = loop.is_one_run() && steps_[0] == 1;
 }
 
-const float* BroadcastReader::read(const std::byte* operand, int64_t begin, int64_t n, float* block) const {
-  if (!is_f32_) {
+void BroadcastReader::read(const std::byte* operand, int64_t begin, int64_t n, float* block) const {
+  if (is_f32_) {
+    copy(reinterpret_cast<const float*>(operand), begin, n, block);
+  } else {
     copy(reinterpret_cast<const Bf16*>(operand), begin, n, block);
-    return block;
   }
-  const auto* const from = reinterpret_cast<const float*>(operand);
-  if (is_whole_ && n % kLanes == 0) {
-    return from + begin;
-  }
-  copy(from, begin, n, block);
-  return block;
 }
 
 template <typename T>

@@ -30,16 +30,17 @@ class BroadcastReader {
   // REQUIRES: broadcast() of these types succeeds. `rows`: of the row block.
   BroadcastReader(const TensorType& operand, const TensorType& result, int64_t rows);
 
-  // The address of `n` elements from `begin` on, n <= kScalarBlock: of the operand itself where its elements lie there
-  // as whole lanes, else of `block`, to which they are copied.
-  const float* read(const std::byte* operand, int64_t begin, int64_t n, float* block) const;
+  // Whether the operand has the elements of the result, in the same order: then there is nothing to copy.
+  bool is_whole() const { return is_whole_; }
+  // Copies `n` elements from `begin` on to `block`.
+  void read(const std::byte* operand, int64_t begin, int64_t n, float* block) const;
 
  private:
   template <typename T>
   void copy(const T* operand, int64_t begin, int64_t n, float* block) const;
 
   bool is_f32_ = true;
-  bool is_whole_ = true;  // not broadcast: dims_ is one run
+  bool is_whole_ = true;  // dims_ is one run
   std::vector<int64_t> dims_;
   std::vector<int64_t> steps_;
 };

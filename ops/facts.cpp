@@ -147,7 +147,11 @@ int64_t timed_weights(const Graph& graph) {
 
 Result<KernelFacts> collect_facts(const Graph& graph, int64_t norm_rows, bool training, Isa isa, bool deterministic,
                                   KernelTimes* times) {
-  const KernelOptions options{.norm_rows = norm_rows, .training = training, .deterministic = deterministic, .isa = isa};
+  const KernelOptions options{.norm_rows = norm_rows,
+                              .training = training,
+                              .deterministic = deterministic,
+                              .isa = isa,
+                              .compile = times != nullptr};
   const Rates rates = rates_of(options.isa);
   KernelFacts facts{.isa = std::string(name_of(options.isa)),
                     .measured = times != nullptr,

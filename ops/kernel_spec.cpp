@@ -8,7 +8,8 @@ KernelSpec spec_of(const Graph& graph, const Node& node, const KernelOptions& op
                   .training = options.training,
                   .deterministic = options.deterministic,
                   .isa = options.isa,
-                  .path = node.path};
+                  .path = node.path,
+                  .compile = options.compile};
   for (const ValueId id : node.inputs) {
     spec.inputs.push_back(graph.value(id).type);
   }

@@ -11,6 +11,7 @@ struct KernelOptions {
   bool training = true;
   bool deterministic = false;
   Isa isa = Isa::kAvx2;
+  bool compile = false;  // element-wise loops (ops/jit/compiler.h)
 };
 
 KernelSpec spec_of(const Graph& graph, const Node& node, const KernelOptions& options);

@@ -7,8 +7,8 @@
 #include "graph/scalar_expr.h"
 #include "ops/broadcast.h"
 #include "ops/catalog.h"
+#include "ops/jit/element_loop.h"
 #include "ops/make_kernel.h"
-#include "ops/scalar_program.h"
 #include "ops/shape.h"
 #include "ops/shard.h"
 #include "ops/strides.h"
@@ -18,7 +18,8 @@ namespace {
 
 Result<OpShape> infer_map(std::span<const TensorType> inputs, const Attrs& attrs) {
   XRUN_ASSIGN(const ScalarExpr expr, parse_scalar_expr(attrs.text("y")));
-  if (inputs.empty() || inputs.size() > 2 * kMostScalarInputs) {
+  if (inputs.empty() || inputs.size() > 2 * kMostScalarInputs ||
+      inputs.size() + expr.results().size() > kMostOperands) {
     return argument_error("an element-wise function reads " + std::to_string(inputs.size()) + " tensors",
                           "write it as several functions of 1 to " + std::to_string(kMostScalarInputs) + " tensors");
   }
@@ -83,48 +84,49 @@ Status grad_map(GradBuilder& builder) {
   return {};
 }
 
-template <typename T>
-struct StoreBody {
-  XRUN_INLINE static void run(const float* from, T* to, int64_t n) {
-    for (int64_t i = 0; i < n; i += kLanes) {
-      store_upto(to + i, load(from + i), n - i);
-    }
-  }
-};
-
-template <typename T>
+// The operands of a call that are broadcast are copied to blocks of f32 first; if there is none, a call is one loop.
 Result<std::unique_ptr<Kernel>> make_map(const KernelSpec& spec) {
-  XRUN_ASSIGN(const ScalarExpr expr, parse_scalar_expr(spec.attrs.text("y")));
-  const auto count = static_cast<int>(spec.inputs.size());
+  LoopForm form;
+  XRUN_ASSIGN(form.expr, parse_scalar_expr(spec.attrs.text("y")));
   std::vector<BroadcastReader> readers;
+  std::vector<Bytes> sizes;  // of an element; 0 where it is copied
   for (const TensorType& input : spec.inputs) {
-    readers.emplace_back(input, spec.outputs[0], spec.rows);
+    const BroadcastReader& reader = readers.emplace_back(input, spec.outputs[0], spec.rows);
+    const bool is_bf16 = reader.is_whole() && input.dtype == DType::kBF16;
+    form.inputs.push_back(is_bf16 ? LoopInput::kBF16 : LoopInput::kF32);
+    sizes.push_back(reader.is_whole() ? size_of(input.dtype) : 0);
   }
-  ScalarProgram program(expr, count, spec.isa);
-  const Bytes scratch = program.scratch_bytes() + count * kScalarBlock * static_cast<Bytes>(sizeof(float));
+  for (const TensorType& output : spec.outputs) {
+    form.outputs.push_back(output.dtype);
+  }
+  const bool is_one_loop = std::ranges::count(sizes, 0) == 0;
+  const Bytes result_size = size_of(spec.outputs[0].dtype);
+  ElementLoop loop(std::move(form), spec.isa, spec.compile);
+  const Bytes scratch = loop.scratch_bytes();
   return kernel_over(
       block_elements(spec.outputs[0], spec.rows), kElementRun,
-      [isa = spec.isa, readers = std::move(readers), program = std::move(program)](const KernelCall& call, Range some) {
-        const float** const inputs = program.inputs(call.scratch);
-        auto* const copies = reinterpret_cast<float*>(call.scratch + program.scratch_bytes());
-        for (int64_t begin = some.begin; begin < some.end; begin += kScalarBlock) {
-          const int64_t n = std::min(kScalarBlock, some.end - begin);
+      [is_one_loop, result_size, readers = std::move(readers), sizes = std::move(sizes), loop = std::move(loop)](
+          const KernelCall& call, Range some) {
+        std::array<const void*, kMostOperands> inputs;
+        std::array<void*, kMostOperands> outputs;
+        const int64_t each = is_one_loop ? some.end - some.begin : kScalarBlock;
+        for (int64_t begin = some.begin; begin < some.end; begin += each) {
+          const int64_t n = std::min(each, some.end - begin);
           for (size_t i = 0; i < readers.size(); ++i) {
-            inputs[i] = readers[i].read(call.inputs[i].data, begin, n, copies + static_cast<int64_t>(i) * kScalarBlock);
+            inputs[i] = call.inputs[i].data + begin * sizes[i];
+            if (sizes[i] == 0) {
+              float* const block = loop.block(call.scratch, i);
+              readers[i].read(call.inputs[i].data, begin, n, block);
+              inputs[i] = block;
+            }
           }
-          program.run(call.scratch, n);
-          for (int r = 0; r < program.results(); ++r) {
-            run_for<StoreBody<T>>(isa, program.result(call.scratch, r),
-                                  call.outputs[static_cast<size_t>(r)].as<T>() + begin, n);
+          for (size_t r = 0; r < call.outputs.size(); ++r) {
+            outputs[r] = call.outputs[r].data + begin * result_size;
           }
+          loop.run(inputs.data(), outputs.data(), n, call.scratch);
         }
       },
       scratch);
-}
-
-// The element type is that of the activations; a parameter may come first.
-Result<std::unique_ptr<Kernel>> make_map_of(const KernelSpec& spec) {
-  return spec.outputs[0].dtype == DType::kBF16 ? make_map<Bf16>(spec) : make_map<float>(spec);
 }
 
 constexpr Op kMap{.def = {.name = "map",
@@ -137,7 +139,7 @@ constexpr Op kMap{.def = {.name = "map",
                           .cost = cost_map,
                           .grad = grad_map,
                           .shard_of = shard_broadcast},
-                  .cpu = make_map_of};
+                  .cpu = make_map};
 
 // Adds into the accumulator of a parameter: over the samples, and where the parameter was broadcast.
 Result<OpShape> infer_param_sum(std::span<const TensorType>, const Attrs& attrs) {

@@ -34,6 +34,7 @@ struct KernelSpec {
   bool deterministic = false;
   Isa isa = Isa::kAvx2;  // at most this instruction set
   std::string path;      // of the node: keys random draws
+  bool compile = false;  // element-wise loops (ops/jit/compiler.h): for kernels that run, not for their facts
 };
 
 inline constexpr int kAllPhases = -1;

@@ -26,12 +26,12 @@ struct SquaresBody {
 
 }  // namespace
 
-Result<OptimizerForm> optimizer_form(const CallSpec& spec) {
+Result<OptimizerForm> optimizer_form(const CallSpec& spec, std::optional<Isa> compiled_for) {
   OptimizerForm form;
   form.weight_decay = spec.args.real("weight_decay", 0);
   if (has_update_rule(spec.args)) {
     XRUN_ASSIGN(UpdateRule rule, read_update_rule(spec.args));
-    XRUN_ASSIGN(OwnUpdate own, OwnUpdate::make(std::move(rule)));
+    XRUN_ASSIGN(OwnUpdate own, OwnUpdate::make(std::move(rule), compiled_for));
     form.kind = OptimizerKind::kOwn;
     form.states = own.states();
     form.own = std::make_shared<const OwnUpdate>(std::move(own));

@@ -39,8 +39,9 @@ struct OptimizerForm {
   bool has_trust_ratio() const { return kind == OptimizerKind::kLars || kind == OptimizerKind::kLamb; }
 };
 
-// The form of `optimizer = name(arguments)`. Errors: an optimizer that has no update yet.
-Result<OptimizerForm> optimizer_form(const CallSpec& spec);
+// The form of `optimizer = name(arguments)`; an own update is compiled for `compiled_for`, or interpreted. Errors: an
+// optimizer that has no update yet.
+Result<OptimizerForm> optimizer_form(const CallSpec& spec, std::optional<Isa> compiled_for = {});
 
 // The scalars of one step for one tensor, computed in f64 (docs/determinism.md, "Scalars").
 struct UpdateScalars {

@@ -9,23 +9,41 @@ namespace {
 
 constexpr Bytes kMostScratch = 64 * 1024;
 
-struct ClipBody {
-  XRUN_INLINE static void run(const UpdateScalars* u, const float* g, float* to, int64_t n) {
-    for (int64_t i = 0; i < n; i += kLanes) {
-      store(to + i, clipped(*u, load_upto(g + i, n - i)));
-    }
+// The update with the gradient clipped first (`clipped` of ops/optimizer.h); the bounds of clipping follow the inputs
+// of the rule.
+LoopForm form_of(const UpdateRule& rule) {
+  LoopForm form;
+  std::vector<ScalarId> places;
+  for (int i = 0; i < rule.inputs(); ++i) {
+    places.push_back(form.expr.input(i));
+    form.inputs.push_back(i < 2 + rule.states ? LoopInput::kF32 : LoopInput::kUniform);
   }
-};
+  const ScalarId scale = form.expr.input(rule.inputs());
+  const ScalarId limit = form.expr.input(rule.inputs() + 1);
+  form.inputs.insert(form.inputs.end(), 2, LoopInput::kUniform);
+  const ScalarId scaled = form.expr.make(ScalarOp::kMul, places[1], scale);
+  const ScalarId below =
+      form.expr.make(ScalarOp::kSelect, form.expr.make(ScalarOp::kLess, limit, scaled), limit, scaled);
+  const ScalarId least = form.expr.make(ScalarOp::kNeg, limit);
+  places[1] = form.expr.make(ScalarOp::kSelect, form.expr.make(ScalarOp::kLess, below, least), least, below);
+  form.expr.set_results(form.expr.insert(rule.elements, places));
+  form.outputs.assign(form.expr.results().size(), DType::kF32);
+  return form;
+}
+
+bool compiles(std::optional<Isa> compiled_for, bool wide) {
+  return compiled_for.has_value() && (*compiled_for >= Isa::kAvx512) == wide;
+}
 
 }  // namespace
 
-OwnUpdate::OwnUpdate(UpdateRule rule)
+OwnUpdate::OwnUpdate(UpdateRule rule, std::optional<Isa> compiled_for)
     : rule_(std::move(rule)),
-      narrow_(rule_.elements, rule_.inputs(), Isa::kAvx2),
-      wide_(rule_.elements, rule_.inputs(), Isa::kAvx512) {}
+      narrow_(form_of(rule_), Isa::kAvx2, compiles(compiled_for, false)),
+      wide_(form_of(rule_), Isa::kAvx512, compiles(compiled_for, true)) {}
 
-Result<OwnUpdate> OwnUpdate::make(UpdateRule rule) {
-  OwnUpdate update(std::move(rule));
+Result<OwnUpdate> OwnUpdate::make(UpdateRule rule, std::optional<Isa> compiled_for) {
+  OwnUpdate update(std::move(rule), compiled_for);
   if (update.wide_.scratch_bytes() > kMostScratch) {
     return Error{ErrorKind::kContent, "XG0216", "the update of an optimizer keeps too many numbers for each element",
                  "write it with fewer operations"};
@@ -42,32 +60,18 @@ std::array<float, kMostUpdateScalars> OwnUpdate::scalars(double rate, int64_t st
 }
 
 void OwnUpdate::run(Isa isa, const UpdateScalars& u, float* w, const float* g, float* s0, float* s1, int64_t n) const {
-  constexpr size_t kMostInputs = 2 + kMostUpdateStates + kMostUpdateScalars;
+  static_assert(kMostUpdateStates == 2);
   alignas(64) std::byte scratch[kMostScratch];
-  alignas(64) float blocks[kMostInputs][kScalarBlock];
-  const ScalarProgram& program = isa >= Isa::kAvx512 ? wide_ : narrow_;
-  const float** const inputs = program.inputs(scratch);
-  for (int i = 0; i < rule_.inputs(); ++i) {
-    inputs[i] = blocks[i];
-  }
-  const auto first_scalar = static_cast<size_t>(2 + rule_.states);
-  for (size_t i = 0; i < rule_.scalars.results().size(); ++i) {
-    std::fill_n(blocks[first_scalar + i], kScalarBlock, u.own[i]);
-  }
   float* const changed[] = {w, s0, s1};
-  for (int64_t begin = 0; begin < n; begin += kScalarBlock) {
-    const int64_t count = std::min(kScalarBlock, n - begin);
-    // Copies, since a result may be an input: `previous = weight`.
-    std::copy_n(w + begin, count, blocks[0]);
-    run_for<ClipBody>(isa, &u, g + begin, blocks[1], count);
-    for (int s = 0; s < rule_.states; ++s) {
-      std::copy_n(changed[1 + s] + begin, count, blocks[2 + s]);
-    }
-    program.run(scratch, count);
-    for (int r = 0; r < program.results(); ++r) {
-      std::copy_n(program.result(scratch, r), count, changed[r] + begin);
-    }
+  const void* inputs[2 + kMostUpdateStates + kMostUpdateScalars + 2] = {w, g};
+  const void** input = std::copy_n(changed + 1, rule_.states, inputs + 2);
+  for (size_t i = 0; i < rule_.scalars.results().size(); ++i) {
+    *input++ = &u.own[i];
   }
+  *input++ = &u.grad_scale;
+  *input = &u.grad_limit;
+  void* outputs[] = {w, s0, s1};
+  (isa >= Isa::kAvx512 ? wide_ : narrow_).run(inputs, outputs, n, scratch);
 }
 
 }  // namespace xrun::ops

@@ -3,9 +3,10 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 
 #include "graph/update_rule.h"
-#include "ops/scalar_program.h"
+#include "ops/jit/element_loop.h"
 
 namespace xrun::ops {
 
@@ -13,8 +14,9 @@ struct UpdateScalars;  // ops/optimizer.h
 
 class OwnUpdate {
  public:
-  // Errors: XG0216 for a rule that needs more memory than the stack of a thread may give.
-  static Result<OwnUpdate> make(UpdateRule rule);
+  // Compiled for `compiled_for`, if any (ops/jit/compiler.h). Errors: XG0216 for a rule that needs more memory than the
+  // stack of a thread may give.
+  static Result<OwnUpdate> make(UpdateRule rule, std::optional<Isa> compiled_for);
 
   int states() const { return rule_.states; }
   // The numbers that elements read in one step, computed in f64. `step` counts from 0.
@@ -24,11 +26,11 @@ class OwnUpdate {
   void run(Isa isa, const UpdateScalars& u, float* w, const float* g, float* s0, float* s1, int64_t n) const;
 
  private:
-  explicit OwnUpdate(UpdateRule rule);
+  OwnUpdate(UpdateRule rule, std::optional<Isa> compiled_for);
 
   UpdateRule rule_;
-  ScalarProgram narrow_;  // AVX2
-  ScalarProgram wide_;    // AVX-512
+  ElementLoop narrow_;  // AVX2
+  ElementLoop wide_;    // AVX-512
 };
 
 }  // namespace xrun::ops

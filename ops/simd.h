@@ -112,6 +112,15 @@ XRUN_INLINE F16 choose(F16 a, F16 b, F16 yes, F16 no) {
   return no;
 }
 
+// ---- what elementary functions are written with (lane_math.h), beside + - * /, unary - and `choose`
+XRUN_INLINE F16 fill_like(F16, float x) { return broadcast(x); }
+XRUN_INLINE F16 if_less(F16 a, F16 b, F16 yes, F16 no) { return (a < b) ? yes : no; }
+XRUN_INLINE F16 if_number(F16 x, F16 yes, F16 no) { return (x == x) ? yes : no; }  // not NaN
+XRUN_INLINE I16 bits_of(F16 x) { return reinterpret_cast<I16>(x); }
+XRUN_INLINE F16 from_bits(I16 bits) { return reinterpret_cast<F16>(bits); }
+XRUN_INLINE F16 converted(I16 x) { return __builtin_convertvector(x, F16); }
+XRUN_INLINE F16 if_bit(I16 x, int32_t bit, F16 yes, F16 no) { return ((x & bit) != 0) ? yes : no; }
+
 // max(v, 0), and NaN where v is NaN.
 XRUN_INLINE F16 rectify(F16 v) { return (v < F16{}) ? F16{} : v; }
 XRUN_INLINE F16 max(F16 a, F16 b) { return (a > b) ? a : b; }
@@ -125,6 +134,16 @@ XRUN_INLINE F16 square_root(F16 v) {
   halves[1] = _mm256_sqrt_ps(halves[1]);
   std::memcpy(&v, halves, sizeof v);
   return v;
+}
+
+// The largest whole number that is not above x.
+XRUN_INLINE F16 floor_lanes(F16 x) {
+  __m256 halves[2];
+  std::memcpy(halves, &x, sizeof x);
+  halves[0] = _mm256_floor_ps(halves[0]);
+  halves[1] = _mm256_floor_ps(halves[1]);
+  std::memcpy(&x, halves, sizeof x);
+  return x;
 }
 
 // A fixed tree over the lanes.

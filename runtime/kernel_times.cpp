@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "ops/dnn.h"
-#include "runtime/cache_file.h"
+#include "graph/base/cache_file.h"
 
 namespace xrun::runtime {
 namespace {

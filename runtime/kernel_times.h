@@ -1,4 +1,4 @@
-// Times of kernels on disk (runtime/cache_file.h), so that only the first plan by measured costs measures.
+// Times of kernels on disk (graph/base/cache_file.h), so that only the first plan by measured costs measures.
 #pragma once
 
 #include <optional>

@@ -12,8 +12,10 @@
 #include <system_error>
 #include <utility>
 
+#include "ops/jit/compiler.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/bench.h"
+#include "runtime/cli/console.h"
 #include "runtime/cli/new.h"
 #include "runtime/cli/rank_exits.h"
 #include "runtime/cli/restarts.h"
@@ -315,6 +317,11 @@ int parse_and_run(int argc, const char* const* argv) {
   if (const int fault = finish_globals(line, app, words); fault != 0) {
     return fault;
   }
+  const auto compiled = ops::choose_jit();
+  if (!compiled.ok()) {
+    return Console(line.global).fail(compiled.error());
+  }
+  ops::use_jit(*compiled);
   const int exit = line.action();
   if (exit == kUsage && line.global.format == "text") {
     tell_variables(app, words);

@@ -6,9 +6,10 @@
 #include <unistd.h>
 #include <utility>
 
+#include "graph/base/cache_file.h"
 #include "graph/base/utf8.h"
 #include "ops/isa.h"
-#include "runtime/cache_file.h"
+#include "ops/jit/compiler.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/console.h"
 #include "runtime/device/cpu/placement.h"
@@ -28,8 +29,15 @@ std::string describe_isa(ops::Isa isa) {
   return ops::has_native_bf16(isa) ? text + ", bf16 in hardware" : text + ", bf16 is rounded and computed in f32";
 }
 
+std::string describe_compiler() {
+  const ops::JitReport report = ops::open_jit();
+  return report.failure            ? report.failure->message + "; " + report.failure->help
+         : report.compiler.empty() ? "XRUN_JIT=off: functions and updates are interpreted, with the same results"
+                                   : fmt::format("{}, opened in {:.0f} ms", report.compiler, report.open_time * 1e3);
+}
+
 std::string describe_cache() {
-  const std::string directory = runtime::cache_directory();
+  const std::string directory = cache_directory();
   if (directory.empty()) {
     return "none: neither XDG_CACHE_HOME nor HOME names a directory";
   }
@@ -75,13 +83,14 @@ std::string report_json(const runtime::Host& host, ops::Isa isa) {
   for (const auto& [name, version] : runtime::library_versions()) {
     json["libraries"][name] = version;
   }
+  json["compiler"] = ops::open_jit().compiler;
   json["gpus"] = nlohmann::ordered_json::array();
   if (const auto gpus = runtime::detect_gpus()) {
     for (const runtime::Gpu& gpu : gpus->found) {
       json["gpus"].push_back({{"name", gpu.name}, {"memory", gpu.memory}, {"capability", gpu.capability}});
     }
   }
-  json["cache"] = runtime::cache_directory();
+  json["cache"] = cache_directory();
   return json_line(json);
 }
 
@@ -111,6 +120,7 @@ int run_doctor(const GlobalOptions& options) {
     libraries += fmt::format("{}{} {}", libraries.empty() ? "" : ", ", name, version);
   }
   out += row("library", libraries);
+  out += row("compiler", describe_compiler());
   std::string gpu = "gpu";
   for (const std::string& line : runtime::describe(runtime::detect_gpus())) {
     out += row(std::exchange(gpu, ""), line);

@@ -364,6 +364,7 @@ Result<std::unique_ptr<runtime::Session>> open_session(const PlannedModel& plann
   events.on_work({.work = runtime::Work::kPrepare, .subject = "kernels and memory"});
   XRUN_ASSIGN(auto session, runtime::Session::create(planned.prepared.inference, planned.plan.inference, devices,
                                                      {.isa = planned.prepared.isa}));
+  warn_if_interpreted(events);
   events.on_work({.work = runtime::Work::kLoad, .subject = info.path});
   XRUN_TRY(runtime::load_checkpoint(info, session->state()));
   XRUN_TRY(session->weights_changed());

@@ -7,7 +7,7 @@
 #include <span>
 #include <sys/stat.h>
 
-#include "runtime/cache_file.h"
+#include "graph/base/cache_file.h"
 
 namespace xrun::runtime {
 namespace {

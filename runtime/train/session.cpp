@@ -6,6 +6,7 @@
 #include "graph/compression.h"
 #include "ops/head/catch_up.h"
 #include "ops/head/mass.h"
+#include "ops/jit/compiler.h"
 #include "runtime/comm/local/local_communicator.h"
 #include "runtime/device/backend.h"
 #include "runtime/executor/arena_check.h"
@@ -348,6 +349,12 @@ Result<std::unique_ptr<Session>> Session::create(const Module& module, const pla
   XRUN_TRY(session->bind(devices, options));
   session->measure(false);
   return std::unique_ptr<Session>(std::move(session));
+}
+
+void warn_if_interpreted(EventSink& events) {
+  if (const auto failure = ops::jit_report().failure) {
+    events.on_warn({failure->code, failure->message + "; " + failure->help});
+  }
 }
 
 }  // namespace xrun::runtime

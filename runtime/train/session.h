@@ -122,4 +122,7 @@ class Session {
   virtual const Module& module() const = 0;
 };
 
+// Tells, once a run, why own functions and updates are interpreted although they could be compiled (ops/jit/compiler.h).
+void warn_if_interpreted(EventSink& events);
+
 }  // namespace xrun::runtime

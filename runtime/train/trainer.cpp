@@ -424,6 +424,7 @@ Result<TrainOutcome> train(const TrainRequest& request) {
     XRUN_TRY(request.session.peers->agree(made.ok() ? Status() : Status(made.error())));
   }
   XRUN_ASSIGN(auto session, std::move(made));
+  warn_if_interpreted(request.events);
   return Run(request, std::move(session)).run();
 }
 

@@ -1,8 +1,10 @@
-// What users write against what is built in, on one core, in the cache and beyond it: functions of elements and updates
-// of weights, in elements a second.
+// What users write, compiled and interpreted, against what is built in, on one core, in the cache and beyond it:
+// functions of elements and updates of weights, in elements a second; and the time of compiling.
 #include <benchmark/benchmark.h>
+#include <random>
 #include <vector>
 
+#include "ops/jit/compiler.h"
 #include "ops/op.h"
 #include "ops/optimizer.h"
 
@@ -20,7 +22,8 @@ void call(benchmark::State& state, const char* name, const Attrs& attrs, DType d
                   .outputs = std::vector(static_cast<size_t>(outputs), type),
                   .attrs = attrs,
                   .rows = 1,
-                  .isa = detect_isa()};
+                  .isa = detect_isa(),
+                  .compile = true};
   const auto kernel = find_op(name)->cpu(spec);
   if (!kernel.ok()) {
     state.SkipWithError(kernel.error().message.c_str());
@@ -76,7 +79,7 @@ void step(benchmark::State& state, bool own) {
         "x0 - x4 * (t0 / (1 - 0.9 ^ x5) / (sqrt(t1 / (1 - 0.999 ^ x5)) + 1e-8) + x6 * x0), t0, t1");
     store_update_rule(*make_update_rule(*all, 2), {"m", "v"}, spec.args);
   }
-  const OptimizerForm form = *optimizer_form(spec);
+  const OptimizerForm form = *optimizer_form(spec, detect_isa());
   const UpdateScalars u = update_scalars(form, 1e-3, 0.01, true, 10);
   const auto count = static_cast<size_t>(state.range(0));
   std::vector<float> w(count, 0.5F);
@@ -91,6 +94,28 @@ void step(benchmark::State& state, bool own) {
 
 BENCHMARK_CAPTURE(step, adamw_built_in, false)->Apply(sizes);
 BENCHMARK_CAPTURE(step, adamw_own, true)->Apply(sizes);
+
+// A loop that no cache knows: the number in it differs from call to call.
+void compile(benchmark::State& state, const char* text) {
+  if (!open_jit().compiler.size()) {
+    state.SkipWithError("there is no compiler");
+    return;
+  }
+  double number = static_cast<double>(std::random_device()());
+  for (auto _ : state) {
+    LoopForm form;
+    form.expr = *parse_scalar_expr(std::string(text) + " + " + std::to_string(number++));
+    form.inputs = {LoopInput::kF32, LoopInput::kF32};
+    form.outputs = {DType::kF32};
+    benchmark::DoNotOptimize(compile_loop(form, detect_isa()));
+  }
+}
+
+BENCHMARK_CAPTURE(compile, product, "x0 * x1")->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(compile, silu_gradient, "t0 = sigmoid(x0); x1 * (t0 + x0 * (t0 * (1 - t0)))")
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(compile, functions, "exp(x0) + erf(x1) * cos(x0) + acos(x1) * tanh(x0) + x0 ^ x1")
+    ->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace xrun::ops

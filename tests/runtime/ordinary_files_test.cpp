@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "graph/base/regular_file.h"
-#include "runtime/cache_file.h"
+#include "graph/base/cache_file.h"
 #include "runtime/formats/files.h"
 #include "tests/support/command.h"
 

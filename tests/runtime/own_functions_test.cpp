@@ -1,5 +1,7 @@
 // What users write themselves trains: `pointwise` functions, parameters of blocks, optimizers; the same bits for every
 // plan, and for a run that was stopped.
+#include <filesystem>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -78,14 +80,23 @@ class OwnFunctions : public ::testing::Test {
  protected:
   void SetUp() override { directory.write("own.xgraph", kOwn); }
 
-  CommandResult train(const std::string& out, const std::vector<std::string>& flags) {
+  CommandResult train(const std::string& out, const std::vector<std::string>& flags, CommandOptions options = {}) {
     std::vector<std::string> words{"train", "own.xgraph", "--deterministic", "--progress", "json", "-C", out};
     words.insert(words.end(), flags.begin(), flags.end());
-    CommandOptions options;
     options.directory = directory.path();
     auto result = run_xrun(words, options);
     EXPECT_EQ(result.exit, 0) << result.err;
     return result;
+  }
+  // The program in a directory of its own, where no module is beside it.
+  CommandOptions alone() {
+    const auto place = std::filesystem::path(directory.path()) / "alone";
+    std::filesystem::create_directories(place);
+    std::filesystem::copy_file(std::string(XRUN_BINARY_DIR) + "/xrun", place / "xrun",
+                               std::filesystem::copy_options::skip_existing);
+    CommandOptions options;
+    options.binary = place / "xrun";
+    return options;
   }
   // The last value of a key among the lines of one kind.
   static nlohmann::json last(const CommandResult& result, const std::string& kind, const std::string& key) {
@@ -119,7 +130,39 @@ TEST_F(OwnFunctions, EveryPlanHasTheSameBits) {
       EXPECT_EQ(last(train(precision + std::to_string(i), flags), "end", "weights"), plain)
           << precision << ", plan " << i;
     }
+    EXPECT_EQ(last(train("interpreted" + precision, {"--set", set}, {.environment = {{"XRUN_JIT", "off"}}}), "end",
+                   "weights"),
+              plain);
   }
+}
+
+// Without the compiler a run says so once and has the same bits.
+TEST_F(OwnFunctions, AreInterpretedWhereNoCompilerIs) {
+  const auto compiled = train("compiled", {});
+  const auto interpreted = train("interpreted", {}, alone());
+  EXPECT_EQ(last(interpreted, "end", "weights"), last(compiled, "end", "weights"));
+  const auto count = [](const std::string& text, const std::string& code) {
+    size_t found = 0;
+    for (size_t at = text.find(code); at != std::string::npos; at = text.find(code, at + 1)) {
+      ++found;
+    }
+    return found;
+  };
+  EXPECT_EQ(count(interpreted.out, "XG0821"), 1U) << interpreted.out;
+  EXPECT_THAT(interpreted.out, HasSubstr("xrun_jit.so is not beside the program"));
+  EXPECT_EQ(count(train("off", {}, {.environment = {{"XRUN_JIT", "off"}}}).out, "XG0821"), 0U);
+
+  CommandOptions damaged = alone();
+  std::ofstream(std::filesystem::path(damaged.binary).replace_filename("xrun_jit.so")) << "no module";
+  const auto refused = train("damaged", {}, damaged);
+  EXPECT_EQ(last(refused, "end", "weights"), last(compiled, "end", "weights"));
+  EXPECT_THAT(refused.out, HasSubstr("cannot be loaded"));
+}
+
+TEST_F(OwnFunctions, AnUnknownWordInXrunJitIsRefused) {
+  const auto result = run_xrun({"doctor"}, {.environment = {{"XRUN_JIT", "maybe"}}});
+  EXPECT_EQ(result.exit, 2);
+  EXPECT_THAT(result.err, HasSubstr("XG0822"));
 }
 
 TEST_F(OwnFunctions, LearnAndGoOn) {

@@ -39,8 +39,11 @@ Status check_scratch(const Graph& graph, const planner::Instruction& instruction
 Result<KernelSet> KernelSet::make(const Graph& graph, const planner::Program& program, ops::Isa isa) {
   KernelSet set;
   set.kernels_.resize(graph.nodes.size());
-  const ops::KernelOptions options{
-      .norm_rows = program.norm_rows, .training = program.training, .deterministic = program.deterministic, .isa = isa};
+  const ops::KernelOptions options{.norm_rows = program.norm_rows,
+                                   .training = program.training,
+                                   .deterministic = program.deterministic,
+                                   .isa = isa,
+                                   .compile = true};
   const auto add = [&](NodeId id) -> Status {
     auto& slot = set.kernels_[static_cast<size_t>(id.index)];
     if (slot != nullptr) {

@@ -1,5 +1,5 @@
 // The interpreter of scalar expressions: each operation against f64, all instruction sets alike, updates in any pieces.
-#include "ops/scalar_program.h"
+#include "ops/jit/interpreter.h"
 
 #include <cmath>
 #include <cstring>
@@ -13,7 +13,7 @@ namespace xrun::ops {
 namespace {
 
 std::vector<float> run(const ScalarExpr& expr, const std::vector<std::vector<float>>& inputs, Isa isa) {
-  const ScalarProgram program(expr, static_cast<int>(inputs.size()), isa);
+  const Interpreter program(expr, static_cast<int>(inputs.size()), isa);
   const Memory scratch(program.scratch_bytes());
   std::vector<float> results;
   alignas(64) float blocks[3][kScalarBlock];
@@ -44,7 +44,7 @@ struct Bound {
   double absolute;  // where the result is small
 };
 
-TEST(ScalarProgram, EachOperationIsNearItsValueInF64) {
+TEST(Interpreter, EachOperationIsNearItsValueInF64) {
   constexpr Bound kBounds[] = {
       {ScalarOp::kAdd, -5, 5, 0.51, 0},  {ScalarOp::kSub, -5, 5, 0.51, 0},     {ScalarOp::kMul, -5, 5, 0.51, 0},
       {ScalarOp::kDiv, -5, 5, 0.51, 0},  {ScalarOp::kPow, 0.01, 5, 30, 0},     {ScalarOp::kMin, -5, 5, 0, 0},
@@ -87,7 +87,7 @@ TEST(ScalarProgram, EachOperationIsNearItsValueInF64) {
   }
 }
 
-TEST(ScalarProgram, NanAndInfinityPass) {
+TEST(Interpreter, NanAndInfinityPass) {
   const float nan = NAN;
   EXPECT_TRUE(std::isnan(run(function(ScalarOp::kMax), {{nan, 1}, {0, nan}}, detect_isa())[0]));
   EXPECT_TRUE(std::isnan(run(function(ScalarOp::kMax), {{nan, 1}, {0, nan}}, detect_isa())[1]));
@@ -107,7 +107,7 @@ TEST(ScalarProgram, NanAndInfinityPass) {
   EXPECT_EQ(run(function(ScalarOp::kErf), {{INFINITY, -INFINITY}}, detect_isa()), (std::vector<float>{1, -1}));
 }
 
-TEST(ScalarProgram, InstructionSetsHaveTheSameBits) {
+TEST(Interpreter, InstructionSetsHaveTheSameBits) {
   if (detect_isa() < Isa::kAvx512) {
     GTEST_SKIP() << "this processor has AVX2 only";
   }

@@ -1,5 +1,6 @@
 // Cache files under $XDG_CACHE_HOME/xrun, else ~/.cache/xrun. A file may vanish, be damaged or not be writable at any
-// time; then the work that it would have saved is done again.
+// time; then the work that it would have saved is done again. So it is for a file that belongs to another user or that
+// others may write, since some files hold code.
 #pragma once
 
 #include <cstdio>
@@ -13,7 +14,7 @@
 #include "graph/base/units.h"
 #include "graph/base/xxh128.h"
 
-namespace xrun::runtime {
+namespace xrun {
 
 // The directory of the cache; empty if neither XDG_CACHE_HOME nor HOME is an absolute path.
 std::string cache_directory();
@@ -25,7 +26,7 @@ std::string path_in_cache(std::string_view kind, std::string_view key);
 // A cached file being read, front to back. Its last 32 bytes are the digest of those before.
 class CachedFile {
  public:
-  // None if there is no such file, or it is too short for a digest.
+  // None if there is no such file, it is too short for a digest, or other users may have written it.
   static std::optional<CachedFile> open(const std::string& path);
 
   // Fills `out`; false if the file ends before.
@@ -48,4 +49,4 @@ class CachedFile {
 // see a part. Best effort: reports no errors.
 void store_cached(const std::string& path, std::initializer_list<std::span<const std::byte>> pieces);
 
-}  // namespace xrun::runtime
+}  // namespace xrun

@@ -1,6 +1,6 @@
-// ScalarProgram: computes a scalar expression for many elements, a block at a time: each operation is one loop over the
-// lanes of a block, and intermediate results stay in the first cache. Sums, products and functions are those of
-// lane_math.h on f32, so that all instruction sets give the same bits.
+// Interpreter: computes a scalar expression for many elements without a compiler, a block at a time: each operation is
+// one loop over the lanes of a block, and intermediate results stay in the first cache. Operations are those of
+// ops/lane_ops.h on f32, so that all instruction sets, and compiled loops, give the same bits.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ namespace xrun::ops {
 
 inline constexpr int64_t kScalarBlock = 256;  // elements
 
-class ScalarProgram {
+class Interpreter {
  public:
   // REQUIRES: the inputs of `expr` are numbered below `inputs`.
-  ScalarProgram(const ScalarExpr& expr, int inputs, Isa isa);
+  Interpreter(const ScalarExpr& expr, int inputs, Isa isa);
 
   // Memory of one thread, aligned to 64: the list of addresses and the blocks of intermediate results.
   Bytes scratch_bytes() const { return blocks_at_ + blocks_ * kBlockBytes; }

@@ -1,74 +1,13 @@
-#include "ops/scalar_program.h"
+#include "ops/jit/interpreter.h"
 
 #include <algorithm>
 #include <cstdlib>
 #include <new>
 
-#include "ops/lane_math.h"
-#include "ops/lane_trig.h"
+#include "ops/lane_ops.h"
 
 namespace xrun::ops {
 namespace {
-
-template <ScalarOp kOp>
-XRUN_INLINE F16 compute(F16 a, F16 b, F16 c) {
-  const F16 zero{};
-  const F16 one = broadcast(1.0F);
-  switch (kOp) {
-    case ScalarOp::kAdd:
-      return a + b;
-    case ScalarOp::kSub:
-      return a - b;
-    case ScalarOp::kMul:
-      return a * b;
-    case ScalarOp::kDiv:
-      return a / b;
-    case ScalarOp::kPow:
-      return power_lanes(a, b);
-    case ScalarOp::kMin:
-      return choose<_CMP_UNORD_Q>(a, a, a, choose<_CMP_LT_OQ>(a, b, a, b));
-    case ScalarOp::kMax:
-      return choose<_CMP_UNORD_Q>(a, a, a, choose<_CMP_GT_OQ>(a, b, a, b));
-    case ScalarOp::kLess:
-      return choose<_CMP_LT_OQ>(a, b, one, zero);
-    case ScalarOp::kLessEqual:
-      return choose<_CMP_LE_OQ>(a, b, one, zero);
-    case ScalarOp::kEqual:
-      return choose<_CMP_EQ_OQ>(a, b, one, zero);
-    case ScalarOp::kSelect:
-      return choose<_CMP_NEQ_UQ>(a, zero, b, c);
-    case ScalarOp::kNeg:
-      return -a;
-    case ScalarOp::kExp:
-      return exp_lanes(a);
-    case ScalarOp::kLog:
-      return log_lanes(a);
-    case ScalarOp::kSqrt:
-      return square_root(a);
-    case ScalarOp::kAbs:
-      return choose<_CMP_LE_OQ>(a, zero, zero - a, a);  // 0 for -0
-    case ScalarOp::kSign:
-      return choose<_CMP_LT_OQ>(a, zero, -one, choose<_CMP_GT_OQ>(a, zero, one, a));
-    case ScalarOp::kFloor:
-      return floor_lanes(a);
-    case ScalarOp::kErf:
-      return erf_lanes(a);
-    case ScalarOp::kSin:
-      return sin_lanes(a);
-    case ScalarOp::kCos:
-      return cos_lanes(a);
-    case ScalarOp::kAcos:
-      return acos_lanes(a);
-    case ScalarOp::kTanh:
-      return tanh_lanes(a);
-    case ScalarOp::kSigmoid:
-      return sigmoid_lanes(a);
-    case ScalarOp::kInput:
-    case ScalarOp::kConstant:
-      break;
-  }
-  return a;
-}
 
 template <ScalarOp kOp>
 struct LoopBody {
@@ -81,16 +20,13 @@ struct LoopBody {
 
 using LoopFunction = void (*)(const float*, const float*, const float*, float*, int64_t);
 
-constexpr size_t kOps = static_cast<size_t>(ScalarOp::kSigmoid) + 1;
-
-template <size_t... kIndex>
-LoopFunction loop_of(ScalarOp op, Isa isa, std::index_sequence<kIndex...>) {
+LoopFunction loop_of(ScalarOp op, Isa isa) {
   using A = const float*;
-  static constexpr LoopFunction kPlain[] = {
-      &run_avx2<LoopBody<static_cast<ScalarOp>(kIndex)>, A, A, A, float*, int64_t>...};
-  static constexpr LoopFunction kWide[] = {
-      &run_avx512<LoopBody<static_cast<ScalarOp>(kIndex)>, A, A, A, float*, int64_t>...};
-  return (isa >= Isa::kAvx512 ? kWide : kPlain)[static_cast<size_t>(op)];
+  return with_scalar_op(op, [isa](auto known) -> LoopFunction {
+    using Body = LoopBody<known()>;
+    return isa >= Isa::kAvx512 ? &run_avx512<Body, A, A, A, float*, int64_t>
+                               : &run_avx2<Body, A, A, A, float*, int64_t>;
+  });
 }
 
 // For each node, the last operation that reads it.
@@ -111,7 +47,7 @@ std::vector<size_t> last_uses(const ScalarExpr& expr, const std::vector<bool>& r
 
 }  // namespace
 
-ScalarProgram::ScalarProgram(const ScalarExpr& expr, int inputs, Isa isa) : input_count_(inputs) {
+Interpreter::Interpreter(const ScalarExpr& expr, int inputs, Isa isa) : input_count_(inputs) {
   const std::vector<ScalarNode>& nodes = expr.nodes();
   const std::vector<bool> reached = expr.reached();
   const std::vector<size_t> last = last_uses(expr, reached);
@@ -145,7 +81,7 @@ ScalarProgram::ScalarProgram(const ScalarExpr& expr, int inputs, Isa isa) : inpu
       slot_of[i] = input_count_ + constants++;
       continue;
     }
-    Operation operation{.loop = loop_of(node.op, isa, std::make_index_sequence<kOps>())};
+    Operation operation{.loop = loop_of(node.op, isa)};
     for (size_t k = 0; k < 3; ++k) {
       // Absent arguments are read and not used.
       const ScalarId arg = node.args[node.args[k].valid() ? k : 0];
@@ -174,7 +110,7 @@ ScalarProgram::ScalarProgram(const ScalarExpr& expr, int inputs, Isa isa) : inpu
   blocks_at_ = (addresses + 63) / 64 * 64;
 }
 
-void ScalarProgram::run(std::byte* scratch, int64_t n) const {
+void Interpreter::run(std::byte* scratch, int64_t n) const {
   const float** const addresses = inputs(scratch);
   for (int32_t i = 0; i < constant_count_; ++i) {
     addresses[input_count_ + i] = constants_.get() + static_cast<int64_t>(i) * kScalarBlock;
@@ -190,7 +126,7 @@ void ScalarProgram::run(std::byte* scratch, int64_t n) const {
   }
 }
 
-const float* ScalarProgram::result(const std::byte* scratch, int index) const {
+const float* Interpreter::result(const std::byte* scratch, int index) const {
   return reinterpret_cast<const float* const*>(scratch)[results_[static_cast<size_t>(index)]];
 }
 

@@ -1,4 +1,4 @@
-#include "runtime/cache_file.h"
+#include "graph/base/cache_file.h"
 
 #include <algorithm>
 #include <array>
@@ -10,7 +10,7 @@
 
 #include "graph/base/regular_file.h"
 
-namespace xrun::runtime {
+namespace xrun {
 namespace {
 
 constexpr size_t kDigestBytes = 32;
@@ -35,7 +35,8 @@ std::optional<CachedFile> CachedFile::open(const std::string& path) {
   const int file = path.empty() ? -1 : open_regular(path);
   cached.file_.reset(file < 0 ? nullptr : ::fdopen(file, "rb"));
   struct stat info {};
-  if (cached.file_ == nullptr || ::fstat(file, &info) != 0 || info.st_size < static_cast<Bytes>(kDigestBytes)) {
+  if (cached.file_ == nullptr || ::fstat(file, &info) != 0 || info.st_size < static_cast<Bytes>(kDigestBytes) ||
+      info.st_uid != ::geteuid() || (info.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
     return std::nullopt;
   }
   cached.size_ = info.st_size - static_cast<Bytes>(kDigestBytes);
@@ -65,7 +66,7 @@ void store_cached(const std::string& path, std::initializer_list<std::span<const
     return;
   }
   Xxh128 hash;
-  bool good = true;
+  bool good = ::fchmod(::fileno(file), S_IRUSR | S_IWUSR) == 0;
   for (const auto piece : pieces) {
     hash.add(piece);
     good = good && std::fwrite(piece.data(), 1, piece.size(), file) == piece.size();
@@ -78,4 +79,4 @@ void store_cached(const std::string& path, std::initializer_list<std::span<const
   }
 }
 
-}  // namespace xrun::runtime
+}  // namespace xrun

@@ -1,0 +1,160 @@
+#include "ops/jit/compiler.h"
+
+#include <climits>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <map>
+#include <mutex>
+#include <unistd.h>
+
+#include "graph/base/clock.h"
+#include "ops/jit/kernel_cache.h"
+#include "ops/jit/plugin_api.h"
+
+namespace xrun::ops {
+namespace {
+
+constexpr std::string_view kModule = "xrun_jit.so";
+
+Error unavailable(std::string why, std::string fix) {
+  return {ErrorKind::kWorld, "XG0821", "functions and updates are interpreted, not compiled: " + std::move(why),
+          std::move(fix)};
+}
+
+// The module beside the program itself: no search path decides what code is loaded.
+std::string module_path() {
+  char program[PATH_MAX];
+  const ssize_t length = ::readlink("/proc/self/exe", program, sizeof program);
+  std::string path(program, length > 0 ? static_cast<size_t>(length) : 0);
+  path.resize(path.rfind('/') + 1);
+  return path + std::string(kModule);
+}
+
+Result<const JitPlugin*> open_module() {
+  const std::string path = module_path();
+  if (::access(path.c_str(), F_OK) != 0) {
+    return unavailable(std::string(kModule) + " is not beside the program",
+                       "install llvm-19-dev and build again; results are the same, slower");
+  }
+  void* const module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  void* const symbol = module != nullptr ? ::dlsym(module, kOpenJit) : nullptr;
+  if (symbol == nullptr) {
+    const char* const reason = ::dlerror();
+    return unavailable(path + " cannot be loaded: " + (reason != nullptr ? reason : "no reason is given"),
+                       "install libllvm19, or build again");
+  }
+  XRUN_ASSIGN(const JitPlugin* plugin, reinterpret_cast<OpenJit>(symbol)());
+  if (plugin->build != XRUN_JIT_BUILD) {
+    return unavailable(path + " is of another build of xrun", "build again, so that both are of one build");
+  }
+  return plugin;
+}
+
+class Compiler {
+ public:
+  void use(bool compiled) {
+    const std::lock_guard lock(mutex_);
+    used_ = compiled;
+  }
+
+  const JitPlugin* open() {
+    const std::lock_guard lock(mutex_);
+    if (!used_) {
+      return nullptr;
+    }
+    if (!opened_) {
+      opened_ = true;
+      const Seconds begin = system_clock().now();
+      auto plugin = open_module();
+      report_.open_time = system_clock().now() - begin;
+      if (plugin.ok()) {
+        plugin_ = *plugin;
+        report_.compiler = plugin_->compiler;
+      } else {
+        report_.failure = std::move(plugin).error();
+      }
+    }
+    return plugin_;
+  }
+
+  LoopCode code_of(const LoopForm& form, Isa isa) {
+    const JitPlugin* const plugin = open();
+    if (plugin == nullptr) {
+      return nullptr;
+    }
+    const std::string text = to_text(form, isa);
+    {
+      const std::lock_guard lock(mutex_);
+      if (const auto known = loops_.find(text); known != loops_.end()) {
+        return known->second;
+      }
+    }
+    // Without the lock: two threads may compile the same loop, and both results are right.
+    const Seconds begin = system_clock().now();
+    const std::string key = std::string(plugin->build) + " " + std::string(plugin->compiler) + " " + text;
+    const std::optional<std::string> stored = read_object(key);
+    auto loaded = stored ? plugin->load(*stored) : Result<LoadedLoop>(LoadedLoop{});
+    const bool cached = loaded.ok() && loaded->code != nullptr;
+    if (!cached) {
+      const auto object = plugin->compile(form, isa);
+      loaded = object.ok() ? plugin->load(*object) : Result<LoadedLoop>(object.error());
+      if (!loaded.ok()) {
+        return keep_failure(text, loaded.error());
+      }
+      store_object(key, *object);
+    }
+    const std::lock_guard lock(mutex_);
+    report_.compile_time += system_clock().now() - begin;
+    ++(cached ? report_.from_cache : report_.compiled);
+    return loops_[text] = loaded->code;
+  }
+
+  JitReport report() {
+    const std::lock_guard lock(mutex_);
+    return report_;
+  }
+
+ private:
+  LoopCode keep_failure(const std::string& loop, const Error& why) {
+    const std::lock_guard lock(mutex_);
+    report_.failure = why;
+    return loops_[loop] = nullptr;
+  }
+
+  std::mutex mutex_;
+  bool used_ = true;
+  bool opened_ = false;
+  const JitPlugin* plugin_ = nullptr;
+  std::map<std::string, LoopCode, std::less<>> loops_;
+  JitReport report_;
+};
+
+Compiler& compiler() {
+  static Compiler* const one = new Compiler;  // code may run until the process ends
+  return *one;
+}
+
+}  // namespace
+
+LoopCode compile_loop(const LoopForm& form, Isa isa) { return compiler().code_of(form, isa); }
+
+Result<bool> choose_jit() {
+  const char* const wanted = std::getenv("XRUN_JIT");
+  const std::string_view word = wanted != nullptr ? wanted : "on";
+  if (word != "on" && word != "off") {
+    return Error{ErrorKind::kUsage, "XG0822", "XRUN_JIT is `" + std::string(word) + "`",
+                 "`on` compiles functions and updates, `off` interprets them; without XRUN_JIT they are compiled"};
+  }
+  return word == "on";
+}
+
+void use_jit(bool compiled) { compiler().use(compiled); }
+
+JitReport jit_report() { return compiler().report(); }
+
+JitReport open_jit() {
+  compiler().open();
+  return jit_report();
+}
+
+}  // namespace xrun::ops

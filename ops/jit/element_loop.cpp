@@ -1,0 +1,132 @@
+#include "ops/jit/element_loop.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "ops/jit/compiler.h"
+#include "ops/simd.h"
+
+namespace xrun::ops {
+namespace {
+
+template <typename From, typename To>
+struct CopyBody {
+  XRUN_INLINE static void run(const From* from, To* to, int64_t n) {
+    for (int64_t i = 0; i < n; i += kLanes) {
+      store_upto(to + i, load_upto(from + i, n - i), n - i);
+    }
+  }
+};
+
+int64_t bytes_of(LoopInput input) { return input == LoopInput::kBF16 ? sizeof(Bf16) : sizeof(float); }
+
+const std::byte* element(const void* operand, LoopInput input, int64_t i) {
+  return static_cast<const std::byte*>(operand) + (input == LoopInput::kUniform ? 0 : i * bytes_of(input));
+}
+
+std::byte* element(void* operand, DType dtype, int64_t i) {
+  return static_cast<std::byte*>(operand) + i * xrun::size_of(dtype);
+}
+
+LoopForm pruned(LoopForm form) {
+  form.expr.prune();
+  return form;
+}
+
+}  // namespace
+
+ElementLoop::ElementLoop(LoopForm form, Isa isa, bool compile)
+    : form_(pruned(std::move(form))), isa_(isa), interpreter_(form_.expr, static_cast<int>(form_.inputs.size()), isa) {
+  in_place_ = std::ranges::none_of(form_.expr.results(),
+                                   [&](ScalarId id) { return form_.expr.node(id).op == ScalarOp::kInput; });
+  if (compile) {
+    code_ = compile_loop(form_, isa);
+  }
+}
+
+// Blocks of the inputs in f32 follow the interpreter's memory.
+Bytes ElementLoop::scratch_bytes() const {
+  return interpreter_.scratch_bytes() +
+         static_cast<Bytes>(form_.inputs.size()) * kScalarBlock * static_cast<Bytes>(sizeof(float));
+}
+
+void ElementLoop::run(const void* const* inputs, void* const* outputs, int64_t n, std::byte* scratch) const {
+  if (code_ == nullptr) {
+    interpret(inputs, outputs, n, scratch);
+    return;
+  }
+  const int64_t whole = n / kLanes * kLanes;
+  if (whole > 0) {
+    code_(inputs, outputs, whole);
+  }
+  if (whole < n) {
+    run_rest(inputs, outputs, whole, n - whole);
+  }
+}
+
+void ElementLoop::interpret(const void* const* inputs, void* const* outputs, int64_t n, std::byte* scratch) const {
+  const float** const addresses = interpreter_.inputs(scratch);
+  for (size_t i = 0; i < form_.inputs.size(); ++i) {
+    float* const own = block(scratch, i);
+    addresses[i] = own;
+    if (form_.inputs[i] == LoopInput::kUniform) {
+      std::fill_n(own, kScalarBlock, *static_cast<const float*>(inputs[i]));
+    }
+  }
+  for (int64_t begin = 0; begin < n; begin += kScalarBlock) {
+    const int64_t count = std::min(kScalarBlock, n - begin);
+    for (size_t i = 0; i < form_.inputs.size(); ++i) {
+      const std::byte* const from = element(inputs[i], form_.inputs[i], begin);
+      float* const own = block(scratch, i);
+      if (form_.inputs[i] == LoopInput::kBF16) {
+        run_for<CopyBody<Bf16, float>>(isa_, reinterpret_cast<const Bf16*>(from), own, count);
+      } else if (form_.inputs[i] == LoopInput::kF32) {
+        // In place where no element beyond the last one is read and no result is an input, which may be overwritten.
+        const auto* const numbers = reinterpret_cast<const float*>(from);
+        if (in_place_ && count % kLanes == 0) {
+          addresses[i] = numbers;
+        } else {
+          std::memmove(own, numbers, static_cast<size_t>(count) * sizeof(float));
+          addresses[i] = own;
+        }
+      }
+    }
+    interpreter_.run(scratch, count);
+    for (size_t r = 0; r < form_.outputs.size(); ++r) {
+      const float* const result = interpreter_.result(scratch, static_cast<int>(r));
+      std::byte* const to = element(outputs[r], form_.outputs[r], begin);
+      if (form_.outputs[r] == DType::kBF16) {
+        run_for<CopyBody<float, Bf16>>(isa_, result, reinterpret_cast<Bf16*>(to), count);
+      } else {
+        run_for<CopyBody<float, float>>(isa_, result, reinterpret_cast<float*>(to), count);
+      }
+    }
+  }
+}
+
+// The last elements, fewer than a group: on copies that have room for whole lanes.
+void ElementLoop::run_rest(const void* const* inputs, void* const* outputs, int64_t begin, int64_t n) const {
+  struct alignas(64) Lanes {
+    std::byte bytes[kLanes * sizeof(float)] = {};
+  };
+  Lanes copies[kMostOperands];
+  const void* from[kMostOperands];
+  void* to[kMostOperands];
+  Lanes* copy = copies;
+  for (size_t i = 0; i < form_.inputs.size(); ++i, ++copy) {
+    const int64_t count = form_.inputs[i] == LoopInput::kUniform ? 1 : n;
+    std::memcpy(copy, element(inputs[i], form_.inputs[i], begin),
+                static_cast<size_t>(count * bytes_of(form_.inputs[i])));
+    from[i] = copy;
+  }
+  for (size_t r = 0; r < form_.outputs.size(); ++r, ++copy) {
+    to[r] = copy;
+  }
+  code_(from, to, kLanes);
+  for (size_t r = 0; r < form_.outputs.size(); ++r) {
+    std::memcpy(element(outputs[r], form_.outputs[r], begin), to[r],
+                static_cast<size_t>(n * xrun::size_of(form_.outputs[r])));
+  }
+}
+
+}  // namespace xrun::ops

@@ -1,0 +1,17 @@
+#include "ops/jit/loop_form.h"
+
+namespace xrun::ops {
+
+std::string to_text(const LoopForm& form, Isa isa) {
+  std::string text(isa >= Isa::kAvx512 ? "avx512" : "avx2");
+  for (const LoopInput input : form.inputs) {
+    text += input == LoopInput::kF32 ? " f32" : input == LoopInput::kBF16 ? " bf16" : " uniform";
+  }
+  text += " ->";
+  for (const DType output : form.outputs) {
+    text += output == DType::kBF16 ? " bf16" : " f32";
+  }
+  return text + ": " + to_text(form.expr);
+}
+
+}  // namespace xrun::ops

@@ -1,0 +1,34 @@
+// LoopForm: an element-wise loop, described so far that it can be compiled: the function of one element, and how its
+// operands lie in memory.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/scalar_expr.h"
+#include "graph/tensor_type.h"
+#include "ops/isa.h"
+
+namespace xrun::ops {
+
+enum class LoopInput : uint8_t {
+  kF32,
+  kBF16,
+  kUniform,  // one f32, the same for all elements
+};
+
+struct LoopForm {
+  ScalarExpr expr;                // pruned
+  std::vector<LoopInput> inputs;  // of the inputs of `expr`
+  std::vector<DType> outputs;     // of its results: f32 or bf16, which rounds to nearest
+};
+
+// Compiled code for whole groups of sixteen elements. Inputs are read before results of the same elements are stored,
+// so that a result may take the place of an input.
+using LoopCode = void (*)(const void* const* inputs, void* const* outputs, int64_t elements);
+
+// One line that tells loops apart: "avx2 f32 bf16 uniform -> f32: x0 * x2 + x1".
+std::string to_text(const LoopForm& form, Isa isa);
+
+}  // namespace xrun::ops

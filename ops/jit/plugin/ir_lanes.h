@@ -1,0 +1,105 @@
+// Lanes that write instructions of LLVM instead of computing: the arguments with which the functions of lane_math.h
+// and lane_ops.h describe themselves to the compiler. Each operation becomes one instruction, which LLVM neither
+// reorders nor contracts, since no flag of fast arithmetic is set.
+#pragma once
+
+#include <llvm/IR/IRBuilder.h>
+
+#include "ops/simd.h"
+
+namespace xrun::ops {
+
+// A value and where instructions that read it go. `Tag` tells f32, whole numbers and f64 apart.
+template <class Tag>
+struct IrValue {
+  llvm::IRBuilder<>* to = nullptr;
+  llvm::Value* value = nullptr;
+};
+using IrLanes = IrValue<float>;
+using IrInts = IrValue<int32_t>;
+using IrDoubles = IrValue<double>;
+
+inline llvm::Type* lanes_of(llvm::Type* type) { return llvm::FixedVectorType::get(type, kLanes); }
+
+template <class Tag>
+llvm::Value* same_number(const IrValue<Tag>& like, double number) {
+  return llvm::ConstantFP::get(like.value->getType(), number);
+}
+inline llvm::Value* same_number(const IrInts& like, int32_t number) {
+  return llvm::ConstantInt::getSigned(like.value->getType(), number);
+}
+
+// ---- + - * / of f32 and f64, with numbers on either side
+#define XRUN_IR_OPERATOR(sign, create)                                            \
+  template <class Tag>                                                            \
+  IrValue<Tag> operator sign(const IrValue<Tag>& a, const IrValue<Tag>& b) {      \
+    return {a.to, a.to->create(a.value, b.value)};                                \
+  }                                                                               \
+  inline IrLanes operator sign(const IrLanes& a, float b) {                       \
+    return {a.to, a.to->create(a.value, same_number(a, static_cast<double>(b)))}; \
+  }                                                                               \
+  inline IrLanes operator sign(float a, const IrLanes& b) {                       \
+    return {b.to, b.to->create(same_number(b, static_cast<double>(a)), b.value)}; \
+  }                                                                               \
+  inline IrDoubles operator sign(const IrDoubles& a, double b) {                  \
+    return {a.to, a.to->create(a.value, same_number(a, b))};                      \
+  }
+XRUN_IR_OPERATOR(+, CreateFAdd)
+XRUN_IR_OPERATOR(-, CreateFSub)
+XRUN_IR_OPERATOR(*, CreateFMul)
+XRUN_IR_OPERATOR(/, CreateFDiv)
+#undef XRUN_IR_OPERATOR
+inline IrLanes operator-(const IrLanes& a) { return {a.to, a.to->CreateFNeg(a.value)}; }
+
+// ---- whole numbers
+inline IrInts operator-(const IrInts& a, const IrInts& b) { return {a.to, a.to->CreateSub(a.value, b.value)}; }
+inline IrInts operator+(const IrInts& a, int32_t b) { return {a.to, a.to->CreateAdd(a.value, same_number(a, b))}; }
+inline IrInts operator-(const IrInts& a, int32_t b) { return {a.to, a.to->CreateSub(a.value, same_number(a, b))}; }
+inline IrInts operator&(const IrInts& a, int32_t b) { return {a.to, a.to->CreateAnd(a.value, same_number(a, b))}; }
+inline IrInts operator|(const IrInts& a, int32_t b) { return {a.to, a.to->CreateOr(a.value, same_number(a, b))}; }
+inline IrInts operator<<(const IrInts& a, int32_t b) { return {a.to, a.to->CreateShl(a.value, same_number(a, b))}; }
+inline IrInts operator>>(const IrInts& a, int32_t b) { return {a.to, a.to->CreateAShr(a.value, same_number(a, b))}; }
+
+// ---- the other operations of simd.h
+inline IrLanes fill_like(const IrLanes& like, float x) { return {like.to, same_number(like, static_cast<double>(x))}; }
+
+inline IrLanes chosen(const IrLanes& at, llvm::Value* condition, const IrLanes& yes, const IrLanes& no) {
+  return {at.to, at.to->CreateSelect(condition, yes.value, no.value)};
+}
+
+template <int kWhat>
+IrLanes choose(const IrLanes& a, const IrLanes& b, const IrLanes& yes, const IrLanes& no) {
+  using Predicate = llvm::CmpInst::Predicate;
+  constexpr Predicate kPredicate = kWhat == _CMP_LT_OQ     ? Predicate::FCMP_OLT
+                                   : kWhat == _CMP_LE_OQ   ? Predicate::FCMP_OLE
+                                   : kWhat == _CMP_GT_OQ   ? Predicate::FCMP_OGT
+                                   : kWhat == _CMP_EQ_OQ   ? Predicate::FCMP_OEQ
+                                   : kWhat == _CMP_NEQ_UQ  ? Predicate::FCMP_UNE
+                                   : kWhat == _CMP_UNORD_Q ? Predicate::FCMP_UNO
+                                                           : Predicate::BAD_FCMP_PREDICATE;
+  static_assert(kPredicate != Predicate::BAD_FCMP_PREDICATE);
+  return chosen(a, a.to->CreateFCmp(kPredicate, a.value, b.value), yes, no);
+}
+
+inline IrLanes if_less(const IrLanes& a, const IrLanes& b, const IrLanes& yes, const IrLanes& no) {
+  return choose<_CMP_LT_OQ>(a, b, yes, no);
+}
+inline IrLanes if_number(const IrLanes& x, const IrLanes& yes, const IrLanes& no) {
+  return choose<_CMP_EQ_OQ>(x, x, yes, no);
+}
+inline IrLanes if_bit(const IrInts& x, int32_t bit, const IrLanes& yes, const IrLanes& no) {
+  return chosen(yes, x.to->CreateICmpNE((x & bit).value, same_number(x, 0)), yes, no);
+}
+
+inline IrInts bits_of(const IrLanes& x) { return {x.to, x.to->CreateBitCast(x.value, lanes_of(x.to->getInt32Ty()))}; }
+inline IrLanes from_bits(const IrInts& x) { return {x.to, x.to->CreateBitCast(x.value, lanes_of(x.to->getFloatTy()))}; }
+inline IrLanes converted(const IrInts& x) { return {x.to, x.to->CreateSIToFP(x.value, lanes_of(x.to->getFloatTy()))}; }
+
+inline IrLanes square_root(const IrLanes& x) {
+  return {x.to, x.to->CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x.value)};
+}
+inline IrLanes floor_lanes(const IrLanes& x) {
+  return {x.to, x.to->CreateUnaryIntrinsic(llvm::Intrinsic::floor, x.value)};
+}
+
+}  // namespace xrun::ops

@@ -1,0 +1,167 @@
+#include "ops/jit/plugin/write_loop.h"
+
+#include <vector>
+
+#include "ops/jit/plugin/ir_lanes.h"
+
+// The templates find the operations of IrLanes where they are used.
+#include "ops/lane_ops.h"
+
+namespace xrun::ops {
+
+// Sines are reduced in f64 (lane_trig.h).
+inline QuarterTurns<IrLanes, IrInts> quarter_turns(const IrLanes& x) {
+  llvm::IRBuilder<>& to = *x.to;
+  const IrDoubles wide{&to, to.CreateFPExt(x.value, lanes_of(to.getDoubleTy()))};
+  const auto turns = turns_of(wide);
+  // Beyond the whole numbers of 32 bits the count has no meaning: any value, but one that stays the same.
+  llvm::Value* const count = to.CreateFreeze(to.CreateFPToSI(turns.count.value, lanes_of(to.getInt32Ty())));
+  return {{&to, to.CreateFPTrunc(turns.rest.value, lanes_of(to.getFloatTy()))}, {&to, count}};
+}
+
+namespace {
+
+class LoopWriter {
+ public:
+  LoopWriter(const LoopForm& form, llvm::Module& module)
+      : form_(form), context_(module.getContext()), before_(context_), body_(context_) {
+    llvm::Type* const pointer = before_.getPtrTy();
+    auto* const type = llvm::FunctionType::get(before_.getVoidTy(), {pointer, pointer, before_.getInt64Ty()}, false);
+    function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, kLoopSymbol, module);
+    function_->addFnAttr(llvm::Attribute::NoUnwind);
+    function_->addFnAttr("prefer-vector-width", "512");
+  }
+
+  // The first group of sixteen, and whether there are more, is decided by the caller: there is at least one.
+  void write() {
+    auto* const entry = llvm::BasicBlock::Create(context_, "entry", function_);
+    auto* const loop = llvm::BasicBlock::Create(context_, "loop", function_);
+    auto* const end = llvm::BasicBlock::Create(context_, "end", function_);
+    before_.SetInsertPoint(entry);
+    body_.SetInsertPoint(loop);
+    llvm::PHINode* const i = body_.CreatePHI(body_.getInt64Ty(), 2);
+    load_inputs(i);
+    const std::vector<IrLanes> results = write_expr();
+    store_results(results, i);
+    llvm::Value* const next = body_.CreateAdd(i, body_.getInt64(kLanes));
+    body_.CreateCondBr(body_.CreateICmpSLT(next, function_->getArg(2)), loop, end);
+    i->addIncoming(before_.getInt64(0), entry);
+    i->addIncoming(next, loop);
+    before_.CreateBr(loop);
+    llvm::IRBuilder<>(end).CreateRetVoid();
+  }
+
+ private:
+  // A pointer of one of the two lists.
+  llvm::Value* operand(unsigned list, size_t index) {
+    llvm::Value* const place = before_.CreateConstGEP1_64(before_.getPtrTy(), function_->getArg(list), index);
+    return before_.CreateLoad(before_.getPtrTy(), place);
+  }
+
+  llvm::Value* load_bf16(llvm::Value* from) {
+    llvm::Value* const half = body_.CreateAlignedLoad(lanes_of(body_.getInt16Ty()), from, llvm::Align(2));
+    llvm::Value* const bits = body_.CreateShl(body_.CreateZExt(half, lanes_of(body_.getInt32Ty())), 16);
+    return body_.CreateBitCast(bits, lanes_of(body_.getFloatTy()));
+  }
+
+  void load_inputs(llvm::Value* i) {
+    llvm::Type* const f32 = before_.getFloatTy();
+    inputs_.resize(form_.inputs.size());
+    for (const ScalarNode& node : form_.expr.nodes()) {
+      const auto k = static_cast<size_t>(node.input);
+      if (node.op != ScalarOp::kInput) {
+        continue;
+      }
+      llvm::Value* const from = operand(0, k);
+      switch (form_.inputs[k]) {
+        case LoopInput::kUniform: {
+          llvm::Value* const number = before_.CreateAlignedLoad(f32, from, llvm::Align(4));
+          inputs_[k] = {&before_, before_.CreateVectorSplat(kLanes, number)};
+          break;
+        }
+        case LoopInput::kF32: {
+          llvm::Value* const at = body_.CreateGEP(f32, from, i);
+          inputs_[k] = {&body_, body_.CreateAlignedLoad(lanes_of(f32), at, llvm::Align(4))};
+          break;
+        }
+        case LoopInput::kBF16:
+          inputs_[k] = {&body_, load_bf16(body_.CreateGEP(body_.getInt16Ty(), from, i))};
+          break;
+      }
+    }
+  }
+
+  // What depends on uniform inputs alone is computed before the loop.
+  std::vector<IrLanes> write_expr() {
+    const std::vector<ScalarNode>& nodes = form_.expr.nodes();
+    std::vector<IrLanes> values(nodes.size());
+    for (size_t n = 0; n < nodes.size(); ++n) {
+      const ScalarNode& node = nodes[n];
+      if (node.op == ScalarOp::kInput) {
+        values[n] = inputs_[static_cast<size_t>(node.input)];
+      } else if (node.op == ScalarOp::kConstant) {
+        llvm::Type* const type = lanes_of(before_.getFloatTy());
+        // Rounded to f32 as the interpreter does.
+        values[n] = {&before_, llvm::ConstantFP::get(type, static_cast<double>(static_cast<float>(node.value)))};
+      } else {
+        values[n] = write_operation(node, values);
+      }
+    }
+    std::vector<IrLanes> results;
+    for (const ScalarId id : form_.expr.results()) {
+      results.push_back(values[static_cast<size_t>(id.index)]);
+    }
+    return results;
+  }
+
+  IrLanes write_operation(const ScalarNode& node, const std::vector<IrLanes>& values) {
+    IrLanes args[3];
+    bool varies = false;
+    for (size_t k = 0; k < 3; ++k) {
+      args[k] = values[static_cast<size_t>(node.args[node.args[k].valid() ? k : 0].index)];
+      varies = varies || args[k].to == &body_;
+    }
+    for (IrLanes& arg : args) {
+      arg.to = varies ? &body_ : &before_;
+    }
+    return with_scalar_op(node.op, [&](auto op) { return compute<op(), IrLanes>(args[0], args[1], args[2]); });
+  }
+
+  // The nearest bf16, ties to even; NaN stays NaN (bf16_bits of ops/simd.h).
+  llvm::Value* bf16_bits(llvm::Value* number) {
+    llvm::Type* const ints = lanes_of(body_.getInt32Ty());
+    const auto whole = [&](uint64_t value) { return llvm::ConstantInt::get(ints, value); };
+    llvm::Value* const bits = body_.CreateBitCast(number, ints);
+    llvm::Value* const odd = body_.CreateAnd(body_.CreateLShr(bits, 16), whole(1));
+    llvm::Value* const raised = body_.CreateAdd(body_.CreateAdd(bits, whole(0x7FFF)), odd);
+    llvm::Value* const quiet = body_.CreateOr(body_.CreateLShr(bits, 16), whole(0x40));
+    llvm::Value* const is_number = body_.CreateFCmpOEQ(number, number);
+    return body_.CreateSelect(is_number, body_.CreateLShr(raised, 16), quiet);
+  }
+
+  void store_results(const std::vector<IrLanes>& results, llvm::Value* i) {
+    for (size_t r = 0; r < results.size(); ++r) {
+      llvm::Value* const to = operand(1, r);
+      if (form_.outputs[r] == DType::kBF16) {
+        llvm::Type* const half = body_.getInt16Ty();
+        body_.CreateAlignedStore(body_.CreateTrunc(bf16_bits(results[r].value), lanes_of(half)),
+                                 body_.CreateGEP(half, to, i), llvm::Align(2));
+      } else {
+        body_.CreateAlignedStore(results[r].value, body_.CreateGEP(body_.getFloatTy(), to, i), llvm::Align(4));
+      }
+    }
+  }
+
+  const LoopForm& form_;
+  llvm::LLVMContext& context_;
+  llvm::IRBuilder<> before_;  // the loop
+  llvm::IRBuilder<> body_;
+  llvm::Function* function_ = nullptr;
+  std::vector<IrLanes> inputs_;
+};
+
+}  // namespace
+
+void write_loop(const LoopForm& form, llvm::Module& module) { LoopWriter(form, module).write(); }
+
+}  // namespace xrun::ops

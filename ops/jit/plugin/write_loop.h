@@ -1,0 +1,16 @@
+// Writes the loop of a form as a function of LLVM.
+#pragma once
+
+#include <llvm/IR/Module.h>
+
+#include "ops/jit/loop_form.h"
+
+namespace xrun::ops {
+
+inline constexpr const char* kLoopSymbol = "xrun_loop";
+
+// Adds `void xrun_loop(inputs, outputs, elements)`, a LoopCode, to the module. REQUIRES: as ElementLoop does, and that the expression
+// is pruned.
+void write_loop(const LoopForm& form, llvm::Module& module);
+
+}  // namespace xrun::ops
