@@ -16,45 +16,46 @@ namespace {
 struct Add {
   static constexpr std::string_view kName = "add", kDoc = "a + b", kExample = "x + y", kAbsorbs = "relu";
   static std::string expr(const Attrs&) { return "x0 + x1"; }
-  XRUN_INLINE static F16 f(F16 a, F16 b) { return a + b; }
+  XRUN_INLINE static auto f(auto a, auto b) { return a + b; }
 };
 struct Sub {
   static constexpr std::string_view kName = "sub", kDoc = "a - b", kExample = "x - y", kAbsorbs = "";
   static std::string expr(const Attrs&) { return "x0 - x1"; }
-  XRUN_INLINE static F16 f(F16 a, F16 b) { return a - b; }
+  XRUN_INLINE static auto f(auto a, auto b) { return a - b; }
 };
 struct Mul {
   static constexpr std::string_view kName = "mul", kDoc = "a · b", kExample = "x * y", kAbsorbs = "";
   static std::string expr(const Attrs&) { return "x0 * x1"; }
-  XRUN_INLINE static F16 f(F16 a, F16 b) { return a * b; }
+  XRUN_INLINE static auto f(auto a, auto b) { return a * b; }
 };
 struct Div {
   static constexpr std::string_view kName = "div", kDoc = "a / b", kExample = "x / y", kAbsorbs = "";
   static std::string expr(const Attrs&) { return "x0 / x1"; }
-  XRUN_INLINE static F16 f(F16 a, F16 b) { return a / b; }
+  XRUN_INLINE static auto f(auto a, auto b) { return a / b; }
 };
 
 // Loads lanes of an operand whose step is 1 (contiguous), 0 (broadcast) or larger (strided).
-template <typename T>
-XRUN_INLINE F16 load_step(const T* p, int64_t step, int64_t i, int64_t n) {
+template <class L, typename T>
+XRUN_INLINE L load_step(const T* p, int64_t step, int64_t i, int64_t n) {
   if (step == 1) {
-    return load_upto(p + i, n);
+    return load_upto<L>(p + i, n);
   }
   if (step == 0) {
-    return F16{} + to_float(*p);
+    return broadcast<L>(to_float(*p));
   }
-  F16 v{};
+  float lanes[kLanes] = {};
   for (int64_t j = 0; j < n && j < kLanes; ++j) {
-    v[j] = to_float(p[(i + j) * step]);
+    lanes[j] = to_float(p[(i + j) * step]);
   }
-  return v;
+  return load<L>(lanes);
 }
 
 template <class F, typename T>
 struct RunBody {
+  template <class L>
   XRUN_INLINE static void run(bool relu, const T* a, int64_t step_a, const T* b, int64_t step_b, T* y, int64_t n) {
     for (int64_t i = 0; i < n; i += kLanes) {
-      const F16 v = F::f(load_step(a, step_a, i, n - i), load_step(b, step_b, i, n - i));
+      const L v = F::f(load_step<L>(a, step_a, i, n - i), load_step<L>(b, step_b, i, n - i));
       store_upto(y + i, relu ? rectify(v) : v, n - i);
     }
   }

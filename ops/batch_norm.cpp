@@ -62,11 +62,12 @@ Status grad_bn(GradBuilder& builder) {
 // digits.
 template <typename T>
 struct StatisticsBody {
+  template <class L>
   XRUN_INLINE static void run(const T* x, int64_t rows, int64_t columns, Range some, float* mean, float* var) {
-    reduce_columns<2>(
+    reduce_columns<L, 2>(
         rows, some.begin, some.end,
-        [&](int64_t r, int64_t c, int64_t n, F16 * acc) __attribute__((always_inline)) {
-          const F16 d = load_upto(x + r * columns + c, n) - load_upto(x + c, n);
+        [&](int64_t r, int64_t c, int64_t n, L * acc) __attribute__((always_inline)) {
+          const L d = load_upto<L>(x + r * columns + c, n) - load_upto<L>(x + c, n);
           acc[0] += d;
           acc[1] += d * d;
         },
@@ -89,18 +90,20 @@ struct Columns {
   const float* rstd = nullptr;
 };
 
-template <typename T>
-XRUN_INLINE F16 normalize(const Columns& p, const T* x, int64_t c, int64_t n) {
-  return (load_upto(x + c, n) - load_upto(p.mean + c, n)) * load_upto(p.scale + c, n) + load_upto(p.bias + c, n);
+template <class L, typename T>
+XRUN_INLINE L normalize(const Columns& p, const T* x, int64_t c, int64_t n) {
+  return (load_upto<L>(x + c, n) - load_upto<L>(p.mean + c, n)) * load_upto<L>(p.scale + c, n) +
+         load_upto<L>(p.bias + c, n);
 }
 
 template <typename T>
 struct NormalizeBody {
+  template <class L>
   XRUN_INLINE static void run(const Columns* p, bool relu, const T* x, int64_t rows, int64_t columns, T* y) {
     for (int64_t r = 0; r < rows; ++r, x += columns, y += columns) {
       for (int64_t c = 0; c < columns; c += kLanes) {
         const int64_t n = columns - c;
-        const F16 v = normalize(*p, x, c, n);
+        const L v = normalize<L>(*p, x, c, n);
         store_upto(y + c, relu ? rectify(v) : v, n);
       }
     }
@@ -109,22 +112,24 @@ struct NormalizeBody {
 
 // The gradient before the absorbed relu: zero where the forward pass cut y. Computes y by the same operations in the
 // same order as the forward pass, so that its sign is the same and y itself need not be kept.
-template <typename T>
-XRUN_INLINE F16 masked(const Columns& p, bool relu, const T* x, const T* dy, int64_t c, int64_t n) {
-  const F16 g = load_upto(dy + c, n);
-  return relu ? (normalize(p, x, c, n) > F16{} ? g : F16{}) : g;
+template <class L, typename T>
+XRUN_INLINE L masked(const Columns& p, bool relu, const T* x, const T* dy, int64_t c, int64_t n) {
+  const L g = load_upto<L>(dy + c, n);
+  return relu ? if_less(L{}, normalize<L>(p, x, c, n), g, L{}) : g;
 }
 
 template <typename T>
 struct GradSumsBody {
+  template <class L>
   XRUN_INLINE static void run(const Columns* p, bool relu, const T* x, const T* dy, int64_t rows, int64_t columns,
                               Range some, float* sum, float* dot) {
-    reduce_columns<2>(
+    reduce_columns<L, 2>(
         rows, some.begin, some.end,
-        [&](int64_t r, int64_t c, int64_t n, F16 * acc) __attribute__((always_inline)) {
-          const F16 g = masked(*p, relu, x + r * columns, dy + r * columns, c, n);
+        [&](int64_t r, int64_t c, int64_t n, L * acc) __attribute__((always_inline)) {
+          const L g = masked<L>(*p, relu, x + r * columns, dy + r * columns, c, n);
           acc[0] += g;
-          acc[1] += g * ((load_upto(x + r * columns + c, n) - load_upto(p->mean + c, n)) * load_upto(p->rstd + c, n));
+          acc[1] += g * ((load_upto<L>(x + r * columns + c, n) - load_upto<L>(p->mean + c, n)) *
+                         load_upto<L>(p->rstd + c, n));
         },
         [&](int64_t c, int64_t n, const double(*totals)[kLanes]) __attribute__((always_inline)) {
           for (int64_t i = 0; i < n; ++i) {
@@ -138,16 +143,18 @@ struct GradSumsBody {
 // dx = scale · (dy - sum / m - x̂ · dot / m), m = rows.
 template <typename T>
 struct GradBody {
+  template <class L>
   XRUN_INLINE static void run(const Columns* p, bool relu, const T* x, const T* dy, int64_t rows, int64_t columns,
                               const float* mean_sum, const float* mean_dot, T* dx) {
     for (int64_t r = 0; r < rows; ++r, x += columns, dy += columns, dx += columns) {
       for (int64_t c = 0; c < columns; c += kLanes) {
         const int64_t n = columns - c;
-        const F16 g = masked(*p, relu, x, dy, c, n);
-        const F16 xhat = (load_upto(x + c, n) - load_upto(p->mean + c, n)) * load_upto(p->rstd + c, n);
-        store_upto(dx + c,
-                   (g - load_upto(mean_sum + c, n) - xhat * load_upto(mean_dot + c, n)) * load_upto(p->scale + c, n),
-                   n);
+        const L g = masked<L>(*p, relu, x, dy, c, n);
+        const L xhat = (load_upto<L>(x + c, n) - load_upto<L>(p->mean + c, n)) * load_upto<L>(p->rstd + c, n);
+        store_upto(
+            dx + c,
+            (g - load_upto<L>(mean_sum + c, n) - xhat * load_upto<L>(mean_dot + c, n)) * load_upto<L>(p->scale + c, n),
+            n);
       }
     }
   }

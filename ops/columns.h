@@ -23,12 +23,12 @@ inline constexpr int64_t kColumnRun = 64 / static_cast<int64_t>(sizeof(T));
 inline constexpr int64_t kSumBlock = 64;  // rows added in f32 before the sum goes to f64
 
 // Reduces one strip of kGroups · 16 columns (fewer in the last group); arguments as of reduce_columns.
-template <int kSums, int kGroups, typename Add, typename Finish>
+template <class L, int kSums, int kGroups, typename Add, typename Finish>
 XRUN_INLINE void reduce_strip(int64_t rows, int64_t columns, int64_t c, const Add& add, const Finish& finish) {
   double totals[kGroups][kSums][kLanes] = {};
   for (int64_t begin = 0; begin < rows; begin += kSumBlock) {
     const int64_t end = begin + kSumBlock < rows ? begin + kSumBlock : rows;
-    F16 sums[kGroups][kSums] = {};
+    L sums[kGroups][kSums] = {};
     for (int64_t r = begin; r < end; ++r) {
       for (int g = 0; g < kGroups; ++g) {
         add(r, c + g * kLanes, columns - c - g * kLanes, sums[g]);
@@ -53,15 +53,15 @@ XRUN_INLINE void reduce_strip(int64_t rows, int64_t columns, int64_t c, const Ad
 // Walks columns begin .. end - 1: add(r, c, left, sums) adds the terms of row r, columns c .. c + 15 (of which `left`
 // exist) to kSums lane groups; finish(c, n, totals) gets the f64 totals [kSums][16] of n columns. Strips of 64 columns
 // use whole cache lines of bf16; the order of a column's terms is the same in any strip.
-template <int kSums, typename Add, typename Finish>
+template <class L, int kSums, typename Add, typename Finish>
 XRUN_INLINE void reduce_columns(int64_t rows, int64_t begin, int64_t end, const Add& add, const Finish& finish) {
   constexpr int kWide = 4;
   int64_t c = begin;
   for (; c + kWide * kLanes <= end; c += kWide * kLanes) {
-    reduce_strip<kSums, kWide>(rows, end, c, add, finish);
+    reduce_strip<L, kSums, kWide>(rows, end, c, add, finish);
   }
   for (; c < end; c += kLanes) {
-    reduce_strip<kSums, 1>(rows, end, c, add, finish);
+    reduce_strip<L, kSums, 1>(rows, end, c, add, finish);
   }
 }
 

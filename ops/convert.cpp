@@ -5,18 +5,19 @@ namespace {
 
 template <typename From, typename To>
 struct CopyBody {
+  template <class L>
   XRUN_INLINE static void run(const From* from, To* to, int64_t n) {
     for (int64_t i = 0; i < n; i += kLanes) {
-      store_upto(to + i, load_upto(from + i, n - i), n - i);
+      store_upto(to + i, load_upto<L>(from + i, n - i), n - i);
     }
   }
 };
 
 struct RoundBody {
+  template <class L>
   XRUN_INLINE static void run(const float* from, float* to, int64_t n) {
     for (int64_t i = 0; i < n; i += kLanes) {
-      const U16 bits = bf16_bits(load_upto(from + i, n - i)) << 16;
-      store_upto(to + i, reinterpret_cast<F16>(bits), n - i);
+      store_upto(to + i, rounded_to_bf16(load_upto<L>(from + i, n - i)), n - i);
     }
   }
 };

@@ -21,21 +21,26 @@ struct RowSums {
 };
 
 // Sixteen elements; those behind the end of the row have a value that changes neither maximum nor sum.
-XRUN_INLINE F16 padded(const float* p, int64_t left, float scale) {
-  const F16 v = load_upto(p, left) * scale;
+template <class L>
+XRUN_INLINE L padded(const float* p, int64_t left, float scale) {
   if (left >= kLanes) {
-    return v;
+    return load<L>(p) * scale;
   }
-  const I16 lane{0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  return (lane < static_cast<int32_t>(left)) ? v : broadcast(-INFINITY);
+  float lanes[kLanes];
+  store(lanes, load_some<L>(p, left) * scale);
+  for (int64_t i = left; i < kLanes; ++i) {
+    lanes[i] = -INFINITY;
+  }
+  return load<L>(lanes);
 }
 
 struct SumBody {
+  template <class L>
   XRUN_INLINE static void run(const float* x, int64_t n, float scale, RowSums* sums) {
-    F16 max = broadcast(-INFINITY);
+    L max = broadcast<L>(-INFINITY);
     for (int64_t i = 0; i < n; i += kLanes) {
-      const F16 z = padded(x + i, n - i, scale);
-      max = (z > max) ? z : max;
+      const L z = padded<L>(x + i, n - i, scale);
+      max = if_less(max, z, z, max);
     }
     float lanes[kLanes];
     store(lanes, max);
@@ -43,10 +48,10 @@ struct SumBody {
     for (const float lane : lanes) {
       sums->max = lane > sums->max ? lane : sums->max;
     }
-    F16 exps{};
+    L exps{};
     sums->total = 0;
     for (int64_t i = 0; i < n; i += kLanes) {
-      exps += exp_lanes(padded(x + i, n - i, scale) - sums->max);
+      exps += exp_lanes(padded<L>(x + i, n - i, scale) - sums->max);
     }
     for (int64_t i = 0; i < n; ++i) {
       sums->total += static_cast<double>(x[i]) * static_cast<double>(scale);
@@ -56,11 +61,12 @@ struct SumBody {
 };
 
 struct GradBody {
+  template <class L>
   XRUN_INLINE static void run(const float* x, int64_t n, float scale, const RowSums* sums, float factor, float smooth,
                               float* dx) {
     const float inverse = factor / sums->exps;
     for (int64_t i = 0; i < n; i += kLanes) {
-      const F16 z = load_upto(x + i, n - i) * scale;
+      const L z = load_upto<L>(x + i, n - i) * scale;
       store_upto(dx + i, exp_lanes(z - sums->max) * inverse - smooth, n - i);
     }
   }

@@ -42,14 +42,26 @@ Status grad_same(GradBuilder& builder) {
   return builder.set_grads_by(builder.node().op->name, {builder.output_grad(0)}, builder.node().attrs);
 }
 
+// The lanes whose draw is at least `from`, zeros elsewhere.
+XRUN_INLINE F16 kept(const uint32_t* draws, uint32_t from, F16 v) {
+  U16 bits;
+  std::memcpy(&bits, draws, sizeof bits);
+  return (bits >= from) ? v : F16{};
+}
+XRUN_INLINE F8x2 kept(const uint32_t* draws, uint32_t from, F8x2 v) {
+  U8 bits[2];
+  std::memcpy(bits, draws, sizeof bits);
+  return {(bits[0] >= from) ? v.low : F8{}, (bits[1] >= from) ? v.high : F8{}};
+}
+
 template <typename T>
 struct DropBody {
+  template <class L>
   XRUN_INLINE static void run(const T* x, const uint32_t* draws, uint32_t keep_from, float scale, T* y, int64_t n) {
     for (int64_t i = 0; i < n; i += kLanes) {
-      U16 bits{};
-      std::memcpy(&bits, draws + i, static_cast<size_t>(n - i < kLanes ? n - i : kLanes) * sizeof(uint32_t));
-      const F16 kept = load_upto(x + i, n - i) * scale;
-      store_upto(y + i, (bits >= keep_from) ? kept : F16{}, n - i);
+      uint32_t drawn[kLanes] = {};
+      std::memcpy(drawn, draws + i, static_cast<size_t>(n - i < kLanes ? n - i : kLanes) * sizeof(uint32_t));
+      store_upto(y + i, kept(drawn, keep_from, load_upto<L>(x + i, n - i) * scale), n - i);
     }
   }
 };

@@ -78,9 +78,10 @@ Result<std::unique_ptr<Kernel>> make_embed(const KernelSpec& spec) {
 
 template <typename T>
 struct AddBody {
+  template <class L>
   XRUN_INLINE static void run(const T* dy, float* row, int64_t n) {
     for (int64_t i = 0; i < n; i += kLanes) {
-      store_upto(row + i, load_upto(row + i, n - i) + load_upto(dy + i, n - i), n - i);
+      store_upto(row + i, load_upto<L>(row + i, n - i) + load_upto<L>(dy + i, n - i), n - i);
     }
   }
 };

@@ -46,9 +46,10 @@ Result<std::unique_ptr<Kernel>> make_global(const KernelSpec& spec) {
 
 template <typename T>
 struct SpreadBody {
+  template <class L>
   XRUN_INLINE static void run(const T* dy, float scale, T* dx, int64_t positions, int64_t channels) {
     for (int64_t p = 0; p < positions; ++p) {
-      ScaleBody<T, T>::run(dy, scale, dx + p * channels, channels);
+      ScaleBody<T, T>::template run<L>(dy, scale, dx + p * channels, channels);
     }
   }
 };

@@ -13,18 +13,20 @@ XRUN_INLINE void pad_run(float* v, int64_t n, float with) {
 }
 
 // The sum of a padded run; `dot_of` is the dot product of two padded runs.
+template <class L = F16>
 XRUN_INLINE float sum_of(const float* v, int64_t n) {
-  F16 sum{};
+  L sum{};
   for (int64_t i = 0; i < n; i += kLanes) {
-    sum += load(v + i);
+    sum += load<L>(v + i);
   }
   return sum_lanes(sum);
 }
 
+template <class L = F16>
 XRUN_INLINE float dot_of(const float* a, const float* b, int64_t n) {
-  F16 sum{};
+  L sum{};
   for (int64_t i = 0; i < n; i += kLanes) {
-    sum += load(a + i) * load(b + i);
+    sum += load<L>(a + i) * load<L>(b + i);
   }
   return sum_lanes(sum);
 }

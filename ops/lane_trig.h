@@ -20,22 +20,30 @@ XRUN_INLINE QuarterTurns<D, D> turns_of(D x) {
   return {(x - n * 1.57079632679489655800) - n * 6.12323399573676603587e-17, n};
 }
 
-using D8 [[gnu::vector_size(64)]] = double;
-using F8 [[gnu::vector_size(32)]] = float;
-using I8 [[gnu::vector_size(32)]] = int32_t;
+using D4 [[gnu::vector_size(32)]] = double;
+
+XRUN_INLINE QuarterTurns<F8x2, I8x2> quarter_turns(F8x2 x) {
+  float rest[kLanes];
+  int32_t count[kLanes];
+  store(rest, x);
+  for (int i = 0; i < kLanes; i += 4) {
+    const auto turns = turns_of(D4(_mm256_cvtps_pd(_mm_loadu_ps(rest + i))));
+    _mm_storeu_ps(rest + i, _mm256_cvtpd_ps(turns.rest));
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(count + i), _mm256_cvttpd_epi32(turns.count));
+  }
+  QuarterTurns<F8x2, I8x2> turns{.rest = load<F8x2>(rest), .count = {}};
+  std::memcpy(&turns.count.low, count, sizeof turns.count.low);
+  std::memcpy(&turns.count.high, count + 8, sizeof turns.count.high);
+  return turns;
+}
 
 XRUN_INLINE QuarterTurns<F16, I16> quarter_turns(F16 x) {
-  F8 halves[2];
-  I8 counts[2];
-  std::memcpy(halves, &x, sizeof x);
-  for (int i = 0; i < 2; ++i) {
-    const auto turns = turns_of(__builtin_convertvector(halves[i], D8));
-    halves[i] = __builtin_convertvector(turns.rest, F8);
-    counts[i] = __builtin_convertvector(turns.count, I8);
-  }
+  F8x2 halves;
+  std::memcpy(&halves, &x, sizeof x);
+  const auto both = quarter_turns(halves);
   QuarterTurns<F16, I16> turns;
-  std::memcpy(&turns.rest, halves, sizeof halves);
-  std::memcpy(&turns.count, counts, sizeof counts);
+  std::memcpy(&turns.rest, &both.rest, sizeof turns.rest);
+  std::memcpy(&turns.count, &both.count, sizeof turns.count);
   return turns;
 }
 

@@ -64,33 +64,34 @@ Status grad_layer_norm(GradBuilder& builder) { return grad_with(builder, "layer_
 Status grad_rms_norm(GradBuilder& builder) { return grad_with(builder, "rms_norm.grad"); }
 
 // v gets x - mean (x itself without centring), padded with zeros; returns 1 / sqrt(mean of squares + eps).
-template <typename T, bool kCentre>
+template <class L, bool kCentre, typename T>
 XRUN_INLINE float centre(const T* x, int64_t d, float eps, float* v, float* mean) {
   for (int64_t i = 0; i < d; i += kLanes) {
-    store(v + i, load_upto(x + i, d - i));
+    store(v + i, load_upto<L>(x + i, d - i));
   }
   *mean = 0;
   if (kCentre) {
-    *mean = sum_of(v, d) / static_cast<float>(d);
+    *mean = sum_of<L>(v, d) / static_cast<float>(d);
     for (int64_t i = 0; i < d; i += kLanes) {
-      store(v + i, load(v + i) - *mean);
+      store(v + i, load<L>(v + i) - *mean);
     }
     pad_run(v, d, 0);
   }
-  return 1.0F / std::sqrt(dot_of(v, v, d) / static_cast<float>(d) + eps);
+  return 1.0F / std::sqrt(dot_of<L>(v, v, d) / static_cast<float>(d) + eps);
 }
 
 template <typename T, bool kCentre>
 struct ForwardBody {
+  template <class L>
   XRUN_INLINE static void run(const T* x, const float* weight, const float* bias, float eps, T* y, int64_t rows,
                               int64_t d, float* v) {
     for (int64_t r = 0; r < rows; ++r, x += d, y += d) {
       float mean;
-      const float rstd = centre<T, kCentre>(x, d, eps, v, &mean);
+      const float rstd = centre<L, kCentre>(x, d, eps, v, &mean);
       for (int64_t i = 0; i < d; i += kLanes) {
-        F16 out = load(v + i) * rstd * load_upto(weight + i, d - i);
+        L out = load<L>(v + i) * rstd * load_upto<L>(weight + i, d - i);
         if (kCentre) {
-          out += load_upto(bias + i, d - i);
+          out += load_upto<L>(bias + i, d - i);
         }
         store_upto(y + i, out, d - i);
       }
@@ -101,19 +102,20 @@ struct ForwardBody {
 // With g = weight · dy and x̂ = (x - mean) · rstd: dx = rstd · (g - mean(g) - x̂ · mean(g · x̂)); rms_norm has no mean(g).
 template <typename T, bool kCentre>
 struct GradBody {
+  template <class L>
   XRUN_INLINE static void run(const T* x, const T* dy, const float* weight, float eps, T* dx, int64_t rows, int64_t d,
                               float* v, float* g, float* means, float* rstds) {
     for (int64_t r = 0; r < rows; ++r, x += d, dy += d, dx += d) {
-      const float rstd = centre<T, kCentre>(x, d, eps, v, means + r);
+      const float rstd = centre<L, kCentre>(x, d, eps, v, means + r);
       rstds[r] = rstd;
       for (int64_t i = 0; i < d; i += kLanes) {
-        store(v + i, load(v + i) * rstd);
-        store(g + i, load_upto(dy + i, d - i) * load_upto(weight + i, d - i));
+        store(v + i, load<L>(v + i) * rstd);
+        store(g + i, load_upto<L>(dy + i, d - i) * load_upto<L>(weight + i, d - i));
       }
-      const float mean_g = kCentre ? sum_of(g, d) / static_cast<float>(d) : 0.0F;
-      const float mean_gx = dot_of(g, v, d) / static_cast<float>(d);
+      const float mean_g = kCentre ? sum_of<L>(g, d) / static_cast<float>(d) : 0.0F;
+      const float mean_gx = dot_of<L>(g, v, d) / static_cast<float>(d);
       for (int64_t i = 0; i < d; i += kLanes) {
-        store_upto(dx + i, (load(g + i) - mean_g - load(v + i) * mean_gx) * rstd, d - i);
+        store_upto(dx + i, (load<L>(g + i) - mean_g - load<L>(v + i) * mean_gx) * rstd, d - i);
       }
     }
   }
@@ -121,13 +123,14 @@ struct GradBody {
 
 template <typename T>
 struct WeightGradBody {
+  template <class L>
   XRUN_INLINE static void run(const T* x, const T* dy, const float* means, const float* rstds, int64_t rows, int64_t d,
                               float* dweight, float* dbias) {
-    reduce_columns<2>(
+    reduce_columns<L, 2>(
         rows, 0, d,
-        [&](int64_t r, int64_t c, int64_t n, F16 * acc) __attribute__((always_inline)) {
-          const F16 g = load_upto(dy + r * d + c, n);
-          acc[0] += g * ((load_upto(x + r * d + c, n) - means[r]) * rstds[r]);
+        [&](int64_t r, int64_t c, int64_t n, L * acc) __attribute__((always_inline)) {
+          const L g = load_upto<L>(dy + r * d + c, n);
+          acc[0] += g * ((load_upto<L>(x + r * d + c, n) - means[r]) * rstds[r]);
           acc[1] += g;
         },
         [&](int64_t c, int64_t n, const double(*totals)[kLanes]) __attribute__((always_inline)) {

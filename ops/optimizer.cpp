@@ -8,17 +8,19 @@ namespace xrun::ops {
 namespace {
 
 struct UpdateBody {
+  template <class L>
   XRUN_INLINE static void run(const OptimizerForm* form, const UpdateScalars* scalars, float* w, const float* g,
                               float* s0, float* s1, int64_t n) {
-    update_range(*form, *scalars, w, g, s0, s1, n);
+    update_range<L>(*form, *scalars, w, g, s0, s1, n);
   }
 };
 
 struct SquaresBody {
+  template <class L>
   XRUN_INLINE static void run(const float* g, int64_t n, double* sum) {
-    SquareSums sums;
+    SquareSums<L> sums;
     for (int64_t i = 0; i < n; i += kLanes) {
-      sums.add(load_upto(g + i, n - i));
+      sums.add(load_upto<L>(g + i, n - i));
     }
     *sum = sums.total();
   }

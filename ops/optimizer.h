@@ -67,8 +67,9 @@ UpdateScalars update_scalars(const OptimizerForm& form, double rate, double deca
                              double grad_scale = 1, double grad_limit = std::numeric_limits<double>::infinity());
 
 // The clipped gradient; NaN stays NaN.
-XRUN_INLINE F16 clipped(const UpdateScalars& u, F16 g) {
-  return max(broadcast(-u.grad_limit), min(broadcast(u.grad_limit), g * u.grad_scale));
+template <class L>
+XRUN_INLINE L clipped(const UpdateScalars& u, L g) {
+  return max(broadcast<L>(-u.grad_limit), min(broadcast<L>(u.grad_limit), g * u.grad_scale));
 }
 
 // One group of sixteen lanes. sgd: g += decay·w; v = momentum·v + g; w -= rate·(nesterov ? g + momentum·v : v).
@@ -79,14 +80,16 @@ XRUN_INLINE F16 clipped(const UpdateScalars& u, F16 g) {
 // lamb (You et al., "Large Batch Optimization for Deep Learning", ICLR 2020): adamw; w -= rate·ratio·(...).
 // `trusted` is the vector whose norm a trust ratio divides by.
 struct SgdRule {
-  XRUN_INLINE static F16 step(const UpdateScalars& u, F16 w, F16 g, F16&, F16&) {
+  template <class L>
+  XRUN_INLINE static L step(const UpdateScalars& u, L w, L g, L&, L&) {
     g = clipped(u, g) + w * u.decay;
     return w - g * u.rate;
   }
 };
 
 struct MomentumRule {
-  XRUN_INLINE static F16 step(const UpdateScalars& u, F16 w, F16 g, F16& velocity, F16&) {
+  template <class L>
+  XRUN_INLINE static L step(const UpdateScalars& u, L w, L g, L& velocity, L&) {
     g = clipped(u, g) + w * u.decay;
     velocity = velocity * u.momentum + g;
     return w - velocity * u.rate;
@@ -94,7 +97,8 @@ struct MomentumRule {
 };
 
 struct NesterovRule {
-  XRUN_INLINE static F16 step(const UpdateScalars& u, F16 w, F16 g, F16& velocity, F16&) {
+  template <class L>
+  XRUN_INLINE static L step(const UpdateScalars& u, L w, L g, L& velocity, L&) {
     g = clipped(u, g) + w * u.decay;
     velocity = velocity * u.momentum + g;
     return w - (g + velocity * u.momentum) * u.rate;
@@ -102,49 +106,54 @@ struct NesterovRule {
 };
 
 struct LarsRule {
-  XRUN_INLINE static F16 trusted(const UpdateScalars& u, F16 w, F16 g, F16&, F16&) {
+  template <class L>
+  XRUN_INLINE static L trusted(const UpdateScalars& u, L w, L g, L&, L&) {
     return clipped(u, g) + w * u.decay;
   }
-  XRUN_INLINE static F16 step(const UpdateScalars& u, F16 w, F16 g, F16& velocity, F16& none) {
+  template <class L>
+  XRUN_INLINE static L step(const UpdateScalars& u, L w, L g, L& velocity, L& none) {
     velocity = velocity * u.momentum + trusted(u, w, g, velocity, none) * u.ratio;
     return w - velocity * u.rate;
   }
 };
 
 struct AdamwRule {
-  XRUN_INLINE static F16 trusted(const UpdateScalars& u, F16 w, F16 g, F16& m, F16& v) {
+  template <class L>
+  XRUN_INLINE static L trusted(const UpdateScalars& u, L w, L g, L& m, L& v) {
     g = clipped(u, g);
     m = m * u.keep1 + g * u.take1;
     v = v * u.keep2 + g * g * u.take2;
-    const F16 direction = (m * u.correct1) / (square_root(v * u.correct2) + u.eps);
+    const L direction = (m * u.correct1) / (square_root(v * u.correct2) + u.eps);
     return direction + w * u.decay;
   }
-  XRUN_INLINE static F16 step(const UpdateScalars& u, F16 w, F16 g, F16& m, F16& v) {
+  template <class L>
+  XRUN_INLINE static L step(const UpdateScalars& u, L w, L g, L& m, L& v) {
     return w - trusted(u, w, g, m, v) * u.rate;
   }
 };
 
 struct LambRule : AdamwRule {
-  XRUN_INLINE static F16 step(const UpdateScalars& u, F16 w, F16 g, F16& m, F16& v) {
+  template <class L>
+  XRUN_INLINE static L step(const UpdateScalars& u, L w, L g, L& m, L& v) {
     return w - trusted(u, w, g, m, v) * (u.rate * u.ratio);
   }
 };
 
 // Updates n weights by one rule; `states` as in OptimizerForm. Inlined into the caller's instruction set: head sweeps
 // call it on the rows of a tile.
-template <typename Rule, int kStates>
+template <class L, typename Rule, int kStates>
 XRUN_INLINE void update_lanes(const UpdateScalars& u, float* w, const float* g, float* s0, float* s1, int64_t n) {
   for (int64_t i = 0; i < n; i += kLanes) {
     const int64_t left = n - i;
-    F16 a{};
-    F16 b{};
+    L a{};
+    L b{};
     if constexpr (kStates > 0) {
-      a = load_upto(s0 + i, left);
+      a = load_upto<L>(s0 + i, left);
     }
     if constexpr (kStates > 1) {
-      b = load_upto(s1 + i, left);
+      b = load_upto<L>(s1 + i, left);
     }
-    store_upto(w + i, Rule::step(u, load_upto(w + i, left), load_upto(g + i, left), a, b), left);
+    store_upto(w + i, Rule::step(u, load_upto<L>(w + i, left), load_upto<L>(g + i, left), a, b), left);
     if constexpr (kStates > 0) {
       store_upto(s0 + i, a, left);
     }
@@ -155,20 +164,21 @@ XRUN_INLINE void update_lanes(const UpdateScalars& u, float* w, const float* g, 
 }
 
 // REQUIRES: the form is built in.
+template <class L>
 XRUN_INLINE void update_range(const OptimizerForm& form, const UpdateScalars& u, float* w, const float* g, float* s0,
                               float* s1, int64_t n) {
   if (form.kind == OptimizerKind::kAdamw) {
-    update_lanes<AdamwRule, 2>(u, w, g, s0, s1, n);
+    update_lanes<L, AdamwRule, 2>(u, w, g, s0, s1, n);
   } else if (form.kind == OptimizerKind::kLamb) {
-    update_lanes<LambRule, 2>(u, w, g, s0, s1, n);
+    update_lanes<L, LambRule, 2>(u, w, g, s0, s1, n);
   } else if (form.kind == OptimizerKind::kLars) {
-    update_lanes<LarsRule, 1>(u, w, g, s0, s1, n);
+    update_lanes<L, LarsRule, 1>(u, w, g, s0, s1, n);
   } else if (form.states == 0) {
-    update_lanes<SgdRule, 0>(u, w, g, s0, s1, n);
+    update_lanes<L, SgdRule, 0>(u, w, g, s0, s1, n);
   } else if (form.nesterov) {
-    update_lanes<NesterovRule, 1>(u, w, g, s0, s1, n);
+    update_lanes<L, NesterovRule, 1>(u, w, g, s0, s1, n);
   } else {
-    update_lanes<MomentumRule, 1>(u, w, g, s0, s1, n);
+    update_lanes<L, MomentumRule, 1>(u, w, g, s0, s1, n);
   }
 }
 

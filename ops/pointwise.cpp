@@ -18,6 +18,8 @@ namespace {
 
 constexpr std::string_view kPlain = "(x: [N, ...])";
 
+XRUN_INLINE auto none(auto like) { return fill_like(like, 0); }
+
 struct NoArguments {
   static constexpr std::string_view kSignature = kPlain, kAliases = "inplace=";
   static Status check(const Attrs&) { return {}; }
@@ -28,8 +30,8 @@ struct Relu : NoArguments {
   static constexpr bool kUsesOutput = true;
   static std::string expr(const Attrs&) { return "max(x0, 0)"; }
   explicit Relu(const Attrs&) {}
-  XRUN_INLINE F16 f(F16 x) const { return rectify(x); }
-  XRUN_INLINE F16 d(F16 y, F16 dy) const { return (y > F16{}) ? dy : F16{}; }
+  XRUN_INLINE auto f(auto x) const { return rectify(x); }
+  XRUN_INLINE auto d(auto y, auto dy) const { return if_less(none(y), y, dy, none(y)); }
 };
 
 struct Gelu : NoArguments {
@@ -38,9 +40,11 @@ struct Gelu : NoArguments {
   static constexpr bool kUsesOutput = false;
   static std::string expr(const Attrs&) { return "0.5 * x0 * (1 + erf(0.7071067811865476 * x0))"; }
   explicit Gelu(const Attrs&) {}
-  XRUN_INLINE static F16 phi(F16 x) { return (coarse_erf_lanes(x * 0.70710678118654752F) + 1.0F) * 0.5F; }
-  XRUN_INLINE F16 f(F16 x) const { return x * phi(x); }
-  XRUN_INLINE F16 d(F16 x, F16 dy) const { return dy * (phi(x) + x * exp_lanes(x * x * -0.5F) * 0.39894228040143268F); }
+  XRUN_INLINE static auto phi(auto x) { return (coarse_erf_lanes(x * 0.70710678118654752F) + 1.0F) * 0.5F; }
+  XRUN_INLINE auto f(auto x) const { return x * phi(x); }
+  XRUN_INLINE auto d(auto x, auto dy) const {
+    return dy * (phi(x) + x * exp_lanes(x * x * -0.5F) * 0.39894228040143268F);
+  }
 };
 
 struct Silu : NoArguments {
@@ -49,9 +53,9 @@ struct Silu : NoArguments {
   static constexpr bool kUsesOutput = false;
   static std::string expr(const Attrs&) { return "x0 * sigmoid(x0)"; }
   explicit Silu(const Attrs&) {}
-  XRUN_INLINE F16 f(F16 x) const { return x * sigmoid_lanes(x); }
-  XRUN_INLINE F16 d(F16 x, F16 dy) const {
-    const F16 s = sigmoid_lanes(x);
+  XRUN_INLINE auto f(auto x) const { return x * sigmoid_lanes(x); }
+  XRUN_INLINE auto d(auto x, auto dy) const {
+    const auto s = sigmoid_lanes(x);
     return dy * s * (x * (1.0F - s) + 1.0F);
   }
 };
@@ -62,8 +66,8 @@ struct Sigmoid : NoArguments {
   static constexpr bool kUsesOutput = true;
   static std::string expr(const Attrs&) { return "sigmoid(x0)"; }
   explicit Sigmoid(const Attrs&) {}
-  XRUN_INLINE F16 f(F16 x) const { return sigmoid_lanes(x); }
-  XRUN_INLINE F16 d(F16 y, F16 dy) const { return dy * y * (1.0F - y); }
+  XRUN_INLINE auto f(auto x) const { return sigmoid_lanes(x); }
+  XRUN_INLINE auto d(auto y, auto dy) const { return dy * y * (1.0F - y); }
 };
 
 struct Tanh : NoArguments {
@@ -71,8 +75,8 @@ struct Tanh : NoArguments {
   static constexpr bool kUsesOutput = true;
   static std::string expr(const Attrs&) { return "tanh(x0)"; }
   explicit Tanh(const Attrs&) {}
-  XRUN_INLINE F16 f(F16 x) const { return tanh_lanes(x); }
-  XRUN_INLINE F16 d(F16 y, F16 dy) const { return dy * (1.0F - y * y); }
+  XRUN_INLINE auto f(auto x) const { return tanh_lanes(x); }
+  XRUN_INLINE auto d(auto y, auto dy) const { return dy * (1.0F - y * y); }
 };
 
 struct Exp : NoArguments {
@@ -80,8 +84,8 @@ struct Exp : NoArguments {
   static constexpr bool kUsesOutput = true;
   static std::string expr(const Attrs&) { return "exp(x0)"; }
   explicit Exp(const Attrs&) {}
-  XRUN_INLINE F16 f(F16 x) const { return exp_lanes(x); }
-  XRUN_INLINE F16 d(F16 y, F16 dy) const { return dy * y; }
+  XRUN_INLINE auto f(auto x) const { return exp_lanes(x); }
+  XRUN_INLINE auto d(auto y, auto dy) const { return dy * y; }
 };
 
 struct Log : NoArguments {
@@ -89,8 +93,8 @@ struct Log : NoArguments {
   static constexpr bool kUsesOutput = false;
   static std::string expr(const Attrs&) { return "log(x0)"; }
   explicit Log(const Attrs&) {}
-  XRUN_INLINE F16 f(F16 x) const { return log_lanes(x); }
-  XRUN_INLINE F16 d(F16 x, F16 dy) const { return dy / x; }
+  XRUN_INLINE auto f(auto x) const { return log_lanes(x); }
+  XRUN_INLINE auto d(auto x, auto dy) const { return dy / x; }
 };
 
 struct Sqrt : NoArguments {
@@ -98,8 +102,8 @@ struct Sqrt : NoArguments {
   static constexpr bool kUsesOutput = true;
   static std::string expr(const Attrs&) { return "sqrt(x0)"; }
   explicit Sqrt(const Attrs&) {}
-  XRUN_INLINE F16 f(F16 x) const { return square_root(x); }
-  XRUN_INLINE F16 d(F16 y, F16 dy) const { return dy / (y + y); }
+  XRUN_INLINE auto f(auto x) const { return square_root(x); }
+  XRUN_INLINE auto d(auto y, auto dy) const { return dy / (y + y); }
 };
 
 struct Abs : NoArguments {
@@ -107,8 +111,8 @@ struct Abs : NoArguments {
   static constexpr bool kUsesOutput = false;
   static std::string expr(const Attrs&) { return "abs(x0)"; }
   explicit Abs(const Attrs&) {}
-  XRUN_INLINE F16 f(F16 x) const { return (x < F16{}) ? -x : x; }
-  XRUN_INLINE F16 d(F16 x, F16 dy) const { return (x > F16{}) ? dy : ((x < F16{}) ? -dy : F16{}); }
+  XRUN_INLINE auto f(auto x) const { return magnitude(x); }
+  XRUN_INLINE auto d(auto x, auto dy) const { return if_less(none(x), x, dy, if_less(x, none(x), -dy, none(x))); }
 };
 
 struct Neg : NoArguments {
@@ -116,8 +120,8 @@ struct Neg : NoArguments {
   static constexpr bool kUsesOutput = false;
   static std::string expr(const Attrs&) { return "-x0"; }
   explicit Neg(const Attrs&) {}
-  XRUN_INLINE F16 f(F16 x) const { return -x; }
-  XRUN_INLINE F16 d(F16, F16 dy) const { return -dy; }
+  XRUN_INLINE auto f(auto x) const { return -x; }
+  XRUN_INLINE auto d(auto, auto dy) const { return -dy; }
 };
 
 struct Erf : NoArguments {
@@ -125,8 +129,8 @@ struct Erf : NoArguments {
   static constexpr bool kUsesOutput = false;
   static std::string expr(const Attrs&) { return "erf(x0)"; }
   explicit Erf(const Attrs&) {}
-  XRUN_INLINE F16 f(F16 x) const { return erf_lanes(x); }
-  XRUN_INLINE F16 d(F16 x, F16 dy) const { return dy * exp_lanes(-x * x) * 1.12837916709551257F; }
+  XRUN_INLINE auto f(auto x) const { return erf_lanes(x); }
+  XRUN_INLINE auto d(auto x, auto dy) const { return dy * exp_lanes(-x * x) * 1.12837916709551257F; }
 };
 
 struct Sin : NoArguments {
@@ -134,8 +138,8 @@ struct Sin : NoArguments {
   static constexpr bool kUsesOutput = false;
   static std::string expr(const Attrs&) { return "sin(x0)"; }
   explicit Sin(const Attrs&) {}
-  XRUN_INLINE F16 f(F16 x) const { return sin_lanes(x); }
-  XRUN_INLINE F16 d(F16 x, F16 dy) const { return dy * cos_lanes(x); }
+  XRUN_INLINE auto f(auto x) const { return sin_lanes(x); }
+  XRUN_INLINE auto d(auto x, auto dy) const { return dy * cos_lanes(x); }
 };
 
 struct Cos : NoArguments {
@@ -143,8 +147,8 @@ struct Cos : NoArguments {
   static constexpr bool kUsesOutput = false;
   static std::string expr(const Attrs&) { return "cos(x0)"; }
   explicit Cos(const Attrs&) {}
-  XRUN_INLINE F16 f(F16 x) const { return cos_lanes(x); }
-  XRUN_INLINE F16 d(F16 x, F16 dy) const { return -dy * sin_lanes(x); }
+  XRUN_INLINE auto f(auto x) const { return cos_lanes(x); }
+  XRUN_INLINE auto d(auto x, auto dy) const { return -dy * sin_lanes(x); }
 };
 
 struct Acos : NoArguments {
@@ -153,8 +157,8 @@ struct Acos : NoArguments {
   static constexpr bool kUsesOutput = false;
   static std::string expr(const Attrs&) { return "acos(x0)"; }
   explicit Acos(const Attrs&) {}
-  XRUN_INLINE F16 f(F16 x) const { return acos_lanes(x); }
-  XRUN_INLINE F16 d(F16 x, F16 dy) const { return -dy / square_root(1.0F - x * x); }
+  XRUN_INLINE auto f(auto x) const { return acos_lanes(x); }
+  XRUN_INLINE auto d(auto x, auto dy) const { return -dy / square_root(1.0F - x * x); }
 };
 
 struct Clamp {
@@ -177,13 +181,13 @@ struct Clamp {
   }
   explicit Clamp(const Attrs& attrs)
       : low(static_cast<float>(attrs.real("a"))), high(static_cast<float>(attrs.real("b"))) {}
-  XRUN_INLINE F16 f(F16 x) const {
-    const F16 a = broadcast(low);
-    const F16 b = broadcast(high);
-    return (x < a) ? a : ((x > b) ? b : x);
+  XRUN_INLINE auto f(auto x) const {
+    const auto a = fill_like(x, low);
+    const auto b = fill_like(x, high);
+    return if_less(x, a, a, if_less(b, x, b, x));
   }
-  XRUN_INLINE F16 d(F16 x, F16 dy) const {
-    return choose<_CMP_LT_OQ>(x, broadcast(low), F16{}, choose<_CMP_GT_OQ>(x, broadcast(high), F16{}, dy));
+  XRUN_INLINE auto d(auto x, auto dy) const {
+    return choose<_CMP_LT_OQ>(x, fill_like(x, low), none(x), choose<_CMP_GT_OQ>(x, fill_like(x, high), none(x), dy));
   }
   float low, high;
 };
@@ -200,8 +204,8 @@ struct ScaleShift {
   }
   explicit ScaleShift(const Attrs& attrs)
       : scale(static_cast<float>(attrs.real("scale", 1))), shift(static_cast<float>(attrs.real("shift", 0))) {}
-  XRUN_INLINE F16 f(F16 x) const { return x * scale + shift; }
-  XRUN_INLINE F16 d(F16, F16 dy) const { return dy * scale; }
+  XRUN_INLINE auto f(auto x) const { return x * scale + shift; }
+  XRUN_INLINE auto d(auto, auto dy) const { return dy * scale; }
   float scale, shift;
 };
 
@@ -214,39 +218,44 @@ struct Power {
   static Status check(const Attrs&) { return {}; }
   static std::string expr(const Attrs& attrs) { return "x0 ^ (" + to_text(attrs.real("exponent")) + ")"; }
   explicit Power(const Attrs& attrs) : exponent(static_cast<float>(attrs.real("exponent"))) {}
-  XRUN_INLINE static F16 raise(F16 x, float e) {
+  template <class L>
+  XRUN_INLINE static L raise(L x, float e) {
     if (e == -1.0F) {
       return 1.0F / x;
     }
     if (e == 2.0F) {
       return x * x;
     }
-    for (int i = 0; i < kLanes; ++i) {
-      x[i] = std::pow(x[i], e);
+    float lanes[kLanes];
+    store(lanes, x);
+    for (float& lane : lanes) {
+      lane = std::pow(lane, e);
     }
-    return x;
+    return load<L>(lanes);
   }
-  XRUN_INLINE F16 f(F16 x) const { return raise(x, exponent); }
-  XRUN_INLINE F16 d(F16 x, F16 dy) const { return dy * raise(x, exponent - 1.0F) * exponent; }
+  XRUN_INLINE auto f(auto x) const { return raise(x, exponent); }
+  XRUN_INLINE auto d(auto x, auto dy) const { return dy * raise(x, exponent - 1.0F) * exponent; }
   float exponent;
 };
 
 template <class F, typename T>
 struct ForwardBody {
+  template <class L>
   XRUN_INLINE static void run(const F* function, const T* x, T* y, int64_t n) {
     const F f = *function;
     for (int64_t i = 0; i < n; i += kLanes) {
-      store_upto(y + i, f.f(load_upto(x + i, n - i)), n - i);
+      store_upto(y + i, f.f(load_upto<L>(x + i, n - i)), n - i);
     }
   }
 };
 
 template <class F, typename T>
 struct GradBody {
+  template <class L>
   XRUN_INLINE static void run(const F* function, const T* v, const T* dy, T* dx, int64_t n) {
     const F f = *function;
     for (int64_t i = 0; i < n; i += kLanes) {
-      store_upto(dx + i, f.d(load_upto(v + i, n - i), load_upto(dy + i, n - i)), n - i);
+      store_upto(dx + i, f.d(load_upto<L>(v + i, n - i), load_upto<L>(dy + i, n - i)), n - i);
     }
   }
 };

@@ -101,13 +101,15 @@ struct Cells {
 };
 
 // `taken` where x exceeds `best` or is the first NaN, else `kept`.
-XRUN_INLINE F16 unless_beaten(F16 x, F16 best, F16 kept, F16 taken) {
+template <class L>
+XRUN_INLINE L unless_beaten(L x, L best, L kept, L taken) {
   return choose<_CMP_UNORD_Q>(best, best, kept, choose<_CMP_LE_OQ>(x, best, kept, taken));
 }
 
 // One sample at a time, channels in lanes.
 template <typename T, bool kMax>
 struct PoolBody {
+  template <class L>
   XRUN_INLINE static void run(const Window* window, const T* x, T* y) {
     const Window& w = *window;
     for (int64_t i = 0; i < w.out_height; ++i) {
@@ -115,10 +117,10 @@ struct PoolBody {
         const Cells cells = Cells::of(w, i, j);
         for (int64_t c = 0; c < w.channels; c += kLanes) {
           const int64_t n = w.channels - c;
-          F16 value = kMax ? broadcast(-INFINITY) : F16{};
+          L value = kMax ? broadcast<L>(-INFINITY) : L{};
           for (int64_t u = cells.top; u < cells.bottom; ++u) {
             for (int64_t v = cells.left; v < cells.right; ++v) {
-              const F16 cell = load_upto(x + (u * w.width + v) * w.channels + c, n);
+              const L cell = load_upto<L>(x + (u * w.width + v) * w.channels + c, n);
               if constexpr (kMax) {
                 value = unless_beaten(cell, value, value, cell);
               } else {
@@ -136,6 +138,7 @@ struct PoolBody {
 // dx (f32, zeroed) gets the gradient of the first largest cell of each window, or an equal share in all of its cells.
 template <typename T, bool kMax>
 struct PoolGradBody {
+  template <class L>
   XRUN_INLINE static void run(const Window* window, const T* x, const T* dy, float* dx) {
     const Window& w = *window;
     for (int64_t i = 0; i < w.out_height; ++i) {
@@ -143,14 +146,14 @@ struct PoolGradBody {
         const Cells cells = Cells::of(w, i, j);
         for (int64_t c = 0; c < w.channels; c += kLanes) {
           const int64_t n = w.channels - c;
-          F16 share = load_upto(dy + c, n);
-          F16 winner{};  // position of the largest cell: whole numbers below 2^24 are exact
+          L share = load_upto<L>(dy + c, n);
+          L winner{};  // position of the largest cell: whole numbers below 2^24 are exact
           if constexpr (kMax) {
-            F16 value = broadcast(-INFINITY);
+            L value = broadcast<L>(-INFINITY);
             for (int64_t u = cells.top; u < cells.bottom; ++u) {
               for (int64_t v = cells.left; v < cells.right; ++v) {
-                const F16 cell = load_upto(x + (u * w.width + v) * w.channels + c, n);
-                winner = unless_beaten(cell, value, winner, broadcast(static_cast<float>(u * w.width + v)));
+                const L cell = load_upto<L>(x + (u * w.width + v) * w.channels + c, n);
+                winner = unless_beaten(cell, value, winner, broadcast<L>(static_cast<float>(u * w.width + v)));
                 value = unless_beaten(cell, value, value, cell);
               }
             }
@@ -160,9 +163,9 @@ struct PoolGradBody {
           for (int64_t u = cells.top; u < cells.bottom; ++u) {
             for (int64_t v = cells.left; v < cells.right; ++v) {
               float* const to = dx + (u * w.width + v) * w.channels + c;
-              const F16 here = broadcast(static_cast<float>(u * w.width + v));
-              const F16 taken = choose<_CMP_EQ_OQ>(winner, here, share, F16{});
-              store_upto(to, load_upto(to, n) + (kMax ? taken : share), n);
+              const L here = broadcast<L>(static_cast<float>(u * w.width + v));
+              const L taken = choose<_CMP_EQ_OQ>(winner, here, share, L{});
+              store_upto(to, load_upto<L>(to, n) + (kMax ? taken : share), n);
             }
           }
         }

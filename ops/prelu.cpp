@@ -31,11 +31,12 @@ Status grad_prelu(GradBuilder& builder) {
 
 template <typename T>
 struct ForwardBody {
+  template <class L>
   XRUN_INLINE static void run(const T* x, const float* slope, T* y, int64_t rows, int64_t channels) {
     for (int64_t r = 0; r < rows; ++r, x += channels, y += channels) {
       for (int64_t c = 0; c < channels; c += kLanes) {
-        const F16 v = load_upto(x + c, channels - c);
-        store_upto(y + c, (v > F16{}) ? v : v * load_upto(slope + c, channels - c), channels - c);
+        const L v = load_upto<L>(x + c, channels - c);
+        store_upto(y + c, if_less(L{}, v, v, v * load_upto<L>(slope + c, channels - c)), channels - c);
       }
     }
   }
@@ -43,15 +44,16 @@ struct ForwardBody {
 
 template <typename T>
 struct GradBody {
+  template <class L>
   XRUN_INLINE static void run(const T* x, const T* dy, const float* slope, T* dx, float* dslope, int64_t rows,
                               int64_t channels, Range some) {
-    reduce_columns<1>(
+    reduce_columns<L, 1>(
         rows, some.begin, some.end,
-        [&](int64_t r, int64_t c, int64_t n, F16 * acc) __attribute__((always_inline)) {
-          const F16 v = load_upto(x + r * channels + c, n);
-          const F16 g = load_upto(dy + r * channels + c, n);
-          store_upto(dx + r * channels + c, choose<_CMP_GT_OQ>(v, F16{}, g, g * load_upto(slope + c, n)), n);
-          acc[0] += choose<_CMP_GT_OQ>(v, F16{}, F16{}, g * v);
+        [&](int64_t r, int64_t c, int64_t n, L * acc) __attribute__((always_inline)) {
+          const L v = load_upto<L>(x + r * channels + c, n);
+          const L g = load_upto<L>(dy + r * channels + c, n);
+          store_upto(dx + r * channels + c, choose<_CMP_GT_OQ>(v, L{}, g, g * load_upto<L>(slope + c, n)), n);
+          acc[0] += choose<_CMP_GT_OQ>(v, L{}, L{}, g * v);
         },
         [&](int64_t c, int64_t n, const double(*totals)[kLanes]) __attribute__((always_inline)) {
           for (int64_t i = 0; i < n; ++i) {

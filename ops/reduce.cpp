@@ -16,13 +16,15 @@ struct Mean {
   static constexpr std::string_view kName = "mean", kGrad = "mean.grad", kDoc = "mean along a dimension",
                                     kExample = "mean(1)";
   static constexpr bool kNeedsInput = false, kAddsUp = false;
+  template <class L>
   XRUN_INLINE static float reduce(float* v, int64_t n) {
     pad_run(v, n, 0);
-    return sum_of(v, n) / static_cast<float>(n);
+    return sum_of<L>(v, n) / static_cast<float>(n);
   }
+  template <class L>
   XRUN_INLINE static void spread(float* v, int64_t n, float dy) {
     for (int64_t i = 0; i < n; i += kLanes) {
-      store(v + i, broadcast(dy / static_cast<float>(n)));
+      store(v + i, broadcast<L>(dy / static_cast<float>(n)));
     }
   }
 };
@@ -31,13 +33,15 @@ struct Sum {
   static constexpr std::string_view kName = "sum", kGrad = "sum.grad", kDoc = "sum along a dimension",
                                     kExample = "sum(1)";
   static constexpr bool kNeedsInput = false, kAddsUp = true;  // results of parts
+  template <class L>
   XRUN_INLINE static float reduce(float* v, int64_t n) {
     pad_run(v, n, 0);
-    return sum_of(v, n);
+    return sum_of<L>(v, n);
   }
+  template <class L>
   XRUN_INLINE static void spread(float* v, int64_t n, float dy) {
     for (int64_t i = 0; i < n; i += kLanes) {
-      store(v + i, broadcast(dy));
+      store(v + i, broadcast<L>(dy));
     }
   }
 };
@@ -46,8 +50,12 @@ struct Max {
   static constexpr std::string_view kName = "max", kGrad = "max.grad", kDoc = "largest element along a dimension",
                                     kExample = "max(1)";
   static constexpr bool kNeedsInput = true, kAddsUp = false;
-  XRUN_INLINE static float reduce(float* v, int64_t n) { return max_of(v, n); }
+  template <class L>
+  XRUN_INLINE static float reduce(float* v, int64_t n) {
+    return max_of(v, n);
+  }
   // The gradient goes to the first of equal elements.
+  template <class L>
   XRUN_INLINE static void spread(float* v, int64_t n, float dy) {
     const float top = max_of(v, n);
     bool given = false;
@@ -61,19 +69,21 @@ struct Max {
 
 template <class F, typename T>
 struct ReduceBody {
+  template <class L>
   XRUN_INLINE static void run(const T* x, int64_t stride, int64_t n, T* y, float* v) {
     gather(x, stride, n, v);
-    assign(*y, F::reduce(v, n));
+    assign(*y, F::template reduce<L>(v, n));
   }
 };
 
 template <class F, typename T>
 struct SpreadBody {
+  template <class L>
   XRUN_INLINE static void run(const T* x, const T* dy, T* dx, int64_t stride, int64_t n, float* v) {
     if (F::kNeedsInput) {
       gather(x, stride, n, v);
     }
-    F::spread(v, n, to_float(*dy));
+    F::template spread<L>(v, n, to_float(*dy));
     scatter(static_cast<const float*>(v), n, dx, stride);
   }
 };

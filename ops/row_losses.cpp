@@ -19,8 +19,14 @@ struct Mse {
                                     kDoc = "mean squared difference, one value a sample", kExample = "mse(y, target)",
                                     kAliases = "mean_squared_error squared_error l2", kContains = "";
   static constexpr bool kSymmetric = true;  // the target's gradient is the other's negative
-  XRUN_INLINE static F16 loss(F16 x, F16 t) { return (x - t) * (x - t); }
-  XRUN_INLINE static F16 slope(F16 x, F16 t) { return (x - t) * 2.0F; }
+  template <class L>
+  XRUN_INLINE static L loss(L x, L t) {
+    return (x - t) * (x - t);
+  }
+  template <class L>
+  XRUN_INLINE static L slope(L x, L t) {
+    return (x - t) * 2.0F;
+  }
 };
 
 struct Bce {
@@ -33,26 +39,31 @@ struct Bce {
                                         "sigmoid_cross_entropy",
                                     kContains = "sigmoid";
   static constexpr bool kSymmetric = false;
-  XRUN_INLINE static F16 loss(F16 z, F16 t) {
-    const F16 size = choose<_CMP_LT_OQ>(z, F16{}, -z, z);
+  template <class L>
+  XRUN_INLINE static L loss(L z, L t) {
+    const L size = choose<_CMP_LT_OQ>(z, L{}, -z, z);
     return rectify(z) - z * t + log_lanes(exp_lanes(-size) + 1.0F);
   }
-  XRUN_INLINE static F16 slope(F16 z, F16 t) { return sigmoid_lanes(z) - t; }
+  template <class L>
+  XRUN_INLINE static L slope(L z, L t) {
+    return sigmoid_lanes(z) - t;
+  }
 };
 
 template <class F>
 struct LossBody {
+  template <class L>
   XRUN_INLINE static void run(const float* x, const float* t, float* loss, int64_t rows, int64_t n) {
     for (int64_t r = 0; r < rows; ++r, x += n, t += n) {
-      F16 sum{};
+      L sum{};
       int64_t i = 0;
       for (; i + kLanes <= n; i += kLanes) {
-        sum += F::loss(load(x + i), load(t + i));
+        sum += F::loss(load<L>(x + i), load<L>(t + i));
       }
       if (i < n) {
         float lanes[kLanes];
-        store(lanes, F::loss(load_some(x + i, n - i), load_some(t + i, n - i)));
-        sum += load_some(lanes, n - i);
+        store(lanes, F::loss(load_some<L>(x + i, n - i), load_some<L>(t + i, n - i)));
+        sum += load_some<L>(lanes, n - i);
       }
       loss[r] = sum_lanes(sum) / static_cast<float>(n);
     }
@@ -61,11 +72,12 @@ struct LossBody {
 
 template <class F>
 struct SlopeBody {
+  template <class L>
   XRUN_INLINE static void run(const float* x, const float* t, const float* dloss, float* dx, int64_t rows, int64_t n) {
     for (int64_t r = 0; r < rows; ++r, x += n, t += n, dx += n) {
       const float weight = dloss[r] / static_cast<float>(n);
       for (int64_t i = 0; i < n; i += kLanes) {
-        store_upto(dx + i, F::slope(load_upto(x + i, n - i), load_upto(t + i, n - i)) * weight, n - i);
+        store_upto(dx + i, F::slope(load_upto<L>(x + i, n - i), load_upto<L>(t + i, n - i)) * weight, n - i);
       }
     }
   }

@@ -128,10 +128,11 @@ Result<OpShape> infer_position_grad(Types in, const Attrs&) {
 
 template <typename T>
 struct AddRowsBody {
+  template <class L>
   XRUN_INLINE static void run(const T* x, const float* e, T* y, int64_t rows, int64_t n) {
     for (int64_t r = 0; r < rows; ++r, x += n, y += n) {
       for (int64_t i = 0; i < n; i += kLanes) {
-        store_upto(y + i, load_upto(x + i, n - i) + load_upto(e + i, n - i), n - i);
+        store_upto(y + i, load_upto<L>(x + i, n - i) + load_upto<L>(e + i, n - i), n - i);
       }
     }
   }

@@ -17,24 +17,26 @@ struct Softmax {
                                     kDoc = "exp(x) over its sum along a dimension", kExample = "softmax";
   static constexpr bool kUsesOutput = true;
   static constexpr PrecisionRule kPrecision = PrecisionRule::kWide;
+  template <class L>
   XRUN_INLINE static void run(float* v, int64_t n) {
     const float top = max_of(v, n);
     pad_run(v, n, -INFINITY);
     for (int64_t i = 0; i < n; i += kLanes) {
-      store(v + i, exp_lanes(load(v + i) - top));
+      store(v + i, exp_lanes(load<L>(v + i) - top));
     }
-    const float sum = sum_of(v, n);
+    const float sum = sum_of<L>(v, n);
     for (int64_t i = 0; i < n; i += kLanes) {
-      store(v + i, load(v + i) / broadcast(sum));
+      store(v + i, load<L>(v + i) / broadcast<L>(sum));
     }
   }
   // dx = y (dy - <y, dy>).
+  template <class L>
   XRUN_INLINE static void grad(float* y, float* dy, int64_t n) {
     pad_run(y, n, 0);
     pad_run(dy, n, 0);
-    const float along = dot_of(y, dy, n);
+    const float along = dot_of<L>(y, dy, n);
     for (int64_t i = 0; i < n; i += kLanes) {
-      store(dy + i, load(y + i) * (load(dy + i) - along));
+      store(dy + i, load<L>(y + i) * (load<L>(dy + i) - along));
     }
   }
 };
@@ -44,44 +46,49 @@ struct L2Norm {
                                     kDoc = "x over its Euclidean norm along a dimension", kExample = "l2norm";
   static constexpr bool kUsesOutput = false;
   static constexpr PrecisionRule kPrecision = PrecisionRule::kFollows;
+  template <class L>
   XRUN_INLINE static float size(float* v, int64_t n) {
     pad_run(v, n, 0);
-    const float norm = std::sqrt(dot_of(v, v, n));
+    const float norm = std::sqrt(dot_of<L>(v, v, n));
     return norm > 1e-12F ? norm : 1e-12F;
   }
+  template <class L>
   XRUN_INLINE static void run(float* v, int64_t n) {
-    const F16 inverse = 1.0F / broadcast(size(v, n));
+    const L inverse = 1.0F / broadcast<L>(size<L>(v, n));
     for (int64_t i = 0; i < n; i += kLanes) {
-      store(v + i, load(v + i) * inverse);
+      store(v + i, load<L>(v + i) * inverse);
     }
   }
   // With y = x / |x|: dx = (dy - y <y, dy>) / |x|.
+  template <class L>
   XRUN_INLINE static void grad(float* x, float* dy, int64_t n) {
-    const float norm = size(x, n);
+    const float norm = size<L>(x, n);
     pad_run(dy, n, 0);
-    const F16 inverse = 1.0F / broadcast(norm);
-    const F16 along = dot_of(x, dy, n) * inverse * inverse;
+    const L inverse = 1.0F / broadcast<L>(norm);
+    const L along = dot_of<L>(x, dy, n) * inverse * inverse;
     for (int64_t i = 0; i < n; i += kLanes) {
-      store(dy + i, (load(dy + i) - load(x + i) * along) * inverse);
+      store(dy + i, (load<L>(dy + i) - load<L>(x + i) * along) * inverse);
     }
   }
 };
 
 template <class F, typename T>
 struct MapBody {
+  template <class L>
   XRUN_INLINE static void run(const T* x, T* y, int64_t stride, int64_t n, float* v) {
     gather(x, stride, n, v);
-    F::run(v, n);
+    F::template run<L>(v, n);
     scatter(v, n, y, stride);
   }
 };
 
 template <class F, typename T>
 struct MapGradBody {
+  template <class L>
   XRUN_INLINE static void run(const T* kept, const T* dy, T* dx, int64_t stride, int64_t n, float* v, float* g) {
     gather(kept, stride, n, v);
     gather(dy, stride, n, g);
-    F::grad(v, g, n);
+    F::template grad<L>(v, g, n);
     scatter(static_cast<const float*>(g), n, dx, stride);
   }
 };

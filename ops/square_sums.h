@@ -6,15 +6,22 @@
 
 namespace xrun::ops {
 
+template <class L>
 class SquareSums {
  public:
-  XRUN_INLINE void add(F16 values) {
-    const D16 wide = __builtin_convertvector(values, D16);
-    sums_ += wide * wide;
+  XRUN_INLINE void add(L values) {
+    float lanes[kLanes];
+    store(lanes, values);
+    for (int i = 0; i < kLanes; i += 4) {
+      const D4 wide = _mm256_cvtps_pd(_mm_loadu_ps(lanes + i));
+      sums_[i / 4] += wide * wide;
+    }
   }
   XRUN_INLINE double total() const {
     double lanes[kLanes];
-    std::memcpy(lanes, &sums_, sizeof sums_);
+    for (int i = 0; i < kLanes; i += 4) {
+      _mm256_storeu_pd(lanes + i, sums_[i / 4]);
+    }
     for (int width = kLanes / 2; width > 0; width /= 2) {
       for (int i = 0; i < width; ++i) {
         lanes[i] += lanes[i + width];
@@ -24,8 +31,8 @@ class SquareSums {
   }
 
  private:
-  using D16 [[gnu::vector_size(128)]] = double;
-  D16 sums_{};
+  using D4 [[gnu::vector_size(32)]] = double;
+  D4 sums_[kLanes / 4] = {};
 };
 
 }  // namespace xrun::ops

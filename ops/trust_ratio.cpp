@@ -12,31 +12,32 @@ namespace {
 constexpr double kLarsEps = 1e-8;
 
 // States are read and stay as they are: the update computes the step once more.
-template <typename Rule, int kStates>
+template <class L, typename Rule, int kStates>
 XRUN_INLINE TrustSums sums_of(const UpdateScalars& u, const float* w, const float* g, const float* s0, const float* s1,
                               int64_t n) {
-  SquareSums weights;
-  SquareSums steps;
+  SquareSums<L> weights;
+  SquareSums<L> steps;
   for (int64_t i = 0; i < n; i += kLanes) {
     const int64_t left = n - i;
-    F16 a{};
-    F16 b{};
+    L a{};
+    L b{};
     if constexpr (kStates > 1) {
-      a = load_upto(s0 + i, left);
-      b = load_upto(s1 + i, left);
+      a = load_upto<L>(s0 + i, left);
+      b = load_upto<L>(s1 + i, left);
     }
-    const F16 weight = load_upto(w + i, left);
+    const L weight = load_upto<L>(w + i, left);
     weights.add(weight);
-    steps.add(Rule::trusted(u, weight, load_upto(g + i, left), a, b));
+    steps.add(Rule::trusted(u, weight, load_upto<L>(g + i, left), a, b));
   }
   return {weights.total(), steps.total()};
 }
 
 struct SumsBody {
+  template <class L>
   XRUN_INLINE static void run(const OptimizerForm* form, const UpdateScalars* u, const float* w, const float* g,
                               const float* s0, const float* s1, int64_t n, TrustSums* out) {
-    *out = form->kind == OptimizerKind::kLamb ? sums_of<LambRule, 2>(*u, w, g, s0, s1, n)
-                                              : sums_of<LarsRule, 1>(*u, w, g, s0, s1, n);
+    *out = form->kind == OptimizerKind::kLamb ? sums_of<L, LambRule, 2>(*u, w, g, s0, s1, n)
+                                              : sums_of<L, LarsRule, 1>(*u, w, g, s0, s1, n);
   }
 };
 

@@ -132,7 +132,7 @@ template <typename T>
       transform<kWindow, kPatch, weight_points>(
           [&](int y, int x) __attribute__((always_inline)) {
             const F16 w = load(lanes[y * kWindow + x]);
-            return round ? reinterpret_cast<F16>(bf16_bits(w) << 16) : w;
+            return round ? rounded_to_bf16(w) : w;
           },
           [&](int y, int x, F16 v) __attribute__((always_inline)) { store(target + (y * kPatch + x) * in * out, v); });
     }

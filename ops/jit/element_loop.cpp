@@ -11,9 +11,10 @@ namespace {
 
 template <typename From, typename To>
 struct CopyBody {
+  template <class L>
   XRUN_INLINE static void run(const From* from, To* to, int64_t n) {
     for (int64_t i = 0; i < n; i += kLanes) {
-      store_upto(to + i, load_upto(from + i, n - i), n - i);
+      store_upto(to + i, load_upto<L>(from + i, n - i), n - i);
     }
   }
 };

@@ -11,9 +11,10 @@ namespace {
 
 template <ScalarOp kOp>
 struct LoopBody {
+  template <class L>
   XRUN_INLINE static void run(const float* a, const float* b, const float* c, float* y, int64_t n) {
     for (int64_t i = 0; i < n; i += kLanes) {
-      store(y + i, compute<kOp>(load(a + i), load(b + i), load(c + i)));
+      store(y + i, compute<kOp>(load<L>(a + i), load<L>(b + i), load<L>(c + i)));
     }
   }
 };
