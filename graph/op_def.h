@@ -105,6 +105,7 @@ struct OpDef {
   // The text of a ScalarExpr: what the operator computes for one element of its operands, which broadcast. Null: it is
   // not element-wise.
   std::string (*expr)(const Attrs& attrs) = nullptr;
+  bool fuses = false;  // the kernel computes `expr` to the last bit, so a group may compute it as well (fuse_maps)
   // Emits the backward nodes; null: no gradient flows through (metrics, stop_gradient).
   Status (*grad)(GradBuilder& builder) = nullptr;
   // How dimensions split and combine (tests/support/shard_rule.h): "n*->n*". Where that depends on the call, `shard_of`

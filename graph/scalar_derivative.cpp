@@ -104,6 +104,8 @@ class ForwardDerivative {
         return product(da, make(ScalarOp::kSub, number(1), make(ScalarOp::kMul, y, y)));
       case ScalarOp::kSigmoid:
         return product(da, make(ScalarOp::kMul, y, make(ScalarOp::kSub, number(1), y)));
+      case ScalarOp::kBf16:
+        return da;  // the steps of rounding are no part of what is trained
       default:
         return {};  // comparisons, sign, floor: constant between their steps
     }

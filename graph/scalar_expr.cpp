@@ -31,11 +31,19 @@ constexpr OpFacts kFacts[] = {
     {ScalarOp::kErf, 1, "erf", true},       {ScalarOp::kSin, 1, "sin", true},
     {ScalarOp::kCos, 1, "cos", true},       {ScalarOp::kAcos, 1, "acos", true},
     {ScalarOp::kTanh, 1, "tanh", true},     {ScalarOp::kSigmoid, 1, "sigmoid", true},
+    {ScalarOp::kBf16, 1, "bf16", true},
 };
 
 const OpFacts& facts_of(ScalarOp op) { return kFacts[static_cast<size_t>(op)]; }
 
 bool is_operation(ScalarOp op) { return op != ScalarOp::kInput && op != ScalarOp::kConstant; }
+
+double bf16(double x) {
+  const auto narrow = static_cast<float>(x);
+  const auto bits = std::bit_cast<uint32_t>(narrow);
+  return std::isnan(x) ? x
+                       : static_cast<double>(std::bit_cast<float>((bits + 0x7FFFU + (bits >> 16 & 1U)) & 0xFFFF0000U));
+}
 
 }  // namespace
 
@@ -101,6 +109,8 @@ double apply(ScalarOp op, double a, double b, double c) {
       return std::tanh(a);
     case ScalarOp::kSigmoid:
       return 1 / (1 + std::exp(-a));
+    case ScalarOp::kBf16:
+      return bf16(a);
   }
   return a;
 }

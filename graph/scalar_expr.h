@@ -43,6 +43,7 @@ enum class ScalarOp : uint8_t {
   kAcos,
   kTanh,
   kSigmoid,
+  kBf16,  // rounded to bf16, to the nearest, ties to even
 };
 
 struct ScalarTag;

@@ -141,6 +141,12 @@ Status grad_div(GradBuilder& builder) {
   return {};
 }
 
+// With a relu that was absorbed.
+template <class F>
+std::string expr_of(const Attrs& attrs) {
+  return attrs.flag("relu", false) ? "max(" + F::expr(attrs) + ", 0)" : F::expr(attrs);
+}
+
 template <class F, Status (*kGrad)(GradBuilder&)>
 constexpr Op binary_op() {
   return {.def = {.name = F::kName,
@@ -150,7 +156,8 @@ constexpr Op binary_op() {
                   .example = F::kExample,
                   .absorbs = F::kAbsorbs,
                   .infer = Binary<F>::infer,
-                  .expr = F::expr,
+                  .expr = expr_of<F>,
+                  .fuses = true,
                   .grad = kGrad,
                   .shard_of = shard_broadcast},
           .cpu = by_dtype<Binary<F>::template make<float>, Binary<F>::template make<Bf16>>};
@@ -250,6 +257,7 @@ constexpr Op kWhere{.def = {.name = "where",
                             .example = "where(c, a, b)",
                             .infer = infer_where,
                             .expr = [](const Attrs&) -> std::string { return "select(x0, x1, x2)"; },
+                            .fuses = true,
                             .grad = grad_where,
                             .shard = "n*,n*,n*->n*"},
                     .cpu = by_dtype<make_where<float>, make_where<Bf16>>};

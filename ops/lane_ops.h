@@ -62,6 +62,8 @@ XRUN_INLINE F compute(F a, F b, F c) {
       return tanh_lanes(a);
     case ScalarOp::kSigmoid:
       return sigmoid_lanes(a);
+    case ScalarOp::kBf16:
+      return rounded_to_bf16(a);
     case ScalarOp::kInput:
     case ScalarOp::kConstant:
       break;
@@ -80,7 +82,7 @@ auto with_scalar_op(ScalarOp op, const Function& f, std::index_sequence<kIndex..
   return kCalls[static_cast<size_t>(op)](f);
 }
 
-inline constexpr size_t kScalarOps = static_cast<size_t>(ScalarOp::kSigmoid) + 1;
+inline constexpr size_t kScalarOps = static_cast<size_t>(ScalarOp::kBf16) + 1;
 
 template <class Function>
 auto with_scalar_op(ScalarOp op, const Function& f) {

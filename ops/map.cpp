@@ -137,6 +137,8 @@ constexpr Op kMap{.def = {.name = "map",
                           .internal = true,
                           .infer = infer_map,
                           .cost = cost_map,
+                          .expr = [](const Attrs& attrs) { return attrs.text("y"); },
+                          .fuses = true,
                           .grad = grad_map,
                           .shard_of = shard_broadcast},
                   .cpu = make_map};

@@ -20,7 +20,9 @@ constexpr std::string_view kPlain = "(x: [N, ...])";
 
 XRUN_INLINE auto none(auto like) { return fill_like(like, 0); }
 
+// Functions whose kernel computes `expr` to the last bit have kFuses.
 struct NoArguments {
+  static constexpr bool kFuses = true;
   static constexpr std::string_view kSignature = kPlain, kAliases = "inplace=";
   static Status check(const Attrs&) { return {}; }
 };
@@ -37,7 +39,7 @@ struct Relu : NoArguments {
 struct Gelu : NoArguments {
   static constexpr std::string_view kName = "gelu", kGrad = "gelu.grad",
                                     kDoc = "x times the normal distribution function of x", kExample = "gelu";
-  static constexpr bool kUsesOutput = false;
+  static constexpr bool kUsesOutput = false, kFuses = false;  // another error function
   static std::string expr(const Attrs&) { return "0.5 * x0 * (1 + erf(0.7071067811865476 * x0))"; }
   explicit Gelu(const Attrs&) {}
   XRUN_INLINE static auto phi(auto x) { return (coarse_erf_lanes(x * 0.70710678118654752F) + 1.0F) * 0.5F; }
@@ -166,7 +168,7 @@ struct Clamp {
                                     kSignature = "(x: [N, ...], a: float, b: float)",
                                     kDoc = "x held between a and b; no gradient outside", kExample = "clamp(-1, 1)",
                                     kAliases = "clip min=a max=b";
-  static constexpr bool kUsesOutput = false;
+  static constexpr bool kUsesOutput = false, kFuses = true;
   static Status check(const Attrs& attrs) {
     if (!(attrs.real("a") <= attrs.real("b"))) {
       return argument_error("`clamp` has a = " + to_text(attrs.real("a")) + " above b = " + to_text(attrs.real("b")),
@@ -197,7 +199,7 @@ struct ScaleShift {
   static constexpr std::string_view kName = "scale_shift", kGrad = "scale_shift.grad",
                                     kSignature = "(x: [N, ...], scale: float = 1, shift: float = 0)",
                                     kDoc = "scale · x + shift", kExample = "scale_shift(scale=2)", kAliases = "";
-  static constexpr bool kUsesOutput = false;
+  static constexpr bool kUsesOutput = false, kFuses = true;
   static Status check(const Attrs&) { return {}; }
   static std::string expr(const Attrs& attrs) {
     return "x0 * " + to_text(attrs.real("scale", 1)) + " + " + to_text(attrs.real("shift", 0));
@@ -214,7 +216,7 @@ struct Power {
   static constexpr std::string_view kName = "power", kGrad = "power.grad",
                                     kSignature = "(x: [N, ...], exponent: float)", kDoc = "x to a constant power",
                                     kExample = "power(2)", kAliases = "pow";
-  static constexpr bool kUsesOutput = false;
+  static constexpr bool kUsesOutput = false, kFuses = false;  // libm
   static Status check(const Attrs&) { return {}; }
   static std::string expr(const Attrs& attrs) { return "x0 ^ (" + to_text(attrs.real("exponent")) + ")"; }
   explicit Power(const Attrs& attrs) : exponent(static_cast<float>(attrs.real("exponent"))) {}
@@ -300,6 +302,7 @@ struct Pointwise {
                                        .aliases = F::kAliases,
                                        .infer = infer,
                                        .expr = F::expr,
+                                       .fuses = F::kFuses,
                                        .grad = grad,
                                        .shard = "n*->n*"},
                                .cpu = by_dtype<make_forward<float>, make_forward<Bf16>>};

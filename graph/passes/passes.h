@@ -24,9 +24,19 @@ Result<Graph> eliminate_dead_code(Graph graph);
 // Before differentiation. Needs the operator `cast` in the registry.
 Result<Graph> mix_precision(Graph graph, const OpRegistry& registry, DType narrow);
 
-// Fusion of a pointwise operator into its only producer (OpDef::absorbs): bn -> relu, add -> relu. A fused group is one
-// node, so a partition never cuts it.
+// Fusion of relu into its only producer (OpDef::absorbs): bn -> relu, add -> relu. A fused group is one node, so a
+// partition never cuts it.
 // Before differentiation.
 Result<Graph> fuse_elementwise(Graph graph);
+
+// Fusion of element-wise operators (OpDef::fuses) into their only consumer: a chain becomes one `map`, which rounds where
+// its operators stored bf16. A group has at most as many inputs as operators, so that training keeps no more.
+// Before differentiation. Needs the operator `map` in the registry.
+Result<Graph> fuse_maps(Graph graph, const OpRegistry& registry);
+
+// Fusion of other functions of one number, of operators or `map`s, into producers that take any (OpDef::absorbs is `*`):
+// bn -> silu. The function is the producer's attribute `then`.
+// Before differentiation.
+Result<Graph> fuse_functions(Graph graph);
 
 }  // namespace xrun

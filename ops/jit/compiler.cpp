@@ -82,7 +82,7 @@ class Compiler {
     if (plugin == nullptr) {
       return nullptr;
     }
-    const std::string text = to_text(form, isa);
+    const std::string text = describe(form, isa);
     {
       const std::lock_guard lock(mutex_);
       if (const auto known = loops_.find(text); known != loops_.end()) {
@@ -107,6 +107,11 @@ class Compiler {
     report_.compile_time += system_clock().now() - begin;
     ++(cached ? report_.from_cache : report_.compiled);
     return loops_[text] = loaded->code;
+  }
+
+  void forget() {
+    const std::lock_guard lock(mutex_);
+    loops_.clear();
   }
 
   JitReport report() {
@@ -149,6 +154,8 @@ Result<bool> choose_jit() {
 }
 
 void use_jit(bool compiled) { compiler().use(compiled); }
+
+void forget_loops() { compiler().forget(); }
 
 JitReport jit_report() { return compiler().report(); }
 

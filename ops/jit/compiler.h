@@ -20,6 +20,9 @@ Result<bool> choose_jit();
 // Whether loops are compiled from now on; they are unless a program says else. Kernels keep the code that they have.
 void use_jit(bool compiled);
 
+// Loops are made again, from the cache where it has them: for measurements. Code that kernels have stays.
+void forget_loops();
+
 struct JitReport {
   std::string compiler;          // "LLVM 19.1.7"; empty before the module is open
   std::optional<Error> failure;  // why loops that could be compiled are interpreted

@@ -2,7 +2,7 @@
 
 namespace xrun::ops {
 
-std::string to_text(const LoopForm& form, Isa isa) {
+std::string describe(const LoopForm& form, Isa isa) {
   std::string text(isa >= Isa::kAvx512 ? "avx512" : "avx2");
   for (const LoopInput input : form.inputs) {
     text += input == LoopInput::kF32 ? " f32" : input == LoopInput::kBF16 ? " bf16" : " uniform";

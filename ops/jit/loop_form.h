@@ -29,6 +29,6 @@ struct LoopForm {
 using LoopCode = void (*)(const void* const* inputs, void* const* outputs, int64_t elements);
 
 // One line that tells loops apart: "avx2 f32 bf16 uniform -> f32: x0 * x2 + x1".
-std::string to_text(const LoopForm& form, Isa isa);
+std::string describe(const LoopForm& form, Isa isa);
 
 }  // namespace xrun::ops

@@ -52,6 +52,7 @@ double median(std::vector<double> values);
 std::unique_ptr<Benchmark> make_head_benchmark();
 std::unique_ptr<Benchmark> make_knn_benchmark();
 std::unique_ptr<Benchmark> make_comm_benchmark();
+std::unique_ptr<Benchmark> make_jit_benchmark();
 
 // Runs the benchmark, prints its report and gives the exit code.
 int run_bench(const GlobalOptions& options, Benchmark& benchmark);

@@ -82,7 +82,7 @@ class CompiledLoop : public ::testing::TestWithParam<Isa> {
     Operands interpreted = compiled;
     const ElementLoop fast(form, GetParam(), true);
     const ElementLoop slow(form, GetParam(), false);
-    ASSERT_TRUE(fast.compiled()) << to_text(form, GetParam());
+    ASSERT_TRUE(fast.compiled()) << describe(form, GetParam());
     ASSERT_FALSE(slow.compiled());
     EXPECT_EQ(fast.scratch_bytes(), slow.scratch_bytes());
     const Memory scratch(fast.scratch_bytes());
@@ -95,7 +95,7 @@ class CompiledLoop : public ::testing::TestWithParam<Isa> {
       const auto* const y = reinterpret_cast<const T*>(compiled.inputs[1].data());
       for (size_t i = 0; i < (n + kLanes) * sizeof(float) / sizeof(T); ++i) {
         ASSERT_TRUE(same_bits(a[i], b[i]))
-            << to_text(form, GetParam()) << "\nresult " << r << ", element " << i << " of " << n << ": "
+            << describe(form, GetParam()) << "\nresult " << r << ", element " << i << " of " << n << ": "
             << to_float(a[i]) << " and " << to_float(b[i]) << " of " << to_float(x[i]) << ", " << to_float(y[i]);
       }
     }
@@ -104,7 +104,7 @@ class CompiledLoop : public ::testing::TestWithParam<Isa> {
 
 TEST_P(CompiledLoop, EachOperationOnSpecialValues) {
   std::mt19937 random(1);
-  for (auto op = static_cast<int>(ScalarOp::kAdd); op <= static_cast<int>(ScalarOp::kSigmoid); ++op) {
+  for (auto op = static_cast<int>(ScalarOp::kAdd); op <= static_cast<int>(ScalarOp::kBf16); ++op) {
     const auto known = static_cast<ScalarOp>(op);
     ScalarExpr expr;
     expr.set_results({expr.make(known, expr.input(0), arity_of(known) > 1 ? expr.input(1) : ScalarId(),

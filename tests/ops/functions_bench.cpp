@@ -7,6 +7,8 @@
 #include "ops/jit/compiler.h"
 #include "ops/op.h"
 #include "ops/optimizer.h"
+#include "ops/shape.h"
+#include "ops/trust_ratio.h"
 
 namespace xrun::ops {
 namespace {
@@ -94,6 +96,115 @@ void step(benchmark::State& state, bool own) {
 
 BENCHMARK_CAPTURE(step, adamw_built_in, false)->Apply(sizes);
 BENCHMARK_CAPTURE(step, adamw_own, true)->Apply(sizes);
+
+// ---- forward and backward of functions, and steps of optimizers, on two threads of half the elements each: what
+// tests/bench/torch_functions.py compares with torch.compile.
+constexpr int64_t kWidth = 1024;
+constexpr int64_t kRows = 4096;  // of a thread
+
+struct Memory {
+  std::vector<std::vector<float>> arrays;
+  std::byte* take(Bytes size) {
+    arrays.emplace_back(static_cast<size_t>(size / 4 + 32), 0.25F);
+    return reinterpret_cast<std::byte*>(align_up(reinterpret_cast<int64_t>(arrays.back().data()), 64));
+  }
+};
+
+// A call of one operator; operands that are not given get memory of their own.
+class Call {
+ public:
+  Call(const char* op, const Attrs& attrs, std::vector<TensorType> inputs, std::vector<TensorType> outputs,
+       Memory& memory, std::vector<std::byte*> given = {}) {
+    const KernelSpec spec{
+        .inputs = inputs, .outputs = outputs, .attrs = attrs, .rows = kRows, .isa = detect_isa(), .compile = true};
+    kernel_ = std::move(find_op(op)->cpu(spec)).value();
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      in_.push_back({i < given.size() ? given[i] : memory.take(inputs[i].bytes(kRows, kRows))});
+    }
+    for (const TensorType& output : outputs) {
+      out_.push_back({memory.take(output.bytes(kRows, kRows))});
+    }
+    scratch_ = memory.take(kernel_->scratch_bytes());
+  }
+  std::byte* input(size_t i) const { return in_[i].data; }
+  std::byte* output(size_t i) const { return out_[i].data; }
+  void run() const {
+    benchmark::DoNotOptimize(kernel_->run({.inputs = in_, .outputs = out_, .scratch = scratch_}).ok());
+  }
+
+ private:
+  std::unique_ptr<Kernel> kernel_;
+  std::vector<TensorView> in_;
+  std::vector<TensorView> out_;
+  std::byte* scratch_ = nullptr;
+};
+
+// The last of the inputs is a bias of the last dimension where `biased`.
+void peer(benchmark::State& state, const char* text, int inputs, std::vector<int> wanted, bool biased, DType dtype) {
+  const TensorType type{.dtype = dtype, .dims = {kBatch, kWidth}};
+  const TensorType bias = weight_type({kWidth});
+  Memory memory;
+  std::vector<TensorType> types(static_cast<size_t>(inputs), type);
+  if (biased) {
+    types.back() = bias;
+  }
+  const ScalarExpr expr = std::move(parse_scalar_expr(text)).value();
+  const Call forward("map", {{"y", to_text(expr)}}, types, {type}, memory);
+  std::vector<std::byte*> given;
+  for (size_t i = 0; i < types.size(); ++i) {
+    given.push_back(forward.input(i));
+  }
+  types.push_back(type);
+  const Call backward("map", {{"y", to_text(gradient_of(expr, inputs, wanted))}}, types,
+                      std::vector(wanted.size(), type), memory, given);
+  std::unique_ptr<Call> sum;
+  if (biased) {
+    sum = std::make_unique<Call>("param.sum", Attrs{{"dims", std::vector<int64_t>{kWidth}}}, std::vector{type},
+                                 std::vector{bias}, memory, std::vector{backward.output(wanted.size() - 1)});
+  }
+  for (auto _ : state) {
+    forward.run();
+    backward.run();
+    if (sum != nullptr) {
+      sum->run();
+    }
+  }
+  state.SetItemsProcessed(state.iterations() * kRows * kWidth);
+}
+
+void two_threads(benchmark::internal::Benchmark* bench) {
+  bench->Threads(2)->UseRealTime()->Unit(benchmark::kMillisecond)->MinTime(0.3);
+}
+
+#define XRUN_PEER(name, ...)                                                         \
+  BENCHMARK_CAPTURE(peer, name##_f32, __VA_ARGS__, DType::kF32)->Apply(two_threads); \
+  BENCHMARK_CAPTURE(peer, name##_bf16, __VA_ARGS__, DType::kBF16)->Apply(two_threads)
+XRUN_PEER(hswish, "x0 * (min(max(x0 + 3, 0), 6) / 6)", 1, {0}, false);
+XRUN_PEER(gelu_tanh, "0.5 * x0 * (1 + tanh(0.7978845608028654 * (x0 + 0.044715 * (x0 * x0 * x0))))", 1, {0}, false);
+XRUN_PEER(swiglu, "x0 * sigmoid(x0) * x1", 2, (std::vector<int>{0, 1}), false);
+XRUN_PEER(bias_silu_residual, "t0 = x0 + x2; t0 * sigmoid(t0) + x1", 3, (std::vector<int>{0, 2}), true);
+XRUN_PEER(focal_loss,
+          "t0 = sigmoid(x0); t1 = 1 - (t0 * x1 + (1 - t0) * (1 - x1)); "
+          "(max(x0, 0) - x0 * x1 + log(1 + exp(-abs(x0)))) * (t1 * t1)",
+          2, {0}, false);
+
+void peer_step(benchmark::State& state, const char* name) {
+  const OptimizerForm form = *optimizer_form({.name = name, .args = {{"weight_decay", 0.01}}, .span = {}});
+  const auto count = static_cast<size_t>(kRows * kWidth);
+  std::vector<std::vector<float>> arrays(4, std::vector<float>(count, 0.01F));
+  const auto n = static_cast<int64_t>(count);
+  for (auto _ : state) {
+    UpdateScalars u = update_scalars(form, 1e-3, 0.01, true, 10);
+    if (form.has_trust_ratio()) {
+      u.ratio = trust_ratio(form, trust_sums(detect_isa(), form, u, arrays[0].data(), arrays[1].data(),
+                                             arrays[2].data(), arrays[3].data(), n));
+    }
+    update(detect_isa(), form, u, arrays[0].data(), arrays[1].data(), arrays[2].data(), arrays[3].data(), n);
+  }
+  state.SetItemsProcessed(state.iterations() * n);
+}
+BENCHMARK_CAPTURE(peer_step, adamw_f32, "adamw")->Apply(two_threads);
+BENCHMARK_CAPTURE(peer_step, lamb_f32, "lamb")->Apply(two_threads);
 
 // A loop that no cache knows: the number in it differs from call to call.
 void compile(benchmark::State& state, const char* text) {

@@ -1,6 +1,7 @@
 #include "tests/support/formulas.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <functional>
 #include <map>
@@ -247,9 +248,17 @@ const std::map<std::string_view, Formula>& table() {
       {"bn",
        [](const Call& c) {
          const bool image = c.in[0].dims.size() == 4;
-         return naive::batch_norm(c.in[0].values, image ? image_of(c.in[0]) : naive::Image{c.out[0], c.out[1], 1, 1},
-                                  c.in[1].values, c.in[2].values, c.attrs.real("eps"))
-             .y;
+         auto y = naive::batch_norm(c.in[0].values,
+                                    image ? image_of(c.in[0]) : naive::Image{c.out[0], c.out[1], 1, 1}, c.in[1].values,
+                                    c.in[2].values, c.attrs.real("eps"))
+                      .y;
+         if (c.attrs.has("then")) {
+           const ScalarExpr function = parse_scalar_expr(c.attrs.text("then")).value();
+           for (double& value : y) {
+             value = evaluate(function, std::array{value})[0];
+           }
+         }
+         return y;
        }},
       {"layer_norm", [](const Call& c) { return normalized(c, true); }},
       {"rms_norm", [](const Call& c) { return normalized(c, false); }},

@@ -95,6 +95,15 @@ inline IrInts bits_of(const IrLanes& x) { return {x.to, x.to->CreateBitCast(x.va
 inline IrLanes from_bits(const IrInts& x) { return {x.to, x.to->CreateBitCast(x.value, lanes_of(x.to->getFloatTy()))}; }
 inline IrLanes converted(const IrInts& x) { return {x.to, x.to->CreateSIToFP(x.value, lanes_of(x.to->getFloatTy()))}; }
 
+// The nearest bf16, ties to even; NaN stays NaN.
+inline IrLanes rounded_to_bf16(const IrLanes& x) {
+  const IrInts bits = bits_of(x);
+  const IrInts odd = (bits >> 16) & 1;
+  const IrInts raised{x.to, x.to->CreateAdd((bits + 0x7FFF).value, odd.value)};
+  constexpr auto kUpperHalf = static_cast<int32_t>(0xFFFF0000U);
+  return if_number(x, from_bits(raised & kUpperHalf), from_bits((bits | 0x400000) & kUpperHalf));
+}
+
 inline IrLanes square_root(const IrLanes& x) {
   return {x.to, x.to->CreateUnaryIntrinsic(llvm::Intrinsic::sqrt, x.value)};
 }

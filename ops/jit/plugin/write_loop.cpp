@@ -127,25 +127,14 @@ class LoopWriter {
     return with_scalar_op(node.op, [&](auto op) { return compute<op(), IrLanes>(args[0], args[1], args[2]); });
   }
 
-  // The nearest bf16, ties to even; NaN stays NaN (bf16_bits of ops/simd.h).
-  llvm::Value* bf16_bits(llvm::Value* number) {
-    llvm::Type* const ints = lanes_of(body_.getInt32Ty());
-    const auto whole = [&](uint64_t value) { return llvm::ConstantInt::get(ints, value); };
-    llvm::Value* const bits = body_.CreateBitCast(number, ints);
-    llvm::Value* const odd = body_.CreateAnd(body_.CreateLShr(bits, 16), whole(1));
-    llvm::Value* const raised = body_.CreateAdd(body_.CreateAdd(bits, whole(0x7FFF)), odd);
-    llvm::Value* const quiet = body_.CreateOr(body_.CreateLShr(bits, 16), whole(0x40));
-    llvm::Value* const is_number = body_.CreateFCmpOEQ(number, number);
-    return body_.CreateSelect(is_number, body_.CreateLShr(raised, 16), quiet);
-  }
-
   void store_results(const std::vector<IrLanes>& results, llvm::Value* i) {
     for (size_t r = 0; r < results.size(); ++r) {
       llvm::Value* const to = operand(1, r);
       if (form_.outputs[r] == DType::kBF16) {
         llvm::Type* const half = body_.getInt16Ty();
-        body_.CreateAlignedStore(body_.CreateTrunc(bf16_bits(results[r].value), lanes_of(half)),
-                                 body_.CreateGEP(half, to, i), llvm::Align(2));
+        const IrInts bits = bits_of(rounded_to_bf16({&body_, results[r].value}));
+        llvm::Value* const upper = body_.CreateTrunc(body_.CreateLShr(bits.value, 16), lanes_of(half));
+        body_.CreateAlignedStore(upper, body_.CreateGEP(half, to, i), llvm::Align(2));
       } else {
         body_.CreateAlignedStore(results[r].value, body_.CreateGEP(body_.getFloatTy(), to, i), llvm::Align(4));
       }

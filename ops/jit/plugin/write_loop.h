@@ -9,8 +9,8 @@ namespace xrun::ops {
 
 inline constexpr const char* kLoopSymbol = "xrun_loop";
 
-// Adds `void xrun_loop(inputs, outputs, elements)`, a LoopCode, to the module. REQUIRES: as ElementLoop does, and that the expression
-// is pruned.
+// Adds `void xrun_loop(inputs, outputs, elements)`, a LoopCode, to the module. REQUIRES: as ElementLoop does, and that
+// the expression is pruned.
 void write_loop(const LoopForm& form, llvm::Module& module);
 
 }  // namespace xrun::ops

@@ -1,0 +1,200 @@
+// Groups of element-wise operators become one `map`.
+#include <algorithm>
+#include <map>
+#include <optional>
+
+#include "graph/base/check.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/rewrite.h"
+#include "graph/scalar_expr.h"
+
+namespace xrun {
+namespace {
+
+constexpr int kMostNodes = 64;  // of a group
+
+// What the nodes of a group compute, from its last one, whose result stays.
+struct Group {
+  ScalarExpr expr;
+  std::vector<ValueId> inputs;  // of the old graph, in the order of the expression's inputs
+  std::map<NodeId, ScalarId> nodes;
+};
+
+class MapFuser {
+ public:
+  MapFuser(const Graph& graph, const OpDef& map) : graph_(graph), map_(map), rewriter_(graph) {}
+
+  Result<Graph> run() {
+    find_absorbed();
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const NodeId id(i);
+      if (absorbed_[id]) {
+        continue;
+      }
+      if (absorbed_operands(id).empty()) {
+        rewriter_.copy(id);
+        continue;
+      }
+      const std::optional<Group> group = group_of(id);
+      XRUN_CHECK(group.has_value(), "groups that cannot be fused are released");
+      XRUN_TRY(emit(graph_.node(id), *group));
+    }
+    return std::move(rewriter_).finish();
+  }
+
+ private:
+  static bool fuses(const Node& node) { return node.op->fuses && node.outputs.size() == 1; }
+  const TensorType& type(ValueId id) const { return graph_.value(id).type; }
+
+  // A node goes into its only consumer where both have the same shape and type, so that nothing is computed twice.
+  void find_absorbed() {
+    consumers_ = consumers_of(graph_);
+    IdVector<ValueId, bool> held(graph_.values.size(), false);
+    for (const ValueId id : results_of(graph_)) {
+      held[id] = true;
+    }
+    producers_ = IdVector<ValueId, NodeId>(graph_.values.size());
+    absorbed_ = IdVector<NodeId, bool>(graph_.nodes.size(), false);
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const Node& node = graph_.nodes[i];
+      for (const ValueId output : node.outputs) {
+        producers_[output] = NodeId(i);
+      }
+    }
+    // From the end, so that the group of a consumer is known to be one before its operands join.
+    for (size_t i = graph_.nodes.size(); i-- > 0;) {
+      const Node& node = graph_.nodes[i];
+      if (!fuses(node) || held[node.outputs[0]] || consumers_[node.outputs[0]].size() != 1) {
+        continue;
+      }
+      const Node& consumer = graph_.node(consumers_[node.outputs[0]][0]);
+      absorbed_[NodeId(i)] = fuses(consumer) && type(node.outputs[0]) == type(consumer.outputs[0]);
+    }
+    release_large_groups();
+    release_groups_that_keep_more();
+  }
+
+  void release_large_groups() {
+    IdVector<NodeId, int> sizes(graph_.nodes.size(), 1);
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const NodeId id(i);
+      for (const NodeId operand : absorbed_operands(id)) {
+        sizes[id] += sizes[operand];
+      }
+      if (sizes[id] > kMostNodes) {
+        release(id);
+        sizes[id] = 1;
+      }
+    }
+  }
+
+  // A backward pass keeps the inputs of a group in the place of what its operators keep, about one value each. A group
+  // of more inputs than operators stays apart: it would need more memory.
+  void release_groups_that_keep_more() {
+    for (size_t i = graph_.nodes.size(); i-- > 0;) {
+      const NodeId id(i);
+      if (absorbed_[id] || absorbed_operands(id).empty()) {
+        continue;
+      }
+      const std::optional<Group> group = group_of(id);
+      const auto kept = group ? std::ranges::count_if(group->inputs,
+                                                      [&](ValueId input) { return !graph_.value(input).param.valid(); })
+                              : 0;
+      if (!group || kept > static_cast<int64_t>(group->nodes.size())) {
+        release(id);
+      }
+    }
+  }
+
+  // The operands of a node are results again; what they have absorbed stays so.
+  void release(NodeId id) {
+    for (const NodeId operand : absorbed_operands(id)) {
+      absorbed_[operand] = false;
+    }
+  }
+
+  // The producers of a node's inputs that it has absorbed, each once.
+  std::vector<NodeId> absorbed_operands(NodeId id) const {
+    std::vector<NodeId> operands;
+    for (const ValueId input : graph_.node(id).inputs) {
+      const NodeId producer = producers_[input];
+      if (producer.valid() && absorbed_[producer] && std::ranges::find(operands, producer) == operands.end()) {
+        operands.push_back(producer);
+      }
+    }
+    return operands;
+  }
+
+  // None where the group exceeds what a `map` may have, or an expression cannot be read.
+  std::optional<Group> group_of(NodeId id) const {
+    Group group;
+    const auto result = add(id, group);
+    if (!result || group.inputs.size() > static_cast<size_t>(kMostScalarInputs) ||
+        group.expr.operations() > kMostScalarOps) {
+      return std::nullopt;
+    }
+    group.expr.set_results({*result});
+    group.expr.prune();
+    return group;
+  }
+
+  // Appends what a node computes, with the rounding that its result had in memory.
+  std::optional<ScalarId> add(NodeId id, Group& group) const {
+    if (const auto known = group.nodes.find(id); known != group.nodes.end()) {
+      return known->second;
+    }
+    const Node& node = graph_.node(id);
+    const auto own = parse_scalar_expr(node.op->expr(node.attrs));
+    if (!own.ok()) {
+      return std::nullopt;
+    }
+    std::vector<ScalarId> operands;
+    for (const ValueId input : node.inputs) {
+      const NodeId producer = producers_[input];
+      if (producer.valid() && absorbed_[producer]) {
+        const auto operand = add(producer, group);
+        if (!operand) {
+          return std::nullopt;
+        }
+        operands.push_back(type(input).dtype == DType::kBF16 ? group.expr.make(ScalarOp::kBf16, *operand) : *operand);
+        continue;
+      }
+      const auto known = std::ranges::find(group.inputs, input);
+      operands.push_back(group.expr.input(static_cast<int>(known - group.inputs.begin())));
+      if (known == group.inputs.end()) {
+        group.inputs.push_back(input);
+      }
+    }
+    return group.nodes[id] = group.expr.insert(*own, operands)[0];
+  }
+
+  Status emit(const Node& last, const Group& group) {
+    std::vector<ValueId> inputs;
+    for (const ValueId input : group.inputs) {
+      inputs.push_back(rewriter_.map(input));
+    }
+    XRUN_ASSIGN(const NodeId made, call_op(rewriter_.result(), map_, std::move(inputs),
+                                           Attrs{{"y", to_text(group.expr)}}, last.path, last.span));
+    Node& node = rewriter_.result().nodes[static_cast<size_t>(made.index)];
+    node.expansion = last.expansion;
+    rewriter_.replace(last.outputs[0], node.outputs[0]);
+    return {};
+  }
+
+  const Graph& graph_;
+  const OpDef& map_;
+  Rewriter rewriter_;
+  IdVector<ValueId, std::vector<NodeId>> consumers_;
+  IdVector<ValueId, NodeId> producers_;
+  IdVector<NodeId, bool> absorbed_;  // computed by the group of its consumer
+};
+
+}  // namespace
+
+Result<Graph> fuse_maps(Graph graph, const OpRegistry& registry) {
+  const OpDef* const map = registry.find("map");
+  XRUN_CHECK(map != nullptr, "fusion needs the operator `map`");
+  return MapFuser(graph, *map).run();
+}
+
+}  // namespace xrun

@@ -1,0 +1,72 @@
+// What batch norm and its gradient share: the norm of some lanes, and the shapes of a kernel.
+#pragma once
+
+#include <cmath>
+#include <optional>
+
+#include "ops/make_kernel.h"
+#include "ops/norm_function.h"
+#include "ops/shape.h"
+
+namespace xrun::ops {
+
+template <class L, typename T>
+XRUN_INLINE L normalize(const NormColumns& p, const T* x, int64_t c, int64_t n) {
+  return (load_upto<L>(x + c, n) - load_upto<L>(p.mean + c, n)) * load_upto<L>(p.scale + c, n) +
+         load_upto<L>(p.bias + c, n);
+}
+
+// Shapes, and the two per-channel factors in scratch that both directions need. A part computes sums for some of the
+// channels, then results for some of the rows.
+class BatchNormBase : public Kernel {
+ public:
+  int64_t parts() const override { return rows_; }
+  int phases() const override { return 2; }
+
+  Status take_function(const KernelSpec& spec) {
+    if (spec.attrs.has("then")) {
+      XRUN_ASSIGN(function_, NormFunction::make(spec, channels_));
+    }
+    return {};
+  }
+
+ protected:
+  enum Phase { kColumns, kRows };
+
+  explicit BatchNormBase(const KernelSpec& spec)
+      : isa_(spec.isa),
+        channels_(spec.inputs[0].dims[1]),
+        rows_(block_elements(spec.inputs[0], spec.rows) / channels_),
+        eps_(static_cast<float>(spec.attrs.real("eps"))),
+        relu_(spec.attrs.flag("relu", false)) {}
+
+  int64_t stride() const { return align_up(channels_, kLanes); }
+
+  void fill_factors(const float* weight, const float* var, Range some, float* scale, float* rstd) const {
+    for (int64_t c = some.begin; c < some.end; ++c) {
+      rstd[c] = 1.0F / std::sqrt(var[c] + eps_);
+      scale[c] = weight[c] * rstd[c];
+    }
+  }
+
+  Bytes function_bytes() const { return function_ ? function_->scratch_bytes() : 0; }
+
+  Isa isa_;
+  int64_t channels_;
+  int64_t rows_;
+  float eps_;
+  bool relu_;
+  std::optional<NormFunction> function_;  // `then`
+};
+
+template <template <typename> class K>
+Result<std::unique_ptr<Kernel>> make_norm(const KernelSpec& spec) {
+  const auto make = [&](auto kernel) -> Result<std::unique_ptr<Kernel>> {
+    XRUN_TRY(kernel->take_function(spec));
+    return std::unique_ptr<Kernel>(std::move(kernel));
+  };
+  return spec.inputs[0].dtype == DType::kBF16 ? make(std::make_unique<K<Bf16>>(spec))
+                                              : make(std::make_unique<K<float>>(spec));
+}
+
+}  // namespace xrun::ops

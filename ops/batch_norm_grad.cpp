@@ -1,0 +1,216 @@
+// Gradients of batch norm: dx = scale · (g - mean(g) - x̂ · mean(g · x̂)), with g = dy behind the function that was
+// absorbed; those of weight and bias are the sums of g · x̂ and g.
+#include <algorithm>
+#include <cmath>
+
+#include "ops/batch_norm.h"
+#include "ops/catalog.h"
+#include "ops/columns.h"
+
+namespace xrun::ops {
+namespace {
+
+// inputs: x, dy, weight, bias, mean, var.
+Result<OpShape> infer_grad(std::span<const TensorType> inputs, const Attrs&) {
+  const TensorType weight = weight_type(inputs[2].dims);
+  return OpShape{{with_dims(inputs[0], inputs[0].dims), weight, weight}};
+}
+
+OpCost grad_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs&) {
+  return pointwise_cost(inputs, outputs, 14);
+}
+
+// The gradient before the absorbed relu: zero where the forward pass cut y. Computes y by the same operations in the
+// same order as the forward pass, so that its sign is the same and y itself need not be kept.
+template <class L, typename T, typename G>
+XRUN_INLINE L masked(const NormColumns& p, bool relu, const T* x, const G* dy, int64_t c, int64_t n) {
+  const L g = load_upto<L>(dy + c, n);
+  return relu ? if_less(L{}, normalize<L>(p, x, c, n), g, L{}) : g;
+}
+
+template <typename T>
+struct GradSumsBody {
+  template <class L>
+  XRUN_INLINE static void run(const NormColumns* p, bool relu, const T* x, const T* dy, int64_t rows, int64_t columns,
+                              Range some, float* sum, float* dot) {
+    reduce_columns<L, 2>(
+        rows, some.begin, some.end,
+        [&](int64_t r, int64_t c, int64_t n, L * acc) __attribute__((always_inline)) {
+          const L g = masked<L>(*p, relu, x + r * columns, dy + r * columns, c, n);
+          acc[0] += g;
+          acc[1] += g * ((load_upto<L>(x + r * columns + c, n) - load_upto<L>(p->mean + c, n)) *
+                         load_upto<L>(p->rstd + c, n));
+        },
+        [&](int64_t c, int64_t n, const double(*totals)[kLanes]) __attribute__((always_inline)) {
+          for (int64_t i = 0; i < n; ++i) {
+            sum[c + i] = static_cast<float>(totals[0][i]);
+            dot[c + i] = static_cast<float>(totals[1][i]);
+          }
+        });
+  }
+};
+
+// The same sums of g, f32 [rows, some.size()], which a function has given; added to `sum` and `dot` in f64. The rows
+// are one block of `reduce_columns`, so that the order is that of GradSumsBody.
+template <typename T>
+struct FunctionSumsBody {
+  template <class L>
+  XRUN_INLINE static void run(const NormColumns* p, const T* x, const float* g, int64_t rows, int64_t columns,
+                              Range some, double* sum, double* dot) {
+    reduce_columns<L, 2>(
+        rows, some.begin, some.end,
+        [&](int64_t r, int64_t c, int64_t n, L * acc) __attribute__((always_inline)) {
+          const L here = load_upto<L>(g + r * some.size() + c - some.begin, n);
+          acc[0] += here;
+          acc[1] += here * ((load_upto<L>(x + r * columns + c, n) - load_upto<L>(p->mean + c, n)) *
+                            load_upto<L>(p->rstd + c, n));
+        },
+        [&](int64_t c, int64_t n, const double(*totals)[kLanes]) __attribute__((always_inline)) {
+          for (int64_t i = 0; i < n; ++i) {
+            sum[c + i] += totals[0][i];
+            dot[c + i] += totals[1][i];
+          }
+        });
+  }
+};
+
+// dx = scale · (dy - sum / m - x̂ · dot / m), m = rows.
+template <typename T, typename G>
+struct GradBody {
+  template <class L>
+  XRUN_INLINE static void run(const NormColumns* p, bool relu, const T* x, const G* dy, int64_t rows, int64_t columns,
+                              const float* mean_sum, const float* mean_dot, T* dx) {
+    for (int64_t r = 0; r < rows; ++r, x += columns, dy += columns, dx += columns) {
+      for (int64_t c = 0; c < columns; c += kLanes) {
+        const int64_t n = columns - c;
+        const L g = masked<L>(*p, relu, x, dy, c, n);
+        const L xhat = (load_upto<L>(x + c, n) - load_upto<L>(p->mean + c, n)) * load_upto<L>(p->rstd + c, n);
+        store_upto(
+            dx + c,
+            (g - load_upto<L>(mean_sum + c, n) - xhat * load_upto<L>(mean_dot + c, n)) * load_upto<L>(p->scale + c, n),
+            n);
+      }
+    }
+  }
+};
+
+template <typename T>
+class BatchNormGrad final : public BatchNormBase {
+ public:
+  explicit BatchNormGrad(const KernelSpec& spec) : BatchNormBase(spec) {}
+
+  // Factors and sums of the channels; with a function also sums in f64, and what the norm's gradient is of some rows.
+  Bytes scratch_bytes() const override {
+    const int64_t floats = function_ ? 8 * stride() + kSumBlock * stride() : 4 * stride();
+    return floats * static_cast<Bytes>(sizeof(float)) + function_bytes();
+  }
+
+  Status run(const KernelCall& call) const override {
+    const T* const x = call.inputs[0].as<T>();
+    const T* const dy = call.inputs[1].as<T>();
+    auto* const scale = reinterpret_cast<float*>(call.scratch);
+    float* const rstd = scale + stride();
+    auto* const sum = reinterpret_cast<float*>(call.parts == 1 ? call.scratch : call.shared) + 2 * stride();
+    float* const dot = sum + stride();
+    const NormColumns columns{
+        .mean = call.inputs[4].as<float>(), .scale = scale, .bias = call.inputs[3].as<float>(), .rstd = rstd};
+    if (call.phase != kRows) {
+      const Range some = part_of(call, channels_, kLanes);
+      fill_factors(call.inputs[2].as<float>(), call.inputs[5].as<float>(), some, scale, rstd);
+      if (function_) {
+        sum_function(call, columns, some, sum, dot);
+      } else {
+        run_for<GradSumsBody<T>>(isa_, &columns, relu_, x, dy, rows_, channels_, some, sum, dot);
+      }
+      add_sums(some, sum, dot, call.outputs[1].as<float>(), call.outputs[2].as<float>());
+    }
+    if (call.phase == kRows) {
+      fill_factors(call.inputs[2].as<float>(), call.inputs[5].as<float>(), {0, channels_}, scale, rstd);
+    }
+    if (call.phase != kColumns) {
+      const Range some = part_of(call, rows_);
+      const int64_t first = some.begin * channels_;
+      if (function_) {
+        apply_function(call, columns, some, sum, dot);
+        return {};
+      }
+      run_for<GradBody<T, T>>(isa_, &columns, relu_, x + first, dy + first, some.size(), channels_,
+                              static_cast<const float*>(sum), static_cast<const float*>(dot),
+                              call.outputs[0].as<T>() + first);
+    }
+    return {};
+  }
+
+ private:
+  // With a function, some rows at a time: their gradient of the norm's result, `g`, is computed once for the sums and
+  // once for dx, and never kept.
+  struct Room {
+    double* sum;
+    double* dot;
+    float* g;
+    std::byte* own;
+  };
+  Room room_of(const KernelCall& call) const {
+    auto* const sum = reinterpret_cast<double*>(call.scratch + 4 * stride() * static_cast<Bytes>(sizeof(float)));
+    auto* const g = reinterpret_cast<float*>(sum + 2 * stride());
+    return {sum, sum + stride(), g, reinterpret_cast<std::byte*>(g + kSumBlock * stride())};
+  }
+  const std::byte* row(const TensorView& view, int64_t r) const {
+    return view.data + r * channels_ * static_cast<int64_t>(sizeof(T));
+  }
+
+  void sum_function(const KernelCall& call, const NormColumns& columns, Range some, float* sum, float* dot) const {
+    const Room room = room_of(call);
+    std::fill(room.sum + some.begin, room.sum + some.end, 0.0);
+    std::fill(room.dot + some.begin, room.dot + some.end, 0.0);
+    for (int64_t r = 0; r < rows_; r += kSumBlock) {
+      const int64_t n = std::min(kSumBlock, rows_ - r);
+      function_->run_gradient(columns, row(call.inputs[0], r), row(call.inputs[1], r), n, some, room.g, room.own);
+      run_for<FunctionSumsBody<T>>(isa_, &columns, call.inputs[0].as<T>() + r * channels_,
+                                   static_cast<const float*>(room.g), n, channels_, some, room.sum, room.dot);
+    }
+    for (int64_t c = some.begin; c < some.end; ++c) {
+      sum[c] = static_cast<float>(room.sum[c]);
+      dot[c] = static_cast<float>(room.dot[c]);
+    }
+  }
+
+  void apply_function(const KernelCall& call, const NormColumns& columns, Range some, const float* sum,
+                      const float* dot) const {
+    const Room room = room_of(call);
+    for (int64_t r = some.begin; r < some.end; r += kSumBlock) {
+      const int64_t n = std::min(kSumBlock, some.end - r);
+      function_->run_gradient(columns, row(call.inputs[0], r), row(call.inputs[1], r), n, {0, channels_}, room.g,
+                              room.own);
+      run_for<GradBody<T, float>>(isa_, &columns, false, call.inputs[0].as<T>() + r * channels_,
+                                  static_cast<const float*>(room.g), n, channels_, sum, dot,
+                                  call.outputs[0].as<T>() + r * channels_);
+    }
+  }
+
+  // To the gradients of weight and bias; sums become means.
+  void add_sums(Range some, float* sum, float* dot, float* dweight, float* dbias) const {
+    const float inverse = 1.0F / static_cast<float>(rows_);
+    for (int64_t c = some.begin; c < some.end; ++c) {
+      dweight[c] += dot[c];
+      dbias[c] += sum[c];
+      sum[c] *= inverse;
+      dot[c] *= inverse;
+    }
+  }
+};
+
+}  // namespace
+
+constinit const Op kBatchNormGrad{
+    .def = {.name = "bn.grad",
+            .signature = "(x: [N, C, ...], dy: [N, C, ...], weight: [C], bias: [C], mean: [G, C], var: [G, C])",
+            .group = "norm",
+            .doc = "gradients of batch norm: of its input, and of weight and bias summed over the samples",
+            .rows = RowProperty::kReduces,
+            .infer = infer_grad,
+            .cost = grad_cost,
+            .shard = "_c.,_c.,c,c,_c,_c->_c.,c,c"},
+    .cpu = make_norm<BatchNormGrad>};
+
+}  // namespace xrun::ops

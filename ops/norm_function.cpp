@@ -1,0 +1,114 @@
+#include "ops/norm_function.h"
+
+#include <algorithm>
+
+#include "graph/scalar_expr.h"
+#include "ops/simd.h"
+
+namespace xrun::ops {
+namespace {
+
+// The inputs of both loops: x, mean, scale, bias; then dy.
+enum Input : int { kX, kMean, kScale, kBias, kDy };
+
+// bn(x) as it would lie in memory.
+ScalarId norm_of(ScalarExpr& expr, DType dtype) {
+  const ScalarId centred = expr.make(ScalarOp::kSub, expr.input(kX), expr.input(kMean));
+  const ScalarId scaled = expr.make(ScalarOp::kMul, centred, expr.input(kScale));
+  const ScalarId norm = expr.make(ScalarOp::kAdd, scaled, expr.input(kBias));
+  return dtype == DType::kBF16 ? expr.make(ScalarOp::kBf16, norm) : norm;
+}
+
+LoopForm form_of(const ScalarExpr& function, DType dtype, bool gradient) {
+  const LoopInput value = dtype == DType::kBF16 ? LoopInput::kBF16 : LoopInput::kF32;
+  LoopForm form;
+  form.inputs = {value, LoopInput::kF32, LoopInput::kF32, LoopInput::kF32};
+  std::vector<ScalarId> places{norm_of(form.expr, dtype)};
+  if (gradient) {
+    form.inputs.push_back(value);
+    places.push_back(form.expr.input(kDy));
+  }
+  form.expr.set_results(form.expr.insert(function, places));
+  form.outputs = {gradient ? DType::kF32 : dtype};
+  return form;
+}
+
+ScalarExpr gradient_of_one(const ScalarExpr& function) {
+  const int wanted[] = {0};
+  return gradient_of(function, 1, wanted);
+}
+
+}  // namespace
+
+struct NormFunction::Operands {
+  const std::byte* x = nullptr;
+  const std::byte* dy = nullptr;  // null: forward
+  std::byte* out = nullptr;
+  Bytes out_bytes = 0;       // of an element
+  int64_t out_channels = 0;  // of a row of `out`
+};
+
+Result<NormFunction> NormFunction::make(const KernelSpec& spec, int64_t channels) {
+  XRUN_ASSIGN(const ScalarExpr function, parse_scalar_expr(spec.attrs.text("then")));
+  if (function.results().size() != 1 || (!function.inputs_read().empty() && function.inputs_read().back() > 0)) {
+    return Error{ErrorKind::kContent, "XG0303", "`then` of a batch norm is no function of one number",
+                 "make the file anew: functions are written by xrun"};
+  }
+  return NormFunction(function, spec, channels);
+}
+
+NormFunction::NormFunction(const ScalarExpr& function, const KernelSpec& spec, int64_t channels)
+    : channels_(channels),
+      run_rows_(std::max<int64_t>(1, kScalarBlock / channels)),
+      value_bytes_(size_of(spec.inputs[0].dtype)),
+      forward_(form_of(function, spec.inputs[0].dtype, false), spec.isa, spec.compile),
+      gradient_(form_of(gradient_of_one(function), spec.inputs[0].dtype, true), spec.isa, spec.compile) {}
+
+// The numbers of the channels, repeated for the rows of a loop, lie before the memory of the loops.
+Bytes NormFunction::scratch_bytes() const {
+  return 3 * align_up(run_rows_ * channels_, kLanes) * static_cast<Bytes>(sizeof(float)) +
+         std::max(forward_.scratch_bytes(), gradient_.scratch_bytes());
+}
+
+void NormFunction::run(const NormColumns& p, const std::byte* x, int64_t rows, std::byte* y, std::byte* scratch) const {
+  const Operands all{.x = x, .out = y, .out_bytes = value_bytes_, .out_channels = channels_};
+  run_loop(forward_, p, all, rows, {0, channels_}, scratch);
+}
+
+void NormFunction::run_gradient(const NormColumns& p, const std::byte* x, const std::byte* dy, int64_t rows, Range some,
+                                float* g, std::byte* scratch) const {
+  const Operands all{.x = x,
+                     .dy = dy,
+                     .out = reinterpret_cast<std::byte*>(g),
+                     .out_bytes = sizeof(float),
+                     .out_channels = some.size()};
+  run_loop(gradient_, p, all, rows, some, scratch);
+}
+
+void NormFunction::run_loop(const ElementLoop& loop, const NormColumns& p, const Operands& all, int64_t rows,
+                            Range some, std::byte* scratch) const {
+  const int64_t room = align_up(run_rows_ * channels_, kLanes);
+  auto* const repeated = reinterpret_cast<float*>(scratch);
+  std::byte* const own = scratch + 3 * room * static_cast<Bytes>(sizeof(float));
+  const float* columns[] = {p.mean + some.begin, p.scale + some.begin, p.bias + some.begin};
+  // Rows follow one another in memory where all channels are computed.
+  const int64_t each = some.size() == channels_ ? run_rows_ : 1;
+  if (each > 1) {
+    for (int k = 0; k < 3; ++k) {
+      for (int64_t r = 0; r < each; ++r) {
+        std::copy_n(columns[k], channels_, repeated + k * room + r * channels_);
+      }
+      columns[k] = repeated + k * room;
+    }
+  }
+  for (int64_t r = 0; r < rows; r += each) {
+    const int64_t n = std::min(each, rows - r) * some.size();
+    const int64_t first = r * channels_ + some.begin;
+    const void* const inputs[] = {all.x + first * value_bytes_, columns[0], columns[1], columns[2],
+                                  all.dy == nullptr ? nullptr : all.dy + first * value_bytes_};
+    void* const outputs[] = {all.out + r * all.out_channels * all.out_bytes};
+    loop.run(inputs, outputs, n, own);
+  }
+}
+
+}  // namespace xrun::ops

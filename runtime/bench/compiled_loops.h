@@ -1,0 +1,41 @@
+// Measures compiled functions and updates against what is built in, on one core, and the time of compiling.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "graph/base/units.h"
+#include "ops/isa.h"
+
+namespace xrun::runtime {
+
+// Two ways of computing the same, measured by turns: medians over the rounds.
+struct LoopRace {
+  std::string name;  // "silu, bf16"
+  int64_t elements = 0;
+  Seconds own = 0;
+  Seconds built_in = 0;
+  double speed() const { return built_in / own; }
+};
+
+struct LoopFigures {
+  ops::Isa isa = ops::Isa::kAvx2;
+  std::string compiler;  // "LLVM 19.1.7"
+  std::vector<LoopRace> races;
+  LoopRace chain;              // one loop for eight operators, beyond the caches; `built_in`: the operators in turn
+  double chain_of_triad = 0;   // its bytes a second over the machine's on one core
+  Seconds open = 0;            // the module
+  Seconds first = 0;           // the first loop
+  Seconds all = 0;             // `loops` loops on `threads` threads
+  Seconds all_from_cache = 0;  // the same, read from the cache, on one thread
+  Bytes more_memory = 0;       // resident, after all of these
+  int loops = 64;
+  int threads = 1;
+};
+
+// `rounds` of each race. Errors: kWorld XG0821 without a compiler; kUsage XG0802.
+Result<LoopFigures> measure_compiled_loops(int rounds, int threads);
+
+}  // namespace xrun::runtime

@@ -1,0 +1,119 @@
+// Fusion of element-wise operators: which join, and that results keep their bits, rounding included.
+#include <cstring>
+#include <gtest/gtest.h>
+#include <random>
+
+#include "graph/autodiff.h"
+#include "graph/passes/passes.h"
+#include "graph/print.h"
+#include "tests/ops/op_runner.h"
+
+namespace xrun::ops {
+namespace {
+
+// Builds a graph call by call.
+struct Builder {
+  Graph graph;
+  ValueId input(std::vector<int64_t> dims, DType dtype = DType::kF32) {
+    dims.insert(dims.begin(), kBatch);
+    return graph.add_input("x" + std::to_string(graph.inputs.size()), {.dtype = dtype, .dims = dims});
+  }
+  ValueId call(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {}) {
+    const std::string path = std::string(op) + std::to_string(graph.nodes.size());
+    const auto made = call_op(graph, find_op(op)->def, std::move(inputs), std::move(attrs), path, Span{});
+    EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().message);
+    return graph.node(*made).outputs[0];
+  }
+  void output(ValueId value) { graph.outputs.push_back({"y" + std::to_string(graph.outputs.size()), value}); }
+};
+
+Graph fused(const Graph& graph) { return fuse_maps(graph, registry()).value(); }
+
+TEST(FuseMaps, AChainIsOneNode) {
+  Builder b;
+  const ValueId x = b.input({8});
+  const ValueId gate = b.call("silu", {x});
+  const ValueId scaled = b.call("scale_shift", {gate}, {{"scale", 2.0}});
+  b.output(b.call("mul", {scaled, b.input({8})}));
+  EXPECT_EQ(print(fused(b.graph)), R"(input %0 x0: f32[N, 8]
+input %1 x1: f32[N, 8]
+#0 %2: f32[N, 8] = map(%0, %1) {y="x0 * sigmoid(x0) * 2 * x1"} @mul2
+output y0 %2
+)");
+}
+
+// A result that is read twice, one that is an output, one of another shape, and a sum of three that would keep three
+// tensors in the place of two.
+TEST(FuseMaps, WhatStaysApart) {
+  Builder b;
+  const ValueId x = b.input({8});
+  const ValueId twice = b.call("exp", {x});
+  b.output(b.call("add", {b.call("neg", {twice}), b.call("tanh", {twice})}));
+  const ValueId held = b.call("exp", {b.input({8})});
+  b.output(held);
+  b.output(b.call("neg", {held}));
+  const ValueId small = b.call("sigmoid", {b.input({1})});
+  b.output(b.call("mul", {b.input({8}), small}));
+  b.output(b.call("add", {b.call("add", {b.input({8}), b.input({8})}), b.input({8})}));
+  const std::string text = print(fused(b.graph));
+  EXPECT_EQ(text.find("map", text.find("map") + 1), std::string::npos) << text;
+  EXPECT_NE(text.find("{y=\"-x0 + tanh(x0)\"}"), std::string::npos) << text;
+}
+
+TEST(FuseMaps, SquaresOfSquaresAndLongChainsEnd) {
+  Builder b;
+  ValueId x = b.input({4});
+  for (int i = 0; i < 300; ++i) {
+    x = b.call(i % 2 == 0 ? "mul" : "add", {x, x});
+  }
+  b.output(x);
+  const Graph made = fused(b.graph);
+  EXPECT_GE(made.nodes.size(), 300U / 64);
+  EXPECT_LE(made.nodes.size(), 300U / 64 + 2);
+}
+
+// Random graphs, plain and fused: all outputs have the same bits, in f32 and where each result is rounded to bf16.
+TEST(FuseMaps, KeepBits) {
+  constexpr std::string_view kUnary[] = {"relu", "silu", "sigmoid", "tanh", "exp", "abs", "neg", "erf", "sin"};
+  constexpr std::string_view kBinary[] = {"add", "sub", "mul", "div"};
+  int groups = 0;
+  for (uint32_t seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    std::mt19937 random(seed);
+    const DType dtype = seed % 2 == 0 ? DType::kF32 : DType::kBF16;
+    Builder b;
+    std::vector<ValueId> values{b.input({37}, dtype), b.input({37}, dtype), b.input({1}, dtype)};
+    for (int i = 0; i < 14; ++i) {
+      const auto any = [&] { return values[values.size() - 1 - random() % std::min<size_t>(values.size(), 3)]; };
+      values.push_back(random() % 2 == 0 ? b.call(kUnary[random() % std::size(kUnary)], {any()})
+                                         : b.call(kBinary[random() % std::size(kBinary)], {any(), any()}));
+    }
+    b.output(values.back());
+    const Graph other = fused(b.graph);
+    groups += static_cast<int>(other.nodes.size() < b.graph.nodes.size());
+    const auto run = [&](const Graph& graph) {
+      std::map<ValueId, Values> all;
+      for (size_t i = 0; i < graph.inputs.size(); ++i) {
+        const TensorType& type = graph.value(graph.inputs[i].value).type;
+        all[graph.inputs[i].value] = random_values(static_cast<size_t>(type.elements(3, 3)), -2, 2, i + 1);
+      }
+      const KernelOptions options{
+          .norm_rows = 3, .training = true, .deterministic = true, .isa = detect_isa(), .compile = seed % 3 == 0};
+      const Status status = run_graph(graph, {.kernel = options}, all);
+      EXPECT_TRUE(status.ok()) << status.error().message;
+      return all.at(graph.outputs[0].value);
+    };
+    const Values a = run(b.graph);
+    const Values c = run(other);
+    ASSERT_EQ(a.size(), c.size());
+    for (size_t i = 0; i < a.size(); ++i) {
+      ASSERT_TRUE(a[i] == c[i] || (std::isnan(a[i]) && std::isnan(c[i])))
+          << a[i] << " and " << c[i] << " at " << i << "\n"
+          << print(b.graph) << print(other);
+    }
+  }
+  EXPECT_GT(groups, 30) << "too few graphs had a group";
+}
+
+}  // namespace
+}  // namespace xrun::ops
