@@ -31,9 +31,20 @@ inline std::vector<Case> conformance_cases() {
   };
   const Attrs bn{{"momentum", 0.1}, {"eps", 1e-5}};
   const Attrs pool{{"k", int64_t{3}}, {"stride", int64_t{2}}, {"pad", int64_t{1}}};
+  const auto rule = [](const char* text) { return Attrs{{"rule", std::string(text)}}; };
   return {
       {"linear", {{20}}, {{"out", int64_t{33}}, {"bias", true}}},
       {"linear", {{5, 16}}, {{"out", int64_t{8}}, {"bias", false}}},
+      {"matmul", {{5, 7}, {7, 4}}, {}},
+      {"matmul", {{3, 20, 17}, {3, 17, 33}}, {}},
+      {"matmul", {{2, 3, 4, 5}, {2, 3, 5, 6}}, {}},
+      {"matmul", {{1, 9}, {9, 1}}, {}},
+      {"einsum", {{5, 7}, {7, 4}}, rule("nij,njk->nki")},
+      {"einsum", {{6, 5, 4}, {6, 4}}, rule("nhwc,nhc->nw")},
+      {"einsum", {{5, 8}, {5, 8}}, rule("nia,nja->nij")},
+      {"einsum", {{9}, {6}}, rule("ni,nj->nij")},
+      {"einsum", {{4, 6}, {5, 3}}, rule("bij,bkl->bki")},  // j and l are summed before the product
+      {"einsum", {{4, 3, 5}, {5}}, rule("nabc,nc->nbca")},
       {"conv", {{16, 7, 7}}, conv},
       {"conv", {{32, 7, 10}}, with(conv, "width", int64_t{48})},  // Winograd
       {"conv", {{3, 9, 8}}, with(with(conv, "stride", int64_t{2}), "bias", true)},
@@ -45,6 +56,9 @@ inline std::vector<Case> conformance_cases() {
       {"conv", {{3, 32, 32}}, with(with(with(conv, "k", int64_t{16}), "stride", int64_t{16}), "pad", int64_t{0})},
       {"dwconv", {{32, 6, 6}}, {{"k", int64_t{3}}, {"stride", int64_t{1}}}},
       {"dwconv", {{16, 7, 7}}, {{"k", int64_t{5}}, {"stride", int64_t{2}}}},
+      {"deconv", {{16, 4, 5}}, with(with(with(conv, "k", int64_t{2}), "stride", int64_t{2}), "pad", int64_t{0})},
+      {"deconv", {{3, 5, 5}}, with(with(with(conv, "k", int64_t{4}), "stride", int64_t{2}), "bias", true)},
+      {"deconv", {{32, 6, 7}}, with(conv, "bias", true)},
       {"bn", {{20, 5, 5}}, bn},
       {"bn", {{37}}, bn, -2, 3, 16},
       {"bn", {{16, 4, 4}}, with(bn, "relu", true), -1, 1, 4, false},
@@ -108,6 +122,9 @@ inline std::vector<Case> conformance_cases() {
       {"layer_norm", {{20}}, {{"eps", 1e-6}}},
       {"layer_norm", {{5, 37}}, {{"eps", 1e-6}}},
       {"rms_norm", {{5, 20}}, {{"eps", 1e-6}}},
+      {"group_norm", {{8, 5, 4}}, {{"groups", int64_t{4}}, {"eps", 1e-5}}},
+      {"group_norm", {{37, 3, 3}}, {{"groups", int64_t{1}}, {"eps", 1e-5}}, -2, 3},
+      {"group_norm", {{48, 2, 2}}, {{"groups", int64_t{3}}, {"eps", 1e-5}}},
       {"drop_path", {{6}}, {{"p", 0.4}}, -1, 1, 16},
       {"attention", {{7, 16}}, {{"heads", int64_t{4}}, {"qkv_bias", true}}},
       {"attention", {{18, 24}}, {{"heads", int64_t{2}}, {"qkv_bias", false}}, -1, 1, 2},
