@@ -18,7 +18,7 @@ std::vector<const Op*> list_all() {
                              // pooling
                              &kGlobalAvgPool, &kGlobalAvgPoolGrad,
                              // the rest of those with files of their own
-                             &kAttention, &kAttentionGrad, &kPrelu, &kPreluGrad};
+                             &kAttention, &kAttentionGrad, &kAttentionRelative, &kPrelu, &kPreluGrad};
   for (const auto family :
        {product_ops(), pool_ops(), sequence_ops(), softmax_ops(), reduce_ops(), pointwise_ops(), arithmetic_ops(),
         map_ops(), layout_ops(), cast_ops(), head_ops(), row_loss_ops(), later_ops()}) {

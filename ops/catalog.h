@@ -17,7 +17,7 @@ extern const Op kGroupNorm, kGroupNormGrad;                          // group_no
 extern const Op kBatchNorm, kBatchNormGrad;                          // batch_norm.cpp
 extern const Op kDropout, kDropPath;                                 // dropout.cpp
 extern const Op kGlobalAvgPool, kGlobalAvgPoolGrad;                  // global_pool.cpp
-extern const Op kAttention, kAttentionGrad;                          // attention.cpp
+extern const Op kAttention, kAttentionGrad, kAttentionRelative;      // attention.cpp
 extern const Op kPrelu, kPreluGrad;                                  // prelu.cpp
 
 // Families of operators; each is defined in the source file of its name.

@@ -29,6 +29,7 @@ inline std::vector<Case> conformance_cases() {
     attrs.set(name, std::move(value));
     return attrs;
   };
+  const Attrs heads{{"heads", int64_t{2}}, {"qkv_bias", true}};
   const Attrs bn{{"momentum", 0.1}, {"eps", 1e-5}};
   const Attrs pool{{"k", int64_t{3}}, {"stride", int64_t{2}}, {"pad", int64_t{1}}};
   const auto rule = [](const char* text) { return Attrs{{"rule", std::string(text)}}; };
@@ -128,6 +129,13 @@ inline std::vector<Case> conformance_cases() {
       {"drop_path", {{6}}, {{"p", 0.4}}, -1, 1, 16},
       {"attention", {{7, 16}}, {{"heads", int64_t{4}}, {"qkv_bias", true}}},
       {"attention", {{18, 24}}, {{"heads", int64_t{2}}, {"qkv_bias", false}}, -1, 1, 2},
+      {"attention", {{7, 16}}, with(with(heads, "causal", true), "relative", true)},
+      {"attention", {{20, 16}}, with(with(heads, "causal", true), "qkv_bias", false)},
+      {"attention", {{16, 16}}, with(with(with(heads, "window", int64_t{2}), "shift", int64_t{1}), "relative", true)},
+      {"attention", {{12, 16}}, with(with(with(heads, "window", int64_t{3}), "height", int64_t{1}), "relative", true)},
+      {"attention",
+       {{24, 16}},
+       with(with(with(heads, "window", int64_t{4}), "height", int64_t{3}), "shift", int64_t{1})},
       {"mse", {{5, 7}, {5, 7}}, {}},
       {"bce", {{20}, {20}}, {}, 0, 1},
       {"pad", {{3, 4, 5}}, {{"size", int64_t{2}}}},

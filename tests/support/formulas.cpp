@@ -129,6 +129,45 @@ Values group_norm(const Call& c) {
   });
 }
 
+// What is added to the score of a key: the bias of its place relative to the query, or -infinity where the query does
+// not see it. Positions are cells of a grid, moved by the shift before they are cut into windows.
+struct Places {
+  explicit Places(const Call& c) : call(c) {
+    const int64_t t = c.in[0].dim(1);
+    const int64_t window = c.attrs.integer("window", t);
+    const auto square = static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(t))));
+    height = c.attrs.integer("height", c.attrs.has("window") ? square : 1);
+    width = t / height;
+    rows = std::min(window, height);
+    columns = std::min(window, width);
+  }
+
+  double operator()(int64_t head, int64_t query, int64_t key) const {
+    const int64_t shift = call.attrs.integer("shift", 0);
+    const auto place = [shift](int64_t at, int64_t size, int64_t side) {
+      return side < size ? (at - shift + size) % size : at;
+    };
+    const auto seen = [&](int64_t q, int64_t k, int64_t size, int64_t side) {
+      const int64_t moved_q = place(q, size, side);
+      const int64_t moved_k = place(k, size, side);
+      // Two places of one window that the shift wrapped around are as far apart as they were only on the same side.
+      return moved_q / side == moved_k / side && moved_k - moved_q == k - q;
+    };
+    const bool visible = seen(query / width, key / width, height, rows) &&
+                         seen(query % width, key % width, width, columns) &&
+                         !(call.attrs.flag("causal", false) && key > query);
+    if (!visible) {
+      return -INFINITY;
+    }
+    return call.attrs.flag("relative", false) ? call.in.back().at({head, key / width - query / width + rows - 1,
+                                                                   key % width - query % width + columns - 1})
+                                              : 0.0;
+  }
+
+  const Call& call;
+  int64_t height, width, rows, columns;
+};
+
 // x [N, T, D]; weights of [q k v] and of the projection; queries of head h are D / heads columns of the first third.
 Values attention(const Call& c) {
   const Tensor& x = c.in[0];
@@ -137,6 +176,7 @@ Values attention(const Call& c) {
   const int64_t heads = c.attrs.integer("heads");
   const int64_t d = dim / heads;
   const bool bias = c.attrs.flag("qkv_bias");
+  const Places places(c);
   const Tensor qkv{
       {x.dim(0), t, 3 * dim},
       naive::linear(x.values, c.in[1].values, bias ? c.in[2].values : Values{}, x.dim(0) * t, dim, 3 * dim)};
@@ -148,7 +188,7 @@ Values attention(const Call& c) {
       for (int64_t e = head * d; e < (head + 1) * d; ++e) {
         score += qkv.at({i[0], i[1], e}) * qkv.at({i[0], key, dim + e});
       }
-      scores.push_back(score / std::sqrt(static_cast<double>(d)));
+      scores.push_back(score / std::sqrt(static_cast<double>(d)) + places(head, i[1], key));
     }
     const double all = log_sum_exp(scores);
     double y = 0;
