@@ -40,7 +40,7 @@ Result<Windows> Windows::of(int64_t t, const Attrs& attrs) {
   Windows made{.height = height, .width = t / height};
   const int64_t window = attrs.integer("window", t);
   const int64_t shift = attrs.integer("shift", 0);
-  XRUN_TRY(expect_range("attention", "window", window, 1, t));
+  XRUN_TRY(expect_range("attention", "window", window, 1, 1 << 20));
   XRUN_TRY(expect_range("attention", "shift", shift, 0, window - 1));
   made.rows = std::min(window, made.height);
   made.columns = std::min(window, made.width);

@@ -4,6 +4,7 @@
 // Source: Dumoulin and Visin, "A guide to convolution arithmetic for deep learning", 2016.
 #include "graph/autodiff.h"
 #include "ops/catalog.h"
+#include "ops/first_values.h"
 #include "ops/make_kernel.h"
 #include "ops/shape.h"
 
@@ -28,7 +29,9 @@ Result<OpShape> infer_deconv(Types in, const Attrs& attrs) {
     return shape_error("`deconv` with k=" + std::to_string(k) + " leaves nothing of " + to_text(x),
                        "make `k` larger or `pad` smaller");
   }
-  std::vector<ParamDecl> params{param("weight", {x.dims[1], out, k, k}, he_normal(x.dims[1] * k * k))};
+  const int64_t fan_in = x.dims[1] * k * k;
+  XRUN_ASSIGN(const Init init, init_of("deconv", attrs, fan_in, out * k * k, he_normal(fan_in)));
+  std::vector<ParamDecl> params{param("weight", {x.dims[1], out, k, k}, init)};
   if (attrs.flag("bias")) {
     params.push_back(param("bias", {out}));
   }
@@ -158,7 +161,8 @@ Result<std::unique_ptr<Kernel>> make_dx(const KernelSpec& spec) {
 
 constinit const Op kDeconv{
     .def = {.name = "deconv",
-            .signature = "(x: [N, C, H, W], width: int, k: int, stride: int = 1, pad: int = 0, bias: bool = false)",
+            .signature = "(x: [N, C, H, W], width: int, k: int, stride: int = 1, pad: int = 0, bias: bool = false, "
+                         "init: init = none)",
             .group = "convolution",
             .doc = "transposed convolution; H becomes (H - 1) stride - 2 pad + k",
             .example = "deconv(64, 2, stride=2)",

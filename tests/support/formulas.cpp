@@ -330,6 +330,9 @@ const std::map<std::string_view, Formula>& table() {
       {"einsum", [](const Call& c) { return einsum(c, c.attrs.text("rule")); }},
       {"matmul",
        [](const Call& c) {
+         if (c.in[1].dims.size() == 2) {  // a parameter
+           return einsum(c, c.out.size() == 2 ? "nk,kj->nj" : "nik,kj->nij");
+         }
          constexpr std::array<const char*, 3> kRules{"nij,njk->nik", "naij,najk->naik", "nabij,nabjk->nabik"};
          return einsum(c, kRules.at(c.out.size() - 3));
        }},
