@@ -305,14 +305,23 @@ Result<TensorType> normalized(const AugmentDef& def, const Field& input, const A
   return type;
 }
 
+// One whole number a sample, or a row of them, which are read as f32.
 Result<TensorType> class_number(const AugmentDef&, const Field& input, const Attrs& args) {
-  if (input.encoded || input.type.rank() != 1) {
-    return content_error("XG0409",
-                         {"`as_index` needs one number a sample, but `{}` is {}", input.name, to_text(input.type)},
-                         "take one column: column(i) -> as_index(classes)");
+  if (input.encoded || input.type.rank() > 2) {
+    return content_error(
+        "XG0409",
+        {"`as_index` needs one number a sample or a row of them, but `{}` is {}", input.name, to_text(input.type)},
+        "take one column or several: column(i) -> as_index(classes)");
   }
   const int64_t classes = args.integer("classes");
-  return per_sample(index_dtype(classes), {}, classes);
+  if (input.type.rank() == 1) {
+    return per_sample(index_dtype(classes), {}, classes);
+  }
+  constexpr int64_t kMostExact = int64_t{1} << 24;
+  if (classes > kMostExact) {
+    return out_of_range("classes", {"{}", classes}, "at most 16777216 for a row of numbers");
+  }
+  return per_sample(DType::kI32, {input.type.dims[1]}, classes);
 }
 
 Status check_row(const Field& input, std::string_view stage, int64_t end) {
@@ -357,18 +366,22 @@ constexpr AugmentDef kAugments[] = {
      "a random square, after `pad` zeros on each side; outside training the one in the middle",
      "random_crop(32, pad=4)", kReady, cropped},
     {"center_crop", "(size: int)", "size 1..16384", "the square in the middle", "center_crop(64)", kReady, cropped},
-    {"random_resized_crop", "(size: int)", "size 1..16384", "a random area and aspect, resized to a square",
-     "random_resized_crop(64)", kNotYet, resized},
+    {"random_resized_crop", "(size: int, area: float = none)", "size 1..16384, area 0.0001..1",
+     "a random rectangle of `area`, 0.08 without it, to all of the picture, its sides at most 4 to 3, resized to a "
+     "square; outside "
+     "training the largest square in the middle",
+     "random_resized_crop(64)", kReady, resized},
     {"random_flip", "()", "", "left and right swapped with probability 1/2", "random_flip", kReady, same_picture},
     {"color_jitter", "(brightness: float = 0, contrast: float = 0, saturation: float = 0)",
-     "brightness 0..1, contrast 0..1, saturation 0..1", "random brightness, contrast and saturation",
-     "color_jitter(brightness=0.2)", kNotYet, float_picture},
+     "brightness 0..1, contrast 0..1, saturation 0..1",
+     "brightness, contrast and saturation times random factors of 1 ± each; not clamped",
+     "color_jitter(brightness=0.2)", kReady, float_picture},
     {"scale", "(k: float)", "", "x times k", "scale(1 / 255)", kReady, as_float},
     {"normalize", "(mean: list, std: list)", "", "(x - mean) / std, for all channels or one by one",
      "normalize(mean=127.5, std=127.5)", kReady, normalized},
     {"as_index", "(classes: int, first: int = none)", "classes 1..1099511627776, first -1099511627776..1099511627776",
-     "a class of 0..classes-1 out of a whole number that counts from `first` on, 0 without it; texts are classes in "
-     "byte order",
+     "a class of 0..classes-1 out of a whole number, or of each one of a row, that counts from `first` on, 0 without "
+     "it; texts are classes in byte order",
      "as_index(10)", kReady, class_number},
     {"columns", "(range: range)", "", "columns a to b - 1 of a row of a table, counted from 0", "columns(0..64)",
      kReady, columns_of},

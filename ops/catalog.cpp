@@ -9,17 +9,19 @@ std::vector<const Op*> list_all() {
   std::vector<const Op*> all{// dense
                              &kEmbed, &kEmbedGrad, &kLinear, &kLinearDx, &kLinearDw, &kBiasGrad,
                              // convolution
-                             &kConv, &kDwconv, &kConvDx, &kConvDw,
+                             &kConv, &kDwconv, &kConvDx, &kConvDw, &kDeconv, &kDeconvDx,
                              // norm
-                             &kLayerNorm, &kLayerNormGrad, &kRmsNorm, &kRmsNormGrad, &kBatchNorm, &kBatchNormGrad,
+                             &kLayerNorm, &kLayerNormGrad, &kRmsNorm, &kRmsNormGrad, &kGroupNorm, &kGroupNormGrad,
+                             &kBatchNorm, &kBatchNormGrad,
                              // regularise
                              &kDropout, &kDropPath,
                              // pooling
                              &kGlobalAvgPool, &kGlobalAvgPoolGrad,
                              // the rest of those with files of their own
-                             &kAttention, &kAttentionGrad, &kPrelu, &kPreluGrad};
-  for (const auto family : {pool_ops(), sequence_ops(), softmax_ops(), reduce_ops(), pointwise_ops(), arithmetic_ops(), map_ops(),
-                            layout_ops(), cast_ops(), head_ops(), row_loss_ops(), later_ops()}) {
+                             &kAttention, &kAttentionGrad, &kAttentionRelative, &kPrelu, &kPreluGrad};
+  for (const auto family :
+       {product_ops(), pool_ops(), sequence_ops(), softmax_ops(), reduce_ops(), pointwise_ops(), arithmetic_ops(),
+        map_ops(), layout_ops(), cast_ops(), head_ops(), row_loss_ops(), later_ops()}) {
     all.insert(all.end(), family.begin(), family.end());
   }
   return all;

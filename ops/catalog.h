@@ -11,11 +11,13 @@ extern const Op kEmbed, kEmbedGrad;                // embed.cpp
 extern const Op kLinear, kLinearDx, kLinearDw;     // linear.cpp
 extern const Op kBiasGrad;                         // sum over all dimensions but the channels, for linear and conv
 extern const Op kConv, kDwconv, kConvDx, kConvDw;  // conv.cpp
+extern const Op kDeconv, kDeconvDx;                // deconv.cpp
 extern const Op kLayerNorm, kLayerNormGrad, kRmsNorm, kRmsNormGrad;  // layer_norm.cpp
+extern const Op kGroupNorm, kGroupNormGrad;                          // group_norm.cpp
 extern const Op kBatchNorm, kBatchNormGrad;                          // batch_norm.cpp
 extern const Op kDropout, kDropPath;                                 // dropout.cpp
 extern const Op kGlobalAvgPool, kGlobalAvgPoolGrad;                  // global_pool.cpp
-extern const Op kAttention, kAttentionGrad;                          // attention.cpp
+extern const Op kAttention, kAttentionGrad, kAttentionRelative;      // attention.cpp
 extern const Op kPrelu, kPreluGrad;                                  // prelu.cpp
 
 // Families of operators; each is defined in the source file of its name.
@@ -27,6 +29,7 @@ std::span<const Op* const> later_ops();
 std::span<const Op* const> layout_ops();
 std::span<const Op* const> pointwise_ops();
 std::span<const Op* const> pool_ops();
+std::span<const Op* const> product_ops();  // einsum.cpp
 std::span<const Op* const> reduce_ops();
 std::span<const Op* const> row_loss_ops();  // row_losses.cpp
 std::span<const Op* const> sequence_ops();

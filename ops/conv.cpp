@@ -2,6 +2,7 @@
 // p], zero outside; H' = floor((H + 2p - d(k - 1) - 1) / s) + 1. x [N, C, H, W], w [out, C / groups, k, k].
 #include "graph/autodiff.h"
 #include "ops/catalog.h"
+#include "ops/first_values.h"
 #include "ops/shape.h"
 #include "ops/weight_kernel.h"
 #include "ops/winograd.h"
@@ -37,7 +38,7 @@ ConvArguments dwconv_arguments(const Attrs& attrs, int64_t channels) {
   return {.out = channels, .k = k, .stride = attrs.integer("stride", 1), .pad = k / 2, .groups = channels};
 }
 
-Result<OpShape> infer_conv_like(std::string_view op, const TensorType& x, const ConvArguments& a) {
+Result<OpShape> infer_conv_like(std::string_view op, const TensorType& x, const ConvArguments& a, const Attrs& attrs) {
   XRUN_TRY(expect_image(op, x));
   const int64_t channels = x.dims[1];
   XRUN_TRY(expect_range(op, "width", a.out, 1, kMostChannels));
@@ -60,8 +61,9 @@ Result<OpShape> infer_conv_like(std::string_view op, const TensorType& x, const 
                        "use a smaller `k` or `dilation`, or more `pad`");
   }
   const int64_t fan_in = channels / a.groups * a.k * a.k;
+  XRUN_ASSIGN(const Init init, init_of(op, attrs, fan_in, a.out / a.groups * a.k * a.k, he_normal(fan_in)));
   OpShape shape{{with_dims(x, {kBatch, a.out, s.out_height(), s.out_width()})},
-                {param("weight", {a.out, channels / a.groups, a.k, a.k}, he_normal(fan_in))}};
+                {param("weight", {a.out, channels / a.groups, a.k, a.k}, init)}};
   if (a.bias) {
     shape.params.push_back(param("bias", {a.out}));
   }
@@ -69,12 +71,12 @@ Result<OpShape> infer_conv_like(std::string_view op, const TensorType& x, const 
 }
 
 Result<OpShape> infer_conv(std::span<const TensorType> inputs, const Attrs& attrs) {
-  return infer_conv_like("conv", inputs[0], conv_arguments(attrs));
+  return infer_conv_like("conv", inputs[0], conv_arguments(attrs), attrs);
 }
 
 Result<OpShape> infer_dwconv(std::span<const TensorType> inputs, const Attrs& attrs) {
   XRUN_TRY(expect_image("dwconv", inputs[0]));
-  return infer_conv_like("dwconv", inputs[0], dwconv_arguments(attrs, inputs[0].dims[1]));
+  return infer_conv_like("dwconv", inputs[0], dwconv_arguments(attrs, inputs[0].dims[1]), attrs);
 }
 
 // The forward pass and both gradients have a multiply-add for each element of y and each weight that it uses.
@@ -213,7 +215,7 @@ constinit const Op kConv{
     .def = {.name = "conv",
             .signature =
                 "(x: [N, C, H, W], width: int, k: int = 1, stride: int = 1, pad: int = k // 2, dilation: int = 1, "
-                "groups: int = 1, bias: bool = false)",
+                "groups: int = 1, bias: bool = false, init: init = none)",
             .group = "convolution",
             .doc = "convolution with k x k windows; H becomes floor((H + 2 pad - dilation (k - 1) - 1) / stride) + 1",
             .example = "conv(64, 3, stride=2)",
@@ -228,7 +230,7 @@ constinit const Op kConv{
     .cpu = make_conv};
 
 constinit const Op kDwconv{.def = {.name = "dwconv",
-                                   .signature = "(x: [N, C, H, W], k: int, stride: int = 1)",
+                                   .signature = "(x: [N, C, H, W], k: int, stride: int = 1, init: init = none)",
                                    .group = "convolution",
                                    .doc = "convolution of each channel by its own k x k window; pad is k // 2",
                                    .example = "dwconv(3, stride=2)",

@@ -4,6 +4,7 @@
 
 #include "graph/autodiff.h"
 #include "ops/catalog.h"
+#include "ops/first_values.h"
 #include "ops/make_kernel.h"
 #include "ops/shape.h"
 
@@ -29,7 +30,8 @@ Result<OpShape> infer_embed(std::span<const TensorType> in, const Attrs& attrs) 
   if (is_image(y)) {
     return rank_error("embed", "at most two dimensions after the batch", x, "`flatten` the numbers first");
   }
-  return OpShape{{std::move(y)}, {param("weight", {rows, dim}, kSmall)}};
+  XRUN_ASSIGN(const Init init, init_of("embed", attrs, rows, dim, kSmall));
+  return OpShape{{std::move(y)}, {param("weight", {rows, dim}, init)}};
 }
 
 // inputs: x, dy.
@@ -105,7 +107,7 @@ Result<std::unique_ptr<Kernel>> make_grad(const KernelSpec& spec) {
 
 constinit const Op kEmbed{
     .def = {.name = "embed",
-            .signature = "(x: index(R)[N, ...], rows: int, dim: int)",
+            .signature = "(x: index(R)[N, ...], rows: int, dim: int, init: init = none)",
             .group = "dense",
             .doc = "a trained row for each whole number",
             .example = "embed(50_000, 256)",

@@ -2,6 +2,7 @@
 #include "graph/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/columns.h"
+#include "ops/first_values.h"
 #include "ops/make_kernel.h"
 #include "ops/shape.h"
 #include "ops/weight_kernel.h"
@@ -19,7 +20,8 @@ Result<OpShape> infer_linear(std::span<const TensorType> inputs, const Attrs& at
   const int64_t in = x.dims.back();
   const int64_t out = attrs.integer("out");
   XRUN_TRY(expect_range("linear", "out", out, 1, int64_t{1} << 32));
-  OpShape shape{{with_dims(x, x.dims)}, {param("weight", {out, in}, he_normal(in))}};
+  XRUN_ASSIGN(const Init init, init_of("linear", attrs, in, out, he_normal(in)));
+  OpShape shape{{with_dims(x, x.dims)}, {param("weight", {out, in}, init)}};
   shape.outputs[0].dims.back() = out;
   if (attrs.flag("bias", true)) {
     shape.params.push_back(param("bias", {out}));
@@ -115,7 +117,7 @@ Result<std::unique_ptr<Kernel>> make_bias_grad(const KernelSpec& spec) {
 
 constinit const Op kLinear{
     .def = {.name = "linear",
-            .signature = "(x: [N, ..., D], out: int, bias: bool = true)",
+            .signature = "(x: [N, ..., D], out: int, bias: bool = true, init: init = none)",
             .group = "dense",
             .doc = "dense layer on the last dimension",
             .example = "linear(256)",

@@ -222,7 +222,17 @@ std::optional<Datum> Evaluator::argument(const Signature& signature, const Param
     return symbol;
   }
   if (expr.kind == ExprKind::kCall && param.type.name.text == "init") {
-    Datum symbol = make_symbol(std::string(sources_.text(expr.span)));
+    // The text of the call, with its arguments as numbers: "normal(0.02)".
+    std::string text(sources_.text(ast[expr.lhs].span));
+    for (const Arg& arg : ast[expr.args]) {
+      const Datum value = eval(ast, arg.value, scope);
+      if (value.is_error()) {
+        return std::nullopt;
+      }
+      text += text.find('(') == std::string::npos ? "(" : ", ";
+      text += value.plain_number() ? to_text(AttrValue(value.as_double())) : to_text(value);
+    }
+    Datum symbol = make_symbol(text.find('(') == std::string::npos ? text + "()" : text + ")");
     symbol.span = expr.span;
     return symbol;
   }

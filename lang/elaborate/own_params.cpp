@@ -18,8 +18,13 @@ struct InitFacts {
   std::string_view name;
   size_t arguments;
 };
-constexpr std::array<InitFacts, 5> kInits{
-    {{"constant", 1}, {"normal", 1}, {"he_normal", 0}, {"zeros", 0}, {"ones", 0}}};
+constexpr std::array<InitFacts, 7> kInits{{{"constant", 1},
+                                           {"normal", 1},
+                                           {"he_normal", 0},
+                                           {"xavier_normal", 0},
+                                           {"lecun_normal", 0},
+                                           {"zeros", 0},
+                                           {"ones", 0}}};
 
 // The terms of a product with a weight [in, out]: all dimensions but the last one.
 int64_t fan_in_of(const TensorType& type) {
@@ -121,6 +126,12 @@ std::optional<Init> Evaluator::initialiser(const Ast& ast, ExprId id, const Tens
   }
   if (known->name == "he_normal") {
     return Init{.kind = Init::kHeNormal, .fan_in = fan_in_of(type)};
+  }
+  if (known->name == "xavier_normal" || known->name == "lecun_normal") {
+    const auto in = static_cast<double>(fan_in_of(type));
+    const auto out = static_cast<double>(type.dims.back());
+    const double variance = known->name == "lecun_normal" ? 1 / in : 2 / (in + out);
+    return Init{.kind = Init::kNormal, .value = std::sqrt(variance)};
   }
   if (known->name == "normal") {
     if (*argument < 0) {

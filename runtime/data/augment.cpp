@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/errors.h"
+#include "runtime/data/jitter.h"
 #include "runtime/formats/decode.h"
 
 namespace xrun::runtime {
@@ -93,6 +94,52 @@ Status run_random_crop(const Step& step, AugmentScratch& scratch, const DrawKey&
 }
 Status run_center_crop(const Step& step, AugmentScratch& scratch, const DrawKey& key) {
   return crop_to(step, scratch, false, key);
+}
+
+struct Rectangle {
+  int64_t top, left, height, width;
+};
+
+// The rectangle of a random_resized_crop; the middle square where no attempt fits.
+Rectangle draw_rectangle(const Picture& picture, double least, const RandomStream* stream) {
+  constexpr uint64_t kAttempts = 10;
+  constexpr uint64_t kDraws = 4;
+  const int64_t h = picture.height();
+  const int64_t w = picture.width();
+  for (uint64_t i = 0; stream != nullptr && i < kAttempts; ++i) {
+    const auto uniform = [&](uint64_t draw) { return static_cast<double>(stream->uniform(i * kDraws + draw)); };
+    const double area = static_cast<double>(h * w) * (least + (1 - least) * uniform(0));
+    const double ratio = std::exp((2 * uniform(1) - 1) * std::log(4.0 / 3.0));
+    const auto width = static_cast<int64_t>(std::lround(std::sqrt(area * ratio)));
+    const auto height = static_cast<int64_t>(std::lround(std::sqrt(area / ratio)));
+    if (width >= 1 && height >= 1 && width <= w && height <= h) {
+      return {static_cast<int64_t>(stream->below(i * kDraws + 2, static_cast<uint64_t>(h - height) + 1)),
+              static_cast<int64_t>(stream->below(i * kDraws + 3, static_cast<uint64_t>(w - width) + 1)), height, width};
+    }
+  }
+  const int64_t side = std::min(h, w);
+  return {(h - side) / 2, (w - side) / 2, side, side};
+}
+
+Status run_resized_crop(const Step& step, AugmentScratch& scratch, const DrawKey& key) {
+  load_picture(scratch);
+  const RandomStream stream = stream_of(step, key);
+  const Rectangle r = draw_rectangle(scratch.picture, static_cast<double>(step.a[0]), key.training ? &stream : nullptr);
+  scratch.other.reshape(scratch.picture.channels(), static_cast<int>(r.height), static_cast<int>(r.width));
+  crop(scratch.picture, static_cast<int>(r.top), static_cast<int>(r.left), scratch.other);
+  std::swap(scratch.picture, scratch.other);
+  resize_to(scratch, static_cast<int>(step.size));
+  return {};
+}
+
+Status run_color_jitter(const Step& step, AugmentScratch& scratch, const DrawKey& key) {
+  if (key.training) {
+    load_picture(scratch);
+    const auto draws = stream_of(step, key).block(0);
+    const auto factor = [&](size_t i) { return 1 + (2 * to_unit(draws[i]) - 1) * step.a[i]; };
+    jitter(scratch.picture, factor(0), factor(1), factor(2));
+  }
+  return {};
 }
 
 Status run_flip(const Step& step, AugmentScratch& scratch, const DrawKey& key) {
@@ -190,21 +237,34 @@ Status run_column(const Step& step, AugmentScratch& scratch, const DrawKey&) {
   return {};
 }
 
-Status run_as_index(const Step& step, AugmentScratch& scratch, const DrawKey&) {
-  scratch.number = number_of(scratch);
-  scratch.form = AugmentScratch::kNumber;
-  if (step.extra != 0) {
-    const double number = scratch.number;
-    const auto first = static_cast<double>(step.extra);
-    scratch.number -= first;
-    if (!check_label(scratch.number, step.size).ok()) {
-      return content_error(
-          "XG0402",
-          {"label {} does not fit {} classes from {} on", number, format_with_underscores(step.size), step.extra},
-          {"labels must be whole numbers in {}..{}", step.extra, step.extra + step.size - 1});
-    }
+// The class of a number that counts from `first` on.
+Result<double> class_of(double number, int64_t first, int64_t classes) {
+  const double made = number - static_cast<double>(first);
+  const Status fits = check_label(made, classes);
+  if (!fits.ok() && first != 0) {
+    return content_error(
+        "XG0402", {"label {} does not fit {} classes from {} on", number, format_with_underscores(classes), first},
+        {"labels must be whole numbers in {}..{}", first, first + classes - 1});
   }
-  return check_label(scratch.number, step.size);
+  XRUN_TRY(fits);
+  return made;
+}
+
+Status run_as_index(const Step& step, AugmentScratch& scratch, const DrawKey&) {
+  const bool is_row =
+      scratch.form == AugmentScratch::kPicture || (scratch.form == AugmentScratch::kSource && scratch.source.rank > 0);
+  if (is_row) {
+    load_picture(scratch);
+    float* const row = scratch.picture.row(0, 0);
+    for (int64_t i = 0; i < scratch.picture.width(); ++i) {
+      XRUN_ASSIGN(const double made, class_of(static_cast<double>(row[i]), step.extra, step.size));
+      row[i] = static_cast<float>(made);
+    }
+    return {};
+  }
+  XRUN_ASSIGN(scratch.number, class_of(number_of(scratch), step.extra, step.size));
+  scratch.form = AugmentScratch::kNumber;
+  return {};
 }
 
 std::vector<float> floats(const std::vector<double>& values) { return {values.begin(), values.end()}; }
@@ -224,6 +284,7 @@ constexpr PlainStage kPlainStages[] = {
     {"random_crop", run_random_crop, "size", "pad"},
     {"center_crop", run_center_crop, "size"},
     {"random_flip", run_flip},
+    {.name = "color_jitter", .run = run_color_jitter, .a = {"brightness", "contrast", "saturation"}},
     {"as_index", run_as_index, "classes", "first"},
     {"column", run_column, "index"},
     {.name = "random_affine", .run = run_affine, .a = {"rotate", "scale", "shear", "shift"}},
@@ -329,6 +390,9 @@ Step augment_step(const CallSpec& call) {
             .a = args.has("background") ? floats(args.reals("background")) : std::vector<float>(),
             .size = args.integer("size", 0),
             .extra = args.integer("channels", 3)};
+  }
+  if (call.name == "random_resized_crop") {
+    return {.run = run_resized_crop, .a = {static_cast<float>(args.real("area", 0.08))}, .size = args.integer("size")};
   }
   if (call.name == "columns") {
     return {.run = run_columns, .size = args.integers("range")[0], .extra = args.integers("range")[1]};

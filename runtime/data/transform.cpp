@@ -136,10 +136,10 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
                             "change the input of the model, or add stages such as `resize` or `as_index`"),
               binding.span);
   }
-  if (!is_float(target.dtype) && target.rank() != 1) {
+  if (!is_float(target.dtype) && target.rank() != 1 && (target.rank() != 2 || value.type.classes == 0)) {
     return at(content_error("XG0404",
                             {"`{}` is {}: pictures and rows feed f32 or bf16 inputs", binding.target, to_text(target)},
-                            "make the input f32"),
+                            "make the input f32, or the numbers of a row classes: `as_index`"),
               binding.span);
   }
   made.classes_ = made.texts_.empty() ? value.type.classes : std::ssize(made.texts_);
@@ -209,10 +209,29 @@ Status Transform::number_classes(const std::vector<std::string>& trained) {
   return {};
 }
 
+// A row of classes, as i32.
+Status Transform::store_row(AugmentScratch& scratch, std::byte* out) const {
+  load_picture(scratch);
+  if (scratch.picture.elements() != target_.row_elements()) {
+    return content_error("XG0404", {"a row of {} numbers for {}", scratch.picture.elements(), to_text(target_)},
+                         "take as many columns as the input has");
+  }
+  const float* const row = scratch.picture.row(0, 0);
+  for (int64_t i = 0; i < target_.row_elements(); ++i) {
+    XRUN_TRY(check_label(static_cast<double>(row[i]), target_.classes));
+    const auto whole = static_cast<int32_t>(row[i]);
+    std::memcpy(out + i * static_cast<int64_t>(sizeof whole), &whole, sizeof whole);
+  }
+  return {};
+}
+
 Status Transform::run(AugmentScratch& scratch, const DrawKey& key, std::byte* out) const {
   scratch.form = AugmentScratch::kSource;
   for (const AugmentStep& step : steps_) {
     XRUN_TRY(step.run(step, scratch, key));
+  }
+  if (!is_float(target_.dtype) && target_.rank() == 2) {
+    return store_row(scratch, out);
   }
   if (!is_float(target_.dtype)) {
     double number = number_of(scratch);

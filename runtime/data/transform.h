@@ -50,6 +50,8 @@ class Transform {
   Bytes row_bytes() const { return row_bytes_; }
 
  private:
+  Status store_row(AugmentScratch& scratch, std::byte* out) const;
+
   std::vector<AugmentStep> steps_;
   bool decodes_ = false;  // by the first step
   TensorType target_;

@@ -29,11 +29,27 @@ inline std::vector<Case> conformance_cases() {
     attrs.set(name, std::move(value));
     return attrs;
   };
+  const Attrs heads{{"heads", int64_t{2}}, {"qkv_bias", true}};
   const Attrs bn{{"momentum", 0.1}, {"eps", 1e-5}};
   const Attrs pool{{"k", int64_t{3}}, {"stride", int64_t{2}}, {"pad", int64_t{1}}};
+  const auto rule = [](const char* text) { return Attrs{{"rule", std::string(text)}}; };
   return {
       {"linear", {{20}}, {{"out", int64_t{33}}, {"bias", true}}},
       {"linear", {{5, 16}}, {{"out", int64_t{8}}, {"bias", false}}},
+      {"matmul", {{5, 7}, {7, 4}}, {}},
+      {"matmul", {{3, 20, 17}, {3, 17, 33}}, {}},
+      {"matmul", {{2, 3, 4, 5}, {2, 3, 5, 6}}, {}},
+      {"matmul", {{1, 9}, {9, 1}}, {}},
+      {.op = "matmul", .inputs = {{5, 7}}, .attrs = {}, .params = {{7, 4}}},
+      {.op = "matmul", .inputs = {{6}}, .attrs = {}, .params = {{6, 9}}},
+      {.op = "einsum", .inputs = {{5, 7, 4}}, .attrs = rule("nhwc,dch->nwd"), .params = {{3, 4, 5}}},
+      {.op = "einsum", .inputs = {{5, 6}}, .attrs = rule("nij,jkl->nik"), .params = {{6, 4, 2}}},
+      {"einsum", {{5, 7}, {7, 4}}, rule("nij,njk->nki")},
+      {"einsum", {{6, 5, 4}, {6, 4}}, rule("nhwc,nhc->nw")},
+      {"einsum", {{5, 8}, {5, 8}}, rule("nia,nja->nij")},
+      {"einsum", {{9}, {6}}, rule("ni,nj->nij")},
+      {"einsum", {{4, 6}, {5, 3}}, rule("bij,bkl->bki")},  // j and l are summed before the product
+      {"einsum", {{4, 3, 5}, {5}}, rule("nabc,nc->nbca")},
       {"conv", {{16, 7, 7}}, conv},
       {"conv", {{32, 7, 10}}, with(conv, "width", int64_t{48})},  // Winograd
       {"conv", {{3, 9, 8}}, with(with(conv, "stride", int64_t{2}), "bias", true)},
@@ -45,6 +61,9 @@ inline std::vector<Case> conformance_cases() {
       {"conv", {{3, 32, 32}}, with(with(with(conv, "k", int64_t{16}), "stride", int64_t{16}), "pad", int64_t{0})},
       {"dwconv", {{32, 6, 6}}, {{"k", int64_t{3}}, {"stride", int64_t{1}}}},
       {"dwconv", {{16, 7, 7}}, {{"k", int64_t{5}}, {"stride", int64_t{2}}}},
+      {"deconv", {{16, 4, 5}}, with(with(with(conv, "k", int64_t{2}), "stride", int64_t{2}), "pad", int64_t{0})},
+      {"deconv", {{3, 5, 5}}, with(with(with(conv, "k", int64_t{4}), "stride", int64_t{2}), "bias", true)},
+      {"deconv", {{32, 6, 7}}, with(conv, "bias", true)},
       {"bn", {{20, 5, 5}}, bn},
       {"bn", {{37}}, bn, -2, 3, 16},
       {"bn", {{16, 4, 4}}, with(bn, "relu", true), -1, 1, 4, false},
@@ -111,9 +130,20 @@ inline std::vector<Case> conformance_cases() {
       {"layer_norm", {{20}}, {{"eps", 1e-6}}},
       {"layer_norm", {{5, 37}}, {{"eps", 1e-6}}},
       {"rms_norm", {{5, 20}}, {{"eps", 1e-6}}},
+      {"group_norm", {{8, 5, 4}}, {{"groups", int64_t{4}}, {"eps", 1e-5}}},
+      {"group_norm", {{37, 3, 3}}, {{"groups", int64_t{1}}, {"eps", 1e-5}}, -2, 3},
+      {"group_norm", {{48, 2, 2}}, {{"groups", int64_t{3}}, {"eps", 1e-5}}},
       {"drop_path", {{6}}, {{"p", 0.4}}, -1, 1, 16},
       {"attention", {{7, 16}}, {{"heads", int64_t{4}}, {"qkv_bias", true}}},
       {"attention", {{18, 24}}, {{"heads", int64_t{2}}, {"qkv_bias", false}}, -1, 1, 2},
+      {"attention", {{7, 16}}, with(with(heads, "causal", true), "relative", true)},
+      {"attention", {{20, 16}}, with(with(heads, "causal", true), "qkv_bias", false)},
+      {"attention", {{16, 16}}, with(with(with(heads, "window", int64_t{2}), "shift", int64_t{1}), "relative", true)},
+      {"attention", {{12, 16}}, with(with(with(heads, "window", int64_t{3}), "height", int64_t{1}), "relative", true)},
+      {"attention",
+       {{24, 16}},
+       with(with(with(heads, "window", int64_t{4}), "height", int64_t{3}), "shift", int64_t{1})},
+      {"attention", {{4, 16}}, with(with(heads, "window", int64_t{7}), "shift", int64_t{3})},
       {"mse", {{5, 7}, {5, 7}}, {}},
       {"bce", {{20}, {20}}, {}, 0, 1},
       {"pad", {{3, 4, 5}}, {{"size", int64_t{2}}}},

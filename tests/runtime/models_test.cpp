@@ -1,5 +1,6 @@
 // Every file of models/ and the standard library check against the real operators, and their tests hold.
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -77,12 +78,50 @@ TEST(Models, ThoseThatTrainHereUseNothingOfLaterEditions) {
   }
 }
 
+TEST(Models, LayersTakeTheirFirstValues) {
+  const auto inits_of = [](const std::string& body, std::string& faults) {
+    SourceMap sources;
+    Diagnostics diagnostics;
+    const auto file = lang::check_text(
+        "first.xgraph",
+        "xgraph 1\n\nlet s = 0.01\n\nmodel m {\n  input x: f32[N, 6, 4, 4]\n  y = x -> " + body + "\n  output y\n}\n",
+        sources, diagnostics, {.ops = &ops::registry()});
+    std::vector<Init> inits;
+    if (file) {
+      for (const Parameter& param : file->module.graph.params) {
+        inits.push_back(param.init);
+      }
+    }
+    faults = rendered(diagnostics, sources);
+    return inits;
+  };
+  std::string faults;
+  const std::vector<Init> inits = inits_of(
+      "conv(8, 3, init=xavier_normal()) -> dwconv(3, init=zeros) -> deconv(4, 2, stride=2, init=normal(2 * s)) "
+      "-> flatten -> linear(8, bias=false, init=lecun_normal()) -> linear(8, bias=false, init=constant(0.1)) "
+      "-> linear(8, bias=false, init=0.5) -> linear(8, bias=false, init=he_normal()) -> linear(8, bias=false)",
+      faults);
+  const std::vector<Init> wanted{{Init::kNormal, std::sqrt(2.0 / (54 + 72))},
+                                 {Init::kConstant, 0},
+                                 {Init::kNormal, 0.02},
+                                 {Init::kNormal, std::sqrt(1.0 / 256)},
+                                 {Init::kConstant, 0.1},
+                                 {Init::kConstant, 0.5},
+                                 {Init::kHeNormal, 0, 8},
+                                 {Init::kHeNormal, 0, 8}};
+  EXPECT_EQ(inits, wanted) << faults;
+  for (const std::string wrong : {"glorot()", "normal(-1)", "normal", "zeros(3)", "constant()", "true"}) {
+    inits_of("conv(8, init=" + wrong + ")", faults);
+    EXPECT_NE(faults.find("XG0303"), std::string::npos) << wrong << "\n" << faults;
+  }
+}
+
 TEST(StandardLibrary, NetworksHaveTheirPublishedSizes) {
   SourceMap sources;
   Diagnostics diagnostics;
   const auto file = lang::check_text("sizes.xgraph", R"(xgraph 1
 
-from "std/nets" use basic_resnet, efficientnet_b0, iresnet, mobilefacenet, resnet, vit
+from "std/nets" use basic_resnet, efficientnet_b0, iresnet, mobilefacenet, resnet, swin, vit
 
 test "published sizes" {
   expect params(resnet(f32[N, 3, 224, 224], [3, 4, 6, 3])) == 23_508_032
@@ -91,6 +130,7 @@ test "published sizes" {
   expect round(params(iresnet(f32[N, 3, 112, 112], [3, 4, 14, 3])) / 10_000) == 4_359
   expect params(vit(f32[N, 3, 224, 224], 768, 12, 12, 16)) == 86_567_656 - 769_000
   expect params(vit(f32[N, 3, 224, 224], 384, 12, 6, 16)) == 22_050_664 - 385_000
+  expect params(swin(f32[N, 3, 224, 224], 96, [2, 2, 6, 2], [3, 6, 12, 24])) == 28_288_354 - 769_000
   expect params(efficientnet_b0(f32[N, 3, 224, 224])) == 5_288_548 - 1_281_000
   expect params(mobilefacenet(f32[N, 3, 112, 112])) == 1_003_136
 }

@@ -116,6 +116,58 @@ Values normalized(const Call& c, bool centred) {
   });
 }
 
+Values group_norm(const Call& c) {
+  const Tensor& x = c.in[0];
+  const int64_t width = x.dim(1) / c.attrs.integer("groups");
+  return each(c.out, [&](const Index& i) {
+    Values group = each({width, x.dim(2), x.dim(3)}, [&](const Index& at) {
+      return x.at({i[0], i[1] / width * width + at[0], at[1], at[2]});
+    });
+    const double m = mean(group);
+    std::ranges::transform(group, group.begin(), [&](double v) { return (v - m) * (v - m); });
+    return (x.at(i) - m) / std::sqrt(mean(group) + c.attrs.real("eps")) * c.in[1].at({i[1]}) + c.in[2].at({i[1]});
+  });
+}
+
+// What is added to the score of a key: the bias of its place relative to the query, or -infinity where the query does
+// not see it. Positions are cells of a grid, moved by the shift before they are cut into windows.
+struct Places {
+  explicit Places(const Call& c) : call(c) {
+    const int64_t t = c.in[0].dim(1);
+    const int64_t window = c.attrs.integer("window", t);
+    const auto square = static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(t))));
+    height = c.attrs.integer("height", c.attrs.has("window") ? square : 1);
+    width = t / height;
+    rows = std::min(window, height);
+    columns = std::min(window, width);
+  }
+
+  double operator()(int64_t head, int64_t query, int64_t key) const {
+    const int64_t shift = call.attrs.integer("shift", 0);
+    const auto place = [shift](int64_t at, int64_t size, int64_t side) {
+      return side < size ? (at - shift + size) % size : at;
+    };
+    const auto seen = [&](int64_t q, int64_t k, int64_t size, int64_t side) {
+      const int64_t moved_q = place(q, size, side);
+      const int64_t moved_k = place(k, size, side);
+      // Two places of one window that the shift wrapped around are as far apart as they were only on the same side.
+      return moved_q / side == moved_k / side && moved_k - moved_q == k - q;
+    };
+    const bool visible = seen(query / width, key / width, height, rows) &&
+                         seen(query % width, key % width, width, columns) &&
+                         !(call.attrs.flag("causal", false) && key > query);
+    if (!visible) {
+      return -INFINITY;
+    }
+    return call.attrs.flag("relative", false) ? call.in.back().at({head, key / width - query / width + rows - 1,
+                                                                   key % width - query % width + columns - 1})
+                                              : 0.0;
+  }
+
+  const Call& call;
+  int64_t height, width, rows, columns;
+};
+
 // x [N, T, D]; weights of [q k v] and of the projection; queries of head h are D / heads columns of the first third.
 Values attention(const Call& c) {
   const Tensor& x = c.in[0];
@@ -124,6 +176,7 @@ Values attention(const Call& c) {
   const int64_t heads = c.attrs.integer("heads");
   const int64_t d = dim / heads;
   const bool bias = c.attrs.flag("qkv_bias");
+  const Places places(c);
   const Tensor qkv{
       {x.dim(0), t, 3 * dim},
       naive::linear(x.values, c.in[1].values, bias ? c.in[2].values : Values{}, x.dim(0) * t, dim, 3 * dim)};
@@ -135,7 +188,7 @@ Values attention(const Call& c) {
       for (int64_t e = head * d; e < (head + 1) * d; ++e) {
         score += qkv.at({i[0], i[1], e}) * qkv.at({i[0], key, dim + e});
       }
-      scores.push_back(score / std::sqrt(static_cast<double>(d)));
+      scores.push_back(score / std::sqrt(static_cast<double>(d)) + places(head, i[1], key));
     }
     const double all = log_sum_exp(scores);
     double y = 0;
@@ -154,6 +207,55 @@ Values cross_entropy(const Call& c) {
     Values z = fiber(c.in[0], {i[0], 0}, 1);
     std::ranges::transform(z, z.begin(), [&](double v) { return v * c.attrs.real("scale"); });
     return log_sum_exp(z) - (1 - smoothing) * z[static_cast<size_t>(c.in[1].at(i))] - smoothing * mean(z);
+  });
+}
+
+// The sum over all letters that the result of a rule "nij,njk->nik" lacks.
+Values einsum(const Call& c, const std::string& rule) {
+  const size_t comma = rule.find(',');
+  const size_t arrow = rule.find("->");
+  const std::array<std::string, 2> operands{rule.substr(0, comma), rule.substr(comma + 1, arrow - comma - 1)};
+  const std::string result = rule.substr(arrow + 2);
+  std::string summed;
+  Index sizes;
+  for (size_t o = 0; o < 2; ++o) {
+    for (size_t d = 0; d < operands[o].size(); ++d) {
+      if ((result + summed).find(operands[o][d]) == std::string::npos) {
+        summed += operands[o][d];
+        sizes.push_back(c.in[o].dims[d]);
+      }
+    }
+  }
+  return each(c.out, [&](const Index& i) {
+    return sum(each(sizes, [&](const Index& k) {
+      const auto element = [&](size_t o) {
+        Index at;
+        for (const char letter : operands[o]) {
+          const size_t d = result.find(letter);
+          at.push_back(d == std::string::npos ? k[summed.find(letter)] : i[d]);
+        }
+        return c.in[o].at(at);
+      };
+      return element(0) * element(1);
+    }));
+  });
+}
+
+Values deconv(const Call& c) {
+  const Tensor& x = c.in[0];
+  const int64_t k = c.attrs.integer("k");
+  const int64_t stride = c.attrs.integer("stride");
+  return each(c.out, [&](const Index& i) {
+    const double bias = c.in.size() > 2 ? c.in[2].at({i[1]}) : 0;
+    return bias + sum(each({x.dim(1), k, k}, [&](const Index& at) {
+             // The place of x from which the weight at (u, v) reaches this element.
+             const int64_t h = i[2] + c.attrs.integer("pad") - at[1];
+             const int64_t w = i[3] + c.attrs.integer("pad") - at[2];
+             const bool reached = h >= 0 && w >= 0 && h % stride == 0 && w % stride == 0 && h / stride < x.dim(2) &&
+                                  w / stride < x.dim(3);
+             return reached ? x.at({i[0], at[0], h / stride, w / stride}) * c.in[1].at({at[0], i[1], at[1], at[2]})
+                            : 0.0;
+           }));
   });
 }
 
@@ -225,6 +327,15 @@ const std::map<std::string_view, Formula>& table() {
          return naive::linear(c.in[0].values, c.in[1].values, bias_of(c, 2),
                               static_cast<int64_t>(c.in[0].values.size()) / in, in, c.out.back());
        }},
+      {"einsum", [](const Call& c) { return einsum(c, c.attrs.text("rule")); }},
+      {"matmul",
+       [](const Call& c) {
+         if (c.in[1].dims.size() == 2) {  // a parameter
+           return einsum(c, c.out.size() == 2 ? "nk,kj->nj" : "nik,kj->nij");
+         }
+         constexpr std::array<const char*, 3> kRules{"nij,njk->nik", "naij,najk->naik", "nabij,nabjk->nabik"};
+         return einsum(c, kRules.at(c.out.size() - 3));
+       }},
       {"conv",
        [](const Call& c) {
          return naive::conv(c.in[0].values, image_of(c.in[0]), c.in[1].values, bias_of(c, 2), c.out[1],
@@ -234,6 +345,7 @@ const std::map<std::string_view, Formula>& table() {
        [](const Call& c) {
          return naive::conv(c.in[0].values, image_of(c.in[0]), c.in[1].values, {}, c.out[1], window_of(c, c.out[1]));
        }},
+      {"deconv", deconv},
       {"max_pool", [](const Call& c) { return naive::pool(c.in[0].values, image_of(c.in[0]), window_of(c, 1), true); }},
       {"avg_pool",
        [](const Call& c) { return naive::pool(c.in[0].values, image_of(c.in[0]), window_of(c, 1), false); }},
@@ -262,6 +374,7 @@ const std::map<std::string_view, Formula>& table() {
        }},
       {"layer_norm", [](const Call& c) { return normalized(c, true); }},
       {"rms_norm", [](const Call& c) { return normalized(c, false); }},
+      {"group_norm", group_norm},
       {"dropout", dropout},
       {"drop_path", pointwise([](const Call& c, const Index& i, double x) {
          const auto p = static_cast<float>(c.attrs.real("p"));

@@ -1,0 +1,110 @@
+// Loops over the scores of one window, [heads, t, t] with rows padded to whole lanes: bias, mask and softmax, and their
+// gradients. Bodies of run_for (ops/simd.h).
+#pragma once
+
+#include <cmath>
+
+#include "ops/attention_windows.h"
+#include "ops/lane_math.h"
+#include "ops/lane_sums.h"
+
+namespace xrun::ops {
+
+// Softmax of each row of scaled scores; rows are `stride` apart, and elements beyond n become 0.
+struct SoftmaxBody {
+  XRUN_INLINE static void run(float* scores, int64_t rows, int64_t n, int64_t stride, float scale) {
+    for (int64_t r = 0; r < rows; ++r, scores += stride) {
+      pad_run(scores, n, -INFINITY);
+      F16 top = load(scores);
+      for (int64_t i = kLanes; i < n; i += kLanes) {
+        top = max(top, load(scores + i));
+      }
+      float most = top[0];
+      for (int i = 1; i < kLanes; ++i) {
+        most = top[i] > most ? top[i] : most;
+      }
+      for (int64_t i = 0; i < n; i += kLanes) {
+        store(scores + i, exp_lanes((load(scores + i) - most) * scale));
+      }
+      const F16 inverse = 1.0F / broadcast(sum_of(scores, n));
+      for (int64_t i = 0; i < n; i += kLanes) {
+        store(scores + i, load(scores + i) * inverse);
+      }
+    }
+  }
+};
+
+// dS = scale · P (dP - <P, dP>), row by row, over dP.
+struct SoftmaxGradBody {
+  XRUN_INLINE static void run(const float* p, float* dp, int64_t rows, int64_t n, int64_t stride, float scale) {
+    for (int64_t r = 0; r < rows; ++r, p += stride, dp += stride) {
+      pad_run(dp, n, 0);
+      const float along = dot_of(p, dp, n);
+      for (int64_t i = 0; i < n; i += kLanes) {
+        store(dp + i, load(p + i) * (load(dp + i) - along) * scale);
+      }
+    }
+  }
+};
+
+// Scores that do not count become -infinity: those of keys behind their query (causal), and of keys in another region.
+// `regions` has one number a token, padded; null: all are in one. A query always attends to itself.
+struct MaskBody {
+  XRUN_INLINE static void run(float* scores, int64_t heads, int64_t t, int64_t stride, bool causal,
+                              const float* regions) {
+    for (int64_t r = 0; r < heads * t; ++r, scores += stride) {
+      const int64_t query = r % t;
+      for (int64_t k = query + 1; causal && k < t; ++k) {
+        scores[k] = -INFINITY;
+      }
+      for (int64_t k = 0; regions != nullptr && k < t; k += kLanes) {
+        store(scores + k, (load(regions + k) == regions[query]) ? load(scores + k) : broadcast(-INFINITY));
+      }
+    }
+  }
+};
+
+// Calls visit(run of scores, run of the table, n) for the keys of each query, row by row of the window. `table` has a
+// number for each head and place of a key relative to a query: [heads, 2 rows - 1, 2 columns - 1].
+template <typename Score, typename Number, typename Visit>
+XRUN_INLINE void for_each_offset_run(Score* scores, Number* table, int64_t heads, const Windows& w, int64_t stride,
+                                     const Visit& visit) {
+  for (int64_t h = 0; h < heads; ++h, table += w.offsets()) {
+    for (int64_t query = 0; query < w.tokens(); ++query, scores += stride) {
+      const int64_t up = w.rows - 1 - query / w.columns;
+      const int64_t left = w.columns - 1 - query % w.columns;
+      for (int64_t r = 0; r < w.rows; ++r) {
+        visit(scores + r * w.columns, table + (r + up) * (2 * w.columns - 1) + left, w.columns);
+      }
+    }
+  }
+}
+
+// S = scale · S + the bias of the key's place relative to the query.
+struct BiasBody {
+  XRUN_INLINE static void run(float* scores, const float* table, int64_t heads, const Windows& w, int64_t stride,
+                              float scale) {
+    for_each_offset_run(
+        scores, table, heads, w,
+        stride, [scale](float* s, const float* bias, int64_t n) __attribute__((always_inline)) {
+          for (int64_t i = 0; i < n; ++i) {
+            s[i] = s[i] * scale + bias[i];
+          }
+        });
+  }
+};
+
+// Adds dS to the gradient of the table, and scales it.
+struct BiasGradBody {
+  XRUN_INLINE static void run(float* ds, double* dtable, int64_t heads, const Windows& w, int64_t stride, float scale) {
+    for_each_offset_run(
+        ds, dtable, heads, w, stride, [scale](float* s, double* total, int64_t n) __attribute__((always_inline)) {
+          for (int64_t i = 0; i < n; ++i) {
+            total[i] += static_cast<double>(s[i]);
+            s[i] *= scale;
+          }
+        });
+  }
+};
+
+}  // namespace xrun::ops
