@@ -12,23 +12,24 @@ namespace xrun::ops {
 
 // Softmax of each row of scaled scores; rows are `stride` apart, and elements beyond n become 0.
 struct SoftmaxBody {
+  template <class L>
   XRUN_INLINE static void run(float* scores, int64_t rows, int64_t n, int64_t stride, float scale) {
     for (int64_t r = 0; r < rows; ++r, scores += stride) {
       pad_run(scores, n, -INFINITY);
-      F16 top = load(scores);
+      L top = load<L>(scores);
       for (int64_t i = kLanes; i < n; i += kLanes) {
-        top = max(top, load(scores + i));
+        top = max(top, load<L>(scores + i));
       }
       float most = top[0];
       for (int i = 1; i < kLanes; ++i) {
         most = top[i] > most ? top[i] : most;
       }
       for (int64_t i = 0; i < n; i += kLanes) {
-        store(scores + i, exp_lanes((load(scores + i) - most) * scale));
+        store(scores + i, exp_lanes((load<L>(scores + i) - most) * scale));
       }
-      const F16 inverse = 1.0F / broadcast(sum_of(scores, n));
+      const L inverse = 1.0F / broadcast<L>(sum_of<L>(scores, n));
       for (int64_t i = 0; i < n; i += kLanes) {
-        store(scores + i, load(scores + i) * inverse);
+        store(scores + i, load<L>(scores + i) * inverse);
       }
     }
   }
@@ -36,12 +37,13 @@ struct SoftmaxBody {
 
 // dS = scale · P (dP - <P, dP>), row by row, over dP.
 struct SoftmaxGradBody {
+  template <class L>
   XRUN_INLINE static void run(const float* p, float* dp, int64_t rows, int64_t n, int64_t stride, float scale) {
     for (int64_t r = 0; r < rows; ++r, p += stride, dp += stride) {
       pad_run(dp, n, 0);
-      const float along = dot_of(p, dp, n);
+      const float along = dot_of<L>(p, dp, n);
       for (int64_t i = 0; i < n; i += kLanes) {
-        store(dp + i, load(p + i) * (load(dp + i) - along) * scale);
+        store(dp + i, load<L>(p + i) * (load<L>(dp + i) - along) * scale);
       }
     }
   }
@@ -50,6 +52,7 @@ struct SoftmaxGradBody {
 // Scores that do not count become -infinity: those of keys behind their query (causal), and of keys in another region.
 // `regions` has one number a token, padded; null: all are in one. A query always attends to itself.
 struct MaskBody {
+  template <class L>
   XRUN_INLINE static void run(float* scores, int64_t heads, int64_t t, int64_t stride, bool causal,
                               const float* regions) {
     for (int64_t r = 0; r < heads * t; ++r, scores += stride) {
@@ -58,7 +61,8 @@ struct MaskBody {
         scores[k] = -INFINITY;
       }
       for (int64_t k = 0; regions != nullptr && k < t; k += kLanes) {
-        store(scores + k, (load(regions + k) == regions[query]) ? load(scores + k) : broadcast(-INFINITY));
+        const L same = broadcast<L>(regions[query]);
+        store(scores + k, choose<_CMP_EQ_OQ>(load<L>(regions + k), same, load<L>(scores + k), broadcast<L>(-INFINITY)));
       }
     }
   }
@@ -82,6 +86,7 @@ XRUN_INLINE void for_each_offset_run(Score* scores, Number* table, int64_t heads
 
 // S = scale · S + the bias of the key's place relative to the query.
 struct BiasBody {
+  template <class L>
   XRUN_INLINE static void run(float* scores, const float* table, int64_t heads, const Windows& w, int64_t stride,
                               float scale) {
     for_each_offset_run(
@@ -96,6 +101,7 @@ struct BiasBody {
 
 // Adds dS to the gradient of the table, and scales it.
 struct BiasGradBody {
+  template <class L>
   XRUN_INLINE static void run(float* ds, double* dtable, int64_t heads, const Windows& w, int64_t stride, float scale) {
     for_each_offset_run(
         ds, dtable, heads, w, stride, [scale](float* s, double* total, int64_t n) __attribute__((always_inline)) {

@@ -89,10 +89,11 @@ std::string shard_deconv(Types in, Types, const Attrs&) {
 
 template <typename T>
 struct AddBiasBody {
+  template <class L>
   XRUN_INLINE static void run(const float* bias, T* y, int64_t positions, int64_t channels) {
     for (int64_t p = 0; p < positions; ++p, y += channels) {
       for (int64_t c = 0; c < channels; c += kLanes) {
-        store_upto(y + c, load_upto(y + c, channels - c) + load_upto(bias + c, channels - c), channels - c);
+        store_upto(y + c, load_upto<L>(y + c, channels - c) + load_upto<L>(bias + c, channels - c), channels - c);
       }
     }
   }

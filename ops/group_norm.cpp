@@ -70,7 +70,7 @@ XRUN_INLINE void average_groups(Number* sums, const Sizes& s) {
 }
 
 // The mean and 1 / sqrt(var + eps) of each channel's group, for one sample.
-template <typename T>
+template <class L, typename T>
 XRUN_INLINE void measure(const T* x, const Sizes& s, float* mean, float* rstd) {
   const auto sums_to = [&](float* to) __attribute__((always_inline)) {
     return [to](int64_t c, int64_t n, const double(*totals)[kLanes]) __attribute__((always_inline)) {
@@ -79,16 +79,16 @@ XRUN_INLINE void measure(const T* x, const Sizes& s, float* mean, float* rstd) {
       }
     };
   };
-  reduce_columns<1>(
+  reduce_columns<L, 1>(
       s.positions, 0, s.channels,
-      [&](int64_t p, int64_t c, int64_t n, F16 * acc)
-          __attribute__((always_inline)) { acc[0] += load_upto(x + p * s.channels + c, n); },
+      [&](int64_t p, int64_t c, int64_t n, L * acc)
+          __attribute__((always_inline)) { acc[0] += load_upto<L>(x + p * s.channels + c, n); },
       sums_to(mean));
   average_groups(mean, s);
-  reduce_columns<1>(
+  reduce_columns<L, 1>(
       s.positions, 0, s.channels,
-      [&](int64_t p, int64_t c, int64_t n, F16 * acc) __attribute__((always_inline)) {
-        const F16 v = load_upto(x + p * s.channels + c, n) - load_upto(mean + c, n);
+      [&](int64_t p, int64_t c, int64_t n, L * acc) __attribute__((always_inline)) {
+        const L v = load_upto<L>(x + p * s.channels + c, n) - load_upto<L>(mean + c, n);
         acc[0] += v * v;
       },
       sums_to(rstd));
@@ -100,14 +100,15 @@ XRUN_INLINE void measure(const T* x, const Sizes& s, float* mean, float* rstd) {
 
 template <typename T>
 struct ForwardBody {
+  template <class L>
   XRUN_INLINE static void run(const T* x, const float* weight, const float* bias, T* y, const Sizes& s, float* mean,
                               float* rstd) {
-    measure(x, s, mean, rstd);
+    measure<L>(x, s, mean, rstd);
     for (int64_t p = 0; p < s.positions; ++p, x += s.channels, y += s.channels) {
       for (int64_t c = 0; c < s.channels; c += kLanes) {
         const int64_t n = s.channels - c;
-        const F16 scaled = (load_upto(x + c, n) - load_upto(mean + c, n)) * load_upto(rstd + c, n);
-        store_upto(y + c, scaled * load_upto(weight + c, n) + load_upto(bias + c, n), n);
+        const L scaled = (load_upto<L>(x + c, n) - load_upto<L>(mean + c, n)) * load_upto<L>(rstd + c, n);
+        store_upto(y + c, scaled * load_upto<L>(weight + c, n) + load_upto<L>(bias + c, n), n);
       }
     }
   }
@@ -117,14 +118,16 @@ struct ForwardBody {
 // over the group. Adds the sums of dy · x̂ and dy to those of the weight and the bias.
 template <typename T>
 struct GradBody {
+  template <class L>
   XRUN_INLINE static void run(const T* x, const T* dy, const float* weight, T* dx, const Sizes& s, float* mean,
                               float* rstd, float* mean_g, float* mean_gx, double* dweight, double* dbias) {
-    measure(x, s, mean, rstd);
-    reduce_columns<2>(
+    measure<L>(x, s, mean, rstd);
+    reduce_columns<L, 2>(
         s.positions, 0, s.channels,
-        [&](int64_t p, int64_t c, int64_t n, F16 * acc) __attribute__((always_inline)) {
-          const F16 g = load_upto(dy + p * s.channels + c, n);
-          acc[0] += g * ((load_upto(x + p * s.channels + c, n) - load_upto(mean + c, n)) * load_upto(rstd + c, n));
+        [&](int64_t p, int64_t c, int64_t n, L * acc) __attribute__((always_inline)) {
+          const L g = load_upto<L>(dy + p * s.channels + c, n);
+          acc[0] +=
+              g * ((load_upto<L>(x + p * s.channels + c, n) - load_upto<L>(mean + c, n)) * load_upto<L>(rstd + c, n));
           acc[1] += g;
         },
         [&](int64_t c, int64_t n, const double(*totals)[kLanes]) __attribute__((always_inline)) {
@@ -140,10 +143,10 @@ struct GradBody {
     for (int64_t p = 0; p < s.positions; ++p, x += s.channels, dy += s.channels, dx += s.channels) {
       for (int64_t c = 0; c < s.channels; c += kLanes) {
         const int64_t n = s.channels - c;
-        const F16 r = load_upto(rstd + c, n);
-        const F16 scaled = (load_upto(x + c, n) - load_upto(mean + c, n)) * r;
-        const F16 g = load_upto(dy + c, n) * load_upto(weight + c, n);
-        store_upto(dx + c, (g - load_upto(mean_g + c, n) - scaled * load_upto(mean_gx + c, n)) * r, n);
+        const L r = load_upto<L>(rstd + c, n);
+        const L scaled = (load_upto<L>(x + c, n) - load_upto<L>(mean + c, n)) * r;
+        const L g = load_upto<L>(dy + c, n) * load_upto<L>(weight + c, n);
+        store_upto(dx + c, (g - load_upto<L>(mean_g + c, n) - scaled * load_upto<L>(mean_gx + c, n)) * r, n);
       }
     }
   }

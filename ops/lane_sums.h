@@ -13,7 +13,7 @@ XRUN_INLINE void pad_run(float* v, int64_t n, float with) {
 }
 
 // The sum of a padded run; `dot_of` is the dot product of two padded runs.
-template <class L = F16>
+template <class L>
 XRUN_INLINE float sum_of(const float* v, int64_t n) {
   L sum{};
   for (int64_t i = 0; i < n; i += kLanes) {
@@ -22,7 +22,7 @@ XRUN_INLINE float sum_of(const float* v, int64_t n) {
   return sum_lanes(sum);
 }
 
-template <class L = F16>
+template <class L>
 XRUN_INLINE float dot_of(const float* a, const float* b, int64_t n) {
   L sum{};
   for (int64_t i = 0; i < n; i += kLanes) {

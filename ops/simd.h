@@ -277,20 +277,12 @@ struct ScaleBody {
 
 template <typename Body, typename... Args>
 void run_avx2(Args... args) {
-  if constexpr (requires { Body::template run<F8x2>(args...); }) {
-    Body::template run<F8x2>(args...);
-  } else {
-    Body::run(args...);
-  }
+  Body::template run<F8x2>(args...);
 }
 
 template <typename Body, typename... Args>
 [[gnu::target(XRUN_AVX512)]] void run_avx512(Args... args) {
-  if constexpr (requires { Body::template run<F8x2>(args...); }) {
-    Body::template run<F16>(args...);
-  } else {
-    Body::run(args...);
-  }
+  Body::template run<F16>(args...);
 }
 
 // Runs Body::run<L>(args...), an XRUN_INLINE function, as compiled for `isa`.
