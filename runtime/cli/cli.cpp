@@ -142,6 +142,9 @@ void add_commands(CLI::App& app, CommandLine& line) {
   explain->add_flag("--list", line.explain.list, "name all of them");
   explain->add_flag("--unavailable", line.explain.unavailable, "of the list only what is known and not available yet");
 
+  add_command(app, line, "lsp", "serve an editor on stdin and stdout (Language Server Protocol)",
+              [] { return run_lsp(); });
+
   CLI::App* plan = add_command(app, line, "plan", "search, verify and write the plan",
                                [&line] { return run_plan(line.global, line.plan); });
   plan->add_option("file", line.plan.file, "model file")->required()->type_name("FILE");
