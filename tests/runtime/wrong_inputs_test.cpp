@@ -451,7 +451,7 @@ std::vector<Fault> flag_faults() {
        {"plan", "m.xgraph", "--format", "yaml"},
        2,
        "--format",
-       "yaml not in {text,json,md}",
+       "yaml not in {text,json,md,sarif}",
        "xrun plan --help"},
       {"predict_without_pictures",
        m,
