@@ -6,10 +6,9 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
-#include <tuple>
+#include <unordered_map>
 #include <vector>
 
 #include "graph/base/source.h"
@@ -49,13 +48,13 @@ class Facts {
   const SourceFile* main = nullptr;  // null if it could not be read
 
  private:
-  struct Before {
-    bool operator()(const Span& a, const Span& b) const {
-      return std::tie(a.file, a.begin, a.end) < std::tie(b.file, b.begin, b.end);
+  struct Hash {
+    size_t operator()(const Span& at) const {
+      return (uint64_t{at.begin} << 32 | at.end) * 0x9E3779B97F4A7C15 + static_cast<uint64_t>(at.file);
     }
   };
-  std::map<Span, ValueFact, Before> values_;
-  std::map<Span, CallFact, Before> calls_;
+  std::unordered_map<Span, ValueFact, Hash> values_;
+  std::unordered_map<Span, CallFact, Hash> calls_;
 };
 
 }  // namespace xrun::lang

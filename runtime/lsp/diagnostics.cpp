@@ -1,5 +1,6 @@
 // Diagnostics of a check as the protocol has them.
 #include <fmt/format.h>
+#include <map>
 
 #include "runtime/lsp/features.h"
 #include "runtime/lsp/pages.h"
@@ -40,6 +41,10 @@ class Published {
       }
     }
     return analysis_.lines().range(0, 0);
+  }
+
+  const LineMap& lines_of(int32_t file) const {
+    return lines_.try_emplace(file, analysis_.sources().text(file)).first->second;
   }
 
   void relate(Json& related, const Span& span, const std::string& text) const {
@@ -104,6 +109,7 @@ class Published {
   const Workspace& workspace_;
   const Document& document_;
   const Analysis& analysis_;
+  mutable std::map<int32_t, LineMap> lines_;  // of other files
 };
 
 }  // namespace

@@ -1,8 +1,9 @@
 #include "runtime/lsp/names.h"
 
 #include <algorithm>
-#include <map>
 #include <utility>
+
+#include "runtime/lsp/scopes.h"
 
 namespace xrun::lsp {
 namespace {
@@ -10,7 +11,6 @@ namespace {
 using lang::Ast;
 using lang::Decl;
 using lang::DeclKind;
-using lang::DeclRef;
 using lang::Expr;
 using lang::ExprId;
 using lang::ExprKind;
@@ -21,56 +21,11 @@ using lang::StageKind;
 using lang::Stmt;
 using lang::StmtKind;
 
-struct Target {
-  NameKind kind = NameKind::kUnknown;
-  Span definition;
-  const Decl* decl = nullptr;
-  const SourceFile* file = nullptr;  // of `decl`
-};
-using Names = std::map<std::string_view, Target>;
-
-NameKind kind_of(const Decl& decl) {
-  switch (decl.kind) {
-    case DeclKind::kBlock:
-      return NameKind::kBlock;
-    case DeclKind::kFn:
-      return NameKind::kFunction;
-    case DeclKind::kPointwise:
-      return NameKind::kPointwise;
-    case DeclKind::kOptimizer:
-      return NameKind::kOptimizer;
-    case DeclKind::kModel:
-      return NameKind::kModel;
-    case DeclKind::kOption:
-    case DeclKind::kLet:
-      return NameKind::kConstant;
-    default:
-      return NameKind::kRunPart;
-  }
-}
-
-NameKind kind_of(StmtKind kind) {
-  return kind == StmtKind::kInput                               ? NameKind::kInput
-         : kind == StmtKind::kHead                              ? NameKind::kHead
-         : kind == StmtKind::kParam || kind == StmtKind::kState ? NameKind::kParam
-                                                                : NameKind::kBinding;
-}
-
-Target target_of(const DeclRef& ref) {
-  return ref ? Target{kind_of(*ref.decl), ref.decl->name.span, ref.decl, ref.file} : Target();
-}
-
 class Walker {
  public:
-  Walker(const SourceFile& file, const Surroundings& around) : file_(file), ast_(file.ast), around_(around) {}
+  Walker(const SourceFile& file, const Surroundings& around) : file_(file), ast_(file.ast), scopes_(file, around) {}
 
   std::vector<Occurrence> run() {
-    for (const DeclRef& model : file_.all(DeclKind::kModel)) {
-      model_names(model, outside_);
-    }
-    for (const DeclRef& data : file_.all(DeclKind::kData)) {
-      data_names(data);
-    }
     for (const Decl& decl : ast_.decls) {
       declaration(decl);
     }
@@ -83,18 +38,6 @@ class Walker {
   }
 
  private:
-  // ---- scopes
-  class Level {
-   public:
-    explicit Level(Walker& walker) : walker_(walker) { walker_.scopes_.emplace_back(); }
-    ~Level() { walker_.scopes_.pop_back(); }
-    Level(const Level&) = delete;
-    Level& operator=(const Level&) = delete;
-
-   private:
-    Walker& walker_;
-  };
-
   void add(const Name& name, const Target& target) {
     if (name && name.span.file == file_.file) {
       found_.push_back({name.span, target.kind, target.definition, target.decl});
@@ -103,78 +46,13 @@ class Walker {
 
   void declare(const Name& name, NameKind kind) {
     add(name, {kind, name.span, decl_, &file_});
-    if (name && !scopes_.empty()) {
-      scopes_.back().try_emplace(name.text, Target{kind, name.span, decl_, &file_});
-    }
-  }
-
-  Target find_local(std::string_view name) const {
-    for (auto scope = scopes_.rbegin(); scope != scopes_.rend(); ++scope) {
-      if (const auto found = scope->find(name); found != scope->end()) {
-        return found->second;
-      }
-    }
-    return {};
-  }
-
-  // Names of a model as other declarations see them.
-  void model_names(const DeclRef& model, Names& into) const {
-    const Ast& ast = model.file->ast;
-    for (const Stmt& stmt : ast[model.decl->body]) {
-      for (const Name& name : stmt.kind == StmtKind::kOutput ? std::span<const Name>() : ast[stmt.names]) {
-        into.try_emplace(name.text, Target{kind_of(stmt.kind), name.span, model.decl, model.file});
-      }
-    }
-  }
-
-  void data_names(const DeclRef& data) {
-    const Ast& ast = data.file->ast;
-    for (const lang::Setting& setting : ast[data.decl->settings]) {
-      if (setting.kind == lang::SettingKind::kSource) {
-        sources_.try_emplace(setting.name.text, Target{NameKind::kSource, setting.name.span, data.decl, data.file});
-      } else if (setting.kind == lang::SettingKind::kValue && setting.path.count == 1) {
-        const Name& name = ast[setting.path][0];
-        outside_.try_emplace(name.text, Target{NameKind::kField, name.span, data.decl, data.file});
-      }
-    }
-  }
-
-  // A name that is called or read: the nearest declaration, else what the language has.
-  Target find(std::string_view name) const {
-    if (const Target local = find_local(name); local.kind != NameKind::kUnknown) {
-      return local;
-    }
-    if (name == "N") {
-      return {NameKind::kDimension, {}, nullptr, nullptr};  // the batch
-    }
-    if (lang::has_settings(decl_->kind)) {
-      for (const Names* names : {&sources_, &outside_}) {
-        if (const auto found = names->find(name); found != names->end()) {
-          return found->second;
-        }
-      }
-    }
-    if (const DeclRef found = file_.find(name)) {
-      return target_of(found);
-    }
-    if (const DeclRef model = file_.find(DeclKind::kModel, name); model && decl_->kind == DeclKind::kTest) {
-      return target_of(model);
-    }
-    if (around_.is_operator(name)) {
-      return {NameKind::kOperator, {}, nullptr, nullptr};
-    }
-    for (const char* file : {"std/pointwise", "std/optimizers"}) {
-      const SourceFile* library = around_.library(file);
-      if (const DeclRef found = library != nullptr ? library->find(name) : DeclRef()) {
-        return target_of(found);
-      }
-    }
-    return {};
+    scopes_.declare(name, {kind, name.span, decl_, &file_});
   }
 
   // ---- declarations
   void declaration(const Decl& decl) {
     decl_ = &decl;
+    scopes_.enter(decl);
     switch (decl.kind) {
       case DeclKind::kImport:
         add(decl.name, {NameKind::kImport, decl.name.span, &decl, &file_});
@@ -193,7 +71,7 @@ class Walker {
       add(decl.base, target_of(file_.find(decl.kind, decl.base.text)));
     }
     add(decl.type_name, {NameKind::kType, {}, nullptr, nullptr});
-    const Level level(*this);
+    const Scopes::Level level(scopes_);
     for (const lang::Param& param : ast_[decl.params]) {
       type(param.type, true);
       expression(param.value);
@@ -212,7 +90,7 @@ class Walker {
     }
   }
 
-  // `declares`: a name that nothing declares is a new dimension variable.
+  // `declares`: a capital that is no local name is a new dimension variable.
   void type(const lang::Type& type, bool declares) {
     add(type.name, {NameKind::kType, {}, nullptr, nullptr});
     dimension(type.argument, declares);
@@ -223,8 +101,9 @@ class Walker {
 
   void dimension(ExprId id, bool declares) {
     const Expr* expr = id.valid() ? &ast_[id] : nullptr;
-    const bool is_new = expr != nullptr && declares && expr->kind == ExprKind::kName && expr->name.text != "N" &&
-                        find(expr->name.text).kind == NameKind::kUnknown;
+    const bool is_name = expr != nullptr && expr->kind == ExprKind::kName && expr->name && expr->name.text != "N";
+    const bool is_new = declares && is_name && expr->name.text[0] >= 'A' && expr->name.text[0] <= 'Z' &&
+                        scopes_.find_local(expr->name.text).kind == NameKind::kUnknown;
     if (is_new) {
       declare(expr->name, NameKind::kDimension);
     } else {
@@ -237,8 +116,8 @@ class Walker {
     expression(stmt.value);
     for (const Name& name : ast_[stmt.names]) {
       if (stmt.kind == StmtKind::kOutput) {
-        add(name, find_local(name.text));
-      } else if (const Target known = find_local(name.text);
+        add(name, scopes_.find_local(name.text));
+      } else if (const Target known = scopes_.find_local(name.text);
                  decl_->kind == DeclKind::kOptimizer && known.kind == NameKind::kParam) {
         add(name, known);  // the new value of a state
       } else if (name.text != "_") {
@@ -256,17 +135,17 @@ class Walker {
       const bool is_first = &name == &path[0];
       Target target{NameKind::kSetting, {}, nullptr, nullptr};
       if (takes_labels) {
-        target = tensor_scope(name.text);
+        target = scopes_.tensor_scope(name.text);
       } else if (decl_->kind == DeclKind::kData && is_first && group.empty()) {
-        const auto bound = outside_.find(name.text);
-        target = bound != outside_.end() ? bound->second : target;
+        const Target bound = scopes_.find_outside(name.text);
+        target = bound.kind != NameKind::kUnknown ? bound : target;
       }
       add(name, target);
     }
     if (setting.kind == lang::SettingKind::kSource) {
       add(setting.name, {NameKind::kSource, setting.name.span, decl_, &file_});
     } else {
-      add(setting.name, tensor_scope(setting.name.text));
+      add(setting.name, scopes_.tensor_scope(setting.name.text));
     }
     if (decl_->kind == DeclKind::kRun && setting.value.valid() && path.size() == 1) {
       part_of_run(path[0].text, setting.value);
@@ -289,16 +168,6 @@ class Walker {
     }
   }
 
-  // A part of a tensor's name: a label of this file, a head, a parameter.
-  Target tensor_scope(std::string_view name) const {
-    const auto label = labels_.find(name);
-    const auto known = outside_.find(name);
-    return label != labels_.end() ? label->second
-           : known != outside_.end() && known->second.kind == NameKind::kHead
-               ? known->second
-               : Target{NameKind::kSetting, {}, nullptr, nullptr};
-  }
-
   // ---- expressions
   void expression(ExprId id) {
     if (!id.valid()) {
@@ -307,7 +176,7 @@ class Walker {
     const Expr& expr = ast_[id];
     switch (expr.kind) {
       case ExprKind::kName:
-        add(expr.name, find(expr.name.text));
+        add(expr.name, scopes_.find(expr.name.text));
         return;
       case ExprKind::kField:
         field(expr);
@@ -315,8 +184,8 @@ class Walker {
       case ExprKind::kCall: {
         expression(expr.lhs);
         const Expr& callee = ast_[expr.lhs];
-        arguments(expr.args, callee.kind == ExprKind::kName    ? find(callee.name.text)
-                             : callee.kind == ExprKind::kField ? member(callee)
+        arguments(expr.args, callee.kind == ExprKind::kName    ? scopes_.find(callee.name.text)
+                             : callee.kind == ExprKind::kField ? scopes_.member(ast_, callee)
                                                                : Target());
         return;
       }
@@ -334,26 +203,6 @@ class Walker {
     }
   }
 
-  // What `a.b` names: a declaration of an imported file, or a binding of a model.
-  Target member(const Expr& expr) const {
-    const Expr& lhs = ast_[expr.lhs];
-    if (lhs.kind != ExprKind::kName) {
-      return {};
-    }
-    return member(lhs.name.text, expr.name.text);
-  }
-  Target member(std::string_view of, std::string_view name) const {
-    if (const auto module = file_.modules.find(of); module != file_.modules.end()) {
-      return target_of(module->second->find(name));
-    }
-    Names names;
-    if (const DeclRef model = file_.find(DeclKind::kModel, of)) {
-      model_names(model, names);
-    }
-    const auto found = names.find(name);
-    return found == names.end() ? Target() : found->second;
-  }
-
   void field(const Expr& expr) {
     const Expr& lhs = ast_[expr.lhs];
     if (lhs.kind == ExprKind::kName && file_.modules.contains(lhs.name.text)) {
@@ -361,7 +210,7 @@ class Walker {
     } else {
       expression(expr.lhs);
     }
-    add(expr.name, member(expr));
+    add(expr.name, scopes_.member(ast_, expr));
   }
 
   void module_name(const Name& name) {
@@ -396,16 +245,16 @@ class Walker {
         Target callee;
         if (path.size() == 2) {
           module_name(path[0]);
-          callee = member(path[0].text, path[1].text);
+          callee = scopes_.member(path[0].text, path[1].text);
           add(path[1], callee);
         } else if (path.size() == 1) {
-          callee = find(path[0].text);
+          callee = scopes_.find(path[0].text);
           add(path[0], callee);
         }
         arguments(stage.args, callee);
       } else {
         expression(stage.value);
-        const Level level(*this);
+        const Scopes::Level level(scopes_);
         declare(stage.index, NameKind::kBinding);
         for (const lang::Pipe& pipe : ast_[stage.pipes]) {
           stages(pipe.stages);
@@ -414,19 +263,15 @@ class Walker {
       if (stage.label) {
         const Target label{NameKind::kLabel, stage.label.span, decl_, &file_};
         add(stage.label, label);
-        labels_.try_emplace(stage.label.text, label);
+        scopes_.add_label(stage.label, label);
       }
     }
   }
 
   const SourceFile& file_;
   const Ast& ast_;
-  const Surroundings& around_;
+  Scopes scopes_;
   const Decl* decl_ = nullptr;
-  std::vector<Names> scopes_;
-  Names outside_;  // of models and data, as `train` sees them
-  Names sources_;
-  Names labels_;
   std::vector<Occurrence> found_;
 };
 

@@ -176,6 +176,7 @@ void Server::handle_notification(const std::string& method, const Json& params) 
     } else if (method == "textDocument/didClose") {
       const std::string& uri = text_field(field(params, "textDocument"), "uri");
       workspace_.close(uri);
+      has_changes_ = true;
       send(notification("textDocument/publishDiagnostics", {{"uri", uri}, {"diagnostics", Json::array()}}));
     }
   } catch (const Failure& failure) {

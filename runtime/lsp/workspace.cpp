@@ -16,13 +16,20 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr size_t kMostDocuments = 256;
-constexpr size_t kMostTexts = size_t{64} << 20;
+constexpr size_t kMostTexts = size_t{16} << 20;
 
 int hex(char c) {
   return c >= '0' && c <= '9'   ? c - '0'
          : c >= 'a' && c <= 'f' ? c - 'a' + 10
          : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                 : -1;
+}
+
+// Whether a check of a document depends on a file: it imports it, or something that was not found.
+bool reads(const Document& document, const std::string& path) {
+  return document.analysis != nullptr &&
+         std::ranges::any_of(document.analysis->files(),
+                             [&](const lang::SourceFile& file) { return file.path == path || !file.missing.empty(); });
 }
 
 }  // namespace
@@ -89,7 +96,7 @@ void Workspace::refuse_much(size_t more) const {
     more += text.size();
   }
   if (more > kMostTexts) {
-    throw Failure{Code::kRequestFailed, "more than 64 MiB of text are open"};
+    throw Failure{Code::kRequestFailed, "more than 16 MiB of text are open"};
   }
 }
 
@@ -102,6 +109,7 @@ void Workspace::open(const std::string& uri, std::string text, std::optional<int
   const std::string path = path_of(uri);
   documents_[uri] = {.uri = uri, .path = path, .version = version, .analysis = nullptr};
   texts_[path] = std::move(text);
+  mark_readers(path);
 }
 
 Document& Workspace::at(const std::string& uri) {
@@ -139,13 +147,12 @@ void Workspace::change(const std::string& uri, const Json& changes, std::optiona
   document.lost = false;
   document.version = version;
   document.changed = true;
-  // Who imports a file is checked again with it. Documents that import nothing do not care.
-  for (auto& [other, importing] : documents_) {
-    const bool imports =
-        importing.analysis != nullptr && std::ranges::any_of(importing.analysis->ast().decls, [](const auto& decl) {
-          return decl.kind == lang::DeclKind::kImport || decl.kind == lang::DeclKind::kFrom;
-        });
-    importing.changed = importing.changed || imports;
+  mark_readers(document.path);
+}
+
+void Workspace::mark_readers(const std::string& path) {
+  for (auto& [uri, document] : documents_) {
+    document.changed = document.changed || reads(document, path);
   }
 }
 
@@ -156,6 +163,7 @@ void Workspace::close(const std::string& uri) {
   if (!still) {
     texts_.erase(path);
   }
+  mark_readers(path);
 }
 
 std::vector<const Document*> Workspace::check() {

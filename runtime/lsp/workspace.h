@@ -82,6 +82,7 @@ class Workspace {
  private:
   Document& at(const std::string& uri);
   void refuse_much(size_t more) const;
+  void mark_readers(const std::string& path);  // documents whose check depends on the file are checked again
 
   std::map<std::string, Document> documents_;  // by URI
   lang::Texts texts_;                          // of the documents, by path

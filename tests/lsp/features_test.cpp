@@ -119,6 +119,8 @@ TEST(Diagnostics, OfAnImportAreShownAtTheImportAndFollowTheOpenText) {
     clean += got["params"]["diagnostics"].empty() ? 1 : 0;
   }
   EXPECT_EQ(clean, 2) << "the file and the one that imports it";
+  client.notify("textDocument/didClose", {{"textDocument", {{"uri", "file:///tmp/part.xgraph"}}}});
+  EXPECT_EQ(client.diagnostics().at(0).at("code"), "XG0207") << "the file is not on disk";
 }
 
 TEST(Actions, AreTheFixesOfDiagnosticsAndAllThatAreSure) {
