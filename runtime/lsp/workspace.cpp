@@ -112,7 +112,7 @@ void Workspace::open(const std::string& uri, std::string text, std::optional<int
   mark_readers(path);
 }
 
-Document& Workspace::at(const std::string& uri) {
+const Document& Workspace::at(const std::string& uri) const {
   const auto found = documents_.find(uri);
   if (found == documents_.end()) {
     throw Failure{Code::kInvalidParams, "this document is not open: " + uri.substr(0, 200)};
@@ -121,7 +121,7 @@ Document& Workspace::at(const std::string& uri) {
 }
 
 const Document& Workspace::find(const std::string& uri) const {
-  const Document& document = const_cast<Workspace*>(this)->at(uri);
+  const Document& document = at(uri);
   if (document.lost || document.analysis == nullptr) {
     throw Failure{Code::kRequestFailed, "the text of the document is not known since an edit outside of it"};
   }
@@ -129,7 +129,7 @@ const Document& Workspace::find(const std::string& uri) const {
 }
 
 void Workspace::change(const std::string& uri, const Json& changes, std::optional<int64_t> version) {
-  Document& document = at(uri);
+  Document& document = documents_[at(uri).uri];
   const bool is_whole = changes.is_array() && !changes.empty() && !changes[0].contains("range");
   if (document.lost && !is_whole) {
     return;  // told; the whole text helps

@@ -72,15 +72,16 @@ class Workspace {
   // Checks what has changed, and gives the documents that were checked.
   std::vector<const Document*> check();
 
-  // REQUIRES for the analysis of a document: `check` was called since the last change.
-  const Document& find(const std::string& uri) const;  // a Failure if it is not open
+  // A document with its analysis; a Failure if it is not open, or if its text is not known. REQUIRES: `check` was
+  // called since the last change.
+  const Document& find(const std::string& uri) const;
   const std::map<std::string, Document>& documents() const { return documents_; }
   const lang::Texts& texts() const { return texts_; }
   // Of a file of an analysis; empty for one that lies on no disk.
   std::string uri_of(const std::string& path) const;
 
  private:
-  Document& at(const std::string& uri);
+  const Document& at(const std::string& uri) const;  // a Failure if it is not open
   void refuse_much(size_t more) const;
   void mark_readers(const std::string& path);  // documents whose check depends on the file are checked again
 
