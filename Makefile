@@ -7,7 +7,7 @@ JOBS ?= $(shell nproc)
 TARGETS := all
 XRUN := build/release/xrun
 
-.PHONY: deps deps-dev build test test-plans test-exhaustive test-faults test-faults-full test-walk test-asan test-tsan fuzz bench demo glyphs cluster-demo fmt tidy clean
+.PHONY: deps deps-dev build test test-plans test-exhaustive test-faults test-faults-full test-walk test-lsp test-asan test-tsan fuzz bench demo glyphs cluster-demo fmt tidy clean
 
 deps:
 	@scripts/install_packages.sh
@@ -47,6 +47,14 @@ test-faults-full: build
 WALK ?=
 test-walk: build
 	@python3 tests/walk/walk.py $(WALK)
+
+# The language server with clients of other projects, pytest-lsp from PyPI and Neovim, and with 100,000 random edits.
+test-lsp: TARGETS := xrun xrun_lsp_test
+test-lsp: deps-dev build
+	@test -x build/lsp-venv/bin/pytest || { python3 -m venv build/lsp-venv && build/lsp-venv/bin/pip install -q -r tests/lsp/clients/requirements.txt; }
+	@build/lsp-venv/bin/pytest -q -c tests/lsp/clients/pytest.ini tests/lsp/clients
+	@XRUN=build/release/xrun nvim --headless --clean +'luafile tests/lsp/clients/neovim.lua'
+	@XRUN_LSP_EDITS=100000 build/release/xrun_lsp_test --gtest_brief=1
 
 # Builds of their own below build/asan and build/tsan; docs/decisions/0007-thread-sanitizer-and-onetbb.md.
 test-asan: deps

@@ -10,6 +10,7 @@
 #include "lang/elaborate/check_types.h"
 #include "lang/elaborate/options.h"
 #include "lang/elaborate/uncalled.h"
+#include "lang/facts.h"
 #include "lang/lower/math_text.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"
@@ -24,15 +25,19 @@ class Frontend {
       : sources_(sources),
         diagnostics_(diagnostics),
         options_(options),
-        loader_(sources, diagnostics, reads_files),
+        loader_(std::make_shared<Loader>(sources, diagnostics, reads_files, options.open)),
         signatures_(sources),
         evaluator_(sources, diagnostics, options, signatures_) {
-    evaluator_.set_library([this](const char* file) { return loader_.load_std(file); });
+    evaluator_.set_library([this](const char* file) { return loader_->load_std(file); });
   }
 
-  Loader& loader() { return loader_; }
+  Loader& loader() { return *loader_; }
 
   std::optional<CheckedFile> run(const SourceFile* main) {
+    if (options_.facts != nullptr) {
+      options_.facts->files = loader_;
+      options_.facts->main = main;
+    }
     if (main == nullptr) {
       return std::nullopt;
     }
@@ -65,7 +70,7 @@ class Frontend {
     if (!evaluator_.exhausted()) {
       check_uncalled(evaluator_, *main);
     }
-    for (const SourceFile& file : loader_.files()) {
+    for (const SourceFile& file : loader_->files()) {
       checked.module.sources.push_back({file.path, sha256_hex(sources_.text(file.file))});
     }
     if (diagnostics_.has_errors()) {
@@ -152,8 +157,8 @@ class Frontend {
 
   // Checks the options and types of the files that were read since the last call.
   void check_headers() {
-    for (; headers_checked_ < loader_.files().size(); ++headers_checked_) {
-      const SourceFile& file = loader_.files()[headers_checked_];
+    for (; headers_checked_ < loader_->files().size(); ++headers_checked_) {
+      const SourceFile& file = loader_->files()[headers_checked_];
       check_types(file, diagnostics_);
       for (const Decl& decl : file.ast.decls) {
         if (decl.kind == DeclKind::kOption) {
@@ -296,7 +301,7 @@ class Frontend {
   DeclRef from_flag(DeclKind kind, const std::string& flag) {
     const size_t colon = flag.rfind(':');
     const std::string path = flag.substr(0, colon);
-    const SourceFile* file = loader_.load_file(path);
+    const SourceFile* file = loader_->load_file(path);
     if (file == nullptr) {
       return {};
     }
@@ -336,7 +341,7 @@ class Frontend {
   SourceMap& sources_;
   Diagnostics& diagnostics_;
   const FrontendOptions& options_;
-  Loader loader_;
+  std::shared_ptr<Loader> loader_;
   Signatures signatures_;
   Evaluator evaluator_;
   const SourceFile* main_ = nullptr;

@@ -1,7 +1,6 @@
 // The frontend: turns text into a checked Module and runs the `test` blocks of a file.
 #pragma once
 
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -48,9 +47,8 @@ std::vector<MathDifference> math_differences(const CheckedFile& then, const Chec
 std::optional<CheckedFile> load(const std::string& path, SourceMap& sources, Diagnostics& diagnostics,
                                 const FrontendOptions& options);
 
-// The same for texts in memory, by path: `path` is one of them, and "std/..." may be among them. Imports open no file;
+// The same for texts in memory: `path` is one of them, and "std/..." may be among them. Imports open no file;
 // a file of `--cluster` or `--schedule` is opened if it is not among the texts.
-using Texts = std::map<std::string, std::string>;
 std::optional<CheckedFile> load_texts(const std::string& path, const Texts& texts, SourceMap& sources,
                                       Diagnostics& diagnostics, const FrontendOptions& options);
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +13,9 @@
 
 namespace xrun::lang {
 
+class Facts;
+using Texts = std::map<std::string, std::string>;  // texts of files by path, without `.` and `..`
+
 struct FrontendOptions {
   const OpRegistry* ops = nullptr;     // required
   const DataRegistry* data = nullptr;  // null: data_registry()
@@ -20,9 +24,11 @@ struct FrontendOptions {
   // which is created if there is none; a plain name: an option that the main file declares or uses. The value is an
   // expression; for a string option, a value that does not begin with a quote is the string itself.
   std::vector<std::pair<std::string, std::string>> sets;
-  std::string cluster;   // --cluster FILE[:NAME]
-  std::string schedule;  // --schedule FILE[:NAME]
-  bool strict = false;   // warn about an unlabelled operator with parameters that has an unlabelled sibling
+  std::string cluster;          // --cluster FILE[:NAME]
+  std::string schedule;         // --schedule FILE[:NAME]
+  Facts* facts = nullptr;       // filled with what is known of spans (lang/facts.h); null: not needed
+  const Texts* open = nullptr;  // texts that `load` takes instead of those on disk; null: none
+  bool strict = false;          // warn about an unlabelled operator with parameters that has an unlabelled sibling
   // Bounds of an elaboration, so that it always ends soon: max_nodes bounds the operators, tensors and parameters of a
   // graph; max_steps bounds the steps of evaluation of the model, its tests and uncalled declarations together. Adding
   // an operator to a graph costs steps, too. Exceeding a bound is XG0216.

@@ -20,9 +20,11 @@ struct SoftmaxBody {
       for (int64_t i = kLanes; i < n; i += kLanes) {
         top = max(top, load<L>(scores + i));
       }
-      float most = top[0];
+      float lanes[kLanes];
+      store(lanes, top);
+      float most = lanes[0];
       for (int i = 1; i < kLanes; ++i) {
-        most = top[i] > most ? top[i] : most;
+        most = lanes[i] > most ? lanes[i] : most;
       }
       for (int64_t i = 0; i < n; i += kLanes) {
         store(scores + i, exp_lanes((load<L>(scores + i) - most) * scale));

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "lang/elaborate/evaluator.h"
+#include "lang/facts.h"
 #include "lang/foreign_names.h"
 #include "lang/nearest.h"
 
@@ -157,8 +158,14 @@ Datum Evaluator::eval_call(const Callee& callee, const Call& call, Scope& scope)
     return too_deep(call.span);
   }
   ++calls_;
+  const size_t owned = work_.graph.params.size();
   Datum value = call_by_kind(callee, call, scope);
   --calls_;
+  note(call.name_span, value);
+  if (options_.facts != nullptr) {
+    options_.facts->add_call(call.name_span, work_.graph, owned);
+    options_.facts->add_call(call.label.span, work_.graph, owned);
+  }
   return value;
 }
 

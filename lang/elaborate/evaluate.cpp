@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include "lang/elaborate/evaluator.h"
+#include "lang/facts.h"
 
 namespace xrun::lang {
 namespace {
@@ -25,6 +26,12 @@ void Evaluator::report(Diagnostic diagnostic) {
     diagnostic.expansion = work_.steps();
   }
   diagnostics_.add(std::move(diagnostic));
+}
+
+void Evaluator::note(const Span& at, const Datum& value) const {
+  if (options_.facts != nullptr) {
+    options_.facts->add_value(at, value, work_.graph);
+  }
 }
 
 Refused Evaluator::refuse(const char* code, Span at, Text message, Text label, Help help) {

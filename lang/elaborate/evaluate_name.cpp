@@ -101,6 +101,7 @@ void Evaluator::set_option(const Decl* decl, Datum value, Span span) {
     value = make_whole(*whole);
   }
   value.span = value.origin = span;
+  note(decl->name.span, value);
   constants_[decl] = {std::move(value), true};
 }
 
@@ -128,6 +129,7 @@ Datum Evaluator::eval_constant(const DeclRef& decl) {
     value.origin = value.span;
   }
   constants_[decl.decl] = {value, true};
+  note(decl.decl->name.span, value);
   return value;
 }
 

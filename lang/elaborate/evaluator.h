@@ -154,6 +154,7 @@ class Evaluator {
   void note_input(ValueId input, Span source) { input_spans_[input.index] = source; }  // for XG0402
   void set_gather_hint(int64_t batch, int64_t bytes) { gather_batch_ = batch, gather_bytes_ = bytes; }
   void warn_unused(const Scope& scope);
+  void note(const Span& at, const Datum& value) const;  // for FrontendOptions::facts
 
  private:
   friend class OptimizerBody;

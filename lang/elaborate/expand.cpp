@@ -38,6 +38,7 @@ bool Evaluator::bind_local(const Name& name, Datum value, Scope& scope, bool war
     return false;
   }
   value.span = name.span;
+  note(name.span, value);
   scope.locals[name.text] = {.value = std::move(value), .span = name.span, .warns = warns, .skipped = last_skipped_};
   return true;
 }

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "lang/elaborate/evaluator.h"
+#include "lang/facts.h"
 
 namespace xrun::lang {
 
@@ -74,6 +75,7 @@ void Evaluator::build_model(const DeclRef& model, Scope& scope) {
   active_.push_back(&decl);
   called_.insert(&decl);
   const bool outer = std::exchange(in_test_, false);
+  const size_t owned = work_.graph.params.size();
   if (decl.has_params) {
     Scope nothing{.file = model.file};
     const auto bound =
@@ -110,6 +112,9 @@ void Evaluator::build_model(const DeclRef& model, Scope& scope) {
     if (local.value.kind == DatumKind::kTensor && local.span.valid()) {
       work_.graph.bindings.push_back({std::string(name), local.value.tensor});
     }
+  }
+  if (options_.facts != nullptr) {
+    options_.facts->add_call(decl.name ? decl.name.span : decl.keyword, work_.graph, owned);
   }
   in_test_ = outer;
   active_.pop_back();

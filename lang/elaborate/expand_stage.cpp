@@ -17,6 +17,7 @@ Datum Evaluator::eval_stages(Datum value, const Ast& ast, std::span<const Stage>
     }
     value = eval_stage(std::move(value), ast, stage, scope);
     value.span = stage.span;
+    note(stage.span, value);
   }
   return value;
 }
@@ -102,6 +103,7 @@ Datum Evaluator::eval_repeat(Datum value, const Ast& ast, const Stage& stage, Sc
     Scope inside{.parent = &scope, .file = scope.file};
     if (stage.index) {
       inside.locals[stage.index.text] = {.value = make_whole(i), .span = stage.index.span, .used = true};
+      note(stage.index.span, inside.locals[stage.index.text].value);
     }
     value = eval_stages(std::move(value), ast, ast[ast[stage.pipes][0].stages], inside);
     work_.names.leave();

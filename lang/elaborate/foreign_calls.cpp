@@ -47,8 +47,8 @@ bool Evaluator::begins_with_size(const OpDef& op, const Call& call, std::span<co
   size_t place = flowing_values(call);
   for (const Arg& arg : call.args) {
     // conv(3, 64, kernel_size=3): a name of a place that is taken already follows the others.
-    const auto named = std::ranges::find_if(
-        params, [&](const Param& p) { return arg.name && our_argument(op, arg.name.text) == p.name.text; });
+    const auto ours = arg.name ? our_argument(op, arg.name.text) : std::nullopt;
+    const auto named = std::ranges::find_if(params, [&](const Param& p) { return ours == p.name.text; });
     if (arg.name && (named == params.end() || static_cast<size_t>(named - params.begin()) >= place)) {
       continue;
     }

@@ -274,6 +274,7 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
       classes = actual.classes;
       if (classes > 0) {
         env.locals[argument.name.text] = {.value = make_whole(classes)};
+        note(argument.span, make_whole(classes));
       }
     } else {
       const auto known = dimension(ast, type.argument, env);
@@ -329,6 +330,7 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
         return wrong({"`{}` cannot be the batch dimension", expr.name.text}, "write `N` in its place in the type");
       }
       env.locals[expr.name.text] = {.value = make_whole(dim)};
+      note(expr.span, make_whole(dim));
     } else {
       const auto expected = dimension(ast, dims[i], env, dims);
       if (!expected) {

@@ -96,11 +96,16 @@ std::vector<DeclRef> SourceFile::all(DeclKind space) const {
   return found;
 }
 
+std::optional<std::string> Loader::read(const std::string& path) const {
+  const auto found = open_ != nullptr ? open_->find(key_of(path)) : decltype(open_->end())();
+  return open_ != nullptr && found != open_->end() ? std::optional(found->second) : read_whole_file(path);
+}
+
 const SourceFile* Loader::load_file(const std::string& path) {
   if (const auto known = by_key_.find(key_of(path)); known != by_key_.end()) {
     return known->second;
   }
-  std::optional<std::string> text = read_whole_file(path);
+  std::optional<std::string> text = read(path);
   if (!text) {
     diagnostics_.add(unreadable({}, path, ""));
     return nullptr;
@@ -223,7 +228,7 @@ const SourceFile* Loader::import(const SourceFile& from, const Decl& decl) {
                            "not read", {reads_files_ ? "put some of them together" : "save it to a file first"}));
     return nullptr;
   }
-  std::optional<std::string> content = read_whole_file(path);
+  std::optional<std::string> content = read(path);
   if (!content) {
     diagnostics_.add(unreadable(at, path, "imported here"));
     by_key_.erase(key);

@@ -48,8 +48,10 @@ struct SourceFile {
 class Loader {
  public:
   // `reads_files`: false for texts in memory, which import only the standard library and texts loaded before.
-  Loader(SourceMap& sources, Diagnostics& diagnostics, bool reads_files)
-      : sources_(sources), diagnostics_(diagnostics), reads_files_(reads_files) {}
+  // `open`: texts, by key_of(path), that stand for the files on disk; null: none.
+  Loader(SourceMap& sources, Diagnostics& diagnostics, bool reads_files,
+         const std::map<std::string, std::string>* open = nullptr)
+      : sources_(sources), diagnostics_(diagnostics), reads_files_(reads_files), open_(open) {}
 
   // Null if the file cannot be read; faults are reported. A file is read only once.
   const SourceFile* load_file(const std::string& path);
@@ -60,6 +62,7 @@ class Loader {
   const std::deque<SourceFile>& files() const { return files_; }
 
  private:
+  std::optional<std::string> read(const std::string& path) const;
   const SourceFile* add(std::string key, const std::string& path, std::string text);
   const SourceFile* import(const SourceFile& from, const Decl& decl);
   void index(SourceFile& file);
@@ -70,6 +73,7 @@ class Loader {
   SourceMap& sources_;
   Diagnostics& diagnostics_;
   bool reads_files_;
+  const std::map<std::string, std::string>* open_;
   std::deque<SourceFile> files_;
   std::map<std::string, const SourceFile*> by_key_;  // null while it is being read
 };

@@ -2,11 +2,15 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "graph/base/errors.h"
 #include "graph/base/units.h"
 #include "graph/base/utf8.h"
+#include "ops/op.h"
 #include "runtime/cli/check_data.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/load.h"
+#include "runtime/cli/model_text.h"
+#include "runtime/cli/sarif.h"
 
 namespace xrun::cli {
 namespace {
@@ -41,10 +45,58 @@ std::string summary_json(const LoadedModel& model, size_t later) {
   return json_line(json);
 }
 
+// What is wrong with one file goes to the log. Gives 0 or the exit code.
+int log_file(const std::string& path, const GlobalOptions& options, bool strict, SarifLog& log) {
+  if (const auto fault = find_fault(path)) {
+    log.add(diagnostic_of(*fault), {});
+    return exit_code(fault->kind);
+  }
+  LoadedModel model;
+  Diagnostics diagnostics;
+  auto file = lang::load(path, model.sources, diagnostics,
+                         {.ops = &ops::registry(),
+                          .run = options.run,
+                          .sets = options.sets,
+                          .cluster = options.cluster,
+                          .schedule = options.schedule,
+                          .strict = strict});
+  bool has_fault = !file || (strict && !diagnostics.all().empty());
+  if (!has_fault) {
+    model.file = std::move(*file);
+    const Diagnostics later = unfinished_parts(model, strict ? Severity::kError : Severity::kWarning);
+    for (const Diagnostic& part : later.all()) {
+      diagnostics.add(part);
+    }
+    has_fault = diagnostics.has_errors();
+  }
+  for (const Diagnostic& diagnostic : diagnostics.all()) {
+    log.add(diagnostic, model.sources);
+  }
+  return has_fault ? exit_code(ErrorKind::kContent) : 0;
+}
+
+// `--format sarif`: one document for all files, on stdout.
+int check_to_sarif(const GlobalOptions& options, const CheckArgs& args, const Console& console) {
+  if (args.data) {
+    return console.fail(usage_error("XG0906", "faults of the data have no form in SARIF",
+                                    "leave `--data` out, or ask for JSON: --format json"));
+  }
+  SarifLog log;
+  int worst = 0;
+  for (const std::string& file : args.files) {
+    worst = std::max(worst, log_file(file, options, args.strict, log));
+  }
+  console.out_json(log.text(XRUN_VERSION));
+  return worst;
+}
+
 }  // namespace
 
 int run_check(const GlobalOptions& options, const CheckArgs& args) {
   const Console console(options);
+  if (options.format == "sarif") {
+    return check_to_sarif(options, args, console);
+  }
   int worst = 0;
   for (const std::string& file : args.files) {
     int exit = 0;

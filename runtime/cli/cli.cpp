@@ -59,8 +59,8 @@ void add_global_flags(CLI::App& app, CommandLine& line) {
   app.add_option("--cluster", g.cluster, "take the cluster from another file")->type_name("FILE[:NAME]");
   app.add_option("--schedule", g.schedule, "take the schedule from another file")->type_name("FILE[:NAME]");
   app.add_option("-C", g.directory, "where the output of the run goes")->type_name("DIR");
-  app.add_option("--format", g.format, "text or json; of `bench` also md")
-      ->check(CLI::IsMember({"text", "json", "md"}));
+  app.add_option("--format", g.format, "text or json; of `bench` also md, of `check` also sarif")
+      ->check(CLI::IsMember({"text", "json", "md", "sarif"}));
   app.add_option("--progress", g.progress, "auto, tty, plain, json or none")
       ->check(CLI::IsMember({"auto", "tty", "plain", "json", "none"}));
   app.add_option("--color", g.color, "auto, always or never")->check(CLI::IsMember({"auto", "always", "never"}));
@@ -143,6 +143,9 @@ void add_commands(CLI::App& app, CommandLine& line) {
       ->type_name("TOPIC...");
   explain->add_flag("--list", line.explain.list, "name all of them");
   explain->add_flag("--unavailable", line.explain.unavailable, "of the list only what is known and not available yet");
+
+  add_command(app, line, "lsp", "serve an editor on stdin and stdout (Language Server Protocol)",
+              [] { return run_lsp(); });
 
   CLI::App* plan = add_command(app, line, "plan", "search, verify and write the plan",
                                [&line] { return run_plan(line.global, line.plan); });
@@ -269,6 +272,10 @@ int finish_globals(CommandLine& line, const CLI::App& app, const Words& words) {
   }
   if (line.global.format == "md" && !app.got_subcommand("bench")) {
     return usage_fault(as_given("--format", "md") + ": only `xrun bench` prints Markdown",
+                       "ask for text or for JSON: --format json");
+  }
+  if (line.global.format == "sarif" && !app.got_subcommand("check")) {
+    return usage_fault(as_given("--format", "sarif") + ": only `xrun check` prints SARIF",
                        "ask for text or for JSON: --format json");
   }
   if (line.devices.empty()) {

@@ -16,6 +16,7 @@ int tell_exception() noexcept;
 int run_check(const GlobalOptions& options, const CheckArgs& args);
 int run_fmt(const GlobalOptions& options, const FmtArgs& args);
 int run_fix(const GlobalOptions& options, const FixArgs& args);
+int run_lsp();
 int run_explain(const GlobalOptions& options, const ExplainArgs& args);
 int run_plan(const GlobalOptions& options, const PlanArgs& args);
 int run_show(const GlobalOptions& options, const ShowArgs& args);

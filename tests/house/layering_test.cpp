@@ -55,11 +55,12 @@ const std::map<std::string, Folders> kMayInclude{
     {"runtime/data", kRuntime + Folders{"runtime/data", "runtime/train", "runtime/formats"}},
     {"runtime/train", kRuntime + Folders{"runtime/train", "runtime/executor", "runtime/comm/local"}},
     {"runtime", kRuntime},
+    {"runtime/lsp", kGraph + Folders{"runtime/lsp", "runtime", "ops", "lang", "lang/format", "lang/syntax"}},
     {"runtime/cli",
      kRuntime + kPlanner +
-         Folders{"runtime/cli", "runtime/bench", "runtime/device/cpu", "runtime/train", "runtime/checkpoint",
-                 "runtime/executor", "runtime/data", "runtime/formats", "lang", "runtime/comm/ranks", "lang/format",
-                 "lang/syntax", "planner/report", "planner/verify"}},
+         Folders{"runtime/cli", "runtime/lsp", "runtime/bench", "runtime/device/cpu", "runtime/train",
+                 "runtime/checkpoint", "runtime/executor", "runtime/data", "runtime/formats", "lang",
+                 "runtime/comm/ranks", "lang/format", "lang/syntax", "planner/report", "planner/verify"}},
 };
 
 // What `runtime` may see of `planner`.

@@ -21,7 +21,7 @@ using Match = std::sregex_iterator;
 // Relative paths of all files but those of builds, downloads and the version control.
 const std::set<std::string>& files_of_the_tree() {
   static const std::set<std::string> files = [] {
-    const std::set<std::string> folders{"cmake", "docs",    "graph",   "lang",    "models",
+    const std::set<std::string> folders{"cmake", "docs",    "editors", "graph",   "lang", "models",
                                         "ops",   "planner", "runtime", "scripts", "tests"};
     std::set<std::string> found;
     for (const auto& entry : fs::directory_iterator(XRUN_SOURCE_DIR)) {

@@ -319,7 +319,7 @@ std::vector<Fault> model_faults() {
 std::vector<Fault> flag_faults() {
   const std::string m = tiny_model();
   return {
-      {"no_command", "", {}, 2, "`xrun`", "needs a command", "new, check, fmt, fix, explain, plan, show"},
+      {"no_command", "", {}, 2, "`xrun`", "needs a command", "new, check, fmt, fix, explain, lsp, plan, show"},
       {"unknown_command", "", {"trian", "m.xgraph"}, 2, "`trian`", "there is no command", "did you mean `train`?"},
       {"unknown_flag",
        m,
@@ -451,7 +451,7 @@ std::vector<Fault> flag_faults() {
        {"plan", "m.xgraph", "--format", "yaml"},
        2,
        "--format",
-       "yaml not in {text,json,md}",
+       "yaml not in {text,json,md,sarif}",
        "xrun plan --help"},
       {"predict_without_pictures",
        m,

@@ -1,0 +1,60 @@
+// What the checker has found out about spans of the text, for editors: the types and numbers that stand for a name, a
+// stage or a call, and the parameters that a call owns. The checker fills it where FrontendOptions::facts is set.
+//
+// A block is expanded wherever it is called, so one span may have several values; the first few are kept. Memory is
+// bounded by the size of the text. One thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <vector>
+
+#include "graph/base/source.h"
+#include "graph/graph.h"
+#include "lang/elaborate/datum.h"
+#include "lang/syntax/loader.h"
+
+namespace xrun::lang {
+
+// What one span stands for: "f32[N, 64, 56, 56]", "(f32[N, 8], f32[N, 8])", "64", in the order in which they were met.
+struct ValueFact {
+  std::vector<std::string> texts;
+  bool has_more = false;  // further values that are not kept
+  TensorType last;        // of the last text, where that is a tensor
+};
+
+// The parameters that calls at one span made, of all expansions together.
+struct CallFact {
+  int64_t tensors = 0;
+  int64_t elements = 0;
+  std::string first;  // the name of the first one, "layer1.conv.weight"
+};
+
+class Facts {
+ public:
+  void add_value(const Span& at, const Datum& value, const Graph& graph);
+  // The parameters of `graph` from number `owned` on belong to the call at `at`.
+  void add_call(const Span& at, const Graph& graph, size_t owned);
+
+  // Null where nothing is known of the span.
+  const ValueFact* value(const Span& at) const;
+  const CallFact* call(const Span& at) const;
+
+  // The files of the check with their trees, the main file first. They refer to the SourceMap and the Diagnostics of
+  // the check. Null before it.
+  std::shared_ptr<Loader> files;
+  const SourceFile* main = nullptr;  // null if it could not be read
+
+ private:
+  struct Hash {
+    size_t operator()(const Span& at) const {
+      return (uint64_t{at.begin} << 32 | at.end) * 0x9E3779B97F4A7C15 + static_cast<uint64_t>(at.file);
+    }
+  };
+  std::unordered_map<Span, ValueFact, Hash> values_;
+  std::unordered_map<Span, CallFact, Hash> calls_;
+};
+
+}  // namespace xrun::lang

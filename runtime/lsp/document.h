@@ -1,0 +1,52 @@
+// The text of an open document, and positions in it: lines from 0 and UTF-16 code units, as the protocol counts.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/source.h"
+#include "runtime/lsp/json_rpc.h"
+
+namespace xrun::lsp {
+
+// A text with the starts of its lines, which end at "\n", "\r\n" or "\r".
+class LineMap {
+ public:
+  explicit LineMap(std::string_view text);
+
+  // {"line": 3, "character": 7} of a byte offset; one inside a character counts as its start.
+  Json position(uint32_t offset) const;
+  Json range(uint32_t begin, uint32_t end) const;
+  Json range(const Span& span) const { return range(span.begin, span.end); }
+  uint32_t line_of(uint32_t offset) const;
+  uint32_t column(uint32_t offset) const;  // in UTF-16 code units
+  // The offset of a position. A character beyond the end of its line means that end, and the line behind the last one
+  // the end of the text, as in the protocol; further lines are outside of the text, which is a Failure.
+  uint32_t offset(const Json& position) const;
+
+  uint32_t lines() const { return static_cast<uint32_t>(starts_.size()); }
+  std::string_view text() const { return text_; }
+
+ private:
+  uint32_t end_of_line(uint32_t line) const;  // before its line break
+
+  std::string_view text_;
+  std::vector<uint32_t> starts_;
+};
+
+// Number of UTF-16 code units of UTF-8 text. A byte that belongs to no character counts as one.
+uint32_t utf16_length(std::string_view text);
+
+// The text after the changes of `textDocument/didChange`, each with a range or of the whole text. A Failure, if one of
+// them is outside of the text or if the text gets longer than kMostText; the text is then as it was.
+inline constexpr size_t kMostText = size_t{8} << 20;
+std::string changed(std::string text, const Json& changes);
+
+// The string, number or object of `value` called `key`; a Failure of code kInvalidParams if it is of another kind.
+const Json& field(const Json& value, const char* key);
+const std::string& text_field(const Json& value, const char* key);
+int64_t number_field(const Json& value, const char* key);  // a whole number from 0 to 2^31 - 1
+
+}  // namespace xrun::lsp

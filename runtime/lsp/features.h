@@ -1,0 +1,82 @@
+// Answers to the requests of an editor about one document, as JSON of the protocol (Language Server Protocol 3.17).
+//
+// `params` are those of the request; what they lack, or have of the wrong kind, is a Failure. REQUIRES: the documents
+// are checked.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "lang/explain.h"
+#include "runtime/lsp/json_rpc.h"
+#include "runtime/lsp/workspace.h"
+
+namespace xrun::lsp {
+
+// What the client can do with answers, from its `initialize`.
+struct Client {
+  bool annotates_edits = false;  // asks before it carries out an edit that says why
+};
+
+// A document, the others, and the pages of the language.
+struct Context {
+  const Workspace& workspace;
+  const Document& document;
+  const std::vector<lang::Topic>& topics;
+  Client client;
+
+  const Analysis& analysis() const { return *document.analysis; }
+  // The offset of `params.position`.
+  uint32_t offset(const Json& params) const { return analysis().lines().offset(field(params, "position")); }
+};
+
+// diagnostics.cpp: params of textDocument/publishDiagnostics.
+Json diagnostics_of(const Workspace& workspace, const Document& document);
+
+// actions.cpp
+Json code_actions(const Context& context, const Json& params);
+
+// hover.cpp
+Json hover(const Context& context, const Json& params);
+
+// hints.cpp
+Json inlay_hints(const Context& context, const Json& params);
+
+// completion.cpp
+Json completion(const Context& context, const Json& params);
+
+// navigation.cpp
+Json definition(const Context& context, const Json& params);
+Json references(const Context& context, const Json& params);
+Json highlights(const Context& context, const Json& params);
+// rename.cpp
+Json prepare_rename(const Context& context, const Json& params);
+Json rename(const Context& context, const Json& params);
+
+// outline.cpp
+Json document_symbols(const Context& context, const Json& params);
+Json folding_ranges(const Context& context, const Json& params);
+
+// semantic_tokens.cpp
+Json semantic_tokens(const Context& context, const Json& params);
+Json token_legend();
+
+// formatting.cpp
+Json formatting(const Context& context, const Json& params);
+
+// A place where a name occurs, in a file that an editor can open.
+struct Place {
+  std::string uri;
+  Json range;
+  Occurrence name;
+};
+// All occurrences, in all open documents and what they import, of the name at an offset; none if its declaration is
+// unknown (navigation.cpp).
+std::vector<Place> places_of_name(const Context& context, uint32_t offset);
+
+// The words of the path of the setting that contains an offset, "train.checkpoint.every"; and of the group around it,
+// "train.checkpoint". Empty outside of declarations with settings (settings_path.cpp).
+std::string setting_path(const Analysis& analysis, uint32_t offset);
+std::string group_path(const Analysis& analysis, uint32_t offset);
+
+}  // namespace xrun::lsp

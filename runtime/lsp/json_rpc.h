@@ -1,0 +1,71 @@
+// JSON-RPC 2.0 as the Language Server Protocol frames it: headers with Content-Length, an empty line, JSON.
+//
+// Everything here is safe against a hostile peer: lengths, headers, nesting and the number of values are bounded, and
+// what breaks a rule is a fault to answer, never an exception.
+#pragma once
+
+#include <cstddef>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace xrun::lsp {
+
+using Json = nlohmann::json;
+
+// Error codes of JSON-RPC and of the protocol.
+enum class Code : int {
+  kParseError = -32700,
+  kInvalidRequest = -32600,
+  kMethodNotFound = -32601,
+  kInvalidParams = -32602,
+  kNotInitialized = -32002,
+  kRequestFailed = -32803,
+};
+
+// Why a request cannot be answered. Handlers throw it; the server catches it and answers.
+struct Failure {
+  Code code = Code::kRequestFailed;
+  std::string message;
+};
+
+// A longer message is skipped and answered with an error. A text of 4 MiB in JSON's escapes has less.
+inline constexpr size_t kMostContent = size_t{32} << 20;
+
+// Cuts a stream of bytes into the contents of messages.
+class FrameReader {
+ public:
+  // Either the content of a message, or why what came is none.
+  struct Frame {
+    std::string content;
+    std::string fault;  // empty: `content` counts
+  };
+
+  void feed(std::string_view bytes);
+  // The next message or fault; nothing until more bytes have come. A series of faulty headers is one fault, until a
+  // good message ends it.
+  std::optional<Frame> next();
+
+ private:
+  // Reads the header that is `length` bytes long. Empty, or why it gives no content to read.
+  std::string read_header(std::string_view header);
+
+  std::string buffer_;
+  size_t at_ = 0;                 // the first byte of the buffer that was not read yet
+  size_t skip_ = 0;               // bytes of a content that is too long
+  std::optional<size_t> length_;  // of the content that follows
+  bool lost_ = false;             // a fault was told, and no good message came since
+};
+
+// The message as JSON; nothing, with `why`, if it is not valid or beyond the bounds of nesting (128) and values (2^18).
+std::optional<Json> parse_message(std::string_view content, std::string& why);
+
+// A message with its header. Bytes that are not UTF-8 are replaced.
+std::string frame(const Json& message);
+
+Json response(const Json& id, Json result);
+Json error_response(const Json& id, const Failure& failure);
+Json notification(const char* method, Json params);
+
+}  // namespace xrun::lsp

@@ -1,0 +1,16 @@
+// Texts that are part of the binary, as files that an editor can open: pages of codes, and the standard library.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace xrun::lsp {
+
+// The URI of a file of the cache (runtime/cache_file.h) with this text, which is written if it is not there:
+// "std/vision.xgraph". Empty if the cache cannot be written.
+std::string page_uri(const std::string& name, std::string_view text);
+
+// The page of a code, "XG0301"; empty if there is none.
+std::string code_uri(const std::string& code);
+
+}  // namespace xrun::lsp

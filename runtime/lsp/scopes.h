@@ -1,0 +1,72 @@
+// What a name stands for at a place of a file: the scopes of bodies, and what models, data, imports and the library
+// declare (docs/language.md, "Models and blocks").
+#pragma once
+
+#include <map>
+#include <string_view>
+#include <vector>
+
+#include "runtime/lsp/names.h"
+
+namespace xrun::lsp {
+
+struct Target {
+  NameKind kind = NameKind::kUnknown;
+  Span definition;
+  const lang::Decl* decl = nullptr;
+  const lang::SourceFile* file = nullptr;  // of `decl`
+};
+using Targets = std::map<std::string_view, Target>;
+
+NameKind kind_of(const lang::Decl& decl);
+NameKind kind_of(lang::StmtKind kind);
+Target target_of(const lang::DeclRef& ref);
+
+// Follows a walk over the declarations of a file.
+class Scopes {
+ public:
+  // Both arguments outlive it.
+  Scopes(const lang::SourceFile& file, const Surroundings& around);
+
+  // A level of names, as long as it lives.
+  class Level {
+   public:
+    explicit Level(Scopes& scopes) : scopes_(scopes) { scopes_.levels_.emplace_back(); }
+    ~Level() { scopes_.levels_.pop_back(); }
+    Level(const Level&) = delete;
+    Level& operator=(const Level&) = delete;
+
+   private:
+    Scopes& scopes_;
+  };
+
+  void enter(const lang::Decl& decl) { decl_ = &decl; }
+  void declare(const lang::Name& name, const Target& target);
+  void add_label(const lang::Name& name, const Target& target) { labels_.try_emplace(name.text, target); }
+
+  // Each gives an unknown target if nothing has the name.
+  // A name that is called or read: the nearest declaration, else what the language has.
+  Target find(std::string_view name) const;
+  Target find_local(std::string_view name) const;
+  // A name of a model or of the data, as `train` and `data` see it.
+  Target find_outside(std::string_view name) const;
+  // What `a.b` names: a declaration of an imported file, or a binding of a model.
+  Target member(const lang::Ast& ast, const lang::Expr& expr) const;
+  Target member(std::string_view of, std::string_view name) const;
+  // A part of a tensor's name: a label met so far, or a head. Otherwise a setting.
+  Target tensor_scope(std::string_view name) const;
+
+ private:
+  static void add_model(const lang::DeclRef& model, Targets& into);
+  void add_data(const lang::DeclRef& data);
+
+  const lang::SourceFile& file_;
+  const Surroundings& around_;
+  const lang::Decl* decl_ = nullptr;
+  std::vector<Targets> levels_;
+  Targets outside_;
+  Targets sources_;
+  Targets labels_;
+};
+
+}  // namespace xrun::lsp

@@ -1,0 +1,99 @@
+// The open documents of an editor, each with what a check of it has found. A document is read as `xrun check` reads
+// files: what it imports comes from the disk, or from the editor where it is open there.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/diagnostic.h"
+#include "graph/base/source.h"
+#include "lang/facts.h"
+#include "lang/frontend.h"
+#include "lang/syntax/token.h"
+#include "runtime/lsp/document.h"
+#include "runtime/lsp/names.h"
+
+namespace xrun::lsp {
+
+// An editor checks at every keystroke, so it expands less than a command does. Beyond it a file has XG0216 as a hint.
+inline constexpr int64_t kMostNodes = 100'000;
+inline constexpr int64_t kMostSteps = 2'000'000;
+
+// One check of a text, and what is known of it. Its parts refer to one another, so it stays where it is.
+class Analysis {
+ public:
+  // `path`: a key of `open`.
+  Analysis(const std::string& path, const lang::Texts& open);
+  Analysis(const Analysis&) = delete;
+  Analysis& operator=(const Analysis&) = delete;
+
+  const lang::SourceFile& file() const { return *facts_.main; }
+  const std::deque<lang::SourceFile>& files() const { return facts_.files->files(); }  // with those imported
+  const lang::Ast& ast() const { return file().ast; }
+  std::string_view text() const { return sources_.text(file().file); }
+  const LineMap& lines() const { return *lines_; }
+  const SourceMap& sources() const { return sources_; }
+  const Diagnostics& diagnostics() const { return diagnostics_; }
+  const lang::Facts& facts() const { return facts_; }
+  // Found when first asked for.
+  const std::vector<Occurrence>& names() const;
+  const lang::Tokens& tokens() const;
+  std::vector<Occurrence> names_of(const lang::SourceFile& file) const;
+
+ private:
+  SourceMap sources_;
+  Diagnostics diagnostics_;
+  lang::Facts facts_;
+  std::optional<LineMap> lines_;
+  mutable std::optional<std::vector<Occurrence>> names_;
+  mutable std::optional<lang::Tokens> tokens_;
+};
+
+struct Document {
+  std::string uri;
+  std::string path;  // its key among the texts
+  std::optional<int64_t> version;
+  bool changed = true;                 // since its last check
+  bool lost = false;                   // an edit could not be carried out, so its text is another than the editor's
+  std::unique_ptr<Analysis> analysis;  // null before the first check
+};
+
+class Workspace {
+ public:
+  // Failures: more documents or more text than an editor has open.
+  void open(const std::string& uri, std::string text, std::optional<int64_t> version);
+  void change(const std::string& uri, const Json& changes, std::optional<int64_t> version);
+  void close(const std::string& uri);
+
+  // Checks what has changed, and gives the documents that were checked.
+  std::vector<const Document*> check();
+
+  // A document with its analysis; a Failure if it is not open, or if its text is not known. REQUIRES: `check` was
+  // called since the last change.
+  const Document& find(const std::string& uri) const;
+  const std::map<std::string, Document>& documents() const { return documents_; }
+  const lang::Texts& texts() const { return texts_; }
+  // Of a file of an analysis; empty for one that lies on no disk.
+  std::string uri_of(const std::string& path) const;
+
+ private:
+  const Document& at(const std::string& uri) const;  // a Failure if it is not open
+  void refuse_much(size_t more) const;
+  void mark_readers(const std::string& path);  // documents whose check depends on the file are checked again
+
+  std::map<std::string, Document> documents_;  // by URI
+  lang::Texts texts_;                          // of the documents, by path
+};
+
+// "/a/b c.xgraph" of "file:///a/b%20c.xgraph"; other URIs stay as they are. And back, for an absolute path.
+std::string path_of(const std::string& uri);
+std::string file_uri(const std::string& path);
+
+// What all analyses share: whether a name is an operator that files may use.
+bool is_operator(std::string_view name);
+
+}  // namespace xrun::lsp
