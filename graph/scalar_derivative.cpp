@@ -7,6 +7,28 @@
 namespace xrun {
 namespace {
 
+// f of a derivative, which is linear in it: where the derivative is a choice, f of both branches, so that a branch that
+// is 0 stays 0 where f is infinite or NaN, as at 0 for sqrt(max(x, 0)). `budget` bounds the branches.
+template <class F>
+ScalarId of_branches(ScalarExpr& into, ScalarId derivative, const F& f, int& budget) {
+  const ScalarNode node = into.node(derivative);
+  if (node.op != ScalarOp::kSelect || --budget < 0) {
+    return f(derivative);
+  }
+  const auto branch = [&](ScalarId id) {
+    const double* const constant = into.constant_of(id);
+    return constant != nullptr && *constant == 0 ? id : of_branches(into, id, f, budget);
+  };
+  const ScalarId yes = branch(node.args[1]);
+  return into.make(ScalarOp::kSelect, node.args[0], yes, branch(node.args[2]));
+}
+
+template <class F>
+ScalarId of_branches(ScalarExpr& into, ScalarId derivative, const F& f) {
+  int budget = 16;
+  return of_branches(into, derivative, f, budget);
+}
+
 // The derivatives of all operations by one input, in the expression that they are appended to; none where it is 0.
 class ForwardDerivative {
  public:
@@ -31,10 +53,18 @@ class ForwardDerivative {
     return node.args[i].valid() ? derivatives_[static_cast<size_t>(node.args[i].index)] : ScalarId();
   }
   ScalarId product(ScalarId derivative, ScalarId factor) {
-    return derivative.valid() ? make(ScalarOp::kMul, derivative, factor) : ScalarId();
+    return derivative.valid()
+               ? of_branches(into_, derivative, [&](ScalarId d) { return make(ScalarOp::kMul, d, factor); })
+               : ScalarId();
+  }
+  ScalarId quotient(ScalarId derivative, ScalarId by) {
+    return derivative.valid() ? of_branches(into_, derivative, [&](ScalarId d) { return make(ScalarOp::kDiv, d, by); })
+                              : ScalarId();
   }
   ScalarId sum(ScalarId a, ScalarId b) { return !a.valid() ? b : !b.valid() ? a : make(ScalarOp::kAdd, a, b); }
-  ScalarId minus(ScalarId a) { return a.valid() ? make(ScalarOp::kNeg, a) : a; }
+  ScalarId minus(ScalarId a) {
+    return a.valid() ? of_branches(into_, a, [&](ScalarId d) { return make(ScalarOp::kNeg, d); }) : a;
+  }
   ScalarId choice(ScalarId condition, ScalarId yes, ScalarId no) {
     return yes.valid() || no.valid() ? make(ScalarOp::kSelect, condition, or_zero(yes), or_zero(no)) : ScalarId();
   }
@@ -60,7 +90,7 @@ class ForwardDerivative {
         return sum(product(da, b), product(db, a));
       case ScalarOp::kDiv: {
         const ScalarId top = sum(da, minus(product(db, y)));
-        return top.valid() ? make(ScalarOp::kDiv, top, b) : top;
+        return quotient(top, b);
       }
       case ScalarOp::kPow:
         return sum(da.valid() ? product(da, make(ScalarOp::kMul, b,
@@ -85,11 +115,12 @@ class ForwardDerivative {
       case ScalarOp::kExp:
         return product(da, y);
       case ScalarOp::kLog:
-        return make(ScalarOp::kDiv, da, a);
+        return quotient(da, a);
       case ScalarOp::kSqrt:
-        return make(ScalarOp::kDiv, product(da, number(0.5)), y);
+        return quotient(product(da, number(0.5)), y);
       case ScalarOp::kAbs:
-        return product(da, make(ScalarOp::kSign, a));
+        return choice(make(ScalarOp::kLess, number(0), a), da,
+                      choice(make(ScalarOp::kLess, a, number(0)), minus(da), {}));
       case ScalarOp::kErf:
         return product(product(da, number(2 * std::numbers::inv_sqrtpi)),
                        make(ScalarOp::kExp, minus(make(ScalarOp::kMul, a, a))));
@@ -98,8 +129,7 @@ class ForwardDerivative {
       case ScalarOp::kCos:
         return minus(product(da, make(ScalarOp::kSin, a)));
       case ScalarOp::kAcos:
-        return minus(make(ScalarOp::kDiv, da,
-                          make(ScalarOp::kSqrt, make(ScalarOp::kSub, number(1), make(ScalarOp::kMul, a, a)))));
+        return minus(quotient(da, make(ScalarOp::kSqrt, make(ScalarOp::kSub, number(1), make(ScalarOp::kMul, a, a)))));
       case ScalarOp::kTanh:
         return product(da, make(ScalarOp::kSub, number(1), make(ScalarOp::kMul, y, y)));
       case ScalarOp::kSigmoid:
@@ -139,7 +169,9 @@ ScalarExpr gradient_of(const ScalarExpr& expr, int inputs, std::span<const int> 
     for (size_t r = 0; r < expr.results().size(); ++r) {
       const ScalarId derivative = derivatives[static_cast<size_t>(expr.results()[r].index)];
       if (derivative.valid()) {
-        const ScalarId part = made.make(ScalarOp::kMul, made.input(inputs + static_cast<int>(r)), derivative);
+        const ScalarId dy = made.input(inputs + static_cast<int>(r));
+        const ScalarId part =
+            of_branches(made, derivative, [&](ScalarId d) { return made.make(ScalarOp::kMul, dy, d); });
         total = total.valid() ? made.make(ScalarOp::kAdd, total, part) : part;
       }
     }

@@ -31,7 +31,7 @@ constexpr OpFacts kFacts[] = {
     {ScalarOp::kErf, 1, "erf", true},       {ScalarOp::kSin, 1, "sin", true},
     {ScalarOp::kCos, 1, "cos", true},       {ScalarOp::kAcos, 1, "acos", true},
     {ScalarOp::kTanh, 1, "tanh", true},     {ScalarOp::kSigmoid, 1, "sigmoid", true},
-    {ScalarOp::kBf16, 1, "bf16", true},
+    {ScalarOp::kBf16, 1, "bf16", false},  // of passes, not of the language
 };
 
 const OpFacts& facts_of(ScalarOp op) { return kFacts[static_cast<size_t>(op)]; }

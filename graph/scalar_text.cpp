@@ -286,7 +286,8 @@ class Parser {
         return expr_.input(index);
       }
     }
-    const ScalarOp* function = scalar_function(name);
+    static constexpr ScalarOp kRounding = ScalarOp::kBf16;
+    const ScalarOp* function = name == name_of(kRounding) ? &kRounding : scalar_function(name);
     if (function == nullptr) {
       fail("a value");
       return nothing();

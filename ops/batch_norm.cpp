@@ -2,11 +2,12 @@
 // mean and (biased) variance over the samples and positions of one row block; relu(y), or another function of y, where
 // it was absorbed. x [N, C, H, W] or [N, C]. Outside training the running statistics take the place of the block's.
 // Source: Ioffe, Szegedy, "Batch Normalization", ICML 2015; running statistics: docs/determinism.md, "Batch norm".
+#include "ops/batch_norm.h"
+
 #include <cmath>
 #include <vector>
 
 #include "graph/autodiff.h"
-#include "ops/batch_norm.h"
 #include "ops/catalog.h"
 #include "ops/columns.h"
 
@@ -34,8 +35,8 @@ Result<OpShape> infer_bn(std::span<const TensorType> inputs, const Attrs& attrs)
   return shape;
 }
 
-OpCost bn_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs&) {
-  return pointwise_cost(inputs, outputs, 7);
+OpCost bn_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs& attrs) {
+  return pointwise_cost(inputs, outputs, 7 + function_operations(attrs));
 }
 
 Status grad_bn(GradBuilder& builder) {

@@ -1,4 +1,4 @@
-// What batch norm and its gradient share: the norm of some lanes, and the shapes of a kernel.
+// The parts of batch norm and its gradient that are the same: the norm of some lanes, and the shapes of a kernel.
 #pragma once
 
 #include <cmath>

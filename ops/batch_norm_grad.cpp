@@ -16,8 +16,8 @@ Result<OpShape> infer_grad(std::span<const TensorType> inputs, const Attrs&) {
   return OpShape{{with_dims(inputs[0], inputs[0].dims), weight, weight}};
 }
 
-OpCost grad_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs&) {
-  return pointwise_cost(inputs, outputs, 14);
+OpCost grad_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs& attrs) {
+  return pointwise_cost(inputs, outputs, 14 + 4 * function_operations(attrs));  // twice a function and its derivative
 }
 
 // The gradient before the absorbed relu: zero where the forward pass cut y. Computes y by the same operations in the
@@ -142,8 +142,8 @@ class BatchNormGrad final : public BatchNormBase {
   }
 
  private:
-  // With a function, some rows at a time: their gradient of the norm's result, `g`, is computed once for the sums and
-  // once for dx, and never kept.
+  // With a function, some rows at a time: their gradient behind the norm, `g`, is computed once for the sums and once
+  // for dx, and never kept.
   struct Room {
     double* sum;
     double* dot;

@@ -1,5 +1,5 @@
 // Elementary functions on lanes; errors are a few units in the last place unless said otherwise. They are templates
-// over the lanes: F16 computes, and the lanes of the compiler of kernels (ops/jit/ir_lanes.h) write the same operations
+// over the lanes: F16 computes, and the lanes of the compiler of kernels (ops/jit/plugin/ir_lanes.h) write the same operations
 // as instructions, so that both give the same bits. The operations of lanes are those of F16 in simd.h. Source of the
 // polynomials: Moshier, Cephes Mathematical Library (expf, logf, tanhf).
 #pragma once

@@ -40,6 +40,11 @@ ScalarExpr gradient_of_one(const ScalarExpr& function) {
 
 }  // namespace
 
+double function_operations(const Attrs& attrs) {
+  const auto function = attrs.has("then") ? parse_scalar_expr(attrs.text("then")) : Result<ScalarExpr>(ScalarExpr());
+  return function.ok() ? static_cast<double>(function->operations()) : 0;
+}
+
 struct NormFunction::Operands {
   const std::byte* x = nullptr;
   const std::byte* dy = nullptr;  // null: forward
@@ -87,6 +92,9 @@ void NormFunction::run_gradient(const NormColumns& p, const std::byte* x, const 
 
 void NormFunction::run_loop(const ElementLoop& loop, const NormColumns& p, const Operands& all, int64_t rows,
                             Range some, std::byte* scratch) const {
+  if (some.size() == 0) {
+    return;
+  }
   const int64_t room = align_up(run_rows_ * channels_, kLanes);
   auto* const repeated = reinterpret_cast<float*>(scratch);
   std::byte* const own = scratch + 3 * room * static_cast<Bytes>(sizeof(float));

@@ -19,6 +19,9 @@ struct NormColumns {
   const float* rstd = nullptr;
 };
 
+// The operations of `then`; 0 without one.
+double function_operations(const Attrs& attrs);
+
 class NormFunction {
  public:
   // `spec`: of `bn` or of its gradient, whose input 0 is x; `channels`: of its rows. Errors: XG0303 for a text that is

@@ -7,8 +7,9 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include "ops/dnn.h"
 #include "graph/base/cache_file.h"
+#include "ops/dnn.h"
+#include "ops/jit/compiler.h"
 
 namespace xrun::runtime {
 namespace {
@@ -23,8 +24,10 @@ std::string head_of(std::string_view origin) { return fmt::format("xrun kernel t
 std::string times_origin(ops::Isa isa, const std::string& cpu) {
   struct stat build {};
   ::stat("/proc/self/exe", &build);
-  return fmt::format("{}, {}, oneDNN {}, xrun of {} bytes and {}.{:09} s", ops::name_of(isa), cpu,
-                     ops::dnn::library_version(), build.st_size, build.st_mtim.tv_sec, build.st_mtim.tv_nsec);
+  const std::string compiler = ops::open_jit().compiler;
+  return fmt::format("{}, {}, oneDNN {}, {}, xrun of {} bytes and {}.{:09} s", ops::name_of(isa), cpu,
+                     ops::dnn::library_version(), compiler.empty() ? "loops interpreted" : compiler, build.st_size,
+                     build.st_mtim.tv_sec, build.st_mtim.tv_nsec);
 }
 
 std::string print_kernel_times(const ops::KernelTimes& times, std::string_view origin) {

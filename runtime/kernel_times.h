@@ -9,8 +9,8 @@
 
 namespace xrun::runtime {
 
-// The origin of all times that this process measures, as one line: instruction set, processor, oneDNN and this build of
-// xrun. Times of another origin are not used.
+// The origin of all times that this process measures, as one line: instruction set, processor, oneDNN, the compiler of
+// loops and this build of xrun. Times of another origin are not used.
 std::string times_origin(ops::Isa isa, const std::string& cpu);
 
 // Stable text: a line a kernel, below the origin. Times of one origin have one text, and it reads back exactly.

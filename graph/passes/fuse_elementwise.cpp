@@ -3,6 +3,7 @@
 
 #include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
+#include "graph/scalar_expr.h"
 
 namespace xrun {
 namespace {
@@ -48,7 +49,7 @@ Graph absorb_consumers(const Graph& graph, const Absorb& absorb) {
 
 Result<Graph> fuse_elementwise(Graph graph) {
   return absorb_consumers(graph, [](const Node& node, const Node& consumer) -> std::optional<Attrs> {
-    if (consumer.op->name != "relu") {
+    if (consumer.op->name != "relu" || node.attrs.has("then")) {
       return std::nullopt;
     }
     Attrs attrs = node.attrs;
@@ -59,11 +60,16 @@ Result<Graph> fuse_elementwise(Graph graph) {
 
 Result<Graph> fuse_functions(Graph graph) {
   return absorb_consumers(graph, [](const Node& node, const Node& consumer) -> std::optional<Attrs> {
-    if (node.op->absorbs != "*" || node.attrs.flag("relu", false) || !consumer.op->fuses) {
+    if (node.op->absorbs != "*" || node.attrs.flag("relu", false) || node.attrs.has("then") || !consumer.op->fuses) {
+      return std::nullopt;
+    }
+    std::string text = consumer.op->expr(consumer.attrs);
+    const auto function = parse_scalar_expr(text);
+    if (!function.ok() || function->results().size() != 1 || function->inputs_read() != std::vector<int>{0}) {
       return std::nullopt;
     }
     Attrs attrs = node.attrs;
-    attrs.set("then", consumer.op->expr(consumer.attrs));
+    attrs.set("then", std::move(text));
     return attrs;
   });
 }

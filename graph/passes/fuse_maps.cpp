@@ -13,7 +13,7 @@ namespace {
 
 constexpr int kMostNodes = 64;  // of a group
 
-// What the nodes of a group compute, from its last one, whose result stays.
+// The function that the nodes of a group compute together, from the last one, whose result stays.
 struct Group {
   ScalarExpr expr;
   std::vector<ValueId> inputs;  // of the old graph, in the order of the expression's inputs
@@ -44,6 +44,20 @@ class MapFuser {
 
  private:
   static bool fuses(const Node& node) { return node.op->fuses && node.outputs.size() == 1; }
+  // Whether a node may take in its operands. A derivative of sqrt, acos or a power is infinite at a finite result;
+  // between operators the gradient of a `relu` or `clamp` then turns it into 0, and in one expression it would be NaN.
+  // A function that reads nothing is a constant, which a larger expression would compute in f64.
+  static bool takes_operands(const Node& node) {
+    const auto expr = fuses(node) ? parse_scalar_expr(node.op->expr(node.attrs)) : Result<ScalarExpr>(ScalarExpr());
+    return fuses(node) && expr.ok() && !expr->inputs_read().empty() &&
+           std::ranges::none_of(expr->nodes(), [](const ScalarNode& n) {
+             return n.op == ScalarOp::kSqrt || n.op == ScalarOp::kAcos || n.op == ScalarOp::kPow;
+           });
+  }
+  static bool reads_something(const Node& node) {
+    const auto expr = parse_scalar_expr(node.op->expr(node.attrs));
+    return expr.ok() && !expr->inputs_read().empty();
+  }
   const TensorType& type(ValueId id) const { return graph_.value(id).type; }
 
   // A node goes into its only consumer where both have the same shape and type, so that nothing is computed twice.
@@ -68,7 +82,8 @@ class MapFuser {
         continue;
       }
       const Node& consumer = graph_.node(consumers_[node.outputs[0]][0]);
-      absorbed_[NodeId(i)] = fuses(consumer) && type(node.outputs[0]) == type(consumer.outputs[0]);
+      absorbed_[NodeId(i)] =
+          takes_operands(consumer) && type(node.outputs[0]) == type(consumer.outputs[0]) && reads_something(node);
     }
     release_large_groups();
     release_groups_that_keep_more();
@@ -129,12 +144,16 @@ class MapFuser {
   std::optional<Group> group_of(NodeId id) const {
     Group group;
     const auto result = add(id, group);
-    if (!result || group.inputs.size() > static_cast<size_t>(kMostScalarInputs) ||
-        group.expr.operations() > kMostScalarOps) {
+    if (!result || group.inputs.size() > static_cast<size_t>(kMostScalarInputs)) {
       return std::nullopt;
     }
     group.expr.set_results({*result});
     group.expr.prune();
+    // Derivatives have a few operations for each operation and input.
+    const size_t operations = group.expr.operations();
+    if (operations > kMostScalarOps || 4 * group.inputs.size() * operations > kMostDerivedScalarOps) {
+      return std::nullopt;
+    }
     return group;
   }
 

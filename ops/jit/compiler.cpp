@@ -16,6 +16,9 @@ namespace {
 
 constexpr std::string_view kModule = "xrun_jit.so";
 
+// Larger functions are interpreted: the compiler's time and memory grow faster than the number of operations.
+constexpr size_t kMostCompiledOps = 1000;
+
 Error unavailable(std::string why, std::string fix) {
   return {ErrorKind::kWorld, "XG0821", "functions and updates are interpreted, not compiled: " + std::move(why),
           std::move(fix)};
@@ -37,17 +40,17 @@ Result<const JitPlugin*> open_module() {
                        "install llvm-19-dev and build again; results are the same, slower");
   }
   void* const module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  void* const symbol = module != nullptr ? ::dlsym(module, kOpenJit) : nullptr;
+  void* const build = module != nullptr ? ::dlsym(module, kJitBuild) : nullptr;
+  void* const symbol = build != nullptr ? ::dlsym(module, kOpenJit) : nullptr;
   if (symbol == nullptr) {
     const char* const reason = ::dlerror();
     return unavailable(path + " cannot be loaded: " + (reason != nullptr ? reason : "no reason is given"),
                        "install libllvm19, or build again");
   }
-  XRUN_ASSIGN(const JitPlugin* plugin, reinterpret_cast<OpenJit>(symbol)());
-  if (plugin->build != XRUN_JIT_BUILD) {
+  if (static_cast<const char*>(build) != std::string_view(XRUN_JIT_BUILD)) {
     return unavailable(path + " is of another build of xrun", "build again, so that both are of one build");
   }
-  return plugin;
+  return reinterpret_cast<OpenJit>(symbol)();
 }
 
 class Compiler {
@@ -78,7 +81,7 @@ class Compiler {
   }
 
   LoopCode code_of(const LoopForm& form, Isa isa) {
-    const JitPlugin* const plugin = open();
+    const JitPlugin* const plugin = form.expr.operations() <= kMostCompiledOps ? open() : nullptr;
     if (plugin == nullptr) {
       return nullptr;
     }
@@ -91,7 +94,7 @@ class Compiler {
     }
     // Without the lock: two threads may compile the same loop, and both results are right.
     const Seconds begin = system_clock().now();
-    const std::string key = std::string(plugin->build) + " " + std::string(plugin->compiler) + " " + text;
+    const std::string key = std::string(XRUN_JIT_BUILD) + " " + std::string(plugin->compiler) + " " + text;
     const std::optional<std::string> stored = read_object(key);
     auto loaded = stored ? plugin->load(*stored) : Result<LoadedLoop>(LoadedLoop{});
     const bool cached = loaded.ok() && loaded->code != nullptr;

@@ -1,4 +1,4 @@
-// What xrun_jit.so gives to the program: a compiler of loops that is built on LLVM. The program opens it when it makes
+// The interface between the program and xrun_jit.so, a compiler of loops that is built on LLVM. The program opens it when it makes
 // the first kernel that can be compiled; types of LLVM stay inside of the module.
 #pragma once
 
@@ -15,7 +15,6 @@ struct LoadedLoop {
 };
 
 struct JitPlugin {
-  std::string_view build;     // XRUN_JIT_BUILD of the sources it was built from; another build is not used
   std::string_view compiler;  // "LLVM 19.1.7"
   // Object code of a loop. Any number of threads. Errors: XG0821.
   Result<std::string> (*compile)(const LoopForm& form, Isa isa);
@@ -23,7 +22,10 @@ struct JitPlugin {
   Result<LoadedLoop> (*load)(std::string_view object);
 };
 
-// The symbol of the module: starts LLVM, or says why it does not start.
+// XRUN_JIT_BUILD of the sources that the module was built from, a text. A module of another build is not called, since
+// types may differ.
+inline constexpr const char* kJitBuild = "xrun_jit_build";
+// Starts LLVM, or says why it does not start.
 using OpenJit = Result<const JitPlugin*> (*)();
 inline constexpr const char* kOpenJit = "xrun_open_jit";
 

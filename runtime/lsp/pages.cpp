@@ -7,7 +7,7 @@
 #include <map>
 
 #include "graph/base/codes.h"
-#include "runtime/cache_file.h"
+#include "graph/base/cache_file.h"
 #include "runtime/lsp/workspace.h"
 
 namespace xrun::lsp {
@@ -32,7 +32,7 @@ bool write_page(const fs::path& path, std::string_view text) {
 std::string page_uri(const std::string& name, std::string_view text) {
   static std::map<std::string, std::string> known;  // one thread serves one editor
   const auto [at, fresh] = known.try_emplace(name);
-  const std::string directory = runtime::cache_directory();
+  const std::string directory = cache_directory();
   if (!fresh || directory.empty()) {
     return at->second;
   }

@@ -6,7 +6,7 @@
 
 namespace xrun::lsp {
 
-// The URI of a file of the cache (runtime/cache_file.h) with this text, which is written if it is not there:
+// The URI of a file of the cache (graph/base/cache_file.h) with this text, which is written if it is not there:
 // "std/vision.xgraph". Empty if the cache cannot be written.
 std::string page_uri(const std::string& name, std::string_view text);
 

@@ -6,6 +6,7 @@
 #include "graph/autodiff.h"
 #include "graph/passes/passes.h"
 #include "graph/print.h"
+#include "graph/scalar_expr.h"
 #include "tests/ops/op_runner.h"
 
 namespace xrun::ops {
@@ -70,6 +71,41 @@ TEST(FuseMaps, SquaresOfSquaresAndLongChainsEnd) {
   const Graph made = fused(b.graph);
   EXPECT_GE(made.nodes.size(), 300U / 64);
   EXPECT_LE(made.nodes.size(), 300U / 64 + 2);
+}
+
+// A relu turns an infinite gradient into 0, also where it is a part of one expression.
+TEST(FuseMaps, ARootBehindAChoiceHasAFiniteGradient) {
+  Builder b;
+  const ValueId root = b.call("sqrt", {b.call("relu", {b.input({8})})});
+  b.output(b.call("scale_shift", {root}, {{"scale", 2.0}}));
+  const Graph made = fused(b.graph);
+  ASSERT_EQ(made.nodes.size(), 2U) << print(made);
+  EXPECT_EQ(made.nodes[0].op->name, "relu");
+  const int wanted[] = {0};
+  const ScalarExpr gradient =
+      gradient_of(*parse_scalar_expr("sqrt(max(x0, 0)) * 3 + acos(select(x0 < 1, x0, 1))"), 1, wanted);
+  for (const double x : {-1.0, 0.0}) {
+    const double values[] = {x, 1.0};
+    EXPECT_FALSE(std::isnan(evaluate(gradient, values)[0])) << x << ": " << to_text(gradient);
+  }
+  const double infinite[] = {-1.0, INFINITY};
+  EXPECT_EQ(evaluate(gradient_of(*parse_scalar_expr("max(x0, 0) * 2"), 1, wanted), infinite)[0], 0);
+}
+
+TEST(FuseMaps, LargeFunctionsStayApart) {
+  Builder b;
+  ScalarExpr large;
+  ScalarId at = large.input(0);
+  for (int i = 0; i < 1500; ++i) {
+    at = large.make(ScalarOp::kSin, large.make(ScalarOp::kMul, at, large.constant(0.5)));
+  }
+  large.set_results({at});
+  ValueId x = b.input({4});
+  for (int i = 0; i < 3; ++i) {
+    x = b.call("map", {x}, {{"y", to_text(large)}});
+  }
+  b.output(x);
+  EXPECT_EQ(fused(b.graph).nodes.size(), 3U);
 }
 
 // Random graphs, plain and fused: all outputs have the same bits, in f32 and where each result is rounded to bf16.

@@ -3,6 +3,8 @@
 #include <llvm/ADT/SmallString.h>
 #include <llvm/Config/llvm-config.h>
 #include <llvm/ExecutionEngine/Orc/LLJIT.h>
+#include <llvm/IR/DiagnosticInfo.h>
+#include <llvm/IR/DiagnosticPrinter.h>
 #include <llvm/IR/LLVMContext.h>
 #include <llvm/IR/LegacyPassManager.h>
 #include <llvm/IR/Verifier.h>
@@ -44,7 +46,17 @@ Result<std::unique_ptr<llvm::TargetMachine>> target_machine(Isa isa) {
 // Everything of LLVM that compiles is made for the call, so that threads share nothing.
 Result<std::string> compile(const LoopForm& form, Isa isa) {
   XRUN_ASSIGN(const auto machine, target_machine(isa));
+  std::string fault;  // by default LLVM would end the process
   llvm::LLVMContext context;
+  context.setDiagnosticHandlerCallBack(
+      [](const llvm::DiagnosticInfo* info, void* to) {
+        if (info->getSeverity() == llvm::DS_Error) {
+          llvm::raw_string_ostream out(*static_cast<std::string*>(to));
+          llvm::DiagnosticPrinterRawOStream printer(out);
+          info->print(printer);
+        }
+      },
+      &fault);
   llvm::Module module("loop", context);
   module.setTargetTriple(kTriple);
   module.setDataLayout(machine->createDataLayout());
@@ -61,6 +73,9 @@ Result<std::string> compile(const LoopForm& form, Isa isa) {
     return failure("it cannot write objects");
   }
   passes.run(module);
+  if (!fault.empty()) {
+    return failure(fault);
+  }
   return std::string(object);
 }
 
@@ -88,11 +103,11 @@ Result<LoadedLoop> load(std::string_view object) {
   return LoadedLoop{code->toPtr<LoopCode>()};
 }
 
-constexpr JitPlugin kPlugin{
-    .build = XRUN_JIT_BUILD, .compiler = "LLVM " LLVM_VERSION_STRING, .compile = compile, .load = load};
+constexpr JitPlugin kPlugin{.compiler = "LLVM " LLVM_VERSION_STRING, .compile = compile, .load = load};
 
 }  // namespace
 
+extern "C" [[gnu::visibility("default")]] constinit const char xrun_jit_build[] = XRUN_JIT_BUILD;
 // Called once, by one thread.
 extern "C" [[gnu::visibility("default")]] Result<const JitPlugin*> xrun_open_jit() {
   llvm::InitializeNativeTarget();

@@ -91,7 +91,7 @@ class LoopWriter {
     }
   }
 
-  // What depends on uniform inputs alone is computed before the loop.
+  // Operations on uniform inputs alone stand before the loop.
   std::vector<IrLanes> write_expr() {
     const std::vector<ScalarNode>& nodes = form_.expr.nodes();
     std::vector<IrLanes> values(nodes.size());
