@@ -31,7 +31,7 @@ Result<Graph> fuse_elementwise(Graph graph);
 
 // Fusion of element-wise operators (OpDef::fuses) into their only consumer: a chain becomes one `map`, which rounds where
 // its operators stored bf16. A group has at most as many inputs as operators, so that training keeps no more.
-// Before differentiation. Needs the operator `map` in the registry.
+// Before differentiation. A registry without the operator `map` leaves the graph as it is.
 Result<Graph> fuse_maps(Graph graph, const OpRegistry& registry);
 
 // Fusion of other functions of one number, of operators or `map`s, into producers that take any (OpDef::absorbs is `*`):

@@ -1,7 +1,10 @@
 #include "runtime/bench/compiled_loops.h"
 
 #include <algorithm>
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
+#include <optional>
 #include <random>
 #include <thread>
 
@@ -131,8 +134,7 @@ Result<LoopRace> race_updates(ops::Isa isa, int64_t elements, int rounds) {
 
 // One loop for what eight operators compute in turn.
 LoopRace race_chain(ops::Isa isa, int rounds) {
-  const Call chain(isa, "map", function("-(abs(min(max(x0 * x1 + 3, 0), 6) * 0.5 - 1) + x1)"), DType::kF32, kBeyond,
-                   2);
+  const Call chain(isa, "map", function("-(abs(min(max(x0 * x1 + 3, 0), 6) * 0.5 - 1) + x1)"), DType::kF32, kBeyond, 2);
   std::vector<std::unique_ptr<Call>> calls;
   const auto add = [&](const char* op, const Attrs& attrs, int inputs) {
     calls.push_back(std::make_unique<Call>(isa, op, attrs, DType::kF32, kBeyond, inputs));
@@ -176,7 +178,37 @@ std::vector<ops::LoopForm> fresh_loops(int count) {
   return loops;
 }
 
+// A cache for the loops of the measurement, which nobody needs again.
+class OwnCache {
+ public:
+  OwnCache() {
+    const char* const before = std::getenv(kVariable);
+    before_ = before != nullptr ? std::optional<std::string>(before) : std::nullopt;
+    path_ = (std::filesystem::temp_directory_path() / "xrun-loops-XXXXXX").string();
+    if (::mkdtemp(path_.data()) != nullptr) {
+      ::setenv(kVariable, path_.c_str(), 1);
+    }
+  }
+  ~OwnCache() {
+    if (before_) {
+      ::setenv(kVariable, before_->c_str(), 1);
+    } else {
+      ::unsetenv(kVariable);
+    }
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  OwnCache(const OwnCache&) = delete;
+  OwnCache& operator=(const OwnCache&) = delete;
+
+ private:
+  static constexpr const char* kVariable = "XDG_CACHE_HOME";
+  std::optional<std::string> before_;
+  std::string path_;
+};
+
 void measure_compiling(LoopFigures& figures) {
+  const OwnCache cache;
   const Bytes before = resident();
   const ops::JitReport report = ops::open_jit();
   figures.open = report.open_time;

@@ -12,6 +12,7 @@
 namespace xrun::testing {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
@@ -214,11 +215,20 @@ TEST(BenchCommand, WrongFlagsAreRefusedWithTheirCauseAndFix) {
   refused({"--devices", "2"}, "`--devices`", "--threads 2");
 }
 
+TEST(BenchCommand, CompiledLoopsNeedACompiler) {
+  const CommandResult off = run_xrun({"bench", "jit"}, {.environment = {{"XRUN_JIT", "off"}}});
+  EXPECT_EQ(off.exit, 2);
+  EXPECT_THAT(off.err, AllOf(HasSubstr("XG0821"), HasSubstr("XRUN_JIT=off leaves nothing to measure")));
+  const CommandResult none = run_xrun({"bench", "jit", "--rounds", "0"});
+  EXPECT_EQ(none.exit, 2);
+  EXPECT_THAT(none.err, HasSubstr("`--rounds 0` is not a number from 1 to 10 000"));
+}
+
 TEST(BenchCommand, UnknownBenchmarksAreNamedWithTheKnownOnes) {
   const CommandResult without = run_xrun({"bench"});
   EXPECT_EQ(without.exit, 2);
   EXPECT_EQ(without.err,
-            "error: `xrun bench` needs a command\nhelp: one of head, knn, comm; `xrun bench --help` says what they do\n");
+            "error: `xrun bench` needs a command\nhelp: one of head, knn, comm, jit; `xrun bench --help` says what they do\n");
   const CommandResult unknown = run_xrun({"bench", "haed"});
   EXPECT_EQ(unknown.exit, 2);
   EXPECT_EQ(unknown.err, "error: there is no command `bench haed`\nhelp: did you mean `head`?\n");
