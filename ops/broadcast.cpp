@@ -72,16 +72,13 @@ BroadcastReader::BroadcastReader(const TensorType& operand, const TensorType& re
   is_whole_ = loop.is_one_run() && steps_[0] == 1;
 }
 
-void BroadcastReader::read(const std::byte* operand, int64_t begin, int64_t n, float* block) const {
-  if (is_f32_) {
-    copy(reinterpret_cast<const float*>(operand), begin, n, block);
-  } else {
-    copy(reinterpret_cast<const Bf16*>(operand), begin, n, block);
-  }
+const float* BroadcastReader::read(const std::byte* operand, int64_t begin, int64_t n, float* block) const {
+  return is_f32_ ? read_as(reinterpret_cast<const float*>(operand), begin, n, block)
+                 : read_as(reinterpret_cast<const Bf16*>(operand), begin, n, block);
 }
 
 template <typename T>
-void BroadcastReader::copy(const T* operand, int64_t begin, int64_t n, float* block) const {
+const float* BroadcastReader::read_as(const T* operand, int64_t begin, int64_t n, float* block) const {
   // The place of `begin`, run by run from there.
   std::array<int64_t, kMostDims> index{};
   int64_t at = 0;
@@ -92,6 +89,11 @@ void BroadcastReader::copy(const T* operand, int64_t begin, int64_t n, float* bl
     at += index[d] * steps_[d];
   }
   const size_t inner = dims_.size() - 1;
+  if constexpr (std::is_same_v<T, float>) {
+    if (steps_[inner] == 1 && index[inner] + n <= dims_[inner]) {
+      return operand + at;
+    }
+  }
   for (int64_t done = 0; done < n;) {
     const int64_t run = std::min(dims_[inner] - index[inner], n - done);
     const T* const from = operand + at;
@@ -116,6 +118,7 @@ void BroadcastReader::copy(const T* operand, int64_t begin, int64_t n, float* bl
       ++index[d - 1];
     }
   }
+  return block;
 }
 
 }  // namespace xrun::ops

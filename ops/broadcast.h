@@ -32,12 +32,13 @@ class BroadcastReader {
 
   // Whether the operand has the elements of the result, in the same order: then there is nothing to copy.
   bool is_whole() const { return is_whole_; }
-  // Copies `n` elements from `begin` on to `block`.
-  void read(const std::byte* operand, int64_t begin, int64_t n, float* block) const;
+  // The address of `n` elements from `begin` on: of the operand itself where they lie there in f32, one after the
+  // other, else of `block`, to which they are copied.
+  const float* read(const std::byte* operand, int64_t begin, int64_t n, float* block) const;
 
  private:
   template <typename T>
-  void copy(const T* operand, int64_t begin, int64_t n, float* block) const;
+  const float* read_as(const T* operand, int64_t begin, int64_t n, float* block) const;
 
   bool is_f32_ = true;
   bool is_whole_ = true;  // dims_ is one run

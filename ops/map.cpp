@@ -7,6 +7,7 @@
 #include "graph/scalar_expr.h"
 #include "ops/broadcast.h"
 #include "ops/catalog.h"
+#include "ops/columns.h"
 #include "ops/jit/element_loop.h"
 #include "ops/make_kernel.h"
 #include "ops/shape.h"
@@ -115,9 +116,7 @@ Result<std::unique_ptr<Kernel>> make_map(const KernelSpec& spec) {
           for (size_t i = 0; i < readers.size(); ++i) {
             inputs[i] = call.inputs[i].data + begin * sizes[i];
             if (sizes[i] == 0) {
-              float* const block = loop.block(call.scratch, i);
-              readers[i].read(call.inputs[i].data, begin, n, block);
-              inputs[i] = block;
+              inputs[i] = readers[i].read(call.inputs[i].data, begin, n, loop.block(call.scratch, i));
             }
           }
           for (size_t r = 0; r < call.outputs.size(); ++r) {
@@ -152,6 +151,13 @@ template <typename T>
 Result<std::unique_ptr<Kernel>> make_param_sum(const KernelSpec& spec) {
   const TensorType& x = spec.inputs[0];
   const int64_t outputs = block_elements(spec.outputs[0], spec.rows);
+  // A parameter of the last dimension of features: sums of columns.
+  if (x.rank() <= 3 && spec.outputs[0].rank() == 1 && x.dims.back() == outputs) {
+    const int64_t rows = block_elements(x, spec.rows) / outputs;
+    return kernel_of([isa = spec.isa, rows, outputs](const KernelCall& call) {
+      add_column_sums(isa, call.inputs[0].as<T>(), rows, outputs, call.outputs[0].as<float>());
+    });
+  }
   const std::vector<int64_t> dims = block_dims(x, spec.rows);
   const StridedLoop<2> loops(
       dims, {block_strides(x, spec.rows), broadcast_strides(aligned(spec.outputs[0], x.rank()), dims, spec.rows)});
