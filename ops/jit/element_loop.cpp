@@ -3,21 +3,12 @@
 #include <algorithm>
 #include <cstring>
 
+#include "ops/convert.h"
 #include "ops/jit/compiler.h"
 #include "ops/simd.h"
 
 namespace xrun::ops {
 namespace {
-
-template <typename From, typename To>
-struct CopyBody {
-  template <class L>
-  XRUN_INLINE static void run(const From* from, To* to, int64_t n) {
-    for (int64_t i = 0; i < n; i += kLanes) {
-      store_upto(to + i, load_upto<L>(from + i, n - i), n - i);
-    }
-  }
-};
 
 int64_t bytes_of(LoopInput input) { return input == LoopInput::kBF16 ? sizeof(Bf16) : sizeof(float); }
 
@@ -80,7 +71,7 @@ void ElementLoop::interpret(const void* const* inputs, void* const* outputs, int
       const std::byte* const from = element(inputs[i], form_.inputs[i], begin);
       float* const own = block(scratch, i);
       if (form_.inputs[i] == LoopInput::kBF16) {
-        run_for<CopyBody<Bf16, float>>(isa_, reinterpret_cast<const Bf16*>(from), own, count);
+        widen(isa_, reinterpret_cast<const Bf16*>(from), own, count);
       } else if (form_.inputs[i] == LoopInput::kF32) {
         // In place where no element beyond the last one is read and no result is an input, which may be overwritten.
         const auto* const numbers = reinterpret_cast<const float*>(from);
@@ -97,9 +88,9 @@ void ElementLoop::interpret(const void* const* inputs, void* const* outputs, int
       const float* const result = interpreter_.result(scratch, static_cast<int>(r));
       std::byte* const to = element(outputs[r], form_.outputs[r], begin);
       if (form_.outputs[r] == DType::kBF16) {
-        run_for<CopyBody<float, Bf16>>(isa_, result, reinterpret_cast<Bf16*>(to), count);
+        narrow(isa_, result, reinterpret_cast<Bf16*>(to), count);
       } else {
-        run_for<CopyBody<float, float>>(isa_, result, reinterpret_cast<float*>(to), count);
+        std::copy_n(result, count, reinterpret_cast<float*>(to));
       }
     }
   }
