@@ -183,6 +183,6 @@ constinit const Op kBatchNorm{
                 },
             .grad = grad_bn,
             .shard = "_c.,c,c,c,c->_c.,_c,_c"},
-    .cpu = make_norm<BatchNorm>};
+    .cpu = make_norm<BatchNorm, NormFunction::Way::kForward>};
 
 }  // namespace xrun::ops

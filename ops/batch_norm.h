@@ -23,9 +23,9 @@ class BatchNormBase : public Kernel {
   int64_t parts() const override { return rows_; }
   int phases() const override { return 2; }
 
-  Status take_function(const KernelSpec& spec) {
+  Status take_function(const KernelSpec& spec, NormFunction::Way way) {
     if (spec.attrs.has("then")) {
-      XRUN_ASSIGN(function_, NormFunction::make(spec, channels_));
+      XRUN_ASSIGN(function_, NormFunction::make(spec, channels_, way));
     }
     return {};
   }
@@ -59,10 +59,10 @@ class BatchNormBase : public Kernel {
   std::optional<NormFunction> function_;  // `then`
 };
 
-template <template <typename> class K>
+template <template <typename> class K, NormFunction::Way kWay>
 Result<std::unique_ptr<Kernel>> make_norm(const KernelSpec& spec) {
   const auto make = [&](auto kernel) -> Result<std::unique_ptr<Kernel>> {
-    XRUN_TRY(kernel->take_function(spec));
+    XRUN_TRY(kernel->take_function(spec, kWay));
     return std::unique_ptr<Kernel>(std::move(kernel));
   };
   return spec.inputs[0].dtype == DType::kBF16 ? make(std::make_unique<K<Bf16>>(spec))

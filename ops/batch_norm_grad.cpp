@@ -211,6 +211,6 @@ constinit const Op kBatchNormGrad{
             .infer = infer_grad,
             .cost = grad_cost,
             .shard = "_c.,_c.,c,c,_c,_c->_c.,c,c"},
-    .cpu = make_norm<BatchNormGrad>};
+    .cpu = make_norm<BatchNormGrad, NormFunction::Way::kGradient>};
 
 }  // namespace xrun::ops

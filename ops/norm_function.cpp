@@ -8,7 +8,7 @@
 namespace xrun::ops {
 namespace {
 
-// The inputs of both loops: x, mean, scale, bias; then dy.
+// The inputs of the loop: x, mean, scale, bias; for the gradient dy, too.
 enum Input : int { kX, kMean, kScale, kBias, kDy };
 
 // bn(x) as it would lie in memory.
@@ -19,7 +19,8 @@ ScalarId norm_of(ScalarExpr& expr, DType dtype) {
   return dtype == DType::kBF16 ? expr.make(ScalarOp::kBf16, norm) : norm;
 }
 
-LoopForm form_of(const ScalarExpr& function, DType dtype, bool gradient) {
+LoopForm form_of(const ScalarExpr& function, DType dtype, NormFunction::Way way) {
+  const bool gradient = way == NormFunction::Way::kGradient;
   const LoopInput value = dtype == DType::kBF16 ? LoopInput::kBF16 : LoopInput::kF32;
   LoopForm form;
   form.inputs = {value, LoopInput::kF32, LoopInput::kF32, LoopInput::kF32};
@@ -28,14 +29,10 @@ LoopForm form_of(const ScalarExpr& function, DType dtype, bool gradient) {
     form.inputs.push_back(value);
     places.push_back(form.expr.input(kDy));
   }
-  form.expr.set_results(form.expr.insert(function, places));
+  const int wanted[] = {0};
+  form.expr.set_results(form.expr.insert(gradient ? gradient_of(function, 1, wanted) : function, places));
   form.outputs = {gradient ? DType::kF32 : dtype};
   return form;
-}
-
-ScalarExpr gradient_of_one(const ScalarExpr& function) {
-  const int wanted[] = {0};
-  return gradient_of(function, 1, wanted);
 }
 
 }  // namespace
@@ -53,31 +50,29 @@ struct NormFunction::Operands {
   int64_t out_channels = 0;  // of a row of `out`
 };
 
-Result<NormFunction> NormFunction::make(const KernelSpec& spec, int64_t channels) {
+Result<NormFunction> NormFunction::make(const KernelSpec& spec, int64_t channels, Way way) {
   XRUN_ASSIGN(const ScalarExpr function, parse_scalar_expr(spec.attrs.text("then")));
   if (function.results().size() != 1 || (!function.inputs_read().empty() && function.inputs_read().back() > 0)) {
     return Error{ErrorKind::kContent, "XG0303", "`then` of a batch norm is no function of one number",
                  "make the file anew: functions are written by xrun"};
   }
-  return NormFunction(function, spec, channels);
+  return NormFunction(function, spec, channels, way);
 }
 
-NormFunction::NormFunction(const ScalarExpr& function, const KernelSpec& spec, int64_t channels)
+NormFunction::NormFunction(const ScalarExpr& function, const KernelSpec& spec, int64_t channels, Way way)
     : channels_(channels),
       run_rows_(std::max<int64_t>(1, kScalarBlock / channels)),
       value_bytes_(size_of(spec.inputs[0].dtype)),
-      forward_(form_of(function, spec.inputs[0].dtype, false), spec.isa, spec.compile),
-      gradient_(form_of(gradient_of_one(function), spec.inputs[0].dtype, true), spec.isa, spec.compile) {}
+      loop_(form_of(function, spec.inputs[0].dtype, way), spec.isa, spec.compile) {}
 
-// The numbers of the channels, repeated for the rows of a loop, lie before the memory of the loops.
+// The numbers of the channels, repeated for the rows of a loop, lie before the memory of the loop.
 Bytes NormFunction::scratch_bytes() const {
-  return 3 * align_up(run_rows_ * channels_, kLanes) * static_cast<Bytes>(sizeof(float)) +
-         std::max(forward_.scratch_bytes(), gradient_.scratch_bytes());
+  return 3 * align_up(run_rows_ * channels_, kLanes) * static_cast<Bytes>(sizeof(float)) + loop_.scratch_bytes();
 }
 
 void NormFunction::run(const NormColumns& p, const std::byte* x, int64_t rows, std::byte* y, std::byte* scratch) const {
   const Operands all{.x = x, .out = y, .out_bytes = value_bytes_, .out_channels = channels_};
-  run_loop(forward_, p, all, rows, {0, channels_}, scratch);
+  run_loop(p, all, rows, {0, channels_}, scratch);
 }
 
 void NormFunction::run_gradient(const NormColumns& p, const std::byte* x, const std::byte* dy, int64_t rows, Range some,
@@ -87,11 +82,11 @@ void NormFunction::run_gradient(const NormColumns& p, const std::byte* x, const 
                      .out = reinterpret_cast<std::byte*>(g),
                      .out_bytes = sizeof(float),
                      .out_channels = some.size()};
-  run_loop(gradient_, p, all, rows, some, scratch);
+  run_loop(p, all, rows, some, scratch);
 }
 
-void NormFunction::run_loop(const ElementLoop& loop, const NormColumns& p, const Operands& all, int64_t rows,
-                            Range some, std::byte* scratch) const {
+void NormFunction::run_loop(const NormColumns& p, const Operands& all, int64_t rows, Range some,
+                            std::byte* scratch) const {
   if (some.size() == 0) {
     return;
   }
@@ -115,7 +110,7 @@ void NormFunction::run_loop(const ElementLoop& loop, const NormColumns& p, const
     const void* const inputs[] = {all.x + first * value_bytes_, columns[0], columns[1], columns[2],
                                   all.dy == nullptr ? nullptr : all.dy + first * value_bytes_};
     void* const outputs[] = {all.out + r * all.out_channels * all.out_bytes};
-    loop.run(inputs, outputs, n, own);
+    loop_.run(inputs, outputs, n, own);
   }
 }
 

@@ -24,29 +24,30 @@ double function_operations(const Attrs& attrs);
 
 class NormFunction {
  public:
+  enum class Way { kForward, kGradient };
+
   // `spec`: of `bn` or of its gradient, whose input 0 is x; `channels`: of its rows. Errors: XG0303 for a text that is
   // no function.
-  static Result<NormFunction> make(const KernelSpec& spec, int64_t channels);
+  static Result<NormFunction> make(const KernelSpec& spec, int64_t channels, Way way);
 
   Bytes scratch_bytes() const;  // of a thread, aligned to 64
 
-  // y = function(bn(x)) of rows [rows, channels] of the spec's type; bn(x) is rounded to it first.
+  // REQUIRES: Way::kForward. y = function(bn(x)) of rows [rows, channels] of the spec's type; bn(x) is rounded to it
+  // first.
   void run(const NormColumns& p, const std::byte* x, int64_t rows, std::byte* y, std::byte* scratch) const;
-  // g = dy · function'(bn(x)) of some channels, f32 [rows, some.size()].
+  // REQUIRES: Way::kGradient. g = dy · function'(bn(x)) of some channels, f32 [rows, some.size()].
   void run_gradient(const NormColumns& p, const std::byte* x, const std::byte* dy, int64_t rows, Range some, float* g,
                     std::byte* scratch) const;
 
  private:
-  NormFunction(const ScalarExpr& function, const KernelSpec& spec, int64_t channels);
+  NormFunction(const ScalarExpr& function, const KernelSpec& spec, int64_t channels, Way way);
   struct Operands;
-  void run_loop(const ElementLoop& loop, const NormColumns& p, const Operands& all, int64_t rows, Range some,
-                std::byte* scratch) const;
+  void run_loop(const NormColumns& p, const Operands& all, int64_t rows, Range some, std::byte* scratch) const;
 
   int64_t channels_;
   int64_t run_rows_;   // rows that one loop computes, so that short rows do not cost a call each
   Bytes value_bytes_;  // of an element
-  ElementLoop forward_;
-  ElementLoop gradient_;
+  ElementLoop loop_;
 };
 
 }  // namespace xrun::ops

@@ -63,7 +63,7 @@ XRUN_LANES_OPERATOR(>>)
 #undef XRUN_LANES_OPERATOR
 XRUN_INLINE I8x2 operator-(I8x2 a, I8x2 b) { return {a.low - b.low, a.high - b.high}; }
 
-// ---- what both have beside arithmetic
+// ---- operations of both beside arithmetic
 template <class L = F16>
 XRUN_INLINE L broadcast(float x) {
   return L{} + x;

@@ -1,5 +1,5 @@
-// What users write, compiled and interpreted, against what is built in, on one core, in the cache and beyond it:
-// functions of elements and updates of weights, in elements a second; and the time of compiling.
+// Functions and updates that users write, compiled, against those that are built in, on one core, in the cache and
+// beyond it, in elements a second; the time of compiling; the cases of tests/bench/torch_functions.py.
 #include <benchmark/benchmark.h>
 #include <random>
 #include <vector>
