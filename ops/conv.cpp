@@ -1,10 +1,13 @@
 // Convolution and its gradients. y[n, o, i, j] = sum over c, u, v of w[o, c, u, v] · x[n, c, s·i + d·u - p, s·j + d·v -
-// p], zero outside; H' = floor((H + 2p - d(k - 1) - 1) / s) + 1. x [N, C, H, W], w [out, C / groups, k, k].
+// p], zero outside; H' = floor((H + 2p - d(k - 1) - 1) / s) + 1. x [N, C, H, W], w [out, C / groups, k, k]. Each of k,
+// s, p and d is one number, or one for the height and one for the width.
 #include "graph/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/first_values.h"
 #include "ops/shape.h"
+#include "ops/strided_gradient.h"
 #include "ops/weight_kernel.h"
+#include "ops/window.h"
 #include "ops/winograd.h"
 
 namespace xrun::ops {
@@ -12,40 +15,46 @@ namespace {
 
 struct ConvArguments {
   int64_t out = 0;
-  int64_t k = 1;
-  int64_t stride = 1;
-  int64_t pad = 0;
-  int64_t dilation = 1;
+  Extents k{1, 1};
+  Extents stride{1, 1};
+  Extents pad;
+  Extents dilation{1, 1};
   int64_t groups = 1;
   bool bias = false;
 };
 
+constexpr Extents kOne{1, 1};
+constexpr int64_t kLargestWindow = 4096;
+
+// Padding that keeps the size of an image at stride 1, where windows have an odd size.
+Extents half_of(const Extents& k) { return {k.h / 2, k.w / 2}; }
+
 constexpr int64_t kMostChannels = 1 << 20;
 
 ConvArguments conv_arguments(const Attrs& attrs) {
-  const int64_t k = attrs.integer("k");
+  const Extents k = extents_of(attrs, "k");
   return {.out = attrs.integer("width"),
           .k = k,
-          .stride = attrs.integer("stride", 1),
-          .pad = attrs.integer("pad", k / 2),
-          .dilation = attrs.integer("dilation", 1),
+          .stride = extents_of(attrs, "stride", kOne),
+          .pad = extents_of(attrs, "pad", half_of(k)),
+          .dilation = extents_of(attrs, "dilation", kOne),
           .groups = attrs.integer("groups", 1),
           .bias = attrs.flag("bias", false)};
 }
 
 ConvArguments dwconv_arguments(const Attrs& attrs, int64_t channels) {
-  const int64_t k = attrs.integer("k");
-  return {.out = channels, .k = k, .stride = attrs.integer("stride", 1), .pad = k / 2, .groups = channels};
+  const Extents k = extents_of(attrs, "k");
+  return {.out = channels, .k = k, .stride = extents_of(attrs, "stride", kOne), .pad = half_of(k), .groups = channels};
 }
 
 Result<OpShape> infer_conv_like(std::string_view op, const TensorType& x, const ConvArguments& a, const Attrs& attrs) {
   XRUN_TRY(expect_image(op, x));
   const int64_t channels = x.dims[1];
   XRUN_TRY(expect_range(op, "width", a.out, 1, kMostChannels));
-  XRUN_TRY(expect_range(op, "k", a.k, 1, 4096));
-  XRUN_TRY(expect_range(op, "stride", a.stride, 1, 4096));
-  XRUN_TRY(expect_range(op, "pad", a.pad, 0, 4096));
-  XRUN_TRY(expect_range(op, "dilation", a.dilation, 1, 4096));
+  XRUN_TRY(expect_range(op, "k", a.k, 1, kLargestWindow));
+  XRUN_TRY(expect_range(op, "stride", a.stride, 1, kLargestWindow));
+  XRUN_TRY(expect_range(op, "pad", a.pad, 0, kLargestWindow));
+  XRUN_TRY(expect_range(op, "dilation", a.dilation, 1, kLargestWindow));
   XRUN_TRY(expect_range(op, "groups", a.groups, 1, channels));
   if (channels % a.groups != 0 || a.out % a.groups != 0) {
     return shape_error("`" + std::string(op) + "` cannot split " + std::to_string(channels) + " channels of " +
@@ -54,16 +63,15 @@ Result<OpShape> infer_conv_like(std::string_view op, const TensorType& x, const 
   }
   const dnn::ConvShape s{
       .height = x.dims[2], .width = x.dims[3], .kernel = a.k, .stride = a.stride, .pad = a.pad, .dilation = a.dilation};
-  const int64_t reach = a.dilation * (a.k - 1) + 1;
-  if (s.height + 2 * a.pad < reach || s.width + 2 * a.pad < reach) {
-    return shape_error("`" + std::string(op) + "` with a window of " + std::to_string(reach) + " does not fit " +
-                           to_text(x) + " with pad=" + std::to_string(a.pad),
+  if (s.height + 2 * a.pad.h < s.reach().h || s.width + 2 * a.pad.w < s.reach().w) {
+    return shape_error("`" + std::string(op) + "` with a window of " + to_text(s.reach()) + " does not fit " +
+                           to_text(x) + " with pad=" + to_text(a.pad),
                        "use a smaller `k` or `dilation`, or more `pad`");
   }
-  const int64_t fan_in = channels / a.groups * a.k * a.k;
-  XRUN_ASSIGN(const Init init, init_of(op, attrs, fan_in, a.out / a.groups * a.k * a.k, he_normal(fan_in)));
+  const int64_t fan_in = channels / a.groups * a.k.area();
+  XRUN_ASSIGN(const Init init, init_of(op, attrs, fan_in, a.out / a.groups * a.k.area(), he_normal(fan_in)));
   OpShape shape{{with_dims(x, {kBatch, a.out, s.out_height(), s.out_width()})},
-                {param("weight", {a.out, channels / a.groups, a.k, a.k}, init)}};
+                {param("weight", {a.out, channels / a.groups, a.k.h, a.k.w}, init)}};
   if (a.bias) {
     shape.params.push_back(param("bias", {a.out}));
   }
@@ -87,13 +95,12 @@ OpCost cost_with(const TensorType& y, int64_t weights_per_output, std::span<cons
 }
 
 OpCost conv_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs& attrs) {
-  const int64_t k = attrs.integer("k");
-  return cost_with(outputs[0], inputs[0].dims[1] / attrs.integer("groups", 1) * k * k, inputs, outputs);
+  const int64_t channels = inputs[0].dims[1] / attrs.integer("groups", 1);
+  return cost_with(outputs[0], channels * extents_of(attrs, "k").area(), inputs, outputs);
 }
 
 OpCost dwconv_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs& attrs) {
-  const int64_t k = attrs.integer("k");
-  return cost_with(outputs[0], k * k, inputs, outputs);
+  return cost_with(outputs[0], extents_of(attrs, "k").area(), inputs, outputs);
 }
 
 // inputs: dy, weight.
@@ -108,8 +115,8 @@ OpCost dx_cost(std::span<const TensorType> inputs, std::span<const TensorType> o
 
 // inputs: x, dy.
 Result<OpShape> infer_dw(std::span<const TensorType> inputs, const Attrs& attrs) {
-  const int64_t k = attrs.integer("k");
-  return OpShape{{weight_type({inputs[1].dims[1], inputs[0].dims[1] / attrs.integer("groups"), k, k})}};
+  const Extents k = extents_of(attrs, "k");
+  return OpShape{{weight_type({inputs[1].dims[1], inputs[0].dims[1] / attrs.integer("groups"), k.h, k.w})}};
 }
 
 OpCost dw_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs&) {
@@ -119,8 +126,9 @@ OpCost dw_cost(std::span<const TensorType> inputs, std::span<const TensorType> o
 Status grad_with(GradBuilder& builder, const ConvArguments& a) {
   const TensorType x = builder.type(builder.input(0));
   const ValueId dy = builder.output_grad(0);
-  const Attrs attrs{{"k", a.k},           {"stride", a.stride},  {"pad", a.pad},         {"dilation", a.dilation},
-                    {"groups", a.groups}, {"height", x.dims[2]}, {"width_in", x.dims[3]}};
+  const Attrs attrs{
+      {"k", to_attr(a.k)},  {"stride", to_attr(a.stride)}, {"pad", to_attr(a.pad)}, {"dilation", to_attr(a.dilation)},
+      {"groups", a.groups}, {"height", x.dims[2]},         {"width_in", x.dims[3]}};
   XRUN_TRY(builder.set_grad_by(1, "conv.dw", {builder.input(0), dy}, attrs));
   if (a.bias) {
     XRUN_TRY(builder.set_grad_by(2, "bias.grad", {dy}));
@@ -168,10 +176,10 @@ dnn::ConvShape shape_of(const KernelSpec& spec, const TensorType& x, int64_t out
 
 // Backward operators take all arguments except the widths, which follow from their operands.
 ConvArguments backward_arguments(const Attrs& attrs) {
-  return {.k = attrs.integer("k"),
-          .stride = attrs.integer("stride"),
-          .pad = attrs.integer("pad"),
-          .dilation = attrs.integer("dilation"),
+  return {.k = extents_of(attrs, "k"),
+          .stride = extents_of(attrs, "stride"),
+          .pad = extents_of(attrs, "pad"),
+          .dilation = extents_of(attrs, "dilation"),
           .groups = attrs.integer("groups")};
 }
 
@@ -192,15 +200,19 @@ Result<std::unique_ptr<Kernel>> make_dx(const KernelSpec& spec) {
                                      : make_apply_weight(spec, dnn::conv_backward_data(shape));
 }
 
-Result<std::unique_ptr<Kernel>> make_dw(const KernelSpec& spec) {
-  dnn::ConvShape shape = shape_of(spec, spec.inputs[0], spec.inputs[1].dims[1], backward_arguments(spec.attrs));
+Result<std::unique_ptr<Kernel>> make_dw_for(const KernelSpec& spec, const dnn::ConvShape& shape) {
   if (takes_winograd(spec, shape)) {
     return make_winograd_dw(spec, shape);
   }
-  return make_weight_gradient(spec, [&](int64_t outputs) {
-    shape.out_channels = outputs;
-    return dnn::conv_backward_weights(shape);
+  return make_weight_gradient(spec, [some = shape](int64_t outputs) mutable {
+    some.out_channels = outputs;
+    return dnn::conv_backward_weights(some);
   });
+}
+
+Result<std::unique_ptr<Kernel>> make_dw(const KernelSpec& spec) {
+  const dnn::ConvShape shape = shape_of(spec, spec.inputs[0], spec.inputs[1].dims[1], backward_arguments(spec.attrs));
+  return dnn::overruns_workspace(shape) ? make_strided_gradient(spec, shape, make_dw_for) : make_dw_for(spec, shape);
 }
 
 // (channels, width, k): then what would be k is no size of a window, and what would be the stride is smaller.
@@ -214,7 +226,7 @@ bool begins_with_channels(const TensorType& x, std::span<const int64_t> numbers)
 constinit const Op kConv{
     .def = {.name = "conv",
             .signature =
-                "(x: [N, C, H, W], width: int, k: int = 1, stride: int = 1, pad: int = k // 2, dilation: int = 1, "
+                "(x: [N, C, H, W], width: int, k: pair = 1, stride: pair = 1, pad: pair = k // 2, dilation: pair = 1, "
                 "groups: int = 1, bias: bool = false, init: init = none)",
             .group = "convolution",
             .doc = "convolution with k x k windows; H becomes floor((H + 2 pad - dilation (k - 1) - 1) / stride) + 1",
@@ -230,7 +242,7 @@ constinit const Op kConv{
     .cpu = make_conv};
 
 constinit const Op kDwconv{.def = {.name = "dwconv",
-                                   .signature = "(x: [N, C, H, W], k: int, stride: int = 1, init: init = none)",
+                                   .signature = "(x: [N, C, H, W], k: pair, stride: pair = 1, init: init = none)",
                                    .group = "convolution",
                                    .doc = "convolution of each channel by its own k x k window; pad is k // 2",
                                    .example = "dwconv(3, stride=2)",

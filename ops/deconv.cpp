@@ -7,6 +7,7 @@
 #include "ops/first_values.h"
 #include "ops/make_kernel.h"
 #include "ops/shape.h"
+#include "ops/window.h"
 
 namespace xrun::ops {
 namespace {
@@ -16,26 +17,27 @@ using Types = std::span<const TensorType>;
 Result<OpShape> infer_deconv(Types in, const Attrs& attrs) {
   const TensorType& x = in[0];
   XRUN_TRY(expect_image("deconv", x));
-  const int64_t k = attrs.integer("k");
-  const int64_t stride = attrs.integer("stride");
-  const int64_t pad = attrs.integer("pad");
+  const Extents k = extents_of(attrs, "k");
+  const Extents stride = extents_of(attrs, "stride");
+  const Extents pad = extents_of(attrs, "pad");
   const int64_t out = attrs.integer("width");
   XRUN_TRY(expect_range("deconv", "width", out, 1, 1 << 20));
   XRUN_TRY(expect_range("deconv", "k", k, 1, 4096));
   XRUN_TRY(expect_range("deconv", "stride", stride, 1, 4096));
-  XRUN_TRY(expect_range("deconv", "pad", pad, 0, k - 1));
-  const auto grown = [&](int64_t size) { return (size - 1) * stride - 2 * pad + k; };
-  if (grown(x.dims[2]) < 1 || grown(x.dims[3]) < 1) {
-    return shape_error("`deconv` with k=" + std::to_string(k) + " leaves nothing of " + to_text(x),
+  XRUN_TRY(expect_range("deconv", "pad", pad, 0, Extents{k.h - 1, k.w - 1}));
+  const int64_t height = (x.dims[2] - 1) * stride.h - 2 * pad.h + k.h;
+  const int64_t width = (x.dims[3] - 1) * stride.w - 2 * pad.w + k.w;
+  if (height < 1 || width < 1) {
+    return shape_error("`deconv` with k=" + to_text(k) + " leaves nothing of " + to_text(x),
                        "make `k` larger or `pad` smaller");
   }
-  const int64_t fan_in = x.dims[1] * k * k;
-  XRUN_ASSIGN(const Init init, init_of("deconv", attrs, fan_in, out * k * k, he_normal(fan_in)));
-  std::vector<ParamDecl> params{param("weight", {x.dims[1], out, k, k}, init)};
+  const int64_t fan_in = x.dims[1] * k.area();
+  XRUN_ASSIGN(const Init init, init_of("deconv", attrs, fan_in, out * k.area(), he_normal(fan_in)));
+  std::vector<ParamDecl> params{param("weight", {x.dims[1], out, k.h, k.w}, init)};
   if (attrs.flag("bias")) {
     params.push_back(param("bias", {out}));
   }
-  return OpShape{{with_dims(x, {kBatch, out, grown(x.dims[2]), grown(x.dims[3])})}, std::move(params)};
+  return OpShape{{with_dims(x, {kBatch, out, height, width})}, std::move(params)};
 }
 
 // inputs: dy, weight.
@@ -43,30 +45,25 @@ Result<OpShape> infer_dx(Types in, const Attrs& attrs) {
   return OpShape{{with_dims(in[0], {kBatch, in[1].dims[0], attrs.integer("height"), attrs.integer("width_in")})}};
 }
 
-OpCost cost_with(const TensorType& small, const TensorType& large, int64_t k, Types in, Types out) {
-  return {.flops = 2.0 * static_cast<double>(small.row_elements()) * static_cast<double>(large.dims[1] * k * k),
+OpCost cost_with(const TensorType& small, const TensorType& large, const Extents& k, Types in, Types out) {
+  return {.flops = 2.0 * static_cast<double>(small.row_elements()) * static_cast<double>(large.dims[1] * k.area()),
           .bytes = traffic(in, out)};
 }
 
 OpCost deconv_cost(Types in, Types out, const Attrs& attrs) {
-  return cost_with(in[0], out[0], attrs.integer("k"), in, out);
+  return cost_with(in[0], out[0], extents_of(attrs, "k"), in, out);
 }
 
 OpCost dx_cost(Types in, Types out, const Attrs& attrs) {
-  return cost_with(out[0], in[0], attrs.integer("k"), in, out);
+  return cost_with(out[0], in[0], extents_of(attrs, "k"), in, out);
 }
 
 // The attributes of the convolution that a deconv turns around; `image` is its input, `width` its channels.
 Attrs conv_attrs(const Attrs& attrs, const TensorType& image, int64_t width) {
-  return {{"k", attrs.integer("k")},
-          {"stride", attrs.integer("stride")},
-          {"pad", attrs.integer("pad")},
-          {"dilation", int64_t{1}},
-          {"groups", int64_t{1}},
-          {"height", image.dims[2]},
-          {"width_in", image.dims[3]},
-          {"width", width},
-          {"bias", false}};
+  return {
+      {"k", *attrs.find("k")}, {"stride", *attrs.find("stride")}, {"pad", *attrs.find("pad")}, {"dilation", int64_t{1}},
+      {"groups", int64_t{1}},  {"height", image.dims[2]},         {"width_in", image.dims[3]}, {"width", width},
+      {"bias", false}};
 }
 
 Status grad_deconv(GradBuilder& builder) {
@@ -162,7 +159,7 @@ Result<std::unique_ptr<Kernel>> make_dx(const KernelSpec& spec) {
 
 constinit const Op kDeconv{
     .def = {.name = "deconv",
-            .signature = "(x: [N, C, H, W], width: int, k: int, stride: int = 1, pad: int = 0, bias: bool = false, "
+            .signature = "(x: [N, C, H, W], width: int, k: pair, stride: pair = 1, pad: pair = 0, bias: bool = false, "
                          "init: init = none)",
             .group = "convolution",
             .doc = "transposed convolution; H becomes (H - 1) stride - 2 pad + k",

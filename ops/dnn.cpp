@@ -136,8 +136,8 @@ ConvDescs descs_of(const ConvShape& s) {
   const Type type = type_of(s.dtype);
   const bool grouped = s.groups > 1;
   const dnnl::memory::dims weight =
-      grouped ? dnnl::memory::dims{s.groups, s.out_channels / s.groups, s.channels / s.groups, s.kernel, s.kernel}
-              : dnnl::memory::dims{s.out_channels, s.channels, s.kernel, s.kernel};
+      grouped ? dnnl::memory::dims{s.groups, s.out_channels / s.groups, s.channels / s.groups, s.kernel.h, s.kernel.w}
+              : dnnl::memory::dims{s.out_channels, s.channels, s.kernel.h, s.kernel.w};
   ConvDescs d;
   d.x = Desc({s.rows, s.channels, s.height, s.width}, type, Tag::nhwc);
   d.y = Desc({s.rows, s.out_channels, s.out_height(), s.out_width()}, type, Tag::nhwc);
@@ -145,9 +145,9 @@ ConvDescs descs_of(const ConvShape& s) {
   d.dweight_any = Desc(weight, Type::f32, Tag::any);
   d.weight_plain = Desc(weight, Type::f32, grouped ? Tag::goihw : Tag::oihw);
   d.bias = Desc({s.out_channels}, Type::f32, Tag::a);
-  d.strides = {s.stride, s.stride};
-  d.dilates = {s.dilation - 1, s.dilation - 1};
-  d.pads = {s.pad, s.pad};
+  d.strides = {s.stride.h, s.stride.w};
+  d.dilates = {s.dilation.h - 1, s.dilation.w - 1};
+  d.pads = {s.pad.h, s.pad.w};
   return d;
 }
 
@@ -298,7 +298,14 @@ Result<Primitive> conv_backward_data(const ConvShape& shape) {
   });
 }
 
+bool overruns_workspace(const ConvShape& shape) {
+  constexpr int64_t kLargestBlock = 16;
+  const bool strided = shape.stride.h > 1 || shape.stride.w > 1;
+  return strided && shape.kernel.area() == 1 && shape.pad == Extents{} && shape.channels / shape.groups < kLargestBlock;
+}
+
 Result<Primitive> conv_backward_weights(const ConvShape& shape) {
+  XRUN_CHECK(!overruns_workspace(shape), "a weight gradient that oneDNN computes beyond its workspace");
   return guard("the weight gradient of a convolution", [&](const dnnl::engine& engine) {
     const ConvDescs d = descs_of(shape);
     dnnl::convolution_backward_weights::primitive_desc desc(

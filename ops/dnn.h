@@ -12,6 +12,7 @@
 #include "graph/base/result.h"
 #include "graph/base/units.h"
 #include "graph/tensor_type.h"
+#include "ops/window.h"
 
 namespace xrun::ops::dnn {
 
@@ -47,25 +48,31 @@ struct ConvShape {
   int64_t height = 0;
   int64_t width = 0;
   int64_t out_channels = 0;
-  int64_t kernel = 1;
-  int64_t stride = 1;
-  int64_t pad = 0;
-  int64_t dilation = 1;
+  Extents kernel{1, 1};
+  Extents stride{1, 1};
+  Extents pad;
+  Extents dilation{1, 1};
   int64_t groups = 1;
   DType dtype = DType::kF32;  // of activations and weights; sums are f32
   bool bias = false;
   bool operator==(const ConvShape&) const = default;
 
-  int64_t out_height() const { return (height + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1; }
-  int64_t out_width() const { return (width + 2 * pad - dilation * (kernel - 1) - 1) / stride + 1; }
+  // Rows and columns of the image that one output reads.
+  Extents reach() const { return {dilation.h * (kernel.h - 1) + 1, dilation.w * (kernel.w - 1) + 1}; }
+  int64_t out_height() const { return (height + 2 * pad.h - reach().h) / stride.h + 1; }
+  int64_t out_width() const { return (width + 2 * pad.w - reach().w) / stride.w + 1; }
 };
 
 // x [rows, C, H, W], weight (own form), y; with a bias: x, weight, bias f32, y.
 Result<Primitive> conv_forward(const ConvShape& shape);
 // dy, weight (own form), dx.
 Result<Primitive> conv_backward_data(const ConvShape& shape);
-// x, dy, dweight (own form, f32).
+// x, dy, dweight (own form, f32). REQUIRES: not overruns_workspace(shape).
 Result<Primitive> conv_backward_weights(const ConvShape& shape);
+// Whether oneDNN would address a workspace by blocks of 8 or 16 channels that it reserves for fewer, so that it writes
+// beyond it and mixes up the pixels (its issue 6035): windows of one pixel, a stride, no padding, and fewer channels
+// than a block.
+bool overruns_workspace(const ConvShape& shape);
 
 struct LinearShape {
   int64_t rows = 0;

@@ -1,5 +1,5 @@
 // Pooling of images: the largest or the mean of each k x k window. Cells outside the image do not count. H' = floor((H
-// + 2 pad - k) / stride) + 1.
+// + 2 pad - k) / stride) + 1. Arguments are one number, or one for the height and one for the width.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -10,6 +10,7 @@
 #include "ops/convert.h"
 #include "ops/make_kernel.h"
 #include "ops/shape.h"
+#include "ops/window.h"
 
 namespace xrun::ops {
 namespace {
@@ -20,34 +21,34 @@ struct Window {
   int64_t width = 0;
   int64_t out_height = 0;
   int64_t out_width = 0;
-  int64_t k = 1;
-  int64_t stride = 1;
-  int64_t pad = 0;
+  Extents k;
+  Extents stride;
+  Extents pad;
 };
 
 Window window_of(const TensorType& x, const Attrs& attrs) {
-  const int64_t k = attrs.integer("k");
+  const Extents k = extents_of(attrs, "k");
   Window w{.channels = x.dims[1],
            .height = x.dims[2],
            .width = x.dims[3],
            .k = k,
-           .stride = attrs.integer("stride", 1),
-           .pad = attrs.integer("pad", (k - 1) / 2)};
-  w.out_height = (w.height + 2 * w.pad - w.k) / w.stride + 1;
-  w.out_width = (w.width + 2 * w.pad - w.k) / w.stride + 1;
+           .stride = extents_of(attrs, "stride", {1, 1}),
+           .pad = extents_of(attrs, "pad", {(k.h - 1) / 2, (k.w - 1) / 2})};
+  w.out_height = (w.height + 2 * w.pad.h - w.k.h) / w.stride.h + 1;
+  w.out_width = (w.width + 2 * w.pad.w - w.k.w) / w.stride.w + 1;
   return w;
 }
 
 Result<OpShape> infer_pool(std::string_view op, const TensorType& x, const Attrs& attrs) {
   XRUN_TRY(expect_image(op, x));
-  XRUN_TRY(expect_range(op, "k", attrs.integer("k"), 1, 4096));
-  XRUN_TRY(expect_range(op, "stride", attrs.integer("stride", 1), 1, 4096));
-  // A window wholly outside of the image has no value.
-  XRUN_TRY(expect_range(op, "pad", attrs.integer("pad", (attrs.integer("k") - 1) / 2), 0, attrs.integer("k") - 1));
+  XRUN_TRY(expect_range(op, "k", extents_of(attrs, "k"), 1, 4096));
+  XRUN_TRY(expect_range(op, "stride", extents_of(attrs, "stride", {1, 1}), 1, 4096));
   const Window w = window_of(x, attrs);
-  if (w.height + 2 * w.pad < w.k || w.width + 2 * w.pad < w.k) {
-    return shape_error("`" + std::string(op) + "` with a window of " + std::to_string(w.k) + " does not fit " +
-                           to_text(x) + " with pad=" + std::to_string(w.pad),
+  // A window wholly outside of the image has no value.
+  XRUN_TRY(expect_range(op, "pad", w.pad, 0, Extents{w.k.h - 1, w.k.w - 1}));
+  if (w.height + 2 * w.pad.h < w.k.h || w.width + 2 * w.pad.w < w.k.w) {
+    return shape_error("`" + std::string(op) + "` with a window of " + to_text(w.k) + " does not fit " + to_text(x) +
+                           " with pad=" + to_text(w.pad),
                        "make `k` smaller or `pad` larger");
   }
   XRUN_TRY(expect_range(op, "positions of an image", w.height * w.width, 1, 1 << 24));
@@ -68,8 +69,7 @@ Result<OpShape> infer_grad(std::span<const TensorType> in, const Attrs& attrs) {
 }
 
 OpCost pool_cost(std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs) {
-  const int64_t k = attrs.integer("k");
-  return pointwise_cost(in, out, static_cast<double>(k * k));
+  return pointwise_cost(in, out, static_cast<double>(extents_of(attrs, "k").area()));
 }
 
 Attrs grad_attrs(const GradBuilder& builder) {
@@ -92,10 +92,10 @@ Status grad_avg(GradBuilder& builder) {
 struct Cells {
   int64_t top, bottom, left, right;
   XRUN_INLINE static Cells of(const Window& w, int64_t i, int64_t j) {
-    const int64_t y = i * w.stride - w.pad;
-    const int64_t x = j * w.stride - w.pad;
-    return {y < 0 ? 0 : y, y + w.k < w.height ? y + w.k : w.height, x < 0 ? 0 : x,
-            x + w.k < w.width ? x + w.k : w.width};
+    const int64_t y = i * w.stride.h - w.pad.h;
+    const int64_t x = j * w.stride.w - w.pad.w;
+    return {y < 0 ? 0 : y, y + w.k.h < w.height ? y + w.k.h : w.height, x < 0 ? 0 : x,
+            x + w.k.w < w.width ? x + w.k.w : w.width};
   }
   XRUN_INLINE float count() const { return static_cast<float>((bottom - top) * (right - left)); }
 };
@@ -213,7 +213,7 @@ Result<std::unique_ptr<Kernel>> make_pool_grad(const KernelSpec& spec) {
 
 constexpr Op kMaxPool{
     .def = {.name = "max_pool",
-            .signature = "(x: [N, C, H, W], k: int, stride: int = 1, pad: int = (k - 1) // 2)",
+            .signature = "(x: [N, C, H, W], k: pair, stride: pair = 1, pad: pair = (k - 1) // 2)",
             .group = "pooling",
             .doc = "the largest cell of each k x k window",
             .example = "max_pool(3, stride=2)",
@@ -236,7 +236,7 @@ constexpr Op kMaxPoolGrad{.def = {.name = "max_pool.grad",
 
 constexpr Op kAvgPool{
     .def = {.name = "avg_pool",
-            .signature = "(x: [N, C, H, W], k: int, stride: int = 1, pad: int = (k - 1) // 2)",
+            .signature = "(x: [N, C, H, W], k: pair, stride: pair = 1, pad: pair = (k - 1) // 2)",
             .group = "pooling",
             .doc = "the mean of the cells of each k x k window that lie inside the image",
             .example = "avg_pool(3, stride=2)",

@@ -265,9 +265,10 @@ std::unique_ptr<Kernel> make_for(const KernelSpec& spec, Args... args) {
 bool takes_winograd(const KernelSpec& spec, const dnn::ConvShape& s) {
   // Fewer channels leave the transforms nothing to save.
   constexpr int64_t kFewest = 32;
-  const bool possible = spec.isa >= Isa::kAvx512 && s.dtype == DType::kF32 && s.kernel == kWindow && s.stride == 1 &&
-                        s.pad == 1 && s.dilation == 1 && s.groups == 1 && s.channels % kGroup == 0 &&
-                        s.out_channels % kGroup == 0 && s.channels >= kFewest && s.out_channels >= kFewest;
+  const bool possible = spec.isa >= Isa::kAvx512 && s.dtype == DType::kF32 && s.kernel == Extents{kWindow, kWindow} &&
+                        s.stride == Extents{1, 1} && s.pad == Extents{1, 1} && s.dilation == Extents{1, 1} &&
+                        s.groups == 1 && s.channels % kGroup == 0 && s.out_channels % kGroup == 0 &&
+                        s.channels >= kFewest && s.out_channels >= kFewest;
   const int64_t pixels = spec.rows * s.height * s.width;
   if (!possible || !spec.outputs[0].has_batch()) {
     // Four times the sums of a direct convolution are cleared, written and folded for each row block.

@@ -27,6 +27,30 @@ Diagnostic not_whole(const std::string& what, const Datum& value, Span at, std::
       .note("`/` is exact");
 }
 
+// One number for both directions of an image, or two; two equal ones become one, so that equal calls print alike.
+bool accept_pair(Datum& value) {
+  const auto whole = [](Datum& number) {
+    const std::optional<int64_t> real = number.kind == DatumKind::kReal ? to_int64(number.real) : std::nullopt;
+    if (real && number.plain_number()) {
+      const Span span = number.span;
+      number = make_whole(*real);
+      number.span = span;
+    }
+    return number.plain_number() && to_int64(number).has_value();
+  };
+  if (value.items == nullptr || value.kind == DatumKind::kRange) {
+    return whole(value);
+  }
+  std::vector<Datum> sides = *value.items;
+  if (sides.size() != 2 || !whole(sides[0]) || !whole(sides[1])) {
+    return false;
+  }
+  const Span span = value.span;
+  value = equal(sides[0], sides[1]) ? sides[0] : make_items(DatumKind::kList, std::move(sides));
+  value.span = span;
+  return true;
+}
+
 }  // namespace
 
 bool Evaluator::accept(const Signature& signature, const Param& param, Datum& value, Span at, Scope& env) {
@@ -140,6 +164,9 @@ bool Evaluator::accept_scalar(const Signature& signature, const Param& param, Da
       return false;
     }
     return to_int64(value) ? true : expects("a whole number");
+  }
+  if (type == "pair") {
+    return accept_pair(value) || expects("a whole number, or two such as [1, 7]");
   }
   if (type == "float") {
     if (!value.plain_number()) {

@@ -10,7 +10,7 @@
 namespace xrun::lang {
 namespace {
 
-constexpr std::string_view kConstants[] = {"int", "float", "bool", "str", "list", "range", "symbol"};
+constexpr std::string_view kConstants[] = {"int", "float", "bool", "str", "pair", "list", "range", "symbol"};
 constexpr std::string_view kElements[] = {"f64", "f32", "bf16", "f16", "i64", "i32", "i16", "i8", "u8", "bool"};
 
 class TypeChecker {

@@ -193,6 +193,23 @@ Datum extreme(bool largest, std::span<const Datum> args, Problem& problem) {
   return best;
 }
 
+bool is_sequence(const Datum& value) { return value.kind == DatumKind::kList || value.kind == DatumKind::kTuple; }
+
+// A list with a number: the sign works on each item, as in [3, 5] // 2.
+Datum each_binary(Op op, const Datum& a, const Datum& b, Problem& problem) {
+  const Datum& list = is_sequence(a) ? a : b;
+  std::vector<Datum> items;
+  for (const Datum& item : *list.items) {
+    Datum made = item.number() ? constant_binary(op, is_sequence(a) ? item : a, is_sequence(a) ? b : item, problem)
+                               : mismatch(op, a, b, problem);
+    if (made.is_error()) {
+      return made;
+    }
+    items.push_back(std::move(made));
+  }
+  return make_items(list.kind, std::move(items));
+}
+
 }  // namespace
 
 Datum constant_binary(Op op, const Datum& a, const Datum& b, Problem& problem) {
@@ -204,6 +221,13 @@ Datum constant_binary(Op op, const Datum& a, const Datum& b, Problem& problem) {
     case Op::kGt:
     case Op::kGe:
       return comparison(op, a, b, problem);
+    default:
+      break;
+  }
+  if ((is_sequence(a) && b.number()) || (a.number() && is_sequence(b))) {
+    return each_binary(op, a, b, problem);
+  }
+  switch (op) {
     case Op::kAdd:
     case Op::kSub:
       return sum(op, a, b, problem);

@@ -9,8 +9,12 @@
 namespace xrun::lang {
 namespace {
 
-bool is_plain_value(const Expr& expr) {
-  return expr.kind != ExprKind::kString && expr.kind != ExprKind::kTuple && expr.kind != ExprKind::kList;
+// Whether the value of another framework's argument means the same for one of ours: `padding="same"` does not.
+bool keeps_meaning(const Ast& ast, const Expr& expr, std::span<const Param> params, std::string_view ours) {
+  const auto param = std::ranges::find_if(params, [&](const Param& p) { return p.name.text == ours; });
+  const bool is_pair = param != params.end() && param->type.name.text == "pair" && ast[expr.items].size() == 2;
+  const bool is_list = expr.kind == ExprKind::kTuple || expr.kind == ExprKind::kList;
+  return expr.kind != ExprKind::kString && (!is_list || is_pair);
 }
 
 size_t flowing_values(const Call& call) {
@@ -93,7 +97,7 @@ Fix Evaluator::in_our_words(const OpDef& op, const Call& call, std::string title
     const auto own =
         std::ranges::find_if(params, [&](const Param& p) { return is_spelling_of(arg.name.text, p.name.text); });
     const auto name = own != params.end() ? std::optional(own->name.text) : our_argument(op, arg.name.text);
-    clear = clear && name && (own != params.end() || is_plain_value((*call.ast)[arg.value]));
+    clear = clear && name && (own != params.end() || keeps_meaning(*call.ast, (*call.ast)[arg.value], params, *name));
     if (name && !name->empty()) {
       clear = values.emplace(*name, value).second && clear;
       list.push_back(fmt::format("{}={}", *name, value));

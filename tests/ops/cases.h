@@ -29,9 +29,12 @@ inline std::vector<Case> conformance_cases() {
     attrs.set(name, std::move(value));
     return attrs;
   };
+  const Attrs dotted{{"width", int64_t{8}},    {"k", int64_t{1}},      {"stride", int64_t{2}}, {"pad", int64_t{0}},
+                     {"dilation", int64_t{1}}, {"groups", int64_t{1}}, {"bias", false}};
   const Attrs heads{{"heads", int64_t{2}}, {"qkv_bias", true}};
   const Attrs bn{{"momentum", 0.1}, {"eps", 1e-5}};
   const Attrs pool{{"k", int64_t{3}}, {"stride", int64_t{2}}, {"pad", int64_t{1}}};
+  const auto pair = [](int64_t height, int64_t width) { return std::vector<int64_t>{height, width}; };
   const auto rule = [](const char* text) { return Attrs{{"rule", std::string(text)}}; };
   return {
       {"linear", {{20}}, {{"out", int64_t{33}}, {"bias", true}}},
@@ -59,11 +62,20 @@ inline std::vector<Case> conformance_cases() {
       {"conv", {{16, 6, 6}}, with(with(conv, "groups", int64_t{4}), "width", int64_t{32})},
       {"conv", {{6, 5, 5}}, with(with(with(conv, "groups", int64_t{2}), "width", int64_t{4}), "bias", true)},
       {"conv", {{3, 32, 32}}, with(with(with(conv, "k", int64_t{16}), "stride", int64_t{16}), "pad", int64_t{0})},
+      {"conv", {{16, 7, 6}}, with(with(conv, "k", pair(1, 7)), "pad", pair(0, 3))},
+      {"conv",
+       {{6, 9, 8}},
+       with(with(with(with(conv, "k", pair(3, 2)), "stride", pair(1, 2)), "dilation", pair(2, 1)), "bias", true)},
+      {"conv", {{4, 16, 16}}, dotted},
+      {"conv", {{7, 9, 8}}, with(dotted, "stride", pair(3, 2))},
+      {"conv", {{4, 9, 9}}, with(dotted, "pad", int64_t{1})},
       {"dwconv", {{32, 6, 6}}, {{"k", int64_t{3}}, {"stride", int64_t{1}}}},
       {"dwconv", {{16, 7, 7}}, {{"k", int64_t{5}}, {"stride", int64_t{2}}}},
       {"deconv", {{16, 4, 5}}, with(with(with(conv, "k", int64_t{2}), "stride", int64_t{2}), "pad", int64_t{0})},
       {"deconv", {{3, 5, 5}}, with(with(with(conv, "k", int64_t{4}), "stride", int64_t{2}), "bias", true)},
       {"deconv", {{32, 6, 7}}, with(conv, "bias", true)},
+      {"dwconv", {{16, 5, 8}}, {{"k", pair(1, 5)}, {"stride", pair(1, 2)}}},
+      {"deconv", {{5, 4, 5}}, with(with(with(conv, "k", pair(2, 3)), "stride", pair(2, 1)), "pad", pair(0, 1))},
       {"bn", {{20, 5, 5}}, bn},
       {"bn", {{37}}, bn, -2, 3, 16},
       {"bn", {{16, 4, 4}}, with(bn, "relu", true), -1, 1, 4, false},
@@ -122,6 +134,8 @@ inline std::vector<Case> conformance_cases() {
       {"slice", {{6, 4, 3}}, {{"axis", int64_t{1}}, {"begin", int64_t{2}}, {"end", int64_t{5}}}},
       {"max_pool", {{20, 7, 7}}, pool, -1, 1, 2, false},
       {"max_pool", {{6, 6, 5}}, with(pool, "stride", int64_t{1}), -1, 1, 2, false},
+      {"max_pool", {{6, 6, 5}}, with(with(pool, "k", pair(1, 3)), "pad", pair(0, 1)), -1, 1, 2, false},
+      {"avg_pool", {{6, 5, 6}}, with(with(with(pool, "k", pair(3, 2)), "stride", pair(2, 1)), "pad", pair(1, 0))},
       {"avg_pool", {{20, 7, 7}}, pool},
       {"avg_pool", {{6, 4, 4}}, with(with(pool, "k", int64_t{2}), "pad", int64_t{0})},
       {"global_avg_pool", {{20, 3, 5}}, {}},

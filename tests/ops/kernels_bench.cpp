@@ -68,8 +68,8 @@ Result<std::unique_ptr<Kernel>> conv_kernel(Direction direction, bool winograd, 
                              .height = dims[2],
                              .width = dims[3],
                              .out_channels = dims[1],
-                             .kernel = 3,
-                             .pad = 1,
+                             .kernel = {3, 3},
+                             .pad = {1, 1},
                              .dtype = compute_dtype(spec)};
   switch (direction) {
     case Direction::kForward:

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 #include <thread>
 
+#include "ops/window.h"
 #include "tests/ops/op_runner.h"
 #include "tests/support/naive_ops.h"
 
@@ -40,27 +41,36 @@ struct Called {
   const Values& output(size_t i) const { return values.at(graph.node(node).outputs[i]); }
 };
 
+AttrValue to_attr(const naive::Pair& pair) { return ops::to_attr(Extents{pair.h, pair.w}); }
+
 KernelOptions rows(int64_t n, bool training = true) {
   return {.norm_rows = n, .training = training, .deterministic = true, .isa = detect_isa()};
 }
 
 TEST(Conv, AgreesWithTheFormulaForStridesPadsDilationsAndGroups) {
   const naive::Image image{3, 8, 9, 7};
-  for (const naive::Window& w :
-       {naive::Window{3, 1, 1}, {3, 2, 1}, {1, 1, 0}, {5, 2, 2}, {3, 1, 2, 2}, {3, 1, 1, 1, 4}, {2, 2, 0}}) {
+  for (const naive::Window& w : {naive::Window{3, 1, 1},
+                                 {3, 2, 1},
+                                 {1, 1, 0},
+                                 {5, 2, 2},
+                                 {3, 1, 2, 2},
+                                 {3, 1, 1, 1, 4},
+                                 {2, 2, 0},
+                                 {{1, 7}, 1, {0, 3}},
+                                 {{4, 2}, {1, 3}, {2, 0}, {2, 1}}}) {
     for (const bool bias : {false, true}) {
       const Called c("conv", {{image.c, image.h, image.w}},
                      {{"width", int64_t{12}},
-                      {"k", w.k},
-                      {"stride", w.stride},
-                      {"pad", w.pad},
-                      {"dilation", w.dilation},
+                      {"k", to_attr(w.k)},
+                      {"stride", to_attr(w.stride)},
+                      {"pad", to_attr(w.pad)},
+                      {"dilation", to_attr(w.dilation)},
                       {"groups", w.groups},
                       {"bias", bias}},
                      rows(image.n));
       const Values wanted = naive::conv(c.input(0), image, c.input(1), bias ? c.input(2) : Values{}, 12, w);
       EXPECT_LT(relative_distance(c.output(0), wanted), 1e-5)
-          << "k=" << w.k << " stride=" << w.stride << " groups=" << w.groups;
+          << "k=" << w.k.h << " x " << w.k.w << " stride=" << w.stride.h << " groups=" << w.groups;
     }
   }
 }
@@ -114,10 +124,10 @@ TEST(Linear, AgreesWithTheFormula) {
 
 TEST(Pool, AgreesWithTheFormula) {
   const naive::Image image{2, 19, 7, 8};
-  for (const naive::Window& w : {naive::Window{3, 2, 1}, {2, 2, 0}, {5, 1, 2}}) {
+  for (const naive::Window& w : {naive::Window{3, 2, 1}, {2, 2, 0}, {5, 1, 2}, {{2, 3}, {1, 2}, {1, 0}}}) {
     for (const bool largest : {false, true}) {
       const Called c(largest ? "max_pool" : "avg_pool", {{image.c, image.h, image.w}},
-                     {{"k", w.k}, {"stride", w.stride}, {"pad", w.pad}}, rows(image.n));
+                     {{"k", to_attr(w.k)}, {"stride", to_attr(w.stride)}, {"pad", to_attr(w.pad)}}, rows(image.n));
       EXPECT_LT(relative_distance(c.output(0), naive::pool(c.input(0), image, w, largest)), 1e-6);
     }
   }

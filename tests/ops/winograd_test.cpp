@@ -70,8 +70,8 @@ bool is_taken(int64_t channels, int64_t pixels, int64_t rows, bool gradient_of_w
                                .height = pixels,
                                .width = pixels,
                                .out_channels = channels,
-                               .kernel = 3,
-                               .pad = 1});
+                               .kernel = {3, 3},
+                               .pad = {1, 1}});
 }
 
 // Measured on one core with weights that are not in the cache (tests/ops/kernels_bench.cpp).

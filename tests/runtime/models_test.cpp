@@ -3,6 +3,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "lang/frontend.h"
@@ -116,12 +117,37 @@ TEST(Models, LayersTakeTheirFirstValues) {
   }
 }
 
+TEST(Models, WindowsHaveOneSizeOrTwo) {
+  const auto checked = [](const std::string& body) {
+    SourceMap sources;
+    Diagnostics diagnostics;
+    const auto file = lang::check_text(
+        "pairs.xgraph",
+        "xgraph 1\n\nlet k = [3, 5]\n\nmodel m {\n  input x: f32[N, 6, 8, 9]\n  y = x -> " + body + "\n  output y\n}\n",
+        sources, diagnostics, {.ops = &ops::registry()});
+    const bool good = file && diagnostics.error_count() == 0 && !file->module.graph.outputs.empty();
+    return good ? to_text(file->module.graph.value(file->module.graph.outputs[0].value).type)
+                : rendered(diagnostics, sources);
+  };
+  EXPECT_EQ(checked("conv(4, [1, 7])"), "f32[N, 4, 8, 9]");
+  EXPECT_EQ(checked("conv(4, (7, 1), stride=(2, 3), pad=[3, 0])"), "f32[N, 4, 4, 3]");
+  EXPECT_EQ(checked("conv(4, k, pad=k // 2 - 1)"), "f32[N, 4, 6, 7]");
+  EXPECT_EQ(checked("conv(4, [3, 3])"), checked("conv(4, 3)"));
+  EXPECT_EQ(checked("dwconv([1, 5], stride=[1, 2]) -> max_pool((2, 1), stride=(2, 1))"), "f32[N, 6, 4, 5]");
+  EXPECT_EQ(checked("deconv(4, [2, 3], stride=[2, 1], pad=[0, 1])"), "f32[N, 4, 16, 9]");
+  EXPECT_THAT(checked("conv(4, [1, 2, 3])"),
+              testing::HasSubstr("XG0205]: `k` of `conv` expects a whole number, or two such as"));
+  EXPECT_THAT(checked("conv(4, [1.5, 2])"), testing::HasSubstr("XG0205"));
+  EXPECT_THAT(checked("conv(4, [9, 13], pad=0)"), testing::HasSubstr("a window of 9 x 13 does not fit"));
+  EXPECT_THAT(checked("conv(4, [0, 3])"), testing::HasSubstr("XG0303]: `conv` has k = 0, outside 1..4096"));
+}
+
 TEST(StandardLibrary, NetworksHaveTheirPublishedSizes) {
   SourceMap sources;
   Diagnostics diagnostics;
   const auto file = lang::check_text("sizes.xgraph", R"(xgraph 1
 
-from "std/nets" use basic_resnet, efficientnet_b0, iresnet, mobilefacenet, resnet, swin, vit
+from "std/nets" use amoebanet_d, basic_resnet, efficientnet_b0, iresnet, mobilefacenet, resnet, swin, vit
 
 test "published sizes" {
   expect params(resnet(f32[N, 3, 224, 224], [3, 4, 6, 3])) == 23_508_032
@@ -133,6 +159,8 @@ test "published sizes" {
   expect params(swin(f32[N, 3, 224, 224], 96, [2, 2, 6, 2], [3, 6, 12, 24])) == 28_288_354 - 769_000
   expect params(efficientnet_b0(f32[N, 3, 224, 224])) == 5_288_548 - 1_281_000
   expect params(mobilefacenet(f32[N, 3, 112, 112])) == 1_003_136
+  expect params(amoebanet_d(f32[N, 3, 224, 224], 18, 208)) == 81_505_540 - 3_329_000
+  expect params(amoebanet_d(f32[N, 3, 224, 224], 18, 416)) == 319_024_120 - 6_657_000
 }
 )",
                                      sources, diagnostics, {.ops = &ops::registry()});

@@ -27,6 +27,7 @@ constexpr Net kNets[] = {
     {"iresnet", "improved_stage", "conv(8, 3, stride=2) -> improved_stage(16, 2) -> flatten", "3, 16, 16"},
     {"mobilefacenet", "inverted_stage", "conv(8, 3, stride=2) -> inverted_stage(8, 2, 2) -> flatten -> linear(16)",
      "3, 16, 16"},
+    {"amoebanet", "amoebanet_d", "amoebanet_d(3, 16)", "3, 32, 32"},
     {"efficientnet", "mbconv_stage",
      "conv(8, 3, stride=2) -> mbconv_stage(8, 3, 2, stride=2) -> mbconv_stage(16, 5, 1) -> global_avg_pool",
      "3, 16, 16"},

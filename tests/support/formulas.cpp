@@ -25,9 +25,19 @@ int64_t axis_of(const Call& c) { return place(c.attrs.integer("axis", -1), c.in[
 
 naive::Image image_of(const Tensor& x) { return {x.dim(0), x.dim(1), x.dim(2), x.dim(3)}; }
 
+// A number for both directions of an image, or a list of two.
+naive::Pair pair_of(const Call& c, std::string_view name, naive::Pair otherwise) {
+  const AttrValue* value = c.attrs.find(name);
+  if (value == nullptr) {
+    return otherwise;
+  }
+  const auto* two = std::get_if<std::vector<int64_t>>(value);
+  return two == nullptr ? naive::Pair(c.attrs.integer(name)) : naive::Pair(two->at(0), two->at(1));
+}
+
 naive::Window window_of(const Call& c, int64_t groups) {
-  const int64_t k = c.attrs.integer("k");
-  return {k, c.attrs.integer("stride", 1), c.attrs.integer("pad", k / 2), c.attrs.integer("dilation", 1), groups};
+  const naive::Pair k = pair_of(c, "k", 1);
+  return {k, pair_of(c, "stride", 1), pair_of(c, "pad", {k.h / 2, k.w / 2}), pair_of(c, "dilation", 1), groups};
 }
 
 Values bias_of(const Call& c, size_t input) { return input < c.in.size() ? c.in[input].values : Values{}; }
@@ -243,17 +253,18 @@ Values einsum(const Call& c, const std::string& rule) {
 
 Values deconv(const Call& c) {
   const Tensor& x = c.in[0];
-  const int64_t k = c.attrs.integer("k");
-  const int64_t stride = c.attrs.integer("stride");
+  const naive::Pair k = pair_of(c, "k", 1);
+  const naive::Pair stride = pair_of(c, "stride", 1);
+  const naive::Pair pad = pair_of(c, "pad", 0);
   return each(c.out, [&](const Index& i) {
     const double bias = c.in.size() > 2 ? c.in[2].at({i[1]}) : 0;
-    return bias + sum(each({x.dim(1), k, k}, [&](const Index& at) {
+    return bias + sum(each({x.dim(1), k.h, k.w}, [&](const Index& at) {
              // The place of x from which the weight at (u, v) reaches this element.
-             const int64_t h = i[2] + c.attrs.integer("pad") - at[1];
-             const int64_t w = i[3] + c.attrs.integer("pad") - at[2];
-             const bool reached = h >= 0 && w >= 0 && h % stride == 0 && w % stride == 0 && h / stride < x.dim(2) &&
-                                  w / stride < x.dim(3);
-             return reached ? x.at({i[0], at[0], h / stride, w / stride}) * c.in[1].at({at[0], i[1], at[1], at[2]})
+             const int64_t h = i[2] + pad.h - at[1];
+             const int64_t w = i[3] + pad.w - at[2];
+             const bool reached = h >= 0 && w >= 0 && h % stride.h == 0 && w % stride.w == 0 &&
+                                  h / stride.h < x.dim(2) && w / stride.w < x.dim(3);
+             return reached ? x.at({i[0], at[0], h / stride.h, w / stride.w}) * c.in[1].at({at[0], i[1], at[1], at[2]})
                             : 0.0;
            }));
   });
@@ -360,9 +371,8 @@ const std::map<std::string_view, Formula>& table() {
       {"bn",
        [](const Call& c) {
          const bool image = c.in[0].dims.size() == 4;
-         auto y = naive::batch_norm(c.in[0].values,
-                                    image ? image_of(c.in[0]) : naive::Image{c.out[0], c.out[1], 1, 1}, c.in[1].values,
-                                    c.in[2].values, c.attrs.real("eps"))
+         auto y = naive::batch_norm(c.in[0].values, image ? image_of(c.in[0]) : naive::Image{c.out[0], c.out[1], 1, 1},
+                                    c.in[1].values, c.in[2].values, c.attrs.real("eps"))
                       .y;
          if (c.attrs.has("then")) {
            const ScalarExpr function = parse_scalar_expr(c.attrs.text("then")).value();

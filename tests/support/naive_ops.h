@@ -14,16 +14,25 @@ struct Image {
   int64_t n, c, h, w;
 };
 
+// Along the height and the width.
+struct Pair {
+  int64_t h, w;
+  constexpr Pair(int64_t both) : h(both), w(both) {}
+  constexpr Pair(int64_t height, int64_t width) : h(height), w(width) {}
+};
+
 struct Window {
-  int64_t k = 1, stride = 1, pad = 0, dilation = 1, groups = 1;
-  int64_t out(int64_t size) const { return (size + 2 * pad - dilation * (k - 1) - 1) / stride + 1; }
+  Pair k = 1, stride = 1, pad = 0, dilation = 1;
+  int64_t groups = 1;
+  int64_t out_h(const Image& s) const { return (s.h + 2 * pad.h - dilation.h * (k.h - 1) - 1) / stride.h + 1; }
+  int64_t out_w(const Image& s) const { return (s.w + 2 * pad.w - dilation.w * (k.w - 1) - 1) / stride.w + 1; }
 };
 
 inline double at(const Values& x, const Image& s, int64_t n, int64_t c, int64_t i, int64_t j) {
   return i < 0 || j < 0 || i >= s.h || j >= s.w ? 0.0 : x[static_cast<size_t>(((n * s.c + c) * s.h + i) * s.w + j)];
 }
 
-// x [n, c, h, w], weight [out, c / groups, k, k], bias [out] or empty.
+// x [n, c, h, w], weight [out, c / groups, k.h, k.w], bias [out] or empty.
 inline Values conv(const Values& x, const Image& s, const Values& weight, const Values& bias, int64_t out,
                    const Window& w) {
   Values y;
@@ -31,15 +40,15 @@ inline Values conv(const Values& x, const Image& s, const Values& weight, const 
   for (int64_t n = 0; n < s.n; ++n) {
     for (int64_t o = 0; o < out; ++o) {
       const int64_t first = o / (out / w.groups) * inner;
-      for (int64_t i = 0; i < w.out(s.h); ++i) {
-        for (int64_t j = 0; j < w.out(s.w); ++j) {
+      for (int64_t i = 0; i < w.out_h(s); ++i) {
+        for (int64_t j = 0; j < w.out_w(s); ++j) {
           double sum = bias.empty() ? 0.0 : bias[static_cast<size_t>(o)];
           for (int64_t c = 0; c < inner; ++c) {
-            for (int64_t u = 0; u < w.k; ++u) {
-              for (int64_t v = 0; v < w.k; ++v) {
-                sum += weight[static_cast<size_t>(((o * inner + c) * w.k + u) * w.k + v)] *
-                       at(x, s, n, first + c, i * w.stride + u * w.dilation - w.pad,
-                          j * w.stride + v * w.dilation - w.pad);
+            for (int64_t u = 0; u < w.k.h; ++u) {
+              for (int64_t v = 0; v < w.k.w; ++v) {
+                sum += weight[static_cast<size_t>(((o * inner + c) * w.k.h + u) * w.k.w + v)] *
+                       at(x, s, n, first + c, i * w.stride.h + u * w.dilation.h - w.pad.h,
+                          j * w.stride.w + v * w.dilation.w - w.pad.w);
               }
             }
           }
@@ -56,13 +65,13 @@ inline Values pool(const Values& x, const Image& s, const Window& w, bool larges
   Values y;
   for (int64_t n = 0; n < s.n; ++n) {
     for (int64_t c = 0; c < s.c; ++c) {
-      for (int64_t i = 0; i < w.out(s.h); ++i) {
-        for (int64_t j = 0; j < w.out(s.w); ++j) {
+      for (int64_t i = 0; i < w.out_h(s); ++i) {
+        for (int64_t j = 0; j < w.out_w(s); ++j) {
           double best = -INFINITY;
           double sum = 0;
           int count = 0;
-          for (int64_t u = i * w.stride - w.pad; u < i * w.stride - w.pad + w.k; ++u) {
-            for (int64_t v = j * w.stride - w.pad; v < j * w.stride - w.pad + w.k; ++v) {
+          for (int64_t u = i * w.stride.h - w.pad.h; u < i * w.stride.h - w.pad.h + w.k.h; ++u) {
+            for (int64_t v = j * w.stride.w - w.pad.w; v < j * w.stride.w - w.pad.w + w.k.w; ++v) {
               if (u >= 0 && v >= 0 && u < s.h && v < s.w) {
                 best = std::max(best, at(x, s, n, c, u, v));
                 sum += at(x, s, n, c, u, v);
