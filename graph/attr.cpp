@@ -107,9 +107,7 @@ std::vector<double> Attrs::reals(std::string_view name) const {
   return expect<std::vector<double>>(*this, name);
 }
 
-const std::vector<std::string>& Attrs::texts(std::string_view name) const {
-  return expect<TextList>(*this, name);
-}
+const std::vector<std::string>& Attrs::texts(std::string_view name) const { return expect<TextList>(*this, name); }
 
 bool Attrs::flag(std::string_view name, bool otherwise) const { return has(name) ? flag(name) : otherwise; }
 

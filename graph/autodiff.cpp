@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "graph/passes/untie.h"
+
 namespace xrun {
 namespace {
 
@@ -63,18 +65,37 @@ class Differentiator {
       if (!parameter.updated() || parameter.head || partials.empty()) {
         continue;
       }
-      if (partials.size() > 1) {
-        return Error{ErrorKind::kContent, "XG0198",
-                     "`" + parameter.name + "` is used in " + std::to_string(partials.size()) +
-                         " places: one weight in several operators cannot be trained yet",
-                     "give each operator a parameter of its own", parameter.span};
-      }
+      XRUN_CHECK(partials.size() == 1, "a weight that several operators read is untied first");
       graph_.param_grads[p] = partials[0].grad;
     }
+    XRUN_TRY(check_tied());
     return std::move(graph_);
   }
 
  private:
+  // Each reader of a tied weight gives it a gradient, or none does.
+  Status check_tied() const {
+    for (size_t p = 0; p < graph_.params.size(); ++p) {
+      const std::vector<ParamId> readers =
+          graph_.params[p].tied == ParamId(p) ? tied_group(graph_, ParamId(p)) : std::vector<ParamId>();
+      const auto reached = std::ranges::count_if(readers, [&](ParamId id) { return graph_.param_grads[id].valid(); });
+      const std::string weight = "`" + graph_.params[p].name + "`";
+      if (std::ssize(readers) > kMostReaders) {
+        return Error{ErrorKind::kContent, "XG0198",
+                     std::to_string(readers.size()) + " operators read the weight " + weight + ", more than " +
+                         std::to_string(kMostReaders),
+                     "use it fewer times", graph_.params[p].span};
+      }
+      if (reached > 0 && reached < std::ssize(readers)) {
+        return Error{ErrorKind::kContent, "XG0198",
+                     "of the " + std::to_string(readers.size()) + " operators that read the weight " + weight + ", " +
+                         std::to_string(std::ssize(readers) - reached) + " give it no gradient",
+                     "let the loss depend on all of them, or none of them", graph_.params[p].span};
+      }
+    }
+    return {};
+  }
+
   // d(objective)/d(feature) of a head comes from the head pass; a dense loss is differentiated from its rows on.
   Status seed() {
     if (!graph_.loss.valid()) {
@@ -243,7 +264,7 @@ void GradBuilder::set_grad(int input, ValueId grad) {
 }
 
 Result<Graph> differentiate(Graph graph, const OpRegistry& registry, const AutodiffOptions& options) {
-  return Differentiator(std::move(graph), registry, options.row_weight).run();
+  return Differentiator(untie(std::move(graph)), registry, options.row_weight).run();
 }
 
 }  // namespace xrun

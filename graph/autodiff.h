@@ -45,7 +45,8 @@ struct AutodiffOptions {
   double row_weight = 1;  // d(objective)/d(loss of a row): 1 / batch for a mean
 };
 
-// Adds backward nodes for `graph.loss` and fills `param_grads`. Gradients that fan in are explicit `add` nodes in
+// Adds backward nodes for `graph.loss` and fills `param_grads`; weights that several operators read are untied
+// (graph/passes/untie.h). Gradients that fan in are explicit `add` nodes in
 // consumer order (docs/determinism.md, "Passes over the graph"). Sharded heads are not differentiated here: for a head,
 // the gradient of its feature enters the backward part as an input named "<head>.dx", made by the head pass (planner,
 // ops/head.h). Source: docs/algorithms.md, "Differentiation".

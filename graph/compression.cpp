@@ -17,7 +17,7 @@ bool is_compressed(const TrainSpec& train, const Graph& graph, ParamId param) {
   const Parameter& what = graph.param(param);
   const TensorType& type = graph.value(what.value).type;
   const std::vector<std::string>& on = train.compress.on;
-  return train.compress.is_on() && what.updated() && !what.head && type.rank() > 1 &&
+  return train.compress.is_on() && what.updated() && !what.head && !what.tied.valid() && type.rank() > 1 &&
          type.elements(0, 0) <= std::numeric_limits<int32_t>::max() &&
          (on.empty() || std::ranges::any_of(on, [&](const std::string& path) { return is_below(path, what.name); }));
 }

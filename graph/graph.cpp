@@ -34,8 +34,9 @@ NodeId Graph::add_node(Node node, const std::vector<TensorType>& types) {
 
 int64_t Graph::parameter_count() const {
   int64_t count = 0;
-  for (const Parameter& parameter : params) {
-    count += parameter.trained ? value(parameter.value).type.row_elements() : 0;
+  for (size_t p = 0; p < params.size(); ++p) {
+    const bool counts = params[p].trained && !is_tied_copy(ParamId(p));
+    count += counts ? value(params[p].value).type.row_elements() : 0;
   }
   return count;
 }
@@ -60,10 +61,46 @@ Status check_size(const OpDef& op, const TensorType& type, Span span) {
   return {};
 }
 
+// The tensor that is given for a parameter; none where the call makes its own.
+Result<ValueId> given_for(const Graph& graph, const OpDef& op, const ParamDecl& param,
+                          std::span<const NamedValue> given) {
+  const auto found = std::ranges::find(given, param.name, &NamedValue::name);
+  if (found == given.end()) {
+    return ValueId();
+  }
+  const TensorType& type = graph.value(found->value).type;
+  const ParamId of = graph.value(found->value).param;
+  if (type != param.type || (of.valid() && graph.param(of).trained != param.trained)) {
+    return Error{ErrorKind::kContent, "XG0301",
+                 "`" + std::string(op.name) + "` has a tensor `" + param.name + "` of " + to_text(param.type) +
+                     (param.trained ? "" : ", which is a state") + ", and gets " + to_text(type),
+                 "declare it with that type: param " + param.name + ": " + to_text(param.type).substr(3) + " = ..."};
+  }
+  return found->value;
+}
+
+Status check_given(const OpDef& op, const OpShape& shape, std::span<const NamedValue> given) {
+  for (const NamedValue& one : given) {
+    const bool known = std::ranges::find(shape.params, one.name, &ParamDecl::name) != shape.params.end();
+    if (!known || op.head != nullptr) {
+      std::string owned;
+      for (const ParamDecl& param : shape.params) {
+        owned += (owned.empty() ? "`" : ", `") + param.name + "`";
+      }
+      return Error{ErrorKind::kContent, "XG0203",
+                   known ? "the class weights of `" + std::string(op.name) +
+                               "` are sharded, and no other tensor takes their place"
+                         : "this `" + std::string(op.name) + "` has no tensor named `" + one.name + "`",
+                   known || owned.empty() ? "leave it out" : "leave it out, or name one of " + owned};
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<NodeId> call_op(Graph& graph, const OpDef& op, std::vector<ValueId> inputs, Attrs attrs, std::string path,
-                       Span span) {
+                       Span span, std::span<const NamedValue> given) {
   std::vector<TensorType> types;
   types.reserve(inputs.size());
   for (const ValueId id : inputs) {
@@ -83,7 +120,13 @@ Result<NodeId> call_op(Graph& graph, const OpDef& op, std::vector<ValueId> input
             .attrs = std::move(attrs),
             .path = std::move(path),
             .span = span};
+  XRUN_TRY(check_given(op, shape, given));
   for (ParamDecl& param : shape.params) {
+    XRUN_ASSIGN(const ValueId value, given_for(graph, op, param, given));
+    if (value.valid()) {
+      node.inputs.push_back(value);
+      continue;
+    }
     node.inputs.push_back(graph.add_param(node.path + "." + param.name, std::move(param.type), param.init,
                                           param.trained, op.head != nullptr, span));
   }

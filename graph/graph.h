@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -56,7 +57,10 @@ struct Parameter {
   bool trained = true;  // false: state (running statistics)
   bool head = false;    // class weights of a sharded head: [C, D] or [C]
   bool frozen = false;  // a weight that this run does not update (`freeze`)
-  Span span;            // the call that owns it, or the label that its name comes from
+  // After differentiation, of a weight that several operators read: the parameter of its first reader, itself included.
+  // Each reader has a parameter and a gradient of its own; all have one name and stay equal (graph/passes/untie.h).
+  ParamId tied;
+  Span span;  // the call that owns it, or the label that its name comes from
   bool labelled = false;
 
   bool updated() const { return trained && !frozen; }
@@ -104,13 +108,17 @@ struct Graph {
   // Appends a node and a value for each of its outputs. `types`: the output types, from infer.
   NodeId add_node(Node node, const std::vector<TensorType>& types);
 
-  int64_t parameter_count() const;  // trained elements, heads included
+  int64_t parameter_count() const;  // trained elements, heads included; of a tied weight once
+  // Whether the parameter is another reader's of a tied weight.
+  bool is_tied_copy(ParamId id) const { return params[id].tied.valid() && params[id].tied != id; }
 };
 
 // Calls `op` on `inputs`: infers, creates the parameters that the call owns as `path`.weight and so on, and appends the
-// node. All new forward nodes come from here; passes copy them. Errors: those of infer, and sizes above graph/limits.h.
+// node. Tensors of `given` take the place of those of these names. All new forward nodes come from here; passes copy
+// them. Errors: those of infer, sizes above graph/limits.h, XG0301 for a given tensor of another type, XG0203 for one
+// that the call does not own.
 Result<NodeId> call_op(Graph& graph, const OpDef& op, std::vector<ValueId> inputs, Attrs attrs, std::string path,
-                       Span span);
+                       Span span, std::span<const NamedValue> given = {});
 
 // Nodes that consume each value, in node order.
 IdVector<ValueId, std::vector<NodeId>> consumers_of(const Graph& graph);

@@ -15,8 +15,8 @@ NormLayout norm_layout(const Module& module) {
   layout.count.assign(graph.params.size(), 0);
   std::vector<size_t> order;
   for (size_t p = 0; p < graph.params.size(); ++p) {
-    if (has_gradient(graph, ParamId(p)) && (!graph.params[p].head || module.train.clip.heads) &&
-        !is_compressed(module.train, graph, ParamId(p))) {
+    if (has_gradient(graph, ParamId(p)) && !graph.is_tied_copy(ParamId(p)) &&
+        (!graph.params[p].head || module.train.clip.heads) && !is_compressed(module.train, graph, ParamId(p))) {
       order.push_back(p);
     }
   }

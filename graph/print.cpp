@@ -70,7 +70,10 @@ std::string print(const Graph& graph, const IdVector<NodeId, bool>* shown) {
   for (const Parameter& parameter : graph.params) {
     out += fmt::format("{} {} {}: {} {}{}{}\n", parameter.trained ? "param" : "state", id_text(parameter.value),
                        parameter.name, to_text(graph.value(parameter.value).type), init_text(parameter.init),
-                       parameter.head ? " head" : "", parameter.frozen ? " frozen" : "");
+                       parameter.head ? " head" : "",
+                       parameter.frozen         ? " frozen"
+                       : parameter.tied.valid() ? " tied"
+                                                : "");
   }
   size_t count = 0;
   for (size_t i = 0; i < graph.nodes.size(); ++i) {

@@ -60,8 +60,10 @@ Status verify(const Graph& graph) {
     XRUN_TRY(verify_node(graph, i));
   }
   std::set<std::string> names;
-  for (const Parameter& parameter : graph.params) {
-    if (!names.insert(parameter.name).second) {
+  for (size_t p = 0; p < graph.params.size(); ++p) {
+    const Parameter& parameter = graph.params[p];
+    if (!names.insert(parameter.name).second &&
+        !(graph.is_tied_copy(ParamId(p)) && graph.param(parameter.tied).name == parameter.name)) {
       return broken("two parameters named " + parameter.name);
     }
   }

@@ -58,7 +58,8 @@ enum class Role : uint8_t {
   // as many bytes. A member may send to itself.
   kSent,
   kReceived,
-  // Sums over replicas: the own slice of the gradient of `param`, in place, and the same slice of replica `index`.
+  // Sums over replicas: the own slice of the gradient of `param`, in place, and the same slice of replica `index`. Of
+  // kSumTied: the gradient of the copy that the stage has, and those of other readers; `index` counts the readers.
   kSum,
   kTerm,
   kFeatureGradient,  // of kReduceDx: the sum

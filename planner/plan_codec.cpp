@@ -331,7 +331,7 @@ class Reader {
   Instruction get(const fb::Instruction& in, size_t index) {
     Instruction one;
     one.id = InstructionId(index);
-    one.kind = value_of(in.kind(), Kind::kCompress);
+    one.kind = value_of(in.kind(), Kind::kSumTied);
     one.device = in.device();
     one.stream = value_of(in.stream(), Stream::kComm);
     one.stage = in.stage();

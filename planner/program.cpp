@@ -168,7 +168,7 @@ const char* name_of(Kind kind) {
   constexpr const char* kNames[] = {
       "forward",     "backward",  "head-select", "head-forward",  "reduce-statistics", "head-backward", "head-norms",
       "head-update", "head-mass", "reduce-dx",   "fold-partials", "sum-replicas",      "norm",          "update",
-      "copy",        "send",      "recv",        "all_gather",    "reduce_scatter",    "compress"};
+      "copy",        "send",      "recv",        "all_gather",    "reduce_scatter",    "compress",      "sum_tied"};
   return kNames[static_cast<size_t>(kind)];
 }
 

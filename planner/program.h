@@ -31,6 +31,7 @@
 #include "graph/graph.h"
 #include "graph/head_shape.h"
 #include "graph/knn_cells_layout.h"
+#include "graph/passes/untie.h"
 #include "graph/rows_layout.h"
 #include "planner/operand.h"
 
@@ -43,8 +44,8 @@ inline constexpr int kHost = -1;
 
 // The most partials of one replica: more accumulators would cost more memory than their shorter waits are worth.
 inline constexpr int kMostPartials = 16;
-// The most terms of one sum over replicas: kSumReplicas has room for this many addresses.
-inline constexpr int kMostReplicas = 256;
+// The most terms of one sum over replicas, or over the readers of a tied weight: sums have room for so many addresses.
+inline constexpr int kMostReplicas = kMostReaders;
 
 // The purpose of a buffer; those marked `persistent` live across steps.
 enum class Purpose : uint8_t {
@@ -61,7 +62,8 @@ enum class Purpose : uint8_t {
                 // `folds_states` have all blocks of the replica (micro_batch -1) and live until the update
   kGathered,    // replica -1: features and labels of a head pass on a shard's device; batch statistics of all replicas
   kTerms,  // terms of a sum from other devices: of a head (`head`, `micro_batch`) rows of their shards' dX partials,
-           // in shard order; of a gradient (`param`) the slices of the other replicas, in replica order
+           // in shard order; of a gradient (`param`) the slices of the other replicas, in replica order; or all of a
+           // tied weight's gradient that another stage makes
   kHeadLists,      // the nearest classes of every class, HeadPlan::neighbours of each; of the host       persistent
   kHeadSnapshot,   // f32 class weights that the next lists are built from; of the host                    persistent
   kHeadBuild,      // the next lists, and behind them the working memory of their build; of the host       persistent
@@ -143,13 +145,18 @@ enum class Kind : uint8_t {
   kRecv,
   // Each member receives the blocks of all others: features or labels of a head pass, a micro-batch of every replica at
   // a time (a pass with h = batch is filled by M / R such gathers); statistics of heads and norms, in place; batch
-  // statistics; slices of summed gradients, in place; pairs of compressed gradients, in place.
+  // statistics; slices of summed gradients, in place; pairs of compressed gradients, in place; gradients of a tied
+  // weight, among the stages that read it.
   kAllGather,
   // Terms go to the device that sums them: dX partials to kReduceDx, slices of gradients to kSumReplicas.
   kReduceScatter,
   // At the end of a step, before kSumReplicas; last in this list because plan files hold the numbers of kinds. Adds the
   // replica's gradients of compressed weights to their velocities and residuals, and takes out the largest elements.
   kCompress,
+  // After kSumReplicas: adds the gradients of all readers of a tied weight in a binary tree, into that of the copy
+  // which
+  // the stage has.
+  kSumTied,
 };
 enum class Stream : uint8_t { kCompute, kComm };
 

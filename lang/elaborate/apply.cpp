@@ -44,11 +44,12 @@ Datum Evaluator::refuse_shapes(const Error& error, const std::vector<Datum>& inp
 
 // An operator along the last dimension, on an image: its memory has the channels last, so that its rows are made a
 // sequence first.
-Datum Evaluator::apply_along_rows(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at) {
+Datum Evaluator::apply_along_rows(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at,
+                                  std::span<const NamedValue> given) {
   const OpDef* reshape = options_.ops->find("reshape");
   std::vector<int64_t> dims = type_of(inputs[0]).dims;
   if (reshape == nullptr) {
-    return apply(op, std::move(inputs), std::move(attrs), label, at);
+    return apply(op, std::move(inputs), std::move(attrs), label, at, {}, given);
   }
   const auto shaped = [&](const Datum& value, std::vector<int64_t> shape) {
     return value.is_error() ? value : apply(*reshape, {value}, Attrs{{"shape", std::move(shape)}}, {}, at);
@@ -57,7 +58,7 @@ Datum Evaluator::apply_along_rows(const OpDef& op, std::vector<Datum> inputs, At
   if (inputs[0].is_error()) {
     return {};
   }
-  const Datum made = apply(op, std::move(inputs), std::move(attrs), label, at);
+  const Datum made = apply(op, std::move(inputs), std::move(attrs), label, at, {}, given);
   dims[3] = made.is_error() ? dims[3] : type_of(made).dims.back();
   return shaped(made, dims);
 }
@@ -87,7 +88,7 @@ Datum Evaluator::apply_parts(const OpDef& op, const std::vector<Datum>& inputs, 
 }
 
 Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at,
-                       std::string_view name) {
+                       std::string_view name, std::span<const NamedValue> given) {
   if (op.infer == nullptr) {
     return refuse("XG0199", at, {"the operator `{}` is not available yet", op.name}, "of a later edition of xrun",
                   others_of_its_kind(op));
@@ -109,7 +110,7 @@ Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, 
   }
   const size_t owned = work_.graph.params.size();
   const int64_t before = work_.size();
-  auto made = xrun::call_op(work_.graph, op, std::move(ids), std::move(attrs), *path, at);
+  auto made = xrun::call_op(work_.graph, op, std::move(ids), std::move(attrs), *path, at, given);
   if (!made.ok()) {
     return refuse_shapes(made.error(), inputs, at);
   }

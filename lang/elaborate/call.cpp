@@ -233,9 +233,37 @@ Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& sco
   return {};
 }
 
-Datum Evaluator::call_op(const OpDef& op, const Call& call, Scope& scope) {
+// Takes out the arguments that give a tensor which the operator would own, such as `weight=table`.
+std::vector<NamedValue> Evaluator::given_tensors(const Signature& signature, const Call& call, Scope& scope,
+                                                 std::vector<Arg>& others) {
+  std::vector<NamedValue> given;
+  for (const Arg& arg : call.args) {
+    const Expr& value = (*call.ast)[arg.value];
+    const bool known = !arg.name || std::ranges::any_of(signature.params, [&](const Param& param) {
+      return param.name.text == arg.name.text;
+    });
+    const Local* local = known || value.kind != ExprKind::kName ? nullptr : scope.find(value.name.text);
+    const bool is_own = local != nullptr && local->value.kind == DatumKind::kTensor &&
+                        work_.graph.value(local->value.tensor).param.valid();
+    if (is_own) {
+      given.push_back({std::string(arg.name.text), eval(*call.ast, arg.value, scope).tensor});
+    } else {
+      others.push_back(arg);
+    }
+  }
+  return given;
+}
+
+Datum Evaluator::call_op(const OpDef& op, const Call& written, Scope& scope) {
   const Signature& signature = signatures_.of(op);
   Scope env;
+  Call call = written;
+  std::vector<Arg> others;
+  const std::vector<NamedValue> given =
+      op.parts == nullptr ? given_tensors(signature, written, scope, others) : std::vector<NamedValue>();
+  if (!given.empty()) {
+    call.args = others;
+  }
   const auto bound = bind(signature, call, scope, env, call.flowing ? Span{} : call.span);
   if (!bound) {
     return {};
@@ -266,8 +294,8 @@ Datum Evaluator::call_op(const OpDef& op, const Call& call, Scope& scope) {
   }
   const bool is_image = op.row_major && type_of(inputs[0]).rank() == 4;
   Datum made = op.parts != nullptr ? apply_parts(op, inputs, *attrs, call.label, call.span)
-               : is_image          ? apply_along_rows(op, std::move(inputs), *attrs, call.label, call.span)
-                                   : apply(op, std::move(inputs), *attrs, call.label, call.span);
+               : is_image          ? apply_along_rows(op, std::move(inputs), *attrs, call.label, call.span, given)
+                                   : apply(op, std::move(inputs), *attrs, call.label, call.span, {}, given);
   note_columns(*bound, made);
   warn_padded_patches(op, *bound, made, call.span);
   return made;

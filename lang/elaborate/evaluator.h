@@ -80,9 +80,9 @@ class Evaluator {
   Callee find_callee(std::span<const Name> path, const Call& call, Scope& scope);
   const OpDef* find_op(std::string_view name) const;  // null if the language has no operator of that name
   // Appends a node for `op` (apply.cpp); returns an error node when infer fails. Faults are placed at `at`. Without a
-  // label the node is called `name`, or as the operator is.
+  // label the node is called `name`, or as the operator is. `given`: see xrun::call_op.
   Datum apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at,
-              std::string_view name = {});
+              std::string_view name = {}, std::span<const NamedValue> given = {});
 
   // ---- `pointwise` functions (pointwise.cpp)
   Datum call_pointwise(const DeclRef& ref, const Call& call, Scope& scope);
@@ -223,7 +223,10 @@ class Evaluator {
   // apply.cpp
   Datum refuse_shapes(const Error& error, const std::vector<Datum>& inputs, Span at);
   bool refuse_margin(const OpDef& op, const Attrs& attrs, ValueId logits, Span at);
-  Datum apply_along_rows(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at);
+  Datum apply_along_rows(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at,
+                         std::span<const NamedValue> given);
+  std::vector<NamedValue> given_tensors(const Signature& signature, const Call& call, Scope& scope,
+                                        std::vector<Arg>& others);
   Datum apply_parts(const OpDef& op, const std::vector<Datum>& inputs, const Attrs& attrs, const Name& label, Span at);
 
   // pointwise.cpp

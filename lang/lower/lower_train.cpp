@@ -58,20 +58,6 @@ void ModuleBuilder::require(const Settings& settings, std::initializer_list<std:
   }
 }
 
-// A weight that several operators read has no gradient yet.
-void ModuleBuilder::check_readers() {
-  const Graph& graph = ev_.graph();
-  const auto consumers = consumers_of(graph);
-  for (const Parameter& parameter : graph.params) {
-    const std::vector<NodeId>& readers = consumers[parameter.value];
-    if (parameter.updated() && readers.size() > 1) {
-      ev_.not_yet(graph.node(readers[1]).span,
-                  {"reading the weight `{}` in {} operators", parameter.name, readers.size()},
-                  {"let one operator read it: a `pointwise` may use a parameter several times"});
-    }
-  }
-}
-
 void ModuleBuilder::lower_train(const DeclRef& decl) {
   Settings settings = settings_of(decl, DeclKind::kTrain);
   Scope scope = constants(decl);
@@ -107,7 +93,6 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
   lower_norm_rows(settings, scope);
   check_watched();
   check_rows();
-  check_readers();
   find_class_input(settings);
   // An update sums the gradients of `grad_accumulation` batches, which equals one batch of their total size.
   train.batch *= train.grad_accumulation;

@@ -195,7 +195,6 @@ class ModuleBuilder {
     Span key_span;
     Span value_span;
   };
-  void check_readers();
   void check_rows();  // checks formats and rules of class rows against heads and optimizer
   bool check_owner(const GroupSetting& setting);
   void check_fp8(const GroupSetting& setting);

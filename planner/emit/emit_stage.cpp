@@ -95,7 +95,7 @@ void Emitter::add_parameters() {
                           .purpose = Purpose::kPrepared,
                           .bytes = bytes[input],
                           .persistent = true,
-                          .param = value.param,
+                          .param = holder(value.param, stage.index),
                           .node = node,
                           .node_input = static_cast<int32_t>(input),
                           .replica = replica,
@@ -109,6 +109,10 @@ void Emitter::add_parameters() {
 void Emitter::add_parameter(ParamId param, int stage_index, int replica) {
   const Parameter& what = graph_.param(param);
   const int device = device_of(stage_index, replica);
+  if (const ParamId held = holder(param, stage_index); held != param) {
+    weights_[{param, device}] = weights_.at({held, device});
+    return;
+  }
   Buffer buffer{.device = device,
                 .purpose = what.trained ? Purpose::kWeight : Purpose::kState,
                 .bytes = type(what.value).bytes(0, program_.norm_rows),

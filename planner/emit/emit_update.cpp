@@ -19,6 +19,9 @@ void Emitter::emit_update() {
       const int device = device_of(one.index, replica);
       Instruction update{.kind = Kind::kUpdate, .device = device, .stage = one.index, .replica = replica};
       for (const ParamId param : flow.gradients) {
+        if (holder(param, one.index) != param) {
+          continue;  // its gradient was added to that of the holder
+        }
         // The pairs of a compressed gradient are summed in its first partial.
         const bool compressed = is_compressed(param);
         update.operands.push_back(
@@ -139,6 +142,7 @@ void Emitter::emit_folds() {
       emit_replica_sums(one.index);
     }
   }
+  emit_tied_sums();
 }
 
 // Running statistics are folded from all row blocks of the batch on every replica alike.
@@ -227,8 +231,8 @@ void Emitter::emit_norms() {
       const int device = device_of(one.index, replica);
       Instruction norm{.kind = Kind::kNorm, .device = device, .stage = one.index, .replica = replica};
       for (const ParamId param : flow_.stages[static_cast<size_t>(one.index)].gradients) {
-        if (is_compressed(param)) {
-          continue;  // clipped by itself, before it is added to the residual
+        if (is_compressed(param) || graph_.is_tied_copy(param)) {
+          continue;  // clipped by itself, before it is added to the residual; or counted by its first reader
         }
         norm.operands.push_back(gradient_operand(Role::kGradient, Access::kRead, param, device));
         norm.operands.push_back(norms_operand(param, {}, device, Access::kWrite));

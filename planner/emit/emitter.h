@@ -1,6 +1,6 @@
 // The state of one emission, shared by emit.cpp (order of work), emit_stage.cpp, emit_head.cpp, emit_head_buffers.cpp,
-// emit_dx.cpp, emit_update.cpp, emit_compression.cpp, emit_replica_sums.cpp and, for operands, emit_operands.cpp and
-// emit_head_operands.cpp.
+// emit_dx.cpp, emit_update.cpp, emit_compression.cpp, emit_replica_sums.cpp, emit_tied_sums.cpp and, for operands,
+// emit_operands.cpp and emit_head_operands.cpp.
 #pragma once
 
 #include <map>
@@ -120,6 +120,13 @@ class Emitter {
   Instruction slices_to_all(int stage, int replica) const;
   Instruction sum_of_slices(int stage, int replica) const;
   Operand slice_operand(Role role, ParamId param, int device, int replica) const;
+
+  // emit_tied_sums.cpp
+  void emit_tied_sums();
+  void emit_tied_exchange(const std::vector<ParamId>& readers, int replica);
+  Instruction sum_of_readers(int stage, int replica) const;
+  int stage_with_gradient(ParamId param) const;
+  ParamId holder(ParamId param, int stage) const;
 
   // Building blocks.
   BufferId add_buffer(Buffer buffer);

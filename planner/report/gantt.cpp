@@ -28,6 +28,7 @@ std::string label_of(const Program& program, const Instruction& instruction) {
       return "H";
     case Kind::kFoldPartials:
     case Kind::kCompress:
+    case Kind::kSumTied:
     case Kind::kSumReplicas:
     case Kind::kNorm:
     case Kind::kUpdate:

@@ -69,9 +69,10 @@ PlanPart backbone_part(const Plan& plan, const Module& module) {
   if (program.micro_batches > program.replicas) {
     part.how += ", " + format_count(program.micro_batches / program.replicas) + " micro-batches";
   }
-  for (const Parameter& parameter : module.graph.params) {
-    part.parameters +=
-        parameter.trained && !parameter.head ? module.graph.value(parameter.value).type.row_elements() : 0;
+  for (size_t p = 0; p < module.graph.params.size(); ++p) {
+    const Parameter& parameter = module.graph.params[p];
+    const bool counts = parameter.trained && !parameter.head && !module.graph.is_tied_copy(ParamId(p));
+    part.parameters += counts ? module.graph.value(parameter.value).type.row_elements() : 0;
   }
   part.time =
       busiest(program, [](const Instruction& i) { return i.kind == Kind::kForward || i.kind == Kind::kBackward; });
@@ -248,7 +249,8 @@ std::vector<LayerSummary> list_layers(const Plan& plan, const Module& module, in
   const auto count_params = [&](NodeId id, LayerSummary& layer) {
     for (const ValueId input : graph.node(id).inputs) {
       const ParamId param = graph.value(input).param;
-      if (param.valid() && graph.param(param).trained && !counted[static_cast<size_t>(param.index)]) {
+      if (param.valid() && graph.param(param).trained && !graph.is_tied_copy(param) &&
+          !counted[static_cast<size_t>(param.index)]) {
         counted[static_cast<size_t>(param.index)] = true;
         layer.parameters += graph.value(input).type.row_elements();
       }

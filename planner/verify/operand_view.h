@@ -105,10 +105,24 @@ class OperandView {
     return params;
   }
 
-  // The weight or running state of a stage's replica; null when there is none.
-  const Buffer* parameter(ParamId param, int replica) const {
-    const Buffer* buffer = params_.find(param, Purpose::kWeight, replica);
-    return buffer != nullptr ? buffer : params_.find(param, Purpose::kState, replica);
+  // The buffer of a parameter on the instruction's device; null when there is none.
+  const Buffer* own(ParamId param, Purpose purpose, int state = -1) const {
+    return params_.find(param, purpose, one_->replica, one_->device, state);
+  }
+
+  // The weight or running state that the instruction's device has for a parameter; null when there is none.
+  const Buffer* parameter(ParamId param) const {
+    const Buffer* buffer = own(params_.holder(graph_, param, one_->replica, one_->device), Purpose::kWeight);
+    return buffer != nullptr ? buffer : own(param, Purpose::kState);
+  }
+
+  // Those gradients of a stage whose weights it updates: of a tied weight the one of the copy that it has.
+  std::set<ParamId> held(const std::set<ParamId>& params, int replica, int device) const {
+    std::set<ParamId> holders;
+    for (const ParamId param : params) {
+      holders.insert(params_.holder(graph_, param, replica, device));
+    }
+    return holders;
   }
 
   // The row of the batch that a buffer of a stage begins with.

@@ -164,10 +164,14 @@ class Buffers {
         graph_.param_grads[static_cast<size_t>(buffer.param.index)] != buffer.value) {
       return nothing(buffer, "weight that is trained");
     }
-    bool found = params_.find(buffer.param, Purpose::kWeight, buffer.replica) != nullptr;
+    const ParamId weight = params_.holder(graph_, buffer.param, buffer.replica, buffer.device);
+    const auto has = [&](Purpose purpose, int state) {
+      return params_.find(weight, purpose, buffer.replica, buffer.device, state) != nullptr;
+    };
+    bool found = has(Purpose::kWeight, -1);
     const Purpose purpose = compressed(buffer.param) ? Purpose::kResidual : Purpose::kOptimizer;
     for (int state = 0; state < states_of(buffer.param); ++state) {
-      found = found && params_.find(buffer.param, purpose, buffer.replica, state) != nullptr;
+      found = found && has(purpose, state);
     }
     if (!found) {
       return wrong("buffer {} ({}) has no weight and states to go with it", buffer.id.index, buffer.name);
@@ -192,11 +196,15 @@ class Buffers {
     return check_bytes(buffer, pairs_bytes(module_, buffer.param) * program_.replicas);
   }
 
-  // The slices of a gradient that the other replicas send to the one that sums them.
+  // The slices of a gradient that the other replicas send to the one that sums them; or all of the gradient of a tied
+  // weight that another stage sends.
   Status check_gradient_terms(const Buffer& buffer) const {
     const ValueId gradient = buffer.param.valid() && program_.training ? graph_.param_grads[buffer.param] : ValueId();
     if (!gradient.valid() || !of_replica_.contains({buffer.device, buffer.replica})) {
       return nothing(buffer, "gradient of its device");
+    }
+    if (params_.find(buffer.param, Purpose::kGradient, buffer.replica, buffer.device) == nullptr) {
+      return check_bytes(buffer, type(gradient).bytes(0, program_.norm_rows));
     }
     const int64_t count = type(gradient).elements(0, 0);
     const int64_t slice = count * (buffer.replica + 1) / program_.replicas - count * buffer.replica / program_.replicas;
@@ -215,7 +223,8 @@ class Buffers {
     const ParamId param = inside(buffer.node_input, 0, count(node.inputs))
                               ? graph_.value(node.inputs[static_cast<size_t>(buffer.node_input)]).param
                               : ParamId();
-    if (!param.valid() || param != buffer.param || params_.find(param, Purpose::kWeight, buffer.replica) == nullptr ||
+    if (!param.valid() || params_.holder(graph_, param, buffer.replica, buffer.device) != buffer.param ||
+        params_.find(buffer.param, Purpose::kWeight, buffer.replica, buffer.device) == nullptr ||
         !prepared_.insert({buffer.node.index, buffer.node_input, buffer.replica}).second) {
       return nothing(buffer, "weight that its node reads");
     }

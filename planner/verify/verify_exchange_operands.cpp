@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "graph/passes/untie.h"
 #include "planner/verify/operand_view.h"
 
 namespace xrun::planner {
@@ -40,6 +41,7 @@ class ExchangeOperands : OperandView {
       case Kind::kAllGather:
         if (one_->head < 0) {
           return one_->stage < 0                 ? check_norms()
+                 : is_of_readers()               ? check_readers()
                  : has_first(Purpose::kGradient) ? check_slices(true)
                  : has_first(Purpose::kPairs)    ? check_pairs()
                                                  : check_statistics();
@@ -213,6 +215,9 @@ class ExchangeOperands : OperandView {
       norm_devices_.insert(stage.devices.begin(), stage.devices.end());
       for (const ParamId param : gradients_of(stage, false)) {
         const auto at = static_cast<size_t>(param.index);
+        if (graph_.is_tied_copy(param)) {
+          continue;  // counted by the first reader
+        }
         made_norms_[stage.devices[0]].insert({layout.first[at] * kSum, layout.count[at] * kSum});
       }
     }
@@ -360,6 +365,51 @@ class ExchangeOperands : OperandView {
     return end();
   }
 
+  // Whether an exchange brings together the gradients of a tied weight's readers, which other stages have.
+  bool is_of_readers() const {
+    return (has_first(Purpose::kGradient) || has_first(Purpose::kTerms)) &&
+           !devices_of_stage().contains(one_->operands[0].index);
+  }
+
+  // The gradients of a tied weight's readers on this device to the others that read it, and theirs.
+  Status check_readers() {
+    if (!on_its_device()) {
+      return at_fault("is of no stage, or elsewhere");
+    }
+    const Buffer& first = program_.buffer(one_->operands[0].buffer);
+    const std::vector<ParamId> readers = first.param.valid() ? tied_group(graph_, first.param) : std::vector<ParamId>();
+    if (readers.empty()) {
+      return misplaced(first);
+    }
+    std::vector<int> devices;  // by reader
+    for (const ParamId reader : readers) {
+      const NodeId maker = graph_.value(graph_.param_grads[reader]).producer;
+      for (const Stage& stage : program_.stages) {
+        if (std::ranges::count(stage.backward, maker) > 0) {
+          devices.push_back(stage.devices[static_cast<size_t>(one_->replica)]);
+        }
+      }
+    }
+    const std::set<int> members(devices.begin(), devices.end());
+    XRUN_TRY(check_members(members));
+    for (size_t i = 0; i < readers.size(); ++i) {
+      const Bytes bytes = type(graph_.param_grads[readers[i]]).bytes(0, norm_rows());
+      const bool here = devices[i] == one_->device;
+      for (const int peer : here ? members : std::set<int>{devices[i]}) {
+        if (peer == one_->device) {
+          continue;
+        }
+        const Role role = here ? Role::kSent : Role::kReceived;
+        XRUN_ASSIGN(const Buffer* buffer, next(role));
+        if (buffer != own(readers[i], here ? Purpose::kGradient : Purpose::kTerms)) {
+          return misplaced(*buffer);
+        }
+        XRUN_TRY(take_block(role, peer, 0, bytes));
+      }
+    }
+    return end();
+  }
+
   // The pairs of a replica to all others, in place. Weights have one order for all members.
   Status check_pairs() {
     if (!on_its_device()) {
@@ -374,7 +424,7 @@ class ExchangeOperands : OperandView {
             continue;
           }
           XRUN_ASSIGN(const Buffer* buffer, next(role));
-          if (buffer != params_.find(param, Purpose::kPairs, one_->replica)) {
+          if (buffer != own(param, Purpose::kPairs)) {
             return misplaced(*buffer);
           }
           XRUN_TRY(
@@ -395,7 +445,7 @@ class ExchangeOperands : OperandView {
       return {};
     }
     XRUN_ASSIGN(const Buffer* buffer, next(role));
-    return buffer == params_.find(param, Purpose::kGradient, one_->replica)
+    return buffer == own(param, Purpose::kGradient)
                ? take_block(role, device_of_replica(other), slice.offset, slice.bytes)
                : misplaced(*buffer);
   }
@@ -405,7 +455,7 @@ class ExchangeOperands : OperandView {
       return {};
     }
     XRUN_ASSIGN(const Buffer* buffer, next(Role::kReceived));
-    return buffer == params_.find(param, Purpose::kTerms, one_->replica)
+    return buffer == own(param, Purpose::kTerms)
                ? take_block(Role::kReceived, device_of_replica(other), slice.offset, slice.bytes)
                : misplaced(*buffer);
   }

@@ -115,7 +115,7 @@ class StageOperands : OperandView {
     }
     if (param.valid()) {
       const auto prepared = prepared_.find({wanted.node.index, index, one_->replica});
-      const Buffer* plain = prepared != prepared_.end() ? prepared->second : parameter(param, one_->replica);
+      const Buffer* plain = prepared != prepared_.end() ? prepared->second : parameter(param);
       if (role == Role::kOutput || buffer != plain) {
         return misplaced(*buffer);
       }

@@ -35,13 +35,14 @@ class ParamBuffers {
   explicit ParamBuffers(const Program& program);
 
   // Null when there is none.
-  const Buffer* find(ParamId param, Purpose purpose, int replica, int state = -1) const;
+  const Buffer* find(ParamId param, Purpose purpose, int replica, int device, int state = -1) const;
+  // The parameter whose weight buffer a device has for `param`: that of its first reader there, if the weight is tied.
+  ParamId holder(const Graph& graph, ParamId param, int replica, int device) const;
   const Buffer* find_shard(ParamId param, Purpose purpose, int shard, int state = -1) const;
 
  private:
-  using Key = std::tuple<int32_t, Purpose, int, int>;  // parameter, purpose, replica or shard, state
-  std::map<Key, const Buffer*> of_replica_;
-  std::map<Key, const Buffer*> of_shard_;
+  std::map<std::tuple<int32_t, Purpose, int, int, int>, const Buffer*> of_replica_;  // replica, device, state
+  std::map<std::tuple<int32_t, Purpose, int, int>, const Buffer*> of_shard_;         // shard, state
 };
 
 // Every buffer belongs to something in the module and has its size, and no buffer is missing that the executor

@@ -98,9 +98,12 @@ class Passes {
         if (!devices.insert(all[end].device).second) {
           return wrong("device {} is in group {} twice", all[end].device, first.group);
         }
+        // Stages that read one weight exchange its gradients, each replica by itself.
+        const bool of_readers = first.kind == Kind::kAllGather && first.head < 0 && first.stage >= 0 &&
+                                all[end].stage >= 0 && all[end].replica == first.replica;
         if (end > begin && first.kind != Kind::kSend &&
             (all[end].kind != first.kind || all[end].gather != first.gather || all[end].head != first.head ||
-             all[end].head_pass != first.head_pass || all[end].stage != first.stage)) {
+             all[end].head_pass != first.head_pass || (all[end].stage != first.stage && !of_readers))) {
           return wrong("group {} has members of two kinds", first.group);
         }
       }

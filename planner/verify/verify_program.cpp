@@ -196,7 +196,7 @@ class Structure {
   Status check_instruction(const Instruction& instruction) const {
     const auto out_of_range = [&] { return wrong("instruction {} has a number out of range", instruction.id.index); };
     if (!inside(instruction.device, 0, program_.devices) ||
-        static_cast<uint8_t>(instruction.kind) > static_cast<uint8_t>(Kind::kCompress) ||
+        static_cast<uint8_t>(instruction.kind) > static_cast<uint8_t>(Kind::kSumTied) ||
         static_cast<uint8_t>(instruction.stream) > static_cast<uint8_t>(Stream::kComm) ||
         !inside(instruction.stage, -1, count(program_.stages)) || !inside(instruction.replica, -1, program_.replicas) ||
         !inside(instruction.micro_batch, -1, program_.micro_batches) ||

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "graph/passes/untie.h"
 #include "planner/verify/operand_view.h"
 
 namespace xrun::planner {
@@ -32,7 +33,7 @@ class UpdateOperands : OperandView {
     for (const Instruction& one : program_.instructions) {
       begin(one);
       if (one.kind == Kind::kFoldPartials || one.kind == Kind::kCompress || one.kind == Kind::kNorm ||
-          one.kind == Kind::kUpdate || one.kind == Kind::kSumReplicas) {
+          one.kind == Kind::kUpdate || one.kind == Kind::kSumReplicas || one.kind == Kind::kSumTied) {
         XRUN_TRY(check());
       } else if (one.kind == Kind::kAllGather && !one.operands.empty() &&
                  program_.buffer(one.operands[0].buffer).purpose == Purpose::kPairs) {
@@ -48,22 +49,23 @@ class UpdateOperands : OperandView {
       return at_fault("is of no stage, or elsewhere");
     }
     // Each of these is done once to the gradients of a stage's replica, in this order.
-    constexpr Kind kOrder[] = {Kind::kFoldPartials, Kind::kCompress, Kind::kSumReplicas, Kind::kNorm, Kind::kUpdate};
+    constexpr Kind kOrder[] = {Kind::kFoldPartials, Kind::kCompress, Kind::kSumReplicas,
+                               Kind::kSumTied,      Kind::kNorm,     Kind::kUpdate};
     const auto rank = static_cast<int>(std::find(std::begin(kOrder), std::end(kOrder), one_->kind) - kOrder);
     std::set<int>& done = done_[{one_->stage, one_->replica}];
     if (!done.empty() && *done.rbegin() >= rank) {
       return at_fault("comes again, or after what it has to come before");
     }
     done.insert(rank);
-    const bool whole = one_->kind == Kind::kSumReplicas || one_->kind == Kind::kNorm;
-    left_ = (one_->kind == Kind::kCompress ? compressed_
-             : whole                       ? whole_
-                                           : gradients_)[static_cast<size_t>(one_->stage)];
+    left_ = gradients_named();
     while (next_is(Role::kGradient)) {
       XRUN_TRY(check_gradient());
     }
     if (one_->kind == Kind::kSumReplicas) {
       XRUN_TRY(check_sums());
+    }
+    if (one_->kind == Kind::kSumTied) {
+      XRUN_TRY(check_tied_sums());
     }
     if (!left_.empty()) {
       return at_fault("leaves out the gradient of `{}`", graph_.param(*left_.begin()).name);
@@ -74,10 +76,26 @@ class UpdateOperands : OperandView {
     return end();
   }
 
+  // The weights whose gradients the instruction has to name.
+  std::set<ParamId> gradients_named() const {
+    const auto stage = static_cast<size_t>(one_->stage);
+    std::set<ParamId> named = one_->kind == Kind::kCompress                                   ? compressed_[stage]
+                              : one_->kind == Kind::kSumReplicas || one_->kind == Kind::kNorm ? whole_[stage]
+                                                                                              : gradients_[stage];
+    if (one_->kind == Kind::kNorm) {
+      std::erase_if(named, [&](ParamId param) { return graph_.is_tied_copy(param); });
+    } else if (one_->kind == Kind::kUpdate || one_->kind == Kind::kSumTied) {
+      named = held(named, one_->replica, one_->device);
+    }
+    if (one_->kind == Kind::kSumTied) {
+      std::erase_if(named, [&](ParamId param) { return !graph_.param(param).tied.valid(); });
+    }
+    return named;
+  }
+
   Status check_gradient() {
     const Operand& has = one_->operands[at_];
-    const Buffer* gradient =
-        left_.erase(has.param) == 0 ? nullptr : params_.find(has.param, Purpose::kGradient, one_->replica);
+    const Buffer* gradient = left_.erase(has.param) == 0 ? nullptr : own(has.param, Purpose::kGradient);
     if (gradient == nullptr || gradient->id != has.buffer) {
       return misplaced(program_.buffer(has.buffer));
     }
@@ -100,30 +118,28 @@ class UpdateOperands : OperandView {
     if (one_->kind != Kind::kUpdate) {
       return {};
     }
-    XRUN_TRY(take_whole(Role::kWeight, Access::kUpdate, params_.find(param, Purpose::kWeight, one_->replica), param));
+    XRUN_TRY(take_whole(Role::kWeight, Access::kUpdate, own(param, Purpose::kWeight), param));
     if (sums_pairs) {
       const std::set<int>& done = done_[{one_->stage, one_->replica}];
       if (!done.contains(1) || (program_.replicas > 1 && !gathers_.contains({one_->stage, one_->replica}))) {
         return at_fault("adds pairs of `{}` that no instruction makes or brings", graph_.param(param).name);
       }
-      return take_whole(Role::kPairs, Access::kRead, params_.find(param, Purpose::kPairs, one_->replica), param);
+      return take_whole(Role::kPairs, Access::kRead, own(param, Purpose::kPairs), param);
     }
     for (int state = 0; state < states_; ++state) {
-      XRUN_TRY(take_whole(Role::kState, Access::kUpdate, params_.find(param, Purpose::kOptimizer, one_->replica, state),
-                          param, state));
+      XRUN_TRY(take_whole(Role::kState, Access::kUpdate, own(param, Purpose::kOptimizer, state), param, state));
     }
     return {};
   }
 
   // The weight, for its decay, the replica's states, and its own place among the pairs.
   Status check_compress(ParamId param) {
-    XRUN_TRY(take_whole(Role::kWeight, Access::kRead, params_.find(param, Purpose::kWeight, one_->replica), param));
+    XRUN_TRY(take_whole(Role::kWeight, Access::kRead, own(param, Purpose::kWeight), param));
     for (int state = 0; state < static_cast<int>(std::size(kResidualStates)); ++state) {
-      XRUN_TRY(take_whole(Role::kState, Access::kUpdate, params_.find(param, Purpose::kResidual, one_->replica, state),
-                          param, state));
+      XRUN_TRY(take_whole(Role::kState, Access::kUpdate, own(param, Purpose::kResidual, state), param, state));
     }
     XRUN_ASSIGN(const Buffer* pairs, next(Role::kPairs));
-    if (pairs != params_.find(param, Purpose::kPairs, one_->replica)) {
+    if (pairs != own(param, Purpose::kPairs)) {
       return misplaced(*pairs);
     }
     const Bytes bytes = pairs_bytes(module_, param);
@@ -138,24 +154,53 @@ class UpdateOperands : OperandView {
   Status check_sums() {
     for (const ParamId param : whole_[static_cast<size_t>(one_->stage)]) {
       left_.erase(param);
-      const Slice own = slice_of(param, one_->replica);
+      const Slice slice = slice_of(param, one_->replica);
       Bytes place = 0;
-      for (int replica = -1; replica < program_.replicas && own.bytes > 0; ++replica) {
+      for (int replica = -1; replica < program_.replicas && slice.bytes > 0; ++replica) {
         if (replica == one_->replica) {
           continue;
         }
         const bool sum = replica < 0;
         XRUN_ASSIGN(const Buffer* buffer, next(sum ? Role::kSum : Role::kTerm));
-        if (buffer != params_.find(param, sum ? Purpose::kGradient : Purpose::kTerms, one_->replica)) {
+        if (buffer != own(param, sum ? Purpose::kGradient : Purpose::kTerms)) {
           return misplaced(*buffer);
         }
         XRUN_TRY(take({.role = sum ? Role::kSum : Role::kTerm,
                        .access = Access::kUpdate,
                        .param = param,
                        .index = replica,
-                       .offset = sum ? own.offset : place,
-                       .bytes = own.bytes}));
-        place += sum ? 0 : own.bytes;
+                       .offset = sum ? slice.offset : place,
+                       .bytes = slice.bytes}));
+        place += sum ? 0 : slice.bytes;
+      }
+    }
+    return {};
+  }
+
+  // The gradient of the copy that the device has of each tied weight, and those of all other readers.
+  Status check_tied_sums() {
+    for (const ParamId held : std::set<ParamId>(left_)) {
+      left_.erase(held);
+      const std::vector<ParamId> readers = tied_group(graph_, held);
+      const auto take_term = [&](Role role, size_t index) -> Status {
+        XRUN_ASSIGN(const Buffer* buffer, next(role));
+        const Buffer* gradient = own(readers[index], Purpose::kGradient);
+        if (buffer != (gradient != nullptr ? gradient : own(readers[index], Purpose::kTerms))) {
+          return misplaced(*buffer);
+        }
+        Operand wanted{.role = role,
+                       .access = Access::kUpdate,
+                       .param = readers[index],
+                       .index = static_cast<int32_t>(index),
+                       .bytes = type(graph_.param_grads[readers[index]]).bytes(0, norm_rows())};
+        return take(wanted);
+      };
+      const auto place = static_cast<size_t>(std::ranges::find(readers, held) - readers.begin());
+      XRUN_TRY(take_term(Role::kSum, place));
+      for (size_t i = 0; i < readers.size(); ++i) {
+        if (i != place) {
+          XRUN_TRY(take_term(Role::kTerm, i));
+        }
       }
     }
     return {};
@@ -176,7 +221,7 @@ class UpdateOperands : OperandView {
   }
 
   Status check_update() {
-    std::set<ParamId> changed = gradients_[static_cast<size_t>(one_->stage)];
+    const std::set<ParamId> changed = held(gradients_[static_cast<size_t>(one_->stage)], one_->replica, one_->device);
     for (const NodeId id : program_.stages[static_cast<size_t>(one_->stage)].forward) {
       if (graph_.node(id).op->folds_states) {
         XRUN_TRY(check_fold(id));
@@ -221,7 +266,7 @@ class UpdateOperands : OperandView {
         continue;
       }
       XRUN_ASSIGN(const Buffer* state, next(Role::kRunningState));
-      if (state != params_.find(param, Purpose::kState, one_->replica)) {
+      if (state != own(param, Purpose::kState)) {
         return misplaced(*state);
       }
       XRUN_TRY(take({.role = Role::kRunningState,
@@ -258,6 +303,16 @@ class UpdateOperands : OperandView {
            std::ranges::any_of(params, [&](ParamId param) { return slice_of(param, replica).bytes > 0; });
   }
 
+  bool has_tied(const Stage& stage) const {
+    return std::ranges::any_of(gradients_[static_cast<size_t>(stage.index)],
+                               [&](ParamId param) { return graph_.param(param).tied.valid(); });
+  }
+  // Whether the clip counts gradients of the stage.
+  bool has_counted(const Stage& stage) const {
+    return std::ranges::any_of(whole_[static_cast<size_t>(stage.index)],
+                               [&](ParamId param) { return !graph_.is_tied_copy(param); });
+  }
+
   // Every stage's replica with gradients is summed over partials and replicas, counted by the clip, and updated.
   Status check_complete() {
     const bool clipped = module_.train.clip.kind == ClipSpec::kNorm;
@@ -267,8 +322,8 @@ class UpdateOperands : OperandView {
                                   ? 0
                                   : 1U + (program_.partials > program_.replicas ? 1 : 0) +
                                         (compressed_[static_cast<size_t>(stage.index)].empty() ? 0 : 1) +
-                                        (sums_slices(stage, replica) ? 1 : 0) +
-                                        (clipped && !whole_[static_cast<size_t>(stage.index)].empty() ? 1 : 0);
+                                        (sums_slices(stage, replica) ? 1 : 0) + (has_tied(stage) ? 1 : 0) +
+                                        (clipped && has_counted(stage) ? 1 : 0);
         if (done_[{stage.index, replica}].size() < wanted) {
           return wrong("the gradients of stage {} are not summed and applied on replica {}", stage.index, replica);
         }

@@ -4,6 +4,7 @@
 
 #include "graph/autodiff.h"
 #include "graph/gradients.h"
+#include "graph/passes/untie.h"
 #include "graph/pipeline.h"
 #include "graph/print.h"
 #include "graph/verify.h"
@@ -184,12 +185,33 @@ loss %8
 )");
 }
 
-TEST(Autodiff, RefusesOneWeightInSeveralOperators) {
+TEST(Autodiff, GivesEachReaderOfAWeightAGradientOfItsOwn) {
   const Graph graph = parse(R"(input %0 x: f32[N, 4]
 param %1 w: f32[4, 4] constant(1.0)
 #0 %2: f32[N, 4] = linear(%0, %1) {out=4} @a
 #1 %3: f32[N, 4] = linear(%2, %1) {out=4} @b
 #2 %4: f32[N] = square_loss(%3) @loss
+loss %4
+)");
+  const auto result = differentiate(graph, tiny_registry(), {});
+  ASSERT_TRUE(result.ok()) << result.error().message;
+  ASSERT_TRUE(verify(*result).ok());
+  const std::vector<ParamId> readers = tied_group(*result, ParamId(0));
+  ASSERT_EQ(readers, tied_group(*result, ParamId(1)));
+  ASSERT_EQ(readers.size(), 2U);
+  EXPECT_EQ(result->parameter_count(), 16);
+  EXPECT_EQ(result->param(readers[1]).name, "w");
+  EXPECT_TRUE(result->is_tied_copy(readers[1]) && !result->is_tied_copy(readers[0]));
+  EXPECT_NE(result->param_grads[readers[0]], result->param_grads[readers[1]]);
+  EXPECT_EQ(result->node(NodeId(1)).inputs[1], result->param(readers[1]).value);
+}
+
+TEST(Autodiff, RefusesATiedWeightThatSomeReadersGiveNoGradient) {
+  const Graph graph = parse(R"(input %0 x: f32[N, 4]
+param %1 w: f32[4, 4] constant(1.0)
+#0 %2: f32[N, 4] = linear(%0, %1) {out=4} @a
+#1 %3: f32[N, 4] = linear(%2, %1) {out=4} @b
+#2 %4: f32[N] = square_loss(%2) @loss
 loss %4
 )");
   const auto result = differentiate(graph, tiny_registry(), {});

@@ -1,8 +1,10 @@
 // Runs the nodes of a small graph on one row block, with values as f64 in logical order: how tests see kernels.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <gtest/gtest.h>
 #include <map>
 #include <memory>
 #include <new>
@@ -19,22 +21,35 @@ namespace xrun::ops {
 
 using Values = std::vector<double>;
 
-// Bytes at an address that is a multiple of 64, plus `offset` of them.
+// Bytes at an address that is a multiple of 64, plus `offset` of them, with a guard behind them: a test fails where
+// something writes into it.
 class Memory {
  public:
   explicit Memory(Bytes size, Bytes offset = 0)
-      : bytes_(static_cast<std::byte*>(::operator new (static_cast<size_t>(size + offset + 64), std::align_val_t{64}))),
-        offset_(offset) {
-    std::memset(bytes_.get(), 0, static_cast<size_t>(size + offset + 64));
+      : bytes_(static_cast<std::byte*>(
+            ::operator new (static_cast<size_t>(size + offset + kGuard), std::align_val_t{64}))),
+        offset_(offset),
+        size_(size) {
+    std::memset(bytes_.get(), 0, static_cast<size_t>(size + offset));
+    std::memset(data() + size_, kMark, static_cast<size_t>(kGuard));
+  }
+  Memory(Memory&&) = default;
+  ~Memory() {
+    const auto marked = [](std::byte b) { return b == std::byte{kMark}; };
+    EXPECT_TRUE(bytes_ == nullptr || std::all_of(data() + size_, data() + size_ + kGuard, marked))
+        << "something wrote beyond " << size_ << " bytes";
   }
   std::byte* data() const { return bytes_.get() + offset_; }
 
  private:
+  static constexpr Bytes kGuard = 4096;
+  static constexpr unsigned char kMark = 0xA5;
   struct Free {
     void operator()(std::byte* p) const { ::operator delete (p, std::align_val_t{64}); }
   };
   std::unique_ptr<std::byte, Free> bytes_;
   Bytes offset_;
+  Bytes size_;
 };
 
 // Position in memory of each element in logical order.

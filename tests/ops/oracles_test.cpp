@@ -1,6 +1,7 @@
 // Kernels against the formulas in f64, and what is special to single operators.
 #include <array>
 #include <cmath>
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <thread>
 
@@ -72,6 +73,57 @@ TEST(Conv, AgreesWithTheFormulaForStridesPadsDilationsAndGroups) {
       EXPECT_LT(relative_distance(c.output(0), wanted), 1e-5)
           << "k=" << w.k.h << " x " << w.k.w << " stride=" << w.stride.h << " groups=" << w.groups;
     }
+  }
+}
+
+// oneDNN chooses among many implementations by shape; each has to keep to its memory (Memory) and to the formula.
+TEST(Conv, RandomShapesKeepToTheirMemory) {
+  constexpr uint64_t kSeed = 20261125;
+  const RandomStream stream(kSeed, 1);
+  uint64_t draws = 0;
+  const auto below = [&](int64_t n) { return static_cast<int64_t>(stream.below(draws++, static_cast<uint64_t>(n))); };
+  for (int i = 0; i < 300; ++i) {
+    const auto pair = [&](int64_t n) {
+      return below(2) == 0 ? naive::Pair(1 + below(n)) : naive::Pair(1 + below(n), 1 + below(n));
+    };
+    naive::Window w{.k = pair(4), .stride = pair(3)};
+    w.pad = below(2) == 0 ? naive::Pair(0) : naive::Pair(w.k.h / 2, w.k.w / 2);
+    w.dilation = below(4) == 0 ? pair(2) : naive::Pair(1);
+    w.groups = below(4) == 0 ? 1 + below(3) : 1;
+    const int64_t channels = w.groups * (1 + below(20));
+    const int64_t out = w.groups * (1 + below(20));
+    const naive::Image image{1 + below(3), channels, 8 + below(10), 8 + below(10)};
+    SCOPED_TRACE(fmt::format("seed {}, shape {}: {} x {} x {} x {} to {}, k {} x {}, stride {} x {}, groups {}", kSeed,
+                             i, image.n, image.c, image.h, image.w, out, w.k.h, w.k.w, w.stride.h, w.stride.w,
+                             w.groups));
+    const Attrs attrs{{"width", out},
+                      {"k", to_attr(w.k)},
+                      {"stride", to_attr(w.stride)},
+                      {"pad", to_attr(w.pad)},
+                      {"dilation", to_attr(w.dilation)},
+                      {"groups", w.groups},
+                      {"bias", false}};
+    const Called forward("conv", {{image.c, image.h, image.w}}, attrs, rows(image.n));
+    EXPECT_LT(relative_distance(forward.output(0), naive::conv(forward.input(0), image, forward.input(1), {}, out, w)),
+              1e-5);
+    Attrs backward = attrs;
+    backward.set("height", image.h);
+    backward.set("width_in", image.w);
+    // The sum of dw · w equals that of y · dy, if dw and y are linear in w.
+    const Called gradient("conv.dw", {{image.c, image.h, image.w}, {out, w.out_h(image), w.out_w(image)}}, backward,
+                          rows(image.n));
+    const Values y = naive::conv(gradient.input(0), image, forward.input(1), {}, out, w);
+    double by_weight = 0;
+    double by_output = 0;
+    double size = 0;
+    for (size_t j = 0; j < y.size(); ++j) {
+      by_output += y[j] * gradient.input(1)[j];
+      size += std::fabs(y[j] * gradient.input(1)[j]);
+    }
+    for (size_t j = 0; j < gradient.output(0).size(); ++j) {
+      by_weight += gradient.output(0)[j] * forward.input(1)[j];
+    }
+    EXPECT_NEAR(by_weight, by_output, 1e-5 * size);
   }
 }
 

@@ -200,6 +200,7 @@ struct ModelOptions {
   bool head_cosine = false;  // class weights have a prepared form
   bool norm = true;          // bn in each layer
   bool skips = false;
+  bool tied = false;    // all layers read one weight
   bool random = false;  // noise after the last layer
   PrecisionMode precision = PrecisionMode::kF32;
   int64_t batch = 64;
@@ -216,11 +217,12 @@ inline Module make_module(const ModelOptions& options) {
   module.model = "small";
   Graph& graph = module.graph;
   int count = 0;
-  const auto call = [&](const char* op, std::vector<ValueId> inputs, Attrs attrs, const std::string& path) {
+  const auto call = [&](const char* op, std::vector<ValueId> inputs, Attrs attrs, const std::string& path,
+                        std::vector<NamedValue> given = {}) {
     Span span{0, static_cast<uint32_t>(10 * count), static_cast<uint32_t>(10 * count + 5)};
     ++count;
     const NodeId node =
-        call_op(graph, *test_registry().find(op), std::move(inputs), std::move(attrs), path, span).value();
+        call_op(graph, *test_registry().find(op), std::move(inputs), std::move(attrs), path, span, given).value();
     return graph.node(node).outputs[0];
   };
   ValueId x = graph.add_input("x", {DType::kF32, {kBatch, options.input}});
@@ -228,10 +230,14 @@ inline Module make_module(const ModelOptions& options) {
   label_type.classes = options.classes;
   const ValueId label = graph.add_input("label", label_type);
   x = call("linear", {x}, {{"out", options.width}}, "stem");
+  std::vector<NamedValue> shared;
   for (int i = 0; i < options.layers; ++i) {
     const std::string name = "layer" + std::to_string(i);
     const ValueId skip = x;
-    x = call("linear", {x}, {{"out", options.width}}, name + ".linear");
+    x = call("linear", {x}, {{"out", options.width}}, name + ".linear", shared);
+    if (options.tied && i == 0) {
+      shared.push_back({"weight", graph.node(graph.value(x).producer).inputs[1]});
+    }
     if (options.norm) {
       x = call("bn", {x}, {}, name + ".bn");
     }

@@ -14,6 +14,8 @@ const ModelOptions kFp8Head{.layers = 2,
                             .weights = RowFormat::kFp8,
                             .states = RowFormat::kBf16};
 
+const ModelOptions kTied{.layers = 4, .classes = 900, .head = true, .tied = true};
+
 TEST(VerifyOperands, OperandsThatAreMissingOrElsewhereAreFound) {
   const auto pass = [](Program& p, Kind kind) -> Instruction& {
     return find(p, [=](const Instruction& one) { return one.kind == kind && one.stage == 1; });
@@ -48,6 +50,7 @@ TEST(VerifyOperands, AnyChangeOfAnyOperandIsFound) {
   const std::vector<CaseOptions> cases{{},
                                        {.clip_heads = true},
                                        {.pipeline = PipelineKind::kOneFOneB},
+                                       {.model = kTied, .clip_heads = true},
                                        {.training = false},
                                        {.weighted = true},
                                        {.pipeline = PipelineKind::kOneFOneB, .weighted = true}};
@@ -298,6 +301,45 @@ TEST(VerifyOperands, CollectivesOverOtherBuffersAreFound) {
   expect_operand_found("of micro-batch -1", [](Program& p) { find(p, Kind::kSend).micro_batch = -1; });
   expect_operand_found("carries no rows",
                        [](Program& p) { find(p, Kind::kSend).operands[0].buffer = find(p, Purpose::kHeadStats).id; });
+}
+
+TEST(VerifyOperands, SumsOverReadersOfATiedWeightAreChecked) {
+  const CaseOptions tied{.model = kTied};
+  ASSERT_EQ(complaint(make_case(tied)), "");
+  const auto exchange = [](Program& p) -> Instruction& {
+    return find(p, [&](const Instruction& one) {
+      return one.kind == Kind::kAllGather && one.stage == 1 && one.head < 0 && !one.operands.empty() &&
+             p.buffer(one.operands[0].buffer).purpose == Purpose::kTerms;
+    });
+  };
+  expect_operand_found(
+      "where its operand", [&](Program& p) { exchange(p).operands.pop_back(); }, tied);
+  expect_operand_found(
+      "too many", [&](Program& p) { exchange(p).operands.push_back(exchange(p).operands[0]); }, tied);
+  expect_operand_found("has other members than its exchange",
+                       [&](Program& p) { exchange(p).operands[0].buffer = find(p, Purpose::kNorms).id; },
+                       {.model = kTied, .clip_heads = true});
+  expect_operand_found(
+      "of no stage, or elsewhere", [&](Program& p) { exchange(p).replica = -1; }, tied);
+  expect_operand_found(
+      "where its operand", [](Program& p) { find(p, Kind::kSumTied).operands.pop_back(); }, tied);
+  expect_operand_found(
+      "wrong operand", [](Program& p) { find(p, Kind::kSumTied).operands[0].index = 1; }, tied);
+  expect_operand_found(
+      "are not summed and applied",
+      [](Program& p) {
+        const InstructionId id = find(p, Kind::kSumTied).id;
+        p.instructions.erase(p.instructions.begin() + id.index);
+      },
+      tied);
+  expect_operand_found(
+      "is of no parameter or state",
+      [](Program& p) {
+        find_buffer(p, [](const Buffer& b) {
+          return b.purpose == Purpose::kOptimizer && b.name.find("layer") == 0;
+        }).state += 1;
+      },
+      tied);
 }
 
 TEST(VerifyOperands, SumsAndUpdatesOverOtherBuffersAreFound) {

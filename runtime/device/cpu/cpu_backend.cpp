@@ -151,9 +151,9 @@ CpuBackend::Bound CpuBackend::bind(const Instruction& instruction) {
       return head_runner_.run(head, step_, scale, workers);
     };
   }
-  if (instruction.kind == Kind::kSumReplicas) {
+  if (instruction.kind == Kind::kSumReplicas || instruction.kind == Kind::kSumTied) {
     return [this, sums = update_runner_.bind_sums(instruction)](ops::Workers& workers) {
-      update_runner_.sum_replicas(sums, workers);
+      update_runner_.sum(sums, workers);
       return Status();
     };
   }

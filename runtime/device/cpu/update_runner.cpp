@@ -116,18 +116,19 @@ void UpdateRunner::bind_operand(const Operand& operand, BoundUpdate& update) con
 std::vector<BoundSum> UpdateRunner::bind_sums(const Instruction& instruction) const {
   std::vector<BoundSum> sums;
   for (const Operand& operand : instruction.operands) {
-    if (operand.role == Role::kSum) {
-      sums.push_back({std::vector<float*>(static_cast<size_t>(program_.replicas)), binder_.at<float>(operand),
-                      operand.bytes / static_cast<Bytes>(sizeof(float))});
-      sums.back().terms[static_cast<size_t>(instruction.replica)] = sums.back().own;
-    } else {
-      sums.back().terms[static_cast<size_t>(operand.index)] = binder_.at<float>(operand);
+    const bool own = operand.role == Role::kSum;
+    const auto place = static_cast<size_t>(own && operand.index < 0 ? instruction.replica : operand.index);
+    if (own) {
+      sums.push_back({{}, binder_.at<float>(operand), operand.bytes / static_cast<Bytes>(sizeof(float))});
     }
+    std::vector<float*>& terms = sums.back().terms;
+    terms.resize(std::max(terms.size(), place + 1));
+    terms[place] = binder_.at<float>(operand);
   }
   return sums;
 }
 
-void UpdateRunner::sum_replicas(const std::vector<BoundSum>& sums, ops::Workers& workers) const {
+void UpdateRunner::sum(const std::vector<BoundSum>& sums, ops::Workers& workers) const {
   for (const BoundSum& sum : sums) {
     const auto one = [&](int64_t chunk, int) {
       const int64_t begin = chunk * kChunk;

@@ -72,8 +72,9 @@ class UpdateRunner {
   BoundUpdate bind(const planner::Instruction& instruction) const;
   std::vector<BoundSum> bind_sums(const planner::Instruction& instruction) const;
 
-  // Sums each slice of a kSumReplicas over the replicas, into this replica's own memory.
-  void sum_replicas(const std::vector<BoundSum>& sums, ops::Workers& workers) const;
+  // Sums each slice of a kSumReplicas over the replicas, or each gradient of a kSumTied over the readers of its weight,
+  // into this replica's own memory.
+  void sum(const std::vector<BoundSum>& sums, ops::Workers& workers) const;
 
   // Folds the partials of each weight into its first partial.
   void fold_partials(const BoundUpdate& update, ops::Workers& workers) const;

@@ -1,0 +1,162 @@
+// Weights that several operators read: their gradients are added, the same bits for every plan, and one tensor in the
+// checkpoint.
+#include <cmath>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/support/command.h"
+
+namespace xrun::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A table that the first layer and the last one read, one matrix in three blocks, and one in two inputs of an operator.
+constexpr const char* kTied = R"(xgraph 1
+
+block mixed(x: [N, D], w: [D, D]) -> [N, D] {
+  return x + (x -> linear(D, weight=w) -> bn -> silu)
+}
+
+model tied {
+  input x: f32[N, 12]
+
+  param table: [12, 20] = normal(0.3)
+  param mix: [20, 20] = he_normal()
+  param slope: [20] = constant(0.5)
+
+  a       = x -> matmul(table) -> mixed(mix)
+  b       = a * slope + slope -> mixed(mix) -> linear(20) -> mixed(mix)
+  back    = einsum(b, table, "nd,cd->nc")
+  feature = concat(b, back, axis=1) -> bn
+  output feature
+
+  head id = cosine_classifier(feature, 37)
+}
+
+data made {
+  source train = synthetic([12], 37, 640)
+  source test  = synthetic([12], 37, 500, seed=2)
+
+  x = pixels
+}
+
+train quick {
+  batch     = 32
+  epochs    = 2
+  norm_rows = 8
+  loss      = arcface(id, label, margin=0.05, scale=12)
+  metrics   = [accuracy(id, label)]
+  optimizer = adamw
+  clip      = norm(1)
+  lr        = 3e-3
+}
+)";
+
+class TiedWeights : public ::testing::Test {
+ protected:
+  CommandResult run(const std::vector<std::string>& words) {
+    CommandOptions options;
+    options.directory = directory.path();
+    return run_xrun(words, options);
+  }
+  nlohmann::json train(const std::string& out, const std::vector<std::string>& flags, const std::string& key) {
+    std::vector<std::string> words{"train", "tied.xgraph", "--deterministic", "--progress", "json", "-C", out};
+    words.insert(words.end(), flags.begin(), flags.end());
+    const auto result = run(words);
+    EXPECT_EQ(result.exit, 0) << result.err;
+    nlohmann::json value;
+    std::string line;
+    for (std::istringstream in(result.out); std::getline(in, line);) {
+      const auto event = nlohmann::json::parse(line);
+      value = event.contains(key) ? event.at(key) : value;
+    }
+    return value;
+  }
+  TemporaryDirectory directory;
+};
+
+TEST_F(TiedWeights, EveryPlanHasTheSameBits) {
+  directory.write("tied.xgraph", kTied);
+  for (const std::string precision : {"f32", "mixed(bf16)"}) {
+    const std::string set = "train.precision=" + precision;
+    const auto plain = train("one" + precision, {"--set", set, "--devices", "1"}, "weights");
+    ASSERT_EQ(plain.get<std::string>().size(), 32U);
+    const std::vector<std::vector<std::string>> plans{
+        {"--devices", "2", "--set", "schedule.stages=2", "--set", "schedule.micro_batches=4"},
+        {"--devices", "3", "--set", "schedule.stages=3", "--set", "schedule.micro_batches=2", "--set",
+         "schedule.pipeline=one_f_one_b", "--set", "schedule.recompute=all"},
+        {"--devices", "4", "--set", "schedule.replicas=2", "--set", "schedule.stages=2", "--threads", "5"},
+        {"--devices", "2", "--set", "schedule.stages=2", "--set", "schedule.overlap=false"},
+    };
+    for (size_t i = 0; i < plans.size(); ++i) {
+      std::vector<std::string> flags = plans[i];
+      flags.insert(flags.end(), {"--set", set});
+      EXPECT_EQ(train(precision + std::to_string(i), flags, "weights"), plain) << precision << ", plan " << i;
+    }
+  }
+}
+
+TEST_F(TiedWeights, AStoppedRunGoesOnWithOtherStages) {
+  directory.write("tied.xgraph", kTied);
+  const auto whole = train("whole", {"--devices", "1"}, "weights");
+  train("parts", {"--devices", "2", "--set", "schedule.stages=2", "--steps", "17"}, "weights");
+  EXPECT_EQ(train("parts", {"--devices", "1", "--resume", "auto"}, "weights"), whole);
+  const auto named = run({"show", "parts/ckpt/quick"});
+  EXPECT_EQ(named.exit, 0) << named.err;
+}
+
+// x W + y W has the gradients of (x + y) W.
+TEST_F(TiedWeights, GradientsOfTheReadersAreAdded) {
+  const auto text = [](const std::string& body) {
+    return "xgraph 1\n\nmodel m {\n  input x: f32[N, 16]\n\n  param w: [16, 8] = he_normal()\n\n  y = x -> linear(16, "
+           "bias=false) -> tanh\n" +
+           body +
+           "  output logits\n}\n\ndata made {\n  source train = synthetic([16], 8, 64)\n\n  x = pixels\n}\n\ntrain "
+           "quick {\n"
+           "  batch     = 32\n  steps     = 20\n  norm_rows = 8\n  loss      = softmax_ce(logits, label)\n"
+           "  optimizer = sgd(momentum=0.9)\n  lr        = 0.05\n  log {\n    every = 1 step\n  }\n}\n";
+  };
+  directory.write("tied.xgraph", text("  logits = matmul(x, w) + matmul(y, w)\n"));
+  const double apart = train("apart", {}, "loss").get<double>();
+  directory.write("tied.xgraph", text("  logits = matmul(x + y, w)\n"));
+  const double joined = train("joined", {}, "loss").get<double>();
+  EXPECT_LT(joined, 1.5);
+  EXPECT_NEAR(apart, joined, 1e-4 * joined);
+}
+
+// Memory: one copy in a stage, whatever the number of readers; the plan counts the weights once.
+TEST_F(TiedWeights, APlanHasOneCopyInAStage) {
+  directory.write("tied.xgraph", kTied);
+  ASSERT_EQ(run({"plan", "tied.xgraph", "--devices", "1", "-o", "one.xplan"}).exit, 0);
+  const std::string one = run({"show", "--emit", "program", "one.xplan"}).out;
+  const auto count = [](const std::string& text, const std::string& what) {
+    size_t n = 0;
+    for (size_t at = text.find(what); at != std::string::npos; at = text.find(what, at + 1)) {
+      ++n;
+    }
+    return n;
+  };
+  EXPECT_EQ(count(one, " weight table\n"), 1U);
+  EXPECT_EQ(count(one, " optimizer table.m\n"), 1U);
+  EXPECT_GE(count(one, " gradient table.gradient"), 2U);
+}
+
+TEST_F(TiedWeights, RefusesTensorsThatDoNotFit) {
+  const auto answer = [&](const std::string& call) {
+    directory.write("tied.xgraph",
+                    "xgraph 1\n\nmodel m {\n  input x: f32[N, 16]\n\n  param w: [16, 8] = he_normal()\n\n  y = x -> " +
+                        call + "\n  output y\n}\n");
+    const auto result = run({"check", "tied.xgraph"});
+    return result.exit == 0 ? "good" : result.err;
+  };
+  EXPECT_EQ(answer("linear(8) -> linear(16, bias=false, weight=w)"), "good");
+  EXPECT_THAT(answer("linear(8, weight=w)"), HasSubstr("XG0301]: `linear` has a tensor `weight` of f32[8, 16]"));
+  EXPECT_THAT(answer("linear(8, table=w)"), HasSubstr("XG0203]: this `linear` has no tensor named `table`"));
+  EXPECT_THAT(answer("relu(weight=w)"), HasSubstr("XG0203"));
+}
+
+}  // namespace
+}  // namespace xrun::testing
