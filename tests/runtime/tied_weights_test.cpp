@@ -156,6 +156,9 @@ TEST_F(TiedWeights, RefusesTensorsThatDoNotFit) {
   EXPECT_THAT(answer("linear(8, weight=w)"), HasSubstr("XG0301]: `linear` has a tensor `weight` of f32[8, 16]"));
   EXPECT_THAT(answer("linear(8, table=w)"), HasSubstr("XG0203]: this `linear` has no tensor named `table`"));
   EXPECT_THAT(answer("relu(weight=w)"), HasSubstr("XG0203"));
+  EXPECT_THAT(answer("linear(8) -> linear(16, weight=w, weight=w)"),
+              HasSubstr("XG0204]: `weight` of `linear` is given twice"));
+  EXPECT_THAT(answer("linear(8) -> cosine_classifier(16, weight=w)"), HasSubstr("are sharded"));
 }
 
 }  // namespace

@@ -1,0 +1,125 @@
+// Calls of operators: arguments become operands and attributes, and what a call may hide is said.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "lang/elaborate/evaluator.h"
+
+namespace xrun::lang {
+
+// Takes out the arguments that give a tensor which the operator would own, such as `weight=table`.
+std::vector<NamedValue> Evaluator::given_tensors(const Signature& signature, const Call& call, Scope& scope,
+                                                 std::vector<Arg>& others) {
+  std::vector<NamedValue> given;
+  for (const Arg& arg : call.args) {
+    const Expr& value = (*call.ast)[arg.value];
+    const bool known = !arg.name || std::ranges::any_of(signature.params, [&](const Param& param) {
+      return param.name.text == arg.name.text;
+    });
+    const Local* local = known || value.kind != ExprKind::kName ? nullptr : scope.find(value.name.text);
+    const bool is_own = local != nullptr && local->value.kind == DatumKind::kTensor &&
+                        work_.graph.value(local->value.tensor).param.valid();
+    if (is_own && std::ranges::find(given, arg.name.text, &NamedValue::name) != given.end()) {
+      report(with_signature(fault("XG0204", arg.span, {"`{}` of `{}` is given twice", arg.name.text, signature.name},
+                                  "again", {"leave one of both out"}),
+                            signature));
+    } else if (is_own) {
+      given.push_back({std::string(arg.name.text), eval(*call.ast, arg.value, scope).tensor});
+    } else {
+      others.push_back(arg);
+    }
+  }
+  return given;
+}
+
+Datum Evaluator::call_op(const OpDef& op, const Call& written, Scope& scope) {
+  const Signature& signature = signatures_.of(op);
+  Scope env;
+  Call call = written;
+  std::vector<Arg> others;
+  const std::vector<NamedValue> given =
+      op.parts == nullptr ? given_tensors(signature, written, scope, others) : std::vector<NamedValue>();
+  if (!given.empty()) {
+    call.args = others;
+  }
+  const auto bound = bind(signature, call, scope, env, call.flowing ? Span{} : call.span);
+  if (!bound) {
+    return {};
+  }
+  const auto attrs = attributes(signature, *bound);
+  if (!attrs) {
+    return {};
+  }
+  std::vector<Datum> inputs;
+  for (const BoundArg& arg : *bound) {
+    if (takes_tensor(*arg.param)) {
+      for (const Datum& value : arg.values) {
+        if (value.kind == DatumKind::kTensor) {
+          inputs.push_back(value);
+        }
+      }
+    }
+  }
+  if (op.availability == Availability::kNotYet) {
+    not_yet(call.name_span, {"the operator `{}`", op.name}, others_of_its_kind(op));
+  }
+  if (begins_with_size(op, call, *bound)) {
+    const bool has_meaning = op.infer(std::vector{type_of(inputs[0])}, *attrs).ok();
+    explain_size(op, call, *bound, !has_meaning);
+    if (!has_meaning) {
+      return {};
+    }
+  }
+  const bool is_image = op.row_major && type_of(inputs[0]).rank() == 4;
+  Datum made = op.parts != nullptr ? apply_parts(op, inputs, *attrs, call.label, call.span)
+               : is_image          ? apply_along_rows(op, std::move(inputs), *attrs, call.label, call.span, given)
+                                   : apply(op, std::move(inputs), *attrs, call.label, call.span, {}, given);
+  note_columns(*bound, made);
+  warn_padded_patches(op, *bound, made, call.span);
+  return made;
+}
+
+// Warns of default padding on windows of an even size with an equal stride: they are meant as patches, and the padding
+// adds one more, half outside.
+void Evaluator::warn_padded_patches(const OpDef& op, const std::vector<BoundArg>& bound, const Datum& made, Span at) {
+  const auto given = [&](std::string_view name) {
+    const auto arg = std::ranges::find(bound, name, [](const BoundArg& one) { return one.param->name.text; });
+    return arg == bound.end() ? nullptr : &*arg;
+  };
+  const BoundArg* k = given("k");
+  const BoundArg* stride = given("stride");
+  const BoundArg* pad = given("pad");
+  if (made.kind != DatumKind::kTensor || k == nullptr || stride == nullptr || pad == nullptr || pad->given) {
+    return;
+  }
+  const int64_t size = to_int64(k->value()).value_or(1);
+  const int64_t padding = to_int64(pad->value()).value_or(0);
+  if (size % 2 != 0 || !equal(k->value(), stride->value()) || padding == 0) {
+    return;
+  }
+  const std::vector<int64_t>& from = type_of(bound.front().value()).dims;
+  const std::vector<int64_t>& to = type_of(made).dims;
+  const bool in_brackets = sources_.text(at).ends_with(')');
+  report(warning("XG0308", at,
+                 {"`{}` with k={} and stride={} pads by {}: {} x {} becomes {} x {}, not {} x {}", op.name, size, size,
+                  padding, from[2], from[3], to[2], to[3], from[2] / size, from[3] / size},
+                 "no patches side by side",
+                 in_brackets ? replacement("say that patches have no padding, or write pad yourself",
+                                           {at.file, at.end - 1, at.end - 1}, ", pad=0")
+                             : Fix{"say that patches have no padding: pad=0"}));
+}
+
+void Evaluator::note_columns(const std::vector<BoundArg>& bound, const Datum& made) {
+  constexpr size_t kMany = 1000;  // bounds the memory; faults of further logits are placed at the label in the loss
+  if (made.kind != DatumKind::kTensor || work_.columns.size() >= kMany) {
+    return;
+  }
+  const std::vector<int64_t>& dims = type_of(made).dims;
+  for (const BoundArg& arg : bound) {
+    const Datum& value = arg.value();
+    if (dims.size() == 2 && dims[0] == kBatch && arg.given && to_int64(value) == dims[1]) {
+      work_.columns[made.tensor.index] = value.origin.valid() ? value.origin : value.span;
+    }
+  }
+}
+
+}  // namespace xrun::lang
