@@ -85,7 +85,7 @@ Status check_given(const OpDef& op, const OpShape& shape, std::span<const NamedV
     if (!known || op.head != nullptr) {
       std::string owned;
       for (const ParamDecl& param : shape.params) {
-        owned += (owned.empty() ? "`" : ", `") + param.name + "`";
+        owned += !param.trained ? "" : (owned.empty() ? "`" : ", `") + param.name + "`";
       }
       return Error{ErrorKind::kContent, "XG0203",
                    known ? "the class weights of `" + std::string(op.name) +

@@ -27,7 +27,7 @@ Diagnostic not_whole(const std::string& what, const Datum& value, Span at, std::
       .note("`/` is exact");
 }
 
-// One number for both directions of an image, or two; two equal ones become one, so that equal calls print alike.
+// One number for both directions of an image, or two: the value becomes a list of two.
 bool accept_pair(Datum& value) {
   const auto whole = [](Datum& number) {
     const std::optional<int64_t> real = number.kind == DatumKind::kReal ? to_int64(number.real) : std::nullopt;
@@ -38,15 +38,13 @@ bool accept_pair(Datum& value) {
     }
     return number.plain_number() && to_int64(number).has_value();
   };
-  if (value.items == nullptr || value.kind == DatumKind::kRange) {
-    return whole(value);
-  }
-  std::vector<Datum> sides = *value.items;
+  const bool is_list = value.kind == DatumKind::kList || value.kind == DatumKind::kTuple;
+  std::vector<Datum> sides = is_list ? *value.items : std::vector<Datum>{value, value};
   if (sides.size() != 2 || !whole(sides[0]) || !whole(sides[1])) {
     return false;
   }
   const Span span = value.span;
-  value = equal(sides[0], sides[1]) ? sides[0] : make_items(DatumKind::kList, std::move(sides));
+  value = make_items(DatumKind::kList, std::move(sides));
   value.span = span;
   return true;
 }

@@ -65,7 +65,10 @@ std::optional<Attrs> Evaluator::attributes(const Signature& signature, const std
     if (takes_tensor(*arg.param) || value.kind == DatumKind::kTensor || value.kind == DatumKind::kNone) {
       continue;
     }
-    const auto attr = to_attr(value);
+    // Two equal numbers of a pair are one, so that equal calls print alike.
+    const bool is_pair = arg.param->type.name.text == "pair" && value.items != nullptr;
+    const bool both = is_pair && equal(value.items->front(), value.items->back());
+    const auto attr = to_attr(both ? value.items->front() : value);
     if (!attr) {
       report(with_signature(fault("XG0205", value.span.valid() ? value.span : arg.span,
                                   {"`{}` of `{}` cannot be {}", arg.param->name.text, signature.name, kind_text(value)},

@@ -5,6 +5,17 @@
 #include "lang/elaborate/evaluator.h"
 
 namespace xrun::lang {
+namespace {
+
+// Height and width of a `pair`, or one number for both.
+std::pair<int64_t, int64_t> sides_of(const Datum& value) {
+  const bool is_list = value.items != nullptr && value.items->size() == 2;
+  const Datum& height = is_list ? value.items->front() : value;
+  const Datum& width = is_list ? value.items->back() : value;
+  return {to_int64(height).value_or(1), to_int64(width).value_or(1)};
+}
+
+}  // namespace
 
 // Takes out the arguments that give a tensor which the operator would own, such as `weight=table`.
 std::vector<NamedValue> Evaluator::given_tensors(const Signature& signature, const Call& call, Scope& scope,
@@ -12,8 +23,9 @@ std::vector<NamedValue> Evaluator::given_tensors(const Signature& signature, con
   std::vector<NamedValue> given;
   for (const Arg& arg : call.args) {
     const Expr& value = (*call.ast)[arg.value];
+    // `bias=b` gives a tensor where `bias=true` asks for one.
     const bool known = !arg.name || std::ranges::any_of(signature.params, [&](const Param& param) {
-      return param.name.text == arg.name.text;
+      return param.name.text == arg.name.text && param.type.name.text != "bool";
     });
     const Local* local = known || value.kind != ExprKind::kName ? nullptr : scope.find(value.name.text);
     const bool is_own = local != nullptr && local->value.kind == DatumKind::kTensor &&
@@ -31,6 +43,18 @@ std::vector<NamedValue> Evaluator::given_tensors(const Signature& signature, con
   return given;
 }
 
+bool Evaluator::refuse_unused_init(const std::vector<BoundArg>& bound, std::span<const NamedValue> given) {
+  const auto init =
+      std::ranges::find_if(bound, [](const BoundArg& arg) { return arg.given && arg.param->type.name.text == "init"; });
+  if (init == bound.end() || std::ranges::find(given, "weight", &NamedValue::name) == given.end()) {
+    return false;
+  }
+  refuse("XG0205", init->span,
+         {"`{}` has no effect: the weight that is given has first values of its own", init->param->name.text}, "",
+         {"leave it out, or change the first values of the `param`"});
+  return true;
+}
+
 Datum Evaluator::call_op(const OpDef& op, const Call& written, Scope& scope) {
   const Signature& signature = signatures_.of(op);
   Scope env;
@@ -45,9 +69,14 @@ Datum Evaluator::call_op(const OpDef& op, const Call& written, Scope& scope) {
   if (!bound) {
     return {};
   }
-  const auto attrs = attributes(signature, *bound);
-  if (!attrs) {
+  auto attrs = attributes(signature, *bound);
+  if (!attrs || refuse_unused_init(*bound, given)) {
     return {};
+  }
+  for (const NamedValue& one : given) {
+    if (attrs->find(one.name) != nullptr) {
+      attrs->set(one.name, true);
+    }
   }
   std::vector<Datum> inputs;
   for (const BoundArg& arg : *bound) {
@@ -91,17 +120,20 @@ void Evaluator::warn_padded_patches(const OpDef& op, const std::vector<BoundArg>
   if (made.kind != DatumKind::kTensor || k == nullptr || stride == nullptr || pad == nullptr || pad->given) {
     return;
   }
-  const int64_t size = to_int64(k->value()).value_or(1);
-  const int64_t padding = to_int64(pad->value()).value_or(0);
-  if (size % 2 != 0 || !equal(k->value(), stride->value()) || padding == 0) {
+  const auto [height, width] = sides_of(k->value());
+  const auto [padded_height, padded_width] = sides_of(pad->value());
+  const bool even = (height % 2 == 0 && padded_height > 0) || (width % 2 == 0 && padded_width > 0);
+  if (!even || sides_of(k->value()) != sides_of(stride->value())) {
     return;
   }
+  const auto text = [](int64_t a, int64_t b) { return a == b ? fmt::format("{}", a) : fmt::format("[{}, {}]", a, b); };
   const std::vector<int64_t>& from = type_of(bound.front().value()).dims;
   const std::vector<int64_t>& to = type_of(made).dims;
   const bool in_brackets = sources_.text(at).ends_with(')');
   report(warning("XG0308", at,
-                 {"`{}` with k={} and stride={} pads by {}: {} x {} becomes {} x {}, not {} x {}", op.name, size, size,
-                  padding, from[2], from[3], to[2], to[3], from[2] / size, from[3] / size},
+                 {"`{}` with k={} and stride={} pads by {}: {} x {} becomes {} x {}, not {} x {}", op.name,
+                  text(height, width), text(height, width), text(padded_height, padded_width), from[2], from[3], to[2],
+                  to[3], from[2] / height, from[3] / width},
                  "no patches side by side",
                  in_brackets ? replacement("say that patches have no padding, or write pad yourself",
                                            {at.file, at.end - 1, at.end - 1}, ", pad=0")

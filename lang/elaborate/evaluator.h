@@ -227,6 +227,7 @@ class Evaluator {
                          std::span<const NamedValue> given);
   std::vector<NamedValue> given_tensors(const Signature& signature, const Call& call, Scope& scope,
                                         std::vector<Arg>& others);
+  bool refuse_unused_init(const std::vector<BoundArg>& bound, std::span<const NamedValue> given);
   Datum apply_parts(const OpDef& op, const std::vector<Datum>& inputs, const Attrs& attrs, const Name& label, Span at);
 
   // pointwise.cpp

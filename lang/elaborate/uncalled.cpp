@@ -44,11 +44,13 @@ bool spoils(std::string_view code) {
 // `place`: the index of the parameter; trials with `spread` give each parameter another number.
 Datum made_up_constant(std::string_view type, const Trial& trial, size_t place) {
   const auto step = static_cast<int64_t>(trial.spread ? std::min<size_t>(place, 8) : 0);
-  return type == "int" || type == "pair" ? make_whole(trial.whole << step)
-         : type == "float"               ? make_real(trial.real * static_cast<double>(step + 1))
-         : type == "bool"                ? make_bool(trial.flag)
-         : type == "str"                 ? make_string("")
-                                         : Datum();  // an error node: expressions that use it are not checked
+  const Datum whole = make_whole(trial.whole << step);
+  return type == "int"     ? whole
+         : type == "pair"  ? make_items(DatumKind::kList, {whole, whole})
+         : type == "float" ? make_real(trial.real * static_cast<double>(step + 1))
+         : type == "bool"  ? make_bool(trial.flag)
+         : type == "str"   ? make_string("")
+                           : Datum();  // an error node: expressions that use it are not checked
 }
 
 // New dimension variables become locals of `env`. Returns nothing where the type is unclear.

@@ -69,10 +69,13 @@ void ModuleBuilder::check_compress() {
   } else if (train.optimizer.args.flag("nesterov", false)) {
     ev_.not_yet(compress.span, "`compress` with `nesterov`", {"leave `nesterov` out, or write compress = none"});
   }
+  // The gradients of a weight that several operators read are sent whole: each reader has one of its own.
+  const auto readers = consumers_of(graph);
+  const auto is_tied = [&](ParamId param) { return readers[graph.param(param).value].size() > 1; };
   const auto all = [](ParamId) { return true; };
   const auto any = [&](const auto& wanted) {
     for (size_t p = 0; p < graph.params.size(); ++p) {
-      if (is_compressed(train, graph, ParamId(p)) && wanted(ParamId(p))) {
+      if (is_compressed(train, graph, ParamId(p)) && !is_tied(ParamId(p)) && wanted(ParamId(p))) {
         return true;
       }
     }
@@ -82,12 +85,22 @@ void ModuleBuilder::check_compress() {
     if (!names_a_part(path) || any([&](ParamId param) { return is_below(path, graph.param(param).name); })) {
       continue;  // an unknown name was reported
     }
+    const auto names_tied = [&](const std::string& named) {
+      for (size_t p = 0; p < graph.params.size(); ++p) {
+        if (is_below(named, graph.params[p].name) && is_tied(ParamId(p))) {
+          return true;
+        }
+      }
+      return false;
+    };
     const bool is_head = std::ranges::any_of(
         graph.params, [&](const Parameter& parameter) { return parameter.head && is_below(path, parameter.name); });
     ev_.refuse(
         "XG0217", compress.span,
         is_head ? fmt::format("`on` names `{}`, whose class weights are sharded: no gradients of them are sent", path)
-                : fmt::format("`on` names `{}`, which has no weights of two dimensions or more that are trained", path),
+        : names_tied(path)
+            ? fmt::format("`on` names `{}`, which several operators read: its gradients are sent whole", path)
+            : fmt::format("`on` names `{}`, which has no weights of two dimensions or more that are trained", path),
         "nothing to compress", {"leave it out, or name layers or blocks outside of heads"});
   }
   if (compress.on.empty() && !any(all)) {

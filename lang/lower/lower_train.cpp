@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "graph/passes/untie.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"
 
@@ -58,6 +59,48 @@ void ModuleBuilder::require(const Settings& settings, std::initializer_list<std:
   }
 }
 
+// Every operator that reads a weight has to give it a gradient, if another one does.
+void ModuleBuilder::check_readers() {
+  const Graph& graph = ev_.graph();
+  if (!module_.train.loss.valid()) {
+    return;
+  }
+  std::vector<bool> reaches(graph.nodes.size(), false);  // the loss depends on the node by way of gradients
+  std::vector<ValueId> open{module_.train.loss};
+  while (!open.empty()) {
+    const NodeId id = graph.value(open.back()).producer;
+    open.pop_back();
+    if (!id.valid() || reaches[static_cast<size_t>(id.index)]) {
+      continue;
+    }
+    const Node& node = graph.node(id);
+    if (node.op->grad != nullptr || node.op->head != nullptr || node.op->margin != nullptr) {
+      reaches[static_cast<size_t>(id.index)] = true;
+      open.insert(open.end(), node.inputs.begin(), node.inputs.end());
+    }
+  }
+  const auto consumers = consumers_of(graph);
+  for (const Parameter& parameter : graph.params) {
+    const std::vector<NodeId>& readers = consumers[parameter.value];
+    const auto is_reached = [&](NodeId id) { return reaches[static_cast<size_t>(id.index)]; };
+    if (!parameter.updated() || readers.size() < 2) {
+      continue;
+    }
+    if (readers.size() > kMostReaders) {
+      ev_.refuse("XG0198", graph.node(readers[kMostReaders]).span,
+                 {"{} operators read the weight `{}`; {} are possible", readers.size(), parameter.name, kMostReaders},
+                 "", {"use it fewer times"});
+      continue;
+    }
+    const auto without = std::ranges::find_if_not(readers, is_reached);
+    if (without != readers.end() && std::ranges::any_of(readers, is_reached)) {
+      ev_.refuse("XG0198", graph.node(*without).span,
+                 {"this operator reads the weight `{}` and gives it no gradient, though others do", parameter.name},
+                 "the loss does not depend on it", {"give it a weight of its own, or let the loss depend on it"});
+    }
+  }
+}
+
 void ModuleBuilder::lower_train(const DeclRef& decl) {
   Settings settings = settings_of(decl, DeclKind::kTrain);
   Scope scope = constants(decl);
@@ -93,6 +136,7 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
   lower_norm_rows(settings, scope);
   check_watched();
   check_rows();
+  check_readers();
   find_class_input(settings);
   // An update sums the gradients of `grad_accumulation` batches, which equals one batch of their total size.
   train.batch *= train.grad_accumulation;

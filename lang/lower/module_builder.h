@@ -206,6 +206,7 @@ class ModuleBuilder {
 
   // lower_run.cpp
   std::vector<std::string> measured_keys() const;
+  void check_readers();
   void check_watched();  // checks that evaluations measure the metrics of `best` and `stop_when`
 
   // lower_active.cpp

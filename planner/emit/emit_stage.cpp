@@ -25,7 +25,8 @@ void Emitter::fill_stages() {
     }
     stage.parameter_bytes = 0;
     for (const ParamId param : flow.params) {
-      stage.parameter_bytes += align_up(type(graph_.param(param).value).bytes(0, g));
+      const bool has_copy = holder(param, stage.index) == param;
+      stage.parameter_bytes += has_copy ? align_up(type(graph_.param(param).value).bytes(0, g)) : 0;
     }
     forward_layouts_.push_back(layout_block(graph_, request_.facts, stage.forward, flow.forward_locals, g));
     std::vector<NodeId> nodes = stage.recomputed;

@@ -231,7 +231,8 @@ std::vector<Bytes> layer_floors(const SearchInput& input, int partials_of_replic
   const auto each_param = [&](NodeId node, const auto& action) {
     for (const ValueId value : graph.node(node).inputs) {
       if (const ParamId param = graph.value(value).param; param.valid()) {
-        action(readers[static_cast<size_t>(param.index)]);
+        const ParamId weight = graph.param(param).tied.valid() ? graph.param(param).tied : param;
+        action(readers[static_cast<size_t>(weight.index)]);
       }
     }
   };

@@ -381,6 +381,12 @@ class ExchangeOperands : OperandView {
     if (readers.empty()) {
       return misplaced(first);
     }
+    // One weight in a group, and one group for a weight of a replica.
+    const ParamId weight = graph_.param(first.param).tied;
+    if (tied_of_.try_emplace(one_->group, weight).first->second != weight ||
+        group_of_.try_emplace({weight.index, one_->replica}, one_->group).first->second != one_->group) {
+      return at_fault("exchanges another weight than its group, or one that is exchanged twice");
+    }
     std::vector<int> devices;  // by reader
     for (const ParamId reader : readers) {
       const NodeId maker = graph_.value(graph_.param_grads[reader]).producer;
@@ -465,6 +471,8 @@ class ExchangeOperands : OperandView {
   std::vector<std::set<int>> holders_;                                // by head: devices of shards with rows
   std::map<int, std::multiset<std::pair<Bytes, Bytes>>> made_norms_;  // by device: offsets and bytes
   std::set<int> norm_devices_;
+  std::map<int, ParamId> tied_of_;                   // by group: the tied weight whose gradients it exchanges
+  std::map<std::pair<int32_t, int>, int> group_of_;  // by tied weight and replica
   std::map<std::pair<int, int>, std::vector<std::pair<Bytes, Bytes>>> norm_order_;  // (group, sending device)
 };
 

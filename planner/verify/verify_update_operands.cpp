@@ -35,15 +35,48 @@ class UpdateOperands : OperandView {
       if (one.kind == Kind::kFoldPartials || one.kind == Kind::kCompress || one.kind == Kind::kNorm ||
           one.kind == Kind::kUpdate || one.kind == Kind::kSumReplicas || one.kind == Kind::kSumTied) {
         XRUN_TRY(check());
-      } else if (one.kind == Kind::kAllGather && !one.operands.empty() &&
-                 program_.buffer(one.operands[0].buffer).purpose == Purpose::kPairs) {
-        gathers_.insert({one.stage, one.replica});
+      } else if (one.kind == Kind::kAllGather && one.head < 0 && !one.operands.empty() && on_its_device()) {
+        XRUN_TRY(note_gather());
       }
     }
     return check_complete();
   }
 
  private:
+  std::set<int>& done() { return done_[{one_->stage, one_->replica}]; }
+
+  // Whether the gradients of the instruction's stage are summed over its partials and all replicas.
+  bool is_summed() {
+    const std::pair place{one_->stage, one_->replica};
+    const bool folded = program_.partials == program_.replicas || done().contains(0);
+    return folded &&
+           (program_.replicas == 1 || whole_[static_cast<size_t>(one_->stage)].empty() || slices_.contains(place));
+  }
+
+  // All-gathers bring pairs and slices of other replicas, and gradients of a tied weight from other stages.
+  Status note_gather() {
+    const Buffer& first = program_.buffer(one_->operands[0].buffer);
+    const std::pair place{one_->stage, one_->replica};
+    const auto& devices = program_.stages[static_cast<size_t>(one_->stage)].devices;
+    if (first.purpose == Purpose::kPairs) {
+      gathers_.insert(place);
+    } else if (first.purpose != Purpose::kGradient && first.purpose != Purpose::kTerms) {
+      return {};
+    } else if (std::ranges::count(devices, one_->operands[0].index) > 0) {
+      const Stage& stage = program_.stages[static_cast<size_t>(one_->stage)];
+      if (sums_slices(stage, one_->replica) && !done().contains(kRankOfSums)) {
+        return at_fault("sends slices of gradients before they are summed");
+      }
+      slices_.insert(place);
+    } else {
+      if (!is_summed() || !first.param.valid()) {
+        return at_fault("exchanges gradients of a tied weight before they are summed over partials and replicas");
+      }
+      brought_[place].insert(graph_.param(first.param).tied);
+    }
+    return {};
+  }
+
   Status check() {
     if (!on_its_device()) {
       return at_fault("is of no stage, or elsewhere");
@@ -52,11 +85,14 @@ class UpdateOperands : OperandView {
     constexpr Kind kOrder[] = {Kind::kFoldPartials, Kind::kCompress, Kind::kSumReplicas,
                                Kind::kSumTied,      Kind::kNorm,     Kind::kUpdate};
     const auto rank = static_cast<int>(std::find(std::begin(kOrder), std::end(kOrder), one_->kind) - kOrder);
-    std::set<int>& done = done_[{one_->stage, one_->replica}];
-    if (!done.empty() && *done.rbegin() >= rank) {
+    static_assert(kOrder[kRankOfSums] == Kind::kSumReplicas);
+    if (!done().empty() && *done().rbegin() >= rank) {
       return at_fault("comes again, or after what it has to come before");
     }
-    done.insert(rank);
+    if (rank > kRankOfSums && !is_summed()) {
+      return at_fault("works on gradients that are not summed over partials and replicas");
+    }
+    done().insert(rank);
     left_ = gradients_named();
     while (next_is(Role::kGradient)) {
       XRUN_TRY(check_gradient());
@@ -120,8 +156,7 @@ class UpdateOperands : OperandView {
     }
     XRUN_TRY(take_whole(Role::kWeight, Access::kUpdate, own(param, Purpose::kWeight), param));
     if (sums_pairs) {
-      const std::set<int>& done = done_[{one_->stage, one_->replica}];
-      if (!done.contains(1) || (program_.replicas > 1 && !gathers_.contains({one_->stage, one_->replica}))) {
+      if (!done().contains(1) || (program_.replicas > 1 && !gathers_.contains({one_->stage, one_->replica}))) {
         return at_fault("adds pairs of `{}` that no instruction makes or brings", graph_.param(param).name);
       }
       return take_whole(Role::kPairs, Access::kRead, own(param, Purpose::kPairs), param);
@@ -196,6 +231,11 @@ class UpdateOperands : OperandView {
         return take(wanted);
       };
       const auto place = static_cast<size_t>(std::ranges::find(readers, held) - readers.begin());
+      const bool elsewhere =
+          std::ranges::any_of(readers, [&](ParamId reader) { return own(reader, Purpose::kGradient) == nullptr; });
+      if (elsewhere && !brought_[{one_->stage, one_->replica}].contains(graph_.param(held).tied)) {
+        return at_fault("adds gradients of `{}` that no exchange brings", graph_.param(held).name);
+      }
       XRUN_TRY(take_term(Role::kSum, place));
       for (size_t i = 0; i < readers.size(); ++i) {
         if (i != place) {
@@ -332,14 +372,17 @@ class UpdateOperands : OperandView {
     return {};
   }
 
-  int states_;                                          // of the optimizer
-  std::vector<std::set<ParamId>> gradients_;            // by stage
-  std::vector<std::set<ParamId>> compressed_;           // those that are compressed
-  std::vector<std::set<ParamId>> whole_;                // the others
-  std::set<std::pair<int, int>> gathers_;               // (stage, replica): its pairs and those of the others are here
-  std::map<int, std::vector<const Buffer*>> prepared_;  // by replica, in the order of their nodes
-  std::map<std::pair<int, int>, std::set<int>> done_;   // (stage, replica): ranks of what was done
-  std::set<ParamId> left_;                              // of the instruction: gradients that it has not named
+  int states_;                                 // of the optimizer
+  std::vector<std::set<ParamId>> gradients_;   // by stage
+  std::vector<std::set<ParamId>> compressed_;  // those that are compressed
+  std::vector<std::set<ParamId>> whole_;       // the others
+  static constexpr int kRankOfSums = 2;        // in the order of the instructions of a replica's stage
+  std::set<std::pair<int, int>> gathers_;      // (stage, replica): its pairs and those of the others are here
+  std::set<std::pair<int, int>> slices_;       // the same of slices
+  std::map<std::pair<int, int>, std::set<ParamId>> brought_;  // tied weights whose other readers' gradients are here
+  std::map<int, std::vector<const Buffer*>> prepared_;        // by replica, in the order of their nodes
+  std::map<std::pair<int, int>, std::set<int>> done_;         // (stage, replica): ranks of what was done
+  std::set<ParamId> left_;                                    // of the instruction: gradients that it has not named
 };
 
 }  // namespace

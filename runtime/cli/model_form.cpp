@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
 
 namespace xrun::cli {
 namespace {
@@ -79,6 +80,13 @@ std::vector<FormLine> inference_form(const Module& module) {
     }
   }
   std::vector<size_t> place(graph.nodes.size());  // index of a node's line
+  const auto readers = consumers_of(graph);
+  std::map<ParamId, size_t> tied;  // weights that several operators read, numbered as they appear
+  const auto weight_text = [&](const Value& value, ValueId id) {
+    const bool is_tied = readers[id].size() > 1;
+    return to_text(value.type) +
+           (is_tied ? fmt::format("#{}", tied.try_emplace(value.param, tied.size()).first->second) : "");
+  };
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     if (!wanted[i]) {
       continue;
@@ -93,7 +101,7 @@ std::vector<FormLine> inference_form(const Module& module) {
     for (const ValueId id : node.inputs) {
       const Value& value = graph.value(id);
       const bool is_param = value.param.valid();
-      inputs += is_param ? " " + to_text(value.type)
+      inputs += is_param ? " " + weight_text(value, id)
                 : value.producer.valid()
                     ? fmt::format(" -{}.{}", lines.size() - place[value.producer.index], value.output)
                     : " " + value.name;

@@ -201,6 +201,7 @@ struct ModelOptions {
   bool norm = true;          // bn in each layer
   bool skips = false;
   bool tied = false;    // all layers read one weight
+  bool tied_bias = false;  // and one bias
   bool random = false;  // noise after the last layer
   PrecisionMode precision = PrecisionMode::kF32;
   int64_t batch = 64;
@@ -237,6 +238,9 @@ inline Module make_module(const ModelOptions& options) {
     x = call("linear", {x}, {{"out", options.width}}, name + ".linear", shared);
     if (options.tied && i == 0) {
       shared.push_back({"weight", graph.node(graph.value(x).producer).inputs[1]});
+      if (options.tied_bias) {
+        shared.push_back({"bias", graph.node(graph.value(x).producer).inputs[2]});
+      }
     }
     if (options.norm) {
       x = call("bn", {x}, {}, name + ".bn");

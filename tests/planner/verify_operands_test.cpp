@@ -14,6 +14,7 @@ const ModelOptions kFp8Head{.layers = 2,
                             .weights = RowFormat::kFp8,
                             .states = RowFormat::kBf16};
 
+const ModelOptions kTiedTwice{.layers = 4, .classes = 900, .head = true, .norm = false, .tied = true, .tied_bias = true};
 const ModelOptions kTied{.layers = 4, .classes = 900, .head = true, .tied = true};
 
 TEST(VerifyOperands, OperandsThatAreMissingOrElsewhereAreFound) {
@@ -316,11 +317,11 @@ TEST(VerifyOperands, SumsOverReadersOfATiedWeightAreChecked) {
       "where its operand", [&](Program& p) { exchange(p).operands.pop_back(); }, tied);
   expect_operand_found(
       "too many", [&](Program& p) { exchange(p).operands.push_back(exchange(p).operands[0]); }, tied);
-  expect_operand_found("has other members than its exchange",
+  expect_operand_found("that no exchange brings",
                        [&](Program& p) { exchange(p).operands[0].buffer = find(p, Purpose::kNorms).id; },
                        {.model = kTied, .clip_heads = true});
   expect_operand_found(
-      "of no stage, or elsewhere", [&](Program& p) { exchange(p).replica = -1; }, tied);
+      "that no exchange brings", [&](Program& p) { exchange(p).replica = -1; }, tied);
   expect_operand_found(
       "where its operand", [](Program& p) { find(p, Kind::kSumTied).operands.pop_back(); }, tied);
   expect_operand_found(
@@ -340,6 +341,19 @@ TEST(VerifyOperands, SumsOverReadersOfATiedWeightAreChecked) {
         }).state += 1;
       },
       tied);
+  // Two weights in one group, and gradients that are sent before they are summed.
+  const CaseOptions two{.model = kTiedTwice};
+  const auto weight_of = [](Program& p, const Instruction& one) { return p.buffer(one.operands[0].buffer).param; };
+  ASSERT_EQ(complaint(make_case(two)), "");
+  expect_operand_found("exchanges another weight than its group", [&](Program& p) {
+    Instruction& first = exchange(p);
+    Instruction& second = find(p, [&](const Instruction& one) {
+      return one.kind == Kind::kAllGather && one.device == first.device && one.head < 0 && one.group != first.group &&
+             !one.operands.empty() && p.buffer(one.operands[0].buffer).purpose == Purpose::kTerms &&
+             weight_of(p, one) != weight_of(p, first);
+    });
+    std::swap(first.operands, second.operands);
+  }, two);
 }
 
 TEST(VerifyOperands, SumsAndUpdatesOverOtherBuffersAreFound) {
@@ -359,7 +373,7 @@ TEST(VerifyOperands, SumsAndUpdatesOverOtherBuffersAreFound) {
   }
   expect_operand_found("of no stage, or elsewhere", [](Program& p) { find(p, Kind::kUpdate).stage = -1; });
   expect_operand_found("comes again", [](Program& p) { find(p, Kind::kSumReplicas).kind = Kind::kFoldPartials; });
-  expect_operand_found("are not summed and applied", [](Program& p) {
+  expect_operand_found("are not summed over partials and replicas", [](Program& p) {
     const InstructionId id = find(p, Kind::kFoldPartials).id;
     p.instructions.erase(p.instructions.begin() + id.index);
   });
