@@ -235,8 +235,13 @@ std::vector<Topic> all_topics(const OpRegistry& ops) {
   for (const SettingDef& def : all_settings()) {
     topics.push_back(topic_of(def));
   }
-  topics.push_back(part("extends", "a declaration that takes the settings of another one of its kind",
-                        "write the settings of the other declaration here"));
+  topics.push_back(
+      {.name = "extends",
+       .kind = "part",
+       .title = "a declaration that takes the settings of another one of its kind",
+       .page = "train large extends base { batch = 8192 }\n\n"
+               "A declaration that takes the settings of another one of its kind.\n"
+               "It replaces them key by key, in groups, too. `xrun show --explicit` writes the result out.\n"});
   topics.push_back(part("state", "memory of a block that training does not change",
                         "take operators that own theirs, such as `bn`; optimizers have states"));
   topics.push_back(part("moved", "the new name of a tensor, for checkpoints that have the old one",

@@ -155,7 +155,7 @@ class Frontend {
     }
   }
 
-  // Checks the options and types of the files that were read since the last call.
+  // Checks the options, the types and what is extended of the files that were read since the last call.
   void check_headers() {
     for (; headers_checked_ < loader_->files().size(); ++headers_checked_) {
       const SourceFile& file = loader_->files()[headers_checked_];
@@ -164,6 +164,7 @@ class Frontend {
         if (decl.kind == DeclKind::kOption) {
           check_option(evaluator_, file, decl);
         }
+        check_extends({&file, &decl}, diagnostics_);
       }
     }
   }
@@ -203,9 +204,13 @@ class Frontend {
     return found;
   }
 
-  // The only declaration of a kind, or none; several are reported, since nothing says which one is meant.
+  // The only declaration of a kind, or none; several are reported, since nothing says which one is meant. Without a
+  // model nothing is trained, and a file may hold several, for other files or for --cluster.
   DeclRef only(DeclKind kind) {
     const auto found = main_->all(kind);
+    if (found.size() > 1 && main_->all(DeclKind::kModel).empty()) {
+      return {};
+    }
     if (found.size() > 1) {
       const std::vector<std::string> names = names_of(*main_, kind);
       const std::string_view name = names.empty() ? "NAME" : std::string_view(names[0]);
@@ -243,12 +248,8 @@ class Frontend {
                                                    {DeclKind::kCluster, &choice.cluster},
                                                    {DeclKind::kSchedule, &choice.schedule}};
     Settings chosen;
-    if (run && run.decl->base) {
-      diagnostics_.add(extends_not_yet(run.decl->base.span));
-      return choice;
-    }
     if (run) {
-      chosen = read_settings(*run.file, *run.decl, diagnostics_);
+      chosen = read_settings(run, diagnostics_);
       for (const SettingNode& node : chosen.root.children) {
         if (find_setting(DeclKind::kRun, {}, node.key) != nullptr) {
           if (!node.has_value() || path_text(*node.ast, node.value).empty()) {
@@ -275,11 +276,11 @@ class Frontend {
         continue;
       }
       const std::string name = node->has_value() ? path_text(*node->ast, node->value) : "";
-      if (name.empty() || run.file->is_missing(name)) {
+      const SourceFile* file = node->file;
+      if (name.empty() || file->is_missing(name)) {
         continue;  // reported
       }
       const size_t dot = name.find('.');
-      const SourceFile* file = run.file;
       if (dot != std::string::npos) {
         const auto module = file->modules.find(name.substr(0, dot));
         if (module == file->modules.end()) {

@@ -22,7 +22,8 @@ void ModuleBuilder::lower_setting(const SettingNode& node, DeclKind kind, std::s
   if (def == nullptr) {
     unknown_setting(node, kind, group);
   } else if (def->action != nullptr) {
-    (this->*def->action)(node, scope, *def);
+    Scope own = scope_of(node, scope);
+    (this->*def->action)(node, own, *def);
   }
 }
 

@@ -25,8 +25,6 @@ struct Choice {
   bool has_unknown_data = false;  // the run names data that was not found
 };
 
-Diagnostic extends_not_yet(Span at);
-
 // --set PATH=VALUE, parsed.
 struct SetFlag {
   std::string path;
@@ -104,7 +102,11 @@ class ModuleBuilder {
   bool has_flags(DeclKind kind) const;
   Settings settings_of(const DeclRef& decl, DeclKind kind);
   Scope constants(const DeclRef& decl);
-  const std::string& directory_of(Span path) const;  // the base of a path in `train`
+  static Scope scope_of(const SettingNode& node, const Scope& scope);
+  // Relative paths in the setting start here; from the command line, at the main file.
+  const std::string& directory_of(const SettingNode& node) const {
+    return node.file != nullptr ? node.file->directory : main_.directory;
+  }
   bool names_a_tensor(std::string_view prefix) const;
   bool names_a_part(std::string_view prefix) const;
 
@@ -171,8 +173,8 @@ class ModuleBuilder {
 
   // lower_train.cpp, lower_loss.cpp, lower_update.cpp, lower_curves.cpp
   void lower_train(const DeclRef& decl);
-  void lower_duration(const Settings& settings, Scope& scope);
-  void lower_norm_rows(const Settings& settings, Scope& scope);
+  void lower_duration(const Settings& settings, const Scope& scope);
+  void lower_norm_rows(const Settings& settings, const Scope& scope);
   void set_default_rows(int64_t batch);
   void require(const Settings& settings, std::initializer_list<std::string_view> keys);
   void lower_loss(const SettingNode& node, Scope& scope);
@@ -181,7 +183,7 @@ class ModuleBuilder {
   void lower_tensors_at(const SettingNode& node, const std::string& path, Scope& scope);
 
   // lower_growth.cpp
-  void lower_batch(const Settings& settings, Scope& scope);
+  void lower_batch(const Settings& settings, const Scope& scope);
   bool lower_growth(const SettingNode& node, Scope& scope);
   bool lower_sizes(const BoundArg& arg, GrowthSpec& growth);
   void check_growth(const Settings& settings);
