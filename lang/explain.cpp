@@ -113,7 +113,7 @@ std::string path_of(const SettingDef& def) { return fmt::format("{}.{}", keyword
 
 std::string bounds_of(const SettingDef& def) {
   return def.low == 0 && std::isinf(def.high) ? ""
-         : def.type == "size"                 ? fmt::format("From {}B.\n", def.low)
+         : def.type.ends_with("size")         ? fmt::format("From {}B.\n", def.low)
          : std::isinf(def.high)               ? fmt::format("From {}.\n", def.low)
                                               : fmt::format("From {} to {}.\n", def.low, def.high);
 }
