@@ -54,7 +54,7 @@ void ModuleBuilder::lower_init(const SettingNode& node, Scope& scope, const Sett
       args.push_back(arg);
     }
   }
-  const auto bound = arguments(node, *choice, args, scope);
+  const auto bound = arguments(node, *choice, args, "skip", scope);
   if (!bound) {
     return;
   }

@@ -130,9 +130,9 @@ class ModuleBuilder {
   std::optional<std::vector<BoundArg>> arguments(const Ast& ast, ExprId id, std::string_view name,
                                                  std::string_view signature, Scope& scope);
   std::optional<std::vector<BoundArg>> arguments(const SettingNode& node, const SettingChoice& choice, Scope& scope);
-  // The same without arguments that are paths, which cannot be evaluated: `args` has the others.
+  // The same without the argument `read_apart`, which is a path or some and cannot be evaluated: `args` has the others.
   std::optional<std::vector<BoundArg>> arguments(const SettingNode& node, const SettingChoice& choice,
-                                                 std::span<const Arg> args, Scope& scope);
+                                                 std::span<const Arg> args, std::string_view read_apart, Scope& scope);
 
   // lower_settings.cpp: used by all records of settings
   void lower_settings(const SettingNode& parent, DeclKind kind, std::string_view group, Scope& scope);

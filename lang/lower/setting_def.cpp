@@ -144,7 +144,9 @@ const Spec& shown_spec(const Shown& shown, T Spec::*) {
 
 // The text of a value that `read` reads.
 std::string value_text(const SettingDef&, bool value) { return value ? "true" : "false"; }
-std::string value_text(const SettingDef&, double value) { return number_text(value); }
+std::string value_text(const SettingDef& def, double value) {
+  return def.type == "share" ? fmt::format("{:.12g}%", 100 * value) : number_text(value);
+}
 std::string value_text(const SettingDef&, const TrainSpan& value) { return to_text(value); }
 std::string value_text(const SettingDef& def, const std::string& value) {
   return value.empty() ? std::string(def.fallback) : value;
