@@ -244,8 +244,14 @@ std::vector<Topic> all_topics(const OpRegistry& ops) {
                "It replaces them key by key, in groups, too. `xrun show --explicit` writes the result out.\n"});
   topics.push_back(part("state", "memory of a block that training does not change",
                         "take operators that own theirs, such as `bn`; optimizers have states"));
-  topics.push_back(part("moved", "the new name of a tensor, for checkpoints that have the old one",
-                        "keep the old name in the model: labels (`as`) name tensors"));
+  topics.push_back({.name = "moved",
+                    .kind = "part",
+                    .title = "the new name of a tensor, or of a prefix of names, for checkpoints that have the old one",
+                    .page =
+                        "moved \"backbone.conv\" -> \"backbone.stem\"\n\n"
+                        "The new name of a tensor, or of a prefix of names, for checkpoints that have the old one.\n"
+                        "Runs go on, start and are measured from them; the run and its random numbers stay the same.\n"
+                        "Moves may follow one another: \"a\" -> \"b\", \"b\" -> \"c\".\n"});
   return topics;
 }
 

@@ -50,13 +50,14 @@ class Frontend {
     check_headers();
     CheckedFile checked;
     ModuleBuilder builder(evaluator_, *main, options_.data != nullptr ? *options_.data : data_registry(), flags_);
+    builder.read_moved(loader_->files());
     checked.module = builder.build(choice);
     checked.earlier_norm_rows = builder.earlier_norm_rows();
     checked.run = builder.run();
     for (const Decl& decl : main->ast.decls) {
       builder.check_unchosen({main, &decl});
     }
-    check_declarations(*main);
+    check_constants(*main);
     for (Diagnostic& later : evaluator_.take_not_yet()) {
       checked.module.not_yet.push_back(std::move(later));
     }
@@ -327,14 +328,11 @@ class Frontend {
     return all[0];
   }
 
-  // Checks the `let` and `moved` declarations, which no run chooses.
-  void check_declarations(const SourceFile& file) {
+  // Checks the constants, which no run chooses.
+  void check_constants(const SourceFile& file) {
     for (const Decl& decl : file.ast.decls) {
       if (decl.kind == DeclKind::kLet) {
         evaluator_.eval_constant({&file, &decl});
-      } else if (decl.kind == DeclKind::kMoved) {
-        evaluator_.not_yet(decl.keyword, "`moved`",
-                           {"leave it out, and keep the old name in the model: `as` labels name tensors"});
       }
     }
   }

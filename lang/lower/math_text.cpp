@@ -152,7 +152,36 @@ std::string freeze_lines(const TrainSpec& train) {
   return out;
 }
 
-std::vector<MathPart> math_parts(const Module& module, const RunSpec& run) {
+// What is renamed has its first names, so that a run stays the same when the text says that a name has moved.
+Module with_first_names(const Module& module, std::span<const Moved> moved) {
+  Module first = module;
+  for (Node& node : first.graph.nodes) {
+    node.path = first_name(moved, node.path);
+    Attrs attrs;
+    for (const auto& [name, value] : node.attrs.all()) {
+      if (name != kStreamAttr) {
+        attrs.set(name, value);
+      }
+    }
+    node.attrs = std::move(attrs);
+  }
+  for (Parameter& parameter : first.graph.params) {
+    parameter.name = first_name(moved, parameter.name);
+  }
+  for (GroupSpec& group : first.train.groups) {
+    group.path = first_name(moved, group.path);
+  }
+  for (std::vector<std::string>* paths : {&first.train.freeze, &first.train.compress.on}) {
+    for (std::string& path : *paths) {
+      path = first_name(moved, path);
+    }
+  }
+  return first;
+}
+
+std::vector<MathPart> math_parts(const Module& given, const RunSpec& run) {
+  const Module renamed = run.moved.empty() ? Module() : with_first_names(given, run.moved);
+  const Module& module = run.moved.empty() ? given : renamed;
   const auto shown = without_metrics(module.graph);
   std::vector<MathPart> parts{{"model", print(module.graph, &shown)}};
   if (module.has_data) {
@@ -177,7 +206,7 @@ std::vector<MathPart> math_parts(const Module& module, const RunSpec& run) {
           {"train." + (in_steps ? "steps" : def.path()),
            def.math != nullptr ? def.math(module.train) : fmt::format("{} {}\n", def.key, def.text({module, run}))});
       for (const std::string& path : def.key == "init" ? run.init_skip : std::vector<std::string>()) {
-        parts.back().text += "skip " + path + "\n";
+        parts.back().text += "skip " + first_name(run.moved, path) + "\n";
       }
     }
   }

@@ -105,6 +105,7 @@ Module ModuleBuilder::build(const Choice& choice) {
   if (choice.schedule || has_flags(DeclKind::kSchedule)) {
     lower_schedule(choice.schedule);
   }
+  check_moved();
   module_.graph = std::move(ev_.graph());
   ev_.graph() = {};
   module_.not_yet = ev_.take_not_yet();

@@ -43,6 +43,8 @@ class ModuleBuilder {
                 const std::deque<SetFlag>& flags)
       : ev_(evaluator), main_(main), registry_(registry), flags_(flags) {}
 
+  // Reads the `moved` declarations of all files. REQUIRES: before `build`.
+  void read_moved(const std::deque<SourceFile>& files);
   Module build(const Choice& choice);
   // The settings of the run besides its steps: `init`, `checkpoint`, `stop_when`. REQUIRES: after `build`.
   const RunSpec& run() const { return run_; }
@@ -206,6 +208,9 @@ class ModuleBuilder {
   bool refuse_unknown_curve(const Expr& called, bool is_call, Scope& scope);
   std::optional<CurveSpec> curve(const Ast& ast, ExprId id, Scope& scope);
   void check_spans(const SettingNode& node);
+
+  // lower_moved.cpp
+  void check_moved();
 
   // lower_run.cpp
   std::vector<std::string> measured_keys() const;
