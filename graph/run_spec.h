@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/moved.h"
 #include "graph/specs.h"
 
 namespace xrun {
@@ -44,6 +45,7 @@ struct RunSpec {
   std::optional<AutoSave> auto_save;  // instead of TrainSpec::checkpoint_every
   std::optional<BestSpec> best;
   std::optional<StopSpec> stop_when;
+  std::vector<Moved> moved;  // names that the checkpoints of earlier texts have
 };
 
 }  // namespace xrun

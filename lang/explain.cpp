@@ -113,7 +113,7 @@ std::string path_of(const SettingDef& def) { return fmt::format("{}.{}", keyword
 
 std::string bounds_of(const SettingDef& def) {
   return def.low == 0 && std::isinf(def.high) ? ""
-         : def.type == "size"                 ? fmt::format("From {}B.\n", def.low)
+         : def.type.ends_with("size")         ? fmt::format("From {}B.\n", def.low)
          : std::isinf(def.high)               ? fmt::format("From {}.\n", def.low)
                                               : fmt::format("From {} to {}.\n", def.low, def.high);
 }
@@ -235,12 +235,23 @@ std::vector<Topic> all_topics(const OpRegistry& ops) {
   for (const SettingDef& def : all_settings()) {
     topics.push_back(topic_of(def));
   }
-  topics.push_back(part("extends", "a declaration that takes the settings of another one of its kind",
-                        "write the settings of the other declaration here"));
+  topics.push_back(
+      {.name = "extends",
+       .kind = "part",
+       .title = "a declaration that takes the settings of another one of its kind",
+       .page = "train large extends base { batch = 8192 }\n\n"
+               "A declaration that takes the settings of another one of its kind.\n"
+               "It replaces them key by key, in groups, too. `xrun show --explicit` writes the result out.\n"});
   topics.push_back(part("state", "memory of a block that training does not change",
                         "take operators that own theirs, such as `bn`; optimizers have states"));
-  topics.push_back(part("moved", "the new name of a tensor, for checkpoints that have the old one",
-                        "keep the old name in the model: labels (`as`) name tensors"));
+  topics.push_back({.name = "moved",
+                    .kind = "part",
+                    .title = "the new name of a tensor, or of a prefix of names, for checkpoints that have the old one",
+                    .page =
+                        "moved \"backbone.conv\" -> \"backbone.stem\"\n\n"
+                        "The new name of a tensor, or of a prefix of names, for checkpoints that have the old one.\n"
+                        "Runs go on, start and are measured from them; the run and its random numbers stay the same.\n"
+                        "Moves may follow one another: \"a\" -> \"b\", \"b\" -> \"c\".\n"});
   return topics;
 }
 

@@ -1,14 +1,17 @@
 // What the checker has found out about spans of the text, for editors: the types and numbers that stand for a name, a
-// stage or a call, and the parameters that a call owns. The checker fills it where FrontendOptions::facts is set.
+// stage or a call, the parameters that a call owns, and the arguments that it leaves out. The checker fills it where
+// FrontendOptions::facts is set.
 //
 // A block is expanded wherever it is called, so one span may have several values; the first few are kept. Memory is
 // bounded by the size of the text. One thread.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "graph/base/source.h"
@@ -38,6 +41,13 @@ class Facts {
   // The parameters of `graph` from number `owned` on belong to the call at `at`.
   void add_call(const Span& at, const Graph& graph, size_t owned);
 
+  // The arguments that a call leaves out, "pad=3 // 2, bias=false"; `end`: of its name.
+  void add_defaults(int32_t file, uint32_t end, std::string text) {
+    defaults_.try_emplace({file, end}, std::move(text));
+  }
+  // By file and end of the name.
+  const std::map<std::pair<int32_t, uint32_t>, std::string>& default_arguments() const { return defaults_; }
+
   // Null where nothing is known of the span.
   const ValueFact* value(const Span& at) const;
   const CallFact* call(const Span& at) const;
@@ -55,6 +65,7 @@ class Facts {
   };
   std::unordered_map<Span, ValueFact, Hash> values_;
   std::unordered_map<Span, CallFact, Hash> calls_;
+  std::map<std::pair<int32_t, uint32_t>, std::string> defaults_;
 };
 
 }  // namespace xrun::lang

@@ -50,13 +50,14 @@ class Frontend {
     check_headers();
     CheckedFile checked;
     ModuleBuilder builder(evaluator_, *main, options_.data != nullptr ? *options_.data : data_registry(), flags_);
+    builder.read_moved(loader_->files());
     checked.module = builder.build(choice);
     checked.earlier_norm_rows = builder.earlier_norm_rows();
     checked.run = builder.run();
     for (const Decl& decl : main->ast.decls) {
       builder.check_unchosen({main, &decl});
     }
-    check_declarations(*main);
+    check_constants(*main);
     for (Diagnostic& later : evaluator_.take_not_yet()) {
       checked.module.not_yet.push_back(std::move(later));
     }
@@ -155,7 +156,7 @@ class Frontend {
     }
   }
 
-  // Checks the options and types of the files that were read since the last call.
+  // Checks the options, the types and what is extended of the files that were read since the last call.
   void check_headers() {
     for (; headers_checked_ < loader_->files().size(); ++headers_checked_) {
       const SourceFile& file = loader_->files()[headers_checked_];
@@ -164,6 +165,7 @@ class Frontend {
         if (decl.kind == DeclKind::kOption) {
           check_option(evaluator_, file, decl);
         }
+        check_extends({&file, &decl}, diagnostics_);
       }
     }
   }
@@ -203,9 +205,13 @@ class Frontend {
     return found;
   }
 
-  // The only declaration of a kind, or none; several are reported, since nothing says which one is meant.
+  // The only declaration of a kind, or none; several are reported, since nothing says which one is meant. Without a
+  // model nothing is trained, and a file may hold several, for other files or for --cluster.
   DeclRef only(DeclKind kind) {
     const auto found = main_->all(kind);
+    if (found.size() > 1 && main_->all(DeclKind::kModel).empty()) {
+      return {};
+    }
     if (found.size() > 1) {
       const std::vector<std::string> names = names_of(*main_, kind);
       const std::string_view name = names.empty() ? "NAME" : std::string_view(names[0]);
@@ -243,12 +249,8 @@ class Frontend {
                                                    {DeclKind::kCluster, &choice.cluster},
                                                    {DeclKind::kSchedule, &choice.schedule}};
     Settings chosen;
-    if (run && run.decl->base) {
-      diagnostics_.add(extends_not_yet(run.decl->base.span));
-      return choice;
-    }
     if (run) {
-      chosen = read_settings(*run.file, *run.decl, diagnostics_);
+      chosen = read_settings(run, diagnostics_);
       for (const SettingNode& node : chosen.root.children) {
         if (find_setting(DeclKind::kRun, {}, node.key) != nullptr) {
           if (!node.has_value() || path_text(*node.ast, node.value).empty()) {
@@ -275,11 +277,11 @@ class Frontend {
         continue;
       }
       const std::string name = node->has_value() ? path_text(*node->ast, node->value) : "";
-      if (name.empty() || run.file->is_missing(name)) {
+      const SourceFile* file = node->file;
+      if (name.empty() || file->is_missing(name)) {
         continue;  // reported
       }
       const size_t dot = name.find('.');
-      const SourceFile* file = run.file;
       if (dot != std::string::npos) {
         const auto module = file->modules.find(name.substr(0, dot));
         if (module == file->modules.end()) {
@@ -326,14 +328,11 @@ class Frontend {
     return all[0];
   }
 
-  // Checks the `let` and `moved` declarations, which no run chooses.
-  void check_declarations(const SourceFile& file) {
+  // Checks the constants, which no run chooses.
+  void check_constants(const SourceFile& file) {
     for (const Decl& decl : file.ast.decls) {
       if (decl.kind == DeclKind::kLet) {
         evaluator_.eval_constant({&file, &decl});
-      } else if (decl.kind == DeclKind::kMoved) {
-        evaluator_.not_yet(decl.keyword, "`moved`",
-                           {"leave it out, and keep the old name in the model: `as` labels name tensors"});
       }
     }
   }

@@ -27,7 +27,7 @@ std::string shown(const MathPart* part, const CheckedFile& file) {
 }
 
 // Adds the settings of groups that differ, one by one. False if none does: groups may differ only in their order.
-bool add_groups(const TrainSpec& then, const TrainSpec& now, std::vector<MathDifference>& differences) {
+bool add_groups(const Module& then, const Module& now, std::vector<MathDifference>& differences) {
   const auto before = group_settings(then);
   const auto after = group_settings(now);
   const auto value_in = [](const auto& settings, const std::string& path) {
@@ -55,7 +55,7 @@ std::vector<MathDifference> math_differences(const CheckedFile& then, const Chec
   const auto after = math_parts(now.module, now.run);
   const auto add = [&](const MathPart* a, const MathPart* b) {
     MathDifference one{.what = b != nullptr ? b->what : a->what};
-    if (one.what == "train.groups" && add_groups(then.module.train, now.module.train, differences)) {
+    if (one.what == "train.groups" && add_groups(then.module, now.module, differences)) {
       return;
     }
     if (one.what != "model") {

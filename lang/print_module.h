@@ -14,10 +14,11 @@ namespace xrun::lang {
 // settings of data, train, cluster and schedule in a fixed order. Paths are as written.
 std::string print_module(const Module& module, const RunSpec& run = {});
 
-// The value of a setting of `train`, "train.lr", as print_module shows it; empty if it has no line of its own.
+// The value of a setting of `train`, "train.lr", as print_module shows it (the length of the run with its unit); empty
+// if it has none.
 std::string setting_text(const Module& module, const std::string& path);
 
 // The settings of the groups, each a path and a value: "groups.id.weights", "bf16".
-std::vector<std::pair<std::string, std::string>> group_settings(const TrainSpec& train);
+std::vector<std::pair<std::string, std::string>> group_settings(const Module& module);
 
 }  // namespace xrun::lang

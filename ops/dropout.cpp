@@ -10,6 +10,7 @@
 
 #include "graph/autodiff.h"
 #include "graph/base/random.h"
+#include "graph/moved.h"
 #include "ops/catalog.h"
 #include "ops/make_kernel.h"
 #include "ops/shape.h"
@@ -69,7 +70,11 @@ struct DropBody {
 // The draws of each row of a block are a stream of their own.
 struct Rows {
   explicit Rows(const KernelSpec& spec)
-      : isa(spec.isa), training(spec.training), n(spec.inputs[0].row_elements()), path(stable_hash(spec.path)) {}
+      : isa(spec.isa), training(spec.training), n(spec.inputs[0].row_elements()), path(stable_hash(path_of(spec))) {}
+
+  static std::string path_of(const KernelSpec& spec) {
+    return spec.attrs.find(kStreamAttr) != nullptr ? spec.attrs.text(kStreamAttr) : spec.path;
+  }
 
   // Calls body(stream, first element of the row) for some of the rows.
   template <typename Body>

@@ -4,8 +4,10 @@
 #include <fmt/ranges.h>
 
 #include "lang/elaborate/evaluator.h"
+#include "lang/facts.h"
 #include "lang/foreign_names.h"
 #include "lang/nearest.h"
+#include "lang/syntax/lexer.h"
 
 namespace xrun::lang {
 namespace {
@@ -177,7 +179,54 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
     }
     bind_param(param, slot.values.front(), env);
   }
+  note_defaults(signature, call, bound);
   return bound;
+}
+
+// Keeps the arguments that a call of a record leaves out, as text. A default is an expression of the other parameters:
+// `pad: int = k // 2` of conv(64, 3) gives `pad=3 // 2`.
+void Evaluator::note_defaults(const Signature& signature, const Call& call, std::span<const BoundArg> bound) const {
+  if (options_.facts == nullptr || signature.owned == nullptr || !call.name_span.valid()) {
+    return;
+  }
+  const auto text_of_param = [&](std::string_view name) {
+    const auto at = std::ranges::find_if(bound, [&](const BoundArg& arg) { return arg.param->name.text == name; });
+    if (at == bound.end()) {
+      return std::string(name);
+    }
+    std::string_view text = sources_.text(at->given                  ? at->span
+                                          : at->param->value.valid() ? (*signature.ast)[at->param->value].span
+                                                                     : Span());
+    if (const size_t equals = text.find('='); at->given && text.starts_with(name) && equals != std::string_view::npos) {
+      text = text.substr(equals + 1);
+    }
+    const bool is_one = std::ranges::all_of(text, [](char c) { return is_name_char(c); });
+    return is_one ? std::string(text) : fmt::format("({})", text);
+  };
+  std::string all;
+  for (const BoundArg& arg : bound) {
+    if (arg.given || arg.param->name.text == call.read_apart) {
+      continue;
+    }
+    const Expr& expr = (*signature.ast)[arg.param->value];
+    const std::string_view text = sources_.text(expr.span);
+    std::string value;
+    for (size_t at = 0; at < text.size();) {
+      size_t end = at + 1;
+      const bool is_word = is_name_start(text[at]) && (at == 0 || !is_name_char(text[at - 1]));
+      while (is_word && end < text.size() && is_name_char(text[end])) {
+        ++end;
+      }
+      const std::string_view piece = text.substr(at, end - at);
+      value += is_word && expr.kind != ExprKind::kName ? text_of_param(piece) : std::string(piece);
+      at = end;
+    }
+    all += fmt::format("{}{}={}", all.empty() ? "" : ", ", arg.param->name.text, value);
+  }
+  if (all.empty()) {
+    return;
+  }
+  options_.facts->add_defaults(call.name_span.file, call.name_span.end, std::move(all));
 }
 
 // The fix for an unknown argument: our name for it, or the nearest one.

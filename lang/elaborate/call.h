@@ -4,6 +4,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "graph/op_def.h"
 #include "lang/elaborate/datum.h"
@@ -29,6 +30,7 @@ struct Call {
   Name label;                    // `as`
   Span span;                     // the whole call
   Span name_span;
+  std::string_view read_apart = {};  // a parameter that takes paths, and whose argument is not among `args`
 };
 
 }  // namespace xrun::lang

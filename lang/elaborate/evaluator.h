@@ -155,6 +155,7 @@ class Evaluator {
   void set_gather_hint(int64_t batch, int64_t bytes) { gather_batch_ = batch, gather_bytes_ = bytes; }
   void warn_unused(const Scope& scope);
   void note(const Span& at, const Datum& value) const;  // for FrontendOptions::facts
+  void note_defaults(const Signature& signature, const Call& call, std::span<const BoundArg> bound) const;
 
  private:
   friend class OptimizerBody;

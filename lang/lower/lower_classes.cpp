@@ -51,7 +51,7 @@ void ModuleBuilder::lower_class_weights(const SettingNode& node, Scope& scope, c
   }
   weights.kind = ClassWeightsSpec::kCsv;
   weights.path = bound->front().value().text;
-  weights.directory = directory_of(bound->front().span);
+  weights.directory = directory_of(node);
   if (weights.path.empty()) {
     ev_.refuse("XG0214", bound->front().span, "`csv` cannot be \"\"", "no path",
                {"name a table of classes and weights, class_weights = csv(\"w.csv\"), or leave `class_weights` out"});

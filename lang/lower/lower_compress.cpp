@@ -31,7 +31,7 @@ void ModuleBuilder::lower_compress(const SettingNode& node, Scope& scope, const 
       }
     }
   }
-  const auto bound = arguments(node, *choice, args, scope);
+  const auto bound = arguments(node, *choice, args, "on", scope);
   if (!bound) {
     return;
   }

@@ -26,7 +26,8 @@ void ModuleBuilder::lower_data(const DeclRef& decl) {
   module_.has_data = true;
   data_is_partial_ = data_is_partial_ || settings.has_error;
   for (const SettingNode& node : settings.sources) {
-    if (!lower_source(node, scope)) {
+    Scope own = scope_of(node, scope);
+    if (!lower_source(node, own)) {
       broken_sources_.insert(node.key);
     }
   }
@@ -95,14 +96,9 @@ bool ModuleBuilder::lower_source(const SettingNode& node, Scope& scope) {
     ev_.refuse(fields.error().code.c_str(), expr.span, fields.error().message, "", {fields.error().help});
     return false;
   }
-  const auto& file = expr.span.file;
-  std::string directory = main_.directory;
-  if (choice_.data && choice_.data.file->file == file) {
-    directory = choice_.data.file->directory;
-  }
   sources_.push_back({.spec = {.name = node.key,
                                .reader = {std::string(reader->name), *attrs, expr.span},
-                               .directory = directory,
+                               .directory = directory_of(node),
                                .span = node.span},
                       .fields = std::move(*fields),
                       .bound = {}});

@@ -18,14 +18,15 @@ constexpr std::string_view kGrowExample = "batch = grow(64 .. 256, over=2 epochs
 }  // namespace
 
 // Reads batch and precision before the model is built: messages about its logits use them.
-void ModuleBuilder::lower_batch(const Settings& settings, Scope& scope) {
+void ModuleBuilder::lower_batch(const Settings& settings, const Scope& scope) {
   TrainSpec& train = module_.train;
   if (const SettingNode* node = settings.root.find("batch")) {
     train.batch_span = value_span(*node);
+    Scope own = scope_of(*node, scope);
     if (node->has_value() && word(*node) == "grow") {
-      train.batch = lower_growth(*node, scope) ? train.growth->first : 0;
+      train.batch = lower_growth(*node, own) ? train.growth->first : 0;
     } else {
-      train.batch = whole(*node, scope, setting(DeclKind::kTrain, "batch")).value_or(0);
+      train.batch = whole(*node, own, setting(DeclKind::kTrain, "batch")).value_or(0);
     }
   }
   const SettingNode* precision = settings.root.find("precision");

@@ -299,7 +299,7 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const
   const size_t nodes = ev_.graph().nodes.size();
   ev_.names().enter(*ev_.names().leaf("metrics", ""));
   const Datum value = ev_.eval_call(
-      callee, {.ast = &ast, .args = args, .label = {}, .span = expr.span, .name_span = op_name.span}, scope);
+      callee, {.ast = &ast, .args = args, .span = expr.span, .name_span = op_name.span, .read_apart = "source"}, scope);
   ev_.names().leave();
   if (value.is_error() || !good) {
     return std::nullopt;

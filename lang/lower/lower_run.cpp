@@ -54,7 +54,7 @@ void ModuleBuilder::lower_init(const SettingNode& node, Scope& scope, const Sett
       args.push_back(arg);
     }
   }
-  const auto bound = arguments(node, *choice, args, scope);
+  const auto bound = arguments(node, *choice, args, "skip", scope);
   if (!bound) {
     return;
   }
@@ -65,7 +65,7 @@ void ModuleBuilder::lower_init(const SettingNode& node, Scope& scope, const Sett
   }
   module_.train.init_checkpoint = path.value().text;
   run_.init_span = path.span;
-  module_.train.directory = directory_of(path.span);
+  module_.train.directory = directory_of(node);
 }
 
 void ModuleBuilder::lower_checkpoint_every(const SettingNode& node, Scope& scope, const SettingDef& def) {

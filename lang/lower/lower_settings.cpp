@@ -21,8 +21,9 @@ void ModuleBuilder::lower_setting(const SettingNode& node, DeclKind kind, std::s
   }
   if (def == nullptr) {
     unknown_setting(node, kind, group);
-  } else if (def->action != nullptr) {
-    (this->*def->action)(node, scope, *def);
+  } else if (def->access.store != nullptr) {
+    Scope own = scope_of(node, scope);
+    (this->*def->access.store)(node, own, *def);
   }
 }
 

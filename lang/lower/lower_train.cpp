@@ -113,9 +113,12 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
   for (const auto& [target, span] : targets_) {
     scope.resolvable.push_back(target);
   }
-  scope.resolve = [this, file = scope.file, known = scope.resolvable](std::string_view name, Span at) {
+  const auto written_in = decl ? lineage(decl) : std::vector<DeclRef>{{.file = scope.file}};
+  scope.resolve = [this, written_in, known = scope.resolvable](std::string_view name, Span at) {
     auto value = data_value(name, at);
-    const bool elsewhere = name == "N" || file->find(name) || ev_.options().ops->find(name) != nullptr;
+    const auto declares = [&](const DeclRef& one) { return bool(one.file->find(name)); };
+    const bool elsewhere =
+        name == "N" || std::ranges::any_of(written_in, declares) || ev_.options().ops->find(name) != nullptr;
     return !value && !elsewhere && may_be_a_field(name, known) ? std::optional(Datum()) : value;
   };
   TrainSpec& train = module_.train;
@@ -130,7 +133,8 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
   lower_duration(settings, scope);
   // Lowers the loss first, so that its nodes come before those of metrics in any order of the text.
   if (const SettingNode* node = settings.root.find("loss")) {
-    lower_loss(*node, scope);
+    Scope own = scope_of(*node, scope);
+    lower_loss(*node, own);
   }
   lower_settings(settings.root, DeclKind::kTrain, {}, scope);
   lower_norm_rows(settings, scope);
@@ -150,7 +154,7 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
   check_compress();
 }
 
-void ModuleBuilder::lower_duration(const Settings& settings, Scope& scope) {
+void ModuleBuilder::lower_duration(const Settings& settings, const Scope& scope) {
   TrainSpan& duration = module_.train.duration;
   const SettingNode* epochs = settings.root.find("epochs");
   const SettingNode* steps = settings.root.find("steps");
@@ -159,9 +163,11 @@ void ModuleBuilder::lower_duration(const Settings& settings, Scope& scope) {
                      {"leave one of both out"})
                    .also(epochs->key_span, "set here"));
   } else if (epochs != nullptr) {
-    duration = {real(*epochs, scope, setting(DeclKind::kTrain, "epochs")).value_or(1), TrainSpan::kEpochs};
+    Scope own = scope_of(*epochs, scope);
+    duration = {real(*epochs, own, setting(DeclKind::kTrain, "epochs")).value_or(1), TrainSpan::kEpochs};
   } else if (steps != nullptr) {
-    const auto count = whole(*steps, scope, setting(DeclKind::kTrain, "steps"));
+    Scope own = scope_of(*steps, scope);
+    const auto count = whole(*steps, own, setting(DeclKind::kTrain, "steps"));
     duration = {static_cast<double>(count.value_or(1)), TrainSpan::kSteps};
   } else {
     require(settings, {"epochs", "steps"});
@@ -236,7 +242,7 @@ void ModuleBuilder::set_default_rows(int64_t batch) {
 }
 
 // The row block: the group of batch norm and the unit of every kernel call (docs/determinism.md, "Row blocks").
-void ModuleBuilder::lower_norm_rows(const Settings& settings, Scope& scope) {
+void ModuleBuilder::lower_norm_rows(const Settings& settings, const Scope& scope) {
   TrainSpec& train = module_.train;
   const int64_t batch = train.batch;
   const SettingNode* node = settings.root.find("norm_rows");
@@ -253,7 +259,8 @@ void ModuleBuilder::lower_norm_rows(const Settings& settings, Scope& scope) {
     }
     return;
   }
-  const auto rows = whole(*node, scope, setting(DeclKind::kTrain, "norm_rows"));
+  Scope own = scope_of(*node, scope);
+  const auto rows = whole(*node, own, setting(DeclKind::kTrain, "norm_rows"));
   if (!rows) {
     return;
   }

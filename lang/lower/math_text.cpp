@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "graph/group_rules.h"
 #include "graph/print.h"
 #include "lang/lower/setting_def.h"
 
@@ -64,7 +65,123 @@ std::string exact(const CallSpec& call) { return fmt::format("{}({})", call.name
 
 std::string without_directory(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 
-std::vector<MathPart> math_parts(const Module& module, const RunSpec& run) {
+std::string clip_line(const TrainSpec& train) {
+  constexpr std::string_view kKinds[] = {"none", "norm", "value"};
+  return fmt::format("clip {} {} {}\n", kKinds[train.clip.kind], exact(train.clip.limit), train.clip.heads);
+}
+
+std::string batch_line(const TrainSpec& train) {
+  if (!train.growth) {
+    return fmt::format("batch {}\n", train.batch);
+  }
+  return fmt::format("batch grow {} {} over {} after {}\n", train.growth->first, train.batch, exact(train.growth->over),
+                     exact(train.growth->after));
+}
+
+std::string rate_lines(const TrainSpec& train) {
+  std::string out;
+  for (const CurveSpec& curve : train.lr) {
+    out += fmt::format("rate {} {} {} {} power {} by {}", curve.kind, exact(curve.from), exact(curve.to),
+                       curve.span ? exact(*curve.span) : "rest", exact(curve.power), exact(curve.by));
+    for (const TrainSpan& at : curve.at) {
+      out += " at " + exact(at);
+    }
+    out += "\n";
+  }
+  return out;
+}
+
+std::string group_lines(const TrainSpec& train) {
+  std::string out;
+  for (const GroupSpec& group : train.groups) {
+    if (!group.lr && !group.weight_decay && !group.weights && !group.states && !group.untouched) {
+      continue;  // the place of rows does not affect the result
+    }
+    out += fmt::format("group {} lr {} decay {}", group.path, exact(group.lr.value_or(1)),
+                       group.weight_decay ? exact(*group.weight_decay) : "-");
+    out += group.weights ? fmt::format(" weights {}", name_of(*group.weights)) : "";
+    out += group.states ? fmt::format(" states {}", name_of(*group.states)) : "";
+    out += group.untouched ? fmt::format(" untouched {}", name_of(*group.untouched)) : "";
+    out += "\n";
+  }
+  return out;
+}
+
+std::string class_weight_line(const TrainSpec& train) {
+  const ClassWeightsSpec& weights = train.class_weights;
+  return weights.kind == ClassWeightsSpec::kNone ? ""
+         : weights.kind == ClassWeightsSpec::kCsv
+             ? fmt::format("class_weights csv {}\n", without_directory(weights.path))
+             : "class_weights inverse_frequency\n";
+}
+
+std::string active_line(const TrainSpec& train) {
+  const ActiveSpec& active = train.active_classes;
+  constexpr std::string_view kKinds[] = {"all", "sample", "knn"};
+  if (active.kind == ActiveSpec::kAll) {
+    return "";
+  }
+  std::string line =
+      fmt::format("active_classes {} {}{}", kKinds[active.kind], exact(active.amount), active.log_q ? " log_q" : "");
+  if (active.kind == ActiveSpec::kKnn) {
+    line += fmt::format(" neighbours {} rebuild {}{}", active.neighbours, exact(active.rebuild),
+                        active.exact ? "" : " approximate");
+    line += active.probes == kUsualProbes ? "" : fmt::format(" probes {}", active.probes);
+  }
+  return line + "\n";
+}
+
+std::string compress_line(const TrainSpec& train) {
+  const CompressSpec& compress = train.compress;
+  if (!compress.is_on()) {
+    return "";
+  }
+  std::string line = fmt::format("compress topk {}", exact(compress.density));
+  for (const std::string& path : compress.on) {
+    line += " on " + path;
+  }
+  line += compress.warmup ? " warmup " + exact(*compress.warmup) : "";
+  return line + "\n";
+}
+
+std::string freeze_lines(const TrainSpec& train) {
+  std::string out;
+  for (const std::string& path : train.freeze) {
+    out += "freeze " + path + "\n";
+  }
+  return out;
+}
+
+// What is renamed has its first names, so that a run stays the same when the text says that a name has moved.
+Module with_first_names(const Module& module, std::span<const Moved> moved) {
+  Module first = module;
+  for (Node& node : first.graph.nodes) {
+    node.path = first_name(moved, node.path);
+    Attrs attrs;
+    for (const auto& [name, value] : node.attrs.all()) {
+      if (name != kStreamAttr) {
+        attrs.set(name, value);
+      }
+    }
+    node.attrs = std::move(attrs);
+  }
+  for (Parameter& parameter : first.graph.params) {
+    parameter.name = first_name(moved, parameter.name);
+  }
+  for (GroupSpec& group : first.train.groups) {
+    group.path = first_name(moved, group.path);
+  }
+  for (std::vector<std::string>* paths : {&first.train.freeze, &first.train.compress.on}) {
+    for (std::string& path : *paths) {
+      path = first_name(moved, path);
+    }
+  }
+  return first;
+}
+
+std::vector<MathPart> math_parts(const Module& given, const RunSpec& run) {
+  const Module renamed = run.moved.empty() ? Module() : with_first_names(given, run.moved);
+  const Module& module = run.moved.empty() ? given : renamed;
   const auto shown = without_metrics(module.graph);
   std::vector<MathPart> parts{{"model", print(module.graph, &shown)}};
   if (module.has_data) {
@@ -83,11 +200,13 @@ std::vector<MathPart> math_parts(const Module& module, const RunSpec& run) {
     }
   }
   for (const SettingDef& def : all_settings()) {
-    if (module.has_train && def.math != nullptr) {
+    if (module.has_train && def.is_learned) {
       const bool in_steps = def.key == "epochs" && module.train.duration.unit == TrainSpan::kSteps;
-      parts.push_back({"train." + (in_steps ? "steps" : def.path()), def.math(module.train)});
+      parts.push_back(
+          {"train." + (in_steps ? "steps" : def.path()),
+           def.math != nullptr ? def.math(module.train) : fmt::format("{} {}\n", def.key, def.text({module, run}))});
       for (const std::string& path : def.key == "init" ? run.init_skip : std::vector<std::string>()) {
-        parts.back().text += "skip " + path + "\n";
+        parts.back().text += "skip " + first_name(run.moved, path) + "\n";
       }
     }
   }

@@ -20,6 +20,16 @@ struct MathPart {
 };
 std::vector<MathPart> math_parts(const Module& module, const RunSpec& run);
 
+// The lines of settings that are more than a key and a value (SettingDef::math).
+std::string clip_line(const TrainSpec& train);
+std::string batch_line(const TrainSpec& train);
+std::string rate_lines(const TrainSpec& train);
+std::string group_lines(const TrainSpec& train);
+std::string class_weight_line(const TrainSpec& train);
+std::string active_line(const TrainSpec& train);
+std::string compress_line(const TrainSpec& train);
+std::string freeze_lines(const TrainSpec& train);
+
 // Numbers, spans and calls as the text has them: in the shortest form that reads back exactly.
 std::string exact(double number);
 std::string exact(const TrainSpan& span);

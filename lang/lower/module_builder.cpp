@@ -10,11 +10,6 @@
 
 namespace xrun::lang {
 
-Diagnostic extends_not_yet(Span at) {
-  return fault("XG0199", at, "`extends` is not available yet", "of a later edition of xrun",
-               {"leave it out, and write the settings of the other declaration here"});
-}
-
 // Whether the command line sets anything of this kind; the file may have no such declaration.
 bool ModuleBuilder::has_flags(DeclKind kind) const {
   const std::string prefix = std::string(keyword_of(kind)) + ".";
@@ -24,11 +19,7 @@ bool ModuleBuilder::has_flags(DeclKind kind) const {
 Settings ModuleBuilder::settings_of(const DeclRef& decl, DeclKind kind) {
   Settings settings;
   if (decl) {
-    settings = read_settings(*decl.file, *decl.decl, ev_.diagnostics());
-    if (decl.decl->base) {
-      ev_.report(extends_not_yet(decl.decl->base.span));
-      settings.has_error = true;  // a missing setting may be in the other declaration
-    }
+    settings = read_settings(decl, ev_.diagnostics());
   } else {
     settings.root.key = std::string(keyword_of(kind));
   }
@@ -44,10 +35,11 @@ Settings ModuleBuilder::settings_of(const DeclRef& decl, DeclKind kind) {
 
 Scope ModuleBuilder::constants(const DeclRef& decl) { return {.file = decl ? decl.file : &main_}; }
 
-// A path from the command line is relative to the main file, as in `data`.
-const std::string& ModuleBuilder::directory_of(Span path) const {
-  const bool in_text = choice_.train && choice_.train.file->file == path.file;
-  return in_text ? choice_.train.file->directory : main_.directory;
+// The names of the file that a setting is written in, which may be another one than that of the declaration.
+Scope ModuleBuilder::scope_of(const SettingNode& node, const Scope& scope) {
+  Scope own = scope;
+  own.file = node.file != nullptr ? node.file : scope.file;
+  return own;
 }
 
 bool ModuleBuilder::names_a_tensor(std::string_view prefix) const {
@@ -113,6 +105,7 @@ Module ModuleBuilder::build(const Choice& choice) {
   if (choice.schedule || has_flags(DeclKind::kSchedule)) {
     lower_schedule(choice.schedule);
   }
+  check_moved();
   module_.graph = std::move(ev_.graph());
   ev_.graph() = {};
   module_.not_yet = ev_.take_not_yet();
@@ -124,12 +117,17 @@ Module ModuleBuilder::build(const Choice& choice) {
 
 void ModuleBuilder::check_unchosen(const DeclRef& ref) {
   const DeclKind kind = ref.decl->kind;
-  const bool is_read = ref.decl == choice_.data.decl || ref.decl == choice_.cluster.decl ||
-                       ref.decl == choice_.schedule.decl || (ref.decl == choice_.train.decl && choice_.model);
-  if (is_read || kind < DeclKind::kData || kind > DeclKind::kRun) {
+  if (!has_settings(kind)) {
     return;
   }
-  const Settings settings = read_settings(*ref.file, *ref.decl, ev_.diagnostics());
+  for (const DeclRef& chosen :
+       {choice_.data, choice_.cluster, choice_.schedule, choice_.model ? choice_.train : DeclRef()}) {
+    const std::vector<DeclRef> read = chosen ? lineage(chosen) : std::vector<DeclRef>();
+    if (std::ranges::find(read, ref.decl, &DeclRef::decl) != read.end()) {
+      return;
+    }
+  }
+  const Settings settings = read_own_settings(ref, ev_.diagnostics());
   for (const SettingNode& node : settings.root.children) {
     const bool is_binding = kind == DeclKind::kData && node.has_value();
     if (!is_binding && find_setting(kind, {}, node.key) == nullptr) {

@@ -25,8 +25,6 @@ struct Choice {
   bool has_unknown_data = false;  // the run names data that was not found
 };
 
-Diagnostic extends_not_yet(Span at);
-
 // --set PATH=VALUE, parsed.
 struct SetFlag {
   std::string path;
@@ -45,6 +43,8 @@ class ModuleBuilder {
                 const std::deque<SetFlag>& flags)
       : ev_(evaluator), main_(main), registry_(registry), flags_(flags) {}
 
+  // Reads the `moved` declarations of all files. REQUIRES: before `build`.
+  void read_moved(const std::deque<SourceFile>& files);
   Module build(const Choice& choice);
   // The settings of the run besides its steps: `init`, `checkpoint`, `stop_when`. REQUIRES: after `build`.
   const RunSpec& run() const { return run_; }
@@ -104,7 +104,11 @@ class ModuleBuilder {
   bool has_flags(DeclKind kind) const;
   Settings settings_of(const DeclRef& decl, DeclKind kind);
   Scope constants(const DeclRef& decl);
-  const std::string& directory_of(Span path) const;  // the base of a path in `train`
+  static Scope scope_of(const SettingNode& node, const Scope& scope);
+  // Relative paths in the setting start here; from the command line, at the main file.
+  const std::string& directory_of(const SettingNode& node) const {
+    return node.file != nullptr ? node.file->directory : main_.directory;
+  }
   bool names_a_tensor(std::string_view prefix) const;
   bool names_a_part(std::string_view prefix) const;
 
@@ -128,9 +132,9 @@ class ModuleBuilder {
   std::optional<std::vector<BoundArg>> arguments(const Ast& ast, ExprId id, std::string_view name,
                                                  std::string_view signature, Scope& scope);
   std::optional<std::vector<BoundArg>> arguments(const SettingNode& node, const SettingChoice& choice, Scope& scope);
-  // The same without arguments that are paths, which cannot be evaluated: `args` has the others.
+  // The same without the argument `read_apart`, which is a path or some and cannot be evaluated: `args` has the others.
   std::optional<std::vector<BoundArg>> arguments(const SettingNode& node, const SettingChoice& choice,
-                                                 std::span<const Arg> args, Scope& scope);
+                                                 std::span<const Arg> args, std::string_view read_apart, Scope& scope);
 
   // lower_settings.cpp: used by all records of settings
   void lower_settings(const SettingNode& parent, DeclKind kind, std::string_view group, Scope& scope);
@@ -171,8 +175,8 @@ class ModuleBuilder {
 
   // lower_train.cpp, lower_loss.cpp, lower_update.cpp, lower_curves.cpp
   void lower_train(const DeclRef& decl);
-  void lower_duration(const Settings& settings, Scope& scope);
-  void lower_norm_rows(const Settings& settings, Scope& scope);
+  void lower_duration(const Settings& settings, const Scope& scope);
+  void lower_norm_rows(const Settings& settings, const Scope& scope);
   void set_default_rows(int64_t batch);
   void require(const Settings& settings, std::initializer_list<std::string_view> keys);
   void lower_loss(const SettingNode& node, Scope& scope);
@@ -181,7 +185,7 @@ class ModuleBuilder {
   void lower_tensors_at(const SettingNode& node, const std::string& path, Scope& scope);
 
   // lower_growth.cpp
-  void lower_batch(const Settings& settings, Scope& scope);
+  void lower_batch(const Settings& settings, const Scope& scope);
   bool lower_growth(const SettingNode& node, Scope& scope);
   bool lower_sizes(const BoundArg& arg, GrowthSpec& growth);
   void check_growth(const Settings& settings);
@@ -203,6 +207,9 @@ class ModuleBuilder {
   bool refuse_unknown_curve(const Expr& called, bool is_call, Scope& scope);
   std::optional<CurveSpec> curve(const Ast& ast, ExprId id, Scope& scope);
   void check_spans(const SettingNode& node);
+
+  // lower_moved.cpp
+  void check_moved();
 
   // lower_run.cpp
   std::vector<std::string> measured_keys() const;

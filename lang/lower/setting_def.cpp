@@ -1,12 +1,14 @@
 #include "lang/lower/setting_def.h"
 
 #include <algorithm>
+#include <concepts>
 #include <fmt/format.h>
 
 #include "graph/base/check.h"
 #include "graph/group_rules.h"
 #include "lang/lower/math_text.h"
 #include "lang/lower/module_builder.h"
+#include "lang/lower/setting_text.h"
 
 namespace xrun::lang {
 
@@ -57,7 +59,7 @@ std::optional<T> ModuleBuilder::read(const SettingNode& node, Scope& scope, cons
            : def.type == "time" ? quantity(node, scope, def, Dimension::kTime)
                                 : real(node, scope, def);
   } else {
-    return def.type == "size" ? size(node, scope, def) : whole(node, scope, def);
+    return def.type.ends_with("size") ? size(node, scope, def) : whole(node, scope, def);
   }
 }
 
@@ -123,6 +125,77 @@ void ModuleBuilder::store_choice(const SettingNode& node, Scope&, const SettingD
 
 namespace {
 
+template <class Spec, class T>
+const Spec& shown_spec(const Shown& shown, T Spec::*) {
+  if constexpr (std::is_same_v<Spec, TrainSpec>) {
+    return shown.module.train;
+  } else if constexpr (std::is_same_v<Spec, DataSpec>) {
+    return shown.module.data;
+  } else if constexpr (std::is_same_v<Spec, ClusterSpec>) {
+    return shown.module.cluster;
+  } else if constexpr (std::is_same_v<Spec, ScheduleSpec>) {
+    return shown.module.schedule;
+  } else if constexpr (std::is_same_v<Spec, ShardHint>) {
+    return *shown.shard;
+  } else {
+    return *shown.group;
+  }
+}
+
+// The text of a value that `read` reads.
+std::string value_text(const SettingDef&, bool value) { return value ? "true" : "false"; }
+std::string value_text(const SettingDef& def, double value) {
+  return def.type == "share" ? fmt::format("{:.12g}%", 100 * value) : number_text(value);
+}
+std::string value_text(const SettingDef&, const TrainSpan& value) { return to_text(value); }
+std::string value_text(const SettingDef& def, const std::string& value) {
+  return value.empty() ? std::string(def.fallback) : value;
+}
+std::string value_text(const SettingDef& def, std::integral auto value) {
+  // Outside the bounds, as 0 cores are, it was never set.
+  const bool is_set = static_cast<double>(value) >= def.low;
+  return !is_set ? std::string(def.fallback) : def.type.ends_with("size") ? size_text(value) : std::to_string(value);
+}
+template <class T>
+std::string value_text(const SettingDef& def, const Hint<T>& hint) {
+  return value_text(def, hint.value);
+}
+
+// The text of what `store` has stored.
+template <auto kMember>
+std::string show_member(const SettingDef& def, const Shown& shown) {
+  const auto& member = shown_spec(shown, kMember).*kMember;
+  using Member = std::remove_cvref_t<decltype(member)>;
+  if constexpr (!std::is_same_v<Member, typename Held<Member>::Type>) {
+    const bool inherits = shown.group != nullptr;  // from the groups above it
+    return member ? value_text(def, *member) : inherits ? "" : std::string(def.fallback);
+  } else {
+    return value_text(def, member);
+  }
+}
+
+// The word of what `store_choice` has stored.
+template <auto kMember>
+std::string show_choice(const SettingDef& def, const Shown& shown) {
+  const auto& member = shown_spec(shown, kMember).*kMember;
+  using Member = std::remove_cvref_t<decltype(member)>;
+  const std::vector<SettingChoice> choices = choices_of(def);
+  if constexpr (std::is_same_v<Member, std::string>) {
+    return member;
+  } else if constexpr (kIsHint<Member>) {
+    return std::string(member ? choices[static_cast<size_t>(member->value) + 1].word : def.fallback);
+  } else if constexpr (!std::is_same_v<Member, typename Held<Member>::Type>) {
+    return member ? std::string(choices[static_cast<size_t>(*member)].word) : "";
+  } else {
+    return std::string(choices[static_cast<size_t>(member)].word);
+  }
+}
+
+template <auto kMember>
+constexpr SettingDef::Access kStored{&ModuleBuilder::store<kMember>, &show_member<kMember>};
+template <auto kMember>
+constexpr SettingDef::Access kChoice{&ModuleBuilder::store_choice<kMember>, &show_choice<kMember>};
+
 constexpr DeclKind kData = DeclKind::kData;
 constexpr DeclKind kTrain = DeclKind::kTrain;
 constexpr DeclKind kCluster = DeclKind::kCluster;
@@ -141,123 +214,63 @@ constexpr std::string_view kCpuNode =
 constexpr std::string_view kEvents = "leave it out: --progress json gives every step as an event";
 constexpr std::string_view kShardLines = "write a group for each head\nshard HEAD {\n  over = 2\n}";
 
-std::string clip_line(const TrainSpec& train) {
-  constexpr std::string_view kKinds[] = {"none", "norm", "value"};
-  return fmt::format("clip {} {} {}\n", kKinds[train.clip.kind], exact(train.clip.limit), train.clip.heads);
-}
-
-std::string batch_line(const TrainSpec& train) {
-  if (!train.growth) {
-    return fmt::format("batch {}\n", train.batch);
-  }
-  return fmt::format("batch grow {} {} over {} after {}\n", train.growth->first, train.batch, exact(train.growth->over),
-                     exact(train.growth->after));
-}
-
-std::string rate_lines(const TrainSpec& train) {
-  std::string out;
-  for (const CurveSpec& curve : train.lr) {
-    out += fmt::format("rate {} {} {} {} power {} by {}", curve.kind, exact(curve.from), exact(curve.to),
-                       curve.span ? exact(*curve.span) : "rest", exact(curve.power), exact(curve.by));
-    for (const TrainSpan& at : curve.at) {
-      out += " at " + exact(at);
-    }
-    out += "\n";
-  }
-  return out;
-}
-
-std::string group_lines(const TrainSpec& train) {
-  std::string out;
-  for (const GroupSpec& group : train.groups) {
-    if (!group.lr && !group.weight_decay && !group.weights && !group.states && !group.untouched) {
-      continue;  // the place of rows does not affect the result
-    }
-    out += fmt::format("group {} lr {} decay {}", group.path, exact(group.lr.value_or(1)),
-                       group.weight_decay ? exact(*group.weight_decay) : "-");
-    out += group.weights ? fmt::format(" weights {}", name_of(*group.weights)) : "";
-    out += group.states ? fmt::format(" states {}", name_of(*group.states)) : "";
-    out += group.untouched ? fmt::format(" untouched {}", name_of(*group.untouched)) : "";
-    out += "\n";
-  }
-  return out;
-}
-
-std::string class_weight_line(const TrainSpec& train) {
-  const ClassWeightsSpec& weights = train.class_weights;
-  return weights.kind == ClassWeightsSpec::kNone ? ""
-         : weights.kind == ClassWeightsSpec::kCsv
-             ? fmt::format("class_weights csv {}\n", without_directory(weights.path))
-             : "class_weights inverse_frequency\n";
-}
-
-std::string active_line(const TrainSpec& train) {
-  const ActiveSpec& active = train.active_classes;
-  constexpr std::string_view kKinds[] = {"all", "sample", "knn"};
-  if (active.kind == ActiveSpec::kAll) {
-    return "";
-  }
-  std::string line =
-      fmt::format("active_classes {} {}{}", kKinds[active.kind], exact(active.amount), active.log_q ? " log_q" : "");
-  if (active.kind == ActiveSpec::kKnn) {
-    line += fmt::format(" neighbours {} rebuild {}{}", active.neighbours, exact(active.rebuild),
-                        active.exact ? "" : " approximate");
-    line += active.probes == kUsualProbes ? "" : fmt::format(" probes {}", active.probes);
-  }
-  return line + "\n";
-}
-
-std::string compress_line(const TrainSpec& train) {
-  const CompressSpec& compress = train.compress;
-  if (!compress.is_on()) {
-    return "";
-  }
-  std::string line = fmt::format("compress topk {}", exact(compress.density));
-  for (const std::string& path : compress.on) {
-    line += " on " + path;
-  }
-  line += compress.warmup ? " warmup " + exact(*compress.warmup) : "";
-  return line + "\n";
-}
-
-std::string freeze_lines(const TrainSpec& train) {
-  std::string out;
-  for (const std::string& path : train.freeze) {
-    out += "freeze " + path + "\n";
-  }
-  return out;
-}
-
 using B = ModuleBuilder;
 using Def = SettingDef;
 using Train = const TrainSpec&;
 
 constexpr SettingDef kSettings[] = {
     Def{kData, "", "max_bad", "share", "0.1%", "the share of broken samples at which a run ends",
-        &B::store<&DataSpec::max_bad>, 0, 1},
+        kStored<&DataSpec::max_bad>, 0, 1},
     Def{kData, "", "NAME", "field -> stages", "the field of its own name",
         "what an input of the model or a label is made of", &B::lower_binding},
 
     // In the order of the math text.
-    Def{kTrain, "", "batch", "int, grow(sizes, over: span, after: span = none)", "required",
-        "samples of a step over all devices; or the sizes between which it grows", nullptr, 1, kMostSamples}
+    Def{kTrain,
+        "",
+        "batch",
+        "int, grow(sizes, over: span, after: span = none)",
+        "required",
+        "samples of a step over all devices; or the sizes between which it grows",
+        {nullptr, show_batch},
+        1,
+        kMostSamples}
         .learned(batch_line)
         .such_as("batch = 64"),
-    Def{kTrain, "", "epochs", "number", "required, or `steps`", "how often the training samples are seen", nullptr,
-        1e-9, 1e12}
+    Def{kTrain,
+        "",
+        "epochs",
+        "number",
+        "required, or `steps`",
+        "how often the training samples are seen",
+        {nullptr, show_duration},
+        1e-9,
+        1e12}
         .learned([](Train t) { return fmt::format("duration {}\n", exact(t.duration)); })
         .such_as("epochs = 10"),
-    Def{kTrain, "", "steps", "int", "required, or `epochs`", "how many updates are made", nullptr, 1, kMostSteps},
+    Def{kTrain,
+        "",
+        "steps",
+        "int",
+        "required, or `epochs`",
+        "how many updates are made",
+        {nullptr, show_duration},
+        1,
+        kMostSteps},
     Def{kTrain, "", "loss", "expr", "required", "one value a sample; the run minimises their mean"}.such_as(
         "loss = softmax_ce(logits, label)"),
     Def{kTrain, "", "reduce", "mean, sum", "mean", "how the losses of a batch become one",
-        &B::store_choice<&TrainSpec::reduce_sum>}
-        .learned([](Train t) { return fmt::format("reduce {}\n", t.reduce_sum ? "sum" : "mean"); }),
-    Def{kTrain, "", "optimizer", "sgd adam adamw lars lamb", "required", "how gradients become updates",
-        &B::lower_optimizer}
+        kChoice<&TrainSpec::reduce_sum>}
+        .learned(),
+    Def{kTrain,
+        "",
+        "optimizer",
+        "sgd adam adamw lars lamb",
+        "required",
+        "how gradients become updates",
+        {&B::lower_optimizer, show_optimizer}}
         .learned([](Train t) { return fmt::format("optimizer {}\n", exact(t.optimizer)); })
         .such_as("optimizer = sgd(momentum=0.9)"),
-    Def{kTrain, "", "lr", "number, curve, list of curves", "required", "the rate", &B::lower_rate}
+    Def{kTrain, "", "lr", "number, curve, list of curves", "required", "the rate", {&B::lower_rate, show_rate}}
         .learned(rate_lines)
         .such_as("lr = cosine(0.1 .. 0)"),
     Def{kTrain, "", "groups", "{ PATH { lr, weight_decay, ... } }", "{}",
@@ -266,106 +279,186 @@ constexpr SettingDef kSettings[] = {
         .such_as("write a group for each prefix of tensors\ngroups {\n  PATH {\n    lr = 0.1\n  }\n}"),
     Def{kTrain, "groups", "PATH", "{ lr, weight_decay, weights, states, untouched, rows }", "",
         "the tensors at and below a path", &B::lower_tensors},
-    Def{kTrain, "groups PATH", "lr", "number", "1", "a factor of the rate", &B::store<&GroupSpec::lr>},
+    Def{kTrain, "groups PATH", "lr", "number", "1", "a factor of the rate", kStored<&GroupSpec::lr>},
     Def{kTrain, "groups PATH", "weight_decay", "number", "that of the optimizer", "the decay of these tensors",
-        &B::store<&GroupSpec::weight_decay>},
+        kStored<&GroupSpec::weight_decay>},
     Def{kTrain, "groups PATH", "weights", "f32, bf16, fp8", "f32",
-        "how class weights of a head lie in memory; updates are rounded to it at random",
-        &B::store_choice<&GroupSpec::weights>},
+        "how class weights of a head lie in memory; updates are rounded to it at random", kChoice<&GroupSpec::weights>},
     Def{kTrain, "groups PATH", "states", "f32, bf16", "f32", "the same of what the optimizer keeps for them",
-        &B::store_choice<&GroupSpec::states>},
+        kChoice<&GroupSpec::states>},
     Def{kTrain, "groups PATH", "untouched", "as_is, exact", "as_is",
         "rows of classes that are not active: they stay; or they catch up, when they are active again, with what decay "
         "of the momentum would have done",
-        &B::store_choice<&GroupSpec::untouched>},
+        kChoice<&GroupSpec::untouched>},
     Def{kTrain, "groups PATH", "rows", "memory, mapped", "memory",
         "where class weights of a head lie with their states: in memory, or in a file beside the checkpoints",
-        &B::store_choice<&GroupSpec::rows>},
-    Def{kTrain, "", "freeze", "list of paths", "[]", "tensors that are not trained", &B::lower_freeze}.learned(
-        freeze_lines),
-    Def{kTrain, "", "precision", "f32, mixed(bf16 or f16)", "f32", "in what operands are rounded", &B::lower_precision}
+        kChoice<&GroupSpec::rows>},
+    Def{kTrain, "", "freeze", "list of paths", "[]", "tensors that are not trained", {&B::lower_freeze, show_freeze}}
+        .learned(freeze_lines),
+    Def{kTrain,
+        "",
+        "precision",
+        "f32, mixed(bf16 or f16)",
+        "f32",
+        "in what operands are rounded",
+        {&B::lower_precision, show_precision}}
         .learned([](Train t) {
           return fmt::format("precision {}\n", t.precision == PrecisionMode::kF32 ? "f32" : "mixed_bf16");
         })
         .of_choices("f32, mixed(dtype: symbol, loss_scale: symbol = none)"),
-    Def{kTrain, "", "seed", "int", "1", "keys every random number", &B::store<&TrainSpec::seed>}.learned(
-        [](Train t) { return fmt::format("seed {}\n", t.seed); }),
-    Def{kTrain, "", "norm_rows", "int, global", "follows from `batch`",
-        "samples that batch norm takes together, and kernels compute at once", nullptr, 1, kMany}
+    Def{kTrain, "", "seed", "int", "1", "keys every random number", kStored<&TrainSpec::seed>}.learned(),
+    Def{kTrain,
+        "",
+        "norm_rows",
+        "int, global",
+        "follows from `batch`",
+        "samples that batch norm takes together, and kernels compute at once",
+        {nullptr, &show_member<&TrainSpec::norm_rows>},
+        1,
+        kMany}
         .learned([](Train t) { return fmt::format("norm_rows {}\nlanes 4\n", t.norm_rows); })
         .of_choices("global"),
     Def{kTrain, "", "grad_accumulation", "int", "1", "batches whose gradients are added before an update",
-        &B::store<&TrainSpec::grad_accumulation>, 1, kMany}
-        .learned([](Train t) { return fmt::format("grad_accumulation {}\n", t.grad_accumulation); }),
-    Def{kTrain, "", "clip", "none, norm(x: float, heads: bool = false), value(x: float)", "none", "bounds gradients",
-        &B::lower_clip}
+        kStored<&TrainSpec::grad_accumulation>, 1, kMany}
+        .learned(),
+    Def{kTrain,
+        "",
+        "clip",
+        "none, norm(x: float, heads: bool = false), value(x: float)",
+        "none",
+        "bounds gradients",
+        {&B::lower_clip, show_clip}}
         .learned(clip_line),
-    Def{kTrain, "", "init", "seed, checkpoint(path: str, skip: list = [])", "seed", "the first weights", &B::lower_init}
+    Def{kTrain,
+        "",
+        "init",
+        "seed, checkpoint(path: str, skip: list = [])",
+        "seed",
+        "the first weights",
+        {&B::lower_init, show_init}}
         .learned([](Train t) {
           return fmt::format("init {}\n", t.init_checkpoint.empty() ? "seed" : without_directory(t.init_checkpoint));
         }),
-    Def{kTrain, "", "order", "shuffled, sequential, balanced", "shuffled",
-        "the order of the samples of an epoch; balanced: as many of each class", &B::lower_order}
-        .learned([](Train t) { return fmt::format("order {}\n", name_of(t.order)); }),
-    Def{kTrain, "", "class_weights", "none, inverse_frequency, csv(path: str)", "none",
-        "how much the loss of a sample counts, by its class", &B::lower_class_weights}
+    Def{kTrain,
+        "",
+        "order",
+        "shuffled, sequential, balanced",
+        "shuffled",
+        "the order of the samples of an epoch; balanced: as many of each class",
+        {&B::lower_order, &show_choice<&TrainSpec::order>}}
+        .learned(),
+    Def{kTrain,
+        "",
+        "class_weights",
+        "none, inverse_frequency, csv(path: str)",
+        "none",
+        "how much the loss of a sample counts, by its class",
+        {&B::lower_class_weights, show_class_weights}}
         .learned(class_weight_line),
 
     Def{kTrain, "", "deterministic", "bool", "false", "the same bits for every plan",
-        &B::store<&TrainSpec::deterministic>},
-    Def{kTrain, "", "metrics", "list", "[]",
-        "measured in training and, without `eval`, on all other sources after each epoch", &B::lower_metrics},
+        kStored<&TrainSpec::deterministic>},
+    Def{kTrain,
+        "",
+        "metrics",
+        "list",
+        "[]",
+        "measured in training and, without `eval`, on all other sources after each epoch",
+        {&B::lower_metrics, show_metrics}},
     Def{kTrain, "", "eval", "{ every, NAME = metric(...) }", "`metrics`, after each epoch",
         "measured on other sources while training", &B::lower_eval}
         .such_as("write\neval {\n  every = 1 epoch\n  test  = accuracy(logits, label, source=test)\n}"),
-    Def{kTrain, "eval", "every", "span", "1 epoch", "when it is measured", &B::store<&TrainSpec::eval_every>},
+    Def{kTrain,
+        "eval",
+        "every",
+        "span",
+        "1 epoch",
+        "when it is measured",
+        {&B::store<&TrainSpec::eval_every>, show_eval_every}},
     Def{kTrain, "eval", "NAME", "metric(...)", "", "a metric of one source, by the name of its figure",
         &B::lower_eval_metric},
     Def{kTrain, "", "log", "{ every, tensorboard }", "10 steps", "how often progress is reported", &B::lower_group}
         .such_as("write\nlog {\n  every = 10 steps\n}"),
-    Def{kTrain, "log", "every", "span", "10 steps", "between two reports", &B::store<&TrainSpec::log_every>},
+    Def{kTrain, "log", "every", "span", "10 steps", "between two reports", kStored<&TrainSpec::log_every>},
     Def{kTrain, "log", "tensorboard", "bool", "false", "event files for TensorBoard, beside the checkpoints",
-        &B::store<&TrainSpec::log_tensorboard>},
+        kStored<&TrainSpec::log_tensorboard>},
     Def{kTrain, "log", "prometheus", "str", "none", "an address for figures", &B::say_unread}.not_yet({}, kEvents),
     Def{kTrain, "", "checkpoint", "{ every, keep, best, dir, async }", "every epoch", "when the run is saved",
         &B::lower_group}
         .such_as("write\ncheckpoint {\n  every = 1 epoch\n}"),
-    Def{kTrain, "checkpoint", "every", "span, auto(mtbf: quantity = 24h)", "1 epoch",
+    Def{kTrain,
+        "checkpoint",
+        "every",
+        "span, auto(mtbf: quantity = 24h)",
+        "1 epoch",
         "between two saves; auto: as far apart as costs least, where a failure comes every `mtbf` on average",
-        &B::lower_checkpoint_every}
+        {&B::lower_checkpoint_every, show_save_every}}
         .of_choices("auto(mtbf: quantity = 24h)"),
-    Def{kTrain, "checkpoint", "keep", "int", "3", "how many are kept", &B::store<&TrainSpec::checkpoint_keep>, 1,
-        kMany},
-    Def{kTrain, "checkpoint", "best", "none, highest(METRIC, keep), lowest(METRIC, keep)", "none",
-        "evaluated steps with the best values, kept beside the last", &B::lower_best},
-    Def{kTrain, "checkpoint", "dir", "str", "ckpt/NAME", "where they lie", &B::store<&TrainSpec::checkpoint_dir>},
+    Def{kTrain, "checkpoint", "keep", "int", "3", "how many are kept", kStored<&TrainSpec::checkpoint_keep>, 1, kMany},
+    Def{kTrain,
+        "checkpoint",
+        "best",
+        "none, highest(METRIC, keep), lowest(METRIC, keep)",
+        "none",
+        "evaluated steps with the best values, kept beside the last",
+        {&B::lower_best, show_best}},
+    Def{kTrain,
+        "checkpoint",
+        "dir",
+        "str",
+        "ckpt/NAME",
+        "where they lie",
+        {&B::store<&TrainSpec::checkpoint_dir>, show_directory}},
     Def{kTrain, "checkpoint", "async", "bool", "false", "saves while the steps go on",
-        &B::store<&TrainSpec::checkpoint_async>},
-    Def{kTrain, "", "active_classes",
+        kStored<&TrainSpec::checkpoint_async>},
+    Def{kTrain,
+        "",
+        "active_classes",
         "all, sample(p: float, log_q: bool = false), knn(neighbours: int, active: float, rebuild: span, exact: bool = "
         "true, probes: int = 16, log_q: bool = false)",
-        "all", "which classes of a sharded head take part in a step, beside those of its labels",
-        &B::lower_active_classes}
+        "all",
+        "which classes of a sharded head take part in a step, beside those of its labels",
+        {&B::lower_active_classes, show_active}}
         .learned(active_line),
-    Def{kTrain, "", "compress", "none, topk(p: float, per_layer: bool = true, on: symbol = all, warmup: span = none)",
-        "none", "sends only the largest gradients of a step between replicas, and the others later", &B::lower_compress}
+    Def{kTrain,
+        "",
+        "compress",
+        "none, topk(p: float, per_layer: bool = true, on: symbol = all, warmup: span = none)",
+        "none",
+        "sends only the largest gradients of a step between replicas, and the others later",
+        {&B::lower_compress, show_compress}}
         .learned(compress_line),
-    Def{kTrain, "", "stop_when", "none, plateau(METRIC, span), METRIC >= number", "none",
-        "ends the run early, after an evaluation", &B::lower_stop},
+    Def{kTrain,
+        "",
+        "stop_when",
+        "none, plateau(METRIC, span), METRIC >= number",
+        "none",
+        "ends the run early, after an evaluation",
+        {&B::lower_stop, show_stop}},
     Def{kTrain, "", "ema", "float", "none", "a running mean of the weights", &B::check<double>, 0, 1}.not_yet(),
 
-    Def{kCluster, "", "nodes", "int", "1", "machines, all alike", &B::store<&ClusterSpec::nodes>, 1, kMostNodes},
-    Def{kCluster, "", "network",
+    Def{kCluster, "", "nodes", "int", "1", "machines, all alike", kStored<&ClusterSpec::nodes>, 1, kMostNodes},
+    Def{kCluster,
+        "",
+        "network",
         "none, ethernet(rate: quantity, latency: quantity = none), infiniband(rate: quantity, latency: quantity = "
         "none)",
-        "none", "what joins the machines: the rate of each machine's link, in each direction", &B::lower_network},
+        "none",
+        "what joins the machines: the rate of each machine's link, in each direction",
+        {&B::lower_network, show_network}},
     Def{kCluster, "", "node", "{ cpu, cores, memory }", "detected", "one machine", &B::lower_group}.such_as(
         "write\nnode {\n  cores  = 2\n  memory = 16GiB\n}"),
-    Def{kCluster, "node", "cpu", "name or str", "cpu", "the name of the processor in reports", &B::lower_cpu},
-    Def{kCluster, "node", "cores", "int", "detected", "how many the planner may use", &B::store<&ClusterSpec::cores>, 1,
-        kMostCores},
-    Def{kCluster, "node", "memory", "size", "detected", "of the machine", &B::store<&ClusterSpec::memory>, 1,
-        kMostBytes},
+    Def{kCluster,
+        "node",
+        "cpu",
+        "name or str",
+        "cpu",
+        "the name of the processor in reports",
+        {&B::lower_cpu, &show_member<&ClusterSpec::cpu>}},
+    Def{kCluster, "node", "cores", "auto, int", "auto", "how many the planner may use; auto: all",
+        kStored<&ClusterSpec::cores>, 1, kMostCores},
+    Def{kCluster, "node", "memory", "auto, size", "auto", "of the machine; auto: what it has",
+        kStored<&ClusterSpec::memory>, 1, kMostBytes},
     Def{kCluster, "node", "storage", "rate", "detected", "how fast files are read", &B::check<double>}.not_yet(),
     Def{kCluster, "node", "gpus", "int", "0", "how many GPUs it has", &B::check<int64_t>, 0, kMany}.not_yet(
         "a `gpu` in a cluster", kCpuNode),
@@ -374,21 +467,26 @@ constexpr SettingDef kSettings[] = {
     Def{kCluster, "node", "link", "nvlink(rate: quantity), pcie(rate: quantity)", "detected", "what joins its GPUs",
         &B::check_choice}
         .not_yet(),
-    Def{kCluster, "", "reserve", "size", "chosen by the planner", "memory that is left alone",
-        &B::store<&ClusterSpec::reserve>, 0, kMostBytes},
+    Def{kCluster, "", "reserve", "auto, size", "auto", "memory that is left alone", kStored<&ClusterSpec::reserve>, 0,
+        kMostBytes},
 
-    Def{kSchedule, "", "stages", "auto, int", "auto", "parts of the pipeline", &B::store<&ScheduleSpec::stages>, 1,
+    Def{kSchedule, "", "stages", "auto, int", "auto", "parts of the pipeline", kStored<&ScheduleSpec::stages>, 1,
         kMany},
     Def{kSchedule, "", "micro_batches", "auto, int", "auto", "equal pieces of the global batch",
-        &B::store<&ScheduleSpec::micro_batches>, 1, kMany},
+        kStored<&ScheduleSpec::micro_batches>, 1, kMany},
     Def{kSchedule, "", "pipeline", "auto, gpipe, one_f_one_b", "auto", "the order of forward and backward passes",
-        &B::store_choice<&ScheduleSpec::pipeline>},
-    Def{kSchedule, "", "replicas", "auto, int", "auto", "copies of the pipeline", &B::store<&ScheduleSpec::replicas>, 1,
+        kChoice<&ScheduleSpec::pipeline>},
+    Def{kSchedule, "", "replicas", "auto, int", "auto", "copies of the pipeline", kStored<&ScheduleSpec::replicas>, 1,
         kMany},
-    Def{kSchedule, "", "recompute", "auto, none, all, list of paths", "auto", "what is computed again instead of kept",
-        &B::lower_recompute},
+    Def{kSchedule,
+        "",
+        "recompute",
+        "auto, none, all, list of paths",
+        "auto",
+        "what is computed again instead of kept",
+        {&B::lower_recompute, show_recompute}},
     Def{kSchedule, "", "overlap", "auto, bool", "auto", "communication beside computation",
-        &B::store<&ScheduleSpec::overlap>},
+        kStored<&ScheduleSpec::overlap>},
     Def{kSchedule, "", "bucket", "size", "25MiB", "gradients that are reduced together", &B::check<int64_t>, 1,
         kMostBytes}
         .not_yet(),
@@ -396,18 +494,32 @@ constexpr SettingDef kSettings[] = {
         .such_as(kShardLines),
     Def{kSchedule, "shard", "HEAD", "{ over, split, granularity }", "auto", "a head of the model", &B::lower_shard}
         .such_as(kShardLines),
-    Def{kSchedule, "shard HEAD", "over", "auto, all, nodes, int", "auto", "how many shards", &B::lower_over, 1, kMany}
+    Def{kSchedule,
+        "shard HEAD",
+        "over",
+        "auto, all, nodes, int",
+        "auto",
+        "how many shards",
+        {&B::lower_over, show_over},
+        1,
+        kMany}
         .of_choices("nodes, all, auto"),
-    Def{kSchedule, "shard HEAD", "split", "classes", "classes", "along which dimension", &B::check_choice},
+    Def{kSchedule,
+        "shard HEAD",
+        "split",
+        "classes",
+        "classes",
+        "along which dimension",
+        {&B::check_choice, show_default}},
     Def{kSchedule, "shard HEAD", "chunks", "auto, int", "auto", "pieces of a shard", &B::check<int64_t>, 1, kMany}
         .not_yet({}, "leave `chunks` out: tiles are as large as the cache"),
     Def{kSchedule, "shard HEAD", "granularity", "auto, micro_batch, step", "auto", "what one pass of the head is for",
-        &B::store_choice<&ShardHint::granularity>},
+        kChoice<&ShardHint::granularity>},
     Def{kSchedule, "", "pin", "{ PATH = stage(k) }", "{}", "which stage a part lies in", &B::lower_group}.such_as(
         "write\npin {\n  PATH = stage(0)\n}"),
     Def{kSchedule, "pin", "PATH", "stage(k: int)", "", "the stage of what lies at and below a path", &B::lower_pin},
-    Def{kSchedule, "", "memory_limit", "size", "what the device has", "per device",
-        &B::store<&ScheduleSpec::memory_limit>, 1, kMostBytes},
+    Def{kSchedule, "", "memory_limit", "auto, size", "auto", "per device; auto: what it has",
+        kStored<&ScheduleSpec::memory_limit>, 1, kMostBytes},
     Def{kSchedule, "", "search", "auto", "auto", "how long the planner may look", &B::lower_group}.such_as(
         "write search = auto, or leave it out"),
     Def{kSchedule, "search", "time", "time", "chosen by the planner", "how long it may look", &B::check<double>}
@@ -429,6 +541,10 @@ std::string SettingDef::path() const {
   std::string text = group.empty() ? std::string(key) : fmt::format("{}.{}", group, key);
   std::replace(text.begin(), text.end(), ' ', '.');
   return text;
+}
+
+std::string SettingDef::text(const Shown& shown) const {
+  return access.show == nullptr || later ? "" : access.show(*this, shown);
 }
 
 const SettingDef* find_setting(DeclKind kind, std::string_view group, std::string_view key) {

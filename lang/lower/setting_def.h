@@ -1,6 +1,7 @@
 // A setting of `data train cluster schedule run` as one record: its key, type, bounds and default, the action that
-// stores it, and its lines of the math text. Lowering, suggestions, the math digest and the tables of docs/reference.md
-// read the records, so a new setting is one more record (setting_def.cpp).
+// stores it, its value as text, and its lines of the math text. Lowering, suggestions, the math digest, `--emit
+// checked`, `show --explicit`, `xrun explain` and the tables of docs/reference.md read the records, so a new setting is
+// one more record (setting_def.cpp).
 #pragma once
 
 #include <cmath>
@@ -10,7 +11,8 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/specs.h"
+#include "graph/module.h"
+#include "graph/run_spec.h"
 #include "lang/syntax/syntax_decl.h"
 
 namespace xrun::lang {
@@ -19,20 +21,39 @@ class ModuleBuilder;
 struct Scope;
 struct SettingNode;
 
+// Where a setting was lowered to; of a setting of a group or a shard, which one.
+struct Shown {
+  const Module& module;
+  const RunSpec& run;
+  const GroupSpec* group = nullptr;
+  const ShardHint* shard = nullptr;
+};
+
 struct SettingDef {
   using Action = void (ModuleBuilder::*)(const SettingNode& node, Scope& scope, const SettingDef& def);
+  using Show = std::string (*)(const SettingDef& def, const Shown& shown);
   using Math = std::string (*)(const TrainSpec& train);
+
+  // How a value comes from the text to the module, and back: checks and stores it (null: the builder reads it apart
+  // from the others); writes it down (null: it has no value of its own).
+  struct Access {
+    constexpr Access(Action from_text = nullptr, Show to_text = nullptr) : store(from_text), show(to_text) {}
+    constexpr Access(std::nullptr_t, Show to_text = nullptr) : show(to_text) {}
+    Action store = nullptr;
+    Show show = nullptr;
+  };
 
   DeclKind kind = DeclKind::kError;
   std::string_view group;     // the group that contains it, "checkpoint", "shard HEAD"; empty on the first level
   std::string_view key;       // "seed"; capitals, "PATH", stand for a name that the user chooses
   std::string_view type;      // "int"; for a choice its words and calls, "none, value(x: float)"
-  std::string_view fallback;  // the default as written; "required" where there is none
+  std::string_view fallback;  // the default as written; "required" where there is none, empty for a name
   std::string_view doc;       // half a sentence
-  Action action = nullptr;    // checks and stores a value; null: the builder reads it apart from the others
-  double low = 0;             // bounds of a number or a size; both are allowed values
+  Access access = {};
+  double low = 0;  // bounds of a number or a size; both are allowed values
   double high = HUGE_VAL;
-  Math math = nullptr;       // null: learned weights do not depend on it, or the graph has it already
+  bool is_learned = false;   // learned weights depend on it, and the graph does not have it already
+  Math math = nullptr;       // its lines of the math text; null: its key and its value
   bool later = false;        // a value other than the default is XG0199
   std::string_view what;     // its name in XG0199; empty: its path
   std::string_view instead;  // the fix of XG0199; empty: "leave it out"
@@ -40,13 +61,14 @@ struct SettingDef {
   std::string_view example;  // a line for a required setting; for a group the title of a fix and its lines
 
   // Copies with further fields.
-  constexpr SettingDef learned(Math lines) const;
+  constexpr SettingDef learned(Math lines = nullptr) const;
   constexpr SettingDef not_yet(std::string_view what_it_is = {}, std::string_view fix = {}) const;
   constexpr SettingDef of_choices(std::string_view words) const;
   constexpr SettingDef such_as(std::string_view text) const;
 
   bool is_name() const { return key[0] >= 'A' && key[0] <= 'Z'; }
-  std::string path() const;  // "checkpoint.every", "shard.HEAD.over"
+  std::string path() const;                    // "checkpoint.every", "shard.HEAD.over"
+  std::string text(const Shown& shown) const;  // its value; empty if it is not set and has no default
 };
 
 // All records. Those of `train` are in the order of the math text.
@@ -69,6 +91,7 @@ std::vector<SettingChoice> choices_of(const SettingDef& def);
 
 constexpr SettingDef SettingDef::learned(Math lines) const {
   SettingDef made = *this;
+  made.is_learned = true;
   made.math = lines;
   return made;
 }

@@ -257,13 +257,15 @@ std::optional<std::vector<BoundArg>> ModuleBuilder::arguments(const Ast& ast, Ex
 }
 
 std::optional<std::vector<BoundArg>> ModuleBuilder::arguments(const SettingNode& node, const SettingChoice& choice,
-                                                              std::span<const Arg> args, Scope& scope) {
+                                                              std::span<const Arg> args, std::string_view read_apart,
+                                                              Scope& scope) {
   const Ast& ast = *node.ast;
   const Expr& expr = ast[node.value];
   const Span name_span = expr.kind == ExprKind::kCall ? ast[expr.lhs].span : expr.span;
   Scope env;
   return ev_.bind(ev_.signatures().of(choice.word, choice.signature),
-                  {.ast = &ast, .args = args, .label = {}, .span = expr.span, .name_span = name_span}, scope, env);
+                  {.ast = &ast, .args = args, .span = expr.span, .name_span = name_span, .read_apart = read_apart},
+                  scope, env);
 }
 
 std::vector<std::string> ModuleBuilder::paths(const SettingNode& node) {

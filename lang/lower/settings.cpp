@@ -1,6 +1,8 @@
 #include "lang/lower/settings.h"
 
 #include <algorithm>
+#include <fmt/ranges.h>
+#include <utility>
 
 #include "lang/faults.h"
 
@@ -31,9 +33,10 @@ void report_twice(const SettingNode& before, const SettingNode& again, Diagnosti
           .also(before.key_span, "set here first"));
 }
 
-void read_group(const Ast& ast, Run<Setting> run, SettingNode& into, std::vector<SettingNode>* sources,
+void read_group(const SourceFile& file, Run<Setting> run, SettingNode& into, std::vector<SettingNode>* sources,
                 Diagnostics& diagnostics) {
   constexpr size_t kMostSettings = 1024;
+  const Ast& ast = file.ast;
   for (const Setting& setting : ast[run]) {
     if (setting.kind == SettingKind::kError) {
       continue;
@@ -47,6 +50,7 @@ void read_group(const Ast& ast, Run<Setting> run, SettingNode& into, std::vector
       SettingNode node{.key = std::string(setting.name.text),
                        .key_span = setting.name.span,
                        .span = setting.span,
+                       .file = &file,
                        .ast = &ast,
                        .value = setting.value};
       if (sources == nullptr) {
@@ -82,17 +86,39 @@ void read_group(const Ast& ast, Run<Setting> run, SettingNode& into, std::vector
         report_twice(*node, {.key = node->key, .key_span = path.back().span}, diagnostics);
         continue;
       }
-      read_group(ast, setting.settings, *node, nullptr, diagnostics);
+      read_group(file, setting.settings, *node, nullptr, diagnostics);
       continue;
     }
     if (node->has_value() || !node->children.empty()) {
       report_twice(*node, {.key = node->key, .key_span = path.back().span}, diagnostics);
       continue;
     }
+    node->file = &file;
     node->ast = &ast;
     node->value = setting.value;
     node->span = setting.span;
   }
+}
+
+// Puts `over` in the place of a node of its key, or behind the others. Of two groups, it does so for each child.
+void put_over(std::vector<SettingNode>& nodes, const SettingNode& over) {
+  const auto at = std::ranges::find(nodes, over.key, &SettingNode::key);
+  if (at == nodes.end()) {
+    nodes.push_back(over);
+  } else if (over.has_value() || at->has_value()) {
+    *at = over;
+  } else {
+    at->key_span = over.key_span;
+    at->span = over.span;
+    for (const SettingNode& child : over.children) {
+      put_over(at->children, child);
+    }
+  }
+}
+
+// The declaration that `decl` extends; nothing if there is none, or only one of another kind.
+DeclRef base_of(const DeclRef& decl) {
+  return decl.decl->base ? decl.file->find(decl.decl->kind, decl.decl->base.text) : DeclRef{};
 }
 
 }  // namespace
@@ -102,17 +128,102 @@ const SettingNode* SettingNode::find(std::string_view name) const {
   return found == children.end() ? nullptr : &*found;
 }
 
-Settings read_settings(const SourceFile& file, const Decl& decl, Diagnostics& diagnostics) {
+std::vector<DeclRef> lineage(const DeclRef& decl) {
+  std::vector<DeclRef> all;
+  for (DeclRef at = decl; at && std::ranges::find(all, at.decl, &DeclRef::decl) == all.end(); at = base_of(at)) {
+    all.push_back(at);
+  }
+  return all;
+}
+
+void check_extends(const DeclRef& decl, Diagnostics& diagnostics) {
+  const Name& base = decl.decl->base;
+  const std::string_view keyword = keyword_of(decl.decl->kind);
+  if (!base || decl.file->is_missing(base.text)) {
+    return;  // a missing import was reported
+  }
+  const std::vector<DeclRef> all = lineage(decl);
+  if (base_of(all.back()).decl == decl.decl) {
+    const auto place = [](const DeclRef& one) { return std::pair(one.decl->span.file, one.decl->span.begin); };
+    if (std::ranges::any_of(all, [&](const DeclRef& one) { return place(one) < place(decl); })) {
+      return;  // a circle is reported once
+    }
+    Diagnostic d =
+        fault("XG0208", base.span,
+              {"`{} {}` extends itself{}", keyword, decl.decl->name.text, all.size() > 1 ? " in a circle" : ""},
+              all.size() > 1 ? "leads back to it" : "the same declaration",
+              {all.size() > 1 ? "let one of them extend nothing, and write its settings out"
+                              : "leave `extends` out, or name another declaration"});
+    for (size_t i = 1; i < all.size(); ++i) {
+      d.secondary.push_back({all[i].decl->base.span, "goes on here"});
+    }
+    diagnostics.add(std::move(d));
+    return;
+  }
+  if (all.size() > 1) {
+    return;
+  }
+  std::vector<std::string> known;
+  for (const DeclRef& other : decl.file->all(decl.decl->kind)) {
+    if (other.decl != decl.decl && other.decl->name) {
+      known.emplace_back(other.decl->name.text);
+    }
+  }
+  DeclRef other = decl.file->find(base.text);
+  for (DeclKind kind = DeclKind::kModel; has_own_names(kind); kind = next(kind)) {
+    other = other ? other : decl.file->find(kind, base.text);
+  }
+  const Help help = known.empty() ? Help("leave `extends` out, or declare it: {} {} {{ ... }}", keyword, base.text)
+                                  : Help("name one of {}", fmt::join(known, ", "));
+  if (other) {
+    diagnostics.add(fault("XG0220", base.span,
+                          {"`{}` is a `{}`, and a `{}` extends only a `{}`", base.text, keyword_of(other.decl->kind),
+                           keyword, keyword},
+                          "of another kind", help)
+                        .also(other.decl->name.span, "declared here"));
+    return;
+  }
+  diagnostics.add(fault("XG0213", base.span, {"`{}` has no `{} {}`", decl.file->path, keyword, base.text},
+                        "unknown name", did_you_mean(base.text, known, base.span, help)));
+}
+
+Settings read_own_settings(const DeclRef& ref, Diagnostics& diagnostics) {
+  const Decl& decl = *ref.decl;
   Settings settings;
   settings.root.key = std::string(keyword_of(decl.kind));
   settings.root.key_span = decl.keyword;
   settings.root.span = decl.span;
-  read_group(file.ast, decl.settings, settings.root, decl.kind == DeclKind::kData ? &settings.sources : nullptr,
+  read_group(*ref.file, decl.settings, settings.root, decl.kind == DeclKind::kData ? &settings.sources : nullptr,
              diagnostics);
-  const auto written = file.ast[decl.settings];
+  const auto written = ref.file->ast[decl.settings];
   settings.has_error = decl.has_fault || std::any_of(written.begin(), written.end(), [](const Setting& setting) {
                          return setting.kind == SettingKind::kError;
                        });
+  return settings;
+}
+
+Settings read_settings(const DeclRef& decl, Diagnostics& diagnostics) {
+  const std::vector<DeclRef> all = lineage(decl);
+  Settings settings = read_own_settings(all.back(), diagnostics);
+  settings.has_error = settings.has_error || all.back().decl->base;  // the settings of that one are not known
+  for (size_t i = all.size() - 1; i-- > 0;) {
+    Settings over = read_own_settings(all[i], diagnostics);
+    // `epochs` and `steps` are two names of one setting.
+    for (const auto& [one, other] : {std::pair("epochs", "steps"), std::pair("steps", "epochs")}) {
+      if (decl.decl->kind == DeclKind::kTrain && over.root.find(one) != nullptr) {
+        std::erase_if(settings.root.children, [other = other](const SettingNode& node) { return node.key == other; });
+      }
+    }
+    for (const SettingNode& child : over.root.children) {
+      put_over(settings.root.children, child);
+    }
+    for (const SettingNode& source : over.sources) {
+      put_over(settings.sources, source);
+    }
+    settings.root.key_span = over.root.key_span;
+    settings.root.span = over.root.span;
+    settings.has_error = settings.has_error || over.has_error;
+  }
   return settings;
 }
 
@@ -137,6 +248,7 @@ void override_setting(Settings& settings, std::string_view path, const Ast& ast,
   }
   node->key_span = at;
   node->span = at;
+  node->file = nullptr;
   node->ast = &ast;
   node->value = value;
   node->children.clear();

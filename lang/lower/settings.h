@@ -1,4 +1,5 @@
-// The settings of a declaration as a tree, with those of --set merged in. The known settings are in setting_def.h.
+// The settings of a declaration as a tree, over those of the declarations that it extends and under those of --set. The
+// known settings are in setting_def.h.
 #pragma once
 
 #include <span>
@@ -17,8 +18,9 @@ struct SettingNode {
   std::string key;
   Span key_span;
   Span span;
-  const Ast* ast = nullptr;  // syntax tree of the value, which may come from the command line
-  ExprId value;              // invalid: a group
+  const SourceFile* file = nullptr;  // that it is written in, whose names its value sees; null: the command line
+  const Ast* ast = nullptr;          // syntax tree of the value
+  ExprId value;                      // invalid: a group
   std::vector<SettingNode> children;
 
   bool has_value() const { return value.valid(); }
@@ -31,8 +33,15 @@ struct Settings {
   bool has_error = false;            // a setting could not be read; a missing setting may be that one
 };
 
-// Reads the settings of a declaration; a setting that is given twice is XG0211.
-Settings read_settings(const SourceFile& file, const Decl& decl, Diagnostics& diagnostics);
+// The declaration, the one that it extends, the one that that extends, ...: as far as they are found.
+std::vector<DeclRef> lineage(const DeclRef& decl);
+// Reports a declaration that extends nothing, something of another kind, or itself.
+void check_extends(const DeclRef& decl, Diagnostics& diagnostics);
+
+// Reads the settings that stand in a declaration; a setting that is given twice is XG0211.
+Settings read_own_settings(const DeclRef& decl, Diagnostics& diagnostics);
+// The same, and those of the declarations that it extends. Its own values replace theirs key by key, in groups, too.
+Settings read_settings(const DeclRef& decl, Diagnostics& diagnostics);
 
 // Sets `path` ("shard.id.over") to a value from the command line, which replaces any value or group there. A path
 // through a setting that has a value is XG0210: values below it would not be read.

@@ -108,10 +108,10 @@ Result<std::vector<std::string>> read_class_names(const CheckpointInfo& info) {
   return read_class_names(info.path + "/..", manifest.class_names_xxh3);
 }
 
-Status load_checkpoint(const CheckpointInfo& info, TrainState& state, bool optimizer) {
+Status load_checkpoint(const CheckpointInfo& info, TrainState& state, bool optimizer, std::span<const Moved> moved) {
   XRUN_TRY(verify_checkpoint(info));
   XRUN_TRY(map_rows_of(info, state));
-  return read_state(info, state, optimizer);
+  return read_state(info, state, optimizer, moved);
 }
 
 }  // namespace xrun::runtime

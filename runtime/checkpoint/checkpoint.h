@@ -49,7 +49,8 @@ Status verify_checkpoint(const CheckpointInfo& info);
 // shards. Changes nothing if the files do not verify. The session must prepare weights again afterwards. Class rows
 // that lie in a file are mapped, and locked while the state lives. Takes an open checkpoint, not a path, since `latest`
 // changes while a run saves. Errors: those of verify_checkpoint and restore_rows; XG0702 a tensor is missing or has
-// another shape.
-Status load_checkpoint(const CheckpointInfo& info, TrainState& state, bool optimizer = false);
+// another shape; XG0719. `moved`: names that tensors of the checkpoint may have.
+Status load_checkpoint(const CheckpointInfo& info, TrainState& state, bool optimizer = false,
+                       std::span<const Moved> moved = {});
 
 }  // namespace xrun::runtime

@@ -48,25 +48,22 @@ const StoredTensor* find_old(const std::vector<StoredTensor>& stored, const Trai
   return best;
 }
 
-// Proposes the old name if one part of it has changed: as an edit if that is the call's own label, as help if it is
-// another one above it.
-void propose(Error& error, const Parameter& parameter, std::string_view now, std::string_view old) {
+// "a.b" of the first two parts of "a.b.c".
+std::string first_parts(const std::vector<std::string_view>& parts, size_t count) {
+  return fmt::format("{}", fmt::join(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(count), "."));
+}
+
+// The line that says what was renamed: up to the last part in which the names differ, which the leaf never is.
+std::string moved_line(std::string_view now, std::string_view old) {
   const auto parts = parts_of(now);
   const auto others = parts_of(old);
-  error.help = "if it was renamed, give it its old name again: `moved` is not available yet";
-  if (distance(parts, others) != 1) {
-    return;
+  size_t end = parts.size();
+  size_t other_end = others.size();
+  while (end > 1 && other_end > 1 && parts[end - 1] == others[other_end - 1]) {
+    --end;
+    --other_end;
   }
-  const auto differs = std::mismatch(parts.begin(), parts.end(), others.begin());
-  const bool own = differs.first + 2 == parts.end();
-  if (own && parameter.span.valid() && !parameter.head) {
-    const Span& span = parameter.span;
-    error.edits = {parameter.labelled ? Edit{span, std::string(*differs.second)}
-                                      : Edit{{span.file, span.end, span.end}, fmt::format(" as {}", *differs.second)}};
-  } else {
-    error.help = fmt::format("if `{}` was `{}`, call it so again, `as {}`: `moved` is not available yet",
-                             *differs.first, *differs.second, *differs.second);
-  }
+  return fmt::format("moved \"{}\" -> \"{}\"", first_parts(others, other_end), first_parts(parts, end));
 }
 
 }  // namespace
@@ -99,7 +96,7 @@ Error missing_tensor(const std::string& path, const std::vector<StoredTensor>& s
     return error;
   }
   error.notes.push_back(fmt::format("{} has `{}` {}, which nothing uses", path, old->name, shape_text(old->shape)));
-  propose(error, state.parameter(tensor), tensor.name, old->name);
+  error.help = "if it was renamed, say so once in the model: " + moved_line(tensor.name, old->name);
   return error;
 }
 

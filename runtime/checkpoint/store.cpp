@@ -91,7 +91,7 @@ class Store final : public CheckpointStore {
     XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));
     XRUN_TRY(verify(info));
     std::vector<FreshPart> fresh;
-    XRUN_TRY(read_state(info, state, skip, fresh));
+    XRUN_TRY(read_state(info, state, skip, fresh, options_.moved));
     return fresh;
   }
 
@@ -135,7 +135,7 @@ class Store final : public CheckpointStore {
       history_.push_back({info.manifest.step, info.manifest.math_digest, difference.lines});
     }
     std::vector<WarnEvent> warnings = resume_warnings(info.manifest, options_);
-    XRUN_ASSIGN(const int64_t replicas, residual_replicas(info, state));
+    XRUN_ASSIGN(const int64_t replicas, residual_replicas(info, state, options_.moved));
     add_replica_warning(info.manifest, replicas, state, warnings);
     return std::optional<Resumed>(
         {.step = info.manifest.step, .path = info.path, .warnings = std::move(warnings), .records = records_});
@@ -337,7 +337,7 @@ class Store final : public CheckpointStore {
   Status load(const CheckpointInfo& info, TrainState& state) {
     XRUN_TRY(verify(info));
     XRUN_TRY(rows_.resume(info, state));
-    return read_state(info, state, true);
+    return read_state(info, state, true, options_.moved);
   }
 
   // The ranks divide the files among them.

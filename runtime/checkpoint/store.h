@@ -40,6 +40,7 @@ struct CheckpointOptions {
   std::function<int64_t(int64_t steps)> samples_after = nullptr;
   std::map<std::string, std::string> libraries;
   ModelText model;                // kept in every checkpoint
+  std::vector<Moved> moved;       // names that tensors of earlier checkpoints have
   Bytes range_bytes = 64 * kMiB;  // of a head file
   // While a save is in the background: threads that may write at once, and the memory for copies of what steps change
   // before it is written.

@@ -4,6 +4,8 @@
 #include <fmt/format.h>
 #include <iterator>
 
+#include "graph/base/errors.h"
+#include "graph/group_rules.h"
 #include "runtime/checkpoint/model_text.h"
 #include "runtime/checkpoint/run_rows.h"
 
@@ -56,6 +58,42 @@ Status read_rows_header(const CheckpointInfo& info, const ManifestRows& rows, St
   return {};
 }
 
+// Gives each tensor the name that it has after all moves.
+Status rename(StoredTensors& stored, std::span<const Moved> moved, const std::string& path) {
+  std::map<std::string, std::vector<StoredRows>> renamed;
+  std::map<std::string, std::string> stored_names;
+  for (auto& [name, rows] : stored.rows) {
+    const std::string now = last_name(moved, name);
+    const auto [other, fresh] = stored_names.try_emplace(now, name);
+    if (!fresh) {
+      const std::string& old = now == name ? other->second : name;
+      Error error = content_error(
+          "XG0719", {"{} has both `{}` and `{}`, and one of them became the other", path, old, now},
+          "leave the `moved` out if they are two tensors; else take a checkpoint of the model before it or after it");
+      const auto move = std::ranges::find_if(moved, [&](const Moved& one) { return is_below(one.from, old); });
+      error.span = move == moved.end() ? Span() : move->span;
+      error.label = "the model says so here";
+      return error;
+    }
+    renamed[now] = std::move(rows);
+  }
+  stored.rows = std::move(renamed);
+  return {};
+}
+
+// The file of class rows is called by its head, and is used where it lies.
+Status check_rows(const CheckpointInfo& info, std::span<const Moved> moved) {
+  for (const ManifestRows& rows : info.manifest.rows) {
+    if (const std::string now = last_name(moved, rows.head); now != rows.head) {
+      return content_error("XG0719",
+                           {"{} has the class rows of `{}` in a file of this name, and the model calls the head `{}`",
+                            info.path, rows.head, now},
+                           {"give the head its old name: head {} = ...", rows.head});
+    }
+  }
+  return {};
+}
+
 }  // namespace
 
 std::string_view safetensors_name(DType dtype) {
@@ -65,7 +103,8 @@ std::string_view safetensors_name(DType dtype) {
   return kNames[static_cast<size_t>(dtype)];
 }
 
-Result<StoredTensors> read_headers(const CheckpointInfo& info) {
+Result<StoredTensors> read_headers(const CheckpointInfo& info, std::span<const Moved> moved) {
+  XRUN_TRY(check_rows(info, moved));
   StoredTensors stored;
   for (const ManifestFile& entry : info.manifest.files) {
     if (entry.name == kModelFile) {
@@ -98,6 +137,7 @@ Result<StoredTensors> read_headers(const CheckpointInfo& info) {
   for (const ManifestRows& rows : info.manifest.rows) {
     XRUN_TRY(read_rows_header(info, rows, stored));
   }
+  XRUN_TRY(rename(stored, moved, info.path));
   for (auto& [name, parts] : stored.rows) {
     std::ranges::sort(parts, {}, &StoredRows::row_begin);
   }

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "graph/base/result.h"
+#include "graph/moved.h"
 #include "graph/tensor_type.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/mismatch.h"
@@ -42,8 +43,9 @@ struct StoredTensors {
   std::map<std::string, std::vector<StoredRows>> rows;  // by tensor, ascending
 };
 
-// REQUIRES: `info` outlives the result. Errors: XG0710, XG0711, XG0713, XG0714, XG0715.
-Result<StoredTensors> read_headers(const CheckpointInfo& info);
+// By the names after `moved`. REQUIRES: `info` outlives the result. Errors: XG0710, XG0711, XG0713, XG0714, XG0715;
+// XG0719 two tensors would have one name, or class rows in a file another one than their file.
+Result<StoredTensors> read_headers(const CheckpointInfo& info, std::span<const Moved> moved = {});
 
 // The tensors, by name.
 std::vector<StoredTensor> list(const StoredTensors& stored);

@@ -262,8 +262,8 @@ std::optional<FreshPart> part_of_classes(const StateTensor& tensor, const std::s
 
 }  // namespace
 
-Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer) {
-  XRUN_ASSIGN(const StoredTensors stored, read_headers(info));
+Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer, std::span<const Moved> moved) {
+  XRUN_ASSIGN(const StoredTensors stored, read_headers(info, moved));
   std::vector<Found> found;
   for (const StateTensor& tensor : state.tensors()) {
     if (tensor.role == StateTensor::Role::kGraph && optimizer) {
@@ -287,8 +287,8 @@ Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer)
 }
 
 Status read_state(const CheckpointInfo& info, TrainState& state, const std::vector<std::string>& skip,
-                  std::vector<FreshPart>& fresh) {
-  XRUN_ASSIGN(const StoredTensors stored, read_headers(info));
+                  std::vector<FreshPart>& fresh, std::span<const Moved> moved) {
+  XRUN_ASSIGN(const StoredTensors stored, read_headers(info, moved));
   const std::string class_layer = state.class_layer();
   const auto is_fresh = [&](const StateTensor& tensor) {
     const auto part = part_of_classes(tensor, class_layer);
@@ -328,12 +328,12 @@ Status read_state(const CheckpointInfo& info, TrainState& state, const std::vect
   return copy_found(info, stored, found, state);
 }
 
-Result<int64_t> residual_replicas(const CheckpointInfo& info, const TrainState& state) {
+Result<int64_t> residual_replicas(const CheckpointInfo& info, const TrainState& state, std::span<const Moved> moved) {
   const auto residual = std::ranges::find(state.tensors(), StateTensor::Role::kResidual, &StateTensor::role);
   if (residual == state.tensors().end()) {
     return 0;
   }
-  XRUN_ASSIGN(const StoredTensors stored, read_headers(info));
+  XRUN_ASSIGN(const StoredTensors stored, read_headers(info, moved));
   const auto found = stored.rows.find(residual->name);
   return found == stored.rows.end() ? 0 : found->second.back().row_end;
 }

@@ -12,19 +12,20 @@
 
 namespace xrun::runtime {
 
-// Fills `state`, whose shards may be cut in another way. REQUIRES: the files have been verified. Looks up everything
-// before it writes anything. Skips rows that the state has mapped from the checkpoint. Errors: XG0702; those of
-// read_headers and StoredFile::open.
-Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer);
+// Fills `state`, whose shards may be cut in another way. Tensors are found by their names after `moved`. REQUIRES: the
+// files have been verified. Looks up everything before it writes anything. Skips rows that the state has mapped from
+// the checkpoint. Errors: XG0702, XG0719; those of read_headers and StoredFile::open.
+Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer, std::span<const Moved> moved = {});
 // The same for a run that starts from the checkpoint, without optimizer states. Leaves everything at and below the
 // paths of `skip` as it is, and also heads and the layer of dense logits if they are missing or have other classes:
 // these are added to `fresh`.
 Status read_state(const CheckpointInfo& info, TrainState& state, const std::vector<std::string>& skip,
-                  std::vector<FreshPart>& fresh);
+                  std::vector<FreshPart>& fresh, std::span<const Moved> moved = {});
 
 // The number of replicas whose residuals of compressed gradients are stored; 0 if `state` has none. Where it differs
 // from that of `state`, read_state redistributes them. Errors: those of read_headers.
-Result<int64_t> residual_replicas(const CheckpointInfo& info, const TrainState& state);
+Result<int64_t> residual_replicas(const CheckpointInfo& info, const TrainState& state,
+                                  std::span<const Moved> moved = {});
 
 // The stored tensors, by name. Errors: those of read_headers.
 Result<std::vector<StoredTensor>> list_state(const CheckpointInfo& info);

@@ -170,6 +170,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   show->add_option("--depth", line.show.depth, "of `--table layers`: parts of a path that make a layer")
       ->check(CLI::Range(1, 64));
   show->add_flag("--gantt", line.show.gantt, "the schedule, one row a stage");
+  show->add_flag("--explicit", line.show.write_defaults, "the model file with every default written out");
 
   CLI::App* train = add_command(app, line, "train", "execute a plan", [&line] {
     if (line.restarts.restarts >= 0) {

@@ -17,12 +17,14 @@ namespace {
 
 // `texts`: null reads from disk.
 std::optional<lang::CheckedFile> load_file(const std::string& path, const GlobalOptions& options, bool strict,
-                                           const lang::Texts* texts, SourceMap& sources, Diagnostics& diagnostics) {
+                                           const lang::Texts* texts, SourceMap& sources, Diagnostics& diagnostics,
+                                           lang::Facts* facts = nullptr) {
   const lang::FrontendOptions wishes{.ops = &ops::registry(),
                                      .run = options.run,
                                      .sets = options.sets,
                                      .cluster = options.cluster,
                                      .schedule = options.schedule,
+                                     .facts = facts,
                                      .strict = strict};
   return texts == nullptr ? lang::load(path, sources, diagnostics, wishes)
                           : lang::load_texts(path, *texts, sources, diagnostics, wishes);
@@ -60,14 +62,14 @@ Status collect_measured_facts(PreparedModel& prepared, const std::string& cpu, c
 }  // namespace
 
 std::optional<LoadedModel> load_model(const std::string& path, const GlobalOptions& options, const Console& console,
-                                      bool strict, int& exit, const lang::Texts* texts) {
+                                      bool strict, int& exit, const lang::Texts* texts, lang::Facts* facts) {
   if (const auto fault = texts == nullptr ? find_fault(path) : std::nullopt) {
     exit = console.fail(*fault);
     return std::nullopt;
   }
   LoadedModel model;
   Diagnostics diagnostics;
-  auto file = load_file(path, options, strict, texts, model.sources, diagnostics);
+  auto file = load_file(path, options, strict, texts, model.sources, diagnostics, facts);
   console.report(diagnostics, model.sources);
   const bool warned = strict && !diagnostics.all().empty();
   if (!file || diagnostics.has_errors() || warned) {

@@ -24,7 +24,8 @@ struct LoadedModel {
 // Reads and checks the file and prints its diagnostics. Nothing after errors; `exit` is then the exit code. `texts`:
 // the files by path, instead of those on disk; null: from disk.
 std::optional<LoadedModel> load_model(const std::string& path, const GlobalOptions& options, const Console& console,
-                                      bool strict, int& exit, const lang::Texts* texts = nullptr);
+                                      bool strict, int& exit, const lang::Texts* texts = nullptr,
+                                      lang::Facts* facts = nullptr);
 
 // The same without printing; nothing if there are errors.
 std::optional<lang::CheckedFile> read_quietly(const std::string& path, const GlobalOptions& options,

@@ -94,9 +94,13 @@ std::vector<FormLine> inference_form(const Module& module) {
     const Node& node = graph.nodes[i];
     place[i] = lines.size();
     std::string call = std::string(node.op->name);
-    if (!node.attrs.all().empty()) {
-      call += fmt::format(" {{{}}}", to_text(node.attrs));
+    std::string attrs;
+    for (const auto& [name, value] : node.attrs.all()) {
+      if (name != kStreamAttr) {  // only training draws, and the name of the stream is no difference
+        attrs += fmt::format("{}{}={}", attrs.empty() ? "" : ", ", name, to_text(value));
+      }
     }
+    call += attrs.empty() ? "" : fmt::format(" {{{}}}", attrs);
     std::string inputs;
     for (const ValueId id : node.inputs) {
       const Value& value = graph.value(id);
@@ -113,10 +117,11 @@ std::vector<FormLine> inference_form(const Module& module) {
   return lines;
 }
 
-std::vector<std::string> tensor_names(const Module& module) {
+std::vector<std::string> tensor_names(const Module& module, std::span<const Moved> moved) {
   std::vector<std::string> names;
   for (const Parameter& parameter : module.graph.params) {
-    names.push_back(fmt::format("{} {}", parameter.name, to_text(module.graph.value(parameter.value).type)));
+    names.push_back(
+        fmt::format("{} {}", last_name(moved, parameter.name), to_text(module.graph.value(parameter.value).type)));
   }
   std::ranges::sort(names);
   return names;

@@ -2,10 +2,12 @@
 // compared. It leaves out the parts of training alone: loss, metrics, optimizer, sources, labels, random augmentation.
 #pragma once
 
+#include <span>
 #include <string>
 #include <vector>
 
 #include "graph/module.h"
+#include "graph/moved.h"
 
 namespace xrun::cli {
 
@@ -19,8 +21,8 @@ struct FormLine {
 // module as the frontend gives it, before any pass.
 std::vector<FormLine> inference_form(const Module& module);
 
-// Names and types of the module's parameters, sorted.
-std::vector<std::string> tensor_names(const Module& module);
+// Names, after all moves, and types of the module's parameters, sorted.
+std::vector<std::string> tensor_names(const Module& module, std::span<const Moved> moved);
 
 // The lines outside a longest common subsequence: "checkpoint: relu(...)" and "here: gelu(...)", at most `most`. Empty
 // if the forms are equal.

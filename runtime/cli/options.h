@@ -76,6 +76,7 @@ struct ShowArgs {
   std::string table;  // layers memory comm why
   std::string emit;   // tokens ast checked module backward plan program
   bool gantt = false;
+  bool write_defaults = false;  // --explicit
   int depth = 0;  // parts of a path that form a layer in `--table layers`; 0: see list_layers
 };
 

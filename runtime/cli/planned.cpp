@@ -366,7 +366,7 @@ Result<std::unique_ptr<runtime::Session>> open_session(const PlannedModel& plann
                                                      {.isa = planned.prepared.isa}));
   warn_if_interpreted(events);
   events.on_work({.work = runtime::Work::kLoad, .subject = info.path});
-  XRUN_TRY(runtime::load_checkpoint(info, session->state()));
+  XRUN_TRY(runtime::load_checkpoint(info, session->state(), false, planned.model.file.run.moved));
   XRUN_TRY(session->weights_changed());
   return session;
 }

@@ -4,6 +4,9 @@
 
 #include "graph/base/utf8.h"
 #include "graph/print.h"
+#include "lang/explicit.h"
+#include "lang/facts.h"
+#include "lang/format/format.h"
 #include "lang/print_module.h"
 #include "lang/syntax/parser.h"
 #include "lang/syntax/print_syntax.h"
@@ -65,6 +68,21 @@ int show_module(const GlobalOptions& options, const ShowArgs& args, const Consol
   return 0;
 }
 
+int show_explicit(const GlobalOptions& options, const ShowArgs& args, const Console& console) {
+  int exit = 0;
+  lang::Facts facts;
+  auto model = load_model(args.file, options, console, false, exit, nullptr, &facts);
+  if (!model) {
+    return exit;
+  }
+  Diagnostics diagnostics;
+  const std::string written = lang::explicit_text(model->file, facts, model->sources);
+  const auto text = lang::format(args.file, written, model->sources, diagnostics);
+  console.report(diagnostics, model->sources);
+  console.out(text.value_or(""));
+  return text ? 0 : exit_code(ErrorKind::kContent);
+}
+
 std::string describe_plan(const PlannedModel& planned, const ShowArgs& args, const Console& console) {
   const planner::Plan& plan = planned.plan;
   const Module& module = planned.prepared.training;
@@ -90,13 +108,15 @@ Status check_request(const GlobalOptions& options, const ShowArgs& args, bool js
   const std::string flag = !args.emit.empty()    ? "--emit"
                            : !args.table.empty() ? "--table"
                            : args.gantt          ? "--gantt"
+                           : args.write_defaults ? "--explicit"
                                                  : "";
-  const int flags = (args.emit.empty() ? 0 : 1) + (args.table.empty() ? 0 : 1) + (args.gantt ? 1 : 0);
+  const int flags =
+      (args.emit.empty() ? 0 : 1) + (args.table.empty() ? 0 : 1) + (args.gantt ? 1 : 0) + (args.write_defaults ? 1 : 0);
   const auto fault = [](std::string message, std::string help) {
     return Error{ErrorKind::kUsage, "XG0906", std::move(message), std::move(help), {}};
   };
   if (flags > 1) {
-    return fault("`--emit`, `--table` and `--gantt` exclude one another", "ask for one of them");
+    return fault("`--emit`, `--table`, `--gantt` and `--explicit` exclude one another", "ask for one of them");
   }
   if ((checkpoint || is_log(args.file)) && flags > 0) {
     return fault(
@@ -110,6 +130,19 @@ Status check_request(const GlobalOptions& options, const ShowArgs& args, bool js
   if (is_plan_file(args.file) && !args.emit.empty() && args.emit != "plan" && args.emit != "program") {
     return fault("`" + args.file + "` is a plan: it does not hold what `--emit " + args.emit + "` prints",
                  "give the model file");
+  }
+  if (args.write_defaults && is_plan_file(args.file)) {
+    return fault("`" + args.file + "` is a plan: it does not hold the text of the model", "give the model file");
+  }
+  GlobalOptions others = options;
+  others.run.clear();
+  if (const std::string deciding = deciding_flag(others); args.write_defaults && !deciding.empty()) {
+    return fault(
+        "`" + deciding + "` (or its XRUN_ variable) has no effect on `--explicit`, which shows what the file says",
+        "leave `" + deciding + "` out");
+  }
+  if (json && args.write_defaults) {
+    return fault("`--explicit` prints a model file, not JSON", "leave `--format json` out");
   }
   if (json && !args.emit.empty() && args.emit != "plan") {
     return fault("`--emit " + args.emit + "` prints text, not JSON", "leave `--format json` out");
@@ -143,6 +176,9 @@ int run_show(const GlobalOptions& options, const ShowArgs& args) {
     }
     console.out(*text);
     return 0;
+  }
+  if (args.write_defaults) {
+    return show_explicit(options, args, console);
   }
   if (args.emit == "tokens" || args.emit == "ast") {
     return show_syntax(args, console);

@@ -103,6 +103,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
       .samples_after = samples_after(train, rows->samples()),
       .libraries = runtime::library_versions(),
       .model = text_of(planned),
+      .moved = planned.model.file.run.moved,
       .writers = planner::writers_of_rank(planned.plan.training, job.rank()),
       .staging = train.checkpoint_async ? planner::save_staging(planned.plan.training) : 0,
       .peers = job.world.get()};

@@ -53,7 +53,8 @@ Status check_checkpoint(const PlannedModel& planned, const std::string& path, bo
   XRUN_ASSIGN(const auto text, runtime::read_model_text(info.path, info.manifest));
   const auto then = elaborate(text);
   const Module& now = planned.model.file.module;
-  if (!then || tensor_names(then->module) != tensor_names(now)) {
+  const std::vector<Moved>& moved = planned.model.file.run.moved;
+  if (!then || tensor_names(then->module, moved) != tensor_names(now, moved)) {
     return {};
   }
   auto lines = differences(inference_form(then->module), inference_form(now), kMostLines);

@@ -1,8 +1,14 @@
-// Renaming: all places of a name, with a word of what it costs where tensors are named by it.
+// Renaming: all places of a name, and where tensors are named by it a `moved` for each of them or of their prefixes.
 #include <algorithm>
 #include <fmt/format.h>
+#include <functional>
+#include <optional>
+#include <utility>
 
+#include "graph/moved.h"
+#include "lang/frontend.h"
 #include "lang/syntax/lexer.h"
+#include "ops/op.h"
 #include "runtime/lsp/features.h"
 
 namespace xrun::lsp {
@@ -50,10 +56,74 @@ void refuse_name(const Context& context, const Occurrence& name, const std::stri
   }
 }
 
+std::optional<lang::CheckedFile> checked(const std::string& path, const lang::Texts& open) {
+  SourceMap sources;
+  Diagnostics diagnostics;
+  return lang::load(path, sources, diagnostics,
+                    {.ops = &ops::registry(), .open = &open, .max_nodes = kMostNodes, .max_steps = kMostSteps});
+}
+
+// The texts with another word in the places.
+lang::Texts renamed(const Context& context, std::vector<Place> places, const std::string& word) {
+  lang::Texts texts = context.workspace.texts();
+  for (const auto& [uri, document] : context.workspace.documents()) {
+    if (document.analysis == nullptr) {
+      continue;
+    }
+    for (const lang::SourceFile& file : document.analysis->files()) {
+      texts.try_emplace(path_of(context.workspace.uri_of(file.path)), document.analysis->sources().text(file.file));
+    }
+  }
+  std::ranges::sort(places, std::greater(), [](const Place& place) { return place.name.at.begin; });
+  for (const Place& place : places) {
+    std::string& text = texts[path_of(place.uri)];
+    text.replace(std::min<size_t>(place.name.at.begin, text.size()), place.name.at.end - place.name.at.begin, word);
+  }
+  return texts;
+}
+
+// Two names without the parts that they end in alike, but with at least one part.
+std::pair<std::string, std::string> shortest(std::string before, std::string after) {
+  for (;;) {
+    const size_t a = before.rfind('.');
+    const size_t b = after.rfind('.');
+    if (a == std::string::npos || b == std::string::npos || before.substr(a) != after.substr(b)) {
+      return {std::move(before), std::move(after)};
+    }
+    before.resize(a);
+    after.resize(b);
+  }
+}
+
+// The declarations that keep the checkpoints of the document's model; empty if it has none, does not check, or gets too
+// many of them, and if a name gets back one that it had.
+std::string moved_lines(const Context& context, const std::vector<Place>& places, const std::string& word) {
+  constexpr size_t kMostMoves = 64;
+  const auto before = checked(context.document.path, context.workspace.texts());
+  const auto after = before ? checked(context.document.path, renamed(context, places, word)) : std::nullopt;
+  if (!after || after->module.graph.params.size() != before->module.graph.params.size()) {
+    return "";
+  }
+  std::vector<Moved> moved = before->run.moved;
+  std::string lines;
+  for (size_t i = 0; i < before->module.graph.params.size(); ++i) {
+    const auto [from, to] = shortest(before->module.graph.params[i].name, after->module.graph.params[i].name);
+    const bool is_new = from != to && std::ranges::find(moved, from, &Moved::from) == moved.end();
+    if (is_new) {
+      moved.push_back({from, to, {}});
+      lines += fmt::format("\nmoved \"{}\" -> \"{}\"\n", from, to);
+    }
+    if (is_new && (leads_back(moved, from) || moved.size() - before->run.moved.size() > kMostMoves)) {
+      return "";
+    }
+  }
+  return lines;
+}
+
 std::string cost_of(const Analysis& analysis, const Occurrence& name) {
   const lang::CallFact* call = analysis.facts().call(name.definition);
   const std::string example = call != nullptr ? fmt::format(", such as `{}`,", call->first) : "";
-  return fmt::format("tensors{} are named by `{}`: checkpoints from before will not have them", example,
+  return fmt::format("tensors{} are named by `{}`: checkpoints from before need a `moved` for them", example,
                      analysis.sources().text(name.definition));
 }
 
@@ -71,13 +141,25 @@ Json rename(const Context& context, const Json& params) {
   const Occurrence& name = renamed_name(context, offset);
   refuse_name(context, name, word);
   const bool asks = names_tensors(name.kind) && context.client.annotates_edits;
+  const std::vector<Place> places = places_of_name(context, offset);
+  const std::string moves = names_tensors(name.kind) ? moved_lines(context, places, word) : "";
   Json changes = Json::object();
-  for (const Place& place : places_of_name(context, offset)) {
+  for (const Place& place : places) {
     Json edit{{"range", place.range}, {"newText", word}};
     if (asks) {
       edit["annotationId"] = "tensors";
     }
     changes[place.uri].push_back(std::move(edit));
+  }
+  if (!moves.empty()) {
+    const auto end = static_cast<uint32_t>(context.analysis().text().size());
+    const bool is_line = context.analysis().text().ends_with('\n');
+    Json edit{{"range", context.analysis().lines().range({context.analysis().file().file, end, end})},
+              {"newText", (is_line ? "" : "\n") + moves}};
+    if (asks) {
+      edit["annotationId"] = "tensors";
+    }
+    changes[context.document.uri].push_back(std::move(edit));
   }
   if (!asks) {
     return {{"changes", std::move(changes)}};

@@ -70,7 +70,7 @@ void add_parts(const StateTensor& tensor, const TensorPiece& piece, planner::Buf
   }
 }
 
-void fill_first_values(const FirstRows& part, const Init& init, uint64_t seed, std::span<float> values) {
+void fill_first_values(const FirstRows& part, const Init& init, const RandomStream& stream, std::span<float> values) {
   if (init.kind == Init::kConstant) {
     std::ranges::fill(values, static_cast<float>(init.value));
     return;
@@ -79,7 +79,7 @@ void fill_first_values(const FirstRows& part, const Init& init, uint64_t seed, s
                                ? std::sqrt(2.0 / static_cast<double>(std::max<int64_t>(init.fan_in, 1)))
                                : init.value;
   const auto first = static_cast<uint64_t>(part.begin * part.tensor->row_elements());
-  RandomStream(seed, stable_hash(part.tensor->name)).fill_normal(first, values);
+  stream.fill_normal(first, values);
   for (float& value : values) {
     value = static_cast<float>(deviation * static_cast<double>(value));
   }
@@ -253,7 +253,8 @@ const MappedRows* TrainState::rows_of(const StateTensor& tensor) const {
   return is_section ? rows_[head->head] : nullptr;
 }
 
-void TrainState::initialise(uint64_t seed, const std::function<bool(const StateTensor&)>& wanted) {
+void TrainState::initialise(uint64_t seed, const std::function<bool(const StateTensor&)>& wanted,
+                            std::span<const Moved> moved) {
   std::vector<std::vector<FirstRows>> parts(static_cast<size_t>(program_.devices));
   for (const StateTensor& tensor : tensors_) {
     const bool made = tensor.role != StateTensor::Role::kScale && tensor.role != StateTensor::Role::kGraph &&
@@ -285,7 +286,8 @@ void TrainState::initialise(uint64_t seed, const std::function<bool(const StateT
           continue;
         }
         values.resize(static_cast<size_t>((part.end - part.begin) * tensor.row_elements()));
-        fill_first_values(part, optimizer ? Init{} : module_.graph.param(tensor.param).init, seed, values);
+        const RandomStream stream(seed, stable_hash(first_name(moved, tensor.name)));
+        fill_first_values(part, optimizer ? Init{} : module_.graph.param(tensor.param).init, stream, values);
         if (tensor.type.dtype != DType::kF32) {
           write_values(tensor, part.begin, part.end, values.data());  // of a head: a row lies in one place
           continue;

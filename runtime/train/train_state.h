@@ -11,6 +11,7 @@
 
 #include "graph/group_rules.h"
 #include "graph/module.h"
+#include "graph/moved.h"
 #include "planner/program.h"
 #include "runtime/device/bound_memory.h"
 #include "runtime/device/device.h"
@@ -88,8 +89,9 @@ class TrainState {
   // First values of weights and states from the seed (docs/determinism.md, "Random numbers"), class weights rounded to
   // the nearest of their format; optimizer states are zero. Of the tensors that `wanted` takes, where it is given: what
   // a checkpoint fills needs none. Tasks of a device make what lies in its memory, so that its pages are touched first
-  // on its own NUMA node.
-  void initialise(uint64_t seed, const std::function<bool(const StateTensor&)>& wanted = {});
+  // on its own NUMA node. `moved`: a renamed tensor gets the values of its first name.
+  void initialise(uint64_t seed, const std::function<bool(const StateTensor&)>& wanted = {},
+                  std::span<const Moved> moved = {});
 
   const std::vector<StateTensor>& tensors() const { return tensors_; }  // in name order
   const StateTensor* find(std::string_view name) const;

@@ -225,7 +225,7 @@ class Run {
 
   void initialise(const std::function<bool(const StateTensor&)>& wanted) {
     request_.events.on_work({.work = Work::kPrepare, .subject = "the first weights"});
-    session_->state().initialise(train_.seed, wanted);
+    session_->state().initialise(train_.seed, wanted, request_.run.moved);
   }
 
   // An absolute path stands for itself.

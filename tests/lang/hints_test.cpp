@@ -169,7 +169,7 @@ TEST(Hints, DefaultsThatAreWrittenOutChangeNothing) {
     const std::string value(def.fallback);
     std::string path = std::string(keyword_of(def.kind)) + "." + def.path();
     if (!std::regex_match(value, literal) || def.type[0] == '{' || def.is_name() || def.group == "groups PATH" ||
-        def.action == &ModuleBuilder::say_unread || def.key == "shard") {
+        def.access.store == &ModuleBuilder::say_unread || def.key == "shard") {
       continue;
     }
     if (const size_t at = path.find("HEAD"); at != std::string::npos) {

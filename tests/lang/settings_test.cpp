@@ -146,11 +146,6 @@ TEST(Metrics, NamesOfAnEvalBlockStay) {
   EXPECT_EQ(checked.module().train.eval[1].name, "loss");
 }
 
-TEST(Extends, ARunThatExtendsIsNotCarriedOutHalf) {
-  const Checked checked(small_run({}, "\nrun a {\n  train = softmax\n}\nrun b extends a {\n}\n"), {.run = "b"});
-  EXPECT_THAT(checked.codes(), ElementsAre("XG0199"));
-}
-
 // A file of machines has no model to compare its hints with.
 TEST(Machines, AFileWithoutAModelIsWhole) {
   const Checked checked(

@@ -297,6 +297,37 @@ TEST(Rename, ChangesEveryPlaceAndTheResultChecks) {
   }
 }
 
+// The result is the same run: its checkpoints go on.
+TEST(Rename, WritesMovedWhereTensorsGetOtherNames) {
+  const std::string text =
+      "xgraph 1\n\nblock part(x: [N, D]) {\n  return x -> linear(D) as inner\n}\n\n"
+      "model m {\n  input x: f32[N, 8]\n\n  y = x -> repeat 2 { part } as stack -> linear(4) as last\n  output y\n}\n";
+  for (const auto& [word, lines] : {std::pair("last", "\nmoved \"last\" -> \"fresh\"\n"),
+                                    {"stack", "\nmoved \"stack\" -> \"fresh\"\n"},
+                                    {"inner",
+                                     "\nmoved \"stack.0.part.inner\" -> \"stack.0.part.fresh\"\n"
+                                     "\nmoved \"stack.1.part.inner\" -> \"stack.1.part.fresh\"\n"},
+                                    {"part(",
+                                     "\nmoved \"stack.0.part\" -> \"stack.0.fresh\"\n"
+                                     "\nmoved \"stack.1.part\" -> \"stack.1.fresh\"\n"}}) {
+    TestClient client;
+    client.open(text);
+    const Json answer = client.ask("textDocument/rename", text, word, 0, {{"newName", "fresh"}});
+    const std::string after = edited(text, answer["changes"][kUri]);
+    EXPECT_TRUE(after.ends_with(lines)) << after;
+    TestClient other;
+    other.open(after);
+    EXPECT_EQ(other.diagnostics(), Json::array()) << after;
+  }
+  // Renamed back: nothing has moved.
+  const std::string moved =
+      text.substr(0, text.find("as last")) + "as first\n  output y\n}\n\nmoved \"last\" -> \"first\"\n";
+  TestClient client;
+  client.open(moved);
+  const Json back = client.ask("textDocument/rename", moved, "first", 0, {{"newName", "last"}});
+  EXPECT_EQ(edited(moved, back["changes"][kUri]).find("moved \"first\""), std::string::npos);
+}
+
 TEST(Rename, AsksBeforeTensorsGetOtherNames) {
   TestClient client(false);
   client.request("initialize",

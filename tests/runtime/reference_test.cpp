@@ -139,7 +139,7 @@ std::string settings_table(lang::DeclKind kind) {
                 std::string::npos)
           << def.path();
       EXPECT_FALSE(def.doc.empty()) << def.path();
-      const std::string bounds = def.type == "size"                     ? fmt::format(", {}B to 1_000_000TiB", def.low)
+      const std::string bounds = def.type.ends_with("size")             ? fmt::format(", {}B to 1_000_000TiB", def.low)
                                  : def.low == 0 && std::isinf(def.high) ? ""
                                  : std::isinf(def.high)                 ? fmt::format(", from {}", def.low)
                                                                         : fmt::format(", {} to {}", def.low, def.high);

@@ -1,0 +1,33 @@
+// `moved "a" -> "b"`: names that tensors and parts of a model had in earlier texts. Checkpoints may have the earlier
+// ones; random numbers and the math digest keep the first ones, so that a renamed model is the same run.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/source.h"
+
+namespace xrun {
+
+// The attribute of an operator that draws numbers (OpDef::random) and was renamed: the path that keys its stream.
+inline constexpr std::string_view kStreamAttr = "stream";
+
+// A tensor, or all that lies at and below a path.
+struct Moved {
+  std::string from;
+  std::string to;
+  Span span;  // of the declaration
+};
+
+// All three follow chains, such as "a" -> "b", "b" -> "c"; of several moves of one name that with the longest path
+// counts. REQUIRES: no name leads back to itself.
+//
+// The name of a tensor or a part before all moves, and after them.
+std::string first_name(std::span<const Moved> moved, std::string_view name);
+std::string last_name(std::span<const Moved> moved, std::string_view name);
+// Whether the moves lead from `name` back to it.
+bool leads_back(std::span<const Moved> moved, std::string_view name);
+
+}  // namespace xrun
