@@ -70,6 +70,18 @@ void add_parts(const StateTensor& tensor, const TensorPiece& piece, planner::Buf
   }
 }
 
+// Draws again what lies beyond two deviations; each attempt has a stream of its own.
+void draw_again(uint64_t seed, const std::string& name, uint64_t first, std::span<float> values) {
+  constexpr float kMost = 2;
+  constexpr uint64_t kAttempts = 64;  // 1 of 22 is drawn again, so none is left
+  for (size_t i = 0; i < values.size(); ++i) {
+    for (uint64_t attempt = 1; std::fabs(values[i]) > kMost && attempt <= kAttempts; ++attempt) {
+      values[i] = RandomStream(seed, stable_hash(name), attempt).normal(first + i);
+    }
+    values[i] = std::clamp(values[i], -kMost, kMost);
+  }
+}
+
 void fill_first_values(const FirstRows& part, const Init& init, uint64_t seed, std::span<float> values) {
   if (init.kind == Init::kConstant) {
     std::ranges::fill(values, static_cast<float>(init.value));
@@ -79,7 +91,18 @@ void fill_first_values(const FirstRows& part, const Init& init, uint64_t seed, s
                                ? std::sqrt(2.0 / static_cast<double>(std::max<int64_t>(init.fan_in, 1)))
                                : init.value;
   const auto first = static_cast<uint64_t>(part.begin * part.tensor->row_elements());
-  RandomStream(seed, stable_hash(part.tensor->name)).fill_normal(first, values);
+  const RandomStream stream(seed, stable_hash(part.tensor->name));
+  if (init.kind == Init::kUniform) {
+    const auto most = static_cast<float>(init.value);
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = stream.uniform(first + i, -most, most);
+    }
+    return;
+  }
+  stream.fill_normal(first, values);
+  if (init.kind == Init::kTruncNormal) {
+    draw_again(seed, part.tensor->name, first, values);
+  }
   for (float& value : values) {
     value = static_cast<float>(deviation * static_cast<double>(value));
   }
