@@ -35,9 +35,11 @@ enum class Availability { kReady, kNotYet };
 
 // First values of a parameter. Draws are Philox counters of (seed, tensor path, element).
 struct Init {
-  enum Kind { kConstant, kNormal, kHeNormal };
+  enum Kind { kConstant, kNormal, kHeNormal, kUniform, kTruncNormal };
   Kind kind = kConstant;
-  double value = 0;    // the constant, or the standard deviation of kNormal
+  // The constant; the standard deviation of kNormal, and of kTruncNormal before values beyond two deviations are drawn
+  // again; the largest magnitude of kUniform.
+  double value = 0;
   int64_t fan_in = 0;  // kHeNormal: standard deviation sqrt(2 / fan_in)
   bool operator==(const Init&) const = default;
 };

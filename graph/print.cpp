@@ -21,6 +21,10 @@ std::string init_text(const Init& init) {
       return "constant(" + to_text(AttrValue(init.value)) + ")";
     case Init::kNormal:
       return "normal(" + to_text(AttrValue(init.value)) + ")";
+    case Init::kUniform:
+      return "uniform(" + to_text(AttrValue(init.value)) + ")";
+    case Init::kTruncNormal:
+      return "trunc_normal(" + to_text(AttrValue(init.value)) + ")";
     case Init::kHeNormal:
       return "he_normal(" + std::to_string(init.fan_in) + ")";
   }

@@ -1,30 +1,18 @@
 // `param` statements: tensors that a block or model owns and training changes.
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <limits>
 #include <numeric>
 
+#include "graph/initialiser.h"
 #include "graph/limits.h"
 #include "lang/elaborate/evaluator.h"
 #include "lang/nearest.h"
 
 namespace xrun::lang {
 namespace {
-
-// The initialisers, with the number of their arguments.
-struct InitFacts {
-  std::string_view name;
-  size_t arguments;
-};
-constexpr std::array<InitFacts, 7> kInits{{{"constant", 1},
-                                           {"normal", 1},
-                                           {"he_normal", 0},
-                                           {"xavier_normal", 0},
-                                           {"lecun_normal", 0},
-                                           {"zeros", 0},
-                                           {"ones", 0}}};
 
 // The terms of a product with a weight [in, out]: all dimensions but the last one.
 int64_t fan_in_of(const TensorType& type) {
@@ -86,7 +74,8 @@ std::optional<Init> Evaluator::initialiser(const Ast& ast, ExprId id, const Tens
   const Expr& expr = ast[id];
   const bool is_call = expr.kind == ExprKind::kCall && ast[expr.lhs].kind == ExprKind::kName;
   const Name* word = is_call ? &ast[expr.lhs].name : expr.kind == ExprKind::kName ? &expr.name : nullptr;
-  const auto known = word == nullptr ? kInits.end() : std::ranges::find(kInits, word->text, &InitFacts::name);
+  const auto names = names_of(init_forms(), [](std::string_view form) { return form.substr(0, form.find('(')); });
+  const bool known = word != nullptr && std::ranges::count(names, word->text) > 0;
   const auto number = [&](ExprId from) -> std::optional<double> {
     const Datum value = eval(ast, from, scope);
     if (value.is_error()) {
@@ -94,7 +83,7 @@ std::optional<Init> Evaluator::initialiser(const Ast& ast, ExprId id, const Tens
     }
     if (!value.plain_number()) {
       return refuse("XG0304", ast[from].span, {"a first value is a plain number, not {}", kind_text(value)}, "",
-                    {"write a number, or one of constant(x), normal(deviation), he_normal(), zeros, ones"});
+                    {"write a number, or one of {}", fmt::join(init_forms(), ", ")});
     }
     if (!(std::fabs(value.as_double()) <= std::numeric_limits<float>::max())) {
       return refuse("XG0303", ast[from].span, "a first value of this size is none of f32", "",
@@ -102,46 +91,31 @@ std::optional<Init> Evaluator::initialiser(const Ast& ast, ExprId id, const Tens
     }
     return value.as_double();
   };
-  if (known == kInits.end()) {
-    if (is_call) {
-      const auto names = names_of(kInits, [](const InitFacts& init) { return init.name; });
-      return refuse("XG0201", word->span, {"there is no initialiser `{}`", word->text}, "unknown name",
-                    did_you_mean(word->text, names, word->span,
-                                 {"write one of constant(x), normal(deviation), he_normal(), zeros, ones"}));
-    }
+  if (!known && !is_call) {
     const auto value = number(id);
     return value ? std::optional(Init{.value = *value}) : std::nullopt;
   }
+  if (!known) {
+    return refuse("XG0201", word->span, {"there is no initialiser `{}`", word->text}, "unknown name",
+                  did_you_mean(word->text, names, word->span, {"write one of {}", fmt::join(init_forms(), ", ")}));
+  }
   const auto args = is_call ? ast[expr.args] : std::span<const Arg>();
-  if (args.size() != known->arguments) {
-    return refuse("XG0204", expr.span,
-                  {"`{}` takes {}", known->name, known->arguments == 0 ? "no arguments" : "one number"}, "",
-                  {"write {}", known->name == "normal"     ? "its standard deviation: normal(0.02)"
-                               : known->name == "constant" ? "the value: constant(1e-4)"
-                                                           : known->name});
-  }
-  const auto argument = args.empty() ? std::optional(known->name == "ones" ? 1.0 : 0.0) : number(args[0].value);
-  if (!argument) {
-    return std::nullopt;
-  }
-  if (known->name == "he_normal") {
-    return Init{.kind = Init::kHeNormal, .fan_in = fan_in_of(type)};
-  }
-  if (known->name == "xavier_normal" || known->name == "lecun_normal") {
-    const auto in = static_cast<double>(fan_in_of(type));
-    const auto out = static_cast<double>(type.dims.back());
-    const double variance = known->name == "lecun_normal" ? 1 / in : 2 / (in + out);
-    return Init{.kind = Init::kNormal, .value = std::sqrt(variance)};
-  }
-  if (known->name == "normal") {
-    if (*argument < 0) {
-      return refuse("XG0303", args[0].span,
-                    {"a standard deviation is 0 or more, not {}", to_text(AttrValue(*argument))}, "",
-                    {"write a number above 0: normal(0.02)"});
+  std::string text(word->text);
+  for (const Arg& arg : args) {
+    const auto argument = number(arg.value);
+    if (!argument) {
+      return std::nullopt;
     }
-    return Init{.kind = Init::kNormal, .value = *argument};
+    text += fmt::format("{}{}", &arg == args.data() ? "(" : ", ", to_text(AttrValue(*argument)));
   }
-  return Init{.value = *argument};
+  const Fans fans{.in = fan_in_of(type), .out = type.dims.back()};
+  const auto made = find_init(args.empty() ? text : text + ")", fans);
+  if (!made.ok()) {
+    const bool is_argument = made.error().code == "XG0303" && !args.empty();
+    return refuse(made.error().code.c_str(), is_argument ? ast[args[0].value].span : expr.span, made.error().message,
+                  "", {made.error().help});
+  }
+  return *made;
 }
 
 }  // namespace xrun::lang

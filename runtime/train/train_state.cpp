@@ -70,7 +70,21 @@ void add_parts(const StateTensor& tensor, const TensorPiece& piece, planner::Buf
   }
 }
 
-void fill_first_values(const FirstRows& part, const Init& init, const RandomStream& stream, std::span<float> values) {
+// Draws again what lies beyond two deviations; each attempt has a stream of its own.
+void draw_again(uint64_t seed, const std::string& name, uint64_t first, std::span<float> values) {
+  constexpr float kMost = 2;
+  constexpr uint64_t kAttempts = 64;  // 1 of 22 is drawn again, so none is left
+  for (size_t i = 0; i < values.size(); ++i) {
+    for (uint64_t attempt = 1; std::fabs(values[i]) > kMost && attempt <= kAttempts; ++attempt) {
+      values[i] = RandomStream(seed, stable_hash(name), attempt).normal(first + i);
+    }
+    values[i] = std::clamp(values[i], -kMost, kMost);
+  }
+}
+
+// `name`: the tensor's, or the first one that it had.
+void fill_first_values(const FirstRows& part, const Init& init, uint64_t seed, const std::string& name,
+                       std::span<float> values) {
   if (init.kind == Init::kConstant) {
     std::ranges::fill(values, static_cast<float>(init.value));
     return;
@@ -79,7 +93,18 @@ void fill_first_values(const FirstRows& part, const Init& init, const RandomStre
                                ? std::sqrt(2.0 / static_cast<double>(std::max<int64_t>(init.fan_in, 1)))
                                : init.value;
   const auto first = static_cast<uint64_t>(part.begin * part.tensor->row_elements());
+  const RandomStream stream(seed, stable_hash(name));
+  if (init.kind == Init::kUniform) {
+    const auto most = static_cast<float>(init.value);
+    for (size_t i = 0; i < values.size(); ++i) {
+      values[i] = stream.uniform(first + i, -most, most);
+    }
+    return;
+  }
   stream.fill_normal(first, values);
+  if (init.kind == Init::kTruncNormal) {
+    draw_again(seed, name, first, values);
+  }
   for (float& value : values) {
     value = static_cast<float>(deviation * static_cast<double>(value));
   }
@@ -286,8 +311,8 @@ void TrainState::initialise(uint64_t seed, const std::function<bool(const StateT
           continue;
         }
         values.resize(static_cast<size_t>((part.end - part.begin) * tensor.row_elements()));
-        const RandomStream stream(seed, stable_hash(first_name(moved, tensor.name)));
-        fill_first_values(part, optimizer ? Init{} : module_.graph.param(tensor.param).init, stream, values);
+        fill_first_values(part, optimizer ? Init{} : module_.graph.param(tensor.param).init, seed,
+                          first_name(moved, tensor.name), values);
         if (tensor.type.dtype != DType::kF32) {
           write_values(tensor, part.begin, part.end, values.data());  // of a head: a row lies in one place
           continue;

@@ -200,8 +200,7 @@ struct ModelOptions {
   bool head_cosine = false;  // class weights have a prepared form
   bool norm = true;          // bn in each layer
   bool skips = false;
-  bool tied = false;    // all layers read one weight
-  bool tied_bias = false;  // and one bias
+  int tied = 0;         // layers i and i + tied read one weight; 0: each layer has its own
   bool random = false;  // noise after the last layer
   PrecisionMode precision = PrecisionMode::kF32;
   int64_t batch = 64;
@@ -231,17 +230,15 @@ inline Module make_module(const ModelOptions& options) {
   label_type.classes = options.classes;
   const ValueId label = graph.add_input("label", label_type);
   x = call("linear", {x}, {{"out", options.width}}, "stem");
-  std::vector<NamedValue> shared;
+  std::vector<ValueId> weights;
   for (int i = 0; i < options.layers; ++i) {
     const std::string name = "layer" + std::to_string(i);
     const ValueId skip = x;
-    x = call("linear", {x}, {{"out", options.width}}, name + ".linear", shared);
-    if (options.tied && i == 0) {
-      shared.push_back({"weight", graph.node(graph.value(x).producer).inputs[1]});
-      if (options.tied_bias) {
-        shared.push_back({"bias", graph.node(graph.value(x).producer).inputs[2]});
-      }
-    }
+    const bool shares = options.tied > 0 && i >= options.tied;
+    x = call("linear", {x}, {{"out", options.width}}, name + ".linear",
+             shares ? std::vector<NamedValue>{{"weight", weights[static_cast<size_t>(i % options.tied)]}}
+                    : std::vector<NamedValue>());
+    weights.push_back(graph.node(graph.value(x).producer).inputs[1]);
     if (options.norm) {
       x = call("bn", {x}, {}, name + ".bn");
     }

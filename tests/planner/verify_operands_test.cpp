@@ -14,8 +14,8 @@ const ModelOptions kFp8Head{.layers = 2,
                             .weights = RowFormat::kFp8,
                             .states = RowFormat::kBf16};
 
-const ModelOptions kTiedTwice{.layers = 4, .classes = 900, .head = true, .norm = false, .tied = true, .tied_bias = true};
-const ModelOptions kTied{.layers = 4, .classes = 900, .head = true, .tied = true};
+const ModelOptions kTiedTwice{.layers = 4, .classes = 900, .head = true, .tied = 2};
+const ModelOptions kTied{.layers = 4, .classes = 900, .head = true, .tied = 1};
 
 TEST(VerifyOperands, OperandsThatAreMissingOrElsewhereAreFound) {
   const auto pass = [](Program& p, Kind kind) -> Instruction& {
@@ -277,8 +277,10 @@ TEST(VerifyOperands, CollectivesOverOtherBuffersAreFound) {
   expect_operand_found("has a wrong operand",
                        [&](Program& p) { std::swap(gather(p).operands[0], gather(p).operands[1]); });
   const auto statistics = [](Program& p) -> Instruction& {
-    return find(p,
-                [&](const Instruction& one) { return one.kind == Kind::kAllGather && one.head < 0 && one.stage >= 0; });
+    return find(p, [&](const Instruction& one) {
+      return one.kind == Kind::kAllGather && one.head < 0 && one.stage >= 0 &&
+             p.buffer(one.operands[0].buffer).purpose == Purpose::kActivation;
+    });
   };
   expect_operand_found("gathers micro-batch 3", [&](Program& p) {
     Instruction& one = statistics(p);
@@ -345,15 +347,19 @@ TEST(VerifyOperands, SumsOverReadersOfATiedWeightAreChecked) {
   const CaseOptions two{.model = kTiedTwice};
   const auto weight_of = [](Program& p, const Instruction& one) { return p.buffer(one.operands[0].buffer).param; };
   ASSERT_EQ(complaint(make_case(two)), "");
-  expect_operand_found("exchanges another weight than its group", [&](Program& p) {
-    Instruction& first = exchange(p);
-    Instruction& second = find(p, [&](const Instruction& one) {
-      return one.kind == Kind::kAllGather && one.device == first.device && one.head < 0 && one.group != first.group &&
-             !one.operands.empty() && p.buffer(one.operands[0].buffer).purpose == Purpose::kTerms &&
-             weight_of(p, one) != weight_of(p, first);
-    });
-    std::swap(first.operands, second.operands);
-  }, two);
+  expect_operand_found(
+      "exchanges another weight than its group",
+      [&](Program& p) {
+        Instruction& first = exchange(p);
+        Instruction& second = find(p, [&](const Instruction& one) {
+          return one.kind == Kind::kAllGather && one.device == first.device && one.head < 0 &&
+                 one.group != first.group && !one.operands.empty() &&
+                 p.buffer(one.operands[0].buffer).purpose == Purpose::kTerms &&
+                 weight_of(p, one) != weight_of(p, first);
+        });
+        std::swap(first.operands, second.operands);
+      },
+      two);
 }
 
 TEST(VerifyOperands, SumsAndUpdatesOverOtherBuffersAreFound) {

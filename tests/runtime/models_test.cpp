@@ -100,7 +100,8 @@ TEST(Models, LayersTakeTheirFirstValues) {
   const std::vector<Init> inits = inits_of(
       "conv(8, 3, init=xavier_normal()) -> dwconv(3, init=zeros) -> deconv(4, 2, stride=2, init=normal(2 * s)) "
       "-> flatten -> linear(8, bias=false, init=lecun_normal()) -> linear(8, bias=false, init=constant(0.1)) "
-      "-> linear(8, bias=false, init=0.5) -> linear(8, bias=false, init=he_normal()) -> linear(8, bias=false)",
+      "-> linear(8, bias=false, init=0.5) -> linear(8, bias=false, init=he_normal()) -> linear(8, bias=false) "
+      "-> linear(8, bias=false, init=trunc_normal(s)) -> linear(8, bias=false, init=lecun_uniform())",
       faults);
   const std::vector<Init> wanted{{Init::kNormal, std::sqrt(2.0 / (54 + 72))},
                                  {Init::kConstant, 0},
@@ -109,9 +110,12 @@ TEST(Models, LayersTakeTheirFirstValues) {
                                  {Init::kConstant, 0.1},
                                  {Init::kConstant, 0.5},
                                  {Init::kHeNormal, 0, 8},
-                                 {Init::kHeNormal, 0, 8}};
+                                 {Init::kHeNormal, 0, 8},
+                                 {Init::kTruncNormal, 0.01},
+                                 {Init::kUniform, std::sqrt(3.0 / 8)}};
   EXPECT_EQ(inits, wanted) << faults;
-  for (const std::string wrong : {"glorot()", "normal(-1)", "normal", "zeros(3)", "constant()", "true"}) {
+  for (const std::string wrong : {"glorot()", "normal(-1)", "normal", "zeros(3)", "constant()", "uniform(-1)",
+                                  "trunc_normal()", "he_uniform(2)", "true"}) {
     inits_of("conv(8, init=" + wrong + ")", faults);
     EXPECT_NE(faults.find("XG0303"), std::string::npos) << wrong << "\n" << faults;
   }

@@ -79,6 +79,40 @@ TEST_F(TrainStateTest, FirstValuesAreThoseOfTheSeedWhateverThePlan) {
   EXPECT_NEAR(std::sqrt(square / static_cast<double>(values.size())), deviation, 0.1 * deviation);
 }
 
+TEST_F(TrainStateTest, FirstValuesHaveTheSpreadThatTheModelAsksFor) {
+  struct Spread {
+    Init init;
+    double most;
+    double deviation;
+  };
+  // A normal distribution that is cut at two deviations has 0.8796 of its deviation.
+  for (const Spread& wanted : {Spread{{.kind = Init::kUniform, .value = 0.3}, 0.3, 0.3 / std::sqrt(3.0)},
+                               Spread{{.kind = Init::kTruncNormal, .value = 0.1}, 0.2, 0.08796},
+                               Spread{{.kind = Init::kTruncNormal, .value = 0}, 0, 0}}) {
+    for (Parameter& parameter : prepared_.module.graph.params) {
+      parameter.init = parameter.name == "layer0.linear.weight" ? wanted.init : parameter.init;
+    }
+    const auto one = make_state(prepared_, {});
+    const auto other = make_state(prepared_, {.devices = 2, .threads = 2, .stages = 2, .micro_batches = 2});
+    one->state->initialise(5);
+    other->state->initialise(5);
+    EXPECT_EQ(one->state->weights_digest(), other->state->weights_digest());
+    const StateTensor& weight = *one->state->find("layer0.linear.weight");
+    std::vector<float> values(static_cast<size_t>(weight.rows() * weight.row_bytes() / 4));
+    one->state->read_rows(weight, 0, weight.rows(), reinterpret_cast<std::byte*>(values.data()));
+    double square = 0;
+    double sum = 0;
+    for (const float value : values) {
+      EXPECT_LE(std::fabs(value), wanted.most + 1e-7);
+      square += static_cast<double>(value) * static_cast<double>(value);
+      sum += static_cast<double>(value);
+    }
+    const auto n = static_cast<double>(values.size());
+    EXPECT_NEAR(std::sqrt(square / n), wanted.deviation, 0.05 * wanted.deviation);
+    EXPECT_NEAR(sum / n, 0, 0.1 * wanted.deviation);
+  }
+}
+
 TEST_F(TrainStateTest, ClassRowsInNarrowFormatsHaveTensorsOfTheirOwn) {
   options_.weights = RowFormat::kFp8;
   options_.states = RowFormat::kBf16;
