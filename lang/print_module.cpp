@@ -143,6 +143,9 @@ void print_train(const TrainSpec& train, const RunSpec& run, Lines& lines) {
                         ? "none"
                         : fmt::format("{}({:g}{})", kClips[train.clip.kind], train.clip.limit,
                                       train.clip.heads ? ", heads=true" : ""));
+  if (train.ema > 0) {
+    lines.set("ema", fmt::format("{:g}", train.ema));
+  }
   lines.set("init",
             train.init_checkpoint.empty()
                 ? "seed"
