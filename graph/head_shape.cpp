@@ -214,10 +214,11 @@ HeadScratch head_scratch(const HeadShape& shape, const HeadLayout& layout, HeadP
   scratch.weight_gradient = take(forward ? 0 : weights);
   scratch.class_values = take(forward ? 0 : layout.tile_classes * 16 * 4);
   const Bytes rows_of_tile = layout.tile_classes * shape.dim * 4;
+  const int states = std::max(2, shape.state_count);
   const bool apart = shape.active > 0 || shape.untouched == Untouched::kExact;
   scratch.class_rows = take(shape.weights == RowFormat::kF32 && !apart ? 0 : rows_of_tile);
-  scratch.class_states = take((shape.states == RowFormat::kF32 && !apart) || forward ? 0 : 2 * rows_of_tile);
-  scratch.class_vectors = take(apart ? 4 * layout.tile_classes * 4 : 0);
+  scratch.class_states = take((shape.states == RowFormat::kF32 && !apart) || forward ? 0 : states * rows_of_tile);
+  scratch.class_vectors = take(apart ? (2 + states) * layout.tile_classes * 4 : 0);
   scratch.worker_bytes = end;
   scratch.total = scratch.workers + scratch.worker_bytes * shape.workers;
   return scratch;

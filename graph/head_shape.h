@@ -72,6 +72,7 @@ struct HeadShape {
   Untouched untouched = Untouched::kAsIs;
   RowFormat weights = RowFormat::kF32;  // in memory
   RowFormat states = RowFormat::kF32;   // optimizer states; f32 or bf16
+  int state_count = 2;                  // of each weight; passes have room for two at least
   int64_t kept_blocks = 0;  // the logits of this many first blocks of the shard are kept for the backward pass
 };
 
@@ -173,8 +174,8 @@ struct HeadScratch {
   Bytes pairs = 0;             // G in the order of the other product (bf16)
   Bytes weight_gradient = 0;   // [tile_classes, dim_padded]
   Bytes class_values = 0;      // bias gradient by lane: [tile_classes, 16]
-  // Copies of a tile whose rows are not one run of f32 in memory, or are caught up: weights [tile_classes, dim], two
-  // states of that shape, and for each row 1 / norm, bias and two states of the bias.
+  // Copies of a tile whose rows are not one run of f32 in memory, or are caught up: weights [tile_classes, dim],
+  // states of that shape, and for each row 1 / norm, bias and states of the bias.
   Bytes class_rows = 0;
   Bytes class_states = 0;
   Bytes class_vectors = 0;

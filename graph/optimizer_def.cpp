@@ -74,8 +74,7 @@ const OptimizerDef* find_optimizer(std::string_view name) {
 }
 
 const OptimizerDef* find_optimizer(const CallSpec& call) {
-  static constexpr OptimizerDef kOwn{.name = "own",
-                                     .states = [](const Attrs& arguments) { return arguments.texts("states"); }};
+  static constexpr OptimizerDef kOwn{.name = "own", .states = states_of_rule};
   return has_update_rule(call.args) ? &kOwn : find_optimizer(call.name);
 }
 
@@ -85,6 +84,38 @@ std::vector<const OptimizerDef*> all_optimizers() {
     all.push_back(&def);
   }
   return all;
+}
+
+std::vector<std::string> states_beside_weights(const TrainSpec& train) {
+  const OptimizerDef* def = find_optimizer(train.optimizer);
+  std::vector<std::string> names =
+      def == nullptr || def->states == nullptr ? std::vector<std::string>{} : def->states(train.optimizer.args);
+  if (train.ema > 0) {
+    names.emplace_back(kMeanState);
+  }
+  return names;
+}
+
+std::vector<double> first_values(const CallSpec& call) {
+  if (has_update_rule(call.args)) {
+    return first_values_of_rule(call.args);
+  }
+  const OptimizerDef* def = find_optimizer(call);
+  return std::vector<double>(def == nullptr ? 0 : def->states(call.args).size());
+}
+
+NormReads norm_reads(const CallSpec& call) {
+  if (!has_update_rule(call.args)) {
+    const OptimizerDef* def = find_optimizer(call);
+    return def == nullptr || def->trust == TrustNorm::kNone
+               ? NormReads{}
+               : NormReads{.sweeps = 1, .states = def->trust == TrustNorm::kStep};
+  }
+  const auto rule = read_update_rule(call.args);
+  if (!rule.ok() || rule->norms.empty()) {
+    return {};
+  }
+  return {.sweeps = std::ranges::max(norm_levels(*rule)) + 1, .states = norms_read_states(*rule)};
 }
 
 bool steps_vanish(const OptimizerDef& optimizer, const Attrs& arguments) {

@@ -30,6 +30,17 @@ const OptimizerDef* find_optimizer(std::string_view name);
 // That of a call; a call with an update rule (graph/update_rule.h) is one that is written in the language.
 const OptimizerDef* find_optimizer(const CallSpec& call);
 std::vector<const OptimizerDef*> all_optimizers();
+// Names of all that a weight carries: the states of the optimizer, and the running mean of `ema` behind them.
+inline constexpr std::string_view kMeanState = "ema";
+std::vector<std::string> states_beside_weights(const TrainSpec& train);
+// By state of the optimizer: its value before the first step.
+std::vector<double> first_values(const CallSpec& call);
+// What is read before an update to sum norms: sweeps over weight and gradient, and over the states, too, or not.
+struct NormReads {
+  int sweeps = 0;
+  bool states = false;
+};
+NormReads norm_reads(const CallSpec& call);
 // Whether the steps of class rows vanish with the gradients. Steps that are divided by second moments do not, so class
 // rows in fp8 cannot hold them: every row moves in every step, and the noise of its rounding adds up.
 bool steps_vanish(const OptimizerDef& optimizer, const Attrs& arguments);

@@ -177,6 +177,7 @@ struct TrainSpec {
   int64_t norm_rows = 64;
   int64_t grad_accumulation = 1;
   ClipSpec clip;
+  double ema = 0;  // what the running mean of the weights keeps in a step; 0: there is no mean
   std::vector<std::string> freeze;
   std::string init_checkpoint;  // empty: from the seed
   std::string directory;        // of the declaring file: a relative `init_checkpoint` starts here

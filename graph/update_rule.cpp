@@ -1,106 +1,250 @@
 #include "graph/update_rule.h"
 
 #include <algorithm>
+#include <cmath>
+#include <iterator>
 
 namespace xrun {
 namespace {
 
-constexpr std::string_view kElements = "elements";
-constexpr std::string_view kScalars = "scalars";
-constexpr std::string_view kStates = "states";
+constexpr std::string_view kElements = "rule.elements";
+constexpr std::string_view kFirst = "rule.first";
+constexpr std::string_view kNorms = "rule.norms";
+constexpr std::string_view kRatios = "rule.ratios";
+constexpr std::string_view kScalars = "rule.scalars";
+constexpr std::string_view kStates = "rule.states";
 
-// By node: whether it depends on an input of the elements.
-std::vector<bool> elements_of(const ScalarExpr& all, int first_step_input) {
-  std::vector<bool> found;
+// What an operation depends on.
+enum Reads : uint8_t { kNothing = 0, kElement = 1, kStep = 2, kNorm = 4 };
+
+std::vector<uint8_t> reads_of(const ScalarExpr& all, int first_step_input) {
+  std::vector<uint8_t> found;
   for (const ScalarNode& node : all.nodes()) {
-    const auto depends = [&](ScalarId arg) { return arg.valid() && found[static_cast<size_t>(arg.index)]; };
-    found.push_back(node.op == ScalarOp::kInput ? node.input < first_step_input
-                                                : std::ranges::any_of(node.args, depends));
+    uint8_t reads = kNothing;
+    if (node.op == ScalarOp::kInput) {
+      reads = node.input < first_step_input ? kElement : node.input < first_step_input + kStepInputs ? kStep : kNorm;
+    }
+    for (const ScalarId arg : node.args) {
+      if (arg.valid()) {
+        reads = static_cast<uint8_t>(reads | found[static_cast<size_t>(arg.index)]);
+      }
+    }
+    found.push_back(reads);
   }
   return found;
 }
 
+// `results` of `all` as an expression of its own, with input `first + i` as input i.
+ScalarExpr part_of(const ScalarExpr& all, std::vector<ScalarId> results, int first, int inputs) {
+  ScalarExpr part;
+  if (results.empty()) {
+    return part;
+  }
+  ScalarExpr some = all;
+  some.set_results(std::move(results));
+  some.prune();
+  std::vector<ScalarId> places;
+  for (int i = 0; i < inputs; ++i) {
+    places.push_back(part.input(i));
+  }
+  places.insert(places.begin(), static_cast<size_t>(first), places.back());  // not read
+  part.set_results(part.insert(some, places));
+  return part;
+}
+
+// The functions of one element: numbers of a step and of norms are inputs.
+class Elements {
+ public:
+  Elements(const ScalarExpr& all, const std::vector<uint8_t>& reads, int first_step_input)
+      : all_(all), reads_(reads), first_(first_step_input) {}
+
+  // Notes the numbers that an element reads.
+  void find_uniform() {
+    const std::vector<bool> reached = all_.reached();
+    for (size_t i = 0; i < all_.nodes().size(); ++i) {
+      if (reached[i] && is_of_elements(ScalarId(i))) {
+        std::ranges::for_each(all_.nodes()[i].args, [&](ScalarId arg) { note(arg); });
+      }
+    }
+    std::ranges::for_each(all_.results(), [&](ScalarId id) { note(id); });
+  }
+  ScalarExpr make(std::vector<ScalarId> results) const {
+    ScalarExpr expr;
+    std::vector<ScalarId> copies(all_.nodes().size());
+    ScalarExpr wanted = all_;
+    wanted.set_results(results);
+    const std::vector<bool> reached = wanted.reached();
+    for (size_t i = 0; i < all_.nodes().size(); ++i) {
+      const ScalarNode& node = all_.nodes()[i];
+      const ScalarId id(i);
+      if (!reached[i]) {
+        continue;
+      }
+      if (node.op == ScalarOp::kConstant) {
+        copies[i] = expr.constant(node.value);
+      } else if (const int place = place_of(id); place >= 0) {
+        copies[i] = expr.input(place);
+      } else if (node.op == ScalarOp::kInput) {
+        copies[i] = node.input < first_ ? expr.input(node.input) : ScalarId();
+      } else if (is_of_elements(id)) {
+        const auto arg = [&](size_t k) {
+          return node.args[k].valid() ? copies[static_cast<size_t>(node.args[k].index)] : ScalarId();
+        };
+        copies[i] = expr.make(node.op, arg(0), arg(1), arg(2));
+      }
+    }
+    for (ScalarId& id : results) {
+      id = copies[static_cast<size_t>(id.index)];
+    }
+    expr.set_results(std::move(results));
+    return expr;
+  }
+
+  std::vector<ScalarId> steps;   // numbers of a step
+  std::vector<ScalarId> ratios;  // numbers of norms
+
+ private:
+  uint8_t reads(ScalarId id) const { return reads_[static_cast<size_t>(id.index)]; }
+  // What mixes numbers of the step with norms is computed with the elements.
+  bool is_of_elements(ScalarId id) const { return (reads(id) & kElement) != 0 || reads(id) == (kStep | kNorm); }
+  void note(ScalarId id) {
+    // An operation of constants alone that is left is not finite; it stands with the numbers of the step.
+    const bool is_uniform = id.valid() && !is_of_elements(id) && all_.node(id).op != ScalarOp::kConstant;
+    if (!is_uniform) {
+      return;
+    }
+    std::vector<ScalarId>& known = reads(id) == kNorm ? ratios : steps;
+    if (std::ranges::find(known, id) == known.end()) {
+      known.push_back(id);
+    }
+  }
+  int place_of(ScalarId id) const {
+    const auto step = std::ranges::find(steps, id);
+    const auto ratio = std::ranges::find(ratios, id);
+    return step != steps.end()     ? first_ + static_cast<int>(step - steps.begin())
+           : ratio != ratios.end() ? first_ + static_cast<int>(std::ssize(steps) + (ratio - ratios.begin()))
+                                   : -1;
+  }
+
+  const ScalarExpr& all_;
+  const std::vector<uint8_t>& reads_;
+  int first_;
+};
+
+// Whether a rule that was read can be computed.
+bool fits(const UpdateRule& rule) {
+  const auto below = [](const ScalarExpr& expr, int inputs) {
+    const std::vector<int> read = expr.inputs_read();
+    return read.empty() || read.back() < inputs;
+  };
+  const auto norms = static_cast<int>(rule.norms.size());
+  const size_t uniform = rule.scalars.results().size() + rule.ratios.results().size();
+  if (rule.states > kMostUpdateStates || norms > kMostUpdateNorms || uniform > kMostUpdateScalars ||
+      rule.first.size() != static_cast<size_t>(rule.states) ||
+      !std::ranges::all_of(rule.first, [](double value) { return std::isfinite(value); }) ||
+      rule.elements.results().size() != static_cast<size_t>(1 + rule.states) || !below(rule.elements, rule.inputs()) ||
+      !below(rule.scalars, kStepInputs) || !below(rule.ratios, norms)) {
+    return false;
+  }
+  // A norm reads those before it alone.
+  const int first_ratio = 2 + rule.states + rule.step_scalars();
+  for (int i = 0; i < norms; ++i) {
+    const ScalarExpr& norm = rule.norms[static_cast<size_t>(i)];
+    if (norm.results().size() != 1 || !below(norm, rule.inputs())) {
+      return false;
+    }
+    for (const int input : norm.inputs_read()) {
+      ScalarExpr ratio = rule.ratios;
+      if (input >= first_ratio) {
+        ratio.set_results({rule.ratios.results()[static_cast<size_t>(input - first_ratio)]});
+        if (!below(ratio, i)) {
+          return false;
+        }
+      }
+    }
+  }
+  return true;
+}
+
 }  // namespace
 
-Result<UpdateRule> make_update_rule(const ScalarExpr& all, int states) {
-  const int first = 2 + states;
-  const std::vector<bool> of_element = elements_of(all, first);
-  const std::vector<bool> reached = all.reached();
-  const auto is_scalar = [&](ScalarId id) {
-    return !of_element[static_cast<size_t>(id.index)] && all.node(id).op != ScalarOp::kConstant;
-  };
-  // The scalars that an element, or a result, reads.
-  std::vector<ScalarId> read;
-  const auto note = [&](ScalarId id) {
-    if (id.valid() && is_scalar(id) && std::ranges::find(read, id) == read.end()) {
-      read.push_back(id);
-    }
-  };
-  for (size_t i = 0; i < all.nodes().size(); ++i) {
-    if (reached[i] && of_element[i]) {
-      std::ranges::for_each(all.nodes()[i].args, note);
-    }
-  }
-  std::ranges::for_each(all.results(), note);
-  if (read.size() > kMostUpdateScalars) {
+Result<UpdateRule> make_update_rule(const ScalarExpr& all, std::vector<double> first, int norms) {
+  const int states = static_cast<int>(first.size());
+  const int step_input = 2 + states;
+  const std::vector<uint8_t> reads = reads_of(all, step_input);
+  Elements elements(all, reads, step_input);
+  elements.find_uniform();
+  const size_t uniform = elements.steps.size() + elements.ratios.size();
+  if (uniform > kMostUpdateScalars) {
     return Error{ErrorKind::kContent, "XG0216",
-                 "an update has " + std::to_string(read.size()) + " numbers that depend on the step alone",
+                 "an update has " + std::to_string(uniform) + " numbers that depend on the step or on norms alone",
                  "combine some: at most " + std::to_string(kMostUpdateScalars) + " are possible"};
   }
-  UpdateRule rule{.states = states};
-  std::vector<ScalarId> steps(static_cast<size_t>(first), ScalarId());
-  for (int i = 0; i < kStepInputs; ++i) {
-    steps.push_back(rule.scalars.input(i));
+  UpdateRule rule{.states = states, .first = std::move(first)};
+  rule.scalars = part_of(all, elements.steps, step_input, kStepInputs);
+  rule.ratios = part_of(all, elements.ratios, step_input + kStepInputs, norms);
+  const auto results = all.results().begin() + 1 + states;
+  rule.elements = elements.make({all.results().begin(), results});
+  for (int i = 0; i < norms; ++i) {
+    rule.norms.push_back(elements.make({results[i]}));
   }
-  std::fill_n(steps.begin(), first, steps.back());  // not read by any scalar
-  if (!read.empty()) {
-    ScalarExpr scalars = all;
-    scalars.set_results(read);
-    scalars.prune();
-    rule.scalars.set_results(rule.scalars.insert(scalars, steps));
-  }
-
-  // The elements, with an input in the place of each scalar.
-  std::vector<ScalarId> copies(all.nodes().size());
-  for (size_t i = 0; i < all.nodes().size(); ++i) {
-    const ScalarNode& node = all.nodes()[i];
-    const auto known = std::ranges::find(read, ScalarId(i));
-    if (!reached[i]) {
-      continue;
-    }
-    if (known != read.end()) {
-      copies[i] = rule.elements.input(first + static_cast<int>(known - read.begin()));
-    } else if (node.op == ScalarOp::kInput) {
-      copies[i] = of_element[i] ? rule.elements.input(node.input) : ScalarId();
-    } else if (node.op == ScalarOp::kConstant) {
-      copies[i] = rule.elements.constant(node.value);
-    } else if (of_element[i]) {
-      const auto arg = [&](size_t k) {
-        return node.args[k].valid() ? copies[static_cast<size_t>(node.args[k].index)] : ScalarId();
-      };
-      copies[i] = rule.elements.make(node.op, arg(0), arg(1), arg(2));
-    }
-  }
-  std::vector<ScalarId> results;
-  for (const ScalarId id : all.results()) {
-    results.push_back(copies[static_cast<size_t>(id.index)]);
-  }
-  rule.elements.set_results(std::move(results));
   return rule;
 }
 
+std::vector<int> norm_levels(const UpdateRule& rule) {
+  const int first_ratio = 2 + rule.states + rule.step_scalars();
+  std::vector<int> levels;
+  for (const ScalarExpr& norm : rule.norms) {
+    int level = 0;
+    for (const int input : norm.inputs_read()) {
+      if (input < first_ratio) {
+        continue;
+      }
+      ScalarExpr ratio = rule.ratios;
+      ratio.set_results({rule.ratios.results()[static_cast<size_t>(input - first_ratio)]});
+      for (const int other : ratio.inputs_read()) {
+        level = std::max(level, levels[static_cast<size_t>(other)] + 1);
+      }
+    }
+    levels.push_back(level);
+  }
+  return levels;
+}
+
+bool norms_read_states(const UpdateRule& rule) {
+  return std::ranges::any_of(rule.norms, [&](const ScalarExpr& norm) {
+    return std::ranges::any_of(norm.inputs_read(), [&](int input) { return input >= 2 && input < 2 + rule.states; });
+  });
+}
+
 void store_update_rule(const UpdateRule& rule, const std::vector<std::string>& states, Attrs& arguments) {
+  const auto text = [](const ScalarExpr& expr) { return expr.results().empty() ? std::string() : to_text(expr); };
   arguments.set(kElements, to_text(rule.elements));
-  arguments.set(kScalars, rule.scalars.results().empty() ? std::string() : to_text(rule.scalars));
+  arguments.set(kScalars, text(rule.scalars));
   arguments.set(kStates, TextList(states));
+  if (std::ranges::any_of(rule.first, [](double value) { return value != 0; })) {
+    arguments.set(kFirst, rule.first);
+  }
+  if (!rule.norms.empty()) {
+    TextList norms;
+    std::ranges::transform(rule.norms, std::back_inserter(norms), text);
+    arguments.set(kNorms, norms);
+    arguments.set(kRatios, text(rule.ratios));
+  }
 }
 
 bool has_update_rule(const Attrs& arguments) { return arguments.has(kElements); }
 
+std::vector<std::string> states_of_rule(const Attrs& arguments) { return arguments.texts(kStates); }
+
+std::vector<double> first_values_of_rule(const Attrs& arguments) {
+  return arguments.has(kFirst) ? arguments.reals(kFirst) : std::vector<double>(states_of_rule(arguments).size());
+}
+
 Attrs without_update_rule(const Attrs& arguments) {
   Attrs given;
   for (const auto& [name, value] : arguments.all()) {
-    if (name != kElements && name != kScalars && name != kStates) {
+    if (!name.starts_with("rule.")) {
       given.set(name, value);
     }
   }
@@ -108,18 +252,22 @@ Attrs without_update_rule(const Attrs& arguments) {
 }
 
 Result<UpdateRule> read_update_rule(const Attrs& arguments) {
-  UpdateRule rule{.states = static_cast<int>(arguments.texts(kStates).size())};
+  UpdateRule rule{.states = static_cast<int>(arguments.texts(kStates).size()),
+                  .first = first_values_of_rule(arguments)};
   XRUN_ASSIGN(rule.elements, parse_scalar_expr(arguments.text(kElements)));
   if (!arguments.text(kScalars).empty()) {
     XRUN_ASSIGN(rule.scalars, parse_scalar_expr(arguments.text(kScalars)));
   }
-  const auto fits = [](const ScalarExpr& expr, int inputs) {
-    const std::vector<int> read = expr.inputs_read();
-    return read.empty() || read.back() < inputs;
-  };
-  if (rule.states > kMostUpdateStates || rule.scalars.results().size() > kMostUpdateScalars ||
-      rule.elements.results().size() != static_cast<size_t>(1 + rule.states) || !fits(rule.elements, rule.inputs()) ||
-      !fits(rule.scalars, kStepInputs)) {
+  if (arguments.has(kNorms)) {
+    for (const std::string& text : arguments.texts(kNorms)) {
+      XRUN_ASSIGN(ScalarExpr norm, parse_scalar_expr(text));
+      rule.norms.push_back(std::move(norm));
+    }
+    if (arguments.has(kRatios) && !arguments.text(kRatios).empty()) {
+      XRUN_ASSIGN(rule.ratios, parse_scalar_expr(arguments.text(kRatios)));
+    }
+  }
+  if (!fits(rule)) {
     return Error{ErrorKind::kContent, "XG0303", "the update of an optimizer does not fit its states",
                  "make the file anew: updates are written by xrun"};
   }

@@ -11,6 +11,7 @@
 // gives, aligned to 64.
 #pragma once
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -84,8 +85,8 @@ struct HeadUpdate {
   OptimizerForm form;
   UpdateScalars weight;
   UpdateScalars bias;
-  std::byte* weight_states[2] = {nullptr, nullptr};  // [shard rows, dim]
-  float* bias_states[2] = {nullptr, nullptr};        // [shard rows]
+  std::array<std::byte*, kMostKeptStates> weight_states{};  // [shard rows, dim]
+  UpdateStates bias_states{};                               // [shard rows]
   uint64_t seed = 0;
   int64_t step = 0;
 };

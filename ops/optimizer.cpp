@@ -15,6 +15,16 @@ struct UpdateBody {
   }
 };
 
+struct MeanBody {
+  template <class L>
+  XRUN_INLINE static void run(const float* w, float take, float* mean, int64_t n) {
+    for (int64_t i = 0; i < n; i += kLanes) {
+      const L old = load_upto<L>(mean + i, n - i);
+      store_upto(mean + i, old + (load_upto<L>(w + i, n - i) - old) * take, n - i);
+    }
+  }
+};
+
 struct SquaresBody {
   template <class L>
   XRUN_INLINE static void run(const float* g, int64_t n, double* sum) {
@@ -28,8 +38,9 @@ struct SquaresBody {
 
 }  // namespace
 
-Result<OptimizerForm> optimizer_form(const CallSpec& spec, std::optional<Isa> compiled_for) {
+Result<OptimizerForm> optimizer_form(const CallSpec& spec, std::optional<Isa> compiled_for, double ema) {
   OptimizerForm form;
+  form.ema = ema;
   form.weight_decay = spec.args.real("weight_decay", 0);
   if (has_update_rule(spec.args)) {
     XRUN_ASSIGN(UpdateRule rule, read_update_rule(spec.args));
@@ -91,12 +102,16 @@ UpdateScalars update_scalars(const OptimizerForm& form, double rate, double deca
   return u;
 }
 
-void update(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, float* w, const float* g, float* s0,
-            float* s1, int64_t n) {
+void update(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, float* w, const float* g,
+            const UpdateStates& states, int64_t n) {
   if (form.kind == OptimizerKind::kOwn) {
-    form.own->run(isa, scalars, w, g, s0, s1, n);
+    form.own->run(isa, scalars, w, g, states, n);
   } else {
-    run_for<UpdateBody>(isa, &form, &scalars, w, g, s0, s1, n);
+    run_for<UpdateBody>(isa, &form, &scalars, w, g, states[0], states[1], n);
+  }
+  if (form.ema > 0) {
+    run_for<MeanBody>(isa, static_cast<const float*>(w), static_cast<float>(1 - form.ema),
+                      states[static_cast<size_t>(form.states)], n);
   }
 }
 

@@ -1,6 +1,6 @@
 // Update rules over flat ranges of f32 weights: the formulas of the optimizers (graph/optimizer_def.h). Every element
-// is updated by itself, so a range may be cut anywhere; the norms that lars and lamb need come before
-// (ops/trust_ratio.h). Sources: docs/algorithms.md, "Optimizers".
+// is updated by itself, so a range may be cut anywhere; the norms that some of them read come before
+// (ops/update_norms.h). Sources: docs/algorithms.md, "Optimizers".
 #pragma once
 
 #include <array>
@@ -19,7 +19,12 @@ namespace xrun::ops {
 
 enum class OptimizerKind { kSgd, kAdamw, kLars, kLamb, kOwn };
 
-// An optimizer with its arguments. `states` f32 arrays of the weight's size go with each weight, zero at first:
+// The states of a range of weights, and their running mean: as many as the form keeps, then null.
+inline constexpr int kMostKeptStates = kMostUpdateStates + 1;
+using UpdateStates = std::array<float*, kMostKeptStates>;
+
+// An optimizer with its arguments. `states` f32 arrays of the weight's size go with each weight; those of the built-in
+// ones are zero at first:
 //   sgd          s0: velocity (only with momentum)
 //   lars         s0: velocity
 //   adamw, lamb  s0: m, s1: v
@@ -33,15 +38,17 @@ struct OptimizerForm {
   double weight_decay = 0;
   double trust = 0;  // lars: its trust coefficient
   int states = 0;
+  double ema = 0;  // what the running mean of the weights keeps in a step; it lies behind the states. 0: none
   std::shared_ptr<const OwnUpdate> own;  // kOwn: written in the language
 
-  // Whether the step of a tensor is scaled by a trust ratio.
+  int kept_states() const { return states + (ema > 0 ? 1 : 0); }
+  // Whether the step of a tensor is scaled by the trust ratio of lars or lamb.
   bool has_trust_ratio() const { return kind == OptimizerKind::kLars || kind == OptimizerKind::kLamb; }
 };
 
 // The form of `optimizer = name(arguments)`; an own update is compiled for `compiled_for`, or interpreted. Errors: an
 // optimizer that has no update yet.
-Result<OptimizerForm> optimizer_form(const CallSpec& spec, std::optional<Isa> compiled_for = {});
+Result<OptimizerForm> optimizer_form(const CallSpec& spec, std::optional<Isa> compiled_for = {}, double ema = 0);
 
 // The scalars of one step for one tensor, computed in f64 (docs/determinism.md, "Scalars").
 struct UpdateScalars {
@@ -58,7 +65,7 @@ struct UpdateScalars {
   float ratio = 1;       // the trust ratio
   float grad_scale = 1;  // clipping by norm: the factor on each gradient, applied first
   float grad_limit = std::numeric_limits<float>::infinity();  // clipping by value: the bound after it
-  std::array<float, kMostUpdateScalars> own{};                // OwnUpdate::scalars
+  std::array<float, kMostUpdateScalars> own{};                // OwnUpdate::scalars, with norms of 0
 };
 
 // `step` counts from 0; `rate` is the curve's times the group's factor. `decays` is false for tensors of one dimension;
@@ -139,7 +146,7 @@ struct LambRule : AdamwRule {
   }
 };
 
-// Updates n weights by one rule; `states` as in OptimizerForm. Inlined into the caller's instruction set: head sweeps
+// Updates n weights by one rule; states as in OptimizerForm. Inlined into the caller's instruction set: head sweeps
 // call it on the rows of a tile.
 template <class L, typename Rule, int kStates>
 XRUN_INLINE void update_lanes(const UpdateScalars& u, float* w, const float* g, float* s0, float* s1, int64_t n) {
@@ -182,9 +189,10 @@ XRUN_INLINE void update_range(const OptimizerForm& form, const UpdateScalars& u,
   }
 }
 
-// The same, compiled for `isa`: for whole weights outside heads. Pointers of states that the form lacks may be null.
-void update(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, float* w, const float* g, float* s0,
-            float* s1, int64_t n);
+// Updates n weights by the rule of `form`, compiled for `isa`, and then their running mean, if there is one:
+// mean += (w - mean) · (1 - ema).
+void update(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, float* w, const float* g,
+            const UpdateStates& states, int64_t n);
 
 // The sum of squares of a gradient, for clip = norm: in f64, by sixteen running sums and a fixed tree over them
 // (SquareSums, ops/square_sums.h).

@@ -3,15 +3,19 @@
 #include <algorithm>
 
 #include "ops/optimizer.h"
+#include "ops/square_sums.h"
 
 namespace xrun::ops {
 namespace {
 
-constexpr Bytes kMostScratch = 64 * 1024;
+constexpr Bytes kMostScratch = 128 * 1024;
+// Inputs of a loop: weight, gradient, states, numbers of the step and of norms, and the two bounds of clipping.
+constexpr size_t kMostInputs = 2 + kMostUpdateStates + kMostUpdateScalars + 2;
+static_assert(kMostInputs + 1 + kMostUpdateStates <= kMostOperands);
 
-// The update with the gradient clipped first (`clipped` of ops/optimizer.h); the bounds of clipping follow the inputs
-// of the rule.
-LoopForm form_of(const UpdateRule& rule) {
+// A function of the rule with the gradient clipped first (`clipped` of ops/optimizer.h); the bounds of clipping follow
+// the inputs of the rule.
+LoopForm form_of(const UpdateRule& rule, const ScalarExpr& of_element) {
   LoopForm form;
   std::vector<ScalarId> places;
   for (int i = 0; i < rule.inputs(); ++i) {
@@ -26,7 +30,7 @@ LoopForm form_of(const UpdateRule& rule) {
       form.expr.make(ScalarOp::kSelect, form.expr.make(ScalarOp::kLess, limit, scaled), limit, scaled);
   const ScalarId least = form.expr.make(ScalarOp::kNeg, limit);
   places[1] = form.expr.make(ScalarOp::kSelect, form.expr.make(ScalarOp::kLess, below, least), least, below);
-  form.expr.set_results(form.expr.insert(rule.elements, places));
+  form.expr.set_results(form.expr.insert(of_element, places));
   form.outputs.assign(form.expr.results().size(), DType::kF32);
   return form;
 }
@@ -35,16 +39,34 @@ bool compiles(std::optional<Isa> compiled_for, bool wide) {
   return compiled_for.has_value() && (*compiled_for >= Isa::kAvx512) == wide;
 }
 
+struct SquaresBody {
+  template <class L>
+  XRUN_INLINE static void run(const float* values, int64_t n, SquareLanes* lanes) {
+    SquareSums<L> sums(*lanes);
+    for (int64_t i = 0; i < n; i += kLanes) {
+      sums.add(load_upto<L>(values + i, n - i));
+    }
+    sums.stop(*lanes);
+  }
+};
+
 }  // namespace
 
+OwnUpdate::Loops::Loops(const LoopForm& form, std::optional<Isa> compiled_for)
+    : narrow(form, Isa::kAvx2, compiles(compiled_for, false)), wide(form, Isa::kAvx512, compiles(compiled_for, true)) {}
+
 OwnUpdate::OwnUpdate(UpdateRule rule, std::optional<Isa> compiled_for)
-    : rule_(std::move(rule)),
-      narrow_(form_of(rule_), Isa::kAvx2, compiles(compiled_for, false)),
-      wide_(form_of(rule_), Isa::kAvx512, compiles(compiled_for, true)) {}
+    : rule_(std::move(rule)), update_(form_of(rule_, rule_.elements), compiled_for), level_of_(norm_levels(rule_)) {
+  for (const ScalarExpr& norm : rule_.norms) {
+    norms_.emplace_back(form_of(rule_, norm), compiled_for);
+  }
+  levels_ = level_of_.empty() ? 0 : std::ranges::max(level_of_) + 1;
+}
 
 Result<OwnUpdate> OwnUpdate::make(UpdateRule rule, std::optional<Isa> compiled_for) {
   OwnUpdate update(std::move(rule), compiled_for);
-  if (update.wide_.scratch_bytes() > kMostScratch) {
+  const auto is_large = [](const Loops& loops) { return loops.wide.scratch_bytes() > kMostScratch; };
+  if (is_large(update.update_) || std::ranges::any_of(update.norms_, is_large)) {
     return Error{ErrorKind::kContent, "XG0216", "the update of an optimizer keeps too many numbers for each element",
                  "write it with fewer operations"};
   }
@@ -56,22 +78,58 @@ std::array<float, kMostUpdateScalars> OwnUpdate::scalars(double rate, int64_t st
   std::array<float, kMostUpdateScalars> scalars{};
   std::ranges::transform(evaluate(rule_.scalars, inputs), scalars.begin(),
                          [](double value) { return static_cast<float>(value); });
+  set_norms(std::vector<double>(rule_.norms.size()), scalars);
   return scalars;
 }
 
-void OwnUpdate::run(Isa isa, const UpdateScalars& u, float* w, const float* g, float* s0, float* s1, int64_t n) const {
-  static_assert(kMostUpdateStates == 2);
-  alignas(64) std::byte scratch[kMostScratch];
-  float* const changed[] = {w, s0, s1};
-  const void* inputs[2 + kMostUpdateStates + kMostUpdateScalars + 2] = {w, g};
-  const void** input = std::copy_n(changed + 1, rule_.states, inputs + 2);
-  for (size_t i = 0; i < rule_.scalars.results().size(); ++i) {
-    *input++ = &u.own[i];
+void OwnUpdate::set_norms(std::span<const double> norms, std::array<float, kMostUpdateScalars>& scalars) const {
+  if (!rule_.ratios.results().empty()) {
+    std::ranges::transform(evaluate(rule_.ratios, norms), scalars.begin() + rule_.step_scalars(),
+                           [](double value) { return static_cast<float>(value); });
   }
-  *input++ = &u.grad_scale;
-  *input = &u.grad_limit;
-  void* outputs[] = {w, s0, s1};
-  (isa >= Isa::kAvx512 ? wide_ : narrow_).run(inputs, outputs, n, scratch);
+}
+
+const void** OwnUpdate::uniform_inputs(const UpdateScalars& u, const void** next) const {
+  for (int i = 0; i < rule_.inputs() - 2 - rule_.states; ++i) {
+    *next++ = &u.own[static_cast<size_t>(i)];
+  }
+  *next++ = &u.grad_scale;
+  *next++ = &u.grad_limit;
+  return next;
+}
+
+void OwnUpdate::run(Isa isa, const UpdateScalars& u, float* w, const float* g, std::span<float* const> states,
+                    int64_t n) const {
+  alignas(64) std::byte scratch[kMostScratch];
+  const void* inputs[kMostInputs] = {w, g};
+  uniform_inputs(u, std::copy_n(states.begin(), rule_.states, inputs + 2));
+  void* outputs[1 + kMostUpdateStates] = {w};
+  std::copy_n(states.begin(), rule_.states, outputs + 1);
+  update_.of(isa).run(inputs, outputs, n, scratch);
+}
+
+void OwnUpdate::norm_squares(Isa isa, int level, const UpdateScalars& u, const float* w, const float* g,
+                             std::span<const float* const> states, int64_t n, std::span<double> sums) const {
+  constexpr int64_t kBlock = 4 * kScalarBlock;  // its values stay in the first cache
+  alignas(64) std::byte scratch[kMostScratch];
+  alignas(64) float values[kBlock];
+  for (size_t i = 0; i < norms_.size(); ++i) {
+    if (level_of_[i] != level) {
+      continue;
+    }
+    SquareLanes lanes;
+    for (int64_t at = 0; at < n; at += kBlock) {
+      const int64_t count = std::min(kBlock, n - at);
+      const void* inputs[kMostInputs] = {w + at, g + at};
+      const void** next = std::transform(states.begin(), states.begin() + rule_.states, inputs + 2,
+                                         [&](const float* state) { return state + at; });
+      uniform_inputs(u, next);
+      void* outputs[] = {values};
+      norms_[i].of(isa).run(inputs, outputs, count, scratch);
+      run_for<SquaresBody>(isa, values, count, &lanes);
+    }
+    sums[i] = SquareSums<F8x2>::total_of(lanes);
+  }
 }
 
 }  // namespace xrun::ops

@@ -4,6 +4,8 @@
 #include <array>
 #include <cstdint>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "graph/update_rule.h"
 #include "ops/jit/element_loop.h"
@@ -19,18 +21,36 @@ class OwnUpdate {
   static Result<OwnUpdate> make(UpdateRule rule, std::optional<Isa> compiled_for);
 
   int states() const { return rule_.states; }
-  // The numbers that elements read in one step, computed in f64. `step` counts from 0.
+  int norms() const { return static_cast<int>(rule_.norms.size()); }
+  // The norms of one level read those of lower levels alone.
+  int levels() const { return levels_; }
+  // The numbers that elements read in one step, computed in f64, where all norms are 0. `step` counts from 0.
   std::array<float, kMostUpdateScalars> scalars(double rate, int64_t step, double decay) const;
-  // Updates n weights by the instructions of `isa`; gradients are clipped as `u` says, and `u.own` holds scalars(). Any
-  // number of threads.
-  void run(Isa isa, const UpdateScalars& u, float* w, const float* g, float* s0, float* s1, int64_t n) const;
+  // Sets those that depend on norms. REQUIRES: `norms` has norms() values; those of higher levels may be any.
+  void set_norms(std::span<const double> norms, std::array<float, kMostUpdateScalars>& scalars) const;
+  // Updates n weights by the instructions of `isa`; gradients are clipped as `u` says, and `u.own` holds the numbers of
+  // the tensor. `states` has states() addresses. Any number of threads.
+  void run(Isa isa, const UpdateScalars& u, float* w, const float* g, std::span<float* const> states, int64_t n) const;
+  // Sets the sums of squares of one level, of n weights, in f64; in `sums` is one for each norm. Writes nothing else.
+  void norm_squares(Isa isa, int level, const UpdateScalars& u, const float* w, const float* g,
+                    std::span<const float* const> states, int64_t n, std::span<double> sums) const;
 
  private:
+  // A function of an element, for both widths of instructions.
+  struct Loops {
+    Loops(const LoopForm& form, std::optional<Isa> compiled_for);
+    const ElementLoop& of(Isa isa) const { return isa >= Isa::kAvx512 ? wide : narrow; }
+    ElementLoop narrow;  // AVX2
+    ElementLoop wide;    // AVX-512
+  };
   OwnUpdate(UpdateRule rule, std::optional<Isa> compiled_for);
+  const void** uniform_inputs(const UpdateScalars& u, const void** next) const;
 
   UpdateRule rule_;
-  ElementLoop narrow_;  // AVX2
-  ElementLoop wide_;    // AVX-512
+  Loops update_;
+  std::vector<Loops> norms_;
+  std::vector<int> level_of_;  // by norm
+  int levels_ = 0;
 };
 
 }  // namespace xrun::ops

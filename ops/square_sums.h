@@ -6,9 +6,21 @@
 
 namespace xrun::ops {
 
+// The running sums, between two runs of numbers.
+struct SquareLanes {
+  double lanes[kLanes] = {};
+};
+
 template <class L>
 class SquareSums {
  public:
+  SquareSums() = default;
+  // Goes on with sums that `stop` gave.
+  XRUN_INLINE explicit SquareSums(const SquareLanes& from) {
+    for (int i = 0; i < kLanes; i += 4) {
+      sums_[i / 4] = _mm256_loadu_pd(from.lanes + i);
+    }
+  }
   XRUN_INLINE void add(L values) {
     float lanes[kLanes];
     store(lanes, values);
@@ -17,11 +29,18 @@ class SquareSums {
       sums_[i / 4] += wide * wide;
     }
   }
-  XRUN_INLINE double total() const {
-    double lanes[kLanes];
+  XRUN_INLINE void stop(SquareLanes& to) const {
     for (int i = 0; i < kLanes; i += 4) {
-      _mm256_storeu_pd(lanes + i, sums_[i / 4]);
+      _mm256_storeu_pd(to.lanes + i, sums_[i / 4]);
     }
+  }
+  XRUN_INLINE double total() const {
+    SquareLanes end;
+    stop(end);
+    return total_of(end);
+  }
+  static double total_of(SquareLanes end) {
+    double* const lanes = end.lanes;
     for (int width = kLanes / 2; width > 0; width /= 2) {
       for (int i = 0; i < width; ++i) {
         lanes[i] += lanes[i + width];

@@ -170,7 +170,7 @@ Seconds time_update(int64_t weights, Isa isa) {
   const OptimizerForm form{.kind = OptimizerKind::kSgd, .states = 1};
   const UpdateScalars scalars{.rate = 1e-3F, .momentum = 0.9F};
   const auto run = [&]() -> Status {
-    update(isa, form, scalars, weight, gradient, state, nullptr, weights);
+    update(isa, form, scalars, weight, gradient, {state}, weights);
     return {};
   };
   return median_of_calls([] {}, run).value() / static_cast<double>(3 * type.bytes(1, 1));

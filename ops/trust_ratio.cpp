@@ -1,7 +1,5 @@
 #include "ops/trust_ratio.h"
 
-#include <cmath>
-
 #include "graph/base/check.h"
 #include "ops/square_sums.h"
 
@@ -51,9 +49,7 @@ TrustSums trust_sums(Isa isa, const OptimizerForm& form, const UpdateScalars& sc
   return sums;
 }
 
-float trust_ratio(const OptimizerForm& form, const TrustSums& sums) {
-  const double weight = std::sqrt(sums.weight);
-  const double step = std::sqrt(sums.step);
+float trust_ratio(const OptimizerForm& form, double weight, double step) {
   if (weight == 0 || step == 0) {
     return 1;
   }

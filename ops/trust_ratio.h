@@ -15,12 +15,6 @@ namespace xrun::ops {
 struct TrustSums {
   double weight = 0;
   double step = 0;
-
-  TrustSums& operator+=(const TrustSums& other) {
-    weight += other.weight;
-    step += other.step;
-    return *this;
-  }
 };
 
 // The sums of a range before its update; writes nothing. Arguments as of `update`, with the ratio not yet set.
@@ -28,7 +22,7 @@ struct TrustSums {
 TrustSums trust_sums(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, const float* w, const float* g,
                      const float* s0, const float* s1, int64_t n);
 
-// UpdateScalars::ratio of a tensor with these sums. NaN where a norm is NaN.
-float trust_ratio(const OptimizerForm& form, const TrustSums& sums);
+// UpdateScalars::ratio of a tensor with these norms of the weight and of the step. NaN where a norm is NaN.
+float trust_ratio(const OptimizerForm& form, double weight, double step);
 
 }  // namespace xrun::ops

@@ -8,11 +8,7 @@
 
 namespace xrun::planner {
 
-std::vector<std::string> optimizer_states(const Module& module) {
-  const OptimizerDef* def = find_optimizer(module.train.optimizer);
-  return def == nullptr || def->states == nullptr ? std::vector<std::string>{}
-                                                  : def->states(module.train.optimizer.args);
-}
+std::vector<std::string> optimizer_states(const Module& module) { return states_beside_weights(module.train); }
 
 Bytes pairs_bytes(const Module& module, ParamId param) {
   const int64_t count = module.graph.value(module.graph.param(param).value).type.elements(0, 0);

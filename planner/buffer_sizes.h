@@ -9,7 +9,7 @@
 
 namespace xrun::planner {
 
-// Names of the states that the optimizer keeps for each weight; none without an optimizer.
+// Names of the states that go with each weight: those of the optimizer, and its running mean.
 std::vector<std::string> optimizer_states(const Module& module);
 
 // kGradient: all partials of one replica.

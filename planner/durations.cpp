@@ -62,18 +62,15 @@ Seconds prepare_time(const Instruction& update, const CostModel& cost) {
   return sum;
 }
 
-// The bytes that are read before an update to compute its trust ratios.
-Bytes trust_bytes(const Module& module, const Instruction& update) {
-  const OptimizerDef* def = find_optimizer(module.train.optimizer);
-  if (def == nullptr || def->trust == TrustNorm::kNone) {
-    return 0;
-  }
+// The bytes that are read before an update to sum its norms.
+Bytes norm_bytes(const Module& module, const Instruction& update) {
+  const NormReads norms = norm_reads(module.train.optimizer);
   Bytes sum = 0;
   for (const Operand& operand : update.operands) {
     const bool read = operand.role == Role::kGradient || operand.role == Role::kWeight ||
-                      (operand.role == Role::kState && def->trust == TrustNorm::kStep);
+                      (operand.role == Role::kState && norms.states);
     if (read && module.graph.value(module.graph.param(operand.param).value).type.rank() > 1) {
-      sum += operand.bytes;
+      sum += norms.sweeps * operand.bytes;
     }
   }
   return sum;
@@ -105,7 +102,7 @@ void predict_durations(Program& program, const Module& module, const CostModel& 
   for (Instruction& instruction : program.instructions) {
     const int workers = std::max(1, cost.machine().threads_of(instruction.device));
     if (instruction.kind == Kind::kUpdate) {
-      const Bytes bytes = update_bytes(program, instruction, cost) + trust_bytes(module, instruction);
+      const Bytes bytes = update_bytes(program, instruction, cost) + norm_bytes(module, instruction);
       instruction.predicted = cost.hand_over() + cost.sweep(bytes, workers) + prepare_time(instruction, cost) / workers;
     } else if (instruction.kind == Kind::kCopy || communicates(instruction.kind)) {
       instruction.predicted = communication_time(program, instruction, members[instruction.group], cost);

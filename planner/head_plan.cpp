@@ -4,6 +4,7 @@
 
 #include "graph/group_rules.h"
 #include "graph/head_shape.h"
+#include "planner/buffer_sizes.h"
 
 namespace xrun::planner {
 namespace {
@@ -85,6 +86,7 @@ Result<HeadPlan> plan_head(const Module& module, std::span<const NodeId> head_no
   const RowRules rules = row_rules(train, graph.param(plan.weight).name);
   plan.weights = rules.weights;
   plan.states = training ? rules.states : RowFormat::kF32;
+  plan.state_count = training ? std::max(2, static_cast<int>(optimizer_states(module).size())) : 2;
   if (const ActiveSpec& active = train.active_classes;
       training && plan.loss.valid() && active.of(plan.classes) < plan.classes) {
     if (graph.value(plan.label).producer.valid()) {

@@ -77,13 +77,13 @@ class Writer {
       shards.emplace_back(shard.shard, shard.device, static_cast<uint64_t>(shard.row_begin),
                           static_cast<uint64_t>(shard.row_end), static_cast<uint64_t>(shard.kept_blocks));
     }
-    return fb::CreateHead(builder_, head.head, head.node.index, head.loss.index, ids(head.metrics), head.feature.index,
-                          head.feature_grad.index, head.logits.index, head.label.index, head.weight.index,
-                          head.bias.index, head.classes, head.dim, head.class_block, head.rows, head.update_sweep,
-                          head.top_k, head.bf16, head.row_weight, builder_.CreateVectorOfStructs(shards), head.frozen,
-                          head.row_factor.index, head.active, head.neighbours, head.log_q,
-                          static_cast<uint8_t>(head.untouched), static_cast<uint8_t>(head.weights),
-                          static_cast<uint8_t>(head.states), head.exact_graph, head.mapped, head.probes);
+    return fb::CreateHead(
+        builder_, head.head, head.node.index, head.loss.index, ids(head.metrics), head.feature.index,
+        head.feature_grad.index, head.logits.index, head.label.index, head.weight.index, head.bias.index, head.classes,
+        head.dim, head.class_block, head.rows, head.update_sweep, head.top_k, head.bf16, head.row_weight,
+        builder_.CreateVectorOfStructs(shards), head.frozen, head.row_factor.index, head.active, head.neighbours,
+        head.log_q, static_cast<uint8_t>(head.untouched), static_cast<uint8_t>(head.weights),
+        static_cast<uint8_t>(head.states), head.exact_graph, head.mapped, head.probes, head.state_count);
   }
 
   Offset<fb::Buffer> put(const Buffer& buffer) {
@@ -281,6 +281,7 @@ class Reader {
     head.probes = in.probes();
     head.mapped = in.mapped();
     head.states = value_of(in.states(), RowFormat::kFp8);
+    head.state_count = in.state_count();
     if (in.shards() != nullptr && take(size_t{in.shards()->size()} * sizeof(fb::Shard))) {
       for (const fb::Shard* shard : *in.shards()) {
         head.shards.push_back({head.head, shard->shard(), shard->device(), static_cast<int64_t>(shard->row_begin()),

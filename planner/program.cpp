@@ -231,6 +231,7 @@ HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan&
   shape.untouched = head.untouched;
   shape.weights = head.weights;
   shape.states = head.states;
+  shape.state_count = head.state_count;
   shape.kept_blocks = shard.kept_blocks;
   return shape;
 }

@@ -252,6 +252,7 @@ struct HeadPlan {
   Untouched untouched = Untouched::kAsIs;
   RowFormat weights = RowFormat::kF32;
   RowFormat states = RowFormat::kF32;
+  int state_count = 2;    // optimizer states of each weight for which passes have room
   double row_weight = 1;  // HeadShape::row_weight
   std::vector<HeadShard> shards;
   bool frozen = false;  // trained through, but not updated (Parameter::frozen)

@@ -84,7 +84,8 @@ Callee Evaluator::find_callee(std::span<const Name> path, const Call& call, Scop
       return callee;
     }
     const bool in_scalars = scalars_ != nullptr && scalar_function(last.text) != nullptr;
-    if (in_scalars || is_constant_function(last.text) || (in_test_ && is_measure(last.text))) {
+    const bool is_norm = scalars_ != nullptr && norms_ != nullptr && last.text == "norm";
+    if (in_scalars || is_norm || is_constant_function(last.text) || (in_test_ && is_measure(last.text))) {
       callee.kind = Callee::kBuiltin;
       return callee;
     }

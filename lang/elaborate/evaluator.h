@@ -41,6 +41,14 @@ struct OwnOptimizer {
   std::vector<std::string> states;
 };
 
+// The calls of norm(x) in the update of an optimizer.
+struct NormCalls {
+  int elements = 0;                // inputs of the expression that are of an element; the others are of the step
+  int first_input = 0;             // its input that is the first norm
+  std::vector<ScalarId> summed{};  // by norm: the number whose squares it sums
+  std::vector<Span> spans{};
+};
+
 // The result after a reported fault; converts to an error node or to an empty optional. A function that returns an
 // optional Datum has to choose one of both itself: the conversion is an error of -Wconversion.
 struct Refused {
@@ -248,6 +256,7 @@ class Evaluator {
   Datum scalar_choice(const Datum& condition, const Datum& yes, const Datum& no, Span at);
   Datum scalar_call(const Callee& callee, const Call& call, Scope& scope);
   Datum scalar_op(const OpDef& op, const Call& call, Scope& scope);
+  Datum norm_call(const Call& call, Scope& scope);  // own_optimizer.cpp
 
   // foreign_calls.cpp
   const TensorType* first_type(const Call& call, std::span<const BoundArg> bound) const;
@@ -283,6 +292,7 @@ class Evaluator {
   std::vector<Diagnostic> not_yet_;
   std::function<const SourceFile*(const char*)> library_;
   ScalarExpr* scalars_ = nullptr;  // the `pointwise` body that is being evaluated; null outside of one
+  NormCalls* norms_ = nullptr;     // of the optimizer that is being evaluated; null outside of one
   SkippedIf last_skipped_;
   Span call_span_;                        // the operator call whose arguments are being bound
   Span bound_value_;                      // the value of the model's binding that is being evaluated

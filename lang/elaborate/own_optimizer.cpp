@@ -1,7 +1,10 @@
 // Optimizers that are written in the language: their statements become one update rule.
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
+#include <limits>
 
+#include "graph/optimizer_def.h"
 #include "graph/update_rule.h"
 #include "lang/elaborate/evaluator.h"
 #include "lang/nearest.h"
@@ -31,9 +34,9 @@ class OptimizerBody {
   OptimizerBody(Evaluator& evaluator, const DeclRef& ref, Scope& env)
       : ev_(evaluator), ref_(ref), ast_(ref.file->ast), env_(env) {}
 
-  std::optional<OwnOptimizer> run(ScalarExpr& expr) {
+  std::optional<OwnOptimizer> run(ScalarExpr& expr, NormCalls& norms) {
     bool good = check_parameters();
-    declare_states(expr);
+    declare_states(expr, norms);
     for (const Stmt& stmt : ast_[ref_.decl->body]) {
       good = statement(stmt) && good;
     }
@@ -52,8 +55,11 @@ class OptimizerBody {
     for (size_t i = 1; i < assigned_.size(); ++i) {
       made.states.emplace_back(assigned_[i].name);
     }
+    expr.set_results(results);
+    check_without_norms(expr, norms);
+    results.insert(results.end(), norms.summed.begin(), norms.summed.end());
     expr.set_results(std::move(results));
-    auto rule = make_update_rule(expr, static_cast<int>(made.states.size()));
+    auto rule = make_update_rule(expr, first_, static_cast<int>(norms.summed.size()));
     if (!rule.ok()) {
       return ev_.refuse(rule.error().code.c_str(), ref_.decl->name.span, rule.error().message, "", {rule.error().help});
     }
@@ -74,7 +80,7 @@ class OptimizerBody {
     return true;
   }
 
-  void declare_states(ScalarExpr& expr) {
+  void declare_states(ScalarExpr& expr, NormCalls& norms) {
     assigned_.push_back({.name = "weight", .declared = {}, .assigned = {}, .value = expr.input(0)});
     for (const Stmt& stmt : ast_[ref_.decl->body]) {
       if (stmt.kind == StmtKind::kState) {
@@ -86,6 +92,8 @@ class OptimizerBody {
       }
     }
     const int first = 1 + static_cast<int>(assigned_.size());
+    norms.elements = first;
+    norms.first_input = first + kStepInputs;
     const auto bind = [&](std::string_view name, ScalarId value) {
       env_.locals[name] = {.value = scalar(value, ref_.decl->name.span), .span = {}, .used = true};
     };
@@ -130,21 +138,30 @@ class OptimizerBody {
     }
     const auto place = std::ranges::find(assigned_, name.text, &Assigned::name);
     env_.locals[name.text] = {.value = scalar(place->value, name.span), .span = name.span, .used = true};
-    if (place - assigned_.begin() > kMostUpdateStates) {
-      return ev_.refuse("XG0199", name.span, {"more than {} states are not available yet", kMostUpdateStates},
-                        "of a later edition of xrun", {"write the update with fewer"}),
+    if (name.text == kMeanState) {
+      return ev_.refuse("XG0202", name.span, {"`{}` is the running mean of a weight, which `train` keeps", name.text},
+                        "bound again", {"give the state another name"}),
              false;
     }
-    Scope constants{.file = ref_.file};
-    const Datum first = ev_.eval(ast_, stmt.value, constants);
+    if (place - assigned_.begin() > kMostUpdateStates) {
+      return ev_.refuse("XG0216", name.span, {"an optimizer has at most {} states", kMostUpdateStates},
+                        "one more than possible", {"write the update with fewer"}),
+             false;
+    }
+    const Datum first = ev_.eval(ast_, stmt.value, env_);
     if (first.is_error()) {
       return false;
     }
-    if (!first.plain_number() || first.as_double() != 0) {
-      return ev_.refuse("XG0199", first.span, {"a state that begins with {} is not available yet", to_text(first)},
-                        "of a later edition of xrun", {"let it begin with 0: state {} = 0", name.text}),
+    constexpr double kMost = std::numeric_limits<float>::max();
+    if (!first.plain_number() || !(std::abs(first.as_double()) <= kMost)) {
+      return ev_.refuse("XG0228", first.span,
+                        {"a state begins with a number, not with {}",
+                         first.plain_number() ? to_text(first) : std::string(kind_text(first))},
+                        first.plain_number() ? "outside of f32" : "",
+                        {"write one, the same for every weight: state {} = 0", name.text}),
              false;
     }
+    first_.push_back(first.as_double());
     return true;
   }
 
@@ -152,6 +169,8 @@ class OptimizerBody {
     const Name& name = ast_[stmt.names][0];
     const Datum value = ev_.eval(ast_, stmt.value, env_);
     if (value.is_error()) {
+      // A name of what cannot be computed is no further fault.
+      env_.locals.try_emplace(name.text, Local{.value = Datum(), .span = name.span, .used = true});
       return false;
     }
     const auto known = std::ranges::find(assigned_, name.text, &Assigned::name);
@@ -199,18 +218,82 @@ class OptimizerBody {
     return true;
   }
 
+  // Norms are 0 for class rows, for tensors of one dimension, and for weights that begin with 0. An update that divides
+  // by one would make them NaN.
+  void check_without_norms(const ScalarExpr& expr, const NormCalls& norms) {
+    if (norms.summed.empty()) {
+      return;
+    }
+    const auto is_finite = [&](double norm, double at) {
+      std::vector<double> inputs(static_cast<size_t>(norms.first_input), at);
+      inputs[static_cast<size_t>(norms.elements) + static_cast<size_t>(StepInput::kStep)] = 2;
+      inputs.resize(inputs.size() + norms.summed.size(), norm);
+      const std::vector<double> results = evaluate(expr, inputs);
+      return std::ranges::all_of(results, [](double value) { return std::isfinite(value); });
+    };
+    constexpr double kPoints[] = {0.3, 0.02, 0.7};
+    const bool with = std::ranges::any_of(kPoints, [&](double at) { return is_finite(1, at); });
+    const bool without = std::ranges::any_of(kPoints, [&](double at) { return is_finite(0, at); });
+    if (with && !without) {
+      ev_.refuse("XG0229", norms.spans.back(),
+                 {"the update of `{}` has no finite value where norms are 0", ref_.decl->name.text},
+                 "0 for class rows, tensors of one dimension, and weights that begin with 0",
+                 {"say what it is then: if n > 0 { 1 / n } else { 1 }"});
+    }
+  }
+
   Evaluator& ev_;
   const DeclRef& ref_;
   const Ast& ast_;
   Scope& env_;
   std::vector<Assigned> assigned_;
+  std::vector<double> first_;  // values of the states
 };
 
 std::optional<OwnOptimizer> Evaluator::eval_optimizer(const DeclRef& ref, Scope& env) {
   ScalarExpr expr;
+  NormCalls norms;
   called_.insert(ref.decl);
   const BuildsScalars building(scalars_, &expr);
-  return OptimizerBody(*this, ref, env).run(expr);
+  NormCalls* const outer = std::exchange(norms_, &norms);
+  auto made = OptimizerBody(*this, ref, env).run(expr, norms);
+  norms_ = outer;
+  return made;
+}
+
+// norm(x): an input of the expression that stands for the root of the sum of the squares of x over a tensor.
+Datum Evaluator::norm_call(const Call& call, Scope& scope) {
+  const auto args = plain_args("norm", call, scope);
+  if (!args) {
+    return {};
+  }
+  if (args->size() != 1) {
+    return refuse("XG0204", call.span, {"`norm` takes one number of each element, but gets {}", args->size()}, "",
+                  {"write norm(weight), norm(grad), or the norm of what you computed from them"});
+  }
+  const Datum& value = args->front();
+  const auto reads_elements = [&](ScalarId id) {
+    ScalarExpr part = *scalars_;
+    part.set_results({id});
+    const std::vector<int> read = part.inputs_read();
+    return !read.empty() && read.front() < norms_->elements;
+  };
+  if (value.kind != DatumKind::kScalar || !reads_elements(value.scalar)) {
+    return refuse("XG0229", value.span.valid() ? value.span : call.span,
+                  {"a norm sums over the elements of a tensor, and this has the same value for all of them"}, "",
+                  {"write norm(weight), norm(grad), or the norm of what you computed from them"});
+  }
+  const auto known = std::ranges::find(norms_->summed, value.scalar);
+  const auto place = static_cast<int>(known - norms_->summed.begin());
+  if (known == norms_->summed.end()) {
+    if (place == kMostUpdateNorms) {
+      return refuse("XG0216", call.span, {"an optimizer has at most {} norms", kMostUpdateNorms},
+                    "one more than possible", {"write the update with fewer"});
+    }
+    norms_->summed.push_back(value.scalar);
+    norms_->spans.push_back(call.span);
+  }
+  return make_scalar(scalars_->input(norms_->first_input + place));
 }
 
 // Evaluates the statements of an optimizer that no `train` takes.

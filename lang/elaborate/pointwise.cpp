@@ -76,7 +76,9 @@ Datum Evaluator::call_pointwise(const DeclRef& ref, const Call& call, Scope& sco
 
 Datum Evaluator::pointwise_body(const DeclRef& ref, Scope& env) {
   active_.push_back(ref.decl);
+  NormCalls* const norms = std::exchange(norms_, nullptr);  // of one element
   Datum value = eval(ref.file->ast, ref.decl->value, env);
+  norms_ = norms;
   active_.pop_back();
   if (value.is_error() || value.kind == DatumKind::kScalar || value.plain_number() || value.kind == DatumKind::kBool) {
     return value;

@@ -116,6 +116,9 @@ Datum Evaluator::scalar_call(const Callee& callee, const Call& call, Scope& scop
   if (function == nullptr && callee.kind == Callee::kOp) {
     return scalar_op(*callee.op, call, scope);
   }
+  if (norms_ != nullptr && callee.kind == Callee::kBuiltin && callee.name == "norm") {
+    return norm_call(call, scope);
+  }
   const auto args = plain_args(callee.name, call, scope);
   if (!args) {
     return {};

@@ -152,6 +152,7 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
   check_growth(settings);
   check_active_classes();
   check_compress();
+  check_ema();
 }
 
 void ModuleBuilder::lower_duration(const Settings& settings, const Scope& scope) {

@@ -78,6 +78,7 @@ class ModuleBuilder {
   void lower_class_weights(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_active_classes(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_compress(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_ema(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_metrics(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_eval(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_eval_metric(const SettingNode& node, Scope& scope, const SettingDef& def);
@@ -224,6 +225,9 @@ class ModuleBuilder {
   // lower_compress.cpp
   void check_compress();
 
+  // lower_ema.cpp
+  void check_ema();
+
   // lower_classes.cpp
   void find_class_input(const Settings& settings);
 
@@ -239,6 +243,7 @@ class ModuleBuilder {
   Choice choice_;
   Module module_;
   RunSpec run_;
+  Span ema_span_;
   bool active_is_wrong_ = false;  // `active_classes` had a fault, which was reported
   std::vector<Source> sources_;
   std::map<std::string, Datum, std::less<>> data_inputs_;  // graph inputs made of fields that the loss or a metric uses

@@ -435,7 +435,16 @@ constexpr SettingDef kSettings[] = {
         "none",
         "ends the run early, after an evaluation",
         {&B::lower_stop, show_stop}},
-    Def{kTrain, "", "ema", "float", "none", "a running mean of the weights", &B::check<double>, 0, 1}.not_yet(),
+    Def{kTrain,
+        "",
+        "ema",
+        "none or float",
+        "none",
+        "what a running mean of the weights keeps in each step; evaluation and predictions use the mean",
+        {&B::lower_ema, show_ema},
+        0,
+        1}
+        .learned([](Train t) { return t.ema > 0 ? fmt::format("ema {}\n", exact(t.ema)) : std::string(); }),
 
     Def{kCluster, "", "nodes", "int", "1", "machines, all alike", kStored<&ClusterSpec::nodes>, 1, kMostNodes},
     Def{kCluster,

@@ -151,6 +151,11 @@ std::string show_compress(const SettingDef& def, const Shown& shown) {
                                          compress.warmup ? ", warmup=" + to_text(*compress.warmup) : "");
 }
 
+std::string show_ema(const SettingDef& def, const Shown& shown) {
+  const double ema = shown.module.train.ema;
+  return ema > 0 ? number_text(ema) : std::string(def.fallback);
+}
+
 std::string show_stop(const SettingDef& def, const Shown& shown) {
   return shown.run.stop_when ? shown.run.stop_when->text : std::string(def.fallback);
 }

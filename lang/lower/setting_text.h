@@ -35,6 +35,7 @@ std::string show_directory(const SettingDef& def, const Shown& shown);
 std::string show_best(const SettingDef& def, const Shown& shown);
 std::string show_active(const SettingDef& def, const Shown& shown);
 std::string show_compress(const SettingDef& def, const Shown& shown);
+std::string show_ema(const SettingDef& def, const Shown& shown);
 std::string show_stop(const SettingDef& def, const Shown& shown);
 std::string show_network(const SettingDef& def, const Shown& shown);
 std::string show_recompute(const SettingDef& def, const Shown& shown);

@@ -10,15 +10,15 @@ namespace xrun::ops {
 namespace {
 
 // The purpose of rounding a row: its weights, or a state; part of the key, so that their random numbers differ.
-enum class Draw : uint64_t { kWeight = 0x636c617373, kFirstState, kSecondState };
+enum class Draw : uint64_t { kWeight = 0x636c617373, kFirstState };  // further states follow
 
 // Parts of HeadSlice::class_vectors.
-enum Vector : int64_t { kInverse, kBias, kFirstBiasState, kSecondBiasState };
+enum Vector : int64_t { kInverse, kBias, kFirstBiasState };  // further states follow
 
 }  // namespace
 
 void add_range(HeadPrefetch& prefetch, const void* begin, int64_t bytes) {
-  XRUN_DCHECK(prefetch.count < HeadPrefetch::kMost, "a tile has weights, logits and two states");
+  XRUN_DCHECK(prefetch.count < HeadPrefetch::kMost, "a tile has weights, logits and states");
   if (bytes > 0) {
     prefetch.ranges[prefetch.count++] = {static_cast<const char*>(begin), bytes};
   }
@@ -97,8 +97,9 @@ void ClassRows::load(int64_t row, float* out) const {
 
 void ClassRows::open_states(ClassTile& tile, const HeadSlice& slice) const {
   const TileClasses classes = tile.classes;
-  for (int i = 0; i < 2; ++i) {
-    tile.bias_states[i] = open_vector(update_->bias_states[i], classes, kFirstBiasState + i, slice);
+  for (size_t i = 0; i < states(); ++i) {
+    tile.bias_states[i] =
+        open_vector(update_->bias_states[i], classes, kFirstBiasState + static_cast<int64_t>(i), slice);
     if (update_->weight_states[i] == nullptr) {
       continue;
     }
@@ -106,7 +107,7 @@ void ClassRows::open_states(ClassTile& tile, const HeadSlice& slice) const {
       tile.weight_states[i] = reinterpret_cast<float*>(state_at(i, row(classes.begin)));
       continue;
     }
-    tile.weight_states[i] = slice.class_states + i * tile_rows() * shape_.dim;
+    tile.weight_states[i] = slice.class_states + static_cast<int64_t>(i) * tile_rows() * shape_.dim;
     for (int64_t c = 0; c < classes.count; ++c) {
       load_row(shape_.states, state_at(i, row(classes.begin + c)), 1, shape_.dim,
                tile.weight_states[i] + c * shape_.dim);
@@ -120,9 +121,9 @@ void ClassRows::open_states(ClassTile& tile, const HeadSlice& slice) const {
 void ClassRows::store(const ClassTile& tile) const {
   for (int64_t c = 0; c < tile.classes.count; ++c) {
     const int64_t to = row(tile.classes.begin + c);
-    const auto random = [&](Draw what) {
+    const auto random = [&](Draw what, uint64_t state = 0) {
       return RandomStream(update_->seed, static_cast<uint64_t>(update_->step),
-                          static_cast<uint64_t>(shape_.shard.begin + to), static_cast<uint64_t>(what));
+                          static_cast<uint64_t>(shape_.shard.begin + to), static_cast<uint64_t>(what) + state);
     };
     if (!in_place(shape_.weights)) {
       const float scale =
@@ -134,10 +135,10 @@ void ClassRows::store(const ClassTile& tile) const {
     if (catches_up()) {
       weights_.catch_up.last[to] = static_cast<int32_t>(weights_.catch_up.steps->step());
     }
-    for (int i = 0; i < 2 && !in_place(shape_.states); ++i) {
+    for (size_t i = 0; i < states() && !in_place(shape_.states); ++i) {
       if (tile.weight_states[i] != nullptr) {
-        store_row(shape_.states, tile.weight_states[i] + c * shape_.dim, shape_.dim,
-                  random(i == 0 ? Draw::kFirstState : Draw::kSecondState), state_at(i, to));
+        store_row(shape_.states, tile.weight_states[i] + c * shape_.dim, shape_.dim, random(Draw::kFirstState, i),
+                  state_at(i, to));
       }
     }
   }
@@ -154,8 +155,9 @@ void ClassRows::close(const ClassTile& tile) const {
   }
   close_vector(weights_.prepared, tile.classes, tile.inverse);
   close_vector(weights_.bias, tile.classes, tile.bias);
-  close_vector(update_->bias_states[0], tile.classes, tile.bias_states[0]);
-  close_vector(update_->bias_states[1], tile.classes, tile.bias_states[1]);
+  for (size_t i = 0; i < states(); ++i) {
+    close_vector(update_->bias_states[i], tile.classes, tile.bias_states[i]);
+  }
 }
 
 // Adds the rows of a tile to the memory that products prefetch. Rows that lie apart are prefetched at once.
@@ -188,7 +190,7 @@ void ClassRows::prefetch_weights(TileClasses classes, HeadPrefetch& prefetch) co
 }
 
 void ClassRows::prefetch_states(TileClasses classes, HeadPrefetch& prefetch) const {
-  for (int i = 0; i < 2 && update_ != nullptr; ++i) {
+  for (size_t i = 0; update_ != nullptr && i < states(); ++i) {
     if (update_->weight_states[i] != nullptr) {
       this->prefetch(classes, update_->weight_states[i], shape_.states, prefetch);
     }

@@ -27,8 +27,8 @@ struct ClassTile {
   float* inverse = nullptr;  // 1 / norm of each row; null without cosine
   float* bias = nullptr;     // [count]; null without bias
   // Set by open_states; null where the update has no such state.
-  float* weight_states[2] = {nullptr, nullptr};
-  float* bias_states[2] = {nullptr, nullptr};
+  UpdateStates weight_states{};
+  UpdateStates bias_states{};
 };
 
 // Adds `bytes` from `begin` on to the memory that products prefetch.
@@ -64,9 +64,10 @@ class ClassRows {
   bool copies() const { return active_ != nullptr || catches_up(); }
   // Whether rows, or states, in this format are used in place.
   bool in_place(RowFormat format) const { return format == RowFormat::kF32 && !copies(); }
+  size_t states() const { return static_cast<size_t>(update_->form.kept_states()); }
   int64_t tile_rows() const { return std::min(shape_.blocks.size, kHeadTileClasses); }
   std::byte* weight_at(int64_t row) const { return weights_.weight + row * shape_.dim * element_bytes(shape_.weights); }
-  std::byte* state_at(int i, int64_t row) const {
+  std::byte* state_at(size_t i, int64_t row) const {
     return update_->weight_states[i] + row * shape_.dim * element_bytes(shape_.states);
   }
   const std::byte* velocity() const { return reinterpret_cast<const std::byte*>(weights_.catch_up.velocity); }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "graph/update_rule.h"
 #include "ops/isa.h"
 
 namespace xrun::ops {
@@ -17,7 +18,7 @@ struct HeadPrefetch {
     const char* begin = nullptr;
     int64_t bytes = 0;
   };
-  static constexpr int kMost = 4;
+  static constexpr int kMost = 3 + kMostUpdateStates;  // weights, logits, states of an update, means
   Range ranges[kMost];
   int count = 0;
   int next = 0;

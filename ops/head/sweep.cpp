@@ -97,22 +97,22 @@ void fold_lanes(const float* lanes, int64_t classes, float* out) {
   }
 }
 
-// Updates the weights of the tile's classes with their complete gradient. Class rows have no trust ratio
-// (docs/decisions/0023-no-trust-ratios-of-class-rows.md).
+// Updates the weights of the tile's classes with their complete gradient. Class rows have no norms
+// (docs/decisions/0023-no-trust-ratios-of-class-rows.md): those that the update reads are 0.
 void update_tile(const HeadWork& pass, Isa isa, const HeadUpdate& by, const ClassTile& tile,
                  const float* weight_gradient, const float* bias_gradient) {
   const int64_t dim = pass.shape.dim;
-  const auto row = [&](float* rows, int64_t c) { return rows == nullptr ? nullptr : rows + c * dim; };
   for (int64_t c = 0; c < tile.classes.count; ++c) {
     float* const weight = tile.weight + c * dim;
     const float* const gradient = weight_gradient + c * pass.layout.dim_padded;
-    float* const s0 = row(tile.weight_states[0], c);
-    float* const s1 = row(tile.weight_states[1], c);
-    update(isa, by.form, by.weight, weight, gradient, s0, s1, dim);
+    UpdateStates states{};
+    for (size_t i = 0; i < static_cast<size_t>(by.form.kept_states()); ++i) {
+      states[i] = tile.weight_states[i] + c * dim;
+    }
+    update(isa, by.form, by.weight, weight, gradient, states, dim);
   }
   if (tile.bias != nullptr) {
-    update(isa, by.form, by.bias, tile.bias, bias_gradient, tile.bias_states[0], tile.bias_states[1],
-           tile.classes.count);
+    update(isa, by.form, by.bias, tile.bias, bias_gradient, tile.bias_states, tile.classes.count);
   }
 }
 

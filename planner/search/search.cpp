@@ -60,13 +60,11 @@ PartitionRequest make_request(const SearchInput& input, const Setting& setting, 
   return request;
 }
 
-// The numbers that an update reads or writes for each weight. Trust ratios need a sweep of their own before it.
+// The numbers that an update reads or writes for each weight. Norms need sweeps of their own before it.
 Bytes numbers_moved(const Module& module) {
   const auto states = static_cast<Bytes>(optimizer_states(module).size());
-  const OptimizerDef* def = find_optimizer(module.train.optimizer);
-  const TrustNorm trust = def == nullptr ? TrustNorm::kNone : def->trust;
-  const Bytes first = trust == TrustNorm::kNone ? 0 : trust == TrustNorm::kGradient ? 2 : 2 + states;
-  return first + 4 + 2 * states;
+  const NormReads norms = norm_reads(module.train.optimizer);
+  return norms.sweeps * (2 + (norms.states ? states : 0)) + 4 + 2 * states;
 }
 
 // The devices of a stage, by replica.

@@ -110,7 +110,7 @@ Result<ops::OptimizerForm> own_adamw(ops::Isa isa) {
                                 "x0 - x4 * (t0 / (1 - 0.9 ^ x5) / (sqrt(t1 / (1 - 0.999 ^ x5)) + 1e-8) + x6 * x0), "
                                 "t0, t1"));
   CallSpec spec{.name = "adamw", .args = {{"weight_decay", 0.01}}, .span = {}};
-  XRUN_ASSIGN(const UpdateRule rule, make_update_rule(all, 2));
+  XRUN_ASSIGN(const UpdateRule rule, make_update_rule(all, {0, 0}));
   store_update_rule(rule, {"m", "v"}, spec.args);
   return ops::optimizer_form(spec, isa);
 }
@@ -126,7 +126,7 @@ Result<LoopRace> race_updates(ops::Isa isa, int64_t elements, int rounds) {
   const auto at = [&](size_t i) { return reinterpret_cast<float*>(arrays[i].get()); };
   const auto step = [&](const ops::OptimizerForm& form) {
     const ops::UpdateScalars scalars = ops::update_scalars(form, 1e-3, 0.01, true, 10);
-    ops::update(isa, form, scalars, at(0), at(1), at(2), at(3), elements);
+    ops::update(isa, form, scalars, at(0), at(1), {at(2), at(3)}, elements);
   };
   return race(
       "adamw", elements, rounds, [&] { step(own); }, [&] { step(built_in); });

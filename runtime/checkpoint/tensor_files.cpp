@@ -119,6 +119,19 @@ Status find_shifts(const CheckpointInfo& info, const StoredTensors& stored, cons
   return lie_together(info, tensor, *found.rows, *found.velocity, "velocities");
 }
 
+// Where the values lie that a weight has in use: those of its running mean where the run kept one.
+Status find_in_use(const CheckpointInfo& info, const StoredTensors& stored, const TrainState& state,
+                   const StateTensor& tensor, Found& found) {
+  StateTensor mean = mean_of(tensor);
+  mean.role = StateTensor::Role::kWeight;  // class rows may have another format than the state
+  if (tensor.role != StateTensor::Role::kWeight || !stored.rows.contains(mean.name)) {
+    XRUN_TRY(find_tensor(info, stored, state, tensor, found));
+    return find_shifts(info, stored, state, tensor, found);
+  }
+  found.tensor = &tensor;
+  return find_rows(info, stored, state, mean, found.rows);
+}
+
 // A part of `found` in one of its files.
 struct FoundPart {
   const StateTensor* tensor = nullptr;
@@ -277,10 +290,9 @@ Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer,
                                tensor.role == StateTensor::Role::kResidual || tensor.role == StateTensor::Role::kGraph;
     const bool comes_along = tensor.role == StateTensor::Role::kScale || tensor.role == StateTensor::Role::kShift;
     if (!comes_along && !(only_to_go_on && !(optimizer && tensor.kept))) {
-      XRUN_TRY(find_tensor(info, stored, state, tensor, found.emplace_back()));
-      if (!optimizer) {
-        XRUN_TRY(find_shifts(info, stored, state, tensor, found.back()));
-      }
+      found.emplace_back();
+      XRUN_TRY(optimizer ? find_tensor(info, stored, state, tensor, found.back())
+                         : find_in_use(info, stored, state, tensor, found.back()));
     }
   }
   return copy_found(info, stored, found, state);
@@ -304,10 +316,7 @@ Status read_state(const CheckpointInfo& info, TrainState& state, const std::vect
       continue;
     }
     Found one;
-    Status there = find_tensor(info, stored, state, tensor, one);
-    if (there.ok()) {
-      there = find_shifts(info, stored, state, tensor, one);
-    }
+    Status there = find_in_use(info, stored, state, tensor, one);
     const auto part = part_of_classes(tensor, class_layer);
     if (!there.ok() && there.error().code == "XG0702" && part) {
       fresh.push_back(*part);

@@ -46,11 +46,6 @@ DType dtype_of(RowFormat format) {
   return format == RowFormat::kF32 ? DType::kF32 : format == RowFormat::kBf16 ? DType::kBF16 : DType::kF8E4M3;
 }
 
-std::vector<std::string> optimizer_states(const Module& module) {
-  const OptimizerDef* def = find_optimizer(module.train.optimizer);
-  return def == nullptr ? std::vector<std::string>{} : def->states(module.train.optimizer.args);
-}
-
 // Rows [begin, end) of one copy of a piece.
 struct FirstRows {
   const StateTensor* tensor = nullptr;
@@ -127,6 +122,14 @@ StateTensor shifts_of(const StateTensor& weight) {
   return shifts;
 }
 
+StateTensor mean_of(const StateTensor& weight) {
+  StateTensor mean = weight;
+  mean.name += fmt::format(".{}", kMeanState);
+  mean.role = StateTensor::Role::kOptimizer;
+  mean.pieces.clear();
+  return mean;
+}
+
 StateTensor scales_of(const StateTensor& weight) {
   StateTensor scales = weight;
   scales.name += ".scale";
@@ -139,7 +142,9 @@ StateTensor scales_of(const StateTensor& weight) {
 TrainState::TrainState(const Module& module, const planner::Program& program, const BoundMemory& memory,
                        const DeviceSet& devices)
     : module_(module), program_(program), memory_(memory), devices_(devices) {
-  const std::vector<std::string> states = optimizer_states(module);
+  const std::vector<std::string> states = states_beside_weights(module.train);
+  std::vector<double> firsts = first_values(module.train.optimizer);
+  firsts.resize(states.size());
   std::map<std::string, StateTensor> by_name;
   std::map<std::string, int> first_device;  // that has a tensor
   for (const Buffer& buffer : program.buffers) {
@@ -168,6 +173,7 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
     if (optimizer) {
       XRUN_CHECK(static_cast<size_t>(buffer.state) < states.size(), "an optimizer state that the optimizer has not");
       one.name += "." + states[static_cast<size_t>(buffer.state)];
+      one.first_value = firsts[static_cast<size_t>(buffer.state)];
     }
     if (residual) {
       one.role = StateTensor::Role::kResidual;
@@ -248,7 +254,12 @@ Status TrainState::map_rows(const MappedHead& head, std::shared_ptr<MappedRows> 
     if (buffer.head != static_cast<int32_t>(head.head) || !is_mapped(program_, buffer) || !memory_.has(buffer.device)) {
       continue;
     }
-    const auto section = std::ranges::find(found.sections, buffer.name, &RowsSection::name);
+    auto section = std::ranges::find(found.sections, fmt::format("{}.{}", buffer.name, kMeanState), &RowsSection::name);
+    const auto weights = std::ranges::find(found.sections, buffer.name, &RowsSection::name);
+    if (program_.training || buffer.purpose != Purpose::kHeadWeight || section == found.sections.end() ||
+        section->dtype != weights->dtype) {
+      section = weights;
+    }
     XRUN_CHECK(section != found.sections.end(), "a rows file without " + buffer.name);
     const ClassRange range = shard_rows(&plan, buffer.shard, plan.classes);
     XRUN_TRY(
@@ -287,7 +298,8 @@ void TrainState::initialise(uint64_t seed, const std::function<bool(const StateT
     if (!made || (wanted && !wanted(tensor))) {
       continue;  // scales come with their rows, graphs are built, shifts computed
     }
-    if (tensor.role == StateTensor::Role::kOptimizer && tensor.type.dtype != DType::kI32 && lies_in_file(tensor)) {
+    if (tensor.role == StateTensor::Role::kOptimizer && tensor.type.dtype != DType::kI32 && tensor.first_value == 0 &&
+        lies_in_file(tensor)) {
       continue;  // a file that is made has zeros
     }
     for (const TensorPiece& piece : tensor.pieces) {
@@ -311,8 +323,8 @@ void TrainState::initialise(uint64_t seed, const std::function<bool(const StateT
           continue;
         }
         values.resize(static_cast<size_t>((part.end - part.begin) * tensor.row_elements()));
-        fill_first_values(part, optimizer ? Init{} : module_.graph.param(tensor.param).init, seed,
-                          first_name(moved, tensor.name), values);
+        fill_first_values(part, optimizer ? Init{.value = tensor.first_value} : module_.graph.param(tensor.param).init,
+                          seed, first_name(moved, tensor.name), values);
         if (tensor.type.dtype != DType::kF32) {
           write_values(tensor, part.begin, part.end, values.data());  // of a head: a row lies in one place
           continue;
@@ -326,6 +338,23 @@ void TrainState::initialise(uint64_t seed, const std::function<bool(const StateT
   };
   const Status made = run_on_each(devices_, make_values);
   XRUN_CHECK(made.ok(), "first values are made without errors");
+}
+
+void TrainState::begin_means() {
+  std::vector<float> values;
+  for (const StateTensor& tensor : tensors_) {
+    const StateTensor* const mean = tensor.role == StateTensor::Role::kWeight ? find(mean_of(tensor).name) : nullptr;
+    if (mean == nullptr || mean->role != StateTensor::Role::kOptimizer) {
+      continue;
+    }
+    for (const TensorPiece& piece : tensor.pieces) {
+      for_chunks(tensor, piece.row_begin, piece.row_end, [&](int64_t row, int64_t rows) {
+        values.resize(static_cast<size_t>(rows * tensor.row_elements()));
+        read_values(tensor, row, row + rows, values.data());
+        write_values(*mean, row, row + rows, values.data());
+      });
+    }
+  }
 }
 
 std::string TrainState::class_layer() const {
@@ -453,7 +482,7 @@ void TrainState::read_current(const StateTensor& tensor, int64_t row_begin, int6
   std::vector<float> shifts(rows);
   std::vector<float> velocity(rows * width);
   read_shifts(tensor, row_begin, row_end, shifts.data());
-  read_values(*find(tensor.name + "." + optimizer_states(module_)[0]), row_begin, row_end, velocity.data());
+  read_values(*find(tensor.name + "." + states_beside_weights(module_.train)[0]), row_begin, row_end, velocity.data());
   ops::shift_rows(shifts, velocity, {out, rows * width});
 }
 
@@ -462,6 +491,8 @@ void TrainState::copy_from(const TrainState& other) {
   std::vector<float> values;
   for (const StateTensor& tensor : tensors_) {
     const StateTensor* source = other.find(tensor.name);
+    const StateTensor* const mean =
+        program_.training || tensor.role != StateTensor::Role::kWeight ? nullptr : other.find(mean_of(tensor).name);
     if (tensor.role == StateTensor::Role::kResidual) {
       continue;  // of each replica alone
     }
@@ -470,11 +501,18 @@ void TrainState::copy_from(const TrainState& other) {
     if (source != nullptr && lies_in_file(tensor) && rows_of(tensor) == other.rows_of(*source)) {
       continue;
     }
-    if (source != nullptr && source->role == StateTensor::Role::kScale && other.rows_catch_up(source->param)) {
-      continue;  // write_values has made the scales of rows that have caught up
+    if (source != nullptr && source->role == StateTensor::Role::kScale &&
+        (other.rows_catch_up(source->param) || (!program_.training && module_.train.ema > 0))) {
+      continue;  // write_values has made the scales of rows that have caught up, and of means
     }
     for (size_t p = 0; source != nullptr && p < source->pieces.size(); ++p) {
       for_chunks(tensor, source->pieces[p].row_begin, source->pieces[p].row_end, [&](int64_t row, int64_t rows) {
+        if (mean != nullptr) {
+          values.resize(static_cast<size_t>(rows * tensor.row_elements()));
+          other.read_values(*mean, row, row + rows, values.data());
+          write_values(tensor, row, row + rows, values.data());
+          return;
+        }
         if (other.catches_up(*source)) {
           values.resize(static_cast<size_t>(rows * tensor.row_elements()));
           other.read_current(*source, row, row + rows, values.data());

@@ -37,6 +37,7 @@ struct StateTensor {
   Role role = Role::kWeight;
   TensorType type;  // as it lies in memory, without a batch dimension; f32 but for class weights and their states
   bool trained = true;
+  double first_value = 0;  // of an optimizer state: what it has before the first step
   // Of a graph of nearest classes: whether the run needs it to go on. A checkpoint has it where it does.
   bool kept = true;
   // Whether this process is the first of the ranks that have it, which saves it. Rows of heads lie on one rank alone.
@@ -53,6 +54,8 @@ struct StateTensor {
 
 // The format of a tensor's rows: f32, bf16 or fp8.
 RowFormat format_of(const StateTensor& tensor);
+// The running mean of a weight, without pieces.
+StateTensor mean_of(const StateTensor& weight);
 // The scales of class weights in fp8, without pieces.
 StateTensor scales_of(const StateTensor& weight);
 
@@ -87,11 +90,14 @@ class TrainState {
              const DeviceSet& devices);
 
   // First values of weights and states from the seed (docs/determinism.md, "Random numbers"), class weights rounded to
-  // the nearest of their format; optimizer states are zero. Of the tensors that `wanted` takes, where it is given: what
-  // a checkpoint fills needs none. Tasks of a device make what lies in its memory, so that its pages are touched first
-  // on its own NUMA node. `moved`: a renamed tensor gets the values of its first name.
+  // the nearest of their format; optimizer states have the value that the optimizer gives. Of the tensors that `wanted`
+  // takes, where it is given: what a checkpoint fills needs none. Tasks of a device make what lies in its memory, so
+  // that its pages are touched first on its own NUMA node. `moved`: a renamed tensor gets the values of its first name.
   void initialise(uint64_t seed, const std::function<bool(const StateTensor&)>& wanted = {},
                   std::span<const Moved> moved = {});
+
+  // Lets the running means of weights begin with the weights.
+  void begin_means();
 
   const std::vector<StateTensor>& tensors() const { return tensors_; }  // in name order
   const StateTensor* find(std::string_view name) const;
@@ -120,7 +126,8 @@ class TrainState {
   void read_current(const StateTensor& tensor, int64_t row_begin, int64_t row_end, float* out) const;
   // Heads whose class rows are to lie in a file. Until they are mapped they lie in memory, which no plan counts.
   std::span<const MappedHead> mapped_heads() const { return mapped_; }
-  // Maps the file over the buffers of these rows, whose values are then those of the file. REQUIRES: it has the
+  // Maps the file over the buffers of these rows, whose values are then those of the file; of weights that are not
+  // trained further, the running means, where it has any. REQUIRES: it has the
   // sections of head.layout, and may have more. Errors: kWorld.
   Status map_rows(const MappedHead& head, std::shared_ptr<MappedRows> rows);
   // Maps the files that `other` has mapped: both then have the same rows. Errors: as above.
@@ -133,7 +140,8 @@ class TrainState {
   // By which rows catch up. REQUIRES: it outlives the state, and knows the steps that are done.
   void catch_up_by(const ops::IdleSteps* steps) { idle_ = steps; }
   // Copies weights and states of `other`, which may be laid out in another way, by name; optimizer states where both
-  // have them, and no residuals.
+  // have them, and no residuals. Weights that are not trained further are the running means of `other`, where it has
+  // any.
   void copy_from(const TrainState& other);
 
   // Of the trained weights that this process has.

@@ -218,6 +218,9 @@ class Run {
     } else if (!resumed_) {
       initialise({});
     }
+    if (!resumed_ && train_.ema > 0) {
+      session_->state().begin_means();
+    }
     follow_clock();
     XRUN_TRY(graphs_.begin(done_));
     return session_->weights_changed();

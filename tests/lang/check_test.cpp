@@ -337,8 +337,8 @@ TEST(Train, FeaturesOfLaterIssuesCheckAndAreNamed) {
     EXPECT_EQ(d.code, "XG0199");
     messages.push_back(d.message);
   }
-  EXPECT_THAT(messages,
-              ElementsAre("`per_layer = false` of `topk` is not available yet", "`ema` is not available yet"));
+  EXPECT_THAT(messages, ElementsAre("`per_layer = false` of `topk` is not available yet",
+                                    "`ema` with `compress` is not available yet"));
 }
 
 TEST(Train, NothingIsComputedFromTheLossOfAShardedHead) {

@@ -57,10 +57,10 @@ TEST(OwnOptimizer, BecomesARule) {
   EXPECT_EQ(call.name, "lion");
   EXPECT_EQ(call.args.real("b1", 0), 0.75);
   EXPECT_EQ(call.args.real("weight_decay", 0), 0.1);
-  EXPECT_EQ(call.args.text("scalars"), "x2, x0");
-  EXPECT_EQ(call.args.text("elements"),
+  EXPECT_EQ(call.args.text("rule.scalars"), "x2, x0");
+  EXPECT_EQ(call.args.text("rule.elements"),
             "x0 - x4 * (sign(0.75 * x2 + 0.25 * x1) + x3 * x0), 0.99 * x2 + 0.010000000000000009 * x1");
-  EXPECT_THAT(call.args.texts("states"), ElementsAre("m"));
+  EXPECT_THAT(call.args.texts("rule.states"), ElementsAre("m"));
 }
 
 TEST(OwnOptimizer, WhatDependsOnTheStepAloneIsComputedOnce) {
@@ -69,7 +69,7 @@ TEST(OwnOptimizer, WhatDependsOnTheStepAloneIsComputedOnce) {
       "  m = beta1 * m + (1 - beta1) * grad\n  v = beta2 * v + (1 - beta2) * grad ^ 2\n"
       "  weight = weight - lr * (m / (1 - beta1 ^ step)) / (sqrt(v / (1 - beta2 ^ step)) + 1e-8)\n}\n");
   ASSERT_TRUE(adam.file.has_value()) << adam.rendered();
-  EXPECT_EQ(adam.arguments().text("scalars"), "1 - 0.9 ^ x1, x0, 1 - 0.999 ^ x1");
+  EXPECT_EQ(adam.arguments().text("rule.scalars"), "1 - 0.9 ^ x1, x0, 1 - 0.999 ^ x1");
   const auto rule = read_update_rule(adam.arguments());
   ASSERT_TRUE(rule.ok()) << rule.error().message;
   EXPECT_EQ(rule->states, 2);
@@ -78,9 +78,9 @@ TEST(OwnOptimizer, WhatDependsOnTheStepAloneIsComputedOnce) {
 
 TEST(OwnOptimizer, AssignmentsRunInOrder) {
   const Answer sgd("optimizer own(mu = 0.5) {\n  state v = 0\n  v = mu * v + grad\n  weight = weight - lr * v\n}\n");
-  EXPECT_EQ(sgd.arguments().text("elements"), "t0 = 0.5 * x2 + x1; x0 - x3 * t0, t0");
+  EXPECT_EQ(sgd.arguments().text("rule.elements"), "t0 = 0.5 * x2 + x1; x0 - x3 * t0, t0");
   const Answer before("optimizer own(mu = 0.5) {\n  state v = 0\n  weight = weight - lr * v\n  v = mu * v + grad\n}\n");
-  EXPECT_EQ(before.arguments().text("elements"), "x0 - x3 * x2, 0.5 * x2 + x1");
+  EXPECT_EQ(before.arguments().text("rule.elements"), "x0 - x3 * x2, 0.5 * x2 + x1");
 }
 
 TEST(OwnOptimizer, AnUpdateIsWhole) {
@@ -93,7 +93,10 @@ TEST(OwnOptimizer, AnUpdateIsWhole) {
   EXPECT_THAT(answer("  lr = 3\n  weight = weight - lr * grad\n").codes(), ElementsAre("XG0202"));
   EXPECT_THAT(answer("  weight = weight - lr * gard\n").codes(), ElementsAre("XG0201"));
   EXPECT_THAT(answer("  weight = weight - lr * conv(grad, 3)\n").codes(), ElementsAre("XG0220"));
-  EXPECT_THAT(answer("  state v = 1\n  v = v + grad\n  weight = weight - lr * v\n").codes(), ElementsAre("XG0199"));
+  EXPECT_THAT(answer("  state v = grad\n  v = v + grad\n  weight = weight - lr * v\n").codes(), ElementsAre("XG0228"));
+  EXPECT_THAT(answer("  state v = 1e39\n  v = v + grad\n  weight = weight - lr * v\n").codes(), ElementsAre("XG0228"));
+  EXPECT_THAT(answer("  state ema = 0\n  ema = ema + grad\n  weight = weight - lr * ema\n").codes(),
+              ElementsAre("XG0202"));
   EXPECT_THAT(answer("  return weight\n").codes(), ElementsAre("XG0224"));
   EXPECT_THAT(answer("  state weight = 0\n  weight = weight - lr * grad\n").codes(), ElementsAre("XG0202"));
   EXPECT_THAT(Answer(kLion, "lion(lr=0.1)").codes(), ElementsAre("XG0203"));
@@ -118,16 +121,63 @@ TEST(OwnOptimizer, IsBounded) {
   }
   const Answer scalars("optimizer own(lr) {\n  weight = weight - lr * (" + sum + ")\n}\n");
   EXPECT_THAT(scalars.codes(), ElementsAre("XG0216"));
-  EXPECT_THAT(scalars.rendered(), HasSubstr("depend on the step alone"));
+  EXPECT_THAT(scalars.rendered(), HasSubstr("depend on the step or on norms alone"));
   std::string states;
   std::string updates;
-  for (const std::string name : {"a", "b", "c"}) {
-    states += "  state " + name + " = 0\n";
-    updates += "  " + name + " = " + name + " + grad\n";
+  for (const char name : std::string("abcdefgh")) {
+    states += std::string("  state ") + name + " = 0\n";
+    updates += std::string("  ") + name + " = " + name + " + grad\n";
   }
-  const Answer three("optimizer own(lr) {\n" + states + updates + "  weight = weight - lr * a\n}\n");
-  EXPECT_THAT(three.codes(), ElementsAre("XG0199"));
-  EXPECT_THAT(three.rendered(), HasSubstr("more than 2 states"));
+  const auto of = [&](const std::string& more) {
+    return Answer("optimizer own(lr) {\n" + states + updates + more + "  weight = weight - lr * a\n}\n");
+  };
+  EXPECT_THAT(of("").codes(), IsEmpty());
+  const Answer nine = of("  state i = 0\n  i = i + grad\n");
+  EXPECT_THAT(nine.codes(), ElementsAre("XG0216"));
+  EXPECT_THAT(nine.rendered(), HasSubstr("at most 8 states"));
+  std::string norms = "grad";
+  for (int i = 0; i < 9; ++i) {
+    norms += " * norm(grad + " + std::to_string(i) + ")";
+  }
+  const Answer many("optimizer own(lr) {\n  weight = weight - lr * " + norms + "\n}\n");
+  EXPECT_THAT(many.codes(), ElementsAre("XG0216"));
+  EXPECT_THAT(many.rendered(), HasSubstr("at most 8 norms"));
+}
+
+TEST(OwnOptimizer, NormsAreNumbersOfATensor) {
+  const Answer lars(
+      "optimizer own(trust = 0.5) {\n  state v = 0.25\n  n = norm(grad)\n"
+      "  v = 0.5 * v + (if n > 0 { trust * norm(weight) / n } else { 1 }) * grad\n  weight = weight - lr * v\n}\n");
+  ASSERT_TRUE(lars.file.has_value()) << lars.rendered();
+  EXPECT_THAT(lars.arguments().texts("rule.norms"), ElementsAre("x1", "x0"));
+  EXPECT_EQ(lars.arguments().text("rule.ratios"), "select(0 < x0, 0.5 * x1 / x0, 1)");
+  EXPECT_EQ(lars.arguments().text("rule.scalars"), "x0");
+  EXPECT_EQ(lars.arguments().text("rule.elements"), "t0 = 0.5 * x2 + x4 * x1; x0 - x3 * t0, t0");
+  EXPECT_THAT(lars.arguments().reals("rule.first"), ElementsAre(0.25));
+}
+
+// A norm of what another norm has scaled is summed after it.
+TEST(OwnOptimizer, NormsOfNormsHaveALevelOfTheirOwn) {
+  const Answer nested(
+      "optimizer own(lr) {\n  g = grad / max(norm(grad), 1e-6)\n"
+      "  weight = weight - lr * g * norm(weight) / max(norm(g + weight), 1e-6)\n}\n");
+  ASSERT_TRUE(nested.file.has_value()) << nested.rendered();
+  const auto rule = read_update_rule(nested.arguments());
+  ASSERT_TRUE(rule.ok()) << rule.error().message;
+  EXPECT_THAT(norm_levels(*rule), ElementsAre(0, 0, 1));
+}
+
+TEST(OwnOptimizer, NormsAreRefusedWhereTheyMeanNothing) {
+  const auto answer = [](const std::string& body) { return Answer("optimizer own(mu = 0.5) {\n" + body + "}\n"); };
+  EXPECT_THAT(answer("  weight = weight - lr * grad * norm(mu)\n").codes(), ElementsAre("XG0229"));
+  EXPECT_THAT(answer("  weight = weight - lr * grad * norm(step)\n").codes(), ElementsAre("XG0229"));
+  EXPECT_THAT(answer("  weight = weight - lr * mu * norm(grad, weight)\n").codes(), ElementsAre("XG0204"));
+  const Answer unguarded = answer("  weight = weight - lr * mu * grad / norm(grad)\n");
+  EXPECT_THAT(unguarded.codes(), ElementsAre("XG0229"));
+  EXPECT_THAT(unguarded.rendered(), HasSubstr("no finite value where norms are 0"));
+  EXPECT_THAT(answer("  weight = weight - lr * mu * grad / max(norm(grad), 1e-3)\n").codes(), IsEmpty());
+  EXPECT_THAT(answer("  scaled = grad * norm(scaled)\n  weight = weight - lr * mu * scaled\n").codes(),
+              ElementsAre("XG0201"));
 }
 
 TEST(OwnOptimizer, IsCheckedWhereNothingTakesIt) {
@@ -140,11 +190,14 @@ TEST(OwnOptimizer, IsCheckedWhereNothingTakesIt) {
 TEST(OwnOptimizer, AStoredRuleThatDoesNotFitIsRefused) {
   const Answer lion(kLion, "lion");
   for (const auto& [key, value] :
-       std::initializer_list<std::pair<const char*, AttrValue>>{{"elements", std::string("x0")},
-                                                                {"elements", std::string("x0, x9")},
-                                                                {"elements", std::string("x0,")},
-                                                                {"scalars", std::string("x3, x0")},
-                                                                {"states", TextList{"a", "b", "c"}}}) {
+       std::initializer_list<std::pair<const char*, AttrValue>>{{"rule.elements", std::string("x0")},
+                                                                {"rule.elements", std::string("x0, x9")},
+                                                                {"rule.elements", std::string("x0,")},
+                                                                {"rule.scalars", std::string("x3, x0")},
+                                                                {"rule.states", TextList{"a", "b", "c"}},
+                                                                {"rule.first", std::vector<double>{1, 2}},
+                                                                {"rule.norms", TextList{"x9"}},
+                                                                {"rule.norms", TextList{"x0, x1"}}}) {
     Attrs changed = lion.arguments();
     changed.set(key, value);
     EXPECT_FALSE(read_update_rule(changed).ok()) << key;

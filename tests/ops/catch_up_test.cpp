@@ -128,10 +128,9 @@ TEST(CatchUp, RowsAreWhereUpdatesWithoutGradientsLeaveThem) {
       float* const w = weight.data() + row * kDim;
       float* const v = velocity.data() + row * kDim;
       for (int64_t step = lasts[row] + 1; step < kSteps; ++step) {
-        update(Isa::kAvx2, form, update_scalars(form, 0.5 * rate_of(step), 0, true, step), w, none.data(), v, nullptr,
-               kDim);
+        update(Isa::kAvx2, form, update_scalars(form, 0.5 * rate_of(step), 0, true, step), w, none.data(), {v}, kDim);
         update(Isa::kAvx2, form, update_scalars(form, 2 * rate_of(step), 0, false, step), &bias[row], none.data(),
-               &bias_velocity[row], nullptr, 1);
+               {&bias_velocity[row]}, 1);
       }
       const auto got_row = got.weight.begin() + static_cast<int64_t>(row - 1) * kDim;
       EXPECT_LE(distance({got_row, got_row + kDim}, {w, w + kDim}), 1e-6) << lasts[row];
@@ -355,10 +354,10 @@ class Training {
         continue;
       }
       update(plan_.isa, form_, update_scalars(form_, rate_of(t), 0, true, t), weight.data() + at, none.data(),
-             velocity.data() + at, nullptr, problem_.dim);
+             {velocity.data() + at}, problem_.dim);
       if (!bias.empty()) {
         update(plan_.isa, form_, update_scalars(form_, rate_of(t), 0, false, t), bias.data() + c, none.data(),
-               bias_velocity.data() + c, nullptr, 1);
+               {bias_velocity.data() + c}, 1);
       }
     }
     prepare();
@@ -463,6 +462,7 @@ TEST(CatchUp, NarrowRowsCatchUpInF32) {
                               .prepared = prepared.data(),
                               .catch_up = {.steps = &steps, .last = last.data(), .velocity = velocity.data()}};
     HeadUpdate update{.step = kNow};
+    update.form.states = 1;
     update.weight_states[0] = reinterpret_cast<std::byte*>(velocity.data());
     std::vector<float> rows(values.size());
     std::vector<float> states(2 * values.size());

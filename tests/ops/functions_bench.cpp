@@ -8,7 +8,7 @@
 #include "ops/op.h"
 #include "ops/optimizer.h"
 #include "ops/shape.h"
-#include "ops/trust_ratio.h"
+#include "ops/update_norms.h"
 
 namespace xrun::ops {
 namespace {
@@ -79,7 +79,7 @@ void step(benchmark::State& state, bool own) {
     const auto all = parse_scalar_expr(
         "t0 = 0.9 * x2 + 0.1 * x1; t1 = 0.999 * x3 + 0.001 * (x1 * x1); "
         "x0 - x4 * (t0 / (1 - 0.9 ^ x5) / (sqrt(t1 / (1 - 0.999 ^ x5)) + 1e-8) + x6 * x0), t0, t1");
-    store_update_rule(*make_update_rule(*all, 2), {"m", "v"}, spec.args);
+    store_update_rule(*make_update_rule(*all, {0, 0}), {"m", "v"}, spec.args);
   }
   const OptimizerForm form = *optimizer_form(spec, detect_isa());
   const UpdateScalars u = update_scalars(form, 1e-3, 0.01, true, 10);
@@ -89,7 +89,7 @@ void step(benchmark::State& state, bool own) {
   std::vector<float> m(count, 0.0F);
   std::vector<float> v(count, 0.0F);
   for (auto _ : state) {
-    update(detect_isa(), form, u, w.data(), g.data(), m.data(), v.data(), state.range(0));
+    update(detect_isa(), form, u, w.data(), g.data(), {m.data(), v.data()}, state.range(0));
   }
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
@@ -195,11 +195,14 @@ void peer_step(benchmark::State& state, const char* name) {
   const auto n = static_cast<int64_t>(count);
   for (auto _ : state) {
     UpdateScalars u = update_scalars(form, 1e-3, 0.01, true, 10);
+    const UpdateStates states{arrays[2].data(), arrays[3].data()};
     if (form.has_trust_ratio()) {
-      u.ratio = trust_ratio(form, trust_sums(detect_isa(), form, u, arrays[0].data(), arrays[1].data(),
-                                             arrays[2].data(), arrays[3].data(), n));
+      double norms[2];
+      norm_squares(detect_isa(), form, 0, u, arrays[0].data(), arrays[1].data(), states, n, norms);
+      std::ranges::transform(norms, norms, [](double sum) { return std::sqrt(sum); });
+      set_norms(form, norms, u);
     }
-    update(detect_isa(), form, u, arrays[0].data(), arrays[1].data(), arrays[2].data(), arrays[3].data(), n);
+    update(detect_isa(), form, u, arrays[0].data(), arrays[1].data(), states, n);
   }
   state.SetItemsProcessed(state.iterations() * n);
 }

@@ -132,7 +132,7 @@ CallSpec own_adamw() {
       "t0 = 0.9 * x2 + 0.1 * x1; t1 = 0.999 * x3 + 0.001 * (x1 * x1); "
       "x0 - x4 * (t0 / (1 - 0.9 ^ x5) / (sqrt(t1 / (1 - 0.999 ^ x5)) + 1e-8) + x6 * x0), t0, t1");
   CallSpec call{.name = "own", .args = {{"weight_decay", 0.01}}, .span = {}};
-  store_update_rule(*make_update_rule(all, 2), {"m", "v"}, call.args);
+  store_update_rule(*make_update_rule(all, {0, 0}), {"m", "v"}, call.args);
   return call;
 }
 
@@ -153,9 +153,9 @@ TEST(OwnUpdate, AgreesWithTheOptimizerThatIsBuiltIn) {
     std::ranges::generate(g, [&] { return draw(random); });
     const double rate = 0.01 / static_cast<double>(step + 1);
     update(detect_isa(), own, update_scalars(own, rate, 0.01, true, step, 0.5, 1.0), w.data(), g.data(),
-           states[0].data(), states[1].data(), kCount);
+           {states[0].data(), states[1].data()}, kCount);
     update(detect_isa(), built, update_scalars(built, rate, 0.01, true, step, 0.5, 1.0), others.data(), g.data(),
-           states[2].data(), states[3].data(), kCount);
+           {states[2].data(), states[3].data()}, kCount);
   }
   for (size_t i = 0; i < w.size(); ++i) {
     ASSERT_NEAR(w[i], others[i], 2e-6) << i;
@@ -166,7 +166,7 @@ TEST(OwnUpdate, AgreesWithTheOptimizerThatIsBuiltIn) {
 // States that take the weight, or one another, as they were before the step.
 TEST(OwnUpdate, AResultThatIsAnInputIsTheOldValue) {
   CallSpec call{.name = "own", .args = {}, .span = {}};
-  store_update_rule(*make_update_rule(*parse_scalar_expr("x0 - x4 * x1, x0, x2"), 2), {"previous", "before"},
+  store_update_rule(*make_update_rule(*parse_scalar_expr("x0 - x4 * x1, x0, x2"), {0, 0}), {"previous", "before"},
                     call.args);
   const OptimizerForm form = *optimizer_form(call);
   for (const size_t n : {13U, 256U, 300U}) {
@@ -174,8 +174,8 @@ TEST(OwnUpdate, AResultThatIsAnInputIsTheOldValue) {
     const std::vector<float> g(n, 1.0F);
     std::vector<float> previous(n, 2.0F);
     std::vector<float> before(n, 1.0F);
-    update(detect_isa(), form, update_scalars(form, 0.5, 0, true, 0), w.data(), g.data(), previous.data(),
-           before.data(), static_cast<int64_t>(n));
+    update(detect_isa(), form, update_scalars(form, 0.5, 0, true, 0), w.data(), g.data(),
+           {previous.data(), before.data()}, static_cast<int64_t>(n));
     EXPECT_EQ(w, std::vector<float>(n, 2.5F)) << n;
     EXPECT_EQ(previous, std::vector<float>(n, 3.0F)) << n;
     EXPECT_EQ(before, std::vector<float>(n, 2.0F)) << n;
@@ -197,7 +197,7 @@ TEST(OwnUpdate, BitsDoNotDependOnTheCut) {
     std::vector<float> v(w.size(), 0.25F);
     for (int64_t at = 0; at < static_cast<int64_t>(w.size()); at += piece) {
       const int64_t n = std::min(piece, static_cast<int64_t>(w.size()) - at);
-      update(detect_isa(), own, u, all.data() + at, g.data() + at, m.data() + at, v.data() + at, n);
+      update(detect_isa(), own, u, all.data() + at, g.data() + at, {m.data() + at, v.data() + at}, n);
     }
     all.insert(all.end(), m.begin(), m.end());
     all.insert(all.end(), v.begin(), v.end());

@@ -1,5 +1,6 @@
 #include "ops/optimizer.h"
 
+#include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
 #include <vector>
@@ -30,7 +31,7 @@ TEST(Optimizer, AdamwFollowsItsFormulaInF64) {
   std::vector<double> v64(kSize);
   for (int64_t step = 0; step < 20; ++step) {
     const std::vector<float> g = draw(kSize, 100 + static_cast<uint64_t>(step));
-    update(detect_isa(), form, update_scalars(form, 4e-3, 0.02, true, step), w.data(), g.data(), m.data(), v.data(),
+    update(detect_isa(), form, update_scalars(form, 4e-3, 0.02, true, step), w.data(), g.data(), {m.data(), v.data()},
            kSize);
     for (size_t i = 0; i < kSize; ++i) {
       const double gi = static_cast<double>(g[i]);
@@ -43,6 +44,31 @@ TEST(Optimizer, AdamwFollowsItsFormulaInF64) {
   }
   for (size_t i = 0; i < kSize; ++i) {
     EXPECT_NEAR(static_cast<double>(w[i]), w64[i], 2e-6) << i;
+  }
+}
+
+TEST(Optimizer, TheRunningMeanFollowsTheUpdatedWeights) {
+  for (const char* name : {"sgd", "adamw"}) {
+    const OptimizerForm form = *optimizer_form({.name = name, .args = {}}, {}, 0.75);
+    EXPECT_EQ(form.kept_states(), form.states + 1) << name;
+    constexpr size_t kSize = 37;  // not a multiple of the lanes
+    std::vector<float> w = draw(kSize, 1);
+    std::vector<std::vector<float>> states(static_cast<size_t>(form.states), std::vector<float>(kSize));
+    std::vector<float> mean = w;
+    std::vector<double> mean64(w.begin(), w.end());
+    UpdateStates pointers{};
+    std::ranges::transform(states, pointers.begin(), [](std::vector<float>& state) { return state.data(); });
+    pointers[states.size()] = mean.data();
+    for (int64_t step = 0; step < 20; ++step) {
+      const std::vector<float> g = draw(kSize, 100 + static_cast<uint64_t>(step));
+      update(detect_isa(), form, update_scalars(form, 0.1, 0.02, true, step), w.data(), g.data(), pointers, kSize);
+      for (size_t i = 0; i < kSize; ++i) {
+        mean64[i] = 0.75 * mean64[i] + 0.25 * static_cast<double>(w[i]);
+      }
+    }
+    for (size_t i = 0; i < kSize; ++i) {
+      EXPECT_NEAR(static_cast<double>(mean[i]), mean64[i], 1e-6) << name << " " << i;
+    }
   }
 }
 
@@ -72,8 +98,8 @@ TEST(Optimizer, SgdWithMomentumFollowsItsFormulaWithAndWithoutNesterov) {
     std::vector<float> w{1.0F};
     std::vector<float> v{0.5F};
     const std::vector<float> g{0.25F};
-    update(detect_isa(), form, update_scalars(form, 0.1, form.weight_decay, true, 0), w.data(), g.data(), v.data(),
-           nullptr, 1);
+    update(detect_isa(), form, update_scalars(form, 0.1, form.weight_decay, true, 0), w.data(), g.data(), {v.data()},
+           1);
     const double grad = 0.25 + 0.1;
     const double velocity = 0.9 * 0.5 + grad;
     EXPECT_NEAR(static_cast<double>(v[0]), velocity, 1e-6);
@@ -85,7 +111,7 @@ TEST(Optimizer, GradientsAreScaledAndThenBoundedOneByOneAndNanStays) {
   const OptimizerForm form = *optimizer_form({.name = "sgd", .args = {}});
   std::vector<float> w(5, 1.0F);
   const std::vector<float> g{0.5F, -0.5F, 10.0F, -10.0F, std::numeric_limits<float>::quiet_NaN()};
-  update(detect_isa(), form, update_scalars(form, 1, 0, false, 0, 0.5, 2), w.data(), g.data(), nullptr, nullptr, 5);
+  update(detect_isa(), form, update_scalars(form, 1, 0, false, 0, 0.5, 2), w.data(), g.data(), {}, 5);
   EXPECT_EQ(w[0], 0.75F);
   EXPECT_EQ(w[1], 1.25F);
   EXPECT_EQ(w[2], -1.0F);
@@ -99,11 +125,11 @@ TEST(Optimizer, TensorsThatDoNotDecayKeepTheirSizeWithoutGradient) {
   std::vector<float> zero(1);
   std::vector<float> m(1);
   std::vector<float> v(1);
-  update(detect_isa(), form, update_scalars(form, 0.1, form.weight_decay, false, 0), w.data(), zero.data(), m.data(),
-         v.data(), 1);
+  update(detect_isa(), form, update_scalars(form, 0.1, form.weight_decay, false, 0), w.data(), zero.data(),
+         {m.data(), v.data()}, 1);
   EXPECT_EQ(w[0], 2.0F);
-  update(detect_isa(), form, update_scalars(form, 0.1, form.weight_decay, true, 0), w.data(), zero.data(), m.data(),
-         v.data(), 1);
+  update(detect_isa(), form, update_scalars(form, 0.1, form.weight_decay, true, 0), w.data(), zero.data(),
+         {m.data(), v.data()}, 1);
   EXPECT_LT(w[0], 2.0F);
 }
 
@@ -116,8 +142,8 @@ TEST(Optimizer, BitsDoNotDependOnWhereARangeIsCutNorOnTheInstructionSet) {
     std::vector<float> w = draw(kSize, 3);
     std::vector<float> m = draw(kSize, 4);
     std::vector<float> v(kSize, 0.3F);
-    update(isa, form, scalars, w.data(), g.data(), m.data(), v.data(), static_cast<int64_t>(cut));
-    update(isa, form, scalars, w.data() + cut, g.data() + cut, m.data() + cut, v.data() + cut,
+    update(isa, form, scalars, w.data(), g.data(), {m.data(), v.data()}, static_cast<int64_t>(cut));
+    update(isa, form, scalars, w.data() + cut, g.data() + cut, {m.data() + cut, v.data() + cut},
            static_cast<int64_t>(kSize - cut));
     return w;
   };

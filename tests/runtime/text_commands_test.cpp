@@ -205,7 +205,7 @@ TEST(ExplainCommand, TheListHasAllTopicsAndEachHasAPage) {
   EXPECT_EQ(explain(names).exit, 0);
   const std::string missing = explain({"--list", "--unavailable", "--format", "json"}).out;
   EXPECT_EQ(static_cast<size_t>(std::ranges::count(missing, '\n')), unavailable);
-  EXPECT_THAT(explain({"--list", "--unavailable"}).out, HasSubstr("  train.ema "));
+  EXPECT_THAT(explain({"--list", "--unavailable"}).out, HasSubstr("  cluster.node.storage "));
 }
 
 class FixCommand : public ::testing::Test {

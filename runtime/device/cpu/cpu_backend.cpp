@@ -276,7 +276,7 @@ Result<std::unique_ptr<Backend>> make_cpu_backend(const Module& module, const pl
                                                   const BackendOptions& options) {
   ops::OptimizerForm form;
   if (program.training) {
-    XRUN_ASSIGN(form, ops::optimizer_form(module.train.optimizer, options.isa));
+    XRUN_ASSIGN(form, ops::optimizer_form(module.train.optimizer, options.isa, module.train.ema));
   }
   XRUN_ASSIGN(KernelSet kernels, KernelSet::make(module.graph, program, options.isa));
   return std::unique_ptr<Backend>(

@@ -106,9 +106,9 @@ void HeadRunner::bind_operand(const Operand& operand, BoundHead& bound) const {
       break;
     case Role::kState:
       if (bias) {
-        bound.update.bias_states[operand.index] = binder_.at<float>(operand);
+        bound.update.bias_states[static_cast<size_t>(operand.index)] = binder_.at<float>(operand);
       } else {
-        bound.update.weight_states[operand.index] = binder_.at(operand);
+        bound.update.weight_states[static_cast<size_t>(operand.index)] = binder_.at(operand);
       }
       break;
     case Role::kLast:

@@ -1,6 +1,7 @@
 #include "runtime/device/cpu/update_runner.h"
 
 #include <algorithm>
+#include <cmath>
 #include <mutex>
 
 #include "graph/base/check.h"
@@ -16,8 +17,16 @@ using planner::Operand;
 using planner::Role;
 
 // Elements that one worker takes at a time: weight, gradient and two states of it stay in a second-level cache. A
-// multiple of kNormChunk. It is also the unit of the sums behind trust ratios, so another value changes their bits.
+// multiple of kNormChunk. It is also the unit of the sums behind norms of tensors, so another value changes their bits.
 constexpr int64_t kChunk = 16 * kNormChunk;
+
+ops::UpdateStates states_at(const BoundWeight& weight, int64_t begin) {
+  ops::UpdateStates states = weight.states;
+  for (float*& state : states) {
+    state = state == nullptr ? nullptr : state + begin;
+  }
+  return states;
+}
 
 int64_t chunks_of(const BoundWeight& weight) { return (weight.count + kChunk - 1) / kChunk; }
 
@@ -53,8 +62,9 @@ BoundUpdate UpdateRunner::bind(const Instruction& instruction) const {
     bind_operand(operand, update);
   }
   for (BoundWeight& weight : update.weights) {
-    if (instruction.kind == planner::Kind::kUpdate && form_.has_trust_ratio() && weight.rule.decays) {
-      weight.trust_sums.resize(static_cast<size_t>(chunks_of(weight)));
+    if (instruction.kind == planner::Kind::kUpdate && weight.rule.decays) {
+      weight.tensor_norms.resize(static_cast<size_t>(ops::norms_of(form_)));
+      weight.squares.resize(static_cast<size_t>(chunks_of(weight)) * weight.tensor_norms.size());
     }
   }
   return update;
@@ -77,7 +87,7 @@ void UpdateRunner::bind_operand(const Operand& operand, BoundUpdate& update) con
       update.weights.back().weight = binder_.at<float>(operand);
       break;
     case Role::kState:
-      update.weights.back().states[operand.index] = binder_.at<float>(operand);
+      update.weights.back().states[static_cast<size_t>(operand.index)] = binder_.at<float>(operand);
       break;
     case Role::kPairs:
       update.weights.back().pairs = binder_.at<const GradientPair>(operand);
@@ -173,27 +183,39 @@ void UpdateRunner::add_squares(const BoundUpdate& update, ops::Workers& workers)
   });
 }
 
-// The replicas of a stage have equal weights and gradients, so each finds the ratios of its copy by itself.
-void UpdateRunner::find_trust_ratios(BoundUpdate& update, const StepContext& step, double grad_scale,
-                                     ops::Workers& workers) const {
-  for_chunks(update.weights, workers, [&](BoundWeight& weight, int64_t begin, int64_t end, int) {
-    if (weight.trust_sums.empty()) {
-      return;
-    }
-    const auto at = [&](const float* base) { return base == nullptr ? nullptr : base + begin; };
-    weight.trust_sums[static_cast<size_t>(begin / kChunk)] = ops::trust_sums(
-        isa_, form_, scalars_of(weight.rule, form_, step.rate, step.step, grad_scale), weight.weight + begin,
-        weight.partials[0] + begin, at(weight.states[0]), at(weight.states[1]), end - begin);
-  });
-  for (BoundWeight& weight : update.weights) {
-    if (!weight.trust_sums.empty()) {
-      ops::TrustSums all;
-      for (const ops::TrustSums& chunk : weight.trust_sums) {
-        all += chunk;
+// The replicas of a stage have equal weights and gradients, so each finds the norms of its copy by itself.
+void UpdateRunner::find_norms(BoundUpdate& update, const StepContext& step, double grad_scale,
+                              ops::Workers& workers) const {
+  const auto norms = static_cast<size_t>(ops::norms_of(form_));
+  for (int level = 0; level < ops::norm_levels_of(form_); ++level) {
+    for_chunks(update.weights, workers, [&](BoundWeight& weight, int64_t begin, int64_t end, int) {
+      if (!weight.tensor_norms.empty()) {
+        const std::span<double> sums =
+            std::span(weight.squares).subspan(static_cast<size_t>(begin / kChunk) * norms, norms);
+        ops::norm_squares(isa_, form_, level, scalars_of(weight, step, grad_scale), weight.weight + begin,
+                          weight.partials[0] + begin, states_at(weight, begin), end - begin, sums);
       }
-      weight.trust_ratio = ops::trust_ratio(form_, all);
+    });
+    for (BoundWeight& weight : update.weights) {
+      for (size_t norm = 0; norm < weight.tensor_norms.size(); ++norm) {
+        double sum = 0;
+        for (size_t at = norm; at < weight.squares.size(); at += norms) {
+          sum += weight.squares[at];
+        }
+        weight.tensor_norms[norm] = std::sqrt(sum);
+      }
     }
   }
+}
+
+// With the norms that are known by now.
+ops::UpdateScalars UpdateRunner::scalars_of(const BoundWeight& weight, const StepContext& step,
+                                            double grad_scale) const {
+  ops::UpdateScalars scalars = runtime::scalars_of(weight.rule, form_, step.rate, step.step, grad_scale);
+  if (!weight.tensor_norms.empty()) {
+    ops::set_norms(form_, weight.tensor_norms, scalars);
+  }
+  return scalars;
 }
 
 // The momentum of compressed gradients was added before they were selected.
@@ -201,7 +223,7 @@ void UpdateRunner::subtract_pairs(const BoundUpdate& update, const StepContext& 
   const auto one = [&](int64_t item, int) {
     const BoundWeight& weight = update.weights[static_cast<size_t>(item)];
     if (weight.pairs != nullptr) {
-      const float rate = scalars_of(weight.rule, form_, step.rate, step.step, 1).rate;
+      const float rate = runtime::scalars_of(weight.rule, form_, step.rate, step.step, 1).rate;
       ops::subtract_pairs(weight.pairs, pairs_of(weight.count, step.density), weight.stride, program_.replicas, rate,
                           weight.partials[0], weight.weight);
     }
@@ -211,18 +233,13 @@ void UpdateRunner::subtract_pairs(const BoundUpdate& update, const StepContext& 
 
 Status UpdateRunner::apply(BoundUpdate& update, const StepContext& step, double grad_scale,
                            ops::Workers& workers) const {
-  if (form_.has_trust_ratio()) {
-    find_trust_ratios(update, step, grad_scale, workers);
-  }
+  find_norms(update, step, grad_scale, workers);
   for_chunks(update.weights, workers, [&](const BoundWeight& weight, int64_t begin, int64_t end, int) {
     if (weight.pairs != nullptr) {
       return;
     }
-    const auto at = [&](float* base) { return base == nullptr ? nullptr : base + begin; };
-    ops::UpdateScalars scalars = scalars_of(weight.rule, form_, step.rate, step.step, grad_scale);
-    scalars.ratio = weight.trust_ratio;
-    ops::update(isa_, form_, scalars, weight.weight + begin, weight.partials[0] + begin, at(weight.states[0]),
-                at(weight.states[1]), end - begin);
+    ops::update(isa_, form_, scalars_of(weight, step, grad_scale), weight.weight + begin, weight.partials[0] + begin,
+                states_at(weight, begin), end - begin);
   });
   subtract_pairs(update, step, workers);
   XRUN_TRY(prepare(update, workers));

@@ -6,7 +6,7 @@
 #include "graph/compression.h"
 #include "graph/module.h"
 #include "ops/optimizer.h"
-#include "ops/trust_ratio.h"
+#include "ops/update_norms.h"
 #include "ops/workers.h"
 #include "planner/program.h"
 #include "runtime/device/cpu/binding.h"
@@ -20,13 +20,13 @@ struct BoundWeight {
   ParamId param;
   int64_t count = 0;
   float* weight = nullptr;
-  float* states[2] = {nullptr, nullptr};
+  ops::UpdateStates states{};
   std::vector<float*> partials;  // of this replica
   UpdateRule rule;
   double* norms = nullptr;  // its partial sums of squares
-  // For a kUpdate with LARS or LAMB, if the tensor has a trust ratio: sums by chunk, and the ratio of this step.
-  std::vector<ops::TrustSums> trust_sums;
-  float trust_ratio = 1;
+  // For a kUpdate that reads norms, if the tensor has any: sums of squares [chunks, norms], and the norms of this step.
+  std::vector<double> squares;
+  std::vector<double> tensor_norms;
   // Of a compressed gradient: the pairs of all replicas, those of one `stride` pairs behind those of the one before.
   const GradientPair* pairs = nullptr;
   int64_t stride = 0;
@@ -81,7 +81,7 @@ class UpdateRunner {
   // Stores partial sums of squares of the folded gradients, for the norm.
   void add_squares(const BoundUpdate& update, ops::Workers& workers) const;
   // Updates and prepares weights and folds running statistics. Gradients are read from the first partial, where they
-  // were folded, or from pairs, which are summed there; and multiplied by `grad_scale`. Stores trust ratios in
+  // were folded, or from pairs, which are summed there; and multiplied by `grad_scale`. Stores norms in
   // `update`.
   Status apply(BoundUpdate& update, const StepContext& step, double grad_scale, ops::Workers& workers) const;
   // Makes the prepared weights from the current weights.
@@ -91,7 +91,9 @@ class UpdateRunner {
   void bind_operand(const planner::Operand& operand, BoundUpdate& update) const;
   BoundFold& fold_of(NodeId node, BoundUpdate& update) const;
   void subtract_pairs(const BoundUpdate& update, const StepContext& step, ops::Workers& workers) const;
-  void find_trust_ratios(BoundUpdate& update, const StepContext& step, double grad_scale, ops::Workers& workers) const;
+  void find_norms(BoundUpdate& update, const StepContext& step, double grad_scale, ops::Workers& workers) const;
+
+  ops::UpdateScalars scalars_of(const BoundWeight& weight, const StepContext& step, double grad_scale) const;
 
   const Module& module_;
   const planner::Program& program_;

@@ -1,0 +1,238 @@
+// Optimizers that a file writes: those that read norms have the bits of the built-in ones, and any number of states
+// with any first values trains with the same bits for every plan, with class rows of every kind, and after a stop.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/support/command.h"
+
+namespace xrun::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+constexpr const char* kModel = R"(xgraph 1
+
+option classes: int = 600
+
+optimizer own_sgd(momentum = 0.9, weight_decay = 1e-3) {
+  state velocity = 0
+  velocity = momentum * velocity + (grad + weight_decay * weight)
+  weight   = weight - lr * velocity
+}
+
+optimizer own_adamw(beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01) {
+  state m = 0
+  state v = 0
+  m = beta1 * m + (1 - beta1) * grad
+  v = beta2 * v + (1 - beta2) * (grad * grad)
+  u = m * (1 / (1 - beta1 ^ step)) / (sqrt(v * (1 / (1 - beta2 ^ step))) + eps)
+  weight = weight - lr * (u + weight_decay * weight)
+}
+
+optimizer own_lars(momentum = 0.9, weight_decay = 1e-4, trust = 0.001) {
+  state velocity = 0
+  g        = grad + weight_decay * weight
+  w        = norm(weight)
+  n        = norm(g)
+  ratio    = if w == 0 or n == 0 { 1 } else { trust * w / (n + 1e-8) }
+  velocity = momentum * velocity + ratio * g
+  weight   = weight - lr * velocity
+}
+
+optimizer own_lamb(beta1 = 0.9, beta2 = 0.999, eps = 1e-6, weight_decay = 0.01) {
+  state m = 0
+  state v = 0
+  m = beta1 * m + (1 - beta1) * grad
+  v = beta2 * v + (1 - beta2) * (grad * grad)
+  u = m * (1 / (1 - beta1 ^ step)) / (sqrt(v * (1 / (1 - beta2 ^ step))) + eps) + weight_decay * weight
+  w = norm(weight)
+  n = norm(u)
+  ratio  = if w == 0 or n == 0 { 1 } else { w / n }
+  weight = weight - u * (lr * ratio)
+}
+
+## Norms of norms, five states, and first values other than 0.
+optimizer deep(start = 0.25, weight_decay = 0.01) {
+  state a = 0
+  state b = start
+  state c = -1.5
+  state d = 1 / 3
+  state e = 0
+  n = norm(grad)
+  g = if n > 0 { grad / n } else { grad }
+  a = 0.9 * a + 0.1 * g
+  b = 0.99 * b + 0.01 * g * g
+  c = max(0.5 * c, abs(g))
+  d = d + 1e-3 * a
+  e = 0.5 * e + a / (sqrt(b) + abs(c) + abs(d))
+  k = norm(weight) / (norm(e) + 1e-3)
+  weight = weight - lr * (max(k, 0.1) * e + weight_decay * weight)
+}
+
+## Moves nothing as long as the state has its first value.
+optimizer still(lr) {
+  state s = 3
+  s      = s
+  weight = weight - lr * (s - 3) * grad
+}
+
+block scaled(x: [N, D]) -> [N, D] {
+  param gamma: [D] = constant(0.5)
+  return gamma * (x -> linear(D) -> bn -> relu)
+}
+
+model own {
+  input x: f32[N, 16]
+
+  feature = x -> linear(32) -> scaled -> scaled -> linear(24)
+  output feature
+
+  head id = classifier(feature, classes)
+}
+
+data made {
+  source train = synthetic([16], classes, 640)
+  source test  = synthetic([16], classes, 320, seed=2)
+
+  x = pixels
+}
+
+train quick {
+  batch     = 64
+  steps     = 12
+  norm_rows = 8
+  loss      = softmax_ce(id, label)
+  metrics   = [accuracy(id, label)]
+  optimizer = deep
+  lr        = [warmup(0 .. 1e-2, 4 steps), cosine(1e-2 .. 1e-3)]
+}
+
+train narrow {
+  batch          = 64
+  steps          = 12
+  norm_rows      = 8
+  loss           = softmax_ce(id, label)
+  optimizer      = deep
+  lr             = 0.01
+  active_classes = sample(25%)
+  groups {
+    id {
+      weights = bf16
+      states  = bf16
+    }
+  }
+}
+
+run a {
+  model = own
+  data  = made
+  train = quick
+}
+
+run b {
+  model = own
+  data  = made
+  train = narrow
+}
+)";
+
+using Flags = std::vector<std::string>;
+
+class OwnUpdates : public ::testing::Test {
+ protected:
+  void SetUp() override { directory_.write("own.xgraph", kModel); }
+
+  // The digest of the weights at the end.
+  std::string train(const std::string& out, Flags flags, CommandOptions options = {}, const std::string& run = "a") {
+    const Flags words{"train", "own.xgraph", "--run", run, "--deterministic", "--progress", "json", "-C", out};
+    flags.insert(flags.begin(), words.begin(), words.end());
+    options.directory = directory_.path();
+    const CommandResult result = run_xrun(flags, options);
+    EXPECT_EQ(result.exit, 0) << result.err << result.out;
+    std::string digest;
+    std::string line;
+    for (std::istringstream in(result.out); std::getline(in, line);) {
+      const auto event = nlohmann::json::parse(line);
+      if (event.at("t") == "end" && event.contains("weights")) {
+        digest = event.at("weights");
+      }
+    }
+    EXPECT_EQ(digest.size(), 32U) << result.out;
+    return digest;
+  }
+  const std::vector<Flags> plans_{
+      {"--devices", "2", "--set", "schedule.stages=2", "--set", "schedule.micro_batches=4"},
+      {"--devices", "2", "--set", "schedule.stages=2", "--set", "schedule.micro_batches=2", "--set",
+       "schedule.pipeline=one_f_one_b", "--set", "schedule.recompute=all"},
+      {"--devices", "4", "--set", "schedule.replicas=2", "--set", "schedule.stages=1", "--threads", "5"}};
+  TemporaryDirectory directory_;
+};
+
+Flags with(Flags flags, const std::string& setting) {
+  flags.insert(flags.end(), {"--set", setting});
+  return flags;
+}
+
+TEST_F(OwnUpdates, HaveTheBitsOfTheBuiltInOptimizers) {
+  for (const auto& [own, built_in] :
+       std::initializer_list<std::pair<std::string, std::string>>{{"own_sgd", "sgd(momentum=0.9, weight_decay=1e-3)"},
+                                                                  {"own_adamw", "adamw"},
+                                                                  {"own_lars", "lars"},
+                                                                  {"own_lamb", "lamb"}}) {
+    for (const std::string precision : {"f32", "mixed(bf16)"}) {
+      const Flags flags = with({}, "train.precision=" + precision);
+      EXPECT_EQ(train(own + precision, with(flags, "train.optimizer=" + own)),
+                train(built_in + precision, with(flags, "train.optimizer=" + built_in)))
+          << own << ", " << precision;
+    }
+  }
+}
+
+TEST_F(OwnUpdates, OfManyStatesAndNormsHaveTheSameBitsForEveryPlan) {
+  for (const std::string precision : {"f32", "mixed(bf16)"}) {
+    const Flags flags = with({"--devices", "1"}, "train.precision=" + precision);
+    const std::string plain = train("one" + precision, flags);
+    for (size_t i = 0; i < plans_.size(); ++i) {
+      EXPECT_EQ(train(precision + std::to_string(i), with(plans_[i], flags.back())), plain)
+          << precision << ", plan " << i;
+    }
+    EXPECT_EQ(train("interpreted" + precision, flags, {.environment = {{"XRUN_JIT", "off"}}}), plain);
+    const std::string parts = "parts" + precision;
+    Flags stopped = with(plans_[0], flags.back());
+    stopped.insert(stopped.end(), {"--steps", "5"});
+    train(parts, stopped);
+    EXPECT_EQ(train(parts, with(plans_[2], flags.back())), plain) << "stopped, " << precision;
+  }
+}
+
+TEST_F(OwnUpdates, OfClassRowsThatAreDrawnAndNarrowHaveTheSameBitsForEveryPlan) {
+  const std::string plain = train("one", {"--devices", "1"}, {}, "b");
+  for (size_t i = 0; i < plans_.size(); ++i) {
+    EXPECT_EQ(train(std::to_string(i), plans_[i], {}, "b"), plain) << "plan " << i;
+  }
+  train("parts", {"--steps", "5"}, {}, "b");
+  EXPECT_EQ(train("parts", plans_[0], {}, "b"), plain);
+}
+
+TEST_F(OwnUpdates, StatesBeginWithTheirFirstValues) {
+  for (const std::string run : {"a", "b"}) {
+    const std::string name = run == "a" ? "quick" : "narrow";
+    const Flags still = with({}, "train.optimizer=still");
+    Flags one = still;
+    one.insert(one.end(), {"--steps", "1"});
+    const std::string first = train("one" + run, one, {}, run);
+    EXPECT_EQ(train("all" + run, still, {}, run), first) << "steps move weights whose state is 3 no more";
+    EXPECT_NE(train("moved" + run, {}, {}, run), first);
+    // A run that begins from a checkpoint has new states.
+    const std::string from = "moved" + run + "/ckpt/" + name + "/latest";
+    one.insert(one.end(), {"--set", "train.init=checkpoint(\"" + from + "\")"});
+    const std::string begun = train("begun" + run, one, {}, run);
+    one[one.size() - 3] = "12";
+    EXPECT_EQ(train("again" + run, one, {}, run), begun);
+  }
+}
+
+}  // namespace
+}  // namespace xrun::testing
