@@ -91,7 +91,8 @@ Result<Init> find_init(std::string_view text, const Fans& fans) {
   const std::string name = "`" + std::string(rule->name) + "`";
   const std::string help = "write " + std::string(rule->example);
   const auto number = number_of(call.argument);
-  if (rule->argument == Argument::kNone ? !call.argument.empty() : call.argument.empty()) {
+  const bool one = !call.argument.empty() && call.argument.find(',') == std::string_view::npos;
+  if (rule->argument == Argument::kNone ? !call.argument.empty() : !one) {
     return refused("XG0204", name + (rule->argument == Argument::kNone ? " takes no arguments" : " takes one number"),
                    help);
   }

@@ -24,7 +24,10 @@ size_t flowing_values(const Call& call) {
 // A number that is written out, or the value of an argument that was bound.
 std::optional<int64_t> number_of(const Ast& ast, ExprId id, size_t place, std::span<const BoundArg> bound) {
   if (place < bound.size() && bound[place].given) {
-    return whole_number(bound[place].value());
+    const Datum& value = bound[place].value();
+    const bool both =
+        value.items != nullptr && value.items->size() == 2 && equal(value.items->front(), value.items->back());
+    return whole_number(both ? value.items->front() : value);
   }
   const bool is_number = ast[id].kind == ExprKind::kNumber;
   const auto whole = is_number ? ast.number(id).whole_in_base() : std::nullopt;

@@ -96,6 +96,15 @@ std::optional<Init> Evaluator::initialiser(const Ast& ast, ExprId id, const Tens
     return value ? std::optional(Init{.value = *value}) : std::nullopt;
   }
   if (!known) {
+    // Other frameworks call them by other authors' names.
+    std::string ours(word->text);
+    for (const auto& [theirs, name] : {std::pair{"kaiming_", "he_"}, std::pair{"glorot_", "xavier_"}}) {
+      ours = ours.starts_with(theirs) ? name + ours.substr(std::string_view(theirs).size()) : ours;
+    }
+    if (std::ranges::count(names, ours) > 0) {
+      return refuse("XG0201", word->span, {"there is no initialiser `{}`", word->text}, "unknown name",
+                    replacement(fmt::format("`{}` is `{}` here", word->text, ours), word->span, ours, true));
+    }
     return refuse("XG0201", word->span, {"there is no initialiser `{}`", word->text}, "unknown name",
                   did_you_mean(word->text, names, word->span, {"write one of {}", fmt::join(init_forms(), ", ")}));
   }
