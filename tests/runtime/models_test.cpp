@@ -127,9 +127,11 @@ TEST(Models, WindowsHaveOneSizeOrTwo) {
     Diagnostics diagnostics;
     const auto file = lang::check_text(
         "pairs.xgraph",
-        "xgraph 1\n\nlet k = [3, 5]\n\nmodel m {\n  input x: f32[N, 6, 8, 9]\n  y = x -> " + body + "\n  output y\n}\n",
+        "xgraph 1\n\nlet k = [3, 5]\n\nblock tall(x: [N, C, H, W], k: pair = 3) {\n"
+        "  return x -> conv(4, k, pad=[k[0] // 2, 0])\n}\n\nmodel m {\n  input x: f32[N, 6, 8, 9]\n  y = x -> " +
+            body + "\n  output y\n}\n",
         sources, diagnostics, {.ops = &ops::registry()});
-    const bool good = file && diagnostics.error_count() == 0 && !file->module.graph.outputs.empty();
+    const bool good = file && diagnostics.all().empty() && !file->module.graph.outputs.empty();
     return good ? to_text(file->module.graph.value(file->module.graph.outputs[0].value).type)
                 : rendered(diagnostics, sources);
   };
@@ -137,6 +139,9 @@ TEST(Models, WindowsHaveOneSizeOrTwo) {
   EXPECT_EQ(checked("conv(4, (7, 1), stride=(2, 3), pad=[3, 0])"), "f32[N, 4, 4, 3]");
   EXPECT_EQ(checked("conv(4, k, pad=k // 2 - 1)"), "f32[N, 4, 6, 7]");
   EXPECT_EQ(checked("conv(4, [3, 3])"), checked("conv(4, 3)"));
+  EXPECT_EQ(checked("tall"), "f32[N, 4, 8, 7]");
+  EXPECT_EQ(checked("tall((3, 3)) -> tall([1, 2])"), "f32[N, 4, 8, 6]");
+  EXPECT_THAT(checked("conv(4, [4, 2], stride=[4, 2])"), testing::HasSubstr("XG0308"));
   EXPECT_EQ(checked("dwconv([1, 5], stride=[1, 2]) -> max_pool((2, 1), stride=(2, 1))"), "f32[N, 6, 4, 5]");
   EXPECT_EQ(checked("deconv(4, [2, 3], stride=[2, 1], pad=[0, 1])"), "f32[N, 4, 16, 9]");
   EXPECT_THAT(checked("conv(4, [1, 2, 3])"),

@@ -148,8 +148,8 @@ TEST(ExplainCommand, ACodeHasAPageWithBothExamples) {
 TEST(ExplainCommand, AnOperatorHasItsSignatureDefaultsAndExample) {
   const CommandResult result = explain({"conv"});
   EXPECT_EQ(result.exit, 0) << result.err;
-  EXPECT_THAT(result.out, HasSubstr("operator conv(x: [N, C, H, W], width: int, k: int = 1, stride: int = 1"));
-  EXPECT_THAT(result.out, HasSubstr("  stride    int           default 1\n"));
+  EXPECT_THAT(result.out, HasSubstr("operator conv(x: [N, C, H, W], width: int, k: pair = 1, stride: pair = 1"));
+  EXPECT_THAT(result.out, HasSubstr("  stride    pair          default 1\n"));
   EXPECT_THAT(result.out, HasSubstr("Example: conv(64, 3, stride=2)\n"));
   EXPECT_EQ(explain({"Conv2d"}).out, result.out);
 }
