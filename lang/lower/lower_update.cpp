@@ -29,6 +29,11 @@ bool has_parameter(std::string_view signature, std::string_view name) {
 }  // namespace
 
 void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope, const SettingDef&) {
+  if (!node.has_value()) {
+    ev_.refuse("XG0205", node.key_span, "`optimizer` is a name or a call, not a group", "",
+               {"write optimizer = adamw(weight_decay=0.05)"});
+    return;
+  }
   const std::string name = word(node);
   const Span at = value_span(node);
   if (const DeclRef own = scope.file->find(name); own && own.decl->kind == DeclKind::kOptimizer) {

@@ -1,12 +1,15 @@
 // Settings that cannot be carried out are refused where they are set: paths of --set, numbers out of range, names that
 // nothing has.
 #include <filesystem>
+#include <fmt/format.h>
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <regex>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "lang/lower/setting_def.h"
 #include "tests/lang/checked.h"
 
 namespace xrun::lang {
@@ -51,6 +54,33 @@ TEST(Settings, NothingIsSetBelowAValueInTheText) {
   EXPECT_THAT(Checked(small_run("  seed = 2\n  seed.x = 64")).codes(), ElementsAre("XG0211"));
   EXPECT_THAT(Checked(small_run("  seed = 2\n  seed.x {\n    y = 1\n  }")).codes(), ElementsAre("XG0211"));
   EXPECT_THAT(Checked(small_run("  seed = 2\n  seed {\n    y = 1\n  }")).codes(), ElementsAre("XG0211"));
+}
+
+// Every setting that is a value, written as a group in the place of its line.
+TEST(Settings, AValueThatIsWrittenAsAGroupIsRefused) {
+  int tried = 0;
+  for (const SettingDef& def : all_settings()) {
+    const bool is_group = std::ranges::any_of(all_settings(), [&](const SettingDef& other) {
+      return other.kind == def.kind && other.group.substr(0, other.group.find(' ')) == def.key;
+    });
+    if (!def.group.empty() || def.is_name() || is_group || def.type.find('{') != std::string_view::npos) {
+      continue;
+    }
+    const std::string key(def.key);
+    for (const std::string& group : {key + ".x = 3", key + " {\n  x = 3\n  }", key + " {\n  }", key + " x {\n  }"}) {
+      std::string text = small_run();
+      if (def.kind == DeclKind::kTrain) {
+        text = std::regex_replace(text, std::regex("\n  " + key + " *=[^\n]*"), "");
+        text = std::regex_replace(text, std::regex("(\ntrain [a-z]* *\\{)"), "$1\n  " + group);
+      } else {
+        text += fmt::format("\n{} other {{\n  {}\n}}\n", keyword_of(def.kind), group);
+      }
+      const Checked checked(text);
+      EXPECT_FALSE(checked.codes().empty()) << text;
+      ++tried;
+    }
+  }
+  EXPECT_GT(tried, 150);
 }
 
 TEST(Ranges, ASizeOfNothingIsNotTheDefault) {
