@@ -22,9 +22,9 @@ struct Moved {
 };
 
 // All three follow chains, such as "a" -> "b", "b" -> "c"; of several moves of one name that with the longest path
-// counts. REQUIRES: no name leads back to itself.
+// counts.
 //
-// The name of a tensor or a part before all moves, and after them.
+// The name of a tensor or a part before all moves, and after them. REQUIRES: it does not lead back to itself.
 std::string first_name(std::span<const Moved> moved, std::string_view name);
 std::string last_name(std::span<const Moved> moved, std::string_view name);
 // Whether the moves lead from `name` back to it.

@@ -116,17 +116,13 @@ Instruction Emitter::sum_of_readers(int stage_index, int replica) const {
       if (i == place) {
         continue;
       }
-      const auto terms = gradient_terms_.find({readers[i], sum.device});
       if (stage_with_gradient(readers[i]) == stage_index) {
         sum.operands.push_back(term(Role::kTerm, i));
-      } else {
-        sum.operands.push_back({.role = Role::kTerm,
-                                .access = Access::kUpdate,
-                                .buffer = terms->second,
-                                .param = readers[i],
-                                .index = static_cast<int32_t>(i),
-                                .bytes = program_.buffer(terms->second).bytes});
+        continue;
       }
+      sum.operands.push_back(whole(Role::kTerm, Access::kUpdate, gradient_terms_.at({readers[i], sum.device})));
+      sum.operands.back().param = readers[i];
+      sum.operands.back().index = static_cast<int32_t>(i);
     }
   }
   return sum;

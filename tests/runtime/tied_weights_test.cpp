@@ -161,5 +161,43 @@ TEST_F(TiedWeights, RefusesTensorsThatDoNotFit) {
   EXPECT_THAT(answer("linear(8) -> cosine_classifier(16, weight=w)"), HasSubstr("are sharded"));
 }
 
+TEST_F(TiedWeights, WhatHasNoEffectOnThemIsRefused) {
+  const auto answer = [&](const std::string& from, const std::string& to) {
+    std::string text = kTied;
+    const size_t at = text.find(from);
+    text.replace(at, from.size(), to);
+    directory.write("tied.xgraph", text);
+    return run({"check", "tied.xgraph"}).err;
+  };
+  EXPECT_THAT(answer("weight=w)", "weight=w, init=normal(0.1))"), HasSubstr("XG0205]: `init` has no effect"));
+  EXPECT_THAT(answer("clip      = norm(1)", "compress  = topk(10%, on=[mix])"),
+              HasSubstr("XG0217]: `on` names `mix`, which several operators read"));
+  EXPECT_THAT(answer("-> linear(20) -> mixed(mix)", "-> repeat 300 { mixed(mix) }"),
+              HasSubstr("XG0198]: 302 operators read the weight `mix`; 256 are possible"));
+  EXPECT_EQ(answer("linear(D, weight=w)", "linear(D, weight=w, bias=b)").find("error"), 0U);  // no such tensor
+  EXPECT_EQ(answer("a * slope + slope -> mixed(mix) -> linear(20)",
+                   "a * slope + slope -> mixed(mix) -> linear(20, bias=slope)"),
+            "");
+}
+
+// Two weights of one type that change their places are another model.
+TEST_F(TiedWeights, EvaluationKnowsWhichWeightAnOperatorReads) {
+  const auto text = [](const std::string& last) {
+    return "xgraph 1\n\nmodel m {\n  input x: f32[N, 8]\n\n  param a: [8, 8] = he_normal()\n  param b: [8, 8] = "
+           "he_normal()\n\n  logits = x -> matmul(a) -> tanh -> matmul(b) -> tanh -> matmul(" +
+           last +
+           ")\n  output logits\n}\n\ndata made {\n  source train = synthetic([8], 8, 64)\n  source test  = "
+           "synthetic([8], "
+           "8, 64, seed=2)\n\n  x = pixels\n}\n\ntrain quick {\n  batch     = 32\n  steps     = 4\n  loss      = "
+           "softmax_ce(logits, label)\n  metrics   = [accuracy(logits, label)]\n  optimizer = sgd\n  lr        = "
+           "0.1\n}\n";
+  };
+  directory.write("tied.xgraph", text("a"));
+  train("out", {}, "weights");
+  EXPECT_EQ(run({"eval", "tied.xgraph", "out/ckpt/quick/latest"}).exit, 0);
+  directory.write("tied.xgraph", text("b"));
+  EXPECT_NE(run({"eval", "tied.xgraph", "out/ckpt/quick/latest"}).exit, 0);
+}
+
 }  // namespace
 }  // namespace xrun::testing
