@@ -202,7 +202,7 @@ class Meeting {
     changed_.wait(lock, [&] { return closed_ || there_ == wanted_; });
   }
   // How many have come once all are there, or in the end.
-  int wait(std::chrono::seconds end) {
+  int wait(std::chrono::milliseconds end) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, end, [&] { return there_ == wanted_; });
     lock.unlock();
@@ -224,19 +224,25 @@ class Meeting {
   bool closed_ = false;
 };
 
-Error refused_threads(int got, int wanted) {
+// TBB keeps a thread in reserve for each that works. An arena that needs fewer workers tells so a moment after it has
+// decided it, and work that another arena gets in this moment starts threads beyond the limit, at most as many as the
+// limit allows.
+constexpr int kThreadsOfWorker = 2;
+
+Error refused_threads(int got, int workers) {
   return {ErrorKind::kWorld,
           "XG0803",
-          "the system lets this process start " + std::to_string(got) + " of the " + std::to_string(wanted) +
-              " threads that the plan needs",
+          "the system lets this process start " + std::to_string(got) + " of the " +
+              std::to_string(kThreadsOfWorker * workers) + " threads that the plan needs, two for each that works",
           "raise its limit (`ulimit -u`, `ulimit -v`, pids.max of the control group), or plan for fewer: --threads " +
-              std::to_string(std::max(1, got)),
+              std::to_string(std::max(1, got / kThreadsOfWorker)),
           {}};
 }
 
 // As many threads at once as will be started for good: TBB answers a refused one with an exception where nobody can
 // catch it.
-Status try_threads(int wanted) {
+Status try_threads(int workers) {
+  const int wanted = kThreadsOfWorker * workers;
   Meeting meeting(wanted);
   std::vector<std::thread> threads;
   Status status;
@@ -245,7 +251,7 @@ Status try_threads(int wanted) {
       threads.emplace_back([&] { meeting.arrive(); });
     }
   } catch (const std::system_error&) {
-    status = refused_threads(static_cast<int>(threads.size()), wanted);
+    status = refused_threads(static_cast<int>(threads.size()), workers);
   }
   meeting.close();
   for (std::thread& thread : threads) {
@@ -265,17 +271,25 @@ class CpuDeviceSet final : public DeviceSet {
                                                        cpus.empty() ? DeviceCpus{} : cpus[d]));
     }
   }
+  // Those in reserve meet in an arena of their own, and sleep once it is gone.
   Status start_workers() const {
-    const auto meeting = std::make_shared<Meeting>(limit_.workers());
+    const int workers = limit_.workers();
+    const WorkerLimit reserve_limit(workers * (kThreadsOfWorker - 1));
+    tbb::task_arena reserve(reserve_limit.workers(), 0);
+    const auto meeting = std::make_shared<Meeting>(kThreadsOfWorker * workers);
+    const auto arrive = [meeting] { meeting->arrive(); };
     try {
       for (const auto& device : devices_) {
-        static_cast<ArenaDevice&>(*device).meet([meeting] { meeting->arrive(); });
+        static_cast<ArenaDevice&>(*device).meet(arrive);
+      }
+      for (int thread = 0; thread < reserve_limit.workers(); ++thread) {
+        reserve.enqueue(arrive);
       }
     } catch (const std::exception&) {  // TBB's, of a thread that was refused
-      return refused_threads(meeting->wait(std::chrono::seconds(1)), limit_.workers());
+      return refused_threads(meeting->wait(std::chrono::milliseconds(200)), workers);
     }
     const int there = meeting->wait(std::chrono::seconds(30));
-    return there == limit_.workers() ? Status() : refused_threads(there, limit_.workers());
+    return there == kThreadsOfWorker * workers ? Status() : refused_threads(there, workers);
   }
   std::span<const std::unique_ptr<Device>> devices() const override { return devices_; }
   Result<std::unique_ptr<Backend>> bind(const Module& module, const planner::Program& program,

@@ -23,8 +23,9 @@ class CpuDevice : public Device, public ops::Workers {
 std::unique_ptr<DeviceSet> make_cpu_devices(std::span<const int> threads, std::span<const DeviceCpus> cpus = {},
                                             int first = 0);
 
-// The same, with all workers running before it returns: TBB starts threads when there is work for them, and one that
-// the system refuses in the middle of a step would leave the others waiting.
+// The same, with all threads started before it returns, those that TBB needs for a moment when work moves between
+// devices included: TBB starts threads when there is work for them, and one that the system refuses in the middle of a
+// step would leave the others waiting.
 // Errors: kWorld XG0803 with the number of threads that the system gave.
 Result<std::unique_ptr<DeviceSet>> start_cpu_devices(std::span<const int> threads,
                                                      std::span<const DeviceCpus> cpus = {}, int first = 0);
