@@ -96,9 +96,9 @@ class Differentiator {
     return {};
   }
 
-  // d(objective)/d(feature) of a head comes from the head pass; a dense loss is differentiated from its rows on.
+  // d(objective)/d(feature) of a head comes from the head pass; a dense term is differentiated from its rows on.
   Status seed() {
-    if (!graph_.loss.valid()) {
+    if (graph_.loss.empty()) {
       return Error{ErrorKind::kContent, "XG0501", "there is no loss to differentiate", "give `loss` in `train`"};
     }
     for (const Head& head : graph_.heads) {
@@ -119,11 +119,13 @@ class Differentiator {
       }
       partials_[feature].push_back({head.node, grad});
     }
-    const NodeId loss = graph_.value(graph_.loss).producer;
-    if (loss.valid() && !head_nodes_[loss]) {
-      const ValueId rows = graph_.loss;
-      XRUN_ASSIGN(std::vector<ValueId> ones, emit("fill", loss, {rows}, Attrs{{"value", row_weight_}}));
-      partials_[rows].push_back({loss, ones[0]});
+    for (const LossTerm& term : graph_.loss) {
+      const NodeId made_by = graph_.value(term.rows).producer;
+      if (made_by.valid() && !head_nodes_[made_by]) {
+        XRUN_ASSIGN(std::vector<ValueId> ones,
+                    emit("fill", made_by, {term.rows}, Attrs{{"value", row_weight_ * term.factor}}));
+        partials_[term.rows].push_back({made_by, ones[0]});
+      }
     }
     return {};
   }

@@ -93,7 +93,7 @@ struct Graph {
   std::vector<NamedValue> bindings;  // every name bound in the model: `shape(digits.logits)`, `train.loss`
   std::vector<Head> heads;
   std::vector<ValueId> metrics;            // values of train.metrics, then of train.eval; kept by passes
-  ValueId loss;                            // none before training is attached
+  std::vector<LossTerm> loss;              // empty before training is attached
   IdVector<ParamId, ValueId> param_grads;  // after autodiff: one per param, none where not updated or not reached
   IdVector<ExpansionId, ExpansionStep> expansions;
 

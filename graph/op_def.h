@@ -101,8 +101,8 @@ struct OpDef {
   // Whether numbers given by place begin with a size that the operator takes from its input x, as other frameworks have
   // it: conv(3, 64, 3) on 3 channels. Null: never.
   bool (*begins_with_size)(const TensorType& x, std::span<const int64_t> numbers) = nullptr;
-  // Calls that a call of this operator stands for, each of the same inputs and with one result: `split` is slices. Such
-  // an operator has no node of its own and no kernel. Null: it is a node. REQUIRES: infer succeeded.
+  // Calls that a call of this operator stands for, of the same inputs: `split` is slices. It has no node of its own and
+  // no kernel. Of a single part with several results the call gives the last. Null: a node. REQUIRES: infer succeeded.
   std::vector<PartCall> (*parts)(std::span<const TensorType> inputs, const Attrs& attrs) = nullptr;
   // The text of a ScalarExpr: what the operator computes for one element of its operands, which broadcast. Null: it is
   // not element-wise.

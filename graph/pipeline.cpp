@@ -2,6 +2,7 @@
 
 #include "graph/autodiff.h"
 #include "graph/passes/passes.h"
+#include "graph/passes/split_loss.h"
 #include "graph/verify.h"
 
 namespace xrun {
@@ -16,7 +17,7 @@ void attach_values(Module& module, bool training) {
       graph.metrics.push_back(metric.value);
     }
   }
-  graph.loss = training ? module.train.loss : ValueId();
+  graph.loss = training ? module.train.loss : std::vector<LossTerm>();
 }
 
 void detach_values(Module& module) {
@@ -53,6 +54,9 @@ Result<Module> prepare(Module module, const OpRegistry& registry, const Pipeline
   if (!options.training) {
     keep_scales(module.graph);
   }
+  if (options.training) {
+    XRUN_ASSIGN(module.graph.loss, split_loss(module.graph, module.graph.loss));
+  }
   if (options.training && module.train.class_weights.kind != ClassWeightsSpec::kNone) {
     XRUN_ASSIGN(module.graph, weigh_loss(std::move(module.graph), registry, module.train.weight_input()));
   }
@@ -81,8 +85,9 @@ Module with_batch(Module prepared, int64_t batch) {
   train.batch = batch;
   train.growth.reset();
   for (Node& node : prepared.graph.nodes) {
-    if (node.op->name == "fill" && node.phase == Phase::kBackward && node.inputs[0] == train.loss) {
-      node.attrs.set("value", train.row_weight());  // where `differentiate` begins
+    const double weight = node.inputs.empty() ? 0 : train.row_weight(node.inputs[0]);
+    if (node.op->name == "fill" && node.phase == Phase::kBackward && weight != 0) {
+      node.attrs.set("value", weight);  // where `differentiate` begins
     }
   }
   return prepared;

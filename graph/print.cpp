@@ -88,8 +88,8 @@ std::string print(const Graph& graph, const IdVector<NodeId, bool>* shown) {
   if (shown == nullptr) {
     out += names_text(graph);
   }
-  if (graph.loss.valid()) {
-    out += "loss " + id_text(graph.loss) + "\n";
+  for (const LossTerm& term : graph.loss) {
+    out += "loss " + id_text(term.rows) + (term.factor == 1 ? "" : " by " + to_text(AttrValue(term.factor))) + "\n";
   }
   for (size_t i = 0; i < graph.param_grads.size(); ++i) {
     if (graph.param_grads[i].valid()) {

@@ -109,9 +109,10 @@ struct ActiveSpec {
 
 // accuracy(logits, label, k, source): a value of the graph that is 1 where the row is right.
 struct MetricSpec {
-  std::string name;    // key in `eval`, or the operator's name in `metrics`
-  ValueId value;       // f32[N] per-row result of the metric operator
-  std::string source;  // empty: every source but `train`
+  std::string name;        // key in `eval`, or the operator's name in `metrics`
+  ValueId value;           // f32[N] per-row result of the metric operator; of recall_at [N, D + 2] (ops/recall_op.cpp)
+  std::string source;      // empty: every source but `train`
+  int64_t neighbours = 0;  // k of recall_at, which evaluations measure when they have all samples; 0: another metric
   Span span;
 
   bool reads(std::string_view other) const { return source.empty() ? other != "train" : source == other; }
@@ -159,13 +160,19 @@ struct GrowthSpec {
   Span span;
 };
 
+// A part of the loss: factor · the mean over the rows (or their sum, `reduce`).
+struct LossTerm {
+  ValueId rows;  // f32[N], one value a row
+  double factor = 1;
+};
+
 struct TrainSpec {
   std::string name;
   // Samples of an update: `batch` of the text times grad_accumulation; of a growing batch the last size.
   int64_t batch = 0;
   std::optional<GrowthSpec> growth;
   TrainSpan duration;
-  ValueId loss;  // f32[N], one value a row; the run minimises the mean (or the sum, `reduce`)
+  std::vector<LossTerm> loss;  // empty: none; the run minimises the sum of the terms
   bool reduce_sum = false;
   std::vector<MetricSpec> metrics;
   CallSpec optimizer;
@@ -207,8 +214,17 @@ struct TrainSpec {
       growth->first = samples / growth->times;
     }
   }
-  // d(objective) / d(loss of a row).
+  // d(objective) / d(value of a row), of a term with the factor 1.
   double row_weight() const { return reduce_sum ? 1.0 : 1.0 / static_cast<double>(batch); }
+  // The same of the term with these rows; 0 where no term has them.
+  double row_weight(ValueId rows) const {
+    for (const LossTerm& term : loss) {
+      if (term.rows == rows) {
+        return row_weight() * term.factor;
+      }
+    }
+    return 0;
+  }
   // The batches whose rows no micro-batch mixes: those that a step accumulates.
   int64_t accumulated() const { return growth ? growth->times : grad_accumulation; }
   // The input of the training graph with the weight of each row's class.

@@ -164,13 +164,6 @@ Topic topic_of(DeclKind kind, std::string_view title) {
   return topic;
 }
 
-// Parts of the language that no record has.
-Topic part(std::string name, std::string title, std::string instead) {
-  Topic topic{.name = std::move(name), .kind = "part", .title = std::move(title), .is_available = false};
-  topic.page = fmt::format("{}\n\n{}{}{}", topic.name, sentence(topic.title), kNotYet, sentence(instead));
-  return topic;
-}
-
 // Blocks, functions and optimizers of the standard library, as they are written there.
 void add_library(std::vector<Topic>& topics) {
   for (const std::string_view file : std_files()) {
@@ -242,8 +235,15 @@ std::vector<Topic> all_topics(const OpRegistry& ops) {
        .page = "train large extends base { batch = 8192 }\n\n"
                "A declaration that takes the settings of another one of its kind.\n"
                "It replaces them key by key, in groups, too. `xrun show --explicit` writes the result out.\n"});
-  topics.push_back(part("state", "memory of a block that training does not change",
-                        "take operators that own theirs, such as `bn`; optimizers have states"));
+  topics.push_back(
+      {.name = "state",
+       .kind = "part",
+       .title = "a tensor that a block keeps and no gradient changes, such as running statistics",
+       .page = "state center: [D] = 0\ncenter = 0.99 * center + 0.01 * batch_mean(x)\n\n"
+               "A tensor that a block or model keeps and no gradient changes, such as running statistics.\n"
+               "It is assigned once, from itself and means of the batch: `batch_mean(x)` is the mean of x over the\n"
+               "samples of a step. What reads it in a step sees the value from before the step. Checkpoints have it,\n"
+               "and evaluation leaves it as it is. In an optimizer, a number for each weight: state m = 0.\n"});
   topics.push_back({.name = "moved",
                     .kind = "part",
                     .title = "the new name of a tensor, or of a prefix of names, for checkpoints that have the old one",

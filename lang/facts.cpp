@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/cost.h"
 #include "lang/nearest.h"
 
 namespace xrun::lang {
@@ -39,12 +40,15 @@ void Facts::add_value(const Span& at, const Datum& value, const Graph& graph) {
   }
 }
 
-void Facts::add_call(const Span& at, const Graph& graph, size_t owned) {
-  if (!at.valid() || owned >= graph.params.size()) {
+void Facts::add_call(const Span& at, const Graph& graph, size_t owned, size_t made) {
+  if (!at.valid() || (owned >= graph.params.size() && made >= graph.nodes.size())) {
     return;
   }
   CallFact& fact = calls_[at];
-  fact.first = fact.tensors == 0 ? graph.params[owned].name : fact.first;
+  for (; made < graph.nodes.size(); ++made) {
+    fact.flops += cost_of(graph, graph.nodes[made]).flops;
+  }
+  fact.first = fact.tensors == 0 && owned < graph.params.size() ? graph.params[owned].name : fact.first;
   for (; owned < graph.params.size(); ++owned) {
     const Parameter& parameter = graph.params[owned];
     fact.tensors += 1;

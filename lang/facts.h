@@ -28,18 +28,19 @@ struct ValueFact {
   TensorType last;        // of the last text, where that is a tensor
 };
 
-// The parameters that calls at one span made, of all expansions together.
+// What calls at one span made, of all expansions together.
 struct CallFact {
   int64_t tensors = 0;
   int64_t elements = 0;
   std::string first;  // the name of the first one, "layer1.conv.weight"
+  Flops flops = 0;    // of a sample, forward
 };
 
 class Facts {
  public:
   void add_value(const Span& at, const Datum& value, const Graph& graph);
-  // The parameters of `graph` from number `owned` on belong to the call at `at`.
-  void add_call(const Span& at, const Graph& graph, size_t owned);
+  // The parameters of `graph` from number `owned` on and the nodes from number `made` on belong to the call at `at`.
+  void add_call(const Span& at, const Graph& graph, size_t owned, size_t made);
 
   // The arguments that a call leaves out, "pad=3 // 2, bias=false"; `end`: of its name.
   void add_defaults(int32_t file, uint32_t end, std::string text) {

@@ -12,13 +12,13 @@ std::vector<const Op*> list_all() {
                              &kConv, &kDwconv, &kConvDx, &kConvDw, &kDeconv, &kDeconvDx,
                              // norm
                              &kLayerNorm, &kLayerNormGrad, &kRmsNorm, &kRmsNormGrad, &kGroupNorm, &kGroupNormGrad,
-                             &kBatchNorm, &kBatchNormGrad,
+                             &kBatchNorm, &kBatchNormGrad, &kStateUpdate,
                              // regularise
                              &kDropout, &kDropPath,
                              // pooling
                              &kGlobalAvgPool, &kGlobalAvgPoolGrad,
                              // the rest of those with files of their own
-                             &kAttention, &kAttentionGrad, &kAttentionRelative, &kPrelu, &kPreluGrad};
+                             &kAttention, &kAttentionGrad, &kAttentionRelative, &kPrelu, &kPreluGrad, &kRecallAt};
   for (const auto family :
        {product_ops(), pool_ops(), sequence_ops(), softmax_ops(), reduce_ops(), pointwise_ops(), arithmetic_ops(),
         map_ops(), layout_ops(), cast_ops(), head_ops(), row_loss_ops(), later_ops()}) {

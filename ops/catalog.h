@@ -15,6 +15,8 @@ extern const Op kDeconv, kDeconvDx;                // deconv.cpp
 extern const Op kLayerNorm, kLayerNormGrad, kRmsNorm, kRmsNormGrad;  // layer_norm.cpp
 extern const Op kGroupNorm, kGroupNormGrad;                          // group_norm.cpp
 extern const Op kBatchNorm, kBatchNormGrad;                          // batch_norm.cpp
+extern const Op kRecallAt;                                           // recall_op.cpp
+extern const Op kStateUpdate;                                        // state_update.cpp
 extern const Op kDropout, kDropPath;                                 // dropout.cpp
 extern const Op kGlobalAvgPool, kGlobalAvgPoolGrad;                  // global_pool.cpp
 extern const Op kAttention, kAttentionGrad, kAttentionRelative;      // attention.cpp

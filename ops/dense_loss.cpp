@@ -76,12 +76,16 @@ struct DenseRows {
   explicit DenseRows(const KernelSpec& spec)
       : isa(spec.isa),
         rows(spec.rows),
-        classes(spec.inputs[0].dims[1]),
+        classes(spec.inputs[0].dims.back()),
+        positions(spec.inputs[0].row_elements() / classes),
         scale(static_cast<float>(spec.attrs.real("scale", 1))),
         smoothing(spec.attrs.real("smoothing", 0)),
         k(spec.attrs.integer("k", 1)) {}
 
   bool has_target(int32_t label) const { return label >= 0 && label < classes; }
+  int64_t targets(const int32_t* labels) const {
+    return std::count_if(labels, labels + positions, [this](int32_t label) { return has_target(label); });
+  }
   RowSums sums(const float* x) const {
     RowSums sums;
     run_for<SumBody>(isa, x, classes, scale, &sums);
@@ -91,53 +95,66 @@ struct DenseRows {
   Isa isa;
   int64_t rows;
   int64_t classes;
+  int64_t positions;  // of a row
   float scale;
   double smoothing;
   int64_t k;
 };
 
-void run_dense_ce(const DenseRows& of, const KernelCall& call) {
-  const int32_t* label = call.inputs[1].as<int32_t>();
+// Without a target 0, but NaN if a logit is NaN.
+double cross_entropy(const DenseRows& of, const float* x, int32_t label) {
+  const RowSums sums = of.sums(x);
+  const double lse = static_cast<double>(sums.max) + std::log(static_cast<double>(sums.exps));
+  if (!of.has_target(label)) {
+    return 0 * lse;
+  }
+  const double z = static_cast<double>(x[label]) * static_cast<double>(of.scale);
+  return lse - (1 - of.smoothing) * z - of.smoothing * sums.total / static_cast<double>(of.classes);
+}
+
+// 1 or 0.
+double hit(const DenseRows& of, const float* x, int32_t label) {
+  bool sound = of.has_target(label);
+  int64_t ahead = 0;
+  for (int64_t c = 0; sound && c < of.classes; ++c) {
+    sound = x[c] == x[c];
+    ahead += x[c] > x[label] || (x[c] == x[label] && c < label) ? 1 : 0;
+  }
+  return sound && ahead < of.k ? 1 : 0;
+}
+
+// The mean of a function of the logits and the label over the positions of each row that have a target.
+template <double (*kOf)(const DenseRows&, const float*, int32_t)>
+void run_mean(const DenseRows& of, const KernelCall& call) {
   for (int64_t row = 0; row < of.rows; ++row) {
-    const float* x = call.inputs[0].as<float>() + row * of.classes;
-    const RowSums sums = of.sums(x);
-    const double lse = static_cast<double>(sums.max) + std::log(static_cast<double>(sums.exps));
-    double loss = 0 * lse;  // without a target: 0, but NaN if a logit is NaN
-    if (of.has_target(label[row])) {
-      const double z = static_cast<double>(x[label[row]]) * static_cast<double>(of.scale);
-      loss = lse - (1 - of.smoothing) * z - of.smoothing * sums.total / static_cast<double>(of.classes);
+    const float* x = call.inputs[0].as<float>() + row * of.positions * of.classes;
+    const int32_t* labels = call.inputs[1].as<int32_t>() + row * of.positions;
+    double sum = 0;
+    for (int64_t t = 0; t < of.positions; ++t) {
+      sum += kOf(of, x + t * of.classes, labels[t]);
     }
-    call.outputs[0].as<float>()[row] = static_cast<float>(loss);
+    const int64_t targets = std::max<int64_t>(1, of.targets(labels));
+    call.outputs[0].as<float>()[row] = static_cast<float>(sum / static_cast<double>(targets));
   }
 }
 
 void run_dense_ce_dx(const DenseRows& of, const KernelCall& call) {
-  const int32_t* label = call.inputs[1].as<int32_t>();
   for (int64_t row = 0; row < of.rows; ++row) {
-    const float* x = call.inputs[0].as<float>() + row * of.classes;
-    float* dx = call.outputs[0].as<float>() + row * of.classes;
-    const bool has_target = of.has_target(label[row]);
-    const float factor = has_target ? call.inputs[2].as<float>()[row] * of.scale : 0;
-    const auto smooth = static_cast<float>(of.smoothing / static_cast<double>(of.classes)) * factor;
-    const RowSums sums = of.sums(x);
-    run_for<GradBody>(of.isa, x, of.classes, of.scale, static_cast<const RowSums*>(&sums), factor, smooth, dx);
-    if (has_target) {
-      dx[label[row]] -= static_cast<float>(1 - of.smoothing) * factor;
+    const int32_t* labels = call.inputs[1].as<int32_t>() + row * of.positions;
+    const auto targets = static_cast<float>(of.targets(labels));
+    for (int64_t t = 0; t < of.positions; ++t) {
+      const int64_t at = (row * of.positions + t) * of.classes;
+      const float* x = call.inputs[0].as<float>() + at;
+      float* dx = call.outputs[0].as<float>() + at;
+      const bool has_target = of.has_target(labels[t]);
+      const float factor = has_target ? call.inputs[2].as<float>()[row] * of.scale / targets : 0;
+      const auto smooth = static_cast<float>(of.smoothing / static_cast<double>(of.classes)) * factor;
+      const RowSums sums = of.sums(x);
+      run_for<GradBody>(of.isa, x, of.classes, of.scale, static_cast<const RowSums*>(&sums), factor, smooth, dx);
+      if (has_target) {
+        dx[labels[t]] -= static_cast<float>(1 - of.smoothing) * factor;
+      }
     }
-  }
-}
-
-void run_dense_accuracy(const DenseRows& of, const KernelCall& call) {
-  for (int64_t row = 0; row < of.rows; ++row) {
-    const float* x = call.inputs[0].as<float>() + row * of.classes;
-    const int32_t label = call.inputs[1].as<int32_t>()[row];
-    bool sound = of.has_target(label);
-    int64_t ahead = 0;
-    for (int64_t c = 0; sound && c < of.classes; ++c) {
-      sound = x[c] == x[c];
-      ahead += x[c] > x[label] || (x[c] == x[label] && c < label) ? 1 : 0;
-    }
-    call.outputs[0].as<float>()[row] = sound && ahead < of.k ? 1.0F : 0.0F;
   }
 }
 
@@ -161,9 +178,9 @@ Result<std::unique_ptr<Kernel>> make(const KernelSpec& spec) {
 
 }  // namespace
 
-Result<std::unique_ptr<Kernel>> make_dense_ce(const KernelSpec& spec) { return make<run_dense_ce>(spec); }
+Result<std::unique_ptr<Kernel>> make_dense_ce(const KernelSpec& spec) { return make<run_mean<cross_entropy>>(spec); }
 Result<std::unique_ptr<Kernel>> make_dense_ce_dx(const KernelSpec& spec) { return make<run_dense_ce_dx>(spec); }
-Result<std::unique_ptr<Kernel>> make_dense_accuracy(const KernelSpec& spec) { return make<run_dense_accuracy>(spec); }
+Result<std::unique_ptr<Kernel>> make_dense_accuracy(const KernelSpec& spec) { return make<run_mean<hit>>(spec); }
 Result<std::unique_ptr<Kernel>> make_dense_topk(const KernelSpec& spec) { return make<run_dense_topk>(spec); }
 
 }  // namespace xrun::ops

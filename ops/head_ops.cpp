@@ -59,19 +59,24 @@ OpCost head_cost(Types inputs, Types outputs, const Attrs&) {
 // ---- losses and metrics ----
 
 Status expect_label(std::string_view op, const TensorType& logits, const TensorType& label) {
-  if (logits.rank() != 2 || !logits.has_batch()) {
-    return rank_error(op, "logits [N, C]", logits, "give it a head, or what a `linear` makes of features [N, D]");
+  if (logits.rank() < 2 || !logits.has_batch()) {
+    return rank_error(op, "logits [N, C] or [N, T, C]", logits,
+                      "give it a head, or what a `linear` makes of features [N, D]");
   }
-  if (label.rank() != 1 || !label.has_batch()) {
+  if (logits.rank() == 2 && (label.rank() != 1 || !label.has_batch())) {
     return rank_error(op, "one class number a sample, index(C)[N]", label,
                       "bind one column or one label of the data: label = column(64) -> as_index(10)");
+  }
+  if (const std::vector<int64_t> positions(logits.dims.begin(), logits.dims.end() - 1); label.dims != positions) {
+    return shape_error("`" + std::string(op) + "` gets logits " + to_text(logits) + " and labels " + to_text(label),
+                       "give it a class number for each position: index(C)[N, T] with logits [N, T, C]");
   }
   if (label.dtype != DType::kI32) {
     return dtype_error(op, label, "labels are class numbers: `label: index(C)[N]`");
   }
-  if (label.classes > 0 && label.classes != logits.dims[1]) {
+  if (label.classes > 0 && label.classes != logits.dims.back()) {
     return shape_error("`" + std::string(op) + "` gets labels of " + std::to_string(label.classes) +
-                           " classes and logits of " + std::to_string(logits.dims[1]),
+                           " classes and logits of " + std::to_string(logits.dims.back()),
                        "give head and label the same number of classes");
   }
   return {};
@@ -196,7 +201,8 @@ Result<OpShape> infer_ce(Types inputs, const Attrs& attrs) {
 
 OpCost row_cost(Types inputs, Types outputs, const Attrs&) {
   // For a head, the cost is counted in the pass that makes the logits.
-  return inputs[0].sharded ? OpCost{} : pointwise_cost(inputs, outputs, 20.0 * static_cast<double>(inputs[0].dims[1]));
+  return inputs[0].sharded ? OpCost{}
+                           : pointwise_cost(inputs, outputs, 20.0 * static_cast<double>(inputs[0].row_elements()));
 }
 
 Status grad_ce(GradBuilder& builder) {
@@ -207,8 +213,10 @@ Status grad_ce(GradBuilder& builder) {
 // inputs: logits, label, d(objective)/d(loss of the row).
 Result<OpShape> infer_ce_dx(Types inputs, const Attrs&) { return OpShape{{with_dims(inputs[0], inputs[0].dims)}}; }
 
+constexpr int64_t kMostBest = 1024;
+
 Status expect_k(std::string_view op, const TensorType& logits, int64_t k) {
-  return expect_range(op, "k", k, 1, std::min<int64_t>(logits.dims.back(), 1024));
+  return expect_range(op, "k", k, 1, std::min<int64_t>(logits.dims.back(), kMostBest));
 }
 
 Result<OpShape> infer_accuracy(Types inputs, const Attrs& attrs) {
@@ -226,6 +234,20 @@ Result<OpShape> infer_topk(Types inputs, const Attrs& attrs) {
   XRUN_TRY(expect_k("topk", inputs[0], k));
   return OpShape{{{.dtype = DType::kI32, .dims = {kBatch, k}, .classes = inputs[0].dims[1]},
                   {.dtype = DType::kF32, .dims = {kBatch, k}}}};
+}
+
+Result<OpShape> infer_gather(Types inputs, const Attrs&) {
+  const TensorType& logits = inputs[0];
+  if (!logits.sharded) {
+    return rank_error("gather", "the logits of a head, sharded[N, C]", logits,
+                      "leave it out: dense logits are in one place");
+  }
+  if (logits.dims[1] > kMostBest) {
+    return argument_error("`gather` takes heads of at most " + std::to_string(kMostBest) + " classes, not " +
+                              std::to_string(logits.dims[1]),
+                          "take the best classes: topk(id, 10)");
+  }
+  return OpShape{{{.dtype = DType::kF32, .dims = logits.dims}}};
 }
 
 int64_t k_of(const Attrs& attrs) { return attrs.integer("k", 1); }
@@ -256,10 +278,12 @@ constinit const Op kCosineClassifier{
 
 constinit const Op kSoftmaxCe{
     .def = {.name = "softmax_ce",
-            .signature = "(logits: sharded[N, C], label: index(C)[N], scale: float = 1, smoothing: float = 0, "
-                         "filter: float = none)",
+            .signature = "(logits: sharded[N, ..., C], label: index(C)[N, ...], scale: float = 1, "
+                         "smoothing: float = 0, filter: float = none)",
             .group = "losses",
-            .doc = "cross entropy of softmax(scale · logits), one value a sample",
+            .doc =
+                "cross entropy of softmax(scale · logits), one value a sample: the mean over its positions that have "
+                "a label",
             .example = "softmax_ce(logits, label)",
             .aliases = "cross_entropy categorical_cross_entropy sparse_categorical_cross_entropy softmax_cross_entropy "
                        "softmax_cross_entropy_with_logits ce nll label_smoothing=smoothing",
@@ -268,18 +292,18 @@ constinit const Op kSoftmaxCe{
             .infer = infer_ce,
             .cost = row_cost,
             .grad = grad_ce,
-            .shard = "n_,n->n",
+            .shard = "n.,n.->n",
             .margin = ce_margin},
     .cpu = make_dense_ce};
 
 constinit const Op kSoftmaxCeDx{.def = {.name = "softmax_ce.dx",
-                                        .signature = "(logits: [N, C], label: index(C)[N], dloss: [N])",
+                                        .signature = "(logits: [N, ..., C], label: index(C)[N, ...], dloss: [N])",
                                         .group = "losses",
                                         .doc = "gradient of the cross entropy by dense logits",
                                         .precision = PrecisionRule::kWide,
                                         .infer = infer_ce_dx,
                                         .cost = row_cost,
-                                        .shard = "n_,n,n->n_"},
+                                        .shard = "n.,n.,n->n."},
                                 .cpu = make_dense_ce_dx};
 
 constinit const Op kArcface{
@@ -341,15 +365,16 @@ constinit const Op kMarginSoftmax{
 
 constinit const Op kAccuracy{
     .def = {.name = "accuracy",
-            .signature = "(logits: sharded[N, C], label: index(C)[N], k: int = 1, source: source = none)",
+            .signature = "(logits: sharded[N, ..., C], label: index(C)[N, ...], k: int = 1, source: source = none)",
             .group = "metrics",
-            .doc = "1 where the label is among the k largest logits; ties go to the lower class",
+            .doc = "1 where the label is among the k largest logits; ties go to the lower class; of several positions "
+                   "the mean over those that have a label",
             .example = "accuracy(logits, label)",
             .aliases = "acc top1 categorical_accuracy sparse_categorical_accuracy",
             .precision = PrecisionRule::kWide,
             .infer = infer_accuracy,
             .cost = row_cost,
-            .shard = "n_,n->n",
+            .shard = "n.,n.->n",
             .metric_k = k_of},
     .cpu = make_dense_accuracy};
 
@@ -365,9 +390,23 @@ constinit const Op kTopk{.def = {.name = "topk",
                                  .metric_k = k_of},
                          .cpu = make_dense_topk};
 
-constexpr std::array<const Op*, 10> kHeadOps{
-    &kClassifier, &kCosineClassifier, &kSoftmaxCe,     &kSoftmaxCeDx, &kArcface,
-    &kCosface,    &kCombinedMargin,   &kMarginSoftmax, &kAccuracy,    &kTopk};
+// All classes of a head by `topk`, in the order of the classes (attribute `by_class`).
+constinit const Op kGather{
+    .def = {.name = "gather",
+            .signature = "(logits: sharded[N, C])",
+            .group = "metrics",
+            .doc = "the logits of a head of at most 1024 classes in one place; an output, no metric",
+            .example = "gather(id)",
+            .precision = PrecisionRule::kWide,
+            .infer = infer_gather,
+            .cost = row_cost,
+            .parts = [](Types inputs, const Attrs&) {
+              return std::vector<PartCall>{{"topk", Attrs{{"k", inputs[0].dims[1]}, {"by_class", true}}}};
+            }}};
+
+constexpr std::array<const Op*, 11> kHeadOps{
+    &kClassifier,     &kCosineClassifier, &kSoftmaxCe, &kSoftmaxCeDx, &kArcface, &kCosface,
+    &kCombinedMargin, &kMarginSoftmax,    &kAccuracy,  &kTopk,        &kGather};
 
 }  // namespace
 

@@ -11,14 +11,6 @@ using Types = std::span<const TensorType>;
 
 TensorType rows_of(const TensorType& x) { return weight_type({x.dims[0]}); }
 
-Result<OpShape> infer_gather(Types in, const Attrs&) {
-  if (!in[0].sharded) {
-    return rank_error("gather", "the logits of a head, sharded[N, C]", in[0],
-                      "leave it out: dense logits are in one place");
-  }
-  return OpShape{{weight_type(in[0].dims)}};
-}
-
 Result<OpShape> infer_feature_metric(Types in, const Attrs&) { return OpShape{{rows_of(in[0])}}; }
 
 constexpr Op later(std::string_view name, std::string_view signature, std::string_view group, std::string_view doc,
@@ -35,12 +27,8 @@ constexpr Op later(std::string_view name, std::string_view signature, std::strin
 }
 
 constexpr std::array kLater{
-    later("gather", "(logits: sharded[N, C])", "metrics", "the logits of a small head in one place", "gather(id)",
-          infer_gather),
     later("verification", "(source: source, feature: [N, D], flip: bool = true)", "metrics",
           "accuracy of telling same from different pairs", "verification(lfw, feature)", infer_feature_metric),
-    later("recall_at", "(k: int, feature: [N, D])", "metrics", "share of samples with their class among k neighbours",
-          "recall_at(1, feature)", infer_feature_metric),
 };
 
 template <size_t kSize>

@@ -71,8 +71,7 @@ Result<HeadPlan> plan_head(const Module& module, std::span<const NodeId> head_no
                 .class_block = class_blocks(module, head).size,
                 .rows = rows,
                 .top_k = training ? 1 : kShownClasses,
-                .bf16 = graph.value(node.inputs[0]).type.dtype == DType::kBF16,
-                .row_weight = train.row_weight()};
+                .bf16 = graph.value(node.inputs[0]).type.dtype == DType::kBF16};
   if (node.op->head(node.attrs).bias) {
     plan.bias = graph.value(node.inputs[2]).param;
   }
@@ -82,6 +81,7 @@ Result<HeadPlan> plan_head(const Module& module, std::span<const NodeId> head_no
     }
   }
   XRUN_TRY(find_readers(graph, head_nodes, training, plan));
+  plan.row_weight = row_weight_of(module, plan.loss);
   plan.top_k = std::min(plan.top_k, plan.classes);
   const RowRules rules = row_rules(train, graph.param(plan.weight).name);
   plan.weights = rules.weights;
@@ -108,6 +108,10 @@ Result<HeadPlan> plan_head(const Module& module, std::span<const NodeId> head_no
   plan.frozen = training && graph.param(plan.weight).frozen;
   plan.update_sweep = training && plan.loss.valid() && !plan.frozen && needs_update_sweep(train, rows);
   return plan;
+}
+
+double row_weight_of(const Module& module, NodeId loss) {
+  return loss.valid() ? module.train.row_weight(module.graph.node(loss).outputs[0]) : module.train.row_weight();
 }
 
 bool needs_update_sweep(const TrainSpec& train, int64_t rows) {

@@ -17,6 +17,9 @@ inline constexpr int64_t kShownClasses = 5;
 // head.
 Result<HeadPlan> plan_head(const Module& module, std::span<const NodeId> head_nodes, size_t head, int64_t rows);
 
+// d(objective) / d(loss of a row) of the head with this loss; of a head without one as if it were the loss.
+double row_weight_of(const Module& module, NodeId loss);
+
 // Whether a trained head updates its rows in a sweep of its own, after passes of `rows` rows each, and not in the pass
 // that makes their gradient: where a pass has only a part of the batch, or clipping needs all gradients first.
 bool needs_update_sweep(const TrainSpec& train, int64_t rows);

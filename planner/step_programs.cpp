@@ -37,7 +37,7 @@ Decision decide_smaller(const Program& largest, const Module& module, const Cost
       .heads = largest.heads};
   for (HeadPlan& head : decision.heads) {
     head.rows = head.rows == largest.batch ? train.batch : head.rows;
-    head.row_weight = train.row_weight();
+    head.row_weight = row_weight_of(module, head.loss);
     head.update_sweep = head.update_sweep && needs_update_sweep(train, head.rows);
   }
   ScheduleRequest order{.micro_batches = decision.micro_batches / decision.replicas};

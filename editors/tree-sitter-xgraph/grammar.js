@@ -57,7 +57,7 @@ module.exports = grammar({
     output: ($) => seq("output", $.name, repeat(seq(",", $.name))),
     head: ($) => seq("head", field("name", $.name), "=", $._expression),
     param: ($) => seq("param", field("name", $.name), ":", $.type, "=", $._expression),
-    state: ($) => seq("state", field("name", $.name), "=", $._expression),
+    state: ($) => seq("state", field("name", $.name), optional(seq(":", $.type)), "=", $._expression),
     return: ($) => seq("return", $._expression),
     assert: ($) => prec.right(seq("assert", $._expression, optional(seq(",", $.string)))),
     expect: ($) => seq("expect", $._expression),

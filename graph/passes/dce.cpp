@@ -19,6 +19,11 @@ Result<Graph> eliminate_dead_code(Graph graph) {
   for (const Head& head : graph.heads) {
     mark(graph.node(head.node).outputs[0]);
   }
+  for (const Node& node : graph.nodes) {
+    if (!graph.loss.empty() && node.op->folds_states && node.op->visible_outputs == 0) {
+      mark(node.outputs[0]);
+    }
+  }
   std::vector<bool> keep(graph.nodes.size(), false);
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     for (const ValueId output : graph.nodes[i].outputs) {

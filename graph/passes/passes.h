@@ -16,7 +16,8 @@ Result<Graph> simplify(Graph graph);
 // own parameters or draw random numbers.
 Result<Graph> eliminate_common_subexpressions(Graph graph);
 
-// Dead code elimination: nodes that reach neither loss, outputs, metrics, heads nor gradients go.
+// Dead code elimination: nodes that reach neither loss, outputs, metrics, heads nor gradients go; with a loss, updates
+// of states stay.
 Result<Graph> eliminate_dead_code(Graph graph);
 
 // Mixed precision: activations of narrow operators become bf16, by explicit casts; weights stay f32 and are rounded
@@ -29,14 +30,13 @@ Result<Graph> mix_precision(Graph graph, const OpRegistry& registry, DType narro
 // Before differentiation.
 Result<Graph> fuse_elementwise(Graph graph);
 
-// Fusion of element-wise operators (OpDef::fuses) into their only consumer: a chain becomes one `map`, which rounds where
-// its operators stored bf16. A group has at most as many inputs as operators, so that training keeps no more.
+// Fusion of element-wise operators (OpDef::fuses) into their only consumer: a chain becomes one `map`, which rounds
+// where its operators stored bf16. A group has at most as many inputs as operators, so that training keeps no more.
 // Before differentiation. A registry without the operator `map` leaves the graph as it is.
 Result<Graph> fuse_maps(Graph graph, const OpRegistry& registry);
 
-// Fusion of other functions of one number, of operators or `map`s, into producers that take any (OpDef::absorbs is `*`):
-// bn -> silu. The function is the producer's attribute `then`.
-// Before differentiation.
+// Fusion of other functions of one number, of operators or `map`s, into producers that take any (OpDef::absorbs is
+// `*`): bn -> silu. The function is the producer's attribute `then`. Before differentiation.
 Result<Graph> fuse_functions(Graph graph);
 
 }  // namespace xrun

@@ -7,7 +7,9 @@ std::vector<ValueId> results_of(const Graph& graph) {
   for (const NamedValue& output : graph.outputs) {
     results.push_back(output.value);
   }
-  results.push_back(graph.loss);
+  for (const LossTerm& term : graph.loss) {
+    results.push_back(term.rows);
+  }
   std::erase_if(results, [](ValueId id) { return !id.valid(); });
   return results;
 }
@@ -88,7 +90,9 @@ Graph Rewriter::finish() && {
   for (const ValueId metric : old_.metrics) {
     result_.metrics.push_back(map(metric));
   }
-  result_.loss = map(old_.loss);
+  for (const LossTerm& term : old_.loss) {
+    result_.loss.push_back({map(term.rows), term.factor});
+  }
   for (const ValueId grad : old_.param_grads) {
     result_.param_grads.push_back(map(grad));
   }

@@ -84,6 +84,14 @@ Datum Evaluator::apply_parts(const OpDef& op, const std::vector<Datum>& inputs, 
   }
   work_.names.leave();
   const bool failed = std::ranges::any_of(items, &Datum::is_error);
+  if (items.size() == 1 && !failed) {
+    const std::vector<ValueId>& outputs = work_.graph.node(work_.graph.value(items[0].tensor).producer).outputs;
+    if (outputs.size() > 1) {
+      Datum last = make_tensor(outputs.back());
+      last.span = at;
+      return last;
+    }
+  }
   return failed ? Datum() : make_list(DatumKind::kTuple, std::move(items), at);
 }
 

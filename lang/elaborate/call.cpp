@@ -85,7 +85,8 @@ Callee Evaluator::find_callee(std::span<const Name> path, const Call& call, Scop
     }
     const bool in_scalars = scalars_ != nullptr && scalar_function(last.text) != nullptr;
     const bool is_norm = scalars_ != nullptr && norms_ != nullptr && last.text == "norm";
-    if (in_scalars || is_norm || is_constant_function(last.text) || (in_test_ && is_measure(last.text))) {
+    const bool is_mean = means_ != nullptr && last.text == "batch_mean";
+    if (in_scalars || is_norm || is_mean || is_constant_function(last.text) || (in_test_ && is_measure(last.text))) {
       callee.kind = Callee::kBuiltin;
       return callee;
     }
@@ -119,7 +120,10 @@ Callee Evaluator::find_callee(std::span<const Name> path, const Call& call, Scop
     candidates.insert(candidates.end(), known.begin(), known.end());
   }
   const bool is_value = scope.find(last.text) != nullptr && path.size() == 1;
-  if (is_value) {
+  if (is_plain && last.text == "batch_mean") {
+    refuse("XG0230", last.span, "`batch_mean` stands in the assignment of a state", "no assignment of a state",
+           {"declare one, state s: [64] = 0, and assign it: s = 0.9 * s + 0.1 * batch_mean(x)"});
+  } else if (is_value) {
     refuse("XG0220", last.span, {"`{}` is a value and cannot be called", last.text},
            "not an operator, block or function", {"leave the call out: a value stands for itself"});
   } else {
@@ -160,12 +164,13 @@ Datum Evaluator::eval_call(const Callee& callee, const Call& call, Scope& scope)
   }
   ++calls_;
   const size_t owned = work_.graph.params.size();
+  const size_t made = work_.graph.nodes.size();
   Datum value = call_by_kind(callee, call, scope);
   --calls_;
   note(call.name_span, value);
   if (options_.facts != nullptr) {
-    options_.facts->add_call(call.name_span, work_.graph, owned);
-    options_.facts->add_call(call.label.span, work_.graph, owned);
+    options_.facts->add_call(call.name_span, work_.graph, owned, made);
+    options_.facts->add_call(call.label.span, work_.graph, owned, made);
   }
   return value;
 }

@@ -49,6 +49,12 @@ struct NormCalls {
   std::vector<Span> spans{};
 };
 
+// The calls of batch_mean(x) in the assignment of a state: inputs 1, 2 .. of its expression.
+struct MeanCalls {
+  Scope* scope = nullptr;  // of the statement: `x` is a tensor of it
+  std::vector<Datum> tensors;
+};
+
 // The result after a reported fault; converts to an error node or to an empty optional. A function that returns an
 // optional Datum has to choose one of both itself: the conversion is an error of -Wconversion.
 struct Refused {
@@ -201,11 +207,11 @@ class Evaluator {
   Datum eval_stage_call(Datum value, const Ast& ast, const Stage& stage, Scope& scope, const Name& label);
   void bind_names(const Ast& ast, const Stmt& stmt, Datum value, Scope& scope);
   bool bind_local(const Name& name, Datum value, Scope& scope, bool warns);
-  void own_param(const Ast& ast, const Stmt& stmt, Scope& scope);  // own_params.cpp
-  std::optional<TensorType> param_type(const Ast& ast, const Type& type, const Name& name, Scope& scope);
+  void own_tensor(const Ast& ast, const Stmt& stmt, Scope& scope);  // own_params.cpp
+  std::optional<TensorType> param_type(const Ast& ast, const Stmt& stmt, Scope& scope);
   std::optional<Init> initialiser(const Ast& ast, ExprId id, const TensorType& type, Scope& scope);
   void run_assert(const Ast& ast, const Stmt& stmt, Scope& scope);
-  bool run_common(const Ast& ast, const Stmt& stmt, Scope& scope, std::string_view what);
+  bool run_common(const Ast& ast, const Stmt& stmt, Scope& scope);
   void model_input(const Ast& ast, const Stmt& stmt, Scope& scope);
   void model_output(const Ast& ast, const Stmt& stmt, Scope& scope);
   void model_head(const Ast& ast, const Stmt& stmt, Scope& scope);
@@ -258,6 +264,11 @@ class Evaluator {
   Datum scalar_op(const OpDef& op, const Call& call, Scope& scope);
   Datum norm_call(const Call& call, Scope& scope);  // own_optimizer.cpp
 
+  // own_states.cpp
+  void assign_state(const Ast& ast, const Stmt& stmt, Local& local, Scope& scope);
+  Datum mean_call(const Call& call, Scope& scope);
+  void check_states(const Scope& scope);
+
   // foreign_calls.cpp
   const TensorType* first_type(const Call& call, std::span<const BoundArg> bound) const;
   bool begins_with_size(const OpDef& op, const Call& call, std::span<const BoundArg> bound);
@@ -293,6 +304,7 @@ class Evaluator {
   std::function<const SourceFile*(const char*)> library_;
   ScalarExpr* scalars_ = nullptr;  // the `pointwise` body that is being evaluated; null outside of one
   NormCalls* norms_ = nullptr;     // of the optimizer that is being evaluated; null outside of one
+  MeanCalls* means_ = nullptr;     // of the assignment that is being evaluated; null outside of one
   SkippedIf last_skipped_;
   Span call_span_;                        // the operator call whose arguments are being bound
   Span bound_value_;                      // the value of the model's binding that is being evaluated

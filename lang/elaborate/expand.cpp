@@ -72,22 +72,24 @@ void Evaluator::run_assert(const Ast& ast, const Stmt& stmt, Scope& scope) {
   }
 }
 
-// Evaluates a statement that blocks and models share; false for any other. `what`: "block" or "model".
-bool Evaluator::run_common(const Ast& ast, const Stmt& stmt, Scope& scope, std::string_view what) {
+// Evaluates a statement that blocks and models share; false for any other.
+bool Evaluator::run_common(const Ast& ast, const Stmt& stmt, Scope& scope) {
   switch (stmt.kind) {
-    case StmtKind::kBind:
-      bind_names(ast, stmt, eval(ast, stmt.value, scope), scope);
+    case StmtKind::kBind: {
+      const auto known = stmt.is_tuple ? scope.locals.end() : scope.locals.find(ast[stmt.names][0].text);
+      if (known != scope.locals.end() && known->second.is_state) {
+        assign_state(ast, stmt, known->second, scope);
+      } else {
+        bind_names(ast, stmt, eval(ast, stmt.value, scope), scope);
+      }
       return true;
+    }
     case StmtKind::kAssert:
       run_assert(ast, stmt, scope);
       return true;
     case StmtKind::kParam:
-      own_param(ast, stmt, scope);
-      return true;
     case StmtKind::kState:
-      refuse("XG0199", stmt.span, {"states of a {} are not available yet", what}, "of a later edition of xrun",
-             {"use operators that own theirs, such as `bn`, or a `param`, which training changes"});
-      bind_local(ast[stmt.names][0], Datum(), scope, false);  // uses of it report nothing further
+      own_tensor(ast, stmt, scope);
       return true;
     default:
       return false;
@@ -146,7 +148,7 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
         returned = true;
         break;
       default:
-        if (!run_common(ast, stmt, env, "block")) {
+        if (!run_common(ast, stmt, env)) {
           refuse("XG0224", stmt.span, "a block has no inputs, outputs or heads", "",
                  {"move it to a model; a block has parameters and a `return`"});
         }
@@ -157,6 +159,7 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
            {"end it with what it gives: return x"});
   }
   if (!result.is_error()) {
+    check_states(env);
     warn_unused(env);
     check_results(block, result, env, call.span);
   }

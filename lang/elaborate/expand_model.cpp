@@ -101,20 +101,21 @@ void Evaluator::build_model(const DeclRef& model, Scope& scope) {
         break;
       default:
         bound_value_ = stmt.kind == StmtKind::kBind ? ast[stmt.value].span : Span();
-        if (!run_common(ast, stmt, scope, "model")) {
+        if (!run_common(ast, stmt, scope)) {
           refuse("XG0224", stmt.span, "a model has `output`, not `return` or `expect`", "not a statement of a model",
                  {"name what the model gives: output NAME; `expect` stands in a `test`"});
         }
         bound_value_ = {};
     }
   }
+  check_states(scope);
   for (const auto& [name, local] : scope.locals) {
     if (local.value.kind == DatumKind::kTensor && local.span.valid()) {
       work_.graph.bindings.push_back({std::string(name), local.value.tensor});
     }
   }
   if (options_.facts != nullptr) {
-    options_.facts->add_call(decl.name ? decl.name.span : decl.keyword, work_.graph, owned);
+    options_.facts->add_call(decl.name ? decl.name.span : decl.keyword, work_.graph, owned, 0);
   }
   in_test_ = outer;
   active_.pop_back();

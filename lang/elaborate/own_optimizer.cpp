@@ -152,6 +152,11 @@ class OptimizerBody {
     if (first.is_error()) {
       return false;
     }
+    if (stmt.type.span.valid()) {
+      return ev_.refuse("XG0228", stmt.type.span, "a state of an optimizer has the shape of the weight", "a type",
+                        {"leave it out: state {} = {}", name.text, to_text(first)}),
+             false;
+    }
     constexpr double kMost = std::numeric_limits<float>::max();
     if (!first.plain_number() || !(std::abs(first.as_double()) <= kMost)) {
       return ev_.refuse("XG0228", first.span,

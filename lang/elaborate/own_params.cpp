@@ -1,4 +1,4 @@
-// `param` statements: tensors that a block or model owns and training changes.
+// `param` and `state` statements: tensors that a block or model owns, and their first values.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -23,10 +23,12 @@ int64_t fan_in_of(const TensorType& type) {
 }  // namespace
 
 // param NAME: [D] = constant(1e-4)
-void Evaluator::own_param(const Ast& ast, const Stmt& stmt, Scope& scope) {
+// state NAME: [D] = 0
+void Evaluator::own_tensor(const Ast& ast, const Stmt& stmt, Scope& scope) {
   const Name& name = ast[stmt.names][0];
+  const bool is_state = stmt.kind == StmtKind::kState;
   const auto value = [&]() -> Datum {
-    auto type = param_type(ast, stmt.type, name, scope);
+    auto type = param_type(ast, stmt, scope);
     if (!type) {
       return {};
     }
@@ -35,17 +37,24 @@ void Evaluator::own_param(const Ast& ast, const Stmt& stmt, Scope& scope) {
     if (!path || !spend(stmt.span)) {
       return {};
     }
-    const ValueId made = work_.graph.add_param(*path, std::move(*type), *init, true, false, name.span);
+    const ValueId made = work_.graph.add_param(*path, std::move(*type), *init, !is_state, false, name.span);
     work_.graph.params[work_.graph.value(made).param].labelled = true;
     return make_tensor(made);
   };
-  bind_local(name, value(), scope, true);
+  if (bind_local(name, value(), scope, true)) {
+    scope.locals[name.text].is_state = is_state;
+  }
 }
 
-std::optional<TensorType> Evaluator::param_type(const Ast& ast, const Type& type, const Name& name, Scope& scope) {
+std::optional<TensorType> Evaluator::param_type(const Ast& ast, const Stmt& stmt, Scope& scope) {
+  const Type& type = stmt.type;
+  const Name& name = ast[stmt.names][0];
   const auto refused = [&](Span at) {
-    return refuse("XG0302", at, "a parameter is f32, and its dimensions are numbers", "",
-                  {"write its dimensions without `N`: param {}: [64] = ones", name.text});
+    const bool is_state = stmt.kind == StmtKind::kState;
+    return refuse("XG0302", at.valid() ? at : name.span,
+                  {"a {} is f32, and its dimensions are numbers", is_state ? "state of a block" : "parameter"}, "",
+                  {"write its dimensions without `N`: {} {}: [64] = {}", is_state ? "state" : "param", name.text,
+                   is_state ? "0" : "ones"});
   };
   TensorType made{.dtype = DType::kF32};
   if ((type.name && type.name.text != "f32") || type.argument.valid() || !type.has_dims) {

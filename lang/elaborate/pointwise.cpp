@@ -77,8 +77,10 @@ Datum Evaluator::call_pointwise(const DeclRef& ref, const Call& call, Scope& sco
 Datum Evaluator::pointwise_body(const DeclRef& ref, Scope& env) {
   active_.push_back(ref.decl);
   NormCalls* const norms = std::exchange(norms_, nullptr);  // of one element
+  MeanCalls* const means = std::exchange(means_, nullptr);
   Datum value = eval(ref.file->ast, ref.decl->value, env);
   norms_ = norms;
+  means_ = means;
   active_.pop_back();
   if (value.is_error() || value.kind == DatumKind::kScalar || value.plain_number() || value.kind == DatumKind::kBool) {
     return value;

@@ -78,9 +78,13 @@ std::optional<ScalarId> Evaluator::scalar_of(const Datum& value, Span at) {
   if (value.plain_number()) {
     return scalars_->constant(value.as_double());
   }
+  const bool is_assignment = means_ != nullptr;
   return refuse("XG0304", value.span.valid() ? value.span : at,
-                {"a `pointwise` computes with plain numbers, not with {}", kind_text(value)}, "",
-                {"write a number, or a parameter of the function"});
+                {"{} computes with plain numbers, not with {}",
+                 is_assignment ? "the assignment of a state" : "a `pointwise`", kind_text(value)},
+                "",
+                {is_assignment ? "write the state itself, a number, or a mean of the batch: batch_mean(x)"
+                               : "write a number, or a parameter of the function"});
 }
 
 Datum Evaluator::scalar_binary(Op op, const Datum& a, const Datum& b, Span at) {
@@ -118,6 +122,9 @@ Datum Evaluator::scalar_call(const Callee& callee, const Call& call, Scope& scop
   }
   if (norms_ != nullptr && callee.kind == Callee::kBuiltin && callee.name == "norm") {
     return norm_call(call, scope);
+  }
+  if (means_ != nullptr && callee.kind == Callee::kBuiltin && callee.name == "batch_mean") {
+    return mean_call(call, scope);
   }
   const auto args = plain_args(callee.name, call, scope);
   if (!args) {

@@ -30,6 +30,8 @@ struct Local {
   bool used = false;
   bool warns = false;   // an unused binding gets a warning
   bool output = false;  // is an output of the model
+  bool is_state = false;
+  Span assigned;  // of a state: where
   SkippedIf skipped;
 };
 

@@ -111,7 +111,7 @@ void ModuleBuilder::check_active_classes() {
   const TrainSpec& train = module_.train;
   const ActiveSpec& active = train.active_classes;
   const Graph& graph = ev_.graph();
-  if (active.kind == ActiveSpec::kAll || !train.loss.valid() || train.batch <= 0) {
+  if (active.kind == ActiveSpec::kAll || train.loss.empty() || train.batch <= 0) {
     return;
   }
   if (graph.heads.empty()) {

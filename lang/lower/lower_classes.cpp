@@ -11,7 +11,9 @@ namespace {
 // The inputs with class numbers that the loss depends on.
 std::vector<NamedValue> labels_of_loss(const Graph& graph) {
   IdVector<ValueId, bool> wanted(graph.values.size(), false);
-  wanted[graph.loss] = true;
+  for (const LossTerm& term : graph.loss) {
+    wanted[term.rows] = true;
+  }
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     const Node& node = graph.nodes[i];
     if (std::ranges::any_of(node.outputs, [&](ValueId id) { return wanted[id]; })) {
@@ -64,7 +66,7 @@ void ModuleBuilder::find_class_input(const Settings& settings) {
   const char* key = train.class_weights.kind != ClassWeightsSpec::kNone ? "class_weights"
                     : train.order == SampleOrder::kBalanced             ? "order"
                                                                         : nullptr;
-  if (key == nullptr || !train.loss.valid()) {
+  if (key == nullptr || train.loss.empty()) {
     return;
   }
   const std::vector<NamedValue> labels = labels_of_loss(ev_.graph());

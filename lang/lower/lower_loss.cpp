@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/passes/split_loss.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"
 
@@ -137,28 +138,22 @@ void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
                {"call one, softmax_ce(logits, label), or take the mean over the other dimensions: x -> mean(1)"});
     return;
   }
-  // The head pass computes the loss of each row and its gradient, so no node can read such a loss yet.
-  for (const Node& loss_node : ev_.graph().nodes) {
-    const NodeId logits = loss_node.inputs.empty() ? NodeId() : ev_.graph().value(loss_node.inputs[0]).producer;
-    const bool of_head =
-        loss_node.op->margin != nullptr && logits.valid() && ev_.graph().node(logits).op->head != nullptr;
-    if (of_head && loss_node.outputs[0] != value.tensor) {
-      ev_.not_yet(at, "a loss that is computed from the loss of a sharded head",
-                  {"make it the loss alone: what it is multiplied by goes into `lr`"});
-    }
+  const auto terms = split_loss(ev_.graph(), {{value.tensor}});
+  if (!terms.ok()) {
+    const Error& error = terms.error();
+    ev_.refuse("XG0504", error.span.valid() ? error.span : at, {"{}", error.message}, "", {"{}", error.help});
+    return;
   }
   for (const Head& head : ev_.graph().heads) {
-    const ValueId logits = ev_.graph().node(head.node).outputs[0];
-    const auto& nodes = ev_.graph().nodes;
-    if (std::none_of(nodes.begin(), nodes.end(), [&](const Node& loss_node) {
-          return loss_node.op->margin != nullptr && !loss_node.inputs.empty() && loss_node.inputs[0] == logits;
+    if (std::ranges::none_of(*terms, [&](const LossTerm& term) {
+          return head_of_loss(ev_.graph(), ev_.graph().value(term.rows).producer) == head.node;
         })) {
       ev_.not_yet(head.span, {"the head `{}`, which the loss does not use,", head.name},
-                  {"leave it out of the model, or compute the loss from it"});
+                  {"leave it out of the model, or add its loss: loss = softmax_ce(a, label) + softmax_ce(b, other)"});
     }
   }
-  module_.train.loss = value.tensor;
-  ev_.graph().loss = value.tensor;
+  module_.train.loss = {{value.tensor}};
+  ev_.graph().loss = module_.train.loss;
 }
 
 void ModuleBuilder::lower_metrics(const SettingNode& node, Scope& scope, const SettingDef&) {
@@ -306,7 +301,10 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const
   }
   Graph& graph = ev_.graph();
   const ValueId made = value.kind == DatumKind::kTensor ? value.tensor : ValueId();
-  if (!made.valid() || graph.value(made).type.dims != std::vector<int64_t>{kBatch}) {
+  const Node* const maker = made.valid() ? &graph.node(graph.value(made).producer) : nullptr;
+  if (maker != nullptr && maker->op->name == "recall_at") {
+    spec.neighbours = maker->attrs.integer("k", 1);
+  } else if (!made.valid() || graph.value(made).type.dims != std::vector<int64_t>{kBatch}) {
     return ev_.refuse("XG0505", expr.span, {"`{}` is no metric", callee.name}, "not one value a sample",
                       {"write accuracy(logits, label)"});
   }

@@ -62,11 +62,11 @@ void ModuleBuilder::require(const Settings& settings, std::initializer_list<std:
 // Every operator that reads a weight has to give it a gradient, if another one does.
 void ModuleBuilder::check_readers() {
   const Graph& graph = ev_.graph();
-  if (!module_.train.loss.valid()) {
+  if (module_.train.loss.empty()) {
     return;
   }
   std::vector<bool> reaches(graph.nodes.size(), false);  // the loss depends on the node by way of gradients
-  std::vector<ValueId> open{module_.train.loss};
+  std::vector<ValueId> open{module_.train.loss[0].rows};
   while (!open.empty()) {
     const NodeId id = graph.value(open.back()).producer;
     open.pop_back();

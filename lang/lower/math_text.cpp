@@ -1,5 +1,6 @@
 #include "lang/lower/math_text.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "graph/group_rules.h"
@@ -41,7 +42,7 @@ IdVector<NodeId, bool> without_metrics(const Graph& graph) {
     bool used = false;
     bool read = false;
     for (const ValueId output : graph.nodes[i].outputs) {
-      used = used || output == graph.loss;
+      used = used || std::ranges::find(graph.loss, output, &LossTerm::rows) != graph.loss.end();
       for (const NodeId reader : consumers[output]) {
         read = true;
         used = used || wanted[reader];

@@ -85,7 +85,7 @@ Module ModuleBuilder::build(const Choice& choice) {
       const bool used = std::any_of(inputs.begin(), inputs.end(),
                                     [&name = target](const NamedValue& input) { return input.name == name; });
       // A declared input that could not be made was reported at its declaration.
-      if (!used && module_.train.loss.valid() && !asked_.contains(target) && declared_input(target) == nullptr) {
+      if (!used && !module_.train.loss.empty() && !asked_.contains(target) && declared_input(target) == nullptr) {
         ev_.diagnostics().add(warning("XG0423", span, {"`{}` is bound in `data`, but nothing uses it", target},
                                       "neither an input of the model nor a part of the loss", {"leave the line out"}));
       }

@@ -87,6 +87,9 @@ Stmt Parser::statement() {
     case StmtKind::kState:
       names.push(expect_new_name(stmt.kind == StmtKind::kHead ? "a name for the head" : "a name for the state"));
       stmt.names = names.into(ast_);
+      if (stmt.kind == StmtKind::kState && !lost_ && take(TokenKind::kColon)) {
+        stmt.type = type();
+      }
       expect(TokenKind::kAssign);
       stmt.value = value_or_error();
       break;

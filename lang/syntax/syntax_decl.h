@@ -15,7 +15,7 @@ enum class StmtKind : uint8_t {
   kOutput,  // output names
   kHead,    // head names[0] = value
   kParam,   // param names[0]: type = value
-  kState,   // state names[0] = value
+  kState,   // state names[0]: type = value; in optimizers without a type
   kReturn,  // return value
   kAssert,  // assert value [ , message ]
   kExpect,  // expect value

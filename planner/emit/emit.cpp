@@ -79,9 +79,13 @@ std::vector<ValueId> result_values(const Module& module, const Decision& decisio
       results.push_back(value);
     }
   };
-  add(graph.loss);
+  for (const LossTerm& term : graph.loss) {
+    add(term.rows);
+  }
   for (const MetricSpec& metric : module.train.metrics) {
-    add(metric.value);
+    if (metric.neighbours == 0 || !decision.training) {
+      add(metric.value);
+    }
   }
   if (!decision.training) {
     for (const MetricSpec& metric : module.train.eval) {

@@ -116,7 +116,38 @@ void measure_parameters(const Module& module, const KernelFacts& facts, Chain& c
   }
 }
 
+// States that a step updates: those that a node folds statistics into.
+void find_joined(const Graph& graph, Chain& chain) {
+  chain.joined.assign(chain.nodes.size(), false);
+  const auto consumers = consumers_of(graph);
+  for (const NodeId id : chain.nodes) {
+    const Node& node = graph.node(id);
+    for (const ValueId input : node.inputs) {
+      const ParamId param = graph.value(input).param;
+      if (graph.param_grads.empty() || !node.op->folds_states || !param.valid() || graph.param(param).trained) {
+        continue;
+      }
+      int first = chain.size();
+      int last = 0;
+      for (const NodeId reader : consumers[input]) {
+        const int at = chain.position[static_cast<size_t>(reader.index)];
+        first = std::min(first, at);
+        last = std::max(last, at);
+      }
+      std::fill(chain.joined.begin() + std::min(first, last) + 1, chain.joined.begin() + last + 1, true);
+    }
+  }
+}
+
 }  // namespace
+
+int Chain::most_stages() const {
+  int stages = 1;
+  for (int i = 1; i <= std::min(last_cut, size() - 1); ++i) {
+    stages += joined[static_cast<size_t>(i)] ? 0 : 1;
+  }
+  return stages;
+}
 
 Chain make_chain(const Module& module, const CostModel& cost) {
   const Graph& graph = module.graph;
@@ -133,6 +164,7 @@ Chain make_chain(const Module& module, const CostModel& cost) {
   }
   measure_values(graph, g, chain);
   measure_parameters(module, cost.facts(), chain);
+  find_joined(graph, chain);
   chain.last_cut = std::max(0, chain.size() - 1);
   for (const Head& head : graph.heads) {
     const int made = producer_position(graph, chain, graph.node(head.node).inputs[0]);

@@ -31,7 +31,11 @@ struct Chain {
 
   // The last stage makes the features of all heads, so no cut is behind this position.
   int last_cut = 0;
+  // By position: no cut before it, since operators on both sides read a state that a step updates, and one device
+  // updates it.
+  std::vector<bool> joined;
   int size() const { return static_cast<int>(nodes.size()); }
+  int most_stages() const;
 };
 
 // REQUIRES: the graph has its backward nodes if `module` trains.

@@ -19,8 +19,8 @@ CoarseLayers merge_layers(const PartitionRequest& request, int most) {
       layer.saved = 0;
     }
     auto& groups = coarse.request.layers;
-    const bool joins = !groups.empty() && i - coarse.begin.back() < size && i != request.last_cut &&
-                       groups.back().pinned == layer.pinned;
+    const bool fills = !groups.empty() && i - coarse.begin.back() < size && i != request.last_cut;
+    const bool joins = !groups.empty() && (fills || layer.joined) && groups.back().pinned == layer.pinned;
     if (!joins) {
       coarse.begin.push_back(i);
       groups.push_back(layer);

@@ -198,7 +198,7 @@ class Partitioner {
       const int most = n_ - (stages - s - 1);
       for (int i = s; i <= (s == 0 ? 0 : std::min(last_cut_, most - 1)); ++i) {
         const double before = now[i];
-        if (before == kInfinity) {
+        if (before == kInfinity || request_.layers[static_cast<size_t>(i)].joined) {
           continue;
         }
         const Seconds* times = table_.times(s, i);

@@ -11,11 +11,12 @@ namespace xrun::planner {
 struct PartitionLayer {
   Seconds forward = 0;  // one micro-batch
   Seconds backward = 0;
-  Bytes resident = 0;  // weights with all their states
-  Bytes saved = 0;     // kept for the backward pass of one micro-batch unless the layer runs again
-  Bytes incoming = 0;  // boundary before this layer, one micro-batch
-  bool again = false;  // runs again under Recompute::kChosen
-  int pinned = -1;     // the stage that must have it; -1: any
+  Bytes resident = 0;   // weights with all their states
+  Bytes saved = 0;      // kept for the backward pass of one micro-batch unless the layer runs again
+  Bytes incoming = 0;   // boundary before this layer, one micro-batch
+  bool again = false;   // runs again under Recompute::kChosen
+  int pinned = -1;      // the stage that must have it; -1: any
+  bool joined = false;  // no cut before this layer
 };
 
 // kChosen: the layers that are marked. kAuto: none where they fit, else the cheapest set that does.

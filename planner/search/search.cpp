@@ -55,7 +55,8 @@ PartitionRequest make_request(const SearchInput& input, const Setting& setting, 
                               .saved = chain.saved[i] * blocks,
                               .incoming = chain.boundary[i] * blocks,
                               .again = input.hints.again[i],
-                              .pinned = input.hints.pinned[i]});
+                              .pinned = input.hints.pinned[i],
+                              .joined = chain.joined[i]});
   }
   return request;
 }

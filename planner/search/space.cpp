@@ -35,7 +35,7 @@ Status check_stages(const Module& module, const Chain& chain, const Machine& mac
     return {};
   }
   const Hint<int64_t>& hint = *module.schedule.stages;
-  const int64_t layers = std::max(1, std::min(chain.size(), chain.last_cut + 1));
+  const int64_t layers = chain.most_stages();
   if (hint.value < 1) {
     return refuse("XG0602", "stages = " + std::to_string(hint.value) + ": a model has at least one stage", "stages = 1",
                   hint.span);
@@ -272,7 +272,7 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
   XRUN_TRY(check_micro_batches(module));
   XRUN_TRY(check_replicas(module, machine, blocks, deterministic));
   XRUN_TRY(check_granularity(schedule));
-  const int64_t layers = std::max(1, std::min(chain.size(), chain.last_cut + 1));
+  const int64_t layers = chain.most_stages();
   const ShardHint* granularity = find_granularity(schedule);
   const bool whole_step = granularity != nullptr && granularity->granularity == "step";
   const std::vector<int64_t> counts = micro_batch_counts(train);

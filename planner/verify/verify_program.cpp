@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <set>
 
 #include "planner/verify/verify_parts.h"
 
@@ -22,6 +23,7 @@ class Structure {
     XRUN_TRY(check_numbers());
     for (const Stage& stage : program_.stages) {
       XRUN_TRY(check_stage(stage));
+      XRUN_TRY(check_states(stage));
     }
     for (const HeadPlan& head : program_.heads) {
       XRUN_TRY(check_head(head));
@@ -98,6 +100,32 @@ class Structure {
         if (!is_value(id)) {
           return wrong("stage {} has value {}", stage.index, id.index);
         }
+      }
+    }
+    return {};
+  }
+
+  // A state that the stage updates is read in this stage alone.
+  Status check_states(const Stage& stage) const {
+    if (!graph_ || !program_.training) {
+      return {};
+    }
+    const std::set<NodeId> own(stage.forward.begin(), stage.forward.end());
+    std::set<ValueId> states;
+    for (const NodeId id : stage.forward) {
+      const Node& node = graph_->node(id);
+      for (const ValueId input : node.inputs) {
+        const ParamId param = graph_->value(input).param;
+        if (node.op->folds_states && param.valid() && !graph_->param(param).trained) {
+          states.insert(input);
+        }
+      }
+    }
+    for (size_t i = 0; i < graph_->nodes.size(); ++i) {
+      const Node& node = graph_->nodes[i];
+      const auto read = std::ranges::find_if(node.inputs, [&](ValueId input) { return states.contains(input); });
+      if (node.phase == Phase::kForward && read != node.inputs.end() && !own.contains(NodeId(i))) {
+        return wrong("node {} reads a state that stage {} updates", i, stage.index);
       }
     }
     return {};

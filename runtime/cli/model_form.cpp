@@ -36,7 +36,7 @@ std::string preprocessing(const Module& module, const NamedValue& input) {
 // The first part of the path of the loss, if `train` made it: "loss", or "loss_2" beside a part of the model that is
 // called so. Else empty.
 std::string group_of_loss(const Graph& graph) {
-  const NodeId producer = graph.loss.valid() ? graph.value(graph.loss).producer : NodeId();
+  const NodeId producer = graph.loss.empty() ? NodeId() : graph.value(graph.loss[0].rows).producer;
   const std::string path = producer.valid() ? graph.node(producer).path : "";
   const std::string first = path.substr(0, path.find('.'));
   return first.starts_with("loss") ? first : "";
@@ -46,8 +46,10 @@ std::string group_of_loss(const Graph& graph) {
 IdVector<NodeId, bool> model_nodes(const Graph& graph) {
   IdVector<NodeId, bool> wanted(graph.nodes.size(), false);
   const std::string loss = group_of_loss(graph);
-  if (graph.loss.valid() && graph.value(graph.loss).producer.valid()) {
-    wanted[graph.value(graph.loss).producer] = true;
+  for (const LossTerm& term : graph.loss) {
+    if (const NodeId producer = graph.value(term.rows).producer; producer.valid()) {
+      wanted[producer] = true;
+    }
   }
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     for (const ValueId input : graph.nodes[i].inputs) {

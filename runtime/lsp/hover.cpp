@@ -111,10 +111,16 @@ class Card {
   }
 
   void add_call(const Span& at) {
-    if (const lang::CallFact* call = analysis_.facts().call(at)) {
+    const lang::CallFact* call = analysis_.facts().call(at);
+    if (call != nullptr && call->tensors > 0) {
       out_ +=
           fmt::format("{} parameters in {} tensor{}, `{}`{}\n\n", format_with_underscores(call->elements),
                       call->tensors, call->tensors == 1 ? "" : "s", call->first, call->tensors == 1 ? "" : " first");
+    }
+    if (call != nullptr && call->flops > 0) {
+      const bool many = call->flops >= 1e9;
+      out_ +=
+          fmt::format("{:.3g} {} a sample, forward\n\n", call->flops / (many ? 1e9 : 1e6), many ? "GFLOP" : "MFLOP");
     }
   }
 

@@ -27,6 +27,7 @@ struct Measure {
   std::string key;
   std::string source;
   ValueId value;
+  int64_t neighbours = 0;  // MetricSpec::neighbours
 };
 std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::string>& sources);
 
@@ -41,10 +42,11 @@ Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows
 
 // Functions below that take `events` report their progress to it before each batch and at the end.
 
-// Runs all rows of the sources and gives the means of their measures. Broken samples, and the zero rows that fill the
-// last step, are not counted. `stop` is checked before each batch. Errors: kInterrupted when it is set; XG0408 if no
-// sample of a source can be read. `seen` is called after each batch, while the session holds the results of samples
-// [done, done + count) of the source, and `broken_rows` of the source lists the broken ones among them.
+// Runs all rows of the sources and gives the means of their measures, and what is measured of all samples. Broken
+// samples, and the zero rows that fill the last step, are not counted. `stop` is checked before each batch. Errors:
+// kInterrupted when it is set; XG0408 if no sample of a source can be read. `seen` is called after each batch, while
+// the session holds the results of samples [done, done + count) of the source, and `broken_rows` of the source lists
+// the broken ones among them.
 using RowsSeen = std::function<Status(RowSource& source, int64_t done, int64_t count)>;
 Result<Evaluation> evaluate(Session& session, const std::vector<RowSource*>& sources, EventSink* events = nullptr,
                             const std::atomic<bool>* stop = nullptr, const RowsSeen& seen = {});

@@ -21,13 +21,12 @@ StepReports::StepReports(const TrainRequest& request, const RunClock& clock, Ses
       watch_(StepWatch(profile_, request.predicted.step)),
       stragglers_(profile_) {
   for (const MetricSpec& metric : train_.metrics) {
-    if (session.has_rows(metric.value)) {
+    if (metric.neighbours == 0 && session.has_rows(metric.value)) {
       report_.metrics.emplace_back(metric.name, 0);
       metric_values_.push_back(metric.value);
     }
   }
-  session.share(std::span(&train_.loss, 1));
-  session.share(metric_values_);
+  share_results();
 }
 
 Status StepReports::move_to(Session& session, const StepPrediction& predicted, int64_t done) {
@@ -45,9 +44,16 @@ Status StepReports::move_to(Session& session, const StepPrediction& predicted, i
   profiled_ = {};
   watch_ = steps_ == 0 ? std::optional(StepWatch(profile_, predicted.step)) : std::nullopt;
   stragglers_ = StragglerWatch(profile_);
-  session.share(std::span(&train_.loss, 1));
-  session.share(metric_values_);
+  share_results();
   return {};
+}
+
+void StepReports::share_results() {
+  std::vector<ValueId> values = metric_values_;
+  for (const LossTerm& term : train_.loss) {
+    values.push_back(term.rows);
+  }
+  session_->share(values);
 }
 
 void StepReports::begin(bool due, bool mass) {
@@ -160,9 +166,10 @@ Status StepReports::finish(int64_t step) {
 }
 
 Status StepReports::read_results() {
-  XRUN_ASSIGN(report_.loss, mean_of(train_.loss));
-  if (train_.reduce_sum) {
-    report_.loss *= static_cast<double>(rows_.size());
+  report_.loss = 0;
+  for (const LossTerm& term : train_.loss) {
+    XRUN_ASSIGN(const double mean, mean_of(term.rows));
+    report_.loss += term.factor * (train_.reduce_sum ? mean * static_cast<double>(rows_.size()) : mean);
   }
   for (size_t m = 0; m < metric_values_.size(); ++m) {
     XRUN_ASSIGN(report_.metrics[m].second, mean_of(metric_values_[m]));

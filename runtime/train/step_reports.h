@@ -49,6 +49,7 @@ class StepReports {
   static constexpr int64_t kProfiled = 10;  // steps of a profile, where the run has as many after its warm-up
 
   bool anybody() const { return sink_looks_ || watch_looks_ || profile_looks_; }
+  void share_results();
   Status read_results();
   Result<double> mean_of(ValueId value);
   void note_times();

@@ -88,7 +88,7 @@ TEST_P(RandomGraphs, GradientsAgreeWithFiniteDifferences) {
     moved.values[static_cast<size_t>(param.index)][element] += delta;
     evaluate(graph, moved);
     double sum = 0;
-    for (const double row : moved.values[static_cast<size_t>(graph.loss.index)]) {
+    for (const double row : moved.values[static_cast<size_t>(graph.loss[0].rows.index)]) {
       sum += row / kRows;
     }
     return sum;
@@ -253,7 +253,7 @@ TEST(Autodiff, WeightsOfAPartThatTheLossDoesNotReadHaveNoGradient) {
     return graph.node(node).outputs[0];
   };
   graph.outputs.push_back({"side", call("linear", x, "side", {{"out", int64_t{2}}})});
-  graph.loss = call("square_loss", call("linear", x, "main", {{"out", int64_t{3}}}), "loss", {});
+  graph.loss = {{call("square_loss", call("linear", x, "main", {{"out", int64_t{3}}}), "loss", {})}};
   EXPECT_FALSE(has_gradient(graph, ParamId(0)));
   const auto made = differentiate(graph, tiny_registry(), {});
   ASSERT_TRUE(made.ok());

@@ -9,6 +9,7 @@
 #include "lang/frontend.h"
 #include "lang/lower/math_text.h"
 #include "lang/print_module.h"
+#include "ops/op.h"
 #include "tests/lang/checked.h"
 #include "tests/lang/test_ops.h"
 #include "tests/support/golden.h"
@@ -220,7 +221,7 @@ TEST(Train, TheLossMakesTheLabelAnInputWithTheClassesOfTheData) {
   ASSERT_EQ(graph.inputs.size(), 2U);
   EXPECT_EQ(graph.inputs[1].name, "label");
   EXPECT_EQ(to_text(graph.value(graph.inputs[1].value).type), "index(10)[N]");
-  EXPECT_EQ(graph.value(graph.loss).type.dims, std::vector<int64_t>{kBatch});
+  EXPECT_EQ(graph.value(graph.loss[0].rows).type.dims, std::vector<int64_t>{kBatch});
 }
 
 TEST(Train, EqualMetricsOnSeveralSourcesShareANode) {
@@ -341,11 +342,22 @@ TEST(Train, FeaturesOfLaterIssuesCheckAndAreNamed) {
                                     "`ema` with `compress` is not available yet"));
 }
 
-TEST(Train, NothingIsComputedFromTheLossOfAShardedHead) {
-  const Checked checked(small_run(), with_sets({{"train.loss", "2 * softmax_ce(id, label)"}}));
-  ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
-  ASSERT_EQ(checked.module().not_yet.size(), 1U);
-  EXPECT_THAT(checked.module().not_yet[0].message, HasSubstr("the loss of a sharded head"));
+// `gather` is the list of all classes, in their order.
+TEST(Model, LogitsOfASmallHeadAreGathered) {
+  const auto model = [](const std::string& classes) {
+    return Checked("model m {\n  input x: f32[N, 8]\n\n  head id = classifier(x, " + classes +
+                       ")\n\n  logits = gather(id)\n  output logits\n}\n",
+                   {.ops = &ops::registry()});
+  };
+  const Checked small = model("12");
+  ASSERT_TRUE(small.file.has_value()) << small.rendered();
+  EXPECT_THAT(small.codes(), IsEmpty()) << small.rendered();
+  const Graph& graph = small.module().graph;
+  const Node& node = graph.node(graph.value(graph.outputs[0].value).producer);
+  EXPECT_EQ(node.op->name, "topk");
+  EXPECT_EQ(node.attrs.integer("k"), 12);
+  EXPECT_EQ(to_text(graph.value(graph.outputs[0].value).type), "f32[N, 12]");
+  EXPECT_THAT(model("2000").rendered(), HasSubstr("`gather` takes heads of at most 1024 classes, not 2000"));
 }
 
 TEST(Train, HintsGroupsAndClipAreRead) {

@@ -165,7 +165,7 @@ TEST(Pointwise, AsAnArgumentKeepsItsFirstParameterOpen) {
   const Checked arc = answer("margin_softmax(id, label, arc(m=0.3), 16)");
   ASSERT_TRUE(arc.file.has_value()) << arc.rendered();
   const Graph& graph = arc.module().graph;
-  EXPECT_EQ(graph.node(graph.value(graph.loss).producer).attrs.text("f"),
+  EXPECT_EQ(graph.node(graph.value(graph.loss[0].rows).producer).attrs.text("f"),
             "cos(acos(select(x0 < -1, -1, select(1 < x0, 1, x0))) + 0.3)");
   EXPECT_THAT(answer("margin_softmax(id, label, arc, 16)").codes(), IsEmpty());
   EXPECT_THAT(answer("margin_softmax(id, label, arc(k=1), 16)").codes(), ElementsAre("XG0203"));

@@ -157,12 +157,14 @@ TEST(Hover, TellsWhatTheLanguageAndTheCheckKnow) {
   has("unit", 0, "Doubles the channels.");
   has("unit(stride", 0, "f32[N, 16, 8, 8]");
   has("unit(stride", 0, "1_184 parameters");
+  has("unit(stride", 0, "MFLOP a sample");
   has("first", 0, "first.conv.weight");
   has("first", 0, "checkpoints");
   has("feature", 0, "f32[N, 2048]");
   has("classes", 0, "`10`");
   has("id =", 0, "20_490 parameters");
   has("small", 0, "parameters in");
+  has("small", 0, "MFLOP a sample");
   has("batch", 0, "train.batch");
   has("momentum", 0, "");
   has("C,", 0, "`8`, `16`");

@@ -179,8 +179,13 @@ inline std::vector<Case> conformance_cases() {
       {.op = "embed", .inputs = {{}}, .attrs = {{"rows", int64_t{12}}, {"dim", int64_t{20}}}, .classes = 11},
       {.op = "embed", .inputs = {{6}}, .attrs = {{"rows", int64_t{11}}, {"dim", int64_t{5}}}, .classes = 11},
       {.op = "softmax_ce", .inputs = {{20}, {}}, .attrs = {{"scale", 2.5}, {"smoothing", 0.1}}, .classes = 20},
+      {.op = "softmax_ce", .inputs = {{3, 20}, {3}}, .attrs = {{"scale", 2.5}, {"smoothing", 0.1}}, .classes = 20},
       {.op = "accuracy", .inputs = {{20}, {}}, .attrs = {{"k", int64_t{2}}}, .classes = 20},
+      {.op = "accuracy", .inputs = {{2, 3, 20}, {2, 3}}, .attrs = {{"k", int64_t{2}}}, .classes = 20},
+      {.op = "recall_at", .inputs = {{20}, {}}, .attrs = {{"k", int64_t{2}}}, .classes = 100'000},
       {"topk", {{20}}, {{"k", int64_t{3}}}},
+      {"state.update", {{20}, {20}}, {{"y", std::string("0.9 * x0 + 0.1 * (x1 - x2 * x2)")}}},
+      {"state.update", {{3, 4, 5}}, {{"y", std::string("max(x0, x1)")}}},
   };
 }
 

@@ -58,7 +58,7 @@ inline Result<Module> glyphs_module(int64_t batch, int64_t classes, PrecisionMod
   XRUN_TRY(call("linear", {at}, {{"out", classes}, {"bias", false}}));
   XRUN_TRY(call("softmax_ce", {at, labels}, {{"scale", 1.0}, {"smoothing", 0.0}}));
   module.train.batch = batch;
-  module.train.loss = at;
+  module.train.loss = {{at}};
   module.train.precision = precision;
   module.has_train = true;
   return prepare(std::move(module), registry(), {});

@@ -106,6 +106,61 @@ TEST(DenseLoss, AccuracyCountsTheLabelAmongTheKBestWithTiesToTheLowerClass) {
   }
 }
 
+// A sample of several positions has the mean over those that have a label, and 0 without any.
+TEST(DenseLoss, PositionsWithALabelAreAveraged) {
+  constexpr int64_t kClasses = 20;
+  constexpr int64_t kPositions = 4;
+  constexpr int64_t kRows = 3;
+  test::HeadProblem problem = dense_problem(kRows * kPositions, kClasses, 1, 0.1);
+  problem.labels = {3, -1, 19, 0, -1, 20, -1, -1, 5, 6, 7, 8};
+  const std::vector<float> counts{3, 0, 4};
+  const Attrs attrs{{"smoothing", 0.1}, {"k", int64_t{5}}};
+  const TensorType flat_logits = logits_type(kClasses, false);
+  const TensorType flat_labels = label_type(kClasses);
+  TensorType logits = flat_logits;
+  TensorType labels = flat_labels;
+  logits.dims = {kBatch, kPositions, kClasses};
+  labels.dims = {kBatch, kPositions};
+  const auto rows_of = [&](const char* op, bool flat) {
+    std::vector<float> result(flat ? kRows * kPositions : kRows);
+    const KernelSpec spec{.inputs = {flat ? flat_logits : logits, flat ? flat_labels : labels},
+                          .outputs = {per_row()},
+                          .attrs = attrs,
+                          .rows = std::ssize(result)};
+    EXPECT_TRUE(run(spec, op_named(op), {view(problem.features), view(problem.labels)}, {view(result)}).ok());
+    return result;
+  };
+  for (const char* op : {"softmax_ce", "accuracy"}) {
+    const std::vector<float> each = rows_of(op, true);
+    const std::vector<float> means = rows_of(op, false);
+    for (size_t r = 0; r < kRows; ++r) {
+      double sum = 0;
+      for (size_t t = 0; t < kPositions; ++t) {
+        sum += static_cast<double>(each[r * kPositions + t]);
+      }
+      EXPECT_NEAR(means[r], sum / std::max(1.0F, counts[r]), 1e-6) << op << ", row " << r;
+    }
+  }
+  std::vector<float> dloss{0.25F, 0.5F, 1};
+  std::vector<float> dflat;
+  for (size_t i = 0; i < kRows * kPositions; ++i) {
+    const size_t r = i / kPositions;
+    dflat.push_back(dloss[r] / std::max(1.0F, counts[r]));
+  }
+  std::vector<float> dx(problem.features.size());
+  std::vector<float> want(problem.features.size());
+  ASSERT_TRUE(run({.inputs = {logits, labels, per_row()}, .outputs = {logits}, .attrs = attrs, .rows = kRows},
+                  op_named("softmax_ce.dx"), {view(problem.features), view(problem.labels), view(dloss)}, {view(dx)})
+                  .ok());
+  ASSERT_TRUE(run({.inputs = {flat_logits, flat_labels, per_row()},
+                   .outputs = {flat_logits},
+                   .attrs = attrs,
+                   .rows = kRows * kPositions},
+                  op_named("softmax_ce.dx"), {view(problem.features), view(problem.labels), view(dflat)}, {view(want)})
+                  .ok());
+  EXPECT_LE(test::relative_error(dx, std::vector<double>(want.begin(), want.end())), 1e-6);
+}
+
 TEST(DenseLoss, TopkGivesTheBestFirst) {
   std::vector<float> logits{1, 3, 3, 0, 7, -1};
   std::vector<int32_t> classes(3);

@@ -39,7 +39,7 @@ Values probe(PrecisionMode precision) {
   const Status status = run_graph(
       graph, {.kernel = {.norm_rows = 8, .training = true, .deterministic = true, .isa = detect_isa()}}, values);
   XRUN_CHECK(status.ok(), "the backbone runs");
-  Values all = values.at(graph.loss);
+  Values all = values.at(graph.loss[0].rows);
   for (const ValueId grad : graph.param_grads) {
     if (grad.valid()) {
       all.push_back(norm(values.at(grad)));

@@ -36,6 +36,23 @@ TEST(Chain, SetsTheGangOfAHeadApart) {
   }
 }
 
+// The running mean of the first `bn` is read again by the last node of the stages.
+TEST(Chain, NoCutLiesBetweenReadersOfAStateThatAStepUpdates) {
+  Made made = make({.layers = 2, .head = true});
+  EXPECT_EQ(made.chain.most_stages(), 7);
+  EXPECT_EQ(std::ranges::count(made.chain.joined, true), 0);
+  Graph& graph = made.module.graph;
+  const auto bn = std::ranges::find_if(made.chain.nodes, [&](NodeId id) { return graph.node(id).op->folds_states; });
+  ASSERT_NE(bn, made.chain.nodes.end());
+  const auto at = bn - made.chain.nodes.begin();
+  graph.node(made.chain.nodes.back()).inputs.push_back(graph.node(*bn).inputs[3]);
+  const Chain chain = make_chain(made.module, CostModel(made.facts, kMachine));
+  for (int i = 0; i < chain.size(); ++i) {
+    EXPECT_EQ(chain.joined[static_cast<size_t>(i)], i > at) << i;
+  }
+  EXPECT_EQ(chain.most_stages(), at + 1);
+}
+
 TEST(Chain, DenseLossAndMetricsArePartOfIt) {
   const Made made = make({.layers = 1});
   EXPECT_TRUE(made.chain.head_nodes.empty());

@@ -150,7 +150,7 @@ TEST(Emit, ASkipOverSeveralStagesIsSentStraight) {
   const ValueId middle = call("relu", {stem}, {}, "middle");
   const ValueId last = call("linear", {middle}, {{"out", int64_t{32}}}, "last");
   const ValueId sum = call("add", {last, stem}, {}, "sum");
-  module.train.loss = call("softmax_ce", {sum, label}, {}, "loss");
+  module.train.loss = {{call("softmax_ce", {sum, label}, {}, "loss")}};
   module.train.metrics.clear();
   const Module prepared = prepare_training(module);
   Decision decision = make_decision(prepared, {.stages = 3, .devices = 3});

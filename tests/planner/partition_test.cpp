@@ -122,6 +122,49 @@ double exhaustive_objective(const PartitionRequest& request, const Cuts& cuts) {
   return sum + (request.micro_batches - 1) * largest;
 }
 
+// Cuts before joined layers are none of the choices.
+TEST(Partition, NoCutLiesBeforeAJoinedLayer) {
+  int infeasible = 0;
+  for (uint64_t seed = 1; seed <= 200; ++seed) {
+    PartitionRequest request = random_request(seed);
+    request.cap *= 4;
+    const RandomStream stream(seed, 3);
+    for (size_t l = 1; l < request.layers.size(); ++l) {
+      request.layers[l].joined = stream.below(l, 3) == 0;
+    }
+    double best = kInfinity;
+    for_each_cuts(static_cast<int>(request.layers.size()), request.stages, [&](const Cuts& cuts) {
+      const bool legal = std::all_of(cuts.begin(), cuts.end() - 1,
+                                     [&](int at) { return !request.layers[static_cast<size_t>(at)].joined; });
+      best = legal ? std::min(best, exhaustive_objective(request, cuts)) : best;
+    });
+    const std::vector<Partition> found = partition(request);
+    infeasible += best == kInfinity ? 1 : 0;
+    ASSERT_EQ(found.empty(), best == kInfinity) << "seed " << seed;
+    if (!found.empty()) {
+      EXPECT_DOUBLE_EQ(found[0].objective, best) << "seed " << seed;
+    }
+  }
+  EXPECT_GT(infeasible, 10);
+  EXPECT_LT(infeasible, 150);
+}
+
+// Chains so long that neighbours are grouped first.
+TEST(Partition, GroupsOfALongChainKeepJoinedLayersTogether) {
+  PartitionRequest request;
+  request.stages = 4;
+  request.recompute = Recompute::kNone;
+  for (int l = 0; l < 5000; ++l) {
+    request.layers.push_back({.forward = 1, .backward = 2, .joined = l % 1250 > 100});
+  }
+  const std::vector<Partition> found = partition(request);
+  ASSERT_FALSE(found.empty());
+  for (const PartitionStage& stage : found[0].stages) {
+    EXPECT_FALSE(request.layers[static_cast<size_t>(stage.begin)].joined) << stage.begin;
+    EXPECT_NEAR(stage.end - stage.begin, 1250, 110);
+  }
+}
+
 TEST(Partition, EqualsTheExhaustiveOptimumWithMemoryAndRecomputation) {
   int infeasible = 0;
   int recomputing = 0;

@@ -519,7 +519,7 @@ TEST(Planner, HeadRightOnTheInputHasAStageWithoutLayers) {
   };
   const ValueId logits = call("classifier", {x}, {{"classes", int64_t{100}}});
   graph.heads.push_back({"id", graph.value(logits).producer, {}});
-  module.train.loss = call("softmax_ce", {logits, label}, {});
+  module.train.loss = {{call("softmax_ce", {logits, label}, {})}};
   module.train.batch = 32;
   module.train.norm_rows = 8;
   module.train.optimizer = {"sgd", {{"momentum", 0.9}}, {}};

@@ -265,7 +265,7 @@ inline Module make_module(const ModelOptions& options) {
   const ValueId accuracy = call("accuracy", {x, label}, {}, "accuracy");
   module.train.batch = options.batch;
   module.train.norm_rows = options.norm_rows;
-  module.train.loss = loss;
+  module.train.loss = {{loss}};
   module.train.duration = {100, TrainSpan::kSteps};
   module.train.metrics.push_back({"accuracy", accuracy, "", {}});
   module.train.optimizer = {options.optimizer, {{"momentum", options.momentum}}, {}};

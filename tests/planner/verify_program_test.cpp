@@ -39,6 +39,16 @@ TEST(VerifyProgram, ReadsBeforeWritesAreFound) {
   });
 }
 
+TEST(VerifyProgram, StatesThatAnotherStageUpdatesAreFound) {
+  Case made = make_case();
+  Graph& graph = made.module.graph;
+  const auto& first = made.program.stages[0].forward;
+  const auto bn = std::ranges::find_if(first, [&](NodeId id) { return graph.node(id).op->folds_states; });
+  ASSERT_NE(bn, first.end());
+  graph.node(made.program.stages[1].forward.back()).inputs.push_back(graph.node(*bn).inputs[3]);
+  EXPECT_NE(complaint(made).find("reads a state that stage 0 updates"), std::string::npos) << complaint(made);
+}
+
 TEST(VerifyProgram, GroupsThatAreTornApartAreFound) {
   expect_found("has members of two kinds", [](Program& p) {
     find(p, [](const auto& one) { return one.kind == Kind::kSend; }).kind = Kind::kAllGather;

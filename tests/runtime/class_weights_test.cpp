@@ -155,7 +155,7 @@ TEST(WeightedLoss, AndItsGradientMatchTheOracle) {
     const auto* x = reinterpret_cast<const float*>(batch.inputs[0]);
     const auto* labels = reinterpret_cast<const int32_t*>(batch.inputs[1]);
     std::vector<float> losses(24);
-    ASSERT_TRUE(session->read_rows(prepared.module.train.loss, std::as_writable_bytes(std::span(losses))).ok());
+    ASSERT_TRUE(session->read_rows(prepared.module.train.loss[0].rows, std::as_writable_bytes(std::span(losses))).ok());
     std::vector<double> moved = w;
     for (size_t row = 0; row < 24; ++row) {
       double h[5], z[4], sum = 0;
@@ -209,8 +209,8 @@ TEST(WeightedLoss, OfAHeadIsThatOfTheRowTimesItsWeight) {
       ASSERT_TRUE(rows.wait(0).ok());
       ASSERT_TRUE(session->step(0, 0.1, 0).ok());
       std::memcpy(labels.data(), session->ring()[0].inputs[1], 48 * sizeof(int32_t));
-      for (const auto& [value, to] :
-           {std::pair(prepared.module.train.loss, &losses), std::pair(prepared.module.train.metrics[0].value, &hits)}) {
+      for (const auto& [value, to] : {std::pair(prepared.module.train.loss[0].rows, &losses),
+                                      std::pair(prepared.module.train.metrics[0].value, &hits)}) {
         to->emplace_back(48);
         ASSERT_TRUE(session->read_rows(value, std::as_writable_bytes(std::span(to->back()))).ok());
       }

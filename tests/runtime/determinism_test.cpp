@@ -63,7 +63,7 @@ Result<Digest> run(const Prepared& prepared, const ModelOptions& options, const 
   Digest digest;
   digest.weights = session->state().weights_digest();
   std::vector<float> losses(static_cast<size_t>(program.batch));
-  XRUN_TRY(session->read_rows(prepared.module.train.loss, std::as_writable_bytes(std::span(losses))));
+  XRUN_TRY(session->read_rows(prepared.module.train.loss[0].rows, std::as_writable_bytes(std::span(losses))));
   for (const float loss : losses) {
     digest.loss += static_cast<double>(loss);
   }

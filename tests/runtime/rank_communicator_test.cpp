@@ -379,7 +379,7 @@ std::vector<RankResult> run_worlds(const Prepared& prepared, const ModelOptions&
             world, *devices, [&](int device) { return program.rank_of(device); }, exchanges);
       };
       XRUN_ASSIGN(auto session, Session::create(prepared.module, program, *devices, session_options));
-      session->share(std::span(&prepared.module.train.loss, 1));
+      session->share(std::span(&prepared.module.train.loss[0].rows, 1));
       XRUN_TRY(run_steps(*session, model, options[static_cast<size_t>(world.rank())], result));
       XRUN_ASSIGN(result.weights, session->weights_digest());
       return {};

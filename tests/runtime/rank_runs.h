@@ -127,7 +127,7 @@ inline Status run_steps(Session& session, const ModelOptions& model, const RankO
     XRUN_TRY(session.step(step, model.rate, slot, &stop));
     result.stops = session.stops();
     std::vector<float> losses(static_cast<size_t>(program.batch));
-    if (session.read_rows(train.loss, std::as_writable_bytes(std::span(losses))).ok()) {
+    if (session.read_rows(train.loss[0].rows, std::as_writable_bytes(std::span(losses))).ok()) {
       result.losses.insert(result.losses.end(), losses.begin(), losses.end());
     }
     if (!program.heads.empty() && session.active(0).classes > 0) {

@@ -119,7 +119,7 @@ inline Module make_module(const ModelOptions& options) {
   const ValueId accuracy = b.call("accuracy", {x, label}, {{"k", int64_t{1}}}, "accuracy");
   module.train.batch = options.batch;
   module.train.norm_rows = options.norm_rows;
-  module.train.loss = loss;
+  module.train.loss = {{loss}};
   module.train.duration = {static_cast<double>(options.steps), TrainSpan::kSteps};
   module.train.metrics.push_back({"accuracy", accuracy, "", {}});
   module.train.optimizer = {options.optimizer, options.arguments, {}};

@@ -302,7 +302,7 @@ TEST(NewCommand, EachTemplateChecksIsInCanonicalLayoutAndTrains) {
   const auto run = [&](const std::vector<std::string>& words) {
     return run_xrun(words, {.directory = directory.path()});
   };
-  for (const std::string name : {"mlp", "face"}) {
+  for (const std::string name : {"mlp", "face", "vit", "sku"}) {
     const std::string file = "a/" + name + "/" + name + ".xgraph";
     const CommandResult made = run({"new", "a/" + name, "--template", name});
     EXPECT_EQ(made.exit, 0) << made.err;

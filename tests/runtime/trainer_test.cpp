@@ -628,5 +628,48 @@ TEST(Inference, ListsTheBestClassesOfAShardedHead) {
   }
 }
 
+// `gather` in the language: `topk` of all classes, in their order.
+TEST(Inference, GathersAllLogitsOfASmallHead) {
+  const ModelOptions options{.classes = 70, .head = true, .steps = 12};
+  Module module = make_module(options);
+  const ValueId head_logits = module.graph.node(module.graph.heads[0].node).outputs[0];
+  const auto all = call_op(module.graph, ops::find_op("topk")->def, {head_logits},
+                           {{"k", options.classes}, {"by_class", true}}, "all", {});
+  ASSERT_TRUE(all.ok()) << all.error().message;
+  module.graph.outputs.push_back({"all", module.graph.node(*all).outputs[1]});
+  const Prepared prepared = prepare_for(module);
+  std::vector<float> expected;
+  for (const PlanChoice& choice :
+       {PlanChoice{}, PlanChoice{.devices = 2, .threads = 2, .stages = 2, .micro_batches = 2, .shards = 2}}) {
+    const auto program = make_program(prepared, choice, false);
+    ASSERT_TRUE(program.ok()) << program.error().message;
+    ASSERT_TRUE(planner::verify_program(*program, prepared.inference, kGiB).ok());
+    const auto devices = make_cpu_devices(program->threads);
+    auto session = Session::create(prepared.inference, *program, *devices, {.isa = prepared.isa}).value();
+    session->state().initialise(3);
+    ASSERT_TRUE(session->weights_changed().ok());
+    SyntheticRows rows(prepared.inference.graph, options, 101);
+    const auto nothing = [](int64_t, int64_t) { return Status(); };
+    ASSERT_TRUE(run_rows(*session, rows, 0, options.batch, nothing).ok());
+    const auto size = static_cast<size_t>(options.batch * options.classes);
+    std::vector<float> logits(size);
+    std::vector<int32_t> best(size);
+    std::vector<float> best_scores(size);
+    for (const NamedValue& output : prepared.inference.graph.outputs) {
+      if (output.name == "all") {
+        ASSERT_TRUE(session->read_rows(output.value, std::as_writable_bytes(std::span(logits))).ok());
+      } else if (output.name == "logits") {
+        ASSERT_TRUE(session->read_best(output.value, best, best_scores).ok());
+      }
+    }
+    for (size_t i = 0; i < size; ++i) {
+      const size_t row = i / static_cast<size_t>(options.classes);
+      EXPECT_EQ(logits[row * static_cast<size_t>(options.classes) + static_cast<size_t>(best[i])], best_scores[i]);
+    }
+    EXPECT_TRUE(expected.empty() || expected == logits) << choice.text();
+    expected = logits;
+  }
+}
+
 }  // namespace
 }  // namespace xrun::runtime

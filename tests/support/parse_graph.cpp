@@ -232,7 +232,14 @@ class GraphReader {
       return {};
     }
     if (c.take("loss ")) {
-      XRUN_ASSIGN(graph_.loss, known(c));
+      XRUN_ASSIGN(const ValueId rows, known(c));
+      graph_.loss.push_back({rows});
+      if (!c.take(" by ")) {
+        return {};
+      }
+      XRUN_ASSIGN(const AttrValue by, c.number());
+      const auto* whole = std::get_if<int64_t>(&by);
+      graph_.loss.back().factor = whole != nullptr ? static_cast<double>(*whole) : std::get<double>(by);
       return {};
     }
     return c.take("grad ") ? grad(c) : Status(c.fault("unknown kind of line"));

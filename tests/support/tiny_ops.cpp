@@ -348,7 +348,7 @@ Graph random_tiny_graph(uint64_t seed, int nodes) {
   call("linear", {last}, {{"out", int64_t{3}}}, 2000);
   graph.outputs.push_back({"out", pool.back()});
   call("square_loss", {pool.back()}, {}, 2001);
-  graph.loss = pool.back();
+  graph.loss = {{pool.back()}};
   return graph;
 }
 

@@ -16,6 +16,23 @@ MappedRows* rows_file(const BoundHead& bound, const StepContext& step) {
   return head < step.rows.size() ? step.rows[head] : nullptr;
 }
 
+// In place of the best first.
+void sort_by_class(const BestRows& best, int64_t rows) {
+  std::vector<std::pair<int32_t, float>> row(static_cast<size_t>(best.k));
+  for (int64_t r = 0; r < rows; ++r) {
+    int32_t* const classes = best.classes + r * best.k;
+    float* const scores = best.scores + r * best.k;
+    for (int64_t i = 0; i < best.k; ++i) {
+      row[static_cast<size_t>(i)] = {classes[i], scores[i]};
+    }
+    std::ranges::sort(row, {}, &std::pair<int32_t, float>::first);
+    for (int64_t i = 0; i < best.k; ++i) {
+      classes[i] = row[static_cast<size_t>(i)].first;
+      scores[i] = row[static_cast<size_t>(i)].second;
+    }
+  }
+}
+
 // The active classes of a shard.
 std::span<const int32_t> rows_of(const ops::ActiveClasses& active, const ops::HeadPasses& passes) {
   const HeadShape& shape = passes.shape();
@@ -239,6 +256,9 @@ Status HeadRunner::reduce(const BoundHead& bound, const StepContext& step) const
                      bound.selection == nullptr ? 0 : ops::counts_of(bound.selection).all);
   for (const auto& [node, best] : bound.best) {
     join.top_k(bound.all_stats, best.k, best.classes, best.scores);
+    if (module_.graph.node(node).attrs.flag("by_class", false)) {
+      sort_by_class(best, bound.rows);
+    }
   }
   return check_loss(bound, step);
 }

@@ -81,7 +81,9 @@ StageRunner::StageRunner(const Graph& graph, const planner::Program& program, co
       watched_[static_cast<size_t>(value.index)] = true;
     }
   };
-  watch(graph.loss);
+  for (const LossTerm& term : graph.loss) {
+    watch(term.rows);
+  }
   for (const planner::HeadPlan& head : program.heads) {
     watch(head.feature);
   }

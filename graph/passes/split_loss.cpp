@@ -1,0 +1,117 @@
+#include "graph/passes/split_loss.h"
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+
+namespace xrun {
+namespace {
+
+std::string name_of_head(const Graph& graph, NodeId node) {
+  const auto head = std::ranges::find(graph.heads, node, &Head::node);
+  return head == graph.heads.end() ? std::string("head") : "`" + head->name + "`";
+}
+
+// Marks values that operators compute from losses of heads; the losses themselves are not marked.
+IdVector<ValueId, bool> find_computed(const Graph& graph) {
+  IdVector<ValueId, bool> computed(graph.values.size(), false);
+  for (const Node& node : graph.nodes) {
+    const bool any = std::ranges::any_of(node.inputs, [&](ValueId input) {
+      return computed[input] || head_of_loss(graph, graph.value(input).producer).valid();
+    });
+    for (const ValueId output : node.outputs) {
+      computed[output] = any;
+    }
+  }
+  return computed;
+}
+
+// By how much an operator multiplies each of its inputs; none for one that does more.
+std::optional<std::vector<double>> factors_of(const Node& node) {
+  if (node.op->name == "add") {
+    return std::vector<double>{1, 1};
+  }
+  if (node.op->name == "sub") {
+    return std::vector<double>{1, -1};
+  }
+  if (node.op->name == "scale_shift" && node.attrs.real("shift", 0) == 0) {
+    return std::vector<double>{node.attrs.real("scale", 1)};
+  }
+  return std::nullopt;
+}
+
+Error not_a_sum(const Node& node) {
+  const bool shifts = node.op->name == "scale_shift";
+  return {ErrorKind::kContent, "XG0504",
+          shifts ? "a number is added to the loss of a sharded head"
+                 : "`" + std::string(node.op->name) + "` computes with the loss of a sharded head",
+          shifts ? "leave it out: it changes no weight"
+                 : "multiply such a loss by numbers, and add losses: arcface(id, label) + 0.5 * mse(x, y)",
+          node.span};
+}
+
+Status check_terms(const Graph& graph, const std::vector<LossTerm>& terms) {
+  std::vector<NodeId> heads;
+  for (const LossTerm& term : terms) {
+    const NodeId made_by = graph.value(term.rows).producer;
+    const NodeId head = head_of_loss(graph, made_by);
+    if (!std::isfinite(static_cast<float>(term.factor))) {
+      return Error{ErrorKind::kContent, "XG0504", "a factor of the loss is no number of f32",
+                   "multiply by a smaller number", made_by.valid() ? graph.node(made_by).span : Span()};
+    }
+    if (head.valid() && std::ranges::find(heads, head) != heads.end()) {
+      return Error{ErrorKind::kContent, "XG0504", "two losses read the head " + name_of_head(graph, head),
+                   "give the second loss a head of its own, or keep one of them", graph.node(made_by).span};
+    }
+    heads.push_back(head);
+  }
+  return {};
+}
+
+}  // namespace
+
+NodeId head_of_loss(const Graph& graph, NodeId loss) {
+  if (!loss.valid() || graph.node(loss).op->margin == nullptr || graph.node(loss).inputs.empty()) {
+    return {};
+  }
+  const NodeId head = graph.value(graph.node(loss).inputs[0]).producer;
+  return head.valid() && graph.node(head).op->head != nullptr ? head : NodeId();
+}
+
+Result<std::vector<LossTerm>> split_loss(const Graph& graph, const std::vector<LossTerm>& loss) {
+  const auto computed = find_computed(graph);
+  if (std::ranges::none_of(loss, [&](const LossTerm& term) { return computed[term.rows]; })) {
+    return loss;
+  }
+  IdVector<ValueId, double> factors(graph.values.size(), 0);
+  IdVector<ValueId, bool> reached(graph.values.size(), false);
+  for (const LossTerm& term : loss) {
+    factors[term.rows] += term.factor;
+    reached[term.rows] = true;
+  }
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = graph.nodes[i];
+    if (node.outputs.empty() || !reached[node.outputs[0]] || !computed[node.outputs[0]]) {
+      continue;
+    }
+    const auto by = factors_of(node);
+    if (!by || by->size() != node.inputs.size()) {
+      return not_a_sum(node);
+    }
+    for (size_t input = 0; input < by->size(); ++input) {
+      factors[node.inputs[input]] += factors[node.outputs[0]] * (*by)[input];
+      reached[node.inputs[input]] = true;
+    }
+  }
+  std::vector<LossTerm> terms;
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    const ValueId value(i);
+    if (reached[value] && !computed[value]) {
+      terms.push_back({value, factors[value]});
+    }
+  }
+  XRUN_TRY(check_terms(graph, terms));
+  return terms;
+}
+
+}  // namespace xrun

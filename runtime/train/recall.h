@@ -1,0 +1,31 @@
+// Recall of retrieval, of all samples of a source (ops/recall_op.cpp).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "graph/base/stop.h"
+
+namespace xrun::runtime {
+
+// Keeps what samples are compared by: rows · (dim + 1) numbers of 4 bytes. Threads: one calls it.
+class Recall {
+ public:
+  // `dim`: of features; `neighbours`: k.
+  Recall(int64_t dim, int64_t neighbours) : dim_(dim), neighbours_(neighbours) {}
+
+  // A row of the operator's result, dim + 2 numbers.
+  void add(const float* row);
+  // The share of the samples with a label that have another sample of their class among their nearest; 0 without any.
+  // Does not depend on `threads`. Errors: kWorld, memory for the search; kInterrupted once `stop` is set.
+  Result<double> measure(int threads, StopFlag stop) const;
+
+ private:
+  int64_t dim_;
+  int64_t neighbours_;
+  std::vector<float> features_;
+  std::vector<int32_t> labels_;
+};
+
+}  // namespace xrun::runtime

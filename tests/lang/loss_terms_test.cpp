@@ -1,0 +1,131 @@
+// Losses that are sums: the terms that they become before training, and what is refused.
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "graph/passes/split_loss.h"
+#include "ops/op.h"
+#include "tests/lang/checked.h"
+
+namespace xrun::lang {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+Checked with_loss(const std::string& loss) {
+  return Checked(R"(
+model m {
+  input x: f32[N, 8]
+
+  middle  = x -> linear(6) -> relu
+  feature = middle -> linear(6)
+  output feature
+
+  head id = cosine_classifier(feature, 10)
+  head early = classifier(middle, 10)
+}
+
+data d {
+  source train = synthetic([8], 10, 640)
+
+  x = pixels
+}
+
+train t {
+  batch     = 64
+  epochs    = 1
+  optimizer = sgd
+  lr        = 0.1
+  loss      = )" + loss +
+                     "\n}\n",
+                 {.ops = &ops::registry()});
+}
+
+// "0.5 cosface", in the order of the terms.
+std::vector<std::string> terms_of(const std::string& loss) {
+  const Checked made = with_loss(loss);
+  EXPECT_THAT(made.codes(), IsEmpty()) << made.rendered();
+  std::vector<std::string> texts;
+  if (made.file) {
+    const Graph& graph = made.module().graph;
+    const auto terms = split_loss(graph, graph.loss);
+    EXPECT_TRUE(terms.ok()) << terms.error().message;
+    for (const LossTerm& term : terms.value()) {
+      texts.push_back(fmt::format("{} {}", term.factor, graph.node(graph.value(term.rows).producer).op->name));
+    }
+  }
+  return texts;
+}
+
+TEST(LossTerms, SumsAndProductsWithNumbersBecomeFactors) {
+  EXPECT_THAT(terms_of("cosface(id, label) + softmax_ce(early, label)"), ElementsAre("1 cosface", "1 softmax_ce"));
+  EXPECT_THAT(terms_of("2 * (cosface(id, label) * 3 - softmax_ce(early, label) / 4)"),
+              ElementsAre("6 cosface", "-0.5 softmax_ce"));
+  EXPECT_THAT(terms_of("mse(middle, feature) * 2 + cosface(id, label) + 0.5 * softmax_ce(early, label)"),
+              ElementsAre("1 scale_shift", "1 cosface", "0.5 softmax_ce"));
+}
+
+TEST(LossTerms, AValueThatIsReadTwiceIsOneTerm) {
+  const std::string text = R"(
+block thrice(x: [N]) -> [N] {
+  return x + (x + x)
+}
+)";
+  Checked made(text + R"(
+model m {
+  input x: f32[N, 8]
+
+  feature = x -> linear(6)
+  output feature
+
+  head id = classifier(feature, 10)
+}
+
+data d {
+  source train = synthetic([8], 10, 640)
+
+  x = pixels
+}
+
+train t {
+  batch     = 64
+  epochs    = 1
+  optimizer = sgd
+  lr        = 0.1
+  loss      = thrice(softmax_ce(id, label)) + thrice(feature -> mean(1))
+}
+)",
+               {.ops = &ops::registry()});
+  ASSERT_TRUE(made.file.has_value()) << made.rendered();
+  const Graph& graph = made.module().graph;
+  const auto terms = split_loss(graph, graph.loss).value();
+  ASSERT_EQ(terms.size(), 2U);
+  EXPECT_EQ(terms[0].factor, 3);
+  EXPECT_EQ(terms[1].factor, 1);  // what no head gives stays as it is
+}
+
+TEST(LossTerms, OtherOperatorsOnTheLossOfAHeadAreRefused) {
+  for (const auto& [loss, message] :
+       {std::pair{"exp(cosface(id, label)) + softmax_ce(early, label)", "computes with the loss of a sharded head"},
+        std::pair{"cosface(id, label) * softmax_ce(early, label)", "computes with the loss of a sharded head"},
+        std::pair{"cosface(id, label) + softmax_ce(early, label) + 1", "a number is added to the loss"},
+        std::pair{"cosface(id, label) * 1e30 * 1e30 + softmax_ce(early, label)", "is no number of f32"},
+        std::pair{"cosface(id, label) + arcface(id, label) + softmax_ce(early, label)",
+                  "two losses read the head `id`"}}) {
+    const Checked made = with_loss(loss);
+    EXPECT_THAT(made.codes(), ElementsAre("XG0504")) << made.rendered();
+    EXPECT_THAT(made.rendered(), HasSubstr(message));
+  }
+}
+
+TEST(LossTerms, AHeadThatNoTermUsesIsNamed) {
+  const Checked made = with_loss("cosface(id, label)");
+  ASSERT_TRUE(made.file.has_value()) << made.rendered();
+  ASSERT_EQ(made.module().not_yet.size(), 1U);
+  EXPECT_THAT(made.module().not_yet[0].message, HasSubstr("the head `early`, which the loss does not use"));
+}
+
+}  // namespace
+}  // namespace xrun::lang

@@ -1,0 +1,142 @@
+// Losses that are sums: of two heads, and of a head and a dense loss. The factors weigh the gradients, every plan has
+// the same bits, and the loss that a run tells is the sum.
+#include <cmath>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "tests/support/command.h"
+
+namespace xrun::testing {
+namespace {
+
+using ::testing::HasSubstr;
+
+// A head on the middle of the model beside the one at its end, and a dense loss on both features.
+std::string summed(const std::string& loss, const std::string& settings) {
+  return R"(xgraph 1
+
+model summed {
+  input x: f32[N, 12]
+
+  middle  = x -> linear(20) -> bn -> relu -> linear(20) -> bn -> relu
+  feature = middle -> linear(20) -> bn
+  output feature
+
+  head early = classifier(middle, 37)
+  head id = cosine_classifier(feature, 37)
+}
+
+data made {
+  source train = synthetic([12], 37, 640)
+  source test  = synthetic([12], 37, 500, seed=2)
+
+  x = pixels
+}
+
+train quick {
+  norm_rows = 8
+  metrics   = [accuracy(id, label), accuracy(early, label)]
+  loss      = )" +
+         loss + "\n" + settings + "  log {\n    every = 1 step\n  }\n}\n";
+}
+
+constexpr const char* kSum =
+    "arcface(id, label, margin=0.05, scale=12) + 0.25 * (softmax_ce(early, label) + 2 * mse(middle, feature))";
+constexpr const char* kAdamw =
+    "  batch     = 32\n  epochs    = 2\n  optimizer = adamw\n  clip      = norm(1)\n"
+    "  lr        = 3e-3\n";
+
+class LossTerms : public ::testing::Test {
+ protected:
+  // The values of `key` in all events of a run.
+  std::vector<nlohmann::json> train(const std::string& out, const std::string& text, std::vector<std::string> flags,
+                                    const std::string& key) {
+    directory.write("summed.xgraph", text);
+    flags.insert(flags.begin(), {"train", "summed.xgraph", "--deterministic", "--progress", "json", "-C", out});
+    const auto result = run_xrun(flags, {.directory = directory.path()});
+    EXPECT_EQ(result.exit, 0) << result.err;
+    std::vector<nlohmann::json> values;
+    std::string line;
+    for (std::istringstream in(result.out); std::getline(in, line);) {
+      const auto event = nlohmann::json::parse(line);
+      if (event.contains(key)) {
+        values.push_back(event.at(key));
+      }
+    }
+    EXPECT_FALSE(values.empty());
+    return values;
+  }
+  TemporaryDirectory directory;
+  int runs_ = 0;
+};
+
+TEST_F(LossTerms, EveryPlanHasTheSameBits) {
+  for (const std::string precision : {"f32", "mixed(bf16)"}) {
+    const std::string set = "train.precision=" + precision;
+    const std::string text = summed(kSum, kAdamw);
+    const auto losses = train("one" + precision, text, {"--set", set, "--devices", "1"}, "loss");
+    EXPECT_LT(losses.back().get<double>(), 0.8 * losses.front().get<double>());
+    const auto plain = train("same" + precision, text, {"--set", set, "--devices", "1"}, "weights").back();
+    const std::vector<std::vector<std::string>> plans{
+        {"--devices", "2", "--set", "schedule.stages=2", "--set", "schedule.micro_batches=4"},
+        {"--devices", "3", "--set", "schedule.stages=3", "--set", "schedule.micro_batches=2", "--set",
+         "schedule.pipeline=one_f_one_b", "--set", "schedule.recompute=all"},
+        {"--devices", "4", "--set", "schedule.replicas=2", "--set", "schedule.stages=2", "--threads", "5"},
+        {"--devices", "2", "--set", "schedule.replicas=2", "--set", "schedule.overlap=false"},
+    };
+    for (size_t i = 0; i < plans.size(); ++i) {
+      std::vector<std::string> flags = plans[i];
+      flags.insert(flags.end(), {"--set", set});
+      EXPECT_EQ(train(precision + std::to_string(i), text, flags, "weights").back(), plain)
+          << precision << ", plan " << i;
+    }
+  }
+}
+
+// By a power of two, so that nothing is rounded: twice the loss at half the rate of plain sgd is the same run. The
+// batch grows, so that steps of two sizes weigh their rows.
+TEST_F(LossTerms, AFactorMultipliesTheGradients) {
+  const auto settings = [](const std::string& rate) {
+    return "  batch     = grow(16 .. 32, 10 steps, after=10 steps)\n  epochs    = 2\n  optimizer = sgd(momentum=0, "
+           "weight_decay=0)\n  lr        = " +
+           rate + "\n";
+  };
+  const auto plain =
+      train("plain", summed("softmax_ce(early, label) + cosface(id, label)", settings("0.02")), {}, "weights");
+  const auto twice = train(
+      "twice", summed("2 * (softmax_ce(early, label) - -1 * cosface(id, label))", settings("0.01")), {}, "weights");
+  EXPECT_EQ(plain, twice);
+}
+
+TEST_F(LossTerms, TheLossOfARunIsTheSum) {
+  const auto first = [&](const std::string& loss) {
+    return train("of" + std::to_string(runs_++), summed(loss, kAdamw), {"--steps", "1"}, "loss").front().get<double>();
+  };
+  const double none = first("softmax_ce(early, label) * 1 + 0 * softmax_ce(id, label)");
+  const double one = first("softmax_ce(early, label) + softmax_ce(id, label, scale=1)");
+  const double three = first("3 * softmax_ce(id, label) + softmax_ce(early, label)");
+  EXPECT_GT(one - none, 3);  // of 37 classes at first: ln(37) is 3.6
+  EXPECT_NEAR(three - none, 3 * (one - none), 1e-4);
+}
+
+// Weights of classes act on each term.
+TEST_F(LossTerms, WeightsOfClassesActOnEachTerm) {
+  directory.write(
+      "all.csv", "class,weight\n" + [] {
+        std::string rows;
+        for (int c = 0; c < 37; ++c) {
+          rows += std::to_string(c) + ",2\n";
+        }
+        return rows;
+      }());
+  const std::string sum = "softmax_ce(early, label) + 0.5 * cosface(id, label) + 0.25 * mse(middle, feature)";
+  const auto plain = train("plain", summed(sum, kAdamw), {}, "weights");
+  const auto weighed =
+      train("weighed", summed(sum, kAdamw + std::string("  class_weights = csv(\"all.csv\")\n")), {}, "weights");
+  EXPECT_EQ(plain, weighed);  // the mean of the weights is 1
+}
+
+}  // namespace
+}  // namespace xrun::testing
