@@ -59,7 +59,7 @@ OpCost head_cost(Types inputs, Types outputs, const Attrs&) {
 // ---- losses and metrics ----
 
 Status expect_label(std::string_view op, const TensorType& logits, const TensorType& label) {
-  if (logits.rank() < 2 || !logits.has_batch()) {
+  if (logits.rank() < 2 || logits.rank() > 3 || !logits.has_batch()) {
     return rank_error(op, "logits [N, C] or [N, T, C]", logits,
                       "give it a head, or what a `linear` makes of features [N, D]");
   }

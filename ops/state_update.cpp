@@ -77,12 +77,17 @@ class StateUpdate final : public Kernel {
       : rows_(spec.rows),
         means_(spec.outputs.size()),
         elements_(spec.inputs[0].row_elements()),
+        channels_(is_image(spec.inputs[0]) ? spec.inputs[0].dims[1] : 1),
         expr_(expr, static_cast<int>(means_) + 1, spec.isa) {}
 
   Status run(const KernelCall& call) const override {
     for (size_t i = 0; i < means_; ++i) {
       for_blocks([&](Range some) {
-        mean_of_rows(call.inputs[i].as<float>(), rows_, elements_, some, call.outputs[i].as<float>() + some.begin);
+        float means[kScalarBlock];
+        mean_of_rows(call.inputs[i].as<float>(), rows_, elements_, some, means);
+        for (int64_t at = some.begin; at < some.end; ++at) {
+          call.outputs[i].as<float>()[place_of(at)] = means[at - some.begin];
+        }
       });
     }
     return {};
@@ -113,6 +118,9 @@ class StateUpdate final : public Kernel {
     std::byte bytes[64];
   };
 
+  // Of an element in the memory of an operand: its place in the state, in the order of the dimensions.
+  int64_t place_of(int64_t at) const { return at % channels_ * (elements_ / channels_) + at / channels_; }
+
   template <typename Run>
   void for_blocks(Run run) const {
     for (int64_t begin = 0; begin < elements_; begin += kScalarBlock) {
@@ -123,6 +131,7 @@ class StateUpdate final : public Kernel {
   int64_t rows_;  // of a row block
   size_t means_;
   int64_t elements_;  // of the state
+  int64_t channels_;  // of an image, whose memory has them last; else 1
   Interpreter expr_;
 };
 
@@ -139,11 +148,9 @@ constinit const Op kStateUpdate{
             .group = "norm",
             .doc = "assigns a state from itself and means over the batch",
             .variadic = true,
-            .visible_outputs = 0,
             .rows = RowProperty::kRowCoupled,
             .precision = PrecisionRule::kWide,
             .folds_states = true,
-            .internal = true,
             .infer = infer_update,
             .cost = [](std::span<const TensorType> inputs, std::span<const TensorType> outputs,
                        const Attrs&) { return pointwise_cost(inputs, outputs, 1); },

@@ -20,7 +20,7 @@ Result<Graph> eliminate_dead_code(Graph graph) {
     mark(graph.node(head.node).outputs[0]);
   }
   for (const Node& node : graph.nodes) {
-    if (!graph.loss.empty() && node.op->folds_states && node.op->visible_outputs == 0) {
+    if (!graph.loss.empty() && node.op->folds_states && graph.value(node.outputs[0]).type.per_block()) {
       mark(node.outputs[0]);
     }
   }

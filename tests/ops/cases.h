@@ -181,7 +181,7 @@ inline std::vector<Case> conformance_cases() {
       {.op = "softmax_ce", .inputs = {{20}, {}}, .attrs = {{"scale", 2.5}, {"smoothing", 0.1}}, .classes = 20},
       {.op = "softmax_ce", .inputs = {{3, 20}, {3}}, .attrs = {{"scale", 2.5}, {"smoothing", 0.1}}, .classes = 20},
       {.op = "accuracy", .inputs = {{20}, {}}, .attrs = {{"k", int64_t{2}}}, .classes = 20},
-      {.op = "accuracy", .inputs = {{2, 3, 20}, {2, 3}}, .attrs = {{"k", int64_t{2}}}, .classes = 20},
+      {.op = "accuracy", .inputs = {{6, 20}, {6}}, .attrs = {{"k", int64_t{2}}}, .classes = 20},
       {.op = "recall_at", .inputs = {{20}, {}}, .attrs = {{"k", int64_t{2}}}, .classes = 100'000},
       {"topk", {{20}}, {{"k", int64_t{3}}}},
       {"state.update", {{20}, {20}}, {{"y", std::string("0.9 * x0 + 0.1 * (x1 - x2 * x2)")}}},

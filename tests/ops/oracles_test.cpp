@@ -241,6 +241,39 @@ TEST(BatchNorm, FoldsAllBlocksOfAStepInOneUpdate) {
   EXPECT_FLOAT_EQ(running_var[1], 0.75F * 1 + 0.25F * (2 + 25));
 }
 
+// state = 0.5 state + mean of x - mean of y, over 300 elements: more than a block of the interpreter.
+TEST(StateUpdate, ComputesTheStateFromTheMeansOfAllBlocks) {
+  constexpr size_t kElements = 300;
+  Graph graph;
+  TensorType type;
+  type.dims = {kBatch, kElements};
+  const ValueId x = graph.add_input("x", type);
+  const ValueId y = graph.add_input("y", type);
+  const NodeId node = *call_op(graph, find_op("state.update")->def, {x, y}, {{"y", std::string("0.5 * x0 + x1 - x2")}},
+                               "update", Span{});
+  const auto kernel = make_kernel(graph, graph.node(node), rows(4));
+  ASSERT_TRUE(kernel.ok());
+  std::vector<float> state(kElements);
+  std::vector<float> means_of_x(2 * kElements);  // [2 blocks, elements]
+  std::vector<float> means_of_y(2 * kElements);
+  for (size_t i = 0; i < kElements; ++i) {
+    const auto number = static_cast<float>(i);
+    state[i] = number;
+    means_of_x[i] = number + 1;
+    means_of_x[kElements + i] = number + 3;
+    means_of_y[i] = 8;
+    means_of_y[kElements + i] = -2;
+  }
+  const auto view = [](std::vector<float>& v) { return TensorView{reinterpret_cast<std::byte*>(v.data())}; };
+  const std::vector<TensorView> inputs{{}, {}, view(state)};
+  const std::vector<TensorView> outputs{view(means_of_x), view(means_of_y)};
+  ASSERT_TRUE((*kernel)->fold_states(inputs, outputs, 2).ok());
+  for (size_t i = 0; i < kElements; ++i) {
+    const auto number = static_cast<float>(i);
+    EXPECT_EQ(state[i], 0.5F * number + (number + 2) - 3) << i;
+  }
+}
+
 TEST(Dropout, KeepsTheRightShareAndScalesIt) {
   const Called c("dropout", {{5000}}, {{"p", 0.3}}, rows(8), 1, 1);
   const auto kept = std::count_if(c.output(0).begin(), c.output(0).end(), [](double v) { return v != 0; });

@@ -99,7 +99,7 @@ TEST_F(LossTerms, EveryPlanHasTheSameBits) {
 // batch grows, so that steps of two sizes weigh their rows.
 TEST_F(LossTerms, AFactorMultipliesTheGradients) {
   const auto settings = [](const std::string& rate) {
-    return "  batch     = grow(16 .. 32, 10 steps, after=10 steps)\n  epochs    = 2\n  optimizer = sgd(momentum=0, "
+    return "  batch     = grow(16 .. 32, over=0.5 epochs, after=0.5 epochs)\n  epochs    = 2\n  optimizer = sgd(momentum=0, "
            "weight_decay=0)\n  lr        = " +
            rate + "\n";
   };

@@ -226,5 +226,62 @@ train quick {
   EXPECT_EQ(train(directory, "two", kTwoStages).weights, one.weights);
 }
 
+// A loss and an accuracy of every position; positions whose number is above the classes have no label.
+TEST(TextEncoder, LearnsTheTokenBeforeAtEveryPosition) {
+  const TemporaryDirectory directory;
+  const RandomStream stream(4, 0);
+  std::string rows;
+  for (uint64_t i = 0; i < 1200; ++i) {
+    std::string tokens;
+    std::string before = "-1";  // the first position has none
+    std::string labels;
+    for (uint64_t t = 0; t < 6; ++t) {
+      const auto token = std::to_string(stream.below(8 * i + t, 9));
+      tokens += token + ",";
+      labels += before + (t < 5 ? "," : "\n");
+      before = token;
+    }
+    rows += tokens + labels;
+  }
+  directory.write("words.csv", rows);
+  directory.write("net.xgraph", R"(xgraph 1
+
+from "std/nets" use text_encoder
+
+model before {
+  input text: index(9)[N, 6]
+
+  logits = text -> text_encoder(9, 32, 2, 4) -> linear(9)
+  output logits
+}
+
+data words {
+  source train = csv("words.csv", rows=0..1000)
+  source test  = csv("words.csv", rows=1000..1200)
+
+  text  = columns(0..6) -> as_index(9)
+  label = columns(6..12) -> as_index(9)
+}
+
+train quick {
+  batch     = 64
+  steps     = 120
+  norm_rows = 8
+  loss      = softmax_ce(logits, label)
+  metrics   = [accuracy(logits, label)]
+  optimizer = adamw
+  lr        = [warmup(0 .. 4e-3, 10 steps), cosine(4e-3 .. 0)]
+  log {
+    every = 1 step
+  }
+}
+)");
+  const Trained one = train(directory, "one", {"--devices", "1"});
+  ASSERT_FALSE(one.losses.empty());
+  EXPECT_GT(one.losses.front(), 1.8);
+  EXPECT_LT(one.losses.back(), 0.1);
+  EXPECT_EQ(train(directory, "two", kTwoStages).weights, one.weights);
+}
+
 }  // namespace
 }  // namespace xrun::testing

@@ -273,6 +273,10 @@ std::vector<std::string> models_with(std::string_view example) {
                       call, head ? "feature" : "made"));
     }
   }
+  texts.push_back(
+      fmt::format("model m {{\n  input x: f32[N, 64]\n  head id = classifier(x, 10)\n  made = {}\n"
+                  "  output made\n}}\n",
+                  example));
   return texts;
 }
 
@@ -287,7 +291,7 @@ std::string run_with(bool head, const std::map<std::string, std::string>& given)
     train[key] = value;
   }
   std::string text = fmt::format(
-      "model m {{\n  input x: f32[N, 64]\n  logits = x -> linear(64)\n  y = logits\n"
+      "model m {{\n  input x: f32[N, 64]\n  logits = x -> linear(64)\n  y = logits\n  feature = logits\n"
       "  output logits\n{}}}\n",
       head ? "  head id = cosine_classifier(logits, 64)\n" : "");
   text += "data d {\n  source train = synthetic([64], 64, 1000)\n  x = pixels\n  target = pixels\n}\ntrain t {\n";

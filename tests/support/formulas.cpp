@@ -211,12 +211,25 @@ Values attention(const Call& c) {
   return naive::linear(mixed, c.in[proj].values, c.in[proj + 1].values, x.dim(0) * t, dim, dim);
 }
 
+// The mean over the positions of a sample of a function of logits and label, of which all are given.
+template <typename F>
+Values mean_of_positions(const Call& c, F of) {
+  const Tensor& labels = c.in[1];
+  return each(c.out, [&](const Index& i) {
+    return mean(each(Index(labels.dims.begin() + 1, labels.dims.end()), [&](Index position) {
+      position.insert(position.begin(), i[0]);
+      const auto label = static_cast<size_t>(labels.at(position));
+      position.push_back(0);
+      return of(fiber(c.in[0], position, static_cast<int64_t>(position.size()) - 1), label);
+    }));
+  });
+}
+
 Values cross_entropy(const Call& c) {
   const double smoothing = c.attrs.real("smoothing");
-  return each(c.out, [&](const Index& i) {
-    Values z = fiber(c.in[0], {i[0], 0}, 1);
+  return mean_of_positions(c, [&](Values z, size_t label) {
     std::ranges::transform(z, z.begin(), [&](double v) { return v * c.attrs.real("scale"); });
-    return log_sum_exp(z) - (1 - smoothing) * z[static_cast<size_t>(c.in[1].at(i))] - smoothing * mean(z);
+    return log_sum_exp(z) - (1 - smoothing) * z[label] - smoothing * mean(z);
   });
 }
 
@@ -462,10 +475,28 @@ const std::map<std::string_view, Formula>& table() {
       {"softmax_ce", cross_entropy},
       {"accuracy",
        [](const Call& c) {
-         return each(c.out, [&](const Index& i) {
-           const auto best = ranking(fiber(c.in[0], {i[0], 0}, 1));
+         return mean_of_positions(c, [&](const Values& z, size_t label) {
+           const auto best = ranking(z);
            const auto end = best.begin() + c.attrs.integer("k");
-           return std::find(best.begin(), end, static_cast<int64_t>(c.in[1].at(i))) != end ? 1.0 : 0.0;
+           return std::find(best.begin(), end, static_cast<int64_t>(label)) != end ? 1.0 : 0.0;
+         });
+       }},
+      {"recall_at",
+       [](const Call& c) {
+         return each(c.out, [&](const Index& i) {
+           const double label = c.in[1].at({i[0]});
+           const int64_t dim = c.in[0].dim(1);
+           return i[1] < dim ? c.in[0].at(i) : i[1] == dim ? std::floor(label / 65536) : std::fmod(label, 65536);
+         });
+       }},
+      {"state.update",
+       [](const Call& c) {
+         return each(c.out, [&](const Index& i) {
+           return mean(each({c.in[0].dim(0)}, [&](const Index& row) {
+             Index at = i;
+             at[0] = row[0];
+             return c.in[0].at(at);
+           }));
          });
        }},
       {"topk",
