@@ -281,9 +281,7 @@ constinit const Op kSoftmaxCe{
             .signature = "(logits: sharded[N, ..., C], label: index(C)[N, ...], scale: float = 1, "
                          "smoothing: float = 0, filter: float = none)",
             .group = "losses",
-            .doc =
-                "cross entropy of softmax(scale · logits), one value a sample: the mean over its positions that have "
-                "a label",
+            .doc = "cross entropy of softmax(scale · logits), one value a sample: the mean over its positions",
             .example = "softmax_ce(logits, label)",
             .aliases = "cross_entropy categorical_cross_entropy sparse_categorical_cross_entropy softmax_cross_entropy "
                        "softmax_cross_entropy_with_logits ce nll label_smoothing=smoothing",
@@ -368,7 +366,7 @@ constinit const Op kAccuracy{
             .signature = "(logits: sharded[N, ..., C], label: index(C)[N, ...], k: int = 1, source: source = none)",
             .group = "metrics",
             .doc = "1 where the label is among the k largest logits; ties go to the lower class; of several positions "
-                   "the mean over those that have a label",
+                   "the mean",
             .example = "accuracy(logits, label)",
             .aliases = "acc top1 categorical_accuracy sparse_categorical_accuracy",
             .precision = PrecisionRule::kWide,

@@ -226,19 +226,19 @@ train quick {
   EXPECT_EQ(train(directory, "two", kTwoStages).weights, one.weights);
 }
 
-// A loss and an accuracy of every position; positions whose number is above the classes have no label.
+// A loss and an accuracy of every position; the first one names its own token.
 TEST(TextEncoder, LearnsTheTokenBeforeAtEveryPosition) {
   const TemporaryDirectory directory;
   const RandomStream stream(4, 0);
   std::string rows;
   for (uint64_t i = 0; i < 1200; ++i) {
     std::string tokens;
-    std::string before = "-1";  // the first position has none
+    std::string before;
     std::string labels;
     for (uint64_t t = 0; t < 6; ++t) {
       const auto token = std::to_string(stream.below(8 * i + t, 9));
       tokens += token + ",";
-      labels += before + (t < 5 ? "," : "\n");
+      labels += (t == 0 ? token : before) + (t < 5 ? "," : "\n");
       before = token;
     }
     rows += tokens + labels;
