@@ -70,7 +70,12 @@ Result<ValueId> given_for(const Graph& graph, const OpDef& op, const ParamDecl& 
   }
   const TensorType& type = graph.value(found->value).type;
   const ParamId of = graph.value(found->value).param;
-  if (type != param.type || (of.valid() && graph.param(of).trained != param.trained)) {
+  if (type == param.type && of.valid() && graph.param(of).trained != param.trained) {
+    return Error{ErrorKind::kContent, "XG0301",
+                 "`" + std::string(op.name) + "` trains its tensor `" + param.name + "`, and gets a state",
+                 "give it a `param`, or multiply by the state yourself"};
+  }
+  if (type != param.type) {
     return Error{ErrorKind::kContent, "XG0301",
                  "`" + std::string(op.name) + "` has a tensor `" + param.name + "` of " + to_text(param.type) +
                      (param.trained ? "" : ", which is a state") + ", and gets " + to_text(type),

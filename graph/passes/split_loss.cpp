@@ -34,6 +34,9 @@ std::optional<std::vector<double>> factors_of(const Node& node) {
   if (node.op->name == "sub") {
     return std::vector<double>{1, -1};
   }
+  if (node.op->name == "neg") {
+    return std::vector<double>{-1};
+  }
   if (node.op->name == "scale_shift" && node.attrs.real("shift", 0) == 0) {
     return std::vector<double>{node.attrs.real("scale", 1)};
   }
@@ -43,8 +46,9 @@ std::optional<std::vector<double>> factors_of(const Node& node) {
 Error not_a_sum(const Node& node) {
   const bool shifts = node.op->name == "scale_shift";
   return {ErrorKind::kContent, "XG0504",
-          shifts ? "a number is added to the loss of a sharded head"
-                 : "`" + std::string(node.op->name) + "` computes with the loss of a sharded head",
+          shifts                   ? "a number is added to the loss of a sharded head"
+          : node.op->name == "map" ? "this computes more with the loss of a sharded head than a sum"
+                                   : "`" + std::string(node.op->name) + "` computes with the loss of a sharded head",
           shifts ? "leave it out: it changes no weight"
                  : "multiply such a loss by numbers, and add losses: arcface(id, label) + 0.5 * mse(x, y)",
           node.span};
@@ -55,9 +59,13 @@ Status check_terms(const Graph& graph, const std::vector<LossTerm>& terms) {
   for (const LossTerm& term : terms) {
     const NodeId made_by = graph.value(term.rows).producer;
     const NodeId head = head_of_loss(graph, made_by);
+    if (!made_by.valid()) {
+      return Error{ErrorKind::kContent, "XG0504", "an input is added to the loss of a sharded head",
+                   "leave it out: it changes no weight"};
+    }
     if (!std::isfinite(static_cast<float>(term.factor))) {
       return Error{ErrorKind::kContent, "XG0504", "a factor of the loss is no number of f32",
-                   "multiply by a smaller number", made_by.valid() ? graph.node(made_by).span : Span()};
+                   "multiply by a smaller number", graph.node(made_by).span};
     }
     if (head.valid() && std::ranges::find(heads, head) != heads.end()) {
       return Error{ErrorKind::kContent, "XG0504", "two losses read the head " + name_of_head(graph, head),
@@ -112,6 +120,31 @@ Result<std::vector<LossTerm>> split_loss(const Graph& graph, const std::vector<L
   }
   XRUN_TRY(check_terms(graph, terms));
   return terms;
+}
+
+std::vector<LossTerm> merge_terms(const std::vector<LossTerm>& loss) {
+  std::vector<LossTerm> merged;
+  for (const LossTerm& term : loss) {
+    const auto known = std::ranges::find(merged, term.rows, &LossTerm::rows);
+    if (known == merged.end()) {
+      merged.push_back(term);
+    } else {
+      known->factor += term.factor;
+    }
+  }
+  return merged;
+}
+
+IdVector<ValueId, bool> values_of_heads(const Graph& graph) {
+  IdVector<ValueId, bool> of_head(graph.values.size(), false);
+  for (const Node& node : graph.nodes) {
+    const bool is_of_head =
+        node.op->head != nullptr || std::ranges::any_of(node.inputs, [&](ValueId input) { return of_head[input]; });
+    for (const ValueId output : node.outputs) {
+      of_head[output] = is_of_head;
+    }
+  }
+  return of_head;
 }
 
 }  // namespace xrun

@@ -17,4 +17,11 @@ NodeId head_of_loss(const Graph& graph, NodeId loss);
 // no f32 number, and at a second loss of one head.
 Result<std::vector<LossTerm>> split_loss(const Graph& graph, const std::vector<LossTerm>& loss);
 
+// Terms that passes have given the same rows become one.
+std::vector<LossTerm> merge_terms(const std::vector<LossTerm>& loss);
+
+// Marks what heads give: logits, the losses, metrics and lists that read them, and all that is computed from these. The
+// head pass computes it after all stages.
+IdVector<ValueId, bool> values_of_heads(const Graph& graph);
+
 }  // namespace xrun

@@ -23,6 +23,11 @@ void Evaluator::model_output(const Ast& ast, const Stmt& stmt, Scope& scope) {
     if (value.kind != DatumKind::kTensor) {
       refuse("XG0303", name.span, {"an output is a tensor, not {}", kind_text(value)}, "",
              {"name an input, a head, or what operators make of them"});
+    } else if (const Value& known = work_.graph.value(value.tensor); known.param.valid()) {
+      refuse("XG0303", name.span,
+             {"an output is computed for each sample, and `{}` is a {}", name.text,
+              work_.graph.param(known.param).trained ? "parameter" : "state"},
+             "", {"leave it out: checkpoints have it"});
     } else if (Local* local = scope.find(name.text); local != nullptr && std::exchange(local->output, true)) {
       refuse("XG0202", name.span, {"`{}` is an output already", name.text}, "again", {"leave it out"});
     } else {

@@ -77,8 +77,14 @@ void ModuleBuilder::find_class_input(const Settings& settings) {
   const std::string names = listed(labels, [](const NamedValue& label) { return fmt::format("`{}`", label.name); });
   const SettingNode& node = *settings.root.find(key);
   const std::string_view value = ev_.sources().text(value_span(node));
+  const bool has_positions = std::ranges::any_of(ev_.graph().inputs, [&](const NamedValue& input) {
+    const TensorType& type = ev_.graph().value(input.value).type;
+    return type.classes > 0 && type.rank() > 1;
+  });
   ev_.refuse("XG0510", value_span(node), {"`{} = {}` needs to know the class of each sample", key, value},
-             {"the loss compares with {}", labels.empty() ? "no class numbers" : names},
+             {"the loss compares with {}", !labels.empty() ? names
+                                           : has_positions ? "labels of several positions, or none"
+                                                           : "no class numbers"},
              {labels.empty() ? "leave it out, or take a loss with labels: softmax_ce(logits, label)"
                              : "leave it out, or take a loss with one kind of labels"});
 }

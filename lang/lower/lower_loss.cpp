@@ -156,6 +156,36 @@ void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
   ev_.graph().loss = module_.train.loss;
 }
 
+// The head pass comes after all stages, so what a head gives is read by losses, metrics, lists, outputs, and sums of
+// losses alone.
+void ModuleBuilder::check_head_readers() {
+  const Graph& graph = ev_.graph();
+  const auto of_head = values_of_heads(graph);
+  IdVector<ValueId, bool> summed(graph.values.size(), false);  // the loss, and the parts of its sum
+  for (const LossTerm& term : graph.loss) {
+    summed[term.rows] = true;
+  }
+  for (size_t i = graph.nodes.size(); i-- > 0;) {
+    const Node& node = graph.nodes[i];
+    const auto read = std::ranges::find_if(node.inputs, [&](ValueId input) { return of_head[input]; });
+    if (read == node.inputs.end()) {
+      continue;
+    }
+    const NodeId from = graph.value(*read).producer;
+    const bool reads_logits = read == node.inputs.begin() && graph.node(from).op->head != nullptr &&
+                              (node.op->margin != nullptr || node.op->metric_k != nullptr);
+    const bool is_sum = summed[node.outputs[0]];
+    for (const ValueId input : node.inputs) {
+      summed[input] = summed[input] || (is_sum && !reads_logits);
+    }
+    if (!reads_logits && !is_sum) {
+      ev_.refuse("XG0198", node.span, "this reads what a head gives, which is there after all other operators",
+                 {"`{}` computes with it", node.op->name},
+                 {"give heads to losses, `accuracy`, `topk` and `gather`, and what these give to outputs and metrics"});
+    }
+  }
+}
+
 void ModuleBuilder::lower_metrics(const SettingNode& node, Scope& scope, const SettingDef&) {
   const Ast* ast = node.ast;
   if (!node.has_value() || (*ast)[node.value].kind != ExprKind::kList) {

@@ -105,6 +105,9 @@ Module ModuleBuilder::build(const Choice& choice) {
   if (choice.schedule || has_flags(DeclKind::kSchedule)) {
     lower_schedule(choice.schedule);
   }
+  if (!has_train || !module_.train.loss.empty()) {  // else the loss was refused
+    check_head_readers();
+  }
   check_moved();
   module_.graph = std::move(ev_.graph());
   ev_.graph() = {};

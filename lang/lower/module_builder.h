@@ -215,7 +215,8 @@ class ModuleBuilder {
   // lower_run.cpp
   std::vector<std::string> measured_keys() const;
   void check_readers();
-  void check_watched();  // checks that evaluations measure the metrics of `best` and `stop_when`
+  void check_head_readers();  // lower_loss.cpp
+  void check_watched();       // checks that evaluations measure the metrics of `best` and `stop_when`
 
   // lower_active.cpp
   std::optional<ActiveSpec> active_spec(const SettingNode& node, Scope& scope, const SettingDef& def);

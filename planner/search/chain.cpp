@@ -130,11 +130,12 @@ void find_joined(const Graph& graph, Chain& chain) {
       int first = chain.size();
       int last = 0;
       for (const NodeId reader : consumers[input]) {
-        const int at = chain.position[static_cast<size_t>(reader.index)];
-        first = std::min(first, at);
-        last = std::max(last, at);
+        if (const int at = chain.position[static_cast<size_t>(reader.index)]; at >= 0) {
+          first = std::min(first, at);
+          last = std::max(last, at);
+        }
       }
-      std::fill(chain.joined.begin() + std::min(first, last) + 1, chain.joined.begin() + last + 1, true);
+      std::fill(chain.joined.begin() + first + 1, chain.joined.begin() + last + 1, true);
     }
   }
 }

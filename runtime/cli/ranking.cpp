@@ -8,8 +8,12 @@
 namespace xrun::cli {
 namespace {
 
+// The loss of the first head; of a model without heads the first loss over classes.
 const Node* find_loss(const Graph& graph) {
-  const auto loss = std::ranges::find_if(graph.nodes, [](const Node& node) { return node.op->margin != nullptr; });
+  const auto loss = std::ranges::find_if(graph.nodes, [&](const Node& node) {
+    return node.op->margin != nullptr &&
+           (graph.heads.empty() || node.inputs[0] == graph.node(graph.heads[0].node).outputs[0]);
+  });
   return loss == graph.nodes.end() ? nullptr : &*loss;
 }
 
@@ -21,6 +25,13 @@ Result<Ranking> dense_ranking(const Module& checked, const Module& prepared) {
   if (loss == nullptr) {
     return content_error("XG0903", "the model's loss compares with no classes, so there are none to name",
                          "ask for --embedding");
+  }
+  if (graph.value(loss->inputs[0]).type.rank() != 2) {
+    return content_error(
+        "XG0903",
+        {"the loss compares {} positions of a sample with classes",
+         graph.value(loss->inputs[0]).type.row_elements() / graph.value(loss->inputs[0]).type.dims.back()},
+        "ask for --embedding");
   }
   const auto logits = std::ranges::find(graph.outputs, loss->inputs[0], &NamedValue::value);
   if (logits == graph.outputs.end()) {

@@ -193,7 +193,9 @@ Status evaluate_source(Session& session, RowSource& source, const std::vector<Me
     if (measures[m].source == source.name()) {
       double value = measured == 0 ? 0 : sums[m] / static_cast<double>(measured);
       if (measures[m].neighbours > 0) {
-        XRUN_ASSIGN(value, recalls[m].measure(threads_of(session), stop));
+        const Result<double> recall = recalls[m].measure(threads_of(session), stop);
+        XRUN_TRY(session.agree(recall.ok() ? Status() : Status(recall.error())));
+        value = recall.value();
       }
       evaluation.metrics.push_back({measures[m].key, value, synthetic});
     }

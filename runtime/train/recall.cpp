@@ -1,6 +1,7 @@
 #include "runtime/train/recall.h"
 
 #include <algorithm>
+#include <system_error>
 
 #include "ops/isa.h"
 #include "ops/knn.h"
@@ -25,11 +26,16 @@ Result<double> Recall::measure(int threads, StopFlag stop) const {
   const ops::KnnGraph graph(shape, isa);
   XRUN_ASSIGN(const HostMemory scratch, HostMemory::map(graph.scratch_bytes()));
   std::vector<int32_t> lists(static_cast<size_t>(samples * shape.neighbours));
-  BackgroundWork work(
-      threads, [&](ops::Workers& workers) { graph.build(features_.data(), lists.data(), scratch.at(0), workers); });
-  work.hurry();
-  if (!work.wait(stop)) {
-    return Error{ErrorKind::kInterrupted, "", "the evaluation was interrupted", "run again"};
+  try {
+    BackgroundWork work(
+        threads, [&](ops::Workers& workers) { graph.build(features_.data(), lists.data(), scratch.at(0), workers); });
+    work.hurry();
+    if (!work.wait(stop)) {
+      return Error{ErrorKind::kInterrupted, "", "the evaluation was interrupted", "run again"};
+    }
+  } catch (const std::system_error&) {
+    return Error{ErrorKind::kWorld, "XG0803", "the system lets no thread start that compares samples",
+                 "raise its limit (`ulimit -u`, `ulimit -v`, pids.max of the control group)"};
   }
   int64_t labelled = 0;
   int64_t right = 0;

@@ -18,7 +18,7 @@ class Recall {
   // A row of the operator's result, dim + 2 numbers.
   void add(const float* row);
   // The share of the samples with a label that have another sample of their class among their nearest; 0 without any.
-  // Does not depend on `threads`. Errors: kWorld, memory for the search; kInterrupted once `stop` is set.
+  // Does not depend on `threads`. Errors: kWorld, memory or a thread for the search; kInterrupted once `stop` is set.
   Result<double> measure(int threads, StopFlag stop) const;
 
  private:

@@ -120,6 +120,77 @@ TEST(LossTerms, OtherOperatorsOnTheLossOfAHeadAreRefused) {
   }
 }
 
+// Passes make equal values one: their factors are added.
+TEST(LossTerms, EqualTermsAreMerged) {
+  const std::vector<LossTerm> merged = merge_terms({{ValueId(3), 0.5}, {ValueId(7), 2}, {ValueId(3), 1}});
+  ASSERT_EQ(merged.size(), 2U);
+  EXPECT_EQ(merged[0].rows, ValueId(3));
+  EXPECT_EQ(merged[0].factor, 1.5);
+  EXPECT_EQ(merged[1].factor, 2);
+}
+
+TEST(LossTerms, AnInputIsNoTerm) {
+  const Checked made(R"(
+model m {
+  input x: f32[N, 8]
+  input w: f32[N]
+
+  feature = x -> linear(6)
+  output feature
+
+  head id = classifier(feature, 10)
+}
+
+data d {
+  source train = csv("t.csv", header=true)
+
+  x     = columns(0..8)
+  w     = column(8)
+  label = column(9) -> as_index(10)
+}
+
+train t {
+  batch     = 64
+  epochs    = 1
+  optimizer = sgd
+  lr        = 0.1
+  loss      = softmax_ce(id, label) + w
+}
+)",
+                     {.ops = &ops::registry()});
+  EXPECT_THAT(made.codes(), ElementsAre("XG0504")) << made.rendered();
+  EXPECT_THAT(made.rendered(), HasSubstr("an input is added to the loss of a sharded head"));
+}
+
+// The head pass comes after all operators of stages.
+TEST(HeadReaders, WhatAHeadGivesIsNotComputedWith) {
+  const auto model = [](const std::string& statements, const std::string& metrics) {
+    return Checked(
+        "\nmodel m {\n  input x: f32[N, 8]\n  input y: index(10)[N]\n\n  feature = x -> linear(6)\n\n"
+        "  head id = classifier(feature, 10)\n\n" +
+            statements +
+            "}\n\ndata d {\n  source train = synthetic([8], 10, 640)\n\n  x = pixels\n  y = label\n}\n\n"
+            "train t {\n  batch = 64\n  epochs = 1\n  optimizer = sgd\n  lr = 0.1\n"
+            "  loss = softmax_ce(id, y)\n  metrics = [" +
+            metrics + "]\n}\n",
+        {.ops = &ops::registry()});
+  };
+  EXPECT_THAT(model("  all = gather(id)\n  output all\n", "accuracy(id, y)").codes(), IsEmpty());
+  const std::string output = "  output feature\n";
+  for (const auto& [statements, metrics] :
+       {std::pair<std::string, std::string>{"  p = softmax(gather(id))\n  output p\n", "accuracy(id, y)"},
+        {output, "accuracy(gather(id), y)"},
+        {output, "recall_at(gather(id), y)"},
+        {output, "sqrt(softmax_ce(id, y))"},
+        {"  state s: [1] = 0\n\n  l = softmax_ce(id, y)\n  s = batch_mean(l)\n  f = feature * s\n  output f\n",
+         "accuracy(id, y)"},
+        {"  state s: [10] = 0\n\n  s = batch_mean(x -> linear(10))\n  p = gather(id) - s\n  output p\n",
+         "accuracy(id, y)"}}) {
+    const Checked made = model(statements, metrics);
+    EXPECT_THAT(made.codes(), ElementsAre("XG0198")) << made.rendered();
+  }
+}
+
 TEST(LossTerms, AHeadThatNoTermUsesIsNamed) {
   const Checked made = with_loss("cosface(id, label)");
   ASSERT_TRUE(made.file.has_value()) << made.rendered();

@@ -157,8 +157,12 @@ inline constexpr OpDef kOps[] = {
     {.name = "accuracy",
      .signature = "(logits: sharded[N, C], label: index(C)[N], k: int = 1, source: source = none)",
      .aliases = "acc",
-     .infer = per_row},
-    {.name = "topk", .signature = "(logits: sharded[N, C], k: int)", .infer = per_row},
+     .infer = per_row,
+     .metric_k = [](const Attrs&) { return int64_t{1}; }},
+    {.name = "topk",
+     .signature = "(logits: sharded[N, C], k: int)",
+     .infer = per_row,
+     .metric_k = [](const Attrs& attrs) { return attrs.integer("k"); }},
 };
 
 inline OpRegistry registry() {

@@ -1,6 +1,7 @@
 // Losses that are sums: of two heads, and of a head and a dense loss. The factors weigh the gradients, every plan has
 // the same bits, and the loss that a run tells is the sum.
 #include <cmath>
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -99,7 +100,8 @@ TEST_F(LossTerms, EveryPlanHasTheSameBits) {
 // batch grows, so that steps of two sizes weigh their rows.
 TEST_F(LossTerms, AFactorMultipliesTheGradients) {
   const auto settings = [](const std::string& rate) {
-    return "  batch     = grow(16 .. 32, over=0.5 epochs, after=0.5 epochs)\n  epochs    = 2\n  optimizer = sgd(momentum=0, "
+    return "  batch     = grow(16 .. 32, over=0.5 epochs, after=0.5 epochs)\n  epochs    = 2\n  optimizer = "
+           "sgd(momentum=0, "
            "weight_decay=0)\n  lr        = " +
            rate + "\n";
   };
@@ -108,6 +110,65 @@ TEST_F(LossTerms, AFactorMultipliesTheGradients) {
   const auto twice = train(
       "twice", summed("2 * (softmax_ce(early, label) - -1 * cosface(id, label))", settings("0.01")), {}, "weights");
   EXPECT_EQ(plain, twice);
+}
+
+// A value that occurs twice, once inside of another sum, weighs as much as both, in steps of every size.
+TEST_F(LossTerms, EqualTermsAreOne) {
+  const auto settings =
+      std::string("  batch     = grow(16 .. 32, over=0.5 epochs, after=0.5 epochs)\n  epochs    = 2\n") +
+      "  optimizer = adamw\n  lr        = 3e-3\n";
+  const std::string heads = "softmax_ce(early, label) + 0.5 * (cosface(id, label) + mse(middle, feature)) + ";
+  const auto twice = train("twice", summed(heads + "mse(middle, feature)", settings), {}, "weights");
+  const std::string apart = "softmax_ce(early, label) + 0.5 * cosface(id, label) + 1.5 * mse(middle, feature)";
+  EXPECT_EQ(train("once", summed(apart, settings), {}, "weights"), twice);
+}
+
+// Tables of classes compare the first head with its own labels.
+TEST_F(LossTerms, ClassesAreThoseOfTheFirstHead) {
+  std::string rows = "a,b,c,d,big,small\n";
+  for (int i = 0; i < 400; ++i) {
+    const int big = i % 9;
+    rows += fmt::format("{},{},{},{},{},{}\n", big % 3, big / 3, i % 5, (i * 7) % 11, big, i % 5);
+  }
+  directory.write("t.csv", rows);
+  const std::string text = R"(xgraph 1
+
+model two {
+  input x: f32[N, 4]
+
+  feature = x -> linear(32) -> bn -> relu -> linear(16) -> bn
+  output feature
+
+  head id = classifier(feature, 9)
+  head group = classifier(feature, 5)
+}
+
+data d {
+  source train = csv("t.csv", header=true)
+  source test  = csv("t.csv", header=true)
+
+  x     = columns(0..4)
+  big   = column(4) -> as_index(9)
+  small = column(5) -> as_index(5)
+}
+
+train quick {
+  batch     = 40
+  epochs    = 30
+  norm_rows = 8
+  loss      = softmax_ce(group, small) + softmax_ce(id, big)
+  metrics   = [accuracy(id, big)]
+  optimizer = adamw
+  lr        = 2e-2
+}
+)";
+  train("two", text, {}, "weights");
+  const auto shown = run_xrun({"eval", "summed.xgraph", "two/ckpt/quick", "--per-class", "--format", "json"},
+                              {.directory = directory.path()});
+  ASSERT_EQ(shown.exit, 0) << shown.err;
+  const auto report = nlohmann::json::parse(shown.out);
+  EXPECT_THAT(shown.out, HasSubstr("\"accuracy\":1.0")) << shown.out;
+  EXPECT_EQ(report["metrics"]["test"], 1.0) << shown.out;
 }
 
 TEST_F(LossTerms, TheLossOfARunIsTheSum) {

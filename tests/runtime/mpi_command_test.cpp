@@ -133,6 +133,35 @@ TEST_F(MpiCommand, RanksHaveTheWeightsOfOneProcessAndOneLog) {
   }
 }
 
+// A loss of two heads, a state of the model, and a metric of all samples.
+TEST_F(MpiCommand, RanksShareWhatIsMeasuredAndKept) {
+  std::string text = model();
+  const auto replace = [&](const std::string& from, const std::string& to) {
+    ASSERT_NE(text.find(from), std::string::npos) << from;
+    text.replace(text.find(from), from.size(), to);
+  };
+  replace("  a       = x -> linear(32)",
+          "  state level: [16] = 0\n\n  level = 0.9 * level + 0.1 * batch_mean(x)\n"
+          "  a       = (x - level) -> linear(32)");
+  replace("  head id =", "  head other = classifier(feature, classes)\n  head id =");
+  replace("loss      = ", "loss      = 0.5 * softmax_ce(other, label) + ");
+  replace("[accuracy(id, label)]", "[accuracy(id, label), accuracy(other, label), recall_at(feature, label, k=3)]");
+  directory.write("tiny.xgraph", text);
+  for (const Words& plan : {Words{"--set", "schedule.replicas=2"}, Words{"--set", "schedule.stages=2"}}) {
+    const auto whole = one(train("one", plan));
+    const auto result = ranks(2, train("two", plan));
+    ASSERT_EQ(whole.exit, 0) << whole.err;
+    ASSERT_EQ(result.exit, 0) << result.err;
+    for (const auto& [kind, key] :
+         {std::pair("end", "weights"), std::pair("step", "loss"), std::pair("eval", "metrics")}) {
+      EXPECT_FALSE(values(whole.out, kind, key).empty()) << kind;
+      EXPECT_EQ(values(result.out, kind, key), values(whole.out, kind, key)) << kind;
+    }
+    fs::remove_all(fs::path(directory.path()) / "one");
+    fs::remove_all(fs::path(directory.path()) / "two");
+  }
+}
+
 TEST_F(MpiCommand, RanksReadTheirOwnRowsAndKnowTheBrokenSamplesOfAll) {
   directory.write("m.xgraph", runtime::testing::folder_model(2));
   for (const char* source : {"train", "test"}) {

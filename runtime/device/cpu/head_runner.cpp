@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <span>
 
 #include "graph/base/check.h"
@@ -16,20 +17,20 @@ MappedRows* rows_file(const BoundHead& bound, const StepContext& step) {
   return head < step.rows.size() ? step.rows[head] : nullptr;
 }
 
-// In place of the best first.
+// In place of the best first. No list has a logit that is NaN or minus infinity, so that such a class has NaN here.
 void sort_by_class(const BestRows& best, int64_t rows) {
-  std::vector<std::pair<int32_t, float>> row(static_cast<size_t>(best.k));
+  std::vector<float> logits(static_cast<size_t>(best.k));
   for (int64_t r = 0; r < rows; ++r) {
     int32_t* const classes = best.classes + r * best.k;
     float* const scores = best.scores + r * best.k;
+    std::ranges::fill(logits, NAN);
     for (int64_t i = 0; i < best.k; ++i) {
-      row[static_cast<size_t>(i)] = {classes[i], scores[i]};
+      if (classes[i] >= 0) {
+        logits[static_cast<size_t>(classes[i])] = scores[i];
+      }
     }
-    std::ranges::sort(row, {}, &std::pair<int32_t, float>::first);
-    for (int64_t i = 0; i < best.k; ++i) {
-      classes[i] = row[static_cast<size_t>(i)].first;
-      scores[i] = row[static_cast<size_t>(i)].second;
-    }
+    std::copy(logits.begin(), logits.end(), scores);
+    std::iota(classes, classes + best.k, 0);
   }
 }
 
