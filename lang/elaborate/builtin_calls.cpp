@@ -38,7 +38,7 @@ Datum Evaluator::call_builtin(const std::string& name, const Call& call, Scope& 
   if (!args) {
     return {};
   }
-  const bool of_tensors = std::ranges::any_of(*args, [](const Datum& arg) { return arg.kind == DatumKind::kTensor; });
+  const bool of_tensors = std::ranges::any_of(*args, &Datum::has_elements);
   if (of_tensors && scalar_function(name) != nullptr) {
     return map_of(*args, name, call.span, [&](const std::vector<Datum>& elements) {
       const Call inner{.ast = call.ast,

@@ -188,7 +188,10 @@ Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& sco
       return {};
     case Callee::kOp: {
       // A name of both an operator and a function of numbers: the first argument decides.
-      if (is_constant_function(callee.name) && (call.flowing || (!call.args.empty() && !call.args[0].name))) {
+      const bool has_one = call.args.size() == (call.flowing ? 0U : 1U);
+      const bool may_be_either =
+          is_constant_function(callee.name) || (has_one && scalar_function(callee.name) != nullptr);
+      if (may_be_either && (call.flowing || (!call.args.empty() && !call.args[0].name))) {
         Call flowing = call;
         if (!call.flowing) {
           // Evaluated only here: a second evaluation would double the work at every level of nested calls.
@@ -219,8 +222,11 @@ Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& sco
         }
         const Datum& value = *flowing.flowing;
         const bool is_tuple = value.kind == DatumKind::kTuple && !value.items->empty();
-        const bool of_tensors = (is_tuple ? value.items->front() : value).kind == DatumKind::kTensor;
-        return of_tensors ? call_op(*callee.op, flowing, scope) : call_builtin(callee.name, flowing, scope);
+        const Datum& first = is_tuple ? value.items->front() : value;
+        const bool of_params = is_of_params(first) && scalar_function(callee.name) != nullptr;
+        const bool of_numbers = first.kind != DatumKind::kTensor && is_constant_function(callee.name);
+        return of_params || of_numbers ? call_builtin(callee.name, flowing, scope)
+                                       : call_op(*callee.op, flowing, scope);
       }
       return call_op(*callee.op, call, scope);
     }

@@ -172,6 +172,8 @@ std::string to_text(const Datum& value) {
       return "N";
     case DatumKind::kTensor:
       return "a tensor";
+    case DatumKind::kOfParams:
+      return "a function of parameters";
     case DatumKind::kScalar:
       return "a number of each element";
     case DatumKind::kTuple:
@@ -206,6 +208,8 @@ std::string kind_text(const Datum& value) {
       return "the batch dimension `N`";
     case DatumKind::kTensor:
       return "a tensor";
+    case DatumKind::kOfParams:
+      return "a function of parameters";
     case DatumKind::kScalar:
       return "a number of each element";
     case DatumKind::kList:

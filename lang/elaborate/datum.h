@@ -28,7 +28,8 @@ enum class DatumKind : uint8_t {
   kSymbol,  // a bare name that a parameter or a setting defines
   kBatch,   // N
   kTensor,
-  kScalar,  // inside of a `pointwise` body: a number of each element; `flag`: 1 or 0, a condition
+  kOfParams,  // a function of parameters alone, element by element, which a tensor of the batch has not met yet
+  kScalar,    // inside of a `pointwise` body: a number of each element; `flag`: 1 or 0, a condition
   kTuple,
   kList,
   kRange,  // two items
@@ -58,10 +59,10 @@ struct Datum {
   Dimension dimension = Dimension::kPlain;
   Rational exact;                                   // kExact, in the base unit of the dimension
   double real = 0;                                  // kReal, likewise
-  std::string text;                                 // kString, kSymbol
+  std::string text;                                 // kString, kSymbol; kOfParams: the ScalarExpr
   ValueId tensor;                                   // kTensor
   ScalarId scalar;                                  // kScalar
-  std::shared_ptr<const std::vector<Datum>> items;  // kTuple, kList, kRange
+  std::shared_ptr<const std::vector<Datum>> items;  // kTuple, kList, kRange; kOfParams: the parameters
   int64_t weight = 1;  // 1 + the weights of the items, and 1 per 64 bytes of their text; bounded
   int depth = 0;       // nesting of lists; bounded
   Span span;           // where it was written, for labels
@@ -71,6 +72,7 @@ struct Datum {
   bool number() const { return kind == DatumKind::kExact || kind == DatumKind::kReal; }
   bool plain_number() const { return number() && dimension == Dimension::kPlain; }
   bool whole() const { return kind == DatumKind::kExact && dimension == Dimension::kPlain && exact.whole(); }
+  bool has_elements() const { return kind == DatumKind::kTensor || kind == DatumKind::kOfParams; }
   double as_double() const { return kind == DatumKind::kExact ? to_double(exact) : real; }
 };
 

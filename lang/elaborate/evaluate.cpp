@@ -275,6 +275,11 @@ Datum Evaluator::eval_unary(const Ast& ast, const Expr& expr, Scope& scope) {
     }
     return make_bool(!value.flag);
   }
+  if (is_of_params(value)) {
+    return map_of({value}, "neg", expr.span, [&](const std::vector<Datum>& sides) {
+      return make_scalar(scalars_->make(ScalarOp::kNeg, sides[0].scalar));
+    });
+  }
   if (value.kind == DatumKind::kTensor) {
     const OpDef* op = options_.ops->find("neg");
     if (op == nullptr || refuse_sharded(value, expr.span)) {
@@ -320,7 +325,7 @@ Datum Evaluator::eval_binary(const Ast& ast, const Expr& expr, Scope& scope) {
   if (a.kind == DatumKind::kScalar || b.kind == DatumKind::kScalar) {
     return scalar_binary(expr.op, a, b, expr.span);
   }
-  if (a.kind == DatumKind::kTensor || b.kind == DatumKind::kTensor) {
+  if (a.has_elements() || b.has_elements()) {
     return tensor_arithmetic(expr.op, a, b, ast, expr, scope);
   }
   Problem problem;

@@ -247,6 +247,7 @@ class Evaluator {
 
   // pointwise.cpp
   Datum pointwise_body(const DeclRef& ref, Scope& env);
+  bool is_of_params(const Datum& value) const;  // a parameter, a state, or a function of such
   std::optional<Datum> margin_function(const Signature& signature, const Param& param, const Ast& ast, ExprId id,
                                        Scope& scope);
   Datum apply_map(const ScalarExpr& expr, const std::vector<Datum>& tensors, std::string_view name, const Name& label,

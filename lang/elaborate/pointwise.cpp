@@ -8,8 +8,18 @@
 namespace xrun::lang {
 namespace {
 
-// An element of a tensor as a scalar of `expr`; tensors are its inputs in order, each once.
+// An element of a tensor, or of a function of parameters, as a scalar of `expr`; tensors are its inputs in order, each
+// once.
 Datum element_of(const Datum& tensor, std::vector<Datum>& tensors, ScalarExpr& expr, Span at) {
+  if (tensor.kind == DatumKind::kOfParams) {
+    std::vector<ScalarId> inputs;
+    for (const Datum& param : *tensor.items) {
+      inputs.push_back(element_of(param, tensors, expr, at).scalar);
+    }
+    Datum element{.kind = DatumKind::kScalar, .scalar = expr.insert(*parse_scalar_expr(tensor.text), inputs)[0]};
+    element.span = at;
+    return element;
+  }
   const auto known = std::ranges::find(tensors, tensor.tensor, &Datum::tensor);
   const auto index = static_cast<int>(known - tensors.begin());
   if (known == tensors.end()) {
@@ -21,6 +31,10 @@ Datum element_of(const Datum& tensor, std::vector<Datum>& tensors, ScalarExpr& e
 }
 
 }  // namespace
+
+bool Evaluator::is_of_params(const Datum& value) const {
+  return value.kind == DatumKind::kOfParams || (value.kind == DatumKind::kTensor && !type_of(value).has_batch());
+}
 
 Datum Evaluator::call_pointwise(const DeclRef& ref, const Call& call, Scope& scope) {
   const Decl& decl = *ref.decl;
@@ -39,8 +53,8 @@ Datum Evaluator::call_pointwise(const DeclRef& ref, const Call& call, Scope& sco
   std::vector<Datum> tensors;
   for (const BoundArg& arg : *bound) {
     const Datum& value = arg.value();
-    if (value.kind == DatumKind::kTensor) {
-      if (refuse_sharded(value, arg.span)) {
+    if (value.has_elements()) {
+      if (value.kind == DatumKind::kTensor && refuse_sharded(value, arg.span)) {
         return {};
       }
       const Name& name = arg.param->name;
@@ -104,6 +118,12 @@ Datum Evaluator::apply_map(const ScalarExpr& expr, const std::vector<Datum>& ten
                   {"`{}` has {} operations on {} tensors; {} on {} are possible", name, expr.operations(),
                    tensors.size(), kMostScalarOps, kMostScalarInputs},
                   "", {"cut it into several functions, called one after the other"});
+  }
+  if (std::ranges::all_of(tensors, [&](const Datum& tensor) { return is_of_params(tensor); })) {
+    Datum made = make_items(DatumKind::kOfParams, tensors);
+    made.text = to_text(expr);
+    made.span = at;
+    return made;
   }
   return apply(*map, tensors, Attrs{{"y", to_text(expr)}}, label, at, name);
 }
@@ -208,11 +228,10 @@ Datum Evaluator::map_of(const std::vector<Datum>& operands, std::string_view nam
   std::vector<Datum> tensors;
   std::vector<Datum> elements;
   for (const Datum& operand : operands) {
-    const bool is_tensor = operand.kind == DatumKind::kTensor;
-    if (is_tensor && refuse_sharded(operand, at)) {
+    if (operand.kind == DatumKind::kTensor && refuse_sharded(operand, at)) {
       return {};
     }
-    elements.push_back(is_tensor ? element_of(operand, tensors, expr, operand.span) : operand);
+    elements.push_back(operand.has_elements() ? element_of(operand, tensors, expr, operand.span) : operand);
   }
   const BuildsScalars building(scalars_, &expr);
   const Datum value = compute(elements);

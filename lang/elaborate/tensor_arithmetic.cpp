@@ -74,17 +74,14 @@ Datum Evaluator::tensor_arithmetic(Op op, const Datum& a, const Datum& b, const 
   const OpDef* tensor_op = known != nullptr ? options_.ops->find(known->name) : nullptr;
   const bool a_tensor = a.kind == DatumKind::kTensor;
   const bool b_tensor = b.kind == DatumKind::kTensor;
-  if (!(a_tensor || a.plain_number()) || !(b_tensor || b.plain_number())) {
+  if (!(a.has_elements() || a.plain_number()) || !(b.has_elements() || b.plain_number())) {
     return refuse("XG0304", expr.name.span, {"{} does not go with {} and {}", sign, kind_text(a), kind_text(b)}, "",
                   {"put a tensor or a plain number on each side"});
   }
   if ((a_tensor && refuse_sharded(a, expr.span)) || (b_tensor && refuse_sharded(b, expr.span))) {
     return {};
   }
-  const auto is_param = [&](const Datum& side) {
-    return side.kind == DatumKind::kTensor && !type_of(side).has_batch();
-  };
-  if (tensor_op == nullptr || is_param(a) || is_param(b)) {
+  if (tensor_op == nullptr || is_of_params(a) || is_of_params(b)) {
     return map_of({a, b}, known != nullptr ? known->name : word_of(op), expr.span,
                   [&](const std::vector<Datum>& sides) { return scalar_binary(op, sides[0], sides[1], expr.span); });
   }

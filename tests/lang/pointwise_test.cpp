@@ -231,9 +231,37 @@ TEST(OwnParams, WhatIsNoFirstValueIsRefused) {
   EXPECT_THAT(answer("bf16[8] = ones"), ElementsAre("XG0302"));
   EXPECT_THAT(answer("[7] = ones"), ElementsAre("XG0301"));
   EXPECT_THAT(answer("[8] = 1e300"), ElementsAre("XG0303"));
-  const Answer alone("", "  param p: [8] = ones\n  q = p ^ 2\n  y = x * q\n");
-  EXPECT_THAT(alone.codes(), ElementsAre("XG0302"));
-  EXPECT_THAT(alone.rendered(), HasSubstr("let parameters meet such a tensor first"));
+}
+
+// Parameters may meet each other first; the tensor of the batch then takes the whole function, in one node.
+TEST(OfParams, AFunctionOfParametersWaitsForATensor) {
+  const auto model = [](const std::string& statements) {
+    return Checked(
+        "model m {\n  input x: f32[N, 8]\n\n  param a: [8] = ones\n  param b: [8] = ones\n  param t: [1] = 0\n\n" +
+            statements + "  output y\n}\n",
+        {.ops = &ops::registry()});
+  };
+  const auto text_of = [&](const std::string& statements) {
+    const Checked made = model(statements);
+    EXPECT_TRUE(made.file.has_value()) << made.rendered();
+    return made.file ? made.module().graph.nodes.back().attrs.text("y") : std::string();
+  };
+  EXPECT_EQ(text_of("  scale = sqrt(a ^ 2 + 1e-3) * exp(t)\n  y = x / scale - b\n"),
+            text_of("  y = (x / (sqrt(a ^ 2 + 1e-3) * exp(t))) - b\n"));
+  EXPECT_EQ(text_of("  y = x * exp(t)\n"), "x0 * exp(x1)");
+  EXPECT_EQ(text_of("  gate = tanh(t)\n  y = gate * (x * (a + b))\n"), "tanh(x0) * x1");
+  EXPECT_EQ(text_of("  y = x * max(-a, b, 0.1)\n"), "x0 * max(max(-x1, x2), 0.1)");
+  EXPECT_EQ(text_of("  y = hswish(a + t) * x\n").find("hswish"), std::string::npos);
+}
+
+TEST(OfParams, WhatTakesATensorOfTheBatchRefusesThem) {
+  for (const char* value : {"linear(4)", "relu", "softmax"}) {
+    const Checked made("model m {\n  input x: f32[N, 8]\n\n  param a: [8] = ones\n\n  y = a + 1 -> " +
+                           std::string(value) + "\n  z = x * a\n  output z\n}\n",
+                       {.ops = &ops::registry()});
+    EXPECT_FALSE(made.file.has_value());
+    EXPECT_THAT(made.rendered(), HasSubstr("a function of parameters")) << made.rendered();
+  }
 }
 
 }  // namespace

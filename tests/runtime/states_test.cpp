@@ -16,15 +16,13 @@ using ::testing::HasSubstr;
 // again behind the second.
 constexpr const char* kStates = R"(xgraph 1
 
-pointwise normal(x, center, square) = (x - center) / sqrt(square + 1e-3)
-
 block scaled(x: [N, D], keep: float = 0.9) -> [N, D] {
   state center: [D] = 0
   state square: [D] = 1
 
   center = keep * center + (1 - keep) * batch_mean(x)
   square = keep * square + (1 - keep) * (batch_mean(x ^ 2) - batch_mean(x) ^ 2)
-  return normal(x, center, square)
+  return (x - center) / sqrt(square + 1e-3)
 }
 
 model states {
