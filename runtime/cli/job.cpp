@@ -505,7 +505,7 @@ runtime::SessionOptions session_options(const Job& job, const PlannedModel& plan
 
 int fail_job(const Job& job, const Error& error, const Console& console, const SourceMap& sources) {
   if (const auto loss = loss_of(job)) {
-    return tells_loss(job) ? console.fail(*loss) : exit_code(loss->kind);
+    return tells_loss(job) || waits_in_vain(job) ? console.fail(*loss) : exit_code(loss->kind);
   }
   if (job.world != nullptr) {
     const bool tells = job.world->tells(error);

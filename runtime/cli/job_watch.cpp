@@ -7,6 +7,7 @@
 
 #include "graph/base/errors.h"
 #include "runtime/checkpoint/directory.h"
+#include "runtime/cli/stop_signals.h"
 #include "runtime/comm/ranks/rank_meeting.h"
 
 namespace xrun::cli {
@@ -25,10 +26,10 @@ Error loss_error(const runtime::World& world, const runtime::LostRank& lost, con
                : "start the same command again: it has saved nothing yet";
   }
   const std::string name = world.name(lost.rank);
-  return error_of(
-      ErrorKind::kInterrupted, "XG0840",
-      lost.rank == world.rank() ? Text("{} was given up: {}", name, lost.how) : Text("{} is lost: {}", name, lost.how),
-      help);
+  return error_of(ErrorKind::kInterrupted, "XG0840",
+                  lost.rank == world.rank() && !lost.hangs ? Text("{} was given up: {}", name, lost.how)
+                                                           : Text("{} is lost: {}", name, lost.how),
+                  help);
 }
 
 bool tells(const runtime::World& world, const runtime::LostRank& lost) {
@@ -102,6 +103,23 @@ std::optional<Error> loss_of(const Job& job) {
 bool tells_loss(const Job& job) {
   const auto lost = job.watch == nullptr ? std::nullopt : job.watch->lost();
   return lost && tells(*job.world, *lost);
+}
+
+bool waits_in_vain(const Job& job) {
+  const auto lost = job.watch == nullptr ? std::nullopt : job.watch->lost();
+  if (!lost || !lost->hangs) {
+    return false;
+  }
+  const bool gave_up_itself = lost->rank == job.world->rank();
+  const auto wait = std::chrono::milliseconds(1000 + (gave_up_itself ? 300 * job.world->rank() : 0));
+  const auto end = std::chrono::steady_clock::now() + wait;
+  while (!StopSignals::requested().load()) {
+    if (std::chrono::steady_clock::now() >= end) {
+      return gave_up_itself;
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  }
+  return false;
 }
 
 }  // namespace xrun::cli

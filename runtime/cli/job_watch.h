@@ -35,5 +35,10 @@ std::optional<Error> loss_of(const Job& job);
 // Whether this rank prints the loss: rank 0 does, or rank 1 where rank 0 is lost, and a rank that the others have given
 // up.
 bool tells_loss(const Job& job);
+// Ranks find work that hangs one after the other, and a launcher ends all of them when one has ended. So a rank that
+// does not print waits a second for the one that does, or until it is asked to stop. Where all ranks wait for one
+// another, each may have given up itself, and then each takes another one for the one that prints: true if nobody ended
+// the job, and this rank is to print after all.
+bool waits_in_vain(const Job& job);
 
 }  // namespace xrun::cli
