@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "graph/head_values.h"
 #include "graph/passes/untie.h"
 
 namespace xrun {
@@ -25,21 +26,6 @@ IdVector<ValueId, bool> find_wanted(const Graph& graph) {
   return wanted;
 }
 
-// The nodes of the head pass of a head: the classifier and everything that reads its logits.
-IdVector<NodeId, bool> find_head_nodes(const Graph& graph) {
-  IdVector<ValueId, bool> sharded(graph.values.size(), false);
-  IdVector<NodeId, bool> head_nodes(graph.nodes.size(), false);
-  for (size_t i = 0; i < graph.nodes.size(); ++i) {
-    const Node& node = graph.nodes[i];
-    head_nodes[i] = node.op->head != nullptr ||
-                    std::any_of(node.inputs.begin(), node.inputs.end(), [&](ValueId id) { return sharded[id]; });
-    for (const ValueId output : node.outputs) {
-      sharded[output] = head_nodes[i];
-    }
-  }
-  return head_nodes;
-}
-
 class Differentiator {
  public:
   Differentiator(Graph graph, const OpRegistry& registry, double row_weight)
@@ -48,13 +34,13 @@ class Differentiator {
         row_weight_(row_weight),
         forward_count_(graph_.nodes.size()),
         wanted_(find_wanted(graph_)),
-        head_nodes_(find_head_nodes(graph_)),
+        of_head_(values_of_heads(graph_)),
         partials_(graph_.values.size()) {}
 
   Result<Graph> run() {
     XRUN_TRY(seed());
     for (size_t i = forward_count_; i-- > 0;) {
-      if (!head_nodes_[i]) {
+      if (!of_head_[graph_.nodes[i].outputs[0]]) {
         XRUN_TRY(visit(NodeId(i)));
       }
     }
@@ -121,7 +107,7 @@ class Differentiator {
     }
     for (const LossTerm& term : graph_.loss) {
       const NodeId made_by = graph_.value(term.rows).producer;
-      if (made_by.valid() && !head_nodes_[made_by]) {
+      if (made_by.valid() && !of_head_[term.rows]) {
         XRUN_ASSIGN(std::vector<ValueId> ones,
                     emit("fill", made_by, {term.rows}, Attrs{{"value", row_weight_ * term.factor}}));
         partials_[term.rows].push_back({made_by, ones[0]});
@@ -200,7 +186,7 @@ class Differentiator {
   double row_weight_;
   size_t forward_count_;
   IdVector<ValueId, bool> wanted_;
-  IdVector<NodeId, bool> head_nodes_;
+  IdVector<ValueId, bool> of_head_;
   IdVector<ValueId, std::vector<Partial>> partials_;
 };
 

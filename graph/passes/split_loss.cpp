@@ -4,6 +4,8 @@
 #include <cmath>
 #include <optional>
 
+#include "graph/head_values.h"
+
 namespace xrun {
 namespace {
 
@@ -78,14 +80,6 @@ Status check_terms(const Graph& graph, const std::vector<LossTerm>& terms) {
 
 }  // namespace
 
-NodeId head_of_loss(const Graph& graph, NodeId loss) {
-  if (!loss.valid() || graph.node(loss).op->margin == nullptr || graph.node(loss).inputs.empty()) {
-    return {};
-  }
-  const NodeId head = graph.value(graph.node(loss).inputs[0]).producer;
-  return head.valid() && graph.node(head).op->head != nullptr ? head : NodeId();
-}
-
 Result<std::vector<LossTerm>> split_loss(const Graph& graph, const std::vector<LossTerm>& loss) {
   const auto computed = find_computed(graph);
   if (std::ranges::none_of(loss, [&](const LossTerm& term) { return computed[term.rows]; })) {
@@ -133,18 +127,6 @@ std::vector<LossTerm> merge_terms(const std::vector<LossTerm>& loss) {
     }
   }
   return merged;
-}
-
-IdVector<ValueId, bool> values_of_heads(const Graph& graph) {
-  IdVector<ValueId, bool> of_head(graph.values.size(), false);
-  for (const Node& node : graph.nodes) {
-    const bool is_of_head =
-        node.op->head != nullptr || std::ranges::any_of(node.inputs, [&](ValueId input) { return of_head[input]; });
-    for (const ValueId output : node.outputs) {
-      of_head[output] = is_of_head;
-    }
-  }
-  return of_head;
 }
 
 }  // namespace xrun

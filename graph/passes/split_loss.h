@@ -8,9 +8,6 @@
 
 namespace xrun {
 
-// The node of the sharded head whose loss `loss` computes; none for any other operator.
-NodeId head_of_loss(const Graph& graph, NodeId loss);
-
 // A term for each loss of a head, and one for each other value that is added to them, in the order of the values. A
 // loss that no head gives stays as it is.
 // Errors: kContent XG0504 at the operator that computes more than a sum or a product with a number, at a factor that is
@@ -19,9 +16,5 @@ Result<std::vector<LossTerm>> split_loss(const Graph& graph, const std::vector<L
 
 // Terms that passes have given the same rows become one.
 std::vector<LossTerm> merge_terms(const std::vector<LossTerm>& loss);
-
-// Marks what heads give: logits, the losses, metrics and lists that read them, and all that is computed from these. The
-// head pass computes it after all stages.
-IdVector<ValueId, bool> values_of_heads(const Graph& graph);
 
 }  // namespace xrun

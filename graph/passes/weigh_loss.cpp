@@ -1,5 +1,5 @@
+#include "graph/head_values.h"
 #include "graph/passes/passes.h"
-#include "graph/passes/split_loss.h"
 
 namespace xrun {
 

@@ -100,7 +100,7 @@ Datum Evaluator::mean_call(const Call& call, Scope& scope) {
 void Evaluator::check_states(const Scope& scope) {
   for (const auto& [name, local] : scope.locals) {
     if (local.is_state && !local.assigned.valid() && !local.value.is_error()) {
-      refuse("XG0230", local.span, {"the state `{}` is never assigned", name}, "has its first value for ever",
+      refuse("XG0230", local.span, {"the state `{}` is never assigned", name}, "it would keep its first value",
              {"assign it once: {}", kExample});
     }
   }

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "graph/head_values.h"
 #include "graph/passes/split_loss.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"

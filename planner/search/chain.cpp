@@ -3,27 +3,22 @@
 #include <algorithm>
 
 #include "graph/compression.h"
+#include "graph/head_values.h"
 #include "planner/buffer_sizes.h"
 
 namespace xrun::planner {
 namespace {
 
-// The classifier heads and the nodes that read their logits, as in autodiff.
+// The classifier heads and the nodes that read their logits.
 void split_head_nodes(const Graph& graph, Chain& chain) {
-  std::vector<bool> sharded(graph.values.size(), false);
+  const auto of_head = values_of_heads(graph);
   chain.position.assign(graph.nodes.size(), -1);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const Node& node = graph.nodes[i];
     if (node.phase != Phase::kForward) {
       continue;
     }
-    const bool of_head =
-        node.op->head != nullptr || std::any_of(node.inputs.begin(), node.inputs.end(),
-                                                [&](ValueId id) { return sharded[static_cast<size_t>(id.index)]; });
-    for (const ValueId output : node.outputs) {
-      sharded[static_cast<size_t>(output.index)] = of_head;
-    }
-    if (of_head) {
+    if (of_head[node.outputs[0]]) {
       chain.head_nodes.push_back(NodeId(i));
     } else {
       chain.position[i] = chain.size();
