@@ -197,6 +197,7 @@ struct TrainSpec {
   std::vector<MetricSpec> eval;
   TrainSpan log_every{10, TrainSpan::kSteps};
   bool log_tensorboard = false;
+  std::string log_prometheus;  // ADDRESS:PORT where Prometheus reads the figures of the run; empty: nowhere
   TrainSpan checkpoint_every{1, TrainSpan::kEpochs};
   int64_t checkpoint_keep = 3;
   std::string checkpoint_dir;
@@ -250,6 +251,7 @@ struct ClusterSpec {
   int64_t cores = 0;   // of a node; 0: detect
   Bytes memory = 0;    // of a node; 0: detect
   Bytes reserve = -1;  // of a node; -1: default
+  double storage = 0;  // bytes a second that a node reads or writes in files; 0: not known
   Span span;
 };
 
@@ -292,6 +294,7 @@ struct ScheduleSpec {
   std::optional<Hint<RecomputeHint>> recompute;
   std::optional<Hint<bool>> overlap;
   std::optional<Hint<Bytes>> memory_limit;
+  Bytes bucket = Bytes{25} << 20;  // gradients that replicas reduce together: 1 B and more
   std::vector<ShardHint> shards;
   std::vector<PinHint> pins;
   Span span;

@@ -4,6 +4,7 @@
 
 #include "graph/reader_def.h"
 #include "graph/save_chunk.h"
+#include "planner/save_size.h"
 
 namespace xrun::planner {
 namespace {
@@ -19,13 +20,6 @@ Bytes arenas_of(const Program& program) {
 bool is_measured(const TrainSpec& train, const std::string& source) {
   const std::vector<MetricSpec>& metrics = train.measured();
   return std::any_of(metrics.begin(), metrics.end(), [&](const MetricSpec& metric) { return metric.reads(source); });
-}
-
-bool is_saved(Purpose purpose) {
-  return purpose == Purpose::kWeight || purpose == Purpose::kState || purpose == Purpose::kOptimizer ||
-         purpose == Purpose::kHeadWeight || purpose == Purpose::kHeadOptimizer || purpose == Purpose::kHeadScale ||
-         purpose == Purpose::kHeadLast || purpose == Purpose::kResidual || purpose == Purpose::kHeadLists ||
-         purpose == Purpose::kHeadSnapshot;
 }
 
 // A chunk for each thread that writes, memory for copies, and the shifts of rows that catch up, which are computed when

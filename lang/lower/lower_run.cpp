@@ -1,6 +1,7 @@
-// Lowers `init` (initial weights), `checkpoint` (what is saved) and `stop_when` (early stop). Their metrics are keys of
-// evaluations, which are known only after all of `train` has been read.
+// Lowers `init` (initial weights), `log.prometheus`, `checkpoint` (what is saved) and `stop_when` (early stop). Their
+// metrics are keys of evaluations, which are known only after all of `train` has been read.
 #include <algorithm>
+#include <arpa/inet.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -36,6 +37,22 @@ std::optional<MetricCall> metric_call(std::span<const Arg> args, std::string_vie
   return good ? std::optional(MetricCall{&args[0], args.size() < 2 ? nullptr : &args[1]}) : std::nullopt;
 }
 
+// Whether a text is an address, IPv4 or in brackets IPv6, with a port. Names of hosts are not looked up: what a name
+// stands for may change while the run waits in a queue.
+bool is_address(const std::string& text) {
+  const size_t colon = text.rfind(':');
+  if (colon == std::string::npos) {
+    return false;
+  }
+  const bool in_brackets = text.starts_with('[') && colon > 1 && text[colon - 1] == ']';
+  const std::string host = in_brackets ? text.substr(1, colon - 2) : text.substr(0, colon);
+  in6_addr parsed{};
+  const std::string port = text.substr(colon + 1);
+  constexpr int kMostPorts = 65535;
+  return inet_pton(in_brackets ? AF_INET6 : AF_INET, host.c_str(), &parsed) == 1 && !port.empty() && port.size() <= 5 &&
+         port.find_first_not_of("0123456789") == std::string::npos && port[0] != '0' && std::stoi(port) <= kMostPorts;
+}
+
 }  // namespace
 
 void ModuleBuilder::lower_init(const SettingNode& node, Scope& scope, const SettingDef& def) {
@@ -66,6 +83,19 @@ void ModuleBuilder::lower_init(const SettingNode& node, Scope& scope, const Sett
   module_.train.init_checkpoint = path.value().text;
   run_.init_span = path.span;
   module_.train.directory = directory_of(node);
+}
+
+void ModuleBuilder::lower_prometheus(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  if (symbol(node) == def.fallback) {
+    return;
+  }
+  const auto address = text(node, scope, def);
+  if (address && !is_address(*address)) {
+    ev_.refuse("XG0214", value_span(node), {"`prometheus` cannot be \"{}\"", *address}, "not an address with a port",
+               {"write one of this machine: \"127.0.0.1:9464\", or for all networks \"0.0.0.0:9464\""});
+    return;
+  }
+  module_.train.log_prometheus = address.value_or("");
 }
 
 void ModuleBuilder::lower_checkpoint_every(const SettingNode& node, Scope& scope, const SettingDef& def) {

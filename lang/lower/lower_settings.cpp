@@ -77,7 +77,7 @@ void ModuleBuilder::refuse_value(const SettingNode& node, const SettingDef& def)
 void ModuleBuilder::lower_group(const SettingNode& node, Scope& scope, const SettingDef& def) {
   if (!node.has_value()) {
     lower_settings(node, def.kind, def.key, scope);
-  } else if (!(def.fallback == "auto" && is_auto(node) && def.type == "auto")) {
+  } else {
     refuse_value(node, def);
   }
 }

@@ -82,6 +82,7 @@ class ModuleBuilder {
   void lower_metrics(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_eval(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_eval_metric(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_prometheus(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_checkpoint_every(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_best(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_stop(const SettingNode& node, Scope& scope, const SettingDef& def);

@@ -55,9 +55,7 @@ std::optional<T> ModuleBuilder::read(const SettingNode& node, Scope& scope, cons
   } else if constexpr (std::is_same_v<T, TrainSpan>) {
     return train_span(node, scope, def);
   } else if constexpr (std::is_same_v<T, double>) {
-    return def.type == "rate"   ? quantity(node, scope, def, Dimension::kRate)
-           : def.type == "time" ? quantity(node, scope, def, Dimension::kTime)
-                                : real(node, scope, def);
+    return def.type == "rate" ? quantity(node, scope, def, Dimension::kRate) : real(node, scope, def);
   } else {
     return def.type.ends_with("size") ? size(node, scope, def) : whole(node, scope, def);
   }
@@ -145,7 +143,10 @@ const Spec& shown_spec(const Shown& shown, T Spec::*) {
 // The text of a value that `read` reads.
 std::string value_text(const SettingDef&, bool value) { return value ? "true" : "false"; }
 std::string value_text(const SettingDef& def, double value) {
-  return def.type == "share" ? fmt::format("{:.12g}%", 100 * value) : number_text(value);
+  return def.type == "share"  ? fmt::format("{:.12g}%", 100 * value)
+         : def.type != "rate" ? number_text(value)
+         : value > 0          ? number_text(value) + "B/s"
+                              : std::string(def.fallback);
 }
 std::string value_text(const SettingDef&, const TrainSpan& value) { return to_text(value); }
 std::string value_text(const SettingDef& def, const std::string& value) {
@@ -211,7 +212,6 @@ constexpr double kMostBytes = 1e6 * 0x1p40;
 
 constexpr std::string_view kCpuNode =
     "leave it out: this edition computes on processors, which `cores` and `memory` describe";
-constexpr std::string_view kEvents = "leave it out: --progress json gives every step as an event";
 constexpr std::string_view kShardLines = "write a group for each head\nshard HEAD {\n  over = 2\n}";
 
 using B = ModuleBuilder;
@@ -377,12 +377,19 @@ constexpr SettingDef kSettings[] = {
         {&B::store<&TrainSpec::eval_every>, show_eval_every}},
     Def{kTrain, "eval", "NAME", "metric(...)", "", "a metric of one source, by the name of its figure",
         &B::lower_eval_metric},
-    Def{kTrain, "", "log", "{ every, tensorboard }", "10 steps", "how often progress is reported", &B::lower_group}
+    Def{kTrain, "", "log", "{ every, tensorboard, prometheus }", "10 steps", "how often progress is reported",
+        &B::lower_group}
         .such_as("write\nlog {\n  every = 10 steps\n}"),
     Def{kTrain, "log", "every", "span", "10 steps", "between two reports", kStored<&TrainSpec::log_every>},
     Def{kTrain, "log", "tensorboard", "bool", "false", "event files for TensorBoard, beside the checkpoints",
         kStored<&TrainSpec::log_tensorboard>},
-    Def{kTrain, "log", "prometheus", "str", "none", "an address for figures", &B::say_unread}.not_yet({}, kEvents),
+    Def{kTrain,
+        "log",
+        "prometheus",
+        "none, str",
+        "none",
+        "where Prometheus reads the figures of the run: address and port, \"127.0.0.1:9464\"",
+        {&B::lower_prometheus, show_prometheus}},
     Def{kTrain, "", "checkpoint", "{ every, keep, best, dir, async }", "every epoch", "when the run is saved",
         &B::lower_group}
         .such_as("write\ncheckpoint {\n  every = 1 epoch\n}"),
@@ -455,7 +462,7 @@ constexpr SettingDef kSettings[] = {
         "none",
         "what joins the machines: the rate of each machine's link, in each direction",
         {&B::lower_network, show_network}},
-    Def{kCluster, "", "node", "{ cpu, cores, memory }", "detected", "one machine", &B::lower_group}.such_as(
+    Def{kCluster, "", "node", "{ cpu, cores, memory, storage }", "detected", "one machine", &B::lower_group}.such_as(
         "write\nnode {\n  cores  = 2\n  memory = 16GiB\n}"),
     Def{kCluster,
         "node",
@@ -468,7 +475,8 @@ constexpr SettingDef kSettings[] = {
         kStored<&ClusterSpec::cores>, 1, kMostCores},
     Def{kCluster, "node", "memory", "auto, size", "auto", "of the machine; auto: what it has",
         kStored<&ClusterSpec::memory>, 1, kMostBytes},
-    Def{kCluster, "node", "storage", "rate", "detected", "how fast files are read", &B::check<double>}.not_yet(),
+    Def{kCluster, "node", "storage", "rate", "none",
+        "how fast its files are read and written: tells how long saves take", kStored<&ClusterSpec::storage>, 1},
     Def{kCluster, "node", "gpus", "int", "0", "how many GPUs it has", &B::check<int64_t>, 0, kMany}.not_yet(
         "a `gpu` in a cluster", kCpuNode),
     Def{kCluster, "node", "gpu", "name", "none", "the kind of its GPUs", &B::say_unread}.not_yet("a `gpu` in a cluster",
@@ -496,9 +504,9 @@ constexpr SettingDef kSettings[] = {
         {&B::lower_recompute, show_recompute}},
     Def{kSchedule, "", "overlap", "auto, bool", "auto", "communication beside computation",
         kStored<&ScheduleSpec::overlap>},
-    Def{kSchedule, "", "bucket", "size", "25MiB", "gradients that are reduced together", &B::check<int64_t>, 1,
-        kMostBytes}
-        .not_yet(),
+    Def{kSchedule, "", "bucket", "size", "25MiB",
+        "gradients that replicas reduce together; the next ones travel while these are summed",
+        kStored<&ScheduleSpec::bucket>, 1, kMostBytes},
     Def{kSchedule, "", "shard", "HEAD { over, split, granularity }", "auto", "how a head is split", &B::lower_group}
         .such_as(kShardLines),
     Def{kSchedule, "shard", "HEAD", "{ over, split, granularity }", "auto", "a head of the model", &B::lower_shard}
@@ -520,8 +528,6 @@ constexpr SettingDef kSettings[] = {
         "classes",
         "along which dimension",
         {&B::check_choice, show_default}},
-    Def{kSchedule, "shard HEAD", "chunks", "auto, int", "auto", "pieces of a shard", &B::check<int64_t>, 1, kMany}
-        .not_yet({}, "leave `chunks` out: tiles are as large as the cache"),
     Def{kSchedule, "shard HEAD", "granularity", "auto, micro_batch, step", "auto", "what one pass of the head is for",
         kChoice<&ShardHint::granularity>},
     Def{kSchedule, "", "pin", "{ PATH = stage(k) }", "{}", "which stage a part lies in", &B::lower_group}.such_as(
@@ -529,11 +535,6 @@ constexpr SettingDef kSettings[] = {
     Def{kSchedule, "pin", "PATH", "stage(k: int)", "", "the stage of what lies at and below a path", &B::lower_pin},
     Def{kSchedule, "", "memory_limit", "auto, size", "auto", "per device; auto: what it has",
         kStored<&ScheduleSpec::memory_limit>, 1, kMostBytes},
-    Def{kSchedule, "", "search", "auto", "auto", "how long the planner may look", &B::lower_group}.such_as(
-        "write search = auto, or leave it out"),
-    Def{kSchedule, "search", "time", "time", "chosen by the planner", "how long it may look", &B::check<double>}
-        .not_yet(),
-    Def{kSchedule, "search", "seed", "int", "chosen by the planner", "keys its choices", &B::check<int64_t>}.not_yet(),
 
     Def{kRun, "", "model", "NAME", "the only one", "the model"},
     Def{kRun, "", "data", "NAME", "the only one", "what it learns from"},

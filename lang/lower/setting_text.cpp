@@ -114,6 +114,11 @@ std::string show_eval_every(const SettingDef& def, const Shown& shown) {
   return train.eval_every ? to_text(*train.eval_every) : train.measured().empty() ? "" : std::string(def.fallback);
 }
 
+std::string show_prometheus(const SettingDef& def, const Shown& shown) {
+  const std::string& address = shown.module.train.log_prometheus;
+  return address.empty() ? std::string(def.fallback) : quoted(address);
+}
+
 std::string show_save_every(const SettingDef&, const Shown& shown) {
   return shown.run.auto_save ? fmt::format("auto(mtbf={}s)", number_text(shown.run.auto_save->mtbf))
                              : to_text(shown.module.train.checkpoint_every);

@@ -174,7 +174,12 @@ std::optional<TrainSpan> ModuleBuilder::train_span(const Datum& value, std::stri
 std::optional<double> ModuleBuilder::quantity(const SettingNode& node, Scope& scope, const SettingDef& def,
                                               Dimension dimension) {
   const auto value = value_of(node, scope, def);
-  return value ? quantity(*value, node.key, value->span, dimension) : std::nullopt;
+  const auto number = value ? quantity(*value, node.key, value->span, dimension) : std::nullopt;
+  if (number && *number < def.low) {
+    return ev_.refuse("XG0214", value->span, {"`{}` cannot be {}", node.key, to_text(*value)}, "",
+                      {"write {}, such as {}", name_of(dimension), example_of(dimension)});
+  }
+  return number;
 }
 
 std::optional<Bytes> ModuleBuilder::size(const SettingNode& node, Scope& scope, const SettingDef& def) {

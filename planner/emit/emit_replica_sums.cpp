@@ -1,35 +1,58 @@
-// Sums of gradients over replicas. Replica r owns slice r of every gradient of its stage: it receives the terms of the
-// others, sums them (kSumReplicas), and sends the sum to the others.
+// Sums of gradients over replicas, bucket by bucket (`schedule.bucket`). Replica r owns slice r of every gradient of
+// its stage: it receives the terms of the others, sums them (kSumReplicas), and sends the sum to the others.
 #include "planner/emit/emitter.h"
 
 namespace xrun::planner {
 
+// The slices of a bucket travel while those before it are summed, and no more than two buckets have terms in memory.
 void Emitter::emit_replica_sums(int stage_index) {
-  if (summed_gradients(stage_index).empty()) {
-    return;
-  }
-  for (int replica = 0; replica < program_.replicas; ++replica) {
-    add(slices_to_owners(stage_index, replica));
-  }
-  ++groups_;
-  for (int replica = 0; replica < program_.replicas; ++replica) {
-    Instruction sum = sum_of_slices(stage_index, replica);
-    if (!sum.operands.empty()) {
-      add(std::move(sum));
+  const std::vector<Bucket> buckets = gradient_buckets(stage_index);
+  for (size_t i = 0; i < buckets.size(); ++i) {
+    if (i == 0) {
+      emit_slices_to_owners(stage_index, buckets[i]);
     }
+    if (i + 1 < buckets.size()) {
+      emit_slices_to_owners(stage_index, buckets[i + 1]);
+    }
+    for (int replica = 0; replica < program_.replicas; ++replica) {
+      Instruction sum = sum_of_slices(stage_index, replica, buckets[i]);
+      if (!sum.operands.empty()) {
+        add(std::move(sum));
+      }
+    }
+    for (int replica = 0; replica < program_.replicas; ++replica) {
+      add(slices_to_all(stage_index, replica, buckets[i]));
+    }
+    ++groups_;
   }
+}
+
+void Emitter::emit_slices_to_owners(int stage_index, const Bucket& bucket) {
   for (int replica = 0; replica < program_.replicas; ++replica) {
-    add(slices_to_all(stage_index, replica));
+    add(slices_to_owners(stage_index, replica, bucket));
   }
   ++groups_;
 }
 
-// The gradients that a stage sums, in the order of the parameters, which is the same for all members of an exchange.
-std::set<ParamId> Emitter::summed_gradients(int stage_index) const {
+// The gradients that a stage sums, in the order of the parameters, which is the same for all members of an exchange. A
+// gradient that is larger than a bucket has one to itself.
+std::vector<Emitter::Bucket> Emitter::gradient_buckets(int stage_index) const {
   const auto& gradients = flow_.stages[static_cast<size_t>(stage_index)].gradients;
-  std::set<ParamId> summed(gradients.begin(), gradients.end());
-  std::erase_if(summed, [&](ParamId param) { return is_compressed(param); });
-  return summed;
+  std::vector<Bucket> buckets;
+  Bytes room = 0;
+  for (const ParamId param : std::set<ParamId>(gradients.begin(), gradients.end())) {
+    if (is_compressed(param)) {
+      continue;
+    }
+    const Bytes bytes = type(graph_.param_grads[param]).bytes(0, program_.norm_rows);
+    if (buckets.empty() || bytes > room) {
+      buckets.emplace_back();
+      room = request_.module.schedule.bucket;
+    }
+    buckets.back().push_back(param);
+    room -= bytes;
+  }
+  return buckets;
 }
 
 // The slice of a gradient that `replica` sums, on a device that has a replica.
@@ -44,22 +67,22 @@ Operand Emitter::slice_operand(Role role, ParamId param, int device, int replica
 }
 
 // A member of an exchange of all slices, without its blocks.
-Instruction Emitter::slice_exchange(Kind kind, int stage_index, int replica) const {
+Instruction Emitter::slice_exchange(Kind kind, int stage_index, int replica, const Bucket& bucket) const {
   Instruction exchange{.kind = kind,
                        .device = device_of(stage_index, replica),
                        .stream = comm_stream(),
                        .stage = stage_index,
                        .replica = replica,
                        .group = groups_};
-  for (const ParamId param : summed_gradients(stage_index)) {
+  for (const ParamId param : bucket) {
     exchange.bytes += align_up(gradient_operand(Role::kSum, Access::kUpdate, param, exchange.device).bytes);
   }
   return exchange;
 }
 
-Instruction Emitter::slices_to_owners(int stage_index, int replica) {
-  Instruction exchange = slice_exchange(Kind::kReduceScatter, stage_index, replica);
-  for (const ParamId param : summed_gradients(stage_index)) {
+Instruction Emitter::slices_to_owners(int stage_index, int replica, const Bucket& bucket) {
+  Instruction exchange = slice_exchange(Kind::kReduceScatter, stage_index, replica, bucket);
+  for (const ParamId param : bucket) {
     const Bytes own = slice_operand(Role::kSum, param, exchange.device, replica).bytes;
     BufferId terms;
     if (own > 0) {
@@ -92,10 +115,10 @@ Instruction Emitter::slices_to_owners(int stage_index, int replica) {
   return exchange;
 }
 
-Instruction Emitter::sum_of_slices(int stage_index, int replica) const {
+Instruction Emitter::sum_of_slices(int stage_index, int replica, const Bucket& bucket) const {
   Instruction sum{
       .kind = Kind::kSumReplicas, .device = device_of(stage_index, replica), .stage = stage_index, .replica = replica};
-  for (const ParamId param : summed_gradients(stage_index)) {
+  for (const ParamId param : bucket) {
     Operand own = slice_operand(Role::kSum, param, sum.device, replica);
     if (own.bytes == 0) {
       continue;
@@ -117,9 +140,9 @@ Instruction Emitter::sum_of_slices(int stage_index, int replica) const {
   return sum;
 }
 
-Instruction Emitter::slices_to_all(int stage_index, int replica) const {
-  Instruction gather = slice_exchange(Kind::kAllGather, stage_index, replica);
-  for (const ParamId param : summed_gradients(stage_index)) {
+Instruction Emitter::slices_to_all(int stage_index, int replica, const Bucket& bucket) const {
+  Instruction gather = slice_exchange(Kind::kAllGather, stage_index, replica, bucket);
+  for (const ParamId param : bucket) {
     for (int other = 0; other < program_.replicas; ++other) {
       if (other == replica) {
         continue;

@@ -113,12 +113,14 @@ class Emitter {
   Operand pairs_operand(Role role, ParamId param, int device, int replica) const;
 
   // emit_replica_sums.cpp
+  using Bucket = std::vector<ParamId>;  // gradients that are reduced together
   void emit_replica_sums(int stage);
-  std::set<ParamId> summed_gradients(int stage) const;
-  Instruction slice_exchange(Kind kind, int stage, int replica) const;
-  Instruction slices_to_owners(int stage, int replica);
-  Instruction slices_to_all(int stage, int replica) const;
-  Instruction sum_of_slices(int stage, int replica) const;
+  void emit_slices_to_owners(int stage, const Bucket& bucket);
+  std::vector<Bucket> gradient_buckets(int stage) const;
+  Instruction slice_exchange(Kind kind, int stage, int replica, const Bucket& bucket) const;
+  Instruction slices_to_owners(int stage, int replica, const Bucket& bucket);
+  Instruction slices_to_all(int stage, int replica, const Bucket& bucket) const;
+  Instruction sum_of_slices(int stage, int replica, const Bucket& bucket) const;
   Operand slice_operand(Role role, ParamId param, int device, int replica) const;
 
   // emit_tied_sums.cpp

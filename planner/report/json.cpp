@@ -9,6 +9,7 @@
 #include "planner/report/explain.h"
 #include "planner/report/summary.h"
 #include "planner/rows_on_disk.h"
+#include "planner/save_size.h"
 #include "planner/run_memory.h"
 
 namespace xrun::planner {
@@ -139,6 +140,7 @@ Json run_memory_of(const Plan& plan, const Module& module) {
     object["disk"].push_back(
         {{"head", one.head}, {"rows", one.rows}, {"undo", one.undo}, {"step_pages", one.step_pages}});
   }
+  object["save_by_node"] = save_by_node(plan.training, plan.machine);
   return object;
 }
 

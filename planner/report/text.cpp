@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <numeric>
 
 #include "graph/base/utf8.h"
 #include "graph/reader_def.h"
@@ -13,6 +14,7 @@
 #include "planner/report/table.h"
 #include "planner/rows_on_disk.h"
 #include "planner/run_memory.h"
+#include "planner/save_size.h"
 
 namespace xrun::planner {
 namespace {
@@ -173,13 +175,24 @@ std::string growth_line(const Plan& plan) {
   return "  growth     first " + text(sizes.front()) + "; last " + text(sizes.back()) + "\n";
 }
 
-// Class rows in files, which need no memory of the plan but space on the disk.
+// Class rows in files, which need no memory of the plan but space on the disk, and how long files take where
+// `cluster.node.storage` tells.
 std::string disk_lines(const Plan& plan, const Module& module) {
+  const double rate = module.cluster.storage;
+  const auto time = [&](Bytes bytes) { return format_seconds(static_cast<double>(bytes) / rate); };
   std::string text;
+  const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
   for (const RowsOnDisk& one : rows_on_disk(module, plan.training, plan.samples)) {
-    text += (text.empty() ? "" : "; ") + format_bytes(one.sum()) + " beside the checkpoints: rows of " + one.head +
-            " " + format_bytes(one.rows) + ", undo log at most " + format_bytes(one.undo) + "; a step touches about " +
-            format_bytes(one.step_pages) + " of pages; times assume that they are in memory";
+    add(format_bytes(one.sum()) + " beside the checkpoints: rows of " + one.head + " " + format_bytes(one.rows) +
+        ", undo log at most " + format_bytes(one.undo) + "; a step touches about " + format_bytes(one.step_pages) +
+        " of pages; times assume that they are in memory" +
+        (rate > 0 ? ", reading them takes " + time(one.step_pages) : ""));
+  }
+  if (rate > 0) {
+    const std::vector<Bytes> nodes = save_by_node(plan.training, plan.machine);
+    const Bytes most = *std::ranges::max_element(nodes);
+    add("a save writes " + format_bytes(std::accumulate(nodes.begin(), nodes.end(), Bytes{0})) + " in " + time(most) +
+        (nodes.size() > 1 ? ", at most " + format_bytes(most) + " a node" : ""));
   }
   return text.empty() ? "" : "  disk       " + text + "\n";
 }

@@ -29,7 +29,7 @@ class ExchangeOperands : OperandView {
       begin(one);
       XRUN_TRY(check());
     }
-    return {};
+    return check_all_slices();
   }
 
  private:
@@ -338,31 +338,59 @@ class ExchangeOperands : OperandView {
     return {};
   }
 
-  // Slices of gradients to the replicas that sum them, and sums to all replicas. Weights have one order for all
-  // members.
+  // Slices of gradients to the replicas that sum them, and sums to all replicas. An exchange carries a run of the
+  // weights, which is the same for all members; the runs of a stage follow one another.
   Status check_slices(bool sums) {
     if (!on_its_device()) {
       return at_fault("is of no stage, or elsewhere");
     }
     XRUN_TRY(check_members(devices_of_stage()));
-    for (const ParamId param : gradients_of(program_.stages[static_cast<size_t>(one_->stage)], false)) {
-      Bytes place = 0;
-      for (int other = 0; other < program_.replicas; ++other) {
-        if (other == one_->replica) {
-          continue;
-        }
-        const Slice own = slice_of(param, one_->replica);
-        const Slice others = slice_of(param, other);
-        XRUN_TRY(take_slice(Role::kSent, param, other, sums ? own : others));
-        if (sums) {
-          XRUN_TRY(take_slice(Role::kReceived, param, other, others));
-        } else {
-          XRUN_TRY(take_terms(param, other, {place, own.bytes}));
-          place += own.bytes;
+    const std::set<ParamId> all = gradients_of(program_.stages[static_cast<size_t>(one_->stage)], false);
+    size_t& next = sliced_[{one_->stage, one_->replica, sums}];
+    const size_t first = next;
+    for (auto param = std::next(all.begin(), static_cast<ptrdiff_t>(first));
+         param != all.end() && at_ < one_->operands.size(); ++param, ++next) {
+      XRUN_TRY(check_slices_of(*param, sums));
+    }
+    if (first == next || runs_.try_emplace(one_->group, first, next).first->second != std::pair(first, next)) {
+      return at_fault("carries the slices of other weights than its exchange");
+    }
+    return end();
+  }
+
+  Status check_slices_of(ParamId param, bool sums) {
+    Bytes place = 0;
+    for (int other = 0; other < program_.replicas; ++other) {
+      if (other == one_->replica) {
+        continue;
+      }
+      const Slice own = slice_of(param, one_->replica);
+      const Slice others = slice_of(param, other);
+      XRUN_TRY(take_slice(Role::kSent, param, other, sums ? own : others));
+      if (sums) {
+        XRUN_TRY(take_slice(Role::kReceived, param, other, others));
+      } else {
+        XRUN_TRY(take_terms(param, other, {place, own.bytes}));
+        place += own.bytes;
+      }
+    }
+    return {};
+  }
+
+  // All gradients of a stage are sent to the replicas that sum them, and the sums to all.
+  Status check_all_slices() const {
+    for (const Stage& stage : program_.stages) {
+      const size_t all = program_.replicas == 1 ? 0 : gradients_of(stage, false).size();
+      for (int replica = 0; all > 0 && replica < program_.replicas; ++replica) {
+        for (const bool sums : {false, true}) {
+          const auto sliced = sliced_.find({stage.index, replica, sums});
+          if (sliced == sliced_.end() || sliced->second != all) {
+            return wrong("replica {} does not exchange all gradients of stage {}", replica, stage.index);
+          }
         }
       }
     }
-    return end();
+    return {};
   }
 
   // Whether an exchange brings together the gradients of a tied weight's readers, which other stages have.
@@ -471,6 +499,9 @@ class ExchangeOperands : OperandView {
   std::vector<std::set<int>> holders_;                                // by head: devices of shards with rows
   std::map<int, std::multiset<std::pair<Bytes, Bytes>>> made_norms_;  // by device: offsets and bytes
   std::set<int> norm_devices_;
+  // Slices that were exchanged: weights of a stage, by (stage, replica, whether they are sums); those of a group.
+  std::map<std::tuple<int, int, bool>, size_t> sliced_;
+  std::map<int, std::pair<size_t, size_t>> runs_;
   std::map<int, ParamId> tied_of_;                   // by group: the tied weight whose gradients it exchanges
   std::map<std::pair<int32_t, int>, int> group_of_;  // by tied weight and replica
   std::map<std::pair<int, int>, std::vector<std::pair<Bytes, Bytes>>> norm_order_;  // (group, sending device)

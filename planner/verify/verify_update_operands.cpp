@@ -37,6 +37,8 @@ class UpdateOperands : OperandView {
         XRUN_TRY(check());
       } else if (one.kind == Kind::kAllGather && one.head < 0 && !one.operands.empty() && on_its_device()) {
         XRUN_TRY(note_gather());
+      } else if (one.kind == Kind::kReduceScatter && one.head < 0 && !is_folded()) {
+        return at_fault("sends slices of gradients before their partials are summed");
       }
     }
     return check_complete();
@@ -45,12 +47,11 @@ class UpdateOperands : OperandView {
  private:
   std::set<int>& done() { return done_[{one_->stage, one_->replica}]; }
 
-  // Whether the gradients of the instruction's stage are summed over its partials and all replicas.
+  // Whether the gradients of the instruction's stage are summed over its partials; and over all replicas as well.
+  bool is_folded() { return program_.partials == program_.replicas || done().contains(0); }
   bool is_summed() {
-    const std::pair place{one_->stage, one_->replica};
-    const bool folded = program_.partials == program_.replicas || done().contains(0);
-    return folded &&
-           (program_.replicas == 1 || whole_[static_cast<size_t>(one_->stage)].empty() || slices_.contains(place));
+    return is_folded() && (program_.replicas == 1 ||
+                           gathered_[{one_->stage, one_->replica}] == whole_[static_cast<size_t>(one_->stage)]);
   }
 
   // All-gathers bring pairs and slices of other replicas, and gradients of a tied weight from other stages.
@@ -63,11 +64,13 @@ class UpdateOperands : OperandView {
     } else if (first.purpose != Purpose::kGradient && first.purpose != Purpose::kTerms) {
       return {};
     } else if (std::ranges::count(devices, one_->operands[0].index) > 0) {
-      const Stage& stage = program_.stages[static_cast<size_t>(one_->stage)];
-      if (sums_slices(stage, one_->replica) && !done().contains(kRankOfSums)) {
-        return at_fault("sends slices of gradients before they are summed");
+      for (const Operand& operand : one_->operands) {
+        const ParamId param = program_.buffer(operand.buffer).param;
+        if (operand.role == Role::kSent && !summed_[place].contains(param)) {
+          return at_fault("sends slices of gradients before they are summed");
+        }
+        gathered_[place].insert(param);
       }
-      slices_.insert(place);
     } else {
       if (!is_summed() || !first.param.valid()) {
         return at_fault("exchanges gradients of a tied weight before they are summed over partials and replicas");
@@ -81,12 +84,12 @@ class UpdateOperands : OperandView {
     if (!on_its_device()) {
       return at_fault("is of no stage, or elsewhere");
     }
-    // Each of these is done once to the gradients of a stage's replica, in this order.
+    // Each of these is done once to the gradients of a stage's replica, in this order; sums in several buckets.
     constexpr Kind kOrder[] = {Kind::kFoldPartials, Kind::kCompress, Kind::kSumReplicas,
                                Kind::kSumTied,      Kind::kNorm,     Kind::kUpdate};
     const auto rank = static_cast<int>(std::find(std::begin(kOrder), std::end(kOrder), one_->kind) - kOrder);
     static_assert(kOrder[kRankOfSums] == Kind::kSumReplicas);
-    if (!done().empty() && *done().rbegin() >= rank) {
+    if (!done().empty() && *done().rbegin() >= rank + (rank == kRankOfSums ? 1 : 0)) {
       return at_fault("comes again, or after what it has to come before");
     }
     if (rank > kRankOfSums && !is_summed()) {
@@ -115,9 +118,10 @@ class UpdateOperands : OperandView {
   // The weights whose gradients the instruction has to name.
   std::set<ParamId> gradients_named() const {
     const auto stage = static_cast<size_t>(one_->stage);
-    std::set<ParamId> named = one_->kind == Kind::kCompress                                   ? compressed_[stage]
-                              : one_->kind == Kind::kSumReplicas || one_->kind == Kind::kNorm ? whole_[stage]
-                                                                                              : gradients_[stage];
+    std::set<ParamId> named = one_->kind == Kind::kCompress      ? compressed_[stage]
+                              : one_->kind == Kind::kNorm        ? whole_[stage]
+                              : one_->kind == Kind::kSumReplicas ? std::set<ParamId>()  // buckets differ: check_sums
+                                                                 : gradients_[stage];
     if (one_->kind == Kind::kNorm) {
       std::erase_if(named, [&](ParamId param) { return graph_.is_tied_copy(param); });
     } else if (one_->kind == Kind::kUpdate || one_->kind == Kind::kSumTied) {
@@ -185,29 +189,38 @@ class UpdateOperands : OperandView {
                  .bytes = bytes});
   }
 
-  // The replica's slice of every gradient, and the same slice of the others, which an exchange has brought.
+  // The replica's slice of each gradient of a bucket, and the same slice of the others, which an exchange has brought.
   Status check_sums() {
-    for (const ParamId param : whole_[static_cast<size_t>(one_->stage)]) {
-      left_.erase(param);
-      const Slice slice = slice_of(param, one_->replica);
-      Bytes place = 0;
-      for (int replica = -1; replica < program_.replicas && slice.bytes > 0; ++replica) {
-        if (replica == one_->replica) {
-          continue;
-        }
-        const bool sum = replica < 0;
-        XRUN_ASSIGN(const Buffer* buffer, next(sum ? Role::kSum : Role::kTerm));
-        if (buffer != own(param, sum ? Purpose::kGradient : Purpose::kTerms)) {
-          return misplaced(*buffer);
-        }
-        XRUN_TRY(take({.role = sum ? Role::kSum : Role::kTerm,
-                       .access = Access::kUpdate,
-                       .param = param,
-                       .index = replica,
-                       .offset = sum ? slice.offset : place,
-                       .bytes = slice.bytes}));
-        place += sum ? 0 : slice.bytes;
+    const std::set<ParamId>& params = whole_[static_cast<size_t>(one_->stage)];
+    while (next_is(Role::kSum)) {
+      const ParamId param = one_->operands[at_].param;
+      if (!params.contains(param) || !summed_[{one_->stage, one_->replica}].insert(param).second) {
+        return at_fault("sums another gradient than those of its stage, or one of them again");
       }
+      XRUN_TRY(check_sum(param));
+    }
+    return {};
+  }
+
+  Status check_sum(ParamId param) {
+    const Slice slice = slice_of(param, one_->replica);
+    Bytes place = 0;
+    for (int replica = -1; replica < program_.replicas; ++replica) {
+      if (replica == one_->replica) {
+        continue;
+      }
+      const bool sum = replica < 0;
+      XRUN_ASSIGN(const Buffer* buffer, next(sum ? Role::kSum : Role::kTerm));
+      if (slice.bytes == 0 || buffer != own(param, sum ? Purpose::kGradient : Purpose::kTerms)) {
+        return misplaced(*buffer);
+      }
+      XRUN_TRY(take({.role = sum ? Role::kSum : Role::kTerm,
+                     .access = Access::kUpdate,
+                     .param = param,
+                     .index = replica,
+                     .offset = sum ? slice.offset : place,
+                     .bytes = slice.bytes}));
+      place += sum ? 0 : slice.bytes;
     }
     return {};
   }
@@ -336,11 +349,12 @@ class UpdateOperands : OperandView {
     return {};
   }
 
-  // Whether a replica owns elements of the stage's gradients.
-  bool sums_slices(const Stage& stage, int replica) const {
-    const std::set<ParamId>& params = whole_[static_cast<size_t>(stage.index)];
-    return program_.replicas > 1 &&
-           std::ranges::any_of(params, [&](ParamId param) { return slice_of(param, replica).bytes > 0; });
+  // Whether a replica has summed all gradients of the stage of which it owns elements.
+  bool sums_slices(const Stage& stage, int replica) {
+    const std::set<ParamId>& summed = summed_[{stage.index, replica}];
+    return std::ranges::all_of(whole_[static_cast<size_t>(stage.index)], [&](ParamId param) {
+      return program_.replicas == 1 || slice_of(param, replica).bytes == 0 || summed.contains(param);
+    });
   }
 
   bool has_tied(const Stage& stage) const {
@@ -362,9 +376,10 @@ class UpdateOperands : OperandView {
                                   ? 0
                                   : 1U + (program_.partials > program_.replicas ? 1 : 0) +
                                         (compressed_[static_cast<size_t>(stage.index)].empty() ? 0 : 1) +
-                                        (sums_slices(stage, replica) ? 1 : 0) + (has_tied(stage) ? 1 : 0) +
-                                        (clipped && has_counted(stage) ? 1 : 0);
-        if (done_[{stage.index, replica}].size() < wanted) {
+                                        (has_tied(stage) ? 1 : 0) + (clipped && has_counted(stage) ? 1 : 0);
+        std::set<int>& steps = done_[{stage.index, replica}];
+        steps.erase(kRankOfSums);
+        if (steps.size() < wanted || !sums_slices(stage, replica)) {
           return wrong("the gradients of stage {} are not summed and applied on replica {}", stage.index, replica);
         }
       }
@@ -378,7 +393,9 @@ class UpdateOperands : OperandView {
   std::vector<std::set<ParamId>> whole_;       // the others
   static constexpr int kRankOfSums = 2;        // in the order of the instructions of a replica's stage
   std::set<std::pair<int, int>> gathers_;      // (stage, replica): its pairs and those of the others are here
-  std::set<std::pair<int, int>> slices_;       // the same of slices
+  // By (stage, replica): gradients whose slices the replica has summed, and those whose sums are here.
+  std::map<std::pair<int, int>, std::set<ParamId>> summed_;
+  std::map<std::pair<int, int>, std::set<ParamId>> gathered_;
   std::map<std::pair<int, int>, std::set<ParamId>> brought_;  // tied weights whose other readers' gradients are here
   std::map<int, std::vector<const Buffer*>> prepared_;        // by replica, in the order of their nodes
   std::map<std::pair<int, int>, std::set<int>> done_;         // (stage, replica): ranks of what was done

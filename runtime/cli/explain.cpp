@@ -144,12 +144,17 @@ class Command {
     return 0;
   }
 
-  // A line of the list; a heading comes before the first one of its kind.
+  // A line of the list. In a terminal it has the title, and a heading comes before the first one of its kind; elsewhere
+  // it is the name alone, which other commands can read: `xrun explain --list | xargs -n1 xrun explain`.
   void row(const std::string& kind, const std::string& name, const std::string& title, bool is_available,
            std::string& heading) const {
     if (console_.json()) {
       console_.out(
           json_line({{"v", 1}, {"kind", kind}, {"name", name}, {"title", title}, {"available", is_available}}));
+      return;
+    }
+    if (console_.page_columns() == 0) {
+      console_.out(name + "\n");
       return;
     }
     if (heading != kind) {

@@ -59,7 +59,8 @@ LoggedProgress::LoggedProgress(std::unique_ptr<runtime::EventSink> shown, const 
                     early_ += text;
                   }
                 },
-            .now = unix_time}) {
+            .now = unix_time}),
+      address_(options.prometheus) {
   const std::filesystem::path directory(options.directory);
   log_file_.path = (directory / "log.jsonl").string();
   if (options.tensorboard) {
@@ -94,10 +95,24 @@ void LoggedProgress::on_start(const runtime::StartEvent& event) {
   open(log_file_);
   write(log_file_, std::exchange(early_, ""));
   log_.on_start(event);
+  if (!address_.empty()) {
+    listen(event);
+  }
   if (!event_file_.path.empty()) {
     open(event_file_);
     write(event_file_, runtime::first_event(unix_time()));
   }
+}
+
+void LoggedProgress::listen(const runtime::StartEvent& event) {
+  auto prometheus = Prometheus::listen(address_);
+  if (!prometheus.ok()) {
+    const Error& error = prometheus.error();
+    shown_->on_warn({error.code, error.message + "; the run goes on without them"});
+    return;
+  }
+  prometheus_ = std::move(prometheus).value();
+  prometheus_->start(event);
 }
 
 void LoggedProgress::on_plan(const runtime::PlanEvent& event) {
@@ -126,6 +141,9 @@ void LoggedProgress::on_step(const runtime::StepReport& step, bool due) {
     return;
   }
   log_.on_step(step, due);
+  if (prometheus_ != nullptr) {
+    prometheus_->step(step);
+  }
   std::vector<std::pair<std::string, double>> numbers{
       {"train/loss", step.loss}, {"train/lr", step.lr}, {"train/images_per_s", step.images_per_second}};
   for (const auto& [name, value] : step.metrics) {
@@ -138,6 +156,9 @@ void LoggedProgress::on_eval(const runtime::EvalEvent& event) {
   const std::lock_guard lock(mutex_);
   shown_->on_eval(event);
   log_.on_eval(event);
+  if (prometheus_ != nullptr) {
+    prometheus_->evaluated(event);
+  }
   std::vector<std::pair<std::string, double>> numbers;
   for (const runtime::Measured& one : event.metrics) {
     numbers.emplace_back("eval/" + one.key, one.value);
@@ -155,6 +176,9 @@ void LoggedProgress::on_checkpoint(const runtime::CheckpointEvent& event) {
   const std::lock_guard lock(mutex_);
   shown_->on_checkpoint(event);
   log_.on_checkpoint(event);
+  if (prometheus_ != nullptr) {
+    prometheus_->saved(event);
+  }
 }
 
 void LoggedProgress::on_profile(const runtime::ProfileEvent& event) {
@@ -167,6 +191,9 @@ void LoggedProgress::on_warn(const runtime::WarnEvent& event) {
   const std::lock_guard lock(mutex_);
   shown_->on_warn(event);
   log_.on_warn(event);
+  if (prometheus_ != nullptr) {
+    prometheus_->warned(event);
+  }
 }
 
 void LoggedProgress::on_stop(const runtime::StopEvent& event) {

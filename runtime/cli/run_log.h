@@ -1,5 +1,5 @@
 // The log of a run: its events as JSON lines beside its checkpoints (docs/command.md, "Logs"), independent of the
-// progress shown, and its figures as event files for TensorBoard.
+// progress shown, and its figures as event files for TensorBoard and over HTTP for Prometheus.
 #pragma once
 
 #include <memory>
@@ -10,13 +10,15 @@
 #include <vector>
 
 #include "runtime/cli/json_progress.h"
+#include "runtime/cli/prometheus.h"
 
 namespace xrun::cli {
 
-// Where a run is logged, and whether for TensorBoard, too.
+// Where a run is logged, and for which other programs.
 struct LogOptions {
   std::string directory;     // of the checkpoints
   bool tensorboard = false;  // event files beside the log
+  std::string prometheus;    // the address at which figures are served; empty: none
 };
 
 // A file to which each event is appended with one write. After a failed write it is closed, and the run goes on.
@@ -64,6 +66,7 @@ class LoggedProgress : public runtime::EventSink {
     LogFile file;
   };
   void open(Output& output);
+  void listen(const runtime::StartEvent& event);
   void write(Output& output, std::string_view text);
   void write_scalars(int64_t step, const std::vector<std::pair<std::string, double>>& numbers);
 
@@ -72,6 +75,8 @@ class LoggedProgress : public runtime::EventSink {
   Output log_file_;
   Output event_file_;  // empty path: no event file
   JsonProgress log_;
+  std::string address_;                     // of LogOptions::prometheus
+  std::unique_ptr<Prometheus> prometheus_;  // null: figures are not served
   bool started_ = false;
   bool shows_step_ = false;
   std::string early_;  // events before the start

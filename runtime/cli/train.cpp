@@ -167,7 +167,7 @@ std::unique_ptr<runtime::EventSink> make_sink(const Job& job, const Console& con
   }
   return std::make_unique<Watched<LoggedProgress>>(
       hangs, make_progress(job.options.progress, console),
-      LogOptions{.directory = directory, .tensorboard = train.log_tensorboard});
+      LogOptions{.directory = directory, .tensorboard = train.log_tensorboard, .prometheus = train.log_prometheus});
 }
 
 template <typename T>

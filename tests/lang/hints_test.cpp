@@ -82,7 +82,7 @@ const std::vector<Case> kCases{
     {"cluster.node.cpu", "\"epyc\"", nullptr},
     {"cluster.node.cores", "3", nullptr},
     {"cluster.node.memory", "3GiB", nullptr},
-    {"cluster.node.storage", "2GB/s", "`node.storage`"},
+    {"cluster.node.storage", "2GB/s", nullptr},
     {"cluster.node.link", "nvlink(150GB/s)", "`node.link`"},
     {"cluster.node.gpu", "v100_32g", "a `gpu` in a cluster"},
     {"cluster.node.gpus", "8", "a `gpu` in a cluster"},
@@ -93,14 +93,11 @@ const std::vector<Case> kCases{
     {"schedule.replicas", "2", nullptr},
     {"schedule.recompute", "all", nullptr},
     {"schedule.overlap", "false", nullptr},
-    {"schedule.bucket", "1MiB", "`schedule.bucket`"},
+    {"schedule.bucket", "1MiB", nullptr},
     {"schedule.shard.id.over", "3", nullptr},
-    {"schedule.shard.id.chunks", "4", "`shard.chunks`"},
     {"schedule.shard.id.granularity", "micro_batch", nullptr},
     {"schedule.pin.embed", "stage(0)", nullptr},
     {"schedule.memory_limit", "1GiB", nullptr},
-    {"schedule.search.time", "10s", "`search.time`"},
-    {"schedule.search.seed", "3", "`search.seed`"},
 };
 
 TEST(Hints, EverySettingOfMachinesAndSchedulesReachesTheModuleOrSaysNotYet) {
@@ -124,9 +121,7 @@ TEST(Hints, EverySettingOfMachinesAndSchedulesReachesTheModuleOrSaysNotYet) {
 }
 
 TEST(Hints, NodesAreJoinedByANetwork) {
-  const auto cluster = [](const std::string& lines) {
-    return Checked("cluster racks {\n  " + lines + "\n}\n");
-  };
+  const auto cluster = [](const std::string& lines) { return Checked("cluster racks {\n  " + lines + "\n}\n"); };
   const Checked both = cluster("nodes = 4\n  network = ethernet(25Gbit/s, latency=20us)");
   EXPECT_THAT(both.codes(), IsEmpty());
   EXPECT_EQ(both.module().cluster.nodes, 4);
@@ -142,6 +137,44 @@ TEST(Hints, NodesAreJoinedByANetwork) {
   EXPECT_THAT(cluster("network = token_ring(4Mbit/s)").codes(), ElementsAre("XG0205"));
 }
 
+TEST(Hints, RatesOfStorageHaveAUnitAndAreMoreThanNothing) {
+  const auto storage = [](const std::string& value) {
+    return Checked("cluster one {\n  node {\n    storage = " + value + "\n  }\n}\n");
+  };
+  EXPECT_EQ(storage("2GB/s").module().cluster.storage, 2e9);
+  EXPECT_EQ(storage("none").module().cluster.storage, 0);
+  EXPECT_THAT(storage("2").codes(), ElementsAre("XG0107"));
+  EXPECT_THAT(storage("0GB/s").codes(), ElementsAre("XG0214"));
+  EXPECT_THAT(storage("2GiB").codes(), ElementsAre("XG0107"));
+}
+
+TEST(Hints, BucketsHaveAByteAtLeast) {
+  const auto bucket = [](const std::string& value) { return Checked("schedule one {\n  bucket = " + value + "\n}\n"); };
+  EXPECT_EQ(bucket("1B").module().schedule.bucket, 1);
+  EXPECT_EQ(Checked("schedule one {}\n").module().schedule.bucket, Bytes{25} << 20);
+  EXPECT_THAT(bucket("0B").codes(), ElementsAre("XG0214"));
+  EXPECT_THAT(bucket("auto").codes(), ElementsAre("XG0205"));
+}
+
+TEST(Hints, FiguresAreServedAtAnAddressWithAPort) {
+  const auto served = [](const std::string& address) { return check({{"train.log.prometheus", address}}).module; };
+  for (const char* good : {"127.0.0.1:9464", "0.0.0.0:1", "[::1]:65535"}) {
+    EXPECT_NE(served('"' + std::string(good) + '"').find(good), std::string::npos) << good;
+  }
+  EXPECT_EQ(served("none"), check({}).module);
+  static const OpRegistry ops = test_ops::registry();
+  for (const char* bad : {"", "9464", ":9464", "localhost:9464", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0",
+                          "127.0.0.1:65536", "127.0.0.1:9464s", "127.0.0.1:09464", "::1:9464", "[127.0.0.1]:9464",
+                          "127.0.0.1:1,0.0.0.0:2", "127.0.0.1:-1", "[]:1", "x:/tmp/socket", "127.0.0.1:123456"}) {
+    SourceMap sources;
+    Diagnostics diagnostics;
+    check_text("test.xgraph", kText, sources, diagnostics,
+               {.ops = &ops, .sets = {{"train.log.prometheus", '"' + std::string(bad) + '"'}}});
+    ASSERT_EQ(diagnostics.error_count(), 1) << bad;
+    EXPECT_EQ(diagnostics.all()[0].code, "XG0214") << bad;
+  }
+}
+
 TEST(Hints, TheCasesAboveAreAllSettings) {
   std::set<std::string> covered{"cluster.nodes"};  // needs a network: below
   for (const Case& c : kCases) {
@@ -149,7 +182,7 @@ TEST(Hints, TheCasesAboveAreAllSettings) {
   }
   for (const SettingDef& def : all_settings()) {
     // A group is covered with its settings; a split has one word only.
-    const bool is_group = def.type[0] == '{' || def.key == "HEAD" || def.key == "shard" || def.key == "search";
+    const bool is_group = def.type[0] == '{' || def.key == "HEAD" || def.key == "shard";
     if ((def.kind == DeclKind::kCluster || def.kind == DeclKind::kSchedule) && !is_group && def.key != "split") {
       std::string path = std::string(keyword_of(def.kind)) + "." + def.path();
       for (const auto& [name, mine] : {std::pair("HEAD", "id"), std::pair("PATH", "embed")}) {

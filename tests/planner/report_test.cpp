@@ -148,6 +148,20 @@ TEST(Report, PageOfAPlanWithRowsInAFile) {
 }
 
 // A plan file is somebody's: its strings stay in their lines. The console replaces what steers a terminal.
+// Where `cluster.node.storage` says how fast files are written, a plan says how long a save takes.
+TEST(Report, SavesAreTimedWhereTheStorageIsKnown) {
+  Planned planned = make(0, true);
+  EXPECT_EQ(report_text(planned.plan, planned.module).find("a save"), std::string::npos);
+  const auto json = nlohmann::json::parse(report_json(planned.plan, planned.module));
+  const Bytes bytes = json["run_memory"]["save_by_node"].at(0);
+  planned.module.cluster.storage = 1e6;
+  EXPECT_NE(report_text(planned.plan, planned.module)
+                .find("disk       a save writes " + format_bytes(bytes) + " in " +
+                      format_seconds(static_cast<double>(bytes) / 1e6) + "\n"),
+            std::string::npos)
+      << report_text(planned.plan, planned.module);
+}
+
 TEST(Report, StringsOfAPlanForgeNoLines) {
   const std::string hostile = "x\nforged: all is well";
   const Planned planned = make(2, true);

@@ -25,6 +25,7 @@ struct CaseOptions {
   bool training = true;
   bool overlap = true;
   bool compress = false;  // gradients
+  Bytes bucket = 0;       // of gradients; 0: that of the default, which is one for all
 };
 
 inline Case make_case(const CaseOptions& options = {}) {
@@ -34,6 +35,9 @@ inline Case make_case(const CaseOptions& options = {}) {
   }
   if (options.compress) {
     module.train.compress = {.density = 0.01};
+  }
+  if (options.bucket > 0) {
+    module.schedule.bucket = options.bucket;
   }
   if (options.weighted) {
     module.train.class_weights.kind = ClassWeightsSpec::kInverseFrequency;

@@ -50,6 +50,7 @@ TEST(VerifyOperands, OperandsThatAreMissingOrElsewhereAreFound) {
 TEST(VerifyOperands, AnyChangeOfAnyOperandIsFound) {
   const std::vector<CaseOptions> cases{{},
                                        {.clip_heads = true},
+                                       {.bucket = 1},
                                        {.pipeline = PipelineKind::kOneFOneB},
                                        {.model = kTied, .clip_heads = true},
                                        {.training = false},
@@ -379,7 +380,7 @@ TEST(VerifyOperands, SumsAndUpdatesOverOtherBuffersAreFound) {
   }
   expect_operand_found("of no stage, or elsewhere", [](Program& p) { find(p, Kind::kUpdate).stage = -1; });
   expect_operand_found("comes again", [](Program& p) { find(p, Kind::kSumReplicas).kind = Kind::kFoldPartials; });
-  expect_operand_found("are not summed over partials and replicas", [](Program& p) {
+  expect_operand_found("sends slices of gradients before their partials are summed", [](Program& p) {
     const InstructionId id = find(p, Kind::kFoldPartials).id;
     p.instructions.erase(p.instructions.begin() + id.index);
   });

@@ -4,10 +4,8 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "tests/support/command.h"
+#include "tests/support/command_runs.h"
 
 namespace xrun::testing {
 namespace {
@@ -76,18 +74,10 @@ train quick {
 }
 )";
 
-class OwnFunctions : public ::testing::Test {
+class OwnFunctions : public CommandRuns {
  protected:
-  void SetUp() override { directory.write("own.xgraph", kOwn); }
+  void SetUp() override { write_model(kOwn); }
 
-  CommandResult train(const std::string& out, const std::vector<std::string>& flags, CommandOptions options = {}) {
-    std::vector<std::string> words{"train", "own.xgraph", "--deterministic", "--progress", "json", "-C", out};
-    words.insert(words.end(), flags.begin(), flags.end());
-    options.directory = directory.path();
-    auto result = run_xrun(words, options);
-    EXPECT_EQ(result.exit, 0) << result.err;
-    return result;
-  }
   // The program in a directory of its own, where no module is beside it.
   CommandOptions alone() {
     const auto place = std::filesystem::path(directory.path()) / "alone";
@@ -98,49 +88,20 @@ class OwnFunctions : public ::testing::Test {
     options.binary = place / "xrun";
     return options;
   }
-  // The last value of a key among the lines of one kind.
-  static nlohmann::json last(const CommandResult& result, const std::string& kind, const std::string& key) {
-    nlohmann::json value;
-    std::string line;
-    for (std::istringstream in(result.out); std::getline(in, line);) {
-      const auto event = nlohmann::json::parse(line);
-      if (event.at("t") == kind && event.contains(key)) {
-        value = event.at(key);
-      }
-    }
-    return value;
-  }
-  TemporaryDirectory directory;
 };
 
 TEST_F(OwnFunctions, EveryPlanHasTheSameBits) {
-  for (const std::string precision : {"f32", "mixed(bf16)"}) {
-    const std::string set = "train.precision=" + precision;
-    const auto plain = last(train("one" + precision, {"--set", set, "--devices", "1"}), "end", "weights");
-    ASSERT_EQ(plain.get<std::string>().size(), 32U);
-    const std::vector<std::vector<std::string>> plans{
-        {"--devices", "2", "--set", "schedule.stages=2", "--set", "schedule.micro_batches=4"},
-        {"--devices", "2", "--set", "schedule.stages=2", "--set", "schedule.micro_batches=2", "--set",
-         "schedule.pipeline=one_f_one_b", "--set", "schedule.recompute=all"},
-        {"--devices", "4", "--set", "schedule.replicas=2", "--set", "schedule.stages=1", "--threads", "5"},
-    };
-    for (size_t i = 0; i < plans.size(); ++i) {
-      std::vector<std::string> flags = plans[i];
-      flags.insert(flags.end(), {"--set", set});
-      EXPECT_EQ(last(train(precision + std::to_string(i), flags), "end", "weights"), plain)
-          << precision << ", plan " << i;
-    }
-    EXPECT_EQ(last(train("interpreted" + precision, {"--set", set}, {.environment = {{"XRUN_JIT", "off"}}}), "end",
-                   "weights"),
-              plain);
-  }
+  const std::string plain = expect_one_result();
+  EXPECT_EQ(weights("interpreted", {}, {.environment = {{"XRUN_JIT", "off"}}}), plain);
+  EXPECT_EQ(weights("narrow", {"--set", "train.precision=mixed(bf16)"}, {.environment = {{"XRUN_JIT", "off"}}}),
+            weights("compiled", {"--set", "train.precision=mixed(bf16)"}));
 }
 
 // Without the compiler a run says so once and has the same bits.
 TEST_F(OwnFunctions, AreInterpretedWhereNoCompilerIs) {
-  const auto compiled = train("compiled", {});
-  const auto interpreted = train("interpreted", {}, alone());
-  EXPECT_EQ(last(interpreted, "end", "weights"), last(compiled, "end", "weights"));
+  const std::string compiled = weights("compiled", {});
+  const CommandResult interpreted = training("interpreted", {}, alone());
+  EXPECT_EQ(json_lines(interpreted.out).back().at("weights"), compiled);
   const auto count = [](const std::string& text, const std::string& code) {
     size_t found = 0;
     for (size_t at = text.find(code); at != std::string::npos; at = text.find(code, at + 1)) {
@@ -150,12 +111,12 @@ TEST_F(OwnFunctions, AreInterpretedWhereNoCompilerIs) {
   };
   EXPECT_EQ(count(interpreted.out, "XG0821"), 1U) << interpreted.out;
   EXPECT_THAT(interpreted.out, HasSubstr("xrun_jit.so is not beside the program"));
-  EXPECT_EQ(count(train("off", {}, {.environment = {{"XRUN_JIT", "off"}}}).out, "XG0821"), 0U);
+  EXPECT_EQ(count(training("off", {}, {.environment = {{"XRUN_JIT", "off"}}}).out, "XG0821"), 0U);
 
   CommandOptions damaged = alone();
   std::ofstream(std::filesystem::path(damaged.binary).replace_filename("xrun_jit.so")) << "no module";
-  const auto refused = train("damaged", {}, damaged);
-  EXPECT_EQ(last(refused, "end", "weights"), last(compiled, "end", "weights"));
+  const CommandResult refused = training("damaged", {}, damaged);
+  EXPECT_EQ(json_lines(refused.out).back().at("weights"), compiled);
   EXPECT_THAT(refused.out, HasSubstr("cannot be loaded"));
 }
 
@@ -166,26 +127,23 @@ TEST_F(OwnFunctions, AnUnknownWordInXrunJitIsRefused) {
 }
 
 TEST_F(OwnFunctions, LearnAndGoOn) {
-  const auto whole = train("whole", {});
-  EXPECT_LT(last(whole, "step", "loss").get<double>(), 2.0) << "3.6 at first";
-  train("parts", {"--steps", "7"});
-  EXPECT_EQ(last(train("parts", {}), "end", "weights"), last(whole, "end", "weights"));
+  EXPECT_LT(values("loss", "learning", {}).back(), 2.0) << "3.6 at first";
+  weights("parts", {"--steps", "7"});
+  EXPECT_EQ(weights("parts", {}), weights("whole", {}));
 }
 
 TEST_F(OwnFunctions, AnOwnOptimizerOfTwoStatesTrainsLikeTheOneThatIsBuiltIn) {
-  const double own = last(train("own", {"--set", "train.optimizer=adam2"}), "step", "loss").get<double>();
-  const double built = last(train("built", {"--set", "train.optimizer=adamw"}), "step", "loss").get<double>();
+  const double own = values("loss", "own", {"--set", "train.optimizer=adam2"}).back();
+  const double built = values("loss", "built", {"--set", "train.optimizer=adamw"}).back();
   EXPECT_NEAR(own, built, 1e-2);
 }
 
 TEST_F(OwnFunctions, CheckpointsNameTheirTensors) {
   train("out", {"--steps", "2"});
-  CommandOptions options;
-  options.directory = directory.path();
-  const auto shown = run_xrun({"show", "out/ckpt/quick/step-000002"}, options);
+  const auto shown = run({"show", "out/ckpt/quick/step-000002"});
   ASSERT_EQ(shown.exit, 0) << shown.err;
   EXPECT_THAT(shown.out, HasSubstr("first.gamma"));
-  const auto checked = run_xrun({"show", "own.xgraph", "--emit", "checked"}, options);
+  const auto checked = run({"show", kFile, "--emit", "checked"});
   ASSERT_EQ(checked.exit, 0) << checked.err;
   EXPECT_THAT(checked.out, HasSubstr("optimizer = lion(b1=0.9, b2=0.99, weight_decay=0.1)"));
 }

@@ -3,9 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "tests/support/command.h"
+#include "tests/support/command_runs.h"
 
 namespace xrun::testing {
 namespace {
@@ -138,42 +137,16 @@ run b {
 }
 )";
 
-using Flags = std::vector<std::string>;
-
-class OwnUpdates : public ::testing::Test {
+class OwnUpdates : public CommandRuns {
  protected:
-  void SetUp() override { directory_.write("own.xgraph", kModel); }
+  void SetUp() override { write_model(kModel); }
 
   // The digest of the weights at the end.
-  std::string train(const std::string& out, Flags flags, CommandOptions options = {}, const std::string& run = "a") {
-    const Flags words{"train", "own.xgraph", "--run", run, "--deterministic", "--progress", "json", "-C", out};
-    flags.insert(flags.begin(), words.begin(), words.end());
-    options.directory = directory_.path();
-    const CommandResult result = run_xrun(flags, options);
-    EXPECT_EQ(result.exit, 0) << result.err << result.out;
-    std::string digest;
-    std::string line;
-    for (std::istringstream in(result.out); std::getline(in, line);) {
-      const auto event = nlohmann::json::parse(line);
-      if (event.at("t") == "end" && event.contains("weights")) {
-        digest = event.at("weights");
-      }
-    }
-    EXPECT_EQ(digest.size(), 32U) << result.out;
-    return digest;
+  std::string train(const std::string& out, const Flags& flags, const CommandOptions& options = {},
+                    const std::string& run = "a") const {
+    return weights(out, with({"--run", run}, flags), options);
   }
-  const std::vector<Flags> plans_{
-      {"--devices", "2", "--set", "schedule.stages=2", "--set", "schedule.micro_batches=4"},
-      {"--devices", "2", "--set", "schedule.stages=2", "--set", "schedule.micro_batches=2", "--set",
-       "schedule.pipeline=one_f_one_b", "--set", "schedule.recompute=all"},
-      {"--devices", "4", "--set", "schedule.replicas=2", "--set", "schedule.stages=1", "--threads", "5"}};
-  TemporaryDirectory directory_;
 };
-
-Flags with(Flags flags, const std::string& setting) {
-  flags.insert(flags.end(), {"--set", setting});
-  return flags;
-}
 
 TEST_F(OwnUpdates, HaveTheBitsOfTheBuiltInOptimizers) {
   for (const auto& [own, built_in] :
@@ -182,7 +155,7 @@ TEST_F(OwnUpdates, HaveTheBitsOfTheBuiltInOptimizers) {
                                                                   {"own_lars", "lars"},
                                                                   {"own_lamb", "lamb"}}) {
     for (const std::string precision : {"f32", "mixed(bf16)"}) {
-      const Flags flags = with({}, "train.precision=" + precision);
+      const Flags flags = with(Flags{}, "train.precision=" + precision);
       EXPECT_EQ(train(own + precision, with(flags, "train.optimizer=" + own)),
                 train(built_in + precision, with(flags, "train.optimizer=" + built_in)))
           << own << ", " << precision;
@@ -194,32 +167,32 @@ TEST_F(OwnUpdates, OfManyStatesAndNormsHaveTheSameBitsForEveryPlan) {
   for (const std::string precision : {"f32", "mixed(bf16)"}) {
     const Flags flags = with({"--devices", "1"}, "train.precision=" + precision);
     const std::string plain = train("one" + precision, flags);
-    for (size_t i = 0; i < plans_.size(); ++i) {
-      EXPECT_EQ(train(precision + std::to_string(i), with(plans_[i], flags.back())), plain)
+    for (size_t i = 0; i < plans().size(); ++i) {
+      EXPECT_EQ(train(precision + std::to_string(i), with(plans()[i], flags.back())), plain)
           << precision << ", plan " << i;
     }
     EXPECT_EQ(train("interpreted" + precision, flags, {.environment = {{"XRUN_JIT", "off"}}}), plain);
     const std::string parts = "parts" + precision;
-    Flags stopped = with(plans_[0], flags.back());
+    Flags stopped = with(plans()[0], flags.back());
     stopped.insert(stopped.end(), {"--steps", "5"});
     train(parts, stopped);
-    EXPECT_EQ(train(parts, with(plans_[2], flags.back())), plain) << "stopped, " << precision;
+    EXPECT_EQ(train(parts, with(plans()[2], flags.back())), plain) << "stopped, " << precision;
   }
 }
 
 TEST_F(OwnUpdates, OfClassRowsThatAreDrawnAndNarrowHaveTheSameBitsForEveryPlan) {
   const std::string plain = train("one", {"--devices", "1"}, {}, "b");
-  for (size_t i = 0; i < plans_.size(); ++i) {
-    EXPECT_EQ(train(std::to_string(i), plans_[i], {}, "b"), plain) << "plan " << i;
+  for (size_t i = 0; i < plans().size(); ++i) {
+    EXPECT_EQ(train(std::to_string(i), plans()[i], {}, "b"), plain) << "plan " << i;
   }
   train("parts", {"--steps", "5"}, {}, "b");
-  EXPECT_EQ(train("parts", plans_[0], {}, "b"), plain);
+  EXPECT_EQ(train("parts", plans()[0], {}, "b"), plain);
 }
 
 TEST_F(OwnUpdates, StatesBeginWithTheirFirstValues) {
   for (const std::string run : {"a", "b"}) {
     const std::string name = run == "a" ? "quick" : "narrow";
-    const Flags still = with({}, "train.optimizer=still");
+    const Flags still = with(Flags{}, "train.optimizer=still");
     Flags one = still;
     one.insert(one.end(), {"--steps", "1"});
     const std::string first = train("one" + run, one, {}, run);

@@ -1,12 +1,12 @@
 // `ema`: evaluations and predictions use the running means of the weights, which are the same for every plan and after
 // a stop, and which change nothing of the training.
+#include <filesystem>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "tests/support/command.h"
+#include "tests/support/command_runs.h"
 
 namespace xrun::testing {
 namespace {
@@ -45,54 +45,27 @@ train quick {
 }
 )";
 
-using Flags = std::vector<std::string>;
-
-class RunningMeans : public ::testing::Test {
+class RunningMeans : public CommandRuns {
  protected:
-  void SetUp() override { directory_.write("net.xgraph", kModel); }
+  void SetUp() override { write_model(kModel); }
 
-  CommandResult run(Flags flags) {
-    CommandOptions options;
-    options.directory = directory_.path();
-    return run_xrun(flags, options);
-  }
-  // The events of a training into the directory `out`.
-  std::vector<nlohmann::json> train(const std::string& out, Flags flags) {
-    const Flags words{"train", "net.xgraph", "--deterministic", "--progress", "json", "-C", out};
-    flags.insert(flags.begin(), words.begin(), words.end());
-    const CommandResult result = run(flags);
-    EXPECT_EQ(result.exit, 0) << result.err << result.out;
-    std::vector<nlohmann::json> events;
-    std::string line;
-    for (std::istringstream in(result.out); std::getline(in, line);) {
-      events.push_back(nlohmann::json::parse(line));
-    }
-    return events;
-  }
-  static std::string digest(const std::vector<nlohmann::json>& events) { return events.back().value("weights", ""); }
   // The classes of some samples by a checkpoint of `out`, and their logits.
   std::string predict(const std::string& out) {
-    const CommandResult result = run({"predict", "net.xgraph", out + "/ckpt/quick/latest", "--source", "test", "--rows",
-                                      "0..15", "--scores", "logits"});
+    const CommandResult result = run(
+        {"predict", kFile, out + "/ckpt/quick/latest", "--source", "test", "--rows", "0..15", "--scores", "logits"});
     EXPECT_EQ(result.exit, 0) << result.err;
     return result.out;
   }
-  TemporaryDirectory directory_;
 };
-
-Flags with(Flags flags, const Flags& more) {
-  flags.insert(flags.end(), more.begin(), more.end());
-  return flags;
-}
 
 const Flags kMean{"--set", "train.ema=0.9"};
 
 TEST_F(RunningMeans, ChangePredictionsAndNotTheTraining) {
-  const std::string plain = digest(train("plain", {}));
-  EXPECT_EQ(digest(train("mean", kMean)), plain);
+  const std::string plain = weights("plain", {});
+  EXPECT_EQ(weights("mean", kMean), plain);
   EXPECT_NE(predict("mean"), predict("plain"));
   // A mean that keeps nothing is the weight.
-  EXPECT_EQ(digest(train("nothing", {"--set", "train.ema=1e-30"})), plain);
+  EXPECT_EQ(weights("nothing", {"--set", "train.ema=1e-30"}), plain);
   EXPECT_EQ(predict("nothing"), predict("plain"));
 }
 
@@ -103,18 +76,15 @@ TEST_F(RunningMeans, AreTheSameForEveryPlanAndAfterAStop) {
             "train.groups.id.weights=bf16", "--set", "train.groups.id.states=bf16"}}) {
     const std::string kind = rows.empty() ? "f32" : "drawn";
     const Flags flags = with(kMean, rows);
-    train(kind + "one", with(flags, {"--devices", "1"}));
+    train(kind + "one", with(flags, Flags{"--devices", "1"}));
     const std::string plain = predict(kind + "one");
-    const std::vector<Flags> plans{
-        {"--devices", "2", "--set", "schedule.stages=2", "--set", "schedule.micro_batches=4"},
-        {"--devices", "4", "--set", "schedule.replicas=2", "--set", "schedule.stages=1", "--threads", "5"}};
-    for (size_t i = 0; i < plans.size(); ++i) {
+    for (size_t i = 0; i < plans().size(); ++i) {
       const std::string out = kind + std::to_string(i);
-      train(out, with(flags, plans[i]));
+      train(out, with(flags, plans()[i]));
       EXPECT_EQ(predict(out), plain) << kind << ", plan " << i;
     }
-    train(kind + "parts", with(flags, {"--steps", "5"}));
-    train(kind + "parts", with(flags, plans[0]));
+    train(kind + "parts", with(flags, Flags{"--steps", "5"}));
+    train(kind + "parts", with(flags, plans()[0]));
     EXPECT_EQ(predict(kind + "parts"), plain) << kind;
   }
 }
@@ -122,7 +92,7 @@ TEST_F(RunningMeans, AreTheSameForEveryPlanAndAfterAStop) {
 TEST_F(RunningMeans, AreWhatAnEvaluationMeasuresDuringTheRunAndAfterIt) {
   const auto measured = [&](const std::string& out, const Flags& flags) {
     double accuracy = -1;
-    for (const nlohmann::json& event : train(out, with(flags, {"--set", "train.lr=0.05"}))) {
+    for (const nlohmann::json& event : train(out, with(flags, "train.lr=0.05"))) {
       if (event.at("t") == "eval") {
         accuracy = event.at("metrics").begin().value().get<double>();
       }
@@ -131,38 +101,54 @@ TEST_F(RunningMeans, AreWhatAnEvaluationMeasuresDuringTheRunAndAfterIt) {
   };
   const double during = measured("mean", kMean);
   EXPECT_NE(during, measured("plain", {}));
-  const CommandResult after = run(with({"eval", "net.xgraph", "mean/ckpt/quick/latest"}, kMean));
+  const CommandResult after = run(with({"eval", kFile, "mean/ckpt/quick/latest"}, kMean));
   ASSERT_EQ(after.exit, 0) << after.err;
   EXPECT_THAT(after.out, HasSubstr(fmt::format("{:.2f} %", 100 * during)));
 }
 
 TEST_F(RunningMeans, ARunThatGoesOnNeedsThemAndOneThatBeginsTakesThem) {
   train("plain", {"--steps", "5"});
-  const CommandResult refused = run(with({"train", "net.xgraph", "--deterministic", "-C", "plain"}, kMean));
+  const CommandResult refused = run(with({"train", kFile, "--deterministic", "-C", "plain"}, kMean));
   EXPECT_EQ(refused.exit, 1) << refused.out;
   EXPECT_THAT(refused.err, AllOf(HasSubstr("XG0701"), HasSubstr("ema")));
-  train("mean", with(kMean, {"--steps", "5"}));
+  train("mean", with(kMean, Flags{"--steps", "5"}));
   const auto begun = [&](const std::string& from) {
-    return digest(train("from_" + from,
-                        {"--steps", "1", "--set", "train.init=checkpoint(\"" + from + "/ckpt/quick/step-000005\")"}));
+    return weights("from_" + from,
+                   {"--steps", "1", "--set", "train.init=checkpoint(\"" + from + "/ckpt/quick/step-000005\")"});
   };
   EXPECT_NE(begun("mean"), begun("plain"));
 }
 
+// The plan's size of a save is that of the files, but for names, digests and the text of the model.
+TEST_F(RunningMeans, AreInTheSizeOfASaveThatAPlanTells) {
+  const Flags flags = with(kMean, Flags{"--devices", "2", "--set", "schedule.replicas=2"});
+  const CommandResult planned = run(with({"plan", kFile, "--format", "json"}, flags));
+  ASSERT_EQ(planned.exit, 0) << planned.err;
+  const int64_t told = nlohmann::json::parse(planned.out).at("run_memory").at("save_by_node").at(0);
+  train("out", with(flags, Flags{"--steps", "1"}));
+  int64_t written = 0;
+  for (const auto& file : std::filesystem::directory_iterator(directory.path() + "/out/ckpt/quick/step-000001")) {
+    written += file.path().extension() == ".safetensors" ? static_cast<int64_t>(file.file_size()) : 0;
+  }
+  EXPECT_GT(told, 10000);
+  EXPECT_GE(written, told);
+  EXPECT_LT(written, told + 20000);
+}
+
 TEST_F(RunningMeans, ArePlannedAndRefusedWhereTheyCannotBe) {
   const auto states = [&](const Flags& flags) {
-    const CommandResult planned = run(with({"plan", "net.xgraph", "--devices", "1", "--format", "json"}, flags));
+    const CommandResult planned = run(with({"plan", kFile, "--devices", "1", "--format", "json"}, flags));
     EXPECT_EQ(planned.exit, 0) << planned.err;
     return nlohmann::json::parse(planned.out).at("memory").at(1).at("parts").at("optimizer states").get<int64_t>();
   };
   EXPECT_EQ(2 * states(kMean), 3 * states({})) << "adamw has two states";
   const CommandResult exact =
-      run(with({"plan", "net.xgraph", "--set", "train.active_classes=sample(25%)", "--set",
+      run(with({"plan", kFile, "--set", "train.active_classes=sample(25%)", "--set",
                 "train.optimizer=sgd(momentum=0.9)", "--set", "train.groups.id.untouched=exact"},
                kMean));
   EXPECT_EQ(exact.exit, 1);
   EXPECT_THAT(exact.err, HasSubstr("XG0199"));
-  const CommandResult one = run({"check", "net.xgraph", "--set", "train.ema=1"});
+  const CommandResult one = run({"check", kFile, "--set", "train.ema=1"});
   EXPECT_EQ(one.exit, 1);
   EXPECT_THAT(one.err, HasSubstr("XG0214"));
 }

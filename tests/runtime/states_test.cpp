@@ -3,9 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "tests/support/command.h"
+#include "tests/support/command_runs.h"
 
 namespace xrun::testing {
 namespace {
@@ -58,52 +57,19 @@ train quick {
 }
 )";
 
-class States : public ::testing::Test {
+class States : public CommandRuns {
  protected:
-  void SetUp() override { directory.write("states.xgraph", kStates); }
-  CommandResult run(const std::vector<std::string>& words) { return run_xrun(words, {.directory = directory.path()}); }
-  std::string weights(const std::string& out, const std::vector<std::string>& flags) {
-    std::vector<std::string> words{"train", "states.xgraph", "--deterministic", "--progress", "json", "-C", out};
-    words.insert(words.end(), flags.begin(), flags.end());
-    const auto result = run(words);
-    EXPECT_EQ(result.exit, 0) << result.err;
-    std::string digest;
-    std::string line;
-    for (std::istringstream in(result.out); std::getline(in, line);) {
-      const auto event = nlohmann::json::parse(line);
-      digest = event.contains("weights") ? event.at("weights").get<std::string>() : digest;
-    }
-    EXPECT_EQ(digest.size(), 32U);
-    return digest;
-  }
-  TemporaryDirectory directory;
+  void SetUp() override { write_model(kStates); }
 };
 
-TEST_F(States, EveryPlanHasTheSameBits) {
-  for (const std::string precision : {"f32", "mixed(bf16)"}) {
-    const std::string set = "train.precision=" + precision;
-    const std::string plain = weights("one" + precision, {"--set", set, "--devices", "1"});
-    const std::vector<std::vector<std::string>> plans{
-        {"--devices", "2", "--set", "schedule.stages=2", "--set", "schedule.micro_batches=4"},
-        {"--devices", "3", "--set", "schedule.stages=3", "--set", "schedule.micro_batches=2", "--set",
-         "schedule.pipeline=one_f_one_b", "--set", "schedule.recompute=all"},
-        {"--devices", "4", "--set", "schedule.replicas=2", "--set", "schedule.stages=2", "--threads", "5"},
-        {"--devices", "2", "--set", "schedule.replicas=2", "--set", "schedule.overlap=false"},
-    };
-    for (size_t i = 0; i < plans.size(); ++i) {
-      std::vector<std::string> flags = plans[i];
-      flags.insert(flags.end(), {"--set", set});
-      EXPECT_EQ(weights(precision + std::to_string(i), flags), plain) << precision << ", plan " << i;
-    }
-  }
-}
+TEST_F(States, EveryPlanHasTheSameBits) { expect_one_result(); }
 
 TEST_F(States, AStoppedRunGoesOnAndIsEvaluated) {
   const std::string whole = weights("whole", {"--devices", "1"});
   weights("parts", {"--devices", "2", "--set", "schedule.stages=2", "--steps", "17"});
   EXPECT_EQ(weights("parts", {"--devices", "1", "--resume", "auto"}), whole);
-  const auto one = run({"eval", "states.xgraph", "whole/ckpt/quick", "--format", "json"});
-  const auto two = run({"eval", "states.xgraph", "whole/ckpt/quick", "--format", "json", "--devices", "2"});
+  const auto one = run({"eval", kFile, "whole/ckpt/quick", "--format", "json"});
+  const auto two = run({"eval", kFile, "whole/ckpt/quick", "--format", "json", "--devices", "2"});
   EXPECT_EQ(one.exit, 0) << one.err;
   EXPECT_EQ(nlohmann::json::parse(one.out)["metrics"], nlohmann::json::parse(two.out)["metrics"]);
   const auto shown = run({"show", "whole/ckpt/quick"});
@@ -114,7 +80,7 @@ TEST_F(States, AStoppedRunGoesOnAndIsEvaluated) {
 
 // Stages are cut where no state is read on both sides: between `scaled` and what reads `level` at most.
 TEST_F(States, NoStageIsCutBetweenReadersOfAState) {
-  const auto plan = run({"plan", "states.xgraph", "--devices", "16", "--set", "schedule.stages=16"});
+  const auto plan = run({"plan", kFile, "--devices", "16", "--set", "schedule.stages=16"});
   EXPECT_EQ(plan.exit, 1) << plan.out;
   EXPECT_THAT(plan.err, HasSubstr("XG0602"));
 }

@@ -3,10 +3,8 @@
 #include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
-#include <sstream>
 
-#include "tests/support/command.h"
+#include "tests/support/command_runs.h"
 
 namespace xrun::testing {
 namespace {
@@ -55,55 +53,18 @@ train quick {
 }
 )";
 
-class TiedWeights : public ::testing::Test {
- protected:
-  CommandResult run(const std::vector<std::string>& words) {
-    CommandOptions options;
-    options.directory = directory.path();
-    return run_xrun(words, options);
-  }
-  nlohmann::json train(const std::string& out, const std::vector<std::string>& flags, const std::string& key) {
-    std::vector<std::string> words{"train", "tied.xgraph", "--deterministic", "--progress", "json", "-C", out};
-    words.insert(words.end(), flags.begin(), flags.end());
-    const auto result = run(words);
-    EXPECT_EQ(result.exit, 0) << result.err;
-    nlohmann::json value;
-    std::string line;
-    for (std::istringstream in(result.out); std::getline(in, line);) {
-      const auto event = nlohmann::json::parse(line);
-      value = event.contains(key) ? event.at(key) : value;
-    }
-    return value;
-  }
-  TemporaryDirectory directory;
-};
+using TiedWeights = CommandRuns;
 
 TEST_F(TiedWeights, EveryPlanHasTheSameBits) {
-  directory.write("tied.xgraph", kTied);
-  for (const std::string precision : {"f32", "mixed(bf16)"}) {
-    const std::string set = "train.precision=" + precision;
-    const auto plain = train("one" + precision, {"--set", set, "--devices", "1"}, "weights");
-    ASSERT_EQ(plain.get<std::string>().size(), 32U);
-    const std::vector<std::vector<std::string>> plans{
-        {"--devices", "2", "--set", "schedule.stages=2", "--set", "schedule.micro_batches=4"},
-        {"--devices", "3", "--set", "schedule.stages=3", "--set", "schedule.micro_batches=2", "--set",
-         "schedule.pipeline=one_f_one_b", "--set", "schedule.recompute=all"},
-        {"--devices", "4", "--set", "schedule.replicas=2", "--set", "schedule.stages=2", "--threads", "5"},
-        {"--devices", "2", "--set", "schedule.stages=2", "--set", "schedule.overlap=false"},
-    };
-    for (size_t i = 0; i < plans.size(); ++i) {
-      std::vector<std::string> flags = plans[i];
-      flags.insert(flags.end(), {"--set", set});
-      EXPECT_EQ(train(precision + std::to_string(i), flags, "weights"), plain) << precision << ", plan " << i;
-    }
-  }
+  write_model(kTied);
+  expect_one_result();
 }
 
 TEST_F(TiedWeights, AStoppedRunGoesOnWithOtherStages) {
-  directory.write("tied.xgraph", kTied);
-  const auto whole = train("whole", {"--devices", "1"}, "weights");
-  train("parts", {"--devices", "2", "--set", "schedule.stages=2", "--steps", "17"}, "weights");
-  EXPECT_EQ(train("parts", {"--devices", "1", "--resume", "auto"}, "weights"), whole);
+  write_model(kTied);
+  const std::string whole = weights("whole", {"--devices", "1"});
+  weights("parts", {"--devices", "2", "--set", "schedule.stages=2", "--steps", "17"});
+  EXPECT_EQ(weights("parts", {"--devices", "1", "--resume", "auto"}), whole);
   const auto named = run({"show", "parts/ckpt/quick"});
   EXPECT_EQ(named.exit, 0) << named.err;
 }
@@ -119,18 +80,18 @@ TEST_F(TiedWeights, GradientsOfTheReadersAreAdded) {
            "  batch     = 32\n  steps     = 20\n  norm_rows = 8\n  loss      = softmax_ce(logits, label)\n"
            "  optimizer = sgd(momentum=0.9)\n  lr        = 0.05\n  log {\n    every = 1 step\n  }\n}\n";
   };
-  directory.write("tied.xgraph", text("  logits = matmul(x, w) + matmul(y, w)\n"));
-  const double apart = train("apart", {}, "loss").get<double>();
-  directory.write("tied.xgraph", text("  logits = matmul(x + y, w)\n"));
-  const double joined = train("joined", {}, "loss").get<double>();
+  write_model(text("  logits = matmul(x, w) + matmul(y, w)\n"));
+  const double apart = values("loss", "apart", {}).back();
+  write_model(text("  logits = matmul(x + y, w)\n"));
+  const double joined = values("loss", "joined", {}).back();
   EXPECT_LT(joined, 1.5);
   EXPECT_NEAR(apart, joined, 1e-4 * joined);
 }
 
 // Memory: one copy in a stage, whatever the number of readers; the plan counts the weights once.
 TEST_F(TiedWeights, APlanHasOneCopyInAStage) {
-  directory.write("tied.xgraph", kTied);
-  ASSERT_EQ(run({"plan", "tied.xgraph", "--devices", "1", "-o", "one.xplan"}).exit, 0);
+  write_model(kTied);
+  ASSERT_EQ(run({"plan", kFile, "--devices", "1", "-o", "one.xplan"}).exit, 0);
   const std::string one = run({"show", "--emit", "program", "one.xplan"}).out;
   const auto count = [](const std::string& text, const std::string& what) {
     size_t n = 0;
@@ -146,10 +107,9 @@ TEST_F(TiedWeights, APlanHasOneCopyInAStage) {
 
 TEST_F(TiedWeights, RefusesTensorsThatDoNotFit) {
   const auto answer = [&](const std::string& call) {
-    directory.write("tied.xgraph",
-                    "xgraph 1\n\nmodel m {\n  input x: f32[N, 16]\n\n  param w: [16, 8] = he_normal()\n\n  y = x -> " +
-                        call + "\n  output y\n}\n");
-    const auto result = run({"check", "tied.xgraph"});
+    write_model("xgraph 1\n\nmodel m {\n  input x: f32[N, 16]\n\n  param w: [16, 8] = he_normal()\n\n  y = x -> " +
+                call + "\n  output y\n}\n");
+    const auto result = run({"check", kFile});
     return result.exit == 0 ? "good" : result.err;
   };
   EXPECT_EQ(answer("linear(8) -> linear(16, bias=false, weight=w)"), "good");
@@ -166,8 +126,8 @@ TEST_F(TiedWeights, WhatHasNoEffectOnThemIsRefused) {
     std::string text = kTied;
     const size_t at = text.find(from);
     text.replace(at, from.size(), to);
-    directory.write("tied.xgraph", text);
-    return run({"check", "tied.xgraph"}).err;
+    write_model(text);
+    return run({"check", kFile}).err;
   };
   EXPECT_THAT(answer("weight=w)", "weight=w, init=normal(0.1))"), HasSubstr("XG0205]: `init` has no effect"));
   EXPECT_THAT(answer("clip      = norm(1)", "compress  = topk(10%, on=[mix])"),
@@ -192,11 +152,11 @@ TEST_F(TiedWeights, EvaluationKnowsWhichWeightAnOperatorReads) {
            "softmax_ce(logits, label)\n  metrics   = [accuracy(logits, label)]\n  optimizer = sgd\n  lr        = "
            "0.1\n}\n";
   };
-  directory.write("tied.xgraph", text("a"));
-  train("out", {}, "weights");
-  EXPECT_EQ(run({"eval", "tied.xgraph", "out/ckpt/quick/latest"}).exit, 0);
-  directory.write("tied.xgraph", text("b"));
-  EXPECT_NE(run({"eval", "tied.xgraph", "out/ckpt/quick/latest"}).exit, 0);
+  write_model(text("a"));
+  weights("out", {});
+  EXPECT_EQ(run({"eval", kFile, "out/ckpt/quick/latest"}).exit, 0);
+  write_model(text("b"));
+  EXPECT_NE(run({"eval", kFile, "out/ckpt/quick/latest"}).exit, 0);
 }
 
 }  // namespace

@@ -1,0 +1,18 @@
+// The size of a run's checkpoints.
+#pragma once
+
+#include <vector>
+
+#include "planner/machine.h"
+#include "planner/program.h"
+
+namespace xrun::planner {
+
+// Whether a checkpoint has what a buffer holds.
+bool is_saved(Purpose purpose);
+
+// About the bytes that each node writes in a save, without names and digests. Replicas of a stage hold the same
+// weights, of which one is written; class rows in files are not copied (planner/rows_on_disk.h).
+std::vector<Bytes> save_by_node(const Program& program, const Machine& machine);
+
+}  // namespace xrun::planner

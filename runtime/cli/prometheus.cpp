@@ -1,0 +1,144 @@
+#include "runtime/cli/prometheus.h"
+
+#include <arpa/inet.h>
+#include <cerrno>
+#include <cstring>
+#include <prometheus/counter.h>
+#include <prometheus/exposer.h>
+#include <prometheus/gauge.h>
+#include <prometheus/registry.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+namespace xrun::cli {
+namespace {
+
+// Why nobody can listen at an address. The server's library does not tell, so it is tried once more by hand.
+std::string cause_at(const std::string& address) {
+  const size_t colon = address.rfind(':');
+  const bool is_v6 = address.starts_with('[');
+  const std::string host = is_v6 ? address.substr(1, colon - 2) : address.substr(0, colon);
+  const auto port = htons(static_cast<uint16_t>(std::stoi(address.substr(colon + 1))));
+  sockaddr_storage place{};
+  socklen_t size = sizeof(sockaddr_in);
+  if (is_v6) {
+    auto& v6 = reinterpret_cast<sockaddr_in6&>(place);
+    v6.sin6_family = AF_INET6;
+    v6.sin6_port = port;
+    inet_pton(AF_INET6, host.c_str(), &v6.sin6_addr);
+    size = sizeof(sockaddr_in6);
+  } else {
+    auto& v4 = reinterpret_cast<sockaddr_in&>(place);
+    v4.sin_family = AF_INET;
+    v4.sin_port = port;
+    inet_pton(AF_INET, host.c_str(), &v4.sin_addr);
+  }
+  const int socket = ::socket(place.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (socket < 0) {
+    return std::strerror(errno);
+  }
+  const int reuse = 1;
+  ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse));
+  const bool bound = ::bind(socket, reinterpret_cast<const sockaddr*>(&place), size) == 0;
+  const int error = errno;
+  ::close(socket);
+  return bound ? "its threads do not start" : std::strerror(error);
+}
+
+using Labels = prometheus::Labels;
+
+}  // namespace
+
+struct Prometheus::Server {
+  explicit Server(const std::string& address) : exposer(address) { exposer.RegisterCollectable(figures); }
+
+  prometheus::Family<prometheus::Gauge>& family(const std::string& name, const std::string& help) const {
+    return prometheus::BuildGauge().Name("xrun_" + name).Help(help).Register(*figures);
+  }
+  // A figure without labels, or one of several that differ in them.
+  void set(const std::string& name, const std::string& help, double value, const Labels& labels = {}) const {
+    family(name, help).Add(labels).Set(value);
+  }
+
+  std::shared_ptr<prometheus::Registry> figures =
+      std::make_shared<prometheus::Registry>(prometheus::Registry::InsertBehavior::Merge);
+  prometheus::Exposer exposer;
+};
+
+Prometheus::Prometheus(std::unique_ptr<Server> server) : server_(std::move(server)) {}
+Prometheus::~Prometheus() = default;
+
+Result<std::unique_ptr<Prometheus>> Prometheus::listen(const std::string& address) {
+  try {
+    return std::unique_ptr<Prometheus>(new Prometheus(std::make_unique<Server>(address)));
+  } catch (const std::exception&) {
+    return Error{ErrorKind::kWorld, "XG0817", "figures cannot be served at " + address + ": " + cause_at(address),
+                 "end the process that listens there, or choose another address or port in `log.prometheus`"};
+  }
+}
+
+void Prometheus::start(const runtime::StartEvent& event) {
+  server_->set("run_info", "the model and the plan of the run; always 1", 1,
+               {{"model", event.model}, {"plan", event.plan}});
+  server_->set("step", "steps done", static_cast<double>(event.first_step));
+  server_->set("steps", "steps of the whole run", static_cast<double>(event.steps));
+  server_->set("ranks", "processes of the run", event.ranks);
+  server_->set("step_predicted_seconds", "the time of a step that the plan predicts", event.predicted_step);
+  server_->set("arena_planned_bytes", "all memory that the plan counts", static_cast<double>(event.memory_planned));
+}
+
+void Prometheus::step(const runtime::StepReport& report) {
+  server_->set("step", "steps done", static_cast<double>(report.step));
+  server_->set("epoch", "epochs done", report.epoch);
+  server_->set("loss", "the loss of the step", report.loss);
+  server_->set("learning_rate", "the rate of the step", report.lr);
+  if (report.grad_norm > 0) {
+    server_->set("gradient_norm", "the norm that `clip` bounds", report.grad_norm);
+  }
+  server_->set("batch", "samples of the step", static_cast<double>(report.batch));
+  server_->set("samples_per_second", "samples by time", report.images_per_second);
+  server_->set("step_seconds", "the time of the step, waiting for data included", report.seconds);
+  server_->set("data_wait_seconds", "how long the step waited for data", report.data_wait);
+  server_->set("arena_bytes", "memory of all arenas", static_cast<double>(report.memory));
+  server_->set("resident_bytes", "memory of the process", static_cast<double>(report.resident));
+  for (const auto& [name, value] : report.metrics) {
+    server_->set("metric", "a metric of the step", value, {{"metric", name}});
+  }
+  for (size_t device = 0; device < report.devices.size(); ++device) {
+    const runtime::DeviceTimes& times = report.devices[device];
+    for (const auto& [part, seconds] : {std::pair("busy", times.busy), std::pair("exposed_comm", times.exposed_comm),
+                                        std::pair("idle", times.idle)}) {
+      server_->set("device_seconds", "the time of the step on a device", seconds,
+                   {{"device", std::to_string(device)}, {"part", part}});
+    }
+  }
+  for (const runtime::ActiveReport& active : report.active) {
+    server_->set("active_classes", "active classes of a head in the step", static_cast<double>(active.classes),
+                 {{"head", active.head}});
+  }
+}
+
+void Prometheus::evaluated(const runtime::EvalEvent& event) {
+  for (const runtime::Measured& one : event.metrics) {
+    server_->set("evaluation", "a metric over all samples of a source", one.value,
+                 {{"metric", one.key}, {"synthetic", one.synthetic ? "yes" : "no"}});
+  }
+  server_->set("evaluation_step", "steps done before the last evaluation", static_cast<double>(event.step));
+}
+
+void Prometheus::saved(const runtime::CheckpointEvent& event) {
+  server_->set("checkpoint_step", "steps done before the last save", static_cast<double>(event.step));
+  server_->set("checkpoint_seconds", "how long it took", event.seconds);
+  server_->set("checkpoint_bytes", "its size", static_cast<double>(event.bytes));
+}
+
+void Prometheus::warned(const runtime::WarnEvent& event) {
+  prometheus::BuildCounter()
+      .Name("xrun_warnings_total")
+      .Help("warnings of the run, by code")
+      .Register(*server_->figures)
+      .Add({{"code", event.code}})
+      .Increment();
+}
+
+}  // namespace xrun::cli

@@ -1,0 +1,35 @@
+// The figures of a run for Prometheus, served over HTTP while the run lasts (docs/command.md, "Prometheus").
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "graph/base/result.h"
+#include "runtime/train/events.h"
+
+namespace xrun::cli {
+
+// Serves what the last events have said at http://ADDRESS:PORT/metrics; nothing else has an address. Threads: two of
+// its own read requests; the functions may be called from any thread.
+class Prometheus {
+ public:
+  // `address`: "127.0.0.1:9464", "[::1]:9464". Errors: kWorld XG0817 where it cannot be listened at.
+  static Result<std::unique_ptr<Prometheus>> listen(const std::string& address);
+  ~Prometheus();
+  Prometheus(const Prometheus&) = delete;
+  Prometheus& operator=(const Prometheus&) = delete;
+
+  void start(const runtime::StartEvent& event);
+  void step(const runtime::StepReport& report);
+  void evaluated(const runtime::EvalEvent& event);
+  void saved(const runtime::CheckpointEvent& event);
+  void warned(const runtime::WarnEvent& event);
+
+ private:
+  struct Server;
+  explicit Prometheus(std::unique_ptr<Server> server);
+
+  std::unique_ptr<Server> server_;
+};
+
+}  // namespace xrun::cli

@@ -1,0 +1,33 @@
+#include "planner/save_size.h"
+
+#include <gmock/gmock.h>
+
+#include "planner/buffer_sizes.h"
+#include "tests/planner/verify_case.h"
+
+namespace xrun::planner::testing {
+namespace {
+
+using ::testing::ElementsAre;
+
+// Weights, running states and the optimizer's states, of each once: a case has two replicas of two stages and a head of
+// three shards.
+TEST(SaveSize, CountsEachTensorOnce) {
+  const Case made = make_case();
+  const Graph& graph = made.module.graph;
+  const auto states = static_cast<Bytes>(optimizer_states(made.module).size());
+  Bytes params = 0;
+  for (const Parameter& param : graph.params) {
+    params += graph.value(param.value).type.bytes(0, made.program.norm_rows) * (param.trained ? 1 + states : 1);
+  }
+  Machine machine{.devices = 5};
+  EXPECT_THAT(save_by_node(made.program, machine), ElementsAre(params));
+  machine.device_nodes = {0, 1, 0, 1, 0};
+  const std::vector<Bytes> nodes = save_by_node(made.program, machine);
+  ASSERT_EQ(nodes.size(), 2U);
+  EXPECT_EQ(nodes[0] + nodes[1], params);
+  EXPECT_GT(nodes[1], 0);
+}
+
+}  // namespace
+}  // namespace xrun::planner::testing
