@@ -230,8 +230,11 @@ void ModuleBuilder::refuse_bare(Span at, std::string message, const std::vector<
     const auto begin = static_cast<uint32_t>(text.data() - ev_.sources().text(at.file).data());
     const uint32_t end = begin + static_cast<uint32_t>(text.size());
     for (const UnitChoice& unit : units) {
-      fixes.push_back(replacement("say which one you mean", {at.file, at.end, at.end}, unit.text));
-      if (!unit.comment.empty()) {
+      // Edits have no order at one place: a number at the end of its line gets both in one.
+      const bool at_end = at.end == end;
+      fixes.push_back(replacement("say which one you mean", {at.file, at.end, at.end},
+                                  unit.text + (at_end ? unit.comment : "")));
+      if (!unit.comment.empty() && !at_end) {
         fixes.back().edits.push_back({{at.file, end, end}, unit.comment});
       }
     }

@@ -148,6 +148,17 @@ TEST(Hints, RatesOfStorageHaveAUnitAndAreMoreThanNothing) {
   EXPECT_THAT(storage("2GiB").codes(), ElementsAre("XG0107"));
 }
 
+// A unit and what it comes to, at the end of a line that has only the number.
+TEST(Hints, AUnitStandsBeforeItsComment) {
+  SourceMap sources;
+  Diagnostics diagnostics;
+  static const OpRegistry ops = test_ops::registry();
+  check_text("test.xgraph", kText, sources, diagnostics, {.ops = &ops, .sets = {{"cluster.node.storage", "2"}}});
+  ASSERT_EQ(diagnostics.error_count(), 1);
+  const std::string told = render(diagnostics.all()[0], sources);
+  EXPECT_NE(told.find("1 ~ 2Gbit/s   # 0.25 GB/s\n"), std::string::npos) << told;
+}
+
 TEST(Hints, BucketsHaveAByteAtLeast) {
   const auto bucket = [](const std::string& value) { return Checked("schedule one {\n  bucket = " + value + "\n}\n"); };
   EXPECT_EQ(bucket("1B").module().schedule.bucket, 1);
