@@ -17,7 +17,9 @@ Result<OpShape> infer_grad(std::span<const TensorType> inputs, const Attrs&) {
 }
 
 OpCost grad_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs& attrs) {
-  return pointwise_cost(inputs, outputs, 14 + 4 * function_operations(attrs));  // twice a function and its derivative
+  // A function and its derivative; in bf16 twice.
+  const double times = inputs[0].dtype == DType::kBF16 ? 4 : 2;
+  return pointwise_cost(inputs, outputs, 14 + times * function_operations(attrs));
 }
 
 // The gradient before the absorbed relu: zero where the forward pass cut y. Computes y by the same operations in the
@@ -50,17 +52,17 @@ struct GradSumsBody {
   }
 };
 
-// The same sums of g, f32 [rows, some.size()], which a function has given; added to `sum` and `dot` in f64. The rows
-// are one block of `reduce_columns`, so that the order is that of GradSumsBody.
+// The same sums of g, f32 in rows of `g_columns` that begin with some.begin, which a function has given; added to `sum`
+// and `dot` in f64. The rows are one block of `reduce_columns`, so that the order is that of GradSumsBody.
 template <typename T>
 struct FunctionSumsBody {
   template <class L>
-  XRUN_INLINE static void run(const NormColumns* p, const T* x, const float* g, int64_t rows, int64_t columns,
-                              Range some, double* sum, double* dot) {
+  XRUN_INLINE static void run(const NormColumns* p, const T* x, const float* g, int64_t g_columns, int64_t rows,
+                              int64_t columns, Range some, double* sum, double* dot) {
     reduce_columns<L, 2>(
         rows, some.begin, some.end,
         [&](int64_t r, int64_t c, int64_t n, L * acc) __attribute__((always_inline)) {
-          const L here = load_upto<L>(g + r * some.size() + c - some.begin, n);
+          const L here = load_upto<L>(g + r * g_columns + c - some.begin, n);
           acc[0] += here;
           acc[1] += here * ((load_upto<L>(x + r * columns + c, n) - load_upto<L>(p->mean + c, n)) *
                             load_upto<L>(p->rstd + c, n));
@@ -101,8 +103,8 @@ class BatchNormGrad final : public BatchNormBase {
 
   // Factors and sums of the channels; with a function also sums in f64, and what the norm's gradient is of some rows.
   Bytes scratch_bytes() const override {
-    const int64_t floats = function_ ? 8 * stride() + kSumBlock * stride() : 4 * stride();
-    return floats * static_cast<Bytes>(sizeof(float)) + function_bytes();
+    const int64_t floats = function_ ? 8 * stride() : 4 * stride();
+    return floats * static_cast<Bytes>(sizeof(float)) + (function_ ? gradient_bytes() : 0) + function_bytes();
   }
 
   Status run(const KernelCall& call) const override {
@@ -142,19 +144,21 @@ class BatchNormGrad final : public BatchNormBase {
   }
 
  private:
-  // With a function, some rows at a time: their gradient behind the norm, `g`, is computed once for the sums and once
-  // for dx, and never kept.
+  // With a function, some rows at a time. Their gradient behind the norm, `g`, lies in dx between the two passes where
+  // dx is f32; else it is computed for each of them, and never kept.
+  static constexpr bool kKeepsGradient = std::is_same_v<T, float>;
   struct Room {
     double* sum;
     double* dot;
-    float* g;
+    float* g;  // null where dx has it
     std::byte* own;
   };
   Room room_of(const KernelCall& call) const {
     auto* const sum = reinterpret_cast<double*>(call.scratch + 4 * stride() * static_cast<Bytes>(sizeof(float)));
-    auto* const g = reinterpret_cast<float*>(sum + 2 * stride());
-    return {sum, sum + stride(), g, reinterpret_cast<std::byte*>(g + kSumBlock * stride())};
+    auto* const rest = reinterpret_cast<std::byte*>(sum + 2 * stride());
+    return {sum, sum + stride(), kKeepsGradient ? nullptr : reinterpret_cast<float*>(rest), rest + gradient_bytes()};
   }
+  Bytes gradient_bytes() const { return kKeepsGradient ? 0 : kSumBlock * stride() * static_cast<Bytes>(sizeof(float)); }
   const std::byte* row(const TensorView& view, int64_t r) const {
     return view.data + r * channels_ * static_cast<int64_t>(sizeof(T));
   }
@@ -165,9 +169,16 @@ class BatchNormGrad final : public BatchNormBase {
     std::fill(room.dot + some.begin, room.dot + some.end, 0.0);
     for (int64_t r = 0; r < rows_; r += kSumBlock) {
       const int64_t n = std::min(kSumBlock, rows_ - r);
-      function_->run_gradient(columns, row(call.inputs[0], r), row(call.inputs[1], r), n, some, room.g, room.own);
-      run_for<FunctionSumsBody<T>>(isa_, &columns, call.inputs[0].as<T>() + r * channels_,
-                                   static_cast<const float*>(room.g), n, channels_, some, room.sum, room.dot);
+      float* g = room.g;
+      int64_t g_channels = some.size();
+      if constexpr (kKeepsGradient) {
+        g = call.outputs[0].as<float>() + r * channels_ + some.begin;
+        g_channels = channels_;
+      }
+      function_->run_gradient(columns, row(call.inputs[0], r), row(call.inputs[1], r), n, some, g, g_channels,
+                              room.own);
+      run_for<FunctionSumsBody<T>>(isa_, &columns, call.inputs[0].as<T>() + r * channels_, static_cast<const float*>(g),
+                                   g_channels, n, channels_, some, room.sum, room.dot);
     }
     for (int64_t c = some.begin; c < some.end; ++c) {
       sum[c] = static_cast<float>(room.sum[c]);
@@ -180,11 +191,16 @@ class BatchNormGrad final : public BatchNormBase {
     const Room room = room_of(call);
     for (int64_t r = some.begin; r < some.end; r += kSumBlock) {
       const int64_t n = std::min(kSumBlock, some.end - r);
-      function_->run_gradient(columns, row(call.inputs[0], r), row(call.inputs[1], r), n, {0, channels_}, room.g,
-                              room.own);
-      run_for<GradBody<T, float>>(isa_, &columns, false, call.inputs[0].as<T>() + r * channels_,
-                                  static_cast<const float*>(room.g), n, channels_, sum, dot,
-                                  call.outputs[0].as<T>() + r * channels_);
+      T* const dx = call.outputs[0].as<T>() + r * channels_;
+      const float* g = room.g;
+      if constexpr (kKeepsGradient) {
+        g = dx;
+      } else {
+        function_->run_gradient(columns, row(call.inputs[0], r), row(call.inputs[1], r), n, {0, channels_}, room.g,
+                                channels_, room.own);
+      }
+      run_for<GradBody<T, float>>(isa_, &columns, false, call.inputs[0].as<T>() + r * channels_, g, n, channels_, sum,
+                                  dot, dx);
     }
   }
 

@@ -72,6 +72,12 @@ BroadcastReader::BroadcastReader(const TensorType& operand, const TensorType& re
   is_whole_ = loop.is_one_run() && steps_[0] == 1;
 }
 
+int64_t BroadcastReader::period() const {
+  const bool is_number = dims_.size() == 1 && steps_[0] == 0;
+  const bool is_vector = dims_.size() == 2 && steps_[0] == 0 && steps_[1] == 1;
+  return is_number ? 1 : is_vector ? dims_[1] : 0;
+}
+
 const float* BroadcastReader::read(const std::byte* operand, int64_t begin, int64_t n, float* block) const {
   return is_f32_ ? read_as(reinterpret_cast<const float*>(operand), begin, n, block)
                  : read_as(reinterpret_cast<const Bf16*>(operand), begin, n, block);

@@ -32,6 +32,11 @@ class BroadcastReader {
 
   // Whether the operand has the elements of the result, in the same order: then there is nothing to copy.
   bool is_whole() const { return is_whole_; }
+  // The number of elements after which the operand repeats, 1 for a single number; 0: it does not.
+  int64_t period() const;
+  // How many elements come from neighbours in memory, or are the same one; whether they are read without a copy.
+  int64_t run() const { return dims_.back(); }
+  bool lies_there() const { return is_f32_ && steps_.back() == 1; }
   // The address of `n` elements from `begin` on: of the operand itself where they lie there in f32, one after the
   // other, else of `block`, to which they are copied.
   const float* read(const std::byte* operand, int64_t begin, int64_t n, float* block) const;

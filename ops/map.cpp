@@ -5,10 +5,9 @@
 #include <array>
 
 #include "graph/scalar_expr.h"
-#include "ops/broadcast.h"
+#include "ops/broadcast_loop.h"
 #include "ops/catalog.h"
 #include "ops/columns.h"
-#include "ops/jit/element_loop.h"
 #include "ops/make_kernel.h"
 #include "ops/shape.h"
 #include "ops/shard.h"
@@ -85,46 +84,13 @@ Status grad_map(GradBuilder& builder) {
   return {};
 }
 
-// The operands of a call that are broadcast are copied to blocks of f32 first; if there is none, a call is one loop.
 Result<std::unique_ptr<Kernel>> make_map(const KernelSpec& spec) {
-  LoopForm form;
-  XRUN_ASSIGN(form.expr, parse_scalar_expr(spec.attrs.text("y")));
-  std::vector<BroadcastReader> readers;
-  std::vector<Bytes> sizes;  // of an element; 0 where it is copied
-  for (const TensorType& input : spec.inputs) {
-    const BroadcastReader& reader = readers.emplace_back(input, spec.outputs[0], spec.rows);
-    const bool is_bf16 = reader.is_whole() && input.dtype == DType::kBF16;
-    form.inputs.push_back(is_bf16 ? LoopInput::kBF16 : LoopInput::kF32);
-    sizes.push_back(reader.is_whole() ? size_of(input.dtype) : 0);
-  }
-  for (const TensorType& output : spec.outputs) {
-    form.outputs.push_back(output.dtype);
-  }
-  const bool is_one_loop = std::ranges::count(sizes, 0) == 0;
-  const Bytes result_size = size_of(spec.outputs[0].dtype);
-  ElementLoop loop(std::move(form), spec.isa, spec.compile);
+  XRUN_ASSIGN(ScalarExpr expr, parse_scalar_expr(spec.attrs.text("y")));
+  BroadcastLoop loop(spec, std::move(expr));
+  const int64_t elements = loop.elements();
   const Bytes scratch = loop.scratch_bytes();
   return kernel_over(
-      block_elements(spec.outputs[0], spec.rows), kElementRun,
-      [is_one_loop, result_size, readers = std::move(readers), sizes = std::move(sizes), loop = std::move(loop)](
-          const KernelCall& call, Range some) {
-        std::array<const void*, kMostOperands> inputs;
-        std::array<void*, kMostOperands> outputs;
-        const int64_t each = is_one_loop ? some.end - some.begin : kScalarBlock;
-        for (int64_t begin = some.begin; begin < some.end; begin += each) {
-          const int64_t n = std::min(each, some.end - begin);
-          for (size_t i = 0; i < readers.size(); ++i) {
-            inputs[i] = call.inputs[i].data + begin * sizes[i];
-            if (sizes[i] == 0) {
-              inputs[i] = readers[i].read(call.inputs[i].data, begin, n, loop.block(call.scratch, i));
-            }
-          }
-          for (size_t r = 0; r < call.outputs.size(); ++r) {
-            outputs[r] = call.outputs[r].data + begin * result_size;
-          }
-          loop.run(inputs.data(), outputs.data(), n, call.scratch);
-        }
-      },
+      elements, kElementRun, [loop = std::move(loop)](const KernelCall& call, Range some) { loop.run(call, some); },
       scratch);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/scalar_expr.h"
+#include "ops/shape.h"
 #include "ops/simd.h"
 
 namespace xrun::ops {
@@ -19,7 +20,9 @@ ScalarId norm_of(ScalarExpr& expr, DType dtype) {
   return dtype == DType::kBF16 ? expr.make(ScalarOp::kBf16, norm) : norm;
 }
 
-LoopForm form_of(const ScalarExpr& function, DType dtype, NormFunction::Way way) {
+LoopForm form_of(const ScalarExpr& function, const KernelSpec& spec, NormFunction::Way way) {
+  const DType dtype = spec.inputs[0].dtype;
+  const Bytes result_bytes = block_elements(spec.inputs[0], spec.rows) * size_of(dtype);
   const bool gradient = way == NormFunction::Way::kGradient;
   const LoopInput value = dtype == DType::kBF16 ? LoopInput::kBF16 : LoopInput::kF32;
   LoopForm form;
@@ -32,6 +35,7 @@ LoopForm form_of(const ScalarExpr& function, DType dtype, NormFunction::Way way)
   const int wanted[] = {0};
   form.expr.set_results(form.expr.insert(gradient ? gradient_of(function, 1, wanted) : function, places));
   form.outputs = {gradient ? DType::kF32 : dtype};
+  form.streams = !gradient && result_bytes >= kStreamed;
   return form;
 }
 
@@ -63,7 +67,7 @@ NormFunction::NormFunction(const ScalarExpr& function, const KernelSpec& spec, i
     : channels_(channels),
       run_rows_(std::max<int64_t>(1, kScalarBlock / channels)),
       value_bytes_(size_of(spec.inputs[0].dtype)),
-      loop_(form_of(function, spec.inputs[0].dtype, way), spec.isa, spec.compile) {}
+      loop_(form_of(function, spec, way), spec.isa, spec.compile) {}
 
 // The numbers of the channels, repeated for the rows of a loop, lie before the memory of the loop.
 Bytes NormFunction::scratch_bytes() const {
@@ -73,15 +77,13 @@ Bytes NormFunction::scratch_bytes() const {
 void NormFunction::run(const NormColumns& p, const std::byte* x, int64_t rows, std::byte* y, std::byte* scratch) const {
   const Operands all{.x = x, .out = y, .out_bytes = value_bytes_, .out_channels = channels_};
   run_loop(p, all, rows, {0, channels_}, scratch);
+  loop_.finish();
 }
 
 void NormFunction::run_gradient(const NormColumns& p, const std::byte* x, const std::byte* dy, int64_t rows, Range some,
-                                float* g, std::byte* scratch) const {
-  const Operands all{.x = x,
-                     .dy = dy,
-                     .out = reinterpret_cast<std::byte*>(g),
-                     .out_bytes = sizeof(float),
-                     .out_channels = some.size()};
+                                float* g, int64_t g_channels, std::byte* scratch) const {
+  const Operands all{
+      .x = x, .dy = dy, .out = reinterpret_cast<std::byte*>(g), .out_bytes = sizeof(float), .out_channels = g_channels};
   run_loop(p, all, rows, some, scratch);
 }
 

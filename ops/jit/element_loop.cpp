@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <immintrin.h>
 
 #include "ops/convert.h"
 #include "ops/jit/compiler.h"
@@ -20,6 +21,8 @@ std::byte* element(void* operand, DType dtype, int64_t i) {
   return static_cast<std::byte*>(operand) + i * xrun::size_of(dtype);
 }
 
+bool is_aligned(const void* operand) { return reinterpret_cast<uintptr_t>(operand) % 64 == 0; }
+
 LoopForm pruned(LoopForm form) {
   form.expr.prune();
   return form;
@@ -32,6 +35,8 @@ ElementLoop::ElementLoop(LoopForm form, Isa isa, bool compile)
   in_place_ = std::ranges::none_of(form_.expr.results(),
                                    [&](ScalarId id) { return form_.expr.node(id).op == ScalarOp::kInput; });
   if (compile) {
+    streaming_ = form_.streams ? compile_loop(form_, isa) : nullptr;
+    form_.streams = false;
     code_ = compile_loop(form_, isa);
   }
 }
@@ -49,10 +54,17 @@ void ElementLoop::run(const void* const* inputs, void* const* outputs, int64_t n
   }
   const int64_t whole = n / kLanes * kLanes;
   if (whole > 0) {
-    code_(inputs, outputs, whole);
+    const bool streams = streaming_ != nullptr && std::all_of(outputs, outputs + form_.outputs.size(), is_aligned);
+    (streams ? streaming_ : code_)(inputs, outputs, whole);
   }
   if (whole < n) {
     run_rest(inputs, outputs, whole, n - whole);
+  }
+}
+
+void ElementLoop::finish() const {
+  if (streaming_ != nullptr) {
+    _mm_sfence();
   }
 }
 

@@ -13,6 +13,10 @@ namespace xrun::ops {
 
 inline constexpr size_t kMostOperands = 64;  // inputs and outputs of a loop
 
+// Results of a kernel's call that are larger than this leave the caches before they are read: storing them past the
+// caches (LoopForm::streams) saves reading their lines first.
+inline constexpr Bytes kStreamed = Bytes{16} << 20;
+
 class ElementLoop {
  public:
   // `compile`: asks for compiled code (ops/jit/compiler.h), which takes milliseconds; a loop that is only described for
@@ -32,6 +36,8 @@ class ElementLoop {
   // Computes `n` elements. An output may be an input, with the same first element. Any number of threads, each with its
   // own scratch.
   void run(const void* const* inputs, void* const* outputs, int64_t n, std::byte* scratch) const;
+  // After the last run of a thread: other threads see results that were stored past the caches.
+  void finish() const;
 
  private:
   void interpret(const void* const* inputs, void* const* outputs, int64_t n, std::byte* scratch) const;
@@ -42,6 +48,7 @@ class ElementLoop {
   Interpreter interpreter_;
   bool in_place_ = false;  // no result is just an input
   LoopCode code_ = nullptr;
+  LoopCode streaming_ = nullptr;  // LoopForm::streams
 };
 
 }  // namespace xrun::ops

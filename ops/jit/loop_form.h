@@ -22,6 +22,8 @@ struct LoopForm {
   ScalarExpr expr;                // pruned
   std::vector<LoopInput> inputs;  // of the inputs of `expr`
   std::vector<DType> outputs;     // of its results: f32 or bf16, which rounds to nearest
+  // Compiled code stores results past the caches, at multiples of 64 bytes; ElementLoop::finish follows.
+  bool streams = false;
 };
 
 // Compiled code for whole groups of sixteen elements. Inputs are read before results of the same elements are stored,

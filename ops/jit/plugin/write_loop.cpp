@@ -134,10 +134,20 @@ class LoopWriter {
         llvm::Type* const half = body_.getInt16Ty();
         const IrInts bits = bits_of(rounded_to_bf16({&body_, results[r].value}));
         llvm::Value* const upper = body_.CreateTrunc(body_.CreateLShr(bits.value, 16), lanes_of(half));
-        body_.CreateAlignedStore(upper, body_.CreateGEP(half, to, i), llvm::Align(2));
+        store(upper, body_.CreateGEP(half, to, i), 2);
       } else {
-        body_.CreateAlignedStore(results[r].value, body_.CreateGEP(body_.getFloatTy(), to, i), llvm::Align(4));
+        store(results[r].value, body_.CreateGEP(body_.getFloatTy(), to, i), 4);
       }
+    }
+  }
+
+  // `element`: bytes.
+  void store(llvm::Value* lanes, llvm::Value* to, uint64_t element) {
+    llvm::StoreInst* const made =
+        body_.CreateAlignedStore(lanes, to, llvm::Align(form_.streams ? element * kLanes : element));
+    if (form_.streams) {
+      llvm::Metadata* const one = llvm::ConstantAsMetadata::get(body_.getInt32(1));
+      made->setMetadata(llvm::LLVMContext::MD_nontemporal, llvm::MDNode::get(context_, one));
     }
   }
 

@@ -1,0 +1,115 @@
+#include "ops/broadcast_loop.h"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "ops/shape.h"
+#include "ops/simd.h"
+
+namespace xrun::ops {
+namespace {
+
+// Shorter pieces cost more than the copies that they save.
+constexpr int64_t kShortest = kScalarBlock / 2;
+
+}  // namespace
+
+std::vector<BroadcastLoop::Operand> BroadcastLoop::operands_of(const KernelSpec& spec) {
+  std::vector<Operand> operands;
+  for (const TensorType& input : spec.inputs) {
+    const BroadcastReader reader(input, spec.outputs[0], spec.rows);
+    const bool is_f32 = input.dtype == DType::kF32;
+    if (reader.is_whole()) {
+      operands.push_back({reader, is_f32 ? LoopInput::kF32 : LoopInput::kBF16, size_of(input.dtype)});
+    } else {
+      operands.push_back({reader, is_f32 && reader.period() == 1 ? LoopInput::kUniform : LoopInput::kF32});
+    }
+  }
+  return operands;
+}
+
+LoopForm BroadcastLoop::form_of(const KernelSpec& spec, const std::vector<Operand>& operands, ScalarExpr expr) {
+  LoopForm form{.expr = std::move(expr)};
+  for (const Operand& operand : operands) {
+    form.inputs.push_back(operand.kind);
+  }
+  Bytes results = 0;
+  for (const TensorType& output : spec.outputs) {
+    form.outputs.push_back(output.dtype);
+    results += block_elements(output, spec.rows) * size_of(output.dtype);
+  }
+  form.streams = results >= kStreamed;
+  return form;
+}
+
+BroadcastLoop::BroadcastLoop(const KernelSpec& spec, ScalarExpr expr)
+    : elements_(block_elements(spec.outputs[0], spec.rows)),
+      result_size_(size_of(spec.outputs[0].dtype)),
+      operands_(operands_of(spec)),
+      loop_(form_of(spec, operands_, std::move(expr)), spec.isa, spec.compile) {
+  choose_pieces();
+}
+
+void BroadcastLoop::choose_pieces() {
+  bool repeats = true;
+  bool lies_there = true;  // no copies are needed within a period
+  int64_t run = 0;
+  for (const Operand& operand : operands_) {
+    if (operand.is_read()) {
+      const int64_t period = operand.reader.period();
+      repeats = repeats && period > 0;
+      lies_there = lies_there && operand.reader.lies_there();
+      period_ = std::max(period_, period);
+      run = run == 0 ? operand.reader.run() : std::gcd(run, operand.reader.run());
+    }
+  }
+  for (const Operand& operand : operands_) {
+    repeats = repeats && (!operand.is_read() || period_ % operand.reader.period() == 0);
+  }
+  const int64_t step = std::lcm(period_, int64_t{kLanes});
+  if (run == 0) {
+    each_ = elements_;  // none is read in blocks
+  } else if (repeats && period_ >= kShortest && (period_ <= kScalarBlock || (lies_there && run == period_))) {
+    each_ = period_;
+  } else if (repeats && step <= kScalarBlock) {
+    each_ = kScalarBlock / step * step;
+  } else {
+    period_ = 0;
+    each_ = kScalarBlock;
+    run_ = lies_there && run >= kShortest ? run : 0;
+  }
+}
+
+// The elements of the piece that begins at `begin`.
+int64_t BroadcastLoop::piece(int64_t begin, int64_t end) const {
+  const int64_t most = std::min(each_, end - begin);
+  const int64_t cut = period_ > 0 ? period_ : run_;
+  const int64_t past = cut > 0 ? begin % cut : 0;
+  return past > 0 || run_ > 0 ? std::min({most, cut - past, kScalarBlock}) : most;
+}
+
+void BroadcastLoop::run(const KernelCall& call, Range some) const {
+  std::array<const void*, kMostOperands> inputs;
+  std::array<void*, kMostOperands> outputs;
+  bool is_read = false;  // the blocks of all whole pieces
+  for (int64_t begin = some.begin, n = 0; begin < some.end; begin += n) {
+    n = piece(begin, some.end);
+    const bool repeats = period_ > 0 && begin % period_ == 0;
+    for (size_t i = 0; i < operands_.size(); ++i) {
+      if (!operands_[i].is_read()) {
+        inputs[i] = call.inputs[i].data + begin * operands_[i].size;
+      } else if (!(repeats && is_read)) {
+        inputs[i] = operands_[i].reader.read(call.inputs[i].data, begin, n, loop_.block(call.scratch, i));
+      }
+    }
+    is_read = is_read || repeats;
+    for (size_t r = 0; r < call.outputs.size(); ++r) {
+      outputs[r] = call.outputs[r].data + begin * result_size_;
+    }
+    loop_.run(inputs.data(), outputs.data(), n, call.scratch);
+  }
+  loop_.finish();
+}
+
+}  // namespace xrun::ops

@@ -1,0 +1,49 @@
+// An element-wise loop over a row block, some of whose operands are broadcast.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "graph/scalar_expr.h"
+#include "ops/broadcast.h"
+#include "ops/jit/element_loop.h"
+#include "ops/op.h"
+#include "ops/parts.h"
+
+namespace xrun::ops {
+
+// Operands without their own element for each result are read where they lie, as long as their elements follow one
+// another in f32, or copied to blocks of f32. Blocks that repeat, such as those of a vector with an element for each
+// channel, are copied once.
+class BroadcastLoop {
+ public:
+  // `expr` reads the inputs of the spec and gives its outputs. REQUIRES: broadcast() of their types succeeds.
+  BroadcastLoop(const KernelSpec& spec, ScalarExpr expr);
+
+  int64_t elements() const { return elements_; }
+  Bytes scratch_bytes() const { return loop_.scratch_bytes(); }
+  // Computes some of the elements; any number of threads, each with a scratch of its own.
+  void run(const KernelCall& call, Range some) const;
+
+ private:
+  struct Operand {
+    BroadcastReader reader;
+    LoopInput kind = LoopInput::kF32;
+    Bytes size = 0;  // of an element; 0 where the operand is broadcast
+    bool is_read() const { return size == 0 && kind != LoopInput::kUniform; }
+  };
+  static std::vector<Operand> operands_of(const KernelSpec& spec);
+  static LoopForm form_of(const KernelSpec& spec, const std::vector<Operand>& operands, ScalarExpr expr);
+  void choose_pieces();
+  int64_t piece(int64_t begin, int64_t end) const;
+
+  int64_t elements_ = 0;  // of a result in the row block
+  Bytes result_size_ = 0;
+  std::vector<Operand> operands_;
+  int64_t period_ = 0;  // elements after which all broadcast operands repeat; 0: they do not
+  int64_t each_ = 0;    // elements of a piece; with a period, whole periods
+  int64_t run_ = 0;     // where they do not repeat: pieces end where their elements cease to follow one another; 0: any
+  ElementLoop loop_;
+};
+
+}  // namespace xrun::ops
