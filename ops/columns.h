@@ -2,7 +2,9 @@
 // sums in f64.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 #include "ops/isa.h"
 #include "ops/parts.h"
@@ -22,19 +24,31 @@ inline constexpr int64_t kColumnRun = 64 / static_cast<int64_t>(sizeof(T));
 
 inline constexpr int64_t kSumBlock = 64;  // rows added in f32 before the sum goes to f64
 
-// Reduces one strip of kGroups · 16 columns (fewer in the last group); arguments as of reduce_columns.
-template <class L, int kSums, int kGroups, typename Add, typename Finish>
-XRUN_INLINE void reduce_strip(int64_t rows, int64_t columns, int64_t c, const Add& add, const Finish& finish) {
-  double totals[kGroups][kSums][kLanes] = {};
+// Reduces a strip of `groups` · 16 columns (fewer in the last group), at most kMost · 16; arguments as of
+// reduce_columns. A number of groups that the compiler knows keeps the sums in registers.
+template <class L, int kSums, int kMost, typename Groups, typename Add, typename Finish>
+XRUN_INLINE void reduce_strip(int64_t rows, int64_t columns, int64_t c, Groups groups, const Add& add,
+                              const Finish& finish) {
+  double totals[kMost][kSums][kLanes];
+  L sums[kMost][kSums];
+  for (int g = 0; g < groups; ++g) {
+    for (int s = 0; s < kSums; ++s) {
+      std::fill_n(totals[g][s], kLanes, 0.0);
+    }
+  }
   for (int64_t begin = 0; begin < rows; begin += kSumBlock) {
     const int64_t end = begin + kSumBlock < rows ? begin + kSumBlock : rows;
-    L sums[kGroups][kSums] = {};
+    for (int g = 0; g < groups; ++g) {
+      for (int s = 0; s < kSums; ++s) {
+        sums[g][s] = L{};
+      }
+    }
     for (int64_t r = begin; r < end; ++r) {
-      for (int g = 0; g < kGroups; ++g) {
+      for (int g = 0; g < groups; ++g) {
         add(r, c + g * kLanes, columns - c - g * kLanes, sums[g]);
       }
     }
-    for (int g = 0; g < kGroups; ++g) {
+    for (int g = 0; g < groups; ++g) {
       for (int s = 0; s < kSums; ++s) {
         float lanes[kLanes];
         store(lanes, sums[g][s]);
@@ -44,24 +58,30 @@ XRUN_INLINE void reduce_strip(int64_t rows, int64_t columns, int64_t c, const Ad
       }
     }
   }
-  for (int g = 0; g < kGroups; ++g) {
+  for (int g = 0; g < groups; ++g) {
     const int64_t left = columns - c - g * kLanes;
     finish(c + g * kLanes, left < kLanes ? left : kLanes, totals[g]);
   }
 }
 
 // Walks columns begin .. end - 1: add(r, c, left, sums) adds the terms of row r, columns c .. c + 15 (of which `left`
-// exist) to kSums lane groups; finish(c, n, totals) gets the f64 totals [kSums][16] of n columns. Strips of 64 columns
-// use whole cache lines of bf16; the order of a column's terms is the same in any strip.
+// exist) to kSums lane groups; finish(c, n, totals) gets the f64 totals [kSums][16] of n columns. Strips are as wide as
+// rows, up to 512 columns, so that memory is read in its order; the order of a column's terms is the same in any strip.
 template <class L, int kSums, typename Add, typename Finish>
 XRUN_INLINE void reduce_columns(int64_t rows, int64_t begin, int64_t end, const Add& add, const Finish& finish) {
-  constexpr int kWide = 4;
-  int64_t c = begin;
-  for (; c + kWide * kLanes <= end; c += kWide * kLanes) {
-    reduce_strip<L, kSums, kWide>(rows, end, c, add, finish);
-  }
-  for (; c < end; c += kLanes) {
-    reduce_strip<L, kSums, 1>(rows, end, c, add, finish);
+  constexpr int kFew = 4;
+  constexpr int kMost = 32;
+  for (int64_t c = begin; c < end;) {
+    const int64_t left = (end - c + kLanes - 1) / kLanes;
+    const int groups = static_cast<int>(left < kMost ? left : kMost);
+    if (groups == 1) {
+      reduce_strip<L, kSums, 1>(rows, end, c, std::integral_constant<int, 1>(), add, finish);
+    } else if (groups == kFew) {
+      reduce_strip<L, kSums, kFew>(rows, end, c, std::integral_constant<int, kFew>(), add, finish);
+    } else {
+      reduce_strip<L, kSums, kMost>(rows, end, c, groups, add, finish);
+    }
+    c += groups * kLanes;
   }
 }
 
