@@ -34,7 +34,8 @@ class BroadcastReader {
   bool is_whole() const { return is_whole_; }
   // The number of elements after which the operand repeats, 1 for a single number; 0: it does not.
   int64_t period() const;
-  // How many elements come from neighbours in memory, or are the same one; whether they are read without a copy.
+  // Elements of the innermost run, which follow one another in memory or are one that repeats; whether runs are read
+  // without a copy: f32 that follow one another.
   int64_t run() const { return dims_.back(); }
   bool lies_there() const { return is_f32_ && steps_.back() == 1; }
   // The address of `n` elements from `begin` on: of the operand itself where they lie there in f32, one after the

@@ -20,7 +20,8 @@ std::vector<Bytes> save_by_node(const Program& program, const Machine& machine) 
     const int part = buffer.purpose == Purpose::kResidual ? buffer.replica : buffer.shard;
     if (is_saved(buffer.purpose) && !is_mapped(program, buffer) &&
         known.emplace(buffer.purpose, buffer.param, buffer.state, buffer.head, part).second) {
-      nodes[static_cast<size_t>(machine.node_of(buffer.device))] += buffer.bytes;
+      const int node = buffer.device == kHost ? 0 : machine.node_of(buffer.device);  // rank 0 writes lists of classes
+      nodes[static_cast<size_t>(node)] += buffer.bytes;
     }
   }
   return nodes;

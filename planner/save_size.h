@@ -8,7 +8,7 @@
 
 namespace xrun::planner {
 
-// Whether a checkpoint has what a buffer holds.
+// Whether checkpoints contain buffers of this purpose.
 bool is_saved(Purpose purpose);
 
 // About the bytes that each node writes in a save, without names and digests. Replicas of a stage hold the same

@@ -37,19 +37,17 @@ std::optional<MetricCall> metric_call(std::span<const Arg> args, std::string_vie
   return good ? std::optional(MetricCall{&args[0], args.size() < 2 ? nullptr : &args[1]}) : std::nullopt;
 }
 
-// Whether a text is an address, IPv4 or in brackets IPv6, with a port. Names of hosts are not looked up: what a name
-// stands for may change while the run waits in a queue.
+// Whether a text is an IPv4 address with a port; the server's library has no IPv6. Names of hosts are not looked up:
+// what a name stands for may change while the run waits in a queue.
 bool is_address(const std::string& text) {
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos) {
     return false;
   }
-  const bool in_brackets = text.starts_with('[') && colon > 1 && text[colon - 1] == ']';
-  const std::string host = in_brackets ? text.substr(1, colon - 2) : text.substr(0, colon);
-  in6_addr parsed{};
+  in_addr parsed{};
   const std::string port = text.substr(colon + 1);
   constexpr int kMostPorts = 65535;
-  return inet_pton(in_brackets ? AF_INET6 : AF_INET, host.c_str(), &parsed) == 1 && !port.empty() && port.size() <= 5 &&
+  return inet_pton(AF_INET, text.substr(0, colon).c_str(), &parsed) == 1 && !port.empty() && port.size() <= 5 &&
          port.find_first_not_of("0123456789") == std::string::npos && port[0] != '0' && std::stoi(port) <= kMostPorts;
 }
 
@@ -91,7 +89,8 @@ void ModuleBuilder::lower_prometheus(const SettingNode& node, Scope& scope, cons
   }
   const auto address = text(node, scope, def);
   if (address && !is_address(*address)) {
-    ev_.refuse("XG0214", value_span(node), {"`prometheus` cannot be \"{}\"", *address}, "not an address with a port",
+    ev_.refuse("XG0214", value_span(node), {"`prometheus` cannot be \"{}\"", *address},
+               "not an IPv4 address with a port",
                {"write one of this machine: \"127.0.0.1:9464\", or for all networks \"0.0.0.0:9464\""});
     return;
   }

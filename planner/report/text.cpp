@@ -191,8 +191,8 @@ std::string disk_lines(const Plan& plan, const Module& module) {
   if (rate > 0) {
     const std::vector<Bytes> nodes = save_by_node(plan.training, plan.machine);
     const Bytes most = *std::ranges::max_element(nodes);
-    add("a save writes " + format_bytes(std::accumulate(nodes.begin(), nodes.end(), Bytes{0})) + " in " + time(most) +
-        (nodes.size() > 1 ? ", at most " + format_bytes(most) + " a node" : ""));
+    add("a save takes " + time(most) + ": " + format_bytes(std::accumulate(nodes.begin(), nodes.end(), Bytes{0})) +
+        (nodes.size() > 1 ? ", at most " + format_bytes(most) + " of it on one node" : ""));
   }
   return text.empty() ? "" : "  disk       " + text + "\n";
 }

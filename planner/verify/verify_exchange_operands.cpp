@@ -21,6 +21,10 @@ class ExchangeOperands : OperandView {
       parts_.push_back(shard_parts(program, graph_, head));
       holders_.push_back(holders_of(head));
     }
+    for (const Stage& stage : program.stages) {
+      const std::set<ParamId> params = gradients_of(stage, false);
+      whole_.emplace_back(params.begin(), params.end());
+    }
     list_norms();
   }
 
@@ -60,6 +64,14 @@ class ExchangeOperands : OperandView {
 
   Status check_members(const std::set<int>& wanted) const {
     return members_.at(one_->group) == wanted ? Status() : at_fault("has other members than its exchange");
+  }
+
+  // The replicas of one stage, and of no other that has the same devices.
+  Status check_replicas() {
+    if (!on_its_device() || stage_of_.try_emplace(one_->group, one_->stage).first->second != one_->stage) {
+      return at_fault("is of no stage, or elsewhere");
+    }
+    return check_members(devices_of_stage());
   }
 
   std::set<int> devices_of_stage() const {
@@ -181,10 +193,10 @@ class ExchangeOperands : OperandView {
 
   // Batch statistics of each replica's row blocks to all replicas, those of the own one included.
   Status check_statistics() {
-    if (!on_its_device() || one_->operands.empty()) {
-      return at_fault("is of no stage, or elsewhere");
+    if (one_->operands.empty()) {
+      return at_fault("gathers nothing");
     }
-    XRUN_TRY(check_members(devices_of_stage()));
+    XRUN_TRY(check_replicas());
     const ValueId value = program_.buffer(one_->operands[0].buffer).value;
     if (!value.valid() || !type(value).per_block()) {
       return misplaced(program_.buffer(one_->operands[0].buffer));
@@ -341,18 +353,15 @@ class ExchangeOperands : OperandView {
   // Slices of gradients to the replicas that sum them, and sums to all replicas. An exchange carries a run of the
   // weights, which is the same for all members; the runs of a stage follow one another.
   Status check_slices(bool sums) {
-    if (!on_its_device()) {
-      return at_fault("is of no stage, or elsewhere");
-    }
-    XRUN_TRY(check_members(devices_of_stage()));
-    const std::set<ParamId> all = gradients_of(program_.stages[static_cast<size_t>(one_->stage)], false);
+    XRUN_TRY(check_replicas());
+    const std::vector<ParamId>& all = whole_[static_cast<size_t>(one_->stage)];
     size_t& next = sliced_[{one_->stage, one_->replica, sums}];
     const size_t first = next;
-    for (auto param = std::next(all.begin(), static_cast<ptrdiff_t>(first));
-         param != all.end() && at_ < one_->operands.size(); ++param, ++next) {
-      XRUN_TRY(check_slices_of(*param, sums));
+    for (; next < all.size() && at_ < one_->operands.size(); ++next) {
+      XRUN_TRY(check_slices_of(all[next], sums));
     }
-    if (first == next || runs_.try_emplace(one_->group, first, next).first->second != std::pair(first, next)) {
+    const std::pair run(first, next);
+    if (first == next || runs_.try_emplace(one_->group, run).first->second != run) {
       return at_fault("carries the slices of other weights than its exchange");
     }
     return end();
@@ -380,7 +389,7 @@ class ExchangeOperands : OperandView {
   // All gradients of a stage are sent to the replicas that sum them, and the sums to all.
   Status check_all_slices() const {
     for (const Stage& stage : program_.stages) {
-      const size_t all = program_.replicas == 1 ? 0 : gradients_of(stage, false).size();
+      const size_t all = program_.replicas == 1 ? 0 : whole_[static_cast<size_t>(stage.index)].size();
       for (int replica = 0; all > 0 && replica < program_.replicas; ++replica) {
         for (const bool sums : {false, true}) {
           const auto sliced = sliced_.find({stage.index, replica, sums});
@@ -446,10 +455,7 @@ class ExchangeOperands : OperandView {
 
   // The pairs of a replica to all others, in place. Weights have one order for all members.
   Status check_pairs() {
-    if (!on_its_device()) {
-      return at_fault("is of no stage, or elsewhere");
-    }
-    XRUN_TRY(check_members(devices_of_stage()));
+    XRUN_TRY(check_replicas());
     for (const ParamId param : gradients_of(program_.stages[static_cast<size_t>(one_->stage)], true)) {
       const Bytes bytes = pairs_bytes(module_, param);
       for (int other = 0; other < program_.replicas; ++other) {
@@ -499,6 +505,8 @@ class ExchangeOperands : OperandView {
   std::vector<std::set<int>> holders_;                                // by head: devices of shards with rows
   std::map<int, std::multiset<std::pair<Bytes, Bytes>>> made_norms_;  // by device: offsets and bytes
   std::set<int> norm_devices_;
+  std::map<int, int> stage_of_;              // by group of an exchange of replicas
+  std::vector<std::vector<ParamId>> whole_;  // by stage: weights whose gradients are sent whole
   // Slices that were exchanged: weights of a stage, by (stage, replica, whether they are sums); those of a group.
   std::map<std::tuple<int, int, bool>, size_t> sliced_;
   std::map<int, std::pair<size_t, size_t>> runs_;

@@ -37,8 +37,13 @@ class UpdateOperands : OperandView {
         XRUN_TRY(check());
       } else if (one.kind == Kind::kAllGather && one.head < 0 && !one.operands.empty() && on_its_device()) {
         XRUN_TRY(note_gather());
-      } else if (one.kind == Kind::kReduceScatter && one.head < 0 && !is_folded()) {
-        return at_fault("sends slices of gradients before their partials are summed");
+      } else if (one.kind == Kind::kReduceScatter && one.head < 0) {
+        if (!is_folded()) {
+          return at_fault("sends slices of gradients before their partials are summed");
+        }
+        ended_.insert({one.stage, one.replica});
+      } else if (one.kind == Kind::kBackward && ended_.contains({one.stage, one.replica})) {
+        return at_fault("adds to gradients that were summed or sent already");
       }
     }
     return check_complete();
@@ -96,6 +101,7 @@ class UpdateOperands : OperandView {
       return at_fault("works on gradients that are not summed over partials and replicas");
     }
     done().insert(rank);
+    ended_.insert({one_->stage, one_->replica});
     left_ = gradients_named();
     while (next_is(Role::kGradient)) {
       XRUN_TRY(check_gradient());
@@ -192,6 +198,9 @@ class UpdateOperands : OperandView {
   // The replica's slice of each gradient of a bucket, and the same slice of the others, which an exchange has brought.
   Status check_sums() {
     const std::set<ParamId>& params = whole_[static_cast<size_t>(one_->stage)];
+    if (!next_is(Role::kSum)) {
+      return at_fault("sums nothing");
+    }
     while (next_is(Role::kSum)) {
       const ParamId param = one_->operands[at_].param;
       if (!params.contains(param) || !summed_[{one_->stage, one_->replica}].insert(param).second) {
@@ -393,6 +402,7 @@ class UpdateOperands : OperandView {
   std::vector<std::set<ParamId>> whole_;       // the others
   static constexpr int kRankOfSums = 2;        // in the order of the instructions of a replica's stage
   std::set<std::pair<int, int>> gathers_;      // (stage, replica): its pairs and those of the others are here
+  std::set<std::pair<int, int>> ended_;        // (stage, replica): whose gradients are complete
   // By (stage, replica): gradients whose slices the replica has summed, and those whose sums are here.
   std::map<std::pair<int, int>, std::set<ParamId>> summed_;
   std::map<std::pair<int, int>, std::set<ParamId>> gathered_;

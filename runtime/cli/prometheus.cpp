@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <prometheus/counter.h>
 #include <prometheus/exposer.h>
@@ -16,33 +17,26 @@ namespace {
 // Why nobody can listen at an address. The server's library does not tell, so it is tried once more by hand.
 std::string cause_at(const std::string& address) {
   const size_t colon = address.rfind(':');
-  const bool is_v6 = address.starts_with('[');
-  const std::string host = is_v6 ? address.substr(1, colon - 2) : address.substr(0, colon);
-  const auto port = htons(static_cast<uint16_t>(std::stoi(address.substr(colon + 1))));
-  sockaddr_storage place{};
-  socklen_t size = sizeof(sockaddr_in);
-  if (is_v6) {
-    auto& v6 = reinterpret_cast<sockaddr_in6&>(place);
-    v6.sin6_family = AF_INET6;
-    v6.sin6_port = port;
-    inet_pton(AF_INET6, host.c_str(), &v6.sin6_addr);
-    size = sizeof(sockaddr_in6);
-  } else {
-    auto& v4 = reinterpret_cast<sockaddr_in&>(place);
-    v4.sin_family = AF_INET;
-    v4.sin_port = port;
-    inet_pton(AF_INET, host.c_str(), &v4.sin_addr);
-  }
-  const int socket = ::socket(place.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in place{};
+  place.sin_family = AF_INET;
+  place.sin_port = htons(static_cast<uint16_t>(std::stoi(address.substr(colon + 1))));
+  inet_pton(AF_INET, address.substr(0, colon).c_str(), &place.sin_addr);
+  const int socket = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
   if (socket < 0) {
     return std::strerror(errno);
   }
   const int reuse = 1;
   ::setsockopt(socket, SOL_SOCKET, SO_REUSEADDR, &reuse, sizeof(reuse));
-  const bool bound = ::bind(socket, reinterpret_cast<const sockaddr*>(&place), size) == 0;
+  const bool bound = ::bind(socket, reinterpret_cast<const sockaddr*>(&place), sizeof(place)) == 0;
   const int error = errno;
   ::close(socket);
   return bound ? "its threads do not start" : std::strerror(error);
+}
+
+struct sigaction action_of(int number) {
+  struct sigaction action {};
+  ::sigaction(number, nullptr, &action);
+  return action;
 }
 
 using Labels = prometheus::Labels;
@@ -52,6 +46,10 @@ using Labels = prometheus::Labels;
 struct Prometheus::Server {
   explicit Server(const std::string& address) : exposer(address) { exposer.RegisterCollectable(figures); }
 
+  // The server's threads ignore SIGPIPE for the whole process when they start, which they do at any time after the
+  // server was made: what the command does when the reader of its output is gone is put back with each event.
+  void keep_signals() const { ::sigaction(SIGPIPE, &lost_reader, nullptr); }
+
   prometheus::Family<prometheus::Gauge>& family(const std::string& name, const std::string& help) const {
     return prometheus::BuildGauge().Name("xrun_" + name).Help(help).Register(*figures);
   }
@@ -60,6 +58,7 @@ struct Prometheus::Server {
     family(name, help).Add(labels).Set(value);
   }
 
+  const struct sigaction lost_reader = action_of(SIGPIPE);  // before the server
   std::shared_ptr<prometheus::Registry> figures =
       std::make_shared<prometheus::Registry>(prometheus::Registry::InsertBehavior::Merge);
   prometheus::Exposer exposer;
@@ -78,6 +77,7 @@ Result<std::unique_ptr<Prometheus>> Prometheus::listen(const std::string& addres
 }
 
 void Prometheus::start(const runtime::StartEvent& event) {
+  server_->keep_signals();
   server_->set("run_info", "the model and the plan of the run; always 1", 1,
                {{"model", event.model}, {"plan", event.plan}});
   server_->set("step", "steps done", static_cast<double>(event.first_step));
@@ -88,6 +88,7 @@ void Prometheus::start(const runtime::StartEvent& event) {
 }
 
 void Prometheus::step(const runtime::StepReport& report) {
+  server_->keep_signals();
   server_->set("step", "steps done", static_cast<double>(report.step));
   server_->set("epoch", "epochs done", report.epoch);
   server_->set("loss", "the loss of the step", report.loss);

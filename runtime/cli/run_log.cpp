@@ -107,12 +107,17 @@ void LoggedProgress::on_start(const runtime::StartEvent& event) {
 void LoggedProgress::listen(const runtime::StartEvent& event) {
   auto prometheus = Prometheus::listen(address_);
   if (!prometheus.ok()) {
-    const Error& error = prometheus.error();
-    shown_->on_warn({error.code, error.message + "; the run goes on without them"});
+    const runtime::WarnEvent warning{prometheus.error().code,
+                                     prometheus.error().message + "; the run goes on without them"};
+    shown_->on_warn(warning);
+    log_.on_warn(warning);
     return;
   }
   prometheus_ = std::move(prometheus).value();
   prometheus_->start(event);
+  for (const runtime::WarnEvent& warning : std::exchange(early_warnings_, {})) {
+    prometheus_->warned(warning);
+  }
 }
 
 void LoggedProgress::on_plan(const runtime::PlanEvent& event) {
@@ -193,6 +198,8 @@ void LoggedProgress::on_warn(const runtime::WarnEvent& event) {
   log_.on_warn(event);
   if (prometheus_ != nullptr) {
     prometheus_->warned(event);
+  } else if (!address_.empty() && !started_) {
+    early_warnings_.push_back(event);
   }
 }
 

@@ -80,6 +80,7 @@ class LoggedProgress : public runtime::EventSink {
   bool started_ = false;
   bool shows_step_ = false;
   std::string early_;  // events before the start
+  std::vector<runtime::WarnEvent> early_warnings_;
 };
 
 }  // namespace xrun::cli

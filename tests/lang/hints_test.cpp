@@ -169,13 +169,13 @@ TEST(Hints, BucketsHaveAByteAtLeast) {
 
 TEST(Hints, FiguresAreServedAtAnAddressWithAPort) {
   const auto served = [](const std::string& address) { return check({{"train.log.prometheus", address}}).module; };
-  for (const char* good : {"127.0.0.1:9464", "0.0.0.0:1", "[::1]:65535"}) {
+  for (const char* good : {"127.0.0.1:9464", "0.0.0.0:1", "10.1.2.3:65535"}) {
     EXPECT_NE(served('"' + std::string(good) + '"').find(good), std::string::npos) << good;
   }
   EXPECT_EQ(served("none"), check({}).module);
   static const OpRegistry ops = test_ops::registry();
   for (const char* bad : {"", "9464", ":9464", "localhost:9464", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0",
-                          "127.0.0.1:65536", "127.0.0.1:9464s", "127.0.0.1:09464", "::1:9464", "[127.0.0.1]:9464",
+                          "127.0.0.1:65536", "127.0.0.1:9464s", "127.0.0.1:09464", "::1:9464", "[::1]:9464", "[127.0.0.1]:9464",
                           "127.0.0.1:1,0.0.0.0:2", "127.0.0.1:-1", "[]:1", "x:/tmp/socket", "127.0.0.1:123456"}) {
     SourceMap sources;
     Diagnostics diagnostics;

@@ -1,5 +1,5 @@
-// Element-wise functions of operands that broadcast in all ways, against the sum written out: in whole calls and in
-// parts, compiled and interpreted, and where results are so large that they are stored past the caches.
+// Element-wise functions of operands that broadcast in all ways, against a loop over the elements: in whole calls and
+// in parts, compiled and interpreted, and where results are so large that they are stored past the caches.
 #include "ops/broadcast_loop.h"
 
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ struct Shapes {
   std::vector<TensorType> inputs;  // three; the first is like the result
 };
 
-void expect_products(const Shapes& shapes, uint64_t seed) {
+void expect_products(const Shapes& shapes, uint64_t seed, const std::vector<int64_t>& all_parts = {1, 3, 7}) {
   const TensorType& out = shapes.inputs[0];
   std::vector<Operand> operands;
   KernelSpec spec{.inputs = shapes.inputs,
@@ -70,7 +70,7 @@ void expect_products(const Shapes& shapes, uint64_t seed) {
   for (const bool compile : {false, true}) {
     spec.compile = compile;
     const auto kernel = std::move(find_op("map")->cpu(spec)).value();
-    for (const int64_t parts : {int64_t{1}, int64_t{3}, int64_t{7}}) {
+    for (const int64_t parts : all_parts) {
       const int64_t cut = std::min(parts, kernel->parts());
       const Memory result(out.bytes(shapes.rows, shapes.rows));
       const std::vector<TensorView> results{{result.data()}};
@@ -87,7 +87,7 @@ void expect_products(const Shapes& shapes, uint64_t seed) {
   }
 }
 
-TEST(BroadcastLoop, RandomShapesHaveTheBitsOfTheSumWrittenOut) {
+TEST(BroadcastLoop, RandomShapesHaveTheBitsOfALoopOverTheElements) {
   const uint64_t seed = std::random_device()();
   std::mt19937_64 random(seed);
   const auto pick = [&](std::initializer_list<int64_t> list) {
@@ -120,15 +120,17 @@ TEST(BroadcastLoop, RandomShapesHaveTheBitsOfTheSumWrittenOut) {
   }
 }
 
-// As batch norm has them: a vector with an element for each channel, and a number.
+// As batch norm has them: a vector with an element for each channel, and a number; and a number for each sample's
+// channel.
 TEST(BroadcastLoop, VectorsOfChannelsOfLargeResults) {
-  for (const int64_t channels : {24, 96, 512}) {
-    const TensorType x{.dtype = DType::kF32, .dims = {kBatch, channels, 64, 64}};
-    const int64_t rows = (Bytes{17} << 20) / x.bytes(1, 1) + 1;
-    expect_products({rows, {x, {.dtype = DType::kF32, .dims = {channels, 1, 1}}, {.dtype = DType::kF32, .dims = {1}}}},
-                    static_cast<uint64_t>(channels));
-    expect_products({rows, {x, x, {.dtype = DType::kF32, .dims = {kBatch, channels, 1, 1}}}}, 3);
-  }
+  const auto large = [](int64_t channels) {
+    return TensorType{.dtype = DType::kF32, .dims = {kBatch, channels, 64, 64}};
+  };
+  const auto rows = [&](int64_t channels) { return (kStreamed + (1 << 20)) / large(channels).bytes(1, 1) + 1; };
+  const TensorType number{.dtype = DType::kF32, .dims = {1}};
+  expect_products({rows(24), {large(24), {.dtype = DType::kF32, .dims = {24, 1, 1}}, number}}, 1, {3});
+  expect_products({rows(512), {large(512), {.dtype = DType::kF32, .dims = {512, 1, 1}}, number}}, 2, {3});
+  expect_products({rows(96), {large(96), large(96), {.dtype = DType::kF32, .dims = {kBatch, 96, 1, 1}}}}, 3, {3});
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 // Buckets of gradients that replicas reduce together.
+#include <algorithm>
 #include <gmock/gmock.h>
+#include <iterator>
 #include <map>
 
 #include "tests/planner/verify_case.h"
@@ -121,22 +123,37 @@ TEST(Buckets, DamageIsFound) {
   };
   for (const Kind kind : {Kind::kReduceScatter, Kind::kAllGather}) {
     // An exchange of one weight for another.
-    expect_bucket_found(
-        "", [&](Program& p) { std::swap(all_of(p, kind, 0)[0]->operands, all_of(p, kind, 0)[1]->operands); });
+    const bool sums = kind == Kind::kAllGather;
+    expect_bucket_found(sums ? "before they are summed" : "cannot work on buffer", [&](Program& p) {
+      std::swap(all_of(p, kind, 0)[0]->operands, all_of(p, kind, 0)[1]->operands);
+    });
+    // A bucket that is exchanged twice.
+    expect_bucket_found("carries the slices of other weights", [&](Program& p) {
+      const int group = all_of(p, kind, 0).back()->group;
+      std::vector<Instruction> again;
+      std::ranges::copy_if(p.instructions, std::back_inserter(again),
+                           [&](const Instruction& one) { return one.group == group; });
+      for (Instruction& one : again) {
+        one.group = group + 1000;
+      }
+      const auto after =
+          std::ranges::find_if(p.instructions, [](const Instruction& one) { return one.kind == Kind::kUpdate; });
+      p.instructions.insert(after, again.begin(), again.end());
+    });
     // The last bucket is not exchanged.
-    expect_bucket_found(kind == Kind::kAllGather ? "are not summed over partials and replicas"
-                                                 : "does not exchange all gradients of stage 0",
-                        [&](Program& p) {
-                          const int group = all_of(p, kind, 0).back()->group;
-                          std::erase_if(p.instructions, [&](const Instruction& one) { return one.group == group; });
-                        });
+    expect_bucket_found(
+        sums ? "are not summed over partials and replicas" : "does not exchange all gradients of stage 0",
+        [&](Program& p) {
+          const int group = all_of(p, kind, 0).back()->group;
+          std::erase_if(p.instructions, [&](const Instruction& one) { return one.group == group; });
+        });
   }
   // Members of a group that carry different weights.
   expect_bucket_found("carries the slices of other weights", [&](Program& p) {
     const auto mine = all_of(p, Kind::kReduceScatter, 1);
     mine[0]->operands.insert(mine[0]->operands.end(), mine[1]->operands.begin(), mine[1]->operands.end());
   });
-  // A sum that is done twice, not at all, or after its slices were sent.
+  // A sum that is done twice, not at all, of nothing, or after its slices were sent.
   expect_bucket_found("or one of them again", [&](Program& p) {
     const auto sums = all_of(p, Kind::kSumReplicas, 0);
     sums[1]->operands = sums[0]->operands;
@@ -144,6 +161,20 @@ TEST(Buckets, DamageIsFound) {
   expect_bucket_found("before they are summed", [&](Program& p) {
     const InstructionId id = all_of(p, Kind::kSumReplicas, 0)[1]->id;
     p.instructions.erase(p.instructions.begin() + id.index);
+  });
+  expect_bucket_found("sums nothing", [&](Program& p) { all_of(p, Kind::kSumReplicas, 0)[1]->operands.clear(); });
+  expect_bucket_found("before they are summed", [&](Program& p) {
+    const auto sum = p.instructions.begin() + all_of(p, Kind::kSumReplicas, 0)[0]->id.index;
+    const auto sent = p.instructions.begin() + all_of(p, Kind::kAllGather, 0)[0]->id.index;
+    std::rotate(sum, sum + 1, sent + 1);
+  });
+  // A backward pass after the exchanges have begun.
+  expect_bucket_found("adds to gradients that were summed or sent already", [&](Program& p) {
+    const auto last = std::find_if(p.instructions.rbegin(), p.instructions.rend(), [](const Instruction& one) {
+      return one.kind == Kind::kBackward && one.stage == 0 && one.replica == 0;
+    });
+    const auto sent = p.instructions.begin() + all_of(p, Kind::kReduceScatter, 0)[0]->id.index;
+    std::rotate(last.base() - 1, last.base(), sent + 1);
   });
 }
 

@@ -147,7 +147,6 @@ TEST(Report, PageOfAPlanWithRowsInAFile) {
   EXPECT_FALSE(offers(all.error()));
 }
 
-// A plan file is somebody's: its strings stay in their lines. The console replaces what steers a terminal.
 // Where `cluster.node.storage` says how fast files are written, a plan says how long a save takes.
 TEST(Report, SavesAreTimedWhereTheStorageIsKnown) {
   Planned planned = make(0, true);
@@ -156,12 +155,13 @@ TEST(Report, SavesAreTimedWhereTheStorageIsKnown) {
   const Bytes bytes = json["run_memory"]["save_by_node"].at(0);
   planned.module.cluster.storage = 1e6;
   EXPECT_NE(report_text(planned.plan, planned.module)
-                .find("disk       a save writes " + format_bytes(bytes) + " in " +
-                      format_seconds(static_cast<double>(bytes) / 1e6) + "\n"),
+                .find("disk       a save takes " + format_seconds(static_cast<double>(bytes) / 1e6) + ": " +
+                      format_bytes(bytes) + "\n"),
             std::string::npos)
       << report_text(planned.plan, planned.module);
 }
 
+// A plan file is somebody's: its strings stay in their lines. The console replaces what steers a terminal.
 TEST(Report, StringsOfAPlanForgeNoLines) {
   const std::string hostile = "x\nforged: all is well";
   const Planned planned = make(2, true);

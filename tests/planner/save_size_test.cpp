@@ -29,5 +29,19 @@ TEST(SaveSize, CountsEachTensorOnce) {
   EXPECT_GT(nodes[1], 0);
 }
 
+// Lists of nearest classes lie on the host.
+TEST(SaveSize, CountsWhatLiesOnTheHost) {
+  const Case made = make_case({.knn = true});
+  Bytes host = 0;
+  for (const Buffer& buffer : made.program.buffers) {
+    host += buffer.device == kHost && is_saved(buffer.purpose) ? buffer.bytes : 0;
+  }
+  EXPECT_GT(host, 0);
+  Machine machine{.devices = 5};
+  const Bytes all = save_by_node(made.program, machine)[0];
+  machine.device_nodes = {1, 1, 1, 1, 1};
+  EXPECT_THAT(save_by_node(made.program, machine), ElementsAre(host, all - host));
+}
+
 }  // namespace
 }  // namespace xrun::planner::testing

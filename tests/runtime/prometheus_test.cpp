@@ -73,7 +73,7 @@ std::string get(int port, const std::string& path) {
   return socket.receive();
 }
 
-// The lines of our figures, sorted: their order is not the server's promise.
+// The lines of our figures, sorted, since the format does not define their order.
 std::vector<std::string> figures(int port) {
   std::vector<std::string> lines;
   std::istringstream text(get(port, "/metrics"));

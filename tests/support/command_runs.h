@@ -74,7 +74,8 @@ class CommandRuns : public ::testing::Test {
         {"--devices", "3", "--set", "schedule.stages=3", "--set", "schedule.micro_batches=2", "--set",
          "schedule.pipeline=one_f_one_b", "--set", "schedule.recompute=all"},
         {"--devices", "4", "--set", "schedule.replicas=2", "--set", "schedule.stages=2", "--threads", "5"},
-        {"--devices", "2", "--set", "schedule.replicas=2", "--set", "schedule.overlap=false"},
+        {"--devices", "4", "--set", "schedule.replicas=2", "--set", "schedule.stages=2", "--set",
+         "schedule.overlap=false"},
         {"--devices", "2", "--set", "schedule.replicas=2", "--set", "schedule.bucket=1B"},
     };
     return list;
