@@ -1,6 +1,8 @@
 // The figures of a run as Prometheus reads them.
 #include <algorithm>
 #include <arpa/inet.h>
+#include <cstdlib>
+#include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <memory>
@@ -204,6 +206,18 @@ TEST_F(PrometheusTest, ARunGoesOnWhereAnotherProcessListens) {
   EXPECT_EQ(result.exit, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("warning[XG0817]: figures cannot be served at " + address +
                                     ": Address already in use; the run goes on without them"));
+}
+
+// The server's library ignores SIGPIPE for the whole process: `xrun train --progress json | head -2` ends all the same.
+TEST_F(PrometheusTest, ARunWhoseReaderGoesAwayIsSaved) {
+  directory.write("tiny.xgraph", testing::tiny_model());
+  const std::string address = "127.0.0.1:" + std::to_string(free_port());
+  const std::string words = "cd " + directory.path() + " && timeout 60 " + XRUN_BINARY_DIR +
+                            "/xrun train tiny.xgraph --set train.epochs=100000 --set 'train.log.prometheus=\"" +
+                            address + "\"' --progress json 2>err | head -2 >first";
+  ASSERT_EQ(WEXITSTATUS(std::system(words.c_str())), 0);
+  EXPECT_THAT(testing::read_file(directory.path() + "/err"), HasSubstr("cannot be written to stdout"));
+  EXPECT_TRUE(std::filesystem::exists(directory.path() + "/ckpt/quick/latest"));
 }
 
 }  // namespace
