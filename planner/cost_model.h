@@ -39,6 +39,7 @@ class CostModel {
  public:
   // Both must outlive the model.
   CostModel(const KernelFacts& facts, const Machine& machine);
+  CostModel(const KernelFacts& facts, Machine&& machine) = delete;
 
   // One call of a node on one row block of `norm_rows` rows, by one worker.
   Seconds node(const Graph& graph, NodeId id, int64_t norm_rows) const;

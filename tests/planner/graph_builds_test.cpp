@@ -61,7 +61,8 @@ TEST(GraphBuilds, AreSharedOutByRanks) {
   KernelFacts facts;
   facts.flops_per_second_f32 = 1.2e11;
   facts.flops_per_second_bf16 = 2.0e11;
-  const CostModel cost(facts, {.cores = 2, .devices = 1, .threads = 2});
+  const Machine machine{.cores = 2, .devices = 1, .threads = 2};
+  const CostModel cost(facts, machine);
   const KnnShape shape{.classes = 10'000'000, .dim = 64, .neighbours = 2, .workers = 2};
   for (const int ranks : {1, 2, 3, 8}) {
     EXPECT_NEAR(cost.exact_graph(shape, ranks) / cost.exact_graph(shape), (2 - 1.0 / ranks) / ranks, 0.01) << ranks;
@@ -78,7 +79,8 @@ TEST(GraphBuilds, WaitForTheRankWithTheFewestWorkers) {
   KernelFacts facts;
   facts.flops_per_second_f32 = 1.2e11;
   facts.flops_per_second_bf16 = 2.0e11;
-  const CostModel cost(facts, {.cores = 4, .devices = 3, .threads = 4});
+  const Machine machine{.cores = 4, .devices = 3, .threads = 4};
+  const CostModel cost(facts, machine);
   KnnCellsShape shape = knn_cells_shape(program, program.heads[0]);
   EXPECT_EQ(shape.graph.workers, 4);
   shape.graph.workers = 1;
