@@ -264,8 +264,6 @@ std::string word(const SettingNode& node) {
   return is_call ? word_of((*node.ast)[expr->lhs]) : symbol(node);
 }
 
-bool is_auto(const SettingNode& node) { return node.has_value() && (*node.ast)[node.value].kind == ExprKind::kAuto; }
-
 std::string path_text(const Ast& ast, ExprId id) {
   if (!id.valid()) {
     return {};

@@ -54,7 +54,6 @@ Span value_span(const SettingNode& node);
 std::string symbol(const SettingNode& node);
 // The same, or the called name of a value that is a call.
 std::string word(const SettingNode& node);
-bool is_auto(const SettingNode& node);
 // "backbone.stem" of a name, a chain of fields or a string; empty for another expression.
 std::string path_text(const Ast& ast, ExprId id);
 

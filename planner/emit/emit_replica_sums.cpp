@@ -7,10 +7,10 @@ namespace xrun::planner {
 // The slices of a bucket travel while those before it are summed, and no more than two buckets have terms in memory.
 void Emitter::emit_replica_sums(int stage_index) {
   const std::vector<Bucket> buckets = gradient_buckets(stage_index);
+  if (!buckets.empty()) {
+    emit_slices_to_owners(stage_index, buckets[0]);
+  }
   for (size_t i = 0; i < buckets.size(); ++i) {
-    if (i == 0) {
-      emit_slices_to_owners(stage_index, buckets[i]);
-    }
     if (i + 1 < buckets.size()) {
       emit_slices_to_owners(stage_index, buckets[i + 1]);
     }
