@@ -20,7 +20,7 @@ build: deps
 	cmake --build --preset release -j $(JOBS) --target $(TARGETS); echo "build: $$((SECONDS / 60)) min $$((SECONDS % 60)) s"
 
 test: build
-	@ctest --test-dir build/release --output-on-failure --timeout 900
+	@ctest --test-dir build/release --output-on-failure --timeout 900 -LE waiting
 
 # The full product of plans of the determinism test, on one to three ranks, too, and all runs with recorded bits
 # (docs/determinism.md), and a million classes (docs/memory.md); long.
@@ -38,6 +38,7 @@ test-faults: build
 	@XRUN_FAULT_RUNS=all build/release/xrun_faults_test --gtest_filter='PowerCuts*:EditedManifests*:NetworkScripts*'
 	@XRUN_FAULT_RUNS=80 build/release/xrun_faults_test --gtest_filter='-PowerCuts*:EditedManifests*:NetworkScripts*'
 	@XRUN_FAULT_RUNS=80 build/release/xrun_runtime_test --gtest_filter='EditedPlans*'
+	@ctest --test-dir build/release --output-on-failure --timeout 900 -L waiting
 
 test-faults-full: build
 	@XRUN_FAULT_RUNS=all build/release/xrun_faults_test

@@ -27,6 +27,8 @@ int64_t pairs_of(int64_t elements, double density) {
   return std::clamp<int64_t>(pairs, std::min<int64_t>(1, elements), elements);
 }
 
+bool selects_by_sample(int64_t elements, int64_t pairs) { return elements >= 4 * 65'536 && pairs <= elements / 32; }
+
 double density_at(const CompressSpec& compress, double warmup, int64_t step) {
   if (static_cast<double>(step) >= warmup) {
     return compress.density;

@@ -30,6 +30,10 @@ bool is_compressed(const TrainSpec& train, const Graph& graph, ParamId param);
 // The pairs that a replica sends of a tensor: density * elements, rounded up; at least one.
 int64_t pairs_of(int64_t elements, double density);
 
+// Whether so few of a tensor's elements are selected that a sample bounds the least of them (ops/top_k.h): one of 32 or
+// fewer, of a quarter million or more.
+bool selects_by_sample(int64_t elements, int64_t pairs);
+
 // The density of step `step`, counted from 0. The first `warmup` steps are four equal parts with 1/4, 1/16, 1/64 and
 // 1/256 of the elements, but never less than the density after them.
 double density_at(const CompressSpec& compress, double warmup, int64_t step);

@@ -131,6 +131,14 @@ class Elements {
   int first_;
 };
 
+// An argument of this kind, or `otherwise`.
+template <class T>
+T argument_or(const Attrs& arguments, std::string_view name, T otherwise) {
+  const AttrValue* value = arguments.find(name);
+  const T* known = value == nullptr ? nullptr : std::get_if<T>(value);
+  return known == nullptr ? otherwise : *known;
+}
+
 // Whether a rule that was read can be computed.
 bool fits(const UpdateRule& rule) {
   const auto below = [](const ScalarExpr& expr, int inputs) {
@@ -233,12 +241,10 @@ void store_update_rule(const UpdateRule& rule, const std::vector<std::string>& s
   }
 }
 
-bool has_update_rule(const Attrs& arguments) { return arguments.has(kElements); }
-
-std::vector<std::string> states_of_rule(const Attrs& arguments) { return arguments.texts(kStates); }
+std::vector<std::string> states_of_rule(const Attrs& arguments) { return argument_or(arguments, kStates, TextList()); }
 
 std::vector<double> first_values_of_rule(const Attrs& arguments) {
-  return arguments.has(kFirst) ? arguments.reals(kFirst) : std::vector<double>(states_of_rule(arguments).size());
+  return argument_or(arguments, kFirst, std::vector<double>(states_of_rule(arguments).size()));
 }
 
 Attrs without_update_rule(const Attrs& arguments) {
@@ -252,24 +258,22 @@ Attrs without_update_rule(const Attrs& arguments) {
 }
 
 Result<UpdateRule> read_update_rule(const Attrs& arguments) {
-  UpdateRule rule{.states = static_cast<int>(arguments.texts(kStates).size()),
+  UpdateRule rule{.states = static_cast<int>(states_of_rule(arguments).size()),
                   .first = first_values_of_rule(arguments)};
-  XRUN_ASSIGN(rule.elements, parse_scalar_expr(arguments.text(kElements)));
-  if (!arguments.text(kScalars).empty()) {
-    XRUN_ASSIGN(rule.scalars, parse_scalar_expr(arguments.text(kScalars)));
-  }
-  if (arguments.has(kNorms)) {
-    for (const std::string& text : arguments.texts(kNorms)) {
-      XRUN_ASSIGN(ScalarExpr norm, parse_scalar_expr(text));
-      rule.norms.push_back(std::move(norm));
-    }
-    if (arguments.has(kRatios) && !arguments.text(kRatios).empty()) {
-      XRUN_ASSIGN(rule.ratios, parse_scalar_expr(arguments.text(kRatios)));
-    }
+  const auto read = [&](std::string_view name) {
+    const auto text = argument_or(arguments, name, std::string());
+    return text.empty() ? Result<ScalarExpr>(ScalarExpr()) : parse_scalar_expr(text);
+  };
+  XRUN_ASSIGN(rule.elements, read(kElements));
+  XRUN_ASSIGN(rule.scalars, read(kScalars));
+  XRUN_ASSIGN(rule.ratios, read(kRatios));
+  for (const std::string& text : argument_or(arguments, kNorms, TextList())) {
+    XRUN_ASSIGN(ScalarExpr norm, parse_scalar_expr(text));
+    rule.norms.push_back(std::move(norm));
   }
   if (!fits(rule)) {
     return Error{ErrorKind::kContent, "XG0303", "the update of an optimizer does not fit its states",
-                 "make the file anew: updates are written by xrun"};
+                 "report this: updates are written by xrun"};
   }
   return rule;
 }

@@ -44,14 +44,13 @@ std::vector<int> norm_levels(const UpdateRule& rule);
 // Whether a norm depends on a state.
 bool norms_read_states(const UpdateRule& rule);
 
-// An own optimizer is a call whose arguments hold its rule: texts, and the names and first values of its states. Their
+// An optimizer is a call whose arguments also hold its rule: texts, and the names and first values of its states. Their
 // names begin with `rule.`, as no parameter does.
 void store_update_rule(const UpdateRule& rule, const std::vector<std::string>& states, Attrs& arguments);
-bool has_update_rule(const Attrs& arguments);
-std::vector<std::string> states_of_rule(const Attrs& arguments);   // their names
+std::vector<std::string> states_of_rule(const Attrs& arguments);   // their names; empty without a rule
 std::vector<double> first_values_of_rule(const Attrs& arguments);  // by state
 Attrs without_update_rule(const Attrs& arguments);                 // those that the call gives
-// Errors: XG0303 where a text cannot be read, or does not fit the states.
+// Errors: XG0303 where there is no rule, a text cannot be read, or it does not fit the states.
 Result<UpdateRule> read_update_rule(const Attrs& arguments);
 
 }  // namespace xrun

@@ -6,7 +6,6 @@
 #include <iterator>
 #include <utility>
 
-#include "graph/optimizer_def.h"
 #include "graph/reader_def.h"
 #include "lang/lower/curves.h"
 #include "lang/lower/setting_def.h"
@@ -171,7 +170,7 @@ void add_library(std::vector<Topic>& topics) {
     Diagnostics faults;
     const int32_t source = sources.add(std::string(file), std::string(*std_source(file)));
     const Ast ast = parse(sources, source, faults);
-    const bool is_known = file == "std/pointwise" || file == "std/optimizers";
+    const bool is_known = is_known_without_import(file);
     for (const Decl& decl : ast.decls) {
       if (!decl.name) {
         continue;
@@ -212,9 +211,6 @@ std::vector<Topic> all_topics(const OpRegistry& ops) {
   }
   for (const AugmentDef* stage : data_registry().augments) {
     topics.push_back(topic_of_call(*stage, "data stage", "x = pixels -> "));
-  }
-  for (const OptimizerDef* optimizer : all_optimizers()) {
-    topics.push_back(topic_of_call(*optimizer, "optimizer", "optimizer = "));
   }
   for (const CurveKind& curve : curve_kinds()) {
     topics.push_back(topic_of_call(curve, "curve", "lr = "));

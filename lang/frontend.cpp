@@ -14,6 +14,7 @@
 #include "lang/lower/math_text.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"
+#include "lang/std_library.h"
 #include "lang/syntax/parser.h"
 
 namespace xrun::lang {
@@ -72,7 +73,10 @@ class Frontend {
       check_uncalled(evaluator_, *main);
     }
     for (const SourceFile& file : loader_->files()) {
-      checked.module.sources.push_back({file.path, sha256_hex(sources_.text(file.file))});
+      // What every file knows is a part of the program, as operators are.
+      if (!is_known_without_import(file.path)) {
+        checked.module.sources.push_back({file.path, sha256_hex(sources_.text(file.file))});
+      }
     }
     if (diagnostics_.has_errors()) {
       return std::nullopt;

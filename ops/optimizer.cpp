@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "graph/known_update.h"
 #include "ops/square_sums.h"
 
 namespace xrun::ops {
@@ -39,44 +40,25 @@ struct SquaresBody {
 }  // namespace
 
 Result<OptimizerForm> optimizer_form(const CallSpec& spec, std::optional<Isa> compiled_for, double ema) {
-  OptimizerForm form;
-  form.ema = ema;
-  form.weight_decay = spec.args.real("weight_decay", 0);
-  if (has_update_rule(spec.args)) {
-    XRUN_ASSIGN(UpdateRule rule, read_update_rule(spec.args));
+  XRUN_ASSIGN(UpdateRule rule, read_update_rule(spec.args));
+  const KnownUpdate known = known_update(rule);
+  OptimizerForm form{.kind = known.kind == KnownUpdate::kSgd     ? OptimizerKind::kSgd
+                             : known.kind == KnownUpdate::kAdamw ? OptimizerKind::kAdamw
+                                                                 : OptimizerKind::kOwn,
+                     .momentum = known.momentum,
+                     .nesterov = known.nesterov,
+                     .beta1 = known.beta1,
+                     .beta2 = known.beta2,
+                     .eps = known.eps,
+                     .weight_decay = spec.args.real("weight_decay", 0),
+                     .states = rule.states,
+                     .ema = ema,
+                     .own = nullptr};
+  if (form.kind == OptimizerKind::kOwn) {
     XRUN_ASSIGN(OwnUpdate own, OwnUpdate::make(std::move(rule), compiled_for));
-    form.kind = OptimizerKind::kOwn;
-    form.states = own.states();
     form.own = std::make_shared<const OwnUpdate>(std::move(own));
-    return form;
   }
-  if (spec.name == "sgd") {
-    form.kind = OptimizerKind::kSgd;
-    form.momentum = spec.args.real("momentum", 0);
-    form.nesterov = spec.args.flag("nesterov", false);
-    form.states = form.momentum != 0 ? 1 : 0;
-    return form;
-  }
-  if (spec.name == "lars") {
-    form.kind = OptimizerKind::kLars;
-    form.momentum = spec.args.real("momentum", 0.9);
-    form.weight_decay = spec.args.real("weight_decay", 1e-4);
-    form.trust = spec.args.real("trust", 0.001);
-    form.states = 1;
-    return form;
-  }
-  if (spec.name == "adamw" || spec.name == "lamb") {
-    const bool lamb = spec.name == "lamb";
-    form.kind = lamb ? OptimizerKind::kLamb : OptimizerKind::kAdamw;
-    form.beta1 = spec.args.real("beta1", 0.9);
-    form.beta2 = spec.args.real("beta2", 0.999);
-    form.eps = spec.args.real("eps", lamb ? 1e-6 : 1e-8);
-    form.weight_decay = spec.args.real("weight_decay", 0.01);
-    form.states = 2;
-    return form;
-  }
-  return Error{ErrorKind::kContent, "XG0508", "the optimizer `" + spec.name + "` cannot update weights yet",
-               "use `sgd`, `lars`, `adamw` or `lamb`", spec.span};
+  return form;
 }
 
 UpdateScalars update_scalars(const OptimizerForm& form, double rate, double decay, bool decays, int64_t step,
@@ -89,7 +71,7 @@ UpdateScalars update_scalars(const OptimizerForm& form, double rate, double deca
   u.grad_limit = static_cast<float>(grad_limit);
   if (form.kind == OptimizerKind::kOwn) {
     u.own = form.own->scalars(rate, step, decays ? decay : 0);
-  } else if (form.states == 2) {
+  } else if (form.kind == OptimizerKind::kAdamw) {
     const auto t = static_cast<double>(step + 1);
     u.keep1 = static_cast<float>(form.beta1);
     u.take1 = static_cast<float>(1 - form.beta1);

@@ -1,6 +1,6 @@
-// Update rules over flat ranges of f32 weights: the formulas of the optimizers (graph/optimizer_def.h). Every element
-// is updated by itself, so a range may be cut anywhere; the norms that some of them read come before
-// (ops/update_norms.h). Sources: docs/algorithms.md, "Optimizers".
+// Updates of flat ranges of f32 weights: kernels for sgd and adamw (graph/known_update.h), and loops for all other
+// rules (ops/own_update.h). Every element is updated by itself, so a range may be cut anywhere; the norms that some
+// updates read come before (ops/update_norms.h). Sources: docs/algorithms.md, "Optimizers".
 #pragma once
 
 #include <array>
@@ -17,17 +17,16 @@
 
 namespace xrun::ops {
 
-enum class OptimizerKind { kSgd, kAdamw, kLars, kLamb, kOwn };
+enum class OptimizerKind { kSgd, kAdamw, kOwn };
 
 // The states of a range of weights, and their running mean: as many as the form keeps, then null.
 inline constexpr int kMostKeptStates = kMostUpdateStates + 1;
 using UpdateStates = std::array<float*, kMostKeptStates>;
 
-// An optimizer with its arguments. `states` f32 arrays of the weight's size go with each weight; those of the built-in
-// ones are zero at first:
-//   sgd          s0: velocity (only with momentum)
-//   lars         s0: velocity
-//   adamw, lamb  s0: m, s1: v
+// An optimizer with its arguments. `states` f32 arrays of the weight's size go with each weight; those of kernels are
+// zero at first:
+//   sgd    s0: velocity (only with momentum)
+//   adamw  s0: m, s1: v
 struct OptimizerForm {
   OptimizerKind kind = OptimizerKind::kSgd;
   double momentum = 0;
@@ -36,18 +35,15 @@ struct OptimizerForm {
   double beta2 = 0.999;
   double eps = 1e-8;
   double weight_decay = 0;
-  double trust = 0;  // lars: its trust coefficient
   int states = 0;
   double ema = 0;  // what the running mean of the weights keeps in a step; it lies behind the states. 0: none
-  std::shared_ptr<const OwnUpdate> own;  // kOwn: written in the language
+  std::shared_ptr<const OwnUpdate> own;  // kOwn: any other rule
 
   int kept_states() const { return states + (ema > 0 ? 1 : 0); }
-  // Whether the step of a tensor is scaled by the trust ratio of lars or lamb.
-  bool has_trust_ratio() const { return kind == OptimizerKind::kLars || kind == OptimizerKind::kLamb; }
 };
 
-// The form of `optimizer = name(arguments)`; an own update is compiled for `compiled_for`, or interpreted. Errors: an
-// optimizer that has no update yet.
+// The form of `optimizer = name(arguments)`; a rule without a kernel is compiled for `compiled_for`, or interpreted.
+// Errors: of read_update_rule and OwnUpdate::make.
 Result<OptimizerForm> optimizer_form(const CallSpec& spec, std::optional<Isa> compiled_for = {}, double ema = 0);
 
 // The scalars of one step for one tensor, computed in f64 (docs/determinism.md, "Scalars").
@@ -62,7 +58,6 @@ struct UpdateScalars {
   float correct1 = 1;  // 1 / (1 - beta1^t)
   float correct2 = 1;  // 1 / (1 - beta2^t)
   float eps = 0;
-  float ratio = 1;       // the trust ratio
   float grad_scale = 1;  // clipping by norm: the factor on each gradient, applied first
   float grad_limit = std::numeric_limits<float>::infinity();  // clipping by value: the bound after it
   std::array<float, kMostUpdateScalars> own{};                // OwnUpdate::scalars, with norms of 0
@@ -82,10 +77,6 @@ XRUN_INLINE L clipped(const UpdateScalars& u, L g) {
 // One group of sixteen lanes. sgd: g += decay·w; v = momentum·v + g; w -= rate·(nesterov ? g + momentum·v : v).
 // adamw (Loshchilov & Hutter, "Decoupled Weight Decay Regularization", ICLR 2019):
 // m, v as in Adam; w -= rate·(m̂ / (sqrt(v̂) + eps) + decay·w).
-// lars (You, Gitman, Ginsburg, "Large Batch Training of Convolutional Networks", 2017):
-// v = momentum·v + ratio·(g + decay·w); w -= rate·v.
-// lamb (You et al., "Large Batch Optimization for Deep Learning", ICLR 2020): adamw; w -= rate·ratio·(...).
-// `trusted` is the vector whose norm a trust ratio divides by.
 struct SgdRule {
   template <class L>
   XRUN_INLINE static L step(const UpdateScalars& u, L w, L g, L&, L&) {
@@ -112,37 +103,14 @@ struct NesterovRule {
   }
 };
 
-struct LarsRule {
-  template <class L>
-  XRUN_INLINE static L trusted(const UpdateScalars& u, L w, L g, L&, L&) {
-    return clipped(u, g) + w * u.decay;
-  }
-  template <class L>
-  XRUN_INLINE static L step(const UpdateScalars& u, L w, L g, L& velocity, L& none) {
-    velocity = velocity * u.momentum + trusted(u, w, g, velocity, none) * u.ratio;
-    return w - velocity * u.rate;
-  }
-};
-
 struct AdamwRule {
   template <class L>
-  XRUN_INLINE static L trusted(const UpdateScalars& u, L w, L g, L& m, L& v) {
+  XRUN_INLINE static L step(const UpdateScalars& u, L w, L g, L& m, L& v) {
     g = clipped(u, g);
     m = m * u.keep1 + g * u.take1;
     v = v * u.keep2 + g * g * u.take2;
     const L direction = (m * u.correct1) / (square_root(v * u.correct2) + u.eps);
-    return direction + w * u.decay;
-  }
-  template <class L>
-  XRUN_INLINE static L step(const UpdateScalars& u, L w, L g, L& m, L& v) {
-    return w - trusted(u, w, g, m, v) * u.rate;
-  }
-};
-
-struct LambRule : AdamwRule {
-  template <class L>
-  XRUN_INLINE static L step(const UpdateScalars& u, L w, L g, L& m, L& v) {
-    return w - trusted(u, w, g, m, v) * (u.rate * u.ratio);
+    return w - (direction + w * u.decay) * u.rate;
   }
 };
 
@@ -170,16 +138,12 @@ XRUN_INLINE void update_lanes(const UpdateScalars& u, float* w, const float* g, 
   }
 }
 
-// REQUIRES: the form is built in.
+// REQUIRES: the form has a kernel.
 template <class L>
 XRUN_INLINE void update_range(const OptimizerForm& form, const UpdateScalars& u, float* w, const float* g, float* s0,
                               float* s1, int64_t n) {
   if (form.kind == OptimizerKind::kAdamw) {
     update_lanes<L, AdamwRule, 2>(u, w, g, s0, s1, n);
-  } else if (form.kind == OptimizerKind::kLamb) {
-    update_lanes<L, LambRule, 2>(u, w, g, s0, s1, n);
-  } else if (form.kind == OptimizerKind::kLars) {
-    update_lanes<L, LarsRule, 1>(u, w, g, s0, s1, n);
   } else if (form.states == 0) {
     update_lanes<L, SgdRule, 0>(u, w, g, s0, s1, n);
   } else if (form.nesterov) {

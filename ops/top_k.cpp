@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <utility>
 
 #include "graph/base/check.h"
 
@@ -19,16 +21,44 @@ uint32_t magnitude(float value) {
   return std::min(std::bit_cast<uint32_t>(value) & 0x7FFFFFFFU, kFirstNan);
 }
 
+// The distance of the elements of a sample: a prime that does not divide the count, so that it does not divide the
+// columns of a matrix, and the sample has elements of each.
+int64_t stride_of(int64_t count) { return count % 61 != 0 ? 61 : 67; }
+
 int64_t chunks_of(int64_t count) { return (count + kChunk - 1) / kChunk; }
+
+struct Whole {
+  const float* values;
+  int64_t count;
+  float value(int64_t i) const { return values[i]; }
+  int32_t index(int64_t i) const { return static_cast<int32_t>(i); }
+};
+
+struct Sample {
+  const float* values;
+  int64_t count;
+  int64_t stride;
+  float value(int64_t i) const { return values[i * stride]; }
+};
+
+struct Candidates {
+  const GradientPair* pairs;
+  int64_t count;
+  float value(int64_t i) const { return pairs[i].value; }
+  int32_t index(int64_t i) const { return pairs[i].index; }
+};
 
 }  // namespace
 
-TopK::TopK(int64_t most, int workers)
-    : bins_(static_cast<size_t>(workers) * kBins), chunks_(static_cast<size_t>(chunks_of(most))) {}
+TopK::TopK(int64_t most, int workers, int64_t few)
+    : bins_(static_cast<size_t>(workers) * kBins),
+      chunks_(static_cast<size_t>(chunks_of(most))),
+      candidates_(static_cast<size_t>(selects_by_sample(most, few) ? 2 * few : 0)) {}
 
 // The magnitude of the k-th largest element, `left` being k; gives in `left` how many elements of just this magnitude
 // are among the k.
-uint32_t TopK::find_kth(const float* values, int64_t count, int64_t& left, Workers& workers) {
+template <class View>
+uint32_t TopK::find_kth(const View& view, int64_t& left, Workers& workers) {
   uint32_t found = 0;  // the bits above `shift`
   int shift = 31;
   for (const int bits : kBits) {
@@ -38,15 +68,15 @@ uint32_t TopK::find_kth(const float* values, int64_t count, int64_t& left, Worke
     std::ranges::fill(bins_, 0);
     const auto count_chunk = [&](int64_t chunk, int worker) {
       uint32_t* const own = bins_.data() + static_cast<size_t>(worker) * kBins;
-      const int64_t end = std::min(count, (chunk + 1) * kChunk);
+      const int64_t end = std::min(view.count, (chunk + 1) * kChunk);
       for (int64_t i = chunk * kChunk; i < end; ++i) {
-        const uint32_t bits_of = magnitude(values[i]);
+        const uint32_t bits_of = magnitude(view.value(i));
         if (above == 31 || bits_of >> above == found) {
           ++own[bits_of >> shift & (bins - 1)];
         }
       }
     };
-    workers.for_each(chunks_of(count), count_chunk);
+    workers.for_each(chunks_of(view.count), count_chunk);
     uint32_t bin = bins;
     for (int64_t in_bin = 0;; left -= in_bin) {
       in_bin = 0;
@@ -63,15 +93,16 @@ uint32_t TopK::find_kth(const float* values, int64_t count, int64_t& left, Worke
   return found;
 }
 
-void TopK::select(const float* values, int64_t count, int64_t k, GradientPair* pairs, Workers& workers) {
-  XRUN_DCHECK(k > 0 && k <= count && chunks_of(count) <= std::ssize(chunks_), "a selection that it is not made for");
+template <class View>
+void TopK::select_from(const View& view, int64_t k, GradientPair* pairs, Workers& workers) {
+  const int64_t count = view.count;
   int64_t ties = k;
-  const uint32_t kth = find_kth(values, count, ties, workers);
+  const uint32_t kth = find_kth(view, ties, workers);
   const auto count_chunk = [&](int64_t chunk, int) {
     ChunkCounts counts;
     const int64_t end = std::min(count, (chunk + 1) * kChunk);
     for (int64_t i = chunk * kChunk; i < end; ++i) {
-      const uint32_t bits = magnitude(values[i]);
+      const uint32_t bits = magnitude(view.value(i));
       counts.above += bits > kth ? 1 : 0;
       counts.equal += bits == kth ? 1 : 0;
     }
@@ -92,13 +123,62 @@ void TopK::select(const float* values, int64_t count, int64_t k, GradientPair* p
     auto [at, equal] = chunks_[static_cast<size_t>(chunk)];
     const int64_t end = std::min(count, (chunk + 1) * kChunk);
     for (int64_t i = chunk * kChunk; i < end; ++i) {
-      const uint32_t bits = magnitude(values[i]);
+      const uint32_t bits = magnitude(view.value(i));
       if (bits > kth || (bits == kth && equal-- > 0)) {
-        pairs[at++] = {static_cast<int32_t>(i), values[i]};
+        pairs[at++] = {view.index(i), view.value(i)};
       }
     }
   };
   workers.for_each(chunks_of(count), write_chunk);
+}
+
+// Collects the elements that are as large as one of the sample, so many places down in it that a sample of unrelated
+// values has fewer than k such elements once in a thousand times. Gives their number; 0 where they are fewer than k, or
+// more than there is room for.
+int64_t TopK::find_candidates(const float* values, int64_t count, int64_t k, Workers& workers) {
+  const int64_t stride = stride_of(count);
+  const Sample sample{values, count / stride, stride};
+  const double share = static_cast<double>(k) / static_cast<double>(stride);
+  int64_t place = std::min(sample.count, static_cast<int64_t>(share + 3 * std::sqrt(share)) + 4);
+  const uint32_t bound = find_kth(sample, place, workers);
+  const auto count_chunk = [&](int64_t chunk, int) {
+    int64_t above = 0;
+    const int64_t end = std::min(count, (chunk + 1) * kChunk);
+    for (int64_t i = chunk * kChunk; i < end; ++i) {
+      above += magnitude(values[i]) >= bound ? 1 : 0;
+    }
+    chunks_[static_cast<size_t>(chunk)].above = above;
+  };
+  workers.for_each(chunks_of(count), count_chunk);
+  int64_t found = 0;
+  for (int64_t chunk = 0; chunk < chunks_of(count); ++chunk) {
+    found += std::exchange(chunks_[static_cast<size_t>(chunk)].above, found);
+  }
+  if (found < k || found > std::ssize(candidates_)) {
+    return 0;
+  }
+  const auto write_chunk = [&](int64_t chunk, int) {
+    GradientPair* next = candidates_.data() + chunks_[static_cast<size_t>(chunk)].above;
+    const int64_t end = std::min(count, (chunk + 1) * kChunk);
+    for (int64_t i = chunk * kChunk; i < end; ++i) {
+      if (magnitude(values[i]) >= bound) {
+        *next++ = {static_cast<int32_t>(i), values[i]};
+      }
+    }
+  };
+  workers.for_each(chunks_of(count), write_chunk);
+  return found;
+}
+
+void TopK::select(const float* values, int64_t count, int64_t k, GradientPair* pairs, Workers& workers) {
+  XRUN_DCHECK(k > 0 && k <= count && chunks_of(count) <= std::ssize(chunks_), "a selection that it is not made for");
+  const bool is_few = selects_by_sample(count, k) && 2 * k <= std::ssize(candidates_);
+  const int64_t candidates = is_few ? find_candidates(values, count, k, workers) : 0;
+  if (candidates > 0) {
+    select_from(Candidates{candidates_.data(), candidates}, k, pairs, workers);
+  } else {
+    select_from(Whole{values, count}, k, pairs, workers);
+  }
 }
 
 }  // namespace xrun::ops

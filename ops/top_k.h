@@ -1,7 +1,8 @@
 // The elements of a tensor with the largest magnitudes, exactly, by counting: each chunk of the tensor counts its
 // elements by their highest bits, the sum of the counts gives the bits of the k-th largest one, and the same is done
 // for its middle and its lowest bits. Then each chunk writes its own part of the result. The values are read five
-// times, and no candidates are copied or sorted.
+// times. Where few of many are selected, a sample bounds the k-th magnitude from below, and only the elements above the
+// bound are selected from: the values are read twice. If fewer than k are above it, or too many, all are counted.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,9 @@ namespace xrun::ops {
 // The working memory of selections, made before the first step. Threads: one selection at a time.
 class TopK {
  public:
-  // For tensors of at most `most` elements, and at most `workers` workers.
-  TopK(int64_t most, int workers);
+  // For tensors of at most `most` elements, and at most `workers` workers. Selections of up to `few` elements use
+  // samples; their candidates take 16 * few bytes.
+  TopK(int64_t most, int workers, int64_t few = 0);
 
   // Writes the k of values[0, count) that are largest in magnitude to `pairs`, in ascending order of their indices. Of
   // equal magnitudes the lower index is chosen first; NaN counts as larger than any number. The result does not depend
@@ -30,10 +32,15 @@ class TopK {
     int64_t equal = 0;
   };
 
-  uint32_t find_kth(const float* values, int64_t count, int64_t& left, Workers& workers);
+  template <class View>
+  uint32_t find_kth(const View& view, int64_t& left, Workers& workers);
+  template <class View>
+  void select_from(const View& view, int64_t k, GradientPair* pairs, Workers& workers);
+  int64_t find_candidates(const float* values, int64_t count, int64_t k, Workers& workers);
 
   std::vector<uint32_t> bins_;  // of each worker
   std::vector<ChunkCounts> chunks_;
+  std::vector<GradientPair> candidates_;
 };
 
 }  // namespace xrun::ops

@@ -1,6 +1,6 @@
-// The norms of a tensor that an update reads: those of the trust ratio of lars and lamb, and those of an optimizer that
-// is written in the language. Where weights are cut into ranges, the sums of squares of the ranges are added in
-// ascending order, in f64. They have the same bits on every instruction set (docs/determinism.md, "Scalars").
+// The norms of a tensor that an update reads, as those of the trust ratio of lars and lamb. Where weights are cut into
+// ranges, the sums of squares of the ranges are added in ascending order, in f64. They have the same bits on every
+// instruction set (docs/determinism.md, "Scalars").
 #pragma once
 
 #include <span>
@@ -18,7 +18,7 @@ int norm_levels_of(const OptimizerForm& form);
 void set_norms(const OptimizerForm& form, std::span<const double> norms, UpdateScalars& scalars);
 
 // Sets the sums of squares of one level, of a range before its update. Arguments as of `update`; `sums` has one for
-// each norm.
+// each norm. REQUIRES: the form reads norms.
 void norm_squares(Isa isa, const OptimizerForm& form, int level, const UpdateScalars& scalars, const float* w,
                   const float* g, const UpdateStates& states, int64_t n, std::span<double> sums);
 

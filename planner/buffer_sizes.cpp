@@ -4,7 +4,7 @@
 
 #include "graph/compression.h"
 #include "graph/knn_cells_layout.h"
-#include "graph/optimizer_def.h"
+#include "graph/optimizer_facts.h"
 
 namespace xrun::planner {
 

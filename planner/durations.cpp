@@ -4,7 +4,8 @@
 #include <map>
 #include <set>
 
-#include "graph/optimizer_def.h"
+#include "graph/compression.h"
+#include "graph/optimizer_facts.h"
 #include "planner/links.h"
 
 namespace xrun::planner {
@@ -26,8 +27,11 @@ Bytes operand_bytes(const Instruction& instruction) {
   return sum;
 }
 
-// Times that a selection of the largest elements reads them (ops/top_k.h).
-constexpr Bytes kReadsOfSelection = 5;
+// Times that a selection of the largest elements of a tensor reads them (ops/top_k.h).
+Bytes reads_of_selection(Bytes bytes, double density) {
+  const int64_t elements = bytes / 4;
+  return selects_by_sample(elements, pairs_of(elements, density)) ? 2 : 5;
+}
 
 Bytes zeroed_bytes(const Instruction& pass) {
   Bytes sum = 0;
@@ -123,7 +127,7 @@ void predict_durations(Program& program, const Module& module, const CostModel& 
       Bytes counted = 0;
       for (const Operand& operand : instruction.operands) {
         const bool residual = instruction.kind == Kind::kCompress && operand.role == Role::kState && operand.index == 1;
-        counted += residual ? kReadsOfSelection * operand.bytes : 0;
+        counted += residual ? reads_of_selection(operand.bytes, module.train.compress.density) * operand.bytes : 0;
       }
       instruction.predicted = cost.hand_over() + cost.sweep(bytes_of(program, instruction.reads) + counted, workers);
     } else {

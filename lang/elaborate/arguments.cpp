@@ -183,10 +183,11 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
   return bound;
 }
 
-// Keeps the arguments that a call of a record leaves out, as text. A default is an expression of the other parameters:
-// `pad: int = k // 2` of conv(64, 3) gives `pad=3 // 2`.
+// Keeps the arguments that a call of a record or an optimizer leaves out, as text. A default is an expression of the
+// other parameters: `pad: int = k // 2` of conv(64, 3) gives `pad=3 // 2`.
 void Evaluator::note_defaults(const Signature& signature, const Call& call, std::span<const BoundArg> bound) const {
-  if (options_.facts == nullptr || signature.owned == nullptr || !call.name_span.valid()) {
+  const bool is_shown = signature.owned != nullptr || signature.is_optimizer;
+  if (options_.facts == nullptr || !is_shown || !call.name_span.valid()) {
     return;
   }
   const auto text_of_param = [&](std::string_view name) {
@@ -209,8 +210,11 @@ void Evaluator::note_defaults(const Signature& signature, const Call& call, std:
       continue;
     }
     const Expr& expr = (*signature.ast)[arg.param->value];
-    const std::string_view text = sources_.text(expr.span);
-    std::string value;
+    // Names in the default of an optimizer are those of its file, so the value is written in their place.
+    const bool is_plain = expr.kind == ExprKind::kNumber || expr.kind == ExprKind::kBool;
+    const bool is_value = signature.is_optimizer && !is_plain;
+    const std::string_view text = is_value ? std::string_view() : sources_.text(expr.span);
+    std::string value = is_value ? to_text(arg.value()) : std::string();
     for (size_t at = 0; at < text.size();) {
       size_t end = at + 1;
       const bool is_word = is_name_start(text[at]) && (at == 0 || !is_name_char(text[at - 1]));

@@ -42,6 +42,7 @@ const Signature& Signatures::of(const DeclRef& decl) {
     signature.name = std::string(decl.decl->name.text);
     signature.ast = &ast;
     signature.is_pointwise = decl.decl->kind == DeclKind::kPointwise;
+    signature.is_optimizer = decl.decl->kind == DeclKind::kOptimizer;
     signature.params = ast[decl.decl->params];
     std::string_view params;
     if (!signature.params.empty()) {

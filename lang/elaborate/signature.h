@@ -24,6 +24,7 @@ struct Signature {
   std::span<const Param> params;
   const OpDef* op = nullptr;         // null: not of an operator
   bool is_pointwise = false;         // parameters without a type are tensors or numbers
+  bool is_optimizer = false;         // `show --explicit` writes the arguments that a call leaves out, as for records
   bool variadic = false;             // the first parameter takes all positional arguments
   std::shared_ptr<const Ast> owned;  // set if the signature was parsed from text, such as OpDef::signature
 };

@@ -4,7 +4,7 @@
 
 #include "graph/compression.h"
 #include "graph/group_rules.h"
-#include "graph/update_rule.h"
+#include "graph/known_update.h"
 #include "lang/lower/module_builder.h"
 
 namespace xrun::lang {
@@ -63,10 +63,11 @@ void ModuleBuilder::check_compress() {
     return;
   }
   // Each replica adds the momentum before it selects; other rules would need the sum of all gradients for that.
-  if (!train.optimizer.name.empty() && (train.optimizer.name != "sgd" || has_update_rule(train.optimizer.args))) {
+  const KnownUpdate update = known_update(train.optimizer);
+  if (!train.optimizer.name.empty() && update.kind != KnownUpdate::kSgd) {
     ev_.not_yet(compress.span, {"`compress` with the optimizer `{}`", train.optimizer.name},
                 {"write optimizer = sgd(momentum=0.9), or compress = none"});
-  } else if (train.optimizer.args.flag("nesterov", false)) {
+  } else if (update.nesterov) {
     ev_.not_yet(compress.span, "`compress` with `nesterov`", {"leave `nesterov` out, or write compress = none"});
   }
   // The gradients of a weight that several operators read are sent whole: each reader has one of its own.

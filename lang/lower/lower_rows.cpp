@@ -5,9 +5,8 @@
 #include <fmt/ranges.h>
 
 #include "graph/group_rules.h"
-#include "graph/optimizer_def.h"
+#include "graph/known_update.h"
 #include "graph/rows_layout.h"
-#include "graph/update_rule.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"
 
@@ -23,7 +22,7 @@ void ModuleBuilder::check_rows() {
   for (const GroupSetting& setting : group_settings_) {
     const auto group = std::ranges::find(module_.train.groups, setting.path, &GroupSpec::path);
     const CallSpec& optimizer = module_.train.optimizer;
-    if (setting.key == "weight_decay" && has_update_rule(optimizer.args) && !optimizer.args.has("weight_decay")) {
+    if (setting.key == "weight_decay" && !optimizer.name.empty() && !optimizer.args.has("weight_decay")) {
       ev_.refuse("XG0210", setting.key_span, {"the optimizer `{}` has no `weight_decay`", optimizer.name}, "",
                  {"leave it out, or give the optimizer such a parameter and let its update use it"});
     }
@@ -67,19 +66,20 @@ bool ModuleBuilder::check_owner(const GroupSetting& setting) {
 }
 
 // Stochastic rounding keeps the mean of fp8 weights right, but an update adds noise that grows with its size. Updates
-// of sgd and lars vanish with the gradients, as they do for most rows. Updates that are divided by second moments are
-// about as large as the rate for every element, so their noise adds up in every row with each step.
+// that are sums with factors, as those of sgd and lars, vanish with the gradients, as those of most rows do. Of others
+// this is not known: updates that are divided by second moments are about as large as the rate for every element, so
+// their noise adds up in every row with each step.
 void ModuleBuilder::check_fp8(const GroupSetting& setting) {
   const CallSpec& optimizer = module_.train.optimizer;
-  const OptimizerDef* def = find_optimizer(optimizer);
-  if (def == nullptr || steps_vanish(*def, optimizer.args)) {
+  if (optimizer.name.empty() || steps_vanish(optimizer)) {
     return;
   }
-  ev_.report(fault(kCode, setting.value_span, {"class weights in fp8 cannot hold the updates of `{}`", optimizer.name},
-                   "rounded to 3 bits", replacement("write bf16, or train with sgd", setting.value_span, "bf16"))
-                 .also(optimizer.span, "moves every element by about the rate")
-                 .note("where gradients vanish, sgd stops; updates that are divided by second moments go on, and the "
-                       "noise of their rounding adds up"));
+  ev_.report(
+      fault(kCode, setting.value_span, {"class weights in fp8 cannot hold the updates of `{}`", optimizer.name},
+            "rounded to 3 bits", replacement("write bf16, or train with sgd", setting.value_span, "bf16"))
+          .also(optimizer.span, "not a sum of weight, gradient and states with factors")
+          .note("where gradients vanish, such sums stop, as sgd does; updates that are divided by second moments "
+                "go on, and the noise of their rounding adds up"));
 }
 
 // Checks that the updates that a row missed have a closed form: a velocity that only decays, w -= rate · velocity. A
@@ -98,6 +98,7 @@ void ModuleBuilder::check_exact(const GroupSetting& setting, const GroupSpec& gr
     }
     ev_.report(std::move(d));
   };
+  const KnownUpdate update = known_update(optimizer);
   for (const Parameter& parameter : ev_.graph().params) {
     if (!is_below(group.path, parameter.name) || ev_.graph().value(parameter.value).type.rank() < 2) {
       continue;
@@ -105,15 +106,15 @@ void ModuleBuilder::check_exact(const GroupSetting& setting, const GroupSpec& gr
     const RowRules rules = row_rules(train, parameter.name);
     const double decay =
         group_rule(train, parameter.name, &GroupSpec::weight_decay).value_or(optimizer.args.real("weight_decay", 0));
-    if (optimizer.name != "sgd" || has_update_rule(optimizer.args)) {
-      return refuse(optimizer.span, "is not sgd", "take sgd(momentum=0.9)");
+    if (update.kind != KnownUpdate::kSgd) {
+      return refuse(optimizer.span, "its rule is not that of sgd", "take sgd(momentum=0.9)");
     }
-    if (optimizer.args.real("momentum", 0) == 0) {
+    if (update.momentum == 0) {
       return refuse(optimizer.span, "leaves such rows as they are", "give sgd a momentum");
     }
-    if (optimizer.args.real("momentum", 0) > kMostCatchUpMomentum) {
-      return refuse(optimizer.span, "moves rows for too many steps",
-                    fmt::format("take {} at most", kMostCatchUpMomentum));
+    if (!(update.momentum > 0 && update.momentum <= kMostCatchUpMomentum)) {
+      return refuse(optimizer.span, update.momentum > 0 ? "moves rows for too many steps" : "its momentum is negative",
+                    fmt::format("take a momentum above 0, and {} at most", kMostCatchUpMomentum));
     }
     if (decay != 0) {
       return refuse(optimizer.span, fmt::format("decay is {}", decay), "set weight_decay = 0 in the group");

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "graph/group_rules.h"
-#include "graph/optimizer_def.h"
+#include "graph/optimizer_facts.h"
 #include "graph/update_rule.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"
@@ -35,67 +35,59 @@ void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope, const
     return;
   }
   const std::string name = word(node);
-  const Span at = value_span(node);
   if (const DeclRef own = scope.file->find(name); own && own.decl->kind == DeclKind::kOptimizer) {
     lower_own_optimizer(own, node, scope);
     return;
   }
-  const OptimizerDef* def = find_optimizer(name);
-  if (def == nullptr && scope.file->is_missing(name)) {
+  if (scope.file->is_missing(name)) {
     return;  // reported where it is imported
   }
-  if (const DeclRef known = def == nullptr ? ev_.find_in_library(kLibrary, name) : DeclRef{}) {
-    lower_own_optimizer(known, node, scope);
+  const DeclRef known = ev_.find_in_library(kLibrary, name);
+  if (!known) {
+    refuse_optimizer(node, name);
     return;
   }
-  if (def == nullptr) {
-    std::vector<std::string> names = names_of(all_optimizers(), &OptimizerDef::name);
-    for (const std::string& known : ev_.names_in_library(kLibrary)) {
-      names.push_back(known);
+  lower_own_optimizer(known, node, scope);
+}
+
+void ModuleBuilder::refuse_optimizer(const SettingNode& node, const std::string& name) {
+  const Span at = value_span(node);
+  const std::vector<std::string> names = ev_.names_in_library(kLibrary);
+  Span named = at;
+  named.end = name.empty() ? at.end : at.begin + static_cast<uint32_t>(name.size());
+  Fix fix = our_name(NameKind::kOptimizer, name, names, named,
+                     {"write one of {}, as in adamw(weight_decay=0.05)",
+                      listed(names, [](const std::string& known) { return fmt::format("`{}`", known); })});
+  // Arguments that it does not have would be the next fault.
+  const std::string meant = fix.edits.empty() ? "" : fix.edits[0].text;
+  const std::string known = meant.empty() ? "" : signature_of(meant);
+  for (const Arg& arg : (*node.ast)[(*node.ast)[node.value].args]) {
+    if (!known.empty() && arg.name && !has_parameter(known, arg.name.text)) {
+      fix = {fmt::format("{}, called as {}; the rate is `lr` of `train`", fix.title, known)};
+      break;
     }
-    Span named = at;
-    named.end = name.empty() ? at.end : at.begin + static_cast<uint32_t>(name.size());
-    Fix fix = our_name(NameKind::kOptimizer, name, names, named,
-                       {"write one of {}, as in adamw(weight_decay=0.05)",
-                        listed(names, [](const std::string& known) { return fmt::format("`{}`", known); })});
-    // Arguments that it does not have would be the next fault.
-    const std::string meant = fix.edits.empty() ? "" : fix.edits[0].text;
-    const std::string known = meant.empty() ? "" : signature_of(meant);
-    for (const Arg& arg : (*node.ast)[(*node.ast)[node.value].args]) {
-      if (!known.empty() && arg.name && !has_parameter(known, arg.name.text)) {
-        fix = {fmt::format("{}, called as {}; the rate is `lr` of `train`", fix.title, known)};
-        break;
-      }
-    }
-    ev_.refuse(
-        "XG0201", named,
-        name.empty() ? "an optimizer is named, and may be called" : fmt::format("there is no optimizer `{}`", name),
-        name.empty() ? "" : "unknown optimizer", std::move(fix));
-    return;
   }
-  const auto bound = arguments(*node.ast, node.value, def->name, def->signature, scope);
-  const auto attrs = bound ? ev_.attributes(ev_.signatures().of(def->name, def->signature), *bound) : std::nullopt;
-  if (!attrs) {
-    return;
-  }
-  if (!check_arguments(name, *bound)) {
-    return;
-  }
-  module_.train.optimizer = {name, *attrs, at};
+  ev_.refuse(
+      "XG0201", named,
+      name.empty() ? "an optimizer is named, and may be called" : fmt::format("there is no optimizer `{}`", name),
+      name.empty() ? "" : "unknown optimizer", std::move(fix));
 }
 
 std::string ModuleBuilder::signature_of(const std::string& optimizer) {
-  const OptimizerDef* def = find_optimizer(optimizer);
   const DeclRef known = ev_.find_in_library(kLibrary, optimizer);
-  return def != nullptr ? fmt::format("{}{}", def->name, def->signature)
-         : known        ? ev_.signatures().of(known).text
-                        : std::string();
+  return known ? ev_.signatures().of(known).text : std::string();
 }
 
 bool ModuleBuilder::check_arguments(const std::string& optimizer, const std::vector<BoundArg>& bound) {
   for (const BoundArg& arg : bound) {
     const std::string_view argument = arg.param->name.text;
     const Datum& value = arg.value();
+    if (argument == "weight_decay" && !value.plain_number()) {
+      ev_.refuse("XG0205", value.span.valid() ? value.span : arg.span,
+                 {"`weight_decay` of `{}` expects a number, but gets {}", optimizer, kind_text(value)}, "",
+                 {"write a number here: groups and tensors of one dimension have others"});
+      return false;
+    }
     const std::string_view allowed =
         value.plain_number() ? refused_argument(argument, value.as_double()) : std::string_view();
     if (!allowed.empty()) {
@@ -108,7 +100,7 @@ bool ModuleBuilder::check_arguments(const std::string& optimizer, const std::vec
   return true;
 }
 
-// `optimizer = lion` of the file: the rate is that of `train`, so a call gives the other parameters.
+// `optimizer = lion` of the file or the library: the rate is that of `train`, so a call gives the other parameters.
 void ModuleBuilder::lower_own_optimizer(const DeclRef& own, const SettingNode& node, Scope& scope) {
   Signature signature = ev_.signatures().of(own);
   const auto rate = std::ranges::find(signature.params, "lr", [](const Param& param) { return param.name.text; });

@@ -64,7 +64,8 @@ class ModuleBuilder {
   void say_unread(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_group(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_binding(const SettingNode& node, Scope& scope, const SettingDef& def);
-  std::string signature_of(const std::string& optimizer);  // built in, or of the library; empty: neither
+  void refuse_optimizer(const SettingNode& node, const std::string& name);  // that nothing has
+  std::string signature_of(const std::string& optimizer);                   // of the library; empty: it has none
   bool check_arguments(const std::string& optimizer, const std::vector<BoundArg>& bound);
   void lower_own_optimizer(const DeclRef& own, const SettingNode& node, Scope& scope);
   void lower_optimizer(const SettingNode& node, Scope& scope, const SettingDef& def);

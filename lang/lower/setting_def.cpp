@@ -264,7 +264,7 @@ constexpr SettingDef kSettings[] = {
     Def{kTrain,
         "",
         "optimizer",
-        "sgd adam adamw lars lamb",
+        "sgd adamw lars lamb, another of std/optimizers, or one of the file",
         "required",
         "how gradients become updates",
         {&B::lower_optimizer, show_optimizer}}

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "graph/group_rules.h"
-#include "graph/optimizer_def.h"
+#include "graph/known_update.h"
 #include "planner/buffer_sizes.h"
 
 namespace xrun::planner {
@@ -24,11 +24,6 @@ std::string amount_text(const ActiveSpec& active) {
   }
   std::snprintf(text, sizeof text, "%g %%", 100 * active.amount);
   return text;
-}
-
-bool holds_fp8(const CallSpec& optimizer) {
-  const OptimizerDef* def = find_optimizer(optimizer);
-  return def == nullptr || steps_vanish(*def, optimizer.args);
 }
 
 }  // namespace
@@ -95,7 +90,7 @@ std::vector<HeadChoice> head_choices(const Module& module, const HeadPlan& head)
   std::vector<ActiveSpec> actives{now.active, {}, sample(0.1), sample(0.01)};
   std::vector<HeadChoice> rows{now, {.weights = RowFormat::kF32, .states = RowFormat::kF32}};
   for (const RowFormat weights : {RowFormat::kBf16, RowFormat::kFp8}) {
-    if (weights == RowFormat::kBf16 || holds_fp8(module.train.optimizer)) {
+    if (weights == RowFormat::kBf16 || steps_vanish(module.train.optimizer)) {
       rows.push_back({.weights = weights, .states = states > 0 ? RowFormat::kBf16 : RowFormat::kF32});
     }
   }

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "graph/base/check.h"
-#include "graph/optimizer_def.h"
+#include "graph/optimizer_facts.h"
 #include "planner/buffer_sizes.h"
 #include "planner/links.h"
 #include "planner/search/heads.h"

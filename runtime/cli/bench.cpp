@@ -14,7 +14,7 @@ constexpr BenchmarkEntry kBenchmarks[] = {
     {"head", "a training step of a sharded head, beside what this machine can do at best", make_head_benchmark},
     {"knn", "the graph of nearest classes, beside the products that this machine can do at best", make_knn_benchmark},
     {"comm", "an all-gather and a reduce-scatter between devices, also of several processes", make_comm_benchmark},
-    {"jit", "compiled functions and updates, beside what is built in", make_jit_benchmark},
+    {"jit", "compiled functions and updates, beside kernels", make_jit_benchmark},
 };
 
 std::string text_of(const BenchReport& report) {

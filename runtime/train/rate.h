@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "graph/base/result.h"
-#include "graph/optimizer_def.h"
+#include "graph/rate_curve.h"
 #include "graph/specs.h"
 
 namespace xrun::runtime {

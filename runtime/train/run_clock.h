@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "graph/optimizer_def.h"
+#include "graph/rate_curve.h"
 #include "graph/specs.h"
 #include "graph/step_sizes.h"
 

@@ -4,6 +4,7 @@
 
 #include "graph/base/check.h"
 #include "graph/compression.h"
+#include "graph/known_update.h"
 #include "ops/head/catch_up.h"
 #include "ops/head/mass.h"
 #include "ops/jit/compiler.h"
@@ -103,8 +104,8 @@ class BoundSession final : public Session {
     const bool exact = std::ranges::any_of(
         program_.heads, [](const planner::HeadPlan& head) { return head.untouched == Untouched::kExact; });
     if (exact) {
-      const Attrs& arguments = module_.train.optimizer.args;
-      idle_ = std::make_unique<ops::IdleSteps>(arguments.real("momentum", 0), arguments.flag("nesterov", false));
+      const KnownUpdate update = known_update(module_.train.optimizer);
+      idle_ = std::make_unique<ops::IdleSteps>(update.momentum, update.nesterov);
       rate_ = std::move(rate);
       idle_->advance(done, rate_);
       state_.catch_up_by(idle_.get());

@@ -13,7 +13,8 @@
 #include "graph/compression.h"
 #include "graph/group_rules.h"
 #include "graph/head_shape.h"
-#include "graph/optimizer_def.h"
+#include "graph/optimizer_facts.h"
+#include "graph/update_rule.h"
 #include "ops/head/catch_up.h"
 #include "ops/head/row_format.h"
 
@@ -143,7 +144,7 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
                        const DeviceSet& devices)
     : module_(module), program_(program), memory_(memory), devices_(devices) {
   const std::vector<std::string> states = states_beside_weights(module.train);
-  std::vector<double> firsts = first_values(module.train.optimizer);
+  std::vector<double> firsts = first_values_of_rule(module.train.optimizer.args);
   firsts.resize(states.size());
   std::map<std::string, StateTensor> by_name;
   std::map<std::string, int> first_device;  // that has a tensor

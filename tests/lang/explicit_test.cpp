@@ -81,6 +81,19 @@ TEST(Explicit, WritesSettingsAndArguments) {
             HasSubstr("  max_bad = 0.1%\n"), HasSubstr("  memory_limit  = auto\n")));
 }
 
+// Defaults of an optimizer may name its other parameters and options of its file.
+TEST(Explicit, WritesTheValuesOfArgumentsOfOptimizers) {
+  std::string text = "xgraph 1\n\nfrom \"lib.xgraph\" use mine\n\noption base: float = 0.25\n" + small_run("", "");
+  const size_t at = text.find("sgd(momentum=0.9)");
+  ASSERT_NE(at, std::string::npos);
+  text.replace(at, 17, "mine(0.75)");
+  const Texts others{{"lib.xgraph",
+                      "xgraph 1\n\noption base: float = 0.5\n\noptimizer mine(mu, nu = mu, rho = base * 1) {\n"
+                      "  weight = weight - lr * grad * mu * nu * rho\n}\n"}};
+  expect_same_run("test.xgraph", text, others);
+  EXPECT_THAT(explicit_of("test.xgraph", text, others).text, HasSubstr("mine(0.75, nu=0.75, rho=0.5)"));
+}
+
 // A default that follows from other settings is not that of a declaration which the run does not name, and a setting
 // that is taken over is not overwritten.
 TEST(Explicit, DeclarationsThatDoNotRunGetConstantsOnly) {

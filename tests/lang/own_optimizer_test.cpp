@@ -1,10 +1,13 @@
 // Optimizers of a file: the rules that they become, and what is refused.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <tuple>
 
+#include "graph/known_update.h"
 #include "graph/update_rule.h"
 #include "ops/op.h"
 #include "tests/lang/checked.h"
+#include "tests/support/optimizers.h"
 
 namespace xrun::lang {
 namespace {
@@ -74,6 +77,92 @@ TEST(OwnOptimizer, WhatDependsOnTheStepAloneIsComputedOnce) {
   ASSERT_TRUE(rule.ok()) << rule.error().message;
   EXPECT_EQ(rule->states, 2);
   EXPECT_EQ(rule->scalars.results().size(), 3U);
+}
+
+TEST(OwnOptimizer, TestsOfOtherRoomsHaveTheRulesOfTheLibrary) {
+  for (const auto& [call, name, arguments] : std::initializer_list<std::tuple<const char*, const char*, Attrs>>{
+           {"sgd", "sgd", {}},
+           {"sgd(momentum=0.75)", "sgd", {{"momentum", 0.75}}},
+           {"sgd(0.75, 0.5, nesterov=true)", "sgd", {{"momentum", 0.75}, {"weight_decay", 0.5}, {"nesterov", true}}},
+           {"sgd(nesterov=true)", "sgd", {{"nesterov", true}}},
+           {"adamw", "adamw", {}},
+           {"adamw(beta1=0, beta2=0.5, eps=0.25)", "adamw", {{"beta1", 0.0}, {"beta2", 0.5}, {"eps", 0.25}}},
+           {"lars(trust=0.5)", "lars", {{"trust", 0.5}}},
+           {"lamb(beta1=0.5)", "lamb", {{"beta1", 0.5}}}}) {
+    const Answer answer("", call);
+    ASSERT_TRUE(answer.file.has_value()) << answer.rendered();
+    EXPECT_EQ(to_text(answer.arguments()), to_text(test::optimizer(name, arguments).args)) << call;
+  }
+}
+
+TEST(OwnOptimizer, IsKnownByWhatItComputes) {
+  const auto known = [](const std::string& text, const std::string& call) {
+    return known_update(Answer(text, call).file->module.train.optimizer);
+  };
+  EXPECT_EQ(known("", "sgd").kind, KnownUpdate::kSgd);
+  EXPECT_EQ(known("", "sgd").momentum, 0);
+  const KnownUpdate nesterov = known("", "sgd(momentum=0.75, nesterov=true)");
+  EXPECT_EQ(nesterov.kind, KnownUpdate::kSgd);
+  EXPECT_EQ(nesterov.momentum, 0.75);
+  EXPECT_TRUE(nesterov.nesterov);
+  const KnownUpdate adamw = known("", "adamw(beta1=0.5, eps=0.5)");
+  EXPECT_EQ(adamw.kind, KnownUpdate::kAdamw);
+  EXPECT_EQ(adamw.beta1, 0.5);
+  EXPECT_EQ(adamw.beta2, 0.999);
+  EXPECT_EQ(adamw.eps, 0.5);
+  for (const std::string other : {"adam", "lars", "lamb", "lion", "rmsprop", "adagrad", "nadamw"}) {
+    EXPECT_EQ(known("", other).kind, KnownUpdate::kOther) << other;
+  }
+  const std::string same =
+      "optimizer mine(mu = 0.5, weight_decay = 0.1) {\n  state speed = 0\n  all = grad + weight_decay * weight\n"
+      "  speed = mu * speed + all\n  weight = weight - lr * speed\n}\n";
+  EXPECT_EQ(known(same, "mine").kind, KnownUpdate::kSgd);
+  EXPECT_EQ(known(same, "mine").momentum, 0.5);
+  std::string turned = same;
+  turned.replace(turned.find("mu * speed + all"), 16, "all + mu * speed");
+  EXPECT_EQ(known(turned, "mine").kind, KnownUpdate::kOther) << "a sum in the other order";
+  std::string begins = same;
+  begins.replace(begins.find("speed = 0"), 9, "speed = 1");
+  EXPECT_EQ(known(begins, "mine").kind, KnownUpdate::kOther) << "the state begins with another value";
+}
+
+TEST(OwnOptimizer, StepsOfSumsVanishWithTheGradients) {
+  const auto vanish = [](const std::string& call) {
+    return steps_vanish(Answer("", call).file->module.train.optimizer);
+  };
+  for (const std::string call : {"sgd", "sgd(momentum=0.9)", "sgd(momentum=0.9, nesterov=true)", "lars"}) {
+    EXPECT_TRUE(vanish(call)) << call;
+  }
+  for (const std::string call : {"adamw", "lamb", "adam", "lion", "rmsprop", "adagrad"}) {
+    EXPECT_FALSE(vanish(call)) << call;
+  }
+  const Answer noise("optimizer own() {\n  weight = weight - lr * (grad + 0.5)\n}\n");
+  EXPECT_FALSE(steps_vanish(noise.file->module.train.optimizer)) << "moves without a gradient";
+  const Answer drift("optimizer own() {\n  state s = 0.5\n  s = s\n  weight = weight - lr * (grad + s)\n}\n");
+  EXPECT_FALSE(steps_vanish(drift.file->module.train.optimizer)) << "a state that is not 0 at first";
+}
+
+TEST(OwnOptimizer, ADecayIsANumber) {
+  const std::string own =
+      "optimizer own(weight_decay = 0) {\n  weight = weight - lr * (grad + weight_decay * weight)\n}\n";
+  for (const std::string decay : {"true", "\"a\"", "[1]", "none"}) {
+    EXPECT_THAT(Answer(own, "own(weight_decay=" + decay + ")").codes(), ElementsAre("XG0205")) << decay;
+  }
+}
+
+TEST(OwnOptimizer, StatesThatNothingReadsAreLeftOut) {
+  EXPECT_THAT(Answer("", "sgd").arguments().texts("rule.states"), IsEmpty());
+  EXPECT_EQ(Answer("", "sgd").arguments().text("rule.elements"), "x0 - x3 * (x1 + x2 * x0)");
+  const Answer own(
+      "optimizer own() {\n  state a = 1\n  state b = 2\n  state c = 3\n  state d = 4\n  a = a + d\n"
+      "  b = b + a\n  c = c + grad\n  d = c\n  weight = weight - lr * d / (norm(c) + 1)\n}\n");
+  ASSERT_TRUE(own.file.has_value()) << own.rendered();
+  EXPECT_THAT(own.arguments().texts("rule.states"), ElementsAre("c"));
+  EXPECT_THAT(own.arguments().reals("rule.first"), ElementsAre(3));
+  EXPECT_EQ(own.arguments().text("rule.elements"), "t0 = x2 + x1; x0 - x3 * t0 / x4, t0");
+  const Answer chain(
+      "optimizer own() {\n  state a = 0\n  state b = 0\n  b = b + a\n  a = grad\n  weight = weight - lr * b\n}\n");
+  EXPECT_THAT(chain.arguments().texts("rule.states"), ElementsAre("a", "b"));
 }
 
 TEST(OwnOptimizer, AssignmentsRunInOrder) {

@@ -72,7 +72,7 @@ TEST(Rows, Fp8HoldsTheUpdatesOfLarsAndNotOfLamb) {
   EXPECT_THAT(Checked(with_group("      weights = fp8\n", "lars")).codes(), ElementsAre());
   const Checked checked(with_group("      weights = fp8\n", "lamb"));
   EXPECT_THAT(checked.codes(), ElementsAre("XG0515"));
-  EXPECT_THAT(checked.rendered(), HasSubstr("moves every element by about the rate"));
+  EXPECT_THAT(checked.rendered(), HasSubstr("not a sum of weight, gradient and states with factors"));
   for (const std::string optimizer : {"lars", "lamb"}) {
     const Checked narrow(with_group("      weights = bf16\n      states = bf16\n", optimizer));
     EXPECT_THAT(narrow.codes(), ElementsAre()) << narrow.rendered();
@@ -85,7 +85,7 @@ TEST(Rows, ExactIsOfPlainMomentumInF32AndOfSomeClasses) {
            {"lars", "", "take sgd(momentum=0.9)"},
            {"lamb", "", "take sgd(momentum=0.9)"},
            {"sgd", "", "give sgd a momentum"},
-           {"sgd(momentum=0.99999)", "", "take 0.9999 at most"},
+           {"sgd(momentum=0.99999)", "", "take a momentum above 0, and 0.9999 at most"},
            {"sgd(momentum=0.9, weight_decay=1e-4)", "", "set weight_decay = 0 in the group"},
            {"sgd(momentum=0.9)", "      weight_decay = 1e-4\n", "set weight_decay = 0 in the group"},
            {"sgd(momentum=0.9)", "      states = bf16\n", "leave `states` at f32"},
@@ -97,6 +97,25 @@ TEST(Rows, ExactIsOfPlainMomentumInF32AndOfSomeClasses) {
     EXPECT_THAT(checked.codes(), ElementsAre("XG0515")) << optimizer << settings;
     EXPECT_THAT(checked.rendered(), HasSubstr(why));
   }
+}
+
+TEST(Rows, ExactIsOfAnyOptimizerWithTheRuleOfSgd) {
+  const auto with = [](const std::string& momentum, const std::string& sum) {
+    const std::string own =
+        "optimizer mine(mu = " + momentum +
+        ", weight_decay = 0) {\n  state v = 0\n\n  g      = grad + weight_decay * weight\n  v      = " + sum +
+        "\n  weight = weight - lr * v\n}\n\n";
+    const std::string text = replaced(with_group("      untouched = exact\n", "mine"), "  optimizer",
+                                      "  active_classes = sample(50%)\n  optimizer");
+    return own + replaced(text, "10 in 2 .. 1000", "1000 in 2 .. 1000");
+  };
+  EXPECT_THAT(Checked(with("0.5", "mu * v + g")).codes(), ElementsAre());
+  const Checked negative(with("-0.5", "mu * v + g"));
+  EXPECT_THAT(negative.codes(), ElementsAre("XG0515"));
+  EXPECT_THAT(negative.rendered(), HasSubstr("its momentum is negative"));
+  const Checked other(with("0.5", "mu * v - g"));
+  EXPECT_THAT(other.codes(), ElementsAre("XG0515"));
+  EXPECT_THAT(other.rendered(), HasSubstr("its rule is not that of sgd"));
 }
 
 TEST(Rows, ExactGoesWithWeightsInEveryFormat) {

@@ -8,6 +8,7 @@
 
 #include "ops/head/margin.h"
 #include "tests/ops/head_check.h"
+#include "tests/support/optimizers.h"
 
 namespace xrun::ops {
 namespace {
@@ -37,9 +38,14 @@ struct Rows {
 const OptimizerForm kPlain{.kind = OptimizerKind::kSgd, .weight_decay = 0.01};
 const OptimizerForm kMomentum{.kind = OptimizerKind::kSgd, .momentum = 0.9, .weight_decay = 0.01, .states = 1};
 const OptimizerForm kAdamw{.kind = OptimizerKind::kAdamw, .weight_decay = 0.01, .states = 2};
-const OptimizerForm kLars{
-    .kind = OptimizerKind::kLars, .momentum = 0.9, .weight_decay = 0.01, .trust = 0.25, .states = 1};
-const OptimizerForm kLamb{.kind = OptimizerKind::kLamb, .eps = 1e-6, .weight_decay = 0.01, .states = 2};
+// They are compiled, or interpreted; a fault would end the whole binary, so it is told.
+OptimizerForm form_of(const char* name) {
+  auto form = optimizer_form(test::optimizer(name, {{"weight_decay", 0.01}}), detect_isa());
+  EXPECT_TRUE(form.ok()) << name;
+  return form.ok() ? *std::move(form) : OptimizerForm{};
+}
+const OptimizerForm kLars = form_of("lars");
+const OptimizerForm kLamb = form_of("lamb");
 const Rows kRows[] = {
     {"f32", RowFormat::kF32, RowFormat::kF32, kPlain},
     {"f32_momentum_f32", RowFormat::kF32, RowFormat::kF32, kMomentum},

@@ -8,6 +8,7 @@
 
 #include "ops/optimizer.h"
 #include "tests/ops/op_runner.h"
+#include "tests/support/optimizers.h"
 
 namespace xrun::ops {
 namespace {
@@ -136,9 +137,11 @@ CallSpec own_adamw() {
   return call;
 }
 
-TEST(OwnUpdate, AgreesWithTheOptimizerThatIsBuiltIn) {
+TEST(OwnUpdate, AgreesWithTheKernel) {
   const OptimizerForm own = *optimizer_form(own_adamw());
-  const OptimizerForm built = *optimizer_form({.name = "adamw", .args = {}, .span = {}});
+  const OptimizerForm kernel = *optimizer_form(test::optimizer("adamw"));
+  ASSERT_EQ(own.kind, OptimizerKind::kOwn);
+  ASSERT_EQ(kernel.kind, OptimizerKind::kAdamw);
   ASSERT_EQ(own.states, 2);
   std::mt19937 random(5);
   std::normal_distribution<float> draw(0, 1);
@@ -154,7 +157,7 @@ TEST(OwnUpdate, AgreesWithTheOptimizerThatIsBuiltIn) {
     const double rate = 0.01 / static_cast<double>(step + 1);
     update(detect_isa(), own, update_scalars(own, rate, 0.01, true, step, 0.5, 1.0), w.data(), g.data(),
            {states[0].data(), states[1].data()}, kCount);
-    update(detect_isa(), built, update_scalars(built, rate, 0.01, true, step, 0.5, 1.0), others.data(), g.data(),
+    update(detect_isa(), kernel, update_scalars(kernel, rate, 0.01, true, step, 0.5, 1.0), others.data(), g.data(),
            {states[2].data(), states[3].data()}, kCount);
   }
   for (size_t i = 0; i < w.size(); ++i) {

@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
+#include <limits>
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "graph/base/random.h"
-#include "graph/optimizer_def.h"
+#include "graph/known_update.h"
+#include "tests/support/optimizers.h"
 
 namespace xrun::ops {
 namespace {
@@ -21,7 +25,7 @@ std::vector<float> draw(size_t n, uint64_t key) {
 }
 
 TEST(Optimizer, AdamwFollowsItsFormulaInF64) {
-  const OptimizerForm form = *optimizer_form({.name = "adamw", .args = {{"weight_decay", 0.02}}});
+  const OptimizerForm form = *optimizer_form(test::optimizer("adamw", {{"weight_decay", 0.02}}));
   constexpr size_t kSize = 37;  // not a multiple of the lanes
   std::vector<float> w = draw(kSize, 1);
   std::vector<float> m(kSize);
@@ -49,7 +53,7 @@ TEST(Optimizer, AdamwFollowsItsFormulaInF64) {
 
 TEST(Optimizer, TheRunningMeanFollowsTheUpdatedWeights) {
   for (const char* name : {"sgd", "adamw"}) {
-    const OptimizerForm form = *optimizer_form({.name = name, .args = {}}, {}, 0.75);
+    const OptimizerForm form = *optimizer_form(test::optimizer(name), {}, 0.75);
     EXPECT_EQ(form.kept_states(), form.states + 1) << name;
     constexpr size_t kSize = 37;  // not a multiple of the lanes
     std::vector<float> w = draw(kSize, 1);
@@ -93,7 +97,7 @@ TEST(Optimizer, SquaresAreSixteenRunningSumsInF64) {
 TEST(Optimizer, SgdWithMomentumFollowsItsFormulaWithAndWithoutNesterov) {
   for (const bool nesterov : {false, true}) {
     const OptimizerForm form =
-        *optimizer_form({.name = "sgd", .args = {{"momentum", 0.9}, {"weight_decay", 0.1}, {"nesterov", nesterov}}});
+        *optimizer_form(test::optimizer("sgd", {{"momentum", 0.9}, {"weight_decay", 0.1}, {"nesterov", nesterov}}));
     EXPECT_EQ(form.states, 1);
     std::vector<float> w{1.0F};
     std::vector<float> v{0.5F};
@@ -108,7 +112,7 @@ TEST(Optimizer, SgdWithMomentumFollowsItsFormulaWithAndWithoutNesterov) {
 }
 
 TEST(Optimizer, GradientsAreScaledAndThenBoundedOneByOneAndNanStays) {
-  const OptimizerForm form = *optimizer_form({.name = "sgd", .args = {}});
+  const OptimizerForm form = *optimizer_form(test::optimizer("sgd"));
   std::vector<float> w(5, 1.0F);
   const std::vector<float> g{0.5F, -0.5F, 10.0F, -10.0F, std::numeric_limits<float>::quiet_NaN()};
   update(detect_isa(), form, update_scalars(form, 1, 0, false, 0, 0.5, 2), w.data(), g.data(), {}, 5);
@@ -120,7 +124,7 @@ TEST(Optimizer, GradientsAreScaledAndThenBoundedOneByOneAndNanStays) {
 }
 
 TEST(Optimizer, TensorsThatDoNotDecayKeepTheirSizeWithoutGradient) {
-  const OptimizerForm form = *optimizer_form({.name = "adamw", .args = {}});
+  const OptimizerForm form = *optimizer_form(test::optimizer("adamw"));
   std::vector<float> w{2.0F};
   std::vector<float> zero(1);
   std::vector<float> m(1);
@@ -134,7 +138,7 @@ TEST(Optimizer, TensorsThatDoNotDecayKeepTheirSizeWithoutGradient) {
 }
 
 TEST(Optimizer, BitsDoNotDependOnWhereARangeIsCutNorOnTheInstructionSet) {
-  const OptimizerForm form = *optimizer_form({.name = "adamw", .args = {}});
+  const OptimizerForm form = *optimizer_form(test::optimizer("adamw"));
   const UpdateScalars scalars = update_scalars(form, 1e-3, 0.01, true, 4);
   constexpr size_t kSize = 203;
   const std::vector<float> g = draw(kSize, 2);
@@ -156,52 +160,78 @@ TEST(Optimizer, BitsDoNotDependOnWhereARangeIsCutNorOnTheInstructionSet) {
   }
 }
 
+TEST(Optimizer, SgdAndAdamwHaveKernels) {
+  const OptimizerForm plain = *optimizer_form(test::optimizer("sgd"));
+  EXPECT_EQ(plain.kind, OptimizerKind::kSgd);
+  EXPECT_EQ(plain.states, 0);
+  for (const bool nesterov : {false, true}) {
+    const OptimizerForm form =
+        *optimizer_form(test::optimizer("sgd", {{"momentum", 0.75}, {"nesterov", nesterov}, {"weight_decay", 0.25}}));
+    EXPECT_EQ(form.kind, OptimizerKind::kSgd);
+    EXPECT_EQ(form.momentum, 0.75);
+    EXPECT_EQ(form.nesterov, nesterov);
+    EXPECT_EQ(form.weight_decay, 0.25);
+    EXPECT_EQ(form.states, 1);
+  }
+  const OptimizerForm adamw = *optimizer_form(test::optimizer("adamw", {{"beta1", 0.5}, {"eps", 0.5}}));
+  EXPECT_EQ(adamw.kind, OptimizerKind::kAdamw);
+  EXPECT_EQ(adamw.beta1, 0.5);
+  EXPECT_EQ(adamw.beta2, 0.999);
+  EXPECT_EQ(adamw.eps, 0.5);
+  for (const std::string name : {"lars", "lamb"}) {
+    EXPECT_EQ(optimizer_form(test::optimizer(name))->kind, OptimizerKind::kOwn) << name;
+  }
+}
+
+// A kernel computes what the loop of its rule computes, compiled or interpreted, by each instruction set.
+TEST(Optimizer, KernelsHaveTheBitsOfTheirRules) {
+  constexpr size_t kSize = 300;  // more than a block of the interpreter
+  for (const KnownUpdate& known :
+       {KnownUpdate{.kind = KnownUpdate::kSgd}, KnownUpdate{.kind = KnownUpdate::kSgd, .momentum = 0.9},
+        KnownUpdate{.kind = KnownUpdate::kSgd, .momentum = 0.9, .nesterov = true},
+        KnownUpdate{.kind = KnownUpdate::kAdamw, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-6}}) {
+    const UpdateRule rule = rule_of(known);
+    const bool is_sgd = known.kind == KnownUpdate::kSgd;
+    const OptimizerForm kernel{.kind = is_sgd ? OptimizerKind::kSgd : OptimizerKind::kAdamw,
+                               .momentum = known.momentum,
+                               .nesterov = known.nesterov,
+                               .beta1 = known.beta1,
+                               .beta2 = known.beta2,
+                               .eps = known.eps,
+                               .states = rule.states,
+                               .own = nullptr};
+    for (const bool compiled : {false, true}) {
+      auto own = OwnUpdate::make(rule, compiled ? std::optional(detect_isa()) : std::nullopt);
+      ASSERT_TRUE(own.ok()) << own.error().message;
+      const OptimizerForm loop{.kind = OptimizerKind::kOwn,
+                               .states = rule.states,
+                               .own = std::make_shared<const OwnUpdate>(*std::move(own))};
+      for (const Isa isa : {Isa::kAvx2, detect_isa()}) {
+        std::vector<float> w[2] = {draw(kSize, 1), draw(kSize, 1)};
+        std::vector<float> m[2] = {std::vector<float>(kSize), std::vector<float>(kSize)};
+        std::vector<float> v = m[0];
+        std::vector<float> v_of_loop = v;
+        for (int64_t step = 0; step < 5; ++step) {
+          const std::vector<float> g = draw(kSize, 100 + static_cast<uint64_t>(step));
+          const bool decays = step % 2 == 0;
+          const double limit = step < 3 ? std::numeric_limits<double>::infinity() : 0.25;
+          update(isa, kernel, update_scalars(kernel, 0.1, 0.02, decays, step, 0.5, limit), w[0].data(), g.data(),
+                 {m[0].data(), v.data()}, kSize);
+          update(isa, loop, update_scalars(loop, 0.1, 0.02, decays, step, 0.5, limit), w[1].data(), g.data(),
+                 {m[1].data(), v_of_loop.data()}, kSize);
+        }
+        EXPECT_EQ(w[0], w[1]) << "momentum " << known.momentum << ", nesterov " << known.nesterov;
+        EXPECT_EQ(m[0], m[1]);
+        EXPECT_EQ(v, v_of_loop);
+      }
+    }
+  }
+}
+
 TEST(Optimizer, RefusesWhatHasNoUpdate) {
-  EXPECT_FALSE(optimizer_form({.name = "nothing"}).ok());
-  EXPECT_EQ(find_optimizer("nothing"), nullptr);
-  EXPECT_EQ(find_optimizer("adamw")->states({}), (std::vector<std::string>{"m", "v"}));
-  EXPECT_TRUE(find_optimizer("sgd")->states({}).empty());
-}
-
-TEST(Optimizer, FormsHaveTheStatesAndDefaultsOfTheirDefinitions) {
-  for (const OptimizerDef* def : all_optimizers()) {
-    const OptimizerForm form = *optimizer_form({.name = std::string(def->name)});
-    EXPECT_EQ(static_cast<size_t>(form.states), def->states({}).size()) << def->name;
-    EXPECT_EQ(form.has_trust_ratio(), def->trust != TrustNorm::kNone) << def->name;
-  }
-  const OptimizerForm lamb = *optimizer_form({.name = "lamb"});
-  EXPECT_EQ(lamb.eps, 1e-6);
-  EXPECT_EQ(lamb.weight_decay, 0.01);
-  const OptimizerForm lars = *optimizer_form({.name = "lars"});
-  EXPECT_EQ(lars.momentum, 0.9);
-  EXPECT_EQ(lars.weight_decay, 1e-4);
-  EXPECT_EQ(lars.trust, 0.001);
-}
-
-TEST(Optimizer, OnlyStepsOfSgdVanishWithTheGradients) {
-  for (const OptimizerDef* def : all_optimizers()) {
-    EXPECT_EQ(steps_vanish(*def, {}), def->name == "sgd" || def->name == "lars") << def->name;
-  }
-}
-
-TEST(Curve, PiecesFollowOneAnotherAndTheLastValueHolds) {
-  const Curve curve{{{.kind = CurvePiece::kWarmup, .from = 0, .to = 1, .steps = 10},
-                     {.kind = CurvePiece::kCosine, .from = 1, .to = 0, .steps = 20}}};
-  EXPECT_DOUBLE_EQ(curve.at(0), 0);
-  EXPECT_DOUBLE_EQ(curve.at(5), 0.5);
-  EXPECT_DOUBLE_EQ(curve.at(10), 1);
-  EXPECT_NEAR(curve.at(20), 0.5, 1e-12);
-  EXPECT_NEAR(curve.at(30), 0, 1e-12);
-  EXPECT_NEAR(curve.at(1000), 0, 1e-12);
-}
-
-TEST(Curve, PolyAndStepsHaveTheirValues) {
-  const Curve poly{{{.kind = CurvePiece::kPoly, .from = 0.4, .to = 0, .steps = 100, .power = 2}}};
-  EXPECT_NEAR(poly.at(50), 0.1, 1e-12);
-  const Curve steps{{{.kind = CurvePiece::kSteps, .from = 1, .steps = 100, .at = {10, 20}, .by = 0.1}}};
-  EXPECT_DOUBLE_EQ(steps.at(9), 1);
-  EXPECT_DOUBLE_EQ(steps.at(10), 0.1);
-  EXPECT_NEAR(steps.at(99), 0.01, 1e-15);
+  const auto form = optimizer_form({.name = "sgd", .args = {}, .span = {}});
+  ASSERT_FALSE(form.ok());
+  EXPECT_EQ(form.error().code, "XG0303");
 }
 
 }  // namespace

@@ -52,7 +52,7 @@ void expect_largest(const std::vector<float>& values, int64_t k) {
   ReversedWorkers reversed(3);
   InlineWorkers in_order;
   for (Workers* workers : {static_cast<Workers*>(&reversed), static_cast<Workers*>(&in_order)}) {
-    TopK selection(std::ssize(values), workers->count());
+    TopK selection(std::ssize(values), workers->count(), k);
     std::vector<GradientPair> pairs(static_cast<size_t>(k) + 1, {-7, -7});
     selection.select(values.data(), std::ssize(values), k, pairs.data(), *workers);
     EXPECT_EQ(pairs.back().index, -7) << "writes no more than k pairs";
@@ -89,6 +89,40 @@ TEST(TopK, TakesTheLowerIndexOfEqualMagnitudesAcrossChunks) {
   expect_largest(values, 70'000);
   std::ranges::fill(values, 0.0F);
   expect_largest(values, 3);
+}
+
+TEST(TopK, FewOfManyAreThoseOfASortWhateverASampleSays) {
+  constexpr uint32_t kSeed = 12;
+  RecordProperty("seed", static_cast<int>(kSeed));
+  std::mt19937 random(kSeed);
+  constexpr size_t kCount = 300'011;
+  std::vector<float> values(kCount);
+  const auto draw = [&](float scale, bool coarse) {
+    for (float& value : values) {
+      value = scale * std::normal_distribution<float>(0, 1)(random);
+      value = coarse ? std::round(value) : value;
+    }
+  };
+  for (const int64_t k : {1, 17, 300, 5000, 9375}) {
+    draw(1, false);
+    expect_largest(values, k);
+    draw(2, true);
+    expect_largest(values, k);
+    // A sample has every 61st element: only large ones, so that its bound is above the k-th element, or only small
+    // ones, so that nearly all elements are above it.
+    for (const float scale : {1e3F, 1e-3F}) {
+      draw(1, false);
+      for (size_t i = 0; i < kCount; i += 61) {
+        values[i] *= scale;
+      }
+      expect_largest(values, k);
+    }
+    draw(1, false);
+    values[61'000] = std::numeric_limits<float>::quiet_NaN();
+    expect_largest(values, k);
+  }
+  std::ranges::fill(values, 0.0F);
+  expect_largest(values, 300);
 }
 
 TEST(TopK, NanComesFirstThenInfinityThenNumbersOfEveryScale) {

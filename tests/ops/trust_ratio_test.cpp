@@ -1,5 +1,5 @@
-#include "ops/trust_ratio.h"
-
+// The trust ratios of lars and lamb against the formulas of the papers, in f64: a factor on the step of a tensor that
+// keeps it in proportion to the norm of the weight.
 #include <cmath>
 #include <gtest/gtest.h>
 #include <limits>
@@ -7,6 +7,9 @@
 #include <vector>
 
 #include "graph/base/random.h"
+#include "ops/optimizer.h"
+#include "ops/update_norms.h"
+#include "tests/support/optimizers.h"
 
 namespace xrun::ops {
 namespace {
@@ -23,12 +26,14 @@ std::vector<float> draw(size_t n, uint64_t key, float size = 1) {
   return v;
 }
 
-OptimizerForm form_of(const std::string& name) {
-  return *optimizer_form({.name = name, .args = {{"trust", 0.1}}});  // of lars alone
-}
+constexpr double kTrust = 0.1;  // of lars
+constexpr double kMomentum = 0.9;
+constexpr double kBeta1 = 0.9;  // of lamb
+constexpr double kBeta2 = 0.999;
+constexpr double kEps = 1e-6;
 
-float ratio_of(const OptimizerForm& form, const TrustSums& sums) {
-  return trust_ratio(form, std::sqrt(sums.weight), std::sqrt(sums.step));
+OptimizerForm form_of(const std::string& name) {
+  return *optimizer_form(test::optimizer(name, {{"trust", kTrust}}), detect_isa());
 }
 
 double norm_of(const std::vector<double>& values) {
@@ -49,7 +54,11 @@ struct Tensor {
             Isa isa = detect_isa()) {
     const auto n = static_cast<int64_t>(w.size());
     if (trusts) {
-      scalars.ratio = ratio_of(form, trust_sums(isa, form, scalars, w.data(), g.data(), s0.data(), s1.data(), n));
+      double norms[2];
+      norm_squares(isa, form, 0, scalars, w.data(), g.data(), {s0.data(), s1.data()}, n, norms);
+      norms[0] = std::sqrt(norms[0]);
+      norms[1] = std::sqrt(norms[1]);
+      set_norms(form, norms, scalars);
     }
     update(isa, form, scalars, w.data(), g.data(), {s0.data(), s1.data()}, n);
   }
@@ -61,28 +70,28 @@ struct Oracle {
   std::vector<double> m = std::vector<double>(w.size());
   std::vector<double> v = std::vector<double>(w.size());
 
-  void lars(const OptimizerForm& form, const std::vector<double>& g) {
+  void lars(const std::vector<double>& g) {
     std::vector<double> decayed(g);
     for (size_t i = 0; i < g.size(); ++i) {
       decayed[i] += kDecay * w[i];
     }
     const double weight = norm_of(w);
     const double gradient = norm_of(decayed);
-    const double q = weight > 0 && gradient > 0 ? form.trust * weight / (gradient + 1e-8) : 1;
+    const double q = weight > 0 && gradient > 0 ? kTrust * weight / (gradient + 1e-8) : 1;
     for (size_t i = 0; i < g.size(); ++i) {
-      v[i] = form.momentum * v[i] + q * decayed[i];
+      v[i] = kMomentum * v[i] + q * decayed[i];
       w[i] -= kRate * v[i];
     }
   }
 
-  void lamb(const OptimizerForm& form, const std::vector<double>& g, int64_t t) {
+  void lamb(const std::vector<double>& g, int64_t t) {
     std::vector<double> u(g);
     for (size_t i = 0; i < g.size(); ++i) {
-      m[i] = form.beta1 * m[i] + (1 - form.beta1) * g[i];
-      v[i] = form.beta2 * v[i] + (1 - form.beta2) * g[i] * g[i];
-      const double mean = m[i] / (1 - std::pow(form.beta1, static_cast<double>(t)));
-      const double square = v[i] / (1 - std::pow(form.beta2, static_cast<double>(t)));
-      u[i] = mean / (std::sqrt(square) + form.eps) + kDecay * w[i];
+      m[i] = kBeta1 * m[i] + (1 - kBeta1) * g[i];
+      v[i] = kBeta2 * v[i] + (1 - kBeta2) * g[i] * g[i];
+      const double mean = m[i] / (1 - std::pow(kBeta1, static_cast<double>(t)));
+      const double square = v[i] / (1 - std::pow(kBeta2, static_cast<double>(t)));
+      u[i] = mean / (std::sqrt(square) + kEps) + kDecay * w[i];
     }
     const double weight = norm_of(w);
     const double step = norm_of(u);
@@ -118,7 +127,7 @@ TEST(TrustRatio, LarsAndLambFollowTheirFormulasInF64) {
           const std::vector<float> g = draw(n, 100 + static_cast<uint64_t>(step), 0.5F);
           tensor.step(form, update_scalars(form, kRate, kDecay, true, step, clip.scale, clip.limit), g);
           const std::vector<double> g64 = clipped(g, clip.scale, clip.limit);
-          name == "lars" ? oracle.lars(form, g64) : oracle.lamb(form, g64, step + 1);
+          name == "lars" ? oracle.lars(g64) : oracle.lamb(g64, step + 1);
         }
         for (size_t i = 0; i < n; ++i) {
           ASSERT_NEAR(static_cast<double>(tensor.w[i]), oracle.w[i], 3e-6) << i;
@@ -132,15 +141,12 @@ TEST(TrustRatio, ANormOfZeroMakesItOne) {
   for (const std::string name : {"lars", "lamb"}) {
     SCOPED_TRACE(name);
     const OptimizerForm form = form_of(name);
-    EXPECT_EQ(trust_ratio(form, 0, 4), 1);
-    EXPECT_EQ(trust_ratio(form, 4, 0), 1);
-    EXPECT_EQ(trust_ratio(form, 0, 0), 1);
     // Weights of zero take the step itself; a tensor without gradient and decay stays.
     const std::vector<float> g = draw(37, 3);
     Tensor zero{std::vector<float>(37)};
     Oracle oracle{std::vector<double>(37)};
     zero.step(form, update_scalars(form, kRate, kDecay, true, 0), g);
-    name == "lars" ? oracle.lars(form, clipped(g, 1, 10)) : oracle.lamb(form, clipped(g, 1, 10), 1);
+    name == "lars" ? oracle.lars(clipped(g, 1, 10)) : oracle.lamb(clipped(g, 1, 10), 1);
     for (size_t i = 0; i < g.size(); ++i) {
       EXPECT_NEAR(static_cast<double>(zero.w[i]), oracle.w[i], 1e-6) << i;
     }
@@ -161,21 +167,23 @@ TEST(TrustRatio, NanStays) {
   }
 }
 
-// Without a ratio, as tensors of one dimension are updated.
-TEST(TrustRatio, ARatioOfOneIsSgdWithMomentumAndAdamw) {
+// Without a ratio, as tensors of one dimension and class rows are updated.
+TEST(TrustRatio, WithoutNormsTheyHaveTheBitsOfTheKernels) {
   for (const auto& [name, plain] : {std::pair{"lars", "sgd"}, {"lamb", "adamw"}}) {
-    OptimizerForm other = *optimizer_form({.name = plain, .args = {{"momentum", 0.9}}});
+    const OptimizerForm other = *optimizer_form(test::optimizer(plain, {{"momentum", kMomentum}, {"eps", kEps}}));
+    ASSERT_NE(other.kind, OptimizerKind::kOwn);
     const OptimizerForm form = form_of(name);
-    other.eps = form.eps;
-    Tensor one{draw(37, 1)};
-    Tensor two = one;
-    for (int64_t step = 0; step < 3; ++step) {
-      const std::vector<float> g = draw(37, 50 + static_cast<uint64_t>(step));
-      one.step(form, update_scalars(form, kRate, form.weight_decay, false, step), g, false);
-      two.step(other, update_scalars(other, kRate, other.weight_decay, false, step), g, false);
+    for (const bool decays : {false, true}) {
+      Tensor one{draw(37, 1)};
+      Tensor two = one;
+      for (int64_t step = 0; step < 3; ++step) {
+        const std::vector<float> g = draw(37, 50 + static_cast<uint64_t>(step));
+        one.step(form, update_scalars(form, kRate, kDecay, decays, step), g, false);
+        two.step(other, update_scalars(other, kRate, kDecay, decays, step), g, false);
+      }
+      EXPECT_EQ(one.w, two.w) << name;
+      EXPECT_EQ(one.s0, two.s0) << name;
     }
-    EXPECT_EQ(one.w, two.w) << name;
-    EXPECT_EQ(one.s0, two.s0) << name;
   }
 }
 
@@ -205,10 +213,11 @@ TEST(TrustRatio, SumsLeaveWeightsAndStatesAsTheyAre) {
   const Tensor tensor{draw(37, 1), draw(37, 2), std::vector<float>(37, 0.5F)};
   Tensor after = tensor;
   const std::vector<float> g = draw(37, 3);
-  const TrustSums sums = trust_sums(detect_isa(), form, update_scalars(form, kRate, kDecay, true, 2), after.w.data(),
-                                    g.data(), after.s0.data(), after.s1.data(), 37);
-  EXPECT_EQ(sums.weight, sum_of_squares(detect_isa(), tensor.w.data(), 37));
-  EXPECT_GT(sums.step, 0);
+  double sums[2];
+  norm_squares(detect_isa(), form, 0, update_scalars(form, kRate, kDecay, true, 2), after.w.data(), g.data(),
+               {after.s0.data(), after.s1.data()}, 37, sums);
+  EXPECT_EQ(sums[0], sum_of_squares(detect_isa(), tensor.w.data(), 37));
+  EXPECT_GT(sums[1], 0);
   EXPECT_EQ(after.w, tensor.w);
   EXPECT_EQ(after.s0, tensor.s0);
   EXPECT_EQ(after.s1, tensor.s1);

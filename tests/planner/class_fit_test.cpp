@@ -11,6 +11,7 @@
 #include "planner/report/text.h"
 #include "planner/search/head_choices.h"
 #include "tests/planner/test_graphs.h"
+#include "tests/support/optimizers.h"
 
 namespace xrun::planner {
 namespace {
@@ -166,11 +167,11 @@ TEST(ClassFit, ThePageAndTheDocumentHaveEachChoice) {
 TEST(HeadChoices, FormatsThatTheOptimizerCannotHoldAreNone) {
   Module module = with_head(1000);
   const Subject momentum(module);
-  module.train.optimizer = {"adamw", {}, {}};
+  module.train.optimizer = test::optimizer("adamw");
   const Subject adam(module);
-  module.train.optimizer = {"lars", {}, {}};
+  module.train.optimizer = test::optimizer("lars");
   const Subject lars(module);
-  module.train.optimizer = {"lamb", {}, {}};
+  module.train.optimizer = test::optimizer("lamb");
   const Subject lamb(module);
   const auto has_fp8 = [](const Subject& subject) {
     const ClassFits fits = subject.fit([] { return false; }).value();

@@ -8,6 +8,7 @@
 #include "graph/base/random.h"
 #include "tests/planner/test_graphs.h"
 #include "tests/support/golden.h"
+#include "tests/support/optimizers.h"
 
 namespace xrun::planner {
 namespace {
@@ -522,7 +523,7 @@ TEST(Planner, HeadRightOnTheInputHasAStageWithoutLayers) {
   module.train.loss = {{call("softmax_ce", {logits, label}, {})}};
   module.train.batch = 32;
   module.train.norm_rows = 8;
-  module.train.optimizer = {"sgd", {{"momentum", 0.9}}, {}};
+  module.train.optimizer = test::optimizer("sgd", {{"momentum", 0.9}});
   const auto made = plan(module, machine_of(2));
   ASSERT_TRUE(made.ok()) << made.error().message;
   EXPECT_EQ(made->training.stages.size(), 1U);

@@ -9,6 +9,7 @@
 #include "graph/kernel_facts.h"
 #include "graph/module.h"
 #include "graph/pipeline.h"
+#include "tests/support/optimizers.h"
 
 namespace xrun::planner::testing {
 
@@ -268,7 +269,7 @@ inline Module make_module(const ModelOptions& options) {
   module.train.loss = {{loss}};
   module.train.duration = {100, TrainSpan::kSteps};
   module.train.metrics.push_back({"accuracy", accuracy, "", {}});
-  module.train.optimizer = {options.optimizer, {{"momentum", options.momentum}}, {}};
+  module.train.optimizer = test::optimizer(options.optimizer, {{"momentum", options.momentum}});
   module.train.precision = options.precision;
   if (options.weights != RowFormat::kF32 || options.states != RowFormat::kF32) {
     GroupSpec group;

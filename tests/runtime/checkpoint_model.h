@@ -17,6 +17,7 @@
 #include "runtime/checkpoint/store.h"
 #include "runtime/device/bound_memory.h"
 #include "runtime/device/cpu/cpu_device.h"
+#include "tests/support/optimizers.h"
 
 namespace xrun::runtime::testing {
 
@@ -27,7 +28,7 @@ namespace fs = std::filesystem;
 class CheckpointModel {
  public:
   explicit CheckpointModel(int shards, int64_t classes = 300, bool training = true, RowFormat rows = RowFormat::kF32) {
-    module_.train.optimizer = {"adamw", {}, {}};
+    module_.train.optimizer = test::optimizer("adamw");
     add("trunk.conv.weight", {4, 3, 2}, true, false);
     add("trunk.bn.mean", {5}, false, false);
     add("trunk.scale", {}, true, false);

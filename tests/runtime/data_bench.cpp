@@ -3,7 +3,6 @@
 #include <cstdlib>
 
 #include "runtime/data/fonts.h"
-#define XRUN_SOURCE_DIR ""
 #include "tests/runtime/data_support.h"
 
 namespace xrun::runtime {

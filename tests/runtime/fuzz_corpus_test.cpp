@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/optimizer_def.h"
 #include "graph/reader_def.h"
+#include "lang/explain.h"
 #include "lang/lower/curves.h"
 #include "ops/op.h"
 #include "tests/fuzz/check_input.h"
@@ -39,8 +39,10 @@ TEST(FuzzCorpus, TheDictionaryHasEveryNameThatAModelCanCall) {
   for (const AugmentDef* stage : data_registry().augments) {
     has(stage->name);
   }
-  for (const OptimizerDef* optimizer : all_optimizers()) {
-    has(optimizer->name);
+  for (const lang::Topic& topic : lang::all_topics(ops::registry())) {
+    if (topic.kind == "optimizer") {
+      has(topic.name);
+    }
   }
   for (const lang::CurveKind& curve : lang::curve_kinds()) {
     has(curve.name);

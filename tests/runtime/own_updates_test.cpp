@@ -1,4 +1,4 @@
-// Optimizers that a file writes: those that read norms have the bits of the built-in ones, and any number of states
+// Optimizers that a file writes: those of the formulas that have kernels have their bits, and any number of states
 // with any first values trains with the same bits for every plan, with class rows of every kind, and after a stop.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -15,41 +15,20 @@ constexpr const char* kModel = R"(xgraph 1
 
 option classes: int = 600
 
+## What `sgd` and `adamw` compute, with the operands of a sum in the other order, so that no kernel knows the rules.
 optimizer own_sgd(momentum = 0.9, weight_decay = 1e-3) {
   state velocity = 0
-  velocity = momentum * velocity + (grad + weight_decay * weight)
+  velocity = (grad + weight_decay * weight) + momentum * velocity
   weight   = weight - lr * velocity
 }
 
 optimizer own_adamw(beta1 = 0.9, beta2 = 0.999, eps = 1e-8, weight_decay = 0.01) {
   state m = 0
   state v = 0
-  m = beta1 * m + (1 - beta1) * grad
+  m = (1 - beta1) * grad + beta1 * m
   v = beta2 * v + (1 - beta2) * (grad * grad)
   u = m * (1 / (1 - beta1 ^ step)) / (sqrt(v * (1 / (1 - beta2 ^ step))) + eps)
   weight = weight - lr * (u + weight_decay * weight)
-}
-
-optimizer own_lars(momentum = 0.9, weight_decay = 1e-4, trust = 0.001) {
-  state velocity = 0
-  g        = grad + weight_decay * weight
-  w        = norm(weight)
-  n        = norm(g)
-  ratio    = if w == 0 or n == 0 { 1 } else { trust * w / (n + 1e-8) }
-  velocity = momentum * velocity + ratio * g
-  weight   = weight - lr * velocity
-}
-
-optimizer own_lamb(beta1 = 0.9, beta2 = 0.999, eps = 1e-6, weight_decay = 0.01) {
-  state m = 0
-  state v = 0
-  m = beta1 * m + (1 - beta1) * grad
-  v = beta2 * v + (1 - beta2) * (grad * grad)
-  u = m * (1 / (1 - beta1 ^ step)) / (sqrt(v * (1 / (1 - beta2 ^ step))) + eps) + weight_decay * weight
-  w = norm(weight)
-  n = norm(u)
-  ratio  = if w == 0 or n == 0 { 1 } else { w / n }
-  weight = weight - u * (lr * ratio)
 }
 
 ## Norms of norms, five states, and first values other than 0.
@@ -148,16 +127,13 @@ class OwnUpdates : public CommandRuns {
   }
 };
 
-TEST_F(OwnUpdates, HaveTheBitsOfTheBuiltInOptimizers) {
-  for (const auto& [own, built_in] :
-       std::initializer_list<std::pair<std::string, std::string>>{{"own_sgd", "sgd(momentum=0.9, weight_decay=1e-3)"},
-                                                                  {"own_adamw", "adamw"},
-                                                                  {"own_lars", "lars"},
-                                                                  {"own_lamb", "lamb"}}) {
+TEST_F(OwnUpdates, HaveTheBitsOfTheKernels) {
+  for (const auto& [own, known] : std::initializer_list<std::pair<std::string, std::string>>{
+           {"own_sgd", "sgd(momentum=0.9, weight_decay=1e-3)"}, {"own_adamw", "adamw"}}) {
     for (const std::string precision : {"f32", "mixed(bf16)"}) {
       const Flags flags = with(Flags{}, "train.precision=" + precision);
       EXPECT_EQ(train(own + precision, with(flags, "train.optimizer=" + own)),
-                train(built_in + precision, with(flags, "train.optimizer=" + built_in)))
+                train(known + precision, with(flags, "train.optimizer=" + known)))
           << own << ", " << precision;
     }
   }

@@ -6,7 +6,6 @@
 #include <gtest/gtest.h>
 #include <map>
 
-#include "graph/optimizer_def.h"
 #include "graph/reader_def.h"
 #include "lang/frontend.h"
 #include "lang/lower/curves.h"
@@ -80,8 +79,14 @@ std::vector<Row> declarations_of(std::string_view file) {
       doc += (doc.empty() ? "" : " ") + std::string(line.substr(3));
     } else if (line.starts_with("block ") || line.starts_with("pointwise ") || line.starts_with("optimizer ") ||
                !head.empty()) {
-      head += head.empty() ? "" : " ";
-      head += line.substr(std::min(line.find_first_not_of(' '), line.size()));
+      // A head of several lines, joined to one: no space and no comma beside its brackets.
+      const std::string_view part = line.substr(std::min(line.find_first_not_of(' '), line.size()));
+      if (part.starts_with(')') && head.ends_with(',')) {
+        head.pop_back();
+      } else if (!head.empty() && !head.ends_with('(')) {
+        head += ' ';
+      }
+      head += part;
       const size_t body = line.starts_with("pointwise ") ? head.find(") =") + 1 : head.rfind(" {");
       if (body != std::string::npos) {
         const size_t name = head.find(' ') + 1;
@@ -110,9 +115,6 @@ std::map<std::string, std::vector<Row>> all_calls() {
   }
   for (const AugmentDef* stage : data_registry().augments) {
     tables["stages"].push_back(row_of(*stage));
-  }
-  for (const OptimizerDef* optimizer : all_optimizers()) {
-    tables["optimizers"].push_back(row_of(*optimizer));
   }
   for (const lang::CurveKind& curve : lang::curve_kinds()) {
     tables["curves"].push_back({.call = fmt::format("{}{}", curve.name, curve.signature),
@@ -360,10 +362,24 @@ TEST(Reference, ExamplesOfStagesCheck) {
   EXPECT_NE(faults_of_best(places("resize(32, 32)")), "");
 }
 
-TEST(Reference, ExamplesOfOptimizersAndCurvesCheck) {
-  for (const OptimizerDef* optimizer : all_optimizers()) {
-    EXPECT_EQ(faults_of(run_with(false, {{"optimizer", std::string(optimizer->example)}})), "") << optimizer->name;
+// The calls in the comments of std/optimizers.
+TEST(Reference, ExamplesOfOptimizersCheck) {
+  int calls = 0;
+  for (const Row& row : declarations_of("std/optimizers")) {
+    for (size_t at = row.doc.find("(", 0); at != std::string::npos; at = row.doc.find("(", at + 1)) {
+      const size_t begin = row.doc.rfind('`', at) + 1;
+      const size_t end = row.doc.find('`', at);
+      const std::string name = row.call.substr(0, row.call.find('('));
+      if (end != std::string::npos && row.doc.substr(begin, at - begin) == name) {
+        EXPECT_EQ(faults_of(run_with(false, {{"optimizer", row.doc.substr(begin, end - begin)}})), "") << name;
+        ++calls;
+      }
+    }
   }
+  EXPECT_EQ(calls, 4);
+}
+
+TEST(Reference, ExamplesOfCurvesCheck) {
   for (const lang::CurveKind& curve : lang::curve_kinds()) {
     std::map<std::string, std::string> settings{{"lr", std::string(curve.example)}};
     if (curve.name == "fccs") {

@@ -12,6 +12,7 @@
 #include "graph/pipeline.h"
 #include "ops/op.h"
 #include "runtime/train/batch_source.h"
+#include "tests/support/optimizers.h"
 
 namespace xrun::runtime::testing {
 
@@ -122,7 +123,7 @@ inline Module make_module(const ModelOptions& options) {
   module.train.loss = {{loss}};
   module.train.duration = {static_cast<double>(options.steps), TrainSpan::kSteps};
   module.train.metrics.push_back({"accuracy", accuracy, "", {}});
-  module.train.optimizer = {options.optimizer, options.arguments, {}};
+  module.train.optimizer = test::optimizer(options.optimizer, options.arguments);
   CurveSpec curve;
   curve.kind = "constant";
   curve.from = options.rate;

@@ -11,6 +11,7 @@
 #include "tests/ops/glyphs_module.h"
 #include "tests/runtime/plan_maker.h"
 #include "tests/runtime/small_models.h"
+#include "tests/support/optimizers.h"
 
 namespace xrun::runtime {
 namespace {
@@ -111,7 +112,7 @@ Prepared glyphs(PrecisionMode precision) {
   prepared.isa = ops::detect_isa();
   prepared.module = ops::glyphs_module(4 * kBlock, 64, precision).value();
   prepared.module.train.norm_rows = kBlock;
-  prepared.module.train.optimizer = {"sgd", {{"momentum", 0.9}}, {}};
+  prepared.module.train.optimizer = test::optimizer("sgd", {{"momentum", 0.9}});
   prepared.training_facts = ops::collect_facts(prepared.module.graph, kBlock, true, prepared.isa, true).value();
   return prepared;
 }

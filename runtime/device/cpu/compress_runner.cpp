@@ -35,9 +35,10 @@ CompressRunner::CompressRunner(const Module& module, const planner::Program& pro
 // The operands of a weight follow its gradient.
 BoundCompress CompressRunner::bind(const planner::Instruction& instruction) const {
   const Graph& graph = module_.graph;
+  const int64_t largest = largest_of(graph, instruction);
   BoundCompress compress{.weights = {},
-                         .selection = ops::TopK(largest_of(graph, instruction),
-                                                program_.threads[static_cast<size_t>(instruction.device)])};
+                         .selection = ops::TopK(largest, program_.threads[static_cast<size_t>(instruction.device)],
+                                                pairs_of(largest, module_.train.compress.density))};
   for (const Operand& operand : instruction.operands) {
     if (operand.role == Role::kGradient) {
       compress.weights.push_back({.param = operand.param,
