@@ -48,6 +48,8 @@ def shape_of(text):
     """What of an output is the same on every machine and every day."""
     text = OF_SLOWNESS.sub("", text)
     text = REASONS.sub("", text)
+    # Whether devices wait for one another depends on the speeds of the machine.
+    text = re.sub(r"; waiting for heads and communication [\d.]+ %", "", text)
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z", "TIME", text)
     text = re.sub(r"\b[0-9a-f]{8,32}\b", "DIGEST", text)
     text = re.sub(r"[-+]?\b\d+([ ,.]\d+)*(e[-+]?\d+)?", "N", text)
