@@ -1,7 +1,7 @@
 // Elementary functions on lanes; errors are a few units in the last place unless said otherwise. They are templates
-// over the lanes: F16 computes, and the lanes of the compiler of kernels (ops/jit/plugin/ir_lanes.h) write the same operations
-// as instructions, so that both give the same bits. The operations of lanes are those of F16 in simd.h. Source of the
-// polynomials: Moshier, Cephes Mathematical Library (expf, logf, tanhf).
+// over the lanes: F16 computes, and the lanes of the compiler of kernels (ops/jit/plugin/ir_lanes.h) write the same
+// operations as instructions, so that both give the same bits. The operations of lanes are those of F16 in simd.h.
+// Source of the polynomials: Moshier, Cephes Mathematical Library (expf, logf, tanhf).
 #pragma once
 
 #include <cmath>
@@ -46,10 +46,14 @@ XRUN_INLINE F exp_lanes(F x) {
 template <class F>
 XRUN_INLINE F log_lanes(F x) {
   const F zero = fill_like(x, 0);
-  const auto bits = bits_of(x);
+  // A subnormal number has no exponent of its own; 2^23 times as large it is normal.
+  const F least = fill_like(x, 0x1p-126F);
+  const auto bits = bits_of(choose<_CMP_LT_OQ>(x, least, x * 0x1p23F, x));
   F m = from_bits((bits & 0x007FFFFF) | 0x3F000000);
   const F split = fill_like(x, 0.707106781186547524F);
-  const F e = converted(((bits >> 23) & 0xFF) - 126) - choose<_CMP_LT_OQ>(m, split, fill_like(x, 1.0F), zero);
+  const F lowered = choose<_CMP_LT_OQ>(m, split, fill_like(x, 1.0F), zero);
+  const F e =
+      converted(((bits >> 23) & 0xFF) - 126) - lowered - choose<_CMP_LT_OQ>(x, least, fill_like(x, 23.0F), zero);
   m = choose<_CMP_LT_OQ>(m, split, m + m, m) - 1.0F;
   F p = m * 7.0376836292e-2F - 1.1514610310e-1F;
   p = p * m + 1.1676998740e-1F;

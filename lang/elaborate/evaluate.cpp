@@ -148,12 +148,12 @@ Datum Evaluator::eval_node(const Ast& ast, const Expr& expr, Scope& scope) {
       return taken ? eval(ast, *taken ? expr.lhs : expr.rhs, scope) : Datum();
     }
     case ExprKind::kPipe: {
-      last_skipped_ = {};
+      noted_.skipped = {};
       Datum value = eval(ast, expr.lhs, scope);
       const bool named = ast[expr.lhs].kind == ExprKind::kName;
       Datum result = eval_stages(std::move(value), ast, ast[expr.stages], scope);
-      if (last_skipped_ && named) {
-        last_skipped_.input = std::string(ast[expr.lhs].name.text);
+      if (noted_.skipped && named) {
+        noted_.skipped.input = std::string(ast[expr.lhs].name.text);
       }
       return result;
     }

@@ -21,6 +21,7 @@
 #include "lang/elaborate/call.h"
 #include "lang/elaborate/constant.h"
 #include "lang/elaborate/datum.h"
+#include "lang/elaborate/noted.h"
 #include "lang/elaborate/scope.h"
 #include "lang/elaborate/signature.h"
 #include "lang/elaborate/workspace.h"
@@ -53,6 +54,18 @@ struct NormCalls {
 struct MeanCalls {
   Scope* scope = nullptr;  // of the statement: `x` is a tensor of it
   std::vector<Datum> tensors;
+};
+
+// What a body makes of a statement: it is done; it is one that all bodies share, or `strange` is reported; or the body
+// ends here.
+enum class Step { kDone, kShared, kStrange, kEnd };
+
+// The statements of one kind of body. `run` takes each first.
+struct BodyKind {
+  std::function<Step(const Stmt&)> run;
+  const char* strange;  // the message, label and help for a statement that it has not
+  const char* label;
+  const char* help;
 };
 
 // The result after a reported fault; converts to an error node or to an empty optional. A function that returns an
@@ -127,8 +140,6 @@ class Evaluator {
   std::optional<int64_t> dimension(const Ast& ast, ExprId id, Scope& scope, std::span<const ExprId> siblings = {});
   // Reports XG0305 where `value` is sharded; `is_call`: `at` is a call that could be `topk`.
   bool refuse_sharded(const Datum& value, Span at, bool is_call = false);
-  // The text that sets the head's number of classes, for labels that a loss has matched; invalid if unknown.
-  Span class_count_of(ValueId label) const;
 
   // ---- calls as other frameworks have them (foreign_calls.cpp)
   // The fix that writes a call of `op` in our words; without an edit where an argument has no meaning here.
@@ -165,8 +176,7 @@ class Evaluator {
   int64_t steps_left() const { return exhausted_ ? 0 : options_.max_steps - steps_; }
   int64_t steps() const { return steps_; }
   void charge(int64_t steps) { steps_ += steps; }  // steps of another evaluator with the same budget
-  void note_input(ValueId input, Span source) { input_spans_[input.index] = source; }  // for XG0402
-  void set_gather_hint(int64_t batch, int64_t bytes) { gather_batch_ = batch, gather_bytes_ = bytes; }
+  Noted& noted() { return noted_; }                // for messages
   void warn_unused(const Scope& scope);
   void note(const Span& at, const Datum& value) const;  // for FrontendOptions::facts
   void note_defaults(const Signature& signature, const Call& call, std::span<const BoundArg> bound) const;
@@ -211,7 +221,9 @@ class Evaluator {
   std::optional<TensorType> param_type(const Ast& ast, const Stmt& stmt, Scope& scope);
   std::optional<Init> initialiser(const Ast& ast, ExprId id, const TensorType& type, Scope& scope);
   void run_assert(const Ast& ast, const Stmt& stmt, Scope& scope);
-  bool run_common(const Ast& ast, const Stmt& stmt, Scope& scope);
+  void walk_body(const Ast& ast, const Decl& decl, Scope& scope, const BodyKind& kind);
+  bool run_shared(const Ast& ast, const Stmt& stmt, Scope& scope);
+  void run_expect(const Ast& ast, const Stmt& stmt, Scope& scope, const std::string& test);
   void model_input(const Ast& ast, const Stmt& stmt, Scope& scope);
   void model_output(const Ast& ast, const Stmt& stmt, Scope& scope);
   void model_head(const Ast& ast, const Stmt& stmt, Scope& scope);
@@ -306,19 +318,13 @@ class Evaluator {
   ScalarExpr* scalars_ = nullptr;  // the `pointwise` body that is being evaluated; null outside of one
   NormCalls* norms_ = nullptr;     // of the optimizer that is being evaluated; null outside of one
   MeanCalls* means_ = nullptr;     // of the assignment that is being evaluated; null outside of one
-  SkippedIf last_skipped_;
-  Span call_span_;                        // the operator call whose arguments are being bound
-  Span bound_value_;                      // the value of the model's binding that is being evaluated
-  std::map<int32_t, Span> input_spans_;   // by graph input: the reader or stage that makes it
-  std::map<int32_t, Span> class_counts_;  // by value of a label: see class_count_of
+  Noted noted_;
   int64_t steps_ = 0;
   int depth_ = 0;
   int calls_ = 0;  // nested calls
   bool exhausted_ = false;
   bool in_test_ = false;
   std::map<const Decl*, Scope> tested_;  // models built for the test that is running
-  int64_t gather_batch_ = 0;             // for XG0305: global batch and bytes of an element, 0: unknown
-  int64_t gather_bytes_ = 0;
 };
 
 }  // namespace xrun::lang

@@ -39,7 +39,7 @@ bool Evaluator::bind_local(const Name& name, Datum value, Scope& scope, bool war
   }
   value.span = name.span;
   note(name.span, value);
-  scope.locals[name.text] = {.value = std::move(value), .span = name.span, .warns = warns, .skipped = last_skipped_};
+  scope.locals[name.text] = {.value = std::move(value), .span = name.span, .warns = warns, .skipped = noted_.skipped};
   return true;
 }
 
@@ -72,8 +72,27 @@ void Evaluator::run_assert(const Ast& ast, const Stmt& stmt, Scope& scope) {
   }
 }
 
-// Evaluates a statement that blocks and models share; false for any other.
-bool Evaluator::run_common(const Ast& ast, const Stmt& stmt, Scope& scope) {
+// Evaluates the statements of a block, model or test in order.
+void Evaluator::walk_body(const Ast& ast, const Decl& decl, Scope& scope, const BodyKind& kind) {
+  for (const Stmt& stmt : ast[decl.body]) {
+    if (exhausted_) {
+      return;
+    }
+    noted_.skipped = {};
+    const Step step = kind.run(stmt);
+    if (step == Step::kEnd) {
+      return;
+    }
+    const bool is_strange = step == Step::kStrange ||
+                            (step == Step::kShared && stmt.kind != StmtKind::kError && !run_shared(ast, stmt, scope));
+    if (is_strange) {
+      refuse("XG0224", stmt.span, kind.strange, kind.label, {kind.help});
+    }
+  }
+}
+
+// False for a statement that only some bodies have.
+bool Evaluator::run_shared(const Ast& ast, const Stmt& stmt, Scope& scope) {
   switch (stmt.kind) {
     case StmtKind::kBind: {
       const auto known = stmt.is_tuple ? scope.locals.end() : scope.locals.find(ast[stmt.names][0].text);
@@ -129,31 +148,24 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
   Datum result;
   bool returned = false;
   bool has_error = false;  // the unreadable statement may be the `return`
-  for (const Stmt& stmt : ast[decl.body]) {
-    if (exhausted_) {
-      break;
-    }
-    last_skipped_ = {};
+  const auto run = [&](const Stmt& stmt) {
     if (returned) {
       refuse("XG0224", stmt.span, "nothing follows `return`", "never reached",
              {"put it before `return`, or leave it out"});
-      break;
+      return Step::kEnd;
     }
-    switch (stmt.kind) {
-      case StmtKind::kError:
-        has_error = true;
-        break;
-      case StmtKind::kReturn:
-        result = eval(ast, stmt.value, env);
-        returned = true;
-        break;
-      default:
-        if (!run_common(ast, stmt, env)) {
-          refuse("XG0224", stmt.span, "a block has no inputs, outputs or heads", "",
-                 {"move it to a model; a block has parameters and a `return`"});
-        }
+    has_error = has_error || stmt.kind == StmtKind::kError;
+    returned = stmt.kind == StmtKind::kReturn;
+    if (returned) {
+      result = eval(ast, stmt.value, env);
     }
-  }
+    return returned ? Step::kDone : Step::kShared;
+  };
+  walk_body(ast, decl, env,
+            {.run = run,
+             .strange = "a block has no inputs, outputs or heads",
+             .label = "",
+             .help = "move it to a model; a block has parameters and a `return`"});
   if (!returned && !has_error && !exhausted_ && !decl.has_fault) {
     refuse("XG0224", decl.name.span, {"block `{}` returns nothing", decl.name.text}, "",
            {"end it with what it gives: return x"});
@@ -167,7 +179,7 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
   active_.pop_back();
   work_.expansion.pop_back();
   work_.names.leave();
-  last_skipped_ = {};
+  noted_.skipped = {};
   return result;
 }
 

@@ -87,32 +87,28 @@ void Evaluator::build_model(const DeclRef& model, Scope& scope) {
         bind(signatures_.of(model), {.ast = &ast, .span = decl.name.span, .name_span = decl.name.span}, nothing, scope);
     (void)bound;
   }
-  for (const Stmt& stmt : ast[decl.body]) {
-    if (exhausted_) {
-      break;
-    }
-    last_skipped_ = {};
+  const auto run = [&](const Stmt& stmt) {
+    noted_.bound_value = stmt.kind == StmtKind::kBind ? ast[stmt.value].span : Span();
     switch (stmt.kind) {
-      case StmtKind::kError:
-        break;
       case StmtKind::kInput:
         model_input(ast, stmt, scope);
-        break;
+        return Step::kDone;
       case StmtKind::kOutput:
         model_output(ast, stmt, scope);
-        break;
+        return Step::kDone;
       case StmtKind::kHead:
         model_head(ast, stmt, scope);
-        break;
+        return Step::kDone;
       default:
-        bound_value_ = stmt.kind == StmtKind::kBind ? ast[stmt.value].span : Span();
-        if (!run_common(ast, stmt, scope)) {
-          refuse("XG0224", stmt.span, "a model has `output`, not `return` or `expect`", "not a statement of a model",
-                 {"name what the model gives: output NAME; `expect` stands in a `test`"});
-        }
-        bound_value_ = {};
+        return Step::kShared;
     }
-  }
+  };
+  walk_body(ast, decl, scope,
+            {.run = run,
+             .strange = "a model has `output`, not `return` or `expect`",
+             .label = "not a statement of a model",
+             .help = "name what the model gives: output NAME; `expect` stands in a `test`"});
+  noted_.bound_value = {};
   check_states(scope);
   for (const auto& [name, local] : scope.locals) {
     if (local.value.kind == DatumKind::kTensor && local.span.valid()) {

@@ -35,6 +35,29 @@ Graph leading_to(const Graph& graph, ValueId value) {
 
 }  // namespace
 
+// Reports an expectation that does not hold, of the test of this name.
+void Evaluator::run_expect(const Ast& ast, const Stmt& stmt, Scope& scope, const std::string& test) {
+  const Expr& expr = ast[stmt.value];
+  const auto holds = condition(ast, stmt.value, scope);
+  if (holds && !*holds) {
+    std::string label = "does not hold";
+    Fix fix{"fix the model, or what is expected"};
+    if (expr.kind == ExprKind::kBinary) {
+      const Datum left = eval(ast, expr.lhs, scope);
+      const Datum right = eval(ast, expr.rhs, scope);
+      const auto shown = [](const Datum& value) {
+        const auto whole = to_int64(value);
+        return whole ? format_with_underscores(*whole) : to_text(value);
+      };
+      label = fmt::format("{} {} {}", shown(left), text_of(expr.op), shown(right));
+      if (expr.op == Op::kEq && left.kind != DatumKind::kTensor) {
+        fix = replacement("fix the model, or expect what it has", ast[expr.rhs].span, shown(left));
+      }
+    }
+    refuse("XG0219", expr.span, {"test \"{}\" fails", test}, std::move(label), std::move(fix));
+  }
+}
+
 TestResult Evaluator::run_test(const SourceFile& file, const Decl& test) {
   const Ast& ast = file.ast;
   TestResult result{.name = test.text.valid() && ast[test.text].kind == ExprKind::kString ? ast.text(test.text) : ""};
@@ -43,38 +66,19 @@ TestResult Evaluator::run_test(const SourceFile& file, const Decl& test) {
   Workspace outer = std::exchange(work_, work_.aside());
   const int before = diagnostics_.error_count();
   Scope scope{.file = &file};
-  for (const Stmt& stmt : ast[test.body]) {
-    last_skipped_ = {};
-    if (stmt.kind == StmtKind::kBind) {
-      bind_names(ast, stmt, eval(ast, stmt.value, scope), scope);
-    } else if (stmt.kind == StmtKind::kAssert) {
-      run_assert(ast, stmt, scope);
-    } else if (stmt.kind == StmtKind::kExpect) {
+  const auto run = [&](const Stmt& stmt) {
+    if (stmt.kind == StmtKind::kExpect) {
       ++result.expectations;
-      const Expr& expr = ast[stmt.value];
-      const auto holds = condition(ast, stmt.value, scope);
-      if (holds && !*holds) {
-        std::string label = "does not hold";
-        Fix fix{"fix the model, or what is expected"};
-        if (expr.kind == ExprKind::kBinary) {
-          const Datum left = eval(ast, expr.lhs, scope);
-          const Datum right = eval(ast, expr.rhs, scope);
-          const auto shown = [](const Datum& value) {
-            const auto whole = to_int64(value);
-            return whole ? format_with_underscores(*whole) : to_text(value);
-          };
-          label = fmt::format("{} {} {}", shown(left), text_of(expr.op), shown(right));
-          if (expr.op == Op::kEq && left.kind != DatumKind::kTensor) {
-            fix = replacement("fix the model, or expect what it has", ast[expr.rhs].span, shown(left));
-          }
-        }
-        refuse("XG0219", expr.span, {"test \"{}\" fails", result.name}, std::move(label), std::move(fix));
-      }
-    } else if (stmt.kind != StmtKind::kError) {
-      refuse("XG0224", stmt.span, "a test has `expect`, `assert` and bindings", "not a statement of a test",
-             {"bind what is tested, x = ..., and expect something of it: expect shape(x) == [N, 10]"});
+      run_expect(ast, stmt, scope, result.name);
+      return Step::kDone;
     }
-  }
+    return stmt.kind == StmtKind::kParam || stmt.kind == StmtKind::kState ? Step::kStrange : Step::kShared;
+  };
+  walk_body(ast, test, scope,
+            {.run = run,
+             .strange = "a test has `expect`, `assert` and bindings",
+             .label = "not a statement of a test",
+             .help = "bind what is tested, x = ..., and expect something of it: expect shape(x) == [N, 10]"});
   result.passed = diagnostics_.error_count() == before;
   work_ = std::move(outer);
   in_test_ = false;

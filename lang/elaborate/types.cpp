@@ -161,16 +161,17 @@ bool Evaluator::refuse_sharded(const Datum& value, Span at, bool is_call) {
   std::string message =
       fmt::format("this would gather all {} columns of logits on every device", format_count(classes));
   std::string label = "needs all columns in one place";
-  if (gather_batch_ > 0) {
-    const double bytes =
-        static_cast<double>(gather_batch_) * static_cast<double>(classes) * static_cast<double>(gather_bytes_);
+  if (noted_.gather_batch > 0) {
+    const double bytes = static_cast<double>(noted_.gather_batch) * static_cast<double>(classes) *
+                         static_cast<double>(noted_.gather_bytes);
     message = fmt::format(
         "this would gather {} of logits on every device",
         bytes >= 0x1.0p40 ? fmt::format("{:.1f} TiB", bytes * 0x1.0p-40) : format_bytes(static_cast<Bytes>(bytes)));
-    label += fmt::format(": {} x {} x {} bytes", format_count(gather_batch_), format_count(classes), gather_bytes_);
+    label += fmt::format(": {} x {} x {} bytes", format_count(noted_.gather_batch), format_count(classes),
+                         noted_.gather_bytes);
   }
   // `topk` fits only if the call is all of a binding's value; other code would not take its result.
-  const bool best = is_call && at == bound_value_;
+  const bool best = is_call && at == noted_.bound_value;
   Diagnostic d =
       fault("XG0305", at, std::move(message), std::move(label),
             best ? replacement("for the best classes, stay sharded", at, {"topk({}, 10)", sources_.text(value.span)})
@@ -184,11 +185,6 @@ bool Evaluator::refuse_sharded(const Datum& value, Span at, bool is_call) {
   d.notes.push_back("losses and `topk` reduce inside each shard and exchange a few numbers per row");
   report(std::move(d));
   return true;
-}
-
-Span Evaluator::class_count_of(ValueId label) const {
-  const auto known = class_counts_.find(label.index);
-  return known != class_counts_.end() ? known->second : Span();
 }
 
 // Reports labels whose number of classes differs from that of the logits. The fix changes the number of the model,
@@ -206,7 +202,7 @@ void Evaluator::refuse_labels(const Datum& label, int64_t has, int64_t classes, 
                       : fault("XG0302", counted.valid() ? counted : at,
                               {"labels of {} classes do not go with a head of {}", has, classes},
                               "both are to be the same", std::move(fix));
-  if (const auto source = input_spans_.find(label.tensor.index); source != input_spans_.end()) {
+  if (const auto source = noted_.inputs.find(label.tensor.index); source != noted_.inputs.end()) {
     d.secondary.push_back({source->second, fmt::format("labels 0..{}", has - 1)});
   }
   // The loss and the metrics take the same label: one report is enough.
@@ -224,7 +220,7 @@ Help Evaluator::give_the_head(Span at) const {
     const Node& node = work_.graph.node(head.node);
     return node.op->head(node.attrs).cosine;
   };
-  if (call_span_.valid() && std::ranges::count_if(heads, of_cosines) == 1) {
+  if (noted_.op_call.valid() && std::ranges::count_if(heads, of_cosines) == 1) {
     return replacement("give it the head, which compares the feature with all classes", at,
                        std::ranges::find_if(heads, of_cosines)->name);
   }
@@ -244,7 +240,7 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
   const bool wants_cosines = type.name.text == "cosines";
   const bool wants_sharded = is_of_heads(type.name.text);
   if (actual.sharded && !wants_sharded) {
-    return !refuse_sharded(value, call_span_.valid() ? call_span_ : at, call_span_.valid());
+    return !refuse_sharded(value, noted_.op_call.valid() ? noted_.op_call : at, noted_.op_call.valid());
   }
   if (wants_cosines && !actual.sharded) {
     refuse("XG0303", at, {"{} are the cosines of a head, not {}", what, to_text(actual)}, "no logits of a head",
@@ -292,7 +288,7 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
         counted = known != work_.columns.end() ? known->second : counted;
       }
     }
-    class_counts_.try_emplace(value.tensor.index, counted);
+    noted_.class_counts.try_emplace(value.tensor.index, counted);
     if (actual.classes == 0 && classes > 0) {
       // The labels' number of classes is unknown until the data is opened; until then it is that of the head.
       TensorType& stored = work_.graph.value(value.tensor).type;

@@ -89,6 +89,15 @@ TEST(Interpreter, EachOperationIsNearItsValueInF64) {
   }
 }
 
+TEST(Interpreter, LogarithmsOfSubnormalNumbersAreNearTheirValues) {
+  std::vector<float> inputs{0x1p-149F, 0x1.8p-148F, 1e-42F, 1e-40F, 0x1.fffffcp-127F, 0x1p-126F, 0x1.000002p-126F};
+  const std::vector<float> results = run(function(ScalarOp::kLog), {inputs}, detect_isa());
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    EXPECT_FLOAT_EQ(results[i], static_cast<float>(std::log(static_cast<double>(inputs[i])))) << inputs[i];
+  }
+  EXPECT_TRUE(std::isnan(run(function(ScalarOp::kLog), {{-0x1p-149F}}, detect_isa())[0]));
+}
+
 TEST(Interpreter, NanAndInfinityPass) {
   const float nan = NAN;
   EXPECT_TRUE(std::isnan(run(function(ScalarOp::kMax), {{nan, 1}, {0, nan}}, detect_isa())[0]));
