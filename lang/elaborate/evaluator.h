@@ -56,14 +56,14 @@ struct MeanCalls {
   std::vector<Datum> tensors;
 };
 
-// What a body makes of a statement: it is done; it is one that all bodies share, or `strange` is reported; or the body
-// ends here.
-enum class Step { kDone, kShared, kStrange, kEnd };
+// What follows after a body has looked at a statement: nothing; the statement is run as in all bodies; the statement is
+// refused; or the rest of the body is left out.
+enum class Step { kDone, kShared, kRefused, kEnd };
 
-// The statements of one kind of body. `run` takes each first.
+// A kind of body: what is its own, and the message for a statement that it cannot have.
 struct BodyKind {
   std::function<Step(const Stmt&)> run;
-  const char* strange;  // the message, label and help for a statement that it has not
+  const char* refusal;
   const char* label;
   const char* help;
 };

@@ -83,10 +83,10 @@ void Evaluator::walk_body(const Ast& ast, const Decl& decl, Scope& scope, const 
     if (step == Step::kEnd) {
       return;
     }
-    const bool is_strange = step == Step::kStrange ||
+    const bool is_refused = step == Step::kRefused ||
                             (step == Step::kShared && stmt.kind != StmtKind::kError && !run_shared(ast, stmt, scope));
-    if (is_strange) {
-      refuse("XG0224", stmt.span, kind.strange, kind.label, {kind.help});
+    if (is_refused) {
+      refuse("XG0224", stmt.span, kind.refusal, kind.label, {kind.help});
     }
   }
 }
@@ -163,7 +163,7 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
   };
   walk_body(ast, decl, env,
             {.run = run,
-             .strange = "a block has no inputs, outputs or heads",
+             .refusal = "a block has no inputs, outputs or heads",
              .label = "",
              .help = "move it to a model; a block has parameters and a `return`"});
   if (!returned && !has_error && !exhausted_ && !decl.has_fault) {

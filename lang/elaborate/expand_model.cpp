@@ -105,7 +105,7 @@ void Evaluator::build_model(const DeclRef& model, Scope& scope) {
   };
   walk_body(ast, decl, scope,
             {.run = run,
-             .strange = "a model has `output`, not `return` or `expect`",
+             .refusal = "a model has `output`, not `return` or `expect`",
              .label = "not a statement of a model",
              .help = "name what the model gives: output NAME; `expect` stands in a `test`"});
   noted_.bound_value = {};

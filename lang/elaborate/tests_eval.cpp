@@ -72,11 +72,11 @@ TestResult Evaluator::run_test(const SourceFile& file, const Decl& test) {
       run_expect(ast, stmt, scope, result.name);
       return Step::kDone;
     }
-    return stmt.kind == StmtKind::kParam || stmt.kind == StmtKind::kState ? Step::kStrange : Step::kShared;
+    return stmt.kind == StmtKind::kParam || stmt.kind == StmtKind::kState ? Step::kRefused : Step::kShared;
   };
   walk_body(ast, test, scope,
             {.run = run,
-             .strange = "a test has `expect`, `assert` and bindings",
+             .refusal = "a test has `expect`, `assert` and bindings",
              .label = "not a statement of a test",
              .help = "bind what is tested, x = ..., and expect something of it: expect shape(x) == [N, 10]"});
   result.passed = diagnostics_.error_count() == before;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "graph/group_rules.h"
+#include "graph/known_update.h"
 #include "graph/print.h"
 #include "lang/lower/setting_def.h"
 
@@ -63,6 +64,24 @@ std::string exact(const TrainSpan& span) {
 }
 
 std::string exact(const CallSpec& call) { return fmt::format("{}({})", call.name, to_text(call.args)); }
+
+std::string optimizer_line(const TrainSpec& train) {
+  CallSpec shown = train.optimizer;
+  const std::vector<std::string> states = states_of_rule(shown.args);
+  const KnownUpdate known = known_update(shown);
+  const double decay = shown.args.real("weight_decay", 0);
+  using Names = std::vector<std::string>;
+  if (known.kind == KnownUpdate::kSgd && states == (known.momentum == 0 ? Names{} : Names{"velocity"})) {
+    shown = {.name = "sgd",
+             .args = {{"momentum", known.momentum}, {"nesterov", known.nesterov}, {"weight_decay", decay}},
+             .span = {}};
+  } else if (known.kind == KnownUpdate::kAdamw && states == Names{"m", "v"}) {
+    shown = {.name = "adamw",
+             .args = {{"beta1", known.beta1}, {"beta2", known.beta2}, {"eps", known.eps}, {"weight_decay", decay}},
+             .span = {}};
+  }
+  return fmt::format("optimizer {}\n", exact(shown));
+}
 
 std::string without_directory(const std::string& path) { return path.substr(path.rfind('/') + 1); }
 

@@ -34,6 +34,9 @@ std::string freeze_lines(const TrainSpec& train);
 std::string exact(double number);
 std::string exact(const TrainSpan& span);
 std::string exact(const CallSpec& call);
+// The optimizer. One with the rule and the states of `sgd` or `adamw` has its text, whatever it is called; any other
+// has its rule beside its name and arguments.
+std::string optimizer_line(const TrainSpec& train);
 // The file name of a path: the text has no directories.
 std::string without_directory(const std::string& path);
 

@@ -268,7 +268,7 @@ constexpr SettingDef kSettings[] = {
         "required",
         "how gradients become updates",
         {&B::lower_optimizer, show_optimizer}}
-        .learned([](Train t) { return fmt::format("optimizer {}\n", exact(t.optimizer)); })
+        .learned(optimizer_line)
         .such_as("optimizer = sgd(momentum=0.9)"),
     Def{kTrain, "", "lr", "number, curve, list of curves", "required", "the rate", {&B::lower_rate, show_rate}}
         .learned(rate_lines)

@@ -142,6 +142,23 @@ TEST(OwnOptimizer, StepsOfSumsVanishWithTheGradients) {
   EXPECT_FALSE(steps_vanish(drift.file->module.train.optimizer)) << "a state that is not 0 at first";
 }
 
+TEST(OwnOptimizer, OfARuleThatIsKnownHasItsMathDigest) {
+  const auto digest = [](const std::string& text, const std::string& call) {
+    return Answer(text, call).file->module.math_digest;
+  };
+  const auto own = [](const std::string& state) {
+    return "optimizer mine(mu = 0.5, weight_decay = 0.25) {\n  state " + state +
+           " = 0\n  g = grad + weight_decay * weight\n  " + state + " = mu * " + state +
+           " + g\n  weight = weight - lr * " + state + "\n}\n";
+  };
+  const std::string sgd = digest("", "sgd(0.5, weight_decay=0.25)");
+  EXPECT_EQ(digest(own("velocity"), "mine"), sgd);
+  EXPECT_NE(digest(own("velocity"), "mine(mu=0.75)"), sgd);
+  EXPECT_NE(digest(own("velocity"), "mine(weight_decay=0)"), sgd);
+  EXPECT_NE(digest(own("speed"), "mine"), sgd) << "its checkpoints have a tensor of another name";
+  EXPECT_NE(digest("", "lars"), digest("", "lars(trust=0.5)"));
+}
+
 TEST(OwnOptimizer, ADecayIsANumber) {
   const std::string own =
       "optimizer own(weight_decay = 0) {\n  weight = weight - lr * (grad + weight_decay * weight)\n}\n";
