@@ -131,6 +131,26 @@ class Elements {
   int first_;
 };
 
+// By state: whether the new weight or a norm depends on it, also through other states.
+std::vector<bool> states_read(ScalarExpr expr, size_t states) {
+  const std::vector<ScalarId> all = expr.results();
+  std::vector<bool> is_read(states, false);
+  std::vector<ScalarId> needed = all;
+  needed.erase(needed.begin() + 1, needed.begin() + 1 + static_cast<std::ptrdiff_t>(states));
+  for (size_t known = 0; known != needed.size();) {
+    known = needed.size();
+    expr.set_results(needed);
+    for (const int input : expr.inputs_read()) {
+      const int state = input - 2;
+      if (state >= 0 && state < static_cast<int>(states) && !is_read[static_cast<size_t>(state)]) {
+        is_read[static_cast<size_t>(state)] = true;
+        needed.push_back(all[static_cast<size_t>(1 + state)]);
+      }
+    }
+  }
+  return is_read;
+}
+
 // An argument of this kind, or `otherwise`.
 template <class T>
 T argument_or(const Attrs& arguments, std::string_view name, T otherwise) {
@@ -197,6 +217,34 @@ Result<UpdateRule> make_update_rule(const ScalarExpr& all, std::vector<double> f
     rule.norms.push_back(elements.make({results[i]}));
   }
   return rule;
+}
+
+void leave_out_unread_states(ScalarExpr& all, std::vector<std::string>& names, std::vector<double>& first) {
+  const std::vector<bool> is_read = states_read(all, names.size());
+  if (std::ranges::count(is_read, false) == 0) {
+    return;
+  }
+  ScalarExpr kept;
+  std::vector<ScalarId> places{kept.input(0), kept.input(1)};  // of the inputs of `all`
+  int next = 2;
+  for (const bool read : is_read) {
+    places.push_back(read ? kept.input(next++) : ScalarId());
+  }
+  for (int i = 0; i < kStepInputs + kMostUpdateNorms; ++i) {
+    places.push_back(kept.input(next + i));
+  }
+  std::vector<ScalarId> results = all.results();
+  for (auto i = std::ssize(names); i-- > 0;) {
+    if (!is_read[static_cast<size_t>(i)]) {
+      results.erase(results.begin() + 1 + i);
+      names.erase(names.begin() + i);
+      first.erase(first.begin() + i);
+    }
+  }
+  all.set_results(std::move(results));
+  all.prune();  // no operation reads a state that is left out
+  kept.set_results(kept.insert(all, places));
+  all = std::move(kept);
 }
 
 std::vector<int> norm_levels(const UpdateRule& rule) {

@@ -38,6 +38,10 @@ struct UpdateRule {
 // whose squares it sums. `first`: a value for each state. Errors: XG0216 for more scalars than a step may have.
 Result<UpdateRule> make_update_rule(const ScalarExpr& all, std::vector<double> first, int norms = 0);
 
+// Leaves out the states that neither the new weight nor a norm depends on, in this step or in a later one, with their
+// names and first values: the velocity of `sgd` without momentum. Inputs and results of `all` as above.
+void leave_out_unread_states(ScalarExpr& all, std::vector<std::string>& names, std::vector<double>& first);
+
 // By norm: 0 where it reads no other norm, else one more than the highest of those that it reads. The norms of one
 // level are summed in one sweep over a tensor.
 std::vector<int> norm_levels(const UpdateRule& rule);

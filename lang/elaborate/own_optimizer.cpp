@@ -59,7 +59,7 @@ class OptimizerBody {
     check_without_norms(expr, norms);
     results.insert(results.end(), norms.summed.begin(), norms.summed.end());
     expr.set_results(std::move(results));
-    leave_out_states(expr, made.states);
+    leave_out_unread_states(expr, made.states, first_);
     auto rule = make_update_rule(expr, first_, static_cast<int>(norms.summed.size()));
     if (!rule.ok()) {
       return ev_.refuse(rule.error().code.c_str(), ref_.decl->name.span, rule.error().message, "", {rule.error().help});
@@ -246,54 +246,6 @@ class OptimizerBody {
                  "0 for class rows, tensors of one dimension, and weights that begin with 0",
                  {"say what it is then: if n > 0 { 1 / n } else { 1 }"});
     }
-  }
-
-  // Leaves out the states that neither the new weight nor a norm depends on, in this step or in a later one: the
-  // velocity of `sgd` without momentum.
-  void leave_out_states(ScalarExpr& expr, std::vector<std::string>& names) {
-    const size_t states = names.size();
-    const std::vector<ScalarId> all = expr.results();
-    std::vector<bool> is_read(states, false);
-    std::vector<ScalarId> kept{all[0]};
-    kept.insert(kept.end(), all.begin() + 1 + static_cast<std::ptrdiff_t>(states), all.end());
-    for (size_t known = 0; known != kept.size();) {
-      known = kept.size();
-      expr.set_results(kept);
-      for (const int input : expr.inputs_read()) {
-        const auto state = static_cast<size_t>(input - 2);
-        if (input >= 2 && state < states && !is_read[state]) {
-          is_read[state] = true;
-          kept.push_back(all[1 + state]);
-        }
-      }
-    }
-    ScalarExpr some;
-    std::vector<ScalarId> places{some.input(0), some.input(1)};
-    std::vector<ScalarId> results{all[0]};
-    std::vector<std::string> names_kept;
-    std::vector<double> first_kept;
-    for (size_t i = 0; i < states; ++i) {
-      places.push_back(is_read[i] ? some.input(2 + static_cast<int>(names_kept.size())) : places[0]);
-      if (is_read[i]) {
-        results.push_back(all[1 + i]);
-        names_kept.push_back(names[i]);
-        first_kept.push_back(first_[i]);
-      }
-    }
-    if (names_kept.size() == states) {
-      expr.set_results(all);
-      return;
-    }
-    results.insert(results.end(), all.begin() + 1 + static_cast<std::ptrdiff_t>(states), all.end());
-    for (int i = 0; i < kStepInputs + kMostUpdateNorms; ++i) {
-      places.push_back(some.input(2 + static_cast<int>(names_kept.size()) + i));
-    }
-    expr.set_results(std::move(results));
-    expr.prune();
-    some.set_results(some.insert(expr, places));
-    expr = std::move(some);
-    names = std::move(names_kept);
-    first_ = std::move(first_kept);
   }
 
   Evaluator& ev_;

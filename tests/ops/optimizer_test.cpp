@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "graph/base/random.h"
-#include "graph/known_update.h"
 #include "tests/support/optimizers.h"
 
 namespace xrun::ops {
@@ -186,20 +185,12 @@ TEST(Optimizer, SgdAndAdamwHaveKernels) {
 // A kernel computes what the loop of its rule computes, compiled or interpreted, by each instruction set.
 TEST(Optimizer, KernelsHaveTheBitsOfTheirRules) {
   constexpr size_t kSize = 300;  // more than a block of the interpreter
-  for (const KnownUpdate& known :
-       {KnownUpdate{.kind = KnownUpdate::kSgd}, KnownUpdate{.kind = KnownUpdate::kSgd, .momentum = 0.9},
-        KnownUpdate{.kind = KnownUpdate::kSgd, .momentum = 0.9, .nesterov = true},
-        KnownUpdate{.kind = KnownUpdate::kAdamw, .beta1 = 0.9, .beta2 = 0.99, .eps = 1e-6}}) {
-    const UpdateRule rule = rule_of(known);
-    const bool is_sgd = known.kind == KnownUpdate::kSgd;
-    const OptimizerForm kernel{.kind = is_sgd ? OptimizerKind::kSgd : OptimizerKind::kAdamw,
-                               .momentum = known.momentum,
-                               .nesterov = known.nesterov,
-                               .beta1 = known.beta1,
-                               .beta2 = known.beta2,
-                               .eps = known.eps,
-                               .states = rule.states,
-                               .own = nullptr};
+  for (const CallSpec& call : {test::optimizer("sgd"), test::optimizer("sgd", {{"momentum", 0.9}}),
+                               test::optimizer("sgd", {{"momentum", 0.9}, {"nesterov", true}}),
+                               test::optimizer("adamw", {{"beta2", 0.99}, {"eps", 1e-6}})}) {
+    const OptimizerForm kernel = *optimizer_form(call);
+    ASSERT_NE(kernel.kind, OptimizerKind::kOwn);
+    const UpdateRule rule = *read_update_rule(call.args);
     for (const bool compiled : {false, true}) {
       auto own = OwnUpdate::make(rule, compiled ? std::optional(detect_isa()) : std::nullopt);
       ASSERT_TRUE(own.ok()) << own.error().message;
@@ -220,7 +211,7 @@ TEST(Optimizer, KernelsHaveTheBitsOfTheirRules) {
           update(isa, loop, update_scalars(loop, 0.1, 0.02, decays, step, 0.5, limit), w[1].data(), g.data(),
                  {m[1].data(), v_of_loop.data()}, kSize);
         }
-        EXPECT_EQ(w[0], w[1]) << "momentum " << known.momentum << ", nesterov " << known.nesterov;
+        EXPECT_EQ(w[0], w[1]) << call.name << "(" << to_text(without_update_rule(call.args)) << ")";
         EXPECT_EQ(m[0], m[1]);
         EXPECT_EQ(v, v_of_loop);
       }
