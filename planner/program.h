@@ -62,8 +62,9 @@ enum class Purpose : uint8_t {
                 // `folds_states` have all blocks of the replica (micro_batch -1) and live until the update
   kGathered,    // replica -1: features and labels of a head pass on a shard's device; batch statistics of all replicas
   kTerms,  // terms of a sum from other devices: of a head (`head`, `micro_batch`) rows of their shards' dX partials,
-           // in shard order; of a gradient (`param`) the slices of the other replicas, in replica order; or all of a
-           // tied weight's gradient that another stage makes
+           // in shard order; of a gradient (`param`) the slices of the other members of a round
+           // (planner/replica_sums.h) by replica, a round over those of the one before; or all of a tied weight's
+           // gradient that another stage makes
   kHeadLists,      // the nearest classes of every class, HeadPlan::neighbours of each; of the host       persistent
   kHeadSnapshot,   // f32 class weights that the next lists are built from; of the host                    persistent
   kHeadBuild,      // the next lists, and behind them the working memory of their build; of the host       persistent
@@ -136,7 +137,7 @@ enum class Kind : uint8_t {
   kReduceDx,      // on the devices that made the features: dX partials of all shards to the gradient of one micro-batch
   // The end of a step, of a stage's replica.
   kFoldPartials,  // where a replica has several partials: sums them into partial 0, (0 + 1) + (2 + 3)
-  kSumReplicas,   // its slice of the gradients, of all replicas in a binary tree by replica
+  kSumReplicas,   // its slice of the gradients, of the members of a round in a binary tree by replica
   kNorm,          // squares of its gradients (partial 0)
   kUpdate,        // optimizer, running statistics, prepared weights
   kCopy,          // rows of a head pass to or from their places among the rows of the batch
@@ -282,6 +283,9 @@ struct Program {
   int64_t norm_rows = 0;     // g
   int micro_batches = 1;
   int replicas = 1;
+  // Consecutive replicas that lie on one node and sum their gradients before nodes do (planner/replica_sums.h); 1: all
+  // replicas sum at once.
+  int node_replicas = 1;
   int ranks = 1;  // processes that run it; set by the run, not part of the plan
   // Gradient partials of all replicas: with --deterministic 4, or as many as row blocks; else one for each worker of a
   // replica's device, at most one for each row block of a micro-batch and kMostPartials a replica.

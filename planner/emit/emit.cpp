@@ -9,6 +9,7 @@
 #include "planner/emit/dependences.h"
 #include "planner/emit/emitter.h"
 #include "planner/emit/memory.h"
+#include "planner/replica_sums.h"
 
 namespace xrun::planner {
 namespace {
@@ -214,6 +215,11 @@ Result<Program> Emitter::run() {
   program_.schedule = decision_.pipeline;
   program_.overlap = decision_.overlap;
   program_.stages = decision_.stages;
+  std::vector<std::vector<int>> devices;  // by stage
+  for (const Stage& stage : program_.stages) {
+    devices.push_back(stage.devices);
+  }
+  program_.node_replicas = replicas_of_node(request_.machine, devices);
   program_.heads = decision_.heads;
   for (Stage& stage : program_.stages) {
     if (stage.backward.empty()) {

@@ -1,35 +1,68 @@
-// Sums of gradients over replicas, bucket by bucket (`schedule.bucket`). Replica r owns slice r of every gradient of
-// its stage: it receives the terms of the others, sums them (kSumReplicas), and sends the sum to the others.
+// Sums of gradients over replicas (planner/replica_sums.h), bucket by bucket (`schedule.bucket`). In each round a
+// replica receives the terms of its slices (kReduceScatter) and sums them (kSumReplicas); behind the last one it sends
+// its sums to all others (kAllGather).
+#include <algorithm>
+
 #include "planner/emit/emitter.h"
 
 namespace xrun::planner {
 
-// The slices of a bucket travel while those before it are summed, and no more than two buckets have terms in memory.
+// A round of a bucket is emitted behind the next round of the bucket before it: its slices travel while those are
+// summed, and no more buckets have terms in memory than there are rounds, and one.
 void Emitter::emit_replica_sums(int stage_index) {
   const std::vector<Bucket> buckets = gradient_buckets(stage_index);
-  if (!buckets.empty()) {
-    emit_slices_to_owners(stage_index, buckets[0]);
-  }
-  for (size_t i = 0; i < buckets.size(); ++i) {
-    if (i + 1 < buckets.size()) {
-      emit_slices_to_owners(stage_index, buckets[i + 1]);
-    }
-    for (int replica = 0; replica < program_.replicas; ++replica) {
-      Instruction sum = sum_of_slices(stage_index, replica, buckets[i]);
-      if (!sum.operands.empty()) {
-        add(std::move(sum));
+  const ReplicaSums sums(program_);
+  const size_t rounds = static_cast<size_t>(sums.rounds());
+  for (size_t turn = 0; turn < buckets.size() + rounds && !buckets.empty(); ++turn) {
+    for (size_t behind = 0; behind <= rounds; ++behind) {
+      const size_t bucket = turn - behind;
+      if (turn < behind || bucket >= buckets.size()) {
+        continue;
+      }
+      if (behind > 0) {
+        emit_sums(stage_index, static_cast<int>(behind) - 1, buckets[bucket]);
+      }
+      if (behind < rounds) {
+        emit_slices_to_owners(stage_index, static_cast<int>(behind), buckets[bucket]);
+      } else {
+        emit_slices_to_all(stage_index, buckets[bucket]);
       }
     }
-    for (int replica = 0; replica < program_.replicas; ++replica) {
-      add(slices_to_all(stage_index, replica, buckets[i]));
-    }
-    ++groups_;
   }
 }
 
-void Emitter::emit_slices_to_owners(int stage_index, const Bucket& bucket) {
+// An exchange among the members of each sum.
+void Emitter::emit_slices_to_owners(int stage_index, int round, const Bucket& bucket) {
+  const ReplicaSums sums(program_);
+  for (int first = 0; first < program_.replicas; ++first) {
+    const std::vector<int> members = sums.members(round, first);
+    if (members.front() != first) {
+      continue;
+    }
+    bool any = false;  // a lane has no elements of small gradients
+    for (const int replica : members) {
+      Instruction exchange = slices_to_owners(stage_index, replica, round, bucket);
+      if (!exchange.operands.empty()) {
+        add(std::move(exchange));
+        any = true;
+      }
+    }
+    groups_ += any ? 1 : 0;
+  }
+}
+
+void Emitter::emit_sums(int stage_index, int round, const Bucket& bucket) {
   for (int replica = 0; replica < program_.replicas; ++replica) {
-    add(slices_to_owners(stage_index, replica, bucket));
+    Instruction sum = sum_of_slices(stage_index, replica, round, bucket);
+    if (!sum.operands.empty()) {
+      add(std::move(sum));
+    }
+  }
+}
+
+void Emitter::emit_slices_to_all(int stage_index, const Bucket& bucket) {
+  for (int replica = 0; replica < program_.replicas; ++replica) {
+    add(slices_to_all(stage_index, replica, bucket));
   }
   ++groups_;
 }
@@ -55,49 +88,49 @@ std::vector<Emitter::Bucket> Emitter::gradient_buckets(int stage_index) const {
   return buckets;
 }
 
-// The slice of a gradient that `replica` sums, on a device that has a replica.
-Operand Emitter::slice_operand(Role role, ParamId param, int device, int replica) const {
+int64_t Emitter::gradient_elements(ParamId param) const { return type(graph_.param_grads[param]).elements(0, 0); }
+
+// A slice of a gradient on a device that has a replica.
+Operand Emitter::slice_operand(Role role, ParamId param, int device, Slice slice) const {
   Operand operand = gradient_operand(role, role == Role::kSent ? Access::kRead : Access::kWrite, param, device);
-  const int64_t count = operand.bytes / 4;
-  const int64_t begin = count * replica / program_.replicas;
-  operand.offset = begin * 4;
-  operand.bytes = (count * (replica + 1) / program_.replicas - begin) * 4;
+  operand.offset = slice.offset;
+  operand.bytes = slice.bytes;
   operand.param = role == Role::kSum ? param : ParamId();
   return operand;
 }
 
-// A member of an exchange of all slices, without its blocks.
-Instruction Emitter::slice_exchange(Kind kind, int stage_index, int replica, const Bucket& bucket) const {
-  Instruction exchange{.kind = kind,
-                       .device = device_of(stage_index, replica),
-                       .stream = comm_stream(),
-                       .stage = stage_index,
-                       .replica = replica,
-                       .group = groups_};
-  for (const ParamId param : bucket) {
-    exchange.bytes += align_up(gradient_operand(Role::kSum, Access::kUpdate, param, exchange.device).bytes);
-  }
-  return exchange;
+// A member of an exchange, without its blocks.
+Instruction Emitter::slice_exchange(Kind kind, int stage_index, int replica) const {
+  return {.kind = kind,
+          .device = device_of(stage_index, replica),
+          .stream = comm_stream(),
+          .stage = stage_index,
+          .replica = replica,
+          .group = groups_};
 }
 
-Instruction Emitter::slices_to_owners(int stage_index, int replica, const Bucket& bucket) {
-  Instruction exchange = slice_exchange(Kind::kReduceScatter, stage_index, replica, bucket);
+Instruction Emitter::slices_to_owners(int stage_index, int replica, int round, const Bucket& bucket) {
+  const ReplicaSums sums(program_);
+  Instruction exchange = slice_exchange(Kind::kReduceScatter, stage_index, replica);
   for (const ParamId param : bucket) {
-    const Bytes own = slice_operand(Role::kSum, param, exchange.device, replica).bytes;
-    BufferId terms;
-    if (own > 0) {
-      terms = gradient_terms_[{param, exchange.device}] = add_buffer({.device = exchange.device,
-                                                                      .purpose = Purpose::kTerms,
-                                                                      .bytes = own * (program_.replicas - 1),
-                                                                      .param = param,
-                                                                      .replica = replica,
-                                                                      .name = graph_.param(param).name + ".terms"});
+    const int64_t count = gradient_elements(param);
+    const Bytes own = sums.slice(count, round, replica).bytes;
+    exchange.bytes += align_up(sums.shared(count, round, replica).bytes);
+    BufferId& terms = gradient_terms_[{param, exchange.device}];
+    if (own > 0 && round == 0) {
+      terms = add_buffer({.device = exchange.device,
+                          .purpose = Purpose::kTerms,
+                          .bytes = sums.terms(count, replica),
+                          .param = param,
+                          .replica = replica,
+                          .name = graph_.param(param).name + ".terms"});
     }
-    for (int other = 0, place = 0; other < program_.replicas; ++other) {
+    Bytes place = 0;
+    for (const int other : sums.members(round, replica)) {
       if (other == replica) {
         continue;
       }
-      Operand sent = slice_operand(Role::kSent, param, exchange.device, other);
+      Operand sent = slice_operand(Role::kSent, param, exchange.device, sums.slice(count, round, other));
       sent.index = device_of(stage_index, other);
       if (sent.bytes > 0) {
         exchange.operands.push_back(sent);
@@ -107,33 +140,37 @@ Instruction Emitter::slices_to_owners(int stage_index, int replica, const Bucket
                                      .access = Access::kWrite,
                                      .buffer = terms,
                                      .index = sent.index,
-                                     .offset = own * place++,
+                                     .offset = place,
                                      .bytes = own});
       }
+      place += own;
     }
   }
   return exchange;
 }
 
-Instruction Emitter::sum_of_slices(int stage_index, int replica, const Bucket& bucket) const {
+Instruction Emitter::sum_of_slices(int stage_index, int replica, int round, const Bucket& bucket) const {
+  const ReplicaSums sums(program_);
   Instruction sum{
       .kind = Kind::kSumReplicas, .device = device_of(stage_index, replica), .stage = stage_index, .replica = replica};
   for (const ParamId param : bucket) {
-    Operand own = slice_operand(Role::kSum, param, sum.device, replica);
-    if (own.bytes == 0) {
+    const Slice slice = sums.slice(gradient_elements(param), round, replica);
+    if (slice.bytes == 0) {
       continue;
     }
-    own.access = Access::kUpdate;
-    sum.operands.push_back(own);
-    for (int other = 0, place = 0; other < program_.replicas; ++other) {
+    sum.operands.push_back(slice_operand(Role::kSum, param, sum.device, slice));
+    sum.operands.back().access = Access::kUpdate;
+    Bytes place = 0;
+    for (const int other : sums.members(round, replica)) {
       if (other != replica) {
         sum.operands.push_back({.role = Role::kTerm,
                                 .access = Access::kUpdate,
                                 .buffer = gradient_terms_.at({param, sum.device}),
                                 .param = param,
                                 .index = other,
-                                .offset = own.bytes * place++,
-                                .bytes = own.bytes});
+                                .offset = place,
+                                .bytes = slice.bytes});
+        place += slice.bytes;
       }
     }
   }
@@ -141,14 +178,18 @@ Instruction Emitter::sum_of_slices(int stage_index, int replica, const Bucket& b
 }
 
 Instruction Emitter::slices_to_all(int stage_index, int replica, const Bucket& bucket) const {
-  Instruction gather = slice_exchange(Kind::kAllGather, stage_index, replica, bucket);
+  const ReplicaSums sums(program_);
+  Instruction gather = slice_exchange(Kind::kAllGather, stage_index, replica);
   for (const ParamId param : bucket) {
+    const int64_t count = gradient_elements(param);
+    gather.bytes += align_up(count * static_cast<Bytes>(sizeof(float)));
     for (int other = 0; other < program_.replicas; ++other) {
       if (other == replica) {
         continue;
       }
       for (const Role role : {Role::kSent, Role::kReceived}) {
-        Operand slice = slice_operand(role, param, gather.device, role == Role::kSent ? replica : other);
+        const int owner = role == Role::kSent ? replica : other;
+        Operand slice = slice_operand(role, param, gather.device, sums.slice(count, sums.rounds() - 1, owner));
         slice.index = device_of(stage_index, other);
         if (slice.bytes > 0) {
           gather.operands.push_back(slice);

@@ -15,6 +15,7 @@
 #include "planner/emit/emit.h"
 #include "planner/emit/memory.h"
 #include "planner/emit/value_flow.h"
+#include "planner/replica_sums.h"
 
 namespace xrun::planner {
 
@@ -115,13 +116,16 @@ class Emitter {
   // emit_replica_sums.cpp
   using Bucket = std::vector<ParamId>;  // gradients that are reduced together
   void emit_replica_sums(int stage);
-  void emit_slices_to_owners(int stage, const Bucket& bucket);
+  void emit_slices_to_owners(int stage, int round, const Bucket& bucket);
+  void emit_sums(int stage, int round, const Bucket& bucket);
+  void emit_slices_to_all(int stage, const Bucket& bucket);
   std::vector<Bucket> gradient_buckets(int stage) const;
-  Instruction slice_exchange(Kind kind, int stage, int replica, const Bucket& bucket) const;
-  Instruction slices_to_owners(int stage, int replica, const Bucket& bucket);
+  int64_t gradient_elements(ParamId param) const;
+  Instruction slice_exchange(Kind kind, int stage, int replica) const;
+  Instruction slices_to_owners(int stage, int replica, int round, const Bucket& bucket);
   Instruction slices_to_all(int stage, int replica, const Bucket& bucket) const;
-  Instruction sum_of_slices(int stage, int replica, const Bucket& bucket) const;
-  Operand slice_operand(Role role, ParamId param, int device, int replica) const;
+  Instruction sum_of_slices(int stage, int replica, int round, const Bucket& bucket) const;
+  Operand slice_operand(Role role, ParamId param, int device, Slice slice) const;
 
   // emit_tied_sums.cpp
   void emit_tied_sums();

@@ -10,6 +10,7 @@
 #include "graph/optimizer_facts.h"
 #include "planner/buffer_sizes.h"
 #include "planner/links.h"
+#include "planner/replica_sums.h"
 #include "planner/search/heads.h"
 #include "planner/search/mesh.h"
 #include "planner/search/remat.h"
@@ -78,10 +79,29 @@ std::vector<int> devices_of(const SearchInput& input, const Setting& setting, in
   return devices;
 }
 
+// What the replicas of a stage, on `devices`, exchange between nodes for the sums of `bytes` of gradients.
+void add_sums(const ReplicaSums& sums, const std::vector<int>& devices, Bytes bytes, LinkLoad& load) {
+  for (int round = 0; round < sums.rounds(); ++round) {
+    for (size_t r = 0; r < devices.size(); ++r) {
+      const auto replica = static_cast<int>(r);
+      const Slice slice = sums.slice(bytes / static_cast<Bytes>(sizeof(float)), round, replica);
+      for (const int other : sums.members(round, replica)) {
+        load.add(devices[static_cast<size_t>(other)], devices[r], slice.bytes);
+      }
+    }
+  }
+  load.add_shared(devices, devices, bytes / static_cast<Bytes>(devices.size()));
+}
+
 // Seconds of the step outside the pipeline: the update of weights, with the sum over replicas before it. Sums of all
 // stages share the links between nodes.
 Seconds update_time(const SearchInput& input, const Setting& setting, const Partition& cuts) {
   const Bytes moved = numbers_moved(input.module);
+  std::vector<std::vector<int>> devices;  // by stage
+  for (size_t s = 0; s < cuts.stages.size(); ++s) {
+    devices.push_back(devices_of(input, setting, static_cast<int>(s)));
+  }
+  const ReplicaSums sums(setting.replicas, replicas_of_node(input.machine, devices));
   Seconds slowest = 0;
   LinkLoad load(input.machine);
   for (size_t s = 0; s < cuts.stages.size(); ++s) {
@@ -99,9 +119,8 @@ Seconds update_time(const SearchInput& input, const Setting& setting, const Part
         (pairs > 0 && setting.replicas > 1 ? input.cost.all_gather(pairs * setting.replicas, setting.replicas) : 0);
     const Seconds time = input.cost.sweep(bytes * moved, input.machine.threads_of(0)) + exchanged;
     slowest = std::max(slowest, time);
-    const std::vector<int> devices = devices_of(input, setting, static_cast<int>(s));
-    load.add_own(devices, devices, whole / setting.replicas);
-    load.add_shared(devices, devices, whole / setting.replicas + pairs);
+    add_sums(sums, devices[s], whole, load);
+    load.add_shared(devices[s], devices[s], pairs);
   }
   return slowest + load.time();
 }

@@ -8,6 +8,7 @@
 #include "graph/compression.h"
 #include "graph/norm_layout.h"
 #include "planner/buffer_sizes.h"
+#include "planner/replica_sums.h"
 #include "planner/verify/verify_parts.h"
 
 namespace xrun::planner {
@@ -16,7 +17,7 @@ namespace xrun::planner {
 class OperandView {
  protected:
   OperandView(const Program& program, const Module& module)
-      : program_(program), module_(module), graph_(module.graph), params_(program) {}
+      : program_(program), module_(module), graph_(module.graph), params_(program), sums_(program) {}
 
   template <typename... Args>
   Error at_fault(fmt::format_string<Args...> what, Args&&... args) const {
@@ -140,16 +141,12 @@ class OperandView {
                 : rows.replica < 0 || rows.replica == micro_batch / program_.micro_batches_of_replica());
   }
 
-  // Bytes of a gradient that a replica sums.
-  struct Slice {
-    Bytes offset = 0;
-    Bytes bytes = 0;
-  };
-  Slice slice_of(ParamId param, int replica) const {
-    const int64_t count = type(graph_.param_grads[param]).elements(0, 0);
-    const int64_t begin = count * replica / program_.replicas;
-    return {begin * 4, (count * (replica + 1) / program_.replicas - begin) * 4};
+  // What a replica sums of a gradient in a round, and what it sends to all after the last one.
+  Slice slice_of(ParamId param, int round, int replica) const {
+    return sums_.slice(elements_of(param), round, replica);
   }
+  Slice summed_slice(ParamId param, int replica) const { return slice_of(param, sums_.rounds() - 1, replica); }
+  int64_t elements_of(ParamId param) const { return type(graph_.param_grads[param]).elements(0, 0); }
 
   // Whether a buffer holds terms from other devices for the gradient of a micro-batch's features.
   static bool holds_dx_terms(const Buffer& buffer, int head, int micro_batch) {
@@ -166,6 +163,7 @@ class OperandView {
   const Module& module_;
   const Graph& graph_;
   ParamBuffers params_;
+  ReplicaSums sums_;
   const Instruction* one_ = nullptr;  // the instruction that is checked
   size_t at_ = 0;                     // its next operand
 };

@@ -8,6 +8,7 @@
 #include "graph/gradients.h"
 #include "graph/norm_layout.h"
 #include "planner/buffer_sizes.h"
+#include "planner/replica_sums.h"
 #include "planner/verify/verify_parts.h"
 
 namespace xrun::planner {
@@ -206,9 +207,7 @@ class Buffers {
     if (params_.find(buffer.param, Purpose::kGradient, buffer.replica, buffer.device) == nullptr) {
       return check_bytes(buffer, type(gradient).bytes(0, program_.norm_rows));
     }
-    const int64_t count = type(gradient).elements(0, 0);
-    const int64_t slice = count * (buffer.replica + 1) / program_.replicas - count * buffer.replica / program_.replicas;
-    return check_bytes(buffer, slice * 4 * (program_.replicas - 1));
+    return check_bytes(buffer, ReplicaSums(program_).terms(type(gradient).elements(0, 0), buffer.replica));
   }
 
   // The size depends on the kernel; it is compared where the kernel is made.

@@ -46,13 +46,13 @@ class ExchangeOperands : OperandView {
         if (one_->head < 0) {
           return one_->stage < 0                 ? check_norms()
                  : is_of_readers()               ? check_readers()
-                 : has_first(Purpose::kGradient) ? check_slices(true)
+                 : has_first(Purpose::kGradient) ? check_sums()
                  : has_first(Purpose::kPairs)    ? check_pairs()
                                                  : check_statistics();
         }
         return one_->gather >= 0 ? check_gather() : check_head_statistics();
       case Kind::kReduceScatter:
-        return one_->head >= 0 ? check_dx() : check_slices(false);
+        return one_->head >= 0 ? check_dx() : check_terms();
       default:
         return {};
     }
@@ -66,12 +66,16 @@ class ExchangeOperands : OperandView {
     return members_.at(one_->group) == wanted ? Status() : at_fault("has other members than its exchange");
   }
 
-  // The replicas of one stage, and of no other that has the same devices.
+  // All replicas of one stage, and of no other that has the same devices.
   Status check_replicas() {
-    if (!on_its_device() || stage_of_.try_emplace(one_->group, one_->stage).first->second != one_->stage) {
-      return at_fault("is of no stage, or elsewhere");
-    }
+    XRUN_TRY(check_stage());
     return check_members(devices_of_stage());
+  }
+
+  Status check_stage() {
+    return on_its_device() && stage_of_.try_emplace(one_->group, one_->stage).first->second == one_->stage
+               ? Status()
+               : at_fault("is of no stage, or elsewhere");
   }
 
   std::set<int> devices_of_stage() const {
@@ -350,15 +354,36 @@ class ExchangeOperands : OperandView {
     return {};
   }
 
-  // Slices of gradients to the replicas that sum them, and sums to all replicas. An exchange carries a run of the
-  // weights, which is the same for all members; the runs of a stage follow one another.
-  Status check_slices(bool sums) {
+  // Slices of gradients to the replicas that sum them in the round that has the group's members.
+  Status check_terms() {
+    XRUN_TRY(check_stage());
+    for (int round = 0; round < sums_.rounds(); ++round) {
+      std::set<int> devices;
+      for (const int replica : sums_.members(round, one_->replica)) {
+        devices.insert(device_of_replica(replica));
+      }
+      if (members_.at(one_->group) == devices) {
+        return check_slices(round);
+      }
+    }
+    return at_fault("has other members than its exchange");
+  }
+
+  // Sums to all replicas.
+  Status check_sums() {
     XRUN_TRY(check_replicas());
+    return check_slices(sums_.rounds());
+  }
+
+  // An exchange carries a run of the weights, which is the same for all members; the runs of a stage follow one another
+  // in each round, and in the exchange of the sums behind the last one.
+  Status check_slices(int round) {
     const std::vector<ParamId>& all = whole_[static_cast<size_t>(one_->stage)];
-    size_t& next = sliced_[{one_->stage, one_->replica, sums}];
+    size_t& next = sliced_[{one_->stage, one_->replica, round}];
     const size_t first = next;
-    for (; next < all.size() && at_ < one_->operands.size(); ++next) {
-      XRUN_TRY(check_slices_of(all[next], sums));
+    while (next < all.size() && at_ < one_->operands.size()) {
+      XRUN_TRY(round < sums_.rounds() ? check_terms_of(all[next], round) : check_sum_of(all[next]));
+      ++next;
     }
     const std::pair run(first, next);
     if (first == next || runs_.try_emplace(one_->group, run).first->second != run) {
@@ -367,18 +392,12 @@ class ExchangeOperands : OperandView {
     return end();
   }
 
-  Status check_slices_of(ParamId param, bool sums) {
+  Status check_terms_of(ParamId param, int round) {
     Bytes place = 0;
-    for (int other = 0; other < program_.replicas; ++other) {
-      if (other == one_->replica) {
-        continue;
-      }
-      const Slice own = slice_of(param, one_->replica);
-      const Slice others = slice_of(param, other);
-      XRUN_TRY(take_slice(Role::kSent, param, other, sums ? own : others));
-      if (sums) {
-        XRUN_TRY(take_slice(Role::kReceived, param, other, others));
-      } else {
+    const Slice own = slice_of(param, round, one_->replica);
+    for (const int other : sums_.members(round, one_->replica)) {
+      if (other != one_->replica) {
+        XRUN_TRY(take_slice(Role::kSent, param, other, slice_of(param, round, other)));
         XRUN_TRY(take_terms(param, other, {place, own.bytes}));
         place += own.bytes;
       }
@@ -386,20 +405,36 @@ class ExchangeOperands : OperandView {
     return {};
   }
 
-  // All gradients of a stage are sent to the replicas that sum them, and the sums to all.
-  Status check_all_slices() const {
+  Status check_sum_of(ParamId param) {
+    for (int other = 0; other < program_.replicas; ++other) {
+      if (other != one_->replica) {
+        XRUN_TRY(take_slice(Role::kSent, param, other, summed_slice(param, one_->replica)));
+        XRUN_TRY(take_slice(Role::kReceived, param, other, summed_slice(param, other)));
+      }
+    }
+    return {};
+  }
+
+  // All gradients of a stage are sent to the replicas that sum them in each round, and the sums to all. Small gradients
+  // have no elements for some of the sums.
+  Status check_all_slices() {
     for (const Stage& stage : program_.stages) {
-      const size_t all = program_.replicas == 1 ? 0 : whole_[static_cast<size_t>(stage.index)].size();
-      for (int replica = 0; all > 0 && replica < program_.replicas; ++replica) {
-        for (const bool sums : {false, true}) {
-          const auto sliced = sliced_.find({stage.index, replica, sums});
-          if (sliced == sliced_.end() || sliced->second != all) {
+      const std::vector<ParamId>& all = whole_[static_cast<size_t>(stage.index)];
+      for (int replica = 0; program_.replicas > 1 && replica < program_.replicas; ++replica) {
+        for (int round = 0; round <= sums_.rounds(); ++round) {
+          const auto left = std::ranges::subrange(all.begin() + sliced_[{stage.index, replica, round}], all.end());
+          if (std::ranges::any_of(left, [&](ParamId param) { return exchanges(param, round, replica); })) {
             return wrong("replica {} does not exchange all gradients of stage {}", replica, stage.index);
           }
         }
       }
     }
     return {};
+  }
+
+  // Whether the members of a replica's sum share out any elements of a gradient in a round.
+  bool exchanges(ParamId param, int round, int replica) const {
+    return round == sums_.rounds() || sums_.shared(elements_of(param), round, replica).bytes > 0;
   }
 
   // Whether an exchange brings together the gradients of a tied weight's readers, which other stages have.
@@ -507,8 +542,8 @@ class ExchangeOperands : OperandView {
   std::set<int> norm_devices_;
   std::map<int, int> stage_of_;              // by group of an exchange of replicas
   std::vector<std::vector<ParamId>> whole_;  // by stage: weights whose gradients are sent whole
-  // Slices that were exchanged: weights of a stage, by (stage, replica, whether they are sums); those of a group.
-  std::map<std::tuple<int, int, bool>, size_t> sliced_;
+  // Slices that were exchanged: weights of a stage, by (stage, replica, round); those of a group.
+  std::map<std::tuple<int, int, int>, size_t> sliced_;
   std::map<int, std::pair<size_t, size_t>> runs_;
   std::map<int, ParamId> tied_of_;                   // by group: the tied weight whose gradients it exchanges
   std::map<std::pair<int32_t, int>, int> group_of_;  // by tied weight and replica

@@ -64,6 +64,9 @@ class Structure {
       return wrong("{} micro-batches, {} replicas and {} partials of {} row blocks", p.micro_batches, p.replicas,
                    p.partials, blocks);
     }
+    if (!inside(p.node_replicas, 1, p.replicas + 1) || p.replicas % p.node_replicas != 0) {
+      return wrong("{} replicas, {} of them on a node", p.replicas, p.node_replicas);
+    }
     if (p.arenas.size() != static_cast<size_t>(p.devices) + 1) {
       return wrong("{} arenas for {} devices and the host", p.arenas.size(), p.devices);
     }

@@ -41,6 +41,7 @@ class UpdateOperands : OperandView {
         if (!is_folded()) {
           return at_fault("sends slices of gradients before their partials are summed");
         }
+        XRUN_TRY(check_terms_sent());
         ended_.insert({one.stage, one.replica});
       } else if (one.kind == Kind::kBackward && ended_.contains({one.stage, one.replica})) {
         return at_fault("adds to gradients that were summed or sent already");
@@ -59,6 +60,35 @@ class UpdateOperands : OperandView {
                            gathered_[{one_->stage, one_->replica}] == whole_[static_cast<size_t>(one_->stage)]);
   }
 
+  // How often the instruction's replica has summed its slice of a gradient.
+  int rounds_summed(ParamId param) { return summed_[{one_->stage, one_->replica}][param]; }
+
+  // The terms that a replica sends in a round are its sums of the rounds before.
+  Status check_terms_sent() {
+    if (!on_its_device()) {
+      return at_fault("is of no stage, or elsewhere");
+    }
+    for (const Operand& operand : one_->operands) {
+      if (operand.role != Role::kSent) {
+        continue;
+      }
+      int round = 0;
+      while (round + 1 < sums_.rounds() && !is_member(operand.index, round)) {
+        ++round;
+      }
+      if (rounds_summed(program_.buffer(operand.buffer).param) < round) {
+        return at_fault("sends slices of gradients before they are summed");
+      }
+    }
+    return {};
+  }
+
+  bool is_member(int device, int round) const {
+    const auto& devices = program_.stages[static_cast<size_t>(one_->stage)].devices;
+    return std::ranges::any_of(sums_.members(round, one_->replica),
+                               [&](int replica) { return devices[static_cast<size_t>(replica)] == device; });
+  }
+
   // All-gathers bring pairs and slices of other replicas, and gradients of a tied weight from other stages.
   Status note_gather() {
     const Buffer& first = program_.buffer(one_->operands[0].buffer);
@@ -71,7 +101,7 @@ class UpdateOperands : OperandView {
     } else if (std::ranges::count(devices, one_->operands[0].index) > 0) {
       for (const Operand& operand : one_->operands) {
         const ParamId param = program_.buffer(operand.buffer).param;
-        if (operand.role == Role::kSent && !summed_[place].contains(param)) {
+        if (operand.role == Role::kSent && rounds_summed(param) < sums_.rounds()) {
           return at_fault("sends slices of gradients before they are summed");
         }
         gathered_[place].insert(param);
@@ -203,35 +233,39 @@ class UpdateOperands : OperandView {
     }
     while (next_is(Role::kSum)) {
       const ParamId param = one_->operands[at_].param;
-      if (!params.contains(param) || !summed_[{one_->stage, one_->replica}].insert(param).second) {
+      int& round = summed_[{one_->stage, one_->replica}][param];
+      if (!params.contains(param) || round == sums_.rounds()) {
         return at_fault("sums another gradient than those of its stage, or one of them again");
       }
-      XRUN_TRY(check_sum(param));
+      XRUN_TRY(check_sum(param, round++));
     }
     return {};
   }
 
-  Status check_sum(ParamId param) {
-    const Slice slice = slice_of(param, one_->replica);
+  Status check_sum(ParamId param, int round) {
+    const Slice slice = slice_of(param, round, one_->replica);
+    XRUN_TRY(take_term(Role::kSum, param, -1, slice));
     Bytes place = 0;
-    for (int replica = -1; replica < program_.replicas; ++replica) {
-      if (replica == one_->replica) {
-        continue;
+    for (const int replica : sums_.members(round, one_->replica)) {
+      if (replica != one_->replica) {
+        XRUN_TRY(take_term(Role::kTerm, param, replica, {place, slice.bytes}));
+        place += slice.bytes;
       }
-      const bool sum = replica < 0;
-      XRUN_ASSIGN(const Buffer* buffer, next(sum ? Role::kSum : Role::kTerm));
-      if (slice.bytes == 0 || buffer != own(param, sum ? Purpose::kGradient : Purpose::kTerms)) {
-        return misplaced(*buffer);
-      }
-      XRUN_TRY(take({.role = sum ? Role::kSum : Role::kTerm,
-                     .access = Access::kUpdate,
-                     .param = param,
-                     .index = replica,
-                     .offset = sum ? slice.offset : place,
-                     .bytes = slice.bytes}));
-      place += sum ? 0 : slice.bytes;
     }
     return {};
+  }
+
+  Status take_term(Role role, ParamId param, int replica, Slice slice) {
+    XRUN_ASSIGN(const Buffer* buffer, next(role));
+    if (slice.bytes == 0 || buffer != own(param, role == Role::kSum ? Purpose::kGradient : Purpose::kTerms)) {
+      return misplaced(*buffer);
+    }
+    return take({.role = role,
+                 .access = Access::kUpdate,
+                 .param = param,
+                 .index = replica,
+                 .offset = slice.offset,
+                 .bytes = slice.bytes});
   }
 
   // The gradient of the copy that the device has of each tied weight, and those of all other readers.
@@ -360,9 +394,9 @@ class UpdateOperands : OperandView {
 
   // Whether a replica has summed all gradients of the stage of which it owns elements.
   bool sums_slices(const Stage& stage, int replica) {
-    const std::set<ParamId>& summed = summed_[{stage.index, replica}];
+    std::map<ParamId, int>& rounds = summed_[{stage.index, replica}];
     return std::ranges::all_of(whole_[static_cast<size_t>(stage.index)], [&](ParamId param) {
-      return program_.replicas == 1 || slice_of(param, replica).bytes == 0 || summed.contains(param);
+      return program_.replicas == 1 || summed_slice(param, replica).bytes == 0 || rounds[param] == sums_.rounds();
     });
   }
 
@@ -403,8 +437,9 @@ class UpdateOperands : OperandView {
   static constexpr int kRankOfSums = 2;        // in the order of the instructions of a replica's stage
   std::set<std::pair<int, int>> gathers_;      // (stage, replica): its pairs and those of the others are here
   std::set<std::pair<int, int>> ended_;        // (stage, replica): whose gradients are complete
-  // By (stage, replica): gradients whose slices the replica has summed, and those whose sums are here.
-  std::map<std::pair<int, int>, std::set<ParamId>> summed_;
+  // By (stage, replica): in how many rounds the replica has summed its slice of each gradient; gradients whose sums are
+  // here.
+  std::map<std::pair<int, int>, std::map<ParamId, int>> summed_;
   std::map<std::pair<int, int>, std::set<ParamId>> gathered_;
   std::map<std::pair<int, int>, std::set<ParamId>> brought_;  // tied weights whose other readers' gradients are here
   std::map<int, std::vector<const Buffer*>> prepared_;        // by replica, in the order of their nodes

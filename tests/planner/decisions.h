@@ -25,6 +25,7 @@ struct Layout {
   uint64_t recompute_seed = 0;  // 0: nothing is run again
   bool head_rows_all = true;    // h = batch; GPipe only
   int kept_blocks = 0;          // class blocks whose logits each shard keeps, where it has so many
+  int nodes = 1;                // with contiguous runs of the devices
 };
 
 inline std::string to_text(const Layout& layout) {
@@ -32,7 +33,8 @@ inline std::string to_text(const Layout& layout) {
          " micro-batches " + std::to_string(layout.micro_batches) + " shards " + std::to_string(layout.shards) +
          " devices " + std::to_string(layout.devices) + (layout.pipeline == PipelineKind::kGpipe ? " gpipe" : " 1f1b") +
          (layout.deterministic ? " deterministic" : "") + (layout.overlap ? "" : " without overlap") +
-         (layout.recompute_seed != 0 ? " recompute" : "") + (layout.kept_blocks > 0 ? " kept" : "");
+         (layout.recompute_seed != 0 ? " recompute" : "") + (layout.kept_blocks > 0 ? " kept" : "") +
+         (layout.nodes > 1 ? " nodes " + std::to_string(layout.nodes) : "");
 }
 
 inline Machine make_test_machine(int devices, int threads = 0) {
@@ -134,7 +136,10 @@ inline Decision make_decision(const Module& module, const Layout& layout, bool t
 
 inline Result<Program> emit_layout(const Module& module, const Layout& layout, bool training = true, int threads = 0) {
   const KernelFacts facts = make_facts(module);
-  const Machine machine = make_test_machine(layout.devices, threads);
+  Machine machine = make_test_machine(layout.devices, threads);
+  for (int device = 0; layout.nodes > 1 && device < layout.devices; ++device) {
+    machine.device_nodes.push_back(device * layout.nodes / layout.devices);
+  }
   const Decision decision = make_decision(module, layout, training);
   return emit({module, facts, machine, decision});
 }
@@ -155,7 +160,7 @@ inline Layout random_layout(std::mt19937_64& random, int64_t blocks) {
   layout.micro_batches = pick(counts);
   std::vector<int> replicas;
   const int partials = static_cast<int>(std::min<int64_t>(4, blocks));
-  for (int r = 1; r <= std::min(4, layout.micro_batches); ++r) {
+  for (int r = 1; r <= std::min(6, layout.micro_batches); ++r) {
     if (layout.micro_batches % r == 0 && (!layout.deterministic || partials % r == 0)) {
       replicas.push_back(r);
     }
@@ -165,6 +170,7 @@ inline Layout random_layout(std::mt19937_64& random, int64_t blocks) {
   layout.devices = layout.stages * layout.replicas + pick({0, 0, 1});
   layout.shards = pick({1, 2, 3, layout.devices, 2 * layout.devices});
   layout.recompute_seed = random() % 2 == 0 ? 0 : random() | 1;
+  layout.nodes = pick({1, 2, 3});
   return layout;
 }
 

@@ -15,7 +15,7 @@ struct Case {
   Program program;
 };
 
-// Two stages, two replicas, three shards over five devices: everything that a program can have.
+// Two stages, two replicas, three shards over five devices, unless said: everything that a program can have.
 struct CaseOptions {
   ModelOptions model{.layers = 3, .classes = 900, .head = true, .skips = true};
   PipelineKind pipeline = PipelineKind::kGpipe;
@@ -26,6 +26,9 @@ struct CaseOptions {
   bool overlap = true;
   bool compress = false;  // gradients
   Bytes bucket = 0;       // of gradients; 0: that of the default, which is one for all
+  int replicas = 2;
+  int nodes = 1;
+  int devices = 5;
 };
 
 inline Case make_case(const CaseOptions& options = {}) {
@@ -48,14 +51,15 @@ inline Case make_case(const CaseOptions& options = {}) {
   }
   Case made{.module = options.training ? prepare_training(module) : prepare_inference(module), .program = {}};
   const Layout layout{.stages = 2,
-                      .replicas = 2,
+                      .replicas = options.replicas,
                       .micro_batches = 4,
                       .shards = 3,
-                      .devices = 5,
+                      .devices = options.devices,
                       .pipeline = options.pipeline,
                       .deterministic = true,
                       .overlap = options.overlap,
-                      .kept_blocks = 2};
+                      .kept_blocks = 2,
+                      .nodes = options.nodes};
   made.program = emit_layout(made.module, layout, options.training).value();
   return made;
 }

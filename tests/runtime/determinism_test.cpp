@@ -317,7 +317,8 @@ TEST(Determinism, WithoutTheFlagResultsStayClose) {
            {.threads = 4, .deterministic = false},
            {.threads = 4, .micro_batches = 3, .deterministic = false},
            {.devices = 3, .threads = 6, .replicas = 3, .micro_batches = 6, .shards = 2, .deterministic = false},
-           {.devices = 4, .threads = 4, .stages = 2, .replicas = 2, .micro_batches = 4, .deterministic = false}}) {
+           {.devices = 4, .threads = 4, .stages = 2, .replicas = 2, .micro_batches = 4, .deterministic = false},
+           {.devices = 6, .threads = 6, .replicas = 6, .micro_batches = 6, .deterministic = false, .nodes = 2}}) {
     const Result<Digest> got = run(prepared, options, choice);
     ASSERT_TRUE(got.ok()) << choice.text() << ": " << got.error().message;
     EXPECT_NEAR(got->loss, expected->loss, 1e-4 * std::abs(expected->loss)) << choice.text();

@@ -30,13 +30,14 @@ struct PlanChoice {
   bool overlap = true;
   bool deterministic = true;
   int kept_blocks = 0;  // class blocks whose logits each shard keeps, where it has so many
+  int nodes = 1;        // with contiguous runs of the devices
 
   std::string text() const {
     return "devices " + std::to_string(devices) + ", threads " + std::to_string(threads) + ", stages " +
            std::to_string(stages) + ", replicas " + std::to_string(replicas) + ", micro_batches " +
            std::to_string(micro_batches) + (pipeline == PipelineKind::kGpipe ? ", gpipe" : ", 1f1b") +
            (recompute ? ", recompute" : "") + ", shards " + std::to_string(shards) + (overlap ? "" : ", no overlap") +
-           ", kept_blocks " + std::to_string(kept_blocks);
+           ", kept_blocks " + std::to_string(kept_blocks) + (nodes > 1 ? ", nodes " + std::to_string(nodes) : "");
   }
 };
 
@@ -78,8 +79,11 @@ inline Result<planner::Program> make_program(const Prepared& prepared, const Pla
   for (const Head& head : module.graph.heads) {
     module.schedule.shards.push_back({.head = head.name, .shards = choice.shards});
   }
-  const planner::Machine machine =
+  planner::Machine machine =
       planner::make_machine({}, {.devices = choice.devices, .threads = choice.threads}, choice.threads, kGiB);
+  for (int device = 0; choice.nodes > 1 && device < choice.devices; ++device) {
+    machine.device_nodes.push_back(device * choice.nodes / choice.devices);
+  }
   const planner::CostModel cost(facts, machine);
   const planner::Chain chain = planner::make_chain(module, cost);
   planner::Decision decision;

@@ -51,7 +51,8 @@ inline std::vector<PlanChoice> all_choices(const Module& module) {
                                             .overlap = overlap,
                                             // None, one or all; not a product of its own, which would be three times
                                             // as large.
-                                            .kept_blocks = kKept[(stages + shards + micro_batches) % 3]};
+                                            .kept_blocks = kKept[(stages + shards + micro_batches) % 3],
+                                            .nodes = replicas == 4 && overlap ? 2 : 1};
                     if (is_legal(module, choice)) {
                       choices.push_back(choice);
                     }
@@ -99,7 +100,8 @@ inline std::vector<Case> cover_pairs(std::vector<Case> cases, size_t at_least, u
                             c.recompute ? 1 : 0,
                             c.shards,
                             c.overlap ? 1 : 0,
-                            c.kept_blocks};
+                            c.kept_blocks,
+                            c.nodes};
   };
   std::set<std::tuple<size_t, int, size_t, int>> seen;
   std::vector<Case> taken;

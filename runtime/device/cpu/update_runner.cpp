@@ -125,15 +125,17 @@ void UpdateRunner::bind_operand(const Operand& operand, BoundUpdate& update) con
 
 std::vector<BoundSum> UpdateRunner::bind_sums(const Instruction& instruction) const {
   std::vector<BoundSum> sums;
+  std::vector<int> places;  // of the terms of the last sum: their replicas or readers, ascending
   for (const Operand& operand : instruction.operands) {
     const bool own = operand.role == Role::kSum;
-    const auto place = static_cast<size_t>(own && operand.index < 0 ? instruction.replica : operand.index);
     if (own) {
       sums.push_back({{}, binder_.at<float>(operand), operand.bytes / static_cast<Bytes>(sizeof(float))});
+      places.clear();
     }
-    std::vector<float*>& terms = sums.back().terms;
-    terms.resize(std::max(terms.size(), place + 1));
-    terms[place] = binder_.at<float>(operand);
+    const int place = own && operand.index < 0 ? instruction.replica : operand.index;
+    const auto at = std::ranges::lower_bound(places, place) - places.begin();
+    places.insert(places.begin() + at, place);
+    sums.back().terms.insert(sums.back().terms.begin() + at, binder_.at<float>(operand));
   }
   return sums;
 }

@@ -1,0 +1,79 @@
+#include "planner/replica_sums.h"
+
+#include <algorithm>
+
+namespace xrun::planner {
+namespace {
+
+constexpr auto kElement = static_cast<Bytes>(sizeof(float));
+
+// Part `i` of `n` of a slice, which are equal but for one element.
+Slice part_of(Slice slice, int i, int n) {
+  const int64_t count = slice.bytes / kElement;
+  const int64_t begin = count * i / n;
+  return {slice.offset + begin * kElement, (count * (i + 1) / n - begin) * kElement};
+}
+
+// Whether runs of `count` replicas of a stage have all their devices on one node each.
+bool fits_nodes(const Machine& machine, const std::vector<int>& devices, int count) {
+  for (size_t r = 0; r < devices.size(); ++r) {
+    const size_t first = r - r % static_cast<size_t>(count);
+    if (machine.node_of(devices[r]) != machine.node_of(devices[first])) {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace
+
+std::vector<int> ReplicaSums::members(int round, int replica) const {
+  const bool inside = rounds() == 2 && round == 0;  // a node
+  const bool across = rounds() == 2 && round == 1;
+  std::vector<int> members;
+  for (int other = 0; other < replicas_; ++other) {
+    const bool joins = inside   ? other / node_replicas_ == replica / node_replicas_
+                       : across ? other % node_replicas_ == replica % node_replicas_
+                                : true;
+    if (joins) {
+      members.push_back(other);
+    }
+  }
+  return members;
+}
+
+Slice ReplicaSums::shared(int64_t count, int round, int replica) const {
+  const Slice whole{0, count * kElement};
+  return round == 0 ? whole : part_of(whole, replica % node_replicas_, node_replicas_);
+}
+
+Slice ReplicaSums::slice(int64_t count, int round, int replica) const {
+  const Slice all = shared(count, round, replica);
+  if (rounds() == 1) {
+    return part_of(all, replica, replicas_);
+  }
+  return round == 0 ? part_of(all, replica % node_replicas_, node_replicas_)
+                    : part_of(all, replica / node_replicas_, replicas_ / node_replicas_);
+}
+
+Bytes ReplicaSums::terms(int64_t count, int replica) const {
+  Bytes most = 0;
+  for (int round = 0; round < rounds(); ++round) {
+    const auto others = static_cast<Bytes>(members(round, replica).size()) - 1;
+    most = std::max(most, slice(count, round, replica).bytes * others);
+  }
+  return most;
+}
+
+int replicas_of_node(const Machine& machine, std::span<const std::vector<int>> stages) {
+  const int replicas = stages.empty() ? 1 : static_cast<int>(stages[0].size());
+  for (int count = replicas; count > 1; --count) {
+    const auto fits = [&](const std::vector<int>& devices) { return fits_nodes(machine, devices, count); };
+    if (replicas % count == 0 && std::ranges::all_of(stages, fits)) {
+      return count < replicas ? count : 1;  // all on one node sum at once
+    }
+  }
+  return 1;
+}
+
+}  // namespace xrun::planner

@@ -1,0 +1,51 @@
+// Sums of gradients over replicas, in rounds. In a round each replica receives the terms of a slice of every gradient
+// from the other members of the round and sums them; after the last round every element is summed over all replicas,
+// on one of them.
+//
+// Usually one round has all replicas as members. Where g replicas lie on each node of a network there are two: in the
+// first, the replicas of a node sum g slices; in the second, the replicas with the same slice on all nodes share it out
+// among them. A node then sends one term of an element, its own sum, where it would send one of each replica
+// (docs/algorithms.md, "Collective costs").
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "graph/base/units.h"
+#include "planner/machine.h"
+#include "planner/program.h"
+
+namespace xrun::planner {
+
+// Bytes of a gradient, which is f32.
+struct Slice {
+  Bytes offset = 0;
+  Bytes bytes = 0;
+};
+
+class ReplicaSums {
+ public:
+  explicit ReplicaSums(const Program& program) : ReplicaSums(program.replicas, program.node_replicas) {}
+  // REQUIRES: `node_replicas` divides `replicas`.
+  ReplicaSums(int replicas, int node_replicas) : replicas_(replicas), node_replicas_(node_replicas) {}
+
+  int rounds() const { return node_replicas_ > 1 && node_replicas_ < replicas_ ? 2 : 1; }
+  // The replicas that sum together with `replica`, in ascending order; it is one of them.
+  std::vector<int> members(int round, int replica) const;
+  // The slice of a gradient of `count` elements that a replica sums in a round; of round `rounds() - 1`: that it sends
+  // to all replicas afterwards.
+  Slice slice(int64_t count, int round, int replica) const;
+  // The slice that the members of a round share out among them: all of the gradient in the first one.
+  Slice shared(int64_t count, int round, int replica) const;
+  // The most terms of other replicas that a replica holds of one gradient.
+  Bytes terms(int64_t count, int replica) const;
+
+ private:
+  int replicas_;
+  int node_replicas_;
+};
+
+// Program::node_replicas on this machine. `stages` has the devices of each stage, by replica.
+int replicas_of_node(const Machine& machine, std::span<const std::vector<int>> stages);
+
+}  // namespace xrun::planner
