@@ -68,7 +68,7 @@ Result<Module> prepare(Module module, const OpRegistry& registry, const Pipeline
   }
   XRUN_ASSIGN(graph, fuse_elementwise(std::move(graph)));
   XRUN_ASSIGN(graph, fuse_maps(std::move(graph), registry));
-  XRUN_ASSIGN(graph, fuse_functions(std::move(graph)));
+  XRUN_ASSIGN(graph, fuse_functions(std::move(graph), registry));
   if (options.training) {
     graph.loss = merge_terms(graph.loss);
     XRUN_ASSIGN(graph, differentiate(std::move(graph), registry, {.row_weight = module.train.row_weight()}));

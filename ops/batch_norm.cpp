@@ -1,7 +1,8 @@
 // Batch norm over a row block (ghost batch norm): y = weight · (x - mean) / sqrt(var + eps) + bias, per channel, with
-// mean and (biased) variance over the samples and positions of one row block; relu(y), or another function of y, where
-// it was absorbed. x [N, C, H, W] or [N, C]. Outside training the running statistics take the place of the block's.
-// Source: Ioffe, Szegedy, "Batch Normalization", ICML 2015; running statistics: docs/determinism.md, "Batch norm".
+// mean and (biased) variance over the samples and positions of one row block; relu(y), prelu(y) with slopes of its own,
+// or another function of y, where it was absorbed. x [N, C, H, W] or [N, C]. Outside training the running statistics
+// take the place of the block's. Source: Ioffe, Szegedy, "Batch Normalization", ICML 2015; running statistics:
+// docs/determinism.md, "Batch norm".
 #include "ops/batch_norm.h"
 
 #include <cmath>
@@ -51,6 +52,29 @@ Status grad_bn(GradBuilder& builder) {
                               passed);
 }
 
+// A batch norm and the prelu that reads it: its slopes are the last input.
+Result<OpShape> infer_bn_prelu(std::span<const TensorType> inputs, const Attrs& attrs) {
+  XRUN_ASSIGN(OpShape shape, infer_bn(inputs, attrs));
+  shape.params.push_back(param("slope", {inputs[0].dims[1]}, {.value = 0.25}));
+  return shape;
+}
+
+Status grad_bn_prelu(GradBuilder& builder) {
+  const Attrs attrs{{"eps", builder.node().attrs.real("eps")}};
+  XRUN_ASSIGN(const std::vector<ValueId> grads,
+              builder.emit("bn.prelu.grad",
+                           {builder.input(0), builder.output_grad(0), builder.input(1), builder.input(2),
+                            builder.output(1), builder.output(2), builder.input(5)},
+                           attrs));
+  constexpr int kInputs[] = {0, 1, 2, 5};
+  for (size_t i = 0; i < grads.size(); ++i) {
+    if (builder.wanted(kInputs[i])) {
+      builder.set_grad(kInputs[i], grads[i]);
+    }
+  }
+  return {};
+}
+
 // Mean and variance of some columns of x [rows, columns]. Sums are of x - x[0, c], so that a large mean costs no
 // digits.
 template <typename T>
@@ -75,15 +99,14 @@ struct StatisticsBody {
   }
 };
 
-template <typename T>
+template <typename T, Behind kBehind>
 struct NormalizeBody {
   template <class L>
-  XRUN_INLINE static void run(const NormColumns* p, bool relu, const T* x, int64_t rows, int64_t columns, T* y) {
+  XRUN_INLINE static void run(const NormColumns* p, const T* x, int64_t rows, int64_t columns, T* y) {
     for (int64_t r = 0; r < rows; ++r, x += columns, y += columns) {
       for (int64_t c = 0; c < columns; c += kLanes) {
         const int64_t n = columns - c;
-        const L v = normalize<L>(*p, x, c, n);
-        store_upto(y + c, relu ? rectify(v) : v, n);
+        store_upto(y + c, follow<kBehind, T>(*p, normalize<L>(*p, x, c, n), c, n), n);
       }
     }
   }
@@ -113,7 +136,11 @@ class BatchNorm final : public BatchNormBase {
       auto* const scale = reinterpret_cast<float*>(call.scratch);
       float* const rstd = scale + stride();
       fill_factors(call.inputs[1].as<float>(), var, {0, channels_}, scale, rstd);
-      const NormColumns columns{.mean = mean, .scale = scale, .bias = call.inputs[2].as<float>(), .rstd = rstd};
+      const NormColumns columns{.mean = mean,
+                                .scale = scale,
+                                .bias = call.inputs[2].as<float>(),
+                                .rstd = rstd,
+                                .slope = behind_ == Behind::kPrelu ? call.inputs[5].as<float>() : nullptr};
       const Range some = part_of(call, rows_);
       if (function_) {
         const int64_t first = some.begin * channels_ * static_cast<int64_t>(sizeof(T));
@@ -121,8 +148,10 @@ class BatchNorm final : public BatchNormBase {
                        reinterpret_cast<std::byte*>(rstd + stride()));
         return {};
       }
-      run_for<NormalizeBody<T>>(isa_, &columns, relu_, x + some.begin * channels_, some.size(), channels_,
-                                call.outputs[0].as<T>() + some.begin * channels_);
+      with_behind([&](auto behind) {
+        run_for<NormalizeBody<T, behind()>>(isa_, &columns, x + some.begin * channels_, some.size(), channels_,
+                                            call.outputs[0].as<T>() + some.begin * channels_);
+      });
     }
     return {};
   }
@@ -184,5 +213,19 @@ constinit const Op kBatchNorm{
             .grad = grad_bn,
             .shard = "_c.,c,c,c,c->_c.,_c,_c"},
     .cpu = make_norm<BatchNorm, NormFunction::Way::kForward>};
+
+constinit const Op kBatchNormPrelu{.def = {.name = "bn.prelu",
+                                           .signature = "(x: [N, C, ...], momentum: float = 0.1, eps: float = 1e-5)",
+                                           .group = "norm",
+                                           .doc = "batch norm and the prelu that reads it",
+                                           .visible_outputs = 1,
+                                           .rows = RowProperty::kRowCoupled,
+                                           .differs_in_eval = true,
+                                           .folds_states = true,
+                                           .infer = infer_bn_prelu,
+                                           .cost = bn_cost,
+                                           .grad = grad_bn_prelu,
+                                           .shard = "_c.,c,c,c,c,c->_c.,_c,_c"},
+                                   .cpu = make_norm<BatchNorm, NormFunction::Way::kForward, true>};
 
 }  // namespace xrun::ops

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <optional>
+#include <type_traits>
 
 #include "ops/make_kernel.h"
 #include "ops/norm_function.h"
@@ -16,6 +17,30 @@ XRUN_INLINE L normalize(const NormColumns& p, const T* x, int64_t c, int64_t n) 
          load_upto<L>(p.bias + c, n);
 }
 
+// What follows the norm in its loops. In front of a prelu the norm is rounded as it would lie in memory; gradients
+// between the two are not rounded.
+enum class Behind : uint8_t { kNothing, kRelu, kPrelu };
+
+template <typename T, class L>
+XRUN_INLINE L stored(L v) {
+  if constexpr (std::is_same_v<T, Bf16>) {
+    return rounded_to_bf16(v);
+  } else {
+    return v;
+  }
+}
+
+// Of norms `v`.
+template <Behind kBehind, typename T, class L>
+XRUN_INLINE L follow(const NormColumns& p, L v, int64_t c, int64_t n) {
+  if constexpr (kBehind == Behind::kPrelu) {
+    v = stored<T>(v);
+    return if_less(L{}, v, v, v * load_upto<L>(p.slope + c, n));
+  } else {
+    return kBehind == Behind::kRelu ? rectify(v) : v;
+  }
+}
+
 // Shapes, and the two per-channel factors in scratch that both directions need. A part computes sums for some of the
 // channels, then results for some of the rows.
 class BatchNormBase : public Kernel {
@@ -23,8 +48,10 @@ class BatchNormBase : public Kernel {
   int64_t parts() const override { return rows_; }
   int phases() const override { return 2; }
 
-  Status take_function(const KernelSpec& spec, NormFunction::Way way) {
-    if (spec.attrs.has("then")) {
+  Status take_function(const KernelSpec& spec, NormFunction::Way way, bool prelu) {
+    if (prelu) {
+      behind_ = Behind::kPrelu;
+    } else if (spec.attrs.has("then")) {
       XRUN_ASSIGN(function_, NormFunction::make(spec, channels_, way));
     }
     return {};
@@ -38,7 +65,7 @@ class BatchNormBase : public Kernel {
         channels_(spec.inputs[0].dims[1]),
         rows_(block_elements(spec.inputs[0], spec.rows) / channels_),
         eps_(static_cast<float>(spec.attrs.real("eps"))),
-        relu_(spec.attrs.flag("relu", false)) {}
+        behind_(spec.attrs.flag("relu", false) ? Behind::kRelu : Behind::kNothing) {}
 
   int64_t stride() const { return align_up(channels_, kLanes); }
 
@@ -49,20 +76,33 @@ class BatchNormBase : public Kernel {
     }
   }
 
+  // Calls `run` with what follows the norm as a constant.
+  template <typename Run>
+  void with_behind(const Run& run) const {
+    switch (behind_) {
+      case Behind::kNothing:
+        return run(std::integral_constant<Behind, Behind::kNothing>());
+      case Behind::kRelu:
+        return run(std::integral_constant<Behind, Behind::kRelu>());
+      case Behind::kPrelu:
+        return run(std::integral_constant<Behind, Behind::kPrelu>());
+    }
+  }
+
   Bytes function_bytes() const { return function_ ? function_->scratch_bytes() : 0; }
 
   Isa isa_;
   int64_t channels_;
   int64_t rows_;
   float eps_;
-  bool relu_;
+  Behind behind_;
   std::optional<NormFunction> function_;  // `then`
 };
 
-template <template <typename> class K, NormFunction::Way kWay>
+template <template <typename> class K, NormFunction::Way kWay, bool kPrelu = false>
 Result<std::unique_ptr<Kernel>> make_norm(const KernelSpec& spec) {
   const auto make = [&](auto kernel) -> Result<std::unique_ptr<Kernel>> {
-    XRUN_TRY(kernel->take_function(spec, kWay));
+    XRUN_TRY(kernel->take_function(spec, kWay, kPrelu));
     return std::unique_ptr<Kernel>(std::move(kernel));
   };
   return spec.inputs[0].dtype == DType::kBF16 ? make(std::make_unique<K<Bf16>>(spec))

@@ -1,5 +1,5 @@
-// Gradients of batch norm: dx = scale · (g - mean(g) - x̂ · mean(g · x̂)), with g = dy behind the function that was
-// absorbed; those of weight and bias are the sums of g · x̂ and g.
+// Gradients of batch norm: dx = scale · (g - mean(g) - x̂ · mean(g · x̂)), with g the gradient in front of the function
+// that was absorbed; those of weight and bias are the sums of g · x̂ and g.
 #include <algorithm>
 #include <cmath>
 
@@ -16,37 +16,74 @@ Result<OpShape> infer_grad(std::span<const TensorType> inputs, const Attrs&) {
   return OpShape{{with_dims(inputs[0], inputs[0].dims), weight, weight}};
 }
 
+// inputs: x, dy, weight, bias, mean, var, slope.
+Result<OpShape> infer_prelu_grad(std::span<const TensorType> inputs, const Attrs& attrs) {
+  XRUN_ASSIGN(OpShape shape, infer_grad(inputs, attrs));
+  shape.outputs.push_back(weight_type(inputs[6].dims));
+  return shape;
+}
+
 OpCost grad_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs& attrs) {
   // A function and its derivative; in bf16 twice.
   const double times = inputs[0].dtype == DType::kBF16 ? 4 : 2;
   return pointwise_cost(inputs, outputs, 14 + times * function_operations(attrs));
 }
 
-// The gradient before the absorbed relu: zero where the forward pass cut y. Computes y by the same operations in the
-// same order as the forward pass, so that its sign is the same and y itself need not be kept.
-template <class L, typename T, typename G>
-XRUN_INLINE L masked(const NormColumns& p, bool relu, const T* x, const G* dy, int64_t c, int64_t n) {
-  const L g = load_upto<L>(dy + c, n);
-  return relu ? if_less(L{}, normalize<L>(p, x, c, n), g, L{}) : g;
+// The gradient in front of what follows the norm `v`, from that behind it, `g`: of a relu zero where the forward pass
+// cut it.
+template <Behind kBehind, class L>
+XRUN_INLINE L before(const NormColumns& p, L v, L g, int64_t c, int64_t n) {
+  if constexpr (kBehind == Behind::kNothing) {
+    return g;
+  } else {
+    return choose<_CMP_GT_OQ>(v, L{}, g, kBehind == Behind::kRelu ? L{} : g * load_upto<L>(p.slope + c, n));
+  }
 }
 
-template <typename T>
+// The norm by the same operations in the same order as in the forward pass, so that its sign is the same and it need
+// not be kept; 0 where nothing follows that asks for it.
+template <Behind kBehind, class L, typename T>
+XRUN_INLINE L norm_of(const NormColumns& p, const T* x, int64_t c, int64_t n) {
+  if constexpr (kBehind == Behind::kNothing) {
+    return L{};
+  } else {
+    return normalize<L>(p, x, c, n);
+  }
+}
+
+template <class L, typename T>
+XRUN_INLINE L standardize(const NormColumns& p, const T* x, int64_t c, int64_t n) {
+  return (load_upto<L>(x + c, n) - load_upto<L>(p.mean + c, n)) * load_upto<L>(p.rstd + c, n);
+}
+
+// Sums over rows of g and of g · x̂; of a prelu also the gradient of its slopes, which is added to that of the row
+// blocks before.
+template <typename T, Behind kBehind>
 struct GradSumsBody {
+  static constexpr bool kSlopes = kBehind == Behind::kPrelu;
   template <class L>
-  XRUN_INLINE static void run(const NormColumns* p, bool relu, const T* x, const T* dy, int64_t rows, int64_t columns,
-                              Range some, float* sum, float* dot) {
-    reduce_columns<L, 2>(
+  XRUN_INLINE static void run(const NormColumns* p, const T* x, const T* dy, int64_t rows, int64_t columns, Range some,
+                              float* sum, float* dot, float* dslope) {
+    reduce_columns<L, kSlopes ? 3 : 2>(
         rows, some.begin, some.end,
         [&](int64_t r, int64_t c, int64_t n, L * acc) __attribute__((always_inline)) {
-          const L g = masked<L>(*p, relu, x + r * columns, dy + r * columns, c, n);
+          const T* const at = x + r * columns;
+          const L behind = load_upto<L>(dy + r * columns + c, n);
+          const L v = norm_of<kBehind, L>(*p, at, c, n);
+          const L g = before<kBehind>(*p, v, behind, c, n);
           acc[0] += g;
-          acc[1] += g * ((load_upto<L>(x + r * columns + c, n) - load_upto<L>(p->mean + c, n)) *
-                         load_upto<L>(p->rstd + c, n));
+          acc[1] += g * standardize<L>(*p, at, c, n);
+          if constexpr (kSlopes) {
+            acc[2] += choose<_CMP_GT_OQ>(v, L{}, L{}, behind * v);
+          }
         },
         [&](int64_t c, int64_t n, const double(*totals)[kLanes]) __attribute__((always_inline)) {
           for (int64_t i = 0; i < n; ++i) {
             sum[c + i] = static_cast<float>(totals[0][i]);
             dot[c + i] = static_cast<float>(totals[1][i]);
+            if constexpr (kSlopes) {
+              dslope[c + i] += static_cast<float>(totals[2][i]);
+            }
           }
         });
   }
@@ -64,8 +101,7 @@ struct FunctionSumsBody {
         [&](int64_t r, int64_t c, int64_t n, L * acc) __attribute__((always_inline)) {
           const L here = load_upto<L>(g + r * g_columns + c - some.begin, n);
           acc[0] += here;
-          acc[1] += here * ((load_upto<L>(x + r * columns + c, n) - load_upto<L>(p->mean + c, n)) *
-                            load_upto<L>(p->rstd + c, n));
+          acc[1] += here * standardize<L>(*p, x + r * columns, c, n);
         },
         [&](int64_t c, int64_t n, const double(*totals)[kLanes]) __attribute__((always_inline)) {
           for (int64_t i = 0; i < n; ++i) {
@@ -77,16 +113,16 @@ struct FunctionSumsBody {
 };
 
 // dx = scale · (dy - sum / m - x̂ · dot / m), m = rows.
-template <typename T, typename G>
+template <typename T, typename G, Behind kBehind>
 struct GradBody {
   template <class L>
-  XRUN_INLINE static void run(const NormColumns* p, bool relu, const T* x, const G* dy, int64_t rows, int64_t columns,
+  XRUN_INLINE static void run(const NormColumns* p, const T* x, const G* dy, int64_t rows, int64_t columns,
                               const float* mean_sum, const float* mean_dot, T* dx) {
     for (int64_t r = 0; r < rows; ++r, x += columns, dy += columns, dx += columns) {
       for (int64_t c = 0; c < columns; c += kLanes) {
         const int64_t n = columns - c;
-        const L g = masked<L>(*p, relu, x, dy, c, n);
-        const L xhat = (load_upto<L>(x + c, n) - load_upto<L>(p->mean + c, n)) * load_upto<L>(p->rstd + c, n);
+        const L g = before<kBehind>(*p, norm_of<kBehind, L>(*p, x, c, n), load_upto<L>(dy + c, n), c, n);
+        const L xhat = standardize<L>(*p, x, c, n);
         store_upto(
             dx + c,
             (g - load_upto<L>(mean_sum + c, n) - xhat * load_upto<L>(mean_dot + c, n)) * load_upto<L>(p->scale + c, n),
@@ -114,15 +150,22 @@ class BatchNormGrad final : public BatchNormBase {
     float* const rstd = scale + stride();
     auto* const sum = reinterpret_cast<float*>(call.parts == 1 ? call.scratch : call.shared) + 2 * stride();
     float* const dot = sum + stride();
-    const NormColumns columns{
-        .mean = call.inputs[4].as<float>(), .scale = scale, .bias = call.inputs[3].as<float>(), .rstd = rstd};
+    const bool prelu = behind_ == Behind::kPrelu;
+    const NormColumns columns{.mean = call.inputs[4].as<float>(),
+                              .scale = scale,
+                              .bias = call.inputs[3].as<float>(),
+                              .rstd = rstd,
+                              .slope = prelu ? call.inputs[6].as<float>() : nullptr};
     if (call.phase != kRows) {
       const Range some = part_of(call, channels_, kLanes);
       fill_factors(call.inputs[2].as<float>(), call.inputs[5].as<float>(), some, scale, rstd);
       if (function_) {
         sum_function(call, columns, some, sum, dot);
       } else {
-        run_for<GradSumsBody<T>>(isa_, &columns, relu_, x, dy, rows_, channels_, some, sum, dot);
+        with_behind([&](auto behind) {
+          run_for<GradSumsBody<T, behind()>>(isa_, &columns, x, dy, rows_, channels_, some, sum, dot,
+                                             prelu ? call.outputs[3].as<float>() : nullptr);
+        });
       }
       add_sums(some, sum, dot, call.outputs[1].as<float>(), call.outputs[2].as<float>());
     }
@@ -136,9 +179,11 @@ class BatchNormGrad final : public BatchNormBase {
         apply_function(call, columns, some, sum, dot);
         return {};
       }
-      run_for<GradBody<T, T>>(isa_, &columns, relu_, x + first, dy + first, some.size(), channels_,
-                              static_cast<const float*>(sum), static_cast<const float*>(dot),
-                              call.outputs[0].as<T>() + first);
+      with_behind([&](auto behind) {
+        run_for<GradBody<T, T, behind()>>(isa_, &columns, x + first, dy + first, some.size(), channels_,
+                                          static_cast<const float*>(sum), static_cast<const float*>(dot),
+                                          call.outputs[0].as<T>() + first);
+      });
     }
     return {};
   }
@@ -199,8 +244,8 @@ class BatchNormGrad final : public BatchNormBase {
         function_->run_gradient(columns, row(call.inputs[0], r), row(call.inputs[1], r), n, {0, channels_}, room.g,
                                 channels_, room.own);
       }
-      run_for<GradBody<T, float>>(isa_, &columns, false, call.inputs[0].as<T>() + r * channels_, g, n, channels_, sum,
-                                  dot, dx);
+      run_for<GradBody<T, float, Behind::kNothing>>(isa_, &columns, call.inputs[0].as<T>() + r * channels_, g, n,
+                                                    channels_, sum, dot, dx);
     }
   }
 
@@ -228,5 +273,17 @@ constinit const Op kBatchNormGrad{
             .cost = grad_cost,
             .shard = "_c.,_c.,c,c,_c,_c->_c.,c,c"},
     .cpu = make_norm<BatchNormGrad, NormFunction::Way::kGradient>};
+
+constinit const Op kBatchNormPreluGrad{
+    .def = {.name = "bn.prelu.grad",
+            .signature = "(x: [N, C, ...], dy: [N, C, ...], weight: [C], bias: [C], mean: [G, C], var: [G, C], "
+                         "slope: [C])",
+            .group = "norm",
+            .doc = "gradients of batch norm and the prelu behind it: also of the slopes, summed over the samples",
+            .rows = RowProperty::kReduces,
+            .infer = infer_prelu_grad,
+            .cost = grad_cost,
+            .shard = "_c.,_c.,c,c,_c,_c,c->_c.,c,c,c"},
+    .cpu = make_norm<BatchNormGrad, NormFunction::Way::kGradient, true>};
 
 }  // namespace xrun::ops

@@ -12,7 +12,7 @@ std::vector<const Op*> list_all() {
                              &kConv, &kDwconv, &kConvDx, &kConvDw, &kDeconv, &kDeconvDx,
                              // norm
                              &kLayerNorm, &kLayerNormGrad, &kRmsNorm, &kRmsNormGrad, &kGroupNorm, &kGroupNormGrad,
-                             &kBatchNorm, &kBatchNormGrad, &kStateUpdate,
+                             &kBatchNorm, &kBatchNormGrad, &kBatchNormPrelu, &kBatchNormPreluGrad, &kStateUpdate,
                              // regularise
                              &kDropout, &kDropPath,
                              // pooling

@@ -17,6 +17,7 @@ struct NormColumns {
   const float* scale = nullptr;
   const float* bias = nullptr;
   const float* rstd = nullptr;
+  const float* slope = nullptr;  // of a prelu behind the norm
 };
 
 // The operations of `then`; 0 without one.

@@ -8,8 +8,13 @@
 namespace xrun {
 namespace {
 
-// The attributes of a node that takes in its only consumer, a function of one tensor; none where it does not.
-using Absorb = std::function<std::optional<Attrs>(const Node& node, const Node& consumer)>;
+// What a node becomes with its only consumer in it. Further inputs of the consumer follow those of the node.
+struct Absorbed {
+  const OpDef* op = nullptr;
+  Attrs attrs;
+};
+// None where a node does not take in a consumer of its first output.
+using Absorb = std::function<std::optional<Absorbed>(const Node& node, const Node& consumer)>;
 
 Graph absorb_consumers(const Graph& graph, const Absorb& absorb) {
   const auto consumers = consumers_of(graph);
@@ -26,11 +31,11 @@ Graph absorb_consumers(const Graph& graph, const Absorb& absorb) {
       continue;
     }
     const ValueId output = node.outputs[0];
-    const bool alone = !node.op->absorbs.empty() && !held[output] && consumers[output].size() == 1;
+    const bool alone = !held[output] && consumers[output].size() == 1;
     const Node* const next = alone ? &graph.node(consumers[output][0]) : nullptr;
-    const std::optional<Attrs> attrs =
-        next != nullptr && next->inputs.size() == 1 && next->outputs.size() == 1 ? absorb(node, *next) : std::nullopt;
-    if (!attrs) {
+    const std::optional<Absorbed> absorbed =
+        next != nullptr && next->inputs[0] == output && next->outputs.size() == 1 ? absorb(node, *next) : std::nullopt;
+    if (!absorbed) {
       rewriter.copy(id);
       continue;
     }
@@ -39,7 +44,11 @@ Graph absorb_consumers(const Graph& graph, const Absorb& absorb) {
     for (const ValueId input : node.inputs) {
       inputs.push_back(rewriter.map(input));
     }
-    const NodeId made = rewriter.copy(id, std::move(inputs), *attrs);
+    for (size_t k = 1; k < next->inputs.size(); ++k) {
+      inputs.push_back(rewriter.map(next->inputs[k]));
+    }
+    const NodeId made = rewriter.copy(id, std::move(inputs), absorbed->attrs);
+    rewriter.result().nodes[made].op = absorbed->op;
     rewriter.replace(next->outputs[0], rewriter.result().node(made).outputs[0]);
   }
   return std::move(rewriter).finish();
@@ -48,19 +57,26 @@ Graph absorb_consumers(const Graph& graph, const Absorb& absorb) {
 }  // namespace
 
 Result<Graph> fuse_elementwise(Graph graph) {
-  return absorb_consumers(graph, [](const Node& node, const Node& consumer) -> std::optional<Attrs> {
-    if (consumer.op->name != "relu" || node.attrs.has("then")) {
+  return absorb_consumers(graph, [](const Node& node, const Node& consumer) -> std::optional<Absorbed> {
+    if (node.op->absorbs.empty() || consumer.op->name != "relu" || node.attrs.has("then")) {
       return std::nullopt;
     }
-    Attrs attrs = node.attrs;
-    attrs.set("relu", true);
-    return attrs;
+    Absorbed made{node.op, node.attrs};
+    made.attrs.set("relu", true);
+    return made;
   });
 }
 
-Result<Graph> fuse_functions(Graph graph) {
-  return absorb_consumers(graph, [](const Node& node, const Node& consumer) -> std::optional<Attrs> {
-    if (node.op->absorbs != "*" || node.attrs.flag("relu", false) || node.attrs.has("then") || !consumer.op->fuses) {
+Result<Graph> fuse_functions(Graph graph, const OpRegistry& registry) {
+  return absorb_consumers(graph, [&](const Node& node, const Node& consumer) -> std::optional<Absorbed> {
+    if (node.op->absorbs != "*" || node.attrs.flag("relu", false) || node.attrs.has("then")) {
+      return std::nullopt;
+    }
+    const OpDef* const pair = registry.find(std::string(node.op->name) + "." + std::string(consumer.op->name));
+    if (pair != nullptr) {
+      return Absorbed{pair, node.attrs};
+    }
+    if (!consumer.op->fuses || consumer.inputs.size() != 1) {
       return std::nullopt;
     }
     std::string text = consumer.op->expr(consumer.attrs);
@@ -68,9 +84,9 @@ Result<Graph> fuse_functions(Graph graph) {
     if (!function.ok() || function->results().size() != 1 || function->inputs_read() != std::vector<int>{0}) {
       return std::nullopt;
     }
-    Attrs attrs = node.attrs;
-    attrs.set("then", std::move(text));
-    return attrs;
+    Absorbed made{node.op, node.attrs};
+    made.attrs.set("then", std::move(text));
+    return made;
   });
 }
 

@@ -126,6 +126,11 @@ Values normalized(const Call& c, bool centred) {
   });
 }
 
+Values batch_norm(const Call& c) {
+  const naive::Image image = c.in[0].dims.size() == 4 ? image_of(c.in[0]) : naive::Image{c.out[0], c.out[1], 1, 1};
+  return naive::batch_norm(c.in[0].values, image, c.in[1].values, c.in[2].values, c.attrs.real("eps")).y;
+}
+
 Values group_norm(const Call& c) {
   const Tensor& x = c.in[0];
   const int64_t width = x.dim(1) / c.attrs.integer("groups");
@@ -381,12 +386,19 @@ const std::map<std::string_view, Formula>& table() {
            }));
          });
        }},
+      {"bn.prelu",
+       [](const Call& c) {
+         Values y = batch_norm(c);
+         const auto channels = static_cast<size_t>(c.out[1]);
+         const size_t places = y.size() / static_cast<size_t>(c.out[0]) / channels;
+         for (size_t i = 0; i < y.size(); ++i) {
+           y[i] *= y[i] > 0 ? 1 : c.in[5].values[i / places % channels];
+         }
+         return y;
+       }},
       {"bn",
        [](const Call& c) {
-         const bool image = c.in[0].dims.size() == 4;
-         auto y = naive::batch_norm(c.in[0].values, image ? image_of(c.in[0]) : naive::Image{c.out[0], c.out[1], 1, 1},
-                                    c.in[1].values, c.in[2].values, c.attrs.real("eps"))
-                      .y;
+         Values y = batch_norm(c);
          if (c.attrs.has("then")) {
            const ScalarExpr function = parse_scalar_expr(c.attrs.text("then")).value();
            for (double& value : y) {
