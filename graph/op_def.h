@@ -70,7 +70,7 @@ struct OpCost {
 };
 
 struct OpDef {
-  std::string_view name;       // "conv"; operators of gradients and passes alone have a dot, "conv.dx", and cannot be written
+  std::string_view name;       // "conv"; one of gradients and passes alone has a dot, which none can write: "conv.dx"
   std::string_view signature;  // in the language's own syntax: "(x: [N, C, H, W], width: int, k: int = 1)"; tensor
                                // parameters come first; "relu" without arguments is "(x: [N, ...])"
   std::string_view group;      // row of the standard-library table, "convolution"

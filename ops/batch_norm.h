@@ -17,8 +17,8 @@ XRUN_INLINE L normalize(const NormColumns& p, const T* x, int64_t c, int64_t n) 
          load_upto<L>(p.bias + c, n);
 }
 
-// What follows the norm in its loops. In front of a prelu the norm is rounded as it would lie in memory; gradients
-// between the two are not rounded.
+// What follows the norm in its loops. In front of a prelu the norm is rounded as it would lie in memory; the gradient
+// computes with the norm in f32, and does not round between the two.
 enum class Behind : uint8_t { kNothing, kRelu, kPrelu };
 
 template <typename T, class L>

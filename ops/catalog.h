@@ -14,7 +14,7 @@ extern const Op kConv, kDwconv, kConvDx, kConvDw;  // conv.cpp
 extern const Op kDeconv, kDeconvDx;                // deconv.cpp
 extern const Op kLayerNorm, kLayerNormGrad, kRmsNorm, kRmsNormGrad;  // layer_norm.cpp
 extern const Op kGroupNorm, kGroupNormGrad;                          // group_norm.cpp
-extern const Op kBatchNorm, kBatchNormGrad, kBatchNormPrelu, kBatchNormPreluGrad;  // batch_norm.cpp, batch_norm_grad.cpp
+extern const Op kBatchNorm, kBatchNormGrad, kBatchNormPrelu, kBatchNormPreluGrad;  // batch_norm*.cpp
 extern const Op kRecallAt;                                           // recall_op.cpp
 extern const Op kStateUpdate;                                        // state_update.cpp
 extern const Op kDropout, kDropPath;                                 // dropout.cpp

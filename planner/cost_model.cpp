@@ -170,10 +170,6 @@ Seconds CostModel::reduce_scatter(Bytes bytes, int members) const {
   return hand_over() * others + static_cast<double>(bytes) / facts_.bytes_per_second;
 }
 
-Seconds CostModel::all_reduce(Bytes bytes, int members) const {
-  return members == 1 ? 0.0 : reduce_scatter(bytes, members) + all_gather(bytes, members);
-}
-
 double CostModel::crowding(int devices) const {
   int threads = 0;
   for (int d = 0; d < std::min(devices, machine_.devices); ++d) {

@@ -72,7 +72,6 @@ class CostModel {
   // "Collective costs").
   Seconds all_gather(Bytes bytes, int members) const;
   Seconds reduce_scatter(Bytes bytes, int members) const;
-  Seconds all_reduce(Bytes bytes, int members) const;
   // Handing a task from one thread to another: parking and waking. 0 where one thread does everything.
   Seconds hand_over() const { return machine_.devices == 1 && machine_.threads == 1 ? 0.0 : 5e-6; }
 

@@ -62,9 +62,9 @@ enum class Purpose : uint8_t {
                 // `folds_states` have all blocks of the replica (micro_batch -1) and live until the update
   kGathered,    // replica -1: features and labels of a head pass on a shard's device; batch statistics of all replicas
   kTerms,  // terms of a sum from other devices: of a head (`head`, `micro_batch`) rows of their shards' dX partials,
-           // in shard order; of a gradient (`param`) the slices of the other members of a round
-           // (planner/replica_sums.h) by replica, a round over those of the one before; or all of a tied weight's
-           // gradient that another stage makes
+           // in shard order; of a gradient (`param`) the slices of the other members of a round, by replica, where a
+           // round overwrites those of the round before (planner/replica_sums.h); or all of a tied weight's gradient
+           // that another stage makes
   kHeadLists,      // the nearest classes of every class, HeadPlan::neighbours of each; of the host       persistent
   kHeadSnapshot,   // f32 class weights that the next lists are built from; of the host                    persistent
   kHeadBuild,      // the next lists, and behind them the working memory of their build; of the host       persistent

@@ -2,9 +2,9 @@
 // from the other members of the round and sums them; after the last round every element is summed over all replicas,
 // on one of them.
 //
-// Usually one round has all replicas as members. Where g replicas lie on each node of a network there are two: in the
-// first, the replicas of a node sum g slices; in the second, the replicas with the same slice on all nodes share it out
-// among them. A node then sends one term of an element, its own sum, where it would send one of each replica
+// Usually one round has all replicas as members. Where runs of g replicas lie on one node each there are two: in the
+// first, the replicas of a run sum g slices; in the second, the replicas with the same slice in all runs share it out
+// among them. A run then sends one term of an element, its sum, where it would send one of each replica
 // (docs/algorithms.md, "Collective costs").
 #pragma once
 

@@ -35,9 +35,9 @@ Result<Graph> fuse_elementwise(Graph graph);
 // Before differentiation. A registry without the operator `map` leaves the graph as it is.
 Result<Graph> fuse_maps(Graph graph, const OpRegistry& registry);
 
-// Fusion of other functions into producers that take any (OpDef::absorbs is `*`). One of a single number, of an operator
-// or a `map`, is the producer's attribute `then`: bn -> silu. An operator with weights becomes one operator with its
-// producer where the registry has both as one: bn -> prelu is `bn.prelu`. Before differentiation.
+// Fusion of other functions into producers that take any (OpDef::absorbs is `*`). One of a single number, of an
+// operator or a `map`, is the producer's attribute `then`: bn -> silu. An operator with weights becomes one operator
+// with its producer where the registry has the pair: bn -> prelu is `bn.prelu`. Before differentiation.
 Result<Graph> fuse_functions(Graph graph, const OpRegistry& registry);
 
 }  // namespace xrun

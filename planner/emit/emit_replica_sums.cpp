@@ -7,8 +7,8 @@
 
 namespace xrun::planner {
 
-// A round of a bucket is emitted behind the next round of the bucket before it: its slices travel while those are
-// summed, and no more buckets have terms in memory than there are rounds, and one.
+// In each turn a bucket takes its next round, the newest bucket first: its slices travel while those of older buckets
+// are summed. At most `rounds + 1` buckets have terms in memory.
 void Emitter::emit_replica_sums(int stage_index) {
   const std::vector<Bucket> buckets = gradient_buckets(stage_index);
   const ReplicaSums sums(program_);

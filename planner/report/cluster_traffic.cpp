@@ -22,11 +22,10 @@ std::string purpose_of(const Program& program, const Instruction& member) {
            : purpose == Purpose::kHeadStats    ? "statistics of softmax"
                                                : "features";
   }
-  return purpose == Purpose::kPairs ? "compressed gradients"
-         : purpose == Purpose::kGradient || purpose == Purpose::kTerms
-             ? (program.node_replicas > 1 ? "gradients summed by node" : "gradients")
-         : purpose == Purpose::kNorms ? "norms"
-                                      : "batch statistics";
+  return purpose == Purpose::kPairs                                    ? "compressed gradients"
+         : purpose == Purpose::kGradient || purpose == Purpose::kTerms ? "gradients"
+         : purpose == Purpose::kNorms                                  ? "norms"
+                                                                       : "batch statistics";
 }
 
 std::string rate_text(double rate) {

@@ -93,6 +93,19 @@ void add_sums(const ReplicaSums& sums, const std::vector<int>& devices, Bytes by
   load.add_shared(devices, devices, bytes / static_cast<Bytes>(devices.size()));
 }
 
+// The time of these sums in memory: a reduce-scatter for each round, and an all-gather.
+Seconds sum_time(const ReplicaSums& sums, const CostModel& cost, int replicas, Bytes bytes) {
+  if (replicas == 1) {
+    return 0;
+  }
+  Seconds time = cost.all_gather(bytes, replicas);
+  for (int round = 0; round < sums.rounds(); ++round) {
+    const Slice shared = sums.shared(bytes / static_cast<Bytes>(sizeof(float)), round, 0);
+    time += cost.reduce_scatter(shared.bytes, static_cast<int>(sums.members(round, 0).size()));
+  }
+  return time;
+}
+
 // Seconds of the step outside the pipeline: the update of weights, with the sum over replicas before it. Sums of all
 // stages share the links between nodes.
 Seconds update_time(const SearchInput& input, const Setting& setting, const Partition& cuts) {
@@ -115,7 +128,7 @@ Seconds update_time(const SearchInput& input, const Setting& setting, const Part
       whole += input.chain.whole[static_cast<size_t>(l)];
     }
     const Seconds exchanged =
-        input.cost.all_reduce(whole, setting.replicas) +
+        sum_time(sums, input.cost, setting.replicas, whole) +
         (pairs > 0 && setting.replicas > 1 ? input.cost.all_gather(pairs * setting.replicas, setting.replicas) : 0);
     const Seconds time = input.cost.sweep(bytes * moved, input.machine.threads_of(0)) + exchanged;
     slowest = std::max(slowest, time);

@@ -19,7 +19,7 @@ class Structure {
  public:
   Structure(const Program& program, const Graph* graph) : program_(program), graph_(graph) {}
 
-  Status run() const {
+  Status run() {
     XRUN_TRY(check_numbers());
     for (const Stage& stage : program_.stages) {
       XRUN_TRY(check_stage(stage));
@@ -82,13 +82,13 @@ class Structure {
   bool is_value(ValueId id) const { return id.index >= 0 && (!graph_ || inside(id.index, 0, count(graph_->values))); }
   bool is_param(ParamId id) const { return id.index >= 0 && (!graph_ || inside(id.index, 0, count(graph_->params))); }
 
-  Status check_stage(const Stage& stage) const {
+  Status check_stage(const Stage& stage) {
     if (&stage != &program_.stages[0] + stage.index || stage.devices.size() != static_cast<size_t>(program_.replicas)) {
       return wrong("stage {} has {} devices for {} replicas", stage.index, stage.devices.size(), program_.replicas);
     }
     for (const int device : stage.devices) {
-      if (!inside(device, 0, program_.devices)) {
-        return wrong("stage {} lies on device {}", stage.index, device);
+      if (!inside(device, 0, program_.devices) || !stage_devices_.insert(device).second) {
+        return wrong("stage {} lies on device {}, which is not there or has a stage already", stage.index, device);
       }
     }
     for (const auto* nodes : {&stage.forward, &stage.backward, &stage.recomputed}) {
@@ -297,6 +297,7 @@ class Structure {
 
   const Program& program_;
   const Graph* graph_;
+  std::set<int> stage_devices_;  // of all stages so far
 };
 
 }  // namespace

@@ -41,7 +41,7 @@ class UpdateOperands : OperandView {
         if (!is_folded()) {
           return at_fault("sends slices of gradients before their partials are summed");
         }
-        XRUN_TRY(check_terms_sent());
+        XRUN_TRY(note_terms());
         ended_.insert({one.stage, one.replica});
       } else if (one.kind == Kind::kBackward && ended_.contains({one.stage, one.replica})) {
         return at_fault("adds to gradients that were summed or sent already");
@@ -63,30 +63,37 @@ class UpdateOperands : OperandView {
   // How often the instruction's replica has summed its slice of a gradient.
   int rounds_summed(ParamId param) { return summed_[{one_->stage, one_->replica}][param]; }
 
-  // The terms that a replica sends in a round are its sums of the rounds before.
-  Status check_terms_sent() {
+  // A replica exchanges the terms of a round once, when it has summed those of the rounds before, which are what it
+  // sends.
+  Status note_terms() {
     if (!on_its_device()) {
       return at_fault("is of no stage, or elsewhere");
     }
+    const auto& devices = program_.stages[static_cast<size_t>(one_->stage)].devices;
+    std::set<int> first;  // devices of the members of round 0
+    for (const int replica : sums_.members(0, one_->replica)) {
+      first.insert(devices[static_cast<size_t>(replica)]);
+    }
+    std::map<ParamId, int>& received = received_[{one_->stage, one_->replica}];
+    std::map<ParamId, int> now;
     for (const Operand& operand : one_->operands) {
-      if (operand.role != Role::kSent) {
-        continue;
+      const int round = first.contains(operand.index) ? 0 : 1;
+      const ParamId param = program_.buffer(operand.buffer).param;
+      const int summed = rounds_summed(param);
+      if (summed < round) {
+        return at_fault("exchanges slices of gradients before those of the round before are summed");
       }
-      int round = 0;
-      while (round + 1 < sums_.rounds() && !is_member(operand.index, round)) {
-        ++round;
+      if (summed > round || received[param] > round) {
+        return at_fault("exchanges slices of gradients again");
       }
-      if (rounds_summed(program_.buffer(operand.buffer).param) < round) {
-        return at_fault("sends slices of gradients before they are summed");
+      if (operand.role == Role::kReceived) {
+        now[param] = round + 1;
       }
     }
+    for (const auto& [param, rounds] : now) {
+      received[param] = rounds;
+    }
     return {};
-  }
-
-  bool is_member(int device, int round) const {
-    const auto& devices = program_.stages[static_cast<size_t>(one_->stage)].devices;
-    return std::ranges::any_of(sums_.members(round, one_->replica),
-                               [&](int replica) { return devices[static_cast<size_t>(replica)] == device; });
   }
 
   // All-gathers bring pairs and slices of other replicas, and gradients of a tied weight from other stages.
@@ -236,6 +243,9 @@ class UpdateOperands : OperandView {
       int& round = summed_[{one_->stage, one_->replica}][param];
       if (!params.contains(param) || round == sums_.rounds()) {
         return at_fault("sums another gradient than those of its stage, or one of them again");
+      }
+      if (received_[{one_->stage, one_->replica}][param] != round + 1) {
+        return at_fault("sums slices of `{}` that no exchange has brought", graph_.param(param).name);
       }
       XRUN_TRY(check_sum(param, round++));
     }
@@ -437,8 +447,9 @@ class UpdateOperands : OperandView {
   static constexpr int kRankOfSums = 2;        // in the order of the instructions of a replica's stage
   std::set<std::pair<int, int>> gathers_;      // (stage, replica): its pairs and those of the others are here
   std::set<std::pair<int, int>> ended_;        // (stage, replica): whose gradients are complete
-  // By (stage, replica): in how many rounds the replica has summed its slice of each gradient; gradients whose sums are
-  // here.
+  // By (stage, replica): in how many rounds the replica has received the terms of each gradient, and summed them;
+  // gradients whose sums are here.
+  std::map<std::pair<int, int>, std::map<ParamId, int>> received_;
   std::map<std::pair<int, int>, std::map<ParamId, int>> summed_;
   std::map<std::pair<int, int>, std::set<ParamId>> gathered_;
   std::map<std::pair<int, int>, std::set<ParamId>> brought_;  // tied weights whose other readers' gradients are here

@@ -70,8 +70,8 @@ struct Place {
   Json range;
   Occurrence name;
 };
-// All occurrences, in all open documents and what they import, of the name at an offset; none if its declaration is
-// unknown (navigation.cpp).
+// All occurrences of the name at an offset, in all open documents, what they import, and the files of the editor's
+// folders that import the file of its declaration; none if that is unknown (navigation.cpp).
 std::vector<Place> places_of_name(const Context& context, uint32_t offset);
 
 // The words of the path of the setting that contains an offset, "train.checkpoint.every"; and of the group around it,

@@ -1,9 +1,11 @@
 // Where names are declared, and where they are used.
 #include <algorithm>
+#include <filesystem>
 #include <set>
 #include <utility>
 
 #include "runtime/lsp/features.h"
+#include "runtime/lsp/importers.h"
 
 namespace xrun::lsp {
 namespace {
@@ -34,6 +36,16 @@ const lang::SourceFile* imported_file(const lang::SourceFile& file, const lang::
     }
   }
   return nullptr;
+}
+
+// Files that are not open and may import `path`; none where it lies on no disk.
+lang::Texts closed_importers(const Workspace& workspace, const std::string& path) {
+  if (!path.starts_with('/')) {
+    return {};
+  }
+  const std::string own = std::filesystem::path(path).parent_path().string();
+  return files_that_may_import(path, workspace.folders().empty() ? std::vector{own} : workspace.folders(),
+                               workspace.texts());
 }
 
 }  // namespace
@@ -69,24 +81,32 @@ std::vector<Place> places_of_name(const Context& context, uint32_t offset) {
   const std::pair bytes(asked->definition.begin, asked->definition.end);
   std::set<std::string> read;
   std::vector<Place> places;
+  const auto add = [&](const Analysis& analysis, const lang::SourceFile& file) {
+    const std::string uri = context.workspace.uri_of(file.path);
+    if (uri.empty() || !read.insert(uri).second) {
+      return;
+    }
+    const LineMap lines(analysis.sources().text(file.file));
+    for (const Occurrence& name : analysis.names_of(file)) {
+      const Span& at = name.definition;
+      if (at.valid() && std::pair(at.begin, at.end) == bytes && analysis.sources().path(at.file) == path) {
+        places.push_back({uri, lines.range(name.at), name});
+      }
+    }
+  };
   for (const auto& [key, document] : context.workspace.documents()) {
     if (document.analysis == nullptr) {
       continue;
     }
-    const Analysis& analysis = *document.analysis;
-    for (const lang::SourceFile& file : analysis.files()) {
-      const std::string uri = context.workspace.uri_of(file.path);
-      if (uri.empty() || !read.insert(uri).second) {
-        continue;
-      }
-      const LineMap lines(analysis.sources().text(file.file));
-      for (const Occurrence& name : analysis.names_of(file)) {
-        const Span& at = name.definition;
-        if (at.valid() && std::pair(at.begin, at.end) == bytes && analysis.sources().path(at.file) == path) {
-          places.push_back({uri, lines.range(name.at), name});
-        }
-      }
+    for (const lang::SourceFile& file : document.analysis->files()) {
+      add(*document.analysis, file);
     }
+  }
+  for (const auto& [file, text] : closed_importers(context.workspace, path)) {
+    lang::Texts texts = context.workspace.texts();
+    texts.emplace(file, text);
+    const Analysis analysis(file, texts);
+    add(analysis, analysis.file());
   }
   return places;
 }

@@ -76,8 +76,11 @@ lang::Texts renamed(const Context& context, std::vector<Place> places, const std
   }
   std::ranges::sort(places, std::greater(), [](const Place& place) { return place.name.at.begin; });
   for (const Place& place : places) {
-    std::string& text = texts[path_of(place.uri)];
-    text.replace(std::min<size_t>(place.name.at.begin, text.size()), place.name.at.end - place.name.at.begin, word);
+    const auto text = texts.find(path_of(place.uri));
+    if (text != texts.end()) {  // not that of a file that the document does not read
+      text->second.replace(std::min<size_t>(place.name.at.begin, text->second.size()),
+                           place.name.at.end - place.name.at.begin, word);
+    }
   }
   return texts;
 }

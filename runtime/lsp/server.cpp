@@ -59,6 +59,27 @@ Json value_at(const Json& json, std::initializer_list<const char*> path) {
   return at->is_primitive() ? *at : Json();  // copying a deep value would recur
 }
 
+// The paths of the editor's folders: `workspaceFolders`, or `rootUri` of clients from before those.
+std::vector<std::string> folders_of(const Json& params) {
+  std::vector<std::string> folders;
+  constexpr size_t kMost = 64;
+  const auto add = [&](const Json& uri) {
+    if (folders.size() < kMost && uri.is_string() && uri.get_ref<const std::string&>().starts_with("file://")) {
+      folders.push_back(path_of(uri.get_ref<const std::string&>()));
+    }
+  };
+  const auto several = params.is_object() ? params.find("workspaceFolders") : params.end();
+  if (params.is_object() && several != params.end() && several->is_array()) {
+    for (const Json& folder : *several) {
+      add(value_at(folder, {"uri"}));
+    }
+  }
+  if (folders.empty()) {
+    add(value_at(params, {"rootUri"}));
+  }
+  return folders;
+}
+
 std::optional<int64_t> version_of(const Json& document) {
   const Json version = value_at(document, {"version"});
   return version.is_number_integer() ? std::optional(version.get<int64_t>()) : std::nullopt;
@@ -153,6 +174,7 @@ Json Server::initialize(const Json& params) {
            params["capabilities"]["workspace"]["workspaceEdit"].contains(key);
   };
   client_.annotates_edits = can("changeAnnotationSupport");
+  workspace_.set_folders(folders_of(params));
   return {{"capabilities", capabilities()}, {"serverInfo", {{"name", "xrun"}, {"version", version_}}}};
 }
 

@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "graph/base/diagnostic.h"
@@ -64,6 +65,10 @@ struct Document {
 
 class Workspace {
  public:
+  // The folders that an editor works in; without any, each file's own folder.
+  void set_folders(std::vector<std::string> folders) { folders_ = std::move(folders); }
+  const std::vector<std::string>& folders() const { return folders_; }
+
   // Failures: more documents or more text than an editor has open.
   void open(const std::string& uri, std::string text, std::optional<int64_t> version);
   void change(const std::string& uri, const Json& changes, std::optional<int64_t> version);
@@ -85,6 +90,7 @@ class Workspace {
   void refuse_much(size_t more) const;
   void mark_readers(const std::string& path);  // documents whose check depends on the file are checked again
 
+  std::vector<std::string> folders_;
   std::map<std::string, Document> documents_;  // by URI
   lang::Texts texts_;                          // of the documents, by path
 };

@@ -299,6 +299,84 @@ TEST(Rename, ChangesEveryPlaceAndTheResultChecks) {
   }
 }
 
+// A file with a block, and others beside it and below it that import it, or only speak of it.
+class ClosedFiles : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::path(::testing::TempDir()) / "closed files";
+    std::filesystem::remove_all(folder_);
+    write("base.xgraph", kBase);
+    write("near.xgraph", importer("base.xgraph"));
+    write("deep/er/far.xgraph", importer("../../base.xgraph"));
+    write(".hidden/copy.xgraph", importer("../base.xgraph"));
+    write("speaks.xgraph", "xgraph 1\n\n# base.xgraph has a unit, too\nblock unit(x: [N, D]) {\n  return x -> relu\n}\n");
+    write("broken.xgraph", "xgraph 1\nfrom \"base.xgraph\" use unit\nmodel {");
+    std::filesystem::create_symlink(folder_ / "near.xgraph", folder_ / "link.xgraph");
+  }
+  void write(const std::string& name, const std::string& text) const {
+    std::filesystem::create_directories((folder_ / name).parent_path());
+    std::ofstream(folder_ / name) << text;
+  }
+  static std::string importer(const std::string& from) {
+    return "xgraph 1\n\nfrom \"" + from +
+           "\" use unit\n\nmodel m {\n  input x: f32[N, 8]\n\n  y = x -> unit -> unit\n  output y\n}\n";
+  }
+  std::string uri(const std::string& name) const { return file_uri((folder_ / name).string()); }
+  Json ask(TestClient& client, const char* method, Json more) const {
+    client.open(kBase, uri("base.xgraph"));
+    more["textDocument"] = {{"uri", uri("base.xgraph")}};
+    more["position"] = LineMap(kBase).position(static_cast<uint32_t>(kBase.find("unit")));
+    return client.result(method, std::move(more));
+  }
+
+  const std::string kBase = "xgraph 1\n\nblock unit(x: [N, D]) {\n  return x -> linear(D) -> relu\n}\n";
+  std::filesystem::path folder_;
+};
+
+TEST_F(ClosedFiles, AreReachedByReferences) {
+  TestClient client;
+  std::map<std::string, int> places;
+  for (const Json& place : ask(client, "textDocument/references", {{"context", {{"includeDeclaration", true}}}})) {
+    ++places[place["uri"].get<std::string>()];
+  }
+  // What does not parse has its names as far as they were read.
+  places.erase(uri("broken.xgraph"));
+  const std::map<std::string, int> wanted{{uri("base.xgraph"), 1}, {uri("near.xgraph"), 3}, {uri("deep/er/far.xgraph"), 3}};
+  EXPECT_EQ(places, wanted);
+}
+
+TEST_F(ClosedFiles, AreRenamedAndStillCheck) {
+  for (const char* key : {"rootUri", "workspaceFolders"}) {
+    TestClient client(false);
+    Json params{{"capabilities", Json::object()}};
+    params[key] = std::string(key) == "rootUri"
+                      ? Json(file_uri(folder_.string()))
+                      : Json::array({{{"uri", file_uri(folder_.string())}, {"name", "models"}}});
+    client.request("initialize", params);
+    client.notify("initialized", Json::object());
+    const Json changes = ask(client, "textDocument/rename", {{"newName", "cell"}})["changes"];
+    ASSERT_TRUE(changes.contains(uri("deep/er/far.xgraph"))) << changes;
+    EXPECT_FALSE(changes.contains(uri("speaks.xgraph"))) << "a unit of its own";
+    EXPECT_FALSE(changes.contains(uri("link.xgraph")));
+    EXPECT_FALSE(changes.contains(uri(".hidden/copy.xgraph")));
+    TestClient other;
+    other.open(edited(kBase, changes[uri("base.xgraph")]), uri("base.xgraph"));
+    for (const auto& [name, from] : {std::pair("near.xgraph", "base.xgraph"), {"deep/er/far.xgraph", "../../base.xgraph"}}) {
+      other.open(edited(importer(from), changes[uri(name)]), uri(name));
+      EXPECT_EQ(other.diagnostics(), Json::array()) << name;
+    }
+  }
+}
+
+TEST_F(ClosedFiles, OtherFoldersAreLeftAlone) {
+  TestClient client(false);
+  client.request("initialize", {{"capabilities", Json::object()}, {"rootUri", uri("deep")}});
+  client.notify("initialized", Json::object());
+  const Json changes = ask(client, "textDocument/rename", {{"newName", "cell"}})["changes"];
+  EXPECT_TRUE(changes.contains(uri("deep/er/far.xgraph")));
+  EXPECT_FALSE(changes.contains(uri("near.xgraph")));
+}
+
 // The result is the same run: its checkpoints go on.
 TEST(Rename, WritesMovedWhereTensorsGetOtherNames) {
   const std::string text =

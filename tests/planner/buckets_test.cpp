@@ -128,28 +128,28 @@ TEST(Buckets, DamageIsFound) {
       std::swap(all_of(p, kind, 0)[0]->operands, all_of(p, kind, 0)[1]->operands);
     });
     // A bucket that is exchanged twice.
-    expect_bucket_found("carries the slices of other weights", [&](Program& p) {
-      const int group = all_of(p, kind, 0).back()->group;
-      std::vector<Instruction> again;
-      std::ranges::copy_if(p.instructions, std::back_inserter(again),
-                           [&](const Instruction& one) { return one.group == group; });
-      for (Instruction& one : again) {
-        one.group = group + 1000;
-      }
-      const auto after =
-          std::ranges::find_if(p.instructions, [](const Instruction& one) { return one.kind == Kind::kUpdate; });
-      p.instructions.insert(after, again.begin(), again.end());
-    });
-    // The last bucket is not exchanged.
     expect_bucket_found(
-        sums ? "are not summed over partials and replicas" : "does not exchange all gradients of stage 0",
-        [&](Program& p) {
+        sums ? "carries the slices of other weights" : "exchanges slices of gradients again", [&](Program& p) {
           const int group = all_of(p, kind, 0).back()->group;
-          std::erase_if(p.instructions, [&](const Instruction& one) { return one.group == group; });
+          std::vector<Instruction> again;
+          std::ranges::copy_if(p.instructions, std::back_inserter(again),
+                               [&](const Instruction& one) { return one.group == group; });
+          for (Instruction& one : again) {
+            one.group = group + 1000;
+          }
+          const auto after =
+              std::ranges::find_if(p.instructions, [](const Instruction& one) { return one.kind == Kind::kUpdate; });
+          p.instructions.insert(after, again.begin(), again.end());
         });
+    // The last bucket is not exchanged.
+    expect_bucket_found(sums ? "are not summed over partials and replicas" : "that no exchange has brought",
+                        [&](Program& p) {
+                          const int group = all_of(p, kind, 0).back()->group;
+                          std::erase_if(p.instructions, [&](const Instruction& one) { return one.group == group; });
+                        });
   }
   // Members of a group that carry different weights.
-  expect_bucket_found("carries the slices of other weights", [&](Program& p) {
+  expect_bucket_found("exchanges slices of gradients again", [&](Program& p) {
     const auto mine = all_of(p, Kind::kReduceScatter, 1);
     mine[0]->operands.insert(mine[0]->operands.end(), mine[1]->operands.begin(), mine[1]->operands.end());
   });

@@ -1,6 +1,7 @@
 // Rounds of sums over replicas: every element is summed over all replicas, on one of them.
 #include "planner/replica_sums.h"
 
+#include <algorithm>
 #include <gmock/gmock.h>
 
 #include "planner/links.h"
@@ -174,19 +175,41 @@ Instruction& nth(Program& p, Kind kind, int n) {
   });
 }
 
+// Moves the exchanges of the second round of stage 0 behind all of its sums.
+void exchange_too_late(Program& p) {
+  std::set<InstructionId> late;
+  std::map<int, int> seen;  // exchanges by replica
+  ptrdiff_t last_sum = 0;
+  for (const Instruction& one : p.instructions) {
+    if (one.kind == Kind::kReduceScatter && one.stage == 0 && sends_slices(p, one) && ++seen[one.replica] == 2) {
+      late.insert(one.id);
+    }
+    if (one.kind == Kind::kSumReplicas && one.stage == 0) {
+      last_sum = one.id.index;
+    }
+  }
+  ASSERT_EQ(late.size(), 4U);
+  std::stable_partition(p.instructions.begin(), p.instructions.begin() + last_sum + 1,
+                        [&](const Instruction& one) { return !late.contains(one.id); });
+}
+
 TEST(ReplicaSums, DamagedRoundsAreFound) {
-  // A round that is left out, or comes before the sums of the one before it.
+  // Sums or exchanges of a round that are left out, or in another order.
   expect_found("before they are summed", [](Program& p) {
-    const int group = nth(p, Kind::kReduceScatter, 1).group;
-    std::erase_if(p.instructions, [&](const Instruction& one) { return one.group == group; });
     const InstructionId second = nth(p, Kind::kSumReplicas, 1).id;
     std::erase_if(p.instructions, [&](const Instruction& one) { return one.id == second; });
   });
-  expect_found("before they are summed", [](Program& p) {
+  expect_found("that no exchange has brought", [](Program& p) {
+    const int group = nth(p, Kind::kReduceScatter, 1).group;
+    std::erase_if(p.instructions, [&](const Instruction& one) { return one.group == group; });
+  });
+  expect_found("before those of the round before are summed", [](Program& p) {
     const auto sum = p.instructions.begin() + nth(p, Kind::kSumReplicas, 0).id.index;
     const auto sent = p.instructions.begin() + nth(p, Kind::kReduceScatter, 1).id.index;
     std::rotate(sum, sum + 1, sent + 1);
   });
+  // Sums of the second round that add the terms of the first one, whose place is the same.
+  expect_found("that no exchange has brought", exchange_too_late);
   // Members of neither round, and a sum over those of the other one.
   expect_found("has other members than its exchange", [](Program& p) {
     const int group = nth(p, Kind::kReduceScatter, 0).group;
@@ -214,7 +237,7 @@ TEST(ReplicaSums, ReplicasOfANodeDivideTheReplicas) {
   // A program of one round that says it has two, and one of two that says it has one.
   testing::expect_found("weight.terms) has", [](Program& p) { p.node_replicas = 1; },
                         {.replicas = 4, .nodes = 2, .devices = 8});
-  testing::expect_found("before they are summed", [](Program& p) { p.node_replicas = 2; },
+  testing::expect_found("before those of the round", [](Program& p) { p.node_replicas = 2; },
                         {.replicas = 4, .devices = 8});
 }
 

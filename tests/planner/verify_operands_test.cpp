@@ -51,6 +51,7 @@ TEST(VerifyOperands, AnyChangeOfAnyOperandIsFound) {
   const std::vector<CaseOptions> cases{{},
                                        {.clip_heads = true},
                                        {.bucket = 1},
+                                       {.replicas = 4, .nodes = 2, .devices = 8},
                                        {.pipeline = PipelineKind::kOneFOneB},
                                        {.model = kTied, .clip_heads = true},
                                        {.training = false},

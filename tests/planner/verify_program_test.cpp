@@ -13,18 +13,25 @@ TEST(VerifyProgram, DependenciesThatPointForwardAreFound) {
 
 TEST(VerifyProgram, EveryDependencyThatEmitWroteIsNeeded) {
   // Dependencies are already without what is implied, so none can be left out.
-  const Case made = make_case();
-  int removed = 0;
-  for (size_t i = 0; i < made.program.instructions.size(); ++i) {
-    for (size_t d = 0; d < made.program.instructions[i].deps.size(); ++d) {
-      Case damaged = made;
-      auto& deps = damaged.program.instructions[i].deps;
-      deps.erase(deps.begin() + static_cast<ptrdiff_t>(d));
-      ++removed;
-      EXPECT_NE(complaint(damaged), "") << "instruction " << i << " without dependency " << d;
+  for (const CaseOptions& options : {CaseOptions(), CaseOptions{.replicas = 4, .nodes = 2, .devices = 8}}) {
+    const Case made = make_case(options);
+    int removed = 0;
+    for (size_t i = 0; i < made.program.instructions.size(); ++i) {
+      for (size_t d = 0; d < made.program.instructions[i].deps.size(); ++d) {
+        Case damaged = made;
+        auto& deps = damaged.program.instructions[i].deps;
+        deps.erase(deps.begin() + static_cast<ptrdiff_t>(d));
+        ++removed;
+        EXPECT_NE(complaint(damaged), "") << "instruction " << i << " without dependency " << d;
+      }
     }
+    EXPECT_GT(removed, 40);
   }
-  EXPECT_GT(removed, 40);
+}
+
+TEST(VerifyProgram, DevicesWithTwoStagesAreFound) {
+  expect_found("has a stage already", [](Program& p) { p.stages[0].devices[1] = p.stages[0].devices[0]; });
+  expect_found("has a stage already", [](Program& p) { p.stages[1].devices[1] = p.stages[0].devices[0]; });
 }
 
 TEST(VerifyProgram, ReadsBeforeWritesAreFound) {

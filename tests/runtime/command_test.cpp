@@ -109,6 +109,41 @@ TEST_F(Command, TooManyOperatorsAreRefusedBeforeTheWork) {
   EXPECT_THAT(check.err, HasSubstr("warning[XG0198]"));
 }
 
+// A prelu that is one operator with the norm before it keeps the name that its text gives it.
+TEST_F(Command, HintsNameAPreluBehindANorm) {
+  const auto model = [](const std::string& schedule) {
+    return R"(xgraph 1
+model m {
+  input x: f32[N, 8]
+  feature = x -> linear(8) as first -> bn as norm -> prelu as act -> linear(8) as last
+  output feature
+  head id = classifier(feature, 30)
+}
+data d {
+  source train = synthetic([8], 30, 300)
+  x = pixels
+}
+train t {
+  batch     = 32
+  steps     = 2
+  loss      = softmax_ce(id, label)
+  optimizer = sgd
+  lr        = 0.1
+}
+schedule s {
+)" + schedule +
+           "}\n";
+  };
+  for (const char* name : {"norm", "act"}) {
+    directory.write("pin.xgraph", model(std::string("  stages = 2\n  pin { ") + name + " = stage(1) }\n"));
+    const auto pinned = run({"plan", "pin.xgraph", "--devices", "2"});
+    EXPECT_EQ(pinned.exit, 0) << pinned.err;
+    directory.write("again.xgraph", model(std::string("  recompute = [") + name + "]\n"));
+    const auto again = run({"plan", "again.xgraph"});
+    EXPECT_EQ(again.exit, 0) << again.err;
+  }
+}
+
 TEST_F(Command, WhatIsNoTextIsSaidInOneError) {
   directory.write("tiny.xgraph", tiny_model());
   ASSERT_EQ(run({"plan", "tiny.xgraph"}).exit, 0);
