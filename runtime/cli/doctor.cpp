@@ -83,9 +83,14 @@ std::string report_json(const runtime::Host& host, ops::Isa isa) {
   for (const auto& [name, version] : runtime::library_versions()) {
     json["libraries"][name] = version;
   }
-  json["compiler"] = ops::open_jit().compiler;
+  const ops::JitReport jit = ops::open_jit();
+  json["compiler"] = jit.compiler;
+  if (jit.failure) {
+    json["compiler_failure"] = jit.failure->message;
+  }
   json["gpus"] = nlohmann::ordered_json::array();
   if (const auto gpus = runtime::detect_gpus()) {
+    json["cuda"] = {{"driver", gpus->driver}, {"runtime", gpus->runtime}, {"error", gpus->error}};
     for (const runtime::Gpu& gpu : gpus->found) {
       json["gpus"].push_back({{"name", gpu.name}, {"memory", gpu.memory}, {"capability", gpu.capability}});
     }

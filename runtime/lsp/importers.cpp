@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr int kMostEntries = 20'000;
-constexpr size_t kMostFiles = 256;
+constexpr size_t kMostFiles = 64;
 constexpr size_t kMostTexts = size_t{16} << 20;
 
 // None for what cannot be read, or is longer than `most`.

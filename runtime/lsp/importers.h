@@ -9,7 +9,7 @@
 namespace xrun::lsp {
 
 // The texts, by path, of model files below `folders` that have the name of the file `path` in them and are not `open`;
-// others cannot import it. Links and hidden folders are left out, and so is what lies beyond 20,000 entries, 256 files
+// others cannot import it. Links and hidden folders are left out, and so is what lies beyond 20,000 entries, 64 files
 // or 16 MiB of text.
 lang::Texts files_that_may_import(const std::string& path, const std::vector<std::string>& folders,
                                   const lang::Texts& open);
