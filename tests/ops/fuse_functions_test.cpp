@@ -5,27 +5,12 @@
 #include "graph/autodiff.h"
 #include "graph/passes/passes.h"
 #include "graph/print.h"
-#include "tests/ops/op_runner.h"
+#include "tests/ops/graph_builder.h"
 
 namespace xrun::ops {
 namespace {
 
 const Attrs kNorm{{"momentum", 0.1}, {"eps", 1e-5}};
-
-struct Builder {
-  Graph graph;
-  ValueId input(std::vector<int64_t> dims) {
-    dims.insert(dims.begin(), kBatch);
-    return graph.add_input("x" + std::to_string(graph.inputs.size()), {.dtype = DType::kF32, .dims = dims});
-  }
-  ValueId call(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {}) {
-    const std::string path = std::string(op) + std::to_string(graph.nodes.size());
-    const auto made = call_op(graph, find_op(op)->def, std::move(inputs), std::move(attrs), path, Span{});
-    EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().message);
-    return graph.node(*made).outputs[0];
-  }
-  void output(ValueId value) { graph.outputs.push_back({"y" + std::to_string(graph.outputs.size()), value}); }
-};
 
 Graph fused(const Graph& graph) { return fuse_functions(fuse_elementwise(graph).value(), registry()).value(); }
 
@@ -38,7 +23,7 @@ std::vector<std::string> operators_of(const Graph& graph) {
 }
 
 TEST(FuseFunctions, APreluIsOneOperatorWithItsNorm) {
-  Builder b;
+  GraphBuilder b;
   b.output(b.call("prelu", {b.call("bn", {b.input({8})}, kNorm)}));
   const Graph graph = fused(b.graph);
   ASSERT_EQ(operators_of(graph), std::vector<std::string>{"bn.prelu"});
@@ -50,18 +35,18 @@ TEST(FuseFunctions, APreluIsOneOperatorWithItsNorm) {
 
 TEST(FuseFunctions, WhatStaysApart) {
   using Names = std::vector<std::string>;
-  Builder twice;  // the norm is read again
+  GraphBuilder twice;  // the norm is read again
   const ValueId norm = twice.call("bn", {twice.input({8})}, kNorm);
   twice.output(twice.call("add", {twice.call("prelu", {norm}), norm}));
   EXPECT_EQ(operators_of(fused(twice.graph)), (Names{"bn", "prelu", "add"}));
-  Builder held;  // or an output
+  GraphBuilder held;  // or an output
   held.output(held.call("bn", {held.input({8})}, kNorm));
   held.output(held.call("prelu", {held.graph.outputs[0].value}));
   EXPECT_EQ(operators_of(fused(held.graph)), (Names{"bn", "prelu"}));
-  Builder cut;  // a relu lies between
+  GraphBuilder cut;  // a relu lies between
   cut.output(cut.call("prelu", {cut.call("relu", {cut.call("bn", {cut.input({8})}, kNorm)})}));
   EXPECT_EQ(operators_of(fused(cut.graph)), (Names{"bn", "prelu"}));
-  Builder sum;  // no norm
+  GraphBuilder sum;  // no norm
   sum.output(sum.call("prelu", {sum.call("add", {sum.input({8}), sum.input({8})})}));
   EXPECT_EQ(operators_of(fused(sum.graph)), (Names{"add", "prelu"}));
 }
@@ -95,7 +80,7 @@ TEST(FuseFunctions, APreluBehindANormKeepsBits) {
     for (const int64_t channels : {3, 16, 37}) {
       for (const bool training : {true, false}) {
         SCOPED_TRACE(std::to_string(channels) + " channels" + (training ? ", training" : "") + (bf16 ? ", bf16" : ""));
-        Builder b;
+        GraphBuilder b;
         const ValueId x = b.call("conv", {b.input({3, 9, 9})},
                                  {{"width", channels},
                                   {"k", int64_t{3}},

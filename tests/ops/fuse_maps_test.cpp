@@ -7,31 +7,15 @@
 #include "graph/passes/passes.h"
 #include "graph/print.h"
 #include "graph/scalar_expr.h"
-#include "tests/ops/op_runner.h"
+#include "tests/ops/graph_builder.h"
 
 namespace xrun::ops {
 namespace {
 
-// Builds a graph call by call.
-struct Builder {
-  Graph graph;
-  ValueId input(std::vector<int64_t> dims, DType dtype = DType::kF32) {
-    dims.insert(dims.begin(), kBatch);
-    return graph.add_input("x" + std::to_string(graph.inputs.size()), {.dtype = dtype, .dims = dims});
-  }
-  ValueId call(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {}) {
-    const std::string path = std::string(op) + std::to_string(graph.nodes.size());
-    const auto made = call_op(graph, find_op(op)->def, std::move(inputs), std::move(attrs), path, Span{});
-    EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().message);
-    return graph.node(*made).outputs[0];
-  }
-  void output(ValueId value) { graph.outputs.push_back({"y" + std::to_string(graph.outputs.size()), value}); }
-};
-
 Graph fused(const Graph& graph) { return fuse_maps(graph, registry()).value(); }
 
 TEST(FuseMaps, AChainIsOneNode) {
-  Builder b;
+  GraphBuilder b;
   const ValueId x = b.input({8});
   const ValueId gate = b.call("silu", {x});
   const ValueId scaled = b.call("scale_shift", {gate}, {{"scale", 2.0}});
@@ -46,7 +30,7 @@ output y0 %2
 // A result that is read twice, one that is an output, one of another shape, and a sum of three that would keep three
 // tensors in the place of two.
 TEST(FuseMaps, WhatStaysApart) {
-  Builder b;
+  GraphBuilder b;
   const ValueId x = b.input({8});
   const ValueId twice = b.call("exp", {x});
   b.output(b.call("add", {b.call("neg", {twice}), b.call("tanh", {twice})}));
@@ -62,7 +46,7 @@ TEST(FuseMaps, WhatStaysApart) {
 }
 
 TEST(FuseMaps, SquaresOfSquaresAndLongChainsEnd) {
-  Builder b;
+  GraphBuilder b;
   ValueId x = b.input({4});
   for (int i = 0; i < 300; ++i) {
     x = b.call(i % 2 == 0 ? "mul" : "add", {x, x});
@@ -75,7 +59,7 @@ TEST(FuseMaps, SquaresOfSquaresAndLongChainsEnd) {
 
 // A relu turns an infinite gradient into 0, also where it is a part of one expression.
 TEST(FuseMaps, ARootBehindAChoiceHasAFiniteGradient) {
-  Builder b;
+  GraphBuilder b;
   const ValueId root = b.call("sqrt", {b.call("relu", {b.input({8})})});
   b.output(b.call("scale_shift", {root}, {{"scale", 2.0}}));
   const Graph made = fused(b.graph);
@@ -93,7 +77,7 @@ TEST(FuseMaps, ARootBehindAChoiceHasAFiniteGradient) {
 }
 
 TEST(FuseMaps, LargeFunctionsStayApart) {
-  Builder b;
+  GraphBuilder b;
   ScalarExpr large;
   ScalarId at = large.input(0);
   for (int i = 0; i < 1500; ++i) {
@@ -117,7 +101,7 @@ TEST(FuseMaps, KeepBits) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
     const DType dtype = seed % 2 == 0 ? DType::kF32 : DType::kBF16;
-    Builder b;
+    GraphBuilder b;
     std::vector<ValueId> values{b.input({37}, dtype), b.input({37}, dtype), b.input({1}, dtype)};
     for (int i = 0; i < 14; ++i) {
       const auto any = [&] { return values[values.size() - 1 - random() % std::min<size_t>(values.size(), 3)]; };
