@@ -107,12 +107,43 @@ TEST_F(Hosts, HaveTheWeightsOfOneProcess) {
   }
 }
 
+// Four replicas on the first two hosts, which sum their own two before they exchange them.
+TEST_F(Hosts, SumTheirOwnReplicasFirstWithTheSameBits) {
+  for (const char* precision : {"f32", "mixed(bf16)"}) {
+    const Words words{"train",
+                      "tiny.xgraph",
+                      "--devices",
+                      "8",
+                      "--deterministic",
+                      "--progress",
+                      "json",
+                      "--set",
+                      "schedule.stages=1",
+                      "--set",
+                      "schedule.replicas=4",
+                      "--set",
+                      std::string("train.precision=") + precision};
+    const auto whole = one(words + Words{"-C", std::string("one ") + precision});
+    ASSERT_EQ(whole.exit, 0) << whole.err;
+    const auto result = all(words + Words{"-C", std::string("all ") + precision});
+    ASSERT_EQ(result.exit, 0) << result.err;
+    EXPECT_FALSE(weights(whole.out).empty());
+    EXPECT_EQ(weights(result.out), weights(whole.out)) << precision;
+  }
+  const auto plan = all({"plan", "tiny.xgraph", "--devices", "8", "--set", "schedule.stages=1", "--set",
+                         "schedule.replicas=4", "-o", "hosts.xplan"});
+  ASSERT_EQ(plan.exit, 0) << plan.err;
+  const std::string program = one({"show", "hosts.xplan", "--emit", "program"}).out;
+  EXPECT_THAT(program.substr(0, program.find('\n')), HasSubstr("replicas 4, 2 a node"));
+}
+
 // Two devices a host, so that blocks for both cross the network once. The plan is for the hosts of the ranks, and its
 // bytes are those that the run counts.
 TEST_F(Hosts, APlanKnowsTheNetworkAndWhatCrossesIt) {
   const std::vector<Words> choices{
       {"--set", "schedule.stages=2", "--set", "schedule.replicas=4"},
       {"--set", "schedule.stages=4", "--set", "schedule.micro_batches=4", "--set", "schedule.shard.id.over=5"},
+      {"--set", "schedule.stages=1", "--set", "schedule.replicas=4"},
       {"--set", "schedule.replicas=4", "--set", "train.compress=topk(1%)", "--set",
        "train.optimizer=sgd(momentum=0.9)"},
   };
