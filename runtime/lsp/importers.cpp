@@ -1,10 +1,11 @@
 #include "runtime/lsp/importers.h"
 
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <system_error>
+#include <unistd.h>
+
+#include "graph/base/regular_file.h"
 
 namespace xrun::lsp {
 namespace {
@@ -22,10 +23,21 @@ std::optional<std::string> text_of(const fs::path& path, size_t most) {
   if (error || size > most) {
     return std::nullopt;
   }
-  std::ifstream in(path, std::ios::binary);
+  const int file = open_regular(path.string(), Links::kRefuse);
+  if (file < 0) {
+    return std::nullopt;
+  }
   std::string text(static_cast<size_t>(size), '\0');
-  in.read(text.data(), static_cast<std::streamsize>(size));
-  text.resize(static_cast<size_t>(in.gcount()));
+  size_t got = 0;
+  while (true) {
+    const ssize_t n = read(file, text.data() + got, text.size() - got);
+    if (n <= 0) {
+      break;
+    }
+    got += static_cast<size_t>(n);
+  }
+  close(file);
+  text.resize(got);
   return text;
 }
 

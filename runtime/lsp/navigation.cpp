@@ -102,9 +102,10 @@ std::vector<Place> places_of_name(const Context& context, uint32_t offset) {
       add(*document.analysis, file);
     }
   }
-  for (const auto& [file, text] : closed_importers(context.workspace, path)) {
-    lang::Texts texts = context.workspace.texts();
-    texts.emplace(file, text);
+  const lang::Texts closed = closed_importers(context.workspace, path);
+  lang::Texts texts = closed;
+  texts.insert(context.workspace.texts().begin(), context.workspace.texts().end());
+  for (const auto& [file, text] : closed) {
     const Analysis analysis(file, texts);
     add(analysis, analysis.file());
   }
