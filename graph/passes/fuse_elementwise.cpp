@@ -48,7 +48,10 @@ Graph absorb_consumers(const Graph& graph, const Absorb& absorb) {
       inputs.push_back(rewriter.map(next->inputs[k]));
     }
     const NodeId made = rewriter.copy(id, std::move(inputs), absorbed->attrs);
-    rewriter.result().nodes[made].op = absorbed->op;
+    Node& fused = rewriter.result().nodes[made];
+    fused.op = absorbed->op;
+    fused.fused_paths.push_back(next->path);
+    fused.fused_paths.insert(fused.fused_paths.end(), next->fused_paths.begin(), next->fused_paths.end());
     rewriter.replace(next->outputs[0], rewriter.result().node(made).outputs[0]);
   }
   return std::move(rewriter).finish();

@@ -196,6 +196,13 @@ class MapFuser {
                                            Attrs{{"y", to_text(group.expr)}}, last.path, last.span));
     Node& node = rewriter_.result().nodes[static_cast<size_t>(made.index)];
     node.expansion = last.expansion;
+    for (const auto& [id, result] : group.nodes) {
+      const Node& part = graph_.node(id);
+      if (part.path != last.path) {
+        node.fused_paths.push_back(part.path);
+      }
+      node.fused_paths.insert(node.fused_paths.end(), part.fused_paths.begin(), part.fused_paths.end());
+    }
     rewriter_.replace(last.outputs[0], node.outputs[0]);
     return {};
   }

@@ -10,7 +10,8 @@ namespace {
 #include "ops/head/lanes_avx512.h"
 #include "ops/head/pairs_avx512.h"
 
-// Palette 1, all eight tiles whole: 16 rows of 64 bytes.
+// Palette 1, all eight tiles whole: 16 rows of 64 bytes. It has to be a constant in memory: GCC 12 believes that
+// _tile_loadconfig reads its first eight bytes alone, and leaves out stores to the others.
 struct alignas(64) TileConfig {
   uint8_t palette = 1;
   uint8_t start_row = 0;
@@ -18,16 +19,47 @@ struct alignas(64) TileConfig {
   uint16_t bytes_per_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
   uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
+constinit const TileConfig kTiles;
 
 constexpr int64_t kTileStep = 16;  // pairs of one TDPBF16PS
+
+// out[k][r] = a[r · stride + k], 16 by 16 elements, by pairs, fours, and 128-bit lanes.
+inline void transpose(const uint32_t* a, int64_t stride, uint32_t* out) {
+  __m512i v[16];
+  for (int r = 0; r < 16; ++r) {
+    v[r] = _mm512_loadu_si512(a + r * stride);
+  }
+  __m512i t[16];
+  for (int r = 0; r < 16; r += 2) {
+    t[r] = _mm512_unpacklo_epi32(v[r], v[r + 1]);
+    t[r + 1] = _mm512_unpackhi_epi32(v[r], v[r + 1]);
+  }
+  for (int r = 0; r < 16; r += 4) {
+    v[r] = _mm512_unpacklo_epi64(t[r], t[r + 2]);
+    v[r + 1] = _mm512_unpackhi_epi64(t[r], t[r + 2]);
+    v[r + 2] = _mm512_unpacklo_epi64(t[r + 1], t[r + 3]);
+    v[r + 3] = _mm512_unpackhi_epi64(t[r + 1], t[r + 3]);
+  }
+  // v[4g + j], lane block l: rows 4g .. 4g + 3 of column 4l + j.
+  for (int j = 0; j < 4; ++j) {
+    const __m512i low01 = _mm512_shuffle_i32x4(v[j], v[4 + j], 0x44);
+    const __m512i high01 = _mm512_shuffle_i32x4(v[j], v[4 + j], 0xEE);
+    const __m512i low23 = _mm512_shuffle_i32x4(v[8 + j], v[12 + j], 0x44);
+    const __m512i high23 = _mm512_shuffle_i32x4(v[8 + j], v[12 + j], 0xEE);
+    const __m512i columns[4] = {_mm512_shuffle_i32x4(low01, low23, 0x88), _mm512_shuffle_i32x4(low01, low23, 0xDD),
+                                _mm512_shuffle_i32x4(high01, high23, 0x88), _mm512_shuffle_i32x4(high01, high23, 0xDD)};
+    for (int l = 0; l < 4; ++l) {
+      _mm512_storeu_si512(out + (4 * l + j) * 16, columns[l]);
+    }
+  }
+}
 
 // REQUIRES: buffers of C and of a row-major A have rows up to a multiple of 32, and k is a multiple of 16.
 //   tiles 0..3: C, two by two; 4, 5: A, upper and lower; 6, 7: B, left and right
 void gemm_tiles(const HeadGemm& call) {
-  alignas(64) uint32_t upper[kStepK * kLeft];
-  alignas(64) uint32_t lower[kStepK * kLeft];
-  const TileConfig config;
-  _tile_loadconfig(&config);
+  alignas(64) uint32_t upper[kStepK * 16];
+  alignas(64) uint32_t lower[kStepK * 16];
+  _tile_loadconfig(&kTiles);
   const auto c_stride = static_cast<size_t>(call.c_m) * 4;
   for (int64_t k0 = 0; k0 < call.k; k0 += kStepK) {
     const int64_t k = call.k - k0 < kStepK ? call.k - k0 : kStepK;
@@ -39,13 +71,13 @@ void gemm_tiles(const HeadGemm& call) {
       if (call.a_k != 1) {
         // [k][m] to runs of [16 rows][16 pairs]: a transposition swaps the parts of rows and steps.
         for (int64_t i = 0; i < k; i += kTileStep) {
-          Avx512::transpose(a0 + i * call.a_k, call.a_k, 16, 16, upper + i * kLeft);
-          Avx512::transpose(a1 + i * call.a_k, call.a_k, 16, 16, lower + i * kLeft);
+          transpose(a0 + i * call.a_k, call.a_k, upper + i * 16);
+          transpose(a1 + i * call.a_k, call.a_k, lower + i * 16);
         }
         a0 = upper;
         a1 = lower;
-        a_m = kLeft;
-        a_k = kLeft;
+        a_m = 16;
+        a_k = 16;
       }
       const auto a_stride = static_cast<size_t>(a_m) * 4;
       for (int64_t p = 0; p < call.panels; ++p) {
@@ -63,16 +95,22 @@ void gemm_tiles(const HeadGemm& call) {
           _tile_zero(2);
           _tile_zero(3);
         }
-        for (int64_t i = 0; i < k; i += kTileStep) {
-          _tile_loadd(4, a0 + i * a_k, a_stride);
-          _tile_loadd(5, a1 + i * a_k, a_stride);
-          _tile_loadd(6, b + i * kPanel, kPanel * 4);
-          _tile_loadd(7, b + i * kPanel + 16, kPanel * 4);
-          _tile_dpbf16ps(0, 4, 6);
-          _tile_dpbf16ps(1, 4, 7);
-          _tile_dpbf16ps(2, 5, 6);
-          _tile_dpbf16ps(3, 5, 7);
-        }
+        with_prefetch(call.prefetch, a0, k, [&](const char* ahead, int64_t line) {
+          for (int64_t i = 0; i < k; i += kTileStep) {
+            for (int64_t step = 0; step < kTileStep; step += kStepsOfLine) {
+              __builtin_prefetch(ahead, 0, 2);
+              ahead += line;
+            }
+            _tile_loadd(4, a0 + i * a_k, a_stride);
+            _tile_loadd(5, a1 + i * a_k, a_stride);
+            _tile_loadd(6, b + i * kPanel, kPanel * 4);
+            _tile_loadd(7, b + i * kPanel + 16, kPanel * 4);
+            _tile_dpbf16ps(0, 4, 6);
+            _tile_dpbf16ps(1, 4, 7);
+            _tile_dpbf16ps(2, 5, 6);
+            _tile_dpbf16ps(3, 5, 7);
+          }
+        });
         _tile_stored(0, c0, c_stride);
         _tile_stored(1, c0 + 16, c_stride);
         _tile_stored(2, c1, c_stride);

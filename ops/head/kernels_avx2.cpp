@@ -52,9 +52,6 @@ struct Avx2 {
   static F load_element(const uint32_t* p) { return _mm256_loadu_ps(reinterpret_cast<const float*>(p)); }
   static F broadcast_element(const uint32_t* p) { return _mm256_broadcast_ss(reinterpret_cast<const float*>(p)); }
   static F step(F sum, F a, F b) { return _mm256_fmadd_ps(a, b, sum); }
-  static void transpose(const uint32_t* a, int64_t a_m, int rows, int64_t k, uint32_t* left) {
-    transpose_plain(a, a_m, rows, k, left);
-  }
 };
 
 }  // namespace

@@ -41,40 +41,4 @@ struct Avx512 {
     return _mm512_castsi512_ps(_mm512_set1_epi32(static_cast<int32_t>(*p)));
   }
   static F step(F sum, F a, F b) { return _mm512_fmadd_ps(a, b, sum); }
-
-  // Sixteen rows of sixteen elements at a time, by pairs, fours, and 128-bit lanes.
-  static void transpose(const uint32_t* a, int64_t a_m, int rows, int64_t k, uint32_t* left) {
-    for (int64_t begin = 0; begin < k; begin += 16) {
-      const __mmask16 mask = first_lanes(k - begin);
-      __m512i v[16];
-      for (int r = 0; r < 16; ++r) {
-        v[r] = r < rows ? _mm512_maskz_loadu_epi32(mask, a + r * a_m + begin) : _mm512_setzero_si512();
-      }
-      __m512i t[16];
-      for (int r = 0; r < 16; r += 2) {
-        t[r] = _mm512_unpacklo_epi32(v[r], v[r + 1]);
-        t[r + 1] = _mm512_unpackhi_epi32(v[r], v[r + 1]);
-      }
-      for (int r = 0; r < 16; r += 4) {
-        v[r] = _mm512_unpacklo_epi64(t[r], t[r + 2]);
-        v[r + 1] = _mm512_unpackhi_epi64(t[r], t[r + 2]);
-        v[r + 2] = _mm512_unpacklo_epi64(t[r + 1], t[r + 3]);
-        v[r + 3] = _mm512_unpackhi_epi64(t[r + 1], t[r + 3]);
-      }
-      // v[4g + j], lane block l: rows 4g .. 4g + 3 of column 4l + j.
-      for (int j = 0; j < 4; ++j) {
-        const __m512i low01 = _mm512_shuffle_i32x4(v[j], v[4 + j], 0x44);
-        const __m512i high01 = _mm512_shuffle_i32x4(v[j], v[4 + j], 0xEE);
-        const __m512i low23 = _mm512_shuffle_i32x4(v[8 + j], v[12 + j], 0x44);
-        const __m512i high23 = _mm512_shuffle_i32x4(v[8 + j], v[12 + j], 0xEE);
-        uint32_t* out = left + (begin + j) * kLeft;
-        const __m512i columns[4] = {_mm512_shuffle_i32x4(low01, low23, 0x88), _mm512_shuffle_i32x4(low01, low23, 0xDD),
-                                    _mm512_shuffle_i32x4(high01, high23, 0x88),
-                                    _mm512_shuffle_i32x4(high01, high23, 0xDD)};
-        for (int l = 0; l < 4; ++l) {
-          _mm512_storeu_si512(out + 4 * l * kLeft, columns[l]);
-        }
-      }
-    }
-  }
 };

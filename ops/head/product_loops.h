@@ -1,17 +1,23 @@
 // Part of kernels_impl.h: matrix products over panels, and class rows packed as their operands.
 
-// Elements of k per pass over C: a panel of B (32 KiB) and the copy of A stay in the first-level cache.
+// Elements of k per pass over C: a panel of B (32 KiB) and the rows of A stay in the first-level cache.
 constexpr int64_t kStepK = 256;
-constexpr int64_t kLeft = 16;  // stride of the copy of A
 
 // Steps of k for each line that is prefetched.
 constexpr int64_t kStepsOfLine = 4;
 constexpr int64_t kLine = 64;
 
-// R rows of C by two vectors; the left side lies [k][a_k]. `ahead`, moved on by `line`, is prefetched.
-template <typename V, int R>
-void gemm_tile(int64_t k, const uint32_t* a, int64_t a_k, const uint32_t* b, float* c, int64_t c_m, bool add,
+// R rows of C by two vectors; the left side lies [R][a_stride] if kRowMajor, else [k][a_stride]. `ahead`, moved on by
+// `line`, is prefetched.
+template <typename V, int R, bool kRowMajor>
+void gemm_tile(int64_t k, const uint32_t* a, int64_t a_stride, const uint32_t* b, float* c, int64_t c_m, bool add,
                const char* ahead, int64_t line) {
+  constexpr int kShared = 3;  // rows that one pointer reaches by an index, since registers for addresses are few
+  const uint32_t* rows[(R + kShared - 1) / kShared];
+#pragma GCC unroll 16
+  for (int r = 0; r < R; r += kShared) {
+    rows[r / kShared] = a + r * a_stride;
+  }
   typename V::F acc[R][2];  // every loop over it is unrolled, or it would live in memory
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
@@ -27,11 +33,11 @@ void gemm_tile(int64_t k, const uint32_t* a, int64_t a_k, const uint32_t* b, flo
     const auto b1 = V::load_element(b + V::kWidth);
 #pragma GCC unroll 16
     for (int r = 0; r < R; ++r) {
-      const auto left = V::broadcast_element(a + r);
+      const auto left =
+          V::broadcast_element(kRowMajor ? rows[r / kShared] + (i + r % kShared * a_stride) : a + i * a_stride + r);
       acc[r][0] = V::step(acc[r][0], left, b0);
       acc[r][1] = V::step(acc[r][1], left, b1);
     }
-    a += a_k;
     b += kPanel;
   }
 #pragma GCC unroll 16
@@ -58,25 +64,24 @@ void with_prefetch(HeadPrefetch* from, const void* hot, int64_t k, const Body& b
   body(begin, kLine);
 }
 
-template <typename V, int R>
-void gemm_rows(int r, int64_t k, const uint32_t* a, int64_t a_k, const uint32_t* b, float* c, int64_t c_m, bool add,
+template <typename V, bool kRowMajor, int R>
+void gemm_rows(int r, int64_t k, const uint32_t* a, int64_t a_stride, const uint32_t* b, float* c, int64_t c_m, bool add,
                HeadPrefetch* prefetch) {
   if constexpr (R > 1) {
     if (r < R) {
-      gemm_rows<V, R - 1>(r, k, a, a_k, b, c, c_m, add, prefetch);
+      gemm_rows<V, kRowMajor, R - 1>(r, k, a, a_stride, b, c, c_m, add, prefetch);
       return;
     }
   }
   for (int64_t part = 0; part < kPanel; part += 2 * V::kWidth) {
     with_prefetch(prefetch, a, k, [&](const char* ahead, int64_t line) {
-      gemm_tile<V, R>(k, a, a_k, b + part, c + part, c_m, add, ahead, line);
+      gemm_tile<V, R, kRowMajor>(k, a, a_stride, b + part, c + part, c_m, add, ahead, line);
     });
   }
 }
 
-template <typename V>
-void gemm(const HeadGemm& call) {
-  alignas(64) uint32_t left[(kStepK + 1) * kLeft];
+template <typename V, bool kRowMajor>
+void gemm_of(const HeadGemm& call) {
   const int64_t tiles = (call.m + V::kRows - 1) / V::kRows;
   for (int64_t k0 = 0; k0 < call.k; k0 += kStepK) {
     const int64_t k = call.k - k0 < kStepK ? call.k - k0 : kStepK;
@@ -86,26 +91,21 @@ void gemm(const HeadGemm& call) {
       const int64_t m0 = call.m * tile / tiles;
       const int r = static_cast<int>(call.m * (tile + 1) / tiles - m0);
       const uint32_t* a = call.a + m0 * call.a_m + k0 * call.a_k;
-      int64_t a_k = call.a_k;
-      if (call.a_k == 1) {
-        V::transpose(a, call.a_m, r, k, left);
-        a = left;
-        a_k = kLeft;
-      }
       for (int64_t p = 0; p < call.panels; ++p) {
-        gemm_rows<V, V::kRows>(r, k, a, a_k, call.b + p * call.b_panel + k0 * kPanel,
-                               call.c + m0 * call.c_m + p * kPanel, call.c_m, add, call.prefetch);
+        gemm_rows<V, kRowMajor, V::kRows>(r, k, a, kRowMajor ? call.a_m : call.a_k,
+                                          call.b + p * call.b_panel + k0 * kPanel,
+                                          call.c + m0 * call.c_m + p * kPanel, call.c_m, add, call.prefetch);
       }
     }
   }
 }
 
-// left[k][kLeft] = a[r][k] for r rows, element by element.
-inline void transpose_plain(const uint32_t* a, int64_t a_m, int rows, int64_t k, uint32_t* left) {
-  for (int r = 0; r < rows; ++r) {
-    for (int64_t i = 0; i < k; ++i) {
-      left[i * kLeft + r] = a[r * a_m + i];
-    }
+template <typename V>
+void gemm(const HeadGemm& call) {
+  if (call.a_k == 1) {
+    gemm_of<V, true>(call);
+  } else {
+    gemm_of<V, false>(call);
   }
 }
 

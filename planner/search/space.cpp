@@ -355,13 +355,10 @@ Status check_shards(const Module& module) {
   return {};
 }
 
-// Whether a node belongs to a part of the model, or has taken in an operator with weights that does (`bn.prelu`).
-bool is_in(const Graph& graph, const Node& node, const std::string& part) {
-  const auto own = std::span(node.inputs).subspan(static_cast<size_t>(node.operands));
-  return below(node.path, part) || std::ranges::any_of(own, [&](ValueId input) {
-           const ParamId param = graph.value(input).param;
-           return param.valid() && below(graph.param(param).name, part);
-         });
+// Whether a node belongs to a part of the model, or an operator does that was fused into it.
+bool is_in(const Node& node, const std::string& part) {
+  return below(node.path, part) ||
+         std::ranges::any_of(node.fused_paths, [&](const std::string& path) { return below(path, part); });
 }
 
 Result<LayerHints> layer_hints(const Module& module, const Chain& chain) {
@@ -372,7 +369,7 @@ Result<LayerHints> layer_hints(const Module& module, const Chain& chain) {
   const auto mark = [&](const std::string& path, const auto& action) {
     bool any = false;
     for (size_t i = 0; i < n; ++i) {
-      if (is_in(graph, graph.node(chain.nodes[i]), path)) {
+      if (is_in(graph.node(chain.nodes[i]), path)) {
         action(i);
         any = true;
       }

@@ -91,6 +91,10 @@ Flops head_step_flops(const HeadCase& one) {
   return unit * (4 * active - std::min(active, static_cast<double>(kept_classes(one))));
 }
 
+double head_step_exponentials(const HeadCase& one) {
+  return 2 * static_cast<double>(one.batch) * part_of(one) * static_cast<double>(one.classes);
+}
+
 Bytes head_step_traffic(const HeadCase& one) {
   const auto rows = static_cast<double>(3 * weight_bytes(one) + 2 * state_bytes(one));
   return static_cast<Bytes>(part_of(one) * rows) + 2 * 4 * one.batch * kept_classes(one);

@@ -209,12 +209,14 @@ Status check_memory(const HeadCase& one, const Host& host) {
 
 double roofline_share(const HeadCase& one, const HeadRound& round) {
   const double best = head_step_flops(one) / round.rates.flops.a_second() +
+                      head_step_exponentials(one) / round.rates.exponentials.a_second() +
                       static_cast<double>(head_step_traffic(one)) / round.rates.bytes.a_second();
   return best / round.step();
 }
 
 double roofline_share_of_processors(const HeadCase& one, const HeadRound& round) {
   const double best = head_step_flops(one) / round.rates.flops.a_processor_second() +
+                      head_step_exponentials(one) / round.rates.exponentials.a_processor_second() +
                       static_cast<double>(head_step_traffic(one)) / round.rates.bytes.a_processor_second();
   return best / (round.selection.processor + round.forward.processor + round.backward.processor);
 }

@@ -37,6 +37,8 @@ struct HeadCase {
 // The operations of a step over the classes that take part: logits, logits again where they are not kept, the gradient
 // of the features and that of the weights.
 Flops head_step_flops(const HeadCase& one);
+// The exponentials of a step: one for each logit in each sweep, of those that take part.
+double head_step_exponentials(const HeadCase& one);
 // The bytes that a step at least moves between memory and processor for the classes that take part: both sweeps read
 // the class weights, one writes them and reads and writes the states; kept logits are written and read.
 Bytes head_step_traffic(const HeadCase& one);
@@ -59,8 +61,8 @@ struct HeadRound {
   MachineRates rates;  // measured just before the round
   Seconds step() const { return selection.wall + forward.wall + backward.wall; }
 };
-// The share of the roofline that a round reaches: the time for the operations and the traffic of a step at the
-// machine's rates, over its own time. By processor time, other programs and waiting workers do not count.
+// The share of the roofline that a round reaches: the time for the operations, the exponentials and the traffic of a
+// step at the machine's rates, over its own time. By processor time, other programs and waiting workers do not count.
 double roofline_share(const HeadCase& one, const HeadRound& round);
 double roofline_share_of_processors(const HeadCase& one, const HeadRound& round);
 

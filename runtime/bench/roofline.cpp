@@ -1,5 +1,6 @@
 // Products: each worker repeats one instruction on sums that stay in registers. The number of independent sums covers
 // the latency of the instruction times its throughput, so a processor starts one whenever it can.
+// Exponentials: each worker repeats the gradient of a head's tile of logits that stays in the first-level cache.
 // Traffic: a[i] += factor * b[i] over arrays larger than the caches. Like a step of a head on its class weights this
 // reads twice and writes once, and it has read each line that it writes, so no line is fetched only to be written.
 #include "runtime/bench/roofline.h"
@@ -10,6 +11,7 @@
 #include <ctime>
 #include <immintrin.h>
 
+#include "ops/head/kernels.h"
 #include "ops/simd.h"
 
 namespace xrun::runtime {
@@ -77,7 +79,8 @@ double repeat_avx2() {
   return static_cast<double>(kRounds) * kSums * 16 * 4;
 }
 
-// Palette 1 with all eight tiles of full size: 16 rows of 64 bytes.
+// Palette 1 with all eight tiles of full size: 16 rows of 64 bytes. A constant in memory, as in
+// ops/head/kernels_amx.cpp.
 struct alignas(64) TileConfig {
   uint8_t palette = 1;
   uint8_t start_row = 0;
@@ -85,10 +88,10 @@ struct alignas(64) TileConfig {
   uint16_t bytes_per_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
   uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
+constinit const TileConfig kTiles;
 
 [[gnu::target("amx-tile,amx-bf16")]] double repeat_amx() {
-  const TileConfig config;
-  _tile_loadconfig(&config);
+  _tile_loadconfig(&kTiles);
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);
@@ -107,6 +110,22 @@ struct alignas(64) TileConfig {
   return static_cast<double>(kRounds) * 4 * 16 * 16 * 32 * 2;
 }
 
+// The tile: 16 classes by 256 rows. A logit z becomes 0.25 · exp(z), repeated, which tends to a fixed point near 0.36.
+double repeat_exponentials(void (*gradient)(const ops::HeadTile&, const ops::HeadTileGradient&)) {
+  constexpr int64_t kClasses = 16;
+  constexpr int64_t kRows = 256;
+  constexpr int64_t kRepeats = 8;
+  alignas(64) float z[kClasses * kRows] = {};
+  alignas(64) float zeros[kRows] = {};
+  alignas(64) float factor[kRows];
+  std::fill_n(factor, kRows, 0.25F);
+  const ops::HeadTile tile{.z = z, .stride = kRows, .classes = kClasses, .rows = kRows};
+  for (int64_t i = 0; i < kRepeats; ++i) {
+    gradient(tile, {.max = zeros, .factor = factor, .smooth = zeros});
+  }
+  return static_cast<double>(kClasses * kRows * kRepeats);
+}
+
 struct Products {
   double (*repeat)();
   std::string_view instruction;
@@ -121,6 +140,23 @@ Products products_of(ops::Isa isa, bool bf16) {
   }
   return isa >= ops::Isa::kAvx512 ? Products{repeat_avx512, "f32 FMA of 512 bits"}
                                   : Products{repeat_avx2, "f32 FMA of 256 bits"};
+}
+
+// What the workers do together in a window of time; `repeat` does a piece of it and gives its amount.
+template <typename Repeat>
+MachineRate rate_of(ops::Workers& workers, const Repeat& repeat) {
+  std::atomic<double> amount = 0;
+  const Elapsed time = timed([&] {
+    const auto end = Clock::now() + kWindow;
+    workers.for_each(workers.count(), [&](int64_t, int) {
+      double own = 0;
+      while (Clock::now() < end) {
+        own += repeat();
+      }
+      amount.fetch_add(own);
+    });
+  });
+  return {amount, time};
 }
 
 }  // namespace
@@ -139,19 +175,12 @@ Bytes Roofline::memory_bytes(Bytes last_cache) {
 std::string_view Roofline::instruction() const { return products_of(isa_, bf16_).instruction; }
 
 MachineRate Roofline::products(ops::Workers& workers) const {
-  const auto repeat = products_of(isa_, bf16_).repeat;
-  std::atomic<double> operations = 0;
-  const Elapsed time = timed([&] {
-    const auto end = Clock::now() + kWindow;
-    workers.for_each(workers.count(), [&](int64_t, int) {
-      double own = 0;
-      while (Clock::now() < end) {
-        own += repeat();
-      }
-      operations.fetch_add(own);
-    });
-  });
-  return {operations, time};
+  return rate_of(workers, products_of(isa_, bf16_).repeat);
+}
+
+MachineRate Roofline::exponentials(ops::Workers& workers) const {
+  const auto gradient = ops::head_kernels(isa_, false).gradient;
+  return rate_of(workers, [gradient] { return repeat_exponentials(gradient); });
 }
 
 MachineRate Roofline::traffic(ops::Workers& workers) const {

@@ -1,5 +1,5 @@
-// The machine's peak rates: of products in registers and of memory traffic, measured with the workers and the
-// instruction set of the code that is compared with them.
+// The machine's peak rates: of products in registers, of exponentials in the first-level cache and of memory traffic,
+// measured with the workers and the instruction set of the code that is compared with them.
 // Source: Williams, Waterman, Patterson, "Roofline: An Insightful Visual Performance Model", CACM 2009.
 #pragma once
 
@@ -34,8 +34,9 @@ struct MachineRate {
   double a_processor_second() const { return amount / time.processor; }
 };
 struct MachineRates {
-  MachineRate flops;  // operations: multiplications and additions
-  MachineRate bytes;  // read and written
+  MachineRate flops;         // operations: multiplications and additions
+  MachineRate exponentials;  // of f32, as heads compute them
+  MachineRate bytes;         // read and written
 };
 
 class Roofline {
@@ -47,14 +48,17 @@ class Roofline {
   //   memory  memory_bytes(), of the device that the workers belong to
   Roofline(ops::Isa isa, bool bf16, std::span<float> memory) : isa_(isa), bf16_(bf16), memory_(memory) {}
 
-  // Takes about a tenth of a second.
-  MachineRates measure(ops::Workers& workers) const { return {products(workers), traffic(workers)}; }
+  // Takes about a seventh of a second.
+  MachineRates measure(ops::Workers& workers) const {
+    return {products(workers), exponentials(workers), traffic(workers)};
+  }
 
   // The instruction of the products: "f32 FMA of 512 bits".
   std::string_view instruction() const;
 
  private:
   MachineRate products(ops::Workers& workers) const;
+  MachineRate exponentials(ops::Workers& workers) const;
   MachineRate traffic(ops::Workers& workers) const;
 
   ops::Isa isa_;

@@ -138,6 +138,7 @@ class HeadBenchmark final : public Benchmark {
     const Seconds least = std::ranges::min_element(figures.rounds, {}, &runtime::HeadRound::step)->step();
     const double rate = static_cast<double>(one_.batch) / step;
     const double flops = median_of([](const auto& round) { return round.rates.flops.a_second(); });
+    const double exponentials = median_of([](const auto& round) { return round.rates.exponentials.a_second(); });
     const double traffic = median_of([](const auto& round) { return round.rates.bytes.a_second(); });
     const double share = median_of([&](const auto& round) { return runtime::roofline_share(one_, round); });
     const double processor_share =
@@ -168,8 +169,10 @@ class HeadBenchmark final : public Benchmark {
              format_bytes(figures.peak), format_bytes(figures.memory.weights), format_bytes(figures.memory.states),
              figures.memory.lists > 0 ? format_bytes(figures.memory.lists) + " lists, " : "",
              format_bytes(figures.memory.logits), format_bytes(beyond), format_bytes(figures.before))},
-        {"roofline", fmt::format("{:.0f} % of {:.1f} GFLOP/s ({}) and {:.1f} GB/s, by processor time {:.0f} %",
-                                 100 * share, flops / 1e9, figures.instruction, traffic / 1e9, 100 * processor_share)},
+        {"roofline", fmt::format("{:.0f} % of {:.1f} GFLOP/s ({}), {:.2f} billion exponentials/s and {:.1f} GB/s, by "
+                                 "processor time {:.0f} %",
+                                 100 * share, flops / 1e9, figures.instruction, exponentials / 1e9, traffic / 1e9,
+                                 100 * processor_share)},
         {"machine", fmt::format("{}, {} {}, {}", host.cpu, host.cores, host.cores == 1 ? "core" : "cores",
                                 ops::name_of(figures.isa))},
     };
@@ -215,9 +218,11 @@ class HeadBenchmark final : public Benchmark {
                     {{"share", share},
                      {"processor_share", processor_share},
                      {"flops_per_s", flops},
+                     {"exponentials_per_s", exponentials},
                      {"bytes_per_s", traffic},
                      {"instruction", figures.instruction},
                      {"flops", runtime::head_step_flops(one_)},
+                     {"exponentials", runtime::head_step_exponentials(one_)},
                      {"bytes", runtime::head_step_traffic(one_)}}}};
     if (figures.empty_shards > 0) {
       report.notes.push_back(fmt::format(

@@ -69,11 +69,12 @@ TEST(BenchCommand, FiguresOfATinyHeadArePositiveAndHoldTogether) {
       EXPECT_TRUE(std::isfinite(value) && value > 0) << key << " = " << value;
     }
     const nlohmann::json& roofline = json.at("roofline");
-    for (const char* key : {"share", "processor_share", "flops_per_s", "bytes_per_s"}) {
+    for (const char* key : {"share", "processor_share", "flops_per_s", "exponentials_per_s", "bytes_per_s"}) {
       const double value = roofline.at(key);
       EXPECT_TRUE(std::isfinite(value) && value > 0) << key << " = " << value;
     }
     EXPECT_EQ(roofline.at("flops").get<double>(), 6.0 * 64 * 2000 * 24);
+    EXPECT_EQ(roofline.at("exponentials").get<double>(), 2.0 * 64 * 2000);
     EXPECT_EQ(roofline.at("bytes").get<int64_t>(), 12 * 2000 * 24 + 8 * 64 * 2000);
     EXPECT_EQ(json.at("logits_bytes").get<int64_t>(), 2000 * 64 * 4);
     EXPECT_EQ(json.at("step_s").size(), 3u);
@@ -148,10 +149,8 @@ TEST(BenchCommand, TextHasALineForEachFigureAndMarkdownOneRow) {
   EXPECT_THAT(text.out, HasSubstr("2 000 classes x 24, batch 64, f32 products, f32 weights, full, 1 shard, 2 threads"));
   EXPECT_THAT(text.out, ContainsRegex("\n  step       [0-9.]+ [mu]?s \\(least [0-9.]+ [mu]?s, 3 rounds\\): forward"));
   EXPECT_THAT(text.out, ContainsRegex("\n  memory     [0-9.]+ MiB at its peak: 187.5 KiB class weights, 0 B states, "));
-  EXPECT_THAT(
-      text.out,
-      ContainsRegex(
-          "\n  roofline   [0-9]+ % of [0-9.]+ GFLOP/s \\(.*\\) and [0-9.]+ GB/s, by processor time [0-9]+ %\n"));
+  EXPECT_THAT(text.out, ContainsRegex("\n  roofline   [0-9]+ % of [0-9.]+ GFLOP/s \\(.*\\), [0-9.]+ billion "
+                                      "exponentials/s and [0-9.]+ GB/s, by processor time [0-9]+ %\n"));
 
   const CommandResult markdown = bench_head(tiny({"--format", "md"}));
   ASSERT_EQ(markdown.exit, 0) << markdown.err;
@@ -228,7 +227,8 @@ TEST(BenchCommand, UnknownBenchmarksAreNamedWithTheKnownOnes) {
   const CommandResult without = run_xrun({"bench"});
   EXPECT_EQ(without.exit, 2);
   EXPECT_EQ(without.err,
-            "error: `xrun bench` needs a command\nhelp: one of head, knn, comm, jit; `xrun bench --help` says what they do\n");
+            "error: `xrun bench` needs a command\nhelp: one of head, knn, comm, jit; `xrun bench --help` says what "
+            "they do\n");
   const CommandResult unknown = run_xrun({"bench", "haed"});
   EXPECT_EQ(unknown.exit, 2);
   EXPECT_EQ(unknown.err, "error: there is no command `bench haed`\nhelp: did you mean `head`?\n");

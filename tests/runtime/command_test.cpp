@@ -109,13 +109,15 @@ TEST_F(Command, TooManyOperatorsAreRefusedBeforeTheWork) {
   EXPECT_THAT(check.err, HasSubstr("warning[XG0198]"));
 }
 
-// A prelu that is one operator with the norm before it keeps the name that its text gives it.
-TEST_F(Command, HintsNameAPreluBehindANorm) {
+// Operators that are fused into others keep the names that the text gives them: those with weights, a function behind
+// an operator, and functions one after the other.
+TEST_F(Command, HintsNameFusedOperators) {
   const auto model = [](const std::string& schedule) {
     return R"(xgraph 1
 model m {
   input x: f32[N, 8]
-  feature = x -> linear(8) as first -> bn as norm -> prelu as act -> linear(8) as last
+  feature = x -> linear(8) as first -> bn as norm -> prelu as act -> linear(8) as middle -> relu as hinge
+              -> linear(8) as last -> silu as gate -> tanh as bound -> linear(8)
   output feature
   head id = classifier(feature, 30)
 }
@@ -134,7 +136,7 @@ schedule s {
 )" + schedule +
            "}\n";
   };
-  for (const char* name : {"norm", "act"}) {
+  for (const char* name : {"norm", "act", "middle", "hinge", "last", "gate", "bound"}) {
     directory.write("pin.xgraph", model(std::string("  stages = 2\n  pin { ") + name + " = stage(1) }\n"));
     const auto pinned = run({"plan", "pin.xgraph", "--devices", "2"});
     EXPECT_EQ(pinned.exit, 0) << pinned.err;

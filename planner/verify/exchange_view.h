@@ -1,0 +1,120 @@
+// What the checks of exchanges share: which exchange an instruction belongs to, the members of its group, and the
+// blocks that are sent and received. The members of a group follow from stages and shards, so that all sent blocks are
+// received, and no others.
+#pragma once
+
+#include <map>
+#include <set>
+
+#include "planner/verify/operand_view.h"
+
+namespace xrun::planner {
+
+enum class Exchange {
+  kNone,
+  kTransfer,        // rows of a micro-batch from stage to stage
+  kNorms,           // sums of squares of all devices
+  kStatistics,      // of batches
+  kTerms,           // slices of gradients to the replicas that sum them
+  kSums,            // and the sums to all
+  kPairs,           // compressed gradients
+  kReaders,         // gradients of a tied weight
+  kHeadRows,        // features and labels
+  kHeadStatistics,  // of logits
+  kHeadGradients    // of features
+};
+
+class ExchangeView : protected OperandView {
+ protected:
+  ExchangeView(const Program& program, const Module& module) : OperandView(program, module) {
+    for (const Instruction& one : program.instructions) {
+      if (one.group >= 0) {
+        members_[one.group].insert(one.device);
+        stage_of_.try_emplace(one.group, one.stage);
+      }
+    }
+  }
+
+  Exchange exchange() const {
+    switch (one_->kind) {
+      case Kind::kSend:
+      case Kind::kRecv:
+        return Exchange::kTransfer;
+      case Kind::kAllGather:
+        if (one_->head >= 0) {
+          return one_->gather >= 0 ? Exchange::kHeadRows : Exchange::kHeadStatistics;
+        }
+        return one_->stage < 0                 ? Exchange::kNorms
+               : is_of_readers()               ? Exchange::kReaders
+               : has_first(Purpose::kGradient) ? Exchange::kSums
+               : has_first(Purpose::kPairs)    ? Exchange::kPairs
+                                               : Exchange::kStatistics;
+      case Kind::kReduceScatter:
+        return one_->head >= 0 ? Exchange::kHeadGradients : Exchange::kTerms;
+      default:
+        return Exchange::kNone;
+    }
+  }
+
+  Status check_members(const std::set<int>& wanted) const {
+    return members_.at(one_->group) == wanted ? Status() : at_fault("has other members than its exchange");
+  }
+
+  // All replicas of one stage, and of no other that has the same devices.
+  Status check_replicas() const {
+    XRUN_TRY(check_stage());
+    return check_members(devices_of_stage());
+  }
+
+  Status check_stage() const {
+    return on_its_device() && stage_of_.at(one_->group) == one_->stage ? Status()
+                                                                       : at_fault("is of no stage, or elsewhere");
+  }
+
+  std::set<int> devices_of_stage() const {
+    const auto& devices = program_.stages[static_cast<size_t>(one_->stage)].devices;
+    return {devices.begin(), devices.end()};
+  }
+
+  int device_of_replica(int replica) const {
+    return program_.stages[static_cast<size_t>(one_->stage)].devices[static_cast<size_t>(replica)];
+  }
+
+  // A block of `bytes` at `offset` of the buffer of the next operand, to or from device `peer`.
+  Status take_block(Role role, int peer, Bytes offset, Bytes bytes) {
+    return take({.role = role,
+                 .access = role == Role::kReceived ? Access::kWrite : Access::kRead,
+                 .index = peer,
+                 .offset = offset,
+                 .bytes = bytes});
+  }
+
+  // All rows of a micro-batch in a buffer of a stage.
+  Status take_micro_batch(Operand wanted, ValueId value, int micro_batch) {
+    XRUN_ASSIGN(const Buffer* buffer, next(wanted.role));
+    const bool of_stage = buffer->purpose == Purpose::kActivation || buffer->purpose == Purpose::kResult;
+    if (!of_stage || buffer->value != value || !holds(*buffer, micro_batch)) {
+      return misplaced(*buffer);
+    }
+    wanted.offset = type(value).bytes(program_.micro_batch_rows() * micro_batch - first_row(*buffer), norm_rows());
+    wanted.bytes = type(value).bytes(program_.micro_batch_rows(), norm_rows());
+    return take(wanted);
+  }
+
+  std::map<int, std::set<int>> members_;  // devices by group
+
+ private:
+  bool has_first(Purpose purpose) const {
+    return !one_->operands.empty() && program_.buffer(one_->operands[0].buffer).purpose == purpose;
+  }
+
+  // Whether an exchange brings together the gradients of a tied weight's readers, which other stages have.
+  bool is_of_readers() const {
+    return (has_first(Purpose::kGradient) || has_first(Purpose::kTerms)) &&
+           !devices_of_stage().contains(one_->operands[0].index);
+  }
+
+  std::map<int, int> stage_of_;  // by group
+};
+
+}  // namespace xrun::planner

@@ -1,0 +1,230 @@
+// Operands of the exchanges of gradients: slices to the replicas that sum them, the sums to all, compressed gradients,
+// and those of a tied weight between the stages that read it.
+#include <algorithm>
+#include <map>
+
+#include "graph/passes/untie.h"
+#include "planner/verify/exchange_view.h"
+
+namespace xrun::planner {
+namespace {
+
+class GradientExchanges : ExchangeView {
+ public:
+  GradientExchanges(const Program& program, const Module& module) : ExchangeView(program, module) {
+    for (const Stage& stage : program.stages) {
+      const std::set<ParamId> params = gradients_of(stage, false);
+      whole_.emplace_back(params.begin(), params.end());
+    }
+  }
+
+  Status run() {
+    for (const Instruction& one : program_.instructions) {
+      begin(one);
+      XRUN_TRY(check());
+    }
+    return check_all_slices();
+  }
+
+ private:
+  Status check() {
+    switch (exchange()) {
+      case Exchange::kTerms:
+        return check_terms();
+      case Exchange::kSums:
+        return check_sums();
+      case Exchange::kPairs:
+        return check_pairs();
+      case Exchange::kReaders:
+        return check_readers();
+      default:
+        return {};
+    }
+  }
+
+  // Slices of gradients to the replicas that sum them in the round that has the group's members.
+  Status check_terms() {
+    XRUN_TRY(check_stage());
+    for (int round = 0; round < sums_.rounds(); ++round) {
+      std::set<int> devices;
+      for (const int replica : sums_.members(round, one_->replica)) {
+        devices.insert(device_of_replica(replica));
+      }
+      if (members_.at(one_->group) == devices) {
+        return check_slices(round);
+      }
+    }
+    return at_fault("has other members than its exchange");
+  }
+
+  // Sums to all replicas.
+  Status check_sums() {
+    XRUN_TRY(check_replicas());
+    return check_slices(sums_.rounds());
+  }
+
+  // An exchange carries a run of the weights, which is the same for all members; the runs of a stage follow one another
+  // in each round, and in the exchange of the sums behind the last one.
+  Status check_slices(int round) {
+    const std::vector<ParamId>& all = whole_[static_cast<size_t>(one_->stage)];
+    size_t& next = sliced_[{one_->stage, one_->replica, round}];
+    const size_t first = next;
+    while (next < all.size() && at_ < one_->operands.size()) {
+      XRUN_TRY(round < sums_.rounds() ? check_terms_of(all[next], round) : check_sum_of(all[next]));
+      ++next;
+    }
+    const std::pair run(first, next);
+    if (first == next || runs_.try_emplace(one_->group, run).first->second != run) {
+      return at_fault("carries the slices of other weights than its exchange");
+    }
+    return end();
+  }
+
+  Status check_terms_of(ParamId param, int round) {
+    Bytes place = 0;
+    const Slice own = slice_of(param, round, one_->replica);
+    for (const int other : sums_.members(round, one_->replica)) {
+      if (other != one_->replica) {
+        XRUN_TRY(take_slice(Role::kSent, param, other, slice_of(param, round, other)));
+        XRUN_TRY(take_terms(param, other, {place, own.bytes}));
+        place += own.bytes;
+      }
+    }
+    return {};
+  }
+
+  Status check_sum_of(ParamId param) {
+    for (int other = 0; other < program_.replicas; ++other) {
+      if (other != one_->replica) {
+        XRUN_TRY(take_slice(Role::kSent, param, other, summed_slice(param, one_->replica)));
+        XRUN_TRY(take_slice(Role::kReceived, param, other, summed_slice(param, other)));
+      }
+    }
+    return {};
+  }
+
+  // A slice of the gradient itself; a slice without elements is not sent.
+  Status take_slice(Role role, ParamId param, int other, Slice slice) {
+    if (slice.bytes == 0) {
+      return {};
+    }
+    XRUN_ASSIGN(const Buffer* buffer, next(role));
+    return buffer == own(param, Purpose::kGradient)
+               ? take_block(role, device_of_replica(other), slice.offset, slice.bytes)
+               : misplaced(*buffer);
+  }
+
+  Status take_terms(ParamId param, int other, Slice slice) {
+    if (slice.bytes == 0) {
+      return {};
+    }
+    XRUN_ASSIGN(const Buffer* buffer, next(Role::kReceived));
+    return buffer == own(param, Purpose::kTerms)
+               ? take_block(Role::kReceived, device_of_replica(other), slice.offset, slice.bytes)
+               : misplaced(*buffer);
+  }
+
+  // All gradients of a stage are sent to the replicas that sum them in each round, and the sums to all. Small gradients
+  // have no elements for some of the sums.
+  Status check_all_slices() {
+    for (const Stage& stage : program_.stages) {
+      const std::vector<ParamId>& all = whole_[static_cast<size_t>(stage.index)];
+      for (int replica = 0; program_.replicas > 1 && replica < program_.replicas; ++replica) {
+        for (int round = 0; round <= sums_.rounds(); ++round) {
+          const auto left = std::ranges::subrange(all.begin() + sliced_[{stage.index, replica, round}], all.end());
+          if (std::ranges::any_of(left, [&](ParamId param) { return exchanges(param, round, replica); })) {
+            return wrong("replica {} does not exchange all gradients of stage {}", replica, stage.index);
+          }
+        }
+      }
+    }
+    return {};
+  }
+
+  // Whether the members of a replica's sum share out any elements of a gradient in a round.
+  bool exchanges(ParamId param, int round, int replica) const {
+    return round == sums_.rounds() || sums_.shared(elements_of(param), round, replica).bytes > 0;
+  }
+
+  // The pairs of a replica to all others, in place. Weights have one order for all members.
+  Status check_pairs() {
+    XRUN_TRY(check_replicas());
+    for (const ParamId param : gradients_of(program_.stages[static_cast<size_t>(one_->stage)], true)) {
+      const Bytes bytes = pairs_bytes(module_, param);
+      for (int other = 0; other < program_.replicas; ++other) {
+        for (const Role role : {Role::kSent, Role::kReceived}) {
+          if (other == one_->replica) {
+            continue;
+          }
+          XRUN_ASSIGN(const Buffer* buffer, next(role));
+          if (buffer != own(param, Purpose::kPairs)) {
+            return misplaced(*buffer);
+          }
+          XRUN_TRY(
+              take_block(role, device_of_replica(other), bytes * (role == Role::kSent ? one_->replica : other), bytes));
+        }
+      }
+    }
+    return end();
+  }
+
+  // The gradients of a tied weight's readers on this device to the others that read it, and theirs.
+  Status check_readers() {
+    if (!on_its_device()) {
+      return at_fault("is of no stage, or elsewhere");
+    }
+    const Buffer& first = program_.buffer(one_->operands[0].buffer);
+    const std::vector<ParamId> readers = first.param.valid() ? tied_group(graph_, first.param) : std::vector<ParamId>();
+    if (readers.empty()) {
+      return misplaced(first);
+    }
+    // One weight in a group, and one group for a weight of a replica.
+    const ParamId weight = graph_.param(first.param).tied;
+    if (tied_of_.try_emplace(one_->group, weight).first->second != weight ||
+        group_of_.try_emplace({weight.index, one_->replica}, one_->group).first->second != one_->group) {
+      return at_fault("exchanges another weight than its group, or one that is exchanged twice");
+    }
+    std::vector<int> devices;  // by reader
+    for (const ParamId reader : readers) {
+      const NodeId maker = graph_.value(graph_.param_grads[reader]).producer;
+      for (const Stage& stage : program_.stages) {
+        if (std::ranges::count(stage.backward, maker) > 0) {
+          devices.push_back(stage.devices[static_cast<size_t>(one_->replica)]);
+        }
+      }
+    }
+    const std::set<int> members(devices.begin(), devices.end());
+    XRUN_TRY(check_members(members));
+    for (size_t i = 0; i < readers.size(); ++i) {
+      const Bytes bytes = type(graph_.param_grads[readers[i]]).bytes(0, norm_rows());
+      const bool here = devices[i] == one_->device;
+      for (const int peer : here ? members : std::set<int>{devices[i]}) {
+        if (peer == one_->device) {
+          continue;
+        }
+        const Role role = here ? Role::kSent : Role::kReceived;
+        XRUN_ASSIGN(const Buffer* buffer, next(role));
+        if (buffer != own(readers[i], here ? Purpose::kGradient : Purpose::kTerms)) {
+          return misplaced(*buffer);
+        }
+        XRUN_TRY(take_block(role, peer, 0, bytes));
+      }
+    }
+    return end();
+  }
+
+  std::vector<std::vector<ParamId>> whole_;  // by stage: weights whose gradients are sent whole
+  // Slices that were exchanged: weights of a stage, by (stage, replica, round); those of a group.
+  std::map<std::tuple<int, int, int>, size_t> sliced_;
+  std::map<int, std::pair<size_t, size_t>> runs_;
+  std::map<int, ParamId> tied_of_;                   // by group: the tied weight whose gradients it exchanges
+  std::map<std::pair<int32_t, int>, int> group_of_;  // by tied weight and replica
+};
+
+}  // namespace
+
+Status verify_gradient_exchanges(const Program& program, const Module& module) {
+  return GradientExchanges(program, module).run();
+}
+
+}  // namespace xrun::planner

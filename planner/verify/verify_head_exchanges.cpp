@@ -1,0 +1,196 @@
+// Operands of the exchanges of heads: rows of every replica to the devices of the shards, statistics between the
+// shards, and gradients of features back to the stage that makes them.
+#include <algorithm>
+
+#include "planner/verify/exchange_view.h"
+
+namespace xrun::planner {
+namespace {
+
+class HeadExchanges : ExchangeView {
+ public:
+  HeadExchanges(const Program& program, const Module& module) : ExchangeView(program, module) {
+    for (const HeadPlan& head : program.heads) {
+      parts_.push_back(shard_parts(program, graph_, head));
+      holders_.push_back(holders_of(head));
+    }
+  }
+
+  Status run() {
+    for (const Instruction& one : program_.instructions) {
+      begin(one);
+      XRUN_TRY(check());
+    }
+    return Status();
+  }
+
+ private:
+  Status check() {
+    switch (exchange()) {
+      case Exchange::kHeadRows:
+        return check_gather();
+      case Exchange::kHeadStatistics:
+        return check_statistics();
+      case Exchange::kHeadGradients:
+        return check_gradients();
+      default:
+        return {};
+    }
+  }
+
+  // Features or labels of a micro-batch of every replica, from the stage that makes them to the devices of the shards.
+  Status check_gather() {
+    if (!has_head() || one_->stage < 0 || !inside(one_->gather, 0, program_.micro_batches_of_replica())) {
+      return at_fault("gathers micro-batch {} of head {}", one_->gather, one_->head);
+    }
+    const HeadPlan& plan = head();
+    const Stage& stage = program_.stages[static_cast<size_t>(one_->stage)];
+    const std::set<int>& holders = holders_[static_cast<size_t>(one_->head)];
+    std::set<int> wanted = devices_of_stage();
+    wanted.insert(holders.begin(), holders.end());
+    XRUN_TRY(check_members(wanted));
+    if (one_->operands.empty()) {
+      return at_fault("gathers nothing");
+    }
+    const ValueId value = program_.buffer(one_->operands[0].buffer).value;
+    if (!value.valid() || (value != plan.feature && value != plan.label) || !comes_from(stage, value)) {
+      return misplaced(program_.buffer(one_->operands[0].buffer));
+    }
+    for (int replica = 0; replica < program_.replicas; ++replica) {
+      for (const int holder : holders) {
+        if (stage.devices[static_cast<size_t>(replica)] == one_->device) {
+          XRUN_TRY(take_micro_batch({.role = Role::kSent, .access = Access::kRead, .index = holder}, value,
+                                    micro_batch(replica)));
+        }
+      }
+    }
+    for (int replica = 0; holders.contains(one_->device) && replica < program_.replicas; ++replica) {
+      XRUN_ASSIGN(const Buffer* all, next(Role::kReceived));
+      const bool one_pass = plan.rows == program_.batch;
+      const int pass = one_pass ? 0 : one_->gather;
+      if (all->purpose != Purpose::kGathered || all->head != one_->head || all->value != value ||
+          (all->head_pass >= 0 ? all->head_pass != pass : program_.replicas > 1 && !one_pass)) {
+        return misplaced(*all);
+      }
+      const int place = all->head_pass >= 0 && !one_pass ? replica : micro_batch(replica);
+      XRUN_TRY(take_block(Role::kReceived, stage.devices[static_cast<size_t>(replica)],
+                          type(value).bytes(program_.micro_batch_rows() * place, norm_rows()),
+                          type(value).bytes(program_.micro_batch_rows(), norm_rows())));
+    }
+    return end();
+  }
+
+  bool comes_from(const Stage& stage, ValueId value) const {
+    return std::find(stage.forward.begin(), stage.forward.end(), graph_.value(value).producer) != stage.forward.end();
+  }
+
+  int micro_batch(int replica) const { return replica * program_.micro_batches_of_replica() + one_->gather; }
+
+  // Each shard's statistics to the devices of all other shards, in place.
+  Status check_statistics() {
+    if (!has_head()) {
+      return at_fault("is of no head");
+    }
+    const HeadPlan& plan = head();
+    const std::set<int>& holders = holders_[static_cast<size_t>(one_->head)];
+    XRUN_TRY(check_members(holders));
+    for (const HeadShard& shard : plan.shards) {
+      const bool mine = shard.device == one_->device;
+      for (const int other : holders) {
+        if (!has_rows(shard) || (mine ? other == one_->device : other != shard.device)) {
+          continue;
+        }
+        const Role role = mine ? Role::kSent : Role::kReceived;
+        XRUN_ASSIGN(const Buffer* buffer, next(role));
+        if (buffer->purpose != Purpose::kHeadStats || buffer->head != one_->head ||
+            buffer->head_pass != one_->head_pass) {
+          return misplaced(*buffer);
+        }
+        const ShardPart& part = parts_[static_cast<size_t>(one_->head)][static_cast<size_t>(shard.shard)];
+        XRUN_TRY(take_block(role, other, part.stats_offset, part.stats));
+      }
+    }
+    return end();
+  }
+
+  // dX partials of all shards, to the devices of the stage that made the features: the rows that each of them has made.
+  Status check_gradients() {
+    if (!has_head() || one_->stage < 0 || !inside(one_->gather, 0, program_.micro_batches_of_replica())) {
+      return at_fault("is of no head");
+    }
+    const HeadPlan& plan = head();
+    const Stage& stage = program_.stages[static_cast<size_t>(one_->stage)];
+    std::set<int> wanted = holders_[static_cast<size_t>(one_->head)];
+    wanted.insert(stage.devices.begin(), stage.devices.end());
+    XRUN_TRY(check_members(wanted));
+    if (!plan.feature_grad.valid() || !comes_from(stage, plan.feature) ||
+        one_->head_pass != (plan.rows == program_.batch ? 0 : one_->gather)) {
+      return at_fault("carries the gradient of no feature of its stage");
+    }
+    for (int replica = 0; replica < program_.replicas; ++replica) {
+      if (stage.devices[static_cast<size_t>(replica)] == one_->device) {
+        XRUN_TRY(check_dx_received(plan, replica));
+      } else {
+        XRUN_TRY(check_dx_sent(plan, replica, stage.devices[static_cast<size_t>(replica)]));
+      }
+    }
+    return end();
+  }
+
+  // Row blocks of a replica's micro-batch in each subtree of a shard: where the first begins, bytes, subtrees.
+  HeadGradientRows dx_rows(const HeadPlan& plan, const HeadShard& shard, int replica) const {
+    const bool one_pass = plan.rows == program_.batch;
+    const int64_t first = program_.micro_batch_rows() * (one_pass ? micro_batch(replica) : replica);
+    return head_gradient_rows(head_shape(program_, graph_, plan, shard, plan.rows), first,
+                              first + program_.micro_batch_rows());
+  }
+
+  Status check_dx_sent(const HeadPlan& plan, int replica, int to) {
+    for (const HeadShard& shard : plan.shards) {
+      if (shard.device != one_->device || !has_rows(shard)) {
+        continue;
+      }
+      const HeadGradientRows rows = dx_rows(plan, shard, replica);
+      const ShardPart& part = parts_[static_cast<size_t>(one_->head)][static_cast<size_t>(shard.shard)];
+      for (int64_t i = 0; i < rows.subtrees; ++i) {
+        XRUN_ASSIGN(const Buffer* buffer, next(Role::kSent));
+        if (buffer->purpose != Purpose::kHeadGradient || buffer->head != one_->head ||
+            buffer->head_pass != one_->head_pass) {
+          return misplaced(*buffer);
+        }
+        XRUN_TRY(take_block(Role::kSent, to, part.gradient_offset + rows.begin + i * rows.step, rows.bytes));
+      }
+    }
+    return {};
+  }
+
+  Status check_dx_received(const HeadPlan& plan, int replica) {
+    if (one_->replica != replica) {
+      return at_fault("is of another replica than its device");
+    }
+    Bytes place = 0;
+    for (const HeadShard& shard : plan.shards) {
+      const bool other = shard.device != one_->device && has_rows(shard);
+      const HeadGradientRows rows = other ? dx_rows(plan, shard, replica) : HeadGradientRows{};
+      for (int64_t i = 0; i < rows.subtrees; ++i, place += rows.bytes) {
+        XRUN_ASSIGN(const Buffer* buffer, next(Role::kReceived));
+        if (!holds_dx_terms(*buffer, one_->head, micro_batch(replica))) {
+          return misplaced(*buffer);
+        }
+        XRUN_TRY(take_block(Role::kReceived, shard.device, place, rows.bytes));
+      }
+    }
+    return {};
+  }
+
+  std::vector<std::vector<ShardPart>> parts_;  // by head, by shard
+  std::vector<std::set<int>> holders_;         // by head: devices of shards with rows
+};
+
+}  // namespace
+
+Status verify_head_exchanges(const Program& program, const Module& module) {
+  return HeadExchanges(program, module).run();
+}
+
+}  // namespace xrun::planner
