@@ -43,7 +43,7 @@ struct Node {
   std::vector<ValueId> outputs;
   Attrs attrs;
   std::string path;  // "layer1.bottleneck_2.conv": names tensors and random streams; a backward node has its forward's
-  std::vector<std::string> fused_paths;  // of the operators that a pass has made parts of this one
+  std::vector<std::string> fused_paths;  // paths of the operators that were fused into this one; hints name it by them
   Span span;
   ExpansionId expansion;  // the calls in the text that led to this node: Graph::expansions
   Phase phase = Phase::kForward;

@@ -61,28 +61,8 @@ inline void multiply(__m256i a, __m256i m, __m256i& high, __m256i& low) {
   low = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
 }
 
-// Eight Philox blocks at once; counter words 1 to 3 are the same in all. out[32].
-void philox_eight(uint32_t first, const std::array<uint32_t, 4>& counter, uint64_t key, uint32_t* out) {
-  __m256i c0 = _mm256_add_epi32(_mm256_set1_epi32(static_cast<int>(first)), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7));
-  __m256i c1 = _mm256_set1_epi32(static_cast<int>(counter[1]));
-  __m256i c2 = _mm256_set1_epi32(static_cast<int>(counter[2]));
-  __m256i c3 = _mm256_set1_epi32(static_cast<int>(counter[3]));
-  const __m256i m0 = _mm256_set1_epi32(static_cast<int>(0xD2511F53u));
-  const __m256i m1 = _mm256_set1_epi32(static_cast<int>(0xCD9E8D57u));
-  auto k0 = static_cast<uint32_t>(key);
-  auto k1 = static_cast<uint32_t>(key >> 32);
-  for (int round = 0; round < 10; ++round) {
-    __m256i high0, low0, high1, low1;
-    multiply(c0, m0, high0, low0);
-    multiply(c2, m1, high1, low1);
-    c0 = _mm256_xor_si256(_mm256_xor_si256(high1, c1), _mm256_set1_epi32(static_cast<int>(k0)));
-    c2 = _mm256_xor_si256(_mm256_xor_si256(high0, c3), _mm256_set1_epi32(static_cast<int>(k1)));
-    c1 = low1;
-    c3 = low0;
-    k0 += 0x9E3779B9u;
-    k1 += 0xBB67AE85u;
-  }
-  // Words of a block side by side.
+// The words of eight blocks side by side.
+inline void store_blocks(__m256i c0, __m256i c1, __m256i c2, __m256i c3, uint32_t* out) {
   const __m256i a = _mm256_unpacklo_epi32(c0, c1), b = _mm256_unpacklo_epi32(c2, c3);
   const __m256i c = _mm256_unpackhi_epi32(c0, c1), d = _mm256_unpackhi_epi32(c2, c3);
   const __m256i r0 = _mm256_unpacklo_epi64(a, b), r1 = _mm256_unpackhi_epi64(a, b);
@@ -94,15 +74,58 @@ void philox_eight(uint32_t first, const std::array<uint32_t, 4>& counter, uint64
   _mm256_storeu_si256(to + 3, _mm256_permute2x128_si256(r2, r3, 0x31));
 }
 
+// G times eight Philox blocks at once, since the rounds of one group leave the multiplier idle for most of their
+// latency; counter words 1 to 3 are the same in all. out[32 G].
+template <int G>
+void philox_eights(uint32_t first, const std::array<uint32_t, 4>& counter, uint64_t key, uint32_t* out) {
+  __m256i c0[G], c1[G], c2[G], c3[G];
+  const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
+#pragma GCC unroll 4
+  for (int g = 0; g < G; ++g) {
+    c0[g] = _mm256_add_epi32(_mm256_set1_epi32(static_cast<int>(first + 8U * static_cast<uint32_t>(g))), lane);
+    c1[g] = _mm256_set1_epi32(static_cast<int>(counter[1]));
+    c2[g] = _mm256_set1_epi32(static_cast<int>(counter[2]));
+    c3[g] = _mm256_set1_epi32(static_cast<int>(counter[3]));
+  }
+  const __m256i m0 = _mm256_set1_epi32(static_cast<int>(0xD2511F53u));
+  const __m256i m1 = _mm256_set1_epi32(static_cast<int>(0xCD9E8D57u));
+  auto k0 = static_cast<uint32_t>(key);
+  auto k1 = static_cast<uint32_t>(key >> 32);
+  for (int round = 0; round < 10; ++round) {
+    const __m256i key0 = _mm256_set1_epi32(static_cast<int>(k0));
+    const __m256i key1 = _mm256_set1_epi32(static_cast<int>(k1));
+#pragma GCC unroll 4
+    for (int g = 0; g < G; ++g) {
+      __m256i high0, low0, high1, low1;
+      multiply(c0[g], m0, high0, low0);
+      multiply(c2[g], m1, high1, low1);
+      c0[g] = _mm256_xor_si256(_mm256_xor_si256(high1, c1[g]), key0);
+      c2[g] = _mm256_xor_si256(_mm256_xor_si256(high0, c3[g]), key1);
+      c1[g] = low1;
+      c3[g] = low0;
+    }
+    k0 += 0x9E3779B9u;
+    k1 += 0xBB67AE85u;
+  }
+#pragma GCC unroll 4
+  for (int g = 0; g < G; ++g) {
+    store_blocks(c0[g], c1[g], c2[g], c3[g], out + 32 * g);
+  }
+}
+
 }  // namespace
 
 void RandomStream::fill(uint64_t first, std::span<uint32_t> out) const {
   size_t at = 0;
-  // The low counter word must not wrap inside a group of eight.
-  while (out.size() - at >= 32 && (first & 0xffffffffu) <= 0xfffffff8u) {
-    philox_eight(static_cast<uint32_t>(first), counter_of(first), key_, out.data() + at);
-    at += 32;
-    first += 8;
+  // The low counter word must not wrap inside a call of philox_eights.
+  const auto has = [&](uint64_t blocks) {
+    return out.size() - at >= 4 * blocks && (first & 0xffffffffu) <= 0x100000000u - blocks;
+  };
+  for (; has(16); at += 64, first += 16) {
+    philox_eights<2>(static_cast<uint32_t>(first), counter_of(first), key_, out.data() + at);
+  }
+  for (; has(8); at += 32, first += 8) {
+    philox_eights<1>(static_cast<uint32_t>(first), counter_of(first), key_, out.data() + at);
   }
   for (; at < out.size(); at += 4, ++first) {
     const auto draws = block(first);

@@ -10,8 +10,8 @@ namespace {
 #include "ops/head/lanes_avx512.h"
 #include "ops/head/pairs_avx512.h"
 
-// Palette 1, all eight tiles whole: 16 rows of 64 bytes. It has to be a constant in memory: GCC 12 believes that
-// _tile_loadconfig reads its first eight bytes alone, and leaves out stores to the others.
+// Palette 1, all eight tiles whole: 16 rows of 64 bytes. It is a constant in memory, since GCC 12 declares only its
+// first eight bytes as read by _tile_loadconfig, and drops stores to the rest of a local one.
 struct alignas(64) TileConfig {
   uint8_t palette = 1;
   uint8_t start_row = 0;
@@ -74,6 +74,7 @@ void gemm_tiles(const HeadGemm& call) {
           transpose(a0 + i * call.a_k, call.a_k, upper + i * 16);
           transpose(a1 + i * call.a_k, call.a_k, lower + i * 16);
         }
+        asm volatile("" ::: "memory");  // GCC 12 does not know that _tile_loadd reads memory
         a0 = upper;
         a1 = lower;
         a_m = 16;

@@ -12,11 +12,11 @@ constexpr int64_t kLine = 64;
 template <typename V, int R, bool kRowMajor>
 void gemm_tile(int64_t k, const uint32_t* a, int64_t a_stride, const uint32_t* b, float* c, int64_t c_m, bool add,
                const char* ahead, int64_t line) {
-  constexpr int kShared = 3;  // rows that one pointer reaches by an index, since registers for addresses are few
+  constexpr int kShared = 3;  // rows for each pointer, which an index tells apart: general registers are few
   const uint32_t* rows[(R + kShared - 1) / kShared];
 #pragma GCC unroll 16
   for (int r = 0; r < R; r += kShared) {
-    rows[r / kShared] = a + r * a_stride;
+    rows[r / kShared] = kRowMajor ? a + r * a_stride : a;
   }
   typename V::F acc[R][2];  // every loop over it is unrolled, or it would live in memory
 #pragma GCC unroll 16

@@ -355,42 +355,28 @@ Status check_shards(const Module& module) {
   return {};
 }
 
-// Whether a node belongs to a part of the model, or an operator does that was fused into it.
-bool is_in(const Node& node, const std::string& part) {
-  return below(node.path, part) ||
-         std::ranges::any_of(node.fused_paths, [&](const std::string& path) { return below(path, part); });
+// Whether an operator that was fused into a node belongs to a part of the model.
+bool fuses_part(const Node& node, const std::string& part) {
+  return std::ranges::any_of(node.fused_paths, [&](const std::string& path) { return below(path, part); });
 }
 
-Result<LayerHints> layer_hints(const Module& module, const Chain& chain) {
-  XRUN_TRY(check_shards(module));
-  const Graph& graph = module.graph;
-  const auto n = static_cast<size_t>(chain.size());
-  LayerHints hints{.pinned = std::vector<int>(n, -1), .again = std::vector<bool>(n, false)};
-  const auto mark = [&](const std::string& path, const auto& action) {
+// The stage of each node of the chain that pins name, else -1. The pin of a node's own path counts before those of
+// operators that were fused into it: where a block begins with such an operator, the rest of the block decides.
+Result<std::vector<int>> pinned_stages(const Module& module, const Chain& chain) {
+  const auto node = [&](size_t i) -> const Node& { return module.graph.node(chain.nodes[i]); };
+  std::vector<int> stages(static_cast<size_t>(chain.size()), -1);
+  std::vector<bool> own(module.schedule.pins.size());
+  for (size_t p = 0; p < own.size(); ++p) {
+    const PinHint& pin = module.schedule.pins[p];
     bool any = false;
-    for (size_t i = 0; i < n; ++i) {
-      if (is_in(graph.node(chain.nodes[i]), path)) {
-        action(i);
-        any = true;
+    for (size_t i = 0; i < stages.size(); ++i) {
+      if (below(node(i).path, pin.path)) {
+        stages[i] = static_cast<int>(pin.stage);
+        own[p] = true;
       }
+      any = any || own[p] || fuses_part(node(i), pin.path);
     }
-    return any;
-  };
-  if (module.schedule.recompute) {
-    const RecomputeHint& wish = module.schedule.recompute->value;
-    hints.hinted = true;
-    hints.recompute = wish.mode == RecomputeHint::kNone  ? Recompute::kNone
-                      : wish.mode == RecomputeHint::kAll ? Recompute::kAll
-                                                         : Recompute::kChosen;
-    for (const std::string& path : wish.paths) {
-      if (!mark(path, [&](size_t i) { hints.again[i] = true; })) {
-        return refuse("XG0604", "recompute names `" + path + "`, which is no layer of the model",
-                      "give a path as `xrun show --table layers` prints it", module.schedule.recompute->span);
-      }
-    }
-  }
-  for (const PinHint& pin : module.schedule.pins) {
-    if (!mark(pin.path, [&](size_t i) { hints.pinned[i] = static_cast<int>(pin.stage); })) {
+    if (!any) {
       return refuse("XG0604", "pin names `" + pin.path + "`, which is no layer of the model",
                     "give a path as `xrun show --table layers` prints it", pin.span);
     }
@@ -398,6 +384,51 @@ Result<LayerHints> layer_hints(const Module& module, const Chain& chain) {
       return refuse("XG0608",
                     "`" + pin.path + "` is pinned to stage " + std::to_string(pin.stage) + ", which is not there",
                     "stages are counted from 0", pin.span);
+    }
+  }
+  for (size_t p = 0; p < own.size(); ++p) {
+    const PinHint& pin = module.schedule.pins[p];
+    for (size_t i = 0; i < stages.size(); ++i) {
+      if (!fuses_part(node(i), pin.path) || stages[i] == pin.stage) {
+        continue;
+      }
+      if (stages[i] >= 0 && !own[p]) {
+        return refuse("XG0608",
+                      "`" + pin.path + "` is computed together with `" + node(i).path + "`, which is pinned to stage " +
+                          std::to_string(stages[i]),
+                      "pin both to one stage", pin.span);
+      }
+      stages[i] = stages[i] < 0 ? static_cast<int>(pin.stage) : stages[i];
+    }
+  }
+  return stages;
+}
+
+Result<LayerHints> layer_hints(const Module& module, const Chain& chain) {
+  XRUN_TRY(check_shards(module));
+  const Graph& graph = module.graph;
+  const auto n = static_cast<size_t>(chain.size());
+  XRUN_ASSIGN(std::vector<int> pinned, pinned_stages(module, chain));
+  LayerHints hints{.pinned = std::move(pinned), .again = std::vector<bool>(n, false)};
+  if (module.schedule.recompute) {
+    const RecomputeHint& wish = module.schedule.recompute->value;
+    hints.hinted = true;
+    hints.recompute = wish.mode == RecomputeHint::kNone  ? Recompute::kNone
+                      : wish.mode == RecomputeHint::kAll ? Recompute::kAll
+                                                         : Recompute::kChosen;
+    for (const std::string& path : wish.paths) {
+      bool any = false;
+      for (size_t i = 0; i < n; ++i) {
+        const Node& node = graph.node(chain.nodes[i]);
+        if (below(node.path, path) || fuses_part(node, path)) {
+          hints.again[i] = true;
+          any = true;
+        }
+      }
+      if (!any) {
+        return refuse("XG0604", "recompute names `" + path + "`, which is no layer of the model",
+                      "give a path as `xrun show --table layers` prints it", module.schedule.recompute->span);
+      }
     }
   }
   return hints;

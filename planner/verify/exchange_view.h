@@ -12,18 +12,19 @@ namespace xrun::planner {
 
 enum class Exchange {
   kNone,
-  kTransfer,        // rows of a micro-batch from stage to stage
-  kNorms,           // sums of squares of all devices
-  kStatistics,      // of batches
-  kTerms,           // slices of gradients to the replicas that sum them
-  kSums,            // and the sums to all
-  kPairs,           // compressed gradients
-  kReaders,         // gradients of a tied weight
-  kHeadRows,        // features and labels
-  kHeadStatistics,  // of logits
-  kHeadGradients    // of features
+  kTransfer,        // a micro-batch goes from stage to stage
+  kNorms,           // sums of squares go to all devices
+  kStatistics,      // statistics of row blocks go to all replicas
+  kTerms,           // slices of gradients go to the replicas that sum them
+  kSums,            // summed slices go to all replicas
+  kPairs,           // compressed gradients go to all replicas
+  kReaders,         // gradients of a tied weight go to all stages that read it
+  kHeadRows,        // features and labels go to the shards of a head
+  kHeadStatistics,  // statistics of logits go to all shards
+  kHeadGradients    // gradients of features go to the stage that makes them
 };
 
+// REQUIRES: verified structure, by which every exchange has a group.
 class ExchangeView : protected OperandView {
  protected:
   ExchangeView(const Program& program, const Module& module) : OperandView(program, module) {

@@ -56,7 +56,7 @@ Status verify_stage_operands(const Program& program, const Module& module);
 Status verify_head_operands(const Program& program, const Module& module);      // passes over the shards of heads
 Status verify_join_operands(const Program& program, const Module& module);      // combined shards, copied rows
 Status verify_update_operands(const Program& program, const Module& module);    // the end of a step
-Status verify_exchange_operands(const Program& program, const Module& module);  // between devices, with both below
+Status verify_exchange_operands(const Program& program, const Module& module);  // between devices; calls the next two
 Status verify_head_exchanges(const Program& program, const Module& module);
 Status verify_gradient_exchanges(const Program& program, const Module& module);
 

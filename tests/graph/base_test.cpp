@@ -7,6 +7,7 @@
 #include <set>
 #include <sys/resource.h>
 #include <unistd.h>
+#include <vector>
 
 #include "graph/attr.h"
 #include "graph/base/diagnostic.h"
@@ -50,6 +51,22 @@ TEST(RandomStream, DiffersInEveryPartOfItsKey) {
     seen.insert(stream.bits(0));
   }
   EXPECT_EQ(seen.size(), 5u);
+}
+
+// Blocks are drawn in groups where they do not wrap the low word of the counter.
+TEST(RandomStream, FillGivesTheDrawsOfItsBlocks) {
+  const RandomStream stream(7, 1, 2, 3);
+  for (const uint64_t first :
+       {uint64_t{0}, uint64_t{5}, uint64_t{0x7FFFFFF0}, uint64_t{0x7FFFFFF8}, uint64_t{0xFFFFFFE8},
+        uint64_t{0xFFFFFFF0}, uint64_t{0xFFFFFFF1}, uint64_t{0xFFFFFFF8}, uint64_t{0x1FFFFFFFF}}) {
+    for (const size_t size : {1u, 4u, 31u, 32u, 63u, 64u, 65u, 96u, 200u}) {
+      std::vector<uint32_t> draws(size);
+      stream.fill(first, draws);
+      for (size_t i = 0; i < size; ++i) {
+        ASSERT_EQ(draws[i], stream.block(first + i / 4)[i % 4]) << "first " << first << " of " << size << " at " << i;
+      }
+    }
+  }
 }
 
 TEST(RandomStream, BelowStaysInRangeAndReachesEveryValue) {

@@ -167,9 +167,10 @@ std::vector<float> chain(const Operands& of) {
   return result;
 }
 
-constexpr Product kProducts[] = {{1, 1, 1, true, false},   {5, 2, 33, true, true},     {13, 1, 300, true, false},
-                                 {64, 3, 32, true, false}, {128, 2, 520, true, true},  {97, 1, 256, true, false},
-                                 {32, 2, 77, false, true}, {64, 1, 128, false, false}, {96, 4, 257, false, true}};
+constexpr Product kProducts[] = {{1, 1, 1, true, false},     {2, 1, 5, true, false},    {3, 1, 5, true, true},
+                                 {5, 2, 33, true, true},     {13, 1, 300, true, false}, {64, 3, 32, true, false},
+                                 {128, 2, 520, true, true},  {97, 1, 256, true, false}, {32, 2, 77, false, true},
+                                 {64, 1, 128, false, false}, {96, 4, 257, false, true}};
 
 TEST(HeadKernels, ProductsInF32AreOneChainOfFusedMultiplyAddsForEveryShape) {
   for (const Product& p : kProducts) {
@@ -195,6 +196,33 @@ TEST(HeadKernels, TilesGiveTheProductsOfPairs) {
     for (size_t i = 0; i < pairs.size(); ++i) {
       ASSERT_NEAR(pairs[i], tiles[i], 2e-4) << "m " << p.m << " k " << p.k << " element " << i;
     }
+  }
+}
+
+// What is prefetched is memory that the product does not read, so the result stays; the ranges advance until none is
+// left.
+TEST(HeadKernels, ProductsTakeWhatTheyPrefetchFromTheFront) {
+  const std::vector<char> ahead(1 << 16);
+  std::vector<std::pair<const HeadKernels*, bool>> kernels{{&kHeadAvx2, false}};
+  if (__builtin_cpu_supports("avx512bw") != 0) {
+    kernels.emplace_back(&kHeadAvx512, false);
+  }
+  if (__builtin_cpu_supports("avx512bf16") != 0) {
+    kernels.emplace_back(&kHeadEmulatedAmx, true);
+  }
+  for (const auto& [table, pairs] : kernels) {
+    const Operands of = make_operands({64, 2, 32, true, false}, pairs, 3);
+    const std::vector<float> want = multiply(*table, of);
+    HeadPrefetch prefetch;
+    prefetch.ranges[0] = {ahead.data(), 100};
+    prefetch.ranges[1] = {ahead.data() + 100, static_cast<int64_t>(ahead.size()) - 100};
+    prefetch.count = 2;
+    Operands with = of;
+    with.call.prefetch = &prefetch;
+    EXPECT_EQ(multiply(*table, with), want);
+    EXPECT_EQ(prefetch.next, 1);
+    EXPECT_LT(prefetch.ranges[1].bytes, static_cast<int64_t>(ahead.size()) - 100);
+    EXPECT_EQ(prefetch.ranges[1].begin + prefetch.ranges[1].bytes, ahead.data() + ahead.size());
   }
 }
 

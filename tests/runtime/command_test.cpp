@@ -109,15 +109,17 @@ TEST_F(Command, TooManyOperatorsAreRefusedBeforeTheWork) {
   EXPECT_THAT(check.err, HasSubstr("warning[XG0198]"));
 }
 
-// Operators that are fused into others keep the names that the text gives them: those with weights, a function behind
-// an operator, and functions one after the other.
-TEST_F(Command, HintsNameFusedOperators) {
-  const auto model = [](const std::string& schedule) {
-    return R"(xgraph 1
+// Operators that are fused into others keep the names that the text gives them: those with weights, a relu, a function
+// behind an operator, and functions one after the other.
+class FusedOperators : public Command {
+ protected:
+  CommandResult plan(const std::string& schedule) {
+    directory.write("fused.xgraph", R"(xgraph 1
 model m {
   input x: f32[N, 8]
-  feature = x -> linear(8) as first -> bn as norm -> prelu as act -> linear(8) as middle -> relu as hinge
-              -> linear(8) as last -> silu as gate -> tanh as bound -> linear(8)
+  feature = x -> linear(8) as first -> bn as norm -> prelu as act -> linear(8) as second -> bn as middle
+              -> relu as hinge -> linear(8) as third -> bn as last -> silu as gate -> linear(8) as fourth
+              -> tanh as bound -> sigmoid as chance -> linear(8) as fifth
   output feature
   head id = classifier(feature, 30)
 }
@@ -133,16 +135,32 @@ train t {
   lr        = 0.1
 }
 schedule s {
-)" + schedule +
-           "}\n";
-  };
-  for (const char* name : {"norm", "act", "middle", "hinge", "last", "gate", "bound"}) {
-    directory.write("pin.xgraph", model(std::string("  stages = 2\n  pin { ") + name + " = stage(1) }\n"));
-    const auto pinned = run({"plan", "pin.xgraph", "--devices", "2"});
+)" + schedule + "}\n");
+    return run({"plan", "fused.xgraph", "--devices", "2"});
+  }
+};
+
+TEST_F(FusedOperators, AreNamedByHints) {
+  for (const std::string name : {"norm", "act", "middle", "hinge", "last", "gate", "bound", "chance"}) {
+    const auto pinned = plan("  stages = 2\n  pin { " + name + " = stage(1) }\n");
     EXPECT_EQ(pinned.exit, 0) << pinned.err;
-    directory.write("again.xgraph", model(std::string("  recompute = [") + name + "]\n"));
-    const auto again = run({"plan", "again.xgraph"});
+    const auto again = plan("  recompute = [" + name + "]\n");
     EXPECT_EQ(again.exit, 0) << again.err;
+  }
+}
+
+// A pin of an operator that is fused into another one holds as if it named that one.
+TEST_F(FusedOperators, LieInOneStage) {
+  for (const auto& [part, next] :
+       {std::pair<std::string, std::string>{"act", "norm"}, {"hinge", "middle"}, {"gate", "last"}}) {
+    const auto both = plan("  stages = 2\n  pin { " + next + " = stage(0)  " + part + " = stage(1) }\n");
+    EXPECT_EQ(both.exit, 1) << both.out;
+    EXPECT_THAT(both.err, HasSubstr("XG0608]: `" + part + "` is computed together with `" + next +
+                                    "`, which is pinned to stage 0"));
+    EXPECT_EQ(plan("  stages = 2\n  pin { " + next + " = stage(1)  " + part + " = stage(1) }\n").exit, 0);
+    const auto before = plan("  stages = 2\n  pin { " + part + " = stage(1)  fifth = stage(0) }\n");
+    EXPECT_EQ(before.exit, 1) << before.out;
+    EXPECT_THAT(before.err, HasSubstr("XG0608"));
   }
 }
 
