@@ -38,6 +38,7 @@ constexpr Seconds kSelected = 5e-8;
 // of the peak that the products of an exact and of an approximate one reach, and the cost of a class and of an entry of
 // its list beside them.
 constexpr double kGraphShare = 0.75;
+constexpr Seconds kGraphPair = 2.5e-10;  // of comparing a score, which only the products of AMX do not hide
 constexpr double kCellsShare = 0.4;
 constexpr int kCellRounds = 4;  // of k-means
 constexpr Seconds kGraphClass = 3e-6;
@@ -136,7 +137,8 @@ Seconds CostModel::exact_graph(const KnnShape& shape, int ranks) const {
   const double macs = pairs * static_cast<double>(KnnLayout(shape, false).dim_padded);
   const double rate = kGraphShare * std::max(facts_.flops_per_second_f32, facts_.flops_per_second_bf16);
   const Seconds lists = share * classes * (kGraphClass + kGraphEntry * static_cast<double>(shape.found()));
-  return (2 * macs / rate + lists) / static_cast<double>(std::min(shape.workers, machine_.cores));
+  const Seconds compared = facts_.isa == "amx" ? pairs * kGraphPair : 0.0;
+  return (2 * macs / rate + compared + lists) / static_cast<double>(std::min(shape.workers, machine_.cores));
 }
 
 Seconds CostModel::approximate_graph(const KnnCellsShape& shape, int ranks) const {
