@@ -153,7 +153,7 @@ TEST_P(CompiledLoop, AResultMayTakeThePlaceOfAnInput) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(InstructionSets, CompiledLoop, ::testing::Values(Isa::kAvx2, Isa::kAvx512),
+INSTANTIATE_TEST_SUITE_P(InstructionSets, CompiledLoop, ::testing::Values(Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16),
                          [](const auto& instance) { return std::string(name_of(instance.param)); });
 
 TEST(Jit, IsLeftOutOnRequest) {

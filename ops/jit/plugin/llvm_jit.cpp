@@ -34,9 +34,9 @@ Result<std::unique_ptr<llvm::TargetMachine>> target_machine(Isa isa) {
   }
   llvm::TargetOptions options;
   options.AllowFPOpFusion = llvm::FPOpFusion::Strict;
-  std::unique_ptr<llvm::TargetMachine> machine(
-      target->createTargetMachine(kTriple, isa >= Isa::kAvx512 ? "x86-64-v4" : "x86-64-v3", "", options,
-                                  llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
+  std::unique_ptr<llvm::TargetMachine> machine(target->createTargetMachine(
+      kTriple, isa >= Isa::kAvx512 ? "x86-64-v4" : "x86-64-v3", isa >= Isa::kAvx512Bf16 ? "+avx512bf16" : "", options,
+      llvm::Reloc::PIC_, llvm::CodeModel::Small, llvm::CodeGenOptLevel::Default));
   if (machine == nullptr) {
     return failure("no code can be made for this instruction set");
   }
@@ -60,7 +60,7 @@ Result<std::string> compile(const LoopForm& form, Isa isa) {
   llvm::Module module("loop", context);
   module.setTargetTriple(kTriple);
   module.setDataLayout(machine->createDataLayout());
-  write_loop(form, module);
+  write_loop(form, isa, module);
   std::string why;
   llvm::raw_string_ostream reasons(why);
   if (llvm::verifyModule(module, &reasons)) {

@@ -1,5 +1,6 @@
 #include "ops/jit/plugin/write_loop.h"
 
+#include <llvm/IR/IntrinsicsX86.h>
 #include <vector>
 
 #include "ops/jit/plugin/ir_lanes.h"
@@ -23,8 +24,8 @@ namespace {
 
 class LoopWriter {
  public:
-  LoopWriter(const LoopForm& form, llvm::Module& module)
-      : form_(form), context_(module.getContext()), before_(context_), body_(context_) {
+  LoopWriter(const LoopForm& form, Isa isa, llvm::Module& module)
+      : form_(form), isa_(isa), context_(module.getContext()), before_(context_), body_(context_) {
     llvm::Type* const pointer = before_.getPtrTy();
     auto* const type = llvm::FunctionType::get(before_.getVoidTy(), {pointer, pointer, before_.getInt64Ty()}, false);
     function_ = llvm::Function::Create(type, llvm::Function::ExternalLinkage, kLoopSymbol, module);
@@ -58,10 +59,11 @@ class LoopWriter {
     return before_.CreateLoad(before_.getPtrTy(), place);
   }
 
-  llvm::Value* load_bf16(llvm::Value* from) {
-    llvm::Value* const half = body_.CreateAlignedLoad(lanes_of(body_.getInt16Ty()), from, llvm::Align(2));
-    llvm::Value* const bits = body_.CreateShl(body_.CreateZExt(half, lanes_of(body_.getInt32Ty())), 16);
-    return body_.CreateBitCast(bits, lanes_of(body_.getFloatTy()));
+  // bf16 numbers as f32.
+  static IrLanes widened(const IrInts& halves) {
+    llvm::IRBuilder<>& to = *halves.to;
+    llvm::Value* const bits = to.CreateShl(to.CreateZExt(halves.value, lanes_of(to.getInt32Ty())), 16);
+    return {&to, to.CreateBitCast(bits, lanes_of(to.getFloatTy()))};
   }
 
   void load_inputs(llvm::Value* i) {
@@ -84,9 +86,11 @@ class LoopWriter {
           inputs_[k] = {&body_, body_.CreateAlignedLoad(lanes_of(f32), at, llvm::Align(4))};
           break;
         }
-        case LoopInput::kBF16:
-          inputs_[k] = {&body_, load_bf16(body_.CreateGEP(body_.getInt16Ty(), from, i))};
+        case LoopInput::kBF16: {
+          llvm::Value* const at = body_.CreateGEP(body_.getInt16Ty(), from, i);
+          inputs_[k] = widened({&body_, body_.CreateAlignedLoad(lanes_of(body_.getInt16Ty()), at, llvm::Align(2))});
           break;
+        }
       }
     }
   }
@@ -124,17 +128,35 @@ class LoopWriter {
     for (IrLanes& arg : args) {
       arg.to = varies ? &body_ : &before_;
     }
+    if (node.op == ScalarOp::kBf16) {
+      return widened({args[0].to, bf16_bits(node.args[0], args[0])});
+    }
     return with_scalar_op(node.op, [&](auto op) { return compute<op(), IrLanes>(args[0], args[1], args[2]); });
+  }
+
+  // Whether a result is no denormal number, since arithmetic flushes those to 0 (compute_modes.h).
+  bool is_flushed(ScalarId id) const {
+    const ScalarOp op = form_.expr.nodes()[static_cast<size_t>(id.index)].op;
+    return op == ScalarOp::kAdd || op == ScalarOp::kSub || op == ScalarOp::kMul || op == ScalarOp::kDiv;
+  }
+
+  // Sixteen bf16 numbers. VCVTNEPS2BF16 rounds like the other operations but for denormals, which become 0.
+  llvm::Value* bf16_bits(ScalarId id, const IrLanes& x) {
+    llvm::Type* const half = lanes_of(x.to->getInt16Ty());
+    if (isa_ >= Isa::kAvx512Bf16 && is_flushed(id)) {
+      llvm::Value* const narrow =
+          x.to->CreateIntrinsic(llvm::Intrinsic::x86_avx512bf16_cvtneps2bf16_512, {}, {x.value});
+      return x.to->CreateBitCast(narrow, half);
+    }
+    return x.to->CreateTrunc(x.to->CreateLShr(bits_of(rounded_to_bf16(x)).value, 16), half);
   }
 
   void store_results(const std::vector<IrLanes>& results, llvm::Value* i) {
     for (size_t r = 0; r < results.size(); ++r) {
       llvm::Value* const to = operand(1, r);
       if (form_.outputs[r] == DType::kBF16) {
-        llvm::Type* const half = body_.getInt16Ty();
-        const IrInts bits = bits_of(rounded_to_bf16({&body_, results[r].value}));
-        llvm::Value* const upper = body_.CreateTrunc(body_.CreateLShr(bits.value, 16), lanes_of(half));
-        store(upper, body_.CreateGEP(half, to, i), 2);
+        llvm::Value* const bits = bf16_bits(form_.expr.results()[r], {&body_, results[r].value});
+        store(bits, body_.CreateGEP(body_.getInt16Ty(), to, i), 2);
       } else {
         store(results[r].value, body_.CreateGEP(body_.getFloatTy(), to, i), 4);
       }
@@ -152,6 +174,7 @@ class LoopWriter {
   }
 
   const LoopForm& form_;
+  const Isa isa_;
   llvm::LLVMContext& context_;
   llvm::IRBuilder<> before_;  // the loop
   llvm::IRBuilder<> body_;
@@ -161,6 +184,6 @@ class LoopWriter {
 
 }  // namespace
 
-void write_loop(const LoopForm& form, llvm::Module& module) { LoopWriter(form, module).write(); }
+void write_loop(const LoopForm& form, Isa isa, llvm::Module& module) { LoopWriter(form, isa, module).write(); }
 
 }  // namespace xrun::ops

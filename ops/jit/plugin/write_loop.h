@@ -3,14 +3,15 @@
 
 #include <llvm/IR/Module.h>
 
+#include "ops/isa.h"
 #include "ops/jit/loop_form.h"
 
 namespace xrun::ops {
 
 inline constexpr const char* kLoopSymbol = "xrun_loop";
 
-// Adds `void xrun_loop(inputs, outputs, elements)`, a LoopCode, to the module. REQUIRES: as ElementLoop does, and that
-// the expression is pruned.
-void write_loop(const LoopForm& form, llvm::Module& module);
+// Adds `void xrun_loop(inputs, outputs, elements)`, a LoopCode for `isa`, to the module. REQUIRES: as ElementLoop does,
+// and that the expression is pruned.
+void write_loop(const LoopForm& form, Isa isa, llvm::Module& module);
 
 }  // namespace xrun::ops
