@@ -27,7 +27,8 @@ Result<Graph> eliminate_common_subexpressions(Graph graph) {
       at->second = rewriter.copy(NodeId(i));
       continue;
     }
-    const Node& twin = rewriter.result().node(at->second);
+    Node& twin = rewriter.result().nodes[at->second];
+    twin.fused_paths.push_back(node.path);
     for (size_t k = 0; k < node.outputs.size(); ++k) {
       rewriter.replace(node.outputs[k], twin.outputs[k]);
     }

@@ -110,7 +110,7 @@ TEST_F(Command, TooManyOperatorsAreRefusedBeforeTheWork) {
 }
 
 // Operators that are fused into others keep the names that the text gives them: those with weights, a relu, a function
-// behind an operator, and functions one after the other.
+// behind an operator, functions one after the other, and what is computed once though it is written twice.
 class FusedOperators : public Command {
  protected:
   CommandResult plan(const std::string& schedule) {
@@ -120,8 +120,11 @@ model m {
   feature = x -> linear(8) as first -> bn as norm -> prelu as act -> linear(8) as second -> bn as middle
               -> relu as hinge -> linear(8) as third -> bn as last -> silu as gate -> linear(8) as fourth
               -> tanh as bound -> sigmoid as chance -> linear(8) as fifth
+  one   = feature -> tanh as once
+  other = feature -> tanh as twice
+  sum   = one + other
   output feature
-  head id = classifier(feature, 30)
+  head id = classifier(sum, 30)
 }
 data d {
   source train = synthetic([8], 30, 300)
@@ -141,7 +144,8 @@ schedule s {
 };
 
 TEST_F(FusedOperators, AreNamedByHints) {
-  for (const std::string name : {"norm", "act", "middle", "hinge", "last", "gate", "bound", "chance"}) {
+  for (const std::string name :
+       {"norm", "act", "middle", "hinge", "last", "gate", "bound", "chance", "once", "twice"}) {
     const auto pinned = plan("  stages = 2\n  pin { " + name + " = stage(1) }\n");
     EXPECT_EQ(pinned.exit, 0) << pinned.err;
     const auto again = plan("  recompute = [" + name + "]\n");
