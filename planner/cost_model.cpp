@@ -38,7 +38,7 @@ constexpr Seconds kSelected = 5e-8;
 // of the peak that the products of an exact and of an approximate one reach, and the cost of a class and of an entry of
 // its list beside them.
 constexpr double kGraphShare = 0.75;
-constexpr Seconds kGraphPair = 2.5e-10;  // of comparing a score, which only the products of AMX do not hide
+constexpr Seconds kGraphPair = 2.5e-10;  // to compare a score; only the products of AMX are too short to hide it
 constexpr double kCellsShare = 0.4;
 constexpr int kCellRounds = 4;  // of k-means
 constexpr Seconds kGraphClass = 3e-6;

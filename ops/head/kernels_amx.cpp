@@ -1,6 +1,7 @@
 // Head loops for AMX: products in tiles of 16 x 16 sums and 16 pairs a step; all other loops are those of AVX512-BF16.
 #include <immintrin.h>
 
+#include "ops/amx_tiles.h"
 #include "ops/head/kernels.h"
 
 namespace xrun::ops {
@@ -9,17 +10,6 @@ namespace {
 #include "ops/head/kernels_impl.h"
 #include "ops/head/lanes_avx512.h"
 #include "ops/head/pairs_avx512.h"
-
-// Palette 1, all eight tiles whole: 16 rows of 64 bytes. It is a constant in memory, since GCC 12 declares only its
-// first eight bytes as read by _tile_loadconfig, and drops stores to the rest of a local one.
-struct alignas(64) TileConfig {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t bytes_per_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-constinit const TileConfig kTiles;
 
 constexpr int64_t kTileStep = 16;  // pairs of one TDPBF16PS
 
@@ -59,7 +49,7 @@ inline void transpose(const uint32_t* a, int64_t stride, uint32_t* out) {
 void gemm_tiles(const HeadGemm& call) {
   alignas(64) uint32_t upper[kStepK * 16];
   alignas(64) uint32_t lower[kStepK * 16];
-  _tile_loadconfig(&kTiles);
+  _tile_loadconfig(&kAmxTiles);
   const auto c_stride = static_cast<size_t>(call.c_m) * 4;
   for (int64_t k0 = 0; k0 < call.k; k0 += kStepK) {
     const int64_t k = call.k - k0 < kStepK ? call.k - k0 : kStepK;

@@ -249,7 +249,7 @@ Result<double> triad_rate(ops::Isa isa) {
                             {reinterpret_cast<float*>(arrays->kernel_address(0)), static_cast<size_t>(size) / 4});
     std::vector<double> rates;
     for (int i = 0; i < 5; ++i) {
-      rates.push_back(roofline.measure(static_cast<CpuDevice&>(device)).bytes.a_second());
+      rates.push_back(roofline.traffic(static_cast<CpuDevice&>(device)).a_second());
     }
     rate = median_of(rates);
     return {};

@@ -121,10 +121,10 @@ Result<KnnFigures> measure_knn_build(const KnnCase& one) {
         isa, ops::has_native_bf16(isa),
         {reinterpret_cast<float*>(arrays->kernel_address(0)), static_cast<size_t>(need.roofline) / sizeof(float)});
     figures.instruction = roofline.instruction();
-    figures.rounds.back().flops = roofline.measure(workers).flops;
+    figures.rounds.back().flops = roofline.products(workers);
     while (static_cast<int>(figures.rounds.size()) < one.rounds) {
       const Elapsed time = build();
-      figures.rounds.push_back({.time = time, .flops = roofline.measure(workers).flops});
+      figures.rounds.push_back({.time = time, .flops = roofline.products(workers)});
     }
     return {};
   }));

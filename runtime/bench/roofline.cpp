@@ -11,6 +11,7 @@
 #include <ctime>
 #include <immintrin.h>
 
+#include "ops/amx_tiles.h"
 #include "ops/head/kernels.h"
 #include "ops/simd.h"
 
@@ -79,19 +80,8 @@ double repeat_avx2() {
   return static_cast<double>(kRounds) * kSums * 16 * 4;
 }
 
-// Palette 1 with all eight tiles of full size: 16 rows of 64 bytes. A constant in memory, as in
-// ops/head/kernels_amx.cpp.
-struct alignas(64) TileConfig {
-  uint8_t palette = 1;
-  uint8_t start_row = 0;
-  uint8_t reserved[14] = {};
-  uint16_t bytes_per_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
-  uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
-};
-constinit const TileConfig kTiles;
-
 [[gnu::target("amx-tile,amx-bf16")]] double repeat_amx() {
-  _tile_loadconfig(&kTiles);
+  _tile_loadconfig(&ops::kAmxTiles);
   _tile_zero(0);
   _tile_zero(1);
   _tile_zero(2);

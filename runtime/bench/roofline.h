@@ -48,7 +48,10 @@ class Roofline {
   //   memory  memory_bytes(), of the device that the workers belong to
   Roofline(ops::Isa isa, bool bf16, std::span<float> memory) : isa_(isa), bf16_(bf16), memory_(memory) {}
 
-  // Takes about a seventh of a second.
+  // Each takes a twentieth of a second.
+  MachineRate products(ops::Workers& workers) const;
+  MachineRate exponentials(ops::Workers& workers) const;
+  MachineRate traffic(ops::Workers& workers) const;
   MachineRates measure(ops::Workers& workers) const {
     return {products(workers), exponentials(workers), traffic(workers)};
   }
@@ -57,10 +60,6 @@ class Roofline {
   std::string_view instruction() const;
 
  private:
-  MachineRate products(ops::Workers& workers) const;
-  MachineRate exponentials(ops::Workers& workers) const;
-  MachineRate traffic(ops::Workers& workers) const;
-
   ops::Isa isa_;
   bool bf16_;
   std::span<float> memory_;
