@@ -9,6 +9,7 @@
 #include "planner/search/choose.h"
 #include "planner/search/fixes.h"
 #include "planner/search/head_choices.h"
+#include "planner/search/layer_hints.h"
 #include "planner/search/search.h"
 #include "planner/step_programs.h"
 #include "planner/verify/verify_program.h"

@@ -8,6 +8,7 @@
 
 #include "planner/search/head_choices.h"
 #include "planner/search/heads.h"
+#include "planner/search/layer_hints.h"
 
 namespace xrun::planner {
 namespace {

@@ -6,6 +6,7 @@
 #include "graph/group_rules.h"
 #include "graph/known_update.h"
 #include "planner/buffer_sizes.h"
+#include "planner/search/layer_hints.h"
 
 namespace xrun::planner {
 namespace {

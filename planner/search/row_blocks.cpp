@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "planner/search/layer_hints.h"
+
 namespace xrun::planner {
 namespace {
 

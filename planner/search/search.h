@@ -5,6 +5,7 @@
 
 #include "planner/plan.h"
 #include "planner/search/decision.h"
+#include "planner/search/layer_hints.h"
 #include "planner/search/space.h"
 
 namespace xrun::planner {

@@ -40,17 +40,4 @@ int partials_of(const Setting& setting, bool deterministic, int64_t blocks, cons
 Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& chain, const Machine& machine,
                                             bool deterministic);
 
-// Hints about single layers, by position in the chain: the stage that a layer is pinned to (-1: any), and whether it is
-// to run again.
-struct LayerHints {
-  Recompute recompute = Recompute::kNone;
-  bool hinted = false;  // recompute was given
-  std::vector<int> pinned;
-  std::vector<bool> again;
-};
-
-// Errors: kContent XG0604, a path that names no layer, or more shards than class blocks; XG0608, a pin to a stage that
-// is not there.
-Result<LayerHints> layer_hints(const Module& module, const Chain& chain);
-
 }  // namespace xrun::planner

@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/search/fixes.h"
+#include "planner/search/layer_hints.h"
 #include "tests/planner/test_graphs.h"
 
 namespace xrun::planner {
