@@ -108,6 +108,10 @@ struct OpDef {
   // not element-wise.
   std::string (*expr)(const Attrs& attrs) = nullptr;
   bool fuses = false;  // the kernel computes `expr` to the last bit, so a group may compute it as well (fuse_maps)
+  bool sums = false;   // adds up its operand to the shape that the attribute `dims` gives (fuse_sums)
+  // Whether a function of several operands, the attribute `of`, may take the place of the operand x: the call then
+  // computes it itself, where it reads it (fuse_reductions). Null: never.
+  bool (*takes_function)(const TensorType& x, const Attrs& attrs) = nullptr;
   // Emits the backward nodes; null: no gradient flows through (metrics, stop_gradient).
   Status (*grad)(GradBuilder& builder) = nullptr;
   // How dimensions split and combine (tests/support/shard_rule.h): "n*->n*". Where that depends on the call, `shard_of`

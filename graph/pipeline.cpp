@@ -67,12 +67,16 @@ Result<Module> prepare(Module module, const OpRegistry& registry, const Pipeline
     XRUN_ASSIGN(graph, mix_precision(std::move(graph), registry, DType::kBF16));
   }
   XRUN_ASSIGN(graph, fuse_elementwise(std::move(graph)));
-  XRUN_ASSIGN(graph, fuse_maps(std::move(graph), registry));
+  XRUN_ASSIGN(graph, fuse_maps(std::move(graph), registry, Phase::kForward));
   XRUN_ASSIGN(graph, fuse_functions(std::move(graph), registry));
+  XRUN_ASSIGN(graph, fuse_residuals(std::move(graph), registry));
+  XRUN_ASSIGN(graph, fuse_reductions(std::move(graph)));
   if (options.training) {
     graph.loss = merge_terms(graph.loss);
     XRUN_ASSIGN(graph, differentiate(std::move(graph), registry, {.row_weight = module.train.row_weight()}));
     XRUN_ASSIGN(graph, eliminate_dead_code(std::move(graph)));
+    XRUN_ASSIGN(graph, fuse_maps(std::move(graph), registry, Phase::kBackward));
+    XRUN_ASSIGN(graph, fuse_sums(std::move(graph), registry));
   }
   XRUN_TRY(verify(graph));
   module.graph = std::move(graph);

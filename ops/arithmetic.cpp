@@ -1,5 +1,5 @@
 // Sum, difference, product and quotient of two tensors, and a choice between two. Ranks are equal; dimensions are equal
-// or 1. `add.sum` is the gradient of broadcasting.
+// or 1.
 #include <array>
 
 #include "graph/autodiff.h"
@@ -168,40 +168,6 @@ constexpr Op kSub = binary_op<Sub, grad_sub>();
 constexpr Op kMul = binary_op<Mul, grad_mul>();
 constexpr Op kDiv = binary_op<Div, grad_div>();
 
-// Sums over the dimensions in which the result has 1.
-template <typename T>
-Result<std::unique_ptr<Kernel>> make_sum_to(const KernelSpec& spec) {
-  const int64_t outputs = block_elements(spec.outputs[0], spec.rows);
-  const std::vector<int64_t> dims = block_dims(spec.inputs[0], spec.rows);
-  const StridedLoop<2> loops(
-      dims, {block_strides(spec.inputs[0], spec.rows), broadcast_strides(spec.outputs[0], dims, spec.rows)});
-  return kernel_of(
-      [outputs, loops](const KernelCall& call) {
-        auto* const sums = reinterpret_cast<float*>(call.scratch);
-        std::fill_n(sums, outputs, 0.0F);
-        const T* const x = call.inputs[0].as<T>();
-        const auto& steps = loops.inner_steps();
-        loops.for_each_run([&](const auto& at) {
-          for (int64_t i = 0; i < loops.inner_count(); ++i) {
-            sums[at[1] + i * steps[1]] += to_float(x[at[0] + i * steps[0]]);
-          }
-        });
-        T* const y = call.outputs[0].as<T>();
-        for (int64_t i = 0; i < outputs; ++i) {
-          assign(y[i], sums[i]);
-        }
-      },
-      outputs * static_cast<Bytes>(sizeof(float)));
-}
-
-constexpr Op kSumTo{.def = {.name = "add.sum",
-                            .signature = "(x: [N, ...])",
-                            .group = "pointwise",
-                            .doc = "sum over the dimensions that were broadcast",
-                            .infer = infer_dims,
-                            .shard_of = shard_broadcast},
-                    .cpu = by_dtype<make_sum_to<float>, make_sum_to<Bf16>>};
-
 // where(c, a, b): a where c is not 0, else b. All of one shape; no gradient for c.
 Result<OpShape> infer_where(std::span<const TensorType> inputs, const Attrs& attrs) {
   XRUN_TRY(expect_activation("where", inputs[0]));
@@ -270,7 +236,7 @@ constexpr Op kWhereGrad{.def = {.name = "where.grad",
                                 .shard = "n*,n*->n*"},
                         .cpu = by_dtype<make_where_grad<float>, make_where_grad<Bf16>>};
 
-constexpr std::array<const Op*, 7> kOps{&kAdd, &kSub, &kMul, &kDiv, &kSumTo, &kWhere, &kWhereGrad};
+constexpr std::array<const Op*, 6> kOps{&kAdd, &kSub, &kMul, &kDiv, &kWhere, &kWhereGrad};
 
 }  // namespace
 

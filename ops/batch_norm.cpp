@@ -1,8 +1,8 @@
 // Batch norm over a row block (ghost batch norm): y = weight · (x - mean) / sqrt(var + eps) + bias, per channel, with
 // mean and (biased) variance over the samples and positions of one row block; relu(y), prelu(y) with slopes of its own,
-// or another function of y, where it was absorbed. x [N, C, H, W] or [N, C]. Outside training the running statistics
-// take the place of the block's. Source: Ioffe, Szegedy, "Batch Normalization", ICML 2015; running statistics:
-// docs/determinism.md, "Batch norm".
+// another function of y, or a sum with y, where it was absorbed. x [N, C, H, W] or [N, C]. Outside training the running
+// statistics take the place of the block's. Source: Ioffe, Szegedy, "Batch Normalization", ICML 2015; running
+// statistics: docs/determinism.md, "Batch norm".
 #include "ops/batch_norm.h"
 
 #include <cmath>
@@ -75,6 +75,38 @@ Status grad_bn_prelu(GradBuilder& builder) {
   return {};
 }
 
+// A batch norm and the tensor that is added to it, its second operand: relu(bn(x) + residual) with the attribute
+// `relu`.
+Result<OpShape> infer_bn_add(std::span<const TensorType> inputs, const Attrs& attrs) {
+  if (inputs[1] != inputs[0]) {
+    return shape_error("`bn.add` adds a tensor of another type: " + to_text(inputs[0]) + " and " + to_text(inputs[1]),
+                       "make the file anew: this operator is written by xrun");
+  }
+  return infer_bn(inputs.first(1), attrs);
+}
+
+Status grad_bn_add(GradBuilder& builder) {
+  ValueId dy = builder.output_grad(0);
+  if (builder.node().attrs.flag("relu", false)) {
+    XRUN_ASSIGN(const std::vector<ValueId> cut, builder.emit("relu.grad", {builder.output(0), dy}));
+    dy = cut[0];
+  }
+  XRUN_ASSIGN(const std::vector<ValueId> grads, builder.emit("bn.grad",
+                                                             {builder.input(0), dy, builder.input(2), builder.input(3),
+                                                              builder.output(1), builder.output(2)},
+                                                             Attrs{{"eps", builder.node().attrs.real("eps")}}));
+  constexpr int kInputs[] = {0, 2, 3};
+  for (size_t i = 0; i < grads.size(); ++i) {
+    if (builder.wanted(kInputs[i])) {
+      builder.set_grad(kInputs[i], grads[i]);
+    }
+  }
+  if (builder.wanted(1)) {
+    builder.set_grad(1, dy);
+  }
+  return {};
+}
+
 // Mean and variance of some columns of x [rows, columns]. Sums are of x - x[0, c], so that a large mean costs no
 // digits.
 template <typename T>
@@ -112,18 +144,38 @@ struct NormalizeBody {
   }
 };
 
+// The norm is rounded as it would lie in memory before the sum.
+template <typename T, bool kRelu>
+struct NormalizeAddBody {
+  template <class L>
+  XRUN_INLINE static void run(const NormColumns* p, const T* x, const T* residual, int64_t rows, int64_t columns,
+                              T* y) {
+    for (int64_t r = 0; r < rows; ++r, x += columns, residual += columns, y += columns) {
+      for (int64_t c = 0; c < columns; c += kLanes) {
+        const int64_t n = columns - c;
+        const L sum = stored<T>(normalize<L>(*p, x, c, n)) + load_upto<L>(residual + c, n);
+        store_upto(y + c, kRelu ? rectify(sum) : sum, n);
+      }
+    }
+  }
+};
+
 template <typename T>
 class BatchNorm final : public BatchNormBase {
  public:
   explicit BatchNorm(const KernelSpec& spec)
-      : BatchNormBase(spec), training_(spec.training), momentum_(spec.attrs.real("momentum")) {}
+      : BatchNormBase(spec),
+        training_(spec.training),
+        first_weight_(spec.inputs.size() > 5 && spec.inputs[1].has_batch() ? 2 : 1),
+        momentum_(spec.attrs.real("momentum")) {}
 
   Bytes scratch_bytes() const override { return 2 * stride() * static_cast<Bytes>(sizeof(float)) + function_bytes(); }
 
   Status run(const KernelCall& call) const override {
     const T* const x = call.inputs[0].as<T>();
-    const float* mean = call.inputs[3].as<float>();
-    const float* var = call.inputs[4].as<float>();
+    const std::span<const TensorView> weights = call.inputs.subspan(first_weight_);
+    const float* mean = weights[2].as<float>();
+    const float* var = weights[3].as<float>();
     if (training_) {
       mean = call.outputs[1].as<float>();
       var = call.outputs[2].as<float>();
@@ -135,12 +187,12 @@ class BatchNorm final : public BatchNormBase {
     if (call.phase != kColumns) {
       auto* const scale = reinterpret_cast<float*>(call.scratch);
       float* const rstd = scale + stride();
-      fill_factors(call.inputs[1].as<float>(), var, {0, channels_}, scale, rstd);
+      fill_factors(weights[0].as<float>(), var, {0, channels_}, scale, rstd);
       const NormColumns columns{.mean = mean,
                                 .scale = scale,
-                                .bias = call.inputs[2].as<float>(),
+                                .bias = weights[1].as<float>(),
                                 .rstd = rstd,
-                                .slope = behind_ == Behind::kPrelu ? call.inputs[5].as<float>() : nullptr};
+                                .slope = behind_ == Behind::kPrelu ? weights[4].as<float>() : nullptr};
       const Range some = part_of(call, rows_);
       if (function_) {
         const int64_t first = some.begin * channels_ * static_cast<int64_t>(sizeof(T));
@@ -148,9 +200,18 @@ class BatchNorm final : public BatchNormBase {
                        reinterpret_cast<std::byte*>(rstd + stride()));
         return {};
       }
+      const int64_t first = some.begin * channels_;
+      T* const y = call.outputs[0].as<T>() + first;
+      if (first_weight_ > 1) {
+        const auto run =
+            behind_ == Behind::kRelu
+                ? run_for<NormalizeAddBody<T, true>, const NormColumns*, const T*, const T*, int64_t, int64_t, T*>
+                : run_for<NormalizeAddBody<T, false>, const NormColumns*, const T*, const T*, int64_t, int64_t, T*>;
+        run(isa_, &columns, x + first, call.inputs[1].as<T>() + first, some.size(), channels_, y);
+        return {};
+      }
       with_behind([&](auto behind) {
-        run_for<NormalizeBody<T, behind()>>(isa_, &columns, x + some.begin * channels_, some.size(), channels_,
-                                            call.outputs[0].as<T>() + some.begin * channels_);
+        run_for<NormalizeBody<T, behind()>>(isa_, &columns, x + first, some.size(), channels_, y);
       });
     }
     return {};
@@ -160,8 +221,8 @@ class BatchNorm final : public BatchNormBase {
                      int64_t blocks) const override {
     const float* const means = outputs[1].as<float>();
     const float* const vars = outputs[2].as<float>();
-    auto* const running_mean = inputs[3].as<float>();
-    auto* const running_var = inputs[4].as<float>();
+    auto* const running_mean = inputs[first_weight_ + 2].as<float>();
+    auto* const running_var = inputs[first_weight_ + 3].as<float>();
     const auto n = static_cast<double>(blocks);
     for (int64_t c = 0; c < channels_; ++c) {
       double mean = 0;
@@ -187,6 +248,7 @@ class BatchNorm final : public BatchNormBase {
   }
 
   bool training_;
+  size_t first_weight_;  // input; the tensor that is added lies before it
   double momentum_;
 };
 
@@ -227,5 +289,20 @@ constinit const Op kBatchNormPrelu{.def = {.name = "bn.prelu",
                                            .grad = grad_bn_prelu,
                                            .shard = "_c.,c,c,c,c,c->_c.,_c,_c"},
                                    .cpu = make_norm<BatchNorm, NormFunction::Way::kForward, true>};
+
+constinit const Op kBatchNormAdd{
+    .def = {.name = "bn.add",
+            .signature = "(x: [N, C, ...], residual: [N, C, ...], momentum: float = 0.1, eps: float = 1e-5)",
+            .group = "norm",
+            .doc = "batch norm and a tensor that is added to it",
+            .visible_outputs = 1,
+            .rows = RowProperty::kRowCoupled,
+            .differs_in_eval = true,
+            .folds_states = true,
+            .infer = infer_bn_add,
+            .cost = bn_cost,
+            .grad = grad_bn_add,
+            .shard = "_c.,_c.,c,c,c,c->_c.,_c,_c"},
+    .cpu = make_norm<BatchNorm, NormFunction::Way::kForward>};
 
 }  // namespace xrun::ops

@@ -1,11 +1,8 @@
 #include "ops/broadcast.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "ops/shape.h"
-#include "ops/simd.h"
-#include "ops/strides.h"
 
 namespace xrun::ops {
 
@@ -58,73 +55,6 @@ Status set_broadcast_grad(GradBuilder& builder, int input, ValueId grad) {
   }
   builder.set_grad(input, grad);
   return {};
-}
-
-BroadcastReader::BroadcastReader(const TensorType& operand, const TensorType& result, int64_t rows)
-    : is_f32_(operand.dtype == DType::kF32) {
-  const std::vector<int64_t> dims = block_dims(result, rows);
-  const StridedLoop<2> loop(
-      dims, {block_strides(result, rows), broadcast_strides(aligned(operand, result.rank()), dims, rows)});
-  dims_ = loop.dims();
-  for (const auto& step : loop.steps()) {
-    steps_.push_back(step[1]);
-  }
-  is_whole_ = loop.is_one_run() && steps_[0] == 1;
-}
-
-int64_t BroadcastReader::period() const {
-  const bool is_number = dims_.size() == 1 && steps_[0] == 0;
-  const bool is_vector = dims_.size() == 2 && steps_[0] == 0 && steps_[1] == 1;
-  return is_number ? 1 : is_vector ? dims_[1] : 0;
-}
-
-const float* BroadcastReader::read(const std::byte* operand, int64_t begin, int64_t n, float* block) const {
-  return is_f32_ ? read_as(reinterpret_cast<const float*>(operand), begin, n, block)
-                 : read_as(reinterpret_cast<const Bf16*>(operand), begin, n, block);
-}
-
-template <typename T>
-const float* BroadcastReader::read_as(const T* operand, int64_t begin, int64_t n, float* block) const {
-  // The place of `begin`, run by run from there.
-  std::array<int64_t, kMostDims> index{};
-  int64_t at = 0;
-  int64_t rest = begin;
-  for (size_t d = dims_.size(); d-- > 0;) {
-    index[d] = rest % dims_[d];
-    rest /= dims_[d];
-    at += index[d] * steps_[d];
-  }
-  const size_t inner = dims_.size() - 1;
-  if constexpr (std::is_same_v<T, float>) {
-    if (steps_[inner] == 1 && index[inner] + n <= dims_[inner]) {
-      return operand + at;
-    }
-  }
-  for (int64_t done = 0; done < n;) {
-    const int64_t run = std::min(dims_[inner] - index[inner], n - done);
-    const T* const from = operand + at;
-    float* const to = block + done;
-    if (steps_[inner] == 0) {
-      std::fill_n(to, run, to_float(*from));
-    } else if (steps_[inner] == 1) {
-      for (int64_t i = 0; i < run; ++i) {
-        to[i] = to_float(from[i]);
-      }
-    } else {
-      for (int64_t i = 0; i < run; ++i) {
-        to[i] = to_float(from[i * steps_[inner]]);
-      }
-    }
-    done += run;
-    at += run * steps_[inner];
-    index[inner] += run;
-    for (size_t d = inner; d > 0 && index[d] == dims_[d]; --d) {
-      at += steps_[d - 1] - dims_[d] * steps_[d];
-      index[d] = 0;
-      ++index[d - 1];
-    }
-  }
-  return block;
 }
 
 }  // namespace xrun::ops

@@ -29,7 +29,8 @@ std::vector<BroadcastLoop::Operand> BroadcastLoop::operands_of(const KernelSpec&
   return operands;
 }
 
-LoopForm BroadcastLoop::form_of(const KernelSpec& spec, const std::vector<Operand>& operands, ScalarExpr expr) {
+LoopForm BroadcastLoop::form_of(const KernelSpec& spec, const std::vector<Operand>& operands, ScalarExpr expr,
+                                Stores stores) {
   LoopForm form{.expr = std::move(expr)};
   for (const Operand& operand : operands) {
     form.inputs.push_back(operand.kind);
@@ -39,15 +40,18 @@ LoopForm BroadcastLoop::form_of(const KernelSpec& spec, const std::vector<Operan
     form.outputs.push_back(output.dtype);
     results += block_elements(output, spec.rows) * size_of(output.dtype);
   }
-  form.streams = results >= kStreamed;
+  form.streams = stores == Stores::kPastThemWhereLarge && results >= kStreamed;
   return form;
 }
 
 BroadcastLoop::BroadcastLoop(const KernelSpec& spec, ScalarExpr expr)
+    : BroadcastLoop(spec, std::move(expr), Stores::kPastThemWhereLarge) {}
+
+BroadcastLoop::BroadcastLoop(const KernelSpec& spec, ScalarExpr expr, Stores stores)
     : elements_(block_elements(spec.outputs[0], spec.rows)),
       result_size_(size_of(spec.outputs[0].dtype)),
       operands_(operands_of(spec)),
-      loop_(form_of(spec, operands_, std::move(expr)), spec.isa, spec.compile) {
+      loop_(form_of(spec, operands_, std::move(expr), stores), spec.isa, spec.compile) {
   choose_pieces();
 }
 
@@ -89,27 +93,30 @@ int64_t BroadcastLoop::piece(int64_t begin, int64_t end) const {
   return past > 0 || run_ > 0 ? std::min({most, cut - past, kScalarBlock}) : most;
 }
 
-void BroadcastLoop::run(const KernelCall& call, Range some) const {
-  std::array<const void*, kMostOperands> inputs;
-  std::array<void*, kMostOperands> outputs;
-  bool is_read = false;  // the blocks of all whole pieces
-  for (int64_t begin = some.begin, n = 0; begin < some.end; begin += n) {
-    n = piece(begin, some.end);
-    const bool repeats = period_ > 0 && begin % period_ == 0;
-    for (size_t i = 0; i < operands_.size(); ++i) {
-      if (!operands_[i].is_read()) {
-        inputs[i] = call.inputs[i].data + begin * operands_[i].size;
-      } else if (!(repeats && is_read)) {
-        inputs[i] = operands_[i].reader.read(call.inputs[i].data, begin, n, loop_.block(call.scratch, i));
-      }
+// Gives the addresses of the operands of a piece. Blocks that repeat are not copied again: returns whether they have
+// been read.
+bool BroadcastLoop::read_operands(std::span<const TensorView> inputs, std::byte* scratch, int64_t begin, int64_t n,
+                                  bool has_read, const void** read) const {
+  const bool repeats = period_ > 0 && begin % period_ == 0;
+  for (size_t i = 0; i < operands_.size(); ++i) {
+    if (!operands_[i].is_read()) {
+      read[i] = inputs[i].data + begin * operands_[i].size;
+    } else if (!(repeats && has_read)) {
+      read[i] = operands_[i].reader.read(inputs[i].data, begin, n, loop_.block(scratch, i));
     }
-    is_read = is_read || repeats;
-    for (size_t r = 0; r < call.outputs.size(); ++r) {
-      outputs[r] = call.outputs[r].data + begin * result_size_;
-    }
-    loop_.run(inputs.data(), outputs.data(), n, call.scratch);
   }
-  loop_.finish();
+  return has_read || repeats;
+}
+
+void BroadcastLoop::run(const KernelCall& call, Range some) const {
+  run_pieces(
+      call.inputs, call.scratch, some, some.size(),
+      [&](int64_t begin, void** outputs) {
+        for (size_t r = 0; r < call.outputs.size(); ++r) {
+          outputs[r] = call.outputs[r].data + begin * result_size_;
+        }
+      },
+      [](int64_t, int64_t) {});
 }
 
 }  // namespace xrun::ops

@@ -20,9 +20,11 @@ constexpr std::string_view kPlain = "(x: [N, ...])";
 
 XRUN_INLINE auto none(auto like) { return fill_like(like, 0); }
 
-// Functions whose kernel computes `expr` to the last bit have kFuses.
+// Functions whose kernel computes `expr` to the last bit have kFuses; those whose gradient does so have its function of
+// the kept value and dy as `d_expr`.
 struct NoArguments {
   static constexpr bool kFuses = true;
+  static constexpr std::string (*d_expr)(const Attrs&) = nullptr;
   static constexpr std::string_view kSignature = kPlain, kAliases = "inplace=";
   static Status check(const Attrs&) { return {}; }
 };
@@ -31,6 +33,7 @@ struct Relu : NoArguments {
   static constexpr std::string_view kName = "relu", kGrad = "relu.grad", kDoc = "max(x, 0)", kExample = "relu";
   static constexpr bool kUsesOutput = true;
   static std::string expr(const Attrs&) { return "max(x0, 0)"; }
+  static std::string d_expr(const Attrs&) { return "select(0 < x0, x1, 0)"; }
   explicit Relu(const Attrs&) {}
   XRUN_INLINE auto f(auto x) const { return rectify(x); }
   XRUN_INLINE auto d(auto y, auto dy) const { return if_less(none(y), y, dy, none(y)); }
@@ -54,6 +57,7 @@ struct Silu : NoArguments {
                                     kAliases = "swish inplace=";
   static constexpr bool kUsesOutput = false;
   static std::string expr(const Attrs&) { return "x0 * sigmoid(x0)"; }
+  static std::string d_expr(const Attrs&) { return "t0 = sigmoid(x0); x1 * t0 * (x0 * (1 - t0) + 1)"; }
   explicit Silu(const Attrs&) {}
   XRUN_INLINE auto f(auto x) const { return x * sigmoid_lanes(x); }
   XRUN_INLINE auto d(auto x, auto dy) const {
@@ -67,6 +71,7 @@ struct Sigmoid : NoArguments {
                                     kExample = "sigmoid";
   static constexpr bool kUsesOutput = true;
   static std::string expr(const Attrs&) { return "sigmoid(x0)"; }
+  static std::string d_expr(const Attrs&) { return "x1 * x0 * (1 - x0)"; }
   explicit Sigmoid(const Attrs&) {}
   XRUN_INLINE auto f(auto x) const { return sigmoid_lanes(x); }
   XRUN_INLINE auto d(auto y, auto dy) const { return dy * y * (1.0F - y); }
@@ -76,6 +81,7 @@ struct Tanh : NoArguments {
   static constexpr std::string_view kName = "tanh", kGrad = "tanh.grad", kDoc = "hyperbolic tangent", kExample = "tanh";
   static constexpr bool kUsesOutput = true;
   static std::string expr(const Attrs&) { return "tanh(x0)"; }
+  static std::string d_expr(const Attrs&) { return "x1 * (1 - x0 * x0)"; }
   explicit Tanh(const Attrs&) {}
   XRUN_INLINE auto f(auto x) const { return tanh_lanes(x); }
   XRUN_INLINE auto d(auto y, auto dy) const { return dy * (1.0F - y * y); }
@@ -85,6 +91,7 @@ struct Exp : NoArguments {
   static constexpr std::string_view kName = "exp", kGrad = "exp.grad", kDoc = "e to the power of x", kExample = "exp";
   static constexpr bool kUsesOutput = true;
   static std::string expr(const Attrs&) { return "exp(x0)"; }
+  static std::string d_expr(const Attrs&) { return "x1 * x0"; }
   explicit Exp(const Attrs&) {}
   XRUN_INLINE auto f(auto x) const { return exp_lanes(x); }
   XRUN_INLINE auto d(auto y, auto dy) const { return dy * y; }
@@ -94,6 +101,7 @@ struct Log : NoArguments {
   static constexpr std::string_view kName = "log", kGrad = "log.grad", kDoc = "natural logarithm", kExample = "log";
   static constexpr bool kUsesOutput = false;
   static std::string expr(const Attrs&) { return "log(x0)"; }
+  static std::string d_expr(const Attrs&) { return "x1 / x0"; }
   explicit Log(const Attrs&) {}
   XRUN_INLINE auto f(auto x) const { return log_lanes(x); }
   XRUN_INLINE auto d(auto x, auto dy) const { return dy / x; }
@@ -103,6 +111,7 @@ struct Sqrt : NoArguments {
   static constexpr std::string_view kName = "sqrt", kGrad = "sqrt.grad", kDoc = "square root", kExample = "sqrt";
   static constexpr bool kUsesOutput = true;
   static std::string expr(const Attrs&) { return "sqrt(x0)"; }
+  static std::string d_expr(const Attrs&) { return "x1 / (x0 + x0)"; }
   explicit Sqrt(const Attrs&) {}
   XRUN_INLINE auto f(auto x) const { return square_root(x); }
   XRUN_INLINE auto d(auto y, auto dy) const { return dy / (y + y); }
@@ -176,6 +185,7 @@ struct Clamp {
     }
     return {};
   }
+  static constexpr std::string (*d_expr)(const Attrs&) = nullptr;
   static std::string expr(const Attrs& attrs) {
     const std::string a = to_text(attrs.real("a"));
     const std::string b = to_text(attrs.real("b"));
@@ -201,6 +211,7 @@ struct ScaleShift {
                                     kDoc = "scale · x + shift", kExample = "scale_shift(scale=2)", kAliases = "";
   static constexpr bool kUsesOutput = false, kFuses = true;
   static Status check(const Attrs&) { return {}; }
+  static constexpr std::string (*d_expr)(const Attrs&) = nullptr;
   static std::string expr(const Attrs& attrs) {
     return "x0 * " + to_text(attrs.real("scale", 1)) + " + " + to_text(attrs.real("shift", 0));
   }
@@ -218,6 +229,7 @@ struct Power {
                                     kExample = "power(2)", kAliases = "pow";
   static constexpr bool kUsesOutput = false, kFuses = false;  // libm
   static Status check(const Attrs&) { return {}; }
+  static constexpr std::string (*d_expr)(const Attrs&) = nullptr;
   static std::string expr(const Attrs& attrs) { return "x0 ^ (" + to_text(attrs.real("exponent")) + ")"; }
   explicit Power(const Attrs& attrs) : exponent(static_cast<float>(attrs.real("exponent"))) {}
   template <class L>
@@ -311,6 +323,8 @@ struct Pointwise {
                                         .group = "pointwise",
                                         .doc = "gradient of a pointwise function",
                                         .infer = same_as_input,
+                                        .expr = F::d_expr,
+                                        .fuses = F::d_expr != nullptr,
                                         .shard = "n*,n*->n*"},
                                 .cpu = by_dtype<make_backward<float>, make_backward<Bf16>>};
 };

@@ -1,12 +1,18 @@
 // Operators that reduce each fiber (ops/fibers.h) to one element: mean, sum, max along a dimension, which is removed,
-// or becomes 1 with keep=true.
+// or becomes 1 with keep=true. With the attribute `of` they reduce a function of their operands, which they compute run
+// by run.
+#include <algorithm>
 #include <array>
 
 #include "graph/autodiff.h"
+#include "graph/scalar_expr.h"
+#include "ops/broadcast.h"
+#include "ops/broadcast_loop.h"
 #include "ops/catalog.h"
 #include "ops/fibers.h"
 #include "ops/lane_sums.h"
 #include "ops/make_kernel.h"
+#include "ops/map.h"
 #include "ops/shard.h"
 
 namespace xrun::ops {
@@ -88,21 +94,102 @@ struct SpreadBody {
   }
 };
 
+template <class F, typename T>
+struct RunBody {
+  template <class L>
+  XRUN_INLINE static void run(float* v, int64_t n, T* y) {
+    assign(*y, F::template reduce<L>(v, n));
+  }
+};
+
+// What is reduced: the operand, or the function `of` of all operands.
+Result<TensorType> reduced_type(std::string_view op, std::span<const TensorType> inputs, const Attrs& attrs) {
+  return attrs.has("of") ? broadcast(op, inputs) : Result<TensorType>(inputs[0]);
+}
+
+// Shorter runs cost more than they save.
+constexpr int64_t kShortest = 64;
+
+bool takes_function(const TensorType& x, const Attrs& attrs) {
+  const int64_t axis = attrs.integer("axis");
+  const int64_t at = axis < 0 ? axis + x.rank() : axis;
+  return at == (is_image(x) ? 1 : x.rank() - 1) && x.dims[static_cast<size_t>(at)] >= kShortest;
+}
+
 template <class F>
 struct Reduce {
   static Result<OpShape> infer(std::span<const TensorType> inputs, const Attrs& attrs) {
-    XRUN_TRY(expect_activation(F::kName, inputs[0]));
-    XRUN_ASSIGN(const int axis, axis_of(F::kName, inputs[0], attrs.integer("axis")));
-    std::vector<int64_t> dims = inputs[0].dims;
+    XRUN_ASSIGN(const TensorType x, reduced_type(F::kName, inputs, attrs));
+    XRUN_TRY(expect_activation(F::kName, x));
+    XRUN_ASSIGN(const int axis, axis_of(F::kName, x, attrs.integer("axis")));
+    std::vector<int64_t> dims = x.dims;
     if (attrs.flag("keep", false)) {
       dims[static_cast<size_t>(axis)] = 1;
     } else {
       dims.erase(dims.begin() + axis);
     }
-    return OpShape{{with_dims(inputs[0], std::move(dims))}};
+    return OpShape{{with_dims(x, std::move(dims))}};
+  }
+
+  // Of a function: its gradients, computed from those of the runs. They are spread out first only where no operand that
+  // the derivatives read has the runs' elements.
+  static Status grad_of_function(GradBuilder& builder) {
+    const Attrs& attrs = builder.node().attrs;
+    XRUN_ASSIGN(const ScalarExpr function, parse_scalar_expr(attrs.text("of")));
+    std::vector<TensorType> operands;
+    for (int i = 0; i < builder.input_count(); ++i) {
+      operands.push_back(builder.type(builder.input(i)));
+    }
+    XRUN_ASSIGN(const TensorType x, broadcast(F::kName, operands));
+    XRUN_ASSIGN(const int axis, axis_of(F::kName, x, attrs.integer("axis")));
+    ValueId dy = builder.output_grad(0);
+    std::vector<int64_t> narrow = x.dims;
+    narrow[static_cast<size_t>(axis)] = 1;
+    const int64_t n = x.dims[static_cast<size_t>(axis)];
+    if (!reads_all(builder, function, x, narrow)) {
+      Attrs spread = attrs;
+      spread.set("dims", x.dims);
+      XRUN_ASSIGN(const std::vector<ValueId> wide, builder.emit(F::kGrad, {dy}, std::move(spread)));
+      return set_function_grads(builder, function, wide[0], nullptr);
+    }
+    if (builder.type(dy).dims != narrow) {
+      XRUN_ASSIGN(const std::vector<ValueId> kept, builder.emit("reshape", {dy}, Attrs{{"shape", narrow}}));
+      dy = kept[0];
+    }
+    // The gradient of an element, as F::spread stores it.
+    ScalarExpr seed;
+    ScalarId element = seed.input(0);
+    element = F::kAddsUp ? element : seed.make(ScalarOp::kDiv, element, seed.constant(static_cast<double>(n)));
+    element = x.dtype == DType::kBF16 ? seed.make(ScalarOp::kBf16, element) : element;
+    seed.set_results({element});
+    return set_function_grads(builder, function, dy, &seed);
+  }
+
+  // Whether the gradient of a run, of dimensions `narrow`, and the operands that the derivatives read have the shape of
+  // x together.
+  static bool reads_all(const GradBuilder& builder, const ScalarExpr& function, const TensorType& x,
+                        const std::vector<int64_t>& narrow) {
+    const int count = builder.input_count();
+    std::vector<int> wanted;
+    for (int i = 0; i < count; ++i) {
+      if (builder.wanted(i)) {
+        wanted.push_back(i);
+      }
+    }
+    std::vector<TensorType> read{with_dims(x, narrow)};
+    for (const int input : gradient_of(function, count, wanted).inputs_read()) {
+      if (input < count) {
+        read.push_back(builder.type(builder.input(input)));
+      }
+    }
+    const auto together = broadcast(F::kName, read);
+    return together.ok() && together->dims == x.dims;
   }
 
   static Status grad(GradBuilder& builder) {
+    if (builder.node().attrs.has("of")) {
+      return grad_of_function(builder);
+    }
     Attrs attrs = builder.node().attrs;
     attrs.set("dims", builder.type(builder.input(0)).dims);
     std::vector<ValueId> inputs{builder.output_grad(0)};
@@ -124,8 +211,18 @@ struct Reduce {
   }
 
   static std::string shard(std::span<const TensorType> inputs, std::span<const TensorType>, const Attrs& attrs) {
-    const auto [x, y] = letters(inputs[0], attrs);
-    return shard_text({x}, {y});
+    const auto whole = reduced_type(F::kName, inputs, attrs);
+    const TensorType& type = whole.ok() ? *whole : inputs[0];
+    const auto [x, y] = letters(type, attrs);
+    if (!attrs.has("of")) {
+      return shard_text({x}, {y});
+    }
+    std::string operands = shard_broadcast(inputs, std::span(&type, 1), Attrs());
+    operands.resize(operands.find("->"));
+    const int64_t axis = attrs.integer("axis");
+    const char letter = shard_letters(type)[static_cast<size_t>(axis < 0 ? axis + type.rank() : axis)];
+    std::ranges::replace(operands, letter, F::kAddsUp ? letter : '_');
+    return operands + "->" + y;
   }
 
   static std::string shard_grad(std::span<const TensorType>, std::span<const TensorType> outputs, const Attrs& attrs) {
@@ -133,8 +230,39 @@ struct Reduce {
     return F::kNeedsInput ? shard_text({y, x}, {x}) : shard_text({y}, {x});
   }
 
+  // Runs of a function lie one after the other in memory, and their results do so, too.
+  template <typename T>
+  static Result<std::unique_ptr<Kernel>> make_of_function(const KernelSpec& spec) {
+    XRUN_ASSIGN(ScalarExpr function, parse_scalar_expr(spec.attrs.text("of")));
+    XRUN_ASSIGN(const TensorType x, reduced_type(F::kName, spec.inputs, spec.attrs));
+    const Fibers fibers(x, &spec.outputs[0], spec.rows, spec.attrs.integer("axis"));
+    XRUN_CHECK(fibers.stride() == 1, "a function is reduced along a dimension that lies apart in memory");
+    KernelSpec loop = spec;
+    loop.outputs = {x};
+    loop.outputs[0].dtype = DType::kF32;
+    const BroadcastLoop elements(loop, std::move(function), BroadcastLoop::Stores::kToCaches);
+    const int64_t n = fibers.size();
+    const Bytes own = align_up(elements.scratch_bytes(), 64);
+    return kernel_over_rows(
+        elements.elements() / n,
+        [isa = spec.isa, elements, n, own](const KernelCall& call, Range some) {
+          auto* const v = reinterpret_cast<float*>(call.scratch + own);
+          T* const y = call.outputs[0].as<T>();
+          for (int64_t i = some.begin; i < some.end; ++i) {
+            elements.run_pieces(
+                call.inputs, call.scratch, {i * n, (i + 1) * n}, n,
+                [&](int64_t begin, void** outputs) { outputs[0] = v + (begin - i * n); }, [](int64_t, int64_t) {});
+            run_for<RunBody<F, T>>(isa, v, n, y + i);
+          }
+        },
+        own + fibers.padded() * static_cast<Bytes>(sizeof(float)));
+  }
+
   template <typename T>
   static Result<std::unique_ptr<Kernel>> make_forward(const KernelSpec& spec) {
+    if (spec.attrs.has("of")) {
+      return make_of_function<T>(spec);
+    }
     return fiber_kernel(spec, spec.inputs[0], &spec.outputs[0], 1,
                         [isa = spec.isa](const KernelCall& call, const Fibers& fibers, float* v) {
                           const T* const x = call.inputs[0].as<T>();
@@ -166,6 +294,7 @@ struct Reduce {
                                        .example = F::kExample,
                                        .aliases = "dim=axis keepdim=keep keepdims=keep",
                                        .infer = infer,
+                                       .takes_function = F::kNeedsInput ? nullptr : takes_function,
                                        .grad = grad,
                                        .shard_of = shard},
                                .cpu = by_dtype<make_forward<float>, make_forward<Bf16>>};

@@ -13,16 +13,17 @@ namespace {
 
 constexpr int kMostNodes = 64;  // of a group
 
-// The function that the nodes of a group compute together, from the last one, whose result stays.
+// The function that the nodes of a group compute together, from the last one, whose results stay.
 struct Group {
   ScalarExpr expr;
   std::vector<ValueId> inputs;  // of the old graph, in the order of the expression's inputs
-  std::map<NodeId, ScalarId> nodes;
+  std::map<NodeId, std::vector<ScalarId>> nodes;
 };
 
 class MapFuser {
  public:
-  MapFuser(const Graph& graph, const OpDef& map) : graph_(graph), map_(map), rewriter_(graph) {}
+  MapFuser(const Graph& graph, const OpDef& map, Phase phase)
+      : graph_(graph), map_(map), phase_(phase), rewriter_(graph) {}
 
   Result<Graph> run() {
     find_absorbed();
@@ -37,22 +38,25 @@ class MapFuser {
       }
       const std::optional<Group> group = group_of(id);
       XRUN_CHECK(group.has_value(), "groups that cannot be fused are released");
-      XRUN_TRY(emit(graph_.node(id), *group));
+      emit(id, *group);
     }
     return std::move(rewriter_).finish();
   }
 
  private:
-  static bool fuses(const Node& node) { return node.op->fuses && node.outputs.size() == 1; }
-  // Whether a node may take in its operands. A derivative of sqrt, acos or a power is infinite at a finite result;
-  // between operators the gradient of a `relu` or `clamp` then turns it into 0, and in one expression it would be NaN.
-  // A function that reads nothing is a constant, which a larger expression would compute in f64.
-  static bool takes_operands(const Node& node) {
-    const auto expr = fuses(node) ? parse_scalar_expr(node.op->expr(node.attrs)) : Result<ScalarExpr>(ScalarExpr());
-    return fuses(node) && expr.ok() && !expr->inputs_read().empty() &&
-           std::ranges::none_of(expr->nodes(), [](const ScalarNode& n) {
-             return n.op == ScalarOp::kSqrt || n.op == ScalarOp::kAcos || n.op == ScalarOp::kPow;
-           });
+  // Whether a node may take in its operands. A function that reads nothing is a constant, which a larger expression
+  // would compute in f64. A derivative of sqrt, acos or a power is infinite at a finite result; between operators the
+  // gradient of a `relu` or `clamp` then turns it into 0, and in one expression it would be NaN. Gradients are not
+  // differentiated again.
+  bool takes_operands(const Node& node) const {
+    if (!node.op->fuses || node.phase != phase_) {
+      return false;
+    }
+    const auto expr = parse_scalar_expr(node.op->expr(node.attrs));
+    return expr.ok() && !expr->inputs_read().empty() &&
+           (phase_ == Phase::kBackward || std::ranges::none_of(expr->nodes(), [](const ScalarNode& n) {
+              return n.op == ScalarOp::kSqrt || n.op == ScalarOp::kAcos || n.op == ScalarOp::kPow;
+            }));
   }
   static bool reads_something(const Node& node) {
     const auto expr = parse_scalar_expr(node.op->expr(node.attrs));
@@ -60,7 +64,8 @@ class MapFuser {
   }
   const TensorType& type(ValueId id) const { return graph_.value(id).type; }
 
-  // A node goes into its only consumer where both have the same shape and type, so that nothing is computed twice.
+  // A node goes into its only consumer where both have the same shape and type, so that nothing is computed twice. Two
+  // of the backward part have one forward node, because a partition may cut between forward nodes.
   void find_absorbed() {
     consumers_ = consumers_of(graph_);
     IdVector<ValueId, bool> held(graph_.values.size(), false);
@@ -78,15 +83,16 @@ class MapFuser {
     // From the end, so that the group of a consumer is known to be one before its operands join.
     for (size_t i = graph_.nodes.size(); i-- > 0;) {
       const Node& node = graph_.nodes[i];
-      if (!fuses(node) || held[node.outputs[0]] || consumers_[node.outputs[0]].size() != 1) {
+      if (!node.op->fuses || node.phase != phase_ || node.outputs.size() != 1 || held[node.outputs[0]] ||
+          consumers_[node.outputs[0]].size() != 1) {
         continue;
       }
       const Node& consumer = graph_.node(consumers_[node.outputs[0]][0]);
-      absorbed_[NodeId(i)] =
-          takes_operands(consumer) && type(node.outputs[0]) == type(consumer.outputs[0]) && reads_something(node);
+      absorbed_[NodeId(i)] = takes_operands(consumer) && consumer.forward == node.forward &&
+                             type(node.outputs[0]) == type(consumer.outputs[0]) && reads_something(node);
     }
     release_large_groups();
-    release_groups_that_keep_more();
+    release_groups_that_cost_more();
   }
 
   void release_large_groups() {
@@ -103,18 +109,19 @@ class MapFuser {
     }
   }
 
-  // A backward pass keeps the inputs of a group in the place of what its operators keep, about one value each. A group
-  // of more inputs than operators stays apart: it would need more memory.
-  void release_groups_that_keep_more() {
+  // A backward pass keeps the inputs of a forward group in the place of what its operators keep, about one value each.
+  // A group of more inputs than operators stays apart: it would need more memory.
+  void release_groups_that_cost_more() {
     for (size_t i = graph_.nodes.size(); i-- > 0;) {
       const NodeId id(i);
       if (absorbed_[id] || absorbed_operands(id).empty()) {
         continue;
       }
       const std::optional<Group> group = group_of(id);
-      const auto kept = group ? std::ranges::count_if(group->inputs,
-                                                      [&](ValueId input) { return !graph_.value(input).param.valid(); })
-                              : 0;
+      const auto kept =
+          group && phase_ == Phase::kForward
+              ? std::ranges::count_if(group->inputs, [&](ValueId input) { return !graph_.value(input).param.valid(); })
+              : 0;
       if (!group || kept > static_cast<int64_t>(group->nodes.size())) {
         release(id);
       }
@@ -143,11 +150,11 @@ class MapFuser {
   // None where the group exceeds what a `map` may have, or an expression cannot be read.
   std::optional<Group> group_of(NodeId id) const {
     Group group;
-    const auto result = add(id, group);
-    if (!result || group.inputs.size() > static_cast<size_t>(kMostScalarInputs)) {
+    const auto results = add(id, group);
+    if (!results || group.inputs.size() > static_cast<size_t>(kMostScalarInputs)) {
       return std::nullopt;
     }
-    group.expr.set_results({*result});
+    group.expr.set_results(*results);
     group.expr.prune();
     // Derivatives have a few operations for each operation and input.
     const size_t operations = group.expr.operations();
@@ -157,8 +164,8 @@ class MapFuser {
     return group;
   }
 
-  // Appends what a node computes, with the rounding that its result had in memory.
-  std::optional<ScalarId> add(NodeId id, Group& group) const {
+  // Appends what a node computes; of operands in the group with the rounding that they had in memory.
+  std::optional<std::vector<ScalarId>> add(NodeId id, Group& group) const {
     if (const auto known = group.nodes.find(id); known != group.nodes.end()) {
       return known->second;
     }
@@ -175,7 +182,8 @@ class MapFuser {
         if (!operand) {
           return std::nullopt;
         }
-        operands.push_back(type(input).dtype == DType::kBF16 ? group.expr.make(ScalarOp::kBf16, *operand) : *operand);
+        const ScalarId result = operand->front();
+        operands.push_back(type(input).dtype == DType::kBF16 ? group.expr.make(ScalarOp::kBf16, result) : result);
         continue;
       }
       const auto known = std::ranges::find(group.inputs, input);
@@ -184,31 +192,32 @@ class MapFuser {
         group.inputs.push_back(input);
       }
     }
-    return group.nodes[id] = group.expr.insert(*own, operands)[0];
+    return group.nodes[id] = group.expr.insert(*own, operands);
   }
 
-  Status emit(const Node& last, const Group& group) {
+  void emit(NodeId last, const Group& group) {
     std::vector<ValueId> inputs;
     for (const ValueId input : group.inputs) {
       inputs.push_back(rewriter_.map(input));
     }
-    XRUN_ASSIGN(const NodeId made, call_op(rewriter_.result(), map_, std::move(inputs),
-                                           Attrs{{"y", to_text(group.expr)}}, last.path, last.span));
-    Node& node = rewriter_.result().nodes[static_cast<size_t>(made.index)];
-    node.expansion = last.expansion;
-    for (const auto& [id, result] : group.nodes) {
+    const NodeId made = rewriter_.copy(last, std::move(inputs), Attrs{{"y", to_text(group.expr)}});
+    Node& node = rewriter_.result().node(made);
+    node.op = &map_;
+    node.operands = static_cast<int>(group.inputs.size());
+    for (const auto& [id, results] : group.nodes) {
       const Node& part = graph_.node(id);
-      if (part.path != last.path) {
+      if (id != last && part.path != node.path) {
         node.fused_paths.push_back(part.path);
       }
-      node.fused_paths.insert(node.fused_paths.end(), part.fused_paths.begin(), part.fused_paths.end());
+      if (id != last) {
+        node.fused_paths.insert(node.fused_paths.end(), part.fused_paths.begin(), part.fused_paths.end());
+      }
     }
-    rewriter_.replace(last.outputs[0], node.outputs[0]);
-    return {};
   }
 
   const Graph& graph_;
   const OpDef& map_;
+  Phase phase_;
   Rewriter rewriter_;
   IdVector<ValueId, std::vector<NodeId>> consumers_;
   IdVector<ValueId, NodeId> producers_;
@@ -217,9 +226,9 @@ class MapFuser {
 
 }  // namespace
 
-Result<Graph> fuse_maps(Graph graph, const OpRegistry& registry) {
+Result<Graph> fuse_maps(Graph graph, const OpRegistry& registry, Phase phase) {
   const OpDef* const map = registry.find("map");
-  return map == nullptr ? Result<Graph>(std::move(graph)) : MapFuser(graph, *map).run();
+  return map == nullptr ? Result<Graph>(std::move(graph)) : MapFuser(graph, *map, phase).run();
 }
 
 }  // namespace xrun

@@ -32,8 +32,22 @@ Result<Graph> fuse_elementwise(Graph graph);
 
 // Fusion of element-wise operators (OpDef::fuses) into their only consumer: a chain becomes one `map`, which rounds
 // where its operators stored bf16. A group has at most as many inputs as operators, so that training keeps no more.
-// Before differentiation. A registry without the operator `map` leaves the graph as it is.
-Result<Graph> fuse_maps(Graph graph, const OpRegistry& registry);
+// Of the forward part before differentiation; of the backward part after it, where the operators of a group are those
+// of one forward node: the sum of the gradients of a value with what its producer makes of it. A registry without the
+// operator `map` leaves the graph as it is.
+Result<Graph> fuse_maps(Graph graph, const OpRegistry& registry, Phase phase);
+
+// Fusion of sums into the producer of one of their operands where the registry has the pair: bn(x) + y is `bn.add`.
+// Before differentiation.
+Result<Graph> fuse_residuals(Graph graph, const OpRegistry& registry);
+
+// Fusion of a function with the reduction that alone reads it (OpDef::takes_function), which computes it as its
+// attribute `of`: mean(x * x, 1) reads x alone. Before differentiation.
+Result<Graph> fuse_reductions(Graph graph);
+
+// Gradients that are only summed (OpDef::sums), of operands that were broadcast and of parameters: the element-wise
+// operator that makes them adds them up itself, as `map.sum`. After differentiation.
+Result<Graph> fuse_sums(Graph graph, const OpRegistry& registry);
 
 // Fusion of other functions into producers that take any (OpDef::absorbs is `*`). One of a single number, of an
 // operator or a `map`, is the producer's attribute `then`: bn -> silu. An operator with weights becomes one operator

@@ -12,7 +12,7 @@
 namespace xrun::ops {
 namespace {
 
-Graph fused(const Graph& graph) { return fuse_maps(graph, registry()).value(); }
+Graph fused(const Graph& graph) { return fuse_maps(graph, registry(), Phase::kForward).value(); }
 
 TEST(FuseMaps, AChainIsOneNode) {
   GraphBuilder b;

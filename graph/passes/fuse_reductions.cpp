@@ -1,0 +1,80 @@
+// A reduction computes the element-wise function that it alone reads.
+#include "graph/base/check.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/rewrite.h"
+#include "graph/scalar_expr.h"
+
+namespace xrun {
+namespace {
+
+class ReductionFuser {
+ public:
+  explicit ReductionFuser(const Graph& graph) : graph_(graph), consumers_(consumers_of(graph)), rewriter_(graph) {
+    for (const ValueId id : results_of(graph)) {
+      held_[id] = true;
+    }
+  }
+
+  Graph run() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const NodeId id(i);
+      if (is_absorbed(id)) {
+        continue;
+      }
+      const NodeId producer =
+          graph_.node(id).inputs.empty() ? NodeId() : graph_.value(graph_.node(id).inputs[0]).producer;
+      if (producer.valid() && is_absorbed(producer)) {
+        emit(producer, id);
+      } else {
+        rewriter_.copy(id);
+      }
+    }
+    return std::move(rewriter_).finish();
+  }
+
+ private:
+  // Whether the only reader of a function is a reduction that may compute it.
+  bool is_absorbed(NodeId id) const {
+    const Node& node = graph_.node(id);
+    const ValueId result = node.outputs[0];
+    if (!node.op->fuses || node.outputs.size() != 1 || held_[result] || consumers_[result].size() != 1) {
+      return false;
+    }
+    const Node& reader = graph_.node(consumers_[result][0]);
+    return reader.op->takes_function != nullptr && reader.inputs.size() == 1 &&
+           reader.op->takes_function(graph_.value(result).type, reader.attrs);
+  }
+
+  void emit(NodeId function, NodeId reduction) {
+    const Node& node = graph_.node(function);
+    Result<ScalarExpr> expr = parse_scalar_expr(node.op->expr(node.attrs));
+    XRUN_CHECK(expr.ok(), "an element-wise operator has a function that cannot be read");
+    // The rounding that an element had in memory.
+    if (graph_.value(node.outputs[0]).type.dtype == DType::kBF16) {
+      expr->set_results({expr->make(ScalarOp::kBf16, expr->results()[0])});
+    }
+    std::vector<ValueId> inputs;
+    for (const ValueId input : node.inputs) {
+      inputs.push_back(rewriter_.map(input));
+    }
+    Attrs attrs = graph_.node(reduction).attrs;
+    attrs.set("of", to_text(*expr));
+    const auto operands = static_cast<int>(inputs.size());
+    const NodeId made = rewriter_.copy(reduction, std::move(inputs), std::move(attrs));
+    Node& fused = rewriter_.result().node(made);
+    fused.operands = operands;
+    fused.fused_paths.push_back(node.path);
+    fused.fused_paths.insert(fused.fused_paths.end(), node.fused_paths.begin(), node.fused_paths.end());
+  }
+
+  const Graph& graph_;
+  IdVector<ValueId, std::vector<NodeId>> consumers_;
+  IdVector<ValueId, bool> held_ = IdVector<ValueId, bool>(graph_.values.size(), false);
+  Rewriter rewriter_;
+};
+
+}  // namespace
+
+Result<Graph> fuse_reductions(Graph graph) { return ReductionFuser(graph).run(); }
+
+}  // namespace xrun

@@ -1,0 +1,99 @@
+// Gradients of operands that were broadcast, and of parameters, are added up where they are computed.
+#include <algorithm>
+
+#include "graph/base/check.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/rewrite.h"
+#include "graph/scalar_expr.h"
+
+namespace xrun {
+namespace {
+
+class SumFuser {
+ public:
+  SumFuser(const Graph& graph, const OpDef& map_sum)
+      : graph_(graph), map_sum_(map_sum), consumers_(consumers_of(graph)), rewriter_(graph) {}
+
+  Graph run() {
+    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
+      const NodeId id(i);
+      if (gone_[id]) {
+        continue;
+      }
+      const std::vector<NodeId> sums = sums_behind(id);
+      if (std::ranges::none_of(sums, &NodeId::valid)) {
+        rewriter_.copy(id);
+      } else {
+        emit(id, sums);
+      }
+    }
+    return std::move(rewriter_).finish();
+  }
+
+ private:
+  // For each result of an element-wise gradient the operator that adds it up, if nothing else reads it.
+  std::vector<NodeId> sums_behind(NodeId id) const {
+    const Node& node = graph_.node(id);
+    std::vector<NodeId> sums(node.outputs.size());
+    if (node.phase != Phase::kBackward || !node.op->fuses) {
+      return sums;
+    }
+    for (size_t i = 0; i < sums.size(); ++i) {
+      const std::vector<NodeId>& readers = consumers_[node.outputs[i]];
+      if (readers.size() == 1 && graph_.node(readers[0]).op->sums && graph_.node(readers[0]).forward == node.forward) {
+        sums[i] = readers[0];
+      }
+    }
+    return sums;
+  }
+
+  void emit(NodeId id, const std::vector<NodeId>& sums) {
+    const Node& node = graph_.node(id);
+    Result<ScalarExpr> expr = parse_scalar_expr(node.op->expr(node.attrs));
+    XRUN_CHECK(expr.ok(), "an element-wise operator has a function that cannot be read");
+    Attrs attrs;
+    std::vector<ScalarId> results = expr->results();
+    for (size_t i = 0; i < sums.size(); ++i) {
+      if (!sums[i].valid()) {
+        continue;
+      }
+      attrs.set("dims" + std::to_string(i), graph_.node(sums[i]).attrs.integers("dims"));
+      // The rounding that a term had in memory.
+      if (graph_.value(node.outputs[i]).type.dtype == DType::kBF16) {
+        results[i] = expr->make(ScalarOp::kBf16, results[i]);
+      }
+    }
+    expr->set_results(std::move(results));
+    attrs.set("y", to_text(*expr));
+    std::vector<ValueId> inputs;
+    for (const ValueId input : node.inputs) {
+      inputs.push_back(rewriter_.map(input));
+    }
+    const NodeId made = rewriter_.copy(id, std::move(inputs), std::move(attrs));
+    Node& fused = rewriter_.result().node(made);
+    fused.op = &map_sum_;
+    for (size_t i = 0; i < sums.size(); ++i) {
+      if (sums[i].valid()) {
+        const ValueId sum = graph_.node(sums[i]).outputs[0];
+        rewriter_.result().value(fused.outputs[i]).type = graph_.value(sum).type;
+        rewriter_.replace(sum, fused.outputs[i]);
+        gone_[sums[i]] = true;
+      }
+    }
+  }
+
+  const Graph& graph_;
+  const OpDef& map_sum_;
+  IdVector<ValueId, std::vector<NodeId>> consumers_;
+  IdVector<NodeId, bool> gone_ = IdVector<NodeId, bool>(graph_.nodes.size(), false);
+  Rewriter rewriter_;
+};
+
+}  // namespace
+
+Result<Graph> fuse_sums(Graph graph, const OpRegistry& registry) {
+  const OpDef* const map_sum = registry.find("map.sum");
+  return map_sum == nullptr ? std::move(graph) : SumFuser(graph, *map_sum).run();
+}
+
+}  // namespace xrun
