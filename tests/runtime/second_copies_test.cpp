@@ -194,6 +194,30 @@ TEST_F(SecondCopies, GiveBackWhatIsLostOrDamaged) {
   }
 }
 
+// The disk of the checkpoints is full after so many writes, the first of which is the lock's.
+TEST_F(SecondCopies, ThatCannotAllBePutBackAreTriedAgain) {
+  save({20});
+  const auto whole = files_below(root_);
+  int failed = 0;
+  for (int64_t writes = 1; writes < 14; ++writes) {
+    fs::remove_all(root_ + "/step-000020");
+    OtherDisk disk(root_ + "/");
+    disk.writes_left = writes;
+    CheckpointOptions with = with_copy();
+    with.io = &disk;
+    {
+      const auto resumed = store(with)->resume(model_.state());
+      failed += resumed.ok() ? 0 : 1;
+      EXPECT_TRUE(resumed.ok() || resumed.error().code == "XG0711") << writes << ": " << resumed.error().message;
+      EXPECT_EQ(fs::exists(root_ + "/step-000020/manifest.json"), resumed.ok()) << writes;
+    }
+    ASSERT_TRUE(store(with_copy())->resume(model_.state()).ok()) << writes;
+    EXPECT_EQ(files_below(root_), whole) << writes;
+  }
+  EXPECT_GT(failed, 7);
+  EXPECT_LT(failed, 13);
+}
+
 TEST_F(SecondCopies, GiveBackTheStepThatIsNamed) {
   save({10, 20});
   model_.fill(10);
