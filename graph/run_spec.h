@@ -44,6 +44,8 @@ struct RunSpec {
   Span init_span;
   std::optional<AutoSave> auto_save;  // instead of TrainSpec::checkpoint_every
   std::optional<BestSpec> best;
+  std::string copy;  // `checkpoint.copy`: where each host keeps second copies of checkpoints; empty: nowhere
+  Span copy_span;
   std::optional<StopSpec> stop_when;
   std::vector<Moved> moved;  // names that the checkpoints of earlier texts have
 };

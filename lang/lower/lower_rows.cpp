@@ -177,6 +177,13 @@ void ModuleBuilder::check_mapped(const GroupSetting& setting, const GroupSpec& g
                   "cannot be with `checkpoint { async = true }`: the undo log follows one checkpoint at a time",
                   "leave `async` out: a save of rows in a file writes only the pages that have changed");
   }
+  if (!run_.copy.empty()) {
+    return refuse(
+        run_.copy_span, "copies of checkpoints",
+        "cannot be with `checkpoint { copy }`: the file has the rows of the newest checkpoint alone, and steps "
+        "change them while it is copied",
+        "leave `copy` out");
+  }
   if (run_.best) {
     refuse(run_.best->span, "keeps older steps",
            "cannot be with `checkpoint { best }`: the file has the rows of the newest checkpoint alone",

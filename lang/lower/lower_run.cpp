@@ -124,6 +124,22 @@ void ModuleBuilder::lower_checkpoint_every(const SettingNode& node, Scope& scope
   run_.auto_save = AutoSave{.mtbf = *seconds, .span = value_span(node)};
 }
 
+// Every host has the directory on a disk of its own, so the path cannot begin in the working directory, which they
+// share.
+void ModuleBuilder::lower_copy(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  if (symbol(node) == def.fallback) {
+    return;
+  }
+  const auto path = text(node, scope, def);
+  if (path && !path->starts_with('/')) {
+    ev_.refuse("XG0214", value_span(node), {"`copy` cannot be \"{}\"", *path}, "not an absolute path",
+               {"name a directory on a disk of each host: \"/local/copies\""});
+    return;
+  }
+  run_.copy = path.value_or("");
+  run_.copy_span = value_span(node);
+}
+
 void ModuleBuilder::lower_best(const SettingNode& node, Scope& scope, const SettingDef& def) {
   const Ast* ast = node.ast;
   const std::string name = word(node);

@@ -85,6 +85,7 @@ class ModuleBuilder {
   void lower_eval_metric(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_prometheus(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_checkpoint_every(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_copy(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_best(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_stop(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_cpu(const SettingNode& node, Scope& scope, const SettingDef& def);

@@ -129,6 +129,11 @@ std::string show_directory(const SettingDef&, const Shown& shown) {
   return quoted(train.checkpoint_dir.empty() ? "ckpt/" + train.name : train.checkpoint_dir);
 }
 
+// Nothing where there is none, so that texts of modules are those of versions without the setting.
+std::string show_copy(const SettingDef&, const Shown& shown) {
+  return shown.run.copy.empty() ? "" : quoted(shown.run.copy);
+}
+
 std::string show_best(const SettingDef& def, const Shown& shown) {
   const auto& best = shown.run.best;
   return best ? fmt::format("{}({}, {})", best->highest ? "highest" : "lowest", best->metric, best->keep)

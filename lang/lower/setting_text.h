@@ -32,6 +32,7 @@ std::string show_metrics(const SettingDef& def, const Shown& shown);
 std::string show_eval_every(const SettingDef& def, const Shown& shown);
 std::string show_prometheus(const SettingDef& def, const Shown& shown);
 std::string show_save_every(const SettingDef& def, const Shown& shown);
+std::string show_copy(const SettingDef& def, const Shown& shown);
 std::string show_directory(const SettingDef& def, const Shown& shown);
 std::string show_best(const SettingDef& def, const Shown& shown);
 std::string show_active(const SettingDef& def, const Shown& shown);

@@ -18,8 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr Bytes kMostManifestBytes = 64 * kMiB;  // a manifest of half a million files
-
 Error nothing_at(const std::string& path) {
   std::error_code ignored;
   const std::string why = fs::is_directory(path, ignored) ? "there is no step in this directory"
@@ -55,8 +53,6 @@ Result<std::optional<std::string>> step_directory(const std::string& path) {
 
 }  // namespace
 
-namespace {}  // namespace
-
 bool is_checkpoint(const std::string& path) {
   const auto directory = step_directory(path);
   return !directory.ok() || directory->has_value();  // open_checkpoint reports what cannot be read
@@ -67,9 +63,13 @@ Result<CheckpointInfo> open_checkpoint(const std::string& path) {
   if (!directory) {
     return nothing_at(path);
   }
-  CheckpointInfo info{.path = *directory};
+  XRUN_ASSIGN(const std::string text, read_text(*directory + "/manifest.json", kMostManifestBytes));
+  return parse_checkpoint(*directory, text);
+}
+
+Result<CheckpointInfo> parse_checkpoint(const std::string& path, const std::string& text) {
+  CheckpointInfo info{.path = path};
   const std::string name = info.path + "/manifest.json";
-  XRUN_ASSIGN(const std::string text, read_text(name, kMostManifestBytes));
   XRUN_ASSIGN(info.manifest, parse_manifest(text, name));
   const auto step = step_of_name(fs::path(info.path).filename().string());
   if (step && *step != info.manifest.step) {
@@ -85,17 +85,18 @@ Result<CheckpointInfo> open_checkpoint(const std::string& path) {
   return info;
 }
 
+Status verify_file(const std::string& path, const ManifestFile& expected) {
+  Xxh128 hash;
+  XRUN_TRY(stream_file(path, expected.bytes, [&](std::span<const std::byte> piece) -> Status {
+    hash.add(piece);
+    return {};
+  }));
+  return hash.hex() == expected.xxh3 ? Status() : damaged(path, "does not have the digest of what was written");
+}
+
 Status verify_checkpoint(const CheckpointInfo& info) {
   for (const ManifestFile& file : info.manifest.files) {
-    const std::string path = info.path + "/" + file.name;
-    Xxh128 hash;
-    XRUN_TRY(stream_file(path, file.bytes, [&](std::span<const std::byte> piece) -> Status {
-      hash.add(piece);
-      return {};
-    }));
-    if (hash.hex() != file.xxh3) {
-      return damaged(path, "does not have the digest of what was written");
-    }
+    XRUN_TRY(verify_file(info.path + "/" + file.name, file));
   }
   return {};
 }

@@ -38,9 +38,15 @@ bool is_checkpoint(const std::string& path);
 // Finds and reads the manifest; `path` as in is_checkpoint. Errors: XG0713 nothing there, XG0710, XG0714.
 Result<CheckpointInfo> open_checkpoint(const std::string& path);
 
+// The same of the text of a manifest, for the step directory `path`. Errors: XG0710, XG0714.
+Result<CheckpointInfo> parse_checkpoint(const std::string& path, const std::string& text);
+
 // The class names by class; empty where the data of the run named none. Errors: XG0710 their file, which lies beside
 // the step directories and is shared by them, is missing or damaged; XG0713 it cannot be read.
 Result<std::vector<std::string>> read_class_names(const CheckpointInfo& info);
+
+// Compares a file with its size and digest. Errors: XG0710; XG0713 it cannot be read.
+Status verify_file(const std::string& path, const ManifestFile& expected);
 
 // Compares every file of the manifest with its digest. Errors: XG0710 names the file; XG0713 it cannot be read.
 Status verify_checkpoint(const CheckpointInfo& info);

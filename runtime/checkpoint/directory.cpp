@@ -59,23 +59,6 @@ Result<std::optional<ShortFile>> read_short(const std::string& path) {
                  : std::optional(ShortFile{.text = std::string(text, static_cast<size_t>(got))});
 }
 
-// The step that `latest` names in its only line; none if there is no such file.
-Result<std::optional<std::string>> read_latest(const std::string& directory) {
-  const std::string path = directory + "/latest";
-  XRUN_ASSIGN(const auto file, read_short(path));
-  if (!file) {
-    return std::optional<std::string>();
-  }
-  const std::string_view text = file->text;
-  const std::string_view line = text.ends_with('\n') ? text.substr(0, text.size() - 1) : text;
-  if (!step_of_name(line)) {
-    return content_error(
-        "XG0713", {"{} {}", path, file->is_file ? "does not say which step is the newest" : "is no ordinary file"},
-        "if it is none of yours, remove it: the newest step with a manifest then counts");
-  }
-  return std::optional(std::string(line));
-}
-
 // The step at the beginning of a line "step-000400 0.9812".
 std::optional<std::string> step_of_line(std::string_view text) {
   const std::string_view name = text.substr(0, text.find(' '));
@@ -148,14 +131,30 @@ Result<bool> is_step(const std::string& path) {
   return errno == ENOENT || errno == ENOTDIR ? Result<bool>(false) : Result<bool>(cannot_look(path, errno));
 }
 
+Result<std::optional<std::string>> named_by_latest(const std::string& directory) {
+  const std::string path = directory + "/latest";
+  XRUN_ASSIGN(const auto file, read_short(path));
+  if (!file) {
+    return std::optional<std::string>();
+  }
+  const std::string_view text = file->text;
+  const std::string_view line = text.ends_with('\n') ? text.substr(0, text.size() - 1) : text;
+  if (!step_of_name(line)) {
+    return content_error(
+        "XG0713", {"{} {}", path, file->is_file ? "does not say which step is the newest" : "is no ordinary file"},
+        "if it is none of yours, remove it: the newest step with a manifest then counts");
+  }
+  return std::optional(std::string(line));
+}
+
 Result<std::optional<std::string>> newest_in(const std::string& directory) {
-  XRUN_ASSIGN(auto latest, read_latest(directory));
+  XRUN_ASSIGN(auto latest, named_by_latest(directory));
   while (latest) {
     XRUN_ASSIGN(const bool whole, is_step_of(directory, *latest));
     if (whole) {
       return latest;
     }
-    XRUN_ASSIGN(auto again, read_latest(directory));
+    XRUN_ASSIGN(auto again, named_by_latest(directory));
     if (again == latest) {
       break;
     }
@@ -310,8 +309,8 @@ void remove_pending(const std::string& directory, const std::function<bool(const
   }
 }
 
-void prune(const std::string& directory, int64_t step, int64_t keep, const std::function<bool(int64_t step)>& own,
-           Io& io) {
+void prune(const std::string& directory, int64_t step, int64_t keep, const std::vector<int64_t>& needed,
+           const std::function<bool(int64_t step)>& own, Io& io) {
   remove_pending(
       directory, [here = this_process()](const Owner& owner) { return owner == here || has_ended(owner); }, io);
   // Later steps belong to an abandoned course of the run; only the user removes them.
@@ -319,7 +318,7 @@ void prune(const std::string& directory, int64_t step, int64_t keep, const std::
   std::erase_if(steps, [&](int64_t other) { return other >= step; });
   int64_t kept = 1;
   for (auto at = steps.rbegin(); at != steps.rend(); ++at) {
-    if (own(*at) && ++kept > keep) {
+    if (own(*at) && ++kept > keep && std::ranges::find(needed, *at) == needed.end()) {
       remove_step(directory + "/" + step_name(*at), io);
     }
   }

@@ -20,6 +20,8 @@ Error checkpoint_write_error(const std::string& path, int number);
 
 // Steps that have a manifest, ascending.
 std::vector<int64_t> steps_in(const std::string& directory);
+// The step that `latest` names, there or not; none if there is no such file. Errors: XG0713 it names no step.
+Result<std::optional<std::string>> named_by_latest(const std::string& directory);
 // The step that a run resumes from: the one that `latest` names, or without `latest` the highest one with a manifest;
 // none if there is none. Errors: XG0713 if `latest` names an incomplete step, or no step; kWorld XG0713 if the
 // directory cannot be read, so that no older step or new run takes its place.
@@ -68,8 +70,8 @@ int change_places(const std::string& fresh, const std::string& old, Io& io = sys
 void remove_pending(const std::string& directory, const std::function<bool(const Owner&)>& wanted, Io& io);
 
 // Removes unfinished saves of this process and of processes that are known to have ended. Of the steps up to `step`
-// that are `own`, keeps the newest `keep`, `step` among them, and removes the others.
-void prune(const std::string& directory, int64_t step, int64_t keep, const std::function<bool(int64_t step)>& own,
-           Io& io);
+// that are `own`, keeps the newest `keep`, `step` among them, and those of `needed`, and removes the others.
+void prune(const std::string& directory, int64_t step, int64_t keep, const std::vector<int64_t>& needed,
+           const std::function<bool(int64_t step)>& own, Io& io);
 
 }  // namespace xrun::runtime

@@ -13,6 +13,8 @@
 
 namespace xrun::runtime {
 
+constexpr Bytes kMostManifestBytes = 64 * kMiB;  // half a million files
+
 struct ManifestFile {
   std::string name;
   Bytes bytes = 0;

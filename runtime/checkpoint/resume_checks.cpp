@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "graph/base/errors.h"
 #include "runtime/checkpoint/directory.h"
@@ -108,6 +109,20 @@ void add_replica_warning(const Manifest& manifest, int64_t replicas, const Train
                                "compressed gradients is redistributed, and from here on the result is another one",
                                step_name(manifest.step), replicas, residual->rows())});
   }
+}
+
+void add_copy_warning(const CheckpointInfo& info, const std::vector<std::string>& names, const CheckpointOptions& run,
+                      std::vector<WarnEvent>& warnings) {
+  if (names.empty()) {
+    return;
+  }
+  constexpr size_t kMostNames = 8;
+  const size_t shown = std::min(names.size(), kMostNames);
+  const std::string others = names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "";
+  warnings.push_back(
+      {"XG0721",
+       fmt::format("files of {} were missing or damaged, and come from the second copy in {}: {}{}", info.path,
+                   run.copy, fmt::join(names.begin(), names.begin() + static_cast<int64_t>(shown), ", "), others)});
 }
 
 }  // namespace xrun::runtime

@@ -21,4 +21,8 @@ std::vector<WarnEvent> resume_warnings(const Manifest& manifest, const Checkpoin
 void add_replica_warning(const Manifest& manifest, int64_t replicas, const TrainState& state,
                          std::vector<WarnEvent>& warnings);
 
+// XG0721, if second copies have given back the files `names`.
+void add_copy_warning(const CheckpointInfo& info, const std::vector<std::string>& names, const CheckpointOptions& run,
+                      std::vector<WarnEvent>& warnings);
+
 }  // namespace xrun::runtime

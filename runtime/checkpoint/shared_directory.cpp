@@ -39,9 +39,10 @@ Status check_same_directory(const std::string& directory, Peers& peers, Io& io) 
   return seen;
 }
 
-Result<std::vector<ManifestFile>> gather_files(Peers* peers, Result<std::vector<ManifestFile>> mine) {
+Result<RankFiles> gather_files(Peers* peers, Result<std::vector<ManifestFile>> mine) {
   if (peers == nullptr) {
-    return mine;
+    XRUN_ASSIGN(auto own, std::move(mine));
+    return RankFiles{std::move(own)};
   }
   const auto in_words = [&]() -> Result<std::string> {
     XRUN_ASSIGN(const auto own, std::move(mine));
@@ -52,15 +53,31 @@ Result<std::vector<ManifestFile>> gather_files(Peers* peers, Result<std::vector<
     return text;
   };
   XRUN_ASSIGN(const auto texts, peers->gather(in_words()));
-  std::vector<ManifestFile> files;
+  RankFiles files;
   for (const std::string& said : texts) {
+    files.emplace_back();
     std::istringstream in(said);
     ManifestFile file;
     while (in >> file.bytes >> file.xxh3 && in.get() == ' ' && std::getline(in, file.name)) {
-      files.push_back(file);
+      files.back().push_back(file);
     }
   }
   return files;
+}
+
+Result<std::vector<std::string>> gather_texts(Peers* peers, Result<std::string> mine) {
+  if (peers != nullptr) {
+    return peers->gather(std::move(mine));
+  }
+  XRUN_ASSIGN(std::string own, std::move(mine));
+  return std::vector{std::move(own)};
+}
+
+Result<std::string> text_of_first(Peers* peers, const std::function<Result<std::string>()>& text) {
+  if (peers == nullptr) {
+    return text();
+  }
+  return peers->broadcast(peers->rank() == 0 ? text() : Result<std::string>(std::string()));
 }
 
 }  // namespace xrun::runtime

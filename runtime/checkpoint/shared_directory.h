@@ -1,6 +1,7 @@
 // What ranks tell each other that save into one directory.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -17,6 +18,12 @@ Status check_same_directory(const std::string& directory, Peers& peers, Io& io);
 
 // Collective: the files of all ranks, by rank. Null `peers`: one process, whose files they are. Errors: that of any
 // rank.
-Result<std::vector<ManifestFile>> gather_files(Peers* peers, Result<std::vector<ManifestFile>> mine);
+using RankFiles = std::vector<std::vector<ManifestFile>>;
+Result<RankFiles> gather_files(Peers* peers, Result<std::vector<ManifestFile>> mine);
+
+// Collective: the texts of all ranks, by rank, and the text of rank 0. Null `peers`: one process. Errors: that of any
+// rank.
+Result<std::vector<std::string>> gather_texts(Peers* peers, Result<std::string> mine);
+Result<std::string> text_of_first(Peers* peers, const std::function<Result<std::string>()>& text);
 
 }  // namespace xrun::runtime

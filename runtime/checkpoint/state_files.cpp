@@ -1,11 +1,14 @@
 #include "runtime/checkpoint/state_files.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstdint>
 #include <fmt/format.h>
 #include <map>
+#include <sys/statvfs.h>
 
 #include "graph/save_chunk.h"
+#include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/stored_tensors.h"
 
 namespace xrun::runtime {
@@ -155,6 +158,21 @@ Result<SafetensorsWriter> write_file(const StateFile& file, const ReadRows& read
     }
   }
   return writer;
+}
+
+Status check_space(const TrainState& state, const std::string& directory) {
+  Bytes need = kMiB;
+  for (const StateTensor& tensor : state.tensors()) {
+    need += tensor.kept && !state.lies_in_file(tensor) ? tensor.row_bytes() * tensor.rows() : 0;
+  }
+  struct statvfs info {};
+  if (::statvfs(directory.c_str(), &info) == 0 &&
+      static_cast<double>(info.f_bavail) * static_cast<double>(info.f_frsize) < static_cast<double>(need)) {
+    Error error = checkpoint_write_error(directory, ENOSPC);
+    error.message += fmt::format(" (a checkpoint needs {})", format_bytes(need));
+    return error;
+  }
+  return {};
 }
 
 Result<std::vector<ManifestFile>> write_state(const TrainState& state, const std::string& directory, Bytes range_bytes,

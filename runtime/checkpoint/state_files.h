@@ -36,6 +36,9 @@ using ReadRows = std::function<void(const StateTensor& tensor, int64_t row_begin
 Result<SafetensorsWriter> write_file(const StateFile& file, const ReadRows& read, const std::string& directory, Io& io,
                                      std::vector<std::byte>& chunk);
 
+// Errors: XG0711, the disk is plainly too full for the files of all ranks; a quota or a limit shows only while writing.
+Status check_space(const TrainState& state, const std::string& directory);
+
 // Writes all of plan_files, durably. Errors: those of write_file.
 Result<std::vector<ManifestFile>> write_state(const TrainState& state, const std::string& directory, Bytes range_bytes,
                                               Io& io, int rank = 0);

@@ -1,10 +1,7 @@
 #include "runtime/checkpoint/store.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <fmt/format.h>
-#include <set>
-#include <sys/statvfs.h>
 #include <system_error>
 
 #include "graph/base/check.h"
@@ -16,10 +13,13 @@
 #include "runtime/checkpoint/class_names.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/lock.h"
+#include "runtime/checkpoint/put_back.h"
 #include "runtime/checkpoint/resume_checks.h"
+#include "runtime/checkpoint/retention.h"
 #include "runtime/checkpoint/run_rows.h"
 #include "runtime/checkpoint/shared_directory.h"
 #include "runtime/checkpoint/state_files.h"
+#include "runtime/checkpoint/step_copies.h"
 #include "runtime/checkpoint/tensor_files.h"
 
 namespace xrun::runtime {
@@ -33,11 +33,18 @@ class Store final : public CheckpointStore {
         rows_(options_.directory, *options_.io),
         memory_(options_.writers, options_.staging) {}
 
+  // Called by all ranks together, before other functions.
+  Status open_copies() {
+    XRUN_ASSIGN(copies_, StepCopies::open(options_));
+    return {};
+  }
+
   Result<SavedCheckpoint> save(const TrainState& state, int64_t step, int64_t samples) override {
     XRUN_ASSIGN(Pending pending, begin(state, step, samples));
     XRUN_ASSIGN(pending.files, gather_files(options_.peers, write_state(state, pending.path, options_.range_bytes,
                                                                         *options_.io, rank())));
     XRUN_ASSIGN(const std::string bytes, lead([&] { return complete(pending); }));
+    copy(pending);
     return SavedCheckpoint{.path = path_of(step), .bytes = std::stoll(bytes)};
   }
 
@@ -73,11 +80,26 @@ class Store final : public CheckpointStore {
       return std::optional<SavedCheckpoint>();
     }
     auto ended = go_on(*under_way_, wait);
+    if (ended.ok() && *ended) {
+      copy(under_way_->pending);
+    }
     if (!ended.ok() || *ended) {
       under_way_ = nullptr;
     }
     if (ended.ok() && *ended && std::exchange(best_is_old_, false)) {
       XRUN_TRY(agree(name_best()));
+    }
+    return ended;
+  }
+
+  Result<std::vector<CheckpointCopy>> copies(bool wait) override {
+    if (copies_ == nullptr) {
+      return std::vector<CheckpointCopy>();
+    }
+    XRUN_ASSIGN(auto ended, copies_->follow(wait));
+    // A save has kept steps that were still to be copied; now `keep` holds for them, too.
+    if (wait && under_way_ == nullptr && saved_ && std::exchange(kept_more_, false)) {
+      remove_old(options_.directory, *saved_, options_.keep, {}, *options_.io);
     }
     return ended;
   }
@@ -102,25 +124,15 @@ class Store final : public CheckpointStore {
   }
 
   Result<std::optional<Resumed>> resume(TrainState& state) override {
-    std::string path = options_.resume;
-    if (path == "never") {
+    XRUN_ASSIGN(const auto found, find());
+    if (!found) {
       return std::optional<Resumed>();
     }
-    if (path == "auto") {
-      const auto find = [&]() -> Result<std::string> {
-        XRUN_ASSIGN(const auto newest, newest_in(options_.directory));
-        return newest.value_or("");
-      };
-      XRUN_ASSIGN(const std::string newest, lead(find));
-      if (newest.empty()) {
-        return std::optional<Resumed>();
-      }
-      path = options_.directory + "/" + newest;
-    }
-    XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));
+    const CheckpointInfo& info = found->info;
     XRUN_TRY(check_digest(info, options_));
     XRUN_TRY(check_samples(info, options_));
-    if (Status loaded = load(info, state); !loaded.ok()) {
+    std::vector<std::string> put_back;
+    if (Status loaded = load(*found, state, put_back); !loaded.ok()) {
       Error error = std::move(loaded).error();
       const bool may_be_older = error.code == "XG0710" && info.manifest.rows.empty();
       if (const auto older = older_than(info.manifest.step); may_be_older && older) {
@@ -135,6 +147,7 @@ class Store final : public CheckpointStore {
       history_.push_back({info.manifest.step, info.manifest.math_digest, difference.lines});
     }
     std::vector<WarnEvent> warnings = resume_warnings(info.manifest, options_);
+    add_copy_warning(info, put_back, options_, warnings);
     XRUN_ASSIGN(const int64_t replicas, residual_replicas(info, state, options_.moved));
     add_replica_warning(info.manifest, replicas, state, warnings);
     return std::optional<Resumed>(
@@ -151,7 +164,8 @@ class Store final : public CheckpointStore {
     std::string path;
     std::optional<PendingDirectory> directory;  // of rank 0
     std::vector<Record> records;                // as of its step
-    std::vector<ManifestFile> files;            // of all ranks
+    std::vector<int64_t> needed;                // steps that second copies still read when it was begun
+    RankFiles files;
   };
 
   // A save in the background: first every rank writes its files, then rank 0 completes the checkpoint.
@@ -177,8 +191,11 @@ class Store final : public CheckpointStore {
 
   Result<Pending> begin(const TrainState& state, int64_t step, int64_t samples) {
     Pending pending{.step = step, .samples = samples, .records = records_};
+    if (copies_ != nullptr) {
+      pending.needed = copies_->needed();
+    }
     const auto make_directory = [&]() -> Result<std::string> {
-      XRUN_TRY(check_space(state));
+      XRUN_TRY(check_space(state, options_.directory));
       XRUN_ASSIGN(auto made, PendingDirectory::make(options_.directory, step_name(step), *options_.io));
       return pending.directory.emplace(std::move(made)).path();
     };
@@ -235,15 +252,15 @@ class Store final : public CheckpointStore {
   }
 
   // The files of all ranks once they are durable on all; none before.
-  Result<std::optional<std::vector<ManifestFile>>> gather_written(const BackgroundSave& save) {
-    using Files = std::optional<std::vector<ManifestFile>>;
+  Result<std::optional<RankFiles>> gather_written(const BackgroundSave& save) {
+    using Files = std::optional<RankFiles>;
     const bool mine = save.done();
     if (options_.peers == nullptr) {
       if (!mine) {
         return Files();
       }
       XRUN_ASSIGN(auto files, save.files());
-      return Files(std::move(files));
+      return Files(RankFiles{std::move(files)});
     }
     // A rank tells its error at once, and its files when all have come so far.
     Status failed = mine ? [&] {
@@ -301,7 +318,9 @@ class Store final : public CheckpointStore {
     manifest.history = history_;
     manifest.records = pending.records;
     XRUN_ASSIGN(manifest.class_names_xxh3, keep_class_names());
-    manifest.files = pending.files;
+    for (const auto& files : pending.files) {
+      manifest.files.insert(manifest.files.end(), files.begin(), files.end());
+    }
     const std::string model = print_model_text(options_.model);
     XRUN_TRY(directory.write(std::string(kModelFile), model));
     manifest.files.push_back(
@@ -309,19 +328,14 @@ class Store final : public CheckpointStore {
     for (const ManifestFile& file : manifest.files) {
       bytes += file.bytes;
     }
-    // Class rows in files belong to the newest checkpoint alone, so all older ones are removed, whatever `keep` says.
     if (Status done = publish(directory, manifest, bytes); !done.ok()) {
       static_cast<void>(rows_.give_up());  // the first error is reported
       return done;
     }
     rows_.switch_to_prepared();
-    const bool newest_alone = !manifest.rows.empty();
-    const auto is_old = [&](int64_t other) {
-      const auto info = open_checkpoint(path_of(other));
-      return info.ok() && is_own(info->manifest.math_digest) && (newest_alone || !is_best(pending.records, other));
-    };
-    prune(options_.directory, step, newest_alone ? 1 : options_.keep, is_old, *options_.io);
-    prune_class_names();
+    remove_old(options_.directory, manifest, options_.keep, pending.needed, *options_.io);
+    kept_more_ = !pending.needed.empty();
+    saved_ = std::move(manifest);
     return {};
   }
 
@@ -334,8 +348,60 @@ class Store final : public CheckpointStore {
     return pending.publish();
   }
 
-  Status load(const CheckpointInfo& info, TrainState& state) {
-    XRUN_TRY(verify(info));
+  // The checkpoint to go on from, with its manifest.
+  Result<std::optional<FoundStep>> find() {
+    std::string path = options_.resume;
+    if (path == "never") {
+      return std::optional<FoundStep>();
+    }
+    if (copies_ != nullptr) {
+      XRUN_ASSIGN(const auto name, step_meant(copy_places(), path));
+      if (name && name->empty() && path == "auto") {
+        return std::optional<FoundStep>();
+      }
+      if (name && !name->empty()) {
+        XRUN_ASSIGN(FoundStep found, find_step(copy_places(), *name));
+        return std::optional(std::move(found));
+      }
+    } else if (path == "auto") {
+      const auto find = [&]() -> Result<std::string> {
+        XRUN_ASSIGN(const auto newest, newest_in(options_.directory));
+        return newest.value_or("");
+      };
+      XRUN_ASSIGN(const std::string newest, lead(find));
+      if (newest.empty()) {
+        return std::optional<FoundStep>();
+      }
+      path = options_.directory + "/" + newest;
+    }
+    XRUN_ASSIGN(CheckpointInfo info, open_checkpoint(path));
+    return std::optional(FoundStep{.info = std::move(info)});
+  }
+
+  CopyPlaces copy_places() const {
+    return {.directory = options_.directory,
+            .copies = copies_->path(),
+            .reads = copies_->copies(),
+            .peers = options_.peers,
+            .io = options_.io};
+  }
+
+  // The checkpoint is durable: second copies of it may be made.
+  void copy(const Pending& saved) {
+    if (copies_ != nullptr) {
+      copies_->add(saved.step, saved.files);
+    }
+  }
+
+  // `names`: of the files that second copies have given back.
+  Status load(const FoundStep& found, TrainState& state, std::vector<std::string>& names) {
+    const CheckpointInfo& info = found.info;
+    const bool may_be_copied = copies_ != nullptr && parent_of(info.path) == options_.directory;
+    if (may_be_copied) {
+      XRUN_ASSIGN(names, put_back(copy_places(), found));
+    } else {
+      XRUN_TRY(verify(info));
+    }
     XRUN_TRY(rows_.resume(info, state));
     return read_state(info, state, true, options_.moved);
   }
@@ -355,57 +421,12 @@ class Store final : public CheckpointStore {
     return peers->agree(verify_checkpoint(part));
   }
 
-  // Whether the digest is that of this run, now or before it was extended.
-  bool is_own(const std::string& math_digest) const {
-    return math_digest == options_.math_digest ||
-           std::ranges::find(history_, math_digest, &HistoryEntry::math_digest) != history_.end();
-  }
-
-  static bool is_best(const std::vector<Record>& records, int64_t step) {
-    return std::ranges::any_of(records, [&](const Record& record) {
-      return record.keep > 0 && std::ranges::find(record.best, step, &BestStep::step) != record.best.end();
-    });
-  }
-
   // Writes the names at the first save, and again if their file is gone. Returns their digest.
   Result<std::string> keep_class_names() {
     if (!options_.class_names.empty() && !class_names_in(options_.directory).contains(class_names_)) {
       XRUN_ASSIGN(class_names_, write_class_names(options_.directory, options_.class_names, *options_.io));
     }
     return class_names_;
-  }
-
-  // Removes names to which no manifest refers. If a manifest cannot be read, it may refer to any: all stay.
-  void prune_class_names() const {
-    std::set<std::string> unused = class_names_in(options_.directory);
-    unused.erase(class_names_);
-    const auto steps = unused.empty() ? std::vector<int64_t>() : steps_in(options_.directory);
-    for (const int64_t step : steps) {
-      const auto info = open_checkpoint(options_.directory + "/" + step_name(step));
-      if (!info.ok()) {
-        return;
-      }
-      unused.erase(info->manifest.class_names_xxh3);
-    }
-    for (const std::string& digest : unused) {
-      remove_class_names(options_.directory, digest, *options_.io);
-    }
-  }
-
-  // Fails early when the disk is plainly too full; a quota or a limit shows only while writing.
-  Status check_space(const TrainState& state) const {
-    Bytes need = kMiB;
-    for (const StateTensor& tensor : state.tensors()) {
-      need += tensor.kept && !state.lies_in_file(tensor) ? tensor.row_bytes() * tensor.rows() : 0;
-    }
-    struct statvfs info {};
-    if (::statvfs(options_.directory.c_str(), &info) == 0 &&
-        static_cast<double>(info.f_bavail) * static_cast<double>(info.f_frsize) < static_cast<double>(need)) {
-      Error error = checkpoint_write_error(options_.directory, ENOSPC);
-      error.message += fmt::format(" (a checkpoint needs {})", format_bytes(need));
-      return error;
-    }
-    return {};
   }
 
   std::optional<std::string> older_than(int64_t step) const {
@@ -417,6 +438,9 @@ class Store final : public CheckpointStore {
   CheckpointOptions options_;
   std::optional<DirectoryLock> lock_;  // held by rank 0
   RunRows rows_;
+  std::unique_ptr<StepCopies> copies_;  // null: there are none
+  std::optional<Manifest> saved_;       // of rank 0: the last one that it has saved
+  bool kept_more_ = false;              // of rank 0: than `keep`, for the second copies
   std::vector<HistoryEntry> history_;
   std::vector<Record> records_;
   std::string class_names_;  // digest; empty before the first save, and where the data name no classes
@@ -426,27 +450,30 @@ class Store final : public CheckpointStore {
 };
 
 // The store of rank 0, or of a single process, which holds the lock.
-Result<std::unique_ptr<CheckpointStore>> make_leading_store(const CheckpointOptions& options) {
+Result<std::unique_ptr<Store>> make_leading_store(const CheckpointOptions& options) {
   XRUN_ASSIGN(auto lock, DirectoryLock::take(options.directory, *options.io));
-  XRUN_ASSIGN(const auto newest, newest_in(options.directory));
+  const auto newest = newest_in(options.directory);
+  // A step that `latest` names and that is not there may come from second copies.
+  const bool may_be_copied = !options.copy.empty() && options.resume != "never";
+  if (!newest.ok() && !(may_be_copied && newest.error().kind == ErrorKind::kContent)) {
+    return newest.error();
+  }
   auto store = std::make_unique<Store>(options, std::move(lock));
-  if (newest) {
+  if (newest.ok() && *newest) {
     // If it cannot be read, `resume` reports that.
-    const auto info = open_checkpoint(options.directory + "/" + *newest);
+    const auto info = open_checkpoint(options.directory + "/" + **newest);
     if (info.ok()) {
       XRUN_TRY(check_digest(*info, options));
     }
   }
-  return std::unique_ptr<CheckpointStore>(std::move(store));
+  return store;
 }
 
-}  // namespace
-
-Result<std::unique_ptr<CheckpointStore>> make_checkpoint_store(CheckpointOptions options) {
+Result<std::unique_ptr<Store>> make_store(const CheckpointOptions& options) {
   if (options.peers == nullptr) {
     return make_leading_store(options);
   }
-  std::unique_ptr<CheckpointStore> store;
+  std::unique_ptr<Store> store;
   Status made;
   if (options.peers->rank() == 0) {
     auto leading = make_leading_store(options);
@@ -461,6 +488,17 @@ Result<std::unique_ptr<CheckpointStore>> make_checkpoint_store(CheckpointOptions
   XRUN_TRY(options.peers->agree(std::move(made)));
   XRUN_TRY(check_same_directory(options.directory, *options.peers, *options.io));
   return store;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<CheckpointStore>> make_checkpoint_store(CheckpointOptions options) {
+  const bool copies = !options.copy.empty();
+  XRUN_ASSIGN(std::unique_ptr<Store> store, make_store(options));
+  if (copies) {
+    XRUN_TRY(store->open_copies());
+  }
+  return std::unique_ptr<CheckpointStore>(std::move(store));
 }
 
 }  // namespace xrun::runtime

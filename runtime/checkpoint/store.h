@@ -47,13 +47,18 @@ struct CheckpointOptions {
   int writers = 1;
   Bytes staging = 0;
   Io* io = &system_io();  // for saving; outlives the store
+  // A directory on a disk of each host for second copies, an absolute path; empty: there are none. Beside it the host
+  // of each rank, counted from 0; empty: there is one.
+  std::string copy = {};
+  std::vector<int> rank_hosts = {};
   // For several ranks: how they communicate; outlives the store. All ranks call their stores together. Each writes the
   // tensors that it has; rank 0 holds the lock and writes the manifest. Null: one process.
   Peers* peers = nullptr;
 };
 
 // The directory belongs to one run at a time. Errors: XG0711 it cannot be written, or not all ranks see the same one;
-// XG0712 another run has it; XG0701 it holds checkpoints of another model, data or training.
+// XG0712 another run has it; XG0701 it holds checkpoints of another model, data or training; with `copy` also those of
+// StepCopies::open.
 // Errors of save, begin_save and saved: XG0711 (kWorld; nothing is left behind), XG0810 a number is not finite; of
 // begin_save also XG0803, the system lets no thread start. Of resume and start_from:
 // those of open_checkpoint and load_checkpoint; of resume also XG0701.

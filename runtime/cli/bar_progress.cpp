@@ -201,6 +201,10 @@ void BarProgress::on_checkpoint(const runtime::CheckpointEvent& e) {
                    next));
 }
 
+void BarProgress::on_copy(const runtime::CopyEvent& e) {
+  line(fmt::format("  Copied    {} ({}, {})", e.path, format_bytes(e.bytes), format_seconds(e.seconds)));
+}
+
 void BarProgress::on_profile(const runtime::ProfileEvent& e) {
   const std::lock_guard lock(mutex_);
   erase();

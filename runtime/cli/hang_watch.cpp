@@ -28,6 +28,8 @@ std::string name_of(const WorkReport& report) {
       return "loading the checkpoint";
     case static_cast<int32_t>(Work::kSave):
       return "saving the checkpoint";
+    case static_cast<int32_t>(Work::kCopy):
+      return "copying the checkpoint";
     case static_cast<int32_t>(Work::kData):
       return "reading the data of step " + format_count(report.step);
     case static_cast<int32_t>(Work::kStep):

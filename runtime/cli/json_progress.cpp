@@ -139,6 +139,10 @@ void JsonProgress::on_checkpoint(const runtime::CheckpointEvent& e) {
   emit(port_, "checkpoint", fields);
 }
 
+void JsonProgress::on_copy(const runtime::CopyEvent& e) {
+  emit(port_, "copy", {{"step", e.step}, {"path", e.path}, {"bytes", e.bytes}, {"seconds", e.seconds}});
+}
+
 void JsonProgress::on_profile(const runtime::ProfileEvent& e) {
   constexpr const char* kSorts[] = {"compute", "comm", "idle"};
   Json rows = Json::array();

@@ -25,6 +25,7 @@ class JsonProgress final : public runtime::EventSink {
   void on_eval(const runtime::EvalEvent& event) override;
   void on_graph(const runtime::GraphEvent& event) override;
   void on_checkpoint(const runtime::CheckpointEvent& event) override;
+  void on_copy(const runtime::CopyEvent& event) override;
   void on_profile(const runtime::ProfileEvent& event) override;
   void on_warn(const runtime::WarnEvent& event) override;
   void on_stop(const runtime::StopEvent& event) override;

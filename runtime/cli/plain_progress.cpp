@@ -146,6 +146,14 @@ void PlainProgress::on_checkpoint(const runtime::CheckpointEvent& e) {
        time);
 }
 
+void PlainProgress::on_copy(const runtime::CopyEvent& e) {
+  const std::lock_guard lock(mutex_);
+  const double time = port_.now();
+  tell(fmt::format("{} copy step={} path={} mib={:.1f} seconds={:.2f}", stamp(time), e.step, e.path,
+                   static_cast<double>(e.bytes) / static_cast<double>(kMiB), e.seconds),
+       time);
+}
+
 void PlainProgress::on_profile(const runtime::ProfileEvent& e) {
   const std::lock_guard lock(mutex_);
   told_ = port_.now();

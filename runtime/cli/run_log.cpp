@@ -186,6 +186,12 @@ void LoggedProgress::on_checkpoint(const runtime::CheckpointEvent& event) {
   }
 }
 
+void LoggedProgress::on_copy(const runtime::CopyEvent& event) {
+  const std::lock_guard lock(mutex_);
+  shown_->on_copy(event);
+  log_.on_copy(event);
+}
+
 void LoggedProgress::on_profile(const runtime::ProfileEvent& event) {
   const std::lock_guard lock(mutex_);
   shown_->on_profile(event);

@@ -71,6 +71,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
                      runtime::EventSink& events, const Job& job) {
   const Module& module = planned.prepared.training;
   const TrainSpec& train = module.train;
+  const RunSpec& run = planned.model.file.run;
   events.on_work({.work = runtime::Work::kOpen, .subject = "train"});
   XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, "train", module.graph, &StopSignals::requested()));
   XRUN_TRY(runtime::check_curve(train, rows->samples()));
@@ -103,9 +104,11 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
       .samples_after = samples_after(train, rows->samples()),
       .libraries = runtime::library_versions(),
       .model = text_of(planned),
-      .moved = planned.model.file.run.moved,
+      .moved = run.moved,
       .writers = planner::writers_of_rank(planned.plan.training, job.rank()),
       .staging = train.checkpoint_async ? planner::save_staging(planned.plan.training) : 0,
+      .copy = run.copy,
+      .rank_hosts = job.options.rank_nodes,
       .peers = job.world.get()};
   const BadSampleTold warn = [&events](const std::string& message) { events.on_warn({"XG0412", message}); };
   const runtime::RowTasks::Patience patience{.stop = &StopSignals::requested(), .on_stuck = leave_stuck};

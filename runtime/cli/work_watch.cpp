@@ -53,6 +53,7 @@ std::string WorkWatch::awaited() const {
     case Work::kPrepare:
     case Work::kLoad:
     case Work::kSave:
+    case Work::kCopy:
       break;
   }
   return subject_;
@@ -70,6 +71,8 @@ std::string WorkWatch::fields() const {
       return fmt::format("load what=\"{}\"", subject_);
     case Work::kSave:
       return fmt::format("save what=\"{}\"", subject_);
+    case Work::kCopy:
+      return fmt::format("copy what=\"{}\"", subject_);
     case Work::kData:
       return fmt::format("data step={} of={}", done_ + 1, total_);
     case Work::kStep:

@@ -42,6 +42,15 @@ struct SavedCheckpoint {
   Seconds waited = 0;  // how long instructions of later steps waited for it, in all
 };
 
+// What became of the second copy of a checkpoint (`checkpoint.copy`).
+struct CheckpointCopy {
+  int64_t step = 0;
+  std::string path;  // the same on every host
+  Bytes bytes = 0;   // on all hosts
+  Seconds seconds = 0;
+  std::string fault;  // why there is none; empty: it is durable
+};
+
 // Implemented by runtime/checkpoint. Called from the trainer's thread between two steps.
 class CheckpointStore {
  public:
@@ -62,6 +71,10 @@ class CheckpointStore {
   // The checkpoint that was begun, once it is durable; none before. Collective, with the same `wait` on all ranks,
   // while a save is under way: `wait` waits for its end. After an error no save is under way.
   virtual Result<std::optional<SavedCheckpoint>> saved(bool /*wait*/) { return std::exchange(begun_, std::nullopt); }
+  // The second copies that have ended, or were given up, since the last call; they are made beside the steps once a
+  // checkpoint is durable. Collective, with the same `wait` on all ranks; `wait` waits for all of them. An error is one
+  // of the ranks, not of a copy.
+  virtual Result<std::vector<CheckpointCopy>> copies(bool /*wait*/) { return std::vector<CheckpointCopy>(); }
   // Loads the saved state into `state`; none if there is no checkpoint to resume from.
   struct Resumed {
     int64_t step = 0;

@@ -115,6 +115,14 @@ struct CheckpointEvent {
   Seconds interval = 0;  // until the next one, of `checkpoint.every = auto`; 0: it follows from steps
 };
 
+// The second copy of a checkpoint is durable (`checkpoint.copy`).
+struct CopyEvent {
+  int64_t step = 0;
+  std::string path;
+  Seconds seconds = 0;
+  Bytes bytes = 0;  // on all hosts
+};
+
 // The time of a step by device and instruction: means over the steps from `first_step` on.
 struct ProfileEvent {
   int64_t first_step = 0;  // counted from 1
@@ -163,6 +171,7 @@ enum class Work : uint8_t {
   kPrepare,   // kernels, memory or weights: the subject says which
   kLoad,      // a checkpoint
   kSave,      // a checkpoint
+  kCopy,      // a second copy of a checkpoint, at the end of a run
   kData,      // waiting for the batch of a step
   kStep,      // a step of training
   kEvaluate,  // samples of a source
@@ -193,6 +202,7 @@ class EventSink {
   virtual void on_eval(const EvalEvent&) {}
   virtual void on_graph(const GraphEvent&) {}
   virtual void on_checkpoint(const CheckpointEvent&) {}
+  virtual void on_copy(const CopyEvent&) {}
   virtual void on_profile(const ProfileEvent&) {}
   virtual void on_warn(const WarnEvent&) {}
   virtual void on_stop(const StopEvent&) {}  // `stop_when` ends the run

@@ -1,6 +1,9 @@
 #include "runtime/train/saves.h"
 
+#include <fmt/format.h>
 #include <utility>
+
+#include "graph/base/units.h"
 
 namespace xrun::runtime {
 
@@ -12,7 +15,8 @@ Saves::Saves(const TrainSpec& train, const RunSpec& run, CheckpointStore* store,
       session_(&session),
       graphs_(graphs),
       events_(events),
-      now_(std::move(now)) {
+      now_(std::move(now)),
+      copies_(store != nullptr && !run.copy.empty()) {
   if (run.auto_save) {
     interval_.emplace(run.auto_save->mtbf);
   }
@@ -63,6 +67,46 @@ Status Saves::save(int64_t step) {
   }
   if (interval_) {
     interval_->begin(step, now_());
+  }
+  return {};
+}
+
+Status Saves::look() {
+  XRUN_TRY(follow(false));
+  return follow_copies(false);
+}
+
+Status Saves::finish_copies() {
+  if (!copies_) {
+    return {};
+  }
+  events_.on_work({.work = Work::kCopy, .subject = "the second copy of the checkpoint"});
+  XRUN_TRY(follow_copies(true));
+  if (not_copied_ > 1) {  // the first was told of
+    events_.on_warn({"XG0823", fmt::format("{} checkpoints of this run have no second copy, the last of them {}: {}",
+                                           format_count(not_copied_), last_not_copied_.path, last_not_copied_.fault)});
+  }
+  return {};
+}
+
+// A checkpoint without its second copy is whole, so the run goes on. It says so once, and at its end how many there
+// are.
+Status Saves::follow_copies(bool wait) {
+  if (!copies_) {
+    return {};
+  }
+  XRUN_ASSIGN(const auto ended, store_->copies(wait));
+  for (const CheckpointCopy& copy : ended) {
+    if (copy.fault.empty()) {
+      events_.on_copy({.step = copy.step, .path = copy.path, .seconds = copy.seconds, .bytes = copy.bytes});
+      continue;
+    }
+    if (not_copied_++ == 0) {
+      events_.on_warn(
+          {"XG0823", fmt::format("no second copy {}: {}; the checkpoint itself is whole, and the run goes on",
+                                 copy.path, copy.fault)});
+    }
+    last_not_copied_ = copy;
   }
   return {};
 }

@@ -36,10 +36,14 @@ class Saves {
   void move_to(Session& session) { session_ = &session; }
   // Whether a save was begun after `step` steps or later ones.
   bool has(int64_t step) const { return step <= step_; }
-  // After each step: tells of the save in the background once it is durable. Errors: those of the store.
-  Status look() { return follow(false); }
+  // After each step: tells of the save in the background once it is durable, and of second copies. Errors: those of the
+  // store.
+  Status look();
   // Waits for the save in the background. Errors: as above.
   Status finish() { return follow(true); }
+  // At the end of the run, after its last save: waits for second copies, and warns if checkpoints have none. Errors:
+  // those of the store.
+  Status finish_copies();
   // Before the graphs of classes change, which no instruction does.
   void before_graphs_change();
   // Of the newest durable checkpoint; empty where there is none.
@@ -56,6 +60,7 @@ class Saves {
 
   Status follow(bool wait);
   void tell(int64_t step, SavedCheckpoint saved, Seconds seconds, Seconds waited);
+  Status follow_copies(bool wait);
 
   const TrainSpec& train_;
   CheckpointStore* store_;
@@ -64,10 +69,13 @@ class Saves {
   ClassGraphs& graphs_;
   EventSink& events_;
   std::function<Seconds()> now_;
+  bool copies_;                           // there are second copies
   std::optional<SaveInterval> interval_;  // of `checkpoint.every = auto`
   std::optional<UnderWay> under_way_;
   int64_t step_ = 0;  // as many were done when a save was last begun
   std::string path_;
+  int64_t not_copied_ = 0;  // checkpoints without a second copy
+  CheckpointCopy last_not_copied_;
 };
 
 }  // namespace xrun::runtime

@@ -57,6 +57,9 @@ class Run {
     if (Status last_save = saves_.finish(); status.ok()) {
       status = std::move(last_save);
     }
+    if (Status last_copy = saves_.finish_copies(); status.ok()) {
+      status = std::move(last_copy);
+    }
     if (status.ok() && request_.checkpoints != nullptr) {
       status = session_->agree(request_.checkpoints->finish());
     }

@@ -65,7 +65,7 @@ Outcome check(const std::vector<std::pair<std::string, std::string>>& sets) {
       outcome.later.push_back(d.message);
     }
     // What is not available stands at the end of the text.
-    outcome.module = print_module(file->module);
+    outcome.module = print_module(file->module, file->run);
     outcome.module = outcome.module.substr(0, outcome.module.find("not yet: "));
   }
   return outcome;
@@ -174,15 +174,33 @@ TEST(Hints, FiguresAreServedAtAnAddressWithAPort) {
   }
   EXPECT_EQ(served("none"), check({}).module);
   static const OpRegistry ops = test_ops::registry();
-  for (const char* bad : {"", "9464", ":9464", "localhost:9464", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0",
-                          "127.0.0.1:65536", "127.0.0.1:9464s", "127.0.0.1:09464", "::1:9464", "[::1]:9464", "[127.0.0.1]:9464",
-                          "127.0.0.1:1,0.0.0.0:2", "127.0.0.1:-1", "[]:1", "x:/tmp/socket", "127.0.0.1:123456"}) {
+  for (const char* bad :
+       {"", "9464", ":9464", "localhost:9464", "127.0.0.1", "127.0.0.1:", "127.0.0.1:0", "127.0.0.1:65536",
+        "127.0.0.1:9464s", "127.0.0.1:09464", "::1:9464", "[::1]:9464", "[127.0.0.1]:9464", "127.0.0.1:1,0.0.0.0:2",
+        "127.0.0.1:-1", "[]:1", "x:/tmp/socket", "127.0.0.1:123456"}) {
     SourceMap sources;
     Diagnostics diagnostics;
     check_text("test.xgraph", kText, sources, diagnostics,
                {.ops = &ops, .sets = {{"train.log.prometheus", '"' + std::string(bad) + '"'}}});
     ASSERT_EQ(diagnostics.error_count(), 1) << bad;
     EXPECT_EQ(diagnostics.all()[0].code, "XG0214") << bad;
+  }
+}
+
+TEST(Hints, SecondCopiesHaveAnAbsolutePath) {
+  const auto with = [](const std::string& path) { return check({{"train.checkpoint.copy", path}}).module; };
+  EXPECT_NE(with("\"/local/copies\"").find("\n  checkpoint.copy = \"/local/copies\"\n"), std::string::npos);
+  EXPECT_EQ(with("none"), check({}).module);
+  EXPECT_EQ(with("none").find("checkpoint.copy"), std::string::npos) << "texts without it are as before";
+  static const OpRegistry ops = test_ops::registry();
+  for (const char* bad : {"", "copies", "./copies", "../copies", "~/copies"}) {
+    SourceMap sources;
+    Diagnostics diagnostics;
+    check_text("test.xgraph", kText, sources, diagnostics,
+               {.ops = &ops, .sets = {{"train.checkpoint.copy", '"' + std::string(bad) + '"'}}});
+    ASSERT_EQ(diagnostics.error_count(), 1) << bad;
+    EXPECT_EQ(diagnostics.all()[0].code, "XG0214") << bad;
+    EXPECT_NE(diagnostics.all()[0].message.find("`copy` cannot be"), std::string::npos) << bad;
   }
 }
 

@@ -157,6 +157,7 @@ TEST(Rows, InAFileAreOfLargeHeadsWithActiveClasses) {
            {"300_000", "      untouched = exact\n", some, "cannot be with `untouched = exact`"},
            {"300_000", "", some + "  checkpoint { every = auto }\n", "cannot be with `checkpoint { every = auto }`"},
            {"300_000", "", some + "  checkpoint { async = true }\n", "cannot be with `checkpoint { async = true }`"},
+           {"300_000", "", some + "  checkpoint { copy = \"/local\" }\n", "cannot be with `checkpoint { copy }`"},
        }) {
     const Checked checked(text(classes, settings, train));
     EXPECT_THAT(checked.codes(), ElementsAre("XG0515")) << classes << settings << train;

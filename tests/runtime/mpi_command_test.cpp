@@ -318,6 +318,27 @@ TEST_F(MpiCommand, RanksSaveInTheBackgroundWhatTheySaveBetweenSteps) {
   }
 }
 
+// Ranks go on from the second copies of a run, also as another number of ranks.
+TEST_F(MpiCommand, RanksGoOnFromSecondCopies) {
+  const Words copies{"--set", "train.checkpoint.copy=\"" + directory.path() + "/copies\"", "--set",
+                     "schedule.shard.id.over=4"};
+  const auto whole = one(train("whole", {"--set", "schedule.shard.id.over=4"}));
+  ASSERT_EQ(whole.exit, 0) << whole.err;
+  const auto first = ranks(3, train("run", copies + Words{"--steps", "30"}));
+  ASSERT_EQ(first.exit, 0) << first.err;
+  ASSERT_FALSE(values(first.out, "copy", "step").empty());
+  EXPECT_EQ(values(first.out, "copy", "step").back(), 30);
+  fs::remove_all(directory.path() + "/run");
+  const auto rest = ranks(2, train("run", copies));
+  ASSERT_EQ(rest.exit, 0) << rest.err;
+  EXPECT_EQ(values(rest.out, "resume", "step"), std::vector<nlohmann::json>{30});
+  EXPECT_EQ(values(rest.out, "warn", "code").at(0), "XG0721");
+  EXPECT_EQ(values(rest.out, "end", "weights"), values(whole.out, "end", "weights"));
+  expect_refused(
+      ranks(2, train("other", {"--set", "train.checkpoint.copy=\"" + directory.path() + "/other/ckpt/quick/copies\""})),
+      1, "XG0720");
+}
+
 TEST_F(MpiCommand, RanksBuildTheGraphOfNearestClassesTogether) {
   directory.write("near.xgraph", R"(xgraph 1
 model near {

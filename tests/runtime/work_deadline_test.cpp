@@ -215,7 +215,7 @@ TEST(WorkDeadline, TimeInWhichTheProcessStoodStillDoesNotCount) {
 }
 
 TEST(WorkDeadline, OpeningAndPreparingMayTakeAnyTime) {
-  for (const Work work : {Work::kOpen, Work::kPrepare, Work::kLoad, Work::kNone}) {
+  for (const Work work : {Work::kOpen, Work::kPrepare, Work::kLoad, Work::kCopy, Work::kNone}) {
     Rank rank;
     rank.work(work, 100 * kTimeout);
     EXPECT_EQ(rank.hangs(), 0);

@@ -1,0 +1,65 @@
+// The second copies of a run with any number of ranks: which host copies which files, and when.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "runtime/checkpoint/second_copy.h"
+#include "runtime/checkpoint/shared_directory.h"
+#include "runtime/checkpoint/store.h"
+
+namespace xrun::runtime {
+
+// The first rank of each host copies the files that the ranks of the host before it have written; with one host, all
+// files. One checkpoint is copied at a time. Of those that are saved meanwhile, the newest is copied next, and the
+// others get no copy, so that no step waits for a slow disk.
+// Threads: the trainer's. All functions are called by all ranks, with the same arguments.
+class StepCopies {
+ public:
+  // REQUIRES: all ranks see the directory of the run, which is there. Errors: those of SecondCopy::open, on any host;
+  // XG0701 its directory has copies of another run.
+  static Result<std::unique_ptr<StepCopies>> open(const CheckpointOptions& options);
+
+  // The checkpoint of a step is durable; `files`: those of the ranks, without the text of the model.
+  void add(int64_t step, const RankFiles& files);
+  // What CheckpointStore::copies returns. Collective while a copy is under way.
+  Result<std::vector<CheckpointCopy>> follow(bool wait);
+  // Steps whose copies are not done: they must stay in the directory of the run.
+  std::vector<int64_t> needed() const;
+
+  const std::string& path() const { return path_; }
+  // Whether this rank reads and writes the copies of its host.
+  bool copies() const { return own_ != nullptr; }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Step {
+    int64_t step = 0;
+    CopyShare share;  // of this host
+    Clock::time_point begin{};
+  };
+
+  StepCopies(std::string path, std::vector<int> hosts, Peers* peers)
+      : path_(std::move(path)), hosts_(std::move(hosts)), peers_(peers) {}
+  CopyShare share_of(const RankFiles& files) const;
+  void begin(Step step);
+  std::string said() const;
+  CheckpointCopy result_of(const std::vector<std::string>& texts) const;
+  std::string place_of(int64_t step) const;
+
+  std::string path_;
+  std::vector<int> hosts_;  // of each rank
+  Peers* peers_;
+  std::unique_ptr<SecondCopy> own_;  // of the first rank of a host
+  std::optional<Step> under_way_;    // the same step on all ranks, as the next two
+  std::optional<Step> waiting_;
+  std::vector<CheckpointCopy> ended_;  // that were given up
+  std::string no_thread_;              // why the copy under way did not begin on this rank
+};
+
+}  // namespace xrun::runtime
