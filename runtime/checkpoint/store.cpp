@@ -135,8 +135,8 @@ class Store final : public CheckpointStore {
       history_.push_back({info.manifest.step, info.manifest.math_digest, difference.lines});
     }
     std::vector<WarnEvent> warnings = resume_warnings(info.manifest, options_);
-    XRUN_ASSIGN(const int64_t replicas, residual_replicas(info, state, options_.moved));
-    add_replica_warning(info.manifest, replicas, state, warnings);
+    XRUN_ASSIGN(const int64_t senders, residual_senders(info, state, options_.moved));
+    add_sender_warning(info.manifest, senders, state, warnings);
     return std::optional<Resumed>(
         {.step = info.manifest.step, .path = info.path, .warnings = std::move(warnings), .records = records_});
   }
