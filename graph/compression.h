@@ -1,4 +1,5 @@
-// Compression of gradients (`train.compress`): which weights are compressed, and how many elements a replica sends.
+// Compression of gradients (`train.compress`): which weights are compressed, and how many elements a sender sends.
+// A sender is a replica, or a node whose replicas sum their gradients before (CompressSpec::per_node).
 // The method is that of Lin et al., "Deep Gradient Compression", ICLR 2018 (docs/algorithms.md, "Gradient
 // compression").
 #pragma once
@@ -11,7 +12,7 @@
 
 namespace xrun {
 
-// An element that a replica sends: its number in the tensor, and its accumulated gradient. Pairs of a tensor are in
+// An element that a sender sends: its number in the tensor, and its accumulated gradient. Pairs of a tensor are in
 // ascending order of their numbers.
 struct GradientPair {
   int32_t index = 0;
@@ -19,7 +20,7 @@ struct GradientPair {
 };
 static_assert(sizeof(GradientPair) == 8);
 
-// The states that each replica keeps for a compressed weight, in place of those of the optimizer: its velocity, and the
+// The states that each sender keeps for a compressed weight, in place of those of the optimizer: its velocity, and the
 // accumulated velocities that were not sent.
 inline constexpr std::string_view kResidualStates[] = {"velocity", "residual"};
 
@@ -27,7 +28,7 @@ inline constexpr std::string_view kResidualStates[] = {"velocity", "residual"};
 // more. Biases and the weights of norms are few numbers that are sent whole.
 bool is_compressed(const TrainSpec& train, const Graph& graph, ParamId param);
 
-// The pairs that a replica sends of a tensor: density * elements, rounded up; at least one.
+// The pairs that a sender sends of a tensor: density * elements, rounded up; at least one.
 int64_t pairs_of(int64_t elements, double density);
 
 // Whether so few of a tensor's elements are selected that a sample bounds the least of them (ops/top_k.h): one of 32 or

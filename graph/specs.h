@@ -125,12 +125,13 @@ struct ClipSpec {
   bool heads = false;
 };
 
-// Compression of gradients: of each tensor, a replica sends the elements with the largest accumulated gradients and
-// keeps the others for later steps (graph/compression.h).
+// Compression of gradients: of each tensor, a sender sends the elements with the largest accumulated gradients and
+// keeps the others for later steps (graph/compression.h). Each replica is a sender, or each node.
 struct CompressSpec {
   double density = 0;               // share of the elements that is sent; 0: gradients are sent whole
   std::vector<std::string> on;      // tensors below these paths; empty: all outside of heads
   std::optional<TrainSpan> warmup;  // in which the density falls to `density`
+  bool per_node = false;            // the replicas of a node sum their gradients whole, and the sum is compressed
   Span span;
 
   bool is_on() const { return density > 0; }

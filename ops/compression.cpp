@@ -22,18 +22,18 @@ void clear_sent(const GradientPair* pairs, int64_t count, float* velocity, float
   }
 }
 
-void subtract_pairs(const GradientPair* pairs, int64_t count, int64_t stride, int replicas, float rate, float* sums,
+void subtract_pairs(const GradientPair* pairs, int64_t count, int64_t stride, int senders, float rate, float* sums,
                     float* weight) {
   const auto each = [&](const auto& body) {
-    for (int replica = 0; replica < replicas; ++replica) {
+    for (int sender = 0; sender < senders; ++sender) {
       for (int64_t i = 0; i < count; ++i) {
-        body(pairs[stride * replica + i]);
+        body(pairs[stride * sender + i]);
       }
     }
   };
   each([&](const GradientPair& pair) { sums[pair.index] = 0; });
   each([&](const GradientPair& pair) { sums[pair.index] += pair.value; });
-  // A sum is used once, though several replicas may have sent the element.
+  // A sum is used once, though several senders may have sent the element.
   each([&](const GradientPair& pair) {
     weight[pair.index] -= sums[pair.index] * rate;
     sums[pair.index] = 0;

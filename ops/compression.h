@@ -13,7 +13,7 @@ namespace xrun::ops {
 struct CompressScalars {
   float scale = 1;                                       // of the gradient: local clipping by norm
   float limit = std::numeric_limits<float>::infinity();  // on its magnitude: local clipping by value
-  float decay = 0;                                       // the replica's share of the weight decay
+  float decay = 0;                                       // the sender's share of the weight decay
   float momentum = 0;
 };
 
@@ -25,9 +25,9 @@ void accumulate(const CompressScalars& scalars, const float* gradient, const flo
 // Zeroes velocity and residual of the elements that are sent: error feedback and momentum factor masking.
 void clear_sent(const GradientPair* pairs, int64_t count, float* velocity, float* residual);
 
-// Subtracts rate times the sum of all replicas' pairs from the weights. A sum begins with 0 and takes the replicas in
+// Subtracts rate times the sum of all senders' pairs from the weights. A sum begins with 0 and takes the senders in
 // order, whose pairs begin `stride` pairs apart. `sums` is as large as the weight; only elements with pairs are used.
-void subtract_pairs(const GradientPair* pairs, int64_t count, int64_t stride, int replicas, float rate, float* sums,
+void subtract_pairs(const GradientPair* pairs, int64_t count, int64_t stride, int senders, float rate, float* sums,
                     float* weight);
 
 }  // namespace xrun::ops

@@ -8,19 +8,19 @@ namespace xrun::planner {
 namespace {
 
 // The part of its blocks that an exchange sends: those of compressed gradients have room for the warm-up, in which more
-// pairs are sent than in most steps (emit_compression.cpp counts in `bytes` what all replicas send in those).
+// pairs are sent than in most steps (emit_compression.cpp counts in `bytes` what all senders send in those).
 double sent_part(const Program& program, const Instruction& member) {
-  Bytes room = 0;
+  std::set<BufferId> buffers;  // with the pairs of all senders
   for (const Operand& operand : member.operands) {
-    if (program.buffer(operand.buffer).purpose == Purpose::kPairs && operand.role == Role::kSent) {
-      room += operand.bytes;
+    if (program.buffer(operand.buffer).purpose == Purpose::kPairs) {
+      buffers.insert(operand.buffer);
     }
   }
-  const double others = static_cast<double>(program.replicas - 1);
-  return room == 0 ? 1.0
-                   : std::clamp(static_cast<double>(member.bytes) / static_cast<double>(program.replicas) /
-                                    (static_cast<double>(room) / others),
-                                0.0, 1.0);
+  Bytes room = 0;
+  for (const BufferId id : buffers) {
+    room += program.buffer(id).bytes;
+  }
+  return room == 0 ? 1.0 : std::clamp(static_cast<double>(member.bytes) / static_cast<double>(room), 0.0, 1.0);
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ enum class Role : uint8_t {
   kRowFactor,        // of a head pass: the factor on the loss of each row
   kScales,           // of a head pass: of the shard's rows in fp8
   kLast,             // of a head pass: the step that updated each of the shard's rows last
-  kPairs,            // of `param`: of kCompress those of the own replica, of kUpdate those of all replicas
+  kPairs,            // of `param`: of kCompress those of the own sender, of kUpdate those of all senders
 };
 
 enum class Access : uint8_t { kRead, kWrite, kUpdate };  // kUpdate: reads and writes

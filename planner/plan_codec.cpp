@@ -121,12 +121,13 @@ class Writer {
     for (const Arena& arena : program.arenas) {
       arenas.emplace_back(arena.device, arena.bytes, arena.live_max);
     }
-    return fb::CreateProgram(
-        builder_, program.training, program.deterministic, program.devices, builder_.CreateVector(program.threads),
-        program.batch, program.norm_rows, program.micro_batches, program.replicas, program.partials,
-        static_cast<uint8_t>(program.schedule), program.overlap, tables<fb::Stage>(program.stages),
-        tables<fb::Head>(program.heads), tables<fb::Buffer>(program.buffers),
-        tables<fb::Instruction>(program.instructions), builder_.CreateVectorOfStructs(arenas), program.node_replicas);
+    return fb::CreateProgram(builder_, program.training, program.deterministic, program.devices,
+                             builder_.CreateVector(program.threads), program.batch, program.norm_rows,
+                             program.micro_batches, program.replicas, program.partials,
+                             static_cast<uint8_t>(program.schedule), program.overlap, tables<fb::Stage>(program.stages),
+                             tables<fb::Head>(program.heads), tables<fb::Buffer>(program.buffers),
+                             tables<fb::Instruction>(program.instructions), builder_.CreateVectorOfStructs(arenas),
+                             program.node_replicas, program.sender_replicas);
   }
 
   FlatBufferBuilder builder_;
@@ -372,6 +373,7 @@ class Reader {
     program.micro_batches = in.micro_batches();
     program.replicas = in.replicas();
     program.node_replicas = in.node_replicas();
+    program.sender_replicas = in.sender_replicas();
     program.partials = in.partials();
     program.schedule = value_of(in.schedule(), PipelineKind::kOneFOneB);
     program.overlap = in.overlap();

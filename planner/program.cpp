@@ -297,10 +297,11 @@ int workers_of_rank(const Program& program, int rank) {
 std::string print(const Program& program, const Graph& graph) {
   std::string text = fmt::format(
       "program {} devices {} ({} threads) batch {} blocks of {} micro-batches {} replicas {}{}"
-      " partials {} {}{}\n",
+      "{} partials {} {}{}\n",
       program.training ? "training" : "inference", program.devices, numbers(program.threads, " + "), program.batch,
       program.norm_rows, program.micro_batches, program.replicas,
-      program.node_replicas > 1 ? fmt::format(", {} a node,", program.node_replicas) : "", program.partials,
+      program.node_replicas > 1 ? fmt::format(", {} a node,", program.node_replicas) : "",
+      program.sender_replicas > 1 ? fmt::format(", {} a sender,", program.sender_replicas) : "", program.partials,
       program.schedule == PipelineKind::kGpipe ? "gpipe" : "1f1b", program.deterministic ? " deterministic" : "");
   for (const Stage& stage : program.stages) {
     text += fmt::format("stage {} on {}: forward {}; backward {}", stage.index, numbers(stage.devices, ", "),

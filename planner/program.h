@@ -85,9 +85,10 @@ enum class Purpose : uint8_t {
                // best classes, i32 [batch, k], then their logits, f32 [batch, k]; outputs of a list are two results
   kHeadScale,  // of the rows of this shard, where they are fp8: f32     persistent
   kHeadLast,   // of the rows of this shard, with Untouched::kExact: i32, the step that updated each last; persistent
-  kResidual,   // of a compressed weight (graph/compression.h), in place of kOptimizer; a replica has its own. State 0:
-               // its velocity, 1: its residual, the accumulated gradient that was not sent             persistent
-  kPairs,      // of a compressed weight: the GradientPairs of all replicas, pairs_bytes of each
+  kResidual,   // of a compressed weight (graph/compression.h), in place of kOptimizer; each sender has its own, on the
+               // replica that compresses. State 0: its velocity, 1: its residual, the accumulated gradient that was
+               // not sent                                                                              persistent
+  kPairs,      // of a compressed weight: the GradientPairs of all senders, pairs_bytes of each
 };
 
 // Whether each step fills a persistent buffer anew: it holds nothing that a run has learned.
@@ -151,8 +152,10 @@ enum class Kind : uint8_t {
   kAllGather,
   // Terms go to the device that sums them: dX partials to kReduceDx, slices of gradients to kSumReplicas.
   kReduceScatter,
-  // At the end of a step, before kSumReplicas; last in this list because plan files hold the numbers of kinds. Adds the
-  // replica's gradients of compressed weights to their velocities and residuals, and takes out the largest elements.
+  // At the end of a step, before kSumReplicas of the gradients that are sent whole; last in this list because plan
+  // files
+  // hold the numbers of kinds. Adds gradients of compressed weights, the replica's or the sums of its sender, to their
+  // velocities and residuals, and takes out the largest elements.
   kCompress,
   // After kSumReplicas: adds the gradients of all readers of a tied weight in a binary tree, into that of the copy
   // which
@@ -286,6 +289,9 @@ struct Program {
   // Consecutive replicas that lie on one node and sum their gradients before nodes do (planner/replica_sums.h); 1: all
   // replicas sum at once.
   int node_replicas = 1;
+  // Consecutive replicas on one node that sum the gradients which are compressed, so that the node sends one set of
+  // pairs (planner/compression_owners.h); 1: each replica compresses and sends its own.
+  int sender_replicas = 1;
   int ranks = 1;  // processes that run it; set by the run, not part of the plan
   // Gradient partials of all replicas: with --deterministic 4, or as many as row blocks; else one for each worker of a
   // replica's device, at most one for each row block of a micro-batch and kMostPartials a replica.
@@ -304,6 +310,7 @@ struct Program {
   // The rank that has a device: ranks have contiguous runs of devices, as equal in length as possible.
   int rank_of(int device) const { return static_cast<int>(int64_t{device} * ranks / devices); }
   int64_t micro_batch_rows() const { return batch / micro_batches; }
+  int senders() const { return replicas / sender_replicas; }  // of compressed gradients
   int micro_batches_of_replica() const { return micro_batches / replicas; }
   int64_t partials_of_replica() const { return partials / replicas; }
   // The gradient partial, counted over all replicas, that row block `block` of the batch adds to (docs/determinism.md,

@@ -28,7 +28,7 @@ bool fits_nodes(const Machine& machine, const std::vector<int>& devices, int cou
 }  // namespace
 
 std::vector<int> ReplicaSums::members(int round, int replica) const {
-  const bool inside = rounds() == 2 && round == 0;  // a node
+  const bool inside = owner_ >= 0 || (rounds() == 2 && round == 0);  // a node
   const bool across = rounds() == 2 && round == 1;
   std::vector<int> members;
   for (int other = 0; other < replicas_; ++other) {
@@ -49,6 +49,9 @@ Slice ReplicaSums::shared(int64_t count, int round, int replica) const {
 
 Slice ReplicaSums::slice(int64_t count, int round, int replica) const {
   const Slice all = shared(count, round, replica);
+  if (owner_ >= 0) {
+    return replica % node_replicas_ == owner_ ? all : Slice();
+  }
   if (rounds() == 1) {
     return part_of(all, replica, replicas_);
   }
@@ -65,15 +68,21 @@ Bytes ReplicaSums::terms(int64_t count, int replica) const {
   return most;
 }
 
-int replicas_of_node(const Machine& machine, std::span<const std::vector<int>> stages) {
+int longest_runs(const Machine& machine, std::span<const std::vector<int>> stages) {
   const int replicas = stages.empty() ? 1 : static_cast<int>(stages[0].size());
   for (int count = replicas; count > 1; --count) {
     const auto fits = [&](const std::vector<int>& devices) { return fits_nodes(machine, devices, count); };
     if (replicas % count == 0 && std::ranges::all_of(stages, fits)) {
-      return count < replicas ? count : 1;  // all on one node sum at once
+      return count;
     }
   }
   return 1;
+}
+
+int replicas_of_node(const Machine& machine, std::span<const std::vector<int>> stages) {
+  const int count = longest_runs(machine, stages);
+  const bool all = !stages.empty() && count == static_cast<int>(stages[0].size());
+  return all ? 1 : count;  // all on one node sum at once
 }
 
 }  // namespace xrun::planner

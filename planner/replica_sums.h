@@ -28,8 +28,15 @@ class ReplicaSums {
   explicit ReplicaSums(const Program& program) : ReplicaSums(program.replicas, program.node_replicas) {}
   // REQUIRES: `node_replicas` divides `replicas`.
   ReplicaSums(int replicas, int node_replicas) : replicas_(replicas), node_replicas_(node_replicas) {}
+  // Sums over runs of `run` replicas only, in one round: the owner, which is replica `owner` of each run, receives
+  // whole gradients from the others of the run. REQUIRES: `run` divides `replicas`.
+  static ReplicaSums over_runs(int replicas, int run, int owner) {
+    ReplicaSums sums(replicas, run);
+    sums.owner_ = owner;
+    return sums;
+  }
 
-  int rounds() const { return node_replicas_ > 1 && node_replicas_ < replicas_ ? 2 : 1; }
+  int rounds() const { return owner_ < 0 && node_replicas_ > 1 && node_replicas_ < replicas_ ? 2 : 1; }
   // The replicas that sum together with `replica`, in ascending order; it is one of them.
   std::vector<int> members(int round, int replica) const;
   // The slice of a gradient of `count` elements that a replica sums in a round; of round `rounds() - 1`: that it sends
@@ -43,9 +50,13 @@ class ReplicaSums {
  private:
   int replicas_;
   int node_replicas_;
+  int owner_ = -1;  // of over_runs
 };
 
-// Program::node_replicas on this machine. `stages` has the devices of each stage, by replica.
+// The most consecutive replicas, in runs of equal length, that lie on one node each. `stages` has the devices of each
+// stage, by replica.
+int longest_runs(const Machine& machine, std::span<const std::vector<int>> stages);
+// Program::node_replicas on this machine.
 int replicas_of_node(const Machine& machine, std::span<const std::vector<int>> stages);
 
 }  // namespace xrun::planner

@@ -1,4 +1,4 @@
-// Lowers `compress`, which sends only the largest gradients between replicas.
+// Lowers `compress`, which sends only the largest gradients between replicas or nodes.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -49,6 +49,8 @@ void ModuleBuilder::lower_compress(const SettingNode& node, Scope& scope, const 
       ev_.not_yet(at, "`per_layer = false` of `topk`", {"leave it out: each tensor sends its own largest gradients"});
     } else if (arg.param->name.text == "warmup" && value.kind != DatumKind::kNone) {
       compress.warmup = train_span(value, "`warmup` of `topk`", at);
+    } else if (arg.param->name.text == "per_node") {
+      compress.per_node = value.flag;
     }
   }
   module_.train.compress = std::move(compress);

@@ -161,6 +161,7 @@ std::string compress_line(const TrainSpec& train) {
     line += " on " + path;
   }
   line += compress.warmup ? " warmup " + exact(*compress.warmup) : "";
+  line += compress.per_node ? " per_node" : "";
   return line + "\n";
 }
 

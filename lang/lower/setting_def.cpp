@@ -437,9 +437,9 @@ constexpr SettingDef kSettings[] = {
     Def{kTrain,
         "",
         "compress",
-        "none, topk(p: float, per_layer: bool = true, on: symbol = all, warmup: span = none)",
+        "none, topk(p: float, per_layer: bool = true, on: symbol = all, warmup: span = none, per_node: bool = false)",
         "none",
-        "sends only the largest gradients of a step between replicas, and the others later",
+        "sends only the largest gradients of a step between replicas, or between nodes, and the others later",
         {&B::lower_compress, show_compress}}
         .learned(compress_line),
     Def{kTrain,

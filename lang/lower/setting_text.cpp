@@ -156,9 +156,10 @@ std::string show_active(const SettingDef& def, const Shown& shown) {
 std::string show_compress(const SettingDef& def, const Shown& shown) {
   const CompressSpec& compress = shown.module.train.compress;
   return !compress.is_on() ? std::string(def.fallback)
-                           : fmt::format("topk({:g}%{}{})", 100 * compress.density,
+                           : fmt::format("topk({:g}%{}{}{})", 100 * compress.density,
                                          compress.on.empty() ? "" : ", on=" + paths_text(compress.on),
-                                         compress.warmup ? ", warmup=" + to_text(*compress.warmup) : "");
+                                         compress.warmup ? ", warmup=" + to_text(*compress.warmup) : "",
+                                         compress.per_node ? ", per_node=true" : "");
 }
 
 std::string show_ema(const SettingDef& def, const Shown& shown) {

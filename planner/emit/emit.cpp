@@ -220,6 +220,10 @@ Result<Program> Emitter::run() {
     devices.push_back(stage.devices);
   }
   program_.node_replicas = replicas_of_node(request_.machine, devices);
+  if (program_.training) {
+    program_.sender_replicas = replicas_of_sender(request_.module.train.compress, request_.machine, devices);
+  }
+  owners_ = CompressionOwners(program_, request_.module);
   program_.heads = decision_.heads;
   for (Stage& stage : program_.stages) {
     if (stage.backward.empty()) {

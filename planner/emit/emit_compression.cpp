@@ -1,5 +1,6 @@
-// Compressed gradients: each replica takes the largest elements out of its accumulated gradients (kCompress), and all
-// replicas exchange them as pairs, which the update adds in the order of the replicas.
+// Compressed gradients: senders take the largest elements out of their accumulated gradients (kCompress), and all
+// replicas receive them as pairs, which the update adds in the order of the senders. A sender is a replica, or the
+// replicas of a node, which sum their gradients before (planner/compression_owners.h).
 #include <algorithm>
 #include <iterator>
 
@@ -15,13 +16,13 @@ std::vector<ParamId> Emitter::compressed_gradients(int stage_index) const {
   return compressed;
 }
 
-// The pairs of `replica`, on a device that has a replica.
-Operand Emitter::pairs_operand(Role role, ParamId param, int device, int replica) const {
+// The pairs of a sender, on a device that has a replica.
+Operand Emitter::pairs_operand(Role role, ParamId param, int device, int sender) const {
   const Bytes bytes = pairs_bytes(request_.module, param);
   return {.role = role,
           .access = role == Role::kSent ? Access::kRead : Access::kWrite,
           .buffer = pairs_.at({param, device}),
-          .offset = bytes * replica,
+          .offset = bytes * sender,
           .bytes = bytes};
 }
 
@@ -30,58 +31,85 @@ void Emitter::emit_compression(int stage_index) {
   if (compressed.empty()) {
     return;
   }
-  Bytes sent = 0;  // by one replica, at the density that holds for most of the run
-  for (const ParamId param : compressed) {
-    const int64_t count = type(graph_.param(param).value).elements(0, 0);
-    sent += pairs_of(count, request_.module.train.compress.density) * static_cast<Bytes>(sizeof(GradientPair));
-  }
+  emit_sender_sums(stage_index);
   for (int replica = 0; replica < program_.replicas; ++replica) {
     const int device = device_of(stage_index, replica);
-    Instruction compress{.kind = Kind::kCompress, .device = device, .stage = stage_index, .replica = replica};
     for (const ParamId param : compressed) {
       pairs_[{param, device}] = add_buffer({.device = device,
                                             .purpose = Purpose::kPairs,
-                                            .bytes = pairs_bytes(request_.module, param) * program_.replicas,
+                                            .bytes = pairs_bytes(request_.module, param) * program_.senders(),
                                             .param = param,
                                             .replica = replica,
                                             .name = graph_.param(param).name + ".pairs"});
-      compress.operands.push_back(gradient_operand(Role::kGradient, Access::kRead, param, device));
-      compress.operands.push_back(whole(Role::kWeight, Access::kRead, weights_.at({param, device})));
-      compress.operands.back().param = param;
-      for (const BufferId state : optimizer_.at({param, device})) {
-        compress.operands.push_back(whole(Role::kState, Access::kUpdate, state));
-        compress.operands.back().param = param;
-        compress.operands.back().index = program_.buffer(state).state;
-      }
-      compress.operands.push_back(pairs_operand(Role::kPairs, param, device, replica));
-      compress.operands.back().param = param;
     }
-    add(std::move(compress));
+    Instruction one = compress(compressed, stage_index, replica);
+    if (!one.operands.empty()) {
+      add(std::move(one));
+    }
   }
-  if (program_.replicas == 1) {
+  for (int replica = 0; program_.replicas > 1 && replica < program_.replicas; ++replica) {
+    add(gather_of_pairs(compressed, stage_index, replica));
+  }
+  groups_ += program_.replicas > 1 ? 1 : 0;
+}
+
+// The gradients of a bucket travel to their owners while those of the bucket before are summed.
+void Emitter::emit_sender_sums(int stage_index) {
+  if (program_.sender_replicas == 1) {
     return;
   }
-  for (int replica = 0; replica < program_.replicas; ++replica) {
-    Instruction gather{.kind = Kind::kAllGather,
-                       .device = device_of(stage_index, replica),
-                       .stream = comm_stream(),
-                       .stage = stage_index,
-                       .replica = replica,
-                       .group = groups_,
-                       .bytes = sent * program_.replicas};
-    for (const ParamId param : compressed) {
-      for (int other = 0; other < program_.replicas; ++other) {
-        for (const Role role : {Role::kSent, Role::kReceived}) {
-          if (other != replica) {
-            gather.operands.push_back(pairs_operand(role, param, gather.device, role == Role::kSent ? replica : other));
-            gather.operands.back().index = device_of(stage_index, other);
-          }
+  const std::vector<Bucket> buckets = gradient_buckets(stage_index, true);
+  for (size_t turn = 0; turn <= buckets.size(); ++turn) {
+    if (turn < buckets.size()) {
+      emit_slices_to_owners(stage_index, 0, buckets[turn]);
+    }
+    if (turn > 0) {
+      emit_sums(stage_index, 0, buckets[turn - 1]);
+    }
+  }
+}
+
+// Of the gradients that the replica owns.
+Instruction Emitter::compress(const std::vector<ParamId>& compressed, int stage_index, int replica) const {
+  const int device = device_of(stage_index, replica);
+  Instruction compress{.kind = Kind::kCompress, .device = device, .stage = stage_index, .replica = replica};
+  for (const ParamId param : compressed) {
+    if (!owners_.owns(param, replica)) {
+      continue;
+    }
+    compress.operands.push_back(gradient_operand(Role::kGradient, Access::kRead, param, device));
+    compress.operands.push_back(whole(Role::kWeight, Access::kRead, weights_.at({param, device})));
+    compress.operands.back().param = param;
+    for (const BufferId state : optimizer_.at({param, device})) {
+      compress.operands.push_back(whole(Role::kState, Access::kUpdate, state));
+      compress.operands.back().param = param;
+      compress.operands.back().index = program_.buffer(state).state;
+    }
+    compress.operands.push_back(pairs_operand(Role::kPairs, param, device, owners_.sender_of(replica)));
+    compress.operands.back().param = param;
+  }
+  return compress;
+}
+
+// Owners send their pairs to all other replicas, those of their own node among them.
+Instruction Emitter::gather_of_pairs(const std::vector<ParamId>& compressed, int stage_index, int replica) const {
+  Instruction gather = slice_exchange(Kind::kAllGather, stage_index, replica);
+  Bytes sent = 0;  // by one sender, at the density that holds for most of the run
+  for (const ParamId param : compressed) {
+    sent += pairs_of(gradient_elements(param), request_.module.train.compress.density) *
+            static_cast<Bytes>(sizeof(GradientPair));
+    for (int other = 0; other < program_.replicas; ++other) {
+      for (const Role role : {Role::kSent, Role::kReceived}) {
+        const int owner = role == Role::kSent ? replica : other;
+        if (other != replica && owners_.owns(param, owner)) {
+          gather.operands.push_back(pairs_operand(role, param, gather.device, owners_.sender_of(owner)));
+          gather.operands.back().index = device_of(stage_index, other);
         }
       }
     }
-    add(std::move(gather));
   }
-  ++groups_;
+  gather.bytes = sent * program_.senders();
+  return gather;
 }
 
 }  // namespace xrun::planner

@@ -10,7 +10,7 @@ namespace xrun::planner {
 // In each turn a bucket takes its next round, the newest bucket first: its slices travel while those of older buckets
 // are summed. At most `rounds + 1` buckets have terms in memory.
 void Emitter::emit_replica_sums(int stage_index) {
-  const std::vector<Bucket> buckets = gradient_buckets(stage_index);
+  const std::vector<Bucket> buckets = gradient_buckets(stage_index, false);
   const ReplicaSums sums(program_);
   const size_t rounds = static_cast<size_t>(sums.rounds());
   for (size_t turn = 0; turn < buckets.size() + rounds && !buckets.empty(); ++turn) {
@@ -33,7 +33,7 @@ void Emitter::emit_replica_sums(int stage_index) {
 
 // An exchange among the members of each sum.
 void Emitter::emit_slices_to_owners(int stage_index, int round, const Bucket& bucket) {
-  const ReplicaSums sums(program_);
+  const ReplicaSums sums = sums_of(bucket.front());
   for (int first = 0; first < program_.replicas; ++first) {
     const std::vector<int> members = sums.members(round, first);
     if (members.front() != first) {
@@ -67,14 +67,14 @@ void Emitter::emit_slices_to_all(int stage_index, const Bucket& bucket) {
   ++groups_;
 }
 
-// The gradients that a stage sums, in the order of the parameters, which is the same for all members of an exchange. A
-// gradient that is larger than a bucket has one to itself.
-std::vector<Emitter::Bucket> Emitter::gradient_buckets(int stage_index) const {
+// The gradients of a stage that are compressed or the others, in the order of the parameters, which is the same for all
+// members of an exchange. A gradient that is larger than a bucket has one to itself.
+std::vector<Emitter::Bucket> Emitter::gradient_buckets(int stage_index, bool compressed) const {
   const auto& gradients = flow_.stages[static_cast<size_t>(stage_index)].gradients;
   std::vector<Bucket> buckets;
   Bytes room = 0;
   for (const ParamId param : std::set<ParamId>(gradients.begin(), gradients.end())) {
-    if (is_compressed(param)) {
+    if (is_compressed(param) != compressed) {
       continue;
     }
     const Bytes bytes = type(graph_.param_grads[param]).bytes(0, program_.norm_rows);
@@ -110,9 +110,9 @@ Instruction Emitter::slice_exchange(Kind kind, int stage_index, int replica) con
 }
 
 Instruction Emitter::slices_to_owners(int stage_index, int replica, int round, const Bucket& bucket) {
-  const ReplicaSums sums(program_);
   Instruction exchange = slice_exchange(Kind::kReduceScatter, stage_index, replica);
   for (const ParamId param : bucket) {
+    const ReplicaSums sums = sums_of(param);
     const int64_t count = gradient_elements(param);
     const Bytes own = sums.slice(count, round, replica).bytes;
     exchange.bytes += align_up(sums.shared(count, round, replica).bytes);
@@ -150,10 +150,10 @@ Instruction Emitter::slices_to_owners(int stage_index, int replica, int round, c
 }
 
 Instruction Emitter::sum_of_slices(int stage_index, int replica, int round, const Bucket& bucket) const {
-  const ReplicaSums sums(program_);
   Instruction sum{
       .kind = Kind::kSumReplicas, .device = device_of(stage_index, replica), .stage = stage_index, .replica = replica};
   for (const ParamId param : bucket) {
+    const ReplicaSums sums = sums_of(param);
     const Slice slice = sums.slice(gradient_elements(param), round, replica);
     if (slice.bytes == 0) {
       continue;

@@ -128,6 +128,9 @@ void Emitter::add_parameter(ParamId param, int stage_index, int replica) {
     return;
   }
   const bool compressed = is_compressed(param);
+  if (compressed && !owners_.owns(param, replica)) {
+    return;
+  }
   const auto states = compressed ? std::vector<std::string>(std::begin(kResidualStates), std::end(kResidualStates))
                                  : optimizer_states(request_.module);
   buffer.purpose = compressed ? Purpose::kResidual : Purpose::kOptimizer;

@@ -12,6 +12,7 @@
 #include "graph/compression.h"
 #include "graph/norm_layout.h"
 #include "planner/buffer_sizes.h"
+#include "planner/compression_owners.h"
 #include "planner/emit/emit.h"
 #include "planner/emit/memory.h"
 #include "planner/emit/value_flow.h"
@@ -108,10 +109,13 @@ class Emitter {
   Operand norms_operand(ParamId param, BlockRange part, int device, Access access) const;
 
   // emit_compression.cpp
-  bool is_compressed(ParamId param) const { return xrun::is_compressed(request_.module.train, graph_, param); }
+  bool is_compressed(ParamId param) const { return owners_.compresses(param); }
   std::vector<ParamId> compressed_gradients(int stage) const;  // in the order of the parameters
   void emit_compression(int stage);
-  Operand pairs_operand(Role role, ParamId param, int device, int replica) const;
+  void emit_sender_sums(int stage);
+  Instruction compress(const std::vector<ParamId>& compressed, int stage, int replica) const;
+  Instruction gather_of_pairs(const std::vector<ParamId>& compressed, int stage, int replica) const;
+  Operand pairs_operand(Role role, ParamId param, int device, int sender) const;
 
   // emit_replica_sums.cpp
   using Bucket = std::vector<ParamId>;  // gradients that are reduced together
@@ -119,7 +123,10 @@ class Emitter {
   void emit_slices_to_owners(int stage, int round, const Bucket& bucket);
   void emit_sums(int stage, int round, const Bucket& bucket);
   void emit_slices_to_all(int stage, const Bucket& bucket);
-  std::vector<Bucket> gradient_buckets(int stage) const;
+  std::vector<Bucket> gradient_buckets(int stage, bool compressed) const;
+  ReplicaSums sums_of(ParamId param) const {
+    return is_compressed(param) ? owners_.sums(param) : ReplicaSums(program_);
+  }
   int64_t gradient_elements(ParamId param) const;
   Instruction slice_exchange(Kind kind, int stage, int replica) const;
   Instruction slices_to_owners(int stage, int replica, int round, const Bucket& bucket);
@@ -154,6 +161,7 @@ class Emitter {
   const Decision& decision_;
   Program program_;
   ValueFlow flow_;
+  CompressionOwners owners_;
 
   std::map<std::tuple<int32_t, int, int>, BufferId> places_;            // (value, device, micro-batch or -1)
   std::map<ValueId, BufferId> inputs_;                                  // position 0 of the ring

@@ -6,11 +6,12 @@
 #include "graph/reader_def.h"
 #include "planner/graph_builds.h"
 #include "planner/report/cluster_traffic.h"
+#include "planner/report/compression.h"
 #include "planner/report/explain.h"
 #include "planner/report/summary.h"
 #include "planner/rows_on_disk.h"
-#include "planner/save_size.h"
 #include "planner/run_memory.h"
+#include "planner/save_size.h"
 
 namespace xrun::planner {
 namespace {
@@ -310,7 +311,8 @@ std::string report_json(const Plan& plan, const Module& module) {
   if (const auto compressed = compression_of(plan, module)) {
     document["compress"] = {{"gradients", compressed->elements}, {"pairs", compressed->pairs},
                             {"sent_bytes", compressed->sent},    {"sent_bytes_at_first", compressed->sent_at_first},
-                            {"dense_bytes", compressed->dense},  {"other_bytes", compressed->others}};
+                            {"dense_bytes", compressed->dense},  {"other_bytes", compressed->others},
+                            {"senders", compressed->senders},    {"inside_bytes", compressed->inside}};
   }
   if (const NetworkSummary network = network_of(plan); !network.links.empty()) {
     document["network"] = network_json(network);

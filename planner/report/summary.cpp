@@ -6,9 +6,7 @@
 #include <set>
 
 #include "graph/base/check.h"
-#include "graph/compression.h"
 #include "graph/cost.h"
-#include "graph/gradients.h"
 #include "graph/step_sizes.h"
 #include "planner/graph_builds.h"
 #include "planner/report/explain.h"
@@ -325,35 +323,6 @@ std::vector<CommSummary> list_communication(const Plan& plan) {
     summary.bytes += bytes;
   }
   return list;
-}
-
-std::optional<CompressSummary> compression_of(const Plan& plan, const Module& module) {
-  if (!module.train.compress.is_on()) {
-    return std::nullopt;
-  }
-  const Program& program = plan.training;
-  const int others = program.replicas - 1;
-  CompressSummary summary;
-  for (size_t p = 0; p < module.graph.params.size(); ++p) {
-    const ParamId param(p);
-    const int64_t count = module.graph.value(module.graph.param(param).value).type.elements(0, 0);
-    if (!has_gradient(module.graph, param) || module.graph.param(param).head) {
-      continue;
-    }
-    const Bytes whole = 2 * others * count * static_cast<Bytes>(sizeof(float)) / program.replicas;
-    if (is_compressed(module.train, module.graph, param)) {
-      const int64_t pairs = pairs_of(count, module.train.compress.density);
-      const int64_t first = pairs_of(count, largest_density(module.train.compress));
-      summary.elements += count;
-      summary.pairs += pairs;
-      summary.sent += others * pairs * static_cast<Bytes>(sizeof(GradientPair));
-      summary.sent_at_first += others * first * static_cast<Bytes>(sizeof(GradientPair));
-      summary.dense += whole;
-    } else {
-      summary.others += whole;
-    }
-  }
-  return summary;
 }
 
 std::vector<SizeSummary> list_sizes(const Plan& plan) {

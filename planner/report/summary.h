@@ -64,19 +64,6 @@ struct SizeSummary {
 };
 std::vector<SizeSummary> list_sizes(const Plan& plan);
 
-// Compressed gradients: their number, and the bytes that one replica sends in a step to all others. Reductions of whole
-// gradients send 2 (R - 1) / R of their bytes.
-struct CompressSummary {
-  int64_t elements = 0;
-  int64_t pairs = 0;        // of these, after the warm-up
-  Bytes sent = 0;           // pairs, after the warm-up
-  Bytes sent_at_first = 0;  // pairs of the first step
-  Bytes dense = 0;          // if these gradients were sent whole
-  Bytes others = 0;         // gradients that are sent whole
-};
-// None where the run does not compress.
-std::optional<CompressSummary> compression_of(const Plan& plan, const Module& module);
-
 // The predicted times of an epoch and of the whole run, with their builds of graphs, without evaluation and saves;
 // the epoch with steps of the last size; none where they depend on an unknown number of samples.
 struct RunTimes {

@@ -9,6 +9,7 @@
 #include "graph/reader_def.h"
 #include "planner/graph_builds.h"
 #include "planner/report/cluster_traffic.h"
+#include "planner/report/compression.h"
 #include "planner/report/explain.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"
@@ -214,28 +215,6 @@ std::string network_line(const Plan& plan) {
   return text.empty() ? "" : "  network    " + printable_line(text) + "\n";
 }
 
-// What replicas send of compressed gradients, and what whole gradients would take; empty without compression.
-std::string compression_line(const Plan& plan, const Module& module) {
-  const auto summary = compression_of(plan, module);
-  if (!summary) {
-    return "";
-  }
-  const int replicas = plan.training.replicas;
-  std::string text = format("topk %g %%: ", 100 * module.train.compress.density) + format_count(summary->pairs) +
-                     " of " + format_count(summary->elements) + " gradients a step";
-  if (replicas == 1) {
-    text += "; one replica sends nothing";
-  } else {
-    text += "; each replica sends " + format_bytes(summary->sent) +
-            (summary->sent_at_first > summary->sent
-                 ? " (" + format_bytes(summary->sent_at_first) + " as the warm-up begins)"
-                 : "") +
-            ", dense " + format_bytes(summary->dense);
-    text += summary->others > 0 ? "; biases and others dense, " + format_bytes(summary->others) : "";
-  }
-  return "  compress   " + text + "; the result depends on the number of replicas\n";
-}
-
 std::string why_lines(const Plan& plan, int columns = 0) {
   TextTable table({Align::kLeft, Align::kLeft, Align::kLeft});
   bool first = true;
@@ -334,7 +313,7 @@ std::string report_text(const Plan& plan, const Module& module, int columns) {
   };
   return headline(plan, columns) + parts_table(plan, module, columns) + "\n" + fold(predicted_line(plan, module)) +
          memory_line(plan, memory) + fold(disk_lines(plan, module)) + fold(communication_lines(plan)) +
-         fold(network_line(plan)) + fold(growth_line(plan)) + fold(compression_line(plan, module)) +
+         fold(network_line(plan)) + fold(growth_line(plan)) + fold(compression_text(plan, module)) +
          fold(graphs_line(plan, module)) + devices_lines(plan, module, memory, columns) +
          fold(data_line(plan, module, memory)) + why_lines(plan, columns) + alternatives_lines(plan, columns) +
          costs_lines(plan, columns);

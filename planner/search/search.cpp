@@ -9,6 +9,7 @@
 #include "graph/base/check.h"
 #include "graph/optimizer_facts.h"
 #include "planner/buffer_sizes.h"
+#include "planner/compression_owners.h"
 #include "planner/links.h"
 #include "planner/replica_sums.h"
 #include "planner/search/heads.h"
@@ -115,6 +116,7 @@ Seconds update_time(const SearchInput& input, const Setting& setting, const Part
     devices.push_back(devices_of(input, setting, static_cast<int>(s)));
   }
   const ReplicaSums sums(setting.replicas, replicas_of_node(input.machine, devices));
+  const int run = replicas_of_sender(input.module.train.compress, input.machine, devices);
   Seconds slowest = 0;
   LinkLoad load(input.machine);
   for (size_t s = 0; s < cuts.stages.size(); ++s) {
@@ -129,11 +131,17 @@ Seconds update_time(const SearchInput& input, const Setting& setting, const Part
     }
     const Seconds exchanged =
         sum_time(sums, input.cost, setting.replicas, whole) +
-        (pairs > 0 && setting.replicas > 1 ? input.cost.all_gather(pairs * setting.replicas, setting.replicas) : 0);
+        (run > 1 && bytes > whole ? input.cost.reduce_scatter(bytes - whole, run) : 0) +
+        (pairs > 0 && setting.replicas > 1 ? input.cost.all_gather(pairs * (setting.replicas / run), setting.replicas)
+                                           : 0);
     const Seconds time = input.cost.sweep(bytes * moved, input.machine.threads_of(0)) + exchanged;
     slowest = std::max(slowest, time);
     add_sums(sums, devices[s], whole, load);
-    load.add_shared(devices[s], devices[s], pairs);
+    std::vector<int> senders;  // a device of each
+    for (size_t r = 0; r < devices[s].size(); r += static_cast<size_t>(run)) {
+      senders.push_back(devices[s][r]);
+    }
+    load.add_shared(senders, devices[s], pairs);
   }
   return slowest + load.time();
 }

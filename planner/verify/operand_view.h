@@ -5,9 +5,9 @@
 #include <set>
 #include <string>
 
-#include "graph/compression.h"
 #include "graph/norm_layout.h"
 #include "planner/buffer_sizes.h"
+#include "planner/compression_owners.h"
 #include "planner/replica_sums.h"
 #include "planner/verify/verify_parts.h"
 
@@ -17,7 +17,12 @@ namespace xrun::planner {
 class OperandView {
  protected:
   OperandView(const Program& program, const Module& module)
-      : program_(program), module_(module), graph_(module.graph), params_(program), sums_(program) {}
+      : program_(program),
+        module_(module),
+        graph_(module.graph),
+        params_(program),
+        sums_(program),
+        owners_(program, module) {}
 
   template <typename... Args>
   Error at_fault(fmt::format_string<Args...> what, Args&&... args) const {
@@ -98,7 +103,7 @@ class OperandView {
     return params;
   }
 
-  bool compressed(ParamId param) const { return is_compressed(module_.train, graph_, param); }
+  bool compressed(ParamId param) const { return owners_.compresses(param); }
   // Those of them whose gradients are compressed, or the others.
   std::set<ParamId> gradients_of(const Stage& stage, bool compressed_ones) const {
     std::set<ParamId> params = gradients_of(stage);
@@ -141,9 +146,11 @@ class OperandView {
                 : rows.replica < 0 || rows.replica == micro_batch / program_.micro_batches_of_replica());
   }
 
+  // The sums of a gradient over replicas: over all, or those that come before its compression.
+  ReplicaSums sums_of(ParamId param) const { return compressed(param) ? owners_.sums(param) : sums_; }
   // What a replica sums of a gradient in a round, and what it sends to all after the last one.
   Slice slice_of(ParamId param, int round, int replica) const {
-    return sums_.slice(elements_of(param), round, replica);
+    return sums_of(param).slice(elements_of(param), round, replica);
   }
   Slice summed_slice(ParamId param, int replica) const { return slice_of(param, sums_.rounds() - 1, replica); }
   int64_t elements_of(ParamId param) const { return type(graph_.param_grads[param]).elements(0, 0); }
@@ -163,7 +170,8 @@ class OperandView {
   const Module& module_;
   const Graph& graph_;
   ParamBuffers params_;
-  ReplicaSums sums_;
+  ReplicaSums sums_;  // of gradients that are sent whole
+  CompressionOwners owners_;
   const Instruction* one_ = nullptr;  // the instruction that is checked
   size_t at_ = 0;                     // its next operand
 };

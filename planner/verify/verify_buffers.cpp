@@ -8,7 +8,7 @@
 #include "graph/gradients.h"
 #include "graph/norm_layout.h"
 #include "planner/buffer_sizes.h"
-#include "planner/replica_sums.h"
+#include "planner/compression_owners.h"
 #include "planner/verify/verify_parts.h"
 
 namespace xrun::planner {
@@ -70,6 +70,7 @@ class Buffers {
         module_(module),
         graph_(module.graph),
         params_(program),
+        owners_(program, module),
         states_(optimizer_states(module)),
         norm_bytes_(norm_layout(module).bytes()) {
     for (const Stage& stage : program.stages) {
@@ -104,6 +105,12 @@ class Buffers {
     if (program_.training == graph_.param_grads.empty() && !graph_.params.empty()) {
       return wrong("a program for {} of a graph for {}", program_.training ? "training" : "inference",
                    program_.training ? "inference" : "training");
+    }
+    const CompressSpec& compress = module_.train.compress;
+    const bool per_node = program_.training && compress.is_on() && compress.per_node;
+    if (program_.sender_replicas > 1 ? !per_node : per_node && program_.node_replicas > 1) {
+      return wrong("{} replicas compress together, where {} share a node and the model asks for compression {}",
+                   program_.sender_replicas, program_.node_replicas, per_node ? "by node" : "by replica or none");
     }
     return {};
   }
@@ -151,7 +158,7 @@ class Buffers {
     }
     const bool residual = buffer.purpose == Purpose::kResidual;
     const bool state = residual || buffer.purpose == Purpose::kOptimizer;
-    if (buffer.value != graph_.param(buffer.param).value ||
+    if (buffer.value != graph_.param(buffer.param).value || (residual && !keeps_residual(buffer)) ||
         (state ? residual != compressed(buffer.param) || !inside(buffer.state, 0, states_of(buffer.param))
                : buffer.state >= 0)) {
       return nothing(buffer, "parameter or state");
@@ -171,7 +178,8 @@ class Buffers {
     };
     bool found = has(Purpose::kWeight, -1);
     const Purpose purpose = compressed(buffer.param) ? Purpose::kResidual : Purpose::kOptimizer;
-    for (int state = 0; state < states_of(buffer.param); ++state) {
+    const bool elsewhere = compressed(buffer.param) && !keeps_residual(buffer);
+    for (int state = 0; !elsewhere && state < states_of(buffer.param); ++state) {
       found = found && has(purpose, state);
     }
     if (!found) {
@@ -184,7 +192,11 @@ class Buffers {
     return {};
   }
 
-  bool compressed(ParamId param) const { return is_compressed(module_.train, graph_, param); }
+  bool compressed(ParamId param) const { return owners_.compresses(param); }
+  // Whether the buffer's replica compresses its gradients.
+  bool keeps_residual(const Buffer& buffer) const {
+    return compressed(buffer.param) && owners_.owns(buffer.param, buffer.replica);
+  }
   int states_of(ParamId param) const {
     return static_cast<int>(compressed(param) ? std::size(kResidualStates) : states_.size());
   }
@@ -194,7 +206,7 @@ class Buffers {
         !of_replica_.contains({buffer.device, buffer.replica})) {
       return nothing(buffer, "compressed gradient of its device");
     }
-    return check_bytes(buffer, pairs_bytes(module_, buffer.param) * program_.replicas);
+    return check_bytes(buffer, pairs_bytes(module_, buffer.param) * program_.senders());
   }
 
   // The slices of a gradient that the other replicas send to the one that sums them; or all of the gradient of a tied
@@ -207,7 +219,8 @@ class Buffers {
     if (params_.find(buffer.param, Purpose::kGradient, buffer.replica, buffer.device) == nullptr) {
       return check_bytes(buffer, type(gradient).bytes(0, program_.norm_rows));
     }
-    return check_bytes(buffer, ReplicaSums(program_).terms(type(gradient).elements(0, 0), buffer.replica));
+    const ReplicaSums sums = compressed(buffer.param) ? owners_.sums(buffer.param) : ReplicaSums(program_);
+    return check_bytes(buffer, sums.terms(type(gradient).elements(0, 0), buffer.replica));
   }
 
   // The size depends on the kernel; it is compared where the kernel is made.
@@ -274,6 +287,7 @@ class Buffers {
   const Module& module_;
   const Graph& graph_;
   ParamBuffers params_;
+  CompressionOwners owners_;
   std::vector<std::string> states_;
   Bytes norm_bytes_;
   std::set<std::pair<int, int>> of_replica_;          // (device, replica) of the stages

@@ -13,8 +13,10 @@ class GradientExchanges : ExchangeView {
  public:
   GradientExchanges(const Program& program, const Module& module) : ExchangeView(program, module) {
     for (const Stage& stage : program.stages) {
-      const std::set<ParamId> params = gradients_of(stage, false);
-      whole_.emplace_back(params.begin(), params.end());
+      const std::set<ParamId> whole = gradients_of(stage, false);
+      const std::set<ParamId> compressed = gradients_of(stage, true);
+      whole_.emplace_back(whole.begin(), whole.end());
+      compressed_.emplace_back(compressed.begin(), compressed.end());
     }
   }
 
@@ -42,9 +44,19 @@ class GradientExchanges : ExchangeView {
     }
   }
 
-  // Slices of gradients to the replicas that sum them in the round that has the group's members.
+  // Gradients to the replicas that sum them: those that are compressed to their owners, slices of the others in the
+  // round that has the group's members.
   Status check_terms() {
     XRUN_TRY(check_stage());
+    const ParamId first = one_->operands.empty() ? ParamId() : program_.buffer(one_->operands[0].buffer).param;
+    if (first.valid() && compressed(first)) {
+      std::set<int> devices;
+      for (const int replica : owners_.sums(first).members(0, one_->replica)) {
+        devices.insert(device_of_replica(replica));
+      }
+      XRUN_TRY(check_members(devices));
+      return check_slices(kOfSender);
+    }
     for (int round = 0; round < sums_.rounds(); ++round) {
       std::set<int> devices;
       for (const int replica : sums_.members(round, one_->replica)) {
@@ -66,7 +78,7 @@ class GradientExchanges : ExchangeView {
   // An exchange carries a run of the weights, which is the same for all members; the runs of a stage follow one another
   // in each round, and in the exchange of the sums behind the last one.
   Status check_slices(int round) {
-    const std::vector<ParamId>& all = whole_[static_cast<size_t>(one_->stage)];
+    const std::vector<ParamId>& all = exchanged(one_->stage, round);
     size_t& next = sliced_[{one_->stage, one_->replica, round}];
     const size_t first = next;
     while (next < all.size() && at_ < one_->operands.size()) {
@@ -80,10 +92,11 @@ class GradientExchanges : ExchangeView {
     return end();
   }
 
-  Status check_terms_of(ParamId param, int round) {
+  Status check_terms_of(ParamId param, int exchange_round) {
+    const int round = std::max(exchange_round, 0);
     Bytes place = 0;
     const Slice own = slice_of(param, round, one_->replica);
-    for (const int other : sums_.members(round, one_->replica)) {
+    for (const int other : sums_of(param).members(round, one_->replica)) {
       if (other != one_->replica) {
         XRUN_TRY(take_slice(Role::kSent, param, other, slice_of(param, round, other)));
         XRUN_TRY(take_terms(param, other, {place, own.bytes}));
@@ -128,9 +141,9 @@ class GradientExchanges : ExchangeView {
   // have no elements for some of the sums.
   Status check_all_slices() {
     for (const Stage& stage : program_.stages) {
-      const std::vector<ParamId>& all = whole_[static_cast<size_t>(stage.index)];
       for (int replica = 0; program_.replicas > 1 && replica < program_.replicas; ++replica) {
-        for (int round = 0; round <= sums_.rounds(); ++round) {
+        for (int round = program_.sender_replicas > 1 ? kOfSender : 0; round <= sums_.rounds(); ++round) {
+          const std::vector<ParamId>& all = exchanged(stage.index, round);
           const auto left = std::ranges::subrange(all.begin() + sliced_[{stage.index, replica, round}], all.end());
           if (std::ranges::any_of(left, [&](ParamId param) { return exchanges(param, round, replica); })) {
             return wrong("replica {} does not exchange all gradients of stage {}", replica, stage.index);
@@ -143,25 +156,31 @@ class GradientExchanges : ExchangeView {
 
   // Whether the members of a replica's sum share out any elements of a gradient in a round.
   bool exchanges(ParamId param, int round, int replica) const {
-    return round == sums_.rounds() || sums_.shared(elements_of(param), round, replica).bytes > 0;
+    return round == kOfSender || round == sums_.rounds() || sums_.shared(elements_of(param), round, replica).bytes > 0;
   }
 
-  // The pairs of a replica to all others, in place. Weights have one order for all members.
+  // The weights of a stage whose gradients are exchanged in a round.
+  const std::vector<ParamId>& exchanged(int stage, int round) const {
+    return (round == kOfSender ? compressed_ : whole_)[static_cast<size_t>(stage)];
+  }
+
+  // The pairs of the senders whose gradients a replica owns to all others, in place. Weights have one order for all
+  // members.
   Status check_pairs() {
     XRUN_TRY(check_replicas());
     for (const ParamId param : gradients_of(program_.stages[static_cast<size_t>(one_->stage)], true)) {
       const Bytes bytes = pairs_bytes(module_, param);
       for (int other = 0; other < program_.replicas; ++other) {
         for (const Role role : {Role::kSent, Role::kReceived}) {
-          if (other == one_->replica) {
+          const int owner = role == Role::kSent ? one_->replica : other;
+          if (other == one_->replica || !owners_.owns(param, owner)) {
             continue;
           }
           XRUN_ASSIGN(const Buffer* buffer, next(role));
           if (buffer != own(param, Purpose::kPairs)) {
             return misplaced(*buffer);
           }
-          XRUN_TRY(
-              take_block(role, device_of_replica(other), bytes * (role == Role::kSent ? one_->replica : other), bytes));
+          XRUN_TRY(take_block(role, device_of_replica(other), bytes * owners_.sender_of(owner), bytes));
         }
       }
     }
@@ -213,7 +232,11 @@ class GradientExchanges : ExchangeView {
     return end();
   }
 
-  std::vector<std::vector<ParamId>> whole_;  // by stage: weights whose gradients are sent whole
+  // In place of a round: the exchange before gradients are compressed, in which their owners receive them.
+  static constexpr int kOfSender = -1;
+
+  std::vector<std::vector<ParamId>> whole_;       // by stage: weights whose gradients are sent whole
+  std::vector<std::vector<ParamId>> compressed_;  // the others
   // Slices that were exchanged: weights of a stage, by (stage, replica, round); those of a group.
   std::map<std::tuple<int, int, int>, size_t> sliced_;
   std::map<int, std::pair<size_t, size_t>> runs_;

@@ -67,6 +67,10 @@ class Structure {
     if (!inside(p.node_replicas, 1, p.replicas + 1) || p.replicas % p.node_replicas != 0) {
       return wrong("{} replicas, {} of them on a node", p.replicas, p.node_replicas);
     }
+    const bool all_on_one_node = p.sender_replicas == p.replicas && p.node_replicas == 1;
+    if (p.sender_replicas != 1 && p.sender_replicas != p.node_replicas && !all_on_one_node) {
+      return wrong("{} replicas compress together, but {} share a node", p.sender_replicas, p.node_replicas);
+    }
     if (p.arenas.size() != static_cast<size_t>(p.devices) + 1) {
       return wrong("{} arenas for {} devices and the host", p.arenas.size(), p.devices);
     }

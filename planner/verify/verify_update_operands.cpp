@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 
+#include "graph/compression.h"
 #include "graph/passes/untie.h"
 #include "planner/verify/operand_view.h"
 
@@ -126,25 +127,24 @@ class UpdateOperands : OperandView {
     if (!on_its_device()) {
       return at_fault("is of no stage, or elsewhere");
     }
-    // Each of these is done once to the gradients of a stage's replica, in this order; sums in several buckets.
-    constexpr Kind kOrder[] = {Kind::kFoldPartials, Kind::kCompress, Kind::kSumReplicas,
-                               Kind::kSumTied,      Kind::kNorm,     Kind::kUpdate};
-    const auto rank = static_cast<int>(std::find(std::begin(kOrder), std::end(kOrder), one_->kind) - kOrder);
-    static_assert(kOrder[kRankOfSums] == Kind::kSumReplicas);
-    if (!done().empty() && *done().rbegin() >= rank + (rank == kRankOfSums ? 1 : 0)) {
+    const int rank = rank_of_instruction();
+    if (!done().empty() && *done().rbegin() >= rank + (one_->kind == Kind::kSumReplicas ? 1 : 0)) {
       return at_fault("comes again, or after what it has to come before");
     }
-    if (rank > kRankOfSums && !is_summed()) {
+    if (rank > kSums && !is_summed()) {
       return at_fault("works on gradients that are not summed over partials and replicas");
     }
     done().insert(rank);
     ended_.insert({one_->stage, one_->replica});
     left_ = gradients_named();
+    if (one_->kind == Kind::kCompress && left_.empty()) {
+      return at_fault("compresses gradients that its replica does not own");
+    }
     while (next_is(Role::kGradient)) {
       XRUN_TRY(check_gradient());
     }
     if (one_->kind == Kind::kSumReplicas) {
-      XRUN_TRY(check_sums());
+      XRUN_TRY(check_sums((rank == kSenderSums ? compressed_ : whole_)[static_cast<size_t>(one_->stage)]));
     }
     if (one_->kind == Kind::kSumTied) {
       XRUN_TRY(check_tied_sums());
@@ -158,6 +158,25 @@ class UpdateOperands : OperandView {
     return end();
   }
 
+  // Each of these is done once to the gradients of a stage's replica, in this order; sums in several buckets.
+  enum Rank { kFold, kSenderSums, kCompress, kSums, kTiedSums, kNorm, kUpdate };
+  int rank_of_instruction() const {
+    switch (one_->kind) {
+      case Kind::kFoldPartials:
+        return kFold;
+      case Kind::kSumReplicas:
+        return next_is(Role::kSum) && compressed(one_->operands[at_].param) ? kSenderSums : kSums;
+      case Kind::kCompress:
+        return kCompress;
+      case Kind::kSumTied:
+        return kTiedSums;
+      case Kind::kNorm:
+        return kNorm;
+      default:
+        return kUpdate;
+    }
+  }
+
   // The weights whose gradients the instruction has to name.
   std::set<ParamId> gradients_named() const {
     const auto stage = static_cast<size_t>(one_->stage);
@@ -165,7 +184,9 @@ class UpdateOperands : OperandView {
                               : one_->kind == Kind::kNorm        ? whole_[stage]
                               : one_->kind == Kind::kSumReplicas ? std::set<ParamId>()  // buckets differ: check_sums
                                                                  : gradients_[stage];
-    if (one_->kind == Kind::kNorm) {
+    if (one_->kind == Kind::kCompress) {
+      std::erase_if(named, [&](ParamId param) { return !owners_.owns(param, one_->replica); });
+    } else if (one_->kind == Kind::kNorm) {
       std::erase_if(named, [&](ParamId param) { return graph_.is_tied_copy(param); });
     } else if (one_->kind == Kind::kUpdate || one_->kind == Kind::kSumTied) {
       named = held(named, one_->replica, one_->device);
@@ -203,7 +224,8 @@ class UpdateOperands : OperandView {
     }
     XRUN_TRY(take_whole(Role::kWeight, Access::kUpdate, own(param, Purpose::kWeight), param));
     if (sums_pairs) {
-      if (!done().contains(1) || (program_.replicas > 1 && !gathers_.contains({one_->stage, one_->replica}))) {
+      if ((owners_.owns(param, one_->replica) && !done().contains(kCompress)) ||
+          (program_.replicas > 1 && !gathers_.contains({one_->stage, one_->replica}))) {
         return at_fault("adds pairs of `{}` that no instruction makes or brings", graph_.param(param).name);
       }
       return take_whole(Role::kPairs, Access::kRead, own(param, Purpose::kPairs), param);
@@ -214,8 +236,12 @@ class UpdateOperands : OperandView {
     return {};
   }
 
-  // The weight, for its decay, the replica's states, and its own place among the pairs.
+  // The weight, for its decay, the sender's states, and its own place among the pairs.
   Status check_compress(ParamId param) {
+    if (program_.sender_replicas > 1 && rounds_summed(param) == 0) {
+      return at_fault("compresses the gradient of `{}` before the replicas of its node have summed it",
+                      graph_.param(param).name);
+    }
     XRUN_TRY(take_whole(Role::kWeight, Access::kRead, own(param, Purpose::kWeight), param));
     for (int state = 0; state < static_cast<int>(std::size(kResidualStates)); ++state) {
       XRUN_TRY(take_whole(Role::kState, Access::kUpdate, own(param, Purpose::kResidual, state), param, state));
@@ -228,20 +254,19 @@ class UpdateOperands : OperandView {
     return take({.role = Role::kPairs,
                  .access = Access::kWrite,
                  .param = param,
-                 .offset = bytes * one_->replica,
+                 .offset = bytes * owners_.sender_of(one_->replica),
                  .bytes = bytes});
   }
 
   // The replica's slice of each gradient of a bucket, and the same slice of the others, which an exchange has brought.
-  Status check_sums() {
-    const std::set<ParamId>& params = whole_[static_cast<size_t>(one_->stage)];
+  Status check_sums(const std::set<ParamId>& params) {
     if (!next_is(Role::kSum)) {
       return at_fault("sums nothing");
     }
     while (next_is(Role::kSum)) {
       const ParamId param = one_->operands[at_].param;
       int& round = summed_[{one_->stage, one_->replica}][param];
-      if (!params.contains(param) || round == sums_.rounds()) {
+      if (!params.contains(param) || round == sums_of(param).rounds()) {
         return at_fault("sums another gradient than those of its stage, or one of them again");
       }
       if (received_[{one_->stage, one_->replica}][param] != round + 1) {
@@ -256,7 +281,7 @@ class UpdateOperands : OperandView {
     const Slice slice = slice_of(param, round, one_->replica);
     XRUN_TRY(take_term(Role::kSum, param, -1, slice));
     Bytes place = 0;
-    for (const int replica : sums_.members(round, one_->replica)) {
+    for (const int replica : sums_of(param).members(round, one_->replica)) {
       if (replica != one_->replica) {
         XRUN_TRY(take_term(Role::kTerm, param, replica, {place, slice.bytes}));
         place += slice.bytes;
@@ -410,6 +435,10 @@ class UpdateOperands : OperandView {
     });
   }
 
+  bool compresses(const Stage& stage, int replica) const {
+    return std::ranges::any_of(compressed_[static_cast<size_t>(stage.index)],
+                               [&](ParamId param) { return owners_.owns(param, replica); });
+  }
   bool has_tied(const Stage& stage) const {
     return std::ranges::any_of(gradients_[static_cast<size_t>(stage.index)],
                                [&](ParamId param) { return graph_.param(param).tied.valid(); });
@@ -428,10 +457,11 @@ class UpdateOperands : OperandView {
         const size_t wanted = gradients_[static_cast<size_t>(stage.index)].empty()
                                   ? 0
                                   : 1U + (program_.partials > program_.replicas ? 1 : 0) +
-                                        (compressed_[static_cast<size_t>(stage.index)].empty() ? 0 : 1) +
-                                        (has_tied(stage) ? 1 : 0) + (clipped && has_counted(stage) ? 1 : 0);
+                                        (compresses(stage, replica) ? 1 : 0) + (has_tied(stage) ? 1 : 0) +
+                                        (clipped && has_counted(stage) ? 1 : 0);
         std::set<int>& steps = done_[{stage.index, replica}];
-        steps.erase(kRankOfSums);
+        steps.erase(kSenderSums);
+        steps.erase(kSums);
         if (steps.size() < wanted || !sums_slices(stage, replica)) {
           return wrong("the gradients of stage {} are not summed and applied on replica {}", stage.index, replica);
         }
@@ -444,7 +474,6 @@ class UpdateOperands : OperandView {
   std::vector<std::set<ParamId>> gradients_;   // by stage
   std::vector<std::set<ParamId>> compressed_;  // those that are compressed
   std::vector<std::set<ParamId>> whole_;       // the others
-  static constexpr int kRankOfSums = 2;        // in the order of the instructions of a replica's stage
   std::set<std::pair<int, int>> gathers_;      // (stage, replica): its pairs and those of the others are here
   std::set<std::pair<int, int>> ended_;        // (stage, replica): whose gradients are complete
   // By (stage, replica): in how many rounds the replica has received the terms of each gradient, and summed them;

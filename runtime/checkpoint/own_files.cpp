@@ -28,7 +28,7 @@ bool is_hex(std::string_view text, size_t digits) {
 }
 
 // "head.NAME.r0000000000.safetensors", by its first row; "trunk.r0000000001.safetensors", by its rank;
-// "trunk.residual.3.r0000000001.safetensors", by replica and rank
+// "trunk.residual.3.r0000000001.safetensors", by sender and rank
 bool is_numbered_file(std::string_view name) {
   constexpr std::string_view kEnd = ".r0000000000.safetensors";
   const bool head = name.starts_with("head.") && name.size() > 5 + kEnd.size();

@@ -100,14 +100,16 @@ std::vector<WarnEvent> resume_warnings(const Manifest& manifest, const Checkpoin
   return warnings;
 }
 
-void add_replica_warning(const Manifest& manifest, int64_t replicas, const TrainState& state,
-                         std::vector<WarnEvent>& warnings) {
+void add_sender_warning(const Manifest& manifest, int64_t senders, const TrainState& state,
+                        std::vector<WarnEvent>& warnings) {
   const auto residual = std::ranges::find(state.tensors(), StateTensor::Role::kResidual, &StateTensor::role);
-  if (residual != state.tensors().end() && replicas > 0 && residual->rows() != replicas) {
+  if (residual != state.tensors().end() && senders > 0 && residual->rows() != senders) {
     warnings.push_back(
-        {"XG0718", fmt::format("{} was trained on {} replicas, now there are {}: what they had not yet sent of their "
-                               "compressed gradients is redistributed, and from here on the result is another one",
-                               step_name(manifest.step), replicas, residual->rows())});
+        {"XG0718",
+         fmt::format("{} was trained with {} senders of compressed gradients, which are replicas or nodes, and "
+                     "now there are {}: what they had not yet sent is redistributed, and from here on the "
+                     "result is another one",
+                     step_name(manifest.step), senders, residual->rows())});
   }
 }
 

@@ -17,9 +17,9 @@ Status check_digest(const CheckpointInfo& info, const CheckpointOptions& run);
 Status check_samples(const CheckpointInfo& info, const CheckpointOptions& run);
 // XG0703 other kernels, in a deterministic run also other versions; XG0704 another number of samples.
 std::vector<WarnEvent> resume_warnings(const Manifest& manifest, const CheckpointOptions& run);
-// XG0718, if the residuals of compressed gradients were those of `replicas` replicas, and `state` has another number.
-void add_replica_warning(const Manifest& manifest, int64_t replicas, const TrainState& state,
-                         std::vector<WarnEvent>& warnings);
+// XG0718, if the residuals of compressed gradients were those of `senders` senders, and `state` has another number.
+void add_sender_warning(const Manifest& manifest, int64_t senders, const TrainState& state,
+                        std::vector<WarnEvent>& warnings);
 
 // XG0721, if second copies have given back the files `names`.
 void add_copy_warning(const CheckpointInfo& info, const std::vector<std::string>& names, const CheckpointOptions& run,

@@ -73,7 +73,7 @@ std::vector<StateFile> plan_files(const TrainState& state, Bytes range_bytes, in
   StateFile trunk{.name = fmt::format("trunk{}.safetensors", of_rank)};
   StateFile optimizer{.name = fmt::format("trunk.optim{}.safetensors", of_rank)};
   std::map<std::string, std::vector<const StateTensor*>> heads;
-  std::map<int64_t, std::vector<const StateTensor*>> residuals;  // by replica
+  std::map<int64_t, std::vector<const StateTensor*>> residuals;  // by sender
   for (const StateTensor& tensor : state.tensors()) {
     if (!tensor.kept || state.lies_in_file(tensor)) {
       continue;
@@ -95,12 +95,12 @@ std::vector<StateFile> plan_files(const TrainState& state, Bytes range_bytes, in
   if (!optimizer.tensors.empty()) {
     files.push_back(optimizer);
   }
-  for (const auto& [replica, tensors] : residuals) {
-    files.push_back({.name = fmt::format("trunk.residual.{}.r{:010}.safetensors", replica, rank),
+  for (const auto& [sender, tensors] : residuals) {
+    files.push_back({.name = fmt::format("trunk.residual.{}.r{:010}.safetensors", sender, rank),
                      .tensors = tensors,
                      .by_rows = true,
-                     .row_begin = replica,
-                     .row_end = replica + 1});
+                     .row_begin = sender,
+                     .row_end = sender + 1});
   }
   for (const auto& [head, tensors] : heads) {
     Bytes row_bytes = 0;

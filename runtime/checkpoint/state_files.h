@@ -13,7 +13,7 @@
 
 namespace xrun::runtime {
 
-// A file to write: rows [row_begin, row_end) of the tensors of a head, the residuals of a replica, or some tensors of
+// A file to write: rows [row_begin, row_end) of the tensors of a head, the residuals of a sender, or some tensors of
 // the trunk as a whole.
 struct StateFile {
   std::string name;
@@ -24,8 +24,8 @@ struct StateFile {
 };
 
 // The files for all tensors that are kept, except class rows that lie in files of their own. Head files have about
-// `range_bytes`. With several ranks, each has its rows of heads, the residuals of its replicas and the other tensors
-// that it is the first to have, under names of its own; rank 0 has trunk.safetensors even if it is empty.
+// `range_bytes`. With several ranks, each has its rows of heads, the residuals that its devices keep and the other
+// tensors that it is the first to have, under names of its own; rank 0 has trunk.safetensors even if it is empty.
 std::vector<StateFile> plan_files(const TrainState& state, Bytes range_bytes, int rank);
 
 // Copies rows [row_begin, row_end) of a tensor to `out`.

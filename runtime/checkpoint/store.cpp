@@ -148,8 +148,8 @@ class Store final : public CheckpointStore {
     }
     std::vector<WarnEvent> warnings = resume_warnings(info.manifest, options_);
     add_copy_warning(info, put_back, options_, warnings);
-    XRUN_ASSIGN(const int64_t replicas, residual_replicas(info, state, options_.moved));
-    add_replica_warning(info.manifest, replicas, state, warnings);
+    XRUN_ASSIGN(const int64_t senders, residual_senders(info, state, options_.moved));
+    add_sender_warning(info.manifest, senders, state, warnings);
     return std::optional<Resumed>(
         {.step = info.manifest.step, .path = info.path, .warnings = std::move(warnings), .records = records_});
   }

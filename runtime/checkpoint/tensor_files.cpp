@@ -204,8 +204,8 @@ Status copy_rows(const StoredFile& file, const std::string& path, const FoundPar
   return {};
 }
 
-// The residuals of another number of replicas: what replica i of n had is added to what replica floor(i·m / n) of m
-// has. So the sum over the replicas stays, exactly where the number grows.
+// The residuals of another number of senders: what sender i of n had is added to what sender floor(i·m / n) of m has.
+// So the sum over the senders stays, exactly where the number grows.
 Status redistribute(const CheckpointInfo& info, const StoredTensors& stored, const Found& found, TrainState& state) {
   const StateTensor& tensor = *found.tensor;
   const int64_t width = tensor.row_elements();
@@ -337,7 +337,7 @@ Status read_state(const CheckpointInfo& info, TrainState& state, const std::vect
   return copy_found(info, stored, found, state);
 }
 
-Result<int64_t> residual_replicas(const CheckpointInfo& info, const TrainState& state, std::span<const Moved> moved) {
+Result<int64_t> residual_senders(const CheckpointInfo& info, const TrainState& state, std::span<const Moved> moved) {
   const auto residual = std::ranges::find(state.tensors(), StateTensor::Role::kResidual, &StateTensor::role);
   if (residual == state.tensors().end()) {
     return 0;

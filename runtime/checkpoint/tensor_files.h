@@ -22,10 +22,10 @@ Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer,
 Status read_state(const CheckpointInfo& info, TrainState& state, const std::vector<std::string>& skip,
                   std::vector<FreshPart>& fresh, std::span<const Moved> moved = {});
 
-// The number of replicas whose residuals of compressed gradients are stored; 0 if `state` has none. Where it differs
-// from that of `state`, read_state redistributes them. Errors: those of read_headers.
-Result<int64_t> residual_replicas(const CheckpointInfo& info, const TrainState& state,
-                                  std::span<const Moved> moved = {});
+// The number of senders, replicas or nodes, whose residuals of compressed gradients are stored; 0 if `state` has none.
+// Where it differs from that of `state`, read_state redistributes them. Errors: those of read_headers.
+Result<int64_t> residual_senders(const CheckpointInfo& info, const TrainState& state,
+                                 std::span<const Moved> moved = {});
 
 // The stored tensors, by name. Errors: those of read_headers.
 Result<std::vector<StoredTensor>> list_state(const CheckpointInfo& info);

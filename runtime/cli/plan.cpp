@@ -8,6 +8,7 @@
 #include "planner/graph_builds.h"
 #include "planner/plan_file.h"
 #include "planner/report/classes.h"
+#include "planner/report/compression.h"
 #include "planner/report/diff.h"
 #include "planner/report/json.h"
 #include "planner/report/text.h"
@@ -138,6 +139,9 @@ int plan_alone(const GlobalOptions& options, const PlanArgs& args) {
   Diagnostics warnings = headers->warnings;
   if (auto slow = planner::slow_graphs(planned->plan, planned->prepared.training)) {
     warnings.add(std::move(*slow));
+  }
+  if (auto unlike = planner::unlike_nodes(planned->plan, planned->prepared.training)) {
+    warnings.add(std::move(*unlike));
   }
   console.report(warnings, planned->model.sources);
   if (const Status fits = check_memory(*planned, headers->memory); !fits.ok()) {

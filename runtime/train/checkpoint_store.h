@@ -80,7 +80,7 @@ class CheckpointStore {
     int64_t step = 0;
     std::string path;
     // XG0703: another instruction set or library wrote it, so later steps may differ in bits. XG0704: the training data
-    // had another number of samples. XG0718: it has the residuals of another number of replicas.
+    // had another number of samples. XG0718: it has the residuals of another number of senders.
     std::vector<WarnEvent> warnings;
     std::vector<Record> records;  // best steps among the evaluations up to that step
   };

@@ -179,7 +179,7 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
     if (residual) {
       one.role = StateTensor::Role::kResidual;
       one.name += fmt::format(".{}", kResidualStates[static_cast<size_t>(buffer.state)]);
-      one.type.dims.insert(one.type.dims.begin(), program.replicas);
+      one.type.dims.insert(one.type.dims.begin(), program.senders());
     }
     if (head != nullptr && head->weight == buffer.param && !graph && !last) {
       one.type.dtype = dtype_of(optimizer ? head->states : head->weights);
@@ -207,8 +207,8 @@ TrainState::TrainState(const Module& module, const planner::Program& program, co
     if (buffer.device != planner::kHost && !memory.has(buffer.device)) {
       continue;  // of another rank
     }
-    const auto [begin, end] =
-        residual ? ClassRange{buffer.replica, buffer.replica + 1} : shard_rows(head, buffer.shard, tensor.rows());
+    const int64_t sender = buffer.replica / program.sender_replicas;
+    const auto [begin, end] = residual ? ClassRange{sender, sender + 1} : shard_rows(head, buffer.shard, tensor.rows());
     const auto piece = std::find_if(tensor.pieces.begin(), tensor.pieces.end(),
                                     [&, first = begin](const TensorPiece& p) { return p.row_begin == first; });
     if (piece != tensor.pieces.end()) {
@@ -495,7 +495,7 @@ void TrainState::copy_from(const TrainState& other) {
     const StateTensor* const mean =
         program_.training || tensor.role != StateTensor::Role::kWeight ? nullptr : other.find(mean_of(tensor).name);
     if (tensor.role == StateTensor::Role::kResidual) {
-      continue;  // of each replica alone
+      continue;  // of each sender alone
     }
     XRUN_CHECK(source != nullptr || tensor.role == StateTensor::Role::kOptimizer, "no " + tensor.name + " to copy");
     XRUN_CHECK(source == nullptr || source->type.dtype == tensor.type.dtype, tensor.name + " in another format");

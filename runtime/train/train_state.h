@@ -24,7 +24,8 @@ class IdleSteps;  // ops/head/catch_up.h
 namespace xrun::runtime {
 
 // Rows [row_begin, row_end) of a tensor and the buffers that have them: one copy a replica. A tensor outside of heads
-// is one piece; but of what replicas keep for compressed gradients (kResidual) each replica has one row.
+// is one piece; but of what senders keep for compressed gradients (kResidual) each sender, a replica or a
+// node (CompressSpec::per_node), has one row.
 struct TensorPiece {
   int64_t row_begin = 0;
   int64_t row_end = 0;
@@ -46,7 +47,7 @@ struct StateTensor {
   ParamId param;
   std::vector<TensorPiece> pieces;  // in row order; without gaps, where the process has all devices
 
-  // Rows are along the first dimension, which for kResidual is the replica; a scalar has one row.
+  // Rows are along the first dimension, which for kResidual is the sender; a scalar has one row.
   int64_t rows() const { return type.dims.empty() ? 1 : type.dims[0]; }
   int64_t row_elements() const { return rows() == 0 ? 0 : type.elements(0, 0) / rows(); }
   Bytes row_bytes() const { return row_elements() * size_of(type.dtype); }

@@ -31,6 +31,20 @@ TEST(Compress, IsKeptPrintedAndPartOfTheMathematics) {
   EXPECT_THAT(checked.module().not_yet, IsEmpty());
 }
 
+TEST(Compress, ByNodeIsKeptPrintedAndPartOfTheMathematics) {
+  const Checked checked = with_compress("topk(0.1%, per_node=true)");
+  ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
+  EXPECT_TRUE(checked.module().train.compress.per_node);
+  const Checked plain = with_compress("topk(0.1%)");
+  EXPECT_FALSE(plain.module().train.compress.per_node);
+  EXPECT_NE(checked.module().math_digest, plain.module().math_digest);
+  EXPECT_EQ(with_compress("topk(0.1%, per_node=false)").module().math_digest, plain.module().math_digest);
+  EXPECT_THAT(print_module(checked.module(), checked.file->run), HasSubstr("  compress = topk(0.1%, per_node=true)\n"));
+  EXPECT_THAT(print_module(plain.module(), plain.file->run), HasSubstr("  compress = topk(0.1%)\n"));
+  const Checked number = with_compress("topk(0.1%, per_node=2)");
+  EXPECT_THAT(number.codes(), testing::Not(IsEmpty())) << number.rendered();
+}
+
 TEST(Compress, NoneIsTheDefaultAndChangesNoDigest) {
   const Checked checked = with_compress("none");
   ASSERT_TRUE(checked.file.has_value()) << checked.rendered();

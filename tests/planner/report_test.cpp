@@ -5,7 +5,9 @@
 #include <sstream>
 
 #include "graph/cost.h"
+#include "planner/plan_file.h"
 #include "planner/planner.h"
+#include "planner/report/compression.h"
 #include "planner/report/diff.h"
 #include "planner/report/explain.h"
 #include "planner/report/json.h"
@@ -67,6 +69,51 @@ TEST(Report, CompressedGradientsAreComparedWithDenseOnes) {
   EXPECT_EQ(json["sent_bytes"], 8 * (66 + 66 + 3));
   EXPECT_EQ(json["sent_bytes_at_first"], 2 * (65536 + 65536 + 2560));
   EXPECT_EQ(json["dense_bytes"], 4 * (65536 + 65536 + 2560));
+}
+
+// Nodes send what replicas would: the sums of whole gradients stay inside a node.
+TEST(Report, CompressionByNodeNamesWhatNodesSend) {
+  Module module = testing::make_module({.layers = 1, .input = 256, .width = 256, .batch = 64, .norm_rows = 8});
+  module.train.compress = {.density = 0.001, .on = {}, .per_node = true};
+  module.schedule.replicas = Hint<int64_t>{4, {}};
+  const Module training = testing::prepare_training(module);
+  const Module inference = testing::prepare_inference(module);
+  const auto planned = [&](std::vector<int> nodes) {
+    Machine machine{.name = "4 x cpu", .cores = 4, .devices = 4, .threads = 4, .memory = kGiB};
+    machine.ranks = nodes.back() + 1;
+    machine.device_nodes = std::move(nodes);
+    return make_plan(training, inference, testing::make_facts(training), testing::make_facts(inference), machine, {})
+        .value();
+  };
+  const Plan two = planned({0, 0, 1, 1});
+  EXPECT_EQ(compression_text(two, training),
+            "  compress   topk 0.1 %: 135 of 133 632 gradients a step; each of 2 nodes sends 1.1 KiB, dense 522.0 KiB; "
+            "biases and others dense, 2.0 KiB; inside a node 2 replicas sum whole gradients, 522.0 KiB; the result "
+            "depends on the number of nodes\n");
+  EXPECT_FALSE(unlike_nodes(two, training).has_value());
+  const auto json = nlohmann::json::parse(report_json(two, training))["compress"];
+  EXPECT_EQ(json["senders"], 2);
+  EXPECT_EQ(json["inside_bytes"], 4 * (65536 + 65536 + 2560));
+  // With nothing to send between nodes, or replicas that nodes do not share evenly, the plan says so.
+  const Plan one = planned({0, 0, 0, 0});
+  EXPECT_NE(compression_text(one, training).find("all 4 replicas lie on one node, so nothing is sent between nodes"),
+            std::string::npos);
+  const auto alone = unlike_nodes(one, training);
+  ASSERT_TRUE(alone.has_value());
+  EXPECT_EQ(alone->code, "XG0630");
+  EXPECT_EQ(alone->message, "all 4 replicas lie on one node, so no gradients are sent between nodes");
+  const Plan uneven = planned({0, 0, 0, 1});
+  EXPECT_NE(compression_text(uneven, training).find("each of 4 replicas sends 3.2 KiB"), std::string::npos)
+      << compression_text(uneven, training);
+  const auto parts = unlike_nodes(uneven, training);
+  ASSERT_TRUE(parts.has_value());
+  EXPECT_EQ(parts->message,
+            "2 nodes have different numbers of the 4 replicas, so 4 senders compress instead of the nodes");
+  EXPECT_EQ(parts->fixes[0].title, "write replicas = 2 or a multiple of it in `schedule`");
+  // Plan files keep who compresses.
+  const auto loaded = load_plan_bytes(plan_bytes(two));
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  EXPECT_EQ(loaded->training.sender_replicas, 2);
 }
 
 TEST(Report, FormatsOfClassRowsAreNamedWhereTheirBytesAre) {

@@ -25,6 +25,7 @@ struct CaseOptions {
   bool training = true;
   bool overlap = true;
   bool compress = false;  // gradients
+  bool per_node = false;  // each node its sum of them
   Bytes bucket = 0;       // of gradients; 0: that of the default, which is one for all
   int replicas = 2;
   int nodes = 1;
@@ -37,7 +38,7 @@ inline Case make_case(const CaseOptions& options = {}) {
     module.train.clip = {ClipSpec::kNorm, 1.0, true};
   }
   if (options.compress) {
-    module.train.compress = {.density = 0.01};
+    module.train.compress = {.density = 0.01, .per_node = options.per_node};
   }
   if (options.bucket > 0) {
     module.schedule.bucket = options.bucket;

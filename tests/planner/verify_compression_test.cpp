@@ -1,6 +1,10 @@
 // Programs with compressed gradients: what emission makes of them, and what the verifier finds in damaged ones.
+#include <map>
+#include <set>
+
 #include "graph/compression.h"
 #include "planner/buffer_sizes.h"
+#include "planner/links.h"
 #include "tests/planner/verify_case.h"
 
 namespace xrun::planner {
@@ -103,6 +107,145 @@ TEST(VerifyCompression, BuffersOfAnotherKindOrSizeAreFound) {
   expect_found("parameter or state", [](Program& p) { find(p, Purpose::kOptimizer).purpose = Purpose::kResidual; });
   testing::expect_found("compressed gradient of its device",
                         [](Program& p) { find(p, Purpose::kTerms).purpose = Purpose::kPairs; });
+}
+
+// Two nodes with two replicas each, on devices 0, 2 and 4, 6 of stage 0.
+const CaseOptions kByNode{.compress = true, .per_node = true, .replicas = 4, .nodes = 2, .devices = 8};
+
+void expect_found_by_node(const std::string& words, const std::function<void(Program&)>& damage) {
+  testing::expect_found(words, damage, kByNode);
+}
+
+bool is_compressed_terms(const Case& made, const Instruction& one) {
+  const ParamId param =
+      one.head < 0 && one.kind == Kind::kReduceScatter ? made.program.buffer(one.operands[0].buffer).param : ParamId();
+  return param.valid() && is_compressed(made.module.train, made.module.graph, param);
+}
+
+// The first sum of gradients that are compressed afterwards.
+Instruction& sum_before_compression(Program& p) {
+  const InstructionId first = find(p, Kind::kCompress).id;
+  return find(p, [&](const Instruction& one) { return one.kind == Kind::kSumReplicas && one.id < first; });
+}
+
+TEST(VerifyCompression, ProgramsThatCompressByNodeAreSoundOnEveryNumberOfNodes) {
+  for (const int nodes : {1, 2, 4}) {
+    for (const Bytes bucket : {Bytes{0}, Bytes{1}}) {
+      for (const bool overlap : {false, true}) {
+        CaseOptions options = kByNode;
+        options.nodes = nodes;
+        options.bucket = bucket;
+        options.overlap = overlap;
+        const Case made = make_case(options);
+        EXPECT_EQ(testing::complaint(made), "") << nodes << " nodes, buckets of " << bucket;
+        EXPECT_EQ(made.program.senders(), nodes);
+      }
+    }
+  }
+}
+
+// Each replica of a node sends a gradient to the one of the two that owns it, and the owner's pairs go to all replicas.
+TEST(VerifyCompression, NodesSumWholeGradientsBeforeOneReplicaCompressesThem) {
+  const Case made = make_case(kByNode);
+  const Program& program = made.program;
+  std::map<int, std::set<ParamId>> owned;  // by replica
+  for (const Instruction& one : program.instructions) {
+    if (is_compressed_terms(made, one)) {
+      for (const Operand& each : one.operands) {
+        EXPECT_EQ(each.index / 4, one.device / 4) << "inside a node";
+      }
+    }
+    for (const Operand& each : one.operands) {
+      if (one.kind == Kind::kCompress && each.role == Role::kGradient) {
+        owned[one.replica].insert(each.param);
+      }
+    }
+  }
+  EXPECT_EQ(owned[0], owned[2]);
+  EXPECT_EQ(owned[1], owned[3]);
+  for (const ParamId param : owned[0]) {
+    EXPECT_FALSE(owned[1].contains(param));
+  }
+  EXPECT_FALSE(owned[1].empty());
+}
+
+TEST(VerifyCompression, ALinkMovesThePairsOfItsNodeOnce) {
+  const auto sent = [](bool per_node) {
+    CaseOptions options = kByNode;
+    options.per_node = per_node;
+    const Case made = make_case(options);
+    Machine machine{.devices = 8, .device_nodes = {0, 0, 0, 0, 1, 1, 1, 1}};
+    machine.ranks = 2;
+    Bytes bytes = 0;  // of node 0
+    std::set<int> known;
+    const auto loads = link_loads(made.program, machine);
+    for (const Instruction& one : made.program.instructions) {
+      EXPECT_FALSE(is_compressed_terms(made, one) && loads.contains(one.group)) << "sums stay inside a node";
+      if (is_gather_of_pairs(made.program, one) && known.insert(one.group).second) {
+        bytes += loads.at(one.group).links()[0].sent;
+      }
+    }
+    return bytes;
+  };
+  EXPECT_EQ(sent(false), 2 * sent(true));
+  EXPECT_GT(sent(true), 0);
+}
+
+TEST(VerifyCompression, ANumberOfSendersThatDoesNotFitIsFound) {
+  for (const int count : {0, 3, 4, -1}) {
+    expect_found_by_node("replicas compress together", [&](Program& p) { p.sender_replicas = count; });
+  }
+  expect_found_by_node("the model asks for compression by node", [](Program& p) { p.sender_replicas = 1; });
+  CaseOptions by_replica = kByNode;
+  by_replica.per_node = false;
+  testing::expect_found(
+      "by replica or none", [](Program& p) { p.sender_replicas = 2; }, by_replica);
+}
+
+TEST(VerifyCompression, DamagedSumsOfANodeAreFound) {
+  const auto expect_operands = [](const std::string& words, const std::function<void(Program&)>& damage) {
+    expect_operand_found(words, damage, kByNode);
+  };
+  expect_operands("before the replicas of its node have summed it", [](Program& p) {
+    const InstructionId sum = sum_before_compression(p).id;
+    std::erase_if(p.instructions, [&](const Instruction& one) { return one.id == sum; });
+  });
+  expect_operands("that no exchange has brought", [](Program& p) {
+    const ParamId summed = operand(sum_before_compression(p), Role::kSum).param;
+    const int group =
+        find(p, [&](const Instruction& one) {
+          return one.kind == Kind::kReduceScatter && one.head < 0 && p.buffer(one.operands[0].buffer).param == summed;
+        }).group;
+    std::erase_if(p.instructions, [&](const Instruction& one) { return one.group == group; });
+  });
+  expect_operands("wrong operand", [](Program& p) { operand(sum_before_compression(p), Role::kTerm).index = 3; });
+  expect_operands("comes again, or after", [](Program& p) {
+    const auto sum = p.instructions.begin() + sum_before_compression(p).id.index;
+    const auto last = std::ranges::find_if(p.instructions.rbegin(), p.instructions.rend(), [&](const Instruction& one) {
+      return one.kind == Kind::kCompress && one.replica == sum->replica && one.stage == sum->stage;
+    });
+    const Instruction again = *sum;
+    p.instructions.insert(last.base(), again);
+  });
+  expect_operands("leaves out the gradient", [](Program& p) {
+    Instruction& one = find(p, Kind::kCompress);
+    one.operands.erase(one.operands.begin(), one.operands.begin() + 5);
+  });
+}
+
+TEST(VerifyCompression, AReplicaThatDoesNotOwnAWeightHasNoResidualOfIt) {
+  expect_operand_found(
+      "parameter or state",
+      [](Program& p) {
+        Buffer& residual = find(p, Purpose::kResidual);
+        const Buffer& other = find_buffer(p, [&](const Buffer& buffer) {
+          return buffer.purpose == Purpose::kWeight && buffer.param == residual.param &&
+                 buffer.device != residual.device;
+        });
+        residual.device = other.device;
+        residual.replica = other.replica;
+      },
+      kByNode);
 }
 
 }  // namespace

@@ -146,6 +146,8 @@ TEST_F(Hosts, APlanKnowsTheNetworkAndWhatCrossesIt) {
       {"--set", "schedule.stages=1", "--set", "schedule.replicas=4"},
       {"--set", "schedule.replicas=4", "--set", "train.compress=topk(1%)", "--set",
        "train.optimizer=sgd(momentum=0.9)"},
+      {"--set", "schedule.stages=1", "--set", "schedule.replicas=4", "--set", "train.compress=topk(1%, per_node=true)",
+       "--set", "train.optimizer=sgd(momentum=0.9)"},
   };
   for (size_t i = 0; i < choices.size(); ++i) {
     SCOPED_TRACE("choice " + std::to_string(i));

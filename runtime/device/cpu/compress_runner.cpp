@@ -69,8 +69,8 @@ BoundCompress CompressRunner::bind(const planner::Instruction& instruction) cons
   return compress;
 }
 
-// What the gradient is multiplied by. A replica bounds each tensor by itself, to the limit divided by sqrt(replicas):
-// the norm of a sum of independent gradients grows with the root of their number.
+// What the gradient is multiplied by. A sender bounds each tensor by itself, to the limit divided by sqrt(senders): the
+// norm of a sum of independent gradients grows with the root of their number.
 Result<double> CompressRunner::clip_scale(CompressedWeight& weight, const StepContext& step,
                                           ops::Workers& workers) const {
   const ClipSpec& clip = module_.train.clip;
@@ -96,17 +96,17 @@ Result<double> CompressRunner::clip_scale(CompressedWeight& weight, const StepCo
                      std::to_string(step.step + 1) + " is not finite: its norm is " + std::to_string(norm),
                  "lower `train.lr`, or lengthen its warmup", module_.train.span};
   }
-  const double limit = clip.limit / std::sqrt(static_cast<double>(program_.replicas));
+  const double limit = clip.limit / std::sqrt(static_cast<double>(program_.senders()));
   return norm > limit ? limit / norm : 1;
 }
 
 Status CompressRunner::run(BoundCompress& compress, const StepContext& step, ops::Workers& workers) const {
-  const double replicas = program_.replicas;
+  const double senders = program_.senders();
   for (CompressedWeight& weight : compress.weights) {
     XRUN_ASSIGN(const double scale, clip_scale(weight, step, workers));
     const ops::CompressScalars scalars{.scale = static_cast<float>(scale),
-                                       .limit = static_cast<float>(weight.rule.grad_limit / std::sqrt(replicas)),
-                                       .decay = static_cast<float>(weight.rule.decay / replicas),
+                                       .limit = static_cast<float>(weight.rule.grad_limit / std::sqrt(senders)),
+                                       .decay = static_cast<float>(weight.rule.decay / senders),
                                        .momentum = static_cast<float>(form_.momentum)};
     const auto add = [&](int64_t chunk, int) {
       const int64_t begin = chunk * kChunk;

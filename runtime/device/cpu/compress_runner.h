@@ -1,5 +1,5 @@
-// Compresses the gradients of a replica: momentum, residual and selection, tensor by tensor (docs/algorithms.md,
-// "Gradient compression").
+// Compresses the gradients of a sender, which is a replica or a node: momentum, residual and selection, tensor by
+// tensor (docs/algorithms.md, "Gradient compression").
 #pragma once
 
 #include <vector>
@@ -15,15 +15,15 @@
 
 namespace xrun::runtime {
 
-// A compressed tensor of one replica.
+// A compressed tensor of one sender.
 struct CompressedWeight {
   ParamId param;
   int64_t count = 0;
-  const float* gradient = nullptr;  // partial 0, where the partials were folded
+  const float* gradient = nullptr;  // partial 0, where partials, and the replicas of a node, were summed
   const float* weight = nullptr;
   float* velocity = nullptr;
   float* residual = nullptr;
-  GradientPair* pairs = nullptr;  // those of this replica
+  GradientPair* pairs = nullptr;  // those of this sender
   UpdateRule rule;
   std::vector<double> squares;  // sums by chunk, for clip = norm
 };

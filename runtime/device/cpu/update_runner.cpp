@@ -91,7 +91,7 @@ void UpdateRunner::bind_operand(const Operand& operand, BoundUpdate& update) con
       break;
     case Role::kPairs:
       update.weights.back().pairs = binder_.at<const GradientPair>(operand);
-      update.weights.back().stride = operand.bytes / program_.replicas / static_cast<Bytes>(sizeof(GradientPair));
+      update.weights.back().stride = operand.bytes / program_.senders() / static_cast<Bytes>(sizeof(GradientPair));
       break;
     case Role::kNorms:
       if (operand.param.valid()) {
@@ -226,7 +226,7 @@ void UpdateRunner::subtract_pairs(const BoundUpdate& update, const StepContext& 
     const BoundWeight& weight = update.weights[static_cast<size_t>(item)];
     if (weight.pairs != nullptr) {
       const float rate = runtime::scalars_of(weight.rule, form_, step.rate, step.step, 1).rate;
-      ops::subtract_pairs(weight.pairs, pairs_of(weight.count, step.density), weight.stride, program_.replicas, rate,
+      ops::subtract_pairs(weight.pairs, pairs_of(weight.count, step.density), weight.stride, program_.senders(), rate,
                           weight.partials[0], weight.weight);
     }
   };

@@ -27,7 +27,7 @@ struct BoundWeight {
   // For a kUpdate that reads norms, if the tensor has any: sums of squares [chunks, norms], and the norms of this step.
   std::vector<double> squares;
   std::vector<double> tensor_norms;
-  // Of a compressed gradient: the pairs of all replicas, those of one `stride` pairs behind those of the one before.
+  // Of a compressed gradient: the pairs of all senders, those of one `stride` pairs behind those of the one before.
   const GradientPair* pairs = nullptr;
   int64_t stride = 0;
 };

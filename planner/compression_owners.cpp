@@ -1,0 +1,28 @@
+#include "planner/compression_owners.h"
+
+#include <algorithm>
+
+#include "graph/compression.h"
+#include "graph/gradients.h"
+
+namespace xrun::planner {
+
+// In the order of the parameters each tensor goes to the replica that owns the fewest elements so far. The stages of a
+// plan are runs of parameters, so the replicas of a stage own about as many, too.
+CompressionOwners::CompressionOwners(const Program& program, const Module& module)
+    : replicas_(program.replicas), sender_replicas_(program.sender_replicas), places_(module.graph.params.size(), -1) {
+  std::vector<int64_t> owned(static_cast<size_t>(sender_replicas_), 0);
+  for (size_t p = 0; program.training && p < places_.size(); ++p) {
+    if (has_gradient(module.graph, ParamId(p)) && is_compressed(module.train, module.graph, ParamId(p))) {
+      const auto least = std::ranges::min_element(owned);
+      places_[p] = static_cast<int>(least - owned.begin());
+      *least += module.graph.value(module.graph.param(ParamId(p)).value).type.elements(0, 0);
+    }
+  }
+}
+
+int replicas_of_sender(const CompressSpec& compress, const Machine& machine, std::span<const std::vector<int>> stages) {
+  return compress.is_on() && compress.per_node ? longest_runs(machine, stages) : 1;
+}
+
+}  // namespace xrun::planner
