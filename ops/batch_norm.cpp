@@ -52,6 +52,15 @@ Status grad_bn(GradBuilder& builder) {
                               passed);
 }
 
+// Gives inputs those of the gradients that are wanted.
+void set_wanted(GradBuilder& builder, std::initializer_list<int> inputs, const std::vector<ValueId>& grads) {
+  for (size_t i = 0; i < grads.size(); ++i) {
+    if (const int input = inputs.begin()[i]; builder.wanted(input)) {
+      builder.set_grad(input, grads[i]);
+    }
+  }
+}
+
 // A batch norm and the prelu that reads it: its slopes are the last input.
 Result<OpShape> infer_bn_prelu(std::span<const TensorType> inputs, const Attrs& attrs) {
   XRUN_ASSIGN(OpShape shape, infer_bn(inputs, attrs));
@@ -66,12 +75,7 @@ Status grad_bn_prelu(GradBuilder& builder) {
                            {builder.input(0), builder.output_grad(0), builder.input(1), builder.input(2),
                             builder.output(1), builder.output(2), builder.input(5)},
                            attrs));
-  constexpr int kInputs[] = {0, 1, 2, 5};
-  for (size_t i = 0; i < grads.size(); ++i) {
-    if (builder.wanted(kInputs[i])) {
-      builder.set_grad(kInputs[i], grads[i]);
-    }
-  }
+  set_wanted(builder, {0, 1, 2, 5}, grads);
   return {};
 }
 
@@ -95,12 +99,7 @@ Status grad_bn_add(GradBuilder& builder) {
                                                              {builder.input(0), dy, builder.input(2), builder.input(3),
                                                               builder.output(1), builder.output(2)},
                                                              Attrs{{"eps", builder.node().attrs.real("eps")}}));
-  constexpr int kInputs[] = {0, 2, 3};
-  for (size_t i = 0; i < grads.size(); ++i) {
-    if (builder.wanted(kInputs[i])) {
-      builder.set_grad(kInputs[i], grads[i]);
-    }
-  }
+  set_wanted(builder, {0, 2, 3}, grads);
   if (builder.wanted(1)) {
     builder.set_grad(1, dy);
   }

@@ -93,8 +93,8 @@ int64_t BroadcastLoop::piece(int64_t begin, int64_t end) const {
   return past > 0 || run_ > 0 ? std::min({most, cut - past, kScalarBlock}) : most;
 }
 
-// Gives the addresses of the operands of a piece. Blocks that repeat are not copied again: returns whether they have
-// been read.
+// Gives the addresses of the operands of a piece. Where the piece before began with a period, as this one does, they
+// are those of that piece (`has_read`) and are not copied again. Returns whether this piece begins with one.
 bool BroadcastLoop::read_operands(std::span<const TensorView> inputs, std::byte* scratch, int64_t begin, int64_t n,
                                   bool has_read, const void** read) const {
   const bool repeats = period_ > 0 && begin % period_ == 0;
@@ -105,7 +105,7 @@ bool BroadcastLoop::read_operands(std::span<const TensorView> inputs, std::byte*
       read[i] = operands_[i].reader.read(inputs[i].data, begin, n, loop_.block(scratch, i));
     }
   }
-  return has_read || repeats;
+  return repeats;
 }
 
 void BroadcastLoop::run(const KernelCall& call, Range some) const {

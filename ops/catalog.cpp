@@ -12,7 +12,8 @@ std::vector<const Op*> list_all() {
                              &kConv, &kDwconv, &kConvDx, &kConvDw, &kDeconv, &kDeconvDx,
                              // norm
                              &kLayerNorm, &kLayerNormGrad, &kRmsNorm, &kRmsNormGrad, &kGroupNorm, &kGroupNormGrad,
-                             &kBatchNorm, &kBatchNormGrad, &kBatchNormAdd, &kBatchNormPrelu, &kBatchNormPreluGrad, &kStateUpdate,
+                             &kBatchNorm, &kBatchNormGrad, &kBatchNormAdd, &kBatchNormPrelu, &kBatchNormPreluGrad,
+                             &kStateUpdate,
                              // regularise
                              &kDropout, &kDropPath,
                              // pooling

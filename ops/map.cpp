@@ -72,14 +72,19 @@ constexpr std::array<const Op*, 1> kOps{&kMap};
 
 }  // namespace
 
-Status set_function_grads(GradBuilder& builder, const ScalarExpr& function, ValueId dy, const ScalarExpr* seed) {
-  const int count = builder.input_count();
+std::vector<int> wanted_inputs(const GradBuilder& builder) {
   std::vector<int> wanted;
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < builder.input_count(); ++i) {
     if (builder.wanted(i)) {
       wanted.push_back(i);
     }
   }
+  return wanted;
+}
+
+Status set_function_grads(GradBuilder& builder, const ScalarExpr& function, ValueId dy, const ScalarExpr* seed) {
+  const int count = builder.input_count();
+  const std::vector<int> wanted = wanted_inputs(builder);
   ScalarExpr gradient = gradient_of(function, count, wanted);
   std::vector<ScalarId> results;
   std::vector<int> owners;

@@ -113,7 +113,9 @@ constexpr int64_t kShortest = 64;
 bool takes_function(const TensorType& x, const Attrs& attrs) {
   const int64_t axis = attrs.integer("axis");
   const int64_t at = axis < 0 ? axis + x.rank() : axis;
-  return at == (is_image(x) ? 1 : x.rank() - 1) && x.dims[static_cast<size_t>(at)] >= kShortest;
+  // What is left of five dimensions is an image, whose elements lie in another order.
+  const bool in_order = x.rank() != 5 || attrs.flag("keep", false);
+  return in_order && at == (is_image(x) ? 1 : x.rank() - 1) && x.dims[static_cast<size_t>(at)] >= kShortest;
 }
 
 template <class F>
@@ -147,8 +149,7 @@ struct Reduce {
     narrow[static_cast<size_t>(axis)] = 1;
     const int64_t n = x.dims[static_cast<size_t>(axis)];
     if (!reads_all(builder, function, x, narrow)) {
-      Attrs spread = attrs;
-      spread.set("dims", x.dims);
+      Attrs spread{{"axis", attrs.integer("axis")}, {"keep", attrs.flag("keep", false)}, {"dims", x.dims}};
       XRUN_ASSIGN(const std::vector<ValueId> wide, builder.emit(F::kGrad, {dy}, std::move(spread)));
       return set_function_grads(builder, function, wide[0], nullptr);
     }
@@ -170,14 +171,8 @@ struct Reduce {
   static bool reads_all(const GradBuilder& builder, const ScalarExpr& function, const TensorType& x,
                         const std::vector<int64_t>& narrow) {
     const int count = builder.input_count();
-    std::vector<int> wanted;
-    for (int i = 0; i < count; ++i) {
-      if (builder.wanted(i)) {
-        wanted.push_back(i);
-      }
-    }
     std::vector<TensorType> read{with_dims(x, narrow)};
-    for (const int input : gradient_of(function, count, wanted).inputs_read()) {
+    for (const int input : gradient_of(function, count, wanted_inputs(builder)).inputs_read()) {
       if (input < count) {
         read.push_back(builder.type(builder.input(input)));
       }
@@ -230,6 +225,14 @@ struct Reduce {
     return F::kNeedsInput ? shard_text({y, x}, {x}) : shard_text({y}, {x});
   }
 
+  static OpCost cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs& attrs) {
+    const auto x = reduced_type(F::kName, inputs, attrs);
+    const auto function = attrs.has("of") ? parse_scalar_expr(attrs.text("of")) : Result<ScalarExpr>(ScalarExpr());
+    const double operations = function.ok() ? static_cast<double>(function->operations()) : 0;
+    return {.flops = (operations + 1) * static_cast<double>((x.ok() ? *x : inputs[0]).row_elements()),
+            .bytes = traffic(inputs, outputs)};
+  }
+
   // Runs of a function lie one after the other in memory, and their results do so, too.
   template <typename T>
   static Result<std::unique_ptr<Kernel>> make_of_function(const KernelSpec& spec) {
@@ -260,9 +263,6 @@ struct Reduce {
 
   template <typename T>
   static Result<std::unique_ptr<Kernel>> make_forward(const KernelSpec& spec) {
-    if (spec.attrs.has("of")) {
-      return make_of_function<T>(spec);
-    }
     return fiber_kernel(spec, spec.inputs[0], &spec.outputs[0], 1,
                         [isa = spec.isa](const KernelCall& call, const Fibers& fibers, float* v) {
                           const T* const x = call.inputs[0].as<T>();
@@ -271,6 +271,15 @@ struct Reduce {
                             run_for<ReduceBody<F, T>>(isa, x + at, fibers.stride(), fibers.size(), y + beside, v);
                           });
                         });
+  }
+
+  // Operands of a function may be parameters, which are f32.
+  static Result<std::unique_ptr<Kernel>> make(const KernelSpec& spec) {
+    const bool narrow = spec.outputs[0].dtype == DType::kBF16;
+    if (spec.attrs.has("of")) {
+      return narrow ? make_of_function<Bf16>(spec) : make_of_function<float>(spec);
+    }
+    return narrow ? make_forward<Bf16>(spec) : make_forward<float>(spec);
   }
 
   template <typename T>
@@ -294,10 +303,11 @@ struct Reduce {
                                        .example = F::kExample,
                                        .aliases = "dim=axis keepdim=keep keepdims=keep",
                                        .infer = infer,
+                                       .cost = cost,
                                        .takes_function = F::kNeedsInput ? nullptr : takes_function,
                                        .grad = grad,
                                        .shard_of = shard},
-                               .cpu = by_dtype<make_forward<float>, make_forward<Bf16>>};
+                               .cpu = make};
   static constexpr Op kBackward{.def = {.name = F::kGrad,
                                         .signature = "(dy: [N, ...])",
                                         .group = "shape",

@@ -158,8 +158,7 @@ enum class Kind : uint8_t {
   // velocities and residuals, and takes out the largest elements.
   kCompress,
   // After kSumReplicas: adds the gradients of all readers of a tied weight in a binary tree, into that of the copy
-  // which
-  // the stage has.
+  // which the stage has.
   kSumTied,
 };
 enum class Stream : uint8_t { kCompute, kComm };

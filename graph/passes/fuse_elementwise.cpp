@@ -17,11 +17,7 @@ struct Absorbed {
 using Absorb = std::function<std::optional<Absorbed>(const Node& node, const Node& consumer)>;
 
 Graph absorb_consumers(const Graph& graph, const Absorb& absorb) {
-  const auto consumers = consumers_of(graph);
-  IdVector<ValueId, bool> held(graph.values.size(), false);
-  for (const ValueId id : results_of(graph)) {
-    held[id] = true;
-  }
+  const IdVector<ValueId, NodeId> readers = sole_readers(graph);
   IdVector<NodeId, bool> gone(graph.nodes.size(), false);
   Rewriter rewriter(graph);
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
@@ -31,15 +27,14 @@ Graph absorb_consumers(const Graph& graph, const Absorb& absorb) {
       continue;
     }
     const ValueId output = node.outputs[0];
-    const bool alone = !held[output] && consumers[output].size() == 1;
-    const Node* const next = alone ? &graph.node(consumers[output][0]) : nullptr;
+    const Node* const next = readers[output].valid() ? &graph.node(readers[output]) : nullptr;
     const std::optional<Absorbed> absorbed =
         next != nullptr && next->inputs[0] == output && next->outputs.size() == 1 ? absorb(node, *next) : std::nullopt;
     if (!absorbed) {
       rewriter.copy(id);
       continue;
     }
-    gone[consumers[output][0]] = true;
+    gone[readers[output]] = true;
     std::vector<ValueId> inputs;
     for (const ValueId input : node.inputs) {
       inputs.push_back(rewriter.map(input));

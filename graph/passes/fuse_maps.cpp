@@ -67,11 +67,7 @@ class MapFuser {
   // A node goes into its only consumer where both have the same shape and type, so that nothing is computed twice. Two
   // of the backward part have one forward node, because a partition may cut between forward nodes.
   void find_absorbed() {
-    consumers_ = consumers_of(graph_);
-    IdVector<ValueId, bool> held(graph_.values.size(), false);
-    for (const ValueId id : results_of(graph_)) {
-      held[id] = true;
-    }
+    const IdVector<ValueId, NodeId> readers = sole_readers(graph_);
     producers_ = IdVector<ValueId, NodeId>(graph_.values.size());
     absorbed_ = IdVector<NodeId, bool>(graph_.nodes.size(), false);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -83,11 +79,10 @@ class MapFuser {
     // From the end, so that the group of a consumer is known to be one before its operands join.
     for (size_t i = graph_.nodes.size(); i-- > 0;) {
       const Node& node = graph_.nodes[i];
-      if (!node.op->fuses || node.phase != phase_ || node.outputs.size() != 1 || held[node.outputs[0]] ||
-          consumers_[node.outputs[0]].size() != 1) {
+      if (!node.op->fuses || node.phase != phase_ || node.outputs.size() != 1 || !readers[node.outputs[0]].valid()) {
         continue;
       }
-      const Node& consumer = graph_.node(consumers_[node.outputs[0]][0]);
+      const Node& consumer = graph_.node(readers[node.outputs[0]]);
       absorbed_[NodeId(i)] = takes_operands(consumer) && consumer.forward == node.forward &&
                              type(node.outputs[0]) == type(consumer.outputs[0]) && reads_something(node);
     }
@@ -219,7 +214,6 @@ class MapFuser {
   const OpDef& map_;
   Phase phase_;
   Rewriter rewriter_;
-  IdVector<ValueId, std::vector<NodeId>> consumers_;
   IdVector<ValueId, NodeId> producers_;
   IdVector<NodeId, bool> absorbed_;  // computed by the group of its consumer
 };

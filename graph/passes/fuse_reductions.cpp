@@ -1,4 +1,6 @@
 // A reduction computes the element-wise function that it alone reads.
+#include <algorithm>
+
 #include "graph/base/check.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
@@ -9,11 +11,8 @@ namespace {
 
 class ReductionFuser {
  public:
-  explicit ReductionFuser(const Graph& graph) : graph_(graph), consumers_(consumers_of(graph)), rewriter_(graph) {
-    for (const ValueId id : results_of(graph)) {
-      held_[id] = true;
-    }
-  }
+  explicit ReductionFuser(const Graph& graph)
+      : graph_(graph), consumers_(consumers_of(graph)), readers_(sole_readers(graph)), rewriter_(graph) {}
 
   Graph run() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -33,16 +32,23 @@ class ReductionFuser {
   }
 
  private:
-  // Whether the only reader of a function is a reduction that may compute it.
+  // Whether the only reader of a function is a reduction that may compute it. No node between the two reads what the
+  // function reads, so that its gradients are added in the order that they have.
   bool is_absorbed(NodeId id) const {
     const Node& node = graph_.node(id);
-    const ValueId result = node.outputs[0];
-    if (!node.op->fuses || node.outputs.size() != 1 || held_[result] || consumers_[result].size() != 1) {
+    const NodeId reader = readers_[node.outputs[0]];
+    if (!node.op->fuses || node.outputs.size() != 1 || !reader.valid()) {
       return false;
     }
-    const Node& reader = graph_.node(consumers_[result][0]);
-    return reader.op->takes_function != nullptr && reader.inputs.size() == 1 &&
-           reader.op->takes_function(graph_.value(result).type, reader.attrs);
+    const Node& reduction = graph_.node(reader);
+    if (reduction.op->takes_function == nullptr || reduction.inputs.size() != 1 ||
+        !reduction.op->takes_function(graph_.value(node.outputs[0]).type, reduction.attrs)) {
+      return false;
+    }
+    return std::ranges::none_of(node.inputs, [&](ValueId input) {
+      return std::ranges::any_of(consumers_[input],
+                                 [&](NodeId other) { return other.index > id.index && other.index < reader.index; });
+    });
   }
 
   void emit(NodeId function, NodeId reduction) {
@@ -69,7 +75,7 @@ class ReductionFuser {
 
   const Graph& graph_;
   IdVector<ValueId, std::vector<NodeId>> consumers_;
-  IdVector<ValueId, bool> held_ = IdVector<ValueId, bool>(graph_.values.size(), false);
+  IdVector<ValueId, NodeId> readers_;
   Rewriter rewriter_;
 };
 

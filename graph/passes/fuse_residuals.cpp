@@ -10,26 +10,24 @@ namespace {
 class ResidualFuser {
  public:
   ResidualFuser(const Graph& graph, const OpRegistry& registry)
-      : graph_(graph), registry_(registry), consumers_(consumers_of(graph)), rewriter_(graph) {
-    for (const ValueId id : results_of(graph)) {
-      held_[id] = true;
-    }
-  }
+      : graph_(graph),
+        registry_(registry),
+        consumers_(consumers_of(graph)),
+        readers_(sole_readers(graph)),
+        rewriter_(graph) {}
 
+  // A sum goes to the place of its norm.
   Graph run() {
-    IdVector<NodeId, NodeId> norms(graph_.nodes.size());  // of a sum
     IdVector<NodeId, bool> gone(graph_.nodes.size(), false);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      norms[NodeId(i)] = norm_of(NodeId(i));
-      if (norms[NodeId(i)].valid()) {
-        gone[norms[NodeId(i)]] = true;
-      }
-    }
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
       const NodeId id(i);
-      if (norms[id].valid()) {
-        emit(norms[id], id);
-      } else if (!gone[id]) {
+      if (gone[id]) {
+        continue;
+      }
+      if (const NodeId sum = readers_[graph_.node(id).outputs[0]]; sum.valid() && joins(id, sum)) {
+        emit(id, sum);
+        gone[sum] = true;
+      } else {
         rewriter_.copy(id);
       }
     }
@@ -40,37 +38,33 @@ class ResidualFuser {
   const OpDef* pair_of(const Node& norm, const Node& sum) const {
     return registry_.find(std::string(norm.op->name) + "." + std::string(sum.op->name));
   }
-
-  // The norm that becomes one operator with a sum that alone reads it: of two the later one. None where a function lies
-  // between, or the two have different types.
-  NodeId norm_of(NodeId id) const {
-    const Node& sum = graph_.node(id);
-    NodeId norm;
-    if (sum.inputs.size() != 2 || sum.inputs[0] == sum.inputs[1]) {
-      return norm;
-    }
-    for (const ValueId input : sum.inputs) {
-      const NodeId producer = graph_.value(input).producer;
-      if (!producer.valid() || held_[input] || consumers_[input].size() != 1 ||
-          (norm.valid() && producer.index < norm.index)) {
-        continue;
-      }
-      const Node& node = graph_.node(producer);
-      const bool alone = node.operands == 1 && !node.attrs.has("then") && !node.attrs.flag("relu", false);
-      const bool same = graph_.value(sum.inputs[0]).type == graph_.value(sum.inputs[1]).type;
-      if (alone && same && node.outputs[0] == input && pair_of(node, sum) != nullptr) {
-        norm = producer;
-      }
-    }
-    return norm;
+  // The operand of a sum that is not its norm.
+  ValueId other_of(NodeId norm, const Node& sum) const {
+    return sum.inputs[sum.inputs[0] == graph_.node(norm).outputs[0] ? 1 : 0];
   }
 
-  // In the place of the sum, since the other tensor may be made after the norm.
+  // Whether a norm and the sum that alone reads it become one operator. The other operand is made before the norm, so
+  // that the order of nodes, by which stages are cut, stays; and no node between reads it, so that its gradients are
+  // added in the order that they have.
+  bool joins(NodeId norm, NodeId sum) const {
+    const Node& node = graph_.node(norm);
+    const Node& add = graph_.node(sum);
+    if (pair_of(node, add) == nullptr || add.inputs.size() != 2 || add.inputs[0] == add.inputs[1] ||
+        node.operands != 1 || node.attrs.has("then") || node.attrs.flag("relu", false) ||
+        graph_.value(add.inputs[0]).type != graph_.value(add.inputs[1]).type) {
+      return false;
+    }
+    const ValueId other = other_of(norm, add);
+    const NodeId producer = graph_.value(other).producer;
+    return (!producer.valid() || producer.index < norm.index) &&
+           std::ranges::none_of(consumers_[other],
+                                [&](NodeId reader) { return reader.index > norm.index && reader.index < sum.index; });
+  }
+
   void emit(NodeId norm, NodeId sum) {
     const Node& node = graph_.node(norm);
     const Node& added = graph_.node(sum);
-    std::vector<ValueId> inputs{rewriter_.map(node.inputs[0])};
-    inputs.push_back(rewriter_.map(added.inputs[added.inputs[0] == node.outputs[0] ? 1 : 0]));
+    std::vector<ValueId> inputs{rewriter_.map(node.inputs[0]), rewriter_.map(other_of(norm, added))};
     for (size_t i = 1; i < node.inputs.size(); ++i) {
       inputs.push_back(rewriter_.map(node.inputs[i]));
     }
@@ -90,7 +84,7 @@ class ResidualFuser {
   const Graph& graph_;
   const OpRegistry& registry_;
   IdVector<ValueId, std::vector<NodeId>> consumers_;
-  IdVector<ValueId, bool> held_ = IdVector<ValueId, bool>(graph_.values.size(), false);
+  IdVector<ValueId, NodeId> readers_;
   Rewriter rewriter_;
 };
 

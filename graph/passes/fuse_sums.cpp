@@ -12,7 +12,7 @@ namespace {
 class SumFuser {
  public:
   SumFuser(const Graph& graph, const OpDef& map_sum)
-      : graph_(graph), map_sum_(map_sum), consumers_(consumers_of(graph)), rewriter_(graph) {}
+      : graph_(graph), map_sum_(map_sum), readers_(sole_readers(graph)), rewriter_(graph) {}
 
   Graph run() {
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -31,7 +31,8 @@ class SumFuser {
   }
 
  private:
-  // For each result of an element-wise gradient the operator that adds it up, if nothing else reads it.
+  // For each result of an element-wise gradient the operator that adds it up, if nothing else reads it. A sum over the
+  // samples is not computed in parts, so beside other results it stays apart.
   std::vector<NodeId> sums_behind(NodeId id) const {
     const Node& node = graph_.node(id);
     std::vector<NodeId> sums(node.outputs.size());
@@ -39,9 +40,10 @@ class SumFuser {
       return sums;
     }
     for (size_t i = 0; i < sums.size(); ++i) {
-      const std::vector<NodeId>& readers = consumers_[node.outputs[i]];
-      if (readers.size() == 1 && graph_.node(readers[0]).op->sums && graph_.node(readers[0]).forward == node.forward) {
-        sums[i] = readers[0];
+      const NodeId reader = readers_[node.outputs[i]];
+      if (reader.valid() && graph_.node(reader).op->sums && graph_.node(reader).forward == node.forward &&
+          (sums.size() == 1 || graph_.value(graph_.node(reader).outputs[0]).type.has_batch())) {
+        sums[i] = reader;
       }
     }
     return sums;
@@ -84,7 +86,7 @@ class SumFuser {
 
   const Graph& graph_;
   const OpDef& map_sum_;
-  IdVector<ValueId, std::vector<NodeId>> consumers_;
+  IdVector<ValueId, NodeId> readers_;
   IdVector<NodeId, bool> gone_ = IdVector<NodeId, bool>(graph_.nodes.size(), false);
   Rewriter rewriter_;
 };

@@ -37,8 +37,13 @@ Result<Graph> fuse_elementwise(Graph graph);
 // operator `map` leaves the graph as it is.
 Result<Graph> fuse_maps(Graph graph, const OpRegistry& registry, Phase phase);
 
-// Fusion of sums into the producer of one of their operands where the registry has the pair: bn(x) + y is `bn.add`.
-// Before differentiation.
+// Fusion of other functions into producers that take any (OpDef::absorbs is `*`). One of a single number, of an
+// operator or a `map`, is the producer's attribute `then`: bn -> silu. An operator with weights becomes one operator
+// with its producer where the registry has the pair: bn -> prelu is `bn.prelu`. Before differentiation.
+Result<Graph> fuse_functions(Graph graph, const OpRegistry& registry);
+
+// Fusion of sums into the producer of one of their operands where the registry has the pair: bn(x) + y is
+// `bn.add`. // Before differentiation.
 Result<Graph> fuse_residuals(Graph graph, const OpRegistry& registry);
 
 // Fusion of a function with the reduction that alone reads it (OpDef::takes_function), which computes it as its
@@ -48,10 +53,5 @@ Result<Graph> fuse_reductions(Graph graph);
 // Gradients that are only summed (OpDef::sums), of operands that were broadcast and of parameters: the element-wise
 // operator that makes them adds them up itself, as `map.sum`. After differentiation.
 Result<Graph> fuse_sums(Graph graph, const OpRegistry& registry);
-
-// Fusion of other functions into producers that take any (OpDef::absorbs is `*`). One of a single number, of an
-// operator or a `map`, is the producer's attribute `then`: bn -> silu. An operator with weights becomes one operator
-// with its producer where the registry has the pair: bn -> prelu is `bn.prelu`. Before differentiation.
-Result<Graph> fuse_functions(Graph graph, const OpRegistry& registry);
 
 }  // namespace xrun

@@ -14,6 +14,20 @@ std::vector<ValueId> results_of(const Graph& graph) {
   return results;
 }
 
+IdVector<ValueId, NodeId> sole_readers(const Graph& graph) {
+  const auto consumers = consumers_of(graph);
+  IdVector<ValueId, NodeId> readers(graph.values.size());
+  for (size_t i = 0; i < graph.values.size(); ++i) {
+    if (consumers[ValueId(i)].size() == 1) {
+      readers[ValueId(i)] = consumers[ValueId(i)][0];
+    }
+  }
+  for (const ValueId id : results_of(graph)) {
+    readers[id] = NodeId();
+  }
+  return readers;
+}
+
 Rewriter::Rewriter(const Graph& old) : old_(old), values_(old.values.size()), nodes_(old.nodes.size()) {
   // Value ids of inputs and parameters keep their relative order, so a graph without changes prints as before.
   for (size_t i = 0; i < old.values.size(); ++i) {

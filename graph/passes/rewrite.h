@@ -10,6 +10,9 @@ namespace xrun {
 // The loss, the outputs and the metrics, as far as they are there: values that something besides nodes holds.
 std::vector<ValueId> results_of(const Graph& graph);
 
+// For each value the node that alone reads it, once or more; none where another node or the graph holds it.
+IdVector<ValueId, NodeId> sole_readers(const Graph& graph);
+
 class Rewriter {
  public:
   // Starts with copies of all inputs and parameters.

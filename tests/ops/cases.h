@@ -35,6 +35,7 @@ inline std::vector<Case> conformance_cases() {
   const Attrs bn{{"momentum", 0.1}, {"eps", 1e-5}};
   const Attrs pool{{"k", int64_t{3}}, {"stride", int64_t{2}}, {"pad", int64_t{1}}};
   const auto pair = [](int64_t height, int64_t width) { return std::vector<int64_t>{height, width}; };
+  const auto dims = [](std::vector<int64_t> all) { return all; };
   const auto rule = [](const char* text) { return Attrs{{"rule", std::string(text)}}; };
   return {
       {"linear", {{20}}, {{"out", int64_t{33}}, {"bias", true}}},
@@ -178,6 +179,10 @@ inline std::vector<Case> conformance_cases() {
       {"mean", {{5, 3, 4}}, {{"axis", int64_t{2}}, {"keep", false}}},
       {"sum", {{5, 3, 4}}, {{"axis", int64_t{1}}, {"keep", true}}},
       {"sum", {{5}}, {{"axis", int64_t{1}}, {"keep", false}}},
+      {"map.sum", {{20, 3, 3}, {20, 3, 3}}, {{"y", std::string("x0 * x1")}, {"dims0", dims({kBatch, 20, 1, 1})}}},
+      {"map.sum", {{5, 70}, {5, 1}}, {{"y", std::string("x0 * x1")}, {"dims0", dims({70})}}},
+      {"map.sum", {{5, 70}}, {{"y", std::string("x0 * x0")}, {"dims0", dims({5, 1})}}, -1, 1, 3},
+      {"map.sum", {{4, 9}, {4, 1}}, {{"y", std::string("x0 + x1, x0 * x1")}, {"dims1", dims({kBatch, 4, 1})}}},
       {"sum", {{96}, {1}}, {{"axis", int64_t{1}}, {"keep", true}, {"of", std::string("x0 * x1")}}},
       {"mean", {{5, 80}}, {{"axis", int64_t{2}}, {"keep", false}, {"of", std::string("x0 * x0")}}},
       {"mean", {{70, 3, 4}}, {{"axis", int64_t{1}}, {"keep", true}, {"of", std::string("exp(x0)")}}},

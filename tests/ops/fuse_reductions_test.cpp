@@ -114,6 +114,17 @@ TEST(FuseResiduals, WhatStaysApart) {
   GraphBuilder wide;  // one is broadcast
   wide.output(wide.call("add", {wide.call("bn", {wide.input({8})}, kNorm), wide.input({1})}));
   EXPECT_EQ(operators_of(with_residuals(wide.graph)), "bn add");
+  GraphBuilder made_later;  // the other operand would have to be made before the norm
+  const ValueId image = made_later.input({8});
+  const ValueId first = made_later.call("bn", {image}, kNorm);
+  made_later.output(made_later.call("add", {first, made_later.call("exp", {image})}));
+  EXPECT_EQ(operators_of(with_residuals(made_later.graph)), "bn exp add");
+  GraphBuilder read;  // or is read between the two
+  const ValueId z = read.input({8});
+  const ValueId before = read.call("bn", {z}, kNorm);
+  read.output(read.call("exp", {z}));
+  read.output(read.call("add", {before, z}));
+  EXPECT_EQ(operators_of(with_residuals(read.graph)), "bn exp add");
   GraphBuilder same;  // one tensor twice
   const ValueId y = same.call("bn", {same.input({8})}, kNorm);
   same.output(same.call("add", {y, y}));
@@ -166,6 +177,10 @@ TEST(FuseReductions, WhatStaysApart) {
   image.output(image.call("sum", {image.call("exp", {image.input({96, 80, 80})})}, axis(3)));
   image.output(image.call("sum", {image.call("exp", {image.input({96, 80, 80})})}, axis(1)));
   EXPECT_EQ(operators_of(with_reductions(image.graph)), "exp sum sum");
+  GraphBuilder five;  // what is left is an image, which lies in another order
+  five.output(five.call("sum", {five.call("exp", {five.input({3, 4, 5, 70})})}, axis(-1)));
+  five.output(five.call("sum", {five.call("exp", {five.input({3, 4, 5, 70})})}, axis(-1, true)));
+  EXPECT_EQ(operators_of(with_reductions(five.graph)), "exp sum sum");
   GraphBuilder few;  // short runs
   few.output(few.call("sum", {few.call("exp", {few.input({7})})}, axis(1)));
   EXPECT_EQ(operators_of(with_reductions(few.graph)), "exp sum");
@@ -222,6 +237,21 @@ TEST(FuseReductions, KeepBits) {
         }
       }
     }
+  }
+}
+
+// A parameter is f32 also where the result is bf16.
+TEST(FuseReductions, AParameterMayBeTheFirstOperand) {
+  for (const bool bf16 : {false, true}) {
+    GraphBuilder b;
+    const ValueId x = b.call("linear", {b.input({7, 9})}, {{"out", int64_t{133}}, {"bias", true}});
+    const ValueId param = b.graph.add_param("p", weight_type({133}), Init{}, true, false, Span{});
+    const ValueId y = b.call("sum", {b.call("map", {param, x}, {{"y", std::string("x0 * x1")}})}, axis(2));
+    train(b, b.call("linear", {y}, {{"out", int64_t{8}}, {"bias", true}}));
+    const Graph apart = narrow(b.graph, bf16);
+    const Graph together = fuse_reductions(apart).value();
+    ASSERT_LT(together.nodes.size(), apart.nodes.size());
+    expect_same_bits(apart, together, false);
   }
 }
 
