@@ -71,7 +71,7 @@ Result<Graph> fuse_functions(Graph graph, const OpRegistry& registry) {
       return std::nullopt;
     }
     const OpDef* const pair = registry.find(std::string(node.op->name) + "." + std::string(consumer.op->name));
-    if (pair != nullptr) {
+    if (pair != nullptr && consumer.operands == 1) {  // else of fuse_residuals
       return Absorbed{pair, node.attrs};
     }
     if (!consumer.op->fuses || consumer.inputs.size() != 1) {
