@@ -318,6 +318,71 @@ Values along_axis(const Call& c, double (*f)(const Values&)) {
   });
 }
 
+// The first result of a function of the operands, for one element of what they broadcast to. A parameter stands under
+// the last dimensions.
+double function_at(const Call& c, const ScalarExpr& function, const Index& i) {
+  std::vector<double> inputs;
+  for (const Tensor& operand : c.in) {
+    const auto skipped = static_cast<std::ptrdiff_t>(i.size() - operand.dims.size());
+    inputs.push_back(operand.at(Index(i.begin() + skipped, i.end())));
+  }
+  return evaluate(function, inputs)[0];
+}
+
+Tensor function_of(const Call& c, const std::string& text) {
+  const ScalarExpr function = parse_scalar_expr(text).value();
+  Tensor made{c.in[0].dims, {}};
+  for (const Tensor& operand : c.in) {
+    for (size_t d = 0; d < operand.dims.size(); ++d) {
+      int64_t& size = made.dims[made.dims.size() - operand.dims.size() + d];
+      size = std::max(size, operand.dims[d]);
+    }
+  }
+  made.values = each(made.dims, [&](const Index& i) { return function_at(c, function, i); });
+  return made;
+}
+
+// A reduction, of a function where the call has one.
+Values reduce(const Call& c, double (*f)(const Values&)) {
+  if (!c.attrs.has("of")) {
+    return along_axis(c, f);
+  }
+  Call plain = c;
+  plain.in = {function_of(c, c.attrs.text("of"))};
+  return along_axis(plain, f);
+}
+
+// The first result of `map.sum`: with `dims0` the sum over the dimensions that it lacks, or has once.
+Values map_sum(const Call& c) {
+  const Tensor terms = function_of(c, c.attrs.text("y"));
+  if (!c.attrs.has("dims0")) {
+    return terms.values;
+  }
+  Tensor sums{c.out, {}};
+  sums.values = each(c.out, [](const Index&) { return 0.0; });
+  size_t at = 0;
+  each(terms.dims, [&](const Index& i) {
+    int64_t flat = 0;
+    for (size_t d = 0; d < c.out.size(); ++d) {
+      flat = flat * c.out[d] + (c.out[d] == 1 ? 0 : i[i.size() - c.out.size() + d]);
+    }
+    sums.values[static_cast<size_t>(flat)] += terms.values[at++];
+    return 0.0;
+  });
+  return sums.values;
+}
+
+Values norm_and_sum(const Call& c) {
+  Call norm = c;
+  norm.in.erase(norm.in.begin() + 1);
+  Values y = batch_norm(norm);
+  for (size_t i = 0; i < y.size(); ++i) {
+    y[i] += c.in[1].values[i];
+    y[i] = c.attrs.flag("relu", false) ? std::max(y[i], 0.0) : y[i];
+  }
+  return y;
+}
+
 Values concat(const Call& c) {
   return each(c.out, [&](Index i) {
     int64_t& at = i[static_cast<size_t>(axis_of(c))];
@@ -386,6 +451,7 @@ const std::map<std::string_view, Formula>& table() {
            }));
          });
        }},
+      {"bn.add", norm_and_sum},
       {"bn.prelu",
        [](const Call& c) {
          Values y = batch_norm(c);
@@ -428,16 +494,8 @@ const std::map<std::string_view, Formula>& table() {
       {"mul", pointwise([](const Call& c, const Index& i, double x) { return x * c.in[1].at(i); })},
       {"div", pointwise([](const Call& c, const Index& i, double x) { return x / c.in[1].at(i); })},
       {"where", pointwise([](const Call& c, const Index& i, double x) { return c.in[x != 0 ? 1 : 2].at(i); })},
-      {"map", pointwise([](const Call& c, const Index& i, double) {
-         const ScalarExpr expr = parse_scalar_expr(c.attrs.text("y")).value();
-         std::vector<double> inputs;
-         for (const Tensor& operand : c.in) {
-           // A parameter stands under the last dimensions.
-           const auto skipped = static_cast<std::ptrdiff_t>(i.size() - operand.dims.size());
-           inputs.push_back(operand.at(Index(i.begin() + skipped, i.end())));
-         }
-         return evaluate(expr, inputs)[0];
-       })},
+      {"map", [](const Call& c) { return function_of(c, c.attrs.text("y")).values; }},
+      {"map.sum", map_sum},
       {"prelu", pointwise([](const Call& c, const Index& i, double x) { return x > 0 ? x : x * c.in[1].at({i[1]}); })},
       {"fill", pointwise([](const Call& c, const Index&, double) { return c.attrs.real("value"); })},
       {"position_embedding", pointwise([](const Call& c, const Index& i, double x) {
@@ -448,8 +506,8 @@ const std::map<std::string_view, Formula>& table() {
        })},
       {"l2norm",
        pointwise([](const Call& c, const Index& i, double x) { return x / length(fiber(c.in[0], i, axis_of(c))); })},
-      {"mean", [](const Call& c) { return along_axis(c, mean); }},
-      {"sum", [](const Call& c) { return along_axis(c, sum); }},
+      {"mean", [](const Call& c) { return reduce(c, mean); }},
+      {"sum", [](const Call& c) { return reduce(c, sum); }},
       {"max",
        [](const Call& c) { return along_axis(c, [](const Values& v) { return *std::ranges::max_element(v); }); }},
       {"concat", concat},
