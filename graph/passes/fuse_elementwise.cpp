@@ -35,18 +35,14 @@ Graph absorb_consumers(const Graph& graph, const Absorb& absorb) {
       continue;
     }
     gone[readers[output]] = true;
-    std::vector<ValueId> inputs;
-    for (const ValueId input : node.inputs) {
-      inputs.push_back(rewriter.map(input));
-    }
+    std::vector<ValueId> inputs = rewriter.map(node.inputs);
     for (size_t k = 1; k < next->inputs.size(); ++k) {
       inputs.push_back(rewriter.map(next->inputs[k]));
     }
     const NodeId made = rewriter.copy(id, std::move(inputs), absorbed->attrs);
     Node& fused = rewriter.result().nodes[made];
     fused.op = absorbed->op;
-    fused.fused_paths.push_back(next->path);
-    fused.fused_paths.insert(fused.fused_paths.end(), next->fused_paths.begin(), next->fused_paths.end());
+    add_paths(fused, *next);
     rewriter.replace(next->outputs[0], rewriter.result().node(made).outputs[0]);
   }
   return std::move(rewriter).finish();

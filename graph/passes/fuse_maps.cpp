@@ -68,14 +68,7 @@ class MapFuser {
   // of the backward part have one forward node, because a partition may cut between forward nodes.
   void find_absorbed() {
     const IdVector<ValueId, NodeId> readers = sole_readers(graph_);
-    producers_ = IdVector<ValueId, NodeId>(graph_.values.size());
     absorbed_ = IdVector<NodeId, bool>(graph_.nodes.size(), false);
-    for (size_t i = 0; i < graph_.nodes.size(); ++i) {
-      const Node& node = graph_.nodes[i];
-      for (const ValueId output : node.outputs) {
-        producers_[output] = NodeId(i);
-      }
-    }
     // From the end, so that the group of a consumer is known to be one before its operands join.
     for (size_t i = graph_.nodes.size(); i-- > 0;) {
       const Node& node = graph_.nodes[i];
@@ -134,7 +127,7 @@ class MapFuser {
   std::vector<NodeId> absorbed_operands(NodeId id) const {
     std::vector<NodeId> operands;
     for (const ValueId input : graph_.node(id).inputs) {
-      const NodeId producer = producers_[input];
+      const NodeId producer = graph_.value(input).producer;
       if (producer.valid() && absorbed_[producer] && std::ranges::find(operands, producer) == operands.end()) {
         operands.push_back(producer);
       }
@@ -171,7 +164,7 @@ class MapFuser {
     }
     std::vector<ScalarId> operands;
     for (const ValueId input : node.inputs) {
-      const NodeId producer = producers_[input];
+      const NodeId producer = graph_.value(input).producer;
       if (producer.valid() && absorbed_[producer]) {
         const auto operand = add(producer, group);
         if (!operand) {
@@ -191,11 +184,7 @@ class MapFuser {
   }
 
   void emit(NodeId last, const Group& group) {
-    std::vector<ValueId> inputs;
-    for (const ValueId input : group.inputs) {
-      inputs.push_back(rewriter_.map(input));
-    }
-    const NodeId made = rewriter_.copy(last, std::move(inputs), Attrs{{"y", to_text(group.expr)}});
+    const NodeId made = rewriter_.copy(last, rewriter_.map(group.inputs), Attrs{{"y", to_text(group.expr)}});
     Node& node = rewriter_.result().node(made);
     node.op = &map_;
     node.operands = static_cast<int>(group.inputs.size());
@@ -214,7 +203,6 @@ class MapFuser {
   const OpDef& map_;
   Phase phase_;
   Rewriter rewriter_;
-  IdVector<ValueId, NodeId> producers_;
   IdVector<NodeId, bool> absorbed_;  // computed by the group of its consumer
 };
 

@@ -59,18 +59,12 @@ class ReductionFuser {
     if (graph_.value(node.outputs[0]).type.dtype == DType::kBF16) {
       expr->set_results({expr->make(ScalarOp::kBf16, expr->results()[0])});
     }
-    std::vector<ValueId> inputs;
-    for (const ValueId input : node.inputs) {
-      inputs.push_back(rewriter_.map(input));
-    }
     Attrs attrs = graph_.node(reduction).attrs;
     attrs.set("of", to_text(*expr));
-    const auto operands = static_cast<int>(inputs.size());
-    const NodeId made = rewriter_.copy(reduction, std::move(inputs), std::move(attrs));
+    const NodeId made = rewriter_.copy(reduction, rewriter_.map(node.inputs), std::move(attrs));
     Node& fused = rewriter_.result().node(made);
-    fused.operands = operands;
-    fused.fused_paths.push_back(node.path);
-    fused.fused_paths.insert(fused.fused_paths.end(), node.fused_paths.begin(), node.fused_paths.end());
+    fused.operands = static_cast<int>(fused.inputs.size());
+    add_paths(fused, node);
   }
 
   const Graph& graph_;

@@ -64,10 +64,8 @@ class ResidualFuser {
   void emit(NodeId norm, NodeId sum) {
     const Node& node = graph_.node(norm);
     const Node& added = graph_.node(sum);
-    std::vector<ValueId> inputs{rewriter_.map(node.inputs[0]), rewriter_.map(other_of(norm, added))};
-    for (size_t i = 1; i < node.inputs.size(); ++i) {
-      inputs.push_back(rewriter_.map(node.inputs[i]));
-    }
+    std::vector<ValueId> inputs = rewriter_.map(node.inputs);
+    inputs.insert(inputs.begin() + 1, rewriter_.map(other_of(norm, added)));
     Attrs attrs = node.attrs;
     for (const auto& [name, value] : added.attrs.all()) {
       attrs.set(name, value);
@@ -76,8 +74,7 @@ class ResidualFuser {
     Node& fused = rewriter_.result().node(made);
     fused.op = pair_of(node, added);
     fused.operands = 2;
-    fused.fused_paths.push_back(added.path);
-    fused.fused_paths.insert(fused.fused_paths.end(), added.fused_paths.begin(), added.fused_paths.end());
+    add_paths(fused, added);
     rewriter_.replace(added.outputs[0], fused.outputs[0]);
   }
 

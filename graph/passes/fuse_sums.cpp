@@ -67,11 +67,7 @@ class SumFuser {
     }
     expr->set_results(std::move(results));
     attrs.set("y", to_text(*expr));
-    std::vector<ValueId> inputs;
-    for (const ValueId input : node.inputs) {
-      inputs.push_back(rewriter_.map(input));
-    }
-    const NodeId made = rewriter_.copy(id, std::move(inputs), std::move(attrs));
+    const NodeId made = rewriter_.copy(id, rewriter_.map(node.inputs), std::move(attrs));
     Node& fused = rewriter_.result().node(made);
     fused.op = &map_sum_;
     for (size_t i = 0; i < sums.size(); ++i) {

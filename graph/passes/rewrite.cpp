@@ -28,6 +28,11 @@ IdVector<ValueId, NodeId> sole_readers(const Graph& graph) {
   return readers;
 }
 
+void add_paths(Node& fused, const Node& part) {
+  fused.fused_paths.push_back(part.path);
+  fused.fused_paths.insert(fused.fused_paths.end(), part.fused_paths.begin(), part.fused_paths.end());
+}
+
 Rewriter::Rewriter(const Graph& old) : old_(old), values_(old.values.size()), nodes_(old.nodes.size()) {
   // Value ids of inputs and parameters keep their relative order, so a graph without changes prints as before.
   for (size_t i = 0; i < old.values.size(); ++i) {
@@ -57,13 +62,15 @@ ValueId Rewriter::map(ValueId id) const {
   return mapped;
 }
 
-NodeId Rewriter::copy(NodeId id) {
-  std::vector<ValueId> inputs;
-  for (const ValueId input : old_.node(id).inputs) {
-    inputs.push_back(map(input));
+std::vector<ValueId> Rewriter::map(std::span<const ValueId> ids) const {
+  std::vector<ValueId> mapped;
+  for (const ValueId id : ids) {
+    mapped.push_back(map(id));
   }
-  return copy(id, std::move(inputs), old_.node(id).attrs);
+  return mapped;
 }
+
+NodeId Rewriter::copy(NodeId id) { return copy(id, map(old_.node(id).inputs), old_.node(id).attrs); }
 
 NodeId Rewriter::copy(NodeId id, std::vector<ValueId> new_inputs, Attrs attrs) {
   Node node = old_.node(id);

@@ -1,6 +1,7 @@
 // Rewriter, the frame of all passes: walks an old graph in order and builds a new one, with a map of values and nodes.
 #pragma once
 
+#include <span>
 #include <vector>
 
 #include "graph/graph.h"
@@ -13,6 +14,9 @@ std::vector<ValueId> results_of(const Graph& graph);
 // For each value the node that alone reads it, once or more; none where another node or the graph holds it.
 IdVector<ValueId, NodeId> sole_readers(const Graph& graph);
 
+// Adds the paths of a node that has become a part of `fused`.
+void add_paths(Node& fused, const Node& part);
+
 class Rewriter {
  public:
   // Starts with copies of all inputs and parameters.
@@ -23,6 +27,7 @@ class Rewriter {
 
   // The new value of an old one; the old one must have been copied or replaced.
   ValueId map(ValueId id) const;
+  std::vector<ValueId> map(std::span<const ValueId> ids) const;
   bool has(ValueId id) const { return values_[id].valid(); }
   void replace(ValueId old_value, ValueId new_value) { values_[old_value] = new_value; }
 
