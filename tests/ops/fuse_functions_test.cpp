@@ -81,14 +81,7 @@ TEST(FuseFunctions, APreluBehindANormKeepsBits) {
       for (const bool training : {true, false}) {
         SCOPED_TRACE(std::to_string(channels) + " channels" + (training ? ", training" : "") + (bf16 ? ", bf16" : ""));
         GraphBuilder b;
-        const ValueId x = b.call("conv", {b.input({3, 9, 9})},
-                                 {{"width", channels},
-                                  {"k", int64_t{3}},
-                                  {"stride", int64_t{1}},
-                                  {"pad", int64_t{1}},
-                                  {"dilation", int64_t{1}},
-                                  {"groups", int64_t{1}},
-                                  {"bias", false}});
+        const ValueId x = b.conv(b.input({3, 9, 9}), channels);
         const ValueId y = b.call("prelu", {b.call("bn", {x}, kNorm)});
         const ValueId logits =
             b.call("linear", {b.call("global_avg_pool", {y})}, {{"out", int64_t{5}}, {"bias", true}});

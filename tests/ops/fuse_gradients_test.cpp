@@ -16,10 +16,7 @@ constexpr int64_t kRows = 6;
 
 // A graph with the loss of a classifier behind `features` [N, D].
 Graph trained(GraphBuilder& b, ValueId features) {
-  const ValueId logits = b.call("linear", {features}, {{"out", int64_t{5}}, {"bias", true}});
-  b.output(logits);
-  const ValueId label = b.graph.add_input("label", {.dtype = DType::kI32, .dims = {kBatch}, .classes = 5});
-  b.graph.loss = {{b.call("softmax_ce", {logits, label}, {{"scale", 1.0}, {"smoothing", 0.0}}), 1.0}};
+  b.classify(features);
   return b.graph;
 }
 
@@ -43,22 +40,11 @@ std::string gradients_of(const Graph& graph, std::string_view op) {
   return text;
 }
 
-ValueId conv(GraphBuilder& b, ValueId x, int64_t width) {
-  return b.call("conv", {x},
-                {{"width", width},
-                 {"k", int64_t{3}},
-                 {"stride", int64_t{1}},
-                 {"pad", int64_t{1}},
-                 {"dilation", int64_t{1}},
-                 {"groups", int64_t{1}},
-                 {"bias", false}});
-}
-
 TEST(FuseGradients, TheSumOfTwoGradientsJoinsTheirRelu) {
   GraphBuilder b;
-  const ValueId x = conv(b, b.input({3, 5, 5}), 4);
+  const ValueId x = b.conv(b.input({3, 5, 5}), 4);
   const ValueId y = b.call("relu", {x});
-  const ValueId z = b.call("add", {conv(b, y, 4), y});
+  const ValueId z = b.call("add", {b.conv(y, 4), y});
   const Graph graph = differentiated(trained(b, b.call("global_avg_pool", {z})));
   EXPECT_EQ(gradients_of(graph, "relu"), "add \nrelu.grad \n");
   EXPECT_EQ(gradients_of(fused(graph), "relu"), "map y=\"select(0 < x0, x1 + x2, 0)\"\n");
@@ -66,7 +52,7 @@ TEST(FuseGradients, TheSumOfTwoGradientsJoinsTheirRelu) {
 
 TEST(FuseGradients, AGateAddsUpItsGradient) {
   GraphBuilder b;
-  const ValueId x = conv(b, b.input({3, 5, 5}), 4);
+  const ValueId x = b.conv(b.input({3, 5, 5}), 4);
   const ValueId gate = b.call("reshape", {b.call("sigmoid", {b.call("global_avg_pool", {x})})},
                               {{"shape", std::vector<int64_t>{kBatch, 4, 1, 1}}});
   const Graph graph = differentiated(trained(b, b.call("global_avg_pool", {b.call("mul", {x, gate})})));
@@ -154,7 +140,7 @@ TEST(FuseGradients, KeepBits) {
     const int64_t width = std::vector<int64_t>{3, 16, 37, 130, 1280}[random() % 5];
     GraphBuilder b;
     const ValueId x =
-        image ? conv(b, b.input({3, 7, 5}), width) : b.call("linear", {b.input({8})}, {{"out", width}, {"bias", true}});
+        image ? b.conv(b.input({3, 7, 5}), width) : b.call("linear", {b.input({8})}, {{"out", width}, {"bias", true}});
     const auto gate = [&] {
       const ValueId pooled = image ? b.call("global_avg_pool", {x}) : x;
       const ValueId small = b.call("linear", {pooled}, {{"out", image ? width : 1}, {"bias", true}});

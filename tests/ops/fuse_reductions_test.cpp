@@ -62,27 +62,8 @@ void expect_same_bits(const Graph& apart, const Graph& together, bool compile) {
   }
 }
 
-// The loss of a classifier behind `features` [N, D].
-void train(GraphBuilder& b, ValueId features) {
-  const ValueId logits = b.call("linear", {features}, {{"out", int64_t{5}}, {"bias", true}});
-  b.output(logits);
-  const ValueId label = b.graph.add_input("label", {.dtype = DType::kI32, .dims = {kBatch}, .classes = 5});
-  b.graph.loss = {{b.call("softmax_ce", {logits, label}, {{"scale", 1.0}, {"smoothing", 0.0}}), 1.0}};
-}
-
 Graph narrow(const Graph& graph, bool bf16) {
   return bf16 ? mix_precision(graph, registry(), DType::kBF16).value() : graph;
-}
-
-ValueId conv(GraphBuilder& b, ValueId x, int64_t width) {
-  return b.call("conv", {x},
-                {{"width", width},
-                 {"k", int64_t{3}},
-                 {"stride", int64_t{1}},
-                 {"pad", int64_t{1}},
-                 {"dilation", int64_t{1}},
-                 {"groups", int64_t{1}},
-                 {"bias", false}});
 }
 
 Graph with_residuals(const Graph& graph) { return fuse_residuals(fuse_elementwise(graph).value(), registry()).value(); }
@@ -139,11 +120,11 @@ TEST(FuseResiduals, KeepBits) {
           SCOPED_TRACE(std::to_string(channels) + " channels" + (relu ? ", relu" : "") +
                        (training ? ", training" : "") + (bf16 ? ", bf16" : ""));
           GraphBuilder b;
-          const ValueId x = conv(b, b.input({3, 9, 9}), channels);
-          ValueId y = b.call("add", {x, b.call("bn", {conv(b, x, channels)}, kNorm)});
+          const ValueId x = b.conv(b.input({3, 9, 9}), channels);
+          ValueId y = b.call("add", {x, b.call("bn", {b.conv(x, channels)}, kNorm)});
           y = relu ? b.call("relu", {y}) : y;
           const ValueId pooled = b.call("global_avg_pool", {y});
-          training ? train(b, pooled) : b.output(pooled);
+          training ? b.classify(pooled) : b.output(pooled);
           const Graph apart = fuse_elementwise(narrow(b.graph, bf16)).value();
           const Graph together = with_residuals(narrow(b.graph, bf16));
           ASSERT_EQ(together.nodes.size() + 1, apart.nodes.size());
@@ -208,7 +189,7 @@ TEST(FuseReductions, KeepBits) {
                          (keep ? ", kept" : "") + (bf16 ? ", bf16" : ""));
             GraphBuilder b;
             const int64_t width = shape == 2 ? 70 : 133;
-            ValueId x = shape == 2 ? conv(b, b.input({3, 4, 5}), width)
+            ValueId x = shape == 2 ? b.conv(b.input({3, 4, 5}), width)
                                    : b.call("linear", {shape == 0 ? b.input({9}) : b.input({7, 9})},
                                             {{"out", width}, {"bias", true}});
             // One for each run, and a parameter of a run's elements.
@@ -228,7 +209,7 @@ TEST(FuseReductions, KeepBits) {
             // To features of the batch.
             const int64_t left = shape == 0 ? 1 : shape == 1 ? 7 : 20;
             y = b.call("reshape", {y}, {{"shape", std::vector<int64_t>{kBatch, left}}});
-            train(b, b.call("linear", {y}, {{"out", int64_t{8}}, {"bias", true}}));
+            b.classify(b.call("linear", {y}, {{"out", int64_t{8}}, {"bias", true}}));
             const Graph apart = narrow(b.graph, bf16);
             const Graph together = fuse_reductions(apart).value();
             ASSERT_LT(together.nodes.size(), apart.nodes.size());
@@ -247,7 +228,7 @@ TEST(FuseReductions, AParameterMayBeTheFirstOperand) {
     const ValueId x = b.call("linear", {b.input({7, 9})}, {{"out", int64_t{133}}, {"bias", true}});
     const ValueId param = b.graph.add_param("p", weight_type({133}), Init{}, true, false, Span{});
     const ValueId y = b.call("sum", {b.call("map", {param, x}, {{"y", std::string("x0 * x1")}})}, axis(2));
-    train(b, b.call("linear", {y}, {{"out", int64_t{8}}, {"bias", true}}));
+    b.classify(b.call("linear", {y}, {{"out", int64_t{8}}, {"bias", true}}));
     const Graph apart = narrow(b.graph, bf16);
     const Graph together = fuse_reductions(apart).value();
     ASSERT_LT(together.nodes.size(), apart.nodes.size());

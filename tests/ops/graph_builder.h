@@ -24,6 +24,24 @@ struct GraphBuilder {
     EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().message);
     return graph.node(*made).outputs[0];
   }
+  // 3 x 3 filters that keep height and width.
+  ValueId conv(ValueId x, int64_t width) {
+    return call("conv", {x},
+                {{"width", width},
+                 {"k", int64_t{3}},
+                 {"stride", int64_t{1}},
+                 {"pad", int64_t{1}},
+                 {"dilation", int64_t{1}},
+                 {"groups", int64_t{1}},
+                 {"bias", false}});
+  }
+  // The loss of a classifier of 5 classes behind features [N, D]; its logits are an output.
+  void classify(ValueId features) {
+    const ValueId logits = call("linear", {features}, {{"out", int64_t{5}}, {"bias", true}});
+    output(logits);
+    const ValueId label = graph.add_input("label", {.dtype = DType::kI32, .dims = {kBatch}, .classes = 5});
+    graph.loss = {{call("softmax_ce", {logits, label}, {{"scale", 1.0}, {"smoothing", 0.0}}), 1.0}};
+  }
   void output(ValueId value) { graph.outputs.push_back({"y" + std::to_string(graph.outputs.size()), value}); }
 };
 
