@@ -183,16 +183,7 @@ TEST_F(CompressedByNode, RunsKeepTheSumOfTheResidualsOnAnotherNumberOfNodes) {
     SCOPED_TRACE(fmt::format("{} to {}", before, after));
     const auto first = stopped(before, 4);
     auto second = start(prepared_, model_, on_nodes(after, 4));
-    const auto resumed = store()->resume(second->session->state());
-    ASSERT_TRUE(resumed.ok() && *resumed) << resumed.error().message;
-    ASSERT_EQ((*resumed)->warnings.size(), 1U);
-    EXPECT_EQ((*resumed)->warnings[0].code, "XG0718");
-    EXPECT_THAT((*resumed)->warnings[0].message, ::testing::HasSubstr(fmt::format("with {} senders", before)));
-    for (const std::string name : {"stem.weight.residual", "layer2.linear.weight.velocity"}) {
-      testing::expect_equal_sums(first->session->state(), second->session->state(), name);
-    }
-    ASSERT_TRUE(second->session->weights_changed().ok());
-    second->steps(4, 6);
+    testing::expect_goes_on(*store(), *first, *second, before);
   }
 }
 

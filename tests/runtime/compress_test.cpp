@@ -150,16 +150,7 @@ TEST_F(CompressedRuns, KeepTheSumOfTheResidualsOnAnotherNumberOfReplicas) {
     first->steps(0, 4);
     ASSERT_TRUE(store()->save(first->session->state(), 4, 4 * model_.batch).ok());
     auto second = start(prepared_, model_, with_replicas(after));
-    const auto resumed = store()->resume(second->session->state());
-    ASSERT_TRUE(resumed.ok() && *resumed) << resumed.error().message;
-    ASSERT_EQ((*resumed)->warnings.size(), 1U);
-    EXPECT_EQ((*resumed)->warnings[0].code, "XG0718");
-    EXPECT_THAT((*resumed)->warnings[0].message, ::testing::HasSubstr(fmt::format("with {} senders", before)));
-    for (const std::string name : {"stem.weight.residual", "layer2.linear.weight.velocity"}) {
-      testing::expect_equal_sums(first->session->state(), second->session->state(), name);
-    }
-    ASSERT_TRUE(second->session->weights_changed().ok());
-    second->steps(4, 6);
+    testing::expect_goes_on(*store(), *first, *second, before);
   }
 }
 

@@ -5,11 +5,13 @@
 #include <array>
 #include <cmath>
 #include <fmt/format.h>
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
 #include <numeric>
 
 #include "graph/compression.h"
+#include "runtime/train/checkpoint_store.h"
 #include "runtime/train/session.h"
 #include "tests/runtime/plan_maker.h"
 #include "tests/runtime/rank_runs.h"
@@ -299,6 +301,21 @@ inline void expect_equal_sums(const TrainState& before, const TrainState& after,
     }
   }
   EXPECT_TRUE(any) << "something was left to send";
+}
+
+// `second` goes on from the checkpoint of `first` after step 4, which had `before` senders and has others: a warning
+// says so, and what the senders keep has the same sum.
+inline void expect_goes_on(CheckpointStore& store, const Running& first, Running& second, int before) {
+  const auto resumed = store.resume(second.session->state());
+  ASSERT_TRUE(resumed.ok() && *resumed) << resumed.error().message;
+  ASSERT_EQ((*resumed)->warnings.size(), 1U);
+  EXPECT_EQ((*resumed)->warnings[0].code, "XG0718");
+  EXPECT_THAT((*resumed)->warnings[0].message, ::testing::HasSubstr(fmt::format("with {} senders", before)));
+  for (const std::string name : {"stem.weight.residual", "layer2.linear.weight.velocity"}) {
+    expect_equal_sums(first.session->state(), second.session->state(), name);
+  }
+  ASSERT_TRUE(second.session->weights_changed().ok());
+  second.steps(4, 6);
 }
 
 }  // namespace xrun::runtime::testing
