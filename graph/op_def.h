@@ -31,6 +31,15 @@ enum class PrecisionRule {
   kWide,     // inputs are cast to f32 (losses, softmax)
 };
 
+// How the operator takes and gives tensors that can lie in memory in more than one way (assign_layouts,
+// graph/passes/passes.h).
+enum class LayoutRule {
+  kAlike,         // all operands and results lie alike (element-wise)
+  kChannelsLast,  // channels-last (convolutions, pooling, norms of channels)
+  kRowMajor,      // row-major: it works along the last dimension (linear, layer_norm)
+  kAny,           // each as it likes: the kernel goes by strides (transpose, concat)
+};
+
 enum class Availability { kReady, kNotYet };
 
 // First values of a parameter. Draws are Philox counters of (seed, tensor path, element).
@@ -88,9 +97,9 @@ struct OpDef {
   bool differs_in_eval = false;  // has another meaning outside training (bn, dropout)
   bool folds_states = false;     // its G outputs are kept until the update, which folds them into its states (bn)
   bool internal = false;         // only passes and gradients use it; the language does not know its name (cast)
-  bool row_major = false;        // works along the last dimension; images are reshaped before and after (linear)
-  std::string_view absorbs;      // a pointwise operator that may be fused as attribute `<name>=true`: "relu"
-  std::string_view contains;     // the operator that a loss applies to its first input: "softmax"
+  LayoutRule layout = LayoutRule::kAlike;
+  std::string_view absorbs;   // a pointwise operator that may be fused as attribute `<name>=true`: "relu"
+  std::string_view contains;  // the operator that a loss applies to its first input: "softmax"
 
   // Types of outputs and own parameters from the types of the call's inputs (without parameters) and the arguments.
   // Errors carry XG03xx codes; the caller adds the span.
@@ -112,6 +121,8 @@ struct OpDef {
   // Whether a function of several operands, the attribute `of`, may take the place of the operand x: the call then
   // computes it itself, where it reads it (fuse_reductions). Null: never.
   bool (*takes_function)(const TensorType& x, const Attrs& attrs) = nullptr;
+  // Where the rule of layouts depends on the call. Null: it is `layout`.
+  LayoutRule (*layout_of)(std::span<const TensorType> inputs, const Attrs& attrs) = nullptr;
   // Emits the backward nodes; null: no gradient flows through (metrics, stop_gradient).
   Status (*grad)(GradBuilder& builder) = nullptr;
   // How dimensions split and combine (tests/support/shard_rule.h): "n*->n*". Where that depends on the call, `shard_of`

@@ -78,6 +78,7 @@ Result<Module> prepare(Module module, const OpRegistry& registry, const Pipeline
     XRUN_ASSIGN(graph, fuse_maps(std::move(graph), registry, Phase::kBackward));
     XRUN_ASSIGN(graph, fuse_sums(std::move(graph), registry));
   }
+  XRUN_ASSIGN(graph, assign_layouts(std::move(graph), registry));
   XRUN_TRY(verify(graph));
   module.graph = std::move(graph);
   detach_values(module);

@@ -113,7 +113,8 @@ std::vector<double> evaluate(const ScalarExpr& expr, std::span<const double> inp
 void evaluate(const ScalarExpr& expr, std::span<const double> inputs, std::span<double> values);
 
 // ---- text (scalar_text.cpp): "t0 = exp(x0); t0 / (t0 + 1), x1 * t0". Inputs are x0, x1, ...; an operation that is
-// used twice has a name. parse_scalar_expr gives an expression with the same text, and errors (XG0303) for any other text.
+// used twice has a name. parse_scalar_expr gives an expression with the same text, and errors (XG0303) for any other
+// text.
 std::string to_text(const ScalarExpr& expr);
 Result<ScalarExpr> parse_scalar_expr(std::string_view text);
 

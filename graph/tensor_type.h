@@ -22,23 +22,30 @@ inline constexpr int64_t kBatch = -1;  // N: one entry per sample
 inline constexpr int64_t kPerBlock =
     -2;  // one entry per row block of the batch (statistics of batch norm); printed "G"
 
-// Images [N, C, H, W] are kept channels-last in memory (NHWC); every other tensor is row-major as written. A kernel
-// that turns one into the other (flatten, reshape) does the transposition.
+// How the elements of a tensor [N, C, H, W] lie in memory: as written, or with the channels last (NHWC). The pass
+// assign_layouts chooses (graph/passes/passes.h); tensors of any other rank are row-major.
+enum class Layout : uint8_t { kRowMajor, kChannelsLast };
+
 struct TensorType {
   DType dtype = DType::kF32;
   std::vector<int64_t> dims;
-  bool sharded = false;  // sharded[N, C]: C is split over devices and never lies in one place
-  int64_t classes = 0;   // index(C): whole numbers in 0..C-1; 0 means "not an index"
+  bool sharded = false;               // sharded[N, C]: C is split over devices and never lies in one place
+  int64_t classes = 0;                // index(C): whole numbers in 0..C-1; 0 means "not an index"
+  Layout layout = Layout::kRowMajor;  // of a value in memory; no part of its type, so equal types may differ in it
 
   bool has_batch() const { return !dims.empty() && dims[0] == kBatch; }
   bool per_block() const { return !dims.empty() && dims[0] == kPerBlock; }
   int rank() const { return static_cast<int>(dims.size()); }
+  bool has_layouts() const { return has_batch() && rank() == 4; }  // can lie in more than one way
+  bool is_channels_last() const { return layout == Layout::kChannelsLast && has_layouts(); }
   // Elements of one sample, of one row block, or of the whole tensor when it has neither.
   int64_t row_elements() const;
   // Elements and bytes for `rows` samples in row blocks of `norm_rows`.
   int64_t elements(int64_t rows, int64_t norm_rows) const;
   Bytes bytes(int64_t rows, int64_t norm_rows) const;
-  bool operator==(const TensorType&) const = default;
+  bool operator==(const TensorType& other) const {
+    return dtype == other.dtype && dims == other.dims && sharded == other.sharded && classes == other.classes;
+  }
 };
 
 // "f32[N, 3, 112, 112]", "index(10)[N]", "sharded[N, 20902]".

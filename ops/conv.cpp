@@ -131,7 +131,7 @@ Status grad_with(GradBuilder& builder, const ConvArguments& a) {
       {"groups", a.groups}, {"height", x.dims[2]},         {"width_in", x.dims[3]}};
   XRUN_TRY(builder.set_grad_by(1, "conv.dw", {builder.input(0), dy}, attrs));
   if (a.bias) {
-    XRUN_TRY(builder.set_grad_by(2, "bias.grad", {dy}));
+    XRUN_TRY(builder.set_grad_by(2, "bias.grad", {dy}, Attrs{{"axis", int64_t{1}}}));
   }
   return builder.set_grad_by(0, "conv.dx", {dy, builder.input(1)}, attrs);
 }
@@ -234,6 +234,7 @@ constinit const Op kConv{
             .aliases = "conv2d convolution convolution2d in_channels= out_channels=width filters=width kernel_size=k "
                        "strides=stride padding=pad dilation_rate=dilation use_bias=bias",
             .precision = PrecisionRule::kNarrow,
+            .layout = LayoutRule::kChannelsLast,
             .infer = infer_conv,
             .cost = conv_cost,
             .begins_with_size = begins_with_channels,
@@ -248,6 +249,7 @@ constinit const Op kDwconv{.def = {.name = "dwconv",
                                    .example = "dwconv(3, stride=2)",
                                    .aliases = "depthwise_conv depthwise_conv2d kernel_size=k strides=stride",
                                    .precision = PrecisionRule::kNarrow,
+                                   .layout = LayoutRule::kChannelsLast,
                                    .infer = infer_dwconv,
                                    .cost = dwconv_cost,
                                    .grad = grad_dwconv,
@@ -259,6 +261,7 @@ constinit const Op kConvDx{.def = {.name = "conv.dx",
                                    .group = "convolution",
                                    .doc = "gradient of a convolution's input",
                                    .precision = PrecisionRule::kNarrow,
+                                   .layout = LayoutRule::kChannelsLast,
                                    .infer = infer_dx,
                                    .cost = dx_cost,
                                    .shard_of = shard_dx},
@@ -270,6 +273,7 @@ constinit const Op kConvDw{.def = {.name = "conv.dw",
                                    .doc = "gradient of a convolution's weight, summed over the samples",
                                    .rows = RowProperty::kReduces,
                                    .precision = PrecisionRule::kNarrow,
+                                   .layout = LayoutRule::kChannelsLast,
                                    .infer = infer_dw,
                                    .cost = dw_cost,
                                    .shard_of = shard_dw},

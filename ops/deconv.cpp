@@ -72,7 +72,7 @@ Status grad_deconv(GradBuilder& builder) {
   const ValueId dy = builder.output_grad(0);
   XRUN_TRY(builder.set_grad_by(1, "conv.dw", {dy, builder.input(0)}, conv_attrs(attrs, builder.type(dy), x.dims[1])));
   if (attrs.flag("bias")) {
-    XRUN_TRY(builder.set_grad_by(2, "bias.grad", {dy}));
+    XRUN_TRY(builder.set_grad_by(2, "bias.grad", {dy}, Attrs{{"axis", int64_t{1}}}));
   }
   Attrs of_dx = attrs;
   of_dx.set("height", x.dims[2]);
@@ -166,6 +166,7 @@ constinit const Op kDeconv{
             .example = "deconv(64, 2, stride=2)",
             .aliases = "conv_transpose conv_transpose2d conv2d_transpose kernel_size=k padding=pad in_channels=",
             .precision = PrecisionRule::kNarrow,
+            .layout = LayoutRule::kChannelsLast,
             .infer = infer_deconv,
             .cost = deconv_cost,
             .grad = grad_deconv,
@@ -177,6 +178,7 @@ constinit const Op kDeconvDx{.def = {.name = "deconv.dx",
                                      .group = "convolution",
                                      .doc = "gradient of a transposed convolution's input",
                                      .precision = PrecisionRule::kNarrow,
+                                     .layout = LayoutRule::kChannelsLast,
                                      .infer = infer_dx,
                                      .cost = dx_cost,
                                      .shard = "no__,io__->ni__"},

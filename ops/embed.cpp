@@ -27,9 +27,6 @@ Result<OpShape> infer_embed(std::span<const TensorType> in, const Attrs& attrs) 
   }
   TensorType y = weight_type(x.dims);
   y.dims.push_back(dim);
-  if (is_image(y)) {
-    return rank_error("embed", "at most two dimensions after the batch", x, "`flatten` the numbers first");
-  }
   XRUN_ASSIGN(const Init init, init_of("embed", attrs, rows, dim, kSmall));
   return OpShape{{std::move(y)}, {param("weight", {rows, dim}, init)}};
 }
@@ -112,6 +109,7 @@ constinit const Op kEmbed{
             .doc = "a trained row for each whole number",
             .example = "embed(50_000, 256)",
             .aliases = "embedding num_embeddings=rows input_dim=rows embedding_dim=dim output_dim=dim",
+            .layout = LayoutRule::kRowMajor,
             .infer = infer_embed,
             .cost = embed_cost,
             .grad = grad_embed,
@@ -123,6 +121,7 @@ constinit const Op kEmbedGrad{.def = {.name = "embed.grad",
                                       .group = "dense",
                                       .doc = "gradient of the rows, summed over the samples",
                                       .rows = RowProperty::kReduces,
+                                      .layout = LayoutRule::kRowMajor,
                                       .infer = infer_grad,
                                       .cost = grad_cost,
                                       .shard = "n*,n*d->_d"},

@@ -16,8 +16,8 @@ namespace {
 
 Result<OpShape> infer_norm(std::string_view op, const TensorType& x, const Attrs& attrs, bool bias) {
   XRUN_TRY(expect_activation(op, x));
-  if (x.rank() < 2 || x.rank() == 4) {
-    return rank_error(op, "features [N, D] or a sequence [N, T, D]", x, "`bn` takes images [N, C, H, W]");
+  if (x.rank() < 2) {
+    return rank_error(op, "features [N, D] or a sequence [N, T, D]", x, kOneNumber);
   }
   if (!(attrs.real("eps") > 0)) {
     return argument_error("`" + std::string(op) + "` has eps = " + to_text(attrs.real("eps")), "eps is above 0");
@@ -212,7 +212,7 @@ constinit const Op kLayerNorm{.def = {.name = "layer_norm",
                                       .doc = "zero mean and unit variance of each position",
                                       .example = "layer_norm",
                                       .aliases = "layer_normalization normalized_shape= epsilon=eps",
-                                      .row_major = true,
+                                      .layout = LayoutRule::kRowMajor,
                                       .infer = infer_layer_norm,
                                       .cost = norm_cost,
                                       .begins_with_size = begins_with_row,
@@ -225,6 +225,7 @@ constinit const Op kLayerNormGrad{.def = {.name = "layer_norm.grad",
                                           .group = "norm",
                                           .doc = "gradients of layer_norm: of its input, weight and bias",
                                           .rows = RowProperty::kReduces,
+                                          .layout = LayoutRule::kRowMajor,
                                           .infer = infer_layer_grad,
                                           .cost = norm_cost,
                                           .shard = "n*_,n*_,_->n*_,_,_"},
@@ -236,7 +237,7 @@ constinit const Op kRmsNorm{.def = {.name = "rms_norm",
                                     .doc = "unit mean square of each position",
                                     .example = "rms_norm",
                                     .aliases = "rms_normalization normalized_shape= epsilon=eps",
-                                    .row_major = true,
+                                    .layout = LayoutRule::kRowMajor,
                                     .infer = infer_rms_norm,
                                     .cost = norm_cost,
                                     .begins_with_size = begins_with_row,
@@ -249,6 +250,7 @@ constinit const Op kRmsNormGrad{.def = {.name = "rms_norm.grad",
                                         .group = "norm",
                                         .doc = "gradients of rms_norm: of its input and weight",
                                         .rows = RowProperty::kReduces,
+                                        .layout = LayoutRule::kRowMajor,
                                         .infer = infer_rms_grad,
                                         .cost = norm_cost,
                                         .shard = "n*_,n*_,_->n*_,_"},

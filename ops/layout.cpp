@@ -1,5 +1,5 @@
-// Operators that move elements and compute nothing: flatten reshape transpose concat slice split pad.
-// The logical order of an image is (C, H, W), whatever its order in memory.
+// Operators that move elements and compute nothing: flatten reshape transpose concat slice split pad, and reorder,
+// which changes the layout alone. The logical order of an image is (C, H, W), whatever its order in memory.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -85,18 +85,19 @@ std::string shard_reshape(std::span<const TensorType> inputs, std::span<const Te
   return shard_text({letters[0]}, {letters[1]});
 }
 
-// Copies row by row to the logical (row-major) order out of channels-last memory, then from it into such memory.
+// Copies row by row to the logical (row-major) order out of channels-last memory, then from it into such memory. Of
+// equal shapes that is a reorder.
 template <typename T>
 Result<std::unique_ptr<Kernel>> make_reshape(const KernelSpec& spec) {
   const TensorType& x = spec.inputs[0];
   const TensorType& y = spec.outputs[0];
   const int64_t n = x.row_elements();
   std::vector<Copy> copies;
-  if (is_image(x)) {
+  if (x.is_channels_last()) {
     const std::vector<int64_t> dims = block_dims(x, 1);
     copies.push_back({.loop = StridedLoop<2>(dims, {row_major(dims), block_strides(x, 1)})});
   }
-  if (is_image(y)) {
+  if (y.is_channels_last()) {
     const std::vector<int64_t> dims = block_dims(y, 1);
     copies.push_back({.loop = StridedLoop<2>(dims, {block_strides(y, 1), row_major(dims)})});
   }
@@ -305,6 +306,7 @@ constexpr Op kFlatten{.def = {.name = "flatten",
                               .doc = "joins the dimensions from `from` on, in (C, H, W) order",
                               .example = "flatten",
                               .aliases = "start_dim=from",
+                              .layout = LayoutRule::kAny,
                               .infer = infer_flatten,
                               .is_identity = flattens_nothing,
                               .grad = grad_reshape,
@@ -317,6 +319,7 @@ constexpr Op kReshape{.def = {.name = "reshape",
                               .doc = "the same elements in the same logical order, with other dimensions",
                               .example = "reshape([N, 64, 1, 1])",
                               .aliases = "view",
+                              .layout = LayoutRule::kAny,
                               .infer = infer_reshape,
                               .grad = grad_reshape,
                               .shard_of = shard_reshape},
@@ -328,6 +331,7 @@ constexpr Op kTranspose{.def = {.name = "transpose",
                                 .doc = "exchanges two dimensions",
                                 .example = "transpose(1, 2)",
                                 .aliases = "swapaxes dim0=a dim1=b",
+                                .layout = LayoutRule::kAny,
                                 .infer = infer_transpose,
                                 .grad = grad_transpose,
                                 .shard_of = shard_transpose},
@@ -340,6 +344,7 @@ constexpr Op kConcat{.def = {.name = "concat",
                              .example = "concat(x, y, axis=1)",
                              .aliases = "cat concatenate dim=axis",
                              .variadic = true,
+                             .layout = LayoutRule::kAny,
                              .infer = infer_concat,
                              .grad = grad_concat,
                              .shard_of = shard_but_axis},
@@ -351,6 +356,7 @@ constexpr Op kSlice{.def = {.name = "slice",
                             .doc = "positions begin .. end - 1 of a dimension",
                             .example = "slice(1, 0, 32)",
                             .aliases = "dim=axis start=begin",
+                            .layout = LayoutRule::kAny,
                             .infer = infer_slice,
                             .grad = grad_slice,
                             .shard_of = shard_but_axis},
@@ -360,6 +366,7 @@ constexpr Op kSliceGrad{.def = {.name = "slice.grad",
                                 .signature = "(dy: [N, ...])",
                                 .group = "shape",
                                 .doc = "gradient of a slice: zero outside of it",
+                                .layout = LayoutRule::kAny,
                                 .infer = infer_dims,
                                 .shard_of = shard_but_axis},
                         .cpu = make_copies<copies_of_slice_grad>};
@@ -379,6 +386,7 @@ constexpr Op kPad{.def = {.name = "pad",
                           .doc = "zeros around an image",
                           .example = "pad(2)",
                           .aliases = "zero_pad2d padding=size",
+                          .layout = LayoutRule::kAny,
                           .infer = infer_pad,
                           .grad = grad_pad,
                           .shard = "nc__->nc__"},
@@ -388,12 +396,25 @@ constexpr Op kPadGrad{.def = {.name = "pad.grad",
                               .signature = "(dy: [N, C, H, W])",
                               .group = "shape",
                               .doc = "gradient of pad: the middle of the image",
+                              .layout = LayoutRule::kAny,
                               .infer = infer_pad_grad,
                               .shard = "nc__->nc__"},
                       .cpu = make_copies<copies_of_pad_grad>};
 
-constexpr std::array<const Op*, 9> kOps{&kFlatten,   &kReshape, &kTranspose, &kConcat, &kSlice,
-                                        &kSliceGrad, &kSplit,   &kPad,       &kPadGrad};
+// reorder(to): the same tensor in the layout `to`. The pass that chooses layouts puts it between operators that take
+// different ones (graph/passes/passes.h).
+constexpr Op kReorder{.def = {.name = "reorder",
+                              .signature = "(x: [N, C, H, W], to: str)",
+                              .group = "shape",
+                              .doc = "the same tensor in another layout in memory",
+                              .internal = true,
+                              .layout = LayoutRule::kAny,
+                              .infer = same_as_input,
+                              .shard = "n.->n."},
+                      .cpu = by_dtype<make_reshape<float>, make_reshape<Bf16>>};
+
+constexpr std::array<const Op*, 10> kOps{&kFlatten,   &kReshape, &kTranspose, &kConcat,  &kSlice,
+                                         &kSliceGrad, &kSplit,   &kPad,       &kPadGrad, &kReorder};
 
 }  // namespace
 

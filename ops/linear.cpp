@@ -13,9 +13,8 @@ namespace {
 Result<OpShape> infer_linear(std::span<const TensorType> inputs, const Attrs& attrs) {
   const TensorType& x = inputs[0];
   XRUN_TRY(expect_activation("linear", x));
-  if (x.rank() < 2 || x.rank() == 4) {
-    return rank_error("linear", "features [N, D] or a sequence [N, T, D]", x,
-                      x.rank() == 4 ? "put `flatten` or `global_avg_pool` before it" : "");
+  if (x.rank() < 2) {
+    return rank_error("linear", "features [N, D] or a sequence [N, T, D]", x, kOneNumber);
   }
   const int64_t in = x.dims.back();
   const int64_t out = attrs.integer("out");
@@ -56,19 +55,24 @@ Result<OpShape> infer_dw(std::span<const TensorType> inputs, const Attrs&) {
   return OpShape{{weight_type({inputs[1].dims.back(), inputs[0].dims.back()})}};
 }
 
-// Channels are dimension 1 of images and the last one of everything else; in memory they come last in both.
-int64_t channels_of(const TensorType& x) { return is_image(x) ? x.dims[1] : x.dims.back(); }
+// Of an image that has the attribute `axis` channels are dimension 1, else the last one; in memory they come last.
+bool is_of_image(const Attrs& attrs) { return attrs.integer("axis", -1) == 1; }
+int64_t channels_of(const TensorType& x, const Attrs& attrs) { return is_of_image(attrs) ? x.dims[1] : x.dims.back(); }
 
-Result<OpShape> infer_bias_grad(std::span<const TensorType> inputs, const Attrs&) {
-  return OpShape{{weight_type({channels_of(inputs[0])})}};
+Result<OpShape> infer_bias_grad(std::span<const TensorType> inputs, const Attrs& attrs) {
+  return OpShape{{weight_type({channels_of(inputs[0], attrs)})}};
 }
 
 std::string shard_linear(std::span<const TensorType> inputs, std::span<const TensorType>, const Attrs&) {
   return inputs.size() > 2 ? "n*i,oi,+o->n*o" : "n*i,oi->n*o";
 }
 
-std::string shard_bias_grad(std::span<const TensorType> inputs, std::span<const TensorType>, const Attrs&) {
-  return is_image(inputs[0]) ? "nc*->c" : "n*c->c";
+LayoutRule layout_of_bias_grad(std::span<const TensorType>, const Attrs& attrs) {
+  return is_of_image(attrs) ? LayoutRule::kChannelsLast : LayoutRule::kRowMajor;
+}
+
+std::string shard_bias_grad(std::span<const TensorType>, std::span<const TensorType>, const Attrs& attrs) {
+  return is_of_image(attrs) ? "nc*->c" : "n*c->c";
 }
 
 Status grad_linear(GradBuilder& builder) {
@@ -106,7 +110,7 @@ Result<std::unique_ptr<Kernel>> make_dw(const KernelSpec& spec) {
 
 template <typename T>
 Result<std::unique_ptr<Kernel>> make_bias_grad(const KernelSpec& spec) {
-  const int64_t channels = channels_of(spec.inputs[0]);
+  const int64_t channels = channels_of(spec.inputs[0], spec.attrs);
   const int64_t rows = block_elements(spec.inputs[0], spec.rows) / channels;
   return kernel_over(channels, kColumnRun<T>, [isa = spec.isa, rows, channels](const KernelCall& call, Range some) {
     add_column_sums(isa, call.inputs[0].as<T>(), rows, channels, some, call.outputs[0].as<float>());
@@ -123,7 +127,7 @@ constinit const Op kLinear{
             .example = "linear(256)",
             .aliases = "dense fc fully_connected in_features= out_features=out units=out use_bias=bias",
             .precision = PrecisionRule::kNarrow,
-            .row_major = true,
+            .layout = LayoutRule::kRowMajor,
             .infer = infer_linear,
             .cost = linear_cost,
             // A number is no value of `bias`, so that two are the sizes of input and output.
@@ -138,6 +142,7 @@ constinit const Op kLinearDx{
             .group = "dense",
             .doc = "gradient of a dense layer's input",
             .precision = PrecisionRule::kNarrow,
+            .layout = LayoutRule::kRowMajor,
             .infer = infer_dx,
             .cost = [](std::span<const TensorType> in, std::span<const TensorType> out,
                        const Attrs&) { return cost_of(in[1].dims[1], in[1].dims[0], in[0], in, out); },
@@ -150,6 +155,7 @@ constinit const Op kLinearDw{.def = {.name = "linear.dw",
                                      .doc = "gradient of a dense layer's weight, summed over the samples",
                                      .rows = RowProperty::kReduces,
                                      .precision = PrecisionRule::kNarrow,
+                                     .layout = LayoutRule::kRowMajor,
                                      .infer = infer_dw,
                                      .cost = dw_cost,
                                      .shard = "n*i,n*o->oi"},
@@ -161,6 +167,7 @@ constinit const Op kBiasGrad{.def = {.name = "bias.grad",
                                      .doc = "sum over samples and positions, channel by channel",
                                      .rows = RowProperty::kReduces,
                                      .infer = infer_bias_grad,
+                                     .layout_of = layout_of_bias_grad,
                                      .shard_of = shard_bias_grad},
                              .cpu = by_dtype<make_bias_grad<float>, make_bias_grad<Bf16>>};
 

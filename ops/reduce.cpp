@@ -113,9 +113,16 @@ constexpr int64_t kShortest = 64;
 bool takes_function(const TensorType& x, const Attrs& attrs) {
   const int64_t axis = attrs.integer("axis");
   const int64_t at = axis < 0 ? axis + x.rank() : axis;
-  // What is left of five dimensions is an image, whose elements lie in another order.
-  const bool in_order = x.rank() != 5 || attrs.flag("keep", false);
-  return in_order && at == (is_image(x) ? 1 : x.rank() - 1) && x.dims[static_cast<size_t>(at)] >= kShortest;
+  return at == (x.has_layouts() ? 1 : x.rank() - 1) && x.dims[static_cast<size_t>(at)] >= kShortest;
+}
+
+// Runs of a function are those of channels in images, and of the last dimension else.
+LayoutRule layout_of_reduction(std::span<const TensorType> inputs, const Attrs& attrs) {
+  if (!attrs.has("of")) {
+    return LayoutRule::kAny;
+  }
+  const auto x = reduced_type("combine", inputs, attrs);
+  return x.ok() && x->has_layouts() ? LayoutRule::kChannelsLast : LayoutRule::kRowMajor;
 }
 
 template <class F>
@@ -237,7 +244,8 @@ struct Reduce {
   template <typename T>
   static Result<std::unique_ptr<Kernel>> make_of_function(const KernelSpec& spec) {
     XRUN_ASSIGN(ScalarExpr function, parse_scalar_expr(spec.attrs.text("of")));
-    XRUN_ASSIGN(const TensorType x, reduced_type(F::kName, spec.inputs, spec.attrs));
+    XRUN_ASSIGN(TensorType x, reduced_type(F::kName, spec.inputs, spec.attrs));
+    x.layout = x.has_layouts() ? Layout::kChannelsLast : Layout::kRowMajor;
     const Fibers fibers(x, &spec.outputs[0], spec.rows, spec.attrs.integer("axis"));
     XRUN_CHECK(fibers.stride() == 1, "a function is reduced along a dimension that lies apart in memory");
     KernelSpec loop = spec;
@@ -305,6 +313,7 @@ struct Reduce {
                                        .infer = infer,
                                        .cost = cost,
                                        .takes_function = F::kNeedsInput ? nullptr : takes_function,
+                                       .layout_of = layout_of_reduction,
                                        .grad = grad,
                                        .shard_of = shard},
                                .cpu = make};
@@ -312,6 +321,7 @@ struct Reduce {
                                         .signature = "(dy: [N, ...])",
                                         .group = "shape",
                                         .doc = "gradient of a reduction",
+                                        .layout = F::kNeedsInput ? LayoutRule::kAlike : LayoutRule::kAny,
                                         .infer = infer_dims,
                                         .shard_of = shard_grad},
                                 .cpu = by_dtype<make_backward<float>, make_backward<Bf16>>};

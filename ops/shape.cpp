@@ -55,8 +55,6 @@ Status expect_range(std::string_view op, std::string_view argument, int64_t valu
   return {};
 }
 
-bool is_image(const TensorType& x) { return x.has_batch() && x.rank() == 4; }
-
 TensorType with_dims(const TensorType& x, std::vector<int64_t> dims) {
   TensorType type;
   type.dtype = x.dtype;

@@ -20,6 +20,7 @@ Error dtype_error(std::string_view op, const TensorType& got, std::string help);
 inline constexpr const char* kMakeFeatures = "put `flatten` or `global_avg_pool` before it";
 inline constexpr const char* kMakeSequence =
     "put `flatten(2) -> transpose(1, 2)` before it to make a sequence of an image";
+inline constexpr const char* kOneNumber = "put `reshape([N, 1])` before it: one number a sample is a feature";
 inline constexpr const char* kOnePosition = "put `take(i)` or `mean(1)` before it to have one position of a sequence";
 
 // Errors unless `x` is float, not sharded, and has a batch dimension.
@@ -28,7 +29,6 @@ Status expect_image(std::string_view op, const TensorType& x);  // [N, C, H, W]
 // Errors unless an argument lies in [low, high].
 Status expect_range(std::string_view op, std::string_view argument, int64_t value, int64_t low, int64_t high);
 
-bool is_image(const TensorType& x);
 TensorType with_dims(const TensorType& x, std::vector<int64_t> dims);
 TensorType weight_type(std::vector<int64_t> dims);                             // f32
 ParamDecl param(std::string name, std::vector<int64_t> dims, Init init = {});  // f32, trained; first values of 0

@@ -77,7 +77,7 @@ class StateUpdate final : public Kernel {
       : rows_(spec.rows),
         means_(spec.outputs.size()),
         elements_(spec.inputs[0].row_elements()),
-        channels_(is_image(spec.inputs[0]) ? spec.inputs[0].dims[1] : 1),
+        channels_(spec.inputs[0].is_channels_last() ? spec.inputs[0].dims[1] : 1),
         expr_(expr, static_cast<int>(means_) + 1, spec.isa) {}
 
   Status run(const KernelCall& call) const override {
@@ -131,7 +131,7 @@ class StateUpdate final : public Kernel {
   int64_t rows_;  // of a row block
   size_t means_;
   int64_t elements_;  // of the state
-  int64_t channels_;  // of an image, whose memory has them last; else 1
+  int64_t channels_;  // of an operand whose memory has them last; else 1
   Interpreter expr_;
 };
 

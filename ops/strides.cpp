@@ -16,7 +16,7 @@ std::vector<int64_t> block_dims(const TensorType& type, int64_t rows) {
 
 std::vector<int64_t> block_strides(const TensorType& type, int64_t rows) {
   const std::vector<int64_t> dims = block_dims(type, rows);
-  if (is_image(type)) {
+  if (type.is_channels_last()) {
     const int64_t c = dims[1];
     return {dims[1] * dims[2] * dims[3], 1, dims[3] * c, c};
   }

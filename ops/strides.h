@@ -14,7 +14,7 @@
 namespace xrun::ops {
 
 // The dimensions of a row block in logical order, with `rows` as the batch; and their strides in memory, in elements
-// (images are channels-last).
+// by its layout.
 std::vector<int64_t> block_dims(const TensorType& type, int64_t rows);
 std::vector<int64_t> block_strides(const TensorType& type, int64_t rows);
 std::vector<int64_t> row_major(const std::vector<int64_t>& dims);  // strides

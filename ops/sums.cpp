@@ -29,7 +29,7 @@ class ResultSums {
         sums_(spec.isa, result, terms, spec.rows) {
     if (result.has_batch()) {
       order_ = Order::kSamples;
-    } else if (terms.rank() <= 3 && result.rank() == 1 && terms.dims.back() == count_) {
+    } else if (!terms.is_channels_last() && result.rank() == 1 && terms.dims.back() == count_) {
       order_ = Order::kColumns;
     }
   }
@@ -222,6 +222,10 @@ class MapSum final : public Kernel {
   static Result<std::unique_ptr<Kernel>> make(const KernelSpec& spec) {
     XRUN_ASSIGN(ScalarExpr expr, parse_scalar_expr(spec.attrs.text("y")));
     XRUN_ASSIGN(TensorType terms, broadcast("combine", spec.inputs));
+    for (const auto* types : {&spec.inputs, &spec.outputs}) {
+      const auto whole = std::ranges::find(*types, terms.dims, &TensorType::dims);
+      terms.layout = whole == types->end() ? terms.layout : whole->layout;
+    }
     KernelSpec loop = spec;
     for (size_t i = 0; i < loop.outputs.size(); ++i) {
       if (spec.attrs.has(dims_of(i))) {

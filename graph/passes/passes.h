@@ -54,4 +54,14 @@ Result<Graph> fuse_reductions(Graph graph);
 // operator that makes them adds them up itself, as `map.sum`. After differentiation.
 Result<Graph> fuse_sums(Graph graph, const OpRegistry& registry);
 
+// Layouts of all tensors that can lie in memory in more than one way (LayoutRule). Inputs from data and what
+// convolutions read are channels-last, what works along the last dimension is row-major, and values between them lie as
+// their operands or their readers do. Where two rules meet an operator `reorder` copies the tensor, once for all
+// readers in the forward part and once for each forward node in the backward part. The last pass: fused operators have
+// other rules, and no other pass keeps layouts.
+Result<Graph> assign_layouts(Graph graph, const OpRegistry& registry);
+
+// The rule that a node follows.
+LayoutRule layout_rule(const Graph& graph, const Node& node);
+
 }  // namespace xrun

@@ -24,6 +24,7 @@ class Rewriter {
 
   const Graph& old() const { return old_; }
   Graph& result() { return result_; }
+  const Graph& result() const { return result_; }
 
   // The new value of an old one; the old one must have been copied or replaced.
   ValueId map(ValueId id) const;

@@ -42,27 +42,6 @@ Datum Evaluator::refuse_shapes(const Error& error, const std::vector<Datum>& inp
                 shapes.empty() ? "" : "gets " + shapes, {error.help});
 }
 
-// An operator along the last dimension, on an image: its memory has the channels last, so that its rows are made a
-// sequence first.
-Datum Evaluator::apply_along_rows(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at,
-                                  std::span<const NamedValue> given) {
-  const OpDef* reshape = options_.ops->find("reshape");
-  std::vector<int64_t> dims = type_of(inputs[0]).dims;
-  if (reshape == nullptr) {
-    return apply(op, std::move(inputs), std::move(attrs), label, at, {}, given);
-  }
-  const auto shaped = [&](const Datum& value, std::vector<int64_t> shape) {
-    return value.is_error() ? value : apply(*reshape, {value}, Attrs{{"shape", std::move(shape)}}, {}, at);
-  };
-  inputs[0] = shaped(inputs[0], {dims[0], dims[1] * dims[2], dims[3]});
-  if (inputs[0].is_error()) {
-    return {};
-  }
-  const Datum made = apply(op, std::move(inputs), std::move(attrs), label, at, {}, given);
-  dims[3] = made.is_error() ? dims[3] : type_of(made).dims.back();
-  return shaped(made, dims);
-}
-
 // An operator that stands for several calls of another: a tuple of their results.
 Datum Evaluator::apply_parts(const OpDef& op, const std::vector<Datum>& inputs, const Attrs& attrs, const Name& label,
                              Span at) {

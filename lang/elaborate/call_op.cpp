@@ -98,9 +98,7 @@ Datum Evaluator::call_op(const OpDef& op, const Call& written, Scope& scope) {
       return {};
     }
   }
-  const bool is_image = op.row_major && type_of(inputs[0]).rank() == 4;
   Datum made = op.parts != nullptr ? apply_parts(op, inputs, *attrs, call.label, call.span)
-               : is_image          ? apply_along_rows(op, std::move(inputs), *attrs, call.label, call.span, given)
                                    : apply(op, std::move(inputs), *attrs, call.label, call.span, {}, given);
   note_columns(*bound, made);
   warn_padded_patches(op, *bound, made, call.span);

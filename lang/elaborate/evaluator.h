@@ -250,8 +250,6 @@ class Evaluator {
   // apply.cpp
   Datum refuse_shapes(const Error& error, const std::vector<Datum>& inputs, Span at);
   bool refuse_margin(const OpDef& op, const Attrs& attrs, ValueId logits, Span at);
-  Datum apply_along_rows(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at,
-                         std::span<const NamedValue> given);
   std::vector<NamedValue> given_tensors(const Signature& signature, const Call& call, Scope& scope,
                                         std::vector<Arg>& others);
   bool refuse_unused_init(const std::vector<BoundArg>& bound, std::span<const NamedValue> given);

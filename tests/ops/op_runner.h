@@ -13,6 +13,7 @@
 
 #include "graph/autodiff.h"
 #include "graph/base/random.h"
+#include "graph/passes/passes.h"
 #include "ops/kernel_spec.h"
 #include "ops/simd.h"
 #include "ops/strides.h"
@@ -112,12 +113,40 @@ struct RunOptions {
   Bytes offset = 0;  // of every buffer from a multiple of 4096; shows whether bits depend on addresses
   int64_t first_row = 0;
   int64_t parts = 1;  // of each call, where its kernel can be cut into so many
+  // Of tensors whose layout their operator does not prescribe, where no pass has given the graph layouts.
+  Layout layout = Layout::kChannelsLast;
 };
 
+// Whether a pass has given the graph layouts.
+inline bool has_layouts(const Graph& graph) {
+  return std::ranges::any_of(graph.values, [](const Value& value) { return value.type.is_channels_last(); });
+}
+
+// Lets the operands and results of a node lie as it takes them.
+inline void set_layouts(Graph& graph, const Node& node, Layout layout) {
+  const LayoutRule rule = layout_rule(graph, node);
+  layout = rule == LayoutRule::kRowMajor       ? Layout::kRowMajor
+           : rule == LayoutRule::kChannelsLast ? Layout::kChannelsLast
+                                               : layout;
+  for (const auto* values : {&node.inputs, &node.outputs}) {
+    for (const ValueId id : *values) {
+      graph.value(id).type.layout = layout;
+    }
+  }
+  if (node.op->name == "reorder" && node.attrs.text("to") == "row_major") {
+    graph.value(node.outputs[0]).type.layout = Layout::kRowMajor;
+  }
+}
+
 // Runs every node whose inputs are known, in order. `values` holds inputs and parameters and receives all others.
-inline Status run_graph(const Graph& graph, const RunOptions& options, std::map<ValueId, Values>& values) {
+inline Status run_graph(const Graph& written, const RunOptions& options, std::map<ValueId, Values>& values) {
+  Graph graph = written;
+  const bool assigned = has_layouts(graph);
   const int64_t rows = options.kernel.norm_rows;
   for (const Node& node : graph.nodes) {
+    if (!assigned) {
+      set_layouts(graph, node, options.layout);
+    }
     XRUN_ASSIGN(const std::unique_ptr<Kernel> kernel, make_kernel(graph, node, options.kernel));
     std::vector<Memory> memory;
     memory.reserve(2 * (node.inputs.size() + node.outputs.size()));

@@ -181,6 +181,7 @@ Result<TensorType> parse_type(Cursor& c) {
       XRUN_TRY(c.expect(", "));
     }
   }
+  type.layout = c.take(" channels_last") ? Layout::kChannelsLast : Layout::kRowMajor;
   return type;
 }
 
