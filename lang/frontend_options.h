@@ -13,6 +13,7 @@
 
 namespace xrun::lang {
 
+class CleanTrials;
 class Facts;
 using Texts = std::map<std::string, std::string>;  // texts of files by path, without `.` and `..`
 
@@ -24,9 +25,11 @@ struct FrontendOptions {
   // which is created if there is none; a plain name: an option that the main file declares or uses. The value is an
   // expression; for a string option, a value that does not begin with a quote is the string itself.
   std::vector<std::pair<std::string, std::string>> sets;
-  std::string cluster;          // --cluster FILE[:NAME]
-  std::string schedule;         // --schedule FILE[:NAME]
-  Facts* facts = nullptr;       // filled with what is known of spans (lang/facts.h); null: not needed
+  std::string cluster;     // --cluster FILE[:NAME]
+  std::string schedule;    // --schedule FILE[:NAME]
+  Facts* facts = nullptr;  // filled with what is known of spans (lang/facts.h); null: not needed
+  // Trials of earlier checks with the same options (lang/clean_trials.h), to which this one adds its own; null: none.
+  CleanTrials* clean_trials = nullptr;
   const Texts* open = nullptr;  // texts that `load` takes instead of those on disk; null: none
   bool strict = false;          // warn about an unlabelled operator with parameters that has an unlabelled sibling
   // Bounds of an elaboration, so that it always ends soon: max_nodes bounds the operators, tensors and parameters of a

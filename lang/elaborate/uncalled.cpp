@@ -5,7 +5,9 @@
 #include <fmt/format.h>
 #include <span>
 
+#include "lang/clean_trials.h"
 #include "lang/elaborate/check_types.h"
+#include "lang/elaborate/read_texts.h"
 #include "lang/nearest.h"
 
 namespace xrun::lang {
@@ -136,6 +138,9 @@ class Suspicions {
       tried.take_constants(evaluator_);
       tried.try_out(ref_, trial);
       evaluator_.charge(tried.steps());
+      steps_.longest = std::max(steps_.longest, tried.steps());
+      steps_.all += tried.steps();
+      clean_ = clean_ && found.all().empty();
       const bool fair =
           std::none_of(found.all().begin(), found.all().end(), [](const Diagnostic& d) { return spoils(d.code); });
       fair_ += fair ? 1 : 0;
@@ -151,6 +156,10 @@ class Suspicions {
       }
     }
   }
+
+  // Whether no trial reported anything, in this declaration or elsewhere. After `run`.
+  bool clean() const { return clean_; }
+  const CleanTrials::Steps& steps() const { return steps_; }
 
   void report(Diagnostics& into) {
     for (Suspicion& suspicion : found_) {
@@ -210,6 +219,8 @@ class Suspicions {
   Evaluator& evaluator_;
   DeclRef ref_;
   std::vector<Suspicion> found_;
+  CleanTrials::Steps steps_;
+  bool clean_ = true;
   int fair_ = 0;           // trials that no assertion and no bound ended
   std::string arguments_;  // arguments of the first such trial
 };
@@ -288,12 +299,26 @@ void check_uncalled(Evaluator& evaluator, const SourceFile& file) {
   options.max_steps = std::clamp<int64_t>(budget / count, 200, kMostSteps);
   options.max_nodes = std::min(options.max_nodes, kMostNodes);
   options.facts = nullptr;  // made-up arguments say nothing about the text
+  CleanTrials* const known = options.clean_trials;
+  std::optional<ReadTexts> texts;
+  if (known != nullptr && !waiting.empty()) {
+    texts.emplace(evaluator.sources(), evaluator.diagnostics(), file);
+  }
   for (const DeclRef& ref : waiting) {
     if (evaluator.diagnostics().error_count() >= kManyErrors || evaluator.steps_left() <= 0) {
       return;
     }
+    const auto key = texts ? texts->digest(*ref.decl) : std::nullopt;
+    const CleanTrials::Steps* before = key ? known->find(*key) : nullptr;
+    if (before != nullptr && before->longest <= options.max_steps) {
+      evaluator.charge(before->all);
+      continue;
+    }
     Suspicions suspicions(evaluator, ref);
     suspicions.run(options);
+    if (key && suspicions.clean()) {
+      known->add(*key, suspicions.steps());
+    }
     suspicions.report(evaluator.diagnostics());
   }
 }

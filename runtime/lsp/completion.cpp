@@ -137,7 +137,7 @@ class Completion {
     text += text_.substr(cursor_);
     lang::Texts texts = context_.workspace.texts();
     texts[context_.document.path] = std::move(text);
-    const Analysis upto(context_.document.path, texts);
+    const Analysis upto(context_.document.path, texts, nullptr);
     const auto rank = [&](Span at) -> std::optional<size_t> {
       at.file = upto.file().file;
       const lang::ValueFact* fact = upto.facts().value(at);

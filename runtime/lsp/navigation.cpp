@@ -98,15 +98,16 @@ std::vector<Place> places_of_name(const Context& context, uint32_t offset) {
     if (document.analysis == nullptr) {
       continue;
     }
-    for (const lang::SourceFile& file : document.analysis->files()) {
-      add(*document.analysis, file);
+    // By index: reading the names of a file may load files of the standard library, which are added at the end.
+    for (size_t i = 0; i < document.analysis->files().size(); ++i) {
+      add(*document.analysis, document.analysis->files()[i]);
     }
   }
   const lang::Texts closed = closed_importers(context.workspace, path);
   lang::Texts texts = closed;
   texts.insert(context.workspace.texts().begin(), context.workspace.texts().end());
   for (const auto& [file, text] : closed) {
-    const Analysis analysis(file, texts);
+    const Analysis analysis(file, texts, nullptr);
     add(analysis, analysis.file());
   }
   return places;

@@ -64,10 +64,14 @@ bool is_operator(std::string_view name) {
   return op != nullptr && op->is_word();
 }
 
-Analysis::Analysis(const std::string& path, const lang::Texts& open) {
-  (void)lang::load(
-      path, sources_, diagnostics_,
-      {.ops = &ops::registry(), .facts = &facts_, .open = &open, .max_nodes = kMostNodes, .max_steps = kMostSteps});
+Analysis::Analysis(const std::string& path, const lang::Texts& open, lang::CleanTrials* trials) {
+  (void)lang::load(path, sources_, diagnostics_,
+                   {.ops = &ops::registry(),
+                    .facts = &facts_,
+                    .clean_trials = trials,
+                    .open = &open,
+                    .max_nodes = kMostNodes,
+                    .max_steps = kMostSteps});
   lines_.emplace(text());
 }
 
@@ -171,7 +175,7 @@ std::vector<const Document*> Workspace::check() {
   for (auto& [uri, document] : documents_) {
     if (document.changed && !document.lost) {
       document.analysis.reset();  // before the next one, to need memory for one at a time
-      document.analysis = std::make_unique<Analysis>(document.path, texts_);
+      document.analysis = std::make_unique<Analysis>(document.path, texts_, &clean_trials_);
       document.changed = false;
       checked.push_back(&document);
     }

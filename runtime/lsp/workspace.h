@@ -12,6 +12,7 @@
 
 #include "graph/base/diagnostic.h"
 #include "graph/base/source.h"
+#include "lang/clean_trials.h"
 #include "lang/facts.h"
 #include "lang/frontend.h"
 #include "lang/syntax/token.h"
@@ -27,8 +28,8 @@ inline constexpr int64_t kMostSteps = 2'000'000;
 // One check of a text, and what is known of it. Its parts refer to one another, so it stays where it is.
 class Analysis {
  public:
-  // `path`: a key of `open`.
-  Analysis(const std::string& path, const lang::Texts& open);
+  // `path`: a key of `open`. `trials`: of earlier checks, of any text; null: none.
+  Analysis(const std::string& path, const lang::Texts& open, lang::CleanTrials* trials);
   Analysis(const Analysis&) = delete;
   Analysis& operator=(const Analysis&) = delete;
 
@@ -93,6 +94,7 @@ class Workspace {
   std::vector<std::string> folders_;
   std::map<std::string, Document> documents_;  // by URI
   lang::Texts texts_;                          // of the documents, by path
+  lang::CleanTrials clean_trials_;             // of all checks
 };
 
 // "/a/b c.xgraph" of "file:///a/b%20c.xgraph"; other URIs stay as they are. And back, for an absolute path.

@@ -58,6 +58,7 @@ void edit(benchmark::State& state, bool asks) {
   const LineMap lines(text);
   const Json about{{"textDocument", {{"uri", kUri}}}, {"range", lines.range(0, 2000)}};
   std::vector<double> times;
+  std::vector<double> first_times;  // of the three
   int version = 0;
   const auto change = [&](const Json& begin, const Json& end, const char* put) {
     send(notification("textDocument/didChange",
@@ -66,7 +67,8 @@ void edit(benchmark::State& state, bool asks) {
     server.rest();
   };
   for (auto _ : state) {
-    // A letter comes, wherever it is, and goes. The least of three times is that without other programs.
+    // A letter comes, wherever it is, and goes. The least of three times is that without other programs; the first one
+    // has all that the server did not keep from earlier edits.
     const Json place = lines.position(static_cast<uint32_t>(random() % text.size()));
     Json end = place;
     end["character"] = end["character"].get<int>() + 1;
@@ -80,14 +82,20 @@ void edit(benchmark::State& state, bool asks) {
           send({{"id", version}, {"method", method}, {"params", about}});
         }
       }
-      least = std::min(least, cpu_ms() - begin);
+      const double took = cpu_ms() - begin;
+      least = std::min(least, took);
+      if (i == 0) {
+        first_times.push_back(took);
+      }
       change(place, end, "");
     }
     times.push_back(least);
   }
   std::ranges::sort(times);
+  std::ranges::sort(first_times);
   state.counters["p50_ms"] = times[times.size() / 2];
   state.counters["p95_ms"] = times[times.size() * 95 / 100];
+  state.counters["first_p95_ms"] = first_times[first_times.size() * 95 / 100];
   state.counters["lines"] = lines.lines();
 }
 

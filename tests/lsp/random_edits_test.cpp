@@ -210,5 +210,80 @@ TEST(RandomEdits, KeepTextAnswersAndMemory) {
   EXPECT_LE(growth, int64_t{10} << 20);
 }
 
+// Declarations that nothing calls and that name one another, also through imports.
+const char* const kUncalled = R"(xgraph 1
+
+from "std/vision" use basic
+import "std/nets" as nets
+
+option wide: int = 64
+let half = wide // 2
+let rate = 0.5
+
+fn twice(n) = 2 * n
+fn quarter(n: int) = twice(n) // 8
+pointwise bent(x) = max(x, rate * x)
+
+block unit(x: [N, C, H, W], width: int = 64, stride: int = 1) -> [N, width, ceil(H / stride), ceil(W / stride)] {
+  y = x -> conv(width, 3, stride=stride) as a -> bn -> relu -> conv(width, 3) as b -> bn
+  skip = x -> if C != width or stride != 1 { conv(width, 1, stride=stride) -> bn }
+  return relu(y + skip)
+}
+
+block pair(x: [N, C, H, W]) {
+  return x -> unit(half) -> unit(twice(half), stride=2) -> bent
+}
+
+block tail(x: [N, C, H, W], bias: bool) {
+  return x -> pair -> basic(wide) -> global_avg_pool -> linear(quarter(wide), bias=bias)
+}
+
+block deep(x: [N, C, H, W]) {
+  # as pair, three times
+  return x -> repeat 3 { pair } -> tail(true)
+}
+
+model m {
+  input image: f32[N, 3, 32, 32]
+  feature = image -> deep
+  output feature
+}
+)";
+
+// What the server keeps of trials must not outlive what they read. Most edits are taken back, so that it has much.
+TEST(RandomEdits, OfWhatNothingCallsGiveTheDiagnosticsOfAFreshServer) {
+  const char* const given = std::getenv("XRUN_LSP_SEED");
+  const uint64_t seed = given == nullptr ? std::random_device{}() : std::strtoull(given, nullptr, 10);
+  const char* const wanted = std::getenv("XRUN_LSP_EDITS");
+  const int edits = wanted == nullptr ? 200 : std::atoi(wanted) / 10;
+  std::printf("seed %llu, %d edits\n", static_cast<unsigned long long>(seed), edits);
+  const char* const kPut[] = {"q", "",     "",     "{",    "}",   "(",  "\n",      " ",
+                              "2", "unit", "half", "pair", "0.5", "\"", "-> relu "};
+  std::mt19937_64 random(seed);
+  const auto below = [&](size_t end) { return random() % end; };
+  TestClient client;
+  std::string text = kUncalled;
+  client.open(text);
+  for (int i = 0; i < edits && !::testing::Test::HasFailure(); ++i) {
+    const std::string before = i % 50 == 0 ? kUncalled : text;
+    text = before;
+    for (size_t count = 1 + below(2); count > 0; --count) {
+      text.replace(below(text.size()), below(4) == 0 ? below(12) : below(2), kPut[below(std::size(kPut))]);
+    }
+    const auto expect_same = [&] {
+      client.notify("textDocument/didChange",
+                    {{"textDocument", {{"uri", kUri}, {"version", i}}}, {"contentChanges", {{{"text", text}}}}});
+      TestClient fresh;
+      fresh.open(text);
+      EXPECT_EQ(client.diagnostics(), fresh.diagnostics()) << "seed " << seed << ", edit " << i << "\n" << text;
+    };
+    expect_same();
+    if (below(4) != 0) {
+      text = before;
+      expect_same();
+    }
+  }
+}
+
 }  // namespace
 }  // namespace xrun::lsp
