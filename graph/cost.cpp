@@ -5,6 +5,8 @@ namespace xrun {
 OpCost cost_of(const Graph& graph, const Node& node) {
   std::vector<TensorType> inputs;
   std::vector<TensorType> outputs;
+  inputs.reserve(node.inputs.size());
+  outputs.reserve(node.outputs.size());
   for (const ValueId id : node.inputs) {
     inputs.push_back(graph.value(id).type);
   }

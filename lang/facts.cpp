@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "graph/cost.h"
 #include "lang/nearest.h"
 
 namespace xrun::lang {
@@ -40,14 +39,9 @@ void Facts::add_value(const Span& at, const Datum& value, const Graph& graph) {
   }
 }
 
-void Facts::add_call(const Span& at, const Graph& graph, size_t owned, size_t made) {
-  if (!at.valid() || (owned >= graph.params.size() && made >= graph.nodes.size())) {
-    return;
-  }
+void Facts::add_call(const Span& at, const Graph& graph, size_t owned, Flops flops) {
   CallFact& fact = calls_[at];
-  for (; made < graph.nodes.size(); ++made) {
-    fact.flops += cost_of(graph, graph.nodes[made]).flops;
-  }
+  fact.flops += flops;
   fact.first = fact.tensors == 0 && owned < graph.params.size() ? graph.params[owned].name : fact.first;
   for (; owned < graph.params.size(); ++owned) {
     const Parameter& parameter = graph.params[owned];

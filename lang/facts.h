@@ -39,8 +39,8 @@ struct CallFact {
 class Facts {
  public:
   void add_value(const Span& at, const Datum& value, const Graph& graph);
-  // The parameters of `graph` from number `owned` on and the nodes from number `made` on belong to the call at `at`.
-  void add_call(const Span& at, const Graph& graph, size_t owned, size_t made);
+  // The parameters of `graph` from number `owned` on and nodes of so many `flops` belong to the call at `at`.
+  void add_call(const Span& at, const Graph& graph, size_t owned, Flops flops);
 
   // The arguments that a call leaves out, "pad=3 // 2, bias=false"; `end`: of its name.
   void add_defaults(int32_t file, uint32_t end, std::string text) {

@@ -3,6 +3,7 @@
 #include "graph/base/codes.h"
 
 #include <algorithm>
+#include <string>
 
 #include "graph/base/codes_text.h"
 
@@ -55,9 +56,10 @@ std::vector<CodePage> code_pages() {
 }
 
 std::optional<CodePage> find_code(std::string_view code) {
-  const std::vector<CodePage> pages = code_pages();
-  const auto found = std::ranges::find(pages, code, &CodePage::code);
-  return found == pages.end() ? std::nullopt : std::optional(*found);
+  const std::string_view text = codes_text();
+  const size_t at = code.size() == kCodeLength ? text.find("## " + std::string(code) + " ") : std::string_view::npos;
+  return at == std::string_view::npos ? std::nullopt
+                                      : std::optional(read(text.substr(at, text.find(kCode, at + 1) - at)));
 }
 
 }  // namespace xrun

@@ -59,8 +59,7 @@ bool Evaluator::accept(const Signature& signature, const Param& param, Datum& va
     if (value.kind == DatumKind::kNone && param.value.valid()) {
       return true;  // an optional tensor
     }
-    return match(*signature.ast, param.type, value, env, at,
-                 fmt::format("`{}` of `{}`", param.name.text, signature.name));
+    return match(*signature.ast, param.type, value, env, at, param.name.text, signature.name);
   }
   if (param.type.name.text == "dims") {
     return accept_scalar(signature, param, value, at) && accept_dims(signature, value, at, env);
@@ -122,11 +121,11 @@ bool Evaluator::accept_dims(const Signature& signature, Datum& value, Span at, c
 
 bool Evaluator::accept_scalar(const Signature& signature, const Param& param, Datum& value, Span at) {
   const std::string_view type = param.type.name.text;
-  const std::string what = fmt::format("`{}` of `{}`", param.name.text, signature.name);
+  const auto what = [&] { return fmt::format("`{}` of `{}`", param.name.text, signature.name); };
   const auto expects = [&](std::string_view wanted) {
     const bool has_unit = value.number() && value.dimension != Dimension::kPlain;
     report(with_signature(
-        fault(has_unit ? "XG0107" : "XG0205", at, {"{} expects {}, but gets {}", what, wanted, kind_text(value)}, "",
+        fault(has_unit ? "XG0107" : "XG0205", at, {"{} expects {}, but gets {}", what(), wanted, kind_text(value)}, "",
               {has_unit ? "leave the unit out" : fmt::format("write {} here", wanted)}),
         signature));
     return false;
@@ -153,11 +152,11 @@ bool Evaluator::accept_scalar(const Signature& signature, const Param& param, Da
         value = make_whole(*whole);
         return true;
       }
-      report(not_whole(what, value, at, sources_.text(at)));
+      report(not_whole(what(), value, at, sources_.text(at)));
       return false;
     }
     if (value.whole() && !to_int64(value)) {
-      refuse("XG0214", at, {"{} cannot be {}", what, to_text(value)}, "it does not fit 64 bits",
+      refuse("XG0214", at, {"{} cannot be {}", what(), to_text(value)}, "it does not fit 64 bits",
              {"write a smaller number"});
       return false;
     }

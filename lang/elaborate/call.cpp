@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "lang/elaborate/evaluator.h"
-#include "lang/facts.h"
 #include "lang/foreign_names.h"
 #include "lang/nearest.h"
 
@@ -168,10 +167,8 @@ Datum Evaluator::eval_call(const Callee& callee, const Call& call, Scope& scope)
   Datum value = call_by_kind(callee, call, scope);
   --calls_;
   note(call.name_span, value);
-  if (options_.facts != nullptr) {
-    options_.facts->add_call(call.name_span, work_.graph, owned, made);
-    options_.facts->add_call(call.label.span, work_.graph, owned, made);
-  }
+  note_call(call.name_span, owned, made);
+  note_call(call.label.span, owned, made);
   return value;
 }
 

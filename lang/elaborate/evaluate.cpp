@@ -34,6 +34,13 @@ void Evaluator::note(const Span& at, const Datum& value) const {
   }
 }
 
+void Evaluator::note_call(const Span& at, size_t owned, size_t made) {
+  const bool has_made = owned < work_.graph.params.size() || made < work_.graph.nodes.size();
+  if (options_.facts != nullptr && at.valid() && has_made) {
+    options_.facts->add_call(at, work_.graph, owned, work_.flops_from(made));
+  }
+}
+
 Refused Evaluator::refuse(const char* code, Span at, Text message, Text label, Help help) {
   report(fault(code, at, std::move(message), std::move(label), std::move(help)));
   return {};

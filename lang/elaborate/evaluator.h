@@ -132,9 +132,10 @@ class Evaluator {
   std::optional<Attrs> attributes(const Signature& signature, const std::vector<BoundArg>& bound);
 
   // ---- types (types.cpp)
-  // Whether a tensor fits a declared type, else reports it; binds new dimension variables in `env`. `what` names the
-  // tensor in messages.
-  bool match(const Ast& ast, const Type& type, const Datum& value, Scope& env, Span at, const std::string& what);
+  // Whether a tensor fits a declared type, else reports it; binds new dimension variables in `env`. For messages:
+  // `param` of `owner` is the tensor, or the result of `owner` if `param` is empty.
+  bool match(const Ast& ast, const Type& type, const Datum& value, Scope& env, Span at, std::string_view param,
+             std::string_view owner);
   std::optional<TensorType> tensor_type(const Ast& ast, const Type& type, Scope& scope);
   // `siblings`: all dimensions of the type; the fix of XG0312 edits them together.
   std::optional<int64_t> dimension(const Ast& ast, ExprId id, Scope& scope, std::span<const ExprId> siblings = {});
@@ -178,7 +179,9 @@ class Evaluator {
   void charge(int64_t steps) { steps_ += steps; }  // steps of another evaluator with the same budget
   Noted& noted() { return noted_; }                // for messages
   void warn_unused(const Scope& scope);
-  void note(const Span& at, const Datum& value) const;  // for FrontendOptions::facts
+  // For FrontendOptions::facts: a value; a call with the parameters and nodes that the graph has got since.
+  void note(const Span& at, const Datum& value) const;
+  void note_call(const Span& at, size_t owned, size_t made);
   void note_defaults(const Signature& signature, const Call& call, std::span<const BoundArg> bound) const;
 
  private:

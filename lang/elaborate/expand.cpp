@@ -201,8 +201,7 @@ void Evaluator::check_results(const DeclRef& block, const Datum& value, Scope& e
     return;
   }
   for (size_t i = 0; i < results.size(); ++i) {
-    match(ast, results[i], values[i], env, values[i].span.valid() ? values[i].span : at,
-          fmt::format("the result of `{}`", block.decl->name.text));
+    match(ast, results[i], values[i], env, values[i].span.valid() ? values[i].span : at, {}, block.decl->name.text);
   }
 }
 

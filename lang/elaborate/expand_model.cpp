@@ -3,7 +3,6 @@
 #include <utility>
 
 #include "lang/elaborate/evaluator.h"
-#include "lang/facts.h"
 
 namespace xrun::lang {
 
@@ -115,9 +114,7 @@ void Evaluator::build_model(const DeclRef& model, Scope& scope) {
       work_.graph.bindings.push_back({std::string(name), local.value.tensor});
     }
   }
-  if (options_.facts != nullptr) {
-    options_.facts->add_call(decl.name ? decl.name.span : decl.keyword, work_.graph, owned, 0);
-  }
+  note_call(decl.name ? decl.name.span : decl.keyword, owned, 0);
   in_test_ = outer;
   active_.pop_back();
   work_.expansion.pop_back();

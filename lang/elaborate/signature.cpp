@@ -29,9 +29,12 @@ const Signature& Signatures::of(std::string_view name, std::string_view text, bo
 }
 
 const Signature& Signatures::of(const OpDef& op) {
-  const Signature& made = of(op.name, op.signature, op.variadic);
-  written_.find(made.text)->second.op = &op;
-  return made;
+  const auto [at, fresh] = of_ops_.try_emplace(&op);
+  if (fresh) {
+    at->second = &of(op.name, op.signature, op.variadic);
+    written_.find(at->second->text)->second.op = &op;
+  }
+  return *at->second;
 }
 
 const Signature& Signatures::of(const DeclRef& decl) {

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "graph/base/diagnostic.h"
@@ -60,6 +61,7 @@ class Signatures {
  private:
   SourceMap& sources_;
   std::map<std::string, Signature, std::less<>> written_;
+  std::unordered_map<const OpDef*, const Signature*> of_ops_;  // among those
   std::map<const Decl*, Signature> declared_;
 };
 

@@ -227,11 +227,14 @@ Help Evaluator::give_the_head(Span at) const {
   return {"give it the result of `cosine_classifier`, or use `softmax_ce`"};
 }
 
-bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scope& env, Span at,
-                      const std::string& what) {
+bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scope& env, Span at, std::string_view param,
+                      std::string_view owner) {
+  const auto what = [&] {
+    return param.empty() ? fmt::format("the result of `{}`", owner) : fmt::format("`{}` of `{}`", param, owner);
+  };
   if (value.kind != DatumKind::kTensor) {
     if (!value.is_error()) {
-      refuse("XG0303", at, {"{} is a tensor {}", what, sources_.text(type.span)}, {"this is {}", kind_text(value)},
+      refuse("XG0303", at, {"{} is a tensor {}", what(), sources_.text(type.span)}, {"this is {}", kind_text(value)},
              {"write a tensor here: an input, or what operators make of it"});
     }
     return false;
@@ -243,12 +246,12 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
     return !refuse_sharded(value, noted_.op_call.valid() ? noted_.op_call : at, noted_.op_call.valid());
   }
   if (wants_cosines && !actual.sharded) {
-    refuse("XG0303", at, {"{} are the cosines of a head, not {}", what, to_text(actual)}, "no logits of a head",
+    refuse("XG0303", at, {"{} are the cosines of a head, not {}", what(), to_text(actual)}, "no logits of a head",
            give_the_head(at));
     return false;
   }
   const auto wrong = [&](Text why, Help help) {
-    refuse("XG0302", at, {"{} is {}, but gets {}", what, sources_.text(type.span), to_text(actual)}, std::move(why),
+    refuse("XG0302", at, {"{} is {}, but gets {}", what(), sources_.text(type.span), to_text(actual)}, std::move(why),
            {std::move(help)});
     return false;
   };

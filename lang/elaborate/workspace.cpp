@@ -1,5 +1,9 @@
 #include "lang/elaborate/workspace.h"
 
+#include <numeric>
+
+#include "graph/cost.h"
+
 namespace xrun::lang {
 
 ExpansionId Workspace::expansion_id() {
@@ -12,6 +16,13 @@ ExpansionId Workspace::expansion_id() {
     graph.expansions.push_back({expansion[known].step, known > 0 ? expansion[known - 1].id : ExpansionId()});
   }
   return expansion.empty() ? ExpansionId() : expansion.back().id;
+}
+
+Flops Workspace::flops_from(size_t first) {
+  while (flops.size() < graph.nodes.size()) {
+    flops.push_back(cost_of(graph, graph.nodes[flops.size()]).flops);
+  }
+  return std::accumulate(flops.begin() + static_cast<std::ptrdiff_t>(first), flops.end(), Flops());
 }
 
 std::vector<Expansion> Workspace::steps() const {

@@ -23,6 +23,7 @@ struct Workspace {
   int64_t name_weight = 0;           // 1 for every 64 bytes of a node's name
   // By value: where the text sets the number of columns of logits [N, C]; for labels that do not fit them.
   std::map<int32_t, Span> columns;
+  std::vector<Flops> flops;  // of the first nodes, each computed once though many calls contain it
 
   // The size that FrontendOptions::max_nodes bounds: operators, their tensors and parameters. Each takes less than 1
   // KiB; one with a long name counts for several.
@@ -32,6 +33,8 @@ struct Workspace {
   // The chain of expansions of a new node; adds the steps that the graph does not have yet.
   ExpansionId expansion_id();
   std::vector<Expansion> steps() const;
+  // The floating-point operations of a sample in the nodes from number `first` on, and the forward pass.
+  Flops flops_from(size_t first);
   // An empty workspace with the same expansions, for a graph of a test.
   Workspace aside() const;
 };
