@@ -18,10 +18,8 @@ Span join(const Span& a, const Span& b) {
 
 int32_t SourceMap::add(std::string path, std::string text) {
   File file{std::move(path), std::move(text), {0}};
-  for (uint32_t i = 0; i < file.text.size(); ++i) {
-    if (file.text[i] == '\n') {
-      file.line_starts.push_back(i + 1);
-    }
+  for (size_t at = file.text.find('\n'); at != std::string::npos; at = file.text.find('\n', at + 1)) {
+    file.line_starts.push_back(static_cast<uint32_t>(at) + 1);
   }
   files_.push_back(std::move(file));
   return size() - 1;

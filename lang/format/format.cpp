@@ -69,8 +69,9 @@ class Formatter {
   }
 
   void declaration(const Decl& decl) {
-    const size_t begin = pieces_.at(decl.keyword.begin);
-    const size_t end = pieces_.at(decl.span.end);
+    const size_t begin = pieces_.at(decl.keyword.begin, decl.keyword.begin < pieces_[behind_].begin ? 0 : behind_);
+    const size_t end = pieces_.at(decl.span.end, begin);
+    behind_ = end;
     if (!has_body(decl.kind) && !has_settings(decl.kind)) {
       breaker_.write(begin, end, 0, 0);
       return;
@@ -143,14 +144,16 @@ class Formatter {
   }
 
   Range range_of(const Stmt& stmt) const {
-    Range range{pieces_.at(stmt.span.begin), pieces_.at(stmt.span.end)};
+    const size_t begin = pieces_.at(stmt.span.begin);
+    Range range{begin, pieces_.at(stmt.span.end, begin)};
     const bool has_assign =
         stmt.kind == StmtKind::kBind || stmt.kind == StmtKind::kHead || stmt.kind == StmtKind::kState;
     return with_assign(range, has_assign, static_cast<int>(stmt.kind));
   }
 
   Range range_of(const Setting& setting) const {
-    Range range{pieces_.at(setting.span.begin), pieces_.at(setting.span.end)};
+    const size_t begin = pieces_.at(setting.span.begin);
+    Range range{begin, pieces_.at(setting.span.end, begin)};
     if (setting.kind == SettingKind::kGroup) {
       while (pieces_[range.end - 1].kind != TokenKind::kRightBrace) {
         --range.end;
@@ -241,12 +244,16 @@ class Formatter {
   const Pieces& pieces_;
   Writer writer_;
   LineBreaker breaker_;
+  size_t behind_ = 0;  // the first piece behind the last declaration, where the next one is likely
 };
 
 // The text without a byte-order mark and carriage returns at the ends of lines.
 std::string without_foreign_ends(std::string_view text) {
   if (text.starts_with("\xEF\xBB\xBF")) {
     text.remove_prefix(3);
+  }
+  if (text.find('\r') == std::string_view::npos) {
+    return std::string(text);
   }
   std::string out;
   out.reserve(text.size());

@@ -2,6 +2,7 @@
 #include "lang/format/pieces.h"
 
 #include <algorithm>
+#include <span>
 
 #include "graph/base/large_pages.h"
 
@@ -46,6 +47,9 @@ bool is_plain(const Number& number) {
 // point, an exponent or a multiplier.
 std::string grouped(const Number& number) {
   constexpr size_t kFirstGrouped = 5;  // digits
+  if (number.text.size() < kFirstGrouped) {
+    return "";
+  }
   std::string digits;
   for (const char c : number.text) {
     if (c != '_') {
@@ -78,7 +82,7 @@ Pieces::Pieces(const Tokens& tokens, const Ast& ast) : source_(tokens.text) {
       if (const std::string digits = grouped(number); !digits.empty() && digits != number.text) {
         numbers_.push_back(digits + std::string(text.substr(number.text.size())));
         text = numbers_.back();
-        piece.number = static_cast<uint32_t>(numbers_.size());
+        piece.partner = static_cast<uint32_t>(numbers_.size());
       }
       piece.is_plain_number = is_plain(number);
     }
@@ -91,9 +95,12 @@ Pieces::Pieces(const Tokens& tokens, const Ast& ast) : source_(tokens.text) {
   measure();
 }
 
-size_t Pieces::at(uint32_t offset) const {
-  const auto found = std::ranges::lower_bound(pieces_, offset, {}, &Piece::begin);
-  return static_cast<size_t>(found - pieces_.begin());
+size_t Pieces::at(uint32_t offset, size_t from) const {
+  // There are at most as many pieces between two places as bytes.
+  const size_t bytes = offset - std::min(offset, pieces_[from].begin);
+  const auto near = std::span(pieces_).subspan(from, std::min(bytes + 1, pieces_.size() - from));
+  const auto found = std::ranges::lower_bound(near, offset, {}, &Piece::begin);
+  return from + static_cast<size_t>(found - near.begin());
 }
 
 // What the tree alone knows: which words are keywords, and which brackets hold parameters, names and types.

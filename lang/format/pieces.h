@@ -29,23 +29,24 @@ enum class Bracket : uint8_t {
 constexpr bool has_commas(Bracket bracket) { return bracket >= Bracket::kItems; }
 constexpr bool may_end_in_comma(Bracket bracket) { return bracket >= Bracket::kParams; }
 
+// As small as it may be: a file of 4 MiB has millions of pieces, and memory costs more time than arithmetic.
 struct Piece {
   TokenKind kind = TokenKind::kEnd;
   Bracket bracket = Bracket::kNone;  // of an opening bracket
-  bool space = false;                // before it, unless it starts a line
-  bool starts_segment = false;       // an arrow before which the author broke the line, to be kept
-  bool may_start_line = false;       // behind a binary operator, or behind a comma outside brackets
-  bool is_spare = false;             // a comma behind the last item, left out where the items stand in one line
-  bool is_keyword = false;           // `return`, `assert`, `expect`, `in`: a bracket behind it starts a value
-  bool is_prefix = false;            // the `-` of a negative value
-  bool is_plain_number = false;      // a whole number of digits alone
+  bool space : 1 = false;            // before it, unless it starts a line
+  bool starts_segment : 1 = false;   // an arrow before which the author broke the line, to be kept
+  bool may_start_line : 1 = false;   // behind a binary operator, or behind a comma outside brackets
+  bool is_spare : 1 = false;         // a comma behind the last item, left out where the items stand in one line
+  bool is_keyword : 1 = false;       // `return`, `assert`, `expect`, `in`: a bracket behind it starts a value
+  bool is_prefix : 1 = false;        // the `-` of a negative value
+  bool is_plain_number : 1 = false;  // a whole number of digits alone
   uint32_t begin = 0;                // bytes in the file
   uint32_t end = 0;
-  uint32_t partner = 0;  // of a bracket: the index of the other one
+  uint32_t partner = 0;  // of a bracket: the index of the other one; of a number whose digits are grouped anew: its
+                         // place in Pieces from 1
   int width = 0;         // columns
   int columns = 0;       // of all pieces up to the end of this one, in one line
   int breaks = 0;        // forced line breaks up to the start of this one: kept ones, and those behind comments
-  uint32_t number = 0;   // of a number whose digits are grouped anew, its place in Pieces from 1
 };
 
 // The pieces are the tokens without newlines; the last one is kEnd.
@@ -57,10 +58,11 @@ class Pieces {
   const Piece& operator[](size_t at) const { return pieces_[at]; }
   // As it is written: numbers with their digits in groups.
   std::string_view text(const Piece& piece) const {
-    return piece.number > 0 ? numbers_[piece.number - 1] : source_.substr(piece.begin, piece.end - piece.begin);
+    const bool is_new = piece.kind == TokenKind::kNumber && piece.partner > 0;
+    return is_new ? numbers_[piece.partner - 1] : source_.substr(piece.begin, piece.end - piece.begin);
   }
-  // The first piece that starts at `offset` or behind it.
-  size_t at(uint32_t offset) const;
+  // The first piece that starts at `offset` or behind it. REQUIRES for `from`: it is not behind that piece.
+  size_t at(uint32_t offset, size_t from = 0) const;
 
   // Columns of the pieces [a, b) in one line, without the space before the first one. REQUIRES: a < b.
   int width(size_t a, size_t b) const { return pieces_[b - 1].columns - pieces_[a].columns + pieces_[a].width; }

@@ -85,8 +85,12 @@ class Lexer : private Cursor {
     out_.file = file;
     out_.text = text_;
     const std::string_view read = text_.substr(0, kMaxFileBytes);
-    reserve_large(out_.tokens, read.size() / 3 + 16);
-    reserve_large(out_.numbers, read.size() / 4);  // memory that stays unused is never touched
+    // Of a large text, as many as it can have, a token a byte and a number every other: growth would copy them, and
+    // memory that stays unused is never touched. Of other texts, as many as most have.
+    constexpr size_t kLarge = size_t{1} << 20;
+    const size_t bytes = read.size();
+    reserve_large(out_.tokens, bytes < kLarge ? bytes / 3 + 16 : bytes + 16);
+    reserve_large(out_.numbers, bytes < kLarge ? bytes / 4 : bytes / 2);
   }
 
   Tokens run() {

@@ -12,9 +12,9 @@ std::string_view text_of(Op op) {
 }
 
 std::string_view keyword_of(DeclKind kind) {
-  constexpr std::string_view kWords[] = {"?",         "import",    "from",  "option", "let",  "fn",
-                                         "pointwise", "optimizer", "block", "model",  "data", "train",
-                                         "cluster",   "schedule",  "run",   "test",   "moved"};
+  static constexpr std::string_view kWords[] = {"?",         "import",    "from",  "option", "let",  "fn",
+                                                "pointwise", "optimizer", "block", "model",  "data", "train",
+                                                "cluster",   "schedule",  "run",   "test",   "moved"};
   static_assert(std::size(kWords) == static_cast<size_t>(DeclKind::kMoved) + 1);
   return kWords[static_cast<size_t>(kind)];
 }

@@ -3,6 +3,7 @@
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
+#include "lang/format/format.h"
 #include "lang/frontend.h"
 #include "lang/syntax/parser.h"
 #include "tests/lang/test_ops.h"
@@ -51,6 +52,17 @@ void parse_only(benchmark::State& state, const std::string& before, const char* 
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(text.size()));
 }
 
+// Some of the results are larger than a file may be, which is found at the end.
+void format_only(benchmark::State& state, const std::string& before, const char* line, const std::string& after) {
+  const std::string text = text_of(before, line, after);
+  for (auto _ : state) {
+    SourceMap sources;
+    Diagnostics diagnostics;
+    benchmark::DoNotOptimize(format("bench.xgraph", text, sources, diagnostics));
+  }
+  state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(text.size()));
+}
+
 const std::string kModel = "model m {\n  input x: f32[N, 8]\n  y0 = x\n";
 
 #define XRUN_FRONTEND_BENCH(name, before, line, after) \
@@ -59,12 +71,22 @@ const std::string kModel = "model m {\n  input x: f32[N, 8]\n  y0 = x\n";
 #define XRUN_PARSE_BENCH(name, before, line, after) \
   BENCHMARK_CAPTURE(parse_only, name, before, line, after)->Unit(benchmark::kMillisecond)
 
+#define XRUN_FORMAT_BENCH(name, before, line, after) \
+  BENCHMARK_CAPTURE(format_only, name, before, line, after)->Unit(benchmark::kMillisecond)
+
 XRUN_PARSE_BENCH(constants, "let a0 = 1\n", "let a{0} = 2 * a{1} - (a{1} + 1) // 3\n", "");
 XRUN_PARSE_BENCH(numbers, "let a = [\n", "  {0}, 0x{0}, {0}.5, {0}e3, {0}KiB,\n", "]\n");
 XRUN_PARSE_BENCH(strings, "let a = [\n", "  \"a string of {0} with \\u{{41}} and \\n\",\n", "]\n");
 XRUN_PARSE_BENCH(sum, "let a = 0\n", "let b{0} = 1 + 2 + 3 + 4 + 5 + 6 + 7 + 8 + 9 + 10 + 11 + 12 + 13 + 14\n", "");
 XRUN_PARSE_BENCH(layers, kModel, "  y{0} = y{1} -> linear(8) -> relu as act{0}\n", "  output y1\n}\n");
 XRUN_PARSE_BENCH(pipe, kModel + "  y = x\n", "    -> linear(8) -> relu\n", "  output y\n}\n");
+
+XRUN_FORMAT_BENCH(constants, "let a0 = 1\n", "let a{0} = 2 * a{1} - (a{1} + 1) // 3\n", "");
+XRUN_FORMAT_BENCH(strings, "let a = [\n", "  \"a string of {0} with \\u{{41}} and \\n\",\n", "]\n");
+XRUN_FORMAT_BENCH(sum, "let a = 0\n", "let b{0} = 1 + 2 + 3 + 4 + 5 + 6 + 7 + 8 + 9 + 10 + 11 + 12 + 13 + 14\n", "");
+XRUN_FORMAT_BENCH(dense_sum, "let a = 0\n", "let b{0}=1+2+3+4+5+6+7+8+9+1+2+3+4+5\n", "");
+XRUN_FORMAT_BENCH(layers, kModel, "  y{0} = y{1} -> linear(8) -> relu as act{0}\n", "  output y1\n}\n");
+XRUN_FORMAT_BENCH(pipe, kModel + "  y = x\n", "    -> linear(8) -> relu\n", "  output y\n}\n");
 
 XRUN_FRONTEND_BENCH(comments, "", "# a comment of the line {0} says what the next one means\n", "let a = 1\n");
 XRUN_FRONTEND_BENCH(constants, "let a0 = 1\n", "let a{0} = 2 * a{1} - (a{1} + 1) // 3\n", "");
