@@ -5,6 +5,7 @@
 #include <span>
 
 #include "graph/base/large_pages.h"
+#include "lang/syntax/lexer.h"
 
 namespace xrun::lang {
 namespace {
@@ -39,8 +40,8 @@ bool ends_value(TokenKind kind) {
 
 // Whether the number is written with digits alone: `12`, `16_384`, `0x4E00`.
 bool is_plain(const Number& number) {
-  return number.is_whole && number.unit == kNoUnit &&
-         (number.is_hex || number.text.find_first_not_of("0123456789_") == std::string_view::npos);
+  const auto is_of_digits = [](char c) { return is_digit(c) || c == '_'; };
+  return number.is_whole && number.unit == kNoUnit && (number.is_hex || std::ranges::all_of(number.text, is_of_digits));
 }
 
 // "16384" with its digits in groups of three; empty where the number stays as it is written: below 10 000, or with a
@@ -86,7 +87,8 @@ Pieces::Pieces(const Tokens& tokens, const Ast& ast) : source_(tokens.text) {
       }
       piece.is_plain_number = is_plain(number);
     }
-    piece.width = count_code_points(text);
+    // Only strings have characters of several bytes.
+    piece.width = token.kind == TokenKind::kString ? count_code_points(text) : static_cast<int>(text.size());
     pieces_.push_back(piece);
   }
   find_brackets(ast);
