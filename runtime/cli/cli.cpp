@@ -4,6 +4,7 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -16,6 +17,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/bench.h"
 #include "runtime/cli/console.h"
+#include "runtime/cli/launcher.h"
 #include "runtime/cli/new.h"
 #include "runtime/cli/rank_exits.h"
 #include "runtime/cli/restarts.h"
@@ -182,7 +184,8 @@ void add_commands(CLI::App& app, CommandLine& line) {
     if (line.global.format == "json" && line.global.progress == "auto") {
       line.global.progress = "json";  // the results of a run are its events
     }
-    report_begin();
+    const auto launch = find_launch([](const char* name) { return std::getenv(name); });
+    report_begin(launch.ok() && launch->count != 1);
     const int exit = run_train(line.global, line.train);
     report_exit(exit);
     return exit;

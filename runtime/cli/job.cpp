@@ -321,12 +321,13 @@ Result<std::unique_ptr<runtime::World>> join_world(const GlobalOptions& options,
   if (launch.count == 1) {
     return std::unique_ptr<runtime::World>();
   }
-  if (const std::string missing = missing_mpi(); !missing.empty()) {
-    return for_first(launch, world_error("XG0832", {"a launcher started several processes, and {}", missing},
-                                         "install libopenmpi-dev and build again, or start one process"));
+  const auto mpi = choose_mpi(launch);
+  if (!mpi.ok()) {
+    return for_first(launch, mpi.error());
   }
   const StartLimit limit(options, launch.rank, launch.count);
-  auto world = runtime::World::join(load_mpi, host_name(), direct);
+  auto world =
+      runtime::World::join([mpi = *mpi](std::string& error) { return load_mpi(mpi, error); }, host_name(), direct);
   if (!world.ok()) {
     return for_first(launch, std::move(world).error());
   }
@@ -336,7 +337,7 @@ Result<std::unique_ptr<runtime::World>> join_world(const GlobalOptions& options,
   if (launch.count > 1) {
     return for_first(
         launch, usage_error("XG0832", {"the launcher started {} processes, but MPI finds only this one", launch.count},
-                            "use the `mpirun` of the Open MPI that xrun was built with, or `srun --mpi=pmix`"));
+                            launcher_help(*mpi)));
   }
   return std::unique_ptr<runtime::World>();
 }

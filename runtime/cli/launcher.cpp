@@ -1,5 +1,6 @@
 #include "runtime/cli/launcher.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <dlfcn.h>
@@ -12,14 +13,26 @@
 namespace xrun::cli {
 namespace {
 
-constexpr const char* kModule = "libxrun_mpi.so";
+struct MpiNames {
+  const char* name;
+  const char* module;
+  const char* package;  // of Debian, to build the module with
+  const char* launchers;
+};
+
+MpiNames names_of(Mpi mpi) {
+  return mpi == Mpi::kOpenMpi
+             ? MpiNames{"Open MPI", "libxrun_mpi.so", "libopenmpi-dev", "`mpirun`, or `srun --mpi=pmix`"}
+             : MpiNames{"MPICH", "libxrun_mpich.so", "libmpich-dev", "`mpiexec`, or `srun --mpi=pmi2`"};
+}
 
 // The module lies beside the program, or where the package puts libraries.
-std::filesystem::path module_path() {
+std::filesystem::path module_path(Mpi mpi) {
+  const char* const module = names_of(mpi).module;
   std::error_code ignored;
   const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
-  const auto beside = program / kModule;
-  return std::filesystem::exists(beside, ignored) ? beside : program / "../lib/xrun" / kModule;
+  const auto beside = program / module;
+  return std::filesystem::exists(beside, ignored) ? beside : program / "../lib/xrun" / module;
 }
 
 std::optional<int> number(const char* text) {
@@ -34,14 +47,19 @@ std::optional<int> number(const char* text) {
 Result<Launch> find_launch(const std::function<const char*(const char* name)>& variable) {
   const auto value = [&](const char* name) { return number(variable(name)); };
   if (const auto count = value("OMPI_COMM_WORLD_SIZE")) {
-    return Launch{.count = *count, .rank = value("OMPI_COMM_WORLD_RANK").value_or(0)};
+    return Launch{.count = *count, .rank = value("OMPI_COMM_WORLD_RANK").value_or(0), .mpis = {Mpi::kOpenMpi}};
+  }
+  // Before the variables of Slurm: where Hydra starts its proxies by srun, ranks inherit those of the proxy.
+  const auto rank_in_pmi = value("PMI_RANK");
+  if (rank_in_pmi && value("MPI_LOCALRANKID")) {
+    return Launch{.count = value("PMI_SIZE").value_or(0), .rank = *rank_in_pmi, .mpis = {Mpi::kMpich}};
   }
   const auto tasks = value("SLURM_STEP_NUM_TASKS");
   if (const auto rank = value("PMIX_RANK")) {
-    return Launch{.count = tasks.value_or(0), .rank = *rank};
+    return Launch{.count = tasks.value_or(0), .rank = *rank, .mpis = {Mpi::kOpenMpi, Mpi::kMpich}};
   }
-  if (const auto rank = value("PMI_RANK")) {
-    return Launch{.count = value("PMI_SIZE").value_or(0), .rank = *rank};
+  if (rank_in_pmi) {
+    return Launch{.count = value("PMI_SIZE").value_or(0), .rank = *rank_in_pmi, .mpis = {Mpi::kMpich, Mpi::kOpenMpi}};
   }
   if (tasks.value_or(1) > 1) {
     return usage_error("XG0832",
@@ -51,16 +69,35 @@ Result<Launch> find_launch(const std::function<const char*(const char* name)>& v
   return Launch{};
 }
 
-std::string missing_mpi() {
+bool has_module(Mpi mpi) {
   std::error_code ignored;
-  return std::filesystem::exists(module_path(), ignored)
-             ? ""
-             : fmt::format("{} is not beside the program: this xrun was built without MPI", kModule);
+  return std::filesystem::exists(module_path(mpi), ignored);
 }
 
-std::unique_ptr<runtime::Messenger> load_mpi(std::string& error) {
+Result<Mpi> choose_mpi(const Launch& launch, const std::function<bool(Mpi)>& is_built) {
+  const auto chosen = std::ranges::find_if(launch.mpis, is_built);
+  if (chosen != launch.mpis.end()) {
+    return *chosen;
+  }
+  const MpiNames missing = names_of(launch.mpis.at(0));
+  const Mpi other = launch.mpis[0] == Mpi::kOpenMpi ? Mpi::kMpich : Mpi::kOpenMpi;
+  return world_error(
+      "XG0832",
+      {"a launcher of {} started several processes, and this xrun was built without {}: {} is not "
+       "beside the program",
+       missing.name, missing.name, missing.module},
+      fmt::format("{}install {} and build again{}", is_built(other) ? launcher_help(other) + "; or " : "",
+                  missing.package, is_built(other) ? "" : ", or start one process"));
+}
+
+std::string launcher_help(Mpi mpi) {
+  const MpiNames names = names_of(mpi);
+  return fmt::format("start them by the launcher of {}: {}", names.name, names.launchers);
+}
+
+std::unique_ptr<runtime::Messenger> load_mpi(Mpi mpi, std::string& error) {
   // RTLD_GLOBAL: MPI loads plugins, which need the symbols of its own library.
-  void* const module = ::dlopen(module_path().c_str(), RTLD_NOW | RTLD_GLOBAL);
+  void* const module = ::dlopen(module_path(mpi).c_str(), RTLD_NOW | RTLD_GLOBAL);
   void* const make = module == nullptr ? nullptr : ::dlsym(module, "xrun_make_messenger");
   if (make == nullptr) {
     error = ::dlerror();

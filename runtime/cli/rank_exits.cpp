@@ -11,6 +11,7 @@ namespace {
 
 constexpr const char* kVariable = "XRUN_RANK_EXITS";
 constexpr const char* kBegin = "begin";
+constexpr const char* kBeginLaunched = "begin-launched";
 
 // Lines are short, so that those of several ranks do not mix.
 void tell(const std::string& word) {
@@ -47,8 +48,9 @@ RankReports RankExits::take() {
   RankReports reports;
   std::ifstream in(path_);
   for (std::string word; in >> word;) {
-    if (word == kBegin) {
+    if (word == kBegin || word == kBeginLaunched) {
       ++reports.begun;
+      reports.launched = reports.launched || word == kBeginLaunched;
     } else {
       reports.exits.push_back(std::atoi(word.c_str()));
     }
@@ -59,7 +61,7 @@ RankReports RankExits::take() {
   return reports;
 }
 
-void report_begin() { tell(kBegin); }
+void report_begin(bool launched) { tell(launched ? kBeginLaunched : kBegin); }
 
 void report_exit(int exit) { tell(std::to_string(exit)); }
 

@@ -145,12 +145,20 @@ bool is_worth_restart(int exit_code) {
          (exit_code > kSignalled && exit_code != kInterrupted && exit_code != kTerminated);
 }
 
-// `timeout` ends with 124. Ranks that say nothing at all may have another view of files than this process.
+// `timeout` ends with 124; MPICH's launcher ends with the number of the signal that ended a rank. Ranks that say
+// nothing at all may have another view of files than this process.
 bool misses_host(int exit_code, const RankReports& said, bool before, bool now) {
-  constexpr std::array<int, 4> kMeant{0, 124, kSignalled + SIGINT, kSignalled + SIGTERM};
+  constexpr std::array<int, 6> kMeant{0, SIGINT, SIGTERM, 124, kSignalled + SIGINT, kSignalled + SIGTERM};
   const bool meant = std::ranges::find(kMeant, exit_code) != kMeant.end() ||
                      std::ranges::any_of(said.exits, [](int exit) { return !is_worth_restart(exit); });
   return !meant && (now ? said.begun > 0 : before);
+}
+
+int exit_of_ranks(int exit_code, const RankReports& said) {
+  if (exit_code != 0 || !said.launched) {
+    return exit_code;
+  }
+  return said.exits.empty() ? xrun::exit_code(ErrorKind::kInterrupted) : std::ranges::min(said.exits);
 }
 
 Seconds wait_before_restart(int ends_at_once) {
@@ -186,15 +194,16 @@ int run_restarts(const GlobalOptions& options, const RestartArgs& args, const st
                       "reach; it is killed\n",
                       launcher.name, launcher.pid));
     });
-    const int exit = child.wait();
-    const bool has_ranks = watch->had_ranks();
+    const int ended_with = child.wait();
+    const RankReports said = rank_exits.take();
+    const int exit = exit_of_ranks(ended_with, said);
+    const bool has_ranks = watch->had_ranks() || said.launched;
     const bool killed = watch->killed();
     watch.reset();
     const Seconds lived = std::chrono::duration<double>(Clock::now() - begin).count();
     if (StopSignals::requested().load()) {
       return exit > kSignalled ? xrun::exit_code(ErrorKind::kInterrupted) : exit;
     }
-    const RankReports said = rank_exits.take();
     if (killed && std::ranges::find(said.exits, 0) != said.exits.end()) {
       return 0;  // the run is done: its launcher alone was not
     }

@@ -28,8 +28,14 @@ bool is_worth_restart(int exit_code);
 
 // Whether a launcher may have ended with this code because it misses a host, which may come back: its ranks were killed
 // or lost others, or it cannot begin its ranks and could before. `now`: whether a launcher had ranks on this machine in
-// this start (stuck_launcher.h), `before`: in an earlier one; `said`: the reports of ranks in this start.
+// this start (stuck_launcher.h, or as they report), `before`: in an earlier one; `said`: the reports of ranks in this
+// start.
 bool misses_host(int exit_code, const RankReports& said, bool before, bool now);
+
+// The exit code to go by: that of the command, unless it is a launcher that ended with 0 although no rank did. MPICH's
+// does so at times after it has passed on a signal. Then it is the lowest of the ranks, since a rank that refuses its
+// input (1) counts more than those that lost it (75).
+int exit_of_ranks(int exit_code, const RankReports& said);
 
 // How long to wait before the next start, after this many early ends in a row.
 Seconds wait_before_restart(int ends_at_once);

@@ -19,7 +19,8 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 4> kLaunchers{"mpirun", "mpiexec", "orterun", "prterun"};
-constexpr std::array<std::string_view, 2> kDaemons{"orted", "prted"};  // which start ranks on another host
+// Processes that start ranks: those of Open MPI on another host, that of MPICH on each.
+constexpr std::array<std::string_view, 3> kDaemons{"orted", "prted", "hydra_pmi_proxy"};
 constexpr auto kBetweenLooks = std::chrono::milliseconds(500);
 
 // /proc/PID/stat: "PID (NAME) STATE PARENT ...". NAME may contain any character.
@@ -38,8 +39,9 @@ bool read_stat(const fs::path& directory, ProcessEntry& entry) {
   return static_cast<bool>(rest >> state >> entry.parent) && state != 'Z';
 }
 
+// Where both are installed, the end of a name says whose it is: mpiexec.hydra, mpirun.openmpi.
 bool is_one_of(std::span<const std::string_view> names, const std::string& name) {
-  return std::ranges::find(names, name) != names.end();
+  return std::ranges::find(names, std::string_view(name).substr(0, name.find('.'))) != names.end();
 }
 
 }  // namespace

@@ -7,25 +7,17 @@
 
 #include "tests/faults/runs.h"
 #include "tests/faults/tiny_runs.h"
+#include "tests/support/launchers.h"
 
 namespace xrun::testing {
 namespace {
 
-constexpr const char* kMpirun = "/usr/bin/mpirun";
 constexpr int64_t kKills = 1000;
 constexpr int kSteps = 200;
 constexpr int kRanks = 3;
 
 class RankKills : public TinyRuns {
  protected:
-  void SetUp() override {
-    if (!std::filesystem::exists(kMpirun) ||
-        !std::filesystem::exists(std::filesystem::path(XRUN_BINARY_DIR) / "libxrun_mpi.so")) {
-      GTEST_SKIP() << "no " << kMpirun << " (openmpi-bin), or no MPI in this build: ranks are not killed";
-    }
-    TinyRuns::SetUp();
-  }
-
   static Words train(const std::string& checkpoints, bool in_background = false) {
     return {"train",
             "tiny.xgraph",
@@ -47,27 +39,28 @@ class RankKills : public TinyRuns {
   }
 
   // `of_rank`: what the shell does that becomes rank `rank`.
-  CommandResult ranks(const Words& words, int rank, const std::string& of_rank) const {
+  CommandResult ranks(const Launcher& launcher, const Words& words, int rank, const std::string& of_rank) const {
     std::string command = std::string(XRUN_BINARY_DIR) + "/xrun";
     for (const std::string& word : words) {
       command += " '" + word + "'";
     }
-    const CommandOptions options{
-        .binary = kMpirun,
-        .directory = directory.path(),
-        .environment = {{"OMPI_ALLOW_RUN_AS_ROOT", "1"}, {"OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1"}}};
-    return run_xrun({"--oversubscribe", "--bind-to", "none", "-n", std::to_string(kRanks), "sh", "-c",
-                     fmt::format("if [ $OMPI_COMM_WORLD_RANK = {} ]; then {} fi; exec {}", rank, of_rank, command)},
-                    options);
+    return launcher.run(
+        kRanks,
+        {"sh", "-c", fmt::format("if [ ${} = {} ]; then {} fi; exec {}", launcher.rank, rank, of_rank, command)},
+        {.directory = directory.path()});
   }
+
+  void kill_ranks(const Launcher& launcher, int64_t kills);
 };
 
-TEST_F(RankKills, LeaveARunThatGoesOnToTheSameWeights) {
+void RankKills::kill_ranks(const Launcher& launcher, int64_t kills) {
+  if (const std::string missing = launcher.missing(); !missing.empty()) {
+    GTEST_SKIP() << missing << ": ranks are not killed";
+  }
   const auto unbroken = run(train("unbroken"));
   ASSERT_EQ(unbroken.exit, 0) << unbroken.err;
   const std::string weights = weights_of(unbroken);
   ASSERT_NE(weights, "");
-  const int64_t kills = fault_runs(12, kKills);
   std::mt19937_64 random(fault_seed());
   int courses = 0;
   int frozen = 0;
@@ -80,7 +73,7 @@ TEST_F(RankKills, LeaveARunThatGoesOnToTheSameWeights) {
     const double after = (freeze ? 1 : 0) + static_cast<double>(random() % 1500) / 1000;
     // The run may end before its time is over; nothing of it is then left to be harmed. A rank that is frozen behind
     // the end of the others wakes later, so that mpirun does not wait for it.
-    const auto result = ranks(train(checkpoints, random() % 2 == 0), rank,
+    const auto result = ranks(launcher, train(checkpoints, random() % 2 == 0), rank,
                               fmt::format("(sleep {:.3f}; kill -{} $$; sleep 15; kill -CONT $$) > /dev/null 2>&1 &",
                                           after, freeze ? "STOP" : "KILL"));
     ASSERT_FALSE(result.timed_out) << "rank " << rank << " after " << after << " s\n" << result.err;
@@ -94,13 +87,18 @@ TEST_F(RankKills, LeaveARunThatGoesOnToTheSameWeights) {
     frozen += freeze ? 1 : 0;
     in_training += saved_step(result) > 0 ? 1 : 0;
   }
-  const auto last = ranks(train("course" + std::to_string(courses)), 0, ":;");
+  const auto last = ranks(launcher, train("course" + std::to_string(courses)), 0, ":;");
   ASSERT_EQ(last.exit, 0) << last.err;
   EXPECT_EQ(weights_of(last), weights);
   EXPECT_GT(in_training, 0);
   std::cout << kills << " ranks lost, " << frozen << " of them frozen, " << in_training << " while steps were saved; "
             << courses + 1 << " runs went on to their end\n";
 }
+
+TEST_F(RankKills, LeaveARunThatGoesOnToTheSameWeights) { kill_ranks(open_mpi(), fault_runs(12, kKills)); }
+
+// The launcher kills the other ranks, too, and has exit codes of its own.
+TEST_F(RankKills, OfMpichLeaveARunThatGoesOnToTheSameWeights) { kill_ranks(mpich(), fault_runs(6, kKills)); }
 
 }  // namespace
 }  // namespace xrun::testing

@@ -1,6 +1,7 @@
 // What the environment says of a launcher, and what ranks find out about one another before anything begins.
 #include "runtime/cli/launcher.h"
 
+#include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
@@ -26,14 +27,29 @@ TEST(Launcher, IsFoundByItsVariables) {
     std::map<std::string, std::string> variables;
     int count;
     int rank;
+    std::vector<Mpi> mpis = {};
   };
+  const std::vector<Mpi> open_mpi{Mpi::kOpenMpi};
+  const std::vector<Mpi> mpich{Mpi::kMpich};
   const std::vector<Case> cases = {
       {{}, 1, 0},
-      {{{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "3"}, {"PMIX_RANK", "3"}}, 4, 3},
-      {{{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}}, 1, 0},
-      {{{"SLURM_STEP_NUM_TASKS", "8"}, {"PMIX_RANK", "5"}}, 8, 5},
-      {{{"PMIX_RANK", "2"}}, 0, 2},
-      {{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}}, 2, 1},
+      {{{"OMPI_COMM_WORLD_SIZE", "4"}, {"OMPI_COMM_WORLD_RANK", "3"}, {"PMIX_RANK", "3"}}, 4, 3, open_mpi},
+      {{{"OMPI_COMM_WORLD_SIZE", "1"}, {"OMPI_COMM_WORLD_RANK", "0"}}, 1, 0, open_mpi},
+      {{{"SLURM_STEP_NUM_TASKS", "8"}, {"PMIX_RANK", "5"}}, 8, 5, {Mpi::kOpenMpi, Mpi::kMpich}},
+      {{{"PMIX_RANK", "2"}}, 0, 2, {Mpi::kOpenMpi, Mpi::kMpich}},
+      {{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}}, 2, 1, mpich},
+      {{{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}, {"MPI_LOCALRANKID", "0"}}, 1, 0, mpich},
+      // Hydra in an allocation of Slurm: srun started a proxy on each of two nodes.
+      {{{"PMI_RANK", "5"},
+        {"PMI_SIZE", "8"},
+        {"MPI_LOCALRANKID", "1"},
+        {"PMIX_RANK", "1"},
+        {"SLURM_STEP_NUM_TASKS", "2"}},
+       8,
+       5,
+       mpich},
+      // srun --mpi=pmi2
+      {{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"SLURM_STEP_NUM_TASKS", "2"}}, 2, 1, {Mpi::kMpich, Mpi::kOpenMpi}},
       {{{"SLURM_STEP_NUM_TASKS", "1"}}, 1, 0},
       {{{"OMPI_COMM_WORLD_SIZE", "many"}}, 1, 0},
       {{{"OMPI_COMM_WORLD_SIZE", "-2"}}, 1, 0},
@@ -43,6 +59,7 @@ TEST(Launcher, IsFoundByItsVariables) {
     ASSERT_TRUE(launch.ok()) << launch.error().message;
     EXPECT_EQ(launch->count, one.count);
     EXPECT_EQ(launch->rank, one.rank);
+    EXPECT_EQ(launch->mpis, one.mpis);
   }
 }
 
@@ -52,6 +69,29 @@ TEST(Launcher, ProcessesThatCannotFindEachOtherAreRefused) {
   EXPECT_EQ(launch.error().code, "XG0832");
   EXPECT_EQ(launch.error().kind, ErrorKind::kUsage);
   EXPECT_THAT(launch.error().help, HasSubstr("srun --mpi=pmix"));
+}
+
+TEST(Launcher, TheFirstOfItsMpisThatIsBuiltIsUsed) {
+  const auto with = [](std::vector<Mpi> built) {
+    return [built = std::move(built)](Mpi mpi) { return std::ranges::find(built, mpi) != built.end(); };
+  };
+  const Launch slurm{.count = 2, .rank = 0, .mpis = {Mpi::kMpich, Mpi::kOpenMpi}};
+  EXPECT_EQ(*choose_mpi(slurm, with({Mpi::kOpenMpi, Mpi::kMpich})), Mpi::kMpich);
+  EXPECT_EQ(*choose_mpi(slurm, with({Mpi::kOpenMpi})), Mpi::kOpenMpi);
+  const Launch hydra{.count = 2, .rank = 0, .mpis = {Mpi::kMpich}};
+  const auto other = choose_mpi(hydra, with({Mpi::kOpenMpi}));
+  ASSERT_FALSE(other.ok());
+  EXPECT_EQ(other.error().code, "XG0832");
+  EXPECT_EQ(other.error().kind, ErrorKind::kWorld);
+  EXPECT_EQ(other.error().message,
+            "a launcher of MPICH started several processes, and this xrun was built without "
+            "MPICH: libxrun_mpich.so is not beside the program");
+  EXPECT_EQ(other.error().help,
+            "start them by the launcher of Open MPI: `mpirun`, or `srun --mpi=pmix`; or install "
+            "libmpich-dev and build again");
+  const auto none = choose_mpi(hydra, with({}));
+  ASSERT_FALSE(none.ok());
+  EXPECT_EQ(none.error().help, "install libmpich-dev and build again, or start one process");
 }
 
 RankFacts facts_of(const std::string& host, int cores, const std::string& cpus, Bytes memory,

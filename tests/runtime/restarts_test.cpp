@@ -56,9 +56,20 @@ TEST(RestartRules, ALauncherThatMissesAHostIsWorthARestart) {
   EXPECT_FALSE(misses_host(1, {}, true, true)) << "ranks that cannot be heard";
   EXPECT_FALSE(misses_host(1, {.begun = 2, .exits = {75, 1}}, true, true)) << "a rank refuses its input";
   EXPECT_FALSE(misses_host(1, {.begun = 2, .exits = {0, 0}}, true, true)) << "what failed came after the run";
-  for (const int exit : {0, 124, 128 + SIGINT, 128 + SIGTERM}) {
+  EXPECT_TRUE(misses_host(SIGKILL, {.begun = 2}, false, true)) << "MPICH's launcher, of a rank that was killed";
+  for (const int exit : {0, SIGINT, SIGTERM, 124, 128 + SIGINT, 128 + SIGTERM}) {
     EXPECT_FALSE(misses_host(exit, {.begun = 2, .exits = {75, 75}}, true, true)) << exit;
   }
+}
+
+TEST(RestartRules, ALauncherThatLosesTheExitCodesOfItsRanksIsNotBelieved) {
+  EXPECT_EQ(exit_of_ranks(0, {.begun = 2, .launched = true, .exits = {75, 75}}), 75);
+  EXPECT_EQ(exit_of_ranks(0, {.begun = 2, .launched = true, .exits = {75, 1}}), 1);
+  EXPECT_EQ(exit_of_ranks(0, {.begun = 2, .launched = true}), 75) << "all were killed";
+  EXPECT_EQ(exit_of_ranks(0, {.begun = 2, .launched = true, .exits = {75, 0}}), 0) << "a rank is done";
+  EXPECT_EQ(exit_of_ranks(0, {}), 0) << "ranks that cannot be heard";
+  EXPECT_EQ(exit_of_ranks(0, {.begun = 1, .exits = {75}}), 0) << "a script, which may go on after its run";
+  EXPECT_EQ(exit_of_ranks(9, {.begun = 2, .launched = true, .exits = {75}}), 9);
 }
 
 TEST(RestartRules, WaitsLongerTheMoreStartsFailAtOnce) {

@@ -59,6 +59,16 @@ TEST(StuckLauncher, DoesNotWaitForTheDaemonOfAHostOutOfReach) {
   EXPECT_EQ(stuck.find({{10, 1, "sh"}, launcher, agent, daemon}, 5), 11);
 }
 
+TEST(StuckLauncher, IsOneOfMpichWithoutItsProxies) {
+  const ProcessEntry launcher{11, 10, "mpiexec.hydra"};
+  const ProcessEntry proxy{12, 11, "hydra_pmi_proxy"};
+  StuckLauncher stuck(10, 5);
+  EXPECT_EQ(stuck.find({{10, 1, "sh"}, launcher, proxy, {13, 12, "xrun", true}}, 0), 0);
+  EXPECT_TRUE(stuck.had_ranks());
+  EXPECT_EQ(stuck.find({{10, 1, "sh"}, launcher, proxy}, 4), 0);
+  EXPECT_EQ(stuck.find({{10, 1, "sh"}, launcher, proxy}, 5), 11) << "its proxy waits for those of other hosts";
+}
+
 TEST(StuckLauncher, IsNotOneOfAnotherRun) {
   const ProcessEntry other{20, 1, "mpirun"};
   const ProcessEntry rank{21, 20, "xrun", true};

@@ -1,8 +1,9 @@
-// MPI as a messenger: a shared module of its own, which the program loads only where a launcher started it
-// (docs/decisions/0022-mpi-is-a-module.md). The only file that includes mpi.h.
+// MPI as a messenger: a shared module of its own for each of Open MPI and MPICH, which the program loads only where
+// their launchers started it (docs/decisions/0022-mpi-is-a-module.md). The only file that includes mpi.h.
 #include <climits>
 // The interface of C alone: that of C++ has casts that the compiler warns of.
 #define OMPI_SKIP_MPICXX 1
+#define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
 #include <vector>
 
