@@ -6,6 +6,7 @@
 #   hosts.sh up NAME COUNT            makes hosts NAME-0, NAME-1, ...
 #   hosts.sh on HOST WORDS...         runs a command there
 #   hosts.sh mpirun NAME COUNT WORDS  mpirun on NAME-0, with one process on each host; WORDS may begin with options of mpirun
+#   hosts.sh mpich NAME COUNT WORDS   the same by the mpiexec of MPICH
 #   hosts.sh cut HOST                 takes its link away
 #   hosts.sh mend HOST                gives it back
 #   hosts.sh kill HOST                kills what runs there
@@ -83,15 +84,28 @@ sweep() {  # PREFIX
   done
 }
 
-run_mpi() {  # NAME COUNT WORDS
-  local name=$1 count=$2 hosts="" i
-  shift 2
-  for ((i = 0; i < count; ++i)); do
-    hosts+=${hosts:+,}$name-$i
+list() {  # NAME COUNT
+  local hosts="" i
+  for ((i = 0; i < $2; ++i)); do
+    hosts+=${hosts:+,}$1-$i
   done
+  echo "$hosts"
+}
+
+run_mpi() {  # NAME COUNT WORDS
+  local name=$1 count=$2 hosts
+  hosts=$(list "$name" "$count")
+  shift 2
   export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
   on "$name-0" mpirun --mca plm_rsh_agent "$self agent" --mca btl_tcp_if_include eth0 --mca oob_tcp_if_include eth0 \
     --bind-to none --host "$hosts" -n "$count" "$@"
+}
+
+run_mpich() {  # NAME COUNT WORDS
+  local name=$1 count=$2 hosts
+  hosts=$(list "$name" "$count")
+  shift 2
+  on "$name-0" mpiexec.mpich -launcher ssh -launcher-exec "$self" -iface eth0 -hosts "$hosts" -n "$count" "$@"
 }
 
 case $act in
@@ -100,7 +114,9 @@ case $act in
   sweep) sweep "$@" ;;
   on) on "$@" ;;
   agent) on "$1" bash -c "${*:2}" ;;  # mpirun begins its own processes on other hosts by this
+  -x) on "$1" bash -c "${*:2}" ;;  # mpiexec does the same, with an option of ssh
   mpirun) run_mpi "$@" ;;
+  mpich) run_mpich "$@" ;;
   kill) kill_all "$1" ;;
   cut) ip -n "$(switch_of "$1")" link set dev "$(port_of "$1")" down ;;
   mend) ip -n "$(switch_of "$1")" link set dev "$(port_of "$1")" up ;;

@@ -11,6 +11,7 @@
 #include <sstream>
 #include <thread>
 
+#include "tests/support/launchers.h"
 #include "tests/support/network_hosts.h"
 #include "tests/support/tiny_model.h"
 
@@ -63,8 +64,9 @@ class Hosts : public ::testing::Test {
     return Words{"train", "tiny.xgraph", "--devices", "4", "--deterministic", "--progress", "json", "-C", to} + more;
   }
   CommandResult one(const Words& words) const { return run_xrun(words, {.directory = directory.path()}); }
-  CommandResult all(const Words& words) const {
-    const Words command = hosts->mpirun() + Words{kXrun} + words;
+  CommandResult all(const Words& words) const { return all(hosts->mpirun(), words); }
+  CommandResult all(const Words& launcher, const Words& words) const {
+    const Words command = launcher + Words{kXrun} + words;
     return run_xrun({command.begin() + 1, command.end()}, {.binary = command[0], .directory = directory.path()});
   }
 
@@ -105,6 +107,19 @@ TEST_F(Hosts, HaveTheWeightsOfOneProcess) {
     EXPECT_FALSE(weights(whole.out).empty());
     EXPECT_EQ(weights(result.out), weights(whole.out)) << "choice " << i;
   }
+}
+
+TEST_F(Hosts, HaveTheWeightsOfOneProcessByMpich) {
+  if (const std::string missing = mpich().missing(); !missing.empty()) {
+    GTEST_SKIP() << missing << ": MPICH is not tested on several hosts";
+  }
+  const Words plan{"--set", "schedule.replicas=2", "--set", "schedule.stages=2"};
+  const auto whole = one(train("one", plan));
+  ASSERT_EQ(whole.exit, 0) << whole.err;
+  const auto result = all(hosts->mpich(), train("mpich", plan));
+  ASSERT_EQ(result.exit, 0) << result.err;
+  EXPECT_FALSE(weights(whole.out).empty());
+  EXPECT_EQ(weights(result.out), weights(whole.out));
 }
 
 // Four replicas on the first two hosts, which sum their own two before they exchange them.

@@ -37,6 +37,7 @@ class NetworkHosts {
 
   // The words that begin a command on all hosts, one process each.
   std::vector<std::string> mpirun() const { return {script(), "mpirun", name_, std::to_string(count_)}; }
+  std::vector<std::string> mpich() const { return {script(), "mpich", name_, std::to_string(count_)}; }
   // Any other act of the script.
   static CommandResult act(const std::vector<std::string>& words) {
     return run_xrun(words, {.binary = script(), .timeout_s = 30});
