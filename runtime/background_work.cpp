@@ -130,4 +130,17 @@ void BackgroundWork::raise() const {
   }
 }
 
+void run_at_normal_priority(const std::function<void()>& body, const std::atomic<bool>& stays) {
+  if (sched_getscheduler(0) != SCHED_IDLE) {
+    body();
+    return;
+  }
+  set_policy(0, SCHED_OTHER);
+  body();
+  set_policy(0, SCHED_IDLE);
+  if (stays) {
+    set_policy(0, SCHED_OTHER);
+  }
+}
+
 }  // namespace xrun::runtime

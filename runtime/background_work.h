@@ -45,4 +45,9 @@ class BackgroundWork {
   std::thread thread_;                         // last: it reads the others
 };
 
+// Runs `body` with normal priority, because a step would wait for a lock that it holds: on a busy machine a thread of
+// idle priority may get no time at all to release it. Then a thread of idle priority falls back, unless `stays` is set,
+// which whoever calls `hurry` sets before.
+void run_at_normal_priority(const std::function<void()>& body, const std::atomic<bool>& stays);
+
 }  // namespace xrun::runtime

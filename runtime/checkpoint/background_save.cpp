@@ -15,42 +15,6 @@ constexpr int64_t kMostOpen = 128;
 
 }  // namespace
 
-SaveMemory::SaveMemory(int chunks, Bytes staging)
-    : chunks_(static_cast<size_t>(std::max(chunks, 1))),
-      bytes_(staging),
-      staging_(std::make_unique<std::byte[]>(static_cast<size_t>(staging))) {}
-
-std::vector<std::byte> SaveMemory::take_chunk() {
-  std::unique_lock lock(mutex_);
-  given_back_.wait(lock, [&] { return !chunks_.empty(); });
-  std::vector<std::byte> chunk = std::move(chunks_.back());
-  chunks_.pop_back();
-  return chunk;
-}
-
-void SaveMemory::give_back(std::vector<std::byte> chunk) {
-  {
-    const std::lock_guard lock(mutex_);
-    chunks_.push_back(std::move(chunk));
-  }
-  given_back_.notify_one();
-}
-
-void SaveMemory::reset() {
-  const std::lock_guard lock(mutex_);
-  taken_ = 0;
-}
-
-std::byte* SaveMemory::take(Bytes bytes) {
-  const std::lock_guard lock(mutex_);
-  if (bytes > bytes_ - taken_) {
-    return nullptr;
-  }
-  std::byte* const place = staging_.get() + taken_;
-  taken_ += bytes;
-  return place;
-}
-
 BackgroundSave::BackgroundSave(const TrainState& state, Bytes range_bytes, int rank, std::string directory, Io& io,
                                SaveMemory& memory)
     : state_(state), directory_(std::move(directory)), io_(io), memory_(memory) {
@@ -60,6 +24,11 @@ BackgroundSave::BackgroundSave(const TrainState& state, Bytes range_bytes, int r
     hold_computed(files_.back());
     cut(files_.back());
     note_buffers(files_.size() - 1);
+  }
+  for (File& file : files_) {  // now that they stay where they are
+    if (file.plan.by_rows && state.changes_by_rows(file.plan.tensors[0]->head)) {
+      file.rows = std::make_unique<RowCopies>(state, file.plan, memory);
+    }
   }
   unread_ = std::ssize(files_);
   work_.emplace(1, [this](ops::Workers& /*workers*/) { run(); });
@@ -116,26 +85,80 @@ void BackgroundSave::note_buffers(size_t index) {
   }
 }
 
-void BackgroundSave::before(const planner::Instruction& instruction, ops::Workers& workers) {
-  if (unread_ == 0) {
-    return;
-  }
-  std::vector<size_t> wanted;
+std::vector<size_t> BackgroundSave::files_changed_by(const planner::Instruction& instruction) const {
+  std::vector<size_t> files;
   for (const planner::BufferId buffer : instruction.writes) {
     const auto at = static_cast<size_t>(buffer.index);
     if (at < files_of_.size()) {
-      wanted.insert(wanted.end(), files_of_[at].begin(), files_of_[at].end());
+      files.insert(files.end(), files_of_[at].begin(), files_of_[at].end());
     }
   }
-  std::ranges::sort(wanted);
-  const auto again = std::ranges::unique(wanted);
-  wanted.erase(again.begin(), again.end());
+  std::ranges::sort(files);
+  const auto again = std::ranges::unique(files);
+  files.erase(again.begin(), again.end());
+  return files;
+}
+
+void BackgroundSave::before(const planner::Instruction& instruction, ops::Workers& workers) {
+  const std::vector<size_t> wanted = unread_ == 0 ? std::vector<size_t>() : files_changed_by(instruction);
   if (!wanted.empty()) {
     const auto start = Clock::now();
     read_now(wanted, workers);
-    const std::lock_guard lock(mutex_);
-    waited_[instruction.device] += std::chrono::duration<double>(Clock::now() - start).count();
+    note_wait(instruction.device, std::chrono::duration<double>(Clock::now() - start).count());
   }
+}
+
+void BackgroundSave::before_rows(const planner::Instruction& instruction, std::span<const int32_t> rows,
+                                 ops::Workers& workers) {
+  const std::vector<size_t> wanted = unread_ == 0 ? std::vector<size_t>() : files_changed_by(instruction);
+  if (!wanted.empty()) {
+    const auto start = Clock::now();
+    keep_rows(wanted, rows, workers);
+    note_wait(instruction.device, std::chrono::duration<double>(Clock::now() - start).count());
+  }
+}
+
+// A file whose rows do not fit into memory is written at once, which gives the memory of its copies to other files: so
+// the rows of a file that has found none are tried again before it is written.
+void BackgroundSave::keep_rows(const std::vector<size_t>& wanted, std::span<const int32_t> rows,
+                               ops::Workers& workers) {
+  std::mutex found;
+  std::vector<size_t> without_memory;
+  workers.for_each(std::ssize(wanted), [&](int64_t item, int /*worker*/) {
+    const size_t index = wanted[static_cast<size_t>(item)];
+    if (files_[index].rows == nullptr || !files_[index].rows->keep(rows)) {
+      const std::lock_guard lock(found);
+      without_memory.push_back(index);
+    }
+  });
+  if (memory_.is_scarce()) {
+    hurry();  // on a busy machine the background would give back too little in time
+  }
+  if (without_memory.empty()) {
+    return;
+  }
+  std::ranges::sort(without_memory);
+  std::vector<size_t> written;
+  workers.for_each(std::ssize(without_memory), [&](int64_t item, int /*worker*/) {
+    const size_t index = without_memory[static_cast<size_t>(item)];
+    if (files_[index].rows == nullptr || !files_[index].rows->keep(rows)) {
+      read(files_[index]);
+      const std::lock_guard lock(found);
+      written.push_back(index);
+    }
+  });
+  wait_until_read(written);
+}
+
+void BackgroundSave::hurry() {
+  if (!hurries_.exchange(true)) {
+    work_->hurry();
+  }
+}
+
+void BackgroundSave::note_wait(int device, Seconds waited) {
+  const std::lock_guard lock(mutex_);
+  waited_[device] += waited;
 }
 
 void BackgroundSave::read_rest() {
@@ -153,10 +176,14 @@ void BackgroundSave::read_now(const std::vector<size_t>& wanted, ops::Workers& w
       read(files_[index]);
     }
   });
+  wait_until_read(wanted);
+}
+
+void BackgroundSave::wait_until_read(const std::vector<size_t>& wanted) {
   const auto is_read = [&](size_t index) { return files_[index].stage == Stage::kIsRead; };
   std::unique_lock lock(mutex_);
   if (std::ranges::any_of(wanted, is_read)) {
-    work_->hurry();
+    hurry();
     changed_.wait(lock, [&] { return std::ranges::none_of(wanted, is_read); });
   }
 }
@@ -194,7 +221,7 @@ bool BackgroundSave::claim(File& file) {
     return false;
   }
   file.stage = Stage::kIsRead;
-  file.copy = file.parts.empty() ? nullptr : memory_.take(file.bytes);
+  file.copy = file.parts.empty() || file.rows != nullptr ? nullptr : memory_.take(file.bytes);
   return true;
 }
 
@@ -224,6 +251,9 @@ void BackgroundSave::write(File& file) {
   if (!status.ok()) {
     fail(std::move(status).error());
   }
+  if (file.rows != nullptr) {
+    run_at_normal_priority([&] { file.rows->end(); }, hurries_);
+  }
   {
     const std::lock_guard lock(mutex_);
     unread_ -= file.stage == Stage::kIsRead ? 1 : 0;
@@ -243,6 +273,8 @@ Status BackgroundSave::write_claimed(File& file) {
     } else if (file.copy != nullptr) {
       const auto part = std::ranges::find(file.parts, &tensor, &Part::tensor);  // the first: its rows lie together
       std::copy_n(file.copy + part->at + first, bytes, out);
+    } else if (file.rows != nullptr) {
+      run_at_normal_priority([&] { file.rows->read(tensor, row_begin, row_end, out); }, hurries_);
     } else {
       state_.read_rows(tensor, row_begin, row_end, out);
     }

@@ -1,7 +1,8 @@
 // Writes the files of a checkpoint in the background of the steps after it. The state stays where it is: the background
 // writes one file after the other from it. Files with values that a step is about to change are copied before it
 // changes them, by the workers of its device, and written later; those that do not fit into the memory for copies are
-// written at once. So no second copy of the state is held, only that memory and a chunk for each thread that writes.
+// written at once. Of heads with active classes only the rows that the step changes are copied, even while their file
+// is written. So no second copy of the state is held, only that memory and a chunk for each thread that writes.
 #pragma once
 
 #include <atomic>
@@ -11,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,35 +21,15 @@
 #include "graph/base/result.h"
 #include "runtime/background_work.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/row_copies.h"
+#include "runtime/checkpoint/save_memory.h"
 #include "runtime/checkpoint/state_files.h"
 #include "runtime/device/backend.h"
 #include "runtime/train/train_state.h"
 
 namespace xrun::runtime {
 
-// The memory of saves in the background, the same for all of a run: chunks for threads that write, kSaveChunk each, and
-// memory for copies. Threads: any.
-class SaveMemory {
- public:
-  SaveMemory(int chunks, Bytes staging);
-  // Waits while all are in use.
-  std::vector<std::byte> take_chunk();
-  void give_back(std::vector<std::byte> chunk);
-  // A new save may use all memory for copies.
-  void reset();
-  // Null where there is not so much left.
-  std::byte* take(Bytes bytes);
-
- private:
-  std::mutex mutex_;
-  std::condition_variable given_back_;
-  std::vector<std::vector<std::byte>> chunks_;
-  Bytes bytes_;
-  Bytes taken_ = 0;
-  std::unique_ptr<std::byte[]> staging_;  // zeroed: no step waits for its pages
-};
-
-// Threads: the one that made it calls all functions but `before`.
+// Threads: the one that made it calls all functions but `before` and `before_rows`.
 class BackgroundSave final : public ChangeGuard {
  public:
   // Saves the state as it is now. All arguments outlive the object. Throws std::system_error if the system lets no
@@ -58,6 +40,8 @@ class BackgroundSave final : public ChangeGuard {
   ~BackgroundSave() override;
 
   void before(const planner::Instruction& instruction, ops::Workers& workers) override;
+  void before_rows(const planner::Instruction& instruction, std::span<const int32_t> rows,
+                   ops::Workers& workers) override;
   // Reads what is not read yet, for changes that no instruction makes.
   void read_rest();
   // Whether values of the state are still to be read: changes must be guarded.
@@ -89,7 +73,8 @@ class BackgroundSave final : public ChangeGuard {
     size_t next_part = 0;
     size_t copied_parts = 0;
     std::vector<std::pair<const StateTensor*, std::vector<std::byte>>> held;  // computed values, read at once
-    std::optional<SafetensorsWriter> writer;                                  // until the file is durable
+    std::unique_ptr<RowCopies> rows;          // null: its head changes as a whole, or it has none
+    std::optional<SafetensorsWriter> writer;  // until the file is durable
     ManifestFile saved;
   };
 
@@ -98,6 +83,12 @@ class BackgroundSave final : public ChangeGuard {
   void note_buffers(size_t index);
   // The work of the background.
   void run();
+  // Files with values that an instruction changes.
+  std::vector<size_t> files_changed_by(const planner::Instruction& instruction) const;
+  void keep_rows(const std::vector<size_t>& wanted, std::span<const int32_t> rows, ops::Workers& workers);
+  void wait_until_read(const std::vector<size_t>& wanted);
+  void hurry();
+  void note_wait(int device, Seconds waited);
   void read_now(const std::vector<size_t>& wanted, ops::Workers& workers);
   // Copies the file, with others, where there is room, or else writes it, unless somebody else does.
   void read(File& file);
@@ -125,6 +116,7 @@ class BackgroundSave final : public ChangeGuard {
   std::atomic<int64_t> open_ = 0;
   std::atomic<int64_t> unread_ = 0;
   std::atomic<bool> done_ = false;
+  std::atomic<bool> hurries_ = false;   // the background has normal priority
   std::optional<BackgroundWork> work_;  // last: it reads the others
 };
 

@@ -26,6 +26,9 @@ class ChangeGuard {
   virtual ~ChangeGuard() = default;
   // Returns once the values that the instruction changes have been read. Called by its task, with `workers` to help.
   virtual void before(const planner::Instruction& instruction, ops::Workers& workers) = 0;
+  // The same for an instruction that changes only these rows, in ascending order, of the tensors of a head.
+  virtual void before_rows(const planner::Instruction& instruction, std::span<const int32_t> rows,
+                           ops::Workers& workers) = 0;
 };
 
 struct BackendOptions {

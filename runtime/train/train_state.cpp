@@ -395,6 +395,12 @@ bool TrainState::has_rows(const StateTensor& tensor, int64_t row_begin, int64_t 
       tensor.pieces, [&](const TensorPiece& piece) { return piece.row_begin < row_end && row_begin < piece.row_end; });
 }
 
+bool TrainState::changes_by_rows(std::string_view head) const {
+  return std::ranges::any_of(program_.heads, [&](const planner::HeadPlan& one) {
+    return one.active > 0 && module_.graph.heads[static_cast<size_t>(one.head)].name == head;
+  });
+}
+
 void TrainState::read_rows(const StateTensor& tensor, int64_t row_begin, int64_t row_end, std::byte* out) const {
   if (tensor.role == StateTensor::Role::kShift) {
     read_shifts(tensor, row_begin, row_end, reinterpret_cast<float*>(out));

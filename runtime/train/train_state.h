@@ -115,6 +115,8 @@ class TrainState {
 
   // Whether this process has any of these rows.
   bool has_rows(const StateTensor& tensor, int64_t row_begin, int64_t row_end) const;
+  // Whether a step changes only some rows of the tensors of this head: those of its active classes.
+  bool changes_by_rows(std::string_view head) const;
   // Copies rows [row_begin, row_end) out of the first copy, or into all copies. After writing weights, the session
   // prepares them again (Session::weights_changed).
   void read_rows(const StateTensor& tensor, int64_t row_begin, int64_t row_end, std::byte* out) const;

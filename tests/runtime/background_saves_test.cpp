@@ -14,6 +14,7 @@
 
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/directory.h"
+#include "runtime/checkpoint/save_memory.h"
 #include "runtime/checkpoint/store.h"
 #include "tests/runtime/run_fixture.h"
 
@@ -140,12 +141,15 @@ TEST_F(BackgroundSaves, HaveTheRowsOfEveryFormat) {
   }
 }
 
+// With memory for no rows, for those of some files, and for those of all.
 TEST_F(BackgroundSaves, HaveTheRowsOfActiveClasses) {
   io_.write_time = std::chrono::microseconds(100);
   options_.cosine = true;
   options_.arguments = {{"momentum", 0.9}};
   for (const bool knn : {false, true}) {
     for (const Untouched untouched : {Untouched::kAsIs, Untouched::kExact}) {
+      const Bytes pages = knn == (untouched == Untouched::kExact) ? 3 : 40;
+      staging_ = pages * SaveMemory::kPage;
       options_.active = {.kind = knn ? ActiveSpec::kKnn : ActiveSpec::kSample, .amount = 0.2};
       if (knn) {
         options_.active.neighbours = 8;
@@ -155,9 +159,65 @@ TEST_F(BackgroundSaves, HaveTheRowsOfActiveClasses) {
       const std::string what =
           std::string(knn ? "knn" : "sample") + (untouched == Untouched::kExact ? ", exact" : ", as it is");
       expect_same(what, {1, TrainSpan::kSteps});
+      staging_ = 60'000;
       expect_same(what);
     }
   }
+}
+
+TEST_F(BackgroundSaves, HaveTheRowsOfActiveClassesInEveryPlanAndFormat) {
+  io_.write_time = std::chrono::microseconds(300);
+  staging_ = 12 * SaveMemory::kPage;
+  options_.active = {.kind = ActiveSpec::kSample, .amount = 0.1};
+  for (const PlanChoice& choice :
+       {PlanChoice{.devices = 2, .threads = 3, .shards = 2},
+        PlanChoice{.devices = 4, .threads = 4, .stages = 2, .replicas = 2, .micro_batches = 4, .shards = 3}}) {
+    choice_ = choice;
+    for (const RowFormat weights : {RowFormat::kF32, RowFormat::kFp8}) {
+      options_.weights = weights;
+      expect_same(choice.text() + ", " + std::string(name_of(weights)), {2, TrainSpan::kSteps});
+    }
+  }
+}
+
+// The state of the head does not fit into the memory for copies, but the rows that steps change do.
+TEST_F(BackgroundSaves, DoNotHoldUpStepsThatChangeFewRows) {
+  struct Watch final : EventSink {
+    std::vector<CheckpointEvent> saves;
+    std::map<int64_t, int64_t> done;  // by the step of a save: the step that was done when it ended
+    int64_t step = 0;
+    bool wants_step(bool /*due*/) override { return true; }
+    void on_step(const StepReport& event, bool /*due*/) override { step = event.step; }
+    void on_checkpoint(const CheckpointEvent& event) override {
+      saves.push_back(event);
+      done[event.step] = step;
+    }
+  } watch;
+  io_.write_time = std::chrono::milliseconds(3);
+  options_.classes = 20'000;
+  options_.active = {.kind = ActiveSpec::kSample, .amount = 40};
+  options_.steps = 1600;
+  prepare(true, {800, TrainSpan::kSteps});
+  prepared_.module.train.log_every = {1, TrainSpan::kSteps};
+  CheckpointOptions to = store_options();
+  to.range_bytes = 512 * kKiB;
+  to.staging = 2 * kMiB;
+  auto store = make_checkpoint_store(to);
+  ASSERT_TRUE(store.ok()) << store.error().message;
+  const auto program = make_program(prepared_, choice_).value();
+  const auto devices = make_cpu_devices(program.threads);
+  SyntheticRows rows(prepared_.module.graph, options_, 1000);
+  const auto outcome = train({.module = prepared_.module,
+                              .training = program,
+                              .devices = *devices,
+                              .batches = rows,
+                              .checkpoints = store->get(),
+                              .events = watch,
+                              .session = {.isa = prepared_.isa}});
+  ASSERT_TRUE(outcome.ok()) << outcome.error().message;
+  ASSERT_EQ(watch.saves.size(), 2U);
+  EXPECT_GE(watch.done[800], 810) << "no steps ran beside the save";
+  EXPECT_LT(watch.saves[0].waited, watch.saves[0].seconds / 4) << watch.done[800];
 }
 
 // The event comes when a power cut loses nothing of the checkpoint: after it has its name and `latest` names it.

@@ -45,6 +45,7 @@ class CpuBackend final : public Backend {
     const Instruction* instruction = nullptr;
     InstructionEvents* events = nullptr;
     Bound bound;
+    bool guards_rows = false;  // calls ChangeGuard::before_rows by itself
   };
 
   static void run_task(void* entry, int32_t argument);
@@ -92,7 +93,8 @@ CpuBackend::CpuBackend(const Module& module, const planner::Program& program, co
   entries_.reserve(program.instructions.size());
   for (const Instruction& instruction : program.instructions) {
     const bool mine = memory.has(instruction.device) && !communicates(instruction.kind);
-    entries_.push_back({this, &instruction, nullptr, mine ? bind(instruction) : Bound()});
+    const bool rows = is_of_head(instruction.kind) && program.heads[static_cast<size_t>(instruction.head)].active > 0;
+    entries_.push_back({this, &instruction, nullptr, mine ? bind(instruction) : Bound(), rows});
   }
 }
 
@@ -132,7 +134,7 @@ Status CpuBackend::run(const Instruction& instruction) {
 }
 
 Status CpuBackend::run_bound(Entry& entry, ops::Workers& workers) const {
-  if (step_.guard != nullptr) {
+  if (step_.guard != nullptr && !entry.guards_rows) {
     step_.guard->before(*entry.instruction, workers);
   }
   return entry.bound(workers);

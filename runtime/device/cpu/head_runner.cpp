@@ -57,6 +57,7 @@ HeadRunner::HeadRunner(const Module& module, const planner::Program& program, co
 BoundHead HeadRunner::bind(const Instruction& instruction) const {
   const HeadPlan& head = program_.heads[static_cast<size_t>(instruction.head)];
   BoundHead bound;
+  bound.instruction = &instruction;
   bound.kind = instruction.kind;
   bound.head = instruction.head;
   bound.head_pass = instruction.head_pass;
@@ -196,6 +197,9 @@ Status HeadRunner::run(BoundHead& bound, const StepContext& step, double grad_sc
     by.bias_factor = head.bias.valid() ? rule_of(module_.train, form_, module_.graph, head.bias).rate_factor : 1;
   }
   if (bound.updates) {
+    if (step.guard != nullptr && bound.selection != nullptr) {
+      step.guard->before_rows(*bound.instruction, rows_of(active, *bound.passes), workers);
+    }
     if (MappedRows* const file = rows_file(bound, step); file != nullptr) {
       XRUN_TRY(file->log_old(rows_of(active, *bound.passes)));
     }

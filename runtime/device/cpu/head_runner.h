@@ -23,6 +23,7 @@ struct BestRows {
 
 // A pass of one shard, the folding of statistics on one device, or the summing of dX.
 struct BoundHead {
+  const planner::Instruction* instruction = nullptr;
   planner::Kind kind = planner::Kind::kHeadForward;
   int head = 0;
   int head_pass = 0;
