@@ -37,7 +37,7 @@ bool is_float(const TensorType& type) { return type.dtype == DType::kF32 || type
 std::string types_text(const std::vector<TensorType>& types) {
   std::string text;
   for (const TensorType& type : types) {
-    text += (text.empty() ? "" : " ") + to_text(type);
+    text += (text.empty() ? "" : " ") + to_text(type) + (type.is_channels_last() ? " channels_last" : "");
   }
   return text;
 }

@@ -38,9 +38,7 @@ XRUN_INLINE QuarterTurns<F8x2, I8x2> quarter_turns(F8x2 x) {
 }
 
 XRUN_INLINE QuarterTurns<F16, I16> quarter_turns(F16 x) {
-  F8x2 halves;
-  std::memcpy(&halves, &x, sizeof x);
-  const auto both = quarter_turns(halves);
+  const auto both = quarter_turns(halves_of(x));
   QuarterTurns<F16, I16> turns;
   std::memcpy(&turns.rest, &both.rest, sizeof turns.rest);
   std::memcpy(&turns.count, &both.count, sizeof turns.count);

@@ -409,7 +409,9 @@ constexpr Op kReorder{.def = {.name = "reorder",
                               .doc = "the same tensor in another layout in memory",
                               .internal = true,
                               .layout = LayoutRule::kAny,
-                              .infer = same_as_input,
+                              .infer = [](std::span<const TensorType> inputs, const Attrs&) -> Result<OpShape> {
+                                return OpShape{{inputs[0]}};
+                              },
                               .shard = "n.->n."},
                       .cpu = by_dtype<make_reshape<float>, make_reshape<Bf16>>};
 

@@ -13,7 +13,7 @@
 
 namespace xrun::ops {
 
-// Memory of one operand for one row block; images are channels-last (graph/tensor_type.h).
+// Memory of one operand for one row block, in the layout of its type (graph/tensor_type.h).
 struct TensorView {
   std::byte* data = nullptr;
 

@@ -82,18 +82,19 @@ template <int kWhat>
 XRUN_INLINE F8x2 choose(F8x2 a, F8x2 b, F8x2 yes, F8x2 no) {
   return {choose<kWhat>(a.low, b.low, yes.low, no.low), choose<kWhat>(a.high, b.high, yes.high, no.high)};
 }
+// Shuffles, because halves that go through memory wait for the stores.
+XRUN_INLINE F8x2 halves_of(F16 x) {
+  return {__builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7),
+          __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15)};
+}
+XRUN_INLINE F16 joined(F8x2 x) {
+  return __builtin_shufflevector(x.low, x.high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+}
 // GCC 12 splits the plain form `(a < b) ? yes : no` into single lanes if the same comparison occurs twice, so this one
 // works on halves.
 template <int kWhat>
 XRUN_INLINE F16 choose(F16 a, F16 b, F16 yes, F16 no) {
-  F8x2 x[4];
-  std::memcpy(x, &a, sizeof a);
-  std::memcpy(x + 1, &b, sizeof b);
-  std::memcpy(x + 2, &yes, sizeof yes);
-  std::memcpy(x + 3, &no, sizeof no);
-  x[0] = choose<kWhat>(x[0], x[1], x[2], x[3]);
-  std::memcpy(&no, x, sizeof no);
-  return no;
+  return joined(choose<kWhat>(halves_of(a), halves_of(b), halves_of(yes), halves_of(no)));
 }
 
 XRUN_INLINE F16 if_less(F16 a, F16 b, F16 yes, F16 no) { return (a < b) ? yes : no; }
@@ -116,20 +117,8 @@ XRUN_INLINE F8x2 converted(I8x2 x) { return {_mm256_cvtepi32_ps(__m256i(x.low)),
 XRUN_INLINE F8x2 square_root(F8x2 x) { return {_mm256_sqrt_ps(x.low), _mm256_sqrt_ps(x.high)}; }
 // The largest whole number that is not above x.
 XRUN_INLINE F8x2 floor_lanes(F8x2 x) { return {_mm256_floor_ps(x.low), _mm256_floor_ps(x.high)}; }
-XRUN_INLINE F16 square_root(F16 x) {
-  F8x2 halves;
-  std::memcpy(&halves, &x, sizeof x);
-  halves = square_root(halves);
-  std::memcpy(&x, &halves, sizeof x);
-  return x;
-}
-XRUN_INLINE F16 floor_lanes(F16 x) {
-  F8x2 halves;
-  std::memcpy(&halves, &x, sizeof x);
-  halves = floor_lanes(halves);
-  std::memcpy(&x, &halves, sizeof x);
-  return x;
-}
+XRUN_INLINE F16 square_root(F16 x) { return joined(square_root(halves_of(x))); }
+XRUN_INLINE F16 floor_lanes(F16 x) { return joined(floor_lanes(halves_of(x))); }
 
 // max(v, 0), and NaN where v is NaN.
 template <class L>

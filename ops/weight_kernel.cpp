@@ -248,7 +248,7 @@ int64_t rows_of_call(const KernelSpec& spec) {
     --rows;
   }
   // The calls of a convolution walk its weight for each image anyway, unless it is large.
-  const bool is_conv = spec.inputs[0].rank() == 4;
+  const bool is_conv = spec.inputs[1].rank() == 4;
   const Bytes fewest = std::max({kShortCall, is_conv ? weight / 4 : weight, spec.rows * row / kParts});
   for (int64_t fewer = 1; fewer < rows && !gradient; ++fewer) {
     if (spec.rows % fewer == 0 && fewer * row >= fewest) {

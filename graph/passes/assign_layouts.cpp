@@ -43,7 +43,7 @@ class Assigner {
                                              : std::nullopt;
   }
 
-  // What the first reader of each value takes, through readers that take any.
+  // What the first reader of each value takes; of one whose operands and results lie alike, what its own reader takes.
   void find_wishes() {
     for (size_t i = graph_.nodes.size(); i-- > 0;) {
       const Node& node = graph_.nodes[i];

@@ -161,6 +161,7 @@ class Evaluator {
 
   // ---- shared by all parts
   Graph& graph() { return work_.graph; }
+  void drop_last_node() { work_.drop_last_node(); }
   TensorNames& names() { return work_.names; }
   Signatures& signatures() { return signatures_; }
   SourceMap& sources() { return sources_; }
@@ -231,6 +232,7 @@ class Evaluator {
   void model_output(const Ast& ast, const Stmt& stmt, Scope& scope);
   void model_head(const Ast& ast, const Stmt& stmt, Scope& scope);
   Datum refuse_head(Span at);
+  bool refuse_open_params(const Signature& signature, Scope& scope);
   bool enter_scope(std::string_view name, const Name& label, Span at);
   void check_results(const DeclRef& block, const Datum& value, Scope& env, Span at);
 

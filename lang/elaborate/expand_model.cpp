@@ -72,6 +72,29 @@ void Evaluator::model_head(const Ast& ast, const Stmt& stmt, Scope& scope) {
   bind_local(name, value, scope, false);
 }
 
+// Nothing calls a model, so its parameters have values; what it is fed with is an input.
+bool Evaluator::refuse_open_params(const Signature& signature, Scope& scope) {
+  bool open = false;
+  for (const Param& param : signature.params) {
+    if (param.value.valid()) {
+      continue;
+    }
+    open = true;
+    const bool is_tensor = takes_tensor(param);
+    refuse("XG0204", param.span, {"nothing gives `{}` a value: no call makes a model", param.name.text},
+           is_tensor ? "a tensor" : "no value",
+           is_tensor
+               ? Fix{fmt::format("declare it in the body: input {}", sources_.text(param.span))}
+               : Fix{fmt::format("give it one here, {} = ..., or declare an `option`", sources_.text(param.span))});
+  }
+  for (const Param& param : signature.params) {
+    if (open) {
+      bind_local(param.name, Datum(), scope, false);
+    }
+  }
+  return open;
+}
+
 void Evaluator::build_model(const DeclRef& model, Scope& scope) {
   const Decl& decl = *model.decl;
   const Ast& ast = model.file->ast;
@@ -80,7 +103,7 @@ void Evaluator::build_model(const DeclRef& model, Scope& scope) {
   called_.insert(&decl);
   const bool outer = std::exchange(in_test_, false);
   const size_t owned = work_.graph.params.size();
-  if (decl.has_params) {
+  if (decl.has_params && !refuse_open_params(signatures_.of(model), scope)) {
     Scope nothing{.file = model.file};
     const auto bound =
         bind(signatures_.of(model), {.ast = &ast, .span = decl.name.span, .name_span = decl.name.span}, nothing, scope);

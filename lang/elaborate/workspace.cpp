@@ -1,5 +1,6 @@
 #include "lang/elaborate/workspace.h"
 
+#include <algorithm>
 #include <numeric>
 
 #include "graph/cost.h"
@@ -16,6 +17,12 @@ ExpansionId Workspace::expansion_id() {
     graph.expansions.push_back({expansion[known].step, known > 0 ? expansion[known - 1].id : ExpansionId()});
   }
   return expansion.empty() ? ExpansionId() : expansion.back().id;
+}
+
+void Workspace::drop_last_node() {
+  graph.nodes.pop_back();
+  graph.values.pop_back();
+  flops.resize(std::min(flops.size(), graph.nodes.size()));
 }
 
 Flops Workspace::flops_from(size_t first) {

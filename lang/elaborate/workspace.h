@@ -35,6 +35,8 @@ struct Workspace {
   std::vector<Expansion> steps() const;
   // The floating-point operations of a sample in the nodes from number `first` on, and the forward pass.
   Flops flops_from(size_t first);
+  // Takes back the last node, which has one output.
+  void drop_last_node();
   // An empty workspace with the same expansions, for a graph of a test.
   Workspace aside() const;
 };

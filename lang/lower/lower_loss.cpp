@@ -346,8 +346,7 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const
       const Node& last = graph.nodes.back();
       if (node.op == last.op && node.inputs == last.inputs && node.attrs == last.attrs) {
         spec.value = known;
-        graph.nodes.pop_back();
-        graph.values.pop_back();
+        ev_.drop_last_node();
         break;
       }
     }

@@ -208,12 +208,8 @@ void Parser::declaration_header(Decl& decl) {
         decl.params = params();
         decl.has_params = true;
       }
-      if (decl.kind == DeclKind::kBlock && take(TokenKind::kArrow)) {
-        Gather<Type> types(stacks_);
-        do {
-          types.push(type());
-        } while (take(TokenKind::kComma));
-        decl.results = types.into(ast_);
+      if (decl.kind != DeclKind::kOptimizer && at(TokenKind::kArrow)) {
+        results(decl);
       }
       break;
     case DeclKind::kTest:
@@ -227,6 +223,25 @@ void Parser::declaration_header(Decl& decl) {
     default:
       settings_header(decl);
       break;
+  }
+}
+
+// "->" type { "," type }, of a block. A model names its results in its body.
+void Parser::results(Decl& decl) {
+  const Span start = here();
+  const uint32_t behind = last_end_;
+  advance();
+  Gather<Type> types(stacks_);
+  do {
+    types.push(type());
+  } while (take(TokenKind::kComma));
+  if (decl.kind == DeclKind::kBlock) {
+    decl.results = types.into(ast_);
+  } else if (!lost_) {
+    fault("XG0110", from(start), "a model has no result types", "its results have names",
+          replacement("leave them out, and name each result in the body: output logits",
+                      {tokens_.file, behind, last_end_}, ""));
+    lost_ = false;  // the body is read all the same
   }
 }
 

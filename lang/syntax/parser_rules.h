@@ -81,6 +81,7 @@ class Parser {
   Decl declaration();
   DeclKind declaration_kind() const;
   void declaration_header(Decl& decl);
+  void results(Decl& decl);
   void option_header(Decl& decl);
   void settings_header(Decl& decl);
   void unknown_declaration();

@@ -22,7 +22,7 @@ struct RowRange {
 };
 
 // Memory of one batch: by index in Graph::inputs, the first byte of the tensor for all rows of the batch, row after row
-// (images channels-last, graph/tensor_type.h). Null for inputs that data does not fill (gradients of heads, inputs that
+// (pictures channels-last, graph/tensor_type.h). Null for inputs that data does not fill (gradients of heads, inputs that
 // the program does not read).
 struct BatchView {
   std::vector<std::byte*> inputs;

@@ -252,6 +252,26 @@ Status predict(Session& session, RowSource& source, ValueId value, int64_t first
   });
 }
 
+namespace {
+
+// Rows of a tensor [C, H, W] with the channels last, into the order of the dimensions.
+void to_written_order(const TensorType& type, std::vector<float>& rows) {
+  const auto channels = static_cast<size_t>(type.dims[1]);
+  const auto row = static_cast<size_t>(type.row_elements());
+  const size_t positions = row / channels;
+  std::vector<float> lies(row);
+  for (auto begin = rows.begin(); begin != rows.end(); begin += static_cast<std::ptrdiff_t>(row)) {
+    std::copy_n(begin, row, lies.begin());
+    for (size_t c = 0; c < channels; ++c) {
+      for (size_t at = 0; at < positions; ++at) {
+        begin[static_cast<std::ptrdiff_t>(c * positions + at)] = lies[at * channels + c];
+      }
+    }
+  }
+}
+
+}  // namespace
+
 Result<std::vector<float>> predict_floats(Session& session, RowSource& source, ValueId value, int64_t first,
                                           int64_t rows, EventSink* events, std::vector<BrokenRow>* broken) {
   const TensorType& type = session.module().graph.value(value).type;
@@ -259,13 +279,16 @@ Result<std::vector<float>> predict_floats(Session& session, RowSource& source, V
   std::vector<float> out(elements);
   if (type.dtype == DType::kF32) {
     XRUN_TRY(predict(session, source, value, first, rows, std::as_writable_bytes(std::span(out)), events, broken));
-    return out;
+  } else {
+    XRUN_CHECK(type.dtype == DType::kBF16, "outputs are f32 or bf16");
+    std::vector<uint16_t> narrow(elements);
+    XRUN_TRY(predict(session, source, value, first, rows, std::as_writable_bytes(std::span(narrow)), events, broken));
+    std::transform(narrow.begin(), narrow.end(), out.begin(),
+                   [](uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); });
   }
-  XRUN_CHECK(type.dtype == DType::kBF16, "outputs are f32 or bf16");
-  std::vector<uint16_t> narrow(elements);
-  XRUN_TRY(predict(session, source, value, first, rows, std::as_writable_bytes(std::span(narrow)), events, broken));
-  std::transform(narrow.begin(), narrow.end(), out.begin(),
-                 [](uint16_t bits) { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); });
+  if (type.is_channels_last()) {
+    to_written_order(type, out);
+  }
   return out;
 }
 

@@ -60,7 +60,7 @@ Status predict_rows(Session& session, RowSource& source, int64_t first, int64_t 
 // (row_elements · size of the value's dtype a row).
 Status predict(Session& session, RowSource& source, ValueId value, int64_t first, int64_t rows,
                std::span<std::byte> out, EventSink* events = nullptr, std::vector<BrokenRow>* broken = nullptr);
-// The same as f32, [rows, row elements].
+// The same as f32, [rows, row elements], in the order of the dimensions whatever the layout.
 Result<std::vector<float>> predict_floats(Session& session, RowSource& source, ValueId value, int64_t first,
                                           int64_t rows, EventSink* events = nullptr,
                                           std::vector<BrokenRow>* broken = nullptr);

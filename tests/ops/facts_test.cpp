@@ -121,6 +121,29 @@ TEST(Facts, EachThingThatAKernelIsMadeForIsAnotherTime) {
     value.type.dtype = DType::kBF16;
   }
   collect(narrow, 8, true, true);
+  Graph image = graph_of("relu", {kBatch, 8, 4, 4}, {});
+  collect(image, 8, true, true);
+  for (Value& value : image.values) {
+    value.type.layout = Layout::kChannelsLast;
+  }
+  collect(image, 8, true, true);
+}
+
+// A reshape between images whose channels are last goes through the scratch, and one of row-major tensors does not.
+TEST(Facts, NodesThatDifferInTheirLayoutsHaveFactsOfTheirOwn) {
+  Graph graph = graph_of("reshape", {kBatch, 8, 4, 4}, {{"shape", std::vector<int64_t>{kBatch, 4, 8, 4}}});
+  const Node first = graph.nodes[0];
+  ASSERT_TRUE(call_op(graph, *first.op, first.inputs, first.attrs, "again", Span{}).ok());
+  const auto scratch = [&](bool training) {
+    const auto facts = collect_facts(graph, 8, training, detect_isa(), true, nullptr);
+    EXPECT_TRUE(facts.ok());
+    return std::pair(facts->nodes[0].scratch, facts->nodes[1].scratch);
+  };
+  EXPECT_EQ(scratch(true), std::pair(Bytes{0}, Bytes{0}));
+  const ValueId image = graph.add_input("image", {.dims = {kBatch, 8, 4, 4}, .layout = Layout::kChannelsLast});
+  graph.nodes[1].inputs = {image};
+  graph.value(graph.nodes[1].outputs[0]).type.layout = Layout::kChannelsLast;
+  EXPECT_EQ(scratch(true), std::pair(Bytes{0}, Bytes{512}));
 }
 
 // Times that a graph adds; their names.

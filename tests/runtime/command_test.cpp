@@ -436,6 +436,51 @@ train t {
   EXPECT_EQ(nlohmann::json::parse(line.substr(0, line.find('\n')))["classes"].size(), 5u);
 }
 
+// An output [N, C, H, W] is written as `flatten` gives it, whatever its layout.
+TEST_F(Command, EmbeddingsHaveTheOrderOfTheDimensions) {
+  const auto model = [](const std::string& sum, const std::string& output) {
+    return R"(xgraph 1
+model m {
+  input image: f32[N, 2, 3, 4]
+
+  z = image -> conv(5, 1)
+  n = z -> layer_norm
+  s = )" + sum +
+           R"(
+  flat = s -> flatten
+  logits = flat -> linear(3)
+  output )" +
+           output + R"(
+}
+data d {
+  source train = synthetic([2, 3, 4], 3, 64)
+  source test  = synthetic([2, 3, 4], 3, 16, seed=2)
+  image = pixels
+}
+train t {
+  batch     = 8
+  steps     = 1
+  loss      = softmax_ce(logits, label)
+  optimizer = sgd
+  lr        = 0.1
+}
+)";
+  };
+  for (const std::string sum : {"z + n", "n + z"}) {
+    directory.write("m.xgraph", model(sum, "s"));
+    ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none"}).exit, 0);
+    std::vector<std::string> words{"predict", "m.xgraph", "ckpt/t", "--source",
+                                   "test",    "--rows",   "0..5",   "--embedding"};
+    const auto image = run(words);
+    ASSERT_EQ(image.exit, 0) << image.err;
+    directory.write("m.xgraph", model(sum, "flat"));
+    const auto flat = run(words);
+    ASSERT_EQ(flat.exit, 0) << flat.err;
+    EXPECT_EQ(image.out.substr(image.out.find('\n')), flat.out.substr(flat.out.find('\n'))) << sum;
+    std::filesystem::remove_all(directory.path() + "/ckpt");
+  }
+}
+
 // Dense logits that are not the first output, and outputs that are no embedding.
 TEST_F(Command, PredictNamesTheClassesOfTheLossWhateverTheOutputs) {
   const auto model = [](const std::string& outputs) {
