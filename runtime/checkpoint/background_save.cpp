@@ -28,6 +28,9 @@ BackgroundSave::BackgroundSave(const TrainState& state, Bytes range_bytes, int r
   for (File& file : files_) {  // now that they stay where they are
     if (file.plan.by_rows && state.changes_by_rows(file.plan.tensors[0]->head)) {
       file.rows = std::make_unique<RowCopies>(state, file.plan, memory);
+      if (!file.rows->fits()) {
+        file.rows.reset();  // the file is copied whole
+      }
     }
   }
   unread_ = std::ssize(files_);

@@ -29,8 +29,9 @@ class RowCopies {
   RowCopies(const RowCopies&) = delete;
   RowCopies& operator=(const RowCopies&) = delete;
 
-  // Copies those of `rows`, of which some may be of other files, that have no copy yet; none after end(). Then they may
-  // change. False: there is no memory for one of them. `rows`: in ascending order.
+  bool fits() const { return page_rows_ > 0; }  // a row into a page
+  // REQUIRES: fits(). Copies those of `rows`, of which some may be of other files, that have no copy yet; none after
+  // end(). Then they may change. False: there is no memory for one of them. `rows`: in ascending order.
   bool keep(std::span<const int32_t> rows);
   // Gives rows of a tensor of the file as they were when the save began.
   void read(const StateTensor& tensor, int64_t row_begin, int64_t row_end, std::byte* out);

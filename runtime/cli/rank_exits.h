@@ -10,7 +10,7 @@ namespace xrun::cli {
 // What the ranks of this machine have reported.
 struct RankReports {
   int begun = 0;           // ranks that have begun
-  bool launched = false;   // by a launcher, as one of several
+  bool launched = false;   // by the launcher of MPICH, as one of several
   std::vector<int> exits;  // exit codes of those that have ended; a killed rank has none
 };
 
@@ -31,7 +31,7 @@ class RankExits {
 };
 
 // Report, if --restarts watches over this process, that it begins to train, and the exit code with which it ends.
-// `launched`: a launcher started it as one of several.
+// `launched`: the launcher of MPICH started it as one of several.
 void report_begin(bool launched);
 void report_exit(int exit);
 

@@ -145,11 +145,14 @@ bool is_worth_restart(int exit_code) {
          (exit_code > kSignalled && exit_code != kInterrupted && exit_code != kTerminated);
 }
 
-// `timeout` ends with 124; MPICH's launcher ends with the number of the signal that ended a rank. Ranks that say
+// `timeout` ends with 124. MPICH's launcher ends with the numbers of the signals that ended ranks, joined bit by bit:
+// 15 is SIGTERM, and it is SIGABRT of one rank with SIGKILL of the others, which then report no end. Ranks that say
 // nothing at all may have another view of files than this process.
 bool misses_host(int exit_code, const RankReports& said, bool before, bool now) {
-  constexpr std::array<int, 6> kMeant{0, SIGINT, SIGTERM, 124, kSignalled + SIGINT, kSignalled + SIGTERM};
+  constexpr std::array<int, 4> kMeant{0, 124, kSignalled + SIGINT, kSignalled + SIGTERM};
+  const bool all_ended = std::ssize(said.exits) >= said.begun;
   const bool meant = std::ranges::find(kMeant, exit_code) != kMeant.end() ||
+                     ((exit_code == SIGINT || exit_code == SIGTERM) && all_ended) ||
                      std::ranges::any_of(said.exits, [](int exit) { return !is_worth_restart(exit); });
   return !meant && (now ? said.begun > 0 : before);
 }
@@ -202,7 +205,9 @@ int run_restarts(const GlobalOptions& options, const RestartArgs& args, const st
     watch.reset();
     const Seconds lived = std::chrono::duration<double>(Clock::now() - begin).count();
     if (StopSignals::requested().load()) {
-      return exit > kSignalled ? xrun::exit_code(ErrorKind::kInterrupted) : exit;
+      // MPICH's launcher ends with 10, or 11, where the signal met ranks that could not handle it yet.
+      const bool by_signal = exit > kSignalled || exit == SIGUSR1 || exit == (SIGUSR1 | SIGKILL);
+      return by_signal ? xrun::exit_code(ErrorKind::kInterrupted) : exit;
     }
     if (killed && std::ranges::find(said.exits, 0) != said.exits.end()) {
       return 0;  // the run is done: its launcher alone was not

@@ -57,6 +57,8 @@ TEST(RestartRules, ALauncherThatMissesAHostIsWorthARestart) {
   EXPECT_FALSE(misses_host(1, {.begun = 2, .exits = {75, 1}}, true, true)) << "a rank refuses its input";
   EXPECT_FALSE(misses_host(1, {.begun = 2, .exits = {0, 0}}, true, true)) << "what failed came after the run";
   EXPECT_TRUE(misses_host(SIGKILL, {.begun = 2}, false, true)) << "MPICH's launcher, of a rank that was killed";
+  EXPECT_TRUE(misses_host(SIGABRT | SIGKILL, {.begun = 3}, false, true))
+      << "a rank aborted, and the others were killed";
   for (const int exit : {0, SIGINT, SIGTERM, 124, 128 + SIGINT, 128 + SIGTERM}) {
     EXPECT_FALSE(misses_host(exit, {.begun = 2, .exits = {75, 75}}, true, true)) << exit;
   }
