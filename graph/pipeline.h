@@ -11,9 +11,8 @@ struct PipelineOptions {
 };
 
 // simplify -> cse -> dce -> mixed_precision -> fuse_elementwise -> fuse_maps -> fuse_functions -> fuse_residuals ->
-// fuse_reductions -> differentiate -> dce -> fuse_maps and fuse_sums of gradients -> assign_layouts ->
-// verify. Metric values of
-// `train.metrics` and `train.eval` and the loss are kept up to date.
+// fuse_reductions -> differentiate -> dce -> fuse_maps and fuse_sums of gradients -> assign_layouts -> verify.
+// Metric values of `train.metrics` and `train.eval` and the loss are kept up to date.
 // Errors: those of infer and of differentiate.
 Result<Module> prepare(Module module, const OpRegistry& registry, const PipelineOptions& options);
 

@@ -31,19 +31,14 @@ std::string init_text(const Init& init) {
   return {};
 }
 
-// With the layout where that is another one than the dimensions say.
-std::string value_type(const Graph& graph, ValueId id) {
-  const TensorType& type = graph.value(id).type;
-  return to_text(type) + (type.is_channels_last() ? " channels_last" : "");
-}
-
 std::string node_text(const Graph& graph, const Node& node, size_t index) {
   std::string text = "#" + std::to_string(index);
   if (node.phase == Phase::kBackward) {
     text += " back(#" + std::to_string(node.forward.index) + ")";
   }
   for (size_t i = 0; i < node.outputs.size(); ++i) {
-    text += (i > 0 ? ", " : " ") + id_text(node.outputs[i]) + ": " + value_type(graph, node.outputs[i]);
+    text +=
+        (i > 0 ? ", " : " ") + id_text(node.outputs[i]) + ": " + text_with_layout(graph.value(node.outputs[i]).type);
   }
   text += fmt::format(" = {}({})", node.op->name, ids_text(node.inputs));
   if (!node.attrs.all().empty()) {
@@ -72,10 +67,15 @@ std::string names_text(const Graph& graph) {
 
 }  // namespace
 
+std::string text_with_layout(const TensorType& type) {
+  return to_text(type) + (type.is_channels_last() ? " channels_last" : "");
+}
+
 std::string print(const Graph& graph, const IdVector<NodeId, bool>* shown) {
   std::string out;
   for (const NamedValue& input : graph.inputs) {
-    out += fmt::format("input {} {}: {}\n", id_text(input.value), input.name, value_type(graph, input.value));
+    out += fmt::format("input {} {}: {}\n", id_text(input.value), input.name,
+                       text_with_layout(graph.value(input.value).type));
   }
   for (const Parameter& parameter : graph.params) {
     out += fmt::format("{} {} {}: {} {}{}{}\n", parameter.trained ? "param" : "state", id_text(parameter.value),

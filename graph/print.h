@@ -13,6 +13,9 @@
 
 namespace xrun {
 
+// The type, and the layout where that is another one than the dimensions say: "f32[N, 32, 16, 16] channels_last".
+std::string text_with_layout(const TensorType& type);
+
 // `shown`: prints only these nodes, renumbered, without bindings, outputs, metrics and heads; the nodes' paths name the
 // heads.
 std::string print(const Graph& graph, const IdVector<NodeId, bool>* shown = nullptr);

@@ -6,6 +6,7 @@
 #include <memory>
 
 #include "graph/base/random.h"
+#include "graph/print.h"
 #include "ops/timing.h"
 
 namespace xrun::ops {
@@ -37,7 +38,7 @@ bool is_float(const TensorType& type) { return type.dtype == DType::kF32 || type
 std::string types_text(const std::vector<TensorType>& types) {
   std::string text;
   for (const TensorType& type : types) {
-    text += (text.empty() ? "" : " ") + to_text(type) + (type.is_channels_last() ? " channels_last" : "");
+    text += (text.empty() ? "" : " ") + text_with_layout(type);
   }
   return text;
 }

@@ -42,8 +42,8 @@ Result<Graph> fuse_maps(Graph graph, const OpRegistry& registry, Phase phase);
 // with its producer where the registry has the pair: bn -> prelu is `bn.prelu`. Before differentiation.
 Result<Graph> fuse_functions(Graph graph, const OpRegistry& registry);
 
-// Fusion of sums into the producer of one of their operands where the registry has the pair: bn(x) + y is
-// `bn.add`. // Before differentiation.
+// Fusion of sums into the producer of one of their operands where the registry has the pair: bn(x) + y is `bn.add`.
+// Before differentiation.
 Result<Graph> fuse_residuals(Graph graph, const OpRegistry& registry);
 
 // Fusion of a function with the reduction that alone reads it (OpDef::takes_function), which computes it as its

@@ -87,8 +87,8 @@ bool Evaluator::refuse_open_params(const Signature& signature, Scope& scope) {
                ? Fix{fmt::format("declare it in the body: input {}", sources_.text(param.span))}
                : Fix{fmt::format("give it one here, {} = ..., or declare an `option`", sources_.text(param.span))});
   }
-  for (const Param& param : signature.params) {
-    if (open) {
+  if (open) {
+    for (const Param& param : signature.params) {
       bind_local(param.name, Datum(), scope, false);
     }
   }

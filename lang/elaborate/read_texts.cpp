@@ -44,10 +44,11 @@ void ReadTexts::add_imports(const SourceFile& file, std::vector<const SourceFile
   met.push_back(&file);
   if (&file != &file_) {
     append(imports_, sources_.text(file.file));
-  }
-  for (const Decl& decl : file.ast.decls) {
-    if (&file == &file_ && (decl.kind == DeclKind::kImport || decl.kind == DeclKind::kFrom)) {
-      append(imports_, sources_.text(decl.span));
+  } else {
+    for (const Decl& decl : file.ast.decls) {
+      if (decl.kind == DeclKind::kImport || decl.kind == DeclKind::kFrom) {
+        append(imports_, sources_.text(decl.span));
+      }
     }
   }
   for (const std::string_view name : file.missing) {

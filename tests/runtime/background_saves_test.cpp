@@ -59,6 +59,21 @@ class BackgroundSaves : public RunsTest {
     fs::remove_all(root_);
     options_ = {.classes = 700, .head = true, .dropout = 0.1, .steps = 12};
   }
+  // Trains what is prepared, and tells `events`.
+  Result<TrainOutcome> train_watched(CheckpointStore* store, EventSink& events,
+                                     const std::atomic<bool>* stop = nullptr) {
+    const auto program = make_program(prepared_, choice_).value();
+    const auto devices = make_cpu_devices(program.threads);
+    SyntheticRows rows(prepared_.module.graph, options_, 1000);
+    return train({.module = prepared_.module,
+                  .training = program,
+                  .devices = *devices,
+                  .batches = rows,
+                  .checkpoints = store,
+                  .events = events,
+                  .session = {.isa = prepared_.isa},
+                  .stop = stop});
+  }
   void TearDown() override { fs::remove_all(root_); }
 
   CheckpointOptions store_options() {
@@ -204,16 +219,7 @@ TEST_F(BackgroundSaves, DoNotHoldUpStepsThatChangeFewRows) {
   to.staging = 2 * kMiB;
   auto store = make_checkpoint_store(to);
   ASSERT_TRUE(store.ok()) << store.error().message;
-  const auto program = make_program(prepared_, choice_).value();
-  const auto devices = make_cpu_devices(program.threads);
-  SyntheticRows rows(prepared_.module.graph, options_, 1000);
-  const auto outcome = train({.module = prepared_.module,
-                              .training = program,
-                              .devices = *devices,
-                              .batches = rows,
-                              .checkpoints = store->get(),
-                              .events = watch,
-                              .session = {.isa = prepared_.isa}});
+  const auto outcome = train_watched(store->get(), watch);
   ASSERT_TRUE(outcome.ok()) << outcome.error().message;
   ASSERT_EQ(watch.saves.size(), 2U);
   EXPECT_GE(watch.done[800], 810) << "no steps ran beside the save";
@@ -247,16 +253,7 @@ TEST_F(BackgroundSaves, AreToldWhenTheyAreDurable) {
   ASSERT_TRUE(store.ok()) << store.error().message;
   Watch watch;
   watch.root = root_;
-  const auto program = make_program(prepared_, choice_).value();
-  const auto devices = make_cpu_devices(program.threads);
-  SyntheticRows rows(prepared_.module.graph, options_, 1000);
-  const auto outcome = train({.module = prepared_.module,
-                              .training = program,
-                              .devices = *devices,
-                              .batches = rows,
-                              .checkpoints = store->get(),
-                              .events = watch,
-                              .session = {.isa = prepared_.isa}});
+  const auto outcome = train_watched(store->get(), watch);
   ASSERT_TRUE(outcome.ok()) << outcome.error().message;
   EXPECT_THAT(watch.saved, ::testing::ElementsAre(50, 100, 150, 200));
   EXPECT_FALSE(watch.late.empty()) << "no step ran beside a save";
@@ -311,17 +308,7 @@ TEST_F(BackgroundSaves, AStopWaitsForThem) {
   prepared_.module.train.log_every = {1, TrainSpan::kSteps};
   auto store = make_checkpoint_store(store_options());
   ASSERT_TRUE(store.ok()) << store.error().message;
-  const auto program = make_program(prepared_, choice_).value();
-  const auto devices = make_cpu_devices(program.threads);
-  SyntheticRows rows(prepared_.module.graph, options_, 1000);
-  const auto outcome = train({.module = prepared_.module,
-                              .training = program,
-                              .devices = *devices,
-                              .batches = rows,
-                              .checkpoints = store->get(),
-                              .events = events,
-                              .session = {.isa = prepared_.isa},
-                              .stop = &stop});
+  const auto outcome = train_watched(store->get(), events, &stop);
   ASSERT_TRUE(outcome.ok()) << outcome.error().message;
   EXPECT_TRUE(outcome->interrupted);
   EXPECT_EQ(outcome->step, 6);
