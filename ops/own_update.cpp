@@ -13,9 +13,9 @@ constexpr Bytes kMostScratch = 128 * 1024;
 constexpr size_t kMostInputs = 2 + kMostUpdateStates + kMostUpdateScalars + 2;
 static_assert(kMostInputs + 1 + kMostUpdateStates <= kMostOperands);
 
-// A function of the rule with the gradient clipped first (`clipped` of ops/optimizer.h); the bounds of clipping follow
+// Functions of the rule with the gradient clipped first (`clipped` of ops/optimizer.h); the bounds of clipping follow
 // the inputs of the rule.
-LoopForm form_of(const UpdateRule& rule, const ScalarExpr& of_element) {
+LoopForm form_of(const UpdateRule& rule, std::span<const ScalarExpr> functions) {
   LoopForm form;
   std::vector<ScalarId> places;
   for (int i = 0; i < rule.inputs(); ++i) {
@@ -30,8 +30,12 @@ LoopForm form_of(const UpdateRule& rule, const ScalarExpr& of_element) {
       form.expr.make(ScalarOp::kSelect, form.expr.make(ScalarOp::kLess, limit, scaled), limit, scaled);
   const ScalarId least = form.expr.make(ScalarOp::kNeg, limit);
   places[1] = form.expr.make(ScalarOp::kSelect, form.expr.make(ScalarOp::kLess, below, least), least, below);
-  form.expr.set_results(form.expr.insert(of_element, places));
-  form.outputs.assign(form.expr.results().size(), DType::kF32);
+  std::vector<ScalarId> results;
+  for (const ScalarExpr& function : functions) {
+    std::ranges::copy(form.expr.insert(function, places), std::back_inserter(results));
+  }
+  form.outputs.assign(results.size(), DType::kF32);
+  form.expr.set_results(std::move(results));
   return form;
 }
 
@@ -39,34 +43,33 @@ bool compiles(std::optional<Isa> compiled_for, bool wide) {
   return compiled_for.has_value() && (*compiled_for >= Isa::kAvx512) == wide;
 }
 
-struct SquaresBody {
-  template <class L>
-  XRUN_INLINE static void run(const float* values, int64_t n, SquareLanes* lanes) {
-    SquareSums<L> sums(*lanes);
-    for (int64_t i = 0; i < n; i += kLanes) {
-      sums.add(load_upto<L>(values + i, n - i));
-    }
-    sums.stop(*lanes);
-  }
-};
-
 }  // namespace
 
 OwnUpdate::Loops::Loops(const LoopForm& form, std::optional<Isa> compiled_for)
     : narrow(form, Isa::kAvx2, compiles(compiled_for, false)), wide(form, Isa::kAvx512, compiles(compiled_for, true)) {}
 
 OwnUpdate::OwnUpdate(UpdateRule rule, std::optional<Isa> compiled_for)
-    : rule_(std::move(rule)), update_(form_of(rule_, rule_.elements), compiled_for), level_of_(norm_levels(rule_)) {
-  for (const ScalarExpr& norm : rule_.norms) {
-    norms_.emplace_back(form_of(rule_, norm), compiled_for);
+    : rule_(std::move(rule)),
+      update_(form_of(rule_, {&rule_.elements, 1}), compiled_for),
+      level_of_(norm_levels(rule_)) {
+  const int levels = level_of_.empty() ? 0 : std::ranges::max(level_of_) + 1;
+  for (int level = 0; level < levels; ++level) {
+    std::vector<ScalarExpr> norms;
+    for (size_t i = 0; i < rule_.norms.size(); ++i) {
+      if (level_of_[i] == level) {
+        norms.push_back(rule_.norms[i]);
+      }
+    }
+    LoopForm form = form_of(rule_, norms);
+    form.squares = true;
+    levels_.emplace_back(form, compiled_for);
   }
-  levels_ = level_of_.empty() ? 0 : std::ranges::max(level_of_) + 1;
 }
 
 Result<OwnUpdate> OwnUpdate::make(UpdateRule rule, std::optional<Isa> compiled_for) {
   OwnUpdate update(std::move(rule), compiled_for);
   const auto is_large = [](const Loops& loops) { return loops.wide.scratch_bytes() > kMostScratch; };
-  if (is_large(update.update_) || std::ranges::any_of(update.norms_, is_large)) {
+  if (is_large(update.update_) || std::ranges::any_of(update.levels_, is_large)) {
     return Error{ErrorKind::kContent, "XG0216", "the update of an optimizer keeps too many numbers for each element",
                  "write it with fewer operations"};
   }
@@ -110,25 +113,18 @@ void OwnUpdate::run(Isa isa, const UpdateScalars& u, float* w, const float* g, s
 
 void OwnUpdate::norm_squares(Isa isa, int level, const UpdateScalars& u, const float* w, const float* g,
                              std::span<const float* const> states, int64_t n, std::span<double> sums) const {
-  constexpr int64_t kBlock = 4 * kScalarBlock;  // its values stay in the first cache
   alignas(64) std::byte scratch[kMostScratch];
-  alignas(64) float values[kBlock];
-  for (size_t i = 0; i < norms_.size(); ++i) {
-    if (level_of_[i] != level) {
-      continue;
+  const void* inputs[kMostInputs] = {w, g};
+  uniform_inputs(u, std::copy_n(states.begin(), rule_.states, inputs + 2));
+  SquareLanes lanes[kMostUpdateNorms];
+  void* outputs[kMostUpdateNorms];
+  std::ranges::transform(lanes, outputs, [](SquareLanes& place) { return &place; });
+  levels_[static_cast<size_t>(level)].of(isa).run(inputs, outputs, n, scratch);
+  const SquareLanes* next = lanes;
+  for (size_t i = 0; i < level_of_.size(); ++i) {
+    if (level_of_[i] == level) {
+      sums[i] = SquareSums<F8x2>::total_of(*next++);
     }
-    SquareLanes lanes;
-    for (int64_t at = 0; at < n; at += kBlock) {
-      const int64_t count = std::min(kBlock, n - at);
-      const void* inputs[kMostInputs] = {w + at, g + at};
-      const void** next = std::transform(states.begin(), states.begin() + rule_.states, inputs + 2,
-                                         [&](const float* state) { return state + at; });
-      uniform_inputs(u, next);
-      void* outputs[] = {values};
-      norms_[i].of(isa).run(inputs, outputs, count, scratch);
-      run_for<SquaresBody>(isa, values, count, &lanes);
-    }
-    sums[i] = SquareSums<F8x2>::total_of(lanes);
   }
 }
 

@@ -23,7 +23,7 @@ class OwnUpdate {
   int states() const { return rule_.states; }
   int norms() const { return static_cast<int>(rule_.norms.size()); }
   // The norms of one level read those of lower levels alone.
-  int levels() const { return levels_; }
+  int levels() const { return static_cast<int>(levels_.size()); }
   // The numbers that elements read in one step, computed in f64, where all norms are 0. `step` counts from 0.
   std::array<float, kMostUpdateScalars> scalars(double rate, int64_t step, double decay) const;
   // Sets those that depend on norms. REQUIRES: `norms` has norms() values; those of higher levels may be any.
@@ -48,9 +48,8 @@ class OwnUpdate {
 
   UpdateRule rule_;
   Loops update_;
-  std::vector<Loops> norms_;
   std::vector<int> level_of_;  // by norm
-  int levels_ = 0;
+  std::vector<Loops> levels_;  // the norms of a level in one loop
 };
 
 }  // namespace xrun::ops

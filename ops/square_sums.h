@@ -16,24 +16,25 @@ class SquareSums {
  public:
   SquareSums() = default;
   // Goes on with sums that `stop` gave.
-  XRUN_INLINE explicit SquareSums(const SquareLanes& from) {
-    for (int i = 0; i < kLanes; i += 4) {
-      sums_[i / 4] = _mm256_loadu_pd(from.lanes + i);
-    }
-  }
+  XRUN_INLINE explicit SquareSums(const SquareLanes& from) { std::memcpy(&sums_, from.lanes, sizeof sums_); }
   XRUN_INLINE void add(L values) {
-    float lanes[kLanes];
-    store(lanes, values);
-    for (int i = 0; i < kLanes; i += 4) {
-      const D4 wide = _mm256_cvtps_pd(_mm_loadu_ps(lanes + i));
-      sums_[i / 4] += wide * wide;
+    if constexpr (std::is_same_v<L, F16>) {
+      const F8x2 halves = halves_of(values);
+      const D8 low = __builtin_convertvector(halves.low, D8);
+      const D8 high = __builtin_convertvector(halves.high, D8);
+      sums_[0] += low * low;
+      sums_[1] += high * high;
+    } else {
+      const F8 halves[] = {values.low, values.high};
+      for (int i = 0; i < 2; ++i) {
+        const D4 low = _mm256_cvtps_pd(_mm256_castps256_ps128(halves[i]));
+        const D4 high = _mm256_cvtps_pd(_mm256_extractf128_ps(halves[i], 1));
+        sums_[2 * i] += low * low;
+        sums_[2 * i + 1] += high * high;
+      }
     }
   }
-  XRUN_INLINE void stop(SquareLanes& to) const {
-    for (int i = 0; i < kLanes; i += 4) {
-      _mm256_storeu_pd(to.lanes + i, sums_[i / 4]);
-    }
-  }
+  XRUN_INLINE void stop(SquareLanes& to) const { std::memcpy(to.lanes, &sums_, sizeof sums_); }
   XRUN_INLINE double total() const {
     SquareLanes end;
     stop(end);
@@ -51,7 +52,9 @@ class SquareSums {
 
  private:
   using D4 [[gnu::vector_size(32)]] = double;
-  D4 sums_[kLanes / 4] = {};
+  using D8 [[gnu::vector_size(64)]] = double;
+  using Sums = std::conditional_t<std::is_same_v<L, F16>, D8, D4>;
+  Sums sums_[kLanes * sizeof(double) / sizeof(Sums)] = {};
 };
 
 }  // namespace xrun::ops

@@ -11,7 +11,7 @@ std::string describe(const LoopForm& form, Isa isa) {
   for (const DType output : form.outputs) {
     text += output == DType::kBF16 ? " bf16" : " f32";
   }
-  return text + (form.streams ? " past caches" : "") + ": " + to_text(form.expr);
+  return text + (form.squares ? " squares" : form.streams ? " past caches" : "") + ": " + to_text(form.expr);
 }
 
 }  // namespace xrun::ops

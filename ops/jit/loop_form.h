@@ -22,6 +22,9 @@ struct LoopForm {
   ScalarExpr expr;                // pruned
   std::vector<LoopInput> inputs;  // of the inputs of `expr`
   std::vector<DType> outputs;     // of its results: f32 or bf16, which rounds to nearest
+  // Results are not stored: an output is running sums of their squares (SquareLanes), to which a run adds. Outputs are
+  // f32.
+  bool squares = false;
   // Compiled code stores results past the caches, at multiples of 64 bytes; ElementLoop::finish follows.
   bool streams = false;
 };

@@ -1,5 +1,5 @@
-// The interface between the program and xrun_jit.so, a compiler of loops that is built on LLVM. The program opens it when it makes
-// the first kernel that can be compiled; types of LLVM stay inside of the module.
+// The interface between the program and xrun_jit.so, a compiler of loops that is built on LLVM. The program opens it
+// when it makes the first kernel that can be compiled; types of LLVM stay inside of the module.
 #pragma once
 
 #include <string>

@@ -2,6 +2,7 @@
 // operands, lengths that are no multiple of the lanes, results in the place of inputs; what the cache of code refuses.
 #include "ops/jit/element_loop.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -15,6 +16,7 @@
 #include "ops/jit/compiler.h"
 #include "ops/jit/kernel_cache.h"
 #include "ops/simd.h"
+#include "ops/square_sums.h"
 #include "tests/ops/op_runner.h"
 #include "tests/support/command.h"
 #include "tests/support/random_expr.h"
@@ -128,6 +130,40 @@ TEST_P(CompiledLoop, EveryLength) {
   for (size_t n = 1; n <= 70; ++n) {
     compare<float>(form_of(*parse_scalar_expr("x0 * x2 + x1, x1 - x0")), n, random);
     compare<Bf16>(form_of(*parse_scalar_expr("x0 * x2 + x1, x1 - x0"), LoopInput::kBF16, DType::kBF16), n, random);
+  }
+}
+
+// Sixteen running sums in f64 that go on from run to run; element i adds to sum i % 16, whatever lies beyond the last.
+TEST_P(CompiledLoop, SquaresAreAddedToTheSums) {
+  LoopForm form = form_of(*parse_scalar_expr("x0 * x2 + x1 / 3, x0, 5"));
+  form.squares = true;
+  std::mt19937 random(3);
+  std::uniform_real_distribution<float> draw(-2, 2);
+  for (const bool compile : {true, false}) {
+    const ElementLoop loop(form, GetParam(), compile);
+    ASSERT_EQ(loop.compiled(), compile);
+    const Memory scratch(loop.scratch_bytes());
+    for (const int64_t n : {1, 15, 16, 17, 40, 255, 300, 1000}) {
+      Operands operands{std::vector(3, std::vector<float>(static_cast<size_t>(n) + kLanes, 9.0F)), {}};
+      for (std::vector<float>& values : operands.inputs) {
+        std::generate_n(values.begin(), n, [&] { return draw(random); });
+      }
+      SquareLanes sums[3];
+      SquareLanes expected[3];
+      for (int run = 0; run < 2; ++run) {
+        void* outputs[] = {sums, sums + 1, sums + 2};
+        loop.run(operands.in().data(), outputs, n, scratch.data());
+        for (int64_t i = 0; i < n; ++i) {
+          const float x = operands.inputs[0][static_cast<size_t>(i)];
+          const float y = operands.inputs[1][static_cast<size_t>(i)];
+          const float results[] = {x * operands.inputs[2][0] + y / 3, x, 5};
+          for (size_t r = 0; r < 3; ++r) {
+            expected[r].lanes[i % kLanes] += static_cast<double>(results[r]) * static_cast<double>(results[r]);
+          }
+        }
+      }
+      EXPECT_EQ(std::memcmp(sums, expected, sizeof sums), 0) << n << " elements, compiled " << compile;
+    }
   }
 }
 

@@ -79,7 +79,7 @@ void step(benchmark::State& state, bool own) {
   if (own) {
     const auto all = parse_scalar_expr(
         "t0 = 0.9 * x2 + 0.1 * x1; t1 = 0.999 * x3 + 0.001 * (x1 * x1); "
-        "x0 - x4 * (t0 / (1 - 0.9 ^ x5) / (sqrt(t1 / (1 - 0.999 ^ x5)) + 1e-8) + x6 * x0), t0, t1");
+        "x0 - x4 * (x6 * x0 + t0 * (1 / (1 - 0.9 ^ x5)) / (sqrt(t1 * (1 / (1 - 0.999 ^ x5))) + 1e-8)), t0, t1");
     store_update_rule(*make_update_rule(*all, {0, 0}), {"m", "v"}, spec.args);
   }
   const OptimizerForm form = *optimizer_form(spec, detect_isa());

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
+#include <llvm/IR/PatternMatch.h>
 
 #include "ops/simd.h"
 
@@ -78,6 +79,14 @@ IrLanes choose(const IrLanes& a, const IrLanes& b, const IrLanes& yes, const IrL
                                    : kWhat == _CMP_UNORD_Q ? Predicate::FCMP_UNO
                                                            : Predicate::BAD_FCMP_PREDICATE;
   static_assert(kPredicate != Predicate::BAD_FCMP_PREDICATE);
+  if (kPredicate == Predicate::FCMP_UNE) {
+    // The result of a comparison is 1 or 0: where it is tested against 0, its condition decides.
+    using namespace llvm::PatternMatch;
+    llvm::Value* condition = nullptr;
+    if (match(b.value, m_PosZeroFP()) && match(a.value, m_Select(m_Value(condition), m_FPOne(), m_PosZeroFP()))) {
+      return chosen(a, condition, yes, no);
+    }
+  }
   return chosen(a, a.to->CreateFCmp(kPredicate, a.value, b.value), yes, no);
 }
 

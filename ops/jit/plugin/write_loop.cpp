@@ -41,15 +41,26 @@ class LoopWriter {
     before_.SetInsertPoint(entry);
     body_.SetInsertPoint(loop);
     llvm::PHINode* const i = body_.CreatePHI(body_.getInt64Ty(), 2);
+    const std::vector<llvm::PHINode*> sums = load_sums();
     load_inputs(i);
     const std::vector<IrLanes> results = write_expr();
-    store_results(results, i);
+    std::vector<llvm::Value*> next_sums;
+    if (form_.squares) {
+      next_sums = add_squares(results, sums);
+    } else {
+      store_results(results, i);
+    }
     llvm::Value* const next = body_.CreateAdd(i, body_.getInt64(kLanes));
     body_.CreateCondBr(body_.CreateICmpSLT(next, function_->getArg(2)), loop, end);
     i->addIncoming(before_.getInt64(0), entry);
     i->addIncoming(next, loop);
     before_.CreateBr(loop);
-    llvm::IRBuilder<>(end).CreateRetVoid();
+    llvm::IRBuilder<> after(end);
+    for (size_t r = 0; r < sums.size(); ++r) {
+      sums[r]->addIncoming(next_sums[r], loop);
+      after.CreateAlignedStore(next_sums[r], places_of_sums_[r], llvm::Align(8));
+    }
+    after.CreateRetVoid();
   }
 
  private:
@@ -93,6 +104,29 @@ class LoopWriter {
         }
       }
     }
+  }
+
+  // The running sums of squares (LoopForm::squares), in registers for the length of the loop.
+  std::vector<llvm::PHINode*> load_sums() {
+    std::vector<llvm::PHINode*> sums;
+    for (size_t r = 0; form_.squares && r < form_.outputs.size(); ++r) {
+      llvm::Type* const type = lanes_of(before_.getDoubleTy());
+      places_of_sums_.push_back(operand(1, r));
+      sums.push_back(body_.CreatePHI(type, 2));
+      sums.back()->addIncoming(before_.CreateAlignedLoad(type, places_of_sums_[r], llvm::Align(8)),
+                               before_.GetInsertBlock());
+    }
+    return sums;
+  }
+
+  // In f64, where squares of f32 are exact.
+  std::vector<llvm::Value*> add_squares(const std::vector<IrLanes>& results, const std::vector<llvm::PHINode*>& sums) {
+    std::vector<llvm::Value*> next;
+    for (size_t r = 0; r < results.size(); ++r) {
+      llvm::Value* const wide = body_.CreateFPExt(results[r].value, sums[r]->getType());
+      next.push_back(body_.CreateFAdd(sums[r], body_.CreateFMul(wide, wide)));
+    }
+    return next;
   }
 
   // Operations on uniform inputs alone stand before the loop.
@@ -180,6 +214,7 @@ class LoopWriter {
   llvm::IRBuilder<> body_;
   llvm::Function* function_ = nullptr;
   std::vector<IrLanes> inputs_;
+  std::vector<llvm::Value*> places_of_sums_;
 };
 
 }  // namespace
