@@ -3,6 +3,7 @@
 // s, p and d is one number, or one for the height and one for the width.
 #include "graph/autodiff.h"
 #include "ops/catalog.h"
+#include "ops/depthwise_gradient.h"
 #include "ops/first_values.h"
 #include "ops/shape.h"
 #include "ops/strided_gradient.h"
@@ -212,6 +213,9 @@ Result<std::unique_ptr<Kernel>> make_dw_for(const KernelSpec& spec, const dnn::C
 
 Result<std::unique_ptr<Kernel>> make_dw(const KernelSpec& spec) {
   const dnn::ConvShape shape = shape_of(spec, spec.inputs[0], spec.inputs[1].dims[1], backward_arguments(spec.attrs));
+  if (takes_depthwise_gradient(shape)) {
+    return make_depthwise_gradient(spec, shape);
+  }
   return dnn::overruns_workspace(shape) ? make_strided_gradient(spec, shape, make_dw_for) : make_dw_for(spec, shape);
 }
 

@@ -62,8 +62,7 @@ bool Writer::is_on_line(const Comment& comment) const {
 void Writer::comments(uint32_t offset, int indent, bool keeps_blank) {
   for (; comment_ < tokens_.comments.size() && tokens_.comments[comment_].begin < offset; ++comment_) {
     const Comment& comment = tokens_.comments[comment_];
-    std::string_view text = tokens_.text.substr(comment.begin, comment.end - comment.begin);
-    text = text.substr(0, text.find_last_not_of(" \t") + 1);
+    const std::string_view text = tokens_.text.substr(comment.begin, comment.end - comment.begin);
     if (!is_fresh_ && is_on_line(comment)) {
       put("  ", 2);
     } else {

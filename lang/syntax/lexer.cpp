@@ -264,11 +264,9 @@ class Lexer : private Cursor {
     const uint32_t begin = at_;
     const size_t end = text_.find('\n', at_);
     at_ = static_cast<uint32_t>(end == std::string_view::npos ? text_.size() : end);
-    if (at_ > begin && text_[at_ - 1] == '\r') {
-      --at_;
-    }
-    const std::string_view body = text_.substr(begin, at_ - begin);
-    out_.comments.push_back({begin, at_, body.starts_with("##")});
+    std::string_view body = text_.substr(begin, at_ - begin);
+    body = body.substr(0, body.find_last_not_of(" \t\r") + 1);
+    out_.comments.push_back({begin, begin + static_cast<uint32_t>(body.size()), body.starts_with("##")});
   }
 
   // Counts faults that a file has by the hundred or not at all, so that they are reported once, with their number.

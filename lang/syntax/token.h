@@ -93,7 +93,7 @@ struct Token {
   uint32_t literal = 0;  // kNumber: index into numbers; kString: index into strings
 };
 
-// A comment up to the end of its line.
+// A comment up to the end of its line, without the spaces there.
 struct Comment {
   uint32_t begin = 0;
   uint32_t end = 0;

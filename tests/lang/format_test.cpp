@@ -103,7 +103,7 @@ std::string shaken(std::mt19937_64& random, const std::string& text) {
       out += is_value || next.kind == TokenKind::kNumber ? " " : std::string(1 + pick(4), ' ');
     } else if (gap.find('\n') != gap.npos && gap.find('#') == gap.npos && pick(4) == 0) {
       const int sort = pick(3);
-      out += sort == 0 ? "\n\n\n" + gap : sort == 1 ? "  # behind" + gap : "\n  # own line\n" + gap;
+      out += sort == 0 ? "\n\n\n" + gap : sort == 1 ? "  # behind " + gap : "\n  ## own line\t\n" + gap;
     } else {
       out += gap;
     }
@@ -197,6 +197,15 @@ TEST(Format, DocumentationStaysWithItsDeclaration) {
   const std::string text = "xgraph 1\nlet a = 1 ## of b\nlet b = 2\n";
   EXPECT_EQ(laid_out(text), "xgraph 1\n\nlet a = 1\n\n## of b\nlet b = 2\n");
   EXPECT_EQ(fault_of_layout(text), "");
+}
+
+// Both were found by build/fuzz/xrun_format_fuzz.
+TEST(Format, SpacesBehindCommentsAreLeftOut) {
+  for (const char* text :
+       {"xgraph 1\n\n## of the file \n\n## of a\t \nlet a = 1 # note  \n", "xgraph 1\n\n## a\r\r}\r \r"}) {
+    EXPECT_EQ(fault_of_layout(text), "") << text;
+  }
+  EXPECT_EQ(laid_out("xgraph 1\n\n## of a \nlet a = 1 # note \r \n"), "xgraph 1\n\n## of a\nlet a = 1  # note\n");
 }
 
 TEST(Format, TabsCarriageReturnsAndAByteOrderMarkAreReplaced) {

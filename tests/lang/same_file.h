@@ -13,7 +13,7 @@
 
 namespace xrun::lang {
 
-// What a layout must keep; it may move declarations, group digits and trim comments.
+// What a layout must keep; it may move declarations and group digits.
 struct FileContent {
   std::vector<std::string> declarations;  // as print_ast prints them, with the documentation
   std::vector<std::string> comments;
@@ -42,9 +42,7 @@ inline std::optional<FileContent> content_of(const std::string& text) {
     }
   }
   for (const Comment& comment : tokens.comments) {
-    std::string one = text.substr(comment.begin, comment.end - comment.begin);
-    one.resize(one.find_last_not_of(" \t") + 1);
-    content.comments.push_back(std::move(one));
+    content.comments.push_back(text.substr(comment.begin, comment.end - comment.begin));
   }
   std::sort(content.declarations.begin(), content.declarations.end());
   std::sort(content.comments.begin(), content.comments.end());

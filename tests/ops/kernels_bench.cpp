@@ -1,8 +1,10 @@
 // One row block of 64 samples of the glyph backbone on one core, forward and backward, with a dense loss over 100
 // classes: images/s, and the share of it that is not convolution. Synthetic data; no update of weights.
-// And 3 x 3 convolutions by Winograd and directly, whose times takes_winograd goes by.
+// And 3 x 3 convolutions by Winograd and directly, whose times takes_winograd goes by; weight gradients of depthwise
+// convolutions by our kernel and by oneDNN.
 #include <benchmark/benchmark.h>
 
+#include "ops/depthwise_gradient.h"
 #include "ops/facts.h"
 #include "ops/weight_kernel.h"
 #include "ops/winograd.h"
@@ -136,6 +138,60 @@ BENCHMARK_CAPTURE(conv_3x3, dx_winograd, Direction::kDx, DType::kF32, true)->App
 BENCHMARK_CAPTURE(conv_3x3, dx_direct, Direction::kDx, DType::kF32, false)->Apply(shapes);
 BENCHMARK_CAPTURE(conv_3x3, dw_winograd, Direction::kDw, DType::kF32, true)->Apply(shapes);
 BENCHMARK_CAPTURE(conv_3x3, dw_direct, Direction::kDw, DType::kF32, false)->Apply(shapes);
+
+// ---- weight gradients of depthwise convolutions ----
+
+// Arguments: channels, pixels a side, window, stride.
+void depthwise_dw(benchmark::State& state, DType dtype, bool own) {
+  const int64_t channels = state.range(0);
+  const int64_t pixels = state.range(1);
+  const int64_t k = state.range(2);
+  const TensorType weight{.dtype = DType::kF32, .dims = {channels, 1, k, k}};
+  KernelSpec spec{.inputs = {{.dtype = dtype, .dims = {kBatch, channels, pixels, pixels}}},
+                  .outputs = {weight},
+                  .rows = 16,
+                  .isa = detect_isa()};
+  dnn::ConvShape shape{.rows = spec.rows,
+                       .channels = channels,
+                       .height = pixels,
+                       .width = pixels,
+                       .out_channels = channels,
+                       .kernel = {k, k},
+                       .stride = {state.range(3), state.range(3)},
+                       .pad = {k / 2, k / 2},
+                       .groups = channels};
+  spec.inputs.push_back({.dtype = dtype, .dims = {kBatch, channels, shape.out_height(), shape.out_width()}});
+  shape.dtype = compute_dtype(spec);
+  const auto kernel = own ? make_depthwise_gradient(spec, shape)
+                          : make_weight_gradient(spec, [&](int64_t) { return dnn::conv_backward_weights(shape); });
+  if (!kernel.ok()) {
+    state.SkipWithError(kernel.error().message.c_str());
+    return;
+  }
+  std::vector<std::vector<float>> memory;
+  const auto take = [&](Bytes size) {
+    memory.emplace_back(static_cast<size_t>(size / 4 + 32), 0.0F);
+    return reinterpret_cast<std::byte*>(align_up(reinterpret_cast<int64_t>(memory.back().data()), 64));
+  };
+  const TensorView inputs[] = {{take(spec.inputs[0].bytes(spec.rows, spec.rows))},
+                               {take(spec.inputs[1].bytes(spec.rows, spec.rows))}};
+  const TensorView outputs[] = {{take(weight.bytes(spec.rows, spec.rows))}};
+  std::byte* const scratch = take((*kernel)->scratch_bytes());
+  for (auto _ : state) {
+    benchmark::DoNotOptimize((*kernel)->run({.inputs = inputs, .outputs = outputs, .scratch = scratch}).ok());
+  }
+}
+
+// Of EfficientNet-B0 and MobileFaceNet.
+void depthwise_shapes(benchmark::internal::Benchmark* bench) {
+  bench->Args({32, 112, 3, 1})->Args({128, 28, 3, 1})->Args({96, 112, 3, 2})->Args({256, 14, 3, 1});
+  bench->Args({144, 56, 5, 2})->Args({672, 14, 5, 1})->Args({1152, 7, 5, 1})->Unit(benchmark::kMillisecond);
+}
+
+BENCHMARK_CAPTURE(depthwise_dw, own_f32, DType::kF32, true)->Apply(depthwise_shapes);
+BENCHMARK_CAPTURE(depthwise_dw, onednn_f32, DType::kF32, false)->Apply(depthwise_shapes);
+BENCHMARK_CAPTURE(depthwise_dw, own_bf16, DType::kBF16, true)->Apply(depthwise_shapes);
+BENCHMARK_CAPTURE(depthwise_dw, onednn_bf16, DType::kBF16, false)->Apply(depthwise_shapes);
 
 }  // namespace
 }  // namespace xrun::ops
