@@ -59,12 +59,17 @@ Result<Launch> find_launch(const std::function<const char*(const char* name)>& v
     return Launch{.count = tasks.value_or(0), .rank = *rank, .mpis = {Mpi::kOpenMpi, Mpi::kMpich}};
   }
   if (rank_in_pmi) {
-    return Launch{.count = value("PMI_SIZE").value_or(0), .rank = *rank_in_pmi, .mpis = {Mpi::kMpich, Mpi::kOpenMpi}};
+    // Not Open MPI, which ends the process in MPI_Init where it was built without PMI, as that of Debian was.
+    return Launch{.count = value("PMI_SIZE").value_or(0), .rank = *rank_in_pmi, .mpis = {Mpi::kMpich}};
   }
   if (tasks.value_or(1) > 1) {
-    return usage_error("XG0832",
-                       {"Slurm started {} processes that cannot find each other: it gives them no PMIx", *tasks},
-                       "start them with `srun --mpi=pmix`, or one of them with `srun -n 1`");
+    Error error =
+        usage_error("XG0832", {"Slurm started {} processes that cannot find each other: it gives them no PMIx", *tasks},
+                    "start them with `srun --mpi=pmix`, or one of them with `srun -n 1`");
+    if (value("SLURM_PROCID").value_or(0) != 0) {
+      error.message.clear();  // the first process prints the error
+    }
+    return error;
   }
   return Launch{};
 }

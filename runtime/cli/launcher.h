@@ -21,7 +21,7 @@ struct Launch {
 };
 
 // Reads the launcher's environment variables; `variable` gives null for one that is not set. Errors: kUsage XG0832,
-// several processes were started that cannot find each other.
+// several processes were started that cannot find each other; it has a message in the first of them only.
 Result<Launch> find_launch(const std::function<const char*(const char* name)>& variable);
 
 // Whether this xrun was built with this MPI: its module is there.

@@ -49,7 +49,7 @@ TEST(Launcher, IsFoundByItsVariables) {
        5,
        mpich},
       // srun --mpi=pmi2
-      {{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"SLURM_STEP_NUM_TASKS", "2"}}, 2, 1, {Mpi::kMpich, Mpi::kOpenMpi}},
+      {{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"SLURM_STEP_NUM_TASKS", "2"}}, 2, 1, mpich},
       {{{"SLURM_STEP_NUM_TASKS", "1"}}, 1, 0},
       {{{"OMPI_COMM_WORLD_SIZE", "many"}}, 1, 0},
       {{{"OMPI_COMM_WORLD_SIZE", "-2"}}, 1, 0},
@@ -69,15 +69,19 @@ TEST(Launcher, ProcessesThatCannotFindEachOtherAreRefused) {
   EXPECT_EQ(launch.error().code, "XG0832");
   EXPECT_EQ(launch.error().kind, ErrorKind::kUsage);
   EXPECT_THAT(launch.error().help, HasSubstr("srun --mpi=pmix"));
+  EXPECT_THAT(launch.error().message, HasSubstr("Slurm started 8 processes"));
+  const auto second = launch_of({{"SLURM_STEP_NUM_TASKS", "8"}, {"SLURM_PROCID", "1"}});
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().message, "") << "one of them prints the error";
 }
 
 TEST(Launcher, TheFirstOfItsMpisThatIsBuiltIsUsed) {
   const auto with = [](std::vector<Mpi> built) {
     return [built = std::move(built)](Mpi mpi) { return std::ranges::find(built, mpi) != built.end(); };
   };
-  const Launch slurm{.count = 2, .rank = 0, .mpis = {Mpi::kMpich, Mpi::kOpenMpi}};
-  EXPECT_EQ(*choose_mpi(slurm, with({Mpi::kOpenMpi, Mpi::kMpich})), Mpi::kMpich);
-  EXPECT_EQ(*choose_mpi(slurm, with({Mpi::kOpenMpi})), Mpi::kOpenMpi);
+  const Launch slurm{.count = 2, .rank = 0, .mpis = {Mpi::kOpenMpi, Mpi::kMpich}};
+  EXPECT_EQ(*choose_mpi(slurm, with({Mpi::kOpenMpi, Mpi::kMpich})), Mpi::kOpenMpi);
+  EXPECT_EQ(*choose_mpi(slurm, with({Mpi::kMpich})), Mpi::kMpich);
   const Launch hydra{.count = 2, .rank = 0, .mpis = {Mpi::kMpich}};
   const auto other = choose_mpi(hydra, with({Mpi::kOpenMpi}));
   ASSERT_FALSE(other.ok());

@@ -1,10 +1,12 @@
 // MPI as a messenger: a shared module of its own for each of Open MPI and MPICH, which the program loads only where
 // their launchers started it (docs/decisions/0022-mpi-is-a-module.md). The only file that includes mpi.h.
+#include <chrono>
 #include <climits>
 // The interface of C alone: that of C++ has casts that the compiler warns of.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
+#include <thread>
 #include <vector>
 
 #include "runtime/comm/ranks/messenger.h"
@@ -84,7 +86,18 @@ class MpiMessenger final : public Messenger {
 
   std::string error() const override { return error_; }
 
+  // MPI_Finalize need not wait for all ranks, and with the PMIx of Slurm it does not: a rank that ended would take no
+  // more messages, and those that still have some for it would wait for ever.
   void finish() override {
+    MPI_Request all = MPI_REQUEST_NULL;
+    int here = 0;
+    bool fails = MPI_Ibarrier(world_, &all) != MPI_SUCCESS;
+    while (!fails && here == 0) {
+      fails = MPI_Test(&all, &here, MPI_STATUS_IGNORE) != MPI_SUCCESS;
+      if (here == 0) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // a blocking call would take a core
+      }
+    }
     MPI_Comm_free(&world_);
     MPI_Finalize();
   }
