@@ -201,9 +201,24 @@ Result<std::unique_ptr<Kernel>> make_dx(const KernelSpec& spec) {
                                      : make_apply_weight(spec, dnn::conv_backward_data(shape));
 }
 
+// Whether the weight gradient is computed as that of a dense layer whose rows are the pixels: with AMX, for which
+// oneDNN's code for convolutions with windows of one pixel is up to nine times as slow (docs/benchmarks.md).
+bool is_dense_gradient(const KernelSpec& spec, const dnn::ConvShape& s) {
+  const bool one_pixel = s.kernel.area() == 1 && s.stride == kOne && s.pad == Extents{} && s.groups == 1;
+  return one_pixel && s.dtype == DType::kBF16 && spec.isa >= Isa::kAmx;
+}
+
 Result<std::unique_ptr<Kernel>> make_dw_for(const KernelSpec& spec, const dnn::ConvShape& shape) {
   if (takes_winograd(spec, shape)) {
     return make_winograd_dw(spec, shape);
+  }
+  if (is_dense_gradient(spec, shape)) {
+    return make_weight_gradient(spec, [shape](int64_t outputs) {
+      return dnn::linear_backward_weights({.rows = shape.rows * shape.height * shape.width,
+                                           .in = shape.channels,
+                                           .out = outputs,
+                                           .dtype = shape.dtype});
+    });
   }
   return make_weight_gradient(spec, [some = shape](int64_t outputs) mutable {
     some.out_channels = outputs;

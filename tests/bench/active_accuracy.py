@@ -121,9 +121,9 @@ def run(args, name, seed):
     return found
 
 
-def table(results, seeds):
-    exact = {seed: results[("all", seed)][0] for seed in seeds if results.get(("all", seed))}
-    for name in CHOICES:
+def table(results, seeds, base="all"):
+    exact = {seed: results[(base, seed)][0] for seed in seeds if results.get((base, seed))}
+    for name in dict.fromkeys(name for name, _ in results):
         done = {seed: results[(name, seed)][0] for seed in seeds if results.get((name, seed))}
         if not done:
             continue
@@ -131,7 +131,7 @@ def table(results, seeds):
         for source in next(iter(done.values())):
             mean = 100 * statistics.mean(metrics[source] for metrics in done.values())
             below = [100 * (done[seed][source] - exact[seed][source]) for seed in done if seed in exact]
-            cells.append(f"{source} {mean:.2f}" + (f", {statistics.mean(below):+.2f} ({min(below):+.2f} to {max(below):+.2f})" if below and name != "all" else ""))
+            cells.append(f"{source} {mean:.2f}" + (f", {statistics.mean(below):+.2f} ({min(below):+.2f} to {max(below):+.2f})" if below and name != base else ""))
         print("| " + " | ".join(cells) + " |")
 
 

@@ -1,0 +1,89 @@
+"""What compressed gradients cost in accuracy: real glyphs, trained in four replicas with whole and with selected gradients.
+
+  compressed_accuracy.py DIR [--xrun build/release/xrun] [--width 8] [--dim 64] [--epochs 4] [--seeds 1 2 3] [--only NAME ...] [--table]
+
+Each run has a directory of its own in DIR and is done once: started again, the program goes on with the runs that are missing, and
+a run that was stopped goes on from its last checkpoint. The model is that of models/glyphs.xgraph with `--width` channels in its first
+block and features of `--dim` elements, its data and margin. The table is that of active_accuracy.py: differences are from `dense` of the same seed.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+
+from active_accuracy import MODEL, accuracies, table
+
+TRAIN = """
+train cosine {{
+  batch     = 256
+  norm_rows = 64
+  epochs    = {epochs}
+  seed      = {seed}
+  loss      = cosface(character, label, margin=0.15, scale=24)
+  optimizer = sgd(momentum=0.9, weight_decay=5e-4)
+  lr        = [warmup(0 .. {rate}, 500 steps), cosine({rate} .. 0)]
+  precision = mixed(bf16)
+  {compress}
+  groups {{
+    character {{
+      lr           = 20
+      weight_decay = 0
+    }}
+  }}
+  eval {{
+    every   = 1 epoch
+    yen     = accuracy(character, label, source=yen)
+    unifont = accuracy(character, label, source=unifont)
+  }}
+}}
+"""
+
+CHOICES = {
+    "dense": "",
+    "top-k 0.1 %, warm-up of one epoch": "compress  = topk(0.1%, warmup=1 epochs)",
+    "top-k 0.1 %": "compress  = topk(0.1%)",
+}
+
+
+def run(args, name, seed):
+    directory = os.path.join(args.dir, f"{name.replace(' ', '').replace('%', '').replace(',', '-')}-{seed}")
+    os.makedirs(directory, exist_ok=True)
+    found = accuracies(directory)
+    if found is None and not args.table:
+        with open(os.path.join(directory, "model.xgraph"), "w") as model:
+            model.write((MODEL + TRAIN).format(base=os.path.abspath(args.glyphs), width=args.width, dim=args.dim, seed=seed, epochs=args.epochs, rate=args.rate,
+                                               compress=CHOICES[name]))
+        with open(os.path.join(directory, "out.txt"), "a") as out:
+            command = [*args.launcher.split(), os.path.abspath(args.xrun), "train", "model.xgraph", "--devices", "4", "--set", "schedule.replicas=4"]
+            done = subprocess.run(command, cwd=directory, stdout=out, stderr=subprocess.STDOUT, check=False)
+        if done.returncode != 0:
+            sys.exit(f"{name}, seed {seed}: exit {done.returncode}; see {directory}/out.txt")
+        found = accuracies(directory)
+        print(f"{name}, seed {seed}: {found[0]} in {found[1]:.0f} s", flush=True)
+    return found
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("dir")
+    parser.add_argument("--xrun", default="build/release/xrun")
+    parser.add_argument("--launcher", default="", help='starts ranks: "mpirun -n 4 --oversubscribe"')
+    parser.add_argument("--glyphs", default="models/glyphs.xgraph")
+    parser.add_argument("--width", type=int, default=8, help="channels of the first block; models/glyphs.xgraph has 32")
+    parser.add_argument("--dim", type=int, default=64, help="elements of a feature; models/glyphs.xgraph has 256")
+    parser.add_argument("--epochs", type=int, default=4)
+    parser.add_argument("--rate", type=float, default=0.1)
+    parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    parser.add_argument("--only", nargs="+", choices=list(CHOICES), default=list(CHOICES)[:2])
+    parser.add_argument("--table", action="store_true", help="print what is there, and run nothing")
+    args = parser.parse_args()
+    results = {}
+    for seed in args.seeds:  # a whole row of choices for one seed before the next
+        for name in args.only:
+            results[(name, seed)] = run(args, name, seed)
+    table(results, args.seeds, "dense")
+
+
+if __name__ == "__main__":
+    main()
