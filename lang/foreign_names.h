@@ -13,7 +13,7 @@
 
 namespace xrun::lang {
 
-enum class NameKind { kMetric, kCurve, kOptimizer, kArgument, kReader, kStage, kSetting, kFunction };
+enum class NameKind { kMetric, kCurve, kOptimizer, kArgument, kReader, kStage, kSetting, kChoice, kFunction };
 
 // Our name for `word`, or an example of how it is written; empty if it is no such name.
 std::string_view foreign_name(NameKind kind, std::string_view word);

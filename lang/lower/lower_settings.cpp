@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "lang/foreign_names.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"
 
@@ -97,8 +98,13 @@ std::optional<SettingChoice> ModuleBuilder::choose(const SettingNode& node, cons
     }
     return choice;
   }
+  const std::string_view ours = foreign_name(NameKind::kChoice, path_text(*node.ast, node.value));
+  const bool is_known = std::ranges::find(names, ours.substr(0, ours.find('('))) != names.end();
+  Fix fix = is_known        ? replacement({"write {}", ours}, at, std::string(ours))
+            : given.empty() ? Fix{"write one of them"}
+                            : did_you_mean(given, names, at, {"write one of them"});
   return ev_.refuse("XG0205", at, {"`{}` is one of {}", node.key, fmt::join(names, ", ")}, "not one of them",
-                    given.empty() ? Fix{"write one of them"} : did_you_mean(given, names, at, {"write one of them"}));
+                    std::move(fix));
 }
 
 // Checks a choice and its arguments, and stores nothing.

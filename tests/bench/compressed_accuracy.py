@@ -42,7 +42,8 @@ train cosine {{
 CHOICES = {
     "dense": "",
     "top-k 0.1 %, warm-up of one epoch": "compress  = topk(0.1%, warmup=1 epochs)",
-    "top-k 0.1 %": "compress  = topk(0.1%)",
+    "top-k 0.1 %, warm-up of two epochs": "compress  = topk(0.1%, warmup=2 epochs)",
+    "top-k 1 %, warm-up of one epoch": "compress  = topk(1%, warmup=1 epochs)",
 }
 
 
