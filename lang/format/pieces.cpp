@@ -209,8 +209,9 @@ bool Pieces::has_space(size_t at, Bracket inside) const {
     case TokenKind::kRightBracket:
     case TokenKind::kComma:
     case TokenKind::kColon:
-    case TokenKind::kDot:
       return false;
+    case TokenKind::kDot:
+      return before == TokenKind::kNumber;  // `1 .x`, which means nothing but parses; `1.x` does not
     case TokenKind::kLeftParen:
     case TokenKind::kLeftBracket:
       if (ends_value_at(at - 1)) {

@@ -199,6 +199,10 @@ TEST(Format, DocumentationStaysWithItsDeclaration) {
   EXPECT_EQ(fault_of_layout(text), "");
 }
 
+TEST(Format, AFieldOfANumberStaysApart) {
+  EXPECT_EQ(laid_out("xgraph 1\n\nlet a = 1 .b\n"), "xgraph 1\n\nlet a = 1 .b\n");
+}
+
 // Both were found by build/fuzz/xrun_format_fuzz.
 TEST(Format, SpacesBehindCommentsAreLeftOut) {
   for (const char* text :
