@@ -24,9 +24,7 @@ Result<OpShape> infer_prelu_grad(std::span<const TensorType> inputs, const Attrs
 }
 
 OpCost grad_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs& attrs) {
-  // A function and its derivative; in bf16 twice.
-  const double times = inputs[0].dtype == DType::kBF16 ? 4 : 2;
-  return pointwise_cost(inputs, outputs, 14 + times * function_operations(attrs));
+  return pointwise_cost(inputs, outputs, 14 + 2 * function_operations(attrs));  // a function and its derivative
 }
 
 // The gradient in front of what follows the norm `v`, from that behind it, `g`: of a relu zero where the forward pass
@@ -89,17 +87,17 @@ struct GradSumsBody {
   }
 };
 
-// The same sums of g, f32 in rows of `g_columns` that begin with some.begin, which a function has given; added to `sum`
-// and `dot` in f64. The rows are one block of `reduce_columns`, so that the order is that of GradSumsBody.
+// The same sums of g, which a function has given; added to `sum` and `dot` in f64. The rows are one block of
+// `reduce_columns`, so that the order is that of GradSumsBody.
 template <typename T>
 struct FunctionSumsBody {
   template <class L>
-  XRUN_INLINE static void run(const NormColumns* p, const T* x, const float* g, int64_t g_columns, int64_t rows,
-                              int64_t columns, Range some, double* sum, double* dot) {
+  XRUN_INLINE static void run(const NormColumns* p, const T* x, const T* g, int64_t rows, int64_t columns, Range some,
+                              double* sum, double* dot) {
     reduce_columns<L, 2>(
         rows, some.begin, some.end,
         [&](int64_t r, int64_t c, int64_t n, L * acc) __attribute__((always_inline)) {
-          const L here = load_upto<L>(g + r * g_columns + c - some.begin, n);
+          const L here = load_upto<L>(g + r * columns + c, n);
           acc[0] += here;
           acc[1] += here * standardize<L>(*p, x + r * columns, c, n);
         },
@@ -113,10 +111,10 @@ struct FunctionSumsBody {
 };
 
 // dx = scale · (dy - sum / m - x̂ · dot / m), m = rows.
-template <typename T, typename G, Behind kBehind>
+template <typename T, Behind kBehind>
 struct GradBody {
   template <class L>
-  XRUN_INLINE static void run(const NormColumns* p, const T* x, const G* dy, int64_t rows, int64_t columns,
+  XRUN_INLINE static void run(const NormColumns* p, const T* x, const T* dy, int64_t rows, int64_t columns,
                               const float* mean_sum, const float* mean_dot, T* dx) {
     for (int64_t r = 0; r < rows; ++r, x += columns, dy += columns, dx += columns) {
       for (int64_t c = 0; c < columns; c += kLanes) {
@@ -137,10 +135,10 @@ class BatchNormGrad final : public BatchNormBase {
  public:
   explicit BatchNormGrad(const KernelSpec& spec) : BatchNormBase(spec) {}
 
-  // Factors and sums of the channels; with a function also sums in f64, and what the norm's gradient is of some rows.
+  // Factors and sums of the channels; with a function also sums in f64.
   Bytes scratch_bytes() const override {
     const int64_t floats = function_ ? 8 * stride() : 4 * stride();
-    return floats * static_cast<Bytes>(sizeof(float)) + (function_ ? gradient_bytes() : 0) + function_bytes();
+    return floats * static_cast<Bytes>(sizeof(float)) + function_bytes();
   }
 
   Status run(const KernelCall& call) const override {
@@ -176,76 +174,44 @@ class BatchNormGrad final : public BatchNormBase {
       const Range some = part_of(call, rows_);
       const int64_t first = some.begin * channels_;
       if (function_) {
-        apply_function(call, columns, some, sum, dot);
+        run_for<GradBody<T, Behind::kNothing>>(
+            isa_, &columns, x + first, static_cast<const T*>(call.outputs[0].as<T>()) + first, some.size(), channels_,
+            static_cast<const float*>(sum), static_cast<const float*>(dot), call.outputs[0].as<T>() + first);
         return {};
       }
       with_behind([&](auto behind) {
-        run_for<GradBody<T, T, behind()>>(isa_, &columns, x + first, dy + first, some.size(), channels_,
-                                          static_cast<const float*>(sum), static_cast<const float*>(dot),
-                                          call.outputs[0].as<T>() + first);
+        run_for<GradBody<T, behind()>>(isa_, &columns, x + first, dy + first, some.size(), channels_,
+                                       static_cast<const float*>(sum), static_cast<const float*>(dot),
+                                       call.outputs[0].as<T>() + first);
       });
     }
     return {};
   }
 
  private:
-  // With a function, some rows at a time. Their gradient behind the norm, `g`, lies in dx between the two passes where
-  // dx is f32; else it is computed for each of them, and never kept.
-  static constexpr bool kKeepsGradient = std::is_same_v<T, float>;
-  struct Room {
-    double* sum;
-    double* dot;
-    float* g;  // null where dx has it
-    std::byte* own;
-  };
-  Room room_of(const KernelCall& call) const {
-    auto* const sum = reinterpret_cast<double*>(call.scratch + 4 * stride() * static_cast<Bytes>(sizeof(float)));
-    auto* const rest = reinterpret_cast<std::byte*>(sum + 2 * stride());
-    return {sum, sum + stride(), kKeepsGradient ? nullptr : reinterpret_cast<float*>(rest), rest + gradient_bytes()};
-  }
-  Bytes gradient_bytes() const { return kKeepsGradient ? 0 : kSumBlock * stride() * static_cast<Bytes>(sizeof(float)); }
   const std::byte* row(const TensorView& view, int64_t r) const {
     return view.data + r * channels_ * static_cast<int64_t>(sizeof(T));
   }
 
+  // With a function, the gradient between it and the norm, `g`, lies in dx until the second pass. It is rounded as it
+  // would be if the function were a node of its own.
   void sum_function(const KernelCall& call, const NormColumns& columns, Range some, float* sum, float* dot) const {
-    const Room room = room_of(call);
-    std::fill(room.sum + some.begin, room.sum + some.end, 0.0);
-    std::fill(room.dot + some.begin, room.dot + some.end, 0.0);
+    auto* const sums = reinterpret_cast<double*>(call.scratch + 4 * stride() * static_cast<Bytes>(sizeof(float)));
+    double* const dots = sums + stride();
+    auto* const own = reinterpret_cast<std::byte*>(dots + stride());
+    std::fill(sums + some.begin, sums + some.end, 0.0);
+    std::fill(dots + some.begin, dots + some.end, 0.0);
     for (int64_t r = 0; r < rows_; r += kSumBlock) {
       const int64_t n = std::min(kSumBlock, rows_ - r);
-      float* g = room.g;
-      int64_t g_channels = some.size();
-      if constexpr (kKeepsGradient) {
-        g = call.outputs[0].as<float>() + r * channels_ + some.begin;
-        g_channels = channels_;
-      }
-      function_->run_gradient(columns, row(call.inputs[0], r), row(call.inputs[1], r), n, some, g, g_channels,
-                              room.own);
-      run_for<FunctionSumsBody<T>>(isa_, &columns, call.inputs[0].as<T>() + r * channels_, static_cast<const float*>(g),
-                                   g_channels, n, channels_, some, room.sum, room.dot);
+      T* const g = call.outputs[0].as<T>() + r * channels_;
+      function_->run_gradient(columns, row(call.inputs[0], r), row(call.inputs[1], r), n, some,
+                              reinterpret_cast<std::byte*>(g + some.begin), own);
+      run_for<FunctionSumsBody<T>>(isa_, &columns, call.inputs[0].as<T>() + r * channels_, static_cast<const T*>(g), n,
+                                   channels_, some, sums, dots);
     }
     for (int64_t c = some.begin; c < some.end; ++c) {
-      sum[c] = static_cast<float>(room.sum[c]);
-      dot[c] = static_cast<float>(room.dot[c]);
-    }
-  }
-
-  void apply_function(const KernelCall& call, const NormColumns& columns, Range some, const float* sum,
-                      const float* dot) const {
-    const Room room = room_of(call);
-    for (int64_t r = some.begin; r < some.end; r += kSumBlock) {
-      const int64_t n = std::min(kSumBlock, some.end - r);
-      T* const dx = call.outputs[0].as<T>() + r * channels_;
-      const float* g = room.g;
-      if constexpr (kKeepsGradient) {
-        g = dx;
-      } else {
-        function_->run_gradient(columns, row(call.inputs[0], r), row(call.inputs[1], r), n, {0, channels_}, room.g,
-                                channels_, room.own);
-      }
-      run_for<GradBody<T, float, Behind::kNothing>>(isa_, &columns, call.inputs[0].as<T>() + r * channels_, g, n,
-                                                    channels_, sum, dot, dx);
+      sum[c] = static_cast<float>(sums[c]);
+      dot[c] = static_cast<float>(dots[c]);
     }
   }
 

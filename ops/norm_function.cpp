@@ -34,7 +34,7 @@ LoopForm form_of(const ScalarExpr& function, const KernelSpec& spec, NormFunctio
   }
   const int wanted[] = {0};
   form.expr.set_results(form.expr.insert(gradient ? gradient_of(function, 1, wanted) : function, places));
-  form.outputs = {gradient ? DType::kF32 : dtype};
+  form.outputs = {dtype};
   form.streams = !gradient && result_bytes >= kStreamed;
   return form;
 }
@@ -49,9 +49,7 @@ double function_operations(const Attrs& attrs) {
 struct NormFunction::Operands {
   const std::byte* x = nullptr;
   const std::byte* dy = nullptr;  // null: forward
-  std::byte* out = nullptr;
-  Bytes out_bytes = 0;       // of an element
-  int64_t out_channels = 0;  // of a row of `out`
+  std::byte* out = nullptr;       // at the first of the channels that are computed
 };
 
 Result<NormFunction> NormFunction::make(const KernelSpec& spec, int64_t channels, Way way) {
@@ -75,16 +73,13 @@ Bytes NormFunction::scratch_bytes() const {
 }
 
 void NormFunction::run(const NormColumns& p, const std::byte* x, int64_t rows, std::byte* y, std::byte* scratch) const {
-  const Operands all{.x = x, .out = y, .out_bytes = value_bytes_, .out_channels = channels_};
-  run_loop(p, all, rows, {0, channels_}, scratch);
+  run_loop(p, {.x = x, .out = y}, rows, {0, channels_}, scratch);
   loop_.finish();
 }
 
 void NormFunction::run_gradient(const NormColumns& p, const std::byte* x, const std::byte* dy, int64_t rows, Range some,
-                                float* g, int64_t g_channels, std::byte* scratch) const {
-  const Operands all{
-      .x = x, .dy = dy, .out = reinterpret_cast<std::byte*>(g), .out_bytes = sizeof(float), .out_channels = g_channels};
-  run_loop(p, all, rows, some, scratch);
+                                std::byte* g, std::byte* scratch) const {
+  run_loop(p, {.x = x, .dy = dy, .out = g}, rows, some, scratch);
 }
 
 void NormFunction::run_loop(const NormColumns& p, const Operands& all, int64_t rows, Range some,
@@ -111,7 +106,7 @@ void NormFunction::run_loop(const NormColumns& p, const Operands& all, int64_t r
     const int64_t first = r * channels_ + some.begin;
     const void* const inputs[] = {all.x + first * value_bytes_, columns[0], columns[1], columns[2],
                                   all.dy == nullptr ? nullptr : all.dy + first * value_bytes_};
-    void* const outputs[] = {all.out + r * all.out_channels * all.out_bytes};
+    void* const outputs[] = {all.out + r * channels_ * value_bytes_};
     loop_.run(inputs, outputs, n, own);
   }
 }

@@ -36,9 +36,10 @@ class NormFunction {
   // REQUIRES: Way::kForward. y = function(bn(x)) of rows [rows, channels] of the spec's type; bn(x) is rounded to it
   // first.
   void run(const NormColumns& p, const std::byte* x, int64_t rows, std::byte* y, std::byte* scratch) const;
-  // REQUIRES: Way::kGradient. g = dy · function'(bn(x)) of some channels, f32, in rows of `g_channels`.
-  void run_gradient(const NormColumns& p, const std::byte* x, const std::byte* dy, int64_t rows, Range some, float* g,
-                    int64_t g_channels, std::byte* scratch) const;
+  // REQUIRES: Way::kGradient. g = dy · function'(bn(x)) of some channels, in rows of the spec's type; `g` is the first
+  // of these channels.
+  void run_gradient(const NormColumns& p, const std::byte* x, const std::byte* dy, int64_t rows, Range some,
+                    std::byte* g, std::byte* scratch) const;
 
  private:
   NormFunction(const ScalarExpr& function, const KernelSpec& spec, int64_t channels, Way way);

@@ -32,7 +32,8 @@ inline std::optional<FileContent> content_of(const std::string& text) {
   }
   FileContent content;
   const auto is_digit_at = [](const std::string& s, size_t at) { return at < s.size() && is_digit(s[at]); };
-  const std::string printed = print_ast(ast);
+  std::string printed = print_ast(ast);
+  printed.resize(printed.find_last_not_of('\n') + 1);  // of whichever declaration is the last
   content.declarations.emplace_back();
   for (size_t i = 0; i < printed.size(); ++i) {
     if (printed[i] == '\n' && i + 1 < printed.size() && printed[i + 1] == '\n') {

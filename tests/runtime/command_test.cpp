@@ -698,6 +698,7 @@ TEST_F(Command, AHeadIsFrozenAsAWhole) {
 }
 
 TEST_F(Command, FirstInterruptSavesAndExits75) {
+  std::signal(SIGHUP, SIG_DFL);  // tests that `nohup` started would hand it on as ignored
   directory.write("tiny.xgraph", tiny_model());
   for (const int number : {SIGINT, SIGHUP}) {
     const auto result = run({"train", "tiny.xgraph", "--set", "train.epochs=100000", "--progress", "json"},
