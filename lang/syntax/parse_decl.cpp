@@ -296,7 +296,8 @@ void Parser::unknown_declaration() {
 std::string Parser::doc_before(uint32_t begin, std::string* file_doc) {
   std::string doc;
   bool file_doc_taken = false;
-  uint32_t end = 0;
+  uint32_t end =
+      0;  // of the last comment, of either kind: a plain one between documentation and declaration parts nothing
   const std::vector<Comment>& comments = tokens_.comments;
   const auto is_blank_between = [&](uint32_t a, uint32_t b) {
     const std::string_view gap = tokens_.text.substr(a, b - a);
@@ -313,15 +314,18 @@ std::string Parser::doc_before(uint32_t begin, std::string* file_doc) {
   };
   for (; next_comment_ < comments.size() && comments[next_comment_].end <= begin; ++next_comment_) {
     const Comment& comment = comments[next_comment_];
-    if (!comment.is_doc || comment.begin < last_end_) {
+    if (comment.begin < last_end_) {
       continue;
     }
     close_group(comment.begin);
+    end = comment.end;
+    if (!comment.is_doc) {
+      continue;
+    }
     std::string_view line = tokens_.text.substr(comment.begin + 2, comment.end - comment.begin - 2);
     line.remove_prefix(line.starts_with(' ') ? 1 : 0);
     doc += doc.empty() ? "" : "\n";
     doc += line;
-    end = comment.end;
   }
   close_group(begin);
   return doc;

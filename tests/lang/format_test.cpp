@@ -199,6 +199,13 @@ TEST(Format, DocumentationStaysWithItsDeclaration) {
   EXPECT_EQ(fault_of_layout(text), "");
 }
 
+// What stands above a declaration without a blank line moves with it and documents it, plain comments among it or not.
+TEST(Format, PlainCommentsDoNotPartDocumentationFromItsDeclaration) {
+  const std::string text = "xgraph 1\n\nlet a = 1\n\n## of n\n# note\noption n: int = 1\n";
+  EXPECT_EQ(fault_of_layout(text), "");
+  EXPECT_EQ(laid_out(text), "xgraph 1\n\n## of n\n# note\noption n: int = 1\n\nlet a = 1\n");
+}
+
 TEST(Format, AFieldOfANumberStaysApart) {
   EXPECT_EQ(laid_out("xgraph 1\n\nlet a = 1 .b\n"), "xgraph 1\n\nlet a = 1 .b\n");
 }
