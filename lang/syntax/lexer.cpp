@@ -265,6 +265,9 @@ class Lexer : private Cursor {
     const size_t end = text_.find('\n', at_);
     at_ = static_cast<uint32_t>(end == std::string_view::npos ? text_.size() : end);
     std::string_view body = text_.substr(begin, at_ - begin);
+    if (body.ends_with('\r')) {
+      --at_;  // `next` counts it
+    }
     body = body.substr(0, body.find_last_not_of(" \t\r") + 1);
     out_.comments.push_back({begin, begin + static_cast<uint32_t>(body.size()), body.starts_with("##")});
   }

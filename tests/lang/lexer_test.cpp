@@ -168,6 +168,12 @@ TEST(Lexer, CountsTabsAndCarriageReturns) {
   EXPECT_THAT(lexed.words(), ElementsAre("a", "b", "c", "|", "d", "|"));
 }
 
+TEST(Lexer, CountsCarriageReturnsBehindComments) {
+  const Lexed lexed("a # note \r\n# more\r\nb\r\n");
+  EXPECT_THAT(lexed.faults(), ElementsAre("XG0102@\r"));
+  EXPECT_THAT(lexed.diagnostics.all()[0].notes, ElementsAre("the file has 3 such lines"));
+}
+
 TEST(Lexer, AnOpenParenthesisSpoilsOnlyItsOwnStatement) {
   const Lexed lexed("m {\n x = f(a, b\n y = g(c)\n}\n");
   EXPECT_THAT(lexed.faults(), ElementsAre("XG0111@("));
