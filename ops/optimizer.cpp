@@ -26,17 +26,6 @@ struct MeanBody {
   }
 };
 
-struct SquaresBody {
-  template <class L>
-  XRUN_INLINE static void run(const float* g, int64_t n, double* sum) {
-    SquareSums<L> sums;
-    for (int64_t i = 0; i < n; i += kLanes) {
-      sums.add(load_upto<L>(g + i, n - i));
-    }
-    *sum = sums.total();
-  }
-};
-
 }  // namespace
 
 Result<OptimizerForm> optimizer_form(const CallSpec& spec, std::optional<Isa> compiled_for, double ema) {
@@ -98,9 +87,9 @@ void update(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, fl
 }
 
 double sum_of_squares(Isa isa, const float* g, int64_t n) {
-  double sum = 0;
-  run_for<SquaresBody>(isa, g, n, &sum);
-  return sum;
+  SquareLanes lanes;
+  run_for<SquaresBody>(isa, g, n, &lanes);
+  return total_of(lanes);
 }
 
 }  // namespace xrun::ops

@@ -159,7 +159,7 @@ void update(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, fl
             const UpdateStates& states, int64_t n);
 
 // The sum of squares of a gradient, for clip = norm: in f64, by sixteen running sums and a fixed tree over them
-// (SquareSums, ops/square_sums.h).
+// (ops/square_sums.h).
 double sum_of_squares(Isa isa, const float* g, int64_t n);
 
 }  // namespace xrun::ops

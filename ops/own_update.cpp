@@ -11,7 +11,7 @@ namespace {
 constexpr Bytes kMostScratch = 128 * 1024;
 // Inputs of a loop: weight, gradient, states, numbers of the step and of norms, and the two bounds of clipping.
 constexpr size_t kMostInputs = 2 + kMostUpdateStates + kMostUpdateScalars + 2;
-static_assert(kMostInputs + 1 + kMostUpdateStates <= kMostOperands);
+static_assert(kMostInputs + std::max(1 + kMostUpdateStates, kMostUpdateNorms) <= kMostOperands);
 
 // Functions of the rule with the gradient clipped first (`clipped` of ops/optimizer.h); the bounds of clipping follow
 // the inputs of the rule.
@@ -123,7 +123,7 @@ void OwnUpdate::norm_squares(Isa isa, int level, const UpdateScalars& u, const f
   const SquareLanes* next = lanes;
   for (size_t i = 0; i < level_of_.size(); ++i) {
     if (level_of_[i] == level) {
-      sums[i] = SquareSums<F8x2>::total_of(*next++);
+      sums[i] = total_of(*next++);
     }
   }
 }

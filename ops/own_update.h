@@ -16,8 +16,8 @@ struct UpdateScalars;  // ops/optimizer.h
 
 class OwnUpdate {
  public:
-  // Compiled for `compiled_for`, if any (ops/jit/compiler.h). Errors: XG0216 for a rule that needs more memory than the
-  // stack of a thread may give.
+  // Compiled for `compiled_for`, if any (ops/jit/compiler.h). Errors: XG0216 for a rule whose update, or norms of one
+  // level together, need more memory than the stack of a thread may give.
   static Result<OwnUpdate> make(UpdateRule rule, std::optional<Isa> compiled_for);
 
   int states() const { return rule_.states; }

@@ -11,50 +11,36 @@ struct SquareLanes {
   double lanes[kLanes] = {};
 };
 
-template <class L>
-class SquareSums {
- public:
-  SquareSums() = default;
-  // Goes on with sums that `stop` gave.
-  XRUN_INLINE explicit SquareSums(const SquareLanes& from) { std::memcpy(&sums_, from.lanes, sizeof sums_); }
-  XRUN_INLINE void add(L values) {
-    if constexpr (std::is_same_v<L, F16>) {
-      const F8x2 halves = halves_of(values);
-      const D8 low = __builtin_convertvector(halves.low, D8);
-      const D8 high = __builtin_convertvector(halves.high, D8);
-      sums_[0] += low * low;
-      sums_[1] += high * high;
-    } else {
-      const F8 halves[] = {values.low, values.high};
-      for (int i = 0; i < 2; ++i) {
-        const D4 low = _mm256_cvtps_pd(_mm256_castps256_ps128(halves[i]));
-        const D4 high = _mm256_cvtps_pd(_mm256_extractf128_ps(halves[i], 1));
-        sums_[2 * i] += low * low;
-        sums_[2 * i + 1] += high * high;
-      }
+// Their sum, by the tree.
+inline double total_of(SquareLanes end) {
+  double* const lanes = end.lanes;
+  for (int width = kLanes / 2; width > 0; width /= 2) {
+    for (int i = 0; i < width; ++i) {
+      lanes[i] += lanes[i + width];
     }
   }
-  XRUN_INLINE void stop(SquareLanes& to) const { std::memcpy(to.lanes, &sums_, sizeof sums_); }
-  XRUN_INLINE double total() const {
-    SquareLanes end;
-    stop(end);
-    return total_of(end);
-  }
-  static double total_of(SquareLanes end) {
-    double* const lanes = end.lanes;
-    for (int width = kLanes / 2; width > 0; width /= 2) {
-      for (int i = 0; i < width; ++i) {
-        lanes[i] += lanes[i + width];
-      }
-    }
-    return lanes[0];
-  }
+  return lanes[0];
+}
 
- private:
-  using D4 [[gnu::vector_size(32)]] = double;
-  using D8 [[gnu::vector_size(64)]] = double;
-  using Sums = std::conditional_t<std::is_same_v<L, F16>, D8, D4>;
-  Sums sums_[kLanes * sizeof(double) / sizeof(Sums)] = {};
+// Adds the squares of n numbers to the running sums, element i to sum i % 16: a body of run_for.
+struct SquaresBody {
+  template <class L>
+  XRUN_INLINE static void run(const float* values, int64_t n, SquareLanes* lanes) {
+    using D4 [[gnu::vector_size(32)]] = double;
+    D4 sums[kLanes / 4];
+    std::memcpy(&sums, lanes->lanes, sizeof sums);
+    for (int64_t i = 0; i < n; i += kLanes) {
+      const F8x2 some = load_upto<F8x2>(values + i, n - i);
+      const F8 halves[] = {some.low, some.high};
+      for (int half = 0; half < 2; ++half) {
+        const D4 low = _mm256_cvtps_pd(_mm256_castps256_ps128(halves[half]));
+        const D4 high = _mm256_cvtps_pd(_mm256_extractf128_ps(halves[half], 1));
+        sums[2 * half] += low * low;
+        sums[2 * half + 1] += high * high;
+      }
+    }
+    std::memcpy(lanes->lanes, &sums, sizeof sums);
+  }
 };
 
 }  // namespace xrun::ops

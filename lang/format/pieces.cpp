@@ -211,7 +211,7 @@ bool Pieces::has_space(size_t at, Bracket inside) const {
     case TokenKind::kColon:
       return false;
     case TokenKind::kDot:
-      return before == TokenKind::kNumber;  // `1 .x`, which means nothing but parses; `1.x` does not
+      return before == TokenKind::kNumber;  // `1 .x` parses, although numbers have no fields; `1.x` would not
     case TokenKind::kLeftParen:
     case TokenKind::kLeftBracket:
       if (ends_value_at(at - 1)) {

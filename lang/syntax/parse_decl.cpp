@@ -296,8 +296,7 @@ void Parser::unknown_declaration() {
 std::string Parser::doc_before(uint32_t begin, std::string* file_doc) {
   std::string doc;
   bool file_doc_taken = false;
-  uint32_t end =
-      0;  // of the last comment, of either kind: a plain one between documentation and declaration parts nothing
+  uint32_t end = 0;  // of the last comment; a plain one does not part documentation from what follows
   const std::vector<Comment>& comments = tokens_.comments;
   const auto is_blank_between = [&](uint32_t a, uint32_t b) {
     const std::string_view gap = tokens_.text.substr(a, b - a);

@@ -24,17 +24,6 @@ std::byte* element(void* operand, DType dtype, int64_t i) {
 
 bool is_aligned(const void* operand) { return reinterpret_cast<uintptr_t>(operand) % 64 == 0; }
 
-struct SquaresBody {
-  template <class L>
-  XRUN_INLINE static void run(const float* values, int64_t n, SquareLanes* lanes) {
-    SquareSums<L> sums(*lanes);
-    for (int64_t i = 0; i < n; i += kLanes) {
-      sums.add(load_upto<L>(values + i, n - i));
-    }
-    sums.stop(*lanes);
-  }
-};
-
 LoopForm pruned(LoopForm form) {
   form.expr.prune();
   return form;
@@ -110,10 +99,12 @@ void ElementLoop::interpret(const void* const* inputs, void* const* outputs, int
     interpreter_.run(scratch, count);
     for (size_t r = 0; r < form_.outputs.size(); ++r) {
       const float* const result = interpreter_.result(scratch, static_cast<int>(r));
-      std::byte* const to = element(outputs[r], form_.outputs[r], begin);
       if (form_.squares) {
         run_for<SquaresBody>(isa_, result, count, static_cast<SquareLanes*>(outputs[r]));
-      } else if (form_.outputs[r] == DType::kBF16) {
+        continue;
+      }
+      std::byte* const to = element(outputs[r], form_.outputs[r], begin);
+      if (form_.outputs[r] == DType::kBF16) {
         narrow(isa_, result, reinterpret_cast<Bf16*>(to), count);
       } else {
         std::copy_n(result, count, reinterpret_cast<float*>(to));
@@ -122,18 +113,19 @@ void ElementLoop::interpret(const void* const* inputs, void* const* outputs, int
   }
 }
 
-// The last elements, fewer than a group: on copies that have room for whole lanes.
+// The last elements, fewer than a group: on copies that have room for whole lanes. Sums of squares are copied whole,
+// and back only those of the elements.
 void ElementLoop::run_rest(const void* const* inputs, void* const* outputs, int64_t begin, int64_t n) const {
   struct alignas(64) Lanes {
-    std::byte bytes[kLanes * sizeof(float)] = {};
+    std::byte bytes[kLanes * sizeof(double)];
   };
   Lanes copies[kMostOperands];
   const void* from[kMostOperands];
   void* to[kMostOperands];
-  SquareLanes sums[kMostOperands];
   Lanes* copy = copies;
   for (size_t i = 0; i < form_.inputs.size(); ++i, ++copy) {
     const int64_t count = form_.inputs[i] == LoopInput::kUniform ? 1 : n;
+    std::memset(copy, 0, kLanes * sizeof(float));
     std::memcpy(copy, element(inputs[i], form_.inputs[i], begin),
                 static_cast<size_t>(count * bytes_of(form_.inputs[i])));
     from[i] = copy;
@@ -141,19 +133,17 @@ void ElementLoop::run_rest(const void* const* inputs, void* const* outputs, int6
   for (size_t r = 0; r < form_.outputs.size(); ++r, ++copy) {
     to[r] = copy;
     if (form_.squares) {
-      sums[r] = *static_cast<const SquareLanes*>(outputs[r]);
-      to[r] = sums + r;
+      std::memcpy(copy, outputs[r], sizeof(SquareLanes));
     }
   }
   code_(from, to, kLanes);
   for (size_t r = 0; r < form_.outputs.size(); ++r) {
     if (form_.squares) {
-      // Lanes beyond the last element keep their sums.
-      std::copy_n(sums[r].lanes, n, static_cast<SquareLanes*>(outputs[r])->lanes);
-      continue;
+      std::memcpy(outputs[r], to[r], static_cast<size_t>(n) * sizeof(double));
+    } else {
+      std::memcpy(element(outputs[r], form_.outputs[r], begin), to[r],
+                  static_cast<size_t>(n * xrun::size_of(form_.outputs[r])));
     }
-    std::memcpy(element(outputs[r], form_.outputs[r], begin), to[r],
-                static_cast<size_t>(n * xrun::size_of(form_.outputs[r])));
   }
 }
 

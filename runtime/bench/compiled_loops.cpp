@@ -108,8 +108,8 @@ LoopRace race_functions(ops::Isa isa, std::string name, const char* op, const ch
 Result<ops::OptimizerForm> adamw(ops::Isa isa, bool own) {
   XRUN_ASSIGN(const ScalarExpr all,
               parse_scalar_expr("t0 = 0.9 * x2 + 0.1 * x1; t1 = 0.999 * x3 + 0.001 * (x1 * x1); "
-                                "x0 - x4 * (x6 * x0 + t0 * (1 / (1 - 0.9 ^ x5)) / (sqrt(t1 * (1 / (1 - 0.999 ^ x5))) + 1e-8)), "
-                                "t0, t1"));
+                                "x0 - x4 * (x6 * x0 + t0 * (1 / (1 - 0.9 ^ x5)) / "
+                                "(sqrt(t1 * (1 / (1 - 0.999 ^ x5))) + 1e-8)), t0, t1"));
   CallSpec spec{.name = "adamw", .args = {{"weight_decay", 0.01}}, .span = {}};
   XRUN_ASSIGN(const UpdateRule rule, make_update_rule(all, {0, 0}));
   const KnownUpdate known{.kind = KnownUpdate::kAdamw, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};

@@ -104,21 +104,26 @@ def accuracies(directory):
     return (last, seconds) if last and seconds else None
 
 
-def run(args, name, seed):
-    directory = os.path.join(args.dir, f"{name.replace(' ', '').replace('%', '').replace(',', '-')}-{seed}")
+def train_once(base, name, seed, text, command):
+    """Trains the model `text` by `command` in a directory of `base` of its own, unless that has been done; accuracies() of it."""
+    directory = os.path.join(base, f"{name.replace(' ', '').replace('%', '').replace(',', '-')}-{seed}")
     os.makedirs(directory, exist_ok=True)
     found = accuracies(directory)
-    if found is None and not args.table:
+    if found is None and command:
         with open(os.path.join(directory, "model.xgraph"), "w") as model:
-            model.write(text(args, name, seed))
+            model.write(text)
         with open(os.path.join(directory, "out.txt"), "a") as out:
-            command = [os.path.abspath(args.xrun), "train", "model.xgraph"]
             done = subprocess.run(command, cwd=directory, stdout=out, stderr=subprocess.STDOUT, check=False)
         if done.returncode != 0:
             sys.exit(f"{name}, seed {seed}: exit {done.returncode}; see {directory}/out.txt")
         found = accuracies(directory)
         print(f"{name}, seed {seed}: {found[0]} in {found[1]:.0f} s", flush=True)
     return found
+
+
+def run(args, name, seed):
+    command = None if args.table else [os.path.abspath(args.xrun), "train", "model.xgraph"]
+    return train_once(args.dir, name, seed, text(args, name, seed), command)
 
 
 def table(results, seeds, base="all"):

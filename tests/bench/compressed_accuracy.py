@@ -9,10 +9,8 @@ block and features of `--dim` elements, its data and margin. The table is that o
 
 import argparse
 import os
-import subprocess
-import sys
 
-from active_accuracy import MODEL, accuracies, table
+from active_accuracy import MODEL, table, train_once
 
 TRAIN = """
 train cosine {{
@@ -48,21 +46,9 @@ CHOICES = {
 
 
 def run(args, name, seed):
-    directory = os.path.join(args.dir, f"{name.replace(' ', '').replace('%', '').replace(',', '-')}-{seed}")
-    os.makedirs(directory, exist_ok=True)
-    found = accuracies(directory)
-    if found is None and not args.table:
-        with open(os.path.join(directory, "model.xgraph"), "w") as model:
-            model.write((MODEL + TRAIN).format(base=os.path.abspath(args.glyphs), width=args.width, dim=args.dim, seed=seed, epochs=args.epochs, rate=args.rate,
-                                               compress=CHOICES[name]))
-        with open(os.path.join(directory, "out.txt"), "a") as out:
-            command = [*args.launcher.split(), os.path.abspath(args.xrun), "train", "model.xgraph", "--devices", "4", "--set", "schedule.replicas=4"]
-            done = subprocess.run(command, cwd=directory, stdout=out, stderr=subprocess.STDOUT, check=False)
-        if done.returncode != 0:
-            sys.exit(f"{name}, seed {seed}: exit {done.returncode}; see {directory}/out.txt")
-        found = accuracies(directory)
-        print(f"{name}, seed {seed}: {found[0]} in {found[1]:.0f} s", flush=True)
-    return found
+    text = (MODEL + TRAIN).format(base=os.path.abspath(args.glyphs), width=args.width, dim=args.dim, seed=seed, epochs=args.epochs, rate=args.rate, compress=CHOICES[name])
+    command = [*args.launcher.split(), os.path.abspath(args.xrun), "train", "model.xgraph", "--devices", "4", "--set", "schedule.replicas=4"]
+    return train_once(args.dir, name, seed, text, None if args.table else command)
 
 
 def main():

@@ -9,10 +9,8 @@ block and features of `--dim` elements, its data and margin. Prints the accuracy
 
 import argparse
 import os
-import subprocess
-import sys
 
-from active_accuracy import MODEL, accuracies
+from active_accuracy import MODEL, train_once
 
 TRAIN = """
 train cosine {{
@@ -47,20 +45,10 @@ CHOICES = {  # batch, epochs, optimizer, rate, factor of the rate for class weig
 
 
 def run(args, name):
-    directory = os.path.join(args.dir, f"{name.replace(' ', '').replace(',', '-')}-{args.seed}")
-    os.makedirs(directory, exist_ok=True)
-    found = accuracies(directory)
-    if found is None:
-        batch, epochs, optimizer, rate, head_rate = CHOICES[name]
-        with open(os.path.join(directory, "model.xgraph"), "w") as model:
-            model.write((MODEL + TRAIN).format(base=os.path.abspath(args.glyphs), width=args.width, dim=args.dim, seed=args.seed, batch=batch, epochs=epochs,
-                                               optimizer=optimizer, rate=rate, head_rate=head_rate))
-        with open(os.path.join(directory, "out.txt"), "a") as out:
-            done = subprocess.run([os.path.abspath(args.xrun), "train", "model.xgraph"], cwd=directory, stdout=out, stderr=subprocess.STDOUT, check=False)
-        if done.returncode != 0:
-            sys.exit(f"{name}: exit {done.returncode}; see {directory}/out.txt")
-        found = accuracies(directory)
-    metrics, seconds = found
+    batch, epochs, optimizer, rate, head_rate = CHOICES[name]
+    text = (MODEL + TRAIN).format(base=os.path.abspath(args.glyphs), width=args.width, dim=args.dim, seed=args.seed, batch=batch, epochs=epochs,
+                                  optimizer=optimizer, rate=rate, head_rate=head_rate)
+    metrics, seconds = train_once(args.dir, name, args.seed, text, [os.path.abspath(args.xrun), "train", "model.xgraph"])
     print(f"{name}: " + ", ".join(f"{source} {100 * value:.2f} %" for source, value in metrics.items()) + f", {seconds:.0f} s", flush=True)
 
 

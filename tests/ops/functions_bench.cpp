@@ -9,6 +9,7 @@
 #include "ops/optimizer.h"
 #include "ops/shape.h"
 #include "ops/update_norms.h"
+#include "tests/ops/bench_memory.h"
 #include "tests/support/optimizers.h"
 
 namespace xrun::ops {
@@ -32,20 +33,16 @@ void call(benchmark::State& state, const char* name, const Attrs& attrs, DType d
     state.SkipWithError(kernel.error().message.c_str());
     return;
   }
-  std::vector<std::vector<float>> memory;
-  const auto take = [&](Bytes size) {
-    memory.emplace_back(static_cast<size_t>(size / 4 + 32), 0.25F);
-    return reinterpret_cast<std::byte*>(align_up(reinterpret_cast<int64_t>(memory.back().data()), 64));
-  };
+  BenchMemory memory(0.25F);
   std::vector<TensorView> in;
   std::vector<TensorView> out;
   for (int i = 0; i < inputs; ++i) {
-    in.push_back({take(type.bytes(1, 1))});
+    in.push_back({memory.take(type.bytes(1, 1))});
   }
   for (int i = 0; i < outputs; ++i) {
-    out.push_back({take(type.bytes(1, 1))});
+    out.push_back({memory.take(type.bytes(1, 1))});
   }
-  std::byte* const scratch = take((*kernel)->scratch_bytes());
+  std::byte* const scratch = memory.take((*kernel)->scratch_bytes());
   for (auto _ : state) {
     benchmark::DoNotOptimize((*kernel)->run({.inputs = in, .outputs = out, .scratch = scratch}).ok());
   }
@@ -103,19 +100,11 @@ BENCHMARK_CAPTURE(step, adamw_own, true)->Apply(sizes);
 constexpr int64_t kWidth = 1024;
 constexpr int64_t kRows = 4096;  // of a thread
 
-struct Memory {
-  std::vector<std::vector<float>> arrays;
-  std::byte* take(Bytes size) {
-    arrays.emplace_back(static_cast<size_t>(size / 4 + 32), 0.25F);
-    return reinterpret_cast<std::byte*>(align_up(reinterpret_cast<int64_t>(arrays.back().data()), 64));
-  }
-};
-
 // A call of one operator; operands that are not given get memory of their own.
 class Call {
  public:
   Call(const char* op, const Attrs& attrs, std::vector<TensorType> inputs, std::vector<TensorType> outputs,
-       Memory& memory, std::vector<std::byte*> given = {}) {
+       BenchMemory& memory, std::vector<std::byte*> given = {}) {
     const KernelSpec spec{
         .inputs = inputs, .outputs = outputs, .attrs = attrs, .rows = kRows, .isa = detect_isa(), .compile = true};
     kernel_ = std::move(find_op(op)->cpu(spec)).value();
@@ -144,7 +133,7 @@ class Call {
 void peer(benchmark::State& state, const char* text, int inputs, std::vector<int> wanted, bool biased, DType dtype) {
   const TensorType type{.dtype = dtype, .dims = {kBatch, kWidth}};
   const TensorType bias = weight_type({kWidth});
-  Memory memory;
+  BenchMemory memory(0.25F);
   std::vector<TensorType> types(static_cast<size_t>(inputs), type);
   if (biased) {
     types.back() = bias;

@@ -8,6 +8,7 @@
 #include "ops/facts.h"
 #include "ops/weight_kernel.h"
 #include "ops/winograd.h"
+#include "tests/ops/bench_memory.h"
 #include "tests/ops/glyphs_module.h"
 
 namespace xrun::ops {
@@ -109,15 +110,12 @@ void conv_3x3(benchmark::State& state, Direction direction, DType dtype, bool wi
   const bool gradient = direction == Direction::kDw;
   const Bytes weight = gradient ? bytes(spec.outputs[0]) : (*kernel)->prepared_bytes(1);
   const int64_t copies = std::clamp<int64_t>(kCold / weight, 1, 64);
-  std::vector<std::vector<float>> memory;
-  const auto take = [&](Bytes size) {
-    memory.emplace_back(static_cast<size_t>(size / 4 + 32), 0.0F);
-    return reinterpret_cast<std::byte*>(align_up(reinterpret_cast<int64_t>(memory.back().data()), 64));
-  };
-  std::byte* const scratch = take((*kernel)->scratch_bytes());
-  std::byte* const weights = take(copies * weight);
-  TensorView inputs[] = {{take(bytes(spec.inputs[0]))}, {gradient ? take(bytes(spec.inputs[1])) : weights}};
-  TensorView outputs[] = {{gradient ? weights : take(bytes(spec.outputs[0]))}};
+  BenchMemory memory;
+  std::byte* const scratch = memory.take((*kernel)->scratch_bytes());
+  std::byte* const weights = memory.take(copies * weight);
+  TensorView inputs[] = {{memory.take(bytes(spec.inputs[0]))},
+                         {gradient ? memory.take(bytes(spec.inputs[1])) : weights}};
+  TensorView outputs[] = {{gradient ? weights : memory.take(bytes(spec.outputs[0]))}};
   int64_t call = 0;
   for (auto _ : state) {
     (gradient ? outputs[0] : inputs[1]).data = weights + (call++ % copies) * weight;
@@ -168,15 +166,11 @@ void depthwise_dw(benchmark::State& state, DType dtype, bool own) {
     state.SkipWithError(kernel.error().message.c_str());
     return;
   }
-  std::vector<std::vector<float>> memory;
-  const auto take = [&](Bytes size) {
-    memory.emplace_back(static_cast<size_t>(size / 4 + 32), 0.0F);
-    return reinterpret_cast<std::byte*>(align_up(reinterpret_cast<int64_t>(memory.back().data()), 64));
-  };
-  const TensorView inputs[] = {{take(spec.inputs[0].bytes(spec.rows, spec.rows))},
-                               {take(spec.inputs[1].bytes(spec.rows, spec.rows))}};
-  const TensorView outputs[] = {{take(weight.bytes(spec.rows, spec.rows))}};
-  std::byte* const scratch = take((*kernel)->scratch_bytes());
+  BenchMemory memory;
+  const TensorView inputs[] = {{memory.take(spec.inputs[0].bytes(spec.rows, spec.rows))},
+                               {memory.take(spec.inputs[1].bytes(spec.rows, spec.rows))}};
+  const TensorView outputs[] = {{memory.take(weight.bytes(spec.rows, spec.rows))}};
+  std::byte* const scratch = memory.take((*kernel)->scratch_bytes());
   for (auto _ : state) {
     benchmark::DoNotOptimize((*kernel)->run({.inputs = inputs, .outputs = outputs, .scratch = scratch}).ok());
   }

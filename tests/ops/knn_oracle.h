@@ -8,21 +8,11 @@
 #include <vector>
 
 #include "graph/base/random.h"
-#include "ops/isa.h"
+#include "tests/support/isas.h"
 
 namespace xrun::ops {
 
 inline constexpr uint64_t kKnnSeed = 20'261;
-
-inline std::vector<Isa> all_isas() {
-  std::vector<Isa> all;
-  for (const Isa isa : {Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16, Isa::kAmx}) {
-    if (isa <= detect_isa()) {
-      all.push_back(isa);
-    }
-  }
-  return all;
-}
 
 struct Matrix {
   int64_t classes = 0;

@@ -6,6 +6,7 @@
 
 #include "tests/ops/glyphs_module.h"
 #include "tests/ops/op_runner.h"
+#include "tests/support/isas.h"
 
 namespace xrun::ops {
 namespace {
@@ -25,23 +26,12 @@ std::map<ValueId, Values> random_inputs(const Graph& graph, int64_t rows) {
   return values;
 }
 
-// All instruction sets that this processor has.
-std::vector<Isa> isas() {
-  std::vector<Isa> all;
-  for (const Isa isa : {Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16, Isa::kAmx}) {
-    if (isa <= detect_isa()) {
-      all.push_back(isa);
-    }
-  }
-  return all;
-}
-
 TEST(Parts, OfTheGlyphBackboneHaveTheBitsOfTheWhole) {
   constexpr int64_t kRows = 16;
   for (const PrecisionMode precision : {PrecisionMode::kF32, PrecisionMode::kMixedBf16}) {
     const Module module = glyphs_module(kRows, 100, precision).value();
     const std::map<ValueId, Values> inputs = random_inputs(module.graph, kRows);
-    for (const Isa isa : isas()) {
+    for (const Isa isa : all_isas()) {
       RunOptions options{.kernel = {.norm_rows = kRows, .deterministic = false, .isa = isa}};
       std::map<ValueId, Values> whole = inputs;
       ASSERT_TRUE(run_graph(module.graph, options, whole).ok());
@@ -83,7 +73,7 @@ TEST(Parts, OfAWeightGradientHaveTheBitsOfTheWhole) {
                                     {"width_in", s.pixels}},
                                    "dw", Span{});
       const std::map<ValueId, Values> inputs = random_inputs(graph, s.rows);
-      for (const Isa isa : isas()) {
+      for (const Isa isa : all_isas()) {
         RunOptions options{.kernel = {.norm_rows = s.rows, .deterministic = false, .isa = isa}};
         cut += (*make_kernel(graph, graph.node(node), options.kernel))->parts() > 1 ? 1 : 0;
         std::map<ValueId, Values> whole = inputs;

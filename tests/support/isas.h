@@ -1,0 +1,21 @@
+// The instruction sets that tests of kernels run with.
+#pragma once
+
+#include <vector>
+
+#include "ops/isa.h"
+
+namespace xrun::ops {
+
+// All that this processor has.
+inline std::vector<Isa> all_isas() {
+  std::vector<Isa> all;
+  for (const Isa isa : {Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16, Isa::kAmx}) {
+    if (isa <= detect_isa()) {
+      all.push_back(isa);
+    }
+  }
+  return all;
+}
+
+}  // namespace xrun::ops
