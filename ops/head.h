@@ -148,10 +148,11 @@ struct HeadDx {
   Bytes step = 0;
 };
 
-// Combines the results of all shards of one head. Immutable; calls on different buffers may run at once.
+// Combines the results of shards of one head. Immutable; calls on different buffers may run at once.
 class HeadJoin {
  public:
-  // `shape.shard` is not read; `shards` are the class rows of all shards in order, some may be empty.
+  // `shape.shard` is not read; `shards` are the class rows of shards in order, some may be empty. Only sum_dx allows
+  // that they leave out classes before the first and behind the last of them.
   HeadJoin(const HeadShape& shape, std::vector<ClassRange> shards, Isa isa);
 
   // Computes softmax, loss and hits of each row. stats[r] is the result of HeadPasses::forward of shard r (null for an
@@ -170,16 +171,24 @@ class HeadJoin {
   //   out           [rows, dim]; d(objective)/d(feature)
   void reduce_dx(std::span<const HeadDx> gradients, const std::byte* features, int64_t rows, float* out) const;
 
+  // Sums dX partials of `rows` rows, whole row blocks, to those of the subtrees of all shards' blocks together.
+  //   gradients[r]  as above
+  //   out           of the first subtree; those of the next ones follow every `step` bytes
+  void sum_dx(std::span<const HeadDx> gradients, int64_t rows, float* out, Bytes step) const;
+
  private:
   // A step of the fold on a stack: the subtree of a shard is pushed, or the two topmost results are added.
   struct Fold {
     int shard = -1;  // -1: add
     int64_t subtree = 0;
   };
+  void sum_columns(std::span<const HeadDx> gradients, std::span<const Fold> folds, int64_t first, int64_t count,
+                   float* sum) const;
+
   HeadShape shape_;
   HeadLayout layout_;
   std::vector<ClassRange> shards_;
-  std::vector<Fold> folds_;
+  std::vector<std::vector<Fold>> folds_;  // by subtree of all shards' blocks; of all classes there is one
   Isa isa_;
 };
 

@@ -118,8 +118,8 @@ void predict_durations(Program& program, const Module& module, const CostModel& 
       const HeadShard& shard = head.shards[static_cast<size_t>(instruction.shard)];
       const int64_t active = head.active * (shard.row_end - shard.row_begin) / head.classes;
       instruction.predicted = cost.hand_over() + cost.selection(active, program.batch);
-    } else if (instruction.kind == Kind::kReduceDx || instruction.kind == Kind::kSumReplicas ||
-               instruction.kind == Kind::kSumTied) {
+    } else if (instruction.kind == Kind::kSumDx || instruction.kind == Kind::kReduceDx ||
+               instruction.kind == Kind::kSumReplicas || instruction.kind == Kind::kSumTied) {
       instruction.predicted = cost.hand_over() + cost.sweep(operand_bytes(instruction), workers);
     } else if (instruction.kind == Kind::kReduceStats || instruction.kind == Kind::kFoldPartials ||
                instruction.kind == Kind::kNorm || instruction.kind == Kind::kCompress) {

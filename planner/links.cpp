@@ -34,7 +34,7 @@ void LinkLoad::add(int from, int to, Bytes bytes) {
   }
 }
 
-void LinkLoad::add(std::span<const int> from, std::span<const int> to, Bytes each, bool shared) {
+void LinkLoad::add_shared(std::span<const int> from, std::span<const int> to, Bytes each) {
   // Blocks that each node sends, and copies of a block that it receives.
   std::vector<int64_t> senders(links_.size(), 0);
   std::vector<int64_t> receivers(links_.size(), 0);
@@ -44,7 +44,7 @@ void LinkLoad::add(std::span<const int> from, std::span<const int> to, Bytes eac
   std::set<std::pair<int, int>> places;  // ranks on nodes
   int64_t receiving = 0;
   for (const int device : to) {
-    if (!shared || places.emplace(machine_.rank_of(device), machine_.node_of(device)).second) {
+    if (places.emplace(machine_.rank_of(device), machine_.node_of(device)).second) {
       ++receivers[static_cast<size_t>(machine_.node_of(device))];
       ++receiving;
     }

@@ -27,10 +27,8 @@ class LinkLoad {
  public:
   explicit LinkLoad(const Machine& machine) : machine_(machine), links_(static_cast<size_t>(machine.nodes())) {}
 
-  // Each of the devices `from` sends a block of `each` bytes to each of the devices `to`: the same block to all of
-  // them, or one of its own.
-  void add_shared(std::span<const int> from, std::span<const int> to, Bytes each) { add(from, to, each, true); }
-  void add_own(std::span<const int> from, std::span<const int> to, Bytes each) { add(from, to, each, false); }
+  // Each of the devices `from` sends the same block of `each` bytes to all of the devices `to`.
+  void add_shared(std::span<const int> from, std::span<const int> to, Bytes each);
   // One block.
   void add(int from, int to, Bytes bytes);
 
@@ -40,8 +38,6 @@ class LinkLoad {
   Seconds time() const;
 
  private:
-  void add(std::span<const int> from, std::span<const int> to, Bytes each, bool shared);
-
   const Machine& machine_;
   std::vector<LinkBytes> links_;  // by node
 };

@@ -36,8 +36,10 @@ enum class Role : uint8_t {
   kSelection,  // the active classes of the shard; of kReduceStats: those of one shard on its device
   kLists,      // the nearest classes of every class
   kMass,       // the RowMass (ops/head/mass.h) of each row
-  // dX partials of shard `index`, one a subtree of its classes (graph/head_shape.h). Of kReduceDx: the rows of its
-  // micro-batch in the first of them, which repeat every `step` bytes.
+  // dX partials of shard `index`, one a subtree of its classes (graph/head_shape.h). Of kReduceDx and kSumDx: the rows
+  // of its micro-batch in the first of them, which repeat every `step` bytes; of several shards that are summed,
+  // `index`
+  // is the first.
   kDx,
   kLoss,         // of each row
   kHits,         // of each row, by metric `node`

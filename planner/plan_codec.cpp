@@ -156,6 +156,7 @@ class Reader {
     }
     plan.training = get(*in.training());
     plan.inference = get(*in.inference());
+    plan.training.device_nodes = plan.inference.device_nodes = plan.machine.device_nodes;
     ok_ = ok_ && plan.training.devices == plan.machine.devices && plan.inference.devices == plan.machine.devices;
     each(in.options(), [&](const fb::Option& one) { plan.options.emplace_back(text(one.name()), text(one.value())); });
     each(in.sources(), [&](const fb::SourceDigest& one) {
@@ -296,7 +297,7 @@ class Reader {
     Buffer buffer;
     buffer.id = BufferId(index);
     buffer.device = in.device();
-    buffer.purpose = value_of(in.purpose(), Purpose::kPairs);
+    buffer.purpose = value_of(in.purpose(), Purpose::kHeadSums);
     buffer.bytes = in.bytes();
     buffer.offset = in.offset();
     buffer.first_use = in.first_use();
@@ -333,7 +334,7 @@ class Reader {
   Instruction get(const fb::Instruction& in, size_t index) {
     Instruction one;
     one.id = InstructionId(index);
-    one.kind = value_of(in.kind(), Kind::kSumTied);
+    one.kind = value_of(in.kind(), Kind::kSumDx);
     one.device = in.device();
     one.stream = value_of(in.stream(), Stream::kComm);
     one.stage = in.stage();

@@ -78,6 +78,8 @@ const char* name_of(Purpose purpose) {
       return "residual";
     case Purpose::kPairs:
       return "pairs";
+    case Purpose::kHeadSums:
+      return "head-sums";
   }
   return "";
 }
@@ -168,7 +170,8 @@ const char* name_of(Kind kind) {
   constexpr const char* kNames[] = {
       "forward",     "backward",  "head-select", "head-forward",  "reduce-statistics", "head-backward", "head-norms",
       "head-update", "head-mass", "reduce-dx",   "fold-partials", "sum-replicas",      "norm",          "update",
-      "copy",        "send",      "recv",        "all_gather",    "reduce_scatter",    "compress",      "sum_tied"};
+      "copy",        "send",      "recv",        "all_gather",    "reduce_scatter",    "compress",      "sum_tied",
+      "sum-dx"};
   return kNames[static_cast<size_t>(kind)];
 }
 

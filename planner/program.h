@@ -62,7 +62,9 @@ enum class Purpose : uint8_t {
                 // `folds_states` have all blocks of the replica (micro_batch -1) and live until the update
   kGathered,    // replica -1: features and labels of a head pass on a shard's device; batch statistics of all replicas
   kTerms,  // terms of a sum from other devices: of a head (`head`, `micro_batch`) rows of their shards' dX partials,
-           // in shard order; of a gradient (`param`) the slices of the other members of a round, by replica, where a
+           // in shard order, or on the device that sums those of a node (`shard`, the first of the shards); of a
+           // gradient
+           // (`param`) the slices of the other members of a round, by replica, where a
            // round overwrites those of the round before (planner/replica_sums.h); or all of a tied weight's gradient
            // that another stage makes
   kHeadLists,      // the nearest classes of every class, HeadPlan::neighbours of each; of the host       persistent
@@ -89,6 +91,8 @@ enum class Purpose : uint8_t {
                // replica that compresses. State 0: its velocity, 1: its residual, the accumulated gradient that was
                // not sent                                                                              persistent
   kPairs,      // of a compressed weight: the GradientPairs of all senders, pairs_bytes of each
+  kHeadSums,   // rows of a micro-batch in the dX partials of several shards of a node (planner/dx_parts.h), of which
+               // `shard` is the first: from kSumDx
 };
 
 // Whether each step fills a persistent buffer anew: it holds nothing that a run has learned.
@@ -150,7 +154,9 @@ enum class Kind : uint8_t {
   // statistics; slices of summed gradients, in place; pairs of compressed gradients, in place; gradients of a tied
   // weight, among the stages that read it.
   kAllGather,
-  // Terms go to the device that sums them: dX partials to kReduceDx, slices of gradients to kSumReplicas.
+  // Terms go to the device that sums them: dX partials to kSumDx (`shard` >= 0) and to kReduceDx, slices of gradients
+  // to
+  // kSumReplicas.
   kReduceScatter,
   // At the end of a step, before kSumReplicas of the gradients that are sent whole; last in this list because plan
   // files
@@ -160,6 +166,9 @@ enum class Kind : uint8_t {
   // After kSumReplicas: adds the gradients of all readers of a tied weight in a binary tree, into that of the copy
   // which the stage has.
   kSumTied,
+  // On a node that did not make the features: sums the dX partials of several of its shards, of which `shard` is the
+  // first, before they are sent to kReduceDx (planner/dx_parts.h).
+  kSumDx,
 };
 enum class Stream : uint8_t { kCompute, kComm };
 
@@ -167,7 +176,9 @@ constexpr bool communicates(Kind kind) { return kind >= Kind::kSend && kind <= K
 constexpr bool is_stage_pass(Kind kind) { return kind <= Kind::kBackward; }
 constexpr bool is_head_pass(Kind kind) { return kind >= Kind::kHeadForward && kind <= Kind::kHeadUpdate; }
 // All computations of a head: its passes, and those before and after them.
-constexpr bool is_of_head(Kind kind) { return kind >= Kind::kHeadSelect && kind <= Kind::kReduceDx; }
+constexpr bool is_of_head(Kind kind) {
+  return (kind >= Kind::kHeadSelect && kind <= Kind::kReduceDx) || kind == Kind::kSumDx;
+}
 // Passes over all rows of the batch at the end of a step.
 constexpr bool is_head_sweep(Kind kind) { return kind == Kind::kHeadNorms || kind == Kind::kHeadUpdate; }
 
@@ -182,7 +193,7 @@ struct Instruction {
   int head = -1;              // head passes, their copies and exchanges: index in Program::heads
   int head_pass = -1;         // which pass of the head; -1: all rows of the batch
   int gather = -1;            // features and their gradient: index of the micro-batch inside each replica
-  int shard = -1;             // passes of one shard
+  int shard = -1;             // passes of one shard; sums of dX on a node, and the exchanges before them: the first
   int group = -1;             // exchanges: members of one share a number; a send and its receive, too
   std::vector<NodeId> nodes;  // stage passes: in order of execution
   std::vector<Operand> operands;
@@ -291,7 +302,8 @@ struct Program {
   // Consecutive replicas on one node that sum the gradients which are compressed, so that the node sends one set of
   // pairs (planner/compression_owners.h); 1: each replica compresses and sends its own.
   int sender_replicas = 1;
-  int ranks = 1;  // processes that run it; set by the run, not part of the plan
+  std::vector<int> device_nodes;  // the plan's Machine::device_nodes
+  int ranks = 1;                  // processes that run it; set by the run, not part of the plan
   // Gradient partials of all replicas: with --deterministic 4, or as many as row blocks; else one for each worker of a
   // replica's device, at most one for each row block of a micro-batch and kMostPartials a replica.
   int partials = 1;

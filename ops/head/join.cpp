@@ -29,23 +29,26 @@ HeadJoin::HeadJoin(const HeadShape& shape, std::vector<ClassRange> shards, Isa i
     Fold fold;
   };
   std::vector<Piece> pieces;
-  int64_t covered = 0;
+  ClassRange covered;
   for (size_t shard = 0; shard < shards_.size(); ++shard) {
     if (shards_[shard].size() <= 0) {
       continue;
     }
-    XRUN_CHECK(shards_[shard].begin == covered, "shards follow one another");
-    covered = shards_[shard].end;
+    if (pieces.empty()) {
+      covered.begin = covered.end = shards_[shard].begin;
+    }
+    XRUN_CHECK(shards_[shard].begin == covered.end, "shards follow one another");
+    covered.end = shards_[shard].end;
     const auto subtrees = shape.blocks.subtrees(shape.blocks.of_rows(shards_[shard]));
     for (size_t i = 0; i < subtrees.size(); ++i) {
       pieces.push_back({subtrees[i], {static_cast<int>(shard), static_cast<int64_t>(i)}});
     }
   }
-  XRUN_CHECK(covered == shape.blocks.classes, "shards cover all classes");
+  XRUN_CHECK(!pieces.empty(), "some shard has rows");
   // Splits nodes of the tree down to the subtrees of the shards.
   const auto fold = [&](const auto& self, int64_t begin, int64_t end, size_t first) -> size_t {
     if (pieces[first].blocks.end == end) {
-      folds_.push_back(pieces[first].fold);
+      folds_.back().push_back(pieces[first].fold);
       return first + 1;
     }
     int64_t half = 1;
@@ -54,10 +57,14 @@ HeadJoin::HeadJoin(const HeadShape& shape, std::vector<ClassRange> shards, Isa i
     }
     const size_t next = self(self, begin, begin + half, first);
     const size_t last = self(self, begin + half, end, next);
-    folds_.push_back({});
+    folds_.back().push_back({});
     return last;
   };
-  fold(fold, 0, shape.blocks.count(), 0);
+  size_t next = 0;
+  for (const BlockRange& subtree : shape.blocks.subtrees(shape.blocks.of_rows(covered))) {
+    folds_.emplace_back();
+    next = fold(fold, subtree.begin, subtree.end, next);
+  }
 }
 
 void HeadJoin::combine_stats(std::span<const std::byte* const> stats, const int32_t* labels, const float* factors,
@@ -77,7 +84,7 @@ void HeadJoin::combine_stats(std::span<const std::byte* const> stats, const int3
     float totals[kMaxDepth];
     float target = 0;
     int depth = 0;
-    for (const Fold& fold : folds_) {
+    for (const Fold& fold : folds_[0]) {
       if (fold.shard < 0) {
         --depth;
         sums[depth - 1] = combine(sums[depth - 1], sums[depth]);
@@ -111,7 +118,7 @@ void HeadJoin::combine_stats(std::span<const std::byte* const> stats, const int3
       continue;
     }
     int64_t ahead = 0;
-    for (const Fold& fold : folds_) {
+    for (const Fold& fold : folds_[0]) {
       if (fold.shard < 0) {
         continue;
       }
@@ -138,7 +145,7 @@ void HeadJoin::top_k(std::span<const std::byte* const> stats, int64_t k, int32_t
     float* value = scores + row * k;
     std::fill_n(value, k, -std::numeric_limits<float>::infinity());
     std::fill_n(which, k, -1);
-    for (const Fold& fold : folds_) {
+    for (const Fold& fold : folds_[0]) {
       if (fold.shard < 0) {
         continue;
       }
@@ -151,28 +158,44 @@ void HeadJoin::top_k(std::span<const std::byte* const> stats, int64_t k, int32_t
   }
 }
 
-void HeadJoin::reduce_dx(std::span<const HeadDx> gradients, const std::byte* features, int64_t rows, float* out) const {
-  const int64_t dims = layout_.dim_padded;
-  const auto sum_columns = [&](int64_t place, int64_t column, int64_t count, float* sum) {
-    float stack[kMaxDepth][kColumns];
-    int depth = 0;
-    for (const Fold& fold : folds_) {
-      if (fold.shard < 0) {
-        --depth;
-        for (int64_t i = 0; i < count; ++i) {
-          stack[depth - 1][i] += stack[depth][i];
-        }
-        continue;
+// Elements [first, first + count) of a subtree's partial. REQUIRES: count <= kColumns.
+void HeadJoin::sum_columns(std::span<const HeadDx> gradients, std::span<const Fold> folds, int64_t first, int64_t count,
+                           float* sum) const {
+  float stack[kMaxDepth][kColumns];
+  int depth = 0;
+  for (const Fold& fold : folds) {
+    if (fold.shard < 0) {
+      --depth;
+      for (int64_t i = 0; i < count; ++i) {
+        stack[depth - 1][i] += stack[depth][i];
       }
-      const HeadDx& part = gradients[static_cast<size_t>(fold.shard)];
-      const auto* data = reinterpret_cast<const float*>(part.data + fold.subtree * part.step);
-      std::copy_n(data + place * dims + column, count, stack[depth++]);
+      continue;
     }
-    std::copy_n(stack[0], count, sum);
-  };
+    const HeadDx& part = gradients[static_cast<size_t>(fold.shard)];
+    const auto* data = reinterpret_cast<const float*>(part.data + fold.subtree * part.step);
+    std::copy_n(data + first, count, stack[depth++]);
+  }
+  std::copy_n(stack[0], count, sum);
+}
+
+void HeadJoin::sum_dx(std::span<const HeadDx> gradients, int64_t rows, float* out, Bytes step) const {
+  const int64_t dims = layout_.dim_padded;
+  for (const std::vector<Fold>& folds : folds_) {
+    for (int64_t row = 0; row < rows; ++row) {
+      const int64_t place = padded_row(shape_, layout_, row) * dims;
+      for (int64_t d = 0; d < dims; d += kColumns) {
+        sum_columns(gradients, folds, place + d, std::min(kColumns, dims - d), out + place + d);
+      }
+    }
+    out += step / static_cast<Bytes>(sizeof(float));
+  }
+}
+
+void HeadJoin::reduce_dx(std::span<const HeadDx> gradients, const std::byte* features, int64_t rows, float* out) const {
+  XRUN_DCHECK(folds_.size() == 1, "the shards have all classes");
   const int64_t dim = shape_.dim;
   for (int64_t row = 0; row < rows; ++row) {
-    const int64_t place = padded_row(shape_, layout_, row);
+    const int64_t place = padded_row(shape_, layout_, row) * layout_.dim_padded;
     float sum[kColumns];
     // Gradient of x from that of x · inverse: inverse · (g - (g · direction) direction).
     float inverse = 1;
@@ -180,7 +203,7 @@ void HeadJoin::reduce_dx(std::span<const HeadDx> gradients, const std::byte* fea
     if (shape_.form.cosine) {
       inverse = inverse_norm_of_row(shape_, features, row);
       for (int64_t d = 0; d < dim && inverse < 1.0F / kHeadEpsilon; d += kColumns) {
-        sum_columns(place, d, std::min(kColumns, dim - d), sum);
+        sum_columns(gradients, folds_[0], place + d, std::min(kColumns, dim - d), sum);
         for (int64_t i = 0; i < std::min(kColumns, dim - d); ++i) {
           along += static_cast<double>(sum[i]) * feature_at(shape_, features, row, d + i);
         }
@@ -189,7 +212,7 @@ void HeadJoin::reduce_dx(std::span<const HeadDx> gradients, const std::byte* fea
     }
     for (int64_t d = 0; d < dim; d += kColumns) {
       const int64_t count = std::min(kColumns, dim - d);
-      sum_columns(place, d, count, sum);
+      sum_columns(gradients, folds_[0], place + d, count, sum);
       for (int64_t i = 0; i < count; ++i) {
         float g = sum[i];
         if (shape_.form.cosine) {

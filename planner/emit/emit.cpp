@@ -204,6 +204,7 @@ Result<Program> Emitter::run() {
   program_.training = decision_.training;
   program_.deterministic = decision_.deterministic;
   program_.devices = request_.machine.devices;
+  program_.device_nodes = request_.machine.device_nodes;
   for (int device = 0; device < program_.devices; ++device) {
     program_.threads.push_back(request_.machine.threads_of(device));
   }
@@ -225,6 +226,9 @@ Result<Program> Emitter::run() {
   }
   owners_ = CompressionOwners(program_, request_.module);
   program_.heads = decision_.heads;
+  for (const HeadPlan& head : program_.heads) {
+    shard_parts_.push_back(shard_parts(program_, graph_, head));
+  }
   for (Stage& stage : program_.stages) {
     if (stage.backward.empty()) {
       stage.recomputed.clear();

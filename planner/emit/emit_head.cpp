@@ -200,7 +200,7 @@ void Emitter::emit_head_pass(size_t head, int pass) {
 void Emitter::emit_statistics(size_t head, int pass) {
   const HeadPlan& plan = program_.heads[head];
   const auto devices = shard_devices(head);
-  const std::vector<ShardPart> parts = shard_parts(program_, graph_, plan);
+  const std::vector<ShardPart>& parts = shard_parts_[head];
   const auto part_of = [&](Role role, Access access, int device, const HeadShard& shard) -> Operand {
     const ShardPart& part = parts[static_cast<size_t>(shard.shard)];
     return {.role = role,
@@ -320,7 +320,7 @@ void Emitter::emit_pass_copies(size_t head, int pass) {
 void Emitter::emit_head_gradients(size_t head, int pass) {
   const HeadPlan& plan = program_.heads[head];
   const auto holders = shard_devices(head);
-  const std::vector<ShardPart> parts = shard_parts(program_, graph_, plan);
+  const std::vector<ShardPart>& parts = shard_parts_[head];
   const auto part_of = [&](Access access, const HeadShard& shard) -> Operand {
     const ShardPart& part = parts[static_cast<size_t>(shard.shard)];
     return {.role = Role::kDx,
@@ -359,8 +359,7 @@ void Emitter::emit_head_gradients(size_t head, int pass) {
   }
   const bool one_pass = plan.rows == program_.batch;
   for (int index = one_pass ? 0 : pass; index < (one_pass ? per_replica() : pass + 1); ++index) {
-    emit_dx_terms(head, pass, index);
-    emit_reduce_dx(head, pass, index);
+    emit_dx(head, pass, index);
   }
 }
 

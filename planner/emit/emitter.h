@@ -13,6 +13,7 @@
 #include "graph/norm_layout.h"
 #include "planner/buffer_sizes.h"
 #include "planner/compression_owners.h"
+#include "planner/dx_parts.h"
 #include "planner/emit/emit.h"
 #include "planner/emit/memory.h"
 #include "planner/emit/value_flow.h"
@@ -92,11 +93,17 @@ class Emitter {
   Seconds share(size_t head, const HeadShard& shard, Seconds slowest) const;
 
   // emit_dx.cpp
-  void emit_dx_terms(size_t head, int pass, int index);
-  void add_dx_sent(size_t head, int replica, Instruction& exchange) const;
-  void add_dx_received(size_t head, int replica, Instruction& exchange);
-  void emit_reduce_dx(size_t head, int pass, int index);
-  HeadGradientRows dx_rows(size_t head, const HeadShard& shard, int replica, int index) const;
+  struct DxSum;
+  void emit_dx(size_t head, int pass, int index);
+  void emit_dx_terms(const std::vector<DxSum>& sums);
+  void emit_node_sum(const DxSum& sum);
+  void emit_reduce_dx(const DxSum& sum);
+  Instruction dx_instruction(Kind kind, const DxSum& sum) const;
+  Operand dx_operand(const DxSum& sum, const DxPart& part) const;
+  void add_dx_sent(const DxSum& sum, Instruction& exchange) const;
+  void add_dx_received(const DxSum& sum, Instruction& exchange);
+  void add_dx_reads(const DxSum& sum, Instruction& instruction) const;
+  HeadGradientRows dx_rows_of(const DxSum& sum, const DxPart& part) const;
 
   // emit_update.cpp
   void emit_update();
@@ -175,6 +182,7 @@ class Emitter {
   NormLayout norm_layout_;
 
   // Heads; keys begin with the index in Program::heads.
+  std::vector<std::vector<ShardPart>> shard_parts_;  // by head, by shard
   struct ShardBuffers {
     std::vector<BufferId> weights;  // weight, bias
     std::vector<BufferId> states;
@@ -191,8 +199,10 @@ class Emitter {
   std::map<std::tuple<size_t, int, int>, BufferId> statistics_;         // (head, device, pass)
   std::map<std::tuple<size_t, int, int>, BufferId> partials_;           // (head, device, pass)
   std::map<std::tuple<size_t, int, int>, BufferId> logits_;             // (head, shard, pass)
-  std::map<std::tuple<size_t, int, int>, BufferId> terms_;              // (head, device, micro-batch)
-  std::map<std::pair<size_t, int32_t>, BufferId> results_;              // (head, value)
+  // (head, micro-batch, first shard of a node's sum or -1)
+  std::map<std::tuple<size_t, int, int>, BufferId> terms_;
+  std::map<std::tuple<size_t, int, int>, BufferId> node_sums_;
+  std::map<std::pair<size_t, int32_t>, BufferId> results_;  // (head, value)
 
   // Progress of the walk over the schedule.
   std::vector<std::vector<size_t>> next_;                // [stage][replica]

@@ -25,6 +25,7 @@ std::string label_of(const Program& program, const Instruction& instruction) {
     case Kind::kHeadNorms:
     case Kind::kReduceStats:
     case Kind::kReduceDx:
+    case Kind::kSumDx:
       return "H";
     case Kind::kFoldPartials:
     case Kind::kCompress:

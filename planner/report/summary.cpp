@@ -19,7 +19,7 @@ bool is_head_buffer(Purpose purpose) {
          purpose == Purpose::kHeadScale || purpose == Purpose::kHeadLast || purpose == Purpose::kHeadSelection ||
          purpose == Purpose::kHeadMass || purpose == Purpose::kHeadStats || purpose == Purpose::kHeadSoftmax ||
          purpose == Purpose::kHeadLogits || purpose == Purpose::kHeadGradient || purpose == Purpose::kHeadScratch ||
-         purpose == Purpose::kGathered || purpose == Purpose::kTerms;
+         purpose == Purpose::kGathered || purpose == Purpose::kTerms || purpose == Purpose::kHeadSums;
 }
 
 // The busiest device's seconds of instructions of some kind.

@@ -1,8 +1,10 @@
 #include "planner/search/heads.h"
 
 #include <algorithm>
+#include <map>
 
 #include "planner/buffer_sizes.h"
+#include "planner/dx_parts.h"
 #include "planner/links.h"
 #include "planner/search/mesh.h"
 
@@ -117,8 +119,15 @@ Seconds link_time(const HeadPlan& head, const Machine& machine, bool trains, con
   LinkLoad scatter(machine);
   gather.add_shared(makers, shards, features);
   stats.add_shared(shards, shards, head.rows * 16);
-  if (trains) {
-    scatter.add_own(shards, makers, features);
+  std::map<int, std::pair<int, int64_t>> receivers;  // by node: one of the makers, and their number
+  for (const int maker : makers) {
+    receivers.try_emplace(machine.node_of(maker), maker, 0).first->second.second += trains ? 1 : 0;
+  }
+  for (const auto& [node, receiver] : receivers) {
+    for (const DxPart& part : dx_parts(head, machine.device_nodes, receiver.first, 0)) {
+      const auto partials = head.blocks().subtrees(head.blocks().of_rows(part.classes)).size();
+      scatter.add(part.device, receiver.first, receiver.second * features * static_cast<Bytes>(partials));
+    }
   }
   return gather.time() + stats.time() + scatter.time();
 }

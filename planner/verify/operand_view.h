@@ -155,9 +155,16 @@ class OperandView {
   Slice summed_slice(ParamId param, int replica) const { return slice_of(param, sums_.rounds() - 1, replica); }
   int64_t elements_of(ParamId param) const { return type(graph_.param_grads[param]).elements(0, 0); }
 
-  // Whether a buffer holds terms from other devices for the gradient of a micro-batch's features.
-  static bool holds_dx_terms(const Buffer& buffer, int head, int micro_batch) {
-    return buffer.purpose == Purpose::kTerms && buffer.head == head && buffer.micro_batch == micro_batch;
+  // Whether a buffer holds terms from other devices for the gradient of a micro-batch's features: for all of it
+  // (`shard` -1), or for the sum of a node's shards, of which `shard` is the first; whether it holds that sum.
+  static bool holds_dx_terms(const Buffer& buffer, int head, int micro_batch, int shard) {
+    return buffer.purpose == Purpose::kTerms && is_of_dx(buffer, head, micro_batch, shard);
+  }
+  static bool holds_dx_sums(const Buffer& buffer, int head, int micro_batch, int shard) {
+    return buffer.purpose == Purpose::kHeadSums && is_of_dx(buffer, head, micro_batch, shard);
+  }
+  static bool is_of_dx(const Buffer& buffer, int head, int micro_batch, int shard) {
+    return buffer.head == head && buffer.micro_batch == micro_batch && buffer.shard == shard;
   }
 
   bool on_its_device() const {

@@ -5,6 +5,7 @@
 
 #include "graph/gradients.h"
 #include "planner/buffer_sizes.h"
+#include "planner/dx_parts.h"
 #include "planner/head_plan.h"
 #include "planner/verify/verify_parts.h"
 
@@ -54,7 +55,9 @@ class HeadBuffers {
       case Purpose::kResult:
         return buffer.head >= 0 ? check_rows(buffer) : Status();
       case Purpose::kTerms:
-        return buffer.head >= 0 ? check_dx_terms(buffer) : Status();
+        return buffer.head >= 0 ? check_dx(buffer) : Status();
+      case Purpose::kHeadSums:
+        return buffer.head >= 0 ? check_dx(buffer) : nothing(buffer, "head");
       case Purpose::kHeadWeight:
       case Purpose::kHeadOptimizer:
       case Purpose::kHeadPrepared:
@@ -79,25 +82,36 @@ class HeadBuffers {
     }
   }
 
-  // The terms that all shards of other devices send for the gradient of a micro-batch's features.
-  Status check_dx_terms(const Buffer& buffer) const {
+  // The terms that other devices send for the gradient of a micro-batch's features, or for the sum of a node's shards;
+  // or that sum.
+  Status check_dx(const Buffer& buffer) const {
     const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
-    const bool of_replica = std::ranges::any_of(program_.stages, [&](const Stage& stage) {
-      return inside(buffer.replica, 0, count(stage.devices)) &&
-             stage.devices[static_cast<size_t>(buffer.replica)] == buffer.device;
-    });
-    if (buffer.micro_batch < 0 || !of_replica) {
-      return nothing(buffer, "micro-batch of its device");
-    }
-    const int64_t rows = program_.micro_batch_rows();
+    const bool sums = buffer.purpose == Purpose::kHeadSums;
+    const int replica = buffer.micro_batch < 0 ? -1 : buffer.micro_batch / program_.micro_batches_of_replica();
+    const int gather = buffer.micro_batch % program_.micro_batches_of_replica();
     Bytes bytes = 0;
-    for (const HeadShard& shard : head.shards) {
-      if (shard.device != buffer.device && shard.row_begin < shard.row_end) {
-        const HeadGradientRows part = head_gradient_rows(head_shape(program_, graph_, head, shard, head.rows), 0, rows);
-        bytes += part.bytes * part.subtrees;
+    const bool placed = replica >= 0 && buffer.replica == (buffer.shard < 0 ? replica : -1);
+    for (size_t i = 0; placed && i < program_.stages.size(); ++i) {
+      const Stage& stage = program_.stages[i];  // the operands check that it makes the features
+      if (buffer.shard < 0 && !sums && stage.devices[static_cast<size_t>(replica)] == buffer.device) {
+        bytes = received_bytes(buffer, dx_parts(program_, head, stage.index, replica, gather));
+      } else if (const auto part = summed_part(program_, head, stage.index, replica, gather, buffer.shard);
+                 part.has_value() && part->device == buffer.device) {
+        const HeadGradientRows rows = dx_rows(program_, graph_, head, *part, replica, gather);
+        bytes = sums ? rows.bytes * rows.subtrees : received_bytes(buffer, shards_of(head, *part));
       }
     }
-    return bytes > 0 ? check_bytes(buffer, bytes) : nothing(buffer, "shard of another device");
+    return bytes > 0 ? check_bytes(buffer, bytes) : nothing(buffer, "sum of its device");
+  }
+
+  Bytes received_bytes(const Buffer& buffer, const std::vector<DxPart>& parts) const {
+    const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
+    Bytes bytes = 0;
+    for (const DxPart& part : parts) {
+      const HeadGradientRows rows = dx_rows(program_, graph_, head, part, 0, 0);
+      bytes += part.device == buffer.device ? 0 : rows.bytes * rows.subtrees;
+    }
+    return bytes;
   }
 
   // The rows of a head pass, or all rows of the batch.

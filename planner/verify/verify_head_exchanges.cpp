@@ -2,6 +2,7 @@
 // shards, and gradients of features back to the stage that makes them.
 #include <algorithm>
 
+#include "planner/dx_parts.h"
 #include "planner/verify/exchange_view.h"
 
 namespace xrun::planner {
@@ -113,71 +114,101 @@ class HeadExchanges : ExchangeView {
     return end();
   }
 
-  // dX partials of all shards, to the devices of the stage that made the features: the rows that each of them has made.
+  // A sum of dX partials for a replica's micro-batch, and the device that it is on.
+  struct DxSum {
+    int replica = 0;
+    int device = 0;
+    std::vector<DxPart> parts;
+  };
+
+  // dX partials to the devices that sum them: of a node those of shards next to one another, the first of which is the
+  // exchange's; or all parts, to the devices of the stage that made the features.
   Status check_gradients() {
     if (!has_head() || one_->stage < 0 || !inside(one_->gather, 0, program_.micro_batches_of_replica())) {
       return at_fault("is of no head");
     }
     const HeadPlan& plan = head();
     const Stage& stage = program_.stages[static_cast<size_t>(one_->stage)];
-    std::set<int> wanted = holders_[static_cast<size_t>(one_->head)];
-    wanted.insert(stage.devices.begin(), stage.devices.end());
-    XRUN_TRY(check_members(wanted));
     if (!plan.feature_grad.valid() || !comes_from(stage, plan.feature) ||
         one_->head_pass != (plan.rows == program_.batch ? 0 : one_->gather)) {
       return at_fault("carries the gradient of no feature of its stage");
     }
-    for (int replica = 0; replica < program_.replicas; ++replica) {
-      if (stage.devices[static_cast<size_t>(replica)] == one_->device) {
-        XRUN_TRY(check_dx_received(plan, replica));
-      } else {
-        XRUN_TRY(check_dx_sent(plan, replica, stage.devices[static_cast<size_t>(replica)]));
+    if (one_->group != group_) {
+      group_ = one_->group;  // whose members are alike in all that the sums depend on
+      sums_ = sums_of_exchange(plan, stage);
+      sums_members_ = members_of(sums_);
+    }
+    XRUN_TRY(check_members(sums_members_));
+    for (const DxSum& sum : sums_) {
+      if (sum.device == one_->device && one_->shard < 0 && one_->replica != sum.replica) {
+        return at_fault("is of another replica than its device");
       }
+      XRUN_TRY(sum.device == one_->device ? check_dx_received(sum) : check_dx_sent(sum));
     }
     return end();
   }
 
-  // Row blocks of a replica's micro-batch in each subtree of a shard: where the first begins, bytes, subtrees.
-  HeadGradientRows dx_rows(const HeadPlan& plan, const HeadShard& shard, int replica) const {
-    const bool one_pass = plan.rows == program_.batch;
-    const int64_t first = program_.micro_batch_rows() * (one_pass ? micro_batch(replica) : replica);
-    return head_gradient_rows(head_shape(program_, graph_, plan, shard, plan.rows), first,
-                              first + program_.micro_batch_rows());
+  std::vector<DxSum> sums_of_exchange(const HeadPlan& plan, const Stage& stage) const {
+    std::vector<DxSum> sums;
+    for (int replica = 0; replica < program_.replicas; ++replica) {
+      if (one_->shard < 0) {
+        sums.push_back({replica, stage.devices[static_cast<size_t>(replica)],
+                        dx_parts(program_, plan, one_->stage, replica, one_->gather)});
+      } else if (const auto part = summed_part(program_, plan, one_->stage, replica, one_->gather, one_->shard)) {
+        sums.push_back({replica, part->device, shards_of(plan, *part)});
+      }
+    }
+    return sums;
   }
 
-  Status check_dx_sent(const HeadPlan& plan, int replica, int to) {
-    for (const HeadShard& shard : plan.shards) {
-      if (shard.device != one_->device || !has_rows(shard)) {
+  static std::set<int> members_of(const std::vector<DxSum>& sums) {
+    std::set<int> devices;
+    for (const DxSum& sum : sums) {
+      for (const DxPart& part : sum.parts) {
+        if (part.device != sum.device) {
+          devices.insert({part.device, sum.device});
+        }
+      }
+    }
+    return devices;
+  }
+
+  Status check_dx_sent(const DxSum& sum) {
+    for (const DxPart& part : sum.parts) {
+      if (part.device != one_->device) {
         continue;
       }
-      const HeadGradientRows rows = dx_rows(plan, shard, replica);
-      const ShardPart& part = parts_[static_cast<size_t>(one_->head)][static_cast<size_t>(shard.shard)];
+      const HeadGradientRows rows = dx_rows(program_, graph_, head(), part, sum.replica, one_->gather);
+      const int first = part.shards.front();
+      const ShardPart& partials = parts_[static_cast<size_t>(one_->head)][static_cast<size_t>(first)];
+      const Bytes begin = part.is_summed() ? 0 : partials.gradient_offset + rows.begin;
+      const Bytes step = part.is_summed() ? rows.bytes : rows.step;
       for (int64_t i = 0; i < rows.subtrees; ++i) {
         XRUN_ASSIGN(const Buffer* buffer, next(Role::kSent));
-        if (buffer->purpose != Purpose::kHeadGradient || buffer->head != one_->head ||
-            buffer->head_pass != one_->head_pass) {
+        const bool of_shard = buffer->purpose == Purpose::kHeadGradient && buffer->head == one_->head &&
+                              buffer->head_pass == one_->head_pass;
+        if (!(part.is_summed() ? holds_dx_sums(*buffer, one_->head, micro_batch(sum.replica), first) : of_shard)) {
           return misplaced(*buffer);
         }
-        XRUN_TRY(take_block(Role::kSent, to, part.gradient_offset + rows.begin + i * rows.step, rows.bytes));
+        XRUN_TRY(take_block(Role::kSent, sum.device, begin + i * step, rows.bytes));
       }
     }
     return {};
   }
 
-  Status check_dx_received(const HeadPlan& plan, int replica) {
-    if (one_->replica != replica) {
-      return at_fault("is of another replica than its device");
-    }
+  Status check_dx_received(const DxSum& sum) {
     Bytes place = 0;
-    for (const HeadShard& shard : plan.shards) {
-      const bool other = shard.device != one_->device && has_rows(shard);
-      const HeadGradientRows rows = other ? dx_rows(plan, shard, replica) : HeadGradientRows{};
+    for (const DxPart& part : sum.parts) {
+      if (part.device == one_->device) {
+        continue;
+      }
+      const HeadGradientRows rows = dx_rows(program_, graph_, head(), part, sum.replica, one_->gather);
       for (int64_t i = 0; i < rows.subtrees; ++i, place += rows.bytes) {
         XRUN_ASSIGN(const Buffer* buffer, next(Role::kReceived));
-        if (!holds_dx_terms(*buffer, one_->head, micro_batch(replica))) {
+        if (!holds_dx_terms(*buffer, one_->head, micro_batch(sum.replica), one_->shard)) {
           return misplaced(*buffer);
         }
-        XRUN_TRY(take_block(Role::kReceived, shard.device, place, rows.bytes));
+        XRUN_TRY(take_block(Role::kReceived, part.device, place, rows.bytes));
       }
     }
     return {};
@@ -185,6 +216,9 @@ class HeadExchanges : ExchangeView {
 
   std::vector<std::vector<ShardPart>> parts_;  // by head, by shard
   std::vector<std::set<int>> holders_;         // by head: devices of shards with rows
+  int group_ = -1;                             // of the gradients that were checked last
+  std::vector<DxSum> sums_;                    // of that group
+  std::set<int> sums_members_;
 };
 
 }  // namespace

@@ -1,7 +1,9 @@
 // Operands of instructions that combine the shards of heads (statistics, gradients of features), and of copies between
 // the rows of a pass and those of the batch.
 #include <algorithm>
+#include <optional>
 
+#include "planner/dx_parts.h"
 #include "planner/verify/head_operand_view.h"
 
 namespace xrun::planner {
@@ -18,6 +20,8 @@ class JoinOperands : HeadOperandView {
         XRUN_TRY(check_reduce());
       } else if (one.kind == Kind::kReduceDx) {
         XRUN_TRY(check_reduce_dx());
+      } else if (one.kind == Kind::kSumDx) {
+        XRUN_TRY(check_sum_dx());
       } else if (one.kind == Kind::kCopy) {
         XRUN_TRY(check_copy());
       }
@@ -157,42 +161,69 @@ class JoinOperands : HeadOperandView {
          .bytes = type(value).bytes(program_.micro_batch_rows(), norm_rows())});
   }
 
-  // Sums the rows of its replica's micro-batch: those of the device's own shards in place, others where they were
-  // received.
-  Status check_reduce_dx() {
+  int micro_batch() const { return one_->replica * program_.micro_batches_of_replica() + one_->gather; }
+
+  bool sums_gradients() const {
     const HeadPlan* plan = has_head() ? &head() : nullptr;
     const int pass = plan == nullptr || plan->rows == program_.batch ? 0 : one_->gather;
-    if (plan == nullptr || !plan->feature_grad.valid() || !on_its_device() || one_->head_pass != pass ||
-        !inside(one_->gather, 0, program_.micro_batches_of_replica())) {
-      return at_fault("sums the gradient of no feature");
-    }
-    const int micro_batch = one_->replica * program_.micro_batches_of_replica() + one_->gather;
-    const int64_t first = program_.micro_batch_rows() * (one_pass() ? micro_batch : one_->replica);
-    XRUN_TRY(take_stage_rows(Role::kFeature, Access::kRead, plan->feature, micro_batch));
+    return plan != nullptr && plan->feature_grad.valid() && one_->stage >= 0 && one_->replica >= 0 &&
+           one_->head_pass == pass && inside(one_->gather, 0, program_.micro_batches_of_replica());
+  }
+
+  // Parts that the device has are read in place, others where they were received.
+  Status take_dx_parts(const std::vector<DxPart>& parts) {
     Bytes received = 0;
-    for (const HeadShard& shard : plan->shards) {
-      if (!has_rows(shard)) {
-        continue;
-      }
-      const HeadGradientRows rows = head_gradient_rows(head_shape(program_, graph_, *plan, shard, plan->rows), first,
-                                                       first + program_.micro_batch_rows());
+    for (const DxPart& part : parts) {
+      const HeadGradientRows rows = dx_rows(program_, graph_, head(), part, one_->replica, one_->gather);
+      const int first = part.shards.front();
       XRUN_ASSIGN(const Buffer* buffer, next(Role::kDx));
-      const bool own = shard.device == one_->device;
-      const bool partials = buffer->purpose == Purpose::kHeadGradient && buffer->head == one_->head &&
-                            buffer->head_pass == one_->head_pass;
-      if (!(own ? partials : holds_dx_terms(*buffer, one_->head, micro_batch))) {
+      const bool own = part.device == one_->device;
+      if (!(own ? holds_dx_partials(*buffer) : holds_dx_terms(*buffer, one_->head, micro_batch(), one_->shard))) {
         return misplaced(*buffer);
       }
-      const ShardPart& part = parts_[static_cast<size_t>(one_->head)][static_cast<size_t>(shard.shard)];
+      const ShardPart& partials = parts_[static_cast<size_t>(one_->head)][static_cast<size_t>(first)];
       XRUN_TRY(take({.role = Role::kDx,
                      .access = Access::kRead,
-                     .index = shard.shard,
-                     .offset = own ? part.gradient_offset + rows.begin : received,
+                     .index = first,
+                     .offset = own ? partials.gradient_offset + rows.begin : received,
                      .bytes = rows.bytes,
                      .step = own ? rows.step : rows.bytes}));
       received += own ? 0 : rows.bytes * rows.subtrees;
     }
-    XRUN_TRY(take_stage_rows(Role::kFeatureGradient, Access::kWrite, plan->feature_grad, micro_batch));
+    return {};
+  }
+
+  bool holds_dx_partials(const Buffer& buffer) const {
+    return buffer.purpose == Purpose::kHeadGradient && buffer.head == one_->head && buffer.head_pass == one_->head_pass;
+  }
+
+  // Sums the rows of its replica's micro-batch, where its features were made.
+  Status check_reduce_dx() {
+    if (!sums_gradients() || !on_its_device() || one_->shard >= 0) {
+      return at_fault("sums the gradient of no feature");
+    }
+    XRUN_TRY(take_stage_rows(Role::kFeature, Access::kRead, head().feature, micro_batch()));
+    XRUN_TRY(take_dx_parts(dx_parts(program_, head(), one_->stage, one_->replica, one_->gather)));
+    XRUN_TRY(take_stage_rows(Role::kFeatureGradient, Access::kWrite, head().feature_grad, micro_batch()));
+    return end();
+  }
+
+  // Sums those rows over shards of a node, to one of its devices.
+  Status check_sum_dx() {
+    const std::optional<DxPart> part =
+        sums_gradients() ? summed_part(program_, head(), one_->stage, one_->replica, one_->gather, one_->shard)
+                         : std::nullopt;
+    if (!part.has_value() || part->device != one_->device) {
+      return at_fault("sums the gradients of no shards of its node");
+    }
+    XRUN_TRY(take_dx_parts(shards_of(head(), *part)));
+    XRUN_ASSIGN(const Buffer* sums, next(Role::kDx));
+    if (!holds_dx_sums(*sums, one_->head, micro_batch(), one_->shard)) {
+      return misplaced(*sums);
+    }
+    const HeadGradientRows rows = dx_rows(program_, graph_, head(), *part, one_->replica, one_->gather);
+    XRUN_TRY(take(
+        {.role = Role::kDx, .access = Access::kWrite, .index = one_->shard, .bytes = rows.bytes, .step = rows.bytes}));
     return end();
   }
 };

@@ -103,7 +103,8 @@ class Passes {
                                 all[end].stage >= 0 && all[end].replica == first.replica;
         if (end > begin && first.kind != Kind::kSend &&
             (all[end].kind != first.kind || all[end].gather != first.gather || all[end].head != first.head ||
-             all[end].head_pass != first.head_pass || (all[end].stage != first.stage && !of_readers))) {
+             all[end].shard != first.shard || all[end].head_pass != first.head_pass ||
+             (all[end].stage != first.stage && !of_readers))) {
           return wrong("group {} has members of two kinds", first.group);
         }
       }

@@ -54,6 +54,9 @@ class Structure {
         return wrong("a device with {} threads", threads);
       }
     }
+    if (!p.device_nodes.empty() && p.device_nodes.size() != static_cast<size_t>(p.devices)) {
+      return wrong("{} devices on nodes of {}", p.devices, p.device_nodes.size());
+    }
     if (!inside(p.batch, 1, kMostRows) || !inside(p.norm_rows, 1, p.batch + 1) || p.batch % p.norm_rows != 0) {
       return wrong("batch {} in row blocks of {}", p.batch, p.norm_rows);
     }
@@ -218,7 +221,7 @@ class Structure {
     const auto end = static_cast<int64_t>(program_.instructions.size());
     if (!ids || !inside(buffer.device, kHost, program_.devices) || !inside(buffer.bytes, 0, int64_t{1} << 50) ||
         !inside(buffer.offset, 0, int64_t{1} << 50) || buffer.offset % kAlignment != 0 ||
-        static_cast<uint8_t>(buffer.purpose) > static_cast<uint8_t>(Purpose::kPairs) ||
+        static_cast<uint8_t>(buffer.purpose) > static_cast<uint8_t>(Purpose::kHeadSums) ||
         !inside(buffer.first_use, 0, end) || !inside(buffer.last_use, buffer.first_use, end) ||
         !inside(buffer.micro_batch, -1, program_.micro_batches) || !inside(buffer.replica, -1, program_.replicas) ||
         !inside(buffer.head, -1, count(program_.heads)) || !inside(buffer.head_pass, -1, program_.micro_batches) ||
@@ -231,7 +234,7 @@ class Structure {
   Status check_instruction(const Instruction& instruction) const {
     const auto out_of_range = [&] { return wrong("instruction {} has a number out of range", instruction.id.index); };
     if (!inside(instruction.device, 0, program_.devices) ||
-        static_cast<uint8_t>(instruction.kind) > static_cast<uint8_t>(Kind::kSumTied) ||
+        static_cast<uint8_t>(instruction.kind) > static_cast<uint8_t>(Kind::kSumDx) ||
         static_cast<uint8_t>(instruction.stream) > static_cast<uint8_t>(Stream::kComm) ||
         !inside(instruction.stage, -1, count(program_.stages)) || !inside(instruction.replica, -1, program_.replicas) ||
         !inside(instruction.micro_batch, -1, program_.micro_batches) ||

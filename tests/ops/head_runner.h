@@ -171,6 +171,26 @@ inline constexpr float kFirstState = 0.5F;
 inline constexpr float kSecondState = 0.25F;
 inline constexpr float kBiasState = 0.25F;
 
+// Reduces dX where the first shard is, while all others lie on another node, which sums their partials first. False if
+// one of the two has no classes.
+inline bool reduce_dx_by_nodes(const HeadShape& whole, const std::vector<ClassRange>& shards, Isa isa,
+                               const std::vector<HeadDx>& parts, const std::byte* features, int64_t rows, float* dx) {
+  const std::vector<ClassRange> others(shards.begin() + 1, shards.end());
+  const ClassRange together{shards[0].end, shards.back().end};
+  if (shards[0].size() == 0 || together.size() == 0) {
+    return false;
+  }
+  HeadShape there = whole;
+  there.shard = together;
+  const HeadGradientRows at = head_gradient_rows(there, 0, rows);
+  const Block sums(at.bytes * at.subtrees);
+  HeadJoin(whole, others, isa)
+      .sum_dx(std::span(parts).subspan(1), rows, reinterpret_cast<float*>(sums.data()), at.bytes);
+  const HeadDx both[] = {parts[0], {sums.data(), at.bytes}};
+  HeadJoin(whole, {shards[0], together}, isa).reduce_dx(both, features, rows, dx);
+  return true;
+}
+
 // One step with rate 0.1 and decay 0.01.
 inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& plan) {
   const int64_t dim = problem.dim;
@@ -321,7 +341,7 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
                     gradients.back().data(), plan.fused ? &updates[static_cast<size_t>(r)] : nullptr, scratch.data(),
                     workers);
     }
-    // In two pieces, as micro-batches would fetch them.
+    // In two pieces, as micro-batches would fetch them, the second one by nodes.
     const int64_t half = h / plan.norm_rows / 2 * plan.norm_rows;
     for (const auto& [begin, end] : {std::pair(int64_t{0}, half), std::pair(half, h)}) {
       std::vector<HeadDx> parts;
@@ -329,7 +349,11 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
         const HeadGradientRows at = head_gradient_rows(shape_of(problem, plan, r, h), begin, end);
         parts.push_back({gradients_at[static_cast<size_t>(r)] + at.begin, at.step});
       }
-      join.reduce_dx(parts, features_at(first + begin), end - begin, result.dx.data() + (first + begin) * dim);
+      float* dx = result.dx.data() + (first + begin) * dim;
+      if (begin == 0 ||
+          !reduce_dx_by_nodes(whole, shards, plan.isa, parts, features_at(first + begin), end - begin, dx)) {
+        join.reduce_dx(parts, features_at(first + begin), end - begin, dx);
+      }
     }
   }
   if (!plan.fused) {

@@ -94,7 +94,9 @@ TEST(Links, CountWhatEachNodeSendsAndReceives) {
   EXPECT_EQ(shared.links()[0].sent, 200);
   EXPECT_EQ(shared.links()[1].received, 200);
   LinkLoad own(machine);
-  own.add_own(all, all, 100);  // two devices to two devices
+  for (const auto& [from, to] : {std::pair(0, 2), {0, 3}, {1, 2}, {1, 3}}) {
+    own.add(from, to, 100);
+  }
   EXPECT_EQ(own.links()[0].sent, 400);
   EXPECT_EQ(own.busiest(), 400);
   EXPECT_DOUBLE_EQ(own.time(), 1e-4 + 400 / kThin);

@@ -30,6 +30,7 @@ struct CaseOptions {
   int replicas = 2;
   int nodes = 1;
   int devices = 5;
+  int shards = 3;
 };
 
 inline Case make_case(const CaseOptions& options = {}) {
@@ -54,7 +55,7 @@ inline Case make_case(const CaseOptions& options = {}) {
   const Layout layout{.stages = 2,
                       .replicas = options.replicas,
                       .micro_batches = 4,
-                      .shards = 3,
+                      .shards = options.shards,
                       .devices = options.devices,
                       .pipeline = options.pipeline,
                       .deterministic = true,

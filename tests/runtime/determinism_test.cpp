@@ -285,6 +285,46 @@ TEST(Determinism, OtherModelsGiveTheSameBitsOverAFewPlans) {
   }
 }
 
+// Nodes sum the gradients of features of their own shards before they send them, which changes no bit.
+TEST(Determinism, NodesThatSumTheirShardsGiveTheSameBits) {
+  ModelOptions options = hard_model();
+  options.classes = 1500;  // 24 class blocks
+  std::vector<PlanChoice> choices;
+  for (const int nodes : {2, 3}) {
+    choices.push_back({.devices = 6, .threads = 6, .micro_batches = 3, .shards = 6, .nodes = nodes});
+    choices.push_back({.devices = 6,
+                       .threads = 6,
+                       .replicas = 2,
+                       .micro_batches = 4,
+                       .shards = 12,
+                       .overlap = false,
+                       .nodes = nodes});
+    choices.push_back({.devices = 7,
+                       .threads = 7,
+                       .stages = 2,
+                       .replicas = 2,
+                       .micro_batches = 12,
+                       .pipeline = PipelineKind::kOneFOneB,
+                       .shards = 7,
+                       .nodes = nodes});
+  }
+  for (const bool cosine : {false, true}) {
+    for (const PrecisionMode precision : {PrecisionMode::kF32, PrecisionMode::kMixedBf16}) {
+      options.cosine = cosine;
+      options.precision = precision;
+      const Prepared prepared = prepare_for(make_module(options));
+      for (const PlanChoice& choice : choices) {
+        const Result<planner::Program> program = make_program(prepared, choice);
+        ASSERT_TRUE(program.ok()) << program.error().message;
+        EXPECT_TRUE(std::ranges::any_of(program->instructions, [](const planner::Instruction& one) {
+          return one.kind == planner::Kind::kSumDx;
+        })) << choice.text();
+      }
+      expect_one_result(options, choices);
+    }
+  }
+}
+
 // Three row blocks, large enough for calls to be cut into parts: the workers that have no block take parts.
 TEST(Determinism, MoreWorkersThanRowBlocksGiveTheSameBits) {
   ModelOptions options = hard_model();

@@ -63,15 +63,18 @@ BoundHead HeadRunner::bind(const Instruction& instruction) const {
   bound.head_pass = instruction.head_pass;
   bound.shard = instruction.shard;
   const bool of_step = is_head_sweep(instruction.kind) || instruction.kind == Kind::kHeadSelect;
-  bound.rows = of_step ? program_.batch : instruction.kind == Kind::kReduceDx ? program_.micro_batch_rows() : head.rows;
+  const bool sums_dx = instruction.kind == Kind::kReduceDx || instruction.kind == Kind::kSumDx;
+  bound.rows = of_step ? program_.batch : sums_dx ? program_.micro_batch_rows() : head.rows;
   bound.update.form = form_;
   bound.all_stats.resize(head.shards.size());
-  bound.terms.resize(head.shards.size());
-  if (instruction.shard >= 0) {
+  if (instruction.shard >= 0 && !sums_dx) {
     bound.passes = &heads_.passes(instruction.head, instruction.shard, bound.rows);
   }
   for (const Operand& operand : instruction.operands) {
     bind_operand(operand, bound);
+  }
+  if (sums_dx) {
+    bound.parts = &heads_.join_of_dx(instruction.id);
   }
   return bound;
 }
@@ -109,8 +112,12 @@ void HeadRunner::bind_operand(const Operand& operand, BoundHead& bound) const {
       bound.lists = binder_.at<int32_t>(operand);
       break;
     case Role::kDx:
-      bound.gradient = binder_.at(operand);
-      bound.terms[static_cast<size_t>(operand.index)] = {binder_.at(operand), operand.step};
+      if (operand.access == planner::Access::kRead) {
+        bound.terms.push_back({binder_.at(operand), operand.step});
+      } else {
+        bound.gradient = binder_.at(operand);
+        bound.gradient_step = operand.step;
+      }
       break;
     case Role::kFeatureGradient:
       bound.feature_gradient = binder_.at<float>(operand);
@@ -176,7 +183,11 @@ Status HeadRunner::run(BoundHead& bound, const StepContext& step, double grad_sc
     return reduce(bound, step);
   }
   if (bound.kind == Kind::kReduceDx) {
-    heads_.join(bound.head).reduce_dx(bound.terms, bound.features.at(step), bound.rows, bound.feature_gradient);
+    bound.parts->reduce_dx(bound.terms, bound.features.at(step), bound.rows, bound.feature_gradient);
+    return {};
+  }
+  if (bound.kind == Kind::kSumDx) {
+    bound.parts->sum_dx(bound.terms, bound.rows, reinterpret_cast<float*>(bound.gradient), bound.gradient_step);
     return {};
   }
   const HeadPlan& head = program_.heads[static_cast<size_t>(bound.head)];

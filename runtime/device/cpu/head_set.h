@@ -22,11 +22,14 @@ class HeadSet {
   // REQUIRES: the head has active classes, and the shard is not empty.
   const ops::HeadMass& mass(int head, int shard) const { return *masses_.at({head, shard}); }
   const ops::HeadJoin& join(int head) const { return *joins_[static_cast<size_t>(head)]; }
+  // Of what a kReduceDx or kSumDx adds: shards, or sums of several of them.
+  const ops::HeadJoin& join_of_dx(planner::InstructionId sum) const { return *joins_of_dx_.at(sum); }
 
  private:
   std::map<std::pair<int, std::pair<int, int64_t>>, std::unique_ptr<ops::HeadPasses>> passes_;
   std::map<std::pair<int, int>, std::unique_ptr<ops::HeadMass>> masses_;
   std::vector<std::unique_ptr<ops::HeadJoin>> joins_;
+  std::map<planner::InstructionId, std::shared_ptr<const ops::HeadJoin>> joins_of_dx_;
 };
 
 }  // namespace xrun::runtime
