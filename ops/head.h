@@ -3,6 +3,7 @@
 //   forward    on each shard: statistics of its subtrees of class blocks
 //   combine    anywhere: all shards' statistics -> log-sum-exp, loss, hits of each row
 //   backward   on each shard: dX partials of its subtrees; with h = batch the update of its rows as well
+//   sum_dx     anywhere, or not at all: partials of neighbouring shards -> those of their subtrees together
 //   reduce_dx  anywhere: all shards' partials -> gradient of the features
 //   update     with h < batch, on each shard at the end of the step: dW and update over all rows of the batch
 // All results have the same bits for every number of shards, workers, and rows per pass (docs/determinism.md, "Class
@@ -165,8 +166,8 @@ class HeadJoin {
   void top_k(std::span<const std::byte* const> stats, int64_t k, int32_t* classes, float* scores) const;
 
   // Computes the gradient of the features of `rows` rows, whole row blocks, through the normalisation of cosine heads.
-  //   gradients[r]  dX partials of those rows by HeadPasses::backward of shard r (graph/head_shape.h,
-  //                 head_gradient_rows)
+  //   gradients[r]  dX partials of those rows of shard r, by HeadPasses::backward, or by sum_dx where `shards[r]` is
+  //                 several shards together (graph/head_shape.h, head_gradient_rows)
   //   features      of those rows
   //   out           [rows, dim]; d(objective)/d(feature)
   void reduce_dx(std::span<const HeadDx> gradients, const std::byte* features, int64_t rows, float* out) const;
@@ -189,6 +190,7 @@ class HeadJoin {
   HeadLayout layout_;
   std::vector<ClassRange> shards_;
   std::vector<std::vector<Fold>> folds_;  // by subtree of all shards' blocks; of all classes there is one
+  bool has_all_classes_ = false;
   Isa isa_;
 };
 

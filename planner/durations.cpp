@@ -27,6 +27,21 @@ Bytes operand_bytes(const Instruction& instruction) {
   return sum;
 }
 
+// Of a sum of dX: all partials of its terms, and the result.
+Bytes dx_bytes(const Program& program, const Instruction& sum) {
+  const HeadPlan& head = program.heads[static_cast<size_t>(sum.head)];
+  const ClassBlocks blocks = head.blocks();
+  const std::vector<ClassRange> terms = classes_of_dx_terms(sum, head);
+  size_t term = 0;
+  Bytes bytes = 0;
+  for (const Operand& operand : sum.operands) {
+    const bool reads = operand.role == Role::kDx && operand.access == Access::kRead;
+    const size_t partials = reads ? blocks.subtrees(blocks.of_rows(terms[term++])).size() : 1;
+    bytes += operand.bytes * static_cast<Bytes>(partials);
+  }
+  return bytes;
+}
+
 // Times that a selection of the largest elements of a tensor reads them (ops/top_k.h).
 Bytes reads_of_selection(Bytes bytes, double density) {
   const int64_t elements = bytes / 4;
@@ -118,8 +133,9 @@ void predict_durations(Program& program, const Module& module, const CostModel& 
       const HeadShard& shard = head.shards[static_cast<size_t>(instruction.shard)];
       const int64_t active = head.active * (shard.row_end - shard.row_begin) / head.classes;
       instruction.predicted = cost.hand_over() + cost.selection(active, program.batch);
-    } else if (instruction.kind == Kind::kSumDx || instruction.kind == Kind::kReduceDx ||
-               instruction.kind == Kind::kSumReplicas || instruction.kind == Kind::kSumTied) {
+    } else if (instruction.kind == Kind::kSumDx || instruction.kind == Kind::kReduceDx) {
+      instruction.predicted = cost.hand_over() + cost.sweep(dx_bytes(program, instruction), 1);
+    } else if (instruction.kind == Kind::kSumReplicas || instruction.kind == Kind::kSumTied) {
       instruction.predicted = cost.hand_over() + cost.sweep(operand_bytes(instruction), workers);
     } else if (instruction.kind == Kind::kReduceStats || instruction.kind == Kind::kFoldPartials ||
                instruction.kind == Kind::kNorm || instruction.kind == Kind::kCompress) {

@@ -31,6 +31,9 @@ class LinkLoad {
   void add_shared(std::span<const int> from, std::span<const int> to, Bytes each);
   // One block.
   void add(int from, int to, Bytes bytes);
+  // What a node sends to other nodes, or receives from them.
+  void add_sent(int node, Bytes bytes) { links_[static_cast<size_t>(node)].sent += bytes; }
+  void add_received(int node, Bytes bytes) { links_[static_cast<size_t>(node)].received += bytes; }
 
   const std::vector<LinkBytes>& links() const { return links_; }
   Bytes busiest() const { return busiest_of(links_); }

@@ -37,9 +37,8 @@ enum class Role : uint8_t {
   kLists,      // the nearest classes of every class
   kMass,       // the RowMass (ops/head/mass.h) of each row
   // dX partials of shard `index`, one a subtree of its classes (graph/head_shape.h). Of kReduceDx and kSumDx: the rows
-  // of its micro-batch in the first of them, which repeat every `step` bytes; of several shards that are summed,
-  // `index`
-  // is the first.
+  // of its micro-batch in the first of them, which repeat every `step` bytes. Of several summed shards `index` is the
+  // first.
   kDx,
   kLoss,         // of each row
   kHits,         // of each row, by metric `node`

@@ -202,6 +202,21 @@ void derive_accesses(Instruction& instruction) {
   }
 }
 
+std::vector<ClassRange> classes_of_dx_terms(const Instruction& sum, const HeadPlan& head) {
+  std::vector<ClassRange> terms;
+  for (const Operand& operand : sum.operands) {
+    if (operand.role == Role::kDx && operand.access == Access::kRead) {
+      const HeadShard& shard = head.shards[static_cast<size_t>(operand.index)];
+      if (!terms.empty()) {
+        terms.back().end = shard.row_begin;
+      }
+      // On a node the last term is a shard; where the features were made, all terms together have all classes.
+      terms.push_back({shard.row_begin, sum.kind == Kind::kSumDx ? shard.row_end : head.classes});
+    }
+  }
+  return terms;
+}
+
 HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan& head, const HeadShard& shard,
                      int64_t rows) {
   HeadShape shape;

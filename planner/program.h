@@ -61,12 +61,10 @@ enum class Purpose : uint8_t {
   kActivation,  // value of a micro-batch, kept from F to B or crossing a stage; batch statistics (G) of operators with
                 // `folds_states` have all blocks of the replica (micro_batch -1) and live until the update
   kGathered,    // replica -1: features and labels of a head pass on a shard's device; batch statistics of all replicas
-  kTerms,  // terms of a sum from other devices: of a head (`head`, `micro_batch`) rows of their shards' dX partials,
-           // in shard order, or on the device that sums those of a node (`shard`, the first of the shards); of a
-           // gradient
-           // (`param`) the slices of the other members of a round, by replica, where a
-           // round overwrites those of the round before (planner/replica_sums.h); or all of a tied weight's gradient
-           // that another stage makes
+  kTerms,  // terms of a sum from other devices. Of a head (`head`, `micro_batch`): rows of dX partials, in the order of
+           // their classes; `shard` >= 0: for the sum on a node, of which it is the first shard. Of a gradient
+           // (`param`): the slices of the other members of a round, by replica, where a round overwrites those of the
+           // round before (planner/replica_sums.h); or all of a tied weight's gradient that another stage makes
   kHeadLists,      // the nearest classes of every class, HeadPlan::neighbours of each; of the host       persistent
   kHeadSnapshot,   // f32 class weights that the next lists are built from; of the host                    persistent
   kHeadBuild,      // the next lists, and behind them the working memory of their build; of the host       persistent
@@ -91,7 +89,7 @@ enum class Purpose : uint8_t {
                // replica that compresses. State 0: its velocity, 1: its residual, the accumulated gradient that was
                // not sent                                                                              persistent
   kPairs,      // of a compressed weight: the GradientPairs of all senders, pairs_bytes of each
-  kHeadSums,   // rows of a micro-batch in the dX partials of several shards of a node (planner/dx_parts.h), of which
+  kHeadSums,   // rows of a micro-batch in the dX partials of several shards of a node (planner/dx_terms.h), of which
                // `shard` is the first: from kSumDx
 };
 
@@ -154,9 +152,8 @@ enum class Kind : uint8_t {
   // statistics; slices of summed gradients, in place; pairs of compressed gradients, in place; gradients of a tied
   // weight, among the stages that read it.
   kAllGather,
-  // Terms go to the device that sums them: dX partials to kSumDx (`shard` >= 0) and to kReduceDx, slices of gradients
-  // to
-  // kSumReplicas.
+  // Terms go to the device that sums them: dX partials to kReduceDx or, where `shard` >= 0, to kSumDx; slices of
+  // gradients to kSumReplicas.
   kReduceScatter,
   // At the end of a step, before kSumReplicas of the gradients that are sent whole; last in this list because plan
   // files
@@ -167,7 +164,7 @@ enum class Kind : uint8_t {
   // which the stage has.
   kSumTied,
   // On a node that did not make the features: sums the dX partials of several of its shards, of which `shard` is the
-  // first, before they are sent to kReduceDx (planner/dx_parts.h).
+  // first, before they are sent to kReduceDx (planner/dx_terms.h).
   kSumDx,
 };
 enum class Stream : uint8_t { kCompute, kComm };
@@ -302,8 +299,10 @@ struct Program {
   // Consecutive replicas on one node that sum the gradients which are compressed, so that the node sends one set of
   // pairs (planner/compression_owners.h); 1: each replica compresses and sends its own.
   int sender_replicas = 1;
-  std::vector<int> device_nodes;  // the plan's Machine::device_nodes
-  int ranks = 1;                  // processes that run it; set by the run, not part of the plan
+  // Machine::device_nodes, set by `emit` and by the reader of plan files, which stores them with the machine. Only
+  // which of them are equal counts.
+  std::vector<int> device_nodes;
+  int ranks = 1;  // processes that run it; set by the run, not part of the plan
   // Gradient partials of all replicas: with --deterministic 4, or as many as row blocks; else one for each worker of a
   // replica's device, at most one for each row block of a micro-batch and kMostPartials a replica.
   int partials = 1;
@@ -335,6 +334,9 @@ struct Program {
     return replica * partials_of_replica() + block % blocks * partials_of_replica() / blocks;
   }
 };
+
+// The classes of each term that a kReduceDx or kSumDx adds, by its operands.
+std::vector<ClassRange> classes_of_dx_terms(const Instruction& sum, const HeadPlan& head);
 
 // The shape of a shard's passes over `rows` rows (HeadPlan::rows, or the batch for the update sweep), for which the
 // planner sizes buffers and the backend makes kernels.

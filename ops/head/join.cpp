@@ -45,6 +45,7 @@ HeadJoin::HeadJoin(const HeadShape& shape, std::vector<ClassRange> shards, Isa i
     }
   }
   XRUN_CHECK(!pieces.empty(), "some shard has rows");
+  has_all_classes_ = covered == ClassRange{0, shape.blocks.classes};
   // Splits nodes of the tree down to the subtrees of the shards.
   const auto fold = [&](const auto& self, int64_t begin, int64_t end, size_t first) -> size_t {
     if (pieces[first].blocks.end == end) {
@@ -69,6 +70,7 @@ HeadJoin::HeadJoin(const HeadShape& shape, std::vector<ClassRange> shards, Isa i
 
 void HeadJoin::combine_stats(std::span<const std::byte* const> stats, const int32_t* labels, const float* factors,
                              RowSoftmax* softmax, float* loss, std::span<const HeadHits> hits, int64_t active) const {
+  XRUN_CHECK(has_all_classes_, "the shards have all classes");
   const auto classes = static_cast<double>(active > 0 ? active : shape_.blocks.classes);
   const int64_t rows = layout_.rows_padded;
   const int64_t subtree_floats = layout_.stat_planes * rows;
@@ -138,6 +140,7 @@ void HeadJoin::combine_stats(std::span<const std::byte* const> stats, const int3
 }
 
 void HeadJoin::top_k(std::span<const std::byte* const> stats, int64_t k, int32_t* classes, float* scores) const {
+  XRUN_CHECK(has_all_classes_, "the shards have all classes");
   const int64_t rows = layout_.rows_padded;
   for (int64_t row = 0; row < shape_.rows; ++row) {
     const int64_t place = padded_row(shape_, layout_, row);
@@ -192,7 +195,7 @@ void HeadJoin::sum_dx(std::span<const HeadDx> gradients, int64_t rows, float* ou
 }
 
 void HeadJoin::reduce_dx(std::span<const HeadDx> gradients, const std::byte* features, int64_t rows, float* out) const {
-  XRUN_DCHECK(folds_.size() == 1, "the shards have all classes");
+  XRUN_CHECK(has_all_classes_, "the shards have all classes");
   const int64_t dim = shape_.dim;
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t place = padded_row(shape_, layout_, row) * layout_.dim_padded;

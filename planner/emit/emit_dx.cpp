@@ -1,140 +1,105 @@
 // The gradient of a head's feature: dX partials of all shards go to the devices that made the features, and are summed
-// there, for one micro-batch of every replica. Nodes with several shards may sum theirs first (planner/dx_parts.h).
-#include <algorithm>
-#include <set>
-
+// there, for one micro-batch of every replica. Nodes with several shards may sum theirs first (planner/dx_terms.h).
 #include "planner/emit/emitter.h"
 
 namespace xrun::planner {
 
-// A sum of dX partials for a replica's micro-batch: where its features were made, or before that on a node.
-struct Emitter::DxSum {
+// A micro-batch in a pass of a head, and where its gradients are summed.
+struct Emitter::DxPlace {
   size_t head = 0;
   int pass = 0;
-  int index = 0;  // of the micro-batch inside the replica
-  int replica = 0;
-  int device = 0;   // that sums
-  int shard = -1;   // on a node: the first of its shards
-  DxPart together;  // on a node: what it sums
-  std::vector<DxPart> parts;
+  int index = 0;   // of the micro-batch inside each replica
+  int shard = -1;  // on nodes: the first of the shards that are summed
 };
 
 void Emitter::emit_dx(size_t head, int pass, int index) {
   const HeadPlan& plan = program_.heads[head];
   const int maker = flow_.maker[static_cast<size_t>(plan.feature.index)];
-  std::vector<DxSum> sums;                     // by replica
-  std::map<int, std::vector<DxSum>> of_nodes;  // by their first shard
-  for (int replica = 0; replica < program_.replicas; ++replica) {
-    DxSum sum{.head = head,
-              .pass = pass,
-              .index = index,
-              .replica = replica,
-              .device = device_of(maker, replica),
-              .parts = dx_parts(program_, plan, maker, replica, index)};
-    for (const DxPart& part : sum.parts) {
-      if (part.is_summed()) {
-        const int first = part.shards.front();
-        of_nodes[first].push_back({.head = head,
-                                   .pass = pass,
-                                   .index = index,
-                                   .replica = replica,
-                                   .device = part.device,
-                                   .shard = first,
-                                   .together = part,
-                                   .parts = shards_of(plan, part)});
+  const std::map<int, std::vector<DxSum>> sums = dx_sums(program_, plan, maker, index);
+  for (const auto& [shard, on_nodes] : sums) {
+    if (shard >= 0) {
+      const DxPlace at{head, pass, index, shard};
+      emit_dx_terms(at, on_nodes);
+      for (const DxSum& sum : on_nodes) {
+        emit_node_sum(at, sum);
       }
     }
-    sums.push_back(std::move(sum));
   }
-  for (const auto& [shard, of_node] : of_nodes) {
-    emit_dx_terms(of_node);
-    for (const DxSum& sum : of_node) {
-      emit_node_sum(sum);
-    }
-  }
-  emit_dx_terms(sums);
-  for (const DxSum& sum : sums) {
-    emit_reduce_dx(sum);
+  const DxPlace at{head, pass, index};
+  emit_dx_terms(at, sums.at(-1));
+  for (const DxSum& sum : sums.at(-1)) {
+    emit_reduce_dx(at, sum);
   }
 }
 
-// Sends all parts to the devices that sum them, if they are not there already. The sums are of one micro-batch and the
-// same shards, for several replicas.
-void Emitter::emit_dx_terms(const std::vector<DxSum>& sums) {
-  std::set<int> members;
-  for (const DxSum& sum : sums) {
-    for (const DxPart& part : sum.parts) {
-      if (part.device != sum.device) {
-        members.insert({part.device, sum.device});
-      }
-    }
-  }
-  if (members.empty()) {
-    return;
-  }
-  const DxSum& first = sums.front();
-  const ValueId gradient = program_.heads[first.head].feature_grad;
-  for (const int device : members) {
-    Instruction exchange = dx_instruction(Kind::kReduceScatter, first);
-    exchange.device = device;
+// Sends all terms to the devices that sum them, if they are not there already.
+void Emitter::emit_dx_terms(const DxPlace& at, const std::vector<DxSum>& sums) {
+  std::vector<Instruction> exchanges;
+  Bytes received = 0;
+  for (const int device : members_of(sums)) {
+    Instruction exchange = dx_instruction(Kind::kReduceScatter, at, device, -1);
     exchange.stream = comm_stream();
-    exchange.replica = -1;
     exchange.group = groups_;
-    exchange.bytes =
-        type(gradient).bytes(program_.micro_batch_rows(), program_.norm_rows) * static_cast<Bytes>(sums.size());
     for (const DxSum& sum : sums) {
       if (sum.device != device) {
-        add_dx_sent(sum, exchange);
+        add_dx_sent(at, sum, exchange);
       } else {
-        exchange.replica = sum.shard < 0 ? sum.replica : -1;
-        add_dx_received(sum, exchange);
+        exchange.replica = at.shard < 0 ? sum.replica : -1;
+        received += add_dx_received(at, sum, exchange);
       }
     }
+    exchanges.push_back(std::move(exchange));
+  }
+  const Bytes gradients = type(program_.heads[at.head].feature_grad)
+                              .bytes(program_.micro_batch_rows() * program_.replicas, program_.norm_rows);
+  for (Instruction& exchange : exchanges) {
+    exchange.bytes = at.shard < 0 ? gradients : received;
     add(std::move(exchange));
   }
-  ++groups_;
+  groups_ += exchanges.empty() ? 0 : 1;
 }
 
-Instruction Emitter::dx_instruction(Kind kind, const DxSum& sum) const {
-  const HeadPlan& plan = program_.heads[sum.head];
+Instruction Emitter::dx_instruction(Kind kind, const DxPlace& at, int device, int replica) const {
+  const HeadPlan& plan = program_.heads[at.head];
   return {.kind = kind,
-          .device = sum.device,
+          .device = device,
           .stage = flow_.maker[static_cast<size_t>(plan.feature.index)],
-          .replica = sum.replica,
-          .head = static_cast<int>(sum.head),
-          .head_pass = sum.pass,
-          .gather = sum.index,
-          .shard = sum.shard,
+          .replica = replica,
+          .head = static_cast<int>(at.head),
+          .head_pass = at.pass,
+          .gather = at.index,
+          .shard = at.shard,
           .span = graph_.node(plan.node).span};
 }
 
-HeadGradientRows Emitter::dx_rows_of(const DxSum& sum, const DxPart& part) const {
-  return dx_rows(program_, graph_, program_.heads[sum.head], part, sum.replica, sum.index);
+HeadGradientRows Emitter::dx_rows_of(const DxPlace& at, const DxSum& sum, const DxTerm& term) const {
+  return dx_rows(program_, graph_, program_.heads[at.head], term, sum.replica, at.index);
 }
 
-// The rows of a part on the device that sends it, in its first partial.
-Operand Emitter::dx_operand(const DxSum& sum, const DxPart& part) const {
-  const HeadGradientRows rows = dx_rows_of(sum, part);
-  const int shard = part.shards.front();
+// The rows of a term on the device that sends it, in its first partial.
+Operand Emitter::dx_operand(const DxPlace& at, const DxSum& sum, const DxTerm& term) const {
+  const HeadGradientRows rows = dx_rows_of(at, sum, term);
+  const int shard = term.shards.front();
   Operand operand{.role = Role::kDx, .access = Access::kRead, .index = shard, .bytes = rows.bytes};
-  if (part.is_summed()) {
-    operand.buffer = node_sums_.at({sum.head, global_micro_batch(sum.replica, sum.index), shard});
+  if (term.is_summed()) {
+    operand.buffer = node_sums_.at({at.head, global_micro_batch(sum.replica, at.index), shard});
     operand.step = rows.bytes;
   } else {
-    operand.buffer = partials_.at({sum.head, part.device, sum.pass});
-    operand.offset = shard_parts_[sum.head][static_cast<size_t>(shard)].gradient_offset + rows.begin;
+    operand.buffer = partials_.at({at.head, term.device, at.pass});
+    operand.offset = shard_parts_[at.head][static_cast<size_t>(shard)].gradient_offset + rows.begin;
     operand.step = rows.step;
   }
   return operand;
 }
 
-void Emitter::add_dx_sent(const DxSum& sum, Instruction& exchange) const {
-  for (const DxPart& part : sum.parts) {
-    if (part.device != exchange.device) {
+void Emitter::add_dx_sent(const DxPlace& at, const DxSum& sum, Instruction& exchange) const {
+  for (const DxTerm& term : sum.terms) {
+    if (term.device != exchange.device) {
       continue;
     }
-    const Operand rows = dx_operand(sum, part);
-    for (int64_t partial = 0; partial < dx_rows_of(sum, part).subtrees; ++partial) {
+    const Operand rows = dx_operand(at, sum, term);
+    const int64_t partials = dx_rows_of(at, sum, term).subtrees;
+    for (int64_t partial = 0; partial < partials; ++partial) {
       exchange.operands.push_back({.role = Role::kSent,
                                    .access = Access::kRead,
                                    .buffer = rows.buffer,
@@ -145,95 +110,91 @@ void Emitter::add_dx_sent(const DxSum& sum, Instruction& exchange) const {
   }
 }
 
-void Emitter::add_dx_received(const DxSum& sum, Instruction& exchange) {
-  const int micro_batch = global_micro_batch(sum.replica, sum.index);
-  Buffer terms{.device = exchange.device,
-               .purpose = Purpose::kTerms,
-               .micro_batch = micro_batch,
-               .replica = sum.shard < 0 ? sum.replica : -1,
-               .head = static_cast<int32_t>(sum.head),
-               .head_pass = sum.pass,
-               .shard = sum.shard,
-               .name = graph_.heads[static_cast<size_t>(program_.heads[sum.head].head)].name + ".dx.terms"};
+// A buffer of a sum on a device.
+Buffer Emitter::dx_buffer(const DxPlace& at, const DxSum& sum, Purpose purpose, const char* name) const {
+  return {.device = sum.device,
+          .purpose = purpose,
+          .micro_batch = global_micro_batch(sum.replica, at.index),
+          .replica = at.shard < 0 ? sum.replica : -1,
+          .head = static_cast<int32_t>(at.head),
+          .head_pass = at.pass,
+          .shard = at.shard,
+          .name = graph_.heads[static_cast<size_t>(program_.heads[at.head].head)].name + name};
+}
+
+Bytes Emitter::add_dx_received(const DxPlace& at, const DxSum& sum, Instruction& exchange) {
+  Buffer terms = dx_buffer(at, sum, Purpose::kTerms, ".dx.terms");
   std::vector<Operand> received;
-  for (const DxPart& part : sum.parts) {
-    if (part.device == exchange.device) {
+  for (const DxTerm& term : sum.terms) {
+    if (term.device == sum.device) {
       continue;
     }
-    const HeadGradientRows rows = dx_rows_of(sum, part);
+    const HeadGradientRows rows = dx_rows_of(at, sum, term);
     for (int64_t partial = 0; partial < rows.subtrees; ++partial) {
       received.push_back({.role = Role::kReceived,
                           .access = Access::kWrite,
-                          .index = part.device,
+                          .index = term.device,
                           .offset = terms.bytes,
                           .bytes = rows.bytes});
       terms.bytes += rows.bytes;
     }
   }
-  if (received.empty()) {
-    return;
+  const Bytes bytes = terms.bytes;
+  if (bytes > 0) {
+    const BufferId id = add_buffer(std::move(terms));
+    terms_[{at.head, global_micro_batch(sum.replica, at.index), at.shard}] = id;
+    for (Operand& operand : received) {
+      operand.buffer = id;
+      exchange.operands.push_back(operand);
+    }
   }
-  const BufferId id = add_buffer(std::move(terms));
-  terms_[{sum.head, micro_batch, sum.shard}] = id;
-  for (Operand& operand : received) {
-    operand.buffer = id;
-    exchange.operands.push_back(operand);
-  }
+  return bytes;
 }
 
-// All parts, in the order of their classes: those of the own device where they are, others where they were received.
-void Emitter::add_dx_reads(const DxSum& sum, Instruction& instruction) const {
+// All terms in the order of their classes: those of the own device where they are, others where they were received.
+void Emitter::add_dx_reads(const DxPlace& at, const DxSum& sum, Instruction& instruction) const {
   Bytes received = 0;
-  for (const DxPart& part : sum.parts) {
-    if (part.device == sum.device) {
-      instruction.operands.push_back(dx_operand(sum, part));
+  for (const DxTerm& term : sum.terms) {
+    if (term.device == sum.device) {
+      instruction.operands.push_back(dx_operand(at, sum, term));
       continue;
     }
-    const HeadGradientRows rows = dx_rows_of(sum, part);
-    instruction.operands.push_back(
-        {.role = Role::kDx,
-         .access = Access::kRead,
-         .buffer = terms_.at({sum.head, global_micro_batch(sum.replica, sum.index), sum.shard}),
-         .index = part.shards.front(),
-         .offset = received,
-         .bytes = rows.bytes,
-         .step = rows.bytes});
+    const HeadGradientRows rows = dx_rows_of(at, sum, term);
+    instruction.operands.push_back({.role = Role::kDx,
+                                    .access = Access::kRead,
+                                    .buffer = terms_.at({at.head, global_micro_batch(sum.replica, at.index), at.shard}),
+                                    .index = term.shards.front(),
+                                    .offset = received,
+                                    .bytes = rows.bytes,
+                                    .step = rows.bytes});
     received += rows.bytes * rows.subtrees;
   }
 }
 
-void Emitter::emit_node_sum(const DxSum& sum) {
-  const int micro_batch = global_micro_batch(sum.replica, sum.index);
-  const HeadGradientRows rows = dx_rows_of(sum, sum.together);
-  Instruction add_up = dx_instruction(Kind::kSumDx, sum);
-  add_dx_reads(sum, add_up);
-  const BufferId out =
-      add_buffer({.device = sum.device,
-                  .purpose = Purpose::kHeadSums,
-                  .bytes = rows.bytes * rows.subtrees,
-                  .micro_batch = micro_batch,
-                  .replica = -1,
-                  .head = static_cast<int32_t>(sum.head),
-                  .head_pass = sum.pass,
-                  .shard = sum.shard,
-                  .name = graph_.heads[static_cast<size_t>(program_.heads[sum.head].head)].name + ".dx.sums"});
-  node_sums_[{sum.head, micro_batch, sum.shard}] = out;
-  add_up.operands.push_back({.role = Role::kDx,
+void Emitter::emit_node_sum(const DxPlace& at, const DxSum& sum) {
+  const HeadGradientRows rows = dx_rows_of(at, sum, sum.result);
+  Instruction sum_dx = dx_instruction(Kind::kSumDx, at, sum.device, sum.replica);
+  add_dx_reads(at, sum, sum_dx);
+  Buffer out = dx_buffer(at, sum, Purpose::kHeadSums, ".dx.sums");
+  out.bytes = rows.bytes * rows.subtrees;
+  const BufferId id = add_buffer(std::move(out));
+  node_sums_[{at.head, global_micro_batch(sum.replica, at.index), at.shard}] = id;
+  sum_dx.operands.push_back({.role = Role::kDx,
                              .access = Access::kWrite,
-                             .buffer = out,
-                             .index = sum.shard,
+                             .buffer = id,
+                             .index = at.shard,
                              .bytes = rows.bytes,
                              .step = rows.bytes});
-  add(std::move(add_up));
+  add(std::move(sum_dx));
 }
 
-void Emitter::emit_reduce_dx(const DxSum& sum) {
-  const HeadPlan& plan = program_.heads[sum.head];
-  const int micro_batch = global_micro_batch(sum.replica, sum.index);
-  Instruction reduce = dx_instruction(Kind::kReduceDx, sum);
-  reduce.operands.push_back(micro_batch_operand(
-      Role::kFeature, Access::kRead, place(plan.feature, sum.device, micro_batch), plan.feature, micro_batch));
-  add_dx_reads(sum, reduce);
+void Emitter::emit_reduce_dx(const DxPlace& at, const DxSum& sum) {
+  const HeadPlan& plan = program_.heads[at.head];
+  const int micro_batch = global_micro_batch(sum.replica, at.index);
+  Instruction reduce = dx_instruction(Kind::kReduceDx, at, sum.device, sum.replica);
+  const BufferId features = place(plan.feature, sum.device, micro_batch);
+  reduce.operands.push_back(micro_batch_operand(Role::kFeature, Access::kRead, features, plan.feature, micro_batch));
+  add_dx_reads(at, sum, reduce);
   const BufferId out = add_activation(plan.feature_grad, sum.device, sum.replica, micro_batch);
   reduce.operands.push_back(
       micro_batch_operand(Role::kFeatureGradient, Access::kWrite, out, plan.feature_grad, micro_batch));

@@ -13,7 +13,7 @@
 #include "graph/norm_layout.h"
 #include "planner/buffer_sizes.h"
 #include "planner/compression_owners.h"
-#include "planner/dx_parts.h"
+#include "planner/dx_terms.h"
 #include "planner/emit/emit.h"
 #include "planner/emit/memory.h"
 #include "planner/emit/value_flow.h"
@@ -93,17 +93,18 @@ class Emitter {
   Seconds share(size_t head, const HeadShard& shard, Seconds slowest) const;
 
   // emit_dx.cpp
-  struct DxSum;
+  struct DxPlace;
   void emit_dx(size_t head, int pass, int index);
-  void emit_dx_terms(const std::vector<DxSum>& sums);
-  void emit_node_sum(const DxSum& sum);
-  void emit_reduce_dx(const DxSum& sum);
-  Instruction dx_instruction(Kind kind, const DxSum& sum) const;
-  Operand dx_operand(const DxSum& sum, const DxPart& part) const;
-  void add_dx_sent(const DxSum& sum, Instruction& exchange) const;
-  void add_dx_received(const DxSum& sum, Instruction& exchange);
-  void add_dx_reads(const DxSum& sum, Instruction& instruction) const;
-  HeadGradientRows dx_rows_of(const DxSum& sum, const DxPart& part) const;
+  void emit_dx_terms(const DxPlace& at, const std::vector<DxSum>& sums);
+  void emit_node_sum(const DxPlace& at, const DxSum& sum);
+  void emit_reduce_dx(const DxPlace& at, const DxSum& sum);
+  Instruction dx_instruction(Kind kind, const DxPlace& at, int device, int replica) const;
+  Buffer dx_buffer(const DxPlace& at, const DxSum& sum, Purpose purpose, const char* name) const;
+  Operand dx_operand(const DxPlace& at, const DxSum& sum, const DxTerm& term) const;
+  void add_dx_sent(const DxPlace& at, const DxSum& sum, Instruction& exchange) const;
+  Bytes add_dx_received(const DxPlace& at, const DxSum& sum, Instruction& exchange);
+  void add_dx_reads(const DxPlace& at, const DxSum& sum, Instruction& instruction) const;
+  HeadGradientRows dx_rows_of(const DxPlace& at, const DxSum& sum, const DxTerm& term) const;
 
   // emit_update.cpp
   void emit_update();

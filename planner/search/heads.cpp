@@ -4,7 +4,7 @@
 #include <map>
 
 #include "planner/buffer_sizes.h"
-#include "planner/dx_parts.h"
+#include "planner/dx_terms.h"
 #include "planner/links.h"
 #include "planner/search/mesh.h"
 
@@ -119,15 +119,21 @@ Seconds link_time(const HeadPlan& head, const Machine& machine, bool trains, con
   LinkLoad scatter(machine);
   gather.add_shared(makers, shards, features);
   stats.add_shared(shards, shards, head.rows * 16);
-  std::map<int, std::pair<int, int64_t>> receivers;  // by node: one of the makers, and their number
+  // Every node sends its partials for each of the makers on other nodes.
+  std::map<int, int64_t> receivers;  // by node
   for (const int maker : makers) {
-    receivers.try_emplace(machine.node_of(maker), maker, 0).first->second.second += trains ? 1 : 0;
+    receivers[machine.node_of(maker)] += trains ? 1 : 0;
   }
-  for (const auto& [node, receiver] : receivers) {
-    for (const DxPart& part : dx_parts(head, machine.device_nodes, receiver.first, 0)) {
-      const auto partials = head.blocks().subtrees(head.blocks().of_rows(part.classes)).size();
-      scatter.add(part.device, receiver.first, receiver.second * features * static_cast<Bytes>(partials));
-    }
+  const auto all = trains ? static_cast<int64_t>(makers.size()) : 0;
+  const std::map<int, int64_t> partials = DxTerms(head, machine.device_nodes).partials_by_node();
+  int64_t sent = 0;
+  for (const auto& [node, own] : partials) {
+    scatter.add_sent(node, features * own * (all - receivers[node]));
+    sent += own;
+  }
+  for (const auto& [node, here] : receivers) {
+    const auto own = partials.find(node);
+    scatter.add_received(node, features * here * (sent - (own == partials.end() ? 0 : own->second)));
   }
   return gather.time() + stats.time() + scatter.time();
 }

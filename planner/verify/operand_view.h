@@ -2,16 +2,40 @@
 // that it derives from the module and the buffers.
 #pragma once
 
+#include <algorithm>
 #include <set>
+#include <span>
 #include <string>
+#include <tuple>
 
 #include "graph/norm_layout.h"
 #include "planner/buffer_sizes.h"
 #include "planner/compression_owners.h"
+#include "planner/dx_terms.h"
 #include "planner/replica_sums.h"
 #include "planner/verify/verify_parts.h"
 
 namespace xrun::planner {
+
+// The sums of dX that an instruction belongs to. Those of the last micro-batch are kept, since its instructions stand
+// together.
+class SumsOfDx {
+ public:
+  // None where no sum is like that. REQUIRES: the instruction has a head, a stage and a micro-batch `gather`.
+  std::span<const DxSum> sums(const Program& program, const Instruction& one) {
+    const auto key = std::tuple(one.head, one.stage, one.gather);
+    if (key != key_) {
+      key_ = key;
+      sums_ = dx_sums(program, program.heads[static_cast<size_t>(one.head)], one.stage, one.gather);
+    }
+    const auto found = sums_.find(one.shard);
+    return found == sums_.end() ? std::span<const DxSum>() : found->second;
+  }
+
+ private:
+  std::tuple<int, int, int> key_{-1, -1, -1};
+  std::map<int, std::vector<DxSum>> sums_;
+};
 
 // REQUIRES: verified structure and buffers (verify_structure, verify_buffers).
 class OperandView {
@@ -165,6 +189,15 @@ class OperandView {
   }
   static bool is_of_dx(const Buffer& buffer, int head, int micro_batch, int shard) {
     return buffer.head == head && buffer.micro_batch == micro_batch && buffer.shard == shard;
+  }
+
+  // Whether a node of the instruction's stage makes a value.
+  bool comes_from_stage(ValueId value) const {
+    if (one_->stage < 0) {
+      return false;
+    }
+    const std::vector<NodeId>& nodes = program_.stages[static_cast<size_t>(one_->stage)].forward;
+    return std::find(nodes.begin(), nodes.end(), graph_.value(value).producer) != nodes.end();
   }
 
   bool on_its_device() const {

@@ -5,7 +5,7 @@
 
 #include "graph/gradients.h"
 #include "planner/buffer_sizes.h"
-#include "planner/dx_parts.h"
+#include "planner/dx_terms.h"
 #include "planner/head_plan.h"
 #include "planner/verify/verify_parts.h"
 
@@ -44,6 +44,12 @@ class HeadBuffers {
                      graph_.heads[h].name);
       }
       parts_.push_back(shard_parts(program_, graph_, head));
+      dx_terms_.emplace_back(head, program_.device_nodes);
+    }
+    for (const Stage& stage : program_.stages) {
+      for (size_t replica = 0; replica < stage.devices.size(); ++replica) {
+        stage_devices_.emplace(stage.devices[replica], static_cast<int>(replica));
+      }
     }
     return {};
   }
@@ -83,33 +89,34 @@ class HeadBuffers {
   }
 
   // The terms that other devices send for the gradient of a micro-batch's features, or for the sum of a node's shards;
-  // or that sum.
+  // or that sum. The operands check which device of a node sums.
   Status check_dx(const Buffer& buffer) const {
-    const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
-    const bool sums = buffer.purpose == Purpose::kHeadSums;
+    const auto head = static_cast<size_t>(buffer.head);
+    const DxTerms& terms = dx_terms_[head];
     const int replica = buffer.micro_batch < 0 ? -1 : buffer.micro_batch / program_.micro_batches_of_replica();
-    const int gather = buffer.micro_batch % program_.micro_batches_of_replica();
+    const bool of_stage = replica >= 0 && stage_devices_.contains({buffer.device, replica});
+    const DxTerm* on_node = buffer.shard < 0 ? nullptr : terms.on_node(buffer.shard);
     Bytes bytes = 0;
-    const bool placed = replica >= 0 && buffer.replica == (buffer.shard < 0 ? replica : -1);
-    for (size_t i = 0; placed && i < program_.stages.size(); ++i) {
-      const Stage& stage = program_.stages[i];  // the operands check that it makes the features
-      if (buffer.shard < 0 && !sums && stage.devices[static_cast<size_t>(replica)] == buffer.device) {
-        bytes = received_bytes(buffer, dx_parts(program_, head, stage.index, replica, gather));
-      } else if (const auto part = summed_part(program_, head, stage.index, replica, gather, buffer.shard);
-                 part.has_value() && part->device == buffer.device) {
-        const HeadGradientRows rows = dx_rows(program_, graph_, head, *part, replica, gather);
-        bytes = sums ? rows.bytes * rows.subtrees : received_bytes(buffer, shards_of(head, *part));
-      }
+    if (buffer.shard < 0 && buffer.purpose == Purpose::kTerms && of_stage && buffer.replica == replica) {
+      bytes = received_bytes(buffer, terms.of_sum(buffer.device, 0));
+    } else if (on_node != nullptr && replica >= 0 && buffer.replica < 0 &&
+               terms.devices_of(*on_node).contains(buffer.device)) {
+      bytes = buffer.purpose == Purpose::kTerms ? received_bytes(buffer, terms.shards_of(*on_node))
+                                                : bytes_of(buffer, *on_node);
     }
-    return bytes > 0 ? check_bytes(buffer, bytes) : nothing(buffer, "sum of its device");
+    return bytes > 0 ? check_bytes(buffer, bytes) : nothing(buffer, "sum of feature gradients");
   }
 
-  Bytes received_bytes(const Buffer& buffer, const std::vector<DxPart>& parts) const {
+  Bytes bytes_of(const Buffer& buffer, const DxTerm& term) const {
     const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
+    const HeadGradientRows rows = dx_rows(program_, graph_, head, term, 0, 0);
+    return rows.bytes * rows.subtrees;
+  }
+
+  Bytes received_bytes(const Buffer& buffer, const std::vector<DxTerm>& terms) const {
     Bytes bytes = 0;
-    for (const DxPart& part : parts) {
-      const HeadGradientRows rows = dx_rows(program_, graph_, head, part, 0, 0);
-      bytes += part.device == buffer.device ? 0 : rows.bytes * rows.subtrees;
+    for (const DxTerm& term : terms) {
+      bytes += term.device == buffer.device ? 0 : bytes_of(buffer, term);
     }
     return bytes;
   }
@@ -260,6 +267,8 @@ class HeadBuffers {
   ParamBuffers params_;
   std::vector<std::string> states_;
   std::vector<std::vector<ShardPart>> parts_;           // by head, by shard
+  std::vector<DxTerms> dx_terms_;                       // by head
+  std::set<std::pair<int, int>> stage_devices_;         // with the replica
   std::set<std::tuple<int32_t, int, int>> logits_;      // (head, shard, pass)
   std::set<std::tuple<Purpose, int, int>> selections_;  // (purpose, head, shard)
   std::set<std::pair<Purpose, int>> graphs_;            // by purpose and head

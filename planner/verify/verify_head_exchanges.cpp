@@ -2,7 +2,7 @@
 // shards, and gradients of features back to the stage that makes them.
 #include <algorithm>
 
-#include "planner/dx_parts.h"
+#include "planner/dx_terms.h"
 #include "planner/verify/exchange_view.h"
 
 namespace xrun::planner {
@@ -54,7 +54,7 @@ class HeadExchanges : ExchangeView {
       return at_fault("gathers nothing");
     }
     const ValueId value = program_.buffer(one_->operands[0].buffer).value;
-    if (!value.valid() || (value != plan.feature && value != plan.label) || !comes_from(stage, value)) {
+    if (!value.valid() || (value != plan.feature && value != plan.label) || !comes_from_stage(value)) {
       return misplaced(program_.buffer(one_->operands[0].buffer));
     }
     for (int replica = 0; replica < program_.replicas; ++replica) {
@@ -79,10 +79,6 @@ class HeadExchanges : ExchangeView {
                           type(value).bytes(program_.micro_batch_rows(), norm_rows())));
     }
     return end();
-  }
-
-  bool comes_from(const Stage& stage, ValueId value) const {
-    return std::find(stage.forward.begin(), stage.forward.end(), graph_.value(value).producer) != stage.forward.end();
   }
 
   int micro_batch(int replica) const { return replica * program_.micro_batches_of_replica() + one_->gather; }
@@ -114,80 +110,47 @@ class HeadExchanges : ExchangeView {
     return end();
   }
 
-  // A sum of dX partials for a replica's micro-batch, and the device that it is on.
-  struct DxSum {
-    int replica = 0;
-    int device = 0;
-    std::vector<DxPart> parts;
-  };
-
   // dX partials to the devices that sum them: of a node those of shards next to one another, the first of which is the
-  // exchange's; or all parts, to the devices of the stage that made the features.
+  // exchange's; or all terms, to the devices of the stage that made the features.
   Status check_gradients() {
     if (!has_head() || one_->stage < 0 || !inside(one_->gather, 0, program_.micro_batches_of_replica())) {
       return at_fault("is of no head");
     }
     const HeadPlan& plan = head();
-    const Stage& stage = program_.stages[static_cast<size_t>(one_->stage)];
-    if (!plan.feature_grad.valid() || !comes_from(stage, plan.feature) ||
+    if (!plan.feature_grad.valid() || !comes_from_stage(plan.feature) ||
         one_->head_pass != (plan.rows == program_.batch ? 0 : one_->gather)) {
       return at_fault("carries the gradient of no feature of its stage");
     }
-    if (one_->group != group_) {
-      group_ = one_->group;  // whose members are alike in all that the sums depend on
-      sums_ = sums_of_exchange(plan, stage);
-      sums_members_ = members_of(sums_);
+    const std::span<const DxSum> sums = sums_of_dx_.sums(program_, *one_);
+    if (one_->group != group_) {  // whose members stand together
+      group_ = one_->group;
+      XRUN_TRY(check_members(members_of(sums)));
     }
-    XRUN_TRY(check_members(sums_members_));
-    for (const DxSum& sum : sums_) {
-      if (sum.device == one_->device && one_->shard < 0 && one_->replica != sum.replica) {
-        return at_fault("is of another replica than its device");
+    int replica = -1;
+    for (const DxSum& sum : sums) {
+      if (sum.device == one_->device && one_->shard < 0) {
+        replica = sum.replica;
       }
       XRUN_TRY(sum.device == one_->device ? check_dx_received(sum) : check_dx_sent(sum));
     }
-    return end();
-  }
-
-  std::vector<DxSum> sums_of_exchange(const HeadPlan& plan, const Stage& stage) const {
-    std::vector<DxSum> sums;
-    for (int replica = 0; replica < program_.replicas; ++replica) {
-      if (one_->shard < 0) {
-        sums.push_back({replica, stage.devices[static_cast<size_t>(replica)],
-                        dx_parts(program_, plan, one_->stage, replica, one_->gather)});
-      } else if (const auto part = summed_part(program_, plan, one_->stage, replica, one_->gather, one_->shard)) {
-        sums.push_back({replica, part->device, shards_of(plan, *part)});
-      }
-    }
-    return sums;
-  }
-
-  static std::set<int> members_of(const std::vector<DxSum>& sums) {
-    std::set<int> devices;
-    for (const DxSum& sum : sums) {
-      for (const DxPart& part : sum.parts) {
-        if (part.device != sum.device) {
-          devices.insert({part.device, sum.device});
-        }
-      }
-    }
-    return devices;
+    return one_->replica == replica ? end() : at_fault("is of another replica than its device");
   }
 
   Status check_dx_sent(const DxSum& sum) {
-    for (const DxPart& part : sum.parts) {
-      if (part.device != one_->device) {
+    for (const DxTerm& term : sum.terms) {
+      if (term.device != one_->device) {
         continue;
       }
-      const HeadGradientRows rows = dx_rows(program_, graph_, head(), part, sum.replica, one_->gather);
-      const int first = part.shards.front();
+      const HeadGradientRows rows = dx_rows(program_, graph_, head(), term, sum.replica, one_->gather);
+      const int first = term.shards.front();
       const ShardPart& partials = parts_[static_cast<size_t>(one_->head)][static_cast<size_t>(first)];
-      const Bytes begin = part.is_summed() ? 0 : partials.gradient_offset + rows.begin;
-      const Bytes step = part.is_summed() ? rows.bytes : rows.step;
+      const Bytes begin = term.is_summed() ? 0 : partials.gradient_offset + rows.begin;
+      const Bytes step = term.is_summed() ? rows.bytes : rows.step;
       for (int64_t i = 0; i < rows.subtrees; ++i) {
         XRUN_ASSIGN(const Buffer* buffer, next(Role::kSent));
-        const bool of_shard = buffer->purpose == Purpose::kHeadGradient && buffer->head == one_->head &&
-                              buffer->head_pass == one_->head_pass;
-        if (!(part.is_summed() ? holds_dx_sums(*buffer, one_->head, micro_batch(sum.replica), first) : of_shard)) {
+        const bool is_gradient = buffer->purpose == Purpose::kHeadGradient && buffer->head == one_->head &&
+                                 buffer->head_pass == one_->head_pass;
+        if (!(term.is_summed() ? holds_dx_sums(*buffer, one_->head, micro_batch(sum.replica), first) : is_gradient)) {
           return misplaced(*buffer);
         }
         XRUN_TRY(take_block(Role::kSent, sum.device, begin + i * step, rows.bytes));
@@ -198,17 +161,17 @@ class HeadExchanges : ExchangeView {
 
   Status check_dx_received(const DxSum& sum) {
     Bytes place = 0;
-    for (const DxPart& part : sum.parts) {
-      if (part.device == one_->device) {
+    for (const DxTerm& term : sum.terms) {
+      if (term.device == one_->device) {
         continue;
       }
-      const HeadGradientRows rows = dx_rows(program_, graph_, head(), part, sum.replica, one_->gather);
+      const HeadGradientRows rows = dx_rows(program_, graph_, head(), term, sum.replica, one_->gather);
       for (int64_t i = 0; i < rows.subtrees; ++i, place += rows.bytes) {
         XRUN_ASSIGN(const Buffer* buffer, next(Role::kReceived));
         if (!holds_dx_terms(*buffer, one_->head, micro_batch(sum.replica), one_->shard)) {
           return misplaced(*buffer);
         }
-        XRUN_TRY(take_block(Role::kReceived, part.device, place, rows.bytes));
+        XRUN_TRY(take_block(Role::kReceived, term.device, place, rows.bytes));
       }
     }
     return {};
@@ -217,8 +180,7 @@ class HeadExchanges : ExchangeView {
   std::vector<std::vector<ShardPart>> parts_;  // by head, by shard
   std::vector<std::set<int>> holders_;         // by head: devices of shards with rows
   int group_ = -1;                             // of the gradients that were checked last
-  std::vector<DxSum> sums_;                    // of that group
-  std::set<int> sums_members_;
+  SumsOfDx sums_of_dx_;
 };
 
 }  // namespace

@@ -1,9 +1,8 @@
 // Operands of instructions that combine the shards of heads (statistics, gradients of features), and of copies between
 // the rows of a pass and those of the batch.
 #include <algorithm>
-#include <optional>
 
-#include "planner/dx_parts.h"
+#include "planner/dx_terms.h"
 #include "planner/verify/head_operand_view.h"
 
 namespace xrun::planner {
@@ -166,18 +165,18 @@ class JoinOperands : HeadOperandView {
   bool sums_gradients() const {
     const HeadPlan* plan = has_head() ? &head() : nullptr;
     const int pass = plan == nullptr || plan->rows == program_.batch ? 0 : one_->gather;
-    return plan != nullptr && plan->feature_grad.valid() && one_->stage >= 0 && one_->replica >= 0 &&
+    return plan != nullptr && plan->feature_grad.valid() && one_->replica >= 0 && comes_from_stage(plan->feature) &&
            one_->head_pass == pass && inside(one_->gather, 0, program_.micro_batches_of_replica());
   }
 
-  // Parts that the device has are read in place, others where they were received.
-  Status take_dx_parts(const std::vector<DxPart>& parts) {
+  // Terms that the device has are read in place, others where they were received.
+  Status take_dx_terms(const DxSum& sum) {
     Bytes received = 0;
-    for (const DxPart& part : parts) {
-      const HeadGradientRows rows = dx_rows(program_, graph_, head(), part, one_->replica, one_->gather);
-      const int first = part.shards.front();
+    for (const DxTerm& term : sum.terms) {
+      const HeadGradientRows rows = dx_rows(program_, graph_, head(), term, sum.replica, one_->gather);
+      const int first = term.shards.front();
       XRUN_ASSIGN(const Buffer* buffer, next(Role::kDx));
-      const bool own = part.device == one_->device;
+      const bool own = term.device == one_->device;
       if (!(own ? holds_dx_partials(*buffer) : holds_dx_terms(*buffer, one_->head, micro_batch(), one_->shard))) {
         return misplaced(*buffer);
       }
@@ -197,35 +196,43 @@ class JoinOperands : HeadOperandView {
     return buffer.purpose == Purpose::kHeadGradient && buffer.head == one_->head && buffer.head_pass == one_->head_pass;
   }
 
+  // The sum of its replica that the instruction makes; null where there is none on its device.
+  const DxSum* find_sum() {
+    const auto sums = sums_of_dx_.sums(program_, *one_);
+    const auto found = std::ranges::find_if(sums, [this](const DxSum& sum) { return sum.replica == one_->replica; });
+    return found == sums.end() || found->device != one_->device ? nullptr : &*found;
+  }
+
   // Sums the rows of its replica's micro-batch, where its features were made.
   Status check_reduce_dx() {
-    if (!sums_gradients() || !on_its_device() || one_->shard >= 0) {
-      return at_fault("sums the gradient of no feature");
+    const DxSum* sum = sums_gradients() && one_->shard < 0 ? find_sum() : nullptr;
+    if (sum == nullptr) {
+      return at_fault("does not match a sum of feature gradients on its device");
     }
     XRUN_TRY(take_stage_rows(Role::kFeature, Access::kRead, head().feature, micro_batch()));
-    XRUN_TRY(take_dx_parts(dx_parts(program_, head(), one_->stage, one_->replica, one_->gather)));
+    XRUN_TRY(take_dx_terms(*sum));
     XRUN_TRY(take_stage_rows(Role::kFeatureGradient, Access::kWrite, head().feature_grad, micro_batch()));
     return end();
   }
 
   // Sums those rows over shards of a node, to one of its devices.
   Status check_sum_dx() {
-    const std::optional<DxPart> part =
-        sums_gradients() ? summed_part(program_, head(), one_->stage, one_->replica, one_->gather, one_->shard)
-                         : std::nullopt;
-    if (!part.has_value() || part->device != one_->device) {
-      return at_fault("sums the gradients of no shards of its node");
+    const DxSum* sum = sums_gradients() && one_->shard >= 0 ? find_sum() : nullptr;
+    if (sum == nullptr) {
+      return at_fault("does not match a sum of neighbouring shards on its device");
     }
-    XRUN_TRY(take_dx_parts(shards_of(head(), *part)));
-    XRUN_ASSIGN(const Buffer* sums, next(Role::kDx));
-    if (!holds_dx_sums(*sums, one_->head, micro_batch(), one_->shard)) {
-      return misplaced(*sums);
+    XRUN_TRY(take_dx_terms(*sum));
+    XRUN_ASSIGN(const Buffer* out, next(Role::kDx));
+    if (!holds_dx_sums(*out, one_->head, micro_batch(), one_->shard)) {
+      return misplaced(*out);
     }
-    const HeadGradientRows rows = dx_rows(program_, graph_, head(), *part, one_->replica, one_->gather);
+    const HeadGradientRows rows = dx_rows(program_, graph_, head(), sum->result, one_->replica, one_->gather);
     XRUN_TRY(take(
         {.role = Role::kDx, .access = Access::kWrite, .index = one_->shard, .bytes = rows.bytes, .step = rows.bytes}));
     return end();
   }
+
+  SumsOfDx sums_of_dx_;
 };
 
 }  // namespace

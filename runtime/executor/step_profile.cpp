@@ -46,10 +46,17 @@ std::string describe(const Instruction& instruction, const Program& program, con
       return of_head("statistics");
     case Kind::kHeadBackward:
       return of_head("backward");
+    case Kind::kSumDx:
+      return of_head("gradient of features on the node");
+    case Kind::kReduceDx:
+      return of_head("gradient of features");
     case Kind::kHeadNorms:
       return of_head("norms");
     case Kind::kHeadUpdate:
       return of_head("update");
+    case Kind::kSumReplicas:
+    case Kind::kSumTied:
+      return "sums of gradients";
     case Kind::kFoldPartials:
       return "folding partials of gradients";
     case Kind::kCompress:

@@ -14,6 +14,7 @@
 #include "planner/report/json.h"
 #include "planner/report/text.h"
 #include "planner/simulate.h"
+#include "planner/verify/verify_program.h"
 #include "tests/planner/test_graphs.h"
 #include "tests/support/golden.h"
 
@@ -295,6 +296,10 @@ TEST(Cluster, PageAndTablesOfAPlan) {
   EXPECT_EQ(loaded->machine.device_nodes, plan->machine.device_nodes);
   EXPECT_EQ(loaded->machine.network, plan->machine.network);
   EXPECT_EQ(loaded->machine.ranks, 2);
+  const auto& all = loaded->training.instructions;
+  EXPECT_TRUE(std::ranges::any_of(all, [](const Instruction& one) { return one.kind == Kind::kSumDx; }));
+  const Status sound = verify_program(loaded->training, training, machine.memory);
+  EXPECT_TRUE(sound.ok()) << sound.error().message;
   EXPECT_EQ(network_text(*loaded), network_text(*plan));
 }
 

@@ -302,7 +302,7 @@ TEST(VerifyOperands, CollectivesOverOtherBuffersAreFound) {
   expect_operand_found("cannot work on", [](Program& p) {
     find(p, Kind::kReduceDx).operands.back().buffer = find(p, Purpose::kScratch).id;
   });
-  expect_operand_found("sums the gradient of no feature", [](Program& p) { find(p, Kind::kReduceDx).gather = -1; });
+  expect_operand_found("does not match a sum of feature gradients", [](Program& p) { find(p, Kind::kReduceDx).gather = -1; });
   expect_operand_found("of micro-batch -1", [](Program& p) { find(p, Kind::kSend).micro_batch = -1; });
   expect_operand_found("carries no rows",
                        [](Program& p) { find(p, Kind::kSend).operands[0].buffer = find(p, Purpose::kHeadStats).id; });

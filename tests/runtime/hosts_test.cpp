@@ -57,7 +57,7 @@ class Hosts : public ::testing::Test {
     }
     std::string text = tiny_model();
     text.erase(text.find("test \"size\""));
-    directory.write("tiny.xgraph", text.replace(text.find("int = 37"), 8, "int = 320"));
+    directory.write("tiny.xgraph", text.replace(text.find("int = 37"), 8, "int = 1280"));
   }
 
   Words train(const std::string& to, const Words& more = {}) const {
@@ -122,7 +122,8 @@ TEST_F(Hosts, HaveTheWeightsOfOneProcessByMpich) {
   EXPECT_EQ(weights(result.out), weights(whole.out));
 }
 
-// Four replicas on the first two hosts, which sum their own two before they exchange them.
+// Four replicas on the first two hosts, which sum their own two before they exchange them. All hosts have shards of the
+// head, and sum their gradients of features before they send them.
 TEST_F(Hosts, SumTheirOwnReplicasFirstWithTheSameBits) {
   for (const char* precision : {"f32", "mixed(bf16)"}) {
     const Words words{"train",
@@ -150,6 +151,7 @@ TEST_F(Hosts, SumTheirOwnReplicasFirstWithTheSameBits) {
   ASSERT_EQ(plan.exit, 0) << plan.err;
   const std::string program = one({"show", "hosts.xplan", "--emit", "program"}).out;
   EXPECT_THAT(program.substr(0, program.find('\n')), HasSubstr("replicas 4, 2 a node"));
+  EXPECT_THAT(program, HasSubstr("sum-dx"));
 }
 
 // Two devices a host, so that blocks for both cross the network once. The plan is for the hosts of the ranks, and its

@@ -74,7 +74,7 @@ BoundHead HeadRunner::bind(const Instruction& instruction) const {
     bind_operand(operand, bound);
   }
   if (sums_dx) {
-    bound.parts = &heads_.join_of_dx(instruction.id);
+    bound.join_of_dx = &heads_.join_of_dx(instruction.id);
   }
   return bound;
 }
@@ -183,11 +183,11 @@ Status HeadRunner::run(BoundHead& bound, const StepContext& step, double grad_sc
     return reduce(bound, step);
   }
   if (bound.kind == Kind::kReduceDx) {
-    bound.parts->reduce_dx(bound.terms, bound.features.at(step), bound.rows, bound.feature_gradient);
+    bound.join_of_dx->reduce_dx(bound.terms, bound.features.at(step), bound.rows, bound.feature_gradient);
     return {};
   }
   if (bound.kind == Kind::kSumDx) {
-    bound.parts->sum_dx(bound.terms, bound.rows, reinterpret_cast<float*>(bound.gradient), bound.gradient_step);
+    bound.join_of_dx->sum_dx(bound.terms, bound.rows, reinterpret_cast<float*>(bound.gradient), bound.gradient_step);
     return {};
   }
   const HeadPlan& head = program_.heads[static_cast<size_t>(bound.head)];

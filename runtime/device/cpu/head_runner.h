@@ -52,9 +52,9 @@ struct BoundHead {
   std::vector<ops::HeadHits> hits;
   std::map<NodeId, BestRows> best;  // by the node that makes the list
   // Summing of dX.
-  const ops::HeadJoin* parts = nullptr;  // what is summed: shards, or sums of a node's shards
-  std::vector<ops::HeadDx> terms;        // by part
-  Bytes gradient_step = 0;               // of sums of a node: from subtree to subtree
+  const ops::HeadJoin* join_of_dx = nullptr;
+  std::vector<ops::HeadDx> terms;  // in the order of their classes
+  Bytes gradient_step = 0;         // of kSumDx: from subtree to subtree
   float* feature_gradient = nullptr;
 };
 

@@ -3,27 +3,7 @@
 #include "graph/base/check.h"
 
 namespace xrun::runtime {
-namespace {
-
 using planner::Kind;
-
-// The class rows of each part that a sum of dX adds: from its first shard up to that of the next part.
-std::vector<ClassRange> parts_of(const planner::Instruction& sum, const planner::HeadPlan& head) {
-  std::vector<ClassRange> parts;
-  for (const planner::Operand& operand : sum.operands) {
-    if (operand.role == planner::Role::kDx && operand.access == planner::Access::kRead) {
-      const planner::HeadShard& shard = head.shards[static_cast<size_t>(operand.index)];
-      if (!parts.empty()) {
-        parts.back().end = shard.row_begin;
-      }
-      // On a node the parts are shards; where the features were made, they are all classes.
-      parts.push_back({shard.row_begin, sum.kind == Kind::kSumDx ? shard.row_end : head.classes});
-    }
-  }
-  return parts;
-}
-
-}  // namespace
 
 HeadSet::HeadSet(const Graph& graph, const planner::Program& program, ops::Isa isa) {
   for (size_t h = 0; h < program.heads.size(); ++h) {
@@ -49,21 +29,21 @@ HeadSet::HeadSet(const Graph& graph, const planner::Program& program, ops::Isa i
     joins_.push_back(std::make_unique<ops::HeadJoin>(
         planner::head_shape(program, graph, head, head.shards[0], head.rows), std::move(ranges), isa));
   }
-  std::map<std::vector<int64_t>, std::shared_ptr<const ops::HeadJoin>> known;  // by head and parts
+  std::map<std::vector<int64_t>, std::shared_ptr<const ops::HeadJoin>> known;  // by head and terms
   for (const planner::Instruction& one : program.instructions) {
     if (one.kind != Kind::kReduceDx && one.kind != Kind::kSumDx) {
       continue;
     }
     const planner::HeadPlan& head = program.heads[static_cast<size_t>(one.head)];
-    const std::vector<ClassRange> parts = parts_of(one, head);
+    const std::vector<ClassRange> terms = planner::classes_of_dx_terms(one, head);
     std::vector<int64_t> key{one.head};
-    for (const ClassRange& part : parts) {
-      key.insert(key.end(), {part.begin, part.end});
+    for (const ClassRange& term : terms) {
+      key.insert(key.end(), {term.begin, term.end});
     }
     std::shared_ptr<const ops::HeadJoin>& join = known[key];
     if (join == nullptr) {
       join = std::make_shared<ops::HeadJoin>(planner::head_shape(program, graph, head, head.shards[0], head.rows),
-                                             parts, isa);
+                                             terms, isa);
     }
     joins_of_dx_[one.id] = join;
   }

@@ -1,0 +1,73 @@
+// How dX partials of a head's shards reach the device that sums the gradient of a micro-batch's features.
+//
+// Usually each shard sends its own, one partial for each subtree of its class blocks. Where a node that is not the
+// receiver's has several shards next to one another, one of its devices first sums theirs to the subtrees of all their
+// blocks together (Kind::kSumDx). These are fewer than those of all the shards, so the network carries less
+// (docs/algorithms.md, "Collective costs"). The sum keeps the order of the tree over class blocks.
+#pragma once
+
+#include <map>
+#include <set>
+#include <span>
+#include <vector>
+
+#include "planner/program.h"
+
+namespace xrun::planner {
+
+// The dX partials that one device sends of a sum: of one shard, or of several that were summed before.
+struct DxTerm {
+  std::vector<int> shards;  // with rows, ascending; next to one another
+  int device = 0;           // the sender: that of the shard, or the one that sums
+  ClassRange classes;
+
+  bool is_summed() const { return shards.size() > 1; }
+};
+
+// The terms of a head's shards. Immutable.
+class DxTerms {
+ public:
+  // `device_nodes` has the node of each device; empty: all are on one. Both outlive the object.
+  DxTerms(const HeadPlan& head, std::span<const int> device_nodes);
+
+  // All terms of a sum on device `receiver`, in the order of their classes. The devices of a node take turns to sum
+  // theirs: `turn` picks one.
+  std::vector<DxTerm> of_sum(int receiver, int turn) const;
+  // The shards of a node that are summed there for other nodes, of which `first` is the first; null where there are
+  // none. Its device is one of theirs.
+  const DxTerm* on_node(int first) const;
+  // Those shards, each as a term of its own.
+  std::vector<DxTerm> shards_of(const DxTerm& summed) const;
+  std::set<int> devices_of(const DxTerm& summed) const;
+  // Partials that a node sends for each sum on another node.
+  std::map<int, int64_t> partials_by_node() const;
+
+ private:
+  int node_of(int device) const { return device_nodes_.empty() ? 0 : device_nodes_[static_cast<size_t>(device)]; }
+  int64_t partials(const DxTerm& term) const;
+
+  const HeadPlan& head_;
+  std::span<const int> device_nodes_;
+  std::vector<DxTerm> terms_;  // for a receiver on a node of its own
+};
+
+// A sum of dX partials for a replica's micro-batch.
+struct DxSum {
+  int replica = 0;
+  int device = 0;
+  DxTerm result;  // on a node
+  std::vector<DxTerm> terms;
+};
+
+// The sums of micro-batch `gather` of all replicas, of which `stage` makes the features: where they were made (-1), and
+// before these on nodes, by the first shard of each.
+std::map<int, std::vector<DxSum>> dx_sums(const Program& program, const HeadPlan& head, int stage, int gather);
+
+// The devices that send terms to others or receive them.
+std::set<int> members_of(std::span<const DxSum> sums);
+
+// The rows of a replica's micro-batch `gather` in the partials of a term.
+HeadGradientRows dx_rows(const Program& program, const Graph& graph, const HeadPlan& head, const DxTerm& term,
+                         int replica, int gather);
+
+}  // namespace xrun::planner
