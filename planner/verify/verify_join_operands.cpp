@@ -31,6 +31,9 @@ class JoinOperands : HeadOperandView {
  private:
   Status check_reduce() {
     XRUN_TRY(check_place());
+    if (one_->shard >= 0) {
+      return at_fault("joins the statistics of shard {} alone", one_->shard);
+    }
     const HeadPlan& plan = head();
     if (plan.label.valid()) {
       XRUN_TRY(take_rows(Role::kLabel, plan.label));

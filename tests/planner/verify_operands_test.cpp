@@ -102,6 +102,8 @@ TEST(VerifyOperands, HeadPassesWithoutTheirOperandsAreFound) {
     expect_operand_found("where its operand", [=](Program& p) { drop(find(p, kind), Role::kRowFactor); },
                          {.weighted = true});
   }
+  expect_operand_found("joins the statistics of shard 9 alone",
+                       [](Program& p) { find(p, Kind::kReduceStats).shard = 9; });
   expect_operand_found("where its operand", [](Program& p) { drop(find(p, Kind::kHeadForward), Role::kScales); },
                        {.model = kFp8Head});
   expect_found("is not the classifier", [](Program& p) { p.heads[0].node = NodeId(0); });
@@ -302,7 +304,8 @@ TEST(VerifyOperands, CollectivesOverOtherBuffersAreFound) {
   expect_operand_found("cannot work on", [](Program& p) {
     find(p, Kind::kReduceDx).operands.back().buffer = find(p, Purpose::kScratch).id;
   });
-  expect_operand_found("does not match a sum of feature gradients", [](Program& p) { find(p, Kind::kReduceDx).gather = -1; });
+  expect_operand_found("does not match a sum of feature gradients",
+                       [](Program& p) { find(p, Kind::kReduceDx).gather = -1; });
   expect_operand_found("of micro-batch -1", [](Program& p) { find(p, Kind::kSend).micro_batch = -1; });
   expect_operand_found("carries no rows",
                        [](Program& p) { find(p, Kind::kSend).operands[0].buffer = find(p, Purpose::kHeadStats).id; });
