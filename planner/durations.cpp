@@ -27,7 +27,7 @@ Bytes operand_bytes(const Instruction& instruction) {
   return sum;
 }
 
-// Of a sum of dX: all partials of its terms, and the result.
+// The bytes that a sum of dX reads and writes: all partials of its terms, and of its result.
 Bytes dx_bytes(const Program& program, const Instruction& sum) {
   const HeadPlan& head = program.heads[static_cast<size_t>(sum.head)];
   const ClassBlocks blocks = head.blocks();
@@ -35,9 +35,12 @@ Bytes dx_bytes(const Program& program, const Instruction& sum) {
   size_t term = 0;
   Bytes bytes = 0;
   for (const Operand& operand : sum.operands) {
-    const bool reads = operand.role == Role::kDx && operand.access == Access::kRead;
-    const size_t partials = reads ? blocks.subtrees(blocks.of_rows(terms[term++])).size() : 1;
-    bytes += operand.bytes * static_cast<Bytes>(partials);
+    ClassRange classes = operand.role == Role::kDx ? ClassRange{terms.front().begin, terms.back().end} : ClassRange();
+    if (operand.role == Role::kDx && operand.access == Access::kRead) {
+      classes = terms[term++];
+    }
+    const auto partials = static_cast<Bytes>(blocks.subtrees(blocks.of_rows(classes)).size());
+    bytes += operand.bytes * std::max<Bytes>(partials, 1);
   }
   return bytes;
 }

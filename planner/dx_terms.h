@@ -2,8 +2,8 @@
 //
 // Usually each shard sends its own, one partial for each subtree of its class blocks. Where a node that is not the
 // receiver's has several shards next to one another, one of its devices first sums theirs to the subtrees of all their
-// blocks together (Kind::kSumDx). These are fewer than those of all the shards, so the network carries less
-// (docs/algorithms.md, "Collective costs"). The sum keeps the order of the tree over class blocks.
+// blocks together (Kind::kSumDx), if these are fewer: then the network carries less (docs/algorithms.md, "Collective
+// costs"). The sum keeps the order of the tree over class blocks.
 #pragma once
 
 #include <map>
@@ -28,7 +28,9 @@ struct DxTerm {
 class DxTerms {
  public:
   // `device_nodes` has the node of each device; empty: all are on one. Both outlive the object.
+  // REQUIRES: shards are numbered in order and aligned to class blocks; each device has a node.
   DxTerms(const HeadPlan& head, std::span<const int> device_nodes);
+  DxTerms(HeadPlan&&, std::span<const int>) = delete;
 
   // All terms of a sum on device `receiver`, in the order of their classes. The devices of a node take turns to sum
   // theirs: `turn` picks one.
@@ -55,12 +57,12 @@ class DxTerms {
 struct DxSum {
   int replica = 0;
   int device = 0;
-  DxTerm result;  // on a node
+  DxTerm result;  // the term that a sum on a node makes; empty where the features were made
   std::vector<DxTerm> terms;
 };
 
-// The sums of micro-batch `gather` of all replicas, of which `stage` makes the features: where they were made (-1), and
-// before these on nodes, by the first shard of each.
+// All sums of micro-batch `gather`, one for each replica of `stage`, which makes the features. Key -1: the sums where
+// the features were made. Key s >= 0: the sums on the node whose first shard is s, which come before those of -1.
 std::map<int, std::vector<DxSum>> dx_sums(const Program& program, const HeadPlan& head, int stage, int gather);
 
 // The devices that send terms to others or receive them.

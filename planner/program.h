@@ -299,8 +299,8 @@ struct Program {
   // Consecutive replicas on one node that sum the gradients which are compressed, so that the node sends one set of
   // pairs (planner/compression_owners.h); 1: each replica compresses and sends its own.
   int sender_replicas = 1;
-  // Machine::device_nodes, set by `emit` and by the reader of plan files, which stores them with the machine. Only
-  // which of them are equal counts.
+  // Machine::device_nodes, set by `emit` and by the reader of plan files, which store them with the machine. A program
+  // only compares them for equality.
   std::vector<int> device_nodes;
   int ranks = 1;  // processes that run it; set by the run, not part of the plan
   // Gradient partials of all replicas: with --deterministic 4, or as many as row blocks; else one for each worker of a

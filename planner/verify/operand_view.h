@@ -17,11 +17,12 @@
 
 namespace xrun::planner {
 
-// The sums of dX that an instruction belongs to. Those of the last micro-batch are kept, since its instructions stand
-// together.
+// The sums of dX that an instruction belongs to. Those of the last micro-batch are kept, so that a plan whose
+// instructions of a micro-batch stand together is checked fast.
 class SumsOfDx {
  public:
-  // None where no sum is like that. REQUIRES: the instruction has a head, a stage and a micro-batch `gather`.
+  // Empty if no sum has the shard of the instruction. REQUIRES: the instruction has a head, a stage and a micro-batch
+  // `gather`.
   std::span<const DxSum> sums(const Program& program, const Instruction& one) {
     const auto key = std::tuple(one.head, one.stage, one.gather);
     if (key != key_) {

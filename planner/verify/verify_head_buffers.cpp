@@ -88,8 +88,8 @@ class HeadBuffers {
     }
   }
 
-  // The terms that other devices send for the gradient of a micro-batch's features, or for the sum of a node's shards;
-  // or that sum. The operands check which device of a node sums.
+  // A buffer of terms from other devices (kTerms), or of the sum of a node's shards (kHeadSums). The operands check
+  // which device of a node sums.
   Status check_dx(const Buffer& buffer) const {
     const auto head = static_cast<size_t>(buffer.head);
     const DxTerms& terms = dx_terms_[head];

@@ -74,7 +74,7 @@ Result<RowsFile> RowsFile::create(const std::string& path, const RowsLayout& lay
   Io& io = *options.io;
   {
     RowsFile old(path, options);
-    const Status opened = old.open(O_RDWR);
+    const Status opened = old.open(path, O_RDWR);
     if (opened.ok()) {
       std::byte start[16] = {};
       const ssize_t got = ::pread(old.file_, start, sizeof start, 0);
@@ -84,21 +84,25 @@ Result<RowsFile> RowsFile::create(const std::string& path, const RowsLayout& lay
       if (const int fault = io.unlink(path); fault != 0) {
         return checkpoint_write_error(path, fault);
       }
-      old.remove_logs("");
     } else if (opened.error().code != "XG0710") {
       return opened.error();
     }
   }
   RowsFile made(path, std::move(options));
   made.header_ = {draw_id(), layout};
-  XRUN_TRY(made.open(O_RDWR | O_CREAT | O_EXCL));
+  // The file gets its name once its header is durable, so that a power cut leaves no file that looks foreign.
+  const std::string fresh = path + pending_tail();
+  XRUN_TRY(made.open(fresh, O_RDWR | O_CREAT | O_EXCL));
   const std::string header = print_rows_header(made.header_);
-  const int fault = io.write(made.file_, std::as_bytes(std::span(header)));
+  int fault = io.write(made.file_, std::as_bytes(std::span(header)));
+  fault = fault == 0 ? io.sync(made.file_) : fault;
+  fault = fault == 0 ? io.rename(fresh, path) : fault;
   const Status reserved = fault == 0 ? made.reserve() : Status(checkpoint_write_error(path, fault));
   if (!reserved.ok()) {
-    io.unlink(path);
+    io.unlink(fault == 0 ? path : fresh);
     return reserved.error();
   }
+  made.remove_logs("");
   made.make_room();
   return made;
 }
@@ -106,7 +110,7 @@ Result<RowsFile> RowsFile::create(const std::string& path, const RowsLayout& lay
 Result<RowsFile> RowsFile::restore(const std::string& path, const RowsLayout& layout, const RowsVersion& version,
                                    RowsFileOptions options) {
   RowsFile made(path, std::move(options));
-  XRUN_TRY(made.open(O_RDWR));
+  XRUN_TRY(made.open(path, O_RDWR));
   XRUN_TRY(made.read_header(layout, version));
   if (!is_digest(version.log)) {
     return bad_file(path, "has no undo log of this name");
@@ -131,13 +135,14 @@ Result<RowsFile> RowsFile::restore(const std::string& path, const RowsLayout& la
 
 Result<RowsHeader> RowsFile::header_of(const std::string& path) {
   RowsFile file(path, {});
-  XRUN_TRY(file.open(O_RDONLY, Lock::kNone));
+  XRUN_TRY(file.open(path, O_RDONLY, Lock::kNone));
   return file.parse_header();
 }
 
-Status RowsFile::open(int flags, Lock lock) {
+// Errors name the file's final path.
+Status RowsFile::open(const std::string& path, int flags, Lock lock) {
   Io& io = *options_.io;
-  file_ = io.open(path_, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  file_ = io.open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   struct stat info {};
   if (file_ == -ENOENT && (flags & O_CREAT) == 0) {
     return bad_file(path_, "is missing");
@@ -401,15 +406,20 @@ Status RowsFile::close() {
   return done;
 }
 
-// Removes all logs except `but`: their checkpoints can no longer be restored. REQUIRES: the file is locked.
+// Removes all logs except `but`, whose checkpoints can no longer be restored, and what unfinished creations left.
+// REQUIRES: the file is locked.
 void RowsFile::remove_logs(const std::string& but) const {
-  const std::string begin = fs::path(path_).filename().string() + ".undo-";
+  const std::string own = fs::path(path_).filename().string();
+  const std::string begin = own + ".undo-";
   std::error_code error;
   std::vector<std::string> names;
   for (fs::directory_iterator at(parent_of(path_), error), end; !error && at != end; at.increment(error)) {
     names.push_back(at->path().filename().string());
   }
   for (const std::string& name : names) {
+    if (name.starts_with(own + ".tmp-")) {
+      remove_own_file(parent_of(path_) + "/" + name, *options_.io);
+    }
     const std::string log = name.starts_with(begin) ? name.substr(begin.size(), 32) : "";
     const std::string rest = log.empty() ? "" : name.substr(begin.size() + log.size());
     if (is_digest(log) && name != begin + but && (rest.empty() || rest.starts_with(".tmp-"))) {

@@ -104,7 +104,7 @@ class RowsFile final : public MappedRows {
   const Range& range_of(std::span<const int32_t> rows) const;
   RowsFile(std::string path, RowsFileOptions options);
   enum class Lock { kNone, kTaken };
-  Status open(int flags, Lock lock = Lock::kTaken);
+  Status open(const std::string& path, int flags, Lock lock = Lock::kTaken);
   Result<RowsHeader> parse_header() const;
   Status read_header(const RowsLayout& layout, const RowsVersion& version);
   Status reserve();

@@ -47,7 +47,7 @@ std::string describe(const Instruction& instruction, const Program& program, con
     case Kind::kHeadBackward:
       return of_head("backward");
     case Kind::kSumDx:
-      return of_head("gradient of features on the node");
+      return "sum on a node: " + of_head("gradient of features");
     case Kind::kReduceDx:
       return of_head("gradient of features");
     case Kind::kHeadNorms:

@@ -1,5 +1,5 @@
-// The sum of a head's dX partials on a node before they are sent: which shards it takes, what crosses the network, how
-// long it takes, and what the verifier says of damaged ones.
+// The sum of a head's dX partials on a node before they are sent: which shards it takes, what crosses the network, and
+// what the verifier says of damaged ones.
 #include "planner/dx_terms.h"
 
 #include <gtest/gtest.h>

@@ -191,6 +191,8 @@ const std::vector<Edit>& all_edits() {
       field_of(kHeads, &HeadPlan::rows),
       field_of(kHeads, &HeadPlan::update_sweep),
       field_of(kHeads, &HeadPlan::top_k),
+      field_of(kHeads, &HeadPlan::active),
+      field_of(kHeads, &HeadPlan::neighbours),
       field_of(kHeads, &HeadPlan::bf16),
       field_of(kHeads, &HeadPlan::frozen),
       [](Program& p, Random& random) { one_of(p.heads, random).row_weight *= 2; },
@@ -208,6 +210,8 @@ const std::vector<Edit>& all_edits() {
       of_program(&Program::micro_batches),
       of_program(&Program::replicas),
       of_program(&Program::partials),
+      of_program(&Program::node_replicas),
+      of_program(&Program::sender_replicas),
       of_program(&Program::overlap),
       [](Program& p, Random& random) { nudge_list(p.threads, random); },
       [](Program& p, Random& random) { nudge_list(p.device_nodes, random); },
@@ -277,6 +281,9 @@ TEST(EditedPlans, AreRefusedOrGiveTheSameResult) {
     plan.machine = make_machine({}, {.devices = choice.devices, .threads = choice.threads}, choice.threads, kGiB);
     plan.machine.device_nodes = plan.training.device_nodes;
     ASSERT_EQ(refusal(plan, prepared.module), "");
+    ASSERT_EQ(std::ranges::any_of(plan.training.instructions,
+                                  [](const Instruction& one) { return one.kind == Kind::kSumDx; }),
+              choice.nodes > 1);
     const std::string expected = run(prepared, plan.training).value();
     for (int i = 0; i < edits; ++i) {
       Plan edited = plan;

@@ -138,6 +138,8 @@ TEST_F(Hosts, SumTheirOwnReplicasFirstWithTheSameBits) {
                       "--set",
                       "schedule.replicas=4",
                       "--set",
+                      "schedule.shard.id.over=8",
+                      "--set",
                       std::string("train.precision=") + precision};
     const auto whole = one(words + Words{"-C", std::string("one ") + precision});
     ASSERT_EQ(whole.exit, 0) << whole.err;
@@ -146,8 +148,8 @@ TEST_F(Hosts, SumTheirOwnReplicasFirstWithTheSameBits) {
     EXPECT_FALSE(weights(whole.out).empty());
     EXPECT_EQ(weights(result.out), weights(whole.out)) << precision;
   }
-  const auto plan = all({"plan", "tiny.xgraph", "--devices", "8", "--set", "schedule.stages=1", "--set",
-                         "schedule.replicas=4", "-o", "hosts.xplan"});
+  const auto plan = all({"plan", "tiny.xgraph", "--devices", "8", "--deterministic", "--set", "schedule.stages=1",
+                         "--set", "schedule.replicas=4", "--set", "schedule.shard.id.over=8", "-o", "hosts.xplan"});
   ASSERT_EQ(plan.exit, 0) << plan.err;
   const std::string program = one({"show", "hosts.xplan", "--emit", "program"}).out;
   EXPECT_THAT(program.substr(0, program.find('\n')), HasSubstr("replicas 4, 2 a node"));

@@ -22,7 +22,7 @@ class HeadSet {
   // REQUIRES: the head has active classes, and the shard is not empty.
   const ops::HeadMass& mass(int head, int shard) const { return *masses_.at({head, shard}); }
   const ops::HeadJoin& join(int head) const { return *joins_[static_cast<size_t>(head)]; }
-  // Of the terms that a kReduceDx or kSumDx adds.
+  // Joins the terms that a kReduceDx or kSumDx adds.
   const ops::HeadJoin& join_of_dx(planner::InstructionId sum) const { return *joins_of_dx_.at(sum); }
 
  private:
