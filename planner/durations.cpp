@@ -31,16 +31,20 @@ Bytes operand_bytes(const Instruction& instruction) {
 Bytes dx_bytes(const Program& program, const Instruction& sum) {
   const HeadPlan& head = program.heads[static_cast<size_t>(sum.head)];
   const ClassBlocks blocks = head.blocks();
+  const auto partials = [&](ClassRange classes) {
+    return static_cast<Bytes>(blocks.subtrees(blocks.of_rows(classes)).size());
+  };
   const std::vector<ClassRange> terms = classes_of_dx_terms(sum, head);
-  size_t term = 0;
+  auto term = terms.begin();
   Bytes bytes = 0;
   for (const Operand& operand : sum.operands) {
-    ClassRange classes = operand.role == Role::kDx ? ClassRange{terms.front().begin, terms.back().end} : ClassRange();
-    if (operand.role == Role::kDx && operand.access == Access::kRead) {
-      classes = terms[term++];
+    if (operand.role != Role::kDx) {
+      bytes += operand.bytes;
+    } else if (operand.access == Access::kRead) {
+      bytes += operand.bytes * partials(*term++);
+    } else {
+      bytes += operand.bytes * partials({terms.front().begin, terms.back().end});
     }
-    const auto partials = static_cast<Bytes>(blocks.subtrees(blocks.of_rows(classes)).size());
-    bytes += operand.bytes * std::max<Bytes>(partials, 1);
   }
   return bytes;
 }

@@ -119,12 +119,15 @@ Seconds link_time(const HeadPlan& head, const Machine& machine, bool trains, con
   LinkLoad scatter(machine);
   gather.add_shared(makers, shards, features);
   stats.add_shared(shards, shards, head.rows * 16);
+  if (!trains) {
+    return gather.time() + stats.time();
+  }
   // Every node sends its partials for each of the makers on other nodes.
   std::map<int, int64_t> receivers;  // by node
   for (const int maker : makers) {
-    receivers[machine.node_of(maker)] += trains ? 1 : 0;
+    receivers[machine.node_of(maker)] += 1;
   }
-  const auto all = trains ? static_cast<int64_t>(makers.size()) : 0;
+  const auto all = static_cast<int64_t>(makers.size());
   const std::map<int, int64_t> partials = DxTerms(head, machine.device_nodes).partials_by_node();
   int64_t sent = 0;
   for (const auto& [node, own] : partials) {

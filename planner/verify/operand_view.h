@@ -4,39 +4,15 @@
 
 #include <algorithm>
 #include <set>
-#include <span>
 #include <string>
-#include <tuple>
 
 #include "graph/norm_layout.h"
 #include "planner/buffer_sizes.h"
 #include "planner/compression_owners.h"
-#include "planner/dx_terms.h"
 #include "planner/replica_sums.h"
 #include "planner/verify/verify_parts.h"
 
 namespace xrun::planner {
-
-// The sums of dX that an instruction belongs to. Those of the last micro-batch are kept, so that a plan whose
-// instructions of a micro-batch stand together is checked fast.
-class SumsOfDx {
- public:
-  // Empty if no sum has the shard of the instruction. REQUIRES: the instruction has a head, a stage and a micro-batch
-  // `gather`.
-  std::span<const DxSum> sums(const Program& program, const Instruction& one) {
-    const auto key = std::tuple(one.head, one.stage, one.gather);
-    if (key != key_) {
-      key_ = key;
-      sums_ = dx_sums(program, program.heads[static_cast<size_t>(one.head)], one.stage, one.gather);
-    }
-    const auto found = sums_.find(one.shard);
-    return found == sums_.end() ? std::span<const DxSum>() : found->second;
-  }
-
- private:
-  std::tuple<int, int, int> key_{-1, -1, -1};
-  std::map<int, std::vector<DxSum>> sums_;
-};
 
 // REQUIRES: verified structure and buffers (verify_structure, verify_buffers).
 class OperandView {

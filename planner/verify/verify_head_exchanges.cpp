@@ -2,8 +2,8 @@
 // shards, and gradients of features back to the stage that makes them.
 #include <algorithm>
 
-#include "planner/dx_terms.h"
 #include "planner/verify/exchange_view.h"
+#include "planner/verify/sums_of_dx.h"
 
 namespace xrun::planner {
 namespace {

@@ -2,8 +2,8 @@
 // the rows of a pass and those of the batch.
 #include <algorithm>
 
-#include "planner/dx_terms.h"
 #include "planner/verify/head_operand_view.h"
+#include "planner/verify/sums_of_dx.h"
 
 namespace xrun::planner {
 namespace {

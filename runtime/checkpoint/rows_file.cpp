@@ -102,7 +102,7 @@ Result<RowsFile> RowsFile::create(const std::string& path, const RowsLayout& lay
     io.unlink(fault == 0 ? path : fresh);
     return reserved.error();
   }
-  made.remove_logs("");
+  made.remove_leftovers("");
   made.make_room();
   return made;
 }
@@ -129,7 +129,7 @@ Result<RowsFile> RowsFile::restore(const std::string& path, const RowsLayout& la
   XRUN_TRY(made.undo(log, !is_of_this_boot(before.owner, made.options_.owner)));
   const UndoHeader header{version.rows, version.log, before.step, made.options_.owner, made.options_.durable};
   XRUN_ASSIGN(made.log_, UndoLog::create(log_path, header, *made.options_.io));
-  made.remove_logs(version.log);
+  made.remove_leftovers(version.log);
   return made;
 }
 
@@ -408,7 +408,7 @@ Status RowsFile::close() {
 
 // Removes all logs except `but`, whose checkpoints can no longer be restored, and what unfinished creations left.
 // REQUIRES: the file is locked.
-void RowsFile::remove_logs(const std::string& but) const {
+void RowsFile::remove_leftovers(const std::string& but) const {
   const std::string own = fs::path(path_).filename().string();
   const std::string begin = own + ".undo-";
   std::error_code error;

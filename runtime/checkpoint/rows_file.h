@@ -110,7 +110,7 @@ class RowsFile final : public MappedRows {
   Status reserve();
   Status undo(UndoReader& log, bool power_was_cut);
   void make_room();
-  void remove_logs(const std::string& but) const;
+  void remove_leftovers(const std::string& but) const;
   std::string log_path(const std::string& log) const { return path_ + ".undo-" + log; }
 
   std::string path_;

@@ -242,18 +242,13 @@ Result<std::string> run(const Prepared& prepared, const Program& program) {
   return session->state().weights_digest();
 }
 
-// Why a plan file is refused, as planner::check_fresh does it for plans whose sources and machine are the same; empty
-// where it is not.
-std::string refusal(const Plan& plan, const Module& module) {
-  const auto loaded = load_plan_bytes(plan_bytes(plan), "edited.xplan");
-  if (!loaded.ok()) {
-    return loaded.error().message;
-  }
-  if (const Status sound = verify_structure(loaded->training, &module.graph); !sound.ok()) {
-    return sound.error().message;
-  }
-  const Status operands = verify_operands(loaded->training, module);
-  return operands.ok() ? "" : operands.error().message;
+// The plan as a run gets it from a file, or why that is refused, as planner::check_fresh does it for plans whose
+// sources and machine are the same.
+Result<Plan> through_file(const Plan& plan, const Module& module) {
+  XRUN_ASSIGN(Plan loaded, load_plan_bytes(plan_bytes(plan), "edited.xplan"));
+  XRUN_TRY(verify_structure(loaded.training, &module.graph));
+  XRUN_TRY(verify_operands(loaded.training, module));
+  return loaded;
 }
 
 TEST(EditedPlans, AreRefusedOrGiveTheSameResult) {
@@ -280,7 +275,8 @@ TEST(EditedPlans, AreRefusedOrGiveTheSameResult) {
     plan.inference = testing::make_program(prepared, choice, false).value();
     plan.machine = make_machine({}, {.devices = choice.devices, .threads = choice.threads}, choice.threads, kGiB);
     plan.machine.device_nodes = plan.training.device_nodes;
-    ASSERT_EQ(refusal(plan, prepared.module), "");
+    const Result<Plan> unedited = through_file(plan, prepared.module);
+    ASSERT_TRUE(unedited.ok()) << unedited.error().message;
     ASSERT_EQ(std::ranges::any_of(plan.training.instructions,
                                   [](const Instruction& one) { return one.kind == Kind::kSumDx; }),
               choice.nodes > 1);
@@ -290,11 +286,11 @@ TEST(EditedPlans, AreRefusedOrGiveTheSameResult) {
       const size_t edit = random() % all_edits().size();
       all_edits()[edit](edited.training, random);
       edited.machine.device_nodes = edited.training.device_nodes;
-      if (!refusal(edited, prepared.module).empty()) {
+      const Result<Plan> loaded = through_file(edited, prepared.module);
+      if (!loaded.ok()) {
         ++refused;
         continue;
       }
-      const auto loaded = load_plan_bytes(plan_bytes(edited), "edited.xplan");
       ++accepted;
       ::alarm(60);  // a plan that waits for ever ends the test
       const auto weights = run(prepared, loaded->training);

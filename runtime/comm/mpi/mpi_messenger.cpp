@@ -87,8 +87,8 @@ class MpiMessenger final : public Messenger {
   std::string error() const override { return error_; }
 
   // MPI_Finalize need not wait for all ranks, and with the PMIx of Slurm it does not: a rank that ended would take no
-  // more messages, and those that still have some for it would wait for ever. A rank that dies in between is the business
-  // of the watch of ranks, which ends the process.
+  // more messages, and those that still have some for it would wait for ever. If a rank dies meanwhile, the watch of
+  // ranks ends this process.
   void finish() override {
     MPI_Request all = MPI_REQUEST_NULL;
     int here = 0;

@@ -3,6 +3,7 @@
 #include "graph/base/check.h"
 
 namespace xrun::runtime {
+
 using planner::Kind;
 
 HeadSet::HeadSet(const Graph& graph, const planner::Program& program, ops::Isa isa) {
