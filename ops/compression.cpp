@@ -1,9 +1,14 @@
 #include "ops/compression.h"
 
 namespace xrun::ops {
+namespace {
 
-void accumulate(const CompressScalars& scalars, const float* gradient, const float* weight, float* velocity,
-                float* residual, int64_t n) {
+// Elements that are computed by vector instructions, for which their number has to be constant.
+constexpr int64_t kRun = 16;
+
+template <int64_t n>
+void accumulate_run(const CompressScalars& scalars, const float* __restrict gradient, const float* __restrict weight,
+                    float* __restrict velocity, float* __restrict residual) {
   const auto [scale, limit, decay, momentum] = scalars;
   for (int64_t i = 0; i < n; ++i) {
     float g = gradient[i] * scale;
@@ -12,6 +17,19 @@ void accumulate(const CompressScalars& scalars, const float* gradient, const flo
     const float u = velocity[i] * momentum + (g + weight[i] * decay);
     velocity[i] = u;
     residual[i] += u;
+  }
+}
+
+}  // namespace
+
+void accumulate(const CompressScalars& scalars, const float* gradient, const float* weight, float* velocity,
+                float* residual, int64_t n) {
+  int64_t i = 0;
+  for (; i + kRun <= n; i += kRun) {
+    accumulate_run<kRun>(scalars, gradient + i, weight + i, velocity + i, residual + i);
+  }
+  for (; i < n; ++i) {
+    accumulate_run<1>(scalars, gradient + i, weight + i, velocity + i, residual + i);
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <span>
 #include <utility>
 
 #include "graph/base/check.h"
@@ -24,6 +25,17 @@ uint32_t magnitude(float value) {
 // The distance of the elements of a sample: a prime that does not divide the count, so that it does not divide the
 // columns of a matrix, and the sample has elements of each.
 int64_t stride_of(int64_t count) { return count % 61 != 0 ? 61 : 67; }
+
+// Elements that are compared by vector instructions, for which their number has to be constant.
+constexpr int64_t kRun = 64;
+
+uint32_t count_run(const float* values, uint32_t bound) {
+  uint32_t above = 0;
+  for (int64_t i = 0; i < kRun; ++i) {
+    above += magnitude(values[i]) >= bound ? 1U : 0U;
+  }
+  return above;
+}
 
 int64_t chunks_of(int64_t count) { return (count + kChunk - 1) / kChunk; }
 
@@ -55,13 +67,13 @@ TopK::TopK(int64_t most, int workers, int64_t few)
       chunks_(static_cast<size_t>(chunks_of(most))),
       candidates_(static_cast<size_t>(selects_by_sample(most, few) ? 2 * few : 0)) {}
 
-// The magnitude of the k-th largest element, `left` being k; gives in `left` how many elements of just this magnitude
-// are among the k.
+// The magnitude of the k-th largest element, `left` being k, to the first `runs` of kBits; the bits behind them are 0.
+// Gives in `left` how many elements of just these bits are among the k.
 template <class View>
-uint32_t TopK::find_kth(const View& view, int64_t& left, Workers& workers) {
+uint32_t TopK::find_kth(const View& view, int64_t& left, Workers& workers, size_t runs) {
   uint32_t found = 0;  // the bits above `shift`
   int shift = 31;
-  for (const int bits : kBits) {
+  for (const int bits : std::span(kBits).first(runs)) {
     const int above = shift;
     shift -= bits;
     const uint32_t bins = 1U << bits;
@@ -90,14 +102,14 @@ uint32_t TopK::find_kth(const View& view, int64_t& left, Workers& workers) {
     }
     found = found << bits | bin;
   }
-  return found;
+  return found << shift;
 }
 
 template <class View>
 void TopK::select_from(const View& view, int64_t k, GradientPair* pairs, Workers& workers) {
   const int64_t count = view.count;
   int64_t ties = k;
-  const uint32_t kth = find_kth(view, ties, workers);
+  const uint32_t kth = find_kth(view, ties, workers, std::size(kBits));
   const auto count_chunk = [&](int64_t chunk, int) {
     ChunkCounts counts;
     const int64_t end = std::min(count, (chunk + 1) * kChunk);
@@ -140,11 +152,16 @@ int64_t TopK::find_candidates(const float* values, int64_t count, int64_t k, Wor
   const Sample sample{values, count / stride, stride};
   const double share = static_cast<double>(k) / static_cast<double>(stride);
   int64_t place = std::min(sample.count, static_cast<int64_t>(share + 3 * std::sqrt(share)) + 4);
-  const uint32_t bound = find_kth(sample, place, workers);
+  // 13 bits of the mantissa suffice for a bound, and one pass over the sample less: it takes as long as one over all.
+  const uint32_t bound = find_kth(sample, place, workers, 2);
   const auto count_chunk = [&](int64_t chunk, int) {
     int64_t above = 0;
-    const int64_t end = std::min(count, (chunk + 1) * kChunk);
-    for (int64_t i = chunk * kChunk; i < end; ++i) {
+    int64_t i = chunk * kChunk;
+    const int64_t end = std::min(count, i + kChunk);
+    for (; i + kRun <= end; i += kRun) {
+      above += count_run(values + i, bound);
+    }
+    for (; i < end; ++i) {
       above += magnitude(values[i]) >= bound ? 1 : 0;
     }
     chunks_[static_cast<size_t>(chunk)].above = above;
@@ -160,9 +177,14 @@ int64_t TopK::find_candidates(const float* values, int64_t count, int64_t k, Wor
   const auto write_chunk = [&](int64_t chunk, int) {
     GradientPair* next = candidates_.data() + chunks_[static_cast<size_t>(chunk)].above;
     const int64_t end = std::min(count, (chunk + 1) * kChunk);
-    for (int64_t i = chunk * kChunk; i < end; ++i) {
-      if (magnitude(values[i]) >= bound) {
-        *next++ = {static_cast<int32_t>(i), values[i]};
+    for (int64_t run = chunk * kChunk; run < end; run += kRun) {
+      if (run + kRun <= end && count_run(values + run, bound) == 0) {
+        continue;  // as most are
+      }
+      for (int64_t i = run; i < std::min(end, run + kRun); ++i) {
+        if (magnitude(values[i]) >= bound) {
+          *next++ = {static_cast<int32_t>(i), values[i]};
+        }
       }
     }
   };

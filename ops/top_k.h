@@ -33,7 +33,7 @@ class TopK {
   };
 
   template <class View>
-  uint32_t find_kth(const View& view, int64_t& left, Workers& workers);
+  uint32_t find_kth(const View& view, int64_t& left, Workers& workers, size_t runs);
   template <class View>
   void select_from(const View& view, int64_t k, GradientPair* pairs, Workers& workers);
   int64_t find_candidates(const float* values, int64_t count, int64_t k, Workers& workers);
