@@ -361,11 +361,16 @@ Result<Job> join_job(const GlobalOptions& options) {
     job.unwatched = watched.error();
   }
   job.end = std::make_unique<WorldEnd>(*job.world);
-  if (const auto& nodes = job.options.rank_nodes; std::ranges::max(nodes) > 0) {
-    XRUN_ASSIGN(const runtime::NetworkRate found, runtime::measure_network(*job.world, nodes));
-    job.options.network = {.name = "measured", .rate = found.rate, .latency = found.latency};
-  }
   return job;
+}
+
+Status measure_network(Job& job) {
+  if (job.hosts() == 1) {
+    return {};
+  }
+  XRUN_ASSIGN(const runtime::NetworkRate found, runtime::measure_network(*job.world, job.options.rank_nodes));
+  job.options.network = {.name = "measured", .rate = found.rate, .latency = found.latency};
+  return {};
 }
 
 Status check_ranks(const planner::Plan& plan, int count, int hosts) {

@@ -53,6 +53,9 @@ struct Job {
 Result<std::unique_ptr<runtime::World>> join_world(const GlobalOptions& options, bool direct = true);
 // Joins the world and compares the builds of the ranks. Errors: as join_world; XG0833 the builds differ.
 Result<Job> join_job(const GlobalOptions& options);
+// Measures the network between the hosts of a job, for a plan that rank 0 will make; all ranks call it. Nothing where
+// all ranks are on one host. Errors: XG0834.
+Status measure_network(Job& job);
 
 // The properties of a rank that all ranks exchange.
 struct RankFacts {

@@ -177,6 +177,9 @@ int run_plan(const GlobalOptions& options, const PlanArgs& args) {
     return fail_job({}, joined.error(), Console(options), {});
   }
   Job job = std::move(joined).value();
+  if (const Status measured = measure_network(job); !measured.ok()) {
+    return fail_job(job, measured.error(), Console(job.options), {});
+  }
   const int exit = job.leads() ? plan_alone(job.options, args) : 0;
   if (job.world == nullptr) {
     return exit;

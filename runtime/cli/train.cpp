@@ -197,6 +197,9 @@ int run_train(const GlobalOptions& given, const TrainArgs& args) {
   if (!asked.ok()) {
     return fail_job(job, asked.error(), console, {});
   }
+  if (const Status measured = is_plan_file(args.file) ? Status() : measure_network(job); !measured.ok()) {
+    return fail_job(job, measured.error(), console, {});
+  }
   const bool resumes = args.resume != "never" && !is_plan_file(args.file) && job.leads();
   auto planned = plan_of_job(job, args.file, resumes ? with_stored_rows(args.file, options, place, console) : options,
                              console, exit);

@@ -12,12 +12,14 @@ namespace xrun::runtime {
 struct BlockCursor {
   std::vector<Block> blocks;
   size_t block = 0;
-  Bytes done = 0;  // of that block
+  Bytes done = 0;    // of that block
+  Bytes passed = 0;  // of the stream
 
   bool over() const { return block == blocks.size(); }
   void rewind() {
     block = 0;
     done = 0;
+    passed = 0;
     skip();
   }
   // The bytes that are left, as far as that is less than `most`.
@@ -37,6 +39,7 @@ struct BlockCursor {
       const Bytes part = std::min(bytes, at.bytes - done);
       body(at, at.offset + done, part);
       done += part;
+      passed += part;
       bytes -= part;
       skip();
     }

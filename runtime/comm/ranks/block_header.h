@@ -14,6 +14,11 @@ namespace xrun::runtime {
 // them, so a slow network would work in one direction at a time.
 inline constexpr Bytes kMostBlockBytes = 60 * kKiB;
 
+// Messages to one rank that are queued or under way: as much as a fast network has on its way.
+inline constexpr size_t kUnderWay = 16;
+// How far a stream between hosts may be ahead of others of its exchange (DividedExchange::is_ahead).
+inline constexpr Bytes kMostLead = kUnderWay * kMostBlockBytes;
+
 struct BlockHeader {
   enum Kind : int32_t {
     kBlock,      // bytes of a stream follow

@@ -14,16 +14,17 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr int kRounds = 8;            // of messages without content
-constexpr Seconds kLongEnough = 0.1;  // far above the latency, and above what switches and queues let pass at once
+constexpr int kRounds = 8;  // of messages without content
+// Far above the latency, and above what switches and queues let pass at once; shorter rounds differ by a tenth.
+constexpr Seconds kLongEnough = 0.5;
 constexpr int64_t kMostMessages = 512;
-constexpr size_t kUnderWay = 16;
 
-// The messages of a round: so many to each of the peers, and as many from each. A rank without peers takes no part.
+// The messages of a round: so many to each of the peers, and as many from each, paced as those of an exchange are
+// (DividedExchange::is_ahead). A rank without peers takes no part.
 class Flood final : public ChannelEnd {
  public:
   Flood(Network& network, std::vector<int> peers)
-      : network_(network), peers_(std::move(peers)), unsent_(static_cast<size_t>(network.count()), 0) {
+      : network_(network), peers_(std::move(peers)), unsent_(peers_.size(), 0), missing_(peers_.size(), 0) {
     channel_ = network_.open(*this);
   }
   ~Flood() override { network_.close(channel_); }
@@ -31,34 +32,37 @@ class Flood final : public ChannelEnd {
   // Sends and receives `messages` of `bytes` to and from each peer. Gives false where the run ends before that.
   bool run(int64_t messages, size_t bytes) {
     std::unique_lock lock(mutex_);
-    expected_ += messages * static_cast<int64_t>(peers_.size());
     bytes_ = bytes;
-    for (const int peer : peers_) {
-      unsent_[static_cast<size_t>(peer)] += messages;
+    for (size_t i = 0; i < peers_.size(); ++i) {
+      unsent_[i] += messages;
+      missing_[i] += messages;
     }
     lock.unlock();
     network_.wake();
     lock.lock();
-    changed_.wait(lock, [&] { return failed_ || (received_ >= expected_ && sent_all()); });
+    changed_.wait(lock, [&] { return failed_ || most_left() <= 0; });
     return !failed_;
   }
 
  private:
-  bool sent_all() const {
-    return std::ranges::all_of(unsent_, [](int64_t left) { return left == 0; });
+  // The messages that are left of the stream, sent or received, that has passed least; 0 without peers.
+  int64_t most_left() const {
+    return peers_.empty() ? 0 : std::max(std::ranges::max(unsent_), std::ranges::max(missing_));
   }
-  void on_message(int /*from*/, Message message) override {
+  void on_message(int from, Message message) override {
     network_.recycle(std::move(message));
     const std::lock_guard lock(mutex_);
-    ++received_;
+    // Below 0: the peer has begun a round before this rank.
+    --missing_[static_cast<size_t>(std::ranges::find(peers_, from) - peers_.begin())];
     changed_.notify_all();
   }
   void work() override {
     const std::lock_guard lock(mutex_);
-    for (const int peer : peers_) {
-      int64_t& left = unsent_[static_cast<size_t>(peer)];
-      for (; !failed_ && left > 0 && network_.unsent(peer) < kUnderWay; --left) {
-        network_.send(channel_, peer, network_.make_message(bytes_));
+    const int64_t ahead = most_left() - static_cast<int64_t>(kUnderWay);
+    for (size_t i = 0; i < peers_.size(); ++i) {
+      while (!failed_ && unsent_[i] > std::max<int64_t>(ahead, 0) && network_.unsent(peers_[i]) < kUnderWay) {
+        network_.send(channel_, peers_[i], network_.make_message(bytes_));
+        --unsent_[i];
       }
     }
     changed_.notify_all();
@@ -70,7 +74,7 @@ class Flood final : public ChannelEnd {
   }
   bool waits() const override {
     const std::lock_guard lock(mutex_);
-    return !failed_ && (received_ < expected_ || !sent_all());
+    return !failed_ && most_left() > 0;
   }
 
   Network& network_;
@@ -78,10 +82,9 @@ class Flood final : public ChannelEnd {
   int channel_ = 0;
   mutable std::mutex mutex_;  // of all below
   std::condition_variable changed_;
-  std::vector<int64_t> unsent_;  // by rank
+  std::vector<int64_t> unsent_;   // by peer
+  std::vector<int64_t> missing_;  // by peer: messages that have not come
   size_t bytes_ = 0;
-  int64_t received_ = 0;
-  int64_t expected_ = 0;
   bool failed_ = false;
 };
 

@@ -13,8 +13,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Messages to one rank that are queued or under way: as much as a fast network has on its way.
-constexpr size_t kUnderWay = 16;
 // Bytes of a stream from which on it is worth the answer that a rank sends when it has copied it.
 constexpr Bytes kDirect = 64 * kKiB;
 
@@ -179,13 +177,18 @@ void RankCommunicator::place_early(Member& member) {
 // Sends as much as may be under way: a step waits for its exchanges, and for no broadcast.
 void RankCommunicator::pump() {
   for (int rank = 0; rank < world_.count(); ++rank) {
+    const auto has_room = [&] { return network_.unsent(rank) < kUnderWay; };
     auto& queue = outgoing_[static_cast<size_t>(rank)];
-    while ((!queue.empty() || broadcasts_.has_for(rank)) && network_.unsent(rank) < kUnderWay) {
-      if (queue.empty()) {
-        broadcasts_.send_some(channel_, rank);
-      } else if (send_some(*queue.front())) {
-        queue.pop_front();
+    for (auto next = queue.begin(); next != queue.end() && has_room();) {
+      Stream& stream = **next;
+      if (members_[static_cast<size_t>(stream.member)]->exchange.is_ahead(stream, kMostLead)) {
+        ++next;
+      } else if (send_some(stream)) {
+        next = queue.erase(next);
       }
+    }
+    while (queue.empty() && broadcasts_.has_for(rank) && has_room()) {
+      broadcasts_.send_some(channel_, rank);
     }
   }
 }
@@ -286,6 +289,7 @@ void RankCommunicator::on_message(int /*from*/, Message message) {
 // Writes the next bytes from a device to their places.
 void RankCommunicator::place(Member& member, int device, const Message& message) {
   Stream& stream = member.exchange.stream_from(device);
+  const bool is_first = stream.cursor.passed == 0;
   const auto start = Clock::now();
   if (header_of(message).kind == BlockHeader::kAddresses) {
     if (const Status copied = place_direct(stream, message); !copied.ok()) {
@@ -304,10 +308,13 @@ void RankCommunicator::place(Member& member, int device, const Message& message)
           from += part;
         });
   }
-  const Seconds moving = since(start);
-  member.moving += moving;
+  const auto count_time = [&, moving = since(start)](Member& one) {
+    one.moving += moving;
+    one.all_come = is_first ? start : one.all_come;
+  };
+  count_time(member);
   for (const int sharer : stream.sharers) {
-    members_[static_cast<size_t>(sharer)]->moving += moving;
+    count_time(*members_[static_cast<size_t>(sharer)]);
   }
   if (stream.cursor.over()) {
     for (const int sharer : stream.sharers) {
@@ -320,6 +327,7 @@ void RankCommunicator::place(Member& member, int device, const Message& message)
 // A stream that a member waits for has come to its end.
 void RankCommunicator::end_stream(Member& member) {
   if (member.missing > 0 && --member.missing == 0) {
+    member.moving = std::max(member.moving, since(member.all_come));
     open_ -= 1;
     end_receiving(member);
   }

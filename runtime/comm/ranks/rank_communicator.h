@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <map>
@@ -46,11 +47,12 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
     std::atomic<int> receiving{0};  // parts that are not over
     std::atomic<int> releasing{0};
     // Of the network's thread. Between steps both counts are 0.
-    size_t missing = 0;                         // streams that have not come to their end
-    size_t unread = 0;                          // streams that have not been read to their end
-    std::deque<std::pair<int, Message>> early;  // by device; came before it and its sharers were posted
-    Status status;                              // of its messages
-    Seconds moving = 0;
+    size_t missing = 0;                              // streams that have not come to their end
+    size_t unread = 0;                               // streams that have not been read to their end
+    std::deque<std::pair<int, Message>> early;       // by device; came before it and its sharers were posted
+    Status status;                                   // of its messages
+    std::chrono::steady_clock::time_point all_come;  // the first bytes of the last stream that has begun
+    Seconds moving = 0;                              // its messages: at least the time since then
     Seconds local_moving = 0;
     bool sends_locally() const { return !exchange.local.sends.empty(); }
     bool receives_locally() const { return !exchange.local.receives.empty(); }

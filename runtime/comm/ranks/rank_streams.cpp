@@ -63,10 +63,10 @@ class Divider {
     return is_shared(block) ? bringers_.at(received_key(exchanges_[static_cast<size_t>(member)], block)) : member;
   }
 
-  static void add(int member, int rank, const Block& block, std::vector<Stream>& streams) {
+  void add(int member, int rank, const Block& block, std::vector<Stream>& streams) const {
     auto stream = std::ranges::find(streams, block.peer, &Stream::device);
     if (stream == streams.end()) {
-      streams.push_back({.member = member, .device = block.peer, .rank = rank});
+      streams.push_back({.member = member, .device = block.peer, .rank = rank, .remote = places_.is_remote(rank)});
       stream = std::prev(streams.end());
     }
     stream->cursor.blocks.push_back(block);
@@ -129,6 +129,13 @@ Stream& DividedExchange::stream_from(int device) {
   const auto stream = std::ranges::find(receives, device, &Stream::device);
   XRUN_CHECK(stream != receives.end(), "a message from a device that sends nothing in its exchange");
   return *stream;
+}
+
+bool DividedExchange::is_ahead(const Stream& stream, Bytes lead) const {
+  const auto holds_back = [behind = stream.cursor.passed - lead](const Stream& other) {
+    return other.remote && other.cursor.passed < behind && !other.cursor.over();
+  };
+  return stream.remote && (std::ranges::any_of(sends, holds_back) || std::ranges::any_of(receives, holds_back));
 }
 
 std::vector<DividedExchange> divide_exchanges(std::span<const Exchange> exchanges, const RankPlaces& places) {

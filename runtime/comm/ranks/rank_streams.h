@@ -19,6 +19,7 @@ struct Stream {
   int member = 0;
   int device = 0;       // the other one
   int rank = 0;         // of it
+  bool remote = false;  // that rank is on another host
   bool direct = false;  // of what is sent: the other rank reads it here
   BlockCursor cursor;
   // Of what is received, for each block of `cursor` (empty: of none): the places of other devices of this rank that
@@ -35,6 +36,11 @@ struct DividedExchange {
   std::vector<int> feeders;         // members whose streams bring blocks of this one
   size_t brought = 0;               // such streams
   Stream& stream_from(int device);  // of `receives`
+  // Whether one of `sends` has passed more than `lead` bytes more than another remote stream of this exchange that is
+  // under way, sent or received. If streams that are ahead wait, all links of an exchange between all hosts stay busy
+  // to its end, and no host has to keep much of what it cannot place yet. The stream that has passed least on any rank
+  // never waits.
+  bool is_ahead(const Stream& stream, Bytes lead) const;
 };
 
 struct RankPlaces {
