@@ -72,9 +72,9 @@ std::string describe(const Instruction& instruction, const Program& program, con
 
 }  // namespace
 
-StepProfile::StepProfile(const Program& program, const Graph& graph, std::span<const Timing> predicted)
+StepProfile::StepProfile(const Program& program, const Graph& graph, std::span<const Timing> predicted, DeviceRange own)
     : row_of_(program.instructions.size(), -1) {
-  for (int device = 0; device < program.devices; ++device) {
+  for (int device = own.first; device < own.first + own.count; ++device) {
     std::map<std::tuple<Kind, int, int, int>, size_t> known;
     for (const Instruction& one : program.instructions) {
       if (one.device != device || communicates(one.kind)) {
@@ -96,7 +96,7 @@ StepProfile::StepProfile(const Program& program, const Graph& graph, std::span<c
                      .what = program.devices > 1 ? "waiting for other devices or a core" : "between instructions"});
   }
   if (!predicted.empty()) {
-    TimeTable table(program);
+    TimeTable table(program, own);
     const StepTimes& times = table.measure(predicted);
     for (ProfileRow& row : rows_) {
       const DeviceTimes& device = times.devices[static_cast<size_t>(row.device)];

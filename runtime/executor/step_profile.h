@@ -25,8 +25,9 @@ struct ProfileRow {
 // Threads: one.
 class StepProfile {
  public:
+  // Has rows of the devices `own`, whose times are measured here.
   //   predicted  times by instruction, as an executor would measure them; empty: unknown
-  StepProfile(const planner::Program& program, const Graph& graph, std::span<const Timing> predicted);
+  StepProfile(const planner::Program& program, const Graph& graph, std::span<const Timing> predicted, DeviceRange own);
 
   // Adds one step. Allocates nothing.
   void add(std::span<const Timing> timings, const StepTimes& times);

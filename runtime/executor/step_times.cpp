@@ -48,7 +48,8 @@ Seconds common(const Spans& a, const Spans& b) {
 
 }  // namespace
 
-TimeTable::TimeTable(const planner::Program& program) : lists_(static_cast<size_t>(program.devices)) {
+TimeTable::TimeTable(const planner::Program& program, DeviceRange own)
+    : own_(own), lists_(static_cast<size_t>(program.devices)) {
   for (const planner::Instruction& instruction : program.instructions) {
     if (!communicates(instruction.kind)) {
       lists_[static_cast<size_t>(instruction.device)].compute.push_back(instruction.id.index);
@@ -81,7 +82,8 @@ const StepTimes& TimeTable::measure(std::span<const Timing> timings) {
   for (const Timing& timing : timings) {
     times_.seconds = std::max(times_.seconds, timing.end);
   }
-  for (size_t d = 0; d < lists_.size(); ++d) {
+  for (int device = own_.first; device < own_.first + own_.count; ++device) {
+    const auto d = static_cast<size_t>(device);
     busy_.clear();
     for (const int32_t id : lists_[d].compute) {
       const Timing& one = timings[static_cast<size_t>(id)];

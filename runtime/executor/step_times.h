@@ -17,14 +17,21 @@ struct DeviceTimes {
 };
 
 struct StepTimes {
-  Seconds seconds = 0;  // from the start of the step to its last instruction
-  std::vector<DeviceTimes> devices;
+  Seconds seconds = 0;               // from the start of the step to its last instruction
+  std::vector<DeviceTimes> devices;  // of a program; 0 for those of other ranks
+};
+
+// The devices of this rank.
+struct DeviceRange {
+  int first = 0;
+  int count = 0;
+  bool has(int device) const { return device >= first && device < first + count; }
 };
 
 // Threads: one.
 class TimeTable {
  public:
-  explicit TimeTable(const planner::Program& program);
+  TimeTable(const planner::Program& program, DeviceRange own);
   // The result is overwritten by the next call. Allocates nothing from the second call on.
   const StepTimes& measure(std::span<const Timing> timings);
 
@@ -37,6 +44,7 @@ class TimeTable {
     std::vector<int32_t> compute;
     std::vector<int32_t> comm;  // of all members of the groups that the device belongs to
   };
+  DeviceRange own_;
   std::vector<Lists> lists_;  // by device
   std::vector<Span> busy_;
   std::vector<Span> moving_;

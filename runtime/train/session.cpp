@@ -54,7 +54,8 @@ class BoundSession final : public Session {
         memory_(std::move(memory)),
         state_(module, program, memory_, devices),
         ring_(make_ring(module.graph, program, memory_)),
-        times_(program) {}
+        own_devices_{devices.first(), devices.count()},
+        times_(program, own_devices_) {}
 
   // REQUIRES: `memory_` is that of `before`.
   Status take_over(Session& before) {
@@ -237,6 +238,7 @@ class BoundSession final : public Session {
     measured_ = on;
     executor_->measure(on);
   }
+  DeviceRange own_devices() const override { return own_devices_; }
   const StepTimes& times() override { return times_.measure(timings()); }
   std::span<const Timing> timings() const override {
     XRUN_CHECK(measured_, "times of a step that was not timed");
@@ -316,6 +318,7 @@ class BoundSession final : public Session {
   std::function<double(int64_t)> density_of_;
   double density_ = 0;               // of the last step; 0 before the first
   std::vector<Exchange> exchanges_;  // where gradients are compressed
+  DeviceRange own_devices_;
   TimeTable times_;
   std::unique_ptr<ArenaCheck> check_;  // where asked for
   std::unique_ptr<Backend> backend_;

@@ -108,7 +108,8 @@ class Session {
 
   // Whether the steps that follow are timed; at first they are not.
   virtual void measure(bool on) = 0;
-  // Times of the last step, valid until the next call. REQUIRES: it was timed.
+  virtual DeviceRange own_devices() const = 0;
+  // Times of the last step, of the own devices, valid until the next call. REQUIRES: it was timed.
   virtual const StepTimes& times() = 0;
   virtual std::span<const Timing> timings() const = 0;
   // Whether the next steps measure the softmax share of the active classes; at first they do not.
@@ -122,7 +123,8 @@ class Session {
   virtual const Module& module() const = 0;
 };
 
-// Tells, once a run, why own functions and updates are interpreted although they could be compiled (ops/jit/compiler.h).
+// Tells, once a run, why own functions and updates are interpreted although they could be compiled
+// (ops/jit/compiler.h).
 void warn_if_interpreted(EventSink& events);
 
 }  // namespace xrun::runtime

@@ -17,7 +17,7 @@ StepReports::StepReports(const TrainRequest& request, const RunClock& clock, Ses
       session_(&session),
       predicted_step_(request.predicted.step),
       rows_(static_cast<size_t>(session.program().batch)),
-      profile_(session.program(), request.module.graph, request.predicted.instructions),
+      profile_(session.program(), request.module.graph, request.predicted.instructions, session.own_devices()),
       watch_(StepWatch(profile_, request.predicted.step)),
       stragglers_(profile_) {
   for (const MetricSpec& metric : train_.metrics) {
@@ -39,7 +39,7 @@ Status StepReports::move_to(Session& session, const StepPrediction& predicted, i
   }
   session_ = &session;
   rows_.resize(static_cast<size_t>(session.program().batch));
-  profile_ = StepProfile(session.program(), session.module().graph, predicted.instructions);
+  profile_ = StepProfile(session.program(), session.module().graph, predicted.instructions, session.own_devices());
   predicted_step_ = predicted.step;
   profiled_ = {};
   watch_ = steps_ == 0 ? std::optional(StepWatch(profile_, predicted.step)) : std::nullopt;
@@ -191,12 +191,13 @@ Result<double> StepReports::mean_of(ValueId value) {
 
 void StepReports::note_times() {
   const StepTimes& times = session_->times();
-  report_.devices = times.devices;
+  const DeviceRange own = session_->own_devices();
+  report_.devices.assign(times.devices.begin() + own.first, times.devices.begin() + own.first + own.count);
   report_.compute = report_.exposed_comm = report_.bubble = 0;
   ++timed_steps_;
-  device_sums_.resize(times.devices.size());
-  for (size_t d = 0; d < times.devices.size(); ++d) {
-    const DeviceTimes& one = times.devices[d];
+  device_sums_.resize(report_.devices.size());
+  for (size_t d = 0; d < report_.devices.size(); ++d) {
+    const DeviceTimes& one = report_.devices[d];
     report_.compute = std::max(report_.compute, one.busy);
     report_.exposed_comm = std::max(report_.exposed_comm, one.exposed_comm);
     report_.bubble = std::max(report_.bubble, one.idle);

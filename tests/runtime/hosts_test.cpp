@@ -11,6 +11,7 @@
 #include <sstream>
 #include <thread>
 
+#include "tests/support/heavy_model.h"
 #include "tests/support/launchers.h"
 #include "tests/support/network_hosts.h"
 #include "tests/support/tiny_model.h"
@@ -205,6 +206,38 @@ TEST_F(Hosts, APlanKnowsTheNetworkAndWhatCrossesIt) {
 }
 
 const Words kLong{"--set", "train.epochs=25", "--set", "train.checkpoint.every=50 steps"};
+
+// A step has the times of the devices of rank 0; data that cross a slow link are communication, and no bubble.
+TEST_F(Hosts, TimesOfAStepHaveWhatCrossesASlowLinkAsCommunication) {
+  for (int host = 0; host < kCount; ++host) {
+    const auto limited = NetworkHosts::act({"rate", hosts->host(host), "40mbit"});
+    ASSERT_EQ(limited.exit, 0) << limited.err;
+  }
+  directory.write("heavy.xgraph", heavy_model(1'000'000, "  log { every = 1 steps }\n"));
+  const auto result = all({"train", "heavy.xgraph", "--devices", "4", "--set", "schedule.stages=1", "--set",
+                           "schedule.replicas=4", "--progress", "json", "--steps", "3", "--profile", "1"});
+  ASSERT_EQ(result.exit, 0) << result.err;
+  int steps = 0;
+  std::string line;
+  for (std::istringstream in(result.out); std::getline(in, line);) {
+    const auto event = nlohmann::json::parse(line, nullptr, false);
+    if (event.value("t", "") == "step") {
+      ++steps;
+      ASSERT_EQ(event.at("busy_s").size(), 1u);
+      const double step = event.at("step_s");
+      const double busy = event.at("busy_s")[0];
+      const double bubble = event.at("bubble_s")[0];
+      EXPECT_GT(busy, 0);
+      EXPECT_GT(event.at("comm_s").get<double>(), step / 4) << "of " << step << " s";
+      EXPECT_LT(busy + event.at("comm_s").get<double>() + bubble, step * 1.001);
+    } else if (event.value("t", "") == "profile") {
+      for (const auto& row : event.at("rows")) {
+        EXPECT_EQ(row.at("device"), 0) << "rank 0 knows nothing of the devices of others";
+      }
+    }
+  }
+  EXPECT_EQ(steps, 3);
+}
 
 TEST_F(Hosts, ALinkThatIsAwayForAMomentIsWaitedFor) {
   const auto result = with_link_away(2, 0.5, "away/ckpt/quick/latest", [&] { return all(train("away", kLong)); });

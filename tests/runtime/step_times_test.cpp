@@ -61,7 +61,7 @@ void expect_sums(const StepTimes& times) {
 
 TEST(StepTimes, WaitingForTheSendersComputationIsIdleAndOnlyTheMoveIsCommunication) {
   const Program program = two_stages();
-  TimeTable table(program);
+  TimeTable table(program, {0, program.devices});
   const std::vector<Timing> timings{{.begin = 0, .end = 3},
                                     {.begin = 3, .end = 4, .moving = 3, .moved = 3},
                                     {.begin = 0, .end = 4, .moving = 3, .moved = 4},
@@ -77,10 +77,21 @@ TEST(StepTimes, WaitingForTheSendersComputationIsIdleAndOnlyTheMoveIsCommunicati
   expect_sums(times);
 }
 
+TEST(StepTimes, DevicesOfOtherRanksHaveNone) {
+  const Program program = two_stages();
+  TimeTable table(program, {.first = 0, .count = 1});
+  const std::vector<Timing> timings{{.begin = 0, .end = 3}, {.begin = 3, .end = 4, .moving = 3, .moved = 4}, {}, {}};
+  const StepTimes& times = table.measure(timings);
+  EXPECT_DOUBLE_EQ(times.devices[0].busy, 3);
+  EXPECT_DOUBLE_EQ(times.devices[0].exposed_comm, 1);
+  EXPECT_DOUBLE_EQ(times.devices[0].idle, 0);
+  EXPECT_DOUBLE_EQ(times.devices[1].idle, 0) << "it is not idle: nothing is known of it";
+}
+
 TEST(StepTimes, AMoveThatABusyDevicePutsOffIsNoCommunicationOfTheOther) {
   Program program = two_stages();
   add(program, Kind::kForward, 1);
-  TimeTable table(program);
+  TimeTable table(program, {0, program.devices});
   // Sent at 1, but the receiver computes until 5 before it takes the data.
   const std::vector<Timing> timings{{.begin = 0, .end = 1},
                                     {.begin = 1, .end = 6, .moving = 1, .moved = 1},
@@ -102,7 +113,7 @@ TEST(StepTimes, CommunicationBehindComputationIsNotExposed) {
     add(program, Kind::kAllGather, d, {}, 0);
     add(program, Kind::kForward, d);
   }
-  TimeTable table(program);
+  TimeTable table(program, {0, program.devices});
   const std::vector<Timing> timings{{.begin = 0, .end = 3, .moving = 1, .moved = 2},
                                     {.begin = 0, .end = 4},
                                     {.begin = 1, .end = 3, .moving = 1, .moved = 3},
@@ -125,7 +136,7 @@ class Sleeper final : public testing::InstructionBackend {
 
 TEST(StepTimes, TheSecondStageOfARunIsIdleWhileTheFirstComputes) {
   const Program program = two_stages();
-  TimeTable table(program);
+  TimeTable table(program, {0, program.devices});
   Sleeper runner;
   const std::vector<int> threads{1, 1};
   const auto devices = make_cpu_devices(threads);

@@ -38,8 +38,9 @@ class StepWatchTest : public ::testing::Test {
   // What the watch says of steps with these times, `outside` seconds longer than their devices are at work.
   std::vector<WarnEvent> watch(const std::vector<Timing>& measured, Seconds outside = 0, Seconds wait = 0) {
     const auto expected = predicted();
-    TimeTable table(program_);
-    StepWatch watch(StepProfile(program_, prepared_.module.graph, expected), table.measure(expected).seconds);
+    TimeTable table(program_, {0, program_.devices});
+    StepWatch watch(StepProfile(program_, prepared_.module.graph, expected, {0, program_.devices}),
+                    table.measure(expected).seconds);
     std::vector<WarnEvent> found;
     for (int step = 0; step < 40; ++step) {
       const StepTimes& times = table.measure(measured);
@@ -65,9 +66,9 @@ class StepWatchTest : public ::testing::Test {
 
 TEST_F(StepWatchTest, RowsOfADeviceAddUpToTheStep) {
   const auto measured = timings([](const Instruction& one) { return one.kind == Kind::kBackward; }, 3);
-  TimeTable table(program_);
+  TimeTable table(program_, {0, program_.devices});
   const StepTimes& times = table.measure(measured);
-  StepProfile profile(program_, prepared_.module.graph, predicted());
+  StepProfile profile(program_, prepared_.module.graph, predicted(), {0, program_.devices});
   profile.add(measured, times);
   profile.add(measured, times);
   EXPECT_EQ(profile.steps(), 2);

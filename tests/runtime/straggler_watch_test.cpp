@@ -66,7 +66,7 @@ class Watch : public ::testing::Test {
     return watch.judge(paces);
   }
 
-  StragglerWatch watch{StepProfile(planner::Program{}, Graph{}, {})};
+  StragglerWatch watch{StepProfile(planner::Program{}, Graph{}, {}, {})};
   StepTimes times;
   int looked = 0;
 };
@@ -74,7 +74,7 @@ class Watch : public ::testing::Test {
 TEST_F(Watch, ASlowDeviceIsNamedWithinTwentyStepsAndOnce) {
   for (int begin = 0; begin < 40; ++begin) {
     SCOPED_TRACE(begin);
-    watch = StragglerWatch(StepProfile(planner::Program{}, Graph{}, {}));
+    watch = StragglerWatch(StepProfile(planner::Program{}, Graph{}, {}, {}));
     for (int i = 0; i < StragglerWatch::kWarmUp + begin; ++i) {
       ASSERT_FALSE(step(1));
     }
