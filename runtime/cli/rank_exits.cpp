@@ -1,8 +1,11 @@
 #include "runtime/cli/rank_exits.h"
 
+#include <cerrno>
+#include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
 #include <filesystem>
+#include <fmt/format.h>
 #include <fstream>
 #include <unistd.h>
 
@@ -12,6 +15,11 @@ namespace {
 constexpr const char* kVariable = "XRUN_RANK_EXITS";
 constexpr const char* kBegin = "begin";
 constexpr const char* kBeginLaunched = "begin-launched";
+
+std::string process_namespace() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();
+}
 
 // Lines are short, so that those of several ranks do not mix.
 void tell(const std::string& word) {
@@ -44,13 +52,31 @@ RankExits::~RankExits() {
   }
 }
 
+bool RankExits::all_gone() const {
+  std::ifstream in(path_);
+  bool any = false;
+  for (std::string word; in >> word;) {
+    if (!word.starts_with(kBegin)) {
+      continue;
+    }
+    any = true;
+    const size_t at = word.find('@');
+    const size_t end = word.find('@', at + 1);
+    const int pid = end == std::string::npos ? 0 : std::atoi(word.substr(at + 1).c_str());
+    if (pid <= 0 || word.substr(end + 1) != process_namespace() || ::kill(pid, 0) == 0 || errno != ESRCH) {
+      return false;
+    }
+  }
+  return any;
+}
+
 RankReports RankExits::take() {
   RankReports reports;
   std::ifstream in(path_);
   for (std::string word; in >> word;) {
-    if (word == kBegin || word == kBeginLaunched) {
+    if (word.starts_with(kBegin)) {
       ++reports.begun;
-      reports.launched = reports.launched || word == kBeginLaunched;
+      reports.launched = reports.launched || word.starts_with(kBeginLaunched);
     } else {
       reports.exits.push_back(std::atoi(word.c_str()));
     }
@@ -61,7 +87,10 @@ RankReports RankExits::take() {
   return reports;
 }
 
-void report_begin(bool launched) { tell(launched ? kBeginLaunched : kBegin); }
+// With the process and its namespace, in which the number is valid.
+void report_begin(bool launched) {
+  tell(fmt::format("{}@{}@{}", launched ? kBeginLaunched : kBegin, ::getpid(), process_namespace()));
+}
 
 void report_exit(int exit) { tell(std::to_string(exit)); }
 

@@ -23,6 +23,9 @@ class RankExits {
   RankExits(const RankExits&) = delete;
   RankExits& operator=(const RankExits&) = delete;
 
+  // Whether ranks have begun since the last `take`, and all of them have ended, killed ones too; false where one
+  // cannot be seen from here. Threads: any, but not beside `take`.
+  bool all_gone() const;
   // The reports since the last call.
   RankReports take();
 

@@ -191,18 +191,21 @@ int run_restarts(const GlobalOptions& options, const RestartArgs& args, const st
       child.ask_to_stop();  // the signal may have come before the command ran
     }
     std::optional<LauncherWatch> watch;
-    watch.emplace(child.pid(), [&console](const ProcessEntry& launcher) {
-      console.note(
-          fmt::format("note: {} (process {}) has not ended with its ranks, so it waits for a host that it cannot "
-                      "reach; it is killed\n",
-                      launcher.name, launcher.pid));
-    });
+    watch.emplace(
+        child.pid(), [&rank_exits] { return rank_exits.all_gone(); },
+        [&console](const ProcessEntry& launcher) {
+          console.note(fmt::format(
+              "note: {} (process {}) has not ended with its ranks, so it waits for a rank or a host that it "
+              "cannot reach; it is killed\n",
+              launcher.name, launcher.pid));
+        });
     const int ended_with = child.wait();
+    const bool seen = watch->had_ranks();
+    const bool killed = watch->killed();
+    watch.reset();  // which reads the reports, too
     const RankReports said = rank_exits.take();
     const int exit = exit_of_ranks(ended_with, said);
-    const bool has_ranks = watch->had_ranks() || said.launched;
-    const bool killed = watch->killed();
-    watch.reset();
+    const bool has_ranks = seen || said.launched;
     const Seconds lived = std::chrono::duration<double>(Clock::now() - begin).count();
     if (StopSignals::requested().load()) {
       // MPICH's launcher ends with 10, or 11, where the signal met ranks that could not handle it yet.

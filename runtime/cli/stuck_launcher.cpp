@@ -12,6 +12,7 @@
 #include <span>
 #include <sstream>
 #include <string_view>
+#include <utility>
 
 namespace xrun::cli {
 namespace {
@@ -63,7 +64,7 @@ std::vector<ProcessEntry> list_processes() {
   return processes;
 }
 
-pid_t StuckLauncher::find(const std::vector<ProcessEntry>& processes, Seconds now) {
+pid_t StuckLauncher::find(const std::vector<ProcessEntry>& processes, Seconds now, bool gone) {
   std::map<pid_t, const ProcessEntry*> by_pid;
   for (const ProcessEntry& one : processes) {
     by_pid[one.pid] = &one;
@@ -72,6 +73,11 @@ pid_t StuckLauncher::find(const std::vector<ProcessEntry>& processes, Seconds no
     if (one.is_xrun) {
       note_rank(one, by_pid);
     }
+  }
+  if (!seen_) {
+    const pid_t before = std::exchange(launcher_, gone ? childless_launcher(by_pid) : 0);
+    had_rank_ = launcher_ == before ? had_rank_ : now;
+    had_ranks_ = had_ranks_ || launcher_ != 0;
   }
   // The children that ranks were started as: a script may go on after its rank.
   std::erase_if(children_, [&](const auto& child) {
@@ -83,6 +89,23 @@ pid_t StuckLauncher::find(const std::vector<ProcessEntry>& processes, Seconds no
     launcher_ = 0;
   }
   return launcher_ != 0 && now - had_rank_ >= patience_ ? launcher_ : 0;
+}
+
+// The launcher that is the command, or below it, if it has no child: one may be a script that goes on after its rank.
+// 0: there is none.
+pid_t StuckLauncher::childless_launcher(const std::map<pid_t, const ProcessEntry*>& by_pid) const {
+  for (const auto& [pid, process] : by_pid) {
+    if (!is_one_of(kLaunchers, process->name) ||
+        std::ranges::any_of(by_pid, [pid](const auto& one) { return one.second->parent == pid; })) {
+      continue;
+    }
+    for (auto at = by_pid.find(pid); at != by_pid.end(); at = by_pid.find(at->second->parent)) {
+      if (at->first == command_) {
+        return pid;
+      }
+    }
+  }
+  return 0;
 }
 
 // Looks for the launcher above a rank, where the command is above both.
@@ -101,6 +124,7 @@ void StuckLauncher::note_rank(const ProcessEntry& rank, const std::map<pid_t, co
       if (launcher != 0) {
         launcher_ = launcher;
         had_ranks_ = true;
+        seen_ = true;
         children_.insert(*child);
       }
       return;
@@ -109,13 +133,14 @@ void StuckLauncher::note_rank(const ProcessEntry& rank, const std::map<pid_t, co
   }
 }
 
-LauncherWatch::LauncherWatch(pid_t command, std::function<void(const ProcessEntry& launcher)> on_stuck)
-    : thread_([this, command, on_stuck = std::move(on_stuck)] {
+LauncherWatch::LauncherWatch(pid_t command, std::function<bool()> gone,
+                             std::function<void(const ProcessEntry& launcher)> on_stuck)
+    : thread_([this, command, gone = std::move(gone), on_stuck = std::move(on_stuck)] {
         StuckLauncher stuck(command);
         while (!ended_.load()) {
           const std::vector<ProcessEntry> processes = list_processes();
           const auto now = std::chrono::steady_clock::now().time_since_epoch();
-          const pid_t pid = stuck.find(processes, std::chrono::duration<double>(now).count());
+          const pid_t pid = stuck.find(processes, std::chrono::duration<double>(now).count(), gone());
           had_ranks_.store(stuck.had_ranks());
           if (pid != 0) {
             on_stuck(*std::ranges::find(processes, pid, &ProcessEntry::pid));

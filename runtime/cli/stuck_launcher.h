@@ -29,12 +29,14 @@ std::vector<ProcessEntry> list_processes();
 class StuckLauncher {
  public:
   explicit StuckLauncher(pid_t command, Seconds patience = 5) : command_(command), patience_(patience) {}
-  // `now`: from the same clock in all calls. Gives the process of the launcher, or 0.
-  pid_t find(const std::vector<ProcessEntry>& processes, Seconds now);
+  // `now`: from the same clock in all calls; `gone`: whether ranks have reported to this machine and none of them is
+  // there, since they may end between two calls. Gives the process of the launcher, or 0.
+  pid_t find(const std::vector<ProcessEntry>& processes, Seconds now, bool gone = false);
   bool had_ranks() const { return had_ranks_; }  // whether a launcher had ranks on this machine
 
  private:
   void note_rank(const ProcessEntry& rank, const std::map<pid_t, const ProcessEntry*>& by_pid);
+  pid_t childless_launcher(const std::map<pid_t, const ProcessEntry*>& by_pid) const;
 
   pid_t command_;
   Seconds patience_;
@@ -42,12 +44,14 @@ class StuckLauncher {
   std::map<pid_t, pid_t> children_;  // children of launchers and daemons that had a rank below them, and their parents
   Seconds had_rank_ = 0;             // when one of them was seen last
   bool had_ranks_ = false;
+  bool seen_ = false;  // one of its ranks was among the processes
 };
 
 // Looks for a stuck launcher twice a second on its own thread while it lives; calls `on_stuck`, then kills it.
+// `gone`: as StuckLauncher::find takes it; called on that thread.
 class LauncherWatch {
  public:
-  LauncherWatch(pid_t command, std::function<void(const ProcessEntry& launcher)> on_stuck);
+  LauncherWatch(pid_t command, std::function<bool()> gone, std::function<void(const ProcessEntry& launcher)> on_stuck);
   ~LauncherWatch();
   LauncherWatch(const LauncherWatch&) = delete;
   LauncherWatch& operator=(const LauncherWatch&) = delete;

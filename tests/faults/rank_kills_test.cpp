@@ -1,6 +1,6 @@
-// Runs of three processes that save after every step, between steps or in the background: again and again one of the
-// ranks is killed or frozen, at any time. The others end, and the run goes on from the last checkpoint to the weights
-// of a run that nobody has harmed.
+// Runs of one to three processes that save after every step, between steps or in the background: again and again one of
+// the ranks is killed or frozen, at any time. The others end, and the run goes on from the last checkpoint to the
+// weights of a run that nobody has harmed. So no sample is left out or seen twice: the weights would tell.
 #include <filesystem>
 #include <fmt/format.h>
 #include <iostream>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kKills = 1000;
 constexpr int kSteps = 200;
-constexpr int kRanks = 3;
+constexpr int kMostRanks = 3;  // and so many devices in each run
 
 class RankKills : public TinyRuns {
  protected:
@@ -22,7 +22,7 @@ class RankKills : public TinyRuns {
     return {"train",
             "tiny.xgraph",
             "--devices",
-            std::to_string(kRanks),
+            std::to_string(kMostRanks),
             "--deterministic",
             "--set",
             "train.epochs=100",
@@ -38,15 +38,16 @@ class RankKills : public TinyRuns {
             checkpoints};
   }
 
-  // `of_rank`: what the shell does that becomes rank `rank`.
-  CommandResult ranks(const Launcher& launcher, const Words& words, int rank, const std::string& of_rank) const {
+  // A run of `count` ranks. `of_rank`: what the shell does that becomes rank `rank`.
+  CommandResult ranks(const Launcher& launcher, int count, const Words& words, int rank,
+                      const std::string& of_rank) const {
     std::string command = std::string(XRUN_BINARY_DIR) + "/xrun";
     for (const std::string& word : words) {
       command += " '" + word + "'";
     }
-    return launcher.run(
-        kRanks,
-        {"sh", "-c", fmt::format("if [ ${} = {} ]; then {} fi; exec {}", launcher.rank, rank, of_rank, command)},
+    // Open MPI's mpirun may wait for ever for a rank that was killed while it connected: --restarts ends it.
+    return launcher.run_watched(
+        count, {"sh", "-c", fmt::format("if [ ${} = {} ]; then {} fi; exec {}", launcher.rank, rank, of_rank, command)},
         {.directory = directory.path()});
   }
 
@@ -67,16 +68,17 @@ void RankKills::kill_ranks(const Launcher& launcher, int64_t kills) {
   int64_t in_training = 0;
   for (int64_t kill = 0; kill < kills;) {
     const std::string checkpoints = "course" + std::to_string(courses);
-    const auto rank = static_cast<int>(random() % kRanks);
+    const auto count = static_cast<int>(1 + random() % kMostRanks);
+    const auto rank = static_cast<int>(random() % static_cast<uint64_t>(count));
     const bool freeze = random() % 6 == 0;
     // A rank that is frozen before all are up is missed after a minute.
     const double after = (freeze ? 1 : 0) + static_cast<double>(random() % 1500) / 1000;
     // The run may end before its time is over; nothing of it is then left to be harmed. A rank that is frozen behind
     // the end of the others wakes later, so that mpirun does not wait for it.
-    const auto result = ranks(launcher, train(checkpoints, random() % 2 == 0), rank,
+    const auto result = ranks(launcher, count, train(checkpoints, random() % 2 == 0), rank,
                               fmt::format("(sleep {:.3f}; kill -{} $$; sleep 15; kill -CONT $$) > /dev/null 2>&1 &",
                                           after, freeze ? "STOP" : "KILL"));
-    ASSERT_FALSE(result.timed_out) << "rank " << rank << " after " << after << " s\n" << result.err;
+    ASSERT_FALSE(result.timed_out) << "rank " << rank << " of " << count << " after " << after << " s\n" << result.err;
     if (result.exit == 0) {
       EXPECT_EQ(weights_of(result), weights);
       std::filesystem::remove_all(directory.path() + "/" + checkpoints);
@@ -87,7 +89,7 @@ void RankKills::kill_ranks(const Launcher& launcher, int64_t kills) {
     frozen += freeze ? 1 : 0;
     in_training += saved_step(result) > 0 ? 1 : 0;
   }
-  const auto last = ranks(launcher, train("course" + std::to_string(courses)), 0, ":;");
+  const auto last = ranks(launcher, kMostRanks, train("course" + std::to_string(courses)), 0, ":;");
   ASSERT_EQ(last.exit, 0) << last.err;
   EXPECT_EQ(weights_of(last), weights);
   EXPECT_GT(in_training, 0);

@@ -69,6 +69,35 @@ TEST(StuckLauncher, IsOneOfMpichWithoutItsProxies) {
   EXPECT_EQ(stuck.find({{10, 1, "sh"}, launcher, proxy}, 5), 11) << "its proxy waits for those of other hosts";
 }
 
+TEST(StuckLauncher, IsOneWhoseRanksEndedBetweenTwoLooks) {
+  const Processes waiting{{10, 1, "sh"}, {20, 1, "mpirun"}, {11, 10, "mpirun"}};
+  StuckLauncher stuck(10, 5);
+  EXPECT_EQ(stuck.find(waiting, 0), 0);
+  EXPECT_EQ(stuck.find(waiting, 1, true), 0) << "it has some time to end";
+  EXPECT_TRUE(stuck.had_ranks());
+  EXPECT_EQ(stuck.find(waiting, 6, true), 11) << "and not the one of another run";
+}
+
+TEST(StuckLauncher, IsNotOneOfWhichARankCannotBeSeen) {
+  const Processes waiting{{10, 1, "sh"}, {11, 10, "mpirun"}};
+  StuckLauncher stuck(10, 5);
+  EXPECT_EQ(stuck.find(waiting, 0, true), 0);
+  EXPECT_EQ(stuck.find(waiting, 4, false), 0) << "another one has begun";
+  EXPECT_EQ(stuck.find(waiting, 100, false), 0);
+  EXPECT_EQ(stuck.find(waiting, 101, true), 0);
+  EXPECT_EQ(stuck.find(waiting, 106, true), 11);
+  EXPECT_EQ(stuck.find({{10, 1, "sh"}, {11, 10, "mpirun"}, {12, 11, "sh"}}, 107, true), 0) << "a script goes on";
+}
+
+TEST(StuckLauncher, IsNotOneWhoseRanksAreSeenLater) {
+  const ProcessEntry launcher{11, 10, "mpirun"};
+  StuckLauncher stuck(10, 5);
+  EXPECT_EQ(stuck.find({{10, 1, "sh"}, launcher}, 0, true), 0);
+  EXPECT_EQ(stuck.find({{10, 1, "sh"}, launcher, {13, 11, "xrun", true}}, 1, true), 0);
+  EXPECT_EQ(stuck.find({{10, 1, "sh"}, launcher, {13, 11, "xrun", true}}, 100, true), 0);
+  EXPECT_EQ(stuck.find({{10, 1, "sh"}, launcher}, 104, true), 0);
+}
+
 TEST(StuckLauncher, IsNotOneOfAnotherRun) {
   const ProcessEntry other{20, 1, "mpirun"};
   const ProcessEntry rank{21, 20, "xrun", true};
@@ -106,6 +135,21 @@ TEST(StuckLauncher, IsKilledAndTheCommandStartedAgain) {
   EXPECT_FALSE(result.timed_out);
   EXPECT_EQ(result.exit, 0) << result.err;
   EXPECT_THAT(result.err, ::testing::ContainsRegex("note: mpirun \\(process [0-9]+\\) has not ended with its ranks"));
+  EXPECT_THAT(result.err, ::testing::HasSubstr("was ended by signal 9"));
+}
+
+TEST(StuckLauncher, IsKilledWhereNoLookHasSeenItsRanks) {
+  const testing::TemporaryDirectory directory;
+  const std::string script = directory.write("mpirun",
+                                             "#!/bin/sh\n"
+                                             "if [ -e once ]; then exit 0; fi\n"
+                                             ": > once\n"
+                                             // As a rank that is killed at once.
+                                             "sh -c 'echo begin@$$@$(readlink /proc/self/ns/pid)' >> $XRUN_RANK_EXITS\n"
+                                             "mkfifo never; read line < never\n");
+  const auto result = run_restarts(directory, "1", script);
+  EXPECT_FALSE(result.timed_out);
+  EXPECT_EQ(result.exit, 0) << result.err;
   EXPECT_THAT(result.err, ::testing::HasSubstr("was ended by signal 9"));
 }
 

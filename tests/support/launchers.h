@@ -34,6 +34,14 @@ struct Launcher {
     options.environment.insert(options.environment.end(), environment.begin(), environment.end());
     return run_xrun({all.begin() + 1, all.end()}, options);
   }
+  // The same below `xrun train --restarts 0`, which ends a launcher that does not end with its ranks.
+  CommandResult run_watched(int ranks, const std::vector<std::string>& command, CommandOptions options) const {
+    std::vector<std::string> all{"train", "--restarts", "0", "--"};
+    const std::vector<std::string> own = words_for(ranks, command);
+    all.insert(all.end(), own.begin(), own.end());
+    options.environment.insert(options.environment.end(), environment.begin(), environment.end());
+    return run_xrun(all, options);
+  }
   std::vector<std::string> words_for(int ranks, const std::vector<std::string>& command) const {
     std::vector<std::string> all{path};
     all.insert(all.end(), words.begin(), words.end());
