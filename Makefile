@@ -35,8 +35,8 @@ test-exhaustive: build
 # Power cuts, kills, system calls that fail, refused memory and threads, edited manifests and plans (docs/architecture.md,
 # "Tests of faults"): some by a printed seed, ten minutes in all; or all of them, more than an hour.
 test-faults: build
-	@XRUN_FAULT_RUNS=all build/release/xrun_faults_test --gtest_filter='PowerCuts*:EditedManifests*:NetworkScripts*'
-	@XRUN_FAULT_RUNS=80 build/release/xrun_faults_test --gtest_filter='-PowerCuts*:EditedManifests*:NetworkScripts*'
+	@XRUN_FAULT_RUNS=all build/release/xrun_faults_test --gtest_filter='PowerCuts*:EditedManifests*:NetworkScripts*:DamagedFiles*'
+	@XRUN_FAULT_RUNS=80 build/release/xrun_faults_test --gtest_filter='-PowerCuts*:EditedManifests*:NetworkScripts*:DamagedFiles*'
 	@XRUN_FAULT_RUNS=80 build/release/xrun_runtime_test --gtest_filter='EditedPlans*'
 	@ctest --test-dir build/release --output-on-failure --timeout 900 -L waiting
 
