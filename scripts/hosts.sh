@@ -14,7 +14,7 @@
 #   hosts.sh sweep PREFIX             removes the hosts PREFIX<process>, made by processes that have ended
 #   hosts.sh down NAME                kills what runs on all of them, and removes them
 set -euo pipefail
-PATH=$PATH:/usr/sbin:/sbin  # of `tc` and `ip`
+PATH=$PATH:/usr/sbin:/sbin  # where `tc` and `ip` are
 
 self=$(realpath "$0")
 act=${1:?see the head of $0}

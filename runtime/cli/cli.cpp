@@ -185,8 +185,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
       line.global.progress = "json";  // the results of a run are its events
     }
     const auto launch = find_launch([](const char* name) { return std::getenv(name); });
-    // The launcher of MPICH loses exit codes of ranks; that of Open MPI keeps them.
-    report_begin(launch.ok() && launch->count != 1 && !launch->mpis.empty() && launch->mpis[0] == Mpi::kMpich);
+    report_begin(launch.ok() ? *launch : Launch());
     const int exit = run_train(line.global, line.train);
     report_exit(exit);
     return exit;

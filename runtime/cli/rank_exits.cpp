@@ -13,12 +13,15 @@ namespace xrun::cli {
 namespace {
 
 constexpr const char* kVariable = "XRUN_RANK_EXITS";
-constexpr const char* kBegin = "begin";
-constexpr const char* kBeginLaunched = "begin-launched";
+const std::string kBegin = "begin";
+const std::string kBeginLaunched = "begin-launched";
 
-std::string process_namespace() {
+// Where the number of a process is valid: the start of this machine, and the namespace of processes.
+std::string process_space() {
+  std::string boot;
+  std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
   std::error_code ignored;
-  return std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();
+  return boot + "/" + std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();
 }
 
 // Lines are short, so that those of several ranks do not mix.
@@ -63,7 +66,7 @@ bool RankExits::all_gone() const {
     const size_t at = word.find('@');
     const size_t end = word.find('@', at + 1);
     const int pid = end == std::string::npos ? 0 : std::atoi(word.substr(at + 1).c_str());
-    if (pid <= 0 || word.substr(end + 1) != process_namespace() || ::kill(pid, 0) == 0 || errno != ESRCH) {
+    if (pid <= 0 || word.substr(end + 1) != process_space() || ::kill(pid, 0) == 0 || errno != ESRCH) {
       return false;
     }
   }
@@ -87,9 +90,11 @@ RankReports RankExits::take() {
   return reports;
 }
 
-// With the process and its namespace, in which the number is valid.
-void report_begin(bool launched) {
-  tell(fmt::format("{}@{}@{}", launched ? kBeginLaunched : kBegin, ::getpid(), process_namespace()));
+// Of a rank, the report names the process, so that a launcher that outlives it is found.
+void report_begin(const Launch& launch) {
+  const bool is_rank = launch.count != 1 && !launch.mpis.empty();
+  const bool of_mpich = is_rank && launch.mpis[0] == Mpi::kMpich;
+  tell((of_mpich ? kBeginLaunched : kBegin) + (is_rank ? fmt::format("@{}@{}", ::getpid(), process_space()) : ""));
 }
 
 void report_exit(int exit) { tell(std::to_string(exit)); }

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "runtime/cli/launcher.h"
+
 namespace xrun::cli {
 
 // What the ranks of this machine have reported.
@@ -23,8 +25,8 @@ class RankExits {
   RankExits(const RankExits&) = delete;
   RankExits& operator=(const RankExits&) = delete;
 
-  // Whether ranks have begun since the last `take`, and all of them have ended, killed ones too; false where one
-  // cannot be seen from here. Threads: any, but not beside `take`.
+  // Whether ranks have begun since the last `take`, and the processes of all have ended, killed ones too; false where
+  // one cannot be seen from here, or was started by no launcher. Threads: any, but not beside `take`.
   bool all_gone() const;
   // The reports since the last call.
   RankReports take();
@@ -34,8 +36,8 @@ class RankExits {
 };
 
 // Report, if --restarts watches over this process, that it begins to train, and the exit code with which it ends.
-// `launched`: the launcher of MPICH started it as one of several.
-void report_begin(bool launched);
+// `launch`: how it was started.
+void report_begin(const Launch& launch);
 void report_exit(int exit);
 
 }  // namespace xrun::cli

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <optional>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <thread>
@@ -190,8 +189,7 @@ int run_restarts(const GlobalOptions& options, const RestartArgs& args, const st
     if (StopSignals::requested().load()) {
       child.ask_to_stop();  // the signal may have come before the command ran
     }
-    std::optional<LauncherWatch> watch;
-    watch.emplace(
+    LauncherWatch watch(
         child.pid(), [&rank_exits] { return rank_exits.all_gone(); },
         [&console](const ProcessEntry& launcher) {
           console.note(fmt::format(
@@ -200,19 +198,17 @@ int run_restarts(const GlobalOptions& options, const RestartArgs& args, const st
               launcher.name, launcher.pid));
         });
     const int ended_with = child.wait();
-    const bool seen = watch->had_ranks();
-    const bool killed = watch->killed();
-    watch.reset();  // which reads the reports, too
+    watch.stop();  // it reads the reports, too
     const RankReports said = rank_exits.take();
     const int exit = exit_of_ranks(ended_with, said);
-    const bool has_ranks = seen || said.launched;
+    const bool has_ranks = watch.had_ranks() || said.launched;
     const Seconds lived = std::chrono::duration<double>(Clock::now() - begin).count();
     if (StopSignals::requested().load()) {
       // MPICH's launcher ends with 10, or 11, where the signal met ranks that could not handle it yet.
       const bool by_signal = exit > kSignalled || exit == SIGUSR1 || exit == (SIGUSR1 | SIGKILL);
       return by_signal ? xrun::exit_code(ErrorKind::kInterrupted) : exit;
     }
-    if (killed && std::ranges::find(said.exits, 0) != said.exits.end()) {
+    if (watch.killed() && std::ranges::find(said.exits, 0) != said.exits.end()) {
       return 0;  // the run is done: its launcher alone was not
     }
     if (!is_worth_restart(exit) && !misses_host(exit, said, had_ranks, has_ranks)) {

@@ -154,9 +154,11 @@ LauncherWatch::LauncherWatch(pid_t command, std::function<bool()> gone,
         }
       }) {}
 
-LauncherWatch::~LauncherWatch() {
+void LauncherWatch::stop() {
   ended_.store(true);
-  thread_.join();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
 }
 
 }  // namespace xrun::cli

@@ -1,5 +1,5 @@
 // Finds and kills a launcher that does not end after its ranks: mpirun waits for ever for a host that it can no longer
-// reach, and a restart would wait with it.
+// reach, and for a rank that was killed while it connected to it. A restart would wait with it.
 #pragma once
 
 #include <atomic>
@@ -40,7 +40,7 @@ class StuckLauncher {
 
   pid_t command_;
   Seconds patience_;
-  pid_t launcher_ = 0;               // the launcher whose ranks were seen
+  pid_t launcher_ = 0;               // the launcher of the ranks
   std::map<pid_t, pid_t> children_;  // children of launchers and daemons that had a rank below them, and their parents
   Seconds had_rank_ = 0;             // when one of them was seen last
   bool had_ranks_ = false;
@@ -52,9 +52,10 @@ class StuckLauncher {
 class LauncherWatch {
  public:
   LauncherWatch(pid_t command, std::function<bool()> gone, std::function<void(const ProcessEntry& launcher)> on_stuck);
-  ~LauncherWatch();
+  ~LauncherWatch() { stop(); }
   LauncherWatch(const LauncherWatch&) = delete;
   LauncherWatch& operator=(const LauncherWatch&) = delete;
+  void stop();                                          // ends the thread; the results below stay then
   bool had_ranks() const { return had_ranks_.load(); }  // StuckLauncher::had_ranks
   bool killed() const { return killed_.load(); }        // whether it has killed the launcher
 

@@ -207,7 +207,8 @@ class ParallelExecutor final : public Executor, private InstructionEvents {
     if (executor.measured_) {
       Timing& timing = executor.timings_[static_cast<size_t>(id)];
       timing.end = timing.moved = executor.now();
-      timing.moving = timing.moved - moving;
+      // Devices of one rank may move data at the same time, so the sum can be longer than the exchange.
+      timing.moving = std::max(timing.begin, timing.moved - moving);
     }
     executor.complete(executor.node(id).after_end);
   }

@@ -43,7 +43,7 @@ struct StepReport {
   Seconds compute = 0;         // largest over the devices, as the next two: see DeviceTimes
   Seconds exposed_comm = 0;
   Seconds bubble = 0;
-  std::vector<DeviceTimes> devices;
+  std::vector<DeviceTimes> devices;  // of this rank
   Seconds data_wait = 0;
   Bytes memory = 0;    // of all arenas
   Bytes resident = 0;  // memory of the process in RAM; 0 where the system does not report it
@@ -155,7 +155,7 @@ struct EndEvent {
   Seconds seconds = 0;
   int64_t bad_samples = 0;
   int64_t timed_steps = 0;           // since the start
-  std::vector<DeviceTimes> devices;  // sums over them
+  std::vector<DeviceTimes> devices;  // of this rank: sums over them
   std::vector<Bytes> host_sent;  // by host: bytes of exchanges to other hosts in a step, on average; empty: one host
   // Memory of the process: the arenas, those of evaluation included; its peak before the first arena was mapped; and
   // its peak until now.

@@ -149,6 +149,33 @@ TEST(Compression, SentElementsLeaveVelocityAndResidualAndAllOthersStay) {
   EXPECT_EQ(residual, (std::vector<float>{2.0F, 0.5F, 0, 0}));
 }
 
+// More elements than are computed at once, and some behind them.
+TEST(Compression, ManyElementsAreAddedAsOneIs) {
+  constexpr size_t kCount = 37;
+  const CompressScalars scalars{.scale = 0.7F, .limit = 1.5F, .decay = 0.1F, .momentum = 0.9F};
+  std::vector<float> gradient;
+  std::vector<float> weight;
+  std::vector<float> velocity;
+  for (size_t i = 0; i < kCount; ++i) {
+    gradient.push_back(std::sin(static_cast<float>(i)) * 4);
+    weight.push_back(std::cos(static_cast<float>(i)));
+    velocity.push_back(1 / static_cast<float>(i + 1));
+  }
+  gradient[20] = std::numeric_limits<float>::quiet_NaN();
+  std::vector<float> residual = weight;
+  std::vector<float> alone_velocity = velocity;
+  std::vector<float> alone_residual = residual;
+  accumulate(scalars, gradient.data(), weight.data(), velocity.data(), residual.data(), kCount);
+  for (size_t i = 0; i < kCount; ++i) {
+    accumulate(scalars, &gradient[i], &weight[i], &alone_velocity[i], &alone_residual[i], 1);
+    EXPECT_EQ(std::isnan(velocity[i]), i == 20) << "NaN is not hidden by the limit";
+    if (i != 20) {
+      EXPECT_EQ(velocity[i], alone_velocity[i]) << i;
+      EXPECT_EQ(residual[i], alone_residual[i]) << i;
+    }
+  }
+}
+
 TEST(Compression, PairsOfAllReplicasAreSummedInTheirOrderBeforeTheWeightChanges) {
   // Two pairs of each of three replicas, which lie four apart. 1e8 + 1 - 1e8 is 0 in f32, and 1 in another order.
   std::vector<GradientPair> pairs(12, {99, 99});

@@ -563,6 +563,7 @@ TEST_F(Checkpoint, DirectoriesChangePlacesWithoutOneMoveForIt) {
 }
 
 TEST_F(Checkpoint, NamesThatAreNoTextAreShownAsFarAsTheyAre) {
+  const std::string parent = root_;
   root_ += "/\xff";
   Model model(1);
   model.fill(1);
@@ -570,6 +571,7 @@ TEST_F(Checkpoint, NamesThatAreNoTextAreShownAsFarAsTheyAre) {
   const auto text = describe_checkpoint(root_ + "/latest", true);
   ASSERT_TRUE(text.ok()) << text.error().message;
   EXPECT_THAT(*text, HasSubstr("step-000001"));
+  root_ = parent;  // with which the test removes all
 }
 
 TEST_F(Checkpoint, ReadOnlyDirectoryIsTheWorldsFault) {

@@ -218,6 +218,7 @@ TEST_F(Hosts, TimesOfAStepHaveWhatCrossesASlowLinkAsCommunication) {
                            "schedule.replicas=4", "--progress", "json", "--steps", "3", "--profile", "1"});
   ASSERT_EQ(result.exit, 0) << result.err;
   int steps = 0;
+  size_t rows = 0;
   std::string line;
   for (std::istringstream in(result.out); std::getline(in, line);) {
     const auto event = nlohmann::json::parse(line, nullptr, false);
@@ -231,12 +232,49 @@ TEST_F(Hosts, TimesOfAStepHaveWhatCrossesASlowLinkAsCommunication) {
       EXPECT_GT(event.at("comm_s").get<double>(), step / 4) << "of " << step << " s";
       EXPECT_LT(busy + event.at("comm_s").get<double>() + bubble, step * 1.001);
     } else if (event.value("t", "") == "profile") {
+      rows = event.at("rows").size();
       for (const auto& row : event.at("rows")) {
         EXPECT_EQ(row.at("device"), 0) << "rank 0 knows nothing of the devices of others";
       }
     }
   }
   EXPECT_EQ(steps, 3);
+  EXPECT_GT(rows, 5u);
+}
+
+// Each host sees a directory of its own at the path of second copies. When the shared directory is lost, the run goes
+// on from them.
+TEST_F(Hosts, GoOnFromSecondCopiesThatEachHasForItself) {
+  const std::string at = directory.path() + "/copies";
+  fs::create_directories(at);
+  for (int host = 0; host < kCount; ++host) {
+    fs::create_directories(directory.path() + "/disk" + std::to_string(host));
+  }
+  const Words plan{"--set", "schedule.replicas=2", "--set", "schedule.shard.id.over=4"};
+  const auto run = [&](const Words& more) {
+    std::string command = kXrun;
+    for (const std::string& word : train("run", plan + Words{"--set", "train.checkpoint.copy=\"" + at + "\""} + more)) {
+      command += " '" + word + "'";
+    }
+    const std::string mount =
+        "mount --bind " + directory.path() + "/disk$OMPI_COMM_WORLD_RANK " + at + " && exec " + command;
+    const Words words = hosts->mpirun() + Words{"unshare", "-m", "sh", "-c", mount};
+    return run_xrun({words.begin() + 1, words.end()}, {.binary = words[0], .directory = directory.path()});
+  };
+  const auto whole = one(train("whole", plan));
+  ASSERT_EQ(whole.exit, 0) << whole.err;
+  const auto first = run({"--steps", "30"});
+  ASSERT_EQ(first.exit, 0) << first.err;
+  EXPECT_TRUE(fs::is_empty(at)) << "the copies are on the disks of the hosts";
+  for (int host = 0; host < kCount; ++host) {
+    EXPECT_FALSE(fs::is_empty(directory.path() + "/disk" + std::to_string(host))) << host;
+  }
+  fs::remove_all(directory.path() + "/run");
+  const auto rest = run({});
+  ASSERT_EQ(rest.exit, 0) << rest.err;
+  EXPECT_THAT(rest.out, HasSubstr("XG0721"));
+  EXPECT_THAT(rest.out, HasSubstr("\"t\":\"resume\""));
+  EXPECT_EQ(weights(rest.out), weights(whole.out));
 }
 
 TEST_F(Hosts, ALinkThatIsAwayForAMomentIsWaitedFor) {

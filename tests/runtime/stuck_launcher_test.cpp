@@ -140,13 +140,15 @@ TEST(StuckLauncher, IsKilledAndTheCommandStartedAgain) {
 
 TEST(StuckLauncher, IsKilledWhereNoLookHasSeenItsRanks) {
   const testing::TemporaryDirectory directory;
-  const std::string script = directory.write("mpirun",
-                                             "#!/bin/sh\n"
-                                             "if [ -e once ]; then exit 0; fi\n"
-                                             ": > once\n"
-                                             // As a rank that is killed at once.
-                                             "sh -c 'echo begin@$$@$(readlink /proc/self/ns/pid)' >> $XRUN_RANK_EXITS\n"
-                                             "mkfifo never; read line < never\n");
+  const std::string script =
+      directory.write("mpirun",
+                      "#!/bin/sh\n"
+                      "if [ -e once ]; then exit 0; fi\n"
+                      ": > once\n"
+                      // As a rank that is killed at once.
+                      "space=$(cat /proc/sys/kernel/random/boot_id)/$(readlink /proc/self/ns/pid)\n"
+                      "sh -c 'echo begin@$$@$0' $space >> $XRUN_RANK_EXITS\n"
+                      "mkfifo never; read line < never\n");
   const auto result = run_restarts(directory, "1", script);
   EXPECT_FALSE(result.timed_out);
   EXPECT_EQ(result.exit, 0) << result.err;

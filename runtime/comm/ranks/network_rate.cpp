@@ -17,7 +17,8 @@ namespace {
 constexpr int kRounds = 8;  // of messages without content
 // Far above the latency, and above what switches and queues let pass at once; shorter rounds differ by a tenth.
 constexpr Seconds kLongEnough = 0.5;
-constexpr int64_t kMostMessages = 512;
+constexpr int64_t kMostMessages = 1 << 15;  // to each peer: 2 GiB
+constexpr double kMostGrowth = 16;          // from one round to the next
 
 // The messages of a round: so many to each of the peers, and as many from each, paced as those of an exchange are
 // (DividedExchange::is_ahead). A rank without peers takes no part.
@@ -131,13 +132,16 @@ Result<NetworkRate> measure_network(World& world, const std::vector<int>& nodes)
     found.latency = std::min(found.latency, time);
   }
   const auto bytes = static_cast<size_t>(kMostBlockBytes);
-  for (int64_t messages = 1; messages <= kMostMessages; messages *= 4) {
+  for (int64_t messages = 1; messages <= kMostMessages;) {
     XRUN_ASSIGN(const Seconds time, round_time(world, flood, messages, bytes));
     const double moved = static_cast<double>((hosts - 1) * messages) * static_cast<double>(bytes);
     found.rate = moved / std::max(time - found.latency, time / 2);
     if (time >= kLongEnough) {
       break;
     }
+    // A tenth more than the number that would take long enough at the rate of this round.
+    const double growth = std::clamp(1.1 * kLongEnough / time, 1.1, kMostGrowth);
+    messages = static_cast<int64_t>(std::ceil(growth * static_cast<double>(messages)));
   }
   return NetworkRate{with_two_digits(found.rate), with_two_digits(found.latency)};
 }

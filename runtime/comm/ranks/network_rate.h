@@ -15,7 +15,7 @@ struct NetworkRate {
 };
 
 // Collective: the first rank of each host sends messages as long as those of exchanges to the first ranks of all
-// others, all at once and ever more, until a round takes half a second: about a second in all where links are slow.
+// others, all at once and ever more, until a round takes half a second: about a second in all.
 // `nodes`: the host of each rank, counted from 0. The same on all ranks; both figures have two digits, so that noise
 // seldom changes a plan. Errors: those of World::gather.
 Result<NetworkRate> measure_network(World& world, const std::vector<int>& nodes);

@@ -174,7 +174,8 @@ void RankCommunicator::place_early(Member& member) {
   }
 }
 
-// Sends as much as may be under way: a step waits for its exchanges, and for no broadcast.
+// Sends as much as may be under way. A step waits for its exchanges and not for broadcasts, so these go where all
+// streams of exchanges have been sent or are ahead.
 void RankCommunicator::pump() {
   for (int rank = 0; rank < world_.count(); ++rank) {
     const auto has_room = [&] { return network_.unsent(rank) < kUnderWay; };
@@ -187,7 +188,7 @@ void RankCommunicator::pump() {
         next = queue.erase(next);
       }
     }
-    while (queue.empty() && broadcasts_.has_for(rank) && has_room()) {
+    while (broadcasts_.has_for(rank) && has_room()) {
       broadcasts_.send_some(channel_, rank);
     }
   }
@@ -310,7 +311,7 @@ void RankCommunicator::place(Member& member, int device, const Message& message)
   }
   const auto count_time = [&, moving = since(start)](Member& one) {
     one.moving += moving;
-    one.all_come = is_first ? start : one.all_come;
+    one.all_begun = is_first ? start : one.all_begun;
   };
   count_time(member);
   for (const int sharer : stream.sharers) {
@@ -327,7 +328,7 @@ void RankCommunicator::place(Member& member, int device, const Message& message)
 // A stream that a member waits for has come to its end.
 void RankCommunicator::end_stream(Member& member) {
   if (member.missing > 0 && --member.missing == 0) {
-    member.moving = std::max(member.moving, since(member.all_come));
+    member.moving = std::max(member.moving, since(member.all_begun));
     open_ -= 1;
     end_receiving(member);
   }

@@ -23,7 +23,7 @@ namespace xrun::runtime {
 
 // `post` only queues; the thread of the network reads what is sent, and writes what has come to its places. What one
 // member sends another in an exchange is a stream of bytes. A long one to a rank of the same host goes as a list of
-// addresses, from which that rank copies it at once; all others are cut into messages of a few MiB, so that one message
+// addresses, from which that rank copies it at once; all others are cut into messages of 60 KiB, so that one message
 // is read while another is on its way. Broadcasts go in such messages, too, when none of an exchange is to be sent.
 class RankCommunicator final : public Communicator, private ChannelEnd {
  public:
@@ -47,12 +47,12 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
     std::atomic<int> receiving{0};  // parts that are not over
     std::atomic<int> releasing{0};
     // Of the network's thread. Between steps both counts are 0.
-    size_t missing = 0;                              // streams that have not come to their end
-    size_t unread = 0;                               // streams that have not been read to their end
-    std::deque<std::pair<int, Message>> early;       // by device; came before it and its sharers were posted
-    Status status;                                   // of its messages
-    std::chrono::steady_clock::time_point all_come;  // the first bytes of the last stream that has begun
-    Seconds moving = 0;                              // its messages: at least the time since then
+    size_t missing = 0;                               // streams that have not come to their end
+    size_t unread = 0;                                // streams that have not been read to their end
+    std::deque<std::pair<int, Message>> early;        // by device; came before it and its sharers were posted
+    Status status;                                    // of its messages
+    std::chrono::steady_clock::time_point all_begun;  // when data of all streams have begun to come
+    Seconds moving = 0;                               // its messages: at least the time since then
     Seconds local_moving = 0;
     bool sends_locally() const { return !exchange.local.sends.empty(); }
     bool receives_locally() const { return !exchange.local.receives.empty(); }
