@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "graph/compression.h"
 #include "graph/cost.h"
 #include "graph/knn_cells_layout.h"
 #include "graph/reader_def.h"
@@ -33,6 +34,13 @@ constexpr Seconds kRowApart = 1e-7;
 constexpr Seconds kWidened = 4.5e-10;
 constexpr Seconds kRounded = 2.5e-9;
 constexpr Seconds kSelected = 5e-8;
+
+// Selections of the largest elements on such a core (`xrun_ops_bench --benchmark_filter=select/`): an element of the
+// tensor and one that is selected, by a sample and by counting all. Comparing takes the time, not the memory.
+constexpr Seconds kSampled = 1.7e-9;
+constexpr Seconds kCandidate = 1e-7;
+constexpr Seconds kCounted = 1.1e-8;
+constexpr Seconds kWritten = 3e-8;
 
 // Builds of graphs of nearest classes on the same core, by `xrun bench knn` (docs/benchmarks.md, "Figures"): the share
 // of the peak that the products of an exact and of an approximate one reach, and the cost of a class and of an entry of
@@ -127,6 +135,13 @@ Seconds CostModel::head(const HeadSweep& sweep, int workers) const {
 
 Seconds CostModel::selection(int64_t active, int64_t targets) const {
   return kSelected * static_cast<double>(active + targets);
+}
+
+Seconds CostModel::select_largest(int64_t elements, int64_t selected, int workers) const {
+  const bool sampled = selects_by_sample(elements, selected);
+  const Seconds time = static_cast<double>(elements) * (sampled ? kSampled : kCounted) +
+                       static_cast<double>(selected) * (sampled ? kCandidate : kWritten);
+  return time / static_cast<double>(workers);
 }
 
 Seconds CostModel::exact_graph(const KnnShape& shape, int ranks) const {

@@ -58,6 +58,8 @@ class CostModel {
   Seconds head_products(double macs, bool bf16) const;
   // Drawing `active` classes of a head for a step, beside the `targets` of its rows, by one worker.
   Seconds selection(int64_t active, int64_t targets) const;
+  // The largest `selected` elements of a tensor (ops/top_k.h).
+  Seconds select_largest(int64_t elements, int64_t selected, int workers) const;
   // A build of a graph of nearest classes on the cores of the workers of `shape`, with nothing else running; that of an
   // approximate graph includes measuring its recall. Where several ranks share a build, `shape` has the workers of one
   // rank; their communication is not counted.

@@ -49,11 +49,16 @@ Bytes dx_bytes(const Program& program, const Instruction& sum) {
   return bytes;
 }
 
-// Times that a selection of the largest elements of a tensor reads them (ops/top_k.h). A sample, which is read twice,
-// has an element of every fourth cache line, and processors fetch the lines between them too.
-Bytes reads_of_selection(Bytes bytes, double density) {
-  const int64_t elements = bytes / 4;
-  return selects_by_sample(elements, pairs_of(elements, density)) ? 4 : 5;
+// The time to select the largest elements of the residuals that a compression has added to.
+Seconds selection_time(const Instruction& compression, double density, int workers, const CostModel& cost) {
+  Seconds sum = 0;
+  for (const Operand& operand : compression.operands) {
+    if (operand.role == Role::kState && operand.index == 1) {
+      const int64_t elements = operand.bytes / 4;
+      sum += cost.select_largest(elements, pairs_of(elements, density), workers);
+    }
+  }
+  return sum;
 }
 
 Bytes zeroed_bytes(const Instruction& pass) {
@@ -147,13 +152,10 @@ void predict_durations(Program& program, const Module& module, const CostModel& 
       instruction.predicted = cost.hand_over() + cost.sweep(operand_bytes(instruction), workers);
     } else if (instruction.kind == Kind::kReduceStats || instruction.kind == Kind::kFoldPartials ||
                instruction.kind == Kind::kNorm || instruction.kind == Kind::kCompress) {
-      // A selection reads the residuals again, behind the pass that adds to them.
-      Bytes counted = 0;
-      for (const Operand& operand : instruction.operands) {
-        const bool residual = instruction.kind == Kind::kCompress && operand.role == Role::kState && operand.index == 1;
-        counted += residual ? reads_of_selection(operand.bytes, module.train.compress.density) * operand.bytes : 0;
+      instruction.predicted = cost.hand_over() + cost.sweep(bytes_of(program, instruction.reads), workers);
+      if (instruction.kind == Kind::kCompress) {
+        instruction.predicted += selection_time(instruction, module.train.compress.density, workers, cost);
       }
-      instruction.predicted = cost.hand_over() + cost.sweep(bytes_of(program, instruction.reads) + counted, workers);
     } else {
       instruction.predicted += cost.hand_over() + cost.sweep(zeroed_bytes(instruction), workers);
     }
