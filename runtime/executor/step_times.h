@@ -25,7 +25,6 @@ struct StepTimes {
 struct DeviceRange {
   int first = 0;
   int count = 0;
-  bool has(int device) const { return device >= first && device < first + count; }
 };
 
 // Threads: one.

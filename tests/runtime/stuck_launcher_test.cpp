@@ -1,11 +1,15 @@
 // A launcher that outlives its ranks is found and killed, and nothing else is.
 #include "runtime/cli/stuck_launcher.h"
 
+#include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
+#include "runtime/cli/rank_exits.h"
 #include "tests/support/command.h"
 
 namespace xrun::cli {
@@ -112,6 +116,37 @@ TEST(StuckLauncher, ProcessesOfThisMachineAreListed) {
   ASSERT_NE(self, processes.end());
   EXPECT_EQ(self->parent, ::getppid());
   EXPECT_TRUE(self->is_xrun) << "it runs the program of this process";
+}
+
+TEST(RankExits, RanksAreGoneWhenAllProcessesThatReportedHaveEnded) {
+  const Launch launch{.count = 2, .rank = 0, .mpis = {Mpi::kOpenMpi}};
+  RankExits exits;
+  const auto report_from_a_child = [&] {
+    if (const pid_t child = ::fork(); child == 0) {
+      report_begin(launch);
+      ::_exit(0);
+    } else {
+      ::waitpid(child, nullptr, 0);
+    }
+  };
+  const auto append = [](const std::string& line) {
+    std::ofstream(std::getenv("XRUN_RANK_EXITS"), std::ios::app) << line << "\n";
+  };
+  EXPECT_FALSE(exits.all_gone()) << "none has begun";
+  report_from_a_child();
+  EXPECT_TRUE(exits.all_gone());
+  append("75");
+  EXPECT_TRUE(exits.all_gone()) << "an exit code is no process";
+  report_begin(launch);
+  EXPECT_FALSE(exits.all_gone()) << "this process is there";
+  EXPECT_EQ(exits.take().begun, 2);
+  report_from_a_child();
+  append("begin@1@pid:[1]");
+  EXPECT_FALSE(exits.all_gone()) << "a process of another machine or container";
+  exits.take();
+  report_from_a_child();
+  report_begin(Launch());
+  EXPECT_FALSE(exits.all_gone()) << "a process that no launcher started";
 }
 
 // Starts a script that stands for a launcher, under --restarts; it finds the program in $XRUN.
