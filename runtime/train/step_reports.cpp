@@ -43,7 +43,7 @@ Status StepReports::move_to(Session& session, const StepPrediction& predicted, i
   predicted_step_ = predicted.step;
   profiled_ = {};
   watch_ = steps_ == 0 ? std::optional(StepWatch(profile_, predicted.step)) : std::nullopt;
-  stragglers_ = StragglerWatch(profile_);
+  stragglers_.move_to(profile_);
   share_results();
   return {};
 }
@@ -123,30 +123,21 @@ Status StepReports::look_for_stragglers() {
   if (!stragglers_.ends()) {
     return {};
   }
-  constexpr Seconds kWindow = 1;
-  const auto now = Clock::now();
-  const Seconds step = std::chrono::duration<double>(now - window_).count() / static_cast<double>(stragglers_.window());
-  window_ = now;
   Peers& peers = *request_.session.peers;
-  XRUN_ASSIGN(
-      const auto texts,
-      peers.gather(to_text(PaceReport{.window = static_cast<int64_t>(std::min(kWindow / std::max(step, 1e-6), 1e6)),
-                                      .paces = stragglers_.paces()})));
+  XRUN_ASSIGN(const auto texts, peers.gather(to_text(stragglers_.report())));
   std::vector<DevicePace> paces;
   for (const std::string& text : texts) {
     const PaceReport theirs = pace_report(text);
     paces.insert(paces.end(), theirs.paces.begin(), theirs.paces.end());
   }
-  // All ranks take the window of rank 0, so that they time the same steps.
-  stragglers_.set_window(pace_report(texts[0]).window);
-  if (const auto slow = stragglers_.judge(paces)) {
-    const DevicePace& one = slow->pace;
+  // All ranks take the seconds of rank 0, so that their next windows have the same steps.
+  for (const auto& [pace, factor] : stragglers_.judge(paces, pace_report(texts[0]).seconds)) {
     request_.events.on_warn(
         {"XG0843",
          fmt::format("cpu {} of {} takes {:.1f} times as long as the other devices: {} of each step, where {} is "
                      "expected at their pace; most of the difference is in {}",
-                     one.device, peers.name(request_.training.rank_of(one.device)), slow->factor,
-                     format_seconds(one.busy), format_seconds(one.busy / slow->factor), one.what)});
+                     pace.device, peers.name(request_.training.rank_of(pace.device)), factor, format_seconds(pace.busy),
+                     format_seconds(pace.busy / factor), pace.what)});
   }
   return {};
 }

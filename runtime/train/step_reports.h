@@ -80,7 +80,6 @@ class StepReports {
   ProfileEvent profiled_;           // their sums
   std::optional<StepWatch> watch_;  // of the size of the first steps
   StragglerWatch stragglers_;
-  Clock::time_point window_;  // when the last window of stragglers_ began
 };
 
 }  // namespace xrun::runtime

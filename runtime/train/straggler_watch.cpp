@@ -1,6 +1,7 @@
 #include "runtime/train/straggler_watch.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 #include <sstream>
 
@@ -9,16 +10,22 @@ namespace {
 
 constexpr Seconds kCounts = 1e-3;  // lost in a step
 
-Seconds median(std::vector<Seconds> values) {
+double median(std::vector<double> values) {
   const auto middle = values.begin() + std::ssize(values) / 2;
   std::nth_element(values.begin(), middle, values.end());
-  return *middle;
+  return values.size() % 2 == 1 ? *middle : (*middle + *std::max_element(values.begin(), middle)) / 2;
+}
+
+// What a window of kWindow adds to the sum of a device.
+double evidence_of(double factor) {
+  const double x = std::log(factor / StragglerWatch::kSlow);
+  return x < 0 ? x : std::min(StragglerWatch::kWeight * x * x, StragglerWatch::kMost);
 }
 
 }  // namespace
 
 std::string to_text(const PaceReport& report) {
-  std::string text = fmt::format("{}\n", report.window);
+  std::string text = fmt::format("{:.9g}\n", report.seconds);
   for (const DevicePace& one : report.paces) {
     text += fmt::format("{} {:.9g} {:.9g} {:.9g} {}\n", one.device, one.busy, one.predicted, one.excess, one.what);
   }
@@ -28,7 +35,7 @@ std::string to_text(const PaceReport& report) {
 PaceReport pace_report(const std::string& text) {
   PaceReport report;
   std::istringstream in(text);
-  in >> report.window;
+  in >> report.seconds;
   for (DevicePace one;
        in >> one.device >> one.busy >> one.predicted >> one.excess && in.get() == ' ' && std::getline(in, one.what);) {
     report.paces.push_back(one);
@@ -36,8 +43,8 @@ PaceReport pace_report(const std::string& text) {
   return report;
 }
 
-std::optional<Straggler> slowest_of(const std::vector<DevicePace>& paces) {
-  std::optional<Straggler> slowest;
+std::vector<Straggler> compare(const std::vector<DevicePace>& paces) {
+  std::vector<Straggler> compared;
   for (const DevicePace& one : paces) {
     std::vector<double> others;
     for (const DevicePace& other : paces) {
@@ -48,14 +55,10 @@ std::optional<Straggler> slowest_of(const std::vector<DevicePace>& paces) {
     if (others.empty() || one.predicted <= 0) {
       continue;
     }
-    const double pace = median(std::move(others));
-    const double factor = one.busy / one.predicted / pace;
-    const bool counts = factor >= StragglerWatch::kSlow && one.busy - one.predicted * pace >= kCounts;
-    if (counts && (!slowest || factor > slowest->factor)) {
-      slowest = Straggler{.pace = one, .factor = factor};
-    }
+    const Seconds expected = one.predicted * median(std::move(others));
+    compared.push_back({.pace = one, .factor = one.busy - expected >= kCounts ? one.busy / expected : 1});
   }
-  return slowest;
+  return compared;
 }
 
 bool StragglerWatch::wants_step() {
@@ -70,22 +73,23 @@ bool StragglerWatch::wants_step() {
 
 void StragglerWatch::add(std::span<const Timing> timings, const StepTimes& times) {
   profile_.add(timings, times);
+  looked_ += times.seconds;
   busy_.resize(times.devices.size());
   for (size_t d = 0; d < times.devices.size(); ++d) {
     busy_[d].push_back(times.devices[d].busy);
   }
 }
 
-std::vector<DevicePace> StragglerWatch::paces() const {
-  std::vector<DevicePace> paces;
+PaceReport StragglerWatch::report() const {
+  PaceReport report{.seconds = looked_ / kLooks * static_cast<double>(window_), .paces = {}};
   for (size_t d = 0; d < busy_.size(); ++d) {
     if (const Seconds busy = median(busy_[d]); busy > 0) {
-      paces.push_back({.device = static_cast<int>(d), .busy = busy, .what = ""});
+      report.paces.push_back({.device = static_cast<int>(d), .busy = busy, .what = ""});
     }
   }
   for (const ProfileRow& row : profile_.rows()) {
-    const auto of = std::ranges::find(paces, row.device, &DevicePace::device);
-    if (of == paces.end() || row.sort != ProfileRow::kCompute) {
+    const auto of = std::ranges::find(report.paces, row.device, &DevicePace::device);
+    if (of == report.paces.end() || row.sort != ProfileRow::kCompute) {
       continue;
     }
     of->predicted += row.predicted;
@@ -94,23 +98,50 @@ std::vector<DevicePace> StragglerWatch::paces() const {
       of->excess = row.seconds - row.predicted;
     }
   }
-  return paces;
+  return report;
 }
 
-std::optional<Straggler> StragglerWatch::judge(const std::vector<DevicePace>& paces) {
+std::vector<Straggler> StragglerWatch::judge(const std::vector<DevicePace>& paces, Seconds seconds) {
+  constexpr size_t kFactors = 9;
+  constexpr double kMostSteps = 1e6;
+  ++windows_;
+  std::vector<Straggler> slow;
+  for (const Straggler& one : compare(paces)) {
+    Evidence& seen = evidence_[one.pace.device];
+    const double added = evidence_of(one.factor) * std::min(seconds / kWindow, 1.0);
+    seen.sum = std::clamp(seen.sum + added, 0.0, kEnough);
+    if (seen.sum == 0) {
+      seen.factors.clear();
+      continue;
+    }
+    if (seen.factors.size() == kFactors) {
+      seen.factors.erase(seen.factors.begin());
+    }
+    seen.factors.push_back(one.factor);
+    if (seen.sum == kEnough) {
+      if (seen.slow_in < windows_ - kQuiet) {
+        slow.push_back({.pace = one.pace, .factor = median(seen.factors)});
+      }
+      seen.slow_in = windows_;
+    }
+  }
+  const double steps = kWindow / std::max(seconds, 1e-9) * static_cast<double>(window_);
+  begin_window(std::max(static_cast<int64_t>(std::min(steps, kMostSteps)), kLeast));
+  return slow;
+}
+
+void StragglerWatch::move_to(StepProfile profile) {
+  empty_ = std::move(profile);
+  steps_ = 0;
+  begin_window(kLeast);
+}
+
+void StragglerWatch::begin_window(int64_t steps) {
+  window_ = steps;
   profile_ = empty_;
   busy_.clear();
+  looked_ = 0;
   at_ = 0;
-  window_ = next_window_;
-  ++windows_;
-  auto slow = slowest_of(paces);
-  if (!slow) {
-    return std::nullopt;
-  }
-  const auto [last, first_time] = slow_in_.try_emplace(slow->pace.device, windows_);
-  const bool told = !first_time && windows_ - last->second <= kQuiet;
-  last->second = windows_;
-  return told ? std::nullopt : slow;
 }
 
 }  // namespace xrun::runtime

@@ -2,10 +2,9 @@
 // with more work is not taken for a slow one. Several ranks watch the whole run together.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
+#include <limits>
 #include <map>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -26,13 +25,13 @@ struct DevicePace {
 
 // What a rank tells the others at the end of a window.
 struct PaceReport {
-  int64_t window = 0;  // steps that the next window should have, by this rank's clock
+  Seconds seconds = 0;  // that the window took on this rank
   std::vector<DevicePace> paces;
 
   bool operator==(const PaceReport&) const = default;
 };
 
-// As text: the window, then a line for each device. Text of another form gives the lines before the first wrong one.
+// As text: the seconds, then a line for each device. Text of another form gives the lines before the first wrong one.
 std::string to_text(const PaceReport& report);
 PaceReport pace_report(const std::string& text);
 
@@ -41,46 +40,64 @@ struct Straggler {
   double factor = 1;  // of its ratio to the median of the others'
 };
 
-// The device with the largest factor, if the factor is at least kSlow and the device loses at least a millisecond a
-// step: the times of shorter work are mostly noise. None where no two devices have predictions.
-std::optional<Straggler> slowest_of(const std::vector<DevicePace>& paces);
+// The devices that have a prediction, with their factors. The factor is 1 for a device that loses less than a
+// millisecond a step, because the times of shorter work are mostly noise. Empty where no two devices have predictions.
+std::vector<Straggler> compare(const std::vector<DevicePace>& paces);
 
 // Times five steps of each window, spread over it. The ranks have the same windows.
-// Threads: one.
+//
+// A single window cannot tell a slow device from one whose core other work has for some seconds. So the windows of a
+// device are summed, and it is slow from kEnough on (a cumulative sum test, Page 1954). Of x = log(factor / kSlow) a
+// window adds kWeight * x * x, kMost at most; a factor below kSlow takes -x from the sum, which does not fall below 0.
+// So a device that is 4 times as slow as the others is named after two windows, one that is 3 times as slow after
+// three, 2 times after 17, and 1.6 times after five minutes. Threads: one.
 class StragglerWatch {
  public:
   static constexpr double kSlow = 1.5;
+  static constexpr double kEnough = 0.8;
+  static constexpr double kMost = 0.55;
+  static constexpr double kWeight = 0.6;
   static constexpr int64_t kWarmUp = 5;
   static constexpr int64_t kLooks = 5;
-  static constexpr int64_t kLeast = 10;  // steps of a window
-  static constexpr int64_t kQuiet = 60;  // windows after which a device that was told is told again
+  static constexpr int64_t kLeast = kLooks;  // steps of a window
+  static constexpr Seconds kWindow = 1;      // a shorter window adds in proportion less
+  static constexpr int64_t kQuiet = 60;      // windows after which a device that was told is told again
 
   explicit StragglerWatch(StepProfile profile) : empty_(std::move(profile)), profile_(empty_) {}
+  // Goes on with steps of another size: begins with their warm-up, and keeps what it knows of the devices.
+  void move_to(StepProfile profile);
 
   // Counts the next step, and says whether `add` is to be called for it.
   bool wants_step();
   void add(std::span<const Timing> timings, const StepTimes& times);
   // Whether the step that was added ends a window: `judge` is then to be called with the paces of all ranks.
   bool ends() const { return at_ == window_; }
-  // Of the devices of this rank in the window.
-  std::vector<DevicePace> paces() const;
-  // The slow device, unless it was told already. Begins the next window.
-  std::optional<Straggler> judge(const std::vector<DevicePace>& paces);
+  // Of this rank in the window.
+  PaceReport report() const;
+  // The slow devices that were not told already. Begins the next window, of as many steps as take a second.
+  //   seconds  of the window, the same for all ranks
+  std::vector<Straggler> judge(const std::vector<DevicePace>& paces, Seconds seconds);
 
   int64_t window() const { return window_; }
-  // The number of steps in windows after this one. A window of a second or more hides short interruptions of a core.
-  void set_window(int64_t steps) { next_window_ = std::max(steps, kLeast); }
 
  private:
+  void begin_window(int64_t steps);
+
+  struct Evidence {
+    double sum = 0;
+    std::vector<double> factors;                            // of the last windows, since the sum was 0
+    int64_t slow_in = std::numeric_limits<int64_t>::min();  // the last window in which the device was slow
+  };
+
   StepProfile empty_;
   StepProfile profile_;                     // of this window
   std::vector<std::vector<Seconds>> busy_;  // by device, of the steps of this window that were looked at
-  int64_t steps_ = 0;                       // that were counted
+  Seconds looked_ = 0;                      // of these steps together
+  int64_t steps_ = 0;                       // that were counted, of this size
   int64_t at_ = 0;                          // of the window
   int64_t window_ = kLeast;
-  int64_t next_window_ = kLeast;
-  int64_t windows_ = 0;             // that have ended
-  std::map<int, int64_t> slow_in_;  // by device: the last window in which it was slow
+  int64_t windows_ = 0;               // that have ended
+  std::map<int, Evidence> evidence_;  // by device
 };
 
 }  // namespace xrun::runtime
