@@ -1,0 +1,118 @@
+// Rows that change while their file is read are read as they were when the save began.
+#include "runtime/checkpoint/row_copies.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <numeric>
+#include <random>
+#include <thread>
+
+#include "tests/runtime/checkpoint_model.h"
+
+namespace xrun::runtime {
+namespace {
+
+constexpr int64_t kClasses = 3000;
+constexpr int64_t kBegin = 100;  // of the file, which has several of the parts that are read at a time
+constexpr int64_t kEnd = 2900;
+constexpr int64_t kWidth = 8;
+
+class RowCopiesTest : public ::testing::Test {
+ protected:
+  RowCopiesTest() {
+    model.fill(1);
+    file = {.name = "head", .tensors = {}, .by_rows = true, .row_begin = kBegin, .row_end = kEnd};
+    for (const StateTensor& tensor : model.state().tensors()) {
+      if (tensor.head == "id") {
+        file.tensors.push_back(&tensor);
+        begin_.push_back(rows_of(tensor));
+      }
+    }
+  }
+
+  // Values of a file's rows in the state.
+  std::vector<float> rows_of(const StateTensor& tensor) {
+    std::vector<float> values(static_cast<size_t>((kEnd - kBegin) * kWidth));
+    model.state().read_rows(tensor, kBegin, kEnd, reinterpret_cast<std::byte*>(values.data()));
+    return values;
+  }
+  // As a step changes a row: its weights and their optimizer states.
+  void change(int32_t row) {
+    const std::vector<float> values(kWidth, -1000.0F - static_cast<float>(row));
+    for (const StateTensor* tensor : file.tensors) {
+      model.state().write_rows(*tensor, row, row + 1, reinterpret_cast<const std::byte*>(values.data()));
+    }
+  }
+  void expect_begin(RowCopies& copies) {
+    for (size_t t = 0; t < file.tensors.size(); ++t) {
+      std::vector<float> values(begin_[t].size());
+      copies.read(*file.tensors[t], kBegin, kEnd, reinterpret_cast<std::byte*>(values.data()));
+      EXPECT_TRUE(values == begin_[t]) << file.tensors[t]->name;
+    }
+  }
+
+  testing::CheckpointModel model{2, kClasses};
+  StateFile file;
+  std::vector<std::vector<float>> begin_;  // values when the save began, by tensor
+};
+
+TEST_F(RowCopiesTest, KeptRowsAreReadAsTheyWere) {
+  SaveMemory memory(1, 8 * SaveMemory::kPage);
+  RowCopies copies(model.state(), file, memory);
+  ASSERT_EQ(file.tensors.size(), 3U) << "weights and two states of adamw";
+  ASSERT_TRUE(copies.fits());
+  // Rows of other files are not kept, and a row has one copy: that of its first value.
+  ASSERT_TRUE(copies.keep(std::vector<int32_t>{0, kBegin - 1, kBegin, 1234, kEnd - 1, kEnd, kClasses - 1}));
+  for (const int32_t row : {0, 100, 1234, 2899, 2999}) {
+    change(row);
+  }
+  ASSERT_TRUE(copies.keep(std::vector<int32_t>{1234, 1235}));
+  change(1235);
+  expect_begin(copies);
+  ASSERT_TRUE(copies.keep(std::vector<int32_t>{1236})) << "after the file was read once";
+  change(1236);
+  expect_begin(copies);
+}
+
+TEST_F(RowCopiesTest, WithoutMemoryNoRowIsKept) {
+  SaveMemory memory(1, SaveMemory::kPage);
+  RowCopies copies(model.state(), file, memory);
+  std::vector<int32_t> rows(2000);
+  std::iota(rows.begin(), rows.end(), 200);
+  EXPECT_FALSE(copies.keep(rows)) << "a page has room for some hundreds of them";
+  EXPECT_EQ(memory.take_page(), nullptr);
+  copies.end();
+  EXPECT_NE(memory.take_page(), nullptr) << "the page was given back";
+  EXPECT_TRUE(copies.keep(rows)) << "nothing has to be kept after the end";
+}
+
+TEST_F(RowCopiesTest, RowsChangeWhileTheFileIsRead) {
+  constexpr uint64_t kSeed = 20261127;
+  std::mt19937_64 random(kSeed);
+  for (int round = 0; round < 50; ++round) {
+    SCOPED_TRACE("seed " + std::to_string(kSeed) + ", round " + std::to_string(round));
+    SaveMemory memory(1, 16 * SaveMemory::kPage);
+    RowCopies copies(model.state(), file, memory);
+    std::vector<std::vector<int32_t>> steps(40);
+    for (auto& rows : steps) {
+      for (int i = 0; i < 20; ++i) {
+        rows.push_back(static_cast<int32_t>(random() % kClasses));
+      }
+      std::ranges::sort(rows);
+    }
+    bool all_kept = true;
+    std::thread trains([&] {
+      for (const auto& rows : steps) {
+        all_kept = all_kept && copies.keep(rows);
+        std::ranges::for_each(rows, [&](int32_t row) { change(row); });
+      }
+    });
+    expect_begin(copies);
+    trains.join();
+    EXPECT_TRUE(all_kept);
+    model.fill(1);
+  }
+}
+
+}  // namespace
+}  // namespace xrun::runtime
