@@ -12,7 +12,7 @@
 #include "runtime/cli/hang_watch.h"
 #include "runtime/cli/options.h"
 #include "runtime/cli/planned.h"
-#include "runtime/cli/run_sources.h"
+#include "runtime/cli/rank_facts.h"
 #include "runtime/comm/ranks/rank_watch.h"
 #include "runtime/comm/ranks/world.h"
 
@@ -57,39 +57,9 @@ Result<Job> join_job(const GlobalOptions& options);
 // all ranks are on one host. Errors: XG0834.
 Status measure_network(Job& job);
 
-// The properties of a rank that all ranks exchange.
-struct RankFacts {
-  std::string host;
-  std::string machine;  // hosts that are containers or network namespaces may share one
-  int cores = 1;
-  std::string cpus;  // processors that it may run on
-  Bytes memory = 0;
-  Bytes machine_memory = 0;  // free on the machine, of which `memory` may be a limit
-  Facts build;               // "instruction set" and so on
-};
-
-// "samples of the source `train`: 60 on rank 0, 59 on rank 2", for the first facts in which a rank differs from rank 0.
-// `facts`: by rank, each in the same order; `first`: the lowest rank that differs.
-std::vector<std::string> differences(const std::vector<Facts>& facts, size_t& first);
-// Errors: XG0833 with the differences of the builds.
-Status check_alike(const std::vector<RankFacts>& ranks);
 // All ranks call it with their facts, or with an error of their own. Errors: XG0833 with the differences, or the error
 // of a rank; the same on all ranks. `cause` ends the message "rank 2 ...": "reads other data than rank 0".
 Status hold_alike(const Job& job, const Result<Facts>& mine, const std::string& cause, const std::string& help);
-// The cores of all hosts of these ranks; those of hosts that share a machine are at most its processors.
-int cores_of(const std::vector<RankFacts>& ranks);
-// The free memory of all hosts, and of the one that has the least; hosts that share a machine share what it has.
-struct HostMemory {
-  Bytes all = 0;
-  Bytes least = 0;
-};
-HostMemory memory_of(const std::vector<RankFacts>& ranks);
-// The host of each rank, counted from 0 in the order of their first ranks.
-std::vector<int> nodes_of(const std::vector<RankFacts>& ranks);
-
-// The flags of the command that decide what a rank does, without those about places and output.
-Facts facts_of_command(const GlobalOptions& options, const TrainArgs& args);
-
 // Plans on rank 0 (plan_from) and sends the plan to the other ranks, which check that a plan file they were given is
 // the same one. Nothing after an error, which one rank has printed. `path_options`: the options of rank 0.
 std::optional<PlannedModel> plan_of_job(Job& job, const std::string& path, const GlobalOptions& path_options,

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/cli/planned.h"
+#include "runtime/cli/rank_facts.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/sample_rows.h"
 #include "runtime/train/events.h"
@@ -27,8 +28,6 @@ struct DataMemory {
 // Errors: XG0601 if arenas and data together need more memory than the plan's machine has.
 Status check_memory(const PlannedModel& planned, const DataMemory& data);
 
-// Named values that must be equal on all ranks of a run (runtime/cli/job.h).
-using Facts = std::vector<std::pair<std::string, std::string>>;
 // Adds the number of samples, the class names and a digest of the contents of a source.
 void add_facts(const runtime::SampleRows& rows, Facts& facts);
 

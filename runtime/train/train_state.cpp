@@ -1,51 +1,24 @@
 #include "runtime/train/train_state.h"
 
 #include <algorithm>
-#include <cmath>
 #include <fmt/format.h>
-#include <map>
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
 
 #include "graph/base/check.h"
-#include "graph/base/random.h"
 #include "graph/base/xxh128.h"
-#include "graph/compression.h"
 #include "graph/group_rules.h"
 #include "graph/head_shape.h"
 #include "graph/optimizer_facts.h"
-#include "graph/update_rule.h"
 #include "ops/head/catch_up.h"
 #include "ops/head/row_format.h"
+#include "runtime/train/first_values.h"
 
 namespace xrun::runtime {
 namespace {
 
 using planner::Buffer;
 using planner::Purpose;
-
-// The head that owns a parameter; null for those of the trunk.
-const planner::HeadPlan* head_with(const planner::Program& program, ParamId param) {
-  for (const planner::HeadPlan& head : program.heads) {
-    if (head.weight == param || head.bias == param) {
-      return &head;
-    }
-  }
-  return nullptr;
-}
-
-ClassRange shard_rows(const planner::HeadPlan* head, int shard, int64_t all) {
-  for (size_t i = 0; head != nullptr && i < head->shards.size(); ++i) {
-    if (head->shards[i].shard == shard) {
-      return {head->shards[i].row_begin, head->shards[i].row_end};
-    }
-  }
-  return {0, all};
-}
-
-DType dtype_of(RowFormat format) {
-  return format == RowFormat::kF32 ? DType::kF32 : format == RowFormat::kBf16 ? DType::kBF16 : DType::kF8E4M3;
-}
 
 // Rows [begin, end) of one copy of a piece.
 struct FirstRows {
@@ -66,180 +39,16 @@ void add_parts(const StateTensor& tensor, const TensorPiece& piece, planner::Buf
   }
 }
 
-// Draws again what lies beyond two deviations; each attempt has a stream of its own.
-void draw_again(uint64_t seed, const std::string& name, uint64_t first, std::span<float> values) {
-  constexpr float kMost = 2;
-  constexpr uint64_t kAttempts = 64;  // 1 of 22 is drawn again, so none is left
-  for (size_t i = 0; i < values.size(); ++i) {
-    for (uint64_t attempt = 1; std::fabs(values[i]) > kMost && attempt <= kAttempts; ++attempt) {
-      values[i] = RandomStream(seed, stable_hash(name), attempt).normal(first + i);
-    }
-    values[i] = std::clamp(values[i], -kMost, kMost);
-  }
-}
-
-// `name`: the tensor's, or the first one that it had.
-void fill_first_values(const FirstRows& part, const Init& init, uint64_t seed, const std::string& name,
-                       std::span<float> values) {
-  if (init.kind == Init::kConstant) {
-    std::ranges::fill(values, static_cast<float>(init.value));
-    return;
-  }
-  const double deviation = init.kind == Init::kHeNormal
-                               ? std::sqrt(2.0 / static_cast<double>(std::max<int64_t>(init.fan_in, 1)))
-                               : init.value;
-  const auto first = static_cast<uint64_t>(part.begin * part.tensor->row_elements());
-  const RandomStream stream(seed, stable_hash(name));
-  if (init.kind == Init::kUniform) {
-    const auto most = static_cast<float>(init.value);
-    for (size_t i = 0; i < values.size(); ++i) {
-      values[i] = stream.uniform(first + i, -most, most);
-    }
-    return;
-  }
-  stream.fill_normal(first, values);
-  if (init.kind == Init::kTruncNormal) {
-    draw_again(seed, name, first, values);
-  }
-  for (float& value : values) {
-    value = static_cast<float>(deviation * static_cast<double>(value));
-  }
-}
-
 }  // namespace
-
-RowFormat format_of(const StateTensor& tensor) {
-  return tensor.type.dtype == DType::kBF16     ? RowFormat::kBf16
-         : tensor.type.dtype == DType::kF8E4M3 ? RowFormat::kFp8
-                                               : RowFormat::kF32;
-}
-
-StateTensor shifts_of(const StateTensor& weight) {
-  StateTensor shifts = weight;
-  shifts.name += ".shift";
-  shifts.role = StateTensor::Role::kShift;
-  shifts.type = {.dtype = DType::kF32, .dims = {weight.rows()}};
-  shifts.pieces.clear();
-  return shifts;
-}
-
-StateTensor mean_of(const StateTensor& weight) {
-  StateTensor mean = weight;
-  mean.name += fmt::format(".{}", kMeanState);
-  mean.role = StateTensor::Role::kOptimizer;
-  mean.pieces.clear();
-  return mean;
-}
-
-StateTensor scales_of(const StateTensor& weight) {
-  StateTensor scales = weight;
-  scales.name += ".scale";
-  scales.role = StateTensor::Role::kScale;
-  scales.type = {.dtype = DType::kF32, .dims = {weight.rows()}};
-  scales.pieces.clear();
-  return scales;
-}
 
 TrainState::TrainState(const Module& module, const planner::Program& program, const BoundMemory& memory,
                        const DeviceSet& devices)
-    : module_(module), program_(program), memory_(memory), devices_(devices) {
-  const std::vector<std::string> states = states_beside_weights(module.train);
-  std::vector<double> firsts = first_values_of_rule(module.train.optimizer.args);
-  firsts.resize(states.size());
-  std::map<std::string, StateTensor> by_name;
-  std::map<std::string, int> first_device;  // that has a tensor
-  for (const Buffer& buffer : program.buffers) {
-    const bool weight = buffer.purpose == Purpose::kWeight || buffer.purpose == Purpose::kHeadWeight;
-    const bool state = buffer.purpose == Purpose::kState;
-    const bool optimizer = buffer.purpose == Purpose::kOptimizer || buffer.purpose == Purpose::kHeadOptimizer;
-    const bool scale = buffer.purpose == Purpose::kHeadScale;
-    const bool graph = buffer.purpose == Purpose::kHeadLists || buffer.purpose == Purpose::kHeadSnapshot;
-    const bool last = buffer.purpose == Purpose::kHeadLast;
-    const bool residual = buffer.purpose == Purpose::kResidual;
-    if (!residual && !weight && !state && !optimizer && !scale && !graph && !last) {
-      continue;
-    }
-    const Parameter& parameter = module.graph.param(buffer.param);
-    const planner::HeadPlan* head = head_with(program, buffer.param);
-    StateTensor one{.name = parameter.name,
-                    .role = weight  ? StateTensor::Role::kWeight
-                            : state ? StateTensor::Role::kState
-                                    : StateTensor::Role::kOptimizer,
-                    .type = module.graph.value(parameter.value).type,
-                    .trained = parameter.trained,
-                    .head = head == nullptr ? "" : module.graph.heads[static_cast<size_t>(head->head)].name,
-                    .param = buffer.param,
-                    .pieces = {}};
-    one.type.sharded = false;
-    if (optimizer) {
-      XRUN_CHECK(static_cast<size_t>(buffer.state) < states.size(), "an optimizer state that the optimizer has not");
-      one.name += "." + states[static_cast<size_t>(buffer.state)];
-      one.first_value = firsts[static_cast<size_t>(buffer.state)];
-    }
-    if (residual) {
-      one.role = StateTensor::Role::kResidual;
-      one.name += fmt::format(".{}", kResidualStates[static_cast<size_t>(buffer.state)]);
-      one.type.dims.insert(one.type.dims.begin(), program.senders());
-    }
-    if (head != nullptr && head->weight == buffer.param && !graph && !last) {
-      one.type.dtype = dtype_of(optimizer ? head->states : head->weights);
-    }
-    if (scale) {
-      one = scales_of(one);
-    }
-    if (last) {
-      one.name += ".last";
-      one.type.dtype = DType::kI32;
-      one.type.dims.resize(1);
-    }
-    if (graph) {
-      one.role = StateTensor::Role::kGraph;
-      one.kept = false;
-      one.name += buffer.purpose == Purpose::kHeadLists ? ".lists" : ".snapshot";
-    }
-    if (buffer.purpose == Purpose::kHeadLists) {
-      one.type.dtype = DType::kI32;
-      one.type.dims[1] = head->neighbours;
-    }
-    StateTensor& tensor = by_name.try_emplace(one.name, one).first->second;
-    const int device = first_device.try_emplace(one.name, buffer.device).first->second;
-    first_device[one.name] = std::min(device, buffer.device);
-    if (buffer.device != planner::kHost && !memory.has(buffer.device)) {
-      continue;  // of another rank
-    }
-    const int64_t sender = buffer.replica / program.sender_replicas;
-    const auto [begin, end] = residual ? ClassRange{sender, sender + 1} : shard_rows(head, buffer.shard, tensor.rows());
-    const auto piece = std::find_if(tensor.pieces.begin(), tensor.pieces.end(),
-                                    [&, first = begin](const TensorPiece& p) { return p.row_begin == first; });
-    if (piece != tensor.pieces.end()) {
-      piece->copies.push_back(buffer.id);
-    } else if (begin < end) {
-      tensor.pieces.push_back({begin, end, {buffer.id}});
-    }
-  }
-  for (auto& [name, tensor] : by_name) {
-    std::sort(tensor.pieces.begin(), tensor.pieces.end(),
-              [](const TensorPiece& a, const TensorPiece& b) { return a.row_begin < b.row_begin; });
-    int64_t at = 0;
-    for (const TensorPiece& piece : tensor.pieces) {
-      XRUN_CHECK(piece.row_begin == at || (piece.row_begin > at && program.ranks > 1),
-                 "rows of " + name + " are missing or lie in two places");
-      at = piece.row_end;
-    }
-    XRUN_CHECK(at == tensor.rows() || program.ranks > 1, "rows of " + name + " are missing");
-    const int device = first_device.at(name);
-    tensor.first = device == planner::kHost || memory.has(device);
-    tensors_.push_back(std::move(tensor));
-  }
-  std::vector<StateTensor> shifts;
-  for (const StateTensor& tensor : tensors_) {
-    if (catches_up(tensor)) {
-      shifts.push_back(shifts_of(tensor));
-    }
-  }
-  std::ranges::move(shifts, std::back_inserter(tensors_));
-  std::ranges::sort(tensors_, {}, &StateTensor::name);
-  rows_.resize(program.heads.size());
+    : module_(module),
+      program_(program),
+      memory_(memory),
+      devices_(devices),
+      tensors_(state_tensors(module, program, memory)),
+      rows_(program.heads.size()) {
   for (size_t h = 0; h < program.heads.size(); ++h) {
     if (program.heads[h].mapped) {
       const auto head = static_cast<size_t>(program.heads[h].head);
@@ -324,8 +133,9 @@ void TrainState::initialise(uint64_t seed, const std::function<bool(const StateT
           continue;
         }
         values.resize(static_cast<size_t>((part.end - part.begin) * tensor.row_elements()));
-        fill_first_values(part, optimizer ? Init{.value = tensor.first_value} : module_.graph.param(tensor.param).init,
-                          seed, first_name(moved, tensor.name), values);
+        fill_first_values(optimizer ? Init{.value = tensor.first_value} : module_.graph.param(tensor.param).init, seed,
+                          first_name(moved, tensor.name), static_cast<uint64_t>(part.begin * tensor.row_elements()),
+                          values);
         if (tensor.type.dtype != DType::kF32) {
           write_values(tensor, part.begin, part.end, values.data());  // of a head: a row lies in one place
           continue;

@@ -1,0 +1,56 @@
+// The properties in which the ranks of a run must be alike, and what their hosts have together.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "graph/base/units.h"
+#include "runtime/cli/options.h"
+
+namespace xrun::cli {
+
+// Named values that must be equal on all ranks.
+using Facts = std::vector<std::pair<std::string, std::string>>;
+
+// The properties of a rank that all ranks exchange.
+struct RankFacts {
+  std::string host;
+  std::string machine;  // hosts that are containers or network namespaces may share one
+  int cores = 1;
+  std::string cpus;  // processors that it may run on
+  Bytes memory = 0;
+  Bytes machine_memory = 0;  // free on the machine, of which `memory` may be a limit
+  Facts build;               // "instruction set" and so on
+};
+
+// Of this process. Errors: those of ops::choose_isa.
+Result<RankFacts> own_facts();
+std::string host_name();
+// The flags of the command that decide what a rank does, without those about places and output.
+Facts facts_of_command(const GlobalOptions& options, const TrainArgs& args);
+
+// As text, a line for each value; line breaks in values become blanks, which does not hinder the comparison.
+std::string to_text(const Facts& facts);
+std::string to_text(const RankFacts& facts);
+Facts facts_from(const std::string& text);
+RankFacts rank_facts_from(const std::string& text);
+
+// "samples of the source `train`: 60 on rank 0, 59 on rank 2", for the first facts in which a rank differs from rank 0.
+// `facts`: by rank, each in the same order; `first`: the lowest rank that differs.
+std::vector<std::string> differences(const std::vector<Facts>& facts, size_t& first);
+// Errors: XG0833 with the differences of the builds.
+Status check_alike(const std::vector<RankFacts>& ranks);
+// The cores of all hosts of these ranks; those of hosts that share a machine are at most its processors.
+int cores_of(const std::vector<RankFacts>& ranks);
+// The free memory of all hosts, and of the one that has the least; hosts that share a machine share what it has.
+struct HostMemory {
+  Bytes all = 0;
+  Bytes least = 0;
+};
+HostMemory memory_of(const std::vector<RankFacts>& ranks);
+// The host of each rank, counted from 0 in the order of their first ranks.
+std::vector<int> nodes_of(const std::vector<RankFacts>& ranks);
+
+}  // namespace xrun::cli

@@ -1,0 +1,63 @@
+// The tensors of a training, by name: weights, running statistics and optimizer states, and the buffers of a program
+// that hold their rows.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/module.h"
+#include "planner/program.h"
+#include "runtime/device/bound_memory.h"
+
+namespace xrun::runtime {
+
+// Rows [row_begin, row_end) of a tensor and the buffers that have them: one copy a replica. A tensor outside of heads
+// is one piece; but of what senders keep for compressed gradients (kResidual) each sender, a replica or a
+// node (CompressSpec::per_node), has one row.
+struct TensorPiece {
+  int64_t row_begin = 0;
+  int64_t row_end = 0;
+  std::vector<planner::BufferId> copies;
+};
+
+struct StateTensor {
+  enum class Role { kWeight, kState, kOptimizer, kScale, kGraph, kShift, kResidual };
+  std::string name;  // "layer1.conv.weight", "layer1.conv.weight.velocity", "id.weight.scale"
+  Role role = Role::kWeight;
+  TensorType type;  // as it lies in memory, without a batch dimension; f32 but for class weights and their states
+  bool trained = true;
+  double first_value = 0;  // of an optimizer state: what it has before the first step
+  // Of a graph of nearest classes: whether the run needs it to go on. A checkpoint has it where it does.
+  bool kept = true;
+  // Whether this process is the first of the ranks that have it, which saves it. Rows of heads lie on one rank alone.
+  bool first = true;
+  std::string head;  // name of the sharded head that owns it; empty for the trunk
+  ParamId param;
+  std::vector<TensorPiece> pieces;  // in row order; without gaps, where the process has all devices
+
+  // Rows are along the first dimension, which for kResidual is the sender; a scalar has one row.
+  int64_t rows() const { return type.dims.empty() ? 1 : type.dims[0]; }
+  int64_t row_elements() const { return rows() == 0 ? 0 : type.elements(0, 0) / rows(); }
+  Bytes row_bytes() const { return row_elements() * size_of(type.dtype); }
+};
+
+// The format of a tensor's rows: f32, bf16 or fp8.
+RowFormat format_of(const StateTensor& tensor);
+// The running mean of a weight, without pieces.
+StateTensor mean_of(const StateTensor& weight);
+// The scales of class weights in fp8, without pieces.
+StateTensor scales_of(const StateTensor& weight);
+// Of a tensor of class rows that catch up: f32 [rows], computed when it is read. What a reader finds in a row is the
+// row minus its velocity times the shift, so a checkpoint with shifts is read without the rates of its run.
+StateTensor shifts_of(const StateTensor& weight);
+
+// In name order, those of `program` with the pieces that lie in `memory`: all of them, but for a rank of several.
+std::vector<StateTensor> state_tensors(const Module& module, const planner::Program& program,
+                                       const BoundMemory& memory);
+
+// The head that owns a parameter; null for those of the trunk.
+const planner::HeadPlan* head_with(const planner::Program& program, ParamId param);
+// The class rows of a shard, or all where no head owns the parameter.
+ClassRange shard_rows(const planner::HeadPlan* head, int shard, int64_t all);
+
+}  // namespace xrun::runtime
