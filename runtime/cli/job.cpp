@@ -8,6 +8,7 @@
 #include "graph/base/errors.h"
 #include "planner/plan_file.h"
 #include "planner/report/diff.h"
+#include "runtime/checkpoint/owner.h"
 #include "runtime/cli/job_watch.h"
 #include "runtime/cli/launcher.h"
 #include "runtime/comm/ranks/network_rate.h"
@@ -91,8 +92,8 @@ Result<std::unique_ptr<runtime::World>> join_world(const GlobalOptions& options,
     return for_first(launch, mpi.error());
   }
   const StartLimit limit(options, launch.rank, launch.count);
-  auto world =
-      runtime::World::join([mpi = *mpi](std::string& error) { return load_mpi(mpi, error); }, host_name(), direct);
+  auto world = runtime::World::join([mpi = *mpi](std::string& error) { return load_mpi(mpi, error); },
+                                    runtime::host_name(), direct);
   if (!world.ok()) {
     return for_first(launch, std::move(world).error());
   }

@@ -6,12 +6,13 @@
 #include <fstream>
 #include <map>
 #include <set>
+#include <span>
 #include <sstream>
-#include <unistd.h>
 
 #include "graph/base/errors.h"
 #include "graph/base/xxh128.h"
 #include "ops/isa.h"
+#include "runtime/checkpoint/owner.h"
 #include "runtime/cli/planned.h"
 #include "runtime/device/cpu/placement.h"
 #include "runtime/device/host.h"
@@ -24,7 +25,7 @@ namespace {
 std::string machine_name() {
   std::string name;
   std::ifstream in("/proc/sys/kernel/random/boot_id");
-  return std::getline(in, name) && !name.empty() ? name : host_name();
+  return std::getline(in, name) && !name.empty() ? name : runtime::host_name();
 }
 
 std::string digest_of_file(const std::string& path) {
@@ -57,11 +58,6 @@ std::map<std::string, std::vector<RankFacts>> by_host(const std::vector<RankFact
 }
 
 }  // namespace
-
-std::string host_name() {
-  char name[256] = {};
-  return ::gethostname(name, sizeof name - 1) == 0 && name[0] != '\0' ? name : "unknown";
-}
 
 std::string to_text(const Facts& facts) {
   std::string text;
@@ -104,7 +100,7 @@ RankFacts rank_facts_from(const std::string& text) {
 Result<RankFacts> own_facts() {
   XRUN_ASSIGN(const ops::Isa isa, ops::choose_isa());
   const runtime::Host host = runtime::detect_host();
-  RankFacts facts{.host = host_name(),
+  RankFacts facts{.host = runtime::host_name(),
                   .machine = machine_name(),
                   .cores = host.cores,
                   .memory = host.memory_free,

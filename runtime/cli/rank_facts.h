@@ -27,11 +27,11 @@ struct RankFacts {
 
 // Of this process. Errors: those of ops::choose_isa.
 Result<RankFacts> own_facts();
-std::string host_name();
 // The flags of the command that decide what a rank does, without those about places and output.
 Facts facts_of_command(const GlobalOptions& options, const TrainArgs& args);
 
-// As text, a line for each value; line breaks in values become blanks, which does not hinder the comparison.
+// As text, a line for each value; line breaks in values become blanks, which does not hinder the comparison. Text that
+// ends too early gives the values before its end.
 std::string to_text(const Facts& facts);
 std::string to_text(const RankFacts& facts);
 Facts facts_from(const std::string& text);

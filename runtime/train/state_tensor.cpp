@@ -21,7 +21,7 @@ DType dtype_of(RowFormat format) {
   return format == RowFormat::kF32 ? DType::kF32 : format == RowFormat::kBf16 ? DType::kBF16 : DType::kF8E4M3;
 }
 
-// Of optimizers, in the order of Buffer::state.
+// The states that the optimizer keeps for a weight, in the order of Buffer::state.
 struct OptimizerStates {
   std::vector<std::string> names;
   std::vector<double> firsts;  // values before the first step
@@ -33,7 +33,7 @@ OptimizerStates optimizer_states(const Module& module) {
   return states;
 }
 
-// Of the values that a head keeps beside its weights and their optimizer states: changes the weight's description.
+// Turns the description of a head's weight into that of values beside it, which are no optimizer states.
 void describe_rows_of_head(const Buffer& buffer, const planner::HeadPlan& head, StateTensor& one) {
   switch (buffer.purpose) {
     case Purpose::kHeadScale:
@@ -98,6 +98,7 @@ std::optional<StateTensor> tensor_of(const Module& module, const planner::Progra
     one.type.dtype = dtype_of(optimizer ? head->states : head->weights);
   }
   if (of_head) {
+    XRUN_CHECK(head != nullptr, "rows of a head that the program has not");
     describe_rows_of_head(buffer, *head, one);
   }
   return one;

@@ -23,7 +23,7 @@ class StepReports {
   // All outlive the object.
   StepReports(const TrainRequest& request, const RunClock& clock, Session& session);
   // From the next step on, when `done` are done, steps are those of `session`, of another size. What was measured of
-  // the former steps is told, and the watch for stragglers begins anew. Errors: those of reading.
+  // the former steps is told, and the watch for stragglers begins a new window. Errors: those of reading.
   Status move_to(Session& session, const StepPrediction& predicted, int64_t done);
 
   // The next step begins, with its wait for data; `due`: a sink is told of it whatever it wants; `mass`: it measures

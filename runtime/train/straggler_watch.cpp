@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
+#include <iterator>
 #include <sstream>
 
 namespace xrun::runtime {
@@ -16,7 +17,7 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? *middle : (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
-// What a window of kWindow adds to the sum of a device.
+// What a window of kWindow adds to the evidence against a device, or takes from it.
 double evidence_of(double factor) {
   const double x = std::log(factor / StragglerWatch::kSlow);
   return x < 0 ? x : std::min(StragglerWatch::kWeight * x * x, StragglerWatch::kMost);
@@ -104,6 +105,7 @@ PaceReport StragglerWatch::report() const {
 std::vector<Straggler> StragglerWatch::judge(const std::vector<DevicePace>& paces, Seconds seconds) {
   constexpr size_t kFactors = 9;
   constexpr double kMostSteps = 1e6;
+  constexpr double kRounding = 1e-6;  // of a quotient that is whole
   ++windows_;
   std::vector<Straggler> slow;
   for (const Straggler& one : compare(paces)) {
@@ -114,10 +116,12 @@ std::vector<Straggler> StragglerWatch::judge(const std::vector<DevicePace>& pace
       seen.factors.clear();
       continue;
     }
-    if (seen.factors.size() == kFactors) {
+    if (one.factor > kSlow) {
+      seen.factors.push_back(one.factor);
+    }
+    if (seen.factors.size() > kFactors) {
       seen.factors.erase(seen.factors.begin());
     }
-    seen.factors.push_back(one.factor);
     if (seen.sum == kEnough) {
       if (seen.slow_in < windows_ - kQuiet) {
         slow.push_back({.pace = one.pace, .factor = median(seen.factors)});
@@ -125,7 +129,7 @@ std::vector<Straggler> StragglerWatch::judge(const std::vector<DevicePace>& pace
       seen.slow_in = windows_;
     }
   }
-  const double steps = kWindow / std::max(seconds, 1e-9) * static_cast<double>(window_);
+  const double steps = seconds > 0 ? std::ceil(kWindow / seconds * static_cast<double>(window_) - kRounding) : 0;
   begin_window(std::max(static_cast<int64_t>(std::min(steps, kMostSteps)), kLeast));
   return slow;
 }

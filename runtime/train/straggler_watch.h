@@ -7,6 +7,7 @@
 #include <map>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "runtime/executor/step_profile.h"
@@ -46,21 +47,24 @@ std::vector<Straggler> compare(const std::vector<DevicePace>& paces);
 
 // Times five steps of each window, spread over it. The ranks have the same windows.
 //
-// A single window cannot tell a slow device from one whose core other work has for some seconds. So the windows of a
-// device are summed, and it is slow from kEnough on (a cumulative sum test, Page 1954). Of x = log(factor / kSlow) a
-// window adds kWeight * x * x, kMost at most; a factor below kSlow takes -x from the sum, which does not fall below 0.
-// So a device that is 4 times as slow as the others is named after two windows, one that is 3 times as slow after
-// three, 2 times after 17, and 1.6 times after five minutes. Threads: one.
+// A single window cannot tell a slow device from one whose core other work has for some seconds. So each window gives
+// evidence, and a device whose evidence adds up to kEnough is slow (a cumulative sum test, Page 1954). With x =
+// log(factor / kSlow), a window adds min(kWeight * x * x, kMost) if x > 0 and else takes -x away; the sum does not fall
+// below 0. A window that is shorter than kWindow counts in proportion. So a device that is 4 times as slow as the
+// others is named after two windows, one that is 3 times as slow after three, 2 times after 17, and 1.6 times after
+// 321.
+//
+// Threads: one.
 class StragglerWatch {
  public:
   static constexpr double kSlow = 1.5;
   static constexpr double kEnough = 0.8;
-  static constexpr double kMost = 0.55;
-  static constexpr double kWeight = 0.6;
+  static constexpr double kMost = 0.55;   // less than kEnough: a device is never named after one window
+  static constexpr double kWeight = 0.6;  // a core that has half its speed for nine seconds is not named
   static constexpr int64_t kWarmUp = 5;
   static constexpr int64_t kLooks = 5;
   static constexpr int64_t kLeast = kLooks;  // steps of a window
-  static constexpr Seconds kWindow = 1;      // a shorter window adds in proportion less
+  static constexpr Seconds kWindow = 1;      // in steps, without the time between them
   static constexpr int64_t kQuiet = 60;      // windows after which a device that was told is told again
 
   explicit StragglerWatch(StepProfile profile) : empty_(std::move(profile)), profile_(empty_) {}
@@ -72,7 +76,7 @@ class StragglerWatch {
   void add(std::span<const Timing> timings, const StepTimes& times);
   // Whether the step that was added ends a window: `judge` is then to be called with the paces of all ranks.
   bool ends() const { return at_ == window_; }
-  // Of this rank in the window.
+  // Of this rank, for the window. REQUIRES: ends().
   PaceReport report() const;
   // The slow devices that were not told already. Begins the next window, of as many steps as take a second.
   //   seconds  of the window, the same for all ranks
@@ -85,7 +89,7 @@ class StragglerWatch {
 
   struct Evidence {
     double sum = 0;
-    std::vector<double> factors;                            // of the last windows, since the sum was 0
+    std::vector<double> factors;                            // of the last slow windows, since the sum was 0
     int64_t slow_in = std::numeric_limits<int64_t>::min();  // the last window in which the device was slow
   };
 

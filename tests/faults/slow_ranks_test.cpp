@@ -64,7 +64,8 @@ class SlowRanks : public TinyRuns {
   }
 };
 
-// Other work on the machine changes the factor of a single run, so three are made.
+// Other work on the machine changes the factor of a single run, so three are made. The threads of a rank that wait for
+// messages share its quarter of a core, so the others are four to five times as fast.
 TEST_F(SlowRanks, ARankWithAQuarterOfACoreIsNamedWithinTwentySteps) {
   const CpuGroup whole("whole", 0);
   const CpuGroup quarter("quarter", 0.25);
@@ -84,8 +85,8 @@ TEST_F(SlowRanks, ARankWithAQuarterOfACoreIsNamedWithinTwentySteps) {
     std::cout << "after step " << step << ": " << message << "\n";
   }
   std::ranges::sort(factors, {}, [](double factor) { return std::abs(factor - 4); });
-  EXPECT_NEAR(factors[0], 4, 0.4);
-  EXPECT_NEAR(factors[1], 4, 0.8);
+  EXPECT_NEAR(factors[0], 4, 0.6);
+  EXPECT_NEAR(factors[1], 4, 1);
 }
 
 TEST_F(SlowRanks, NobodyIsNamedInASteadyRun) {
@@ -94,7 +95,7 @@ TEST_F(SlowRanks, NobodyIsNamedInASteadyRun) {
   if (!first.path() || !second.path()) {
     GTEST_SKIP() << "this system lets nobody make a control group with a share of processor time";
   }
-  constexpr int64_t kHour = 70'000;  // steps, more or less
+  constexpr int64_t kHour = 58'000;  // steps, more or less
   const auto result = run_ranks(first, second, fault_runs(150, kHour));
   ASSERT_EQ(result.exit, 0) << result.err;
   for (const auto& [step, message] : slow_ranks(result.out)) {

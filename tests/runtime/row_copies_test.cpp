@@ -2,10 +2,14 @@
 #include "runtime/checkpoint/row_copies.h"
 
 #include <algorithm>
+#include <atomic>
 #include <gtest/gtest.h>
+#include <latch>
 #include <numeric>
 #include <random>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "tests/runtime/checkpoint_model.h"
 
@@ -13,7 +17,7 @@ namespace xrun::runtime {
 namespace {
 
 constexpr int64_t kClasses = 3000;
-constexpr int64_t kBegin = 100;  // of the file, which has several of the parts that are read at a time
+constexpr int64_t kBegin = 100;  // the rows of the file, which is read in several parts
 constexpr int64_t kEnd = 2900;
 constexpr int64_t kWidth = 8;
 
@@ -101,13 +105,20 @@ TEST_F(RowCopiesTest, RowsChangeWhileTheFileIsRead) {
       std::ranges::sort(rows);
     }
     bool all_kept = true;
+    std::atomic<bool> trained = false;
+    std::latch begin(2);
     std::thread trains([&] {
+      begin.arrive_and_wait();
       for (const auto& rows : steps) {
         all_kept = all_kept && copies.keep(rows);
         std::ranges::for_each(rows, [&](int32_t row) { change(row); });
       }
+      trained = true;
     });
-    expect_begin(copies);
+    begin.arrive_and_wait();
+    do {
+      expect_begin(copies);
+    } while (!trained);
     trains.join();
     EXPECT_TRUE(all_kept);
     model.fill(1);

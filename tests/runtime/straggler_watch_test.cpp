@@ -1,8 +1,10 @@
 #include "runtime/train/straggler_watch.h"
 
+#include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <random>
+#include <vector>
 
 #include "runtime/executor/step_times.h"
 
@@ -76,7 +78,7 @@ class Watch : public ::testing::Test {
     }
     return watch.judge(report.paces, report.seconds);
   }
-  // Does `count` windows, and the warm-up before the first. Gives how many times device 1 was named.
+  // Does `count` windows, and the warm-up before the first. Gives how many times a device was named.
   int64_t windows(int count, double factor) {
     int64_t named = 0;
     for (int i = 0; i < count; ++i) {
@@ -144,13 +146,31 @@ TEST_F(Watch, AnInterruptionOfADeviceIsNotNamed) {
   }
 }
 
-// Steps of a millisecond: five of them tell nothing.
+// Five steps of a millisecond tell little.
 TEST_F(Watch, AShortWindowTellsLittle) {
   seconds = 0.001;
   EXPECT_EQ(windows(1, 8), 0);
   EXPECT_EQ(watch.window(), 125) << "steps of 8 ms in a second";
   EXPECT_EQ(windows(1, 8), 0);
   EXPECT_EQ(windows(1, 8), 1);
+}
+
+TEST_F(Watch, AWindowTakesASecondAtLeast) {
+  seconds = 0.167;
+  windows(1, 1);
+  EXPECT_EQ(watch.window(), 6);
+}
+
+// Its windows above the threshold tell the factor, not those between them.
+TEST_F(Watch, AFactorThatChangesIsToldByItsSlowWindows) {
+  std::vector<Straggler> named;
+  for (const double factor : {8.0, 1.4, 1.4, 1.4, 8.0}) {
+    for (const Straggler& one : watch.judge({pace(0, 0.1, 0.1), pace(1, 0.1 * factor, 0.1)}, 1)) {
+      named.push_back(one);
+    }
+  }
+  ASSERT_EQ(named.size(), 1U);
+  EXPECT_NEAR(named[0].factor, 8, 1e-9);
 }
 
 TEST_F(Watch, TwoSlowDevicesAreBothNamed) {
@@ -183,6 +203,14 @@ TEST_F(Watch, StepsOfAnotherSizeKeepWhatIsKnown) {
   EXPECT_EQ(windows(1, 4), 1) << "the second window that is slow";
   watch.move_to(profile);
   EXPECT_EQ(windows(5, 4), 0) << "it was told";
+  watch.move_to(profile);
+  for (int i = 0; i < StragglerWatch::kWarmUp + 3; ++i) {
+    step(1);
+  }
+  watch.move_to(profile);
+  looked = 0;
+  windows(1, 1);
+  EXPECT_EQ(looked, StragglerWatch::kLooks) << "a whole window after the one that was not ended";
 }
 
 TEST_F(Watch, OneSlowStepOfAWindowIsNotNamed) {
