@@ -129,6 +129,16 @@ void order_pieces(const planner::Program& program, StateTensor& tensor) {
   XRUN_CHECK(at == tensor.rows() || program.ranks > 1, "rows of " + tensor.name + " are missing");
 }
 
+// An f32 number for each row of a weight, without pieces.
+StateTensor number_a_row(const StateTensor& weight, const char* suffix, StateTensor::Role role) {
+  StateTensor numbers = weight;
+  numbers.name += suffix;
+  numbers.role = role;
+  numbers.type = {.dtype = DType::kF32, .dims = {weight.rows()}};
+  numbers.pieces.clear();
+  return numbers;
+}
+
 }  // namespace
 
 const planner::HeadPlan* head_with(const planner::Program& program, ParamId param) {
@@ -155,14 +165,7 @@ RowFormat format_of(const StateTensor& tensor) {
                                                : RowFormat::kF32;
 }
 
-StateTensor shifts_of(const StateTensor& weight) {
-  StateTensor shifts = weight;
-  shifts.name += ".shift";
-  shifts.role = StateTensor::Role::kShift;
-  shifts.type = {.dtype = DType::kF32, .dims = {weight.rows()}};
-  shifts.pieces.clear();
-  return shifts;
-}
+StateTensor shifts_of(const StateTensor& weight) { return number_a_row(weight, ".shift", StateTensor::Role::kShift); }
 
 StateTensor mean_of(const StateTensor& weight) {
   StateTensor mean = weight;
@@ -172,14 +175,7 @@ StateTensor mean_of(const StateTensor& weight) {
   return mean;
 }
 
-StateTensor scales_of(const StateTensor& weight) {
-  StateTensor scales = weight;
-  scales.name += ".scale";
-  scales.role = StateTensor::Role::kScale;
-  scales.type = {.dtype = DType::kF32, .dims = {weight.rows()}};
-  scales.pieces.clear();
-  return scales;
-}
+StateTensor scales_of(const StateTensor& weight) { return number_a_row(weight, ".scale", StateTensor::Role::kScale); }
 
 std::vector<StateTensor> state_tensors(const Module& module, const planner::Program& program,
                                        const BoundMemory& memory) {
