@@ -4,7 +4,7 @@
 
 Each run has a directory of its own in DIR and is done once: started again, the program goes on with the runs that are missing, and
 a run that was stopped goes on from its last checkpoint. The model is that of models/glyphs.xgraph with `--width` channels in its first
-block and features of `--dim` elements, its data and margin. Prints the accuracy on both test fonts.
+block and features of `--dim` elements, its data and margin. Prints the accuracy on both test fonts at the end.
 """
 
 import argparse
@@ -48,8 +48,7 @@ def run(args, name):
     batch, epochs, optimizer, rate, head_rate = CHOICES[name]
     text = (MODEL + TRAIN).format(base=os.path.abspath(args.glyphs), width=args.width, dim=args.dim, seed=args.seed, batch=batch, epochs=epochs,
                                   optimizer=optimizer, rate=rate, head_rate=head_rate)
-    metrics, seconds = train_once(args.dir, name, args.seed, text, [os.path.abspath(args.xrun), "train", "model.xgraph"])
-    print(f"{name}: " + ", ".join(f"{source} {100 * value:.2f} %" for source, value in metrics.items()) + f", {seconds:.0f} s", flush=True)
+    return train_once(args.dir, name, args.seed, text, [os.path.abspath(args.xrun), "train", "model.xgraph"])
 
 
 def main():
@@ -62,8 +61,9 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--only", nargs="+", choices=list(CHOICES), default=list(CHOICES))
     args = parser.parse_args()
-    for name in args.only:
-        run(args, name)
+    results = {name: run(args, name) for name in args.only}
+    for name, (metrics, seconds) in results.items():
+        print(f"{name}: " + ", ".join(f"{source} {100 * value:.2f} %" for source, value in metrics.items()) + f", {seconds:.0f} s")
 
 
 if __name__ == "__main__":
