@@ -95,7 +95,7 @@ TEST_F(SlowRanks, NobodyIsNamedInASteadyRun) {
   if (!first.path() || !second.path()) {
     GTEST_SKIP() << "this system lets nobody make a control group with a share of processor time";
   }
-  constexpr int64_t kHour = 95'000;  // steps, on the fastest machine that was tried
+  constexpr int64_t kHour = 95'000;  // so many steps take an hour on the fastest machine that was tried
   const auto result = run_ranks(first, second, fault_runs(150, kHour));
   ASSERT_EQ(result.exit, 0) << result.err;
   for (const auto& [step, message] : slow_ranks(result.out)) {
