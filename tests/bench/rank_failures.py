@@ -1,10 +1,16 @@
-"""How soon a run of several processes sees that a rank has died or is frozen, and how soon it takes steps again.
+"""How soon a run of several processes sees that a rank has died or is frozen, how soon it takes steps again, and what failures cost.
 
   rank_failures.py DIR [--xrun build/release/xrun] [--ranks 3] [--rounds 20] [--seed 1]
+  rank_failures.py DIR --useful MINUTES [--mean-gap 60] [--model FILE] [--xrun ...] [--ranks 3] [--seed 1]
 
 Each round starts `xrun train --restarts 1 -- mpirun -n RANKS xrun train` on a small synthetic model, waits for its first checkpoint and a
 random time more, and then kills (SIGKILL) or freezes (SIGSTOP) a random rank, in turn. Prints seconds from the signal to the message
-that names the rank, and to the first step after the restart: median, 95th percentile and largest. Needs Open MPI's mpirun.
+that names the rank, and to the first step after the restart: median, 95th percentile and largest.
+
+With --useful, one run (of FILE, or of the small model) loses a random rank again and again, after times that are drawn from an
+exponential distribution with a mean of --mean-gap seconds; it saves every `auto(mtbf=...)` of that mean. Prints the useful time: the
+steps that the run has kept, times the time of a step in runs without failures before and after it, as a share of the time since its
+first step. Needs Open MPI's mpirun.
 """
 
 import argparse
@@ -103,6 +109,95 @@ def play(args, chance, number, how):
             "right": named is not None and int(named.group(1)) == victim}
 
 
+class Run:
+    """`xrun train --restarts` of `model` in a directory of its own, and the newest step that it has told of."""
+
+    def __init__(self, args, mark, model):
+        directory = os.path.join(args.dir, "useful")
+        shutil.rmtree(directory, ignore_errors=True)
+        os.makedirs(directory)
+        xrun = os.path.abspath(args.xrun)
+        self.mark = mark
+        variables = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "XRUN_ROUND": mark}
+        settings = [f"train.checkpoint.every=auto(mtbf={args.mean_gap:g}s)", "train.log.every=1 steps", "train.epochs=1000"]
+        self.run = subprocess.Popen([xrun, "train", "--restarts", "1000", "--", "mpirun", "--oversubscribe", "--bind-to", "none", "-n",
+                                     str(args.ranks), xrun, "train", model, "--devices", str(args.ranks), "--progress", "plain",
+                                     *[word for setting in settings for word in ("--set", setting)], "-C", "ckpt"],
+                                    cwd=directory, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.first = None  # (time, step)
+        self.newest = None
+        self.saves = 0
+        self.tail = []
+        self.reader = threading.Thread(target=self.read)
+        self.reader.start()
+
+    def read(self):
+        for line in self.run.stderr:
+            self.tail = [*self.tail[-20:], line]
+            self.saves += " checkpoint step=" in line
+            step = re.search(r" step=(\d+)", line)
+            if step and " checkpoint " not in line and " resume" not in line:
+                self.newest = (time.monotonic(), int(step.group(1)))
+                self.first = self.first or self.newest
+
+    def wait_for_a_step(self, after):
+        """Until a step after the time `after`."""
+        while self.newest is None or self.newest[0] < after:
+            if self.run.poll() is not None:
+                raise SystemExit("the run ended:\n" + "".join(self.tail))
+            time.sleep(0.01)
+
+    def end(self):
+        self.run.send_signal(signal.SIGTERM)
+        self.run.wait(120)
+        self.reader.join()
+
+
+def step_time(args, mark, model):
+    """Seconds of a step where nothing fails; the first ten seconds are not counted."""
+    run = Run(args, mark, model)
+    run.wait_for_a_step(0)
+    time.sleep(10)
+    begin = run.newest
+    time.sleep(50)
+    end = run.newest
+    run.end()
+    return (end[0] - begin[0]) / (end[1] - begin[1])
+
+
+def useful_time(args, chance):
+    model = os.path.join(os.path.abspath(args.dir), "small.xgraph")
+    os.makedirs(args.dir, exist_ok=True)
+    with open(model, "w") as text:
+        text.write(MODEL)
+    model = os.path.abspath(args.model) if args.model else model
+    steps = [step_time(args, f"{os.getpid()}-before", model)]
+    run = Run(args, f"{os.getpid()}-broken", model)
+    run.wait_for_a_step(0)
+    kills = 0
+    until = run.first[0] + 60 * args.useful
+    while True:
+        gap = chance.expovariate(1 / args.mean_gap)
+        if time.monotonic() + gap > until:
+            time.sleep(max(0.0, until - time.monotonic()))
+            break
+        time.sleep(gap)
+        killed = time.monotonic()
+        ranks = ranks_of(run.mark.encode())
+        if ranks:  # none in the middle of a restart
+            os.kill(ranks[chance.choice(sorted(ranks))], signal.SIGKILL)
+            kills += 1
+        run.wait_for_a_step(killed + 0.1)
+    run.wait_for_a_step(time.monotonic() - 1)
+    (begun, first), (ended, last), saves = run.first, run.newest, run.saves
+    run.end()
+    steps.append(step_time(args, f"{os.getpid()}-after", model))
+    print(f"{kills} kills in {ended - begun:.0f} s, {saves} saves, {last - first} steps kept; a step without failures "
+          f"{1000 * steps[0]:.2f} and {1000 * steps[1]:.2f} ms")
+    print(f"useful time {100 * (last - first) * statistics.mean(steps) / (ended - begun):.1f} % "
+          f"({', '.join(f'{100 * (last - first) * one / (ended - begun):.1f}' for one in steps)})")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("dir")
@@ -110,9 +205,15 @@ def main():
     parser.add_argument("--ranks", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--useful", type=float, metavar="MINUTES")
+    parser.add_argument("--mean-gap", type=float, default=60, help="mean seconds between two failures")
+    parser.add_argument("--model", help="for --useful; the small one where it is left out")
     args = parser.parse_args()
     chance = random.Random(args.seed)
     print(f"seed {args.seed}, {args.ranks} ranks")
+    if args.useful:
+        useful_time(args, chance)
+        return
     for how in ("killed", "frozen"):
         rounds = [play(args, chance, f"{how}-{i}", how) for i in range(args.rounds)]
         for what in ("lost", "step"):

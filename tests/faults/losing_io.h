@@ -38,6 +38,8 @@ class LosingIo final : public Io {
   bool is_off() const { return left_ <= 0; }
   // As on network file systems.
   void forget_exchange() { has_exchange_ = false; }
+  // As if the process had left its syncs out.
+  void forget_syncs() { has_syncs_ = false; }
 
   void lose(Random& random) {
     look_at_places(*root_, root_path_);
@@ -104,6 +106,9 @@ class LosingIo final : public Io {
     const std::lock_guard lock(mutex_);
     if (is_cut()) {
       return EIO;
+    }
+    if (!has_syncs_) {
+      return 0;
     }
     Node& node = *open_.at(file);
     if (node.is_in_place) {
@@ -322,6 +327,7 @@ class LosingIo final : public Io {
   std::map<int, std::shared_ptr<Node>> open_;
   std::atomic<int64_t> left_ = INT64_MAX;
   bool has_exchange_ = true;
+  bool has_syncs_ = true;
 };
 
 }  // namespace xrun::testing

@@ -1,6 +1,7 @@
 // The power goes at any call of a run that saves, and the disk keeps any part of what was not synced (losing_io.h).
 // After each cut the run goes on: from the step that was last announced as saved, or from the one that was being saved.
 #include <filesystem>
+#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 #include <set>
 
@@ -38,8 +39,11 @@ class Course {
       : parent_(std::move(parent)), directory_(parent_ + "/ckpt"), random_(seed), keep_(1 + below(3)) {}
 
   // A run until the power goes, and a look at what is left.
-  void live_and_look() {
+  void live_and_look(bool with_syncs = true) {
     LosingIo io(parent_);
+    if (!with_syncs) {
+      io.forget_syncs();
+    }
     if (random_() % 2 == 0) {
       io.forget_exchange();
     }
@@ -262,6 +266,30 @@ TEST(PowerCuts, LoseNothingThatWasSaved) {
   }
   EXPECT_GT(announced, reopens) << "the runs came to nothing";
   std::cout << reopens << " cuts, " << announced << " saves between them\n";
+}
+
+// The checks above have power: they fail at most of the cuts if the same run leaves its syncs out. Runs that announced
+// no save before the cut have nothing to lose, and do not count.
+TEST(PowerCuts, MostOfThemLoseSomethingThatWasNotSynced) {
+  const int64_t cuts = xrun::testing::fault_runs(50, kReopens);
+  uint64_t seed = xrun::testing::fault_seed();
+  int64_t seen = 0;
+  for (int64_t done = 0; done < cuts; ++seed) {
+    const xrun::testing::TemporaryDirectory parent;
+    Course course(parent.path(), seed);
+    ::testing::TestPartResultArray failures;
+    {
+      const ::testing::ScopedFakeTestPartResultReporter reporter(
+          ::testing::ScopedFakeTestPartResultReporter::INTERCEPT_ONLY_CURRENT_THREAD, &failures);
+      course.live_and_look(false);
+    }
+    if (course.announced() > 0) {
+      ++done;
+      seen += failures.size() > 0 ? 1 : 0;
+    }
+  }
+  std::cout << cuts << " cuts of runs without syncs, " << seen << " of them seen\n";
+  EXPECT_GE(seen * 10, cuts * 8);
 }
 
 }  // namespace

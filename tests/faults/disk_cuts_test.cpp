@@ -1,0 +1,217 @@
+// The power goes while checkpoints are saved on a real file system: an ext4 that writes the data of a file only when it
+// is asked to (`noauto_da_alloc`), in a file on an XFS. A clone of that file (reflink) is what the disk would hold if
+// the power had gone at that time. Each clone is mounted, and holds the steps that were announced as saved before.
+#include <atomic>
+#include <chrono>
+#include <fcntl.h>
+#include <filesystem>
+#include <gtest/gtest.h>
+#include <iostream>
+#include <linux/fs.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <thread>
+#include <unistd.h>
+
+#include "runtime/checkpoint/directory.h"
+#include "tests/faults/runs.h"
+#include "tests/runtime/checkpoint_model.h"
+#include "tests/runtime/rows_run.h"
+#include "tests/support/command.h"
+
+namespace xrun::runtime {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::CheckpointModel;
+
+constexpr int64_t kCuts = 1000;
+
+CheckpointOptions options(const std::string& disk, Io& io) {
+  return {.directory = disk + "/ckpt", .keep = 2, .math_digest = "math", .class_names = {"one", "two"}, .io = &io};
+}
+
+// A disk that can be cloned while it is written. Its mounts are seen by this process alone, and end with it.
+class ClonedDisk {
+ public:
+  ClonedDisk() {
+    if (unshare(CLONE_NEWNS) != 0 || ::mount(nullptr, "/", nullptr, MS_REC | MS_PRIVATE, nullptr) != 0) {
+      missing_ = "no right to mount file systems";
+      return;
+    }
+    fs::create_directory(below("xfs"));
+    fs::create_directory(below("disk"));
+    fs::create_directory(below("clone"));
+    make_file(below("xfs.img"), 1024);
+    if (done("/usr/sbin/mkfs.xfs", {"-q", "-m", "reflink=1", below("xfs.img")}) &&
+        mounted("loop", below("xfs.img"), below("xfs"))) {
+      make_file(below("xfs/disk.img"), 96);
+      done("/usr/sbin/mkfs.ext4", {"-q", "-E", "lazy_itable_init=0,lazy_journal_init=0", below("xfs/disk.img")}) &&
+          mounted("loop,noauto_da_alloc,commit=1", below("xfs/disk.img"), path());
+    }
+  }
+  ~ClonedDisk() {
+    for (const char* mount : {"clone", "disk", "xfs"}) {
+      umount2(below(mount).c_str(), 0);
+    }
+  }
+  ClonedDisk(const ClonedDisk&) = delete;
+  ClonedDisk& operator=(const ClonedDisk&) = delete;
+
+  // Why there is no such disk; empty: there is one.
+  const std::string& missing() const { return missing_; }
+  std::string path() const { return below("disk"); }
+
+  // Mounts what the disk holds now, and gives its path; until `forget_clone`.
+  std::string clone() {
+    const int from = ::open(below("xfs/disk.img").c_str(), O_RDONLY | O_CLOEXEC);
+    const int to = ::open(below("xfs/clone.img").c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    EXPECT_EQ(ioctl(to, FICLONE, from), 0) << strerror(errno);
+    ::close(from);
+    ::close(to);
+    EXPECT_TRUE(mounted("loop", below("xfs/clone.img"), below("clone"))) << missing_;
+    return below("clone");
+  }
+  void forget_clone() { EXPECT_EQ(umount2(below("clone").c_str(), 0), 0) << strerror(errno); }
+
+ private:
+  std::string below(const std::string& name) const { return directory_.path() + "/" + name; }
+  static void make_file(const std::string& path, int64_t mib) {
+    std::ofstream(path).close();
+    fs::resize_file(path, static_cast<uintmax_t>(mib) << 20);
+  }
+  bool done(const std::string& program, const std::vector<std::string>& words) {
+    const auto result = xrun::testing::run_xrun(words, {.binary = program});
+    if (result.exit != 0) {
+      missing_ = program + ": " + (fs::exists(program) ? result.err : "not installed (xfsprogs, e2fsprogs)");
+    }
+    return result.exit == 0;
+  }
+  bool mounted(const std::string& how, const std::string& file, const std::string& where) {
+    return done("/usr/bin/mount", {"-o", how, file, where});
+  }
+
+  xrun::testing::TemporaryDirectory directory_;
+  std::string missing_;
+};
+
+// Saves one step after the other until its end; step s has the weights of seed s.
+class Saves {
+ public:
+  Saves(const std::string& disk, Io& io) : thread_([this, disk, &io] { save(disk, io); }) {}
+  ~Saves() {
+    stop_ = true;
+    thread_.join();
+  }
+  Saves(const Saves&) = delete;
+  Saves& operator=(const Saves&) = delete;
+
+  int64_t announced() const { return announced_; }
+  bool failed() const { return failed_; }
+
+ private:
+  void save(const std::string& disk, Io& io) {
+    CheckpointModel model(2, kClasses);
+    auto store = make_checkpoint_store(options(disk, io));
+    for (int64_t step = 1; store.ok() && !stop_; ++step) {
+      model.fill(static_cast<uint64_t>(step));
+      if (!(*store)->save(model.state(), step, step).ok()) {
+        break;
+      }
+      announced_ = step;
+    }
+    failed_ = !stop_;
+  }
+
+  friend class Look;
+  static constexpr int64_t kClasses = 3000;
+
+  std::atomic<int64_t> announced_ = 0;
+  std::atomic<bool> stop_ = false;
+  std::atomic<bool> failed_ = false;
+  std::thread thread_;
+};
+
+// What is wrong with the checkpoints of a disk.
+class Look {
+ public:
+  // Empty: every step is whole, and a run would go on from step `announced` or a newer one.
+  std::string at(const std::string& disk, int64_t announced) {
+    for (const int64_t step : steps_in(disk + "/ckpt")) {
+      const auto info = open_checkpoint(disk + "/ckpt/" + step_name(step));
+      if (!info.ok()) {
+        return info.error().message;
+      }
+      if (const Status loaded = load_checkpoint(*info, read_.state(), true); !loaded.ok()) {
+        return loaded.error().message;
+      }
+      saved_.fill(static_cast<uint64_t>(step));
+      if (read_.contents() != saved_.contents()) {
+        return step_name(step) + " has other weights";
+      }
+    }
+    auto store = make_checkpoint_store(options(disk, system_io()));
+    if (!store.ok()) {
+      return store.error().message;
+    }
+    const auto resumed = (*store)->resume(read_.state());
+    if (!resumed.ok()) {
+      return resumed.error().message;
+    }
+    const int64_t step = *resumed ? (*resumed)->step : 0;
+    return step >= announced ? "" : fmt::format("a run goes on from step {}, saved was step {}", step, announced);
+  }
+
+ private:
+  CheckpointModel read_{3, Saves::kClasses};
+  CheckpointModel saved_{2, Saves::kClasses};
+};
+
+// How many of `cuts` leave less than was announced; the first ones are told in `faults`.
+int64_t count_losses(ClonedDisk& disk, Io& io, int64_t cuts, std::string& faults) {
+  std::mt19937_64 random(xrun::testing::fault_seed());
+  const Saves saves(disk.path(), io);
+  while (saves.announced() == 0 && !saves.failed()) {
+    std::this_thread::yield();
+  }
+  Look look;
+  int64_t losses = 0;
+  for (int64_t cut = 0; cut < cuts; ++cut) {
+    std::this_thread::sleep_for(std::chrono::microseconds(random() % 20'000));
+    const int64_t announced = saves.announced();
+    const std::string fault = look.at(disk.clone(), announced);
+    disk.forget_clone();
+    if (!fault.empty() && ++losses <= 5) {
+      faults += fmt::format("cut {}: {}\n", cut, fault);
+    }
+  }
+  EXPECT_FALSE(saves.failed()) << "the power stays on, and saves fail";
+  std::cout << cuts << " cuts between " << saves.announced() << " saves, " << losses << " of them lost something\n";
+  return losses;
+}
+
+TEST(DiskCuts, LoseNothingThatWasSaved) {
+  ClonedDisk disk;
+  if (!disk.missing().empty()) {
+    GTEST_SKIP() << disk.missing() << ": no power cut of a real file system is tested";
+  }
+  std::string faults;
+  EXPECT_EQ(count_losses(disk, system_io(), xrun::testing::fault_runs(20, kCuts), faults), 0) << faults;
+}
+
+// So the test above has power.
+TEST(DiskCuts, AlmostAllLoseSomethingThatWasNotSynced) {
+  ClonedDisk disk;
+  if (!disk.missing().empty()) {
+    GTEST_SKIP() << disk.missing() << ": no power cut of a real file system is tested";
+  }
+  const int64_t cuts = xrun::testing::fault_runs(10, kCuts);
+  xrun::testing::UnsyncedIo io;
+  std::string faults;
+  EXPECT_GE(count_losses(disk, io, cuts, faults) * 10, cuts * 8);
+  std::cout << faults;
+}
+
+}  // namespace
+}  // namespace xrun::runtime
