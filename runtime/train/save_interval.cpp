@@ -6,6 +6,11 @@
 #include <sstream>
 
 namespace xrun::runtime {
+namespace {
+
+constexpr Seconds kLeast = 1e-3;  // of a save; a clock that stands still would else save after each step
+
+}  // namespace
 
 Seconds best_interval(Seconds save, Seconds mtbf) {
   if (save >= 2 * mtbf) {
@@ -14,6 +19,8 @@ Seconds best_interval(Seconds save, Seconds mtbf) {
   const double part = save / (2 * mtbf);
   return std::sqrt(2 * save * mtbf) * (1 + std::sqrt(part) / 3 + part / 9) - save;
 }
+
+void SaveInterval::guess(Bytes bytes) { cost_ = std::max(static_cast<Seconds>(bytes) / 1e9, kLeast); }
 
 void SaveInterval::begin(int64_t step, Seconds now) {
   first_ = step;
@@ -34,7 +41,6 @@ SaveInterval::Look SaveInterval::look(int64_t step, Seconds now) const {
 }
 
 void SaveInterval::took(Seconds cost, Seconds length) {
-  constexpr Seconds kLeast = 1e-3;  // a clock that stands still would else save after each step
   cost_ = std::max(cost, kLeast);
   length_ = length;
 }

@@ -25,6 +25,9 @@ class SaveInterval {
 
   explicit SaveInterval(Seconds mtbf) : mtbf_(mtbf) {}
 
+  // Guesses what the first save takes by the bytes that this process writes, as a disk of 1 GB/s would take it.
+  // REQUIRES: no save has been reported.
+  void guess(Bytes bytes);
   // The interval begins now: `step` steps are done, and later ones are not saved yet.
   void begin(int64_t step, Seconds now);
   // Whether to read the clock now that `step` steps are done. The same on all ranks.
@@ -42,7 +45,7 @@ class SaveInterval {
 
  private:
   Seconds mtbf_;
-  Seconds cost_ = 1;  // of a save; a guess until one has been made
+  Seconds cost_ = 1;  // of a save
   Seconds length_ = 0;
   Seconds since_ = 0;  // when this interval began
   int64_t first_ = 0;  // steps done at that time

@@ -25,6 +25,13 @@ Saves::Saves(const TrainSpec& train, const RunSpec& run, CheckpointStore* store,
 void Saves::begin(int64_t step) {
   step_ = step;
   if (interval_) {
+    Bytes bytes = 0;
+    for (const StateTensor& tensor : session_->state().tensors()) {
+      for (const TensorPiece& piece : tensor.pieces) {
+        bytes += tensor.first && tensor.kept ? (piece.row_end - piece.row_begin) * tensor.row_bytes() : 0;
+      }
+    }
+    interval_->guess(bytes);
     interval_->begin(step, now_());
   }
 }

@@ -1,7 +1,7 @@
 """How soon a run of several processes sees that a rank has died or is frozen, how soon it takes steps again, and what failures cost.
 
   rank_failures.py DIR [--xrun build/release/xrun] [--ranks 3] [--rounds 20] [--seed 1]
-  rank_failures.py DIR --useful MINUTES [--mean-gap 60] [--model FILE] [--xrun ...] [--ranks 3] [--seed 1]
+  rank_failures.py DIR --useful MINUTES [--mean-gap 60] [--model FILE] [--set NAME=VALUE ...] [--xrun ...] [--ranks 3] [--seed 1]
 
 Each round starts `xrun train --restarts 1 -- mpirun -n RANKS xrun train` on a small synthetic model, waits for its first checkpoint and a
 random time more, and then kills (SIGKILL) or freezes (SIGSTOP) a random rank, in turn. Prints seconds from the signal to the message
@@ -9,8 +9,7 @@ that names the rank, and to the first step after the restart: median, 95th perce
 
 With --useful, one run (of FILE, or of the small model) loses a random rank again and again, after times that are drawn from an
 exponential distribution with a mean of --mean-gap seconds; it saves every `auto(mtbf=...)` of that mean. Prints the useful time: the
-steps that the run has kept, times the time of a step in runs without failures before and after it, as a share of the time since its
-first step. Needs Open MPI's mpirun.
+steps that the run has kept, times the median time of its steps without a save or a start, as a share of the time since its first step. Needs Open MPI's mpirun.
 """
 
 import argparse
@@ -119,13 +118,12 @@ class Run:
         xrun = os.path.abspath(args.xrun)
         self.mark = mark
         variables = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "XRUN_ROUND": mark}
-        settings = [f"train.checkpoint.every=auto(mtbf={args.mean_gap:g}s)", "train.log.every=1 steps", "train.epochs=1000"]
+        settings = [f"train.checkpoint.every=auto(mtbf={args.mean_gap:g}s)", "train.log.every=1 steps", "train.epochs=1000", *args.set]
         self.run = subprocess.Popen([xrun, "train", "--restarts", "1000", "--", "mpirun", "--oversubscribe", "--bind-to", "none", "-n",
                                      str(args.ranks), xrun, "train", model, "--devices", str(args.ranks), "--progress", "plain",
                                      *[word for setting in settings for word in ("--set", setting)], "-C", "ckpt"],
                                     cwd=directory, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        self.first = None  # (time, step)
-        self.newest = None
+        self.steps = []  # (time, step, saves until then), in the order of their lines
         self.saves = 0
         self.tail = []
         self.reader = threading.Thread(target=self.read)
@@ -137,12 +135,11 @@ class Run:
             self.saves += " checkpoint step=" in line
             step = re.search(r" step=(\d+)", line)
             if step and " checkpoint " not in line and " resume" not in line:
-                self.newest = (time.monotonic(), int(step.group(1)))
-                self.first = self.first or self.newest
+                self.steps.append((time.monotonic(), int(step.group(1)), self.saves))
 
     def wait_for_a_step(self, after):
         """Until a step after the time `after`."""
-        while self.newest is None or self.newest[0] < after:
+        while not self.steps or self.steps[-1][0] < after:
             if self.run.poll() is not None:
                 raise SystemExit("the run ended:\n" + "".join(self.tail))
             time.sleep(0.01)
@@ -153,29 +150,16 @@ class Run:
         self.reader.join()
 
 
-def step_time(args, mark, model):
-    """Seconds of a step where nothing fails; the first ten seconds are not counted."""
-    run = Run(args, mark, model)
-    run.wait_for_a_step(0)
-    time.sleep(10)
-    begin = run.newest
-    time.sleep(50)
-    end = run.newest
-    run.end()
-    return (end[0] - begin[0]) / (end[1] - begin[1])
-
-
 def useful_time(args, chance):
     model = os.path.join(os.path.abspath(args.dir), "small.xgraph")
     os.makedirs(args.dir, exist_ok=True)
     with open(model, "w") as text:
         text.write(MODEL)
     model = os.path.abspath(args.model) if args.model else model
-    steps = [step_time(args, f"{os.getpid()}-before", model)]
-    run = Run(args, f"{os.getpid()}-broken", model)
+    run = Run(args, f"{os.getpid()}", model)
     run.wait_for_a_step(0)
     kills = 0
-    until = run.first[0] + 60 * args.useful
+    until = run.steps[0][0] + 60 * args.useful
     while True:
         gap = chance.expovariate(1 / args.mean_gap)
         if time.monotonic() + gap > until:
@@ -189,13 +173,21 @@ def useful_time(args, chance):
             kills += 1
         run.wait_for_a_step(killed + 0.1)
     run.wait_for_a_step(time.monotonic() - 1)
-    (begun, first), (ended, last), saves = run.first, run.newest, run.saves
     run.end()
-    steps.append(step_time(args, f"{os.getpid()}-after", model))
-    print(f"{kills} kills in {ended - begun:.0f} s, {saves} saves, {last - first} steps kept; a step without failures "
-          f"{1000 * steps[0]:.2f} and {1000 * steps[1]:.2f} ms")
-    print(f"useful time {100 * (last - first) * statistics.mean(steps) / (ended - begun):.1f} % "
-          f"({', '.join(f'{100 * (last - first) * one / (ended - begun):.1f}' for one in steps)})")
+    pairs = list(zip(run.steps, run.steps[1:]))
+    # A start goes on from an older step than the one before it reached.
+    starts = [(before, after) for before, after in pairs if after[1] <= before[1]]
+    plain = [after[0] - before[0] for before, after in pairs if after[1] == before[1] + 1 and after[2] == before[2]]
+    saving = [after[0] - before[0] for before, after in pairs if after[1] == before[1] + 1 and after[2] != before[2]]
+    wall = run.steps[-1][0] - run.steps[0][0]
+    kept = run.steps[-1][1] - run.steps[0][1]
+    step = statistics.median(plain)
+    away = sum(after[0] - before[0] for before, after in starts)
+    again = sum(before[1] - after[1] + 1 for before, after in starts)
+    print(f"{kills} kills in {wall:.0f} s, {kept} steps kept, {again} taken again, {away:.1f} s between a last step and the first one of "
+          f"the next start; {run.saves} saves; a step takes {1000 * step:.2f} ms, with a save {1000 * statistics.median(saving):.2f} ms (medians)")
+    print(f"useful time {100 * kept * step / wall:.1f} %; lost: steps taken again {100 * again * step / wall:.1f}, starts {100 * away / wall:.1f}, "
+          f"saves {100 * (sum(saving) - len(saving) * step) / wall:.1f}, steps slower than the median {100 * (sum(plain) - len(plain) * step) / wall:.1f} %")
 
 
 def main():
@@ -208,6 +200,7 @@ def main():
     parser.add_argument("--useful", type=float, metavar="MINUTES")
     parser.add_argument("--mean-gap", type=float, default=60, help="mean seconds between two failures")
     parser.add_argument("--model", help="for --useful; the small one where it is left out")
+    parser.add_argument("--set", action="append", default=[], help="a setting of FILE, for --useful")
     args = parser.parse_args()
     chance = random.Random(args.seed)
     print(f"seed {args.seed}, {args.ranks} ranks")

@@ -40,12 +40,14 @@ TEST(SaveInterval, FewLooksFindTheStepAndAllRanksLookInTheSame) {
     const double mtbf = std::exp(std::uniform_real_distribution(3.0, 12.0)(random));
     SaveInterval first(mtbf);
     SaveInterval second(mtbf);
+    first.guess(300'000'000);
+    second.guess(1);
     double now = 1000;
     int64_t step = std::uniform_int_distribution<int64_t>(0, 1000)(random);
     first.begin(step, now);
     second.begin(step, 0);
     double began = now;
-    double wanted = best_interval(1, mtbf);  // before a save has been timed
+    double wanted = best_interval(0.3, mtbf);  // before a save has been timed
     int looks = 0;
     int saves = 0;
     while (saves < 4) {
@@ -76,6 +78,17 @@ TEST(SaveInterval, FewLooksFindTheStepAndAllRanksLookInTheSame) {
       }
     }
   }
+}
+
+// A run that fails every minute and saves 73 MiB does not take ten seconds of steps before its first save.
+TEST(SaveInterval, TheFirstOneGoesByTheBytes) {
+  SaveInterval interval(60);
+  interval.guess(73 * kMiB);
+  EXPECT_LT(interval.seconds(), 4);
+  interval.guess(0);
+  EXPECT_GT(interval.seconds(), 0);
+  interval.guess(20'000'000'000);
+  EXPECT_EQ(interval.seconds(), best_interval(20, 60));
 }
 
 TEST(SaveInterval, AClockThatStandsStillNeitherSavesNorStops) {
