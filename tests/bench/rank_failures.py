@@ -9,7 +9,7 @@ that names the rank, and to the first step after the restart: median, 95th perce
 
 With --useful, one run (of FILE, or of the small model) loses a random rank again and again, after times that are drawn from an
 exponential distribution with a mean of --mean-gap seconds; it saves every `auto(mtbf=...)` of that mean. Prints the useful time: the
-steps that the run has kept, times the median time of its steps without a save or a start, as a share of the time since its first step. Needs Open MPI's mpirun.
+steps that the run has kept, times the mean time of its steps without a save or a start, as a share of the time since its first step. Needs Open MPI's mpirun.
 """
 
 import argparse
@@ -181,13 +181,13 @@ def useful_time(args, chance):
     saving = [after[0] - before[0] for before, after in pairs if after[1] == before[1] + 1 and after[2] != before[2]]
     wall = run.steps[-1][0] - run.steps[0][0]
     kept = run.steps[-1][1] - run.steps[0][1]
-    step = statistics.median(plain)
+    step = statistics.mean(plain)
     away = sum(after[0] - before[0] for before, after in starts)
     again = sum(before[1] - after[1] + 1 for before, after in starts)
     print(f"{kills} kills in {wall:.0f} s, {kept} steps kept, {again} taken again, {away:.1f} s between a last step and the first one of "
-          f"the next start; {run.saves} saves; a step takes {1000 * step:.2f} ms, with a save {1000 * statistics.median(saving):.2f} ms (medians)")
+          f"the next start; {run.saves} saves; a step takes {1000 * step:.2f} ms, with a save {1000 * statistics.mean(saving):.2f} ms")
     print(f"useful time {100 * kept * step / wall:.1f} %; lost: steps taken again {100 * again * step / wall:.1f}, starts {100 * away / wall:.1f}, "
-          f"saves {100 * (sum(saving) - len(saving) * step) / wall:.1f}, steps slower than the median {100 * (sum(plain) - len(plain) * step) / wall:.1f} %")
+          f"saves {100 * (sum(saving) - len(saving) * step) / wall:.1f} %")
 
 
 def main():
