@@ -133,8 +133,7 @@ class Run:
         for line in self.run.stderr:
             self.tail = [*self.tail[-20:], line]
             self.saves += " checkpoint step=" in line
-            step = re.search(r" step=(\d+)", line)
-            if step and " checkpoint " not in line and " resume" not in line:
+            if step := re.match(r"\S+ step=(\d+)", line):
                 self.steps.append((time.monotonic(), int(step.group(1)), self.saves))
 
     def wait_for_a_step(self, after):
