@@ -7,8 +7,8 @@ Each round starts `xrun train --restarts 1 -- mpirun -n RANKS xrun train` on a s
 random time more, and then kills (SIGKILL) or freezes (SIGSTOP) a random rank, in turn. Prints seconds from the signal to the message
 that names the rank, and to the first step after the restart: median, 95th percentile and largest.
 
-With --useful, one run (of FILE, or of the small model) loses a random rank again and again, after times that are drawn from an
-exponential distribution with a mean of --mean-gap seconds; it saves every `auto(mtbf=...)` of that mean. Prints the useful time: the
+With --useful, one run (of FILE, or of the small model) loses a random rank again and again, each time after it has taken steps for a time
+that is drawn from an exponential distribution with a mean of --mean-gap seconds; it saves every `auto(mtbf=...)` of that mean. Prints the useful time: the
 steps that the run has kept, times the mean time of its steps without a save or a start, as a share of the time since its first step. Needs Open MPI's mpirun.
 """
 
@@ -123,18 +123,20 @@ class Run:
                                      str(args.ranks), xrun, "train", model, "--devices", str(args.ranks), "--progress", "plain",
                                      *[word for setting in settings for word in ("--set", setting)], "-C", "ckpt"],
                                     cwd=directory, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-        self.steps = []  # (time, step, saves until then), in the order of their lines
+        self.steps = []  # (time, step, saves until then, starts until then), in the order of their lines
         self.saves = 0
+        self.starts = 0
         self.tail = []
-        self.reader = threading.Thread(target=self.read)
+        self.reader = threading.Thread(target=self.read, daemon=True)
         self.reader.start()
 
     def read(self):
         for line in self.run.stderr:
+            self.starts += " start model=" in line
             self.tail = [*self.tail[-20:], line]
             self.saves += " checkpoint step=" in line
             if step := re.match(r"\S+ step=(\d+)", line):
-                self.steps.append((time.monotonic(), int(step.group(1)), self.saves))
+                self.steps.append((time.monotonic(), int(step.group(1)), self.saves, self.starts))
 
     def wait_for_a_step(self, after):
         """Until a step after the time `after`."""
@@ -145,8 +147,38 @@ class Run:
 
     def end(self):
         self.run.send_signal(signal.SIGTERM)
-        self.run.wait(120)
+        try:
+            self.run.wait(120)
+        finally:
+            self.run.kill()
         self.reader.join()
+
+
+def kill_one(run, chance):
+    """Whether a rank was there to be killed: in the middle of a start there may be none."""
+    ranks = ranks_of(run.mark.encode())
+    try:
+        os.kill(ranks[chance.choice(sorted(ranks))], signal.SIGKILL)
+        return True
+    except (IndexError, ProcessLookupError):
+        return False
+
+
+def break_again_and_again(args, chance, run):
+    """The number of kills."""
+    run.wait_for_a_step(0)
+    kills = 0
+    until = run.steps[0][0] + 60 * args.useful
+    while True:
+        gap = chance.expovariate(1 / args.mean_gap)
+        if time.monotonic() + gap > until:
+            time.sleep(max(0.0, until - time.monotonic()))
+            run.wait_for_a_step(time.monotonic() - 1)
+            return kills
+        time.sleep(gap)
+        killed = time.monotonic()
+        kills += kill_one(run, chance)
+        run.wait_for_a_step(killed + 0.1)
 
 
 def useful_time(args, chance):
@@ -156,35 +188,21 @@ def useful_time(args, chance):
         text.write(MODEL)
     model = os.path.abspath(args.model) if args.model else model
     run = Run(args, f"{os.getpid()}", model)
-    run.wait_for_a_step(0)
-    kills = 0
-    until = run.steps[0][0] + 60 * args.useful
-    while True:
-        gap = chance.expovariate(1 / args.mean_gap)
-        if time.monotonic() + gap > until:
-            time.sleep(max(0.0, until - time.monotonic()))
-            break
-        time.sleep(gap)
-        killed = time.monotonic()
-        ranks = ranks_of(run.mark.encode())
-        if ranks:  # none in the middle of a restart
-            os.kill(ranks[chance.choice(sorted(ranks))], signal.SIGKILL)
-            kills += 1
-        run.wait_for_a_step(killed + 0.1)
-    run.wait_for_a_step(time.monotonic() - 1)
-    run.end()
+    try:
+        kills = break_again_and_again(args, chance, run)
+    finally:
+        run.end()
     pairs = list(zip(run.steps, run.steps[1:]))
-    # A start goes on from an older step than the one before it reached.
-    starts = [(before, after) for before, after in pairs if after[1] <= before[1]]
-    plain = [after[0] - before[0] for before, after in pairs if after[1] == before[1] + 1 and after[2] == before[2]]
-    saving = [after[0] - before[0] for before, after in pairs if after[1] == before[1] + 1 and after[2] != before[2]]
+    starts = [(before, after) for before, after in pairs if after[3] != before[3]]
+    plain = [after[0] - before[0] for before, after in pairs if after[2:] == before[2:]]
+    saving = [after[0] - before[0] for before, after in pairs if after[3] == before[3] and after[2] != before[2]]
     wall = run.steps[-1][0] - run.steps[0][0]
     kept = run.steps[-1][1] - run.steps[0][1]
     step = statistics.mean(plain)
-    away = sum(after[0] - before[0] for before, after in starts)
+    away = sum(after[0] - before[0] - step for before, after in starts)  # each ends with a step
     again = sum(before[1] - after[1] + 1 for before, after in starts)
     print(f"{kills} kills in {wall:.0f} s, {kept} steps kept, {again} taken again, {away:.1f} s between a last step and the first one of "
-          f"the next start; {run.saves} saves; a step takes {1000 * step:.2f} ms, with a save {1000 * statistics.mean(saving):.2f} ms")
+          f"the next start; {run.saves} saves; a step takes {1000 * step:.2f} ms, with a save {1000 * sum(saving) / max(1, len(saving)):.2f} ms")
     print(f"useful time {100 * kept * step / wall:.1f} %; lost: steps taken again {100 * again * step / wall:.1f}, starts {100 * away / wall:.1f}, "
           f"saves {100 * (sum(saving) - len(saving) * step) / wall:.1f} %")
 
