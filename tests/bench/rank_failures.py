@@ -62,18 +62,23 @@ def ranks_of(launcher):
     return found
 
 
+def start(args, directory, mark, restarts, model, flags):
+    """A run of `model` in a directory, whose ranks have `mark` in their environment. Its progress comes on stderr."""
+    xrun = os.path.abspath(args.xrun)
+    variables = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "XRUN_ROUND": mark}
+    return subprocess.Popen([xrun, "train", "--restarts", str(restarts), "--", "mpirun", "--oversubscribe", "--bind-to", "none", "-n",
+                             str(args.ranks), xrun, "train", model, "--devices", str(args.ranks), "--progress", "plain", *flags],
+                            cwd=directory, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+
+
 def play(args, chance, number, how):
     directory = os.path.join(args.dir, "round")
     shutil.rmtree(directory, ignore_errors=True)
     os.makedirs(directory)
     with open(os.path.join(directory, "small.xgraph"), "w") as model:
         model.write(MODEL)
-    xrun = os.path.abspath(args.xrun)
     mark = f"{os.getpid()}-{number}"
-    variables = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "XRUN_ROUND": mark}
-    run = subprocess.Popen([xrun, "train", "--restarts", "1", "--", "mpirun", "--oversubscribe", "--bind-to", "none", "-n", str(args.ranks),
-                            xrun, "train", "small.xgraph", "--devices", str(args.ranks), "--progress", "plain"],
-                           cwd=directory, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+    run = start(args, directory, mark, 1, "small.xgraph", [])
     seen = {}
     first = threading.Event()
 
@@ -109,20 +114,15 @@ def play(args, chance, number, how):
 
 
 class Run:
-    """`xrun train --restarts` of `model` in a directory of its own, and the newest step that it has told of."""
+    """`xrun train --restarts` of `model` in a directory of its own, and the steps that it has told of."""
 
     def __init__(self, args, mark, model):
         directory = os.path.join(args.dir, "useful")
         shutil.rmtree(directory, ignore_errors=True)
         os.makedirs(directory)
-        xrun = os.path.abspath(args.xrun)
         self.mark = mark
-        variables = {**os.environ, "OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1", "XRUN_ROUND": mark}
         settings = [f"train.checkpoint.every=auto(mtbf={args.mean_gap:g}s)", "train.log.every=1 steps", "train.epochs=1000", *args.set]
-        self.run = subprocess.Popen([xrun, "train", "--restarts", "1000", "--", "mpirun", "--oversubscribe", "--bind-to", "none", "-n",
-                                     str(args.ranks), xrun, "train", model, "--devices", str(args.ranks), "--progress", "plain",
-                                     *[word for setting in settings for word in ("--set", setting)], "-C", "ckpt"],
-                                    cwd=directory, env=variables, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
+        self.run = start(args, directory, mark, 1000, model, [*[word for setting in settings for word in ("--set", setting)], "-C", "ckpt"])
         self.steps = []  # (time, step, saves until then, starts until then), in the order of their lines
         self.saves = 0
         self.starts = 0

@@ -34,6 +34,7 @@ namespace fs = std::filesystem;
 using testing::CheckpointModel;
 
 constexpr int64_t kCuts = 1000;
+constexpr int64_t kClasses = 3000;  // of the model that is saved
 
 CheckpointOptions options(const std::string& disk, Io& io) {
   return {.directory = disk + "/ckpt", .keep = 2, .math_digest = "math", .class_names = {"one", "two"}, .io = &io};
@@ -144,9 +145,6 @@ class Saves {
     failed_ = !stop_;
   }
 
-  friend class Look;
-  static constexpr int64_t kClasses = 3000;
-
   std::atomic<int64_t> announced_ = 0;
   std::atomic<bool> stop_ = false;
   std::atomic<bool> failed_ = false;
@@ -184,8 +182,8 @@ class Look {
   }
 
  private:
-  CheckpointModel read_{3, Saves::kClasses};
-  CheckpointModel saved_{2, Saves::kClasses};
+  CheckpointModel read_{3, kClasses};
+  CheckpointModel saved_{2, kClasses};
 };
 
 // How many of `cuts` leave less than was announced; the first ones are told in `faults`. A new step is announced before
@@ -219,21 +217,24 @@ int64_t count_losses(ClonedDisk& disk, Io& io, int64_t cuts, std::string& faults
   return losses;
 }
 
-TEST(DiskCuts, LoseNothingThatWasSaved) {
-  ClonedDisk disk;
-  if (!disk.missing().empty()) {
-    GTEST_SKIP() << disk.missing() << ": no power cut of a real file system is tested";
+class DiskCuts : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!disk.missing().empty()) {
+      GTEST_SKIP() << disk.missing() << ": no power cut of a real file system is tested";
+    }
   }
+
+  ClonedDisk disk;
+};
+
+TEST_F(DiskCuts, LoseNothingThatWasSaved) {
   std::string faults;
   EXPECT_EQ(count_losses(disk, system_io(), xrun::testing::fault_runs(20, kCuts), faults), 0) << faults;
 }
 
 // So the test above has power.
-TEST(DiskCuts, AlmostAllLoseSomethingThatWasNotSynced) {
-  ClonedDisk disk;
-  if (!disk.missing().empty()) {
-    GTEST_SKIP() << disk.missing() << ": no power cut of a real file system is tested";
-  }
+TEST_F(DiskCuts, AlmostAllLoseSomethingThatWasNotSynced) {
   const int64_t cuts = xrun::testing::fault_runs(10, kCuts);
   xrun::testing::UnsyncedIo io;
   std::string faults;
