@@ -21,6 +21,8 @@
 #include "runtime/cli/new.h"
 #include "runtime/cli/rank_exits.h"
 #include "runtime/cli/restarts.h"
+#include "runtime/cli/sleeping_launcher.h"
+#include "runtime/cli/stop_signals.h"
 #include "runtime/cli/usage.h"
 
 namespace xrun::cli {
@@ -184,10 +186,14 @@ void add_commands(CLI::App& app, CommandLine& line) {
     if (line.global.format == "json" && line.global.progress == "auto") {
       line.global.progress = "json";  // the results of a run are its events
     }
-    const auto launch = find_launch([](const char* name) { return std::getenv(name); });
-    report_begin(launch.ok() ? *launch : Launch());
+    const auto found = find_launch([](const char* name) { return std::getenv(name); });
+    const Launch launch = found.ok() ? *found : Launch();
+    report_begin(launch);
     const int exit = run_train(line.global, line.train);
     report_exit(exit);
+    if (exit == kStopped) {
+      wake_launcher(launch, StopSignals::requested());
+    }
     return exit;
   });
   train->add_option("file", line.train.file, "model or plan")->required(!line.restarts.asked_for)->type_name("FILE");

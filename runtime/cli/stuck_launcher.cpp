@@ -64,6 +64,8 @@ std::vector<ProcessEntry> list_processes() {
   return processes;
 }
 
+bool starts_ranks(const std::string& name) { return is_one_of(kLaunchers, name) || is_one_of(kDaemons, name); }
+
 pid_t StuckLauncher::find(const std::vector<ProcessEntry>& processes, Seconds now, bool gone) {
   std::map<pid_t, const ProcessEntry*> by_pid;
   for (const ProcessEntry& one : processes) {
@@ -116,7 +118,7 @@ void StuckLauncher::note_rank(const ProcessEntry& rank, const std::map<pid_t, co
   for (auto at = by_pid.find(rank.parent); at != by_pid.end(); at = by_pid.find(at->second->parent)) {
     const ProcessEntry& process = *at->second;
     const bool launches = is_one_of(kLaunchers, process.name);
-    if (!child && (launches || is_one_of(kDaemons, process.name))) {
+    if (!child && starts_ranks(process.name)) {
       child = {below, process.pid};
     }
     launcher = launcher == 0 && launches ? process.pid : launcher;

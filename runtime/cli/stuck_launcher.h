@@ -22,6 +22,8 @@ struct ProcessEntry {
   bool is_xrun = false;  // runs the same program as this process; below a launcher it is a rank
 };
 std::vector<ProcessEntry> list_processes();
+// Whether a process of this name starts ranks: a launcher, or its daemon on a host.
+bool starts_ranks(const std::string& name);
 
 // Finds a launcher, `command` or a descendant of it, that had ranks on this machine and for `patience` has had neither
 // a rank nor a process that ranks were started as, such as a script. Ranks of one run end together, so those on other

@@ -17,10 +17,12 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? *middle : (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
-// What a window of kWindow adds to the evidence against a device, or takes from it.
-double evidence_of(double factor) {
+// What a window of so many seconds adds to the evidence against a device, or takes from it.
+double evidence_of(double factor, Seconds seconds) {
   const double x = std::log(factor / StragglerWatch::kSlow);
-  return x < 0 ? x : std::min(StragglerWatch::kWeight * x * x, StragglerWatch::kMost);
+  return x < 0
+             ? x * seconds
+             : std::min(StragglerWatch::kWeight * x * x * x * seconds, StragglerWatch::kMost * std::min(seconds, 1.0));
 }
 
 }  // namespace
@@ -110,8 +112,7 @@ std::vector<Straggler> StragglerWatch::judge(const std::vector<DevicePace>& pace
   std::vector<Straggler> slow;
   for (const Straggler& one : compare(paces)) {
     Evidence& seen = evidence_[one.pace.device];
-    const double added = evidence_of(one.factor) * std::min(seconds / kWindow, 1.0);
-    seen.sum = std::clamp(seen.sum + added, 0.0, kEnough);
+    seen.sum = std::clamp(seen.sum + evidence_of(one.factor, seconds), 0.0, kEnough);
     if (seen.sum == 0) {
       seen.factors.clear();
       continue;

@@ -49,10 +49,10 @@ std::vector<Straggler> compare(const std::vector<DevicePace>& paces);
 //
 // A single window cannot tell a slow device from one whose core other work has for some seconds. So each window gives
 // evidence, and a device whose evidence adds up to kEnough is slow (a cumulative sum test, Page 1954). With x =
-// log(factor / kSlow), a window adds min(kWeight * x * x, kMost) if x > 0 and else takes -x away; the sum does not fall
-// below 0. A window that is shorter than kWindow counts in proportion. So a device that is 4 times as slow as the
-// others is named after two windows, one that is 3 times as slow after three, 2 times after 17, and 1.6 times after
-// 321.
+// log(factor / kSlow), each second of a window adds kWeight * x^3 if x > 0 and else takes -x away; the sum does not
+// fall below 0. A window adds kMost at most, and in proportion less if it is shorter than a second. So a device that is
+// 4 times as slow as the others is named after 1.5 seconds, one that is 3 times as slow after 1.6, 2 times after 22,
+// and 1.6 times after half an hour, each at the end of a window.
 //
 // Threads: one.
 class StragglerWatch {
@@ -60,12 +60,12 @@ class StragglerWatch {
   static constexpr double kSlow = 1.5;
   static constexpr double kEnough = 0.8;
   static constexpr double kMost = 0.55;   // less than kEnough: a device is never named after one window
-  static constexpr double kWeight = 0.6;  // a core that has half its speed for nine seconds is not named
+  static constexpr double kWeight = 1.5;  // a core that has half its speed for nine seconds is not named
   static constexpr int64_t kWarmUp = 5;
   static constexpr int64_t kLooks = 5;
   static constexpr int64_t kLeast = kLooks;  // steps of a window
-  static constexpr Seconds kWindow = 1;      // in steps, without the time between them
-  static constexpr int64_t kQuiet = 60;      // windows after which a device that was told is told again
+  static constexpr Seconds kWindow = 0.5;    // at least, in steps, without the time between them
+  static constexpr int64_t kQuiet = 120;     // windows after which a device that was told is told again
 
   explicit StragglerWatch(StepProfile profile) : empty_(std::move(profile)), profile_(empty_) {}
   // Goes on with steps of another size: begins with their warm-up, and keeps what it knows of the devices.
@@ -78,7 +78,7 @@ class StragglerWatch {
   bool ends() const { return at_ == window_; }
   // Of this rank, for the window. REQUIRES: ends().
   PaceReport report() const;
-  // The slow devices that were not told already. Begins the next window, of as many steps as take a second.
+  // The slow devices that were not told already. Begins the next window, of as many steps as take kWindow.
   //   seconds  of the window, the same for all ranks
   std::vector<Straggler> judge(const std::vector<DevicePace>& paces, Seconds seconds);
 

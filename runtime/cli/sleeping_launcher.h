@@ -1,0 +1,17 @@
+// Wakes the launcher of a run that has lost a rank. Open MPI's sends the other ranks SIGCONT, SIGTERM and SIGKILL,
+// sleeps for a second after each of the first two, and forwards nothing that the ranks print meanwhile.
+#pragma once
+
+#include <atomic>
+
+#include "runtime/cli/launcher.h"
+
+namespace xrun::cli {
+
+// Sends SIGCHLD, which ends such a sleep and is harmless otherwise, to the launcher or daemon of Open MPI that has
+// started this process, until it asks this process to stop, for a tenth of a second at most. It is then in its second
+// sleep, which ends when this process does. Does nothing after another launch, or if the parent is another program,
+// such as a script. `asked_to_stop`: StopSignals::requested.
+void wake_launcher(const Launch& launch, const std::atomic<bool>& asked_to_stop);
+
+}  // namespace xrun::cli

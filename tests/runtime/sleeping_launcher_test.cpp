@@ -1,0 +1,66 @@
+#include "runtime/cli/sleeping_launcher.h"
+
+#include <atomic>
+#include <csignal>
+#include <ctime>
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace xrun::cli {
+namespace {
+
+std::atomic<bool> asked_to_stop{false};
+void on_stop(int) { asked_to_stop = true; }
+
+// What ends the sleep of a launcher: SI_USER, a process has sent SIGCHLD; CLD_EXITED, its rank has ended; 0: nothing.
+// REQUIRES: SIGCHLD is blocked.
+int sleep_of_launcher() {
+  sigset_t children;
+  sigemptyset(&children);
+  sigaddset(&children, SIGCHLD);
+  const struct timespec limit { .tv_sec = 20, .tv_nsec = 0 };
+  siginfo_t about{};
+  return ::sigtimedwait(&children, &about, &limit) == SIGCHLD ? about.si_code : 0;
+}
+
+// The exit code of a process of this name that has started a rank and ends it as Open MPI's launcher does: 1 if the
+// rank has ended its first sleep, and anything the second one.
+int exit_of_launcher(const char* name, const Launch& launch) {
+  const pid_t launcher = ::fork();
+  if (launcher == 0) {
+    ::prctl(PR_SET_NAME, name);
+    ::signal(SIGTERM, on_stop);
+    sigset_t children;
+    sigemptyset(&children);
+    sigaddset(&children, SIGCHLD);
+    ::sigprocmask(SIG_BLOCK, &children, nullptr);
+    const pid_t rank = ::fork();
+    if (rank == 0) {
+      wake_launcher(launch, asked_to_stop);
+      ::_exit(0);
+    }
+    const bool woken = sleep_of_launcher() == SI_USER;
+    ::kill(rank, SIGTERM);
+    ::_exit(woken && sleep_of_launcher() != 0 ? 1 : 0);
+  }
+  int status = 0;
+  ::waitpid(launcher, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(SleepingLauncher, IsWokenByARank) {
+  const Launch launch{.count = 2, .rank = 0, .mpis = {Mpi::kOpenMpi}};
+  EXPECT_EQ(exit_of_launcher("mpirun", launch), 1);
+  EXPECT_EQ(exit_of_launcher("orted", launch), 1);
+}
+
+TEST(SleepingLauncher, OtherParentsAreSentNothing) {
+  EXPECT_EQ(exit_of_launcher("sh", {.count = 2, .rank = 0, .mpis = {Mpi::kOpenMpi}}), 0);
+  EXPECT_EQ(exit_of_launcher("mpirun", {.count = 2, .rank = 0, .mpis = {Mpi::kMpich}}), 0);
+  EXPECT_EQ(exit_of_launcher("mpirun", Launch()), 0);
+}
+
+}  // namespace
+}  // namespace xrun::cli
