@@ -75,7 +75,7 @@ std::vector<StateFile> plan_files(const TrainState& state, Bytes range_bytes, in
   std::map<std::string, std::vector<const StateTensor*>> heads;
   std::map<int64_t, std::vector<const StateTensor*>> residuals;  // by sender
   for (const StateTensor& tensor : state.tensors()) {
-    if (!tensor.kept || state.lies_in_file(tensor)) {
+    if (!state.is_saved(tensor)) {
       continue;
     }
     if (!tensor.head.empty()) {
@@ -163,7 +163,7 @@ Result<SafetensorsWriter> write_file(const StateFile& file, const ReadRows& read
 Status check_space(const TrainState& state, const std::string& directory) {
   Bytes need = kMiB;
   for (const StateTensor& tensor : state.tensors()) {
-    need += tensor.kept && !state.lies_in_file(tensor) ? tensor.row_bytes() * tensor.rows() : 0;
+    need += state.is_saved(tensor) ? tensor.row_bytes() * tensor.rows() : 0;
   }
   struct statvfs info {};
   if (::statvfs(directory.c_str(), &info) == 0 &&

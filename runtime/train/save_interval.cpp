@@ -20,8 +20,6 @@ Seconds best_interval(Seconds save, Seconds mtbf) {
   return std::sqrt(2 * save * mtbf) * (1 + std::sqrt(part) / 3 + part / 9) - save;
 }
 
-void SaveInterval::guess(Bytes bytes) { cost_ = std::max(static_cast<Seconds>(bytes) / 1e9, kLeast); }
-
 void SaveInterval::begin(int64_t step, Seconds now) {
   first_ = step;
   since_ = now;

@@ -23,11 +23,10 @@ class SaveInterval {
     int64_t next = 0;  // the step at which to read the clock again; meaningless if `save` is true
   };
 
-  explicit SaveInterval(Seconds mtbf) : mtbf_(mtbf) {}
+  // `bytes`: that this process writes in a save. Until one has been reported, a save is taken to last as long as on a
+  // disk of 1 GB/s.
+  SaveInterval(Seconds mtbf, Bytes bytes) : mtbf_(mtbf) { took(static_cast<Seconds>(bytes) / 1e9); }
 
-  // Guesses what the first save takes by the bytes that this process writes, as a disk of 1 GB/s would take it.
-  // REQUIRES: no save has been reported.
-  void guess(Bytes bytes);
   // The interval begins now: `step` steps are done, and later ones are not saved yet.
   void begin(int64_t step, Seconds now);
   // Whether to read the clock now that `step` steps are done. The same on all ranks.
@@ -45,7 +44,7 @@ class SaveInterval {
 
  private:
   Seconds mtbf_;
-  Seconds cost_ = 1;  // of a save
+  Seconds cost_ = 0;  // of a save
   Seconds length_ = 0;
   Seconds since_ = 0;  // when this interval began
   int64_t first_ = 0;  // steps done at that time

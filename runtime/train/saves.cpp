@@ -10,28 +10,26 @@ namespace xrun::runtime {
 Saves::Saves(const TrainSpec& train, const RunSpec& run, CheckpointStore* store, const RunClock& clock,
              Session& session, ClassGraphs& graphs, EventSink& events, std::function<Seconds()> now)
     : train_(train),
+      run_(run),
       store_(store),
       clock_(clock),
       session_(&session),
       graphs_(graphs),
       events_(events),
       now_(std::move(now)),
-      copies_(store != nullptr && !run.copy.empty()) {
-  if (run.auto_save) {
-    interval_.emplace(run.auto_save->mtbf);
-  }
-}
+      copies_(store != nullptr && !run.copy.empty()) {}
 
 void Saves::begin(int64_t step) {
   step_ = step;
-  if (interval_) {
+  if (run_.auto_save) {
     Bytes bytes = 0;
-    for (const StateTensor& tensor : session_->state().tensors()) {
+    const TrainState& state = session_->state();
+    for (const StateTensor& tensor : state.tensors()) {
       for (const TensorPiece& piece : tensor.pieces) {
-        bytes += tensor.first && tensor.kept ? (piece.row_end - piece.row_begin) * tensor.row_bytes() : 0;
+        bytes += tensor.first && state.is_saved(tensor) ? (piece.row_end - piece.row_begin) * tensor.row_bytes() : 0;
       }
     }
-    interval_->guess(bytes);
+    interval_.emplace(run_.auto_save->mtbf, bytes);
     interval_->begin(step, now_());
   }
 }

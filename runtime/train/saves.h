@@ -63,6 +63,7 @@ class Saves {
   Status follow_copies(bool wait);
 
   const TrainSpec& train_;
+  const RunSpec& run_;
   CheckpointStore* store_;
   const RunClock& clock_;
   Session* session_;
@@ -70,7 +71,7 @@ class Saves {
   EventSink& events_;
   std::function<Seconds()> now_;
   bool copies_;                           // there are second copies
-  std::optional<SaveInterval> interval_;  // of `checkpoint.every = auto`
+  std::optional<SaveInterval> interval_;  // of `checkpoint.every = auto`, once steps begin
   std::optional<UnderWay> under_way_;
   int64_t step_ = 0;  // as many were done when a save was last begun
   std::string path_;

@@ -99,6 +99,8 @@ class TrainState {
   std::span<MappedRows* const> rows() const { return rows_; }
   // Whether a file holds the tensor.
   bool lies_in_file(const StateTensor& tensor) const { return rows_of(tensor) != nullptr; }
+  // Whether a checkpoint has a copy of the tensor: the run needs it, and no file holds it already.
+  bool is_saved(const StateTensor& tensor) const { return tensor.kept && !lies_in_file(tensor); }
 
   // By which rows catch up. REQUIRES: it outlives the state, and knows the steps that are done.
   void catch_up_by(const ops::IdleSteps* steps) { idle_ = steps; }

@@ -38,10 +38,8 @@ TEST(SaveInterval, FewLooksFindTheStepAndAllRanksLookInTheSame) {
     const double of_step = std::exp(std::uniform_real_distribution(-4.0, 3.0)(random));
     const double cost = std::exp(std::uniform_real_distribution(-6.0, 5.0)(random));
     const double mtbf = std::exp(std::uniform_real_distribution(3.0, 12.0)(random));
-    SaveInterval first(mtbf);
-    SaveInterval second(mtbf);
-    first.guess(300'000'000);
-    second.guess(1);
+    SaveInterval first(mtbf, 300'000'000);
+    SaveInterval second(mtbf, 1);
     double now = 1000;
     int64_t step = std::uniform_int_distribution<int64_t>(0, 1000)(random);
     first.begin(step, now);
@@ -82,17 +80,13 @@ TEST(SaveInterval, FewLooksFindTheStepAndAllRanksLookInTheSame) {
 
 // A run that fails every minute and saves 73 MiB does not take ten seconds of steps before its first save.
 TEST(SaveInterval, TheFirstOneGoesByTheBytes) {
-  SaveInterval interval(60);
-  interval.guess(73 * kMiB);
-  EXPECT_LT(interval.seconds(), 4);
-  interval.guess(0);
-  EXPECT_GT(interval.seconds(), 0);
-  interval.guess(20'000'000'000);
-  EXPECT_EQ(interval.seconds(), best_interval(20, 60));
+  EXPECT_LT(SaveInterval(60, 73 * kMiB).seconds(), 4);
+  EXPECT_GT(SaveInterval(60, 0).seconds(), 0);
+  EXPECT_EQ(SaveInterval(60, 20'000'000'000).seconds(), best_interval(20, 60));
 }
 
 TEST(SaveInterval, AClockThatStandsStillNeitherSavesNorStops) {
-  SaveInterval interval(60);
+  SaveInterval interval(60, 73 * kMiB);
   interval.begin(5, 1);
   ASSERT_TRUE(interval.looks(6));
   const auto look = interval.look(6, 1);
