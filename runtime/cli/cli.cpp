@@ -17,12 +17,8 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/bench.h"
 #include "runtime/cli/console.h"
-#include "runtime/cli/launcher.h"
 #include "runtime/cli/new.h"
-#include "runtime/cli/rank_exits.h"
 #include "runtime/cli/restarts.h"
-#include "runtime/cli/sleeping_launcher.h"
-#include "runtime/cli/stop_signals.h"
 #include "runtime/cli/usage.h"
 
 namespace xrun::cli {
@@ -186,15 +182,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
     if (line.global.format == "json" && line.global.progress == "auto") {
       line.global.progress = "json";  // the results of a run are its events
     }
-    const auto found = find_launch([](const char* name) { return std::getenv(name); });
-    const Launch launch = found.ok() ? *found : Launch();
-    report_begin(launch);
-    const int exit = run_train(line.global, line.train);
-    report_exit(exit);
-    if (exit == kStopped) {
-      wake_launcher(launch, StopSignals::requested());
-    }
-    return exit;
+    return run_train(line.global, line.train);
   });
   train->add_option("file", line.train.file, "model or plan")->required(!line.restarts.asked_for)->type_name("FILE");
   train

@@ -32,8 +32,20 @@ Error loss_error(const runtime::World& world, const runtime::LostRank& lost, con
                   help);
 }
 
+int teller_of(const runtime::LostRank& lost) { return lost.rank == 0 ? 1 : 0; }
+
 bool tells(const runtime::World& world, const runtime::LostRank& lost) {
-  return (lost.rank == world.rank() && !lost.hangs) || world.rank() == (lost.rank == 0 ? 1 : 0);
+  return (lost.rank == world.rank() && !lost.hangs) || world.rank() == teller_of(lost);
+}
+
+std::optional<runtime::LostRank> lost_of(const Job& job) {
+  return job.watch == nullptr ? std::nullopt : job.watch->lost();
+}
+
+// Whether the rank that prints the loss is on the host of this one.
+bool near_teller(const Job& job, const runtime::LostRank& lost) {
+  const std::vector<int>& nodes = job.options.rank_nodes;
+  return nodes.empty() || nodes[static_cast<size_t>(job.rank())] == nodes[static_cast<size_t>(teller_of(lost))];
 }
 
 [[noreturn]] void end_now(int exit) {
@@ -96,18 +108,18 @@ Status watch_ranks(Job& job) {
 }
 
 std::optional<Error> loss_of(const Job& job) {
-  const auto lost = job.watch == nullptr ? std::nullopt : job.watch->lost();
+  const auto lost = lost_of(job);
   return lost ? std::optional(loss_error(*job.world, *lost, job.checkpoints)) : std::nullopt;
 }
 
 bool tells_loss(const Job& job) {
-  const auto lost = job.watch == nullptr ? std::nullopt : job.watch->lost();
+  const auto lost = lost_of(job);
   return lost && tells(*job.world, *lost);
 }
 
 bool waits_in_vain(const Job& job) {
-  const auto lost = job.watch == nullptr ? std::nullopt : job.watch->lost();
-  if (!lost || !lost->hangs) {
+  const auto lost = lost_of(job);
+  if (!lost || !(lost->hangs || near_teller(job, *lost))) {
     return false;
   }
   const bool gave_up_itself = lost->rank == job.world->rank();
@@ -120,6 +132,11 @@ bool waits_in_vain(const Job& job) {
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   return false;
+}
+
+bool wakes_launcher(const Job& job) {
+  const auto lost = lost_of(job);
+  return lost && !lost->hangs && (tells(*job.world, *lost) || !near_teller(job, *lost));
 }
 
 }  // namespace xrun::cli

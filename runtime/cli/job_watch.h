@@ -35,10 +35,13 @@ std::optional<Error> loss_of(const Job& job);
 // Whether this rank prints the loss: rank 0 does, or rank 1 where rank 0 is lost, and a rank that the others have given
 // up.
 bool tells_loss(const Job& job);
-// Ranks find work that hangs one after the other, and a launcher ends all of them when one has ended. So a rank that
-// does not print waits a second for the one that does, or until it is asked to stop. Where all ranks wait for one
-// another, each may have given up itself, and then each takes another one for the one that prints: true if nobody ended
-// the job, and this rank is to print after all.
+// A launcher ends all ranks of its host soon after one has ended, and the rank that prints the loss may be the last to
+// find it, or be in a long computation. So a rank of its host, or any one if work hangs, waits a second for it, or
+// until it is asked to stop. Where all ranks wait for one another, each may have given up itself, and then each takes
+// another one for the one that prints: true if nobody ended the job, and this rank is to print after all.
 bool waits_in_vain(const Job& job);
+// Whether this rank, when it is about to end, wakes its launcher (sleeping_launcher.h): a rank is lost, and this one
+// prints the loss or has another launcher than the rank that does. After a hang the launcher does not sleep yet.
+bool wakes_launcher(const Job& job);
 
 }  // namespace xrun::cli

@@ -11,10 +11,14 @@
 #include "runtime/checkpoint/store.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/job.h"
+#include "runtime/cli/job_watch.h"
+#include "runtime/cli/launcher.h"
 #include "runtime/cli/planned.h"
 #include "runtime/cli/progress.h"
+#include "runtime/cli/rank_exits.h"
 #include "runtime/cli/run_log.h"
 #include "runtime/cli/run_sources.h"
+#include "runtime/cli/sleeping_launcher.h"
 #include "runtime/cli/stop_signals.h"
 #include "runtime/cli/stored_rows.h"
 #include "runtime/cli/trained_model.h"
@@ -178,14 +182,8 @@ Status status_of(const Result<T>& result) {
   return result.ok() ? Status() : Status(result.error());
 }
 
-}  // namespace
-
-int run_train(const GlobalOptions& given, const TrainArgs& args) {
-  auto joined = join_job(given);
-  if (!joined.ok()) {
-    return fail_job({}, joined.error(), Console(given), {});
-  }
-  Job job = std::move(joined).value();
+// As run_train, as one of the processes of a job.
+int train_in(Job& job, const GlobalOptions& given, const TrainArgs& args) {
   const GlobalOptions& options = job.options;
   const Console console(options);
   int exit = 0;
@@ -265,6 +263,35 @@ int run_train(const GlobalOptions& given, const TrainArgs& args) {
     return fail_job(job, outcome.error(), console, sources);
   }
   return outcome->interrupted ? exit_code(ErrorKind::kInterrupted) : 0;
+}
+
+struct JobEnd {
+  int exit = 0;
+  bool wakes_launcher = false;
+};
+
+JobEnd run_job(const GlobalOptions& given, const TrainArgs& args) {
+  auto joined = join_job(given);
+  if (!joined.ok()) {
+    return {.exit = fail_job({}, joined.error(), Console(given), {})};
+  }
+  Job job = std::move(joined).value();
+  const int exit = train_in(job, given, args);
+  return {.exit = exit, .wakes_launcher = wakes_launcher(job)};
+}
+
+}  // namespace
+
+int run_train(const GlobalOptions& given, const TrainArgs& args) {
+  const auto found = find_launch([](const char* name) { return std::getenv(name); });
+  const Launch launch = found.ok() ? *found : Launch();
+  report_begin(launch);
+  const JobEnd end = run_job(given, args);
+  report_exit(end.exit);
+  if (end.wakes_launcher) {
+    wake_launcher(launch, StopSignals::requested());
+  }
+  return end.exit;
 }
 
 }  // namespace xrun::cli

@@ -52,7 +52,7 @@ std::vector<Straggler> compare(const std::vector<DevicePace>& paces);
 // log(factor / kSlow), each second of a window adds kWeight * x^3 if x > 0 and else takes -x away; the sum does not
 // fall below 0. A window adds kMost at most, and in proportion less if it is shorter than a second. So a device that is
 // 4 times as slow as the others is named after 1.5 seconds, one that is 3 times as slow after 1.6, 2 times after 22,
-// and 1.6 times after half an hour, each at the end of a window.
+// and 1.6 times after half an hour, at the end of a window and of two at least.
 //
 // Threads: one.
 class StragglerWatch {

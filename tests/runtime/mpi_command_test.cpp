@@ -426,6 +426,36 @@ TEST_F(MpiCommand, AKilledRankCostsTheStepsSinceTheLastCheckpoint) {
   EXPECT_EQ(ends.back(), values(whole.out, "end", "weights").back());
 }
 
+// Rank 0, which prints the loss, is in a computation of some tenths of a second when rank 1 dies. Rank 2 waits for
+// messages and finds the loss at once, but `mpirun` would kill rank 0 soon after its end.
+TEST_F(MpiCommand, ALossIsToldThoughTheRankThatTellsItIsLate) {
+  directory.write("wide.xgraph", R"(xgraph 1
+model wide {
+  input x: f32[N, 1024]
+  feature = x -> linear(8192) -> linear(16) -> linear(16)
+  output feature
+  head id = classifier(feature, 64)
+}
+data d {
+  source train = synthetic([1024], 64, 6400)
+  x = pixels
+}
+train t {
+  batch     = 2048
+  steps     = 100
+  loss      = softmax_ce(id, label)
+  optimizer = sgd
+  lr        = 0.01
+  log { every = 1 steps }
+}
+)");
+  const std::string kill = "(until grep -qs '\"t\":\"step\"' ckpt/t/log.jsonl; do sleep 0.01; done; kill -KILL $$) &";
+  const std::string command = kXrun + " train wide.xgraph --devices 3 --progress json --set schedule.stages=3";
+  const auto result = mpirun({"-n", "3", "sh", "-c", script(kill, command)});
+  EXPECT_FALSE(result.timed_out);
+  EXPECT_THAT(result.err, ::testing::ContainsRegex("error\\[XG0840\\]: rank 1 on [^\n]* is lost: its connection"));
+}
+
 // A rank that hangs says nothing, and closes nothing. The others name it, and end with the last checkpoint;
 // `--restarts` goes on from there.
 TEST_F(MpiCommand, AFrozenRankEndsTheOthers) {

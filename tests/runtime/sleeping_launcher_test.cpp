@@ -25,8 +25,8 @@ int sleep_of_launcher() {
   return ::sigtimedwait(&children, &about, &limit) == SIGCHLD ? about.si_code : 0;
 }
 
-// The exit code of a process of this name that has started a rank and ends it as Open MPI's launcher does: 1 if the
-// rank has ended its first sleep, and anything the second one.
+// The exit code of a process of this name that has started a rank and sleeps before it asks the rank to stop: 1 if the
+// rank has woken it.
 int exit_of_launcher(const char* name, const Launch& launch) {
   const pid_t launcher = ::fork();
   if (launcher == 0) {
@@ -43,7 +43,8 @@ int exit_of_launcher(const char* name, const Launch& launch) {
     }
     const bool woken = sleep_of_launcher() == SI_USER;
     ::kill(rank, SIGTERM);
-    ::_exit(woken && sleep_of_launcher() != 0 ? 1 : 0);
+    ::waitpid(rank, nullptr, 0);
+    ::_exit(woken ? 1 : 0);
   }
   int status = 0;
   ::waitpid(launcher, &status, 0);
@@ -54,6 +55,12 @@ TEST(SleepingLauncher, IsWokenByARank) {
   const Launch launch{.count = 2, .rank = 0, .mpis = {Mpi::kOpenMpi}};
   EXPECT_EQ(exit_of_launcher("mpirun", launch), 1);
   EXPECT_EQ(exit_of_launcher("orted", launch), 1);
+}
+
+TEST(SleepingLauncher, IsSentNothingOnceItHasAskedTheRankToStop) {
+  asked_to_stop = true;
+  EXPECT_EQ(exit_of_launcher("mpirun", {.count = 2, .rank = 0, .mpis = {Mpi::kOpenMpi}}), 0);
+  asked_to_stop = false;
 }
 
 TEST(SleepingLauncher, OtherParentsAreSentNothing) {
