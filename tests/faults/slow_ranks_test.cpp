@@ -73,7 +73,7 @@ TEST_F(SlowRanks, ARankWithAQuarterOfACoreIsNamedWithinTwentySteps) {
     GTEST_SKIP() << "this system lets nobody make a control group with a share of processor time";
   }
   std::vector<double> errors;  // of the factors
-  for (int64_t run = 0; run < std::max<int64_t>(fault_runs(3, 6), 3); ++run) {
+  for (int64_t run = 0; run < std::max<int64_t>(fault_runs(3, 12), 3); ++run) {
     const auto result = run_ranks(whole, quarter, 25);
     ASSERT_EQ(result.exit, 0) << result.err;
     const auto found = slow_ranks(result.out);

@@ -15,11 +15,8 @@ std::atomic<bool> asked_to_stop{false};
 void on_stop(int) { asked_to_stop = true; }
 
 // What ends the sleep of a launcher: SI_USER, a process has sent SIGCHLD; CLD_EXITED, its rank has ended; 0: nothing.
-// REQUIRES: SIGCHLD is blocked.
-int sleep_of_launcher() {
-  sigset_t children;
-  sigemptyset(&children);
-  sigaddset(&children, SIGCHLD);
+// `children`: SIGCHLD alone, which is blocked.
+int sleep_of_launcher(const sigset_t& children) {
   const struct timespec limit { .tv_sec = 20, .tv_nsec = 0 };
   siginfo_t about{};
   return ::sigtimedwait(&children, &about, &limit) == SIGCHLD ? about.si_code : 0;
@@ -41,7 +38,7 @@ int exit_of_launcher(const char* name, const Launch& launch) {
       wake_launcher(launch, asked_to_stop);
       ::_exit(0);
     }
-    const bool woken = sleep_of_launcher() == SI_USER;
+    const bool woken = sleep_of_launcher(children) == SI_USER;
     ::kill(rank, SIGTERM);
     ::waitpid(rank, nullptr, 0);
     ::_exit(woken ? 1 : 0);
