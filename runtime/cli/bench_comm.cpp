@@ -25,13 +25,13 @@ class CommBenchmark final : public Benchmark {
   }
 
   Result<BenchReport> run(const GlobalOptions& options) override {
-    XRUN_ASSIGN(const auto world, join_world(options, !messages_));
-    auto report = measure(options, world.get());
-    if (world == nullptr) {
+    XRUN_ASSIGN(world_, join_world(options, !messages_));
+    auto report = measure(options, world_.get());
+    if (world_ == nullptr) {
       return report;
     }
-    const bool tells = report.ok() || world->tells(report.error());
-    world->leave(report.ok() ? std::nullopt : std::optional(report.error()));
+    const bool tells = report.ok() || world_->tells(report.error());
+    world_->leave(report.ok() ? std::nullopt : std::optional(report.error()));
     return tells ? std::move(report) : Error{.kind = report.error().kind};
   }
 
@@ -115,6 +115,9 @@ class CommBenchmark final : public Benchmark {
     return report;
   }
 
+  // Ends with the benchmark, after the report is printed: the end waits for all ranks, and a launcher kills those that
+  // have not ended soon after the first.
+  std::unique_ptr<runtime::World> world_;
   int64_t mib_ = 64;
   int64_t rounds_ = 9;
   bool messages_ = false;
