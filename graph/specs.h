@@ -57,11 +57,20 @@ struct ClassCount {
   Span span;
 };
 
+// `classes { moved cat -> zebra }`: a class has another name in the data than in earlier checkpoints.
+struct MovedClass {
+  std::string from;
+  std::string to;
+  std::string input;  // `classes label { ... }`; empty: of every input
+  Span span;
+};
+
 struct DataSpec {
   std::string name;
   std::vector<SourceSpec> sources;
   std::vector<DataBinding> bindings;
   std::vector<ClassCount> class_counts;
+  std::vector<MovedClass> moved_classes;
   double max_bad = 0.001;
   Span span;
 };

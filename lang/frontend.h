@@ -37,6 +37,7 @@ struct MathDifference {
   std::string what;  // "model", "data.image", "train.epochs"
   std::string then;
   std::string now;
+  bool is_class_count = false;  // only numbers of classes differ: of a head, of dense logits, of labels
 };
 std::vector<MathDifference> math_differences(const CheckedFile& then, const CheckedFile& now);
 

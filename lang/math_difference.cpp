@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <iterator>
 
+#include "graph/class_rows.h"
 #include "lang/frontend.h"
 #include "lang/lower/math_text.h"
 #include "lang/print_module.h"
@@ -47,12 +48,55 @@ bool add_groups(const Module& then, const Module& now, std::vector<MathDifferenc
   return differences.size() > others;
 }
 
+// Sets a number of classes in the arguments of a call to 1.
+void hide_count(Attrs& attrs) {
+  for (const char* name : {"classes", "out", "rows"}) {
+    if (attrs.has(name) && std::holds_alternative<int64_t>(*attrs.find(name))) {
+      attrs.set(name, int64_t{1});
+    }
+  }
+}
+
+// The module with one class for each input of class numbers, so that modules that differ only in numbers of classes
+// have the same text.
+Module without_class_counts(Module module) {
+  Graph& graph = module.graph;
+  for (const NamedValue& input : graph.inputs) {
+    TensorType& type = graph.value(input.value).type;
+    type.classes = type.classes > 0 ? 1 : 0;
+  }
+  for (const ClassRows& rows : class_rows(graph)) {
+    const ValueId weight = graph.param(rows.param).value;
+    const int64_t classes = graph.value(weight).type.dims[0];
+    graph.value(weight).type.dims[0] = 1;
+    for (Node& node : graph.nodes) {
+      if (std::ranges::find(node.inputs, weight) == node.inputs.end()) {
+        continue;
+      }
+      hide_count(node.attrs);
+      TensorType& made = graph.value(node.outputs[0]).type;
+      made.dims.back() = made.dims.back() == classes && rows.kind != ClassRows::kEmbedding ? 1 : made.dims.back();
+    }
+  }
+  for (DataBinding& binding : module.data.bindings) {
+    for (CallSpec& stage : binding.stages) {
+      hide_count(stage.args);
+    }
+  }
+  for (SourceSpec& source : module.data.sources) {
+    hide_count(source.reader.args);
+  }
+  return module;
+}
+
 }  // namespace
 
 std::vector<MathDifference> math_differences(const CheckedFile& then, const CheckedFile& now) {
   std::vector<MathDifference> differences;
   const auto before = math_parts(then.module, then.run);
   const auto after = math_parts(now.module, now.run);
+  const auto before_without = math_parts(without_class_counts(then.module), then.run);
+  const auto after_without = math_parts(without_class_counts(now.module), now.run);
   const auto add = [&](const MathPart* a, const MathPart* b) {
     MathDifference one{.what = b != nullptr ? b->what : a->what};
     if (one.what == "train.groups" && add_groups(then.module, now.module, differences)) {
@@ -66,6 +110,11 @@ std::vector<MathDifference> math_differences(const CheckedFile& then, const Chec
         one.now = value_of(b == nullptr ? "" : b->text);
       }
     }
+    const auto is_this = [&](const MathPart& part) { return part.what == one.what; };
+    const auto then_without = std::ranges::find_if(before_without, is_this);
+    const auto now_without = std::ranges::find_if(after_without, is_this);
+    one.is_class_count = then_without != before_without.end() && now_without != after_without.end() &&
+                         then_without->text == now_without->text;
     differences.push_back(std::move(one));
   };
   const auto find = [](const std::vector<MathPart>& parts, const std::string& what) {

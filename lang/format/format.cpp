@@ -160,7 +160,8 @@ class Formatter {
       }
       range.end = pieces_[range.end - 1].partner;
     }
-    return with_assign(range, setting.kind != SettingKind::kGroup, static_cast<int>(setting.kind));
+    const bool has_assign = setting.kind != SettingKind::kGroup && setting.kind != SettingKind::kMoved;
+    return with_assign(range, has_assign, static_cast<int>(setting.kind));
   }
 
   Range with_assign(Range range, bool has_assign, int kind) const {

@@ -1,15 +1,32 @@
 // Settings that depend on the classes of the samples: their order, and the weight of each class in the loss.
 #include <algorithm>
-#include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "graph/class_rows.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"
 
 namespace xrun::lang {
 namespace {
 
-// The inputs with class numbers that the loss depends on.
+// The inputs with which losses over classes compare.
+std::vector<NamedValue> targets_of_loss(const Graph& graph) {
+  std::vector<NamedValue> targets;
+  std::ranges::copy_if(graph.inputs, std::back_inserter(targets), [&](const NamedValue& input) {
+    return graph.value(input.value).type.rank() == 1 && std::ranges::any_of(graph.nodes, [&](const Node& node) {
+             return node.op->margin != nullptr && node.inputs[1] == input.value;
+           });
+  });
+  return targets;
+}
+
+// The labels: inputs with which losses over classes compare; where there are none, the inputs with class numbers that
+// the loss depends on and results do not.
 std::vector<NamedValue> labels_of_loss(const Graph& graph) {
+  if (auto targets = targets_of_loss(graph); !targets.empty()) {
+    return targets;
+  }
+  const std::vector<std::string> results = inputs_of_results(graph);
   IdVector<ValueId, bool> wanted(graph.values.size(), false);
   for (const LossTerm& term : graph.loss) {
     wanted[term.rows] = true;
@@ -23,12 +40,92 @@ std::vector<NamedValue> labels_of_loss(const Graph& graph) {
   std::vector<NamedValue> labels;
   std::ranges::copy_if(graph.inputs, std::back_inserter(labels), [&](const NamedValue& input) {
     const TensorType& type = graph.value(input.value).type;
-    return wanted[input.value] && type.dtype == DType::kI32 && type.rank() == 1;
+    return wanted[input.value] && type.dtype == DType::kI32 && type.rank() == 1 &&
+           std::ranges::find(results, input.name) == results.end();
   });
   return labels;
 }
 
 }  // namespace
+
+// `classes` may also be the name of an input, which then has a binding.
+void ModuleBuilder::lower_classes(const SettingNode& node, Scope& scope, const SettingDef& def) {
+  if (node.has_value()) {
+    lower_binding(node, scope, def);
+    return;
+  }
+  for (const SettingNode& child : node.children) {
+    if (child.to.valid()) {
+      lower_moved_class(child, "");
+      continue;
+    }
+    if (child.has_value()) {
+      refuse_class(child);
+      continue;
+    }
+    for (const SettingNode& one : child.children) {
+      one.to.valid() ? lower_moved_class(one, child.key) : refuse_class(one);
+    }
+  }
+}
+
+void ModuleBuilder::refuse_class(const SettingNode& node) {
+  const std::string now = node.has_value() ? path_text(*node.ast, node.value) : "";
+  ev_.refuse(
+      "XG0210", node.key_span, {"`{}` is not a setting of `classes`", node.key}, "not a moved class",
+      {"write a line for each class whose name has changed: moved {} -> {}", node.key, now.empty() ? "NEW" : now});
+}
+
+void ModuleBuilder::lower_moved_class(const SettingNode& node, const std::string& input) {
+  const MovedClass moved{path_text(*node.ast, node.value), path_text(*node.ast, node.to), input, node.span};
+  const auto refuse = [&](Text message, Text label, Help help) {
+    ev_.refuse("XG0226", node.span, std::move(message), std::move(label), std::move(help));
+  };
+  for (const MovedClass& other : module_.data.moved_classes) {
+    if (other.input == input && other.to == moved.to) {
+      refuse({"the classes `{}` and `{}` would both be `{}`", other.from, moved.from, moved.to},
+             "a second class of this name", {"leave one of the lines out, or give the classes two names"});
+      return;
+    }
+  }
+  if (moved.from.empty() || moved.to.empty() || moved.from == moved.to) {
+    refuse({"the class `{}` moves to `{}`", moved.from, moved.to}, "not another name",
+           {"write its old name and its new one, or leave the line out"});
+    return;
+  }
+  // Follows the moves from the new name on.
+  std::string name = moved.to;
+  for (size_t i = 0; i <= module_.data.moved_classes.size() && name != moved.from; ++i) {
+    const auto next = std::ranges::find_if(module_.data.moved_classes, [&](const MovedClass& other) {
+      return other.from == name && (other.input.empty() || input.empty() || other.input == input);
+    });
+    name = next == module_.data.moved_classes.end() ? name : next->to;
+  }
+  if (name == moved.from) {
+    refuse({"the class `{}` moves back to itself", moved.from}, "ends where it began",
+           {"leave out the moves of names that came back: a class whose name never changed needs none"});
+    return;
+  }
+  module_.data.moved_classes.push_back(moved);
+}
+
+// `classes INPUT { ... }` names an input that has classes. REQUIRES: the inputs of the loss are known.
+void ModuleBuilder::check_moved_classes() {
+  const Graph& graph = ev_.graph();
+  std::vector<std::string> known;
+  for (const NamedValue& input : graph.inputs) {
+    if (graph.value(input.value).type.classes > 0) {
+      known.push_back(input.name);
+    }
+  }
+  for (const MovedClass& moved : module_.data.moved_classes) {
+    if (!moved.input.empty() && !known.empty() && std::ranges::find(known, moved.input) == known.end()) {
+      ev_.refuse("XG0226", moved.span, {"`{}` is not an input of class numbers", moved.input},
+                 {"the class moves in `{}`", moved.input},
+                 {"name one of {}: classes {} {{ ... }}", fmt::join(known, ", "), known.front()});
+    }
+  }
+}
 
 void ModuleBuilder::lower_order(const SettingNode& node, Scope&, const SettingDef& def) {
   if (const auto choice = choose(node, def)) {

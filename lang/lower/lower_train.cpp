@@ -142,6 +142,7 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
   check_rows();
   check_readers();
   find_class_input(settings);
+  check_moved_classes();
   // An update sums the gradients of `grad_accumulation` batches, which equals one batch of their total size.
   train.batch *= train.grad_accumulation;
   if (const double most = setting(DeclKind::kTrain, "batch").high; static_cast<double>(train.batch) > most) {

@@ -63,6 +63,10 @@ class ModuleBuilder {
   void check_choice(const SettingNode& node, Scope& scope, const SettingDef& def);
   void say_unread(const SettingNode& node, Scope& scope, const SettingDef& def);
   void lower_group(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_classes(const SettingNode& node, Scope& scope, const SettingDef& def);
+  void lower_moved_class(const SettingNode& node, const std::string& input);
+  void refuse_class(const SettingNode& node);
+  void check_moved_classes();
   void lower_binding(const SettingNode& node, Scope& scope, const SettingDef& def);
   void refuse_optimizer(const SettingNode& node, const std::string& name);  // that nothing has
   std::string signature_of(const std::string& optimizer);                   // of the library; empty: it has none

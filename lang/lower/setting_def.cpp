@@ -221,6 +221,10 @@ using Train = const TrainSpec&;
 constexpr SettingDef kSettings[] = {
     Def{kData, "", "max_bad", "share", "0.1%", "the share of broken samples at which a run ends",
         kStored<&DataSpec::max_bad>, 0, 1},
+    Def{kData, "", "classes", "{ moved OLD -> NEW }", "{}",
+        "classes that have other names now than in earlier checkpoints; `classes INPUT { ... }`: of that input alone",
+        &B::lower_classes}
+        .such_as("write a line for each class\nclasses {\n  moved cat -> \"wild cat\"\n}"),
     Def{kData, "", "NAME", "field -> stages", "the field of its own name",
         "what an input of the model or a label is made of", &B::lower_binding},
 

@@ -33,6 +33,22 @@ void report_twice(const SettingNode& before, const SettingNode& again, Diagnosti
           .also(before.key_span, "set here first"));
 }
 
+void read_moved_class(const SourceFile& file, const Setting& setting, SettingNode& into, Diagnostics& diagnostics) {
+  const Ast& ast = file.ast;
+  SettingNode node{.key = "moved " + path_text(ast, setting.value),
+                   .key_span = ast[setting.value].span,
+                   .span = setting.span,
+                   .file = &file,
+                   .ast = &ast,
+                   .value = setting.value,
+                   .to = setting.to};
+  if (const SettingNode* before = into.find(node.key)) {
+    report_twice(*before, node, diagnostics);
+  } else {
+    into.children.push_back(std::move(node));
+  }
+}
+
 void read_group(const SourceFile& file, Run<Setting> run, SettingNode& into, std::vector<SettingNode>* sources,
                 Diagnostics& diagnostics) {
   constexpr size_t kMostSettings = 1024;
@@ -65,6 +81,10 @@ void read_group(const SourceFile& file, Run<Setting> run, SettingNode& into, std
       } else {
         sources->push_back(std::move(node));
       }
+      continue;
+    }
+    if (setting.kind == SettingKind::kMoved) {
+      read_moved_class(file, setting, into, diagnostics);
       continue;
     }
     SettingNode* node = &into;

@@ -21,6 +21,7 @@ struct SettingNode {
   const SourceFile* file = nullptr;  // that it is written in, whose names its value sees; null: the command line
   const Ast* ast = nullptr;          // syntax tree of the value
   ExprId value;                      // invalid: a group
+  ExprId to;                         // of `moved value -> to`, whose key is "moved" and the old name
   std::vector<SettingNode> children;
 
   bool has_value() const { return value.valid(); }

@@ -183,6 +183,16 @@ Setting Parser::setting() {
     setting.span = from(start);
     return setting;
   }
+  if (at_word("moved") && (ahead().kind == TokenKind::kString || ahead().kind == TokenKind::kName ||
+                           ahead().kind == TokenKind::kNumber)) {
+    advance();
+    setting.value = class_name("the old name of a class");
+    expect(TokenKind::kArrow);
+    setting.to = class_name("the new name of the class");
+    setting.kind = lost_ ? SettingKind::kError : SettingKind::kMoved;
+    setting.span = from(start);
+    return setting;
+  }
   setting.path = path("a name behind the dot");
   if (take(TokenKind::kAssign)) {
     setting.kind = SettingKind::kValue;
@@ -197,12 +207,26 @@ Setting Parser::setting() {
       setting.kind = SettingKind::kGroup;
       setting.settings = settings();
     }
+  } else if (!lost_ && at(TokenKind::kArrow)) {
+    const Span begin{tokens_.file, start.begin, start.begin};
+    expected("`=` or `{`", replacement("write `moved` before the old name of a class", begin, "moved "));
   } else if (!lost_) {
     expected("`=` or `{`", at(TokenKind::kColon) ? replacement("a setting is written `key = value`", here(), " =", true)
                                                  : insertion("="));
   }
   setting.span = from(start);
   return setting;
+}
+
+// A class is called by a name or, where it is no name of the language, by a string.
+ExprId Parser::class_name(std::string_view what) {
+  if (!lost_ && !at(TokenKind::kName) && !at(TokenKind::kString)) {
+    expected(what, at(TokenKind::kNumber)
+                       ? replacement("put a name of digits in double quotes", here(),
+                                     {"\"{}\"", tokens_.spelling(current())})
+                       : Fix{"write a name, in double quotes where it has other characters than letters and digits"});
+  }
+  return primary();
 }
 
 // Another setting may follow on the same line, since no value continues with a name.

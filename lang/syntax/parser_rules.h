@@ -63,6 +63,7 @@ class Parser {
   Name expect_name(std::string_view what);
   Name expect_new_name(std::string_view what);  // one that is declared here: XG0120 if it starts upper-case
   ExprId expect_string(std::string_view what);
+  ExprId class_name(std::string_view what);
   // Takes the closing bracket of `open`, or reports that it or `otherwise` was expected, unless `open` was reported as
   // never closed.
   bool expect_close(const Token& open, TokenKind closing, std::string_view otherwise = {});

@@ -71,6 +71,8 @@ class Printer : private ExprPrinter {
       case SettingKind::kGroup:
         put(path, s.name ? " " : "", s.name);
         return braces(s.settings, &Printer::setting);
+      case SettingKind::kMoved:
+        return put("moved ", s.value, " -> ", s.to);
     }
   }
 

@@ -37,6 +37,7 @@ enum class SettingKind : uint8_t {
   kSource,  // source name = value
   kValue,   // path = value
   kGroup,   // path [ name ] { settings }: `eval { }`, `shard sku { }`, `groups { backbone.stem { } }`
+  kMoved,   // moved value -> to, each a kName or a kString
 };
 
 struct Setting {
@@ -45,6 +46,7 @@ struct Setting {
   Run<Name> path;  // NAME { "." NAME }; empty for kSource
   Name name;
   ExprId value;
+  ExprId to;
   Run<Setting> settings;
 };
 

@@ -101,12 +101,20 @@ Status verify_checkpoint(const CheckpointInfo& info) {
   return {};
 }
 
-Result<std::vector<std::string>> read_class_names(const CheckpointInfo& info) {
-  const Manifest& manifest = info.manifest;
-  if (manifest.class_names_xxh3.empty()) {
-    return manifest.class_names;
+Result<ClassTables> read_classes(const CheckpointInfo& info) {
+  ClassTables tables;
+  for (const ManifestClasses& classes : info.manifest.classes) {
+    ClassTable& table = tables.emplace_back(ClassTable{.input = classes.input, .named = classes.named > 0});
+    if (info.manifest.format == 1) {
+      table.names = info.manifest.class_names;
+    } else if (table.named) {
+      XRUN_ASSIGN(table.names, read_class_names(info.path + "/..", classes.xxh3));
+    }
+    if (std::ssize(table.names) != classes.named) {
+      return damaged(info.path, fmt::format("has {} class names, and says {}", table.names.size(), classes.named));
+    }
   }
-  return read_class_names(info.path + "/..", manifest.class_names_xxh3);
+  return tables;
 }
 
 Status load_checkpoint(const CheckpointInfo& info, TrainState& state, bool optimizer, std::span<const Moved> moved) {

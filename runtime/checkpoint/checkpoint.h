@@ -21,6 +21,7 @@
 
 #include "graph/base/result.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/train/class_tables.h"
 #include "runtime/train/train_state.h"
 
 namespace xrun::runtime {
@@ -41,9 +42,9 @@ Result<CheckpointInfo> open_checkpoint(const std::string& path);
 // The same of the text of a manifest, for the step directory `path`. Errors: XG0710, XG0714.
 Result<CheckpointInfo> parse_checkpoint(const std::string& path, const std::string& text);
 
-// The class names by class; empty where the data of the run named none. Errors: XG0710 their file, which lies beside
-// the step directories and is shared by them, is missing or damaged; XG0713 it cannot be read.
-Result<std::vector<std::string>> read_class_names(const CheckpointInfo& info);
+// The classes of the run, by input; of formats 1 to 4 one table whose input is empty. Errors: XG0710 a file of names,
+// which lies beside the step directories and is shared by them, is missing or damaged; XG0713 it cannot be read.
+Result<ClassTables> read_classes(const CheckpointInfo& info);
 
 // Compares a file with its size and digest. Errors: XG0710; XG0713 it cannot be read.
 Status verify_file(const std::string& path, const ManifestFile& expected);

@@ -31,8 +31,13 @@ std::string as_json(const CheckpointInfo& info, const std::vector<StoredTensor>&
                              {"history", nlohmann::ordered_json::array()},
                              {"records", nlohmann::ordered_json::array()},
                              {"bytes", info.bytes},
-                             {"classes_named", m.classes_named},
+                             {"classes_named", 0},
+                             {"classes", nlohmann::ordered_json::array()},
                              {"tensors", nlohmann::ordered_json::array()}};
+  for (const ManifestClasses& classes : m.classes) {
+    out["classes"].push_back({{"input", classes.input}, {"named", classes.named}});
+    out["classes_named"] = out["classes_named"].get<int64_t>() + classes.named;  // of all inputs
+  }
   for (const HistoryEntry& entry : m.history) {
     out["history"].push_back({{"until", entry.until}, {"changes", entry.changes}});
   }
@@ -78,6 +83,13 @@ std::string as_text(const CheckpointInfo& info, const std::vector<StoredTensor>&
   for (const ManifestRows& one : m.rows) {
     out.insert(out.size() - 1, fmt::format("  rows of {} in {}, for as long as no later step is saved\n",
                                            printable_line(one.head), printable_line(rows_path(info, one))));
+  }
+  for (const ManifestClasses& classes : m.classes) {
+    if (classes.named > 0) {
+      out.insert(out.size() - 1,
+                 fmt::format("  {} classes of {} have names\n", format_count(classes.named),
+                             classes.input.empty() ? "the label" : printable_line(classes.input)));
+    }
   }
   size_t width = 0;
   size_t dtype_width = 4;

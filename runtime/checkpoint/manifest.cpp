@@ -1,5 +1,6 @@
 #include "runtime/checkpoint/manifest.h"
 
+#include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -16,7 +17,8 @@ namespace {
 using Json = nlohmann::json;
 using nlohmann::ordered_json;
 
-constexpr int64_t kFormat = 4;
+constexpr int64_t kFormat = 5;
+constexpr size_t kMostClassInputs = 4096;
 constexpr size_t kMostLibraries = 64;
 
 std::string text_of(const ordered_json& object) {
@@ -58,14 +60,47 @@ class Entries {
   bool good_ = true;
 };
 
-// Reads the digest of the class names, or before format 2 the names themselves.
+Status check_classes(const ManifestClasses& classes, std::string_view name) {
+  if (!classes.xxh3.empty() && !is_digest(classes.xxh3)) {
+    return damaged(name, "names its classes by something that is no digest");
+  }
+  return classes.named >= 0 && (classes.named > 0) == !classes.xxh3.empty()
+             ? Status()
+             : damaged(name, fmt::format("has {} named classes and {} file of names", classes.named,
+                                         classes.xxh3.empty() ? "no" : "a"));
+}
+
+// Reads the classes by input.
+Status read_tables(Entries& entries, Manifest& manifest, std::string_view name) {
+  const Json* tables = entries.list("classes");
+  if (tables != nullptr && tables->size() > kMostClassInputs) {  // repeated names are looked for one by one
+    return damaged(name, fmt::format("has the classes of {} inputs", tables->size()));
+  }
+  for (size_t i = 0; tables != nullptr && i < tables->size(); ++i) {
+    Entries one((*tables)[i]);
+    ManifestClasses& classes = manifest.classes.emplace_back();
+    one.read("input", classes.input);
+    one.read("named", classes.named);
+    one.read("xxh3", classes.xxh3);
+    const bool repeated = std::ranges::count(manifest.classes, classes.input, &ManifestClasses::input) > 1;
+    if (!one.good() || classes.input.empty() || repeated) {
+      return damaged(name, fmt::format("has a broken entry {} of its classes", i));
+    }
+    XRUN_TRY(check_classes(classes, name));
+  }
+  return {};
+}
+
+// Reads the digest of the class names, or of format 1 the names themselves; they are of one input.
 Status read_classes(Entries& entries, Manifest& manifest, std::string_view name) {
+  if (manifest.format > 4) {
+    return read_tables(entries, manifest, name);
+  }
+  ManifestClasses& classes = manifest.classes.emplace_back();
   if (manifest.format > 1) {
-    entries.read("classes_named", manifest.classes_named);
-    entries.read("class_names_xxh3", manifest.class_names_xxh3);
-    const std::string& digest = manifest.class_names_xxh3;
-    return digest.empty() || is_digest(digest) ? Status()
-                                               : damaged(name, "names its classes by something that is no digest");
+    entries.read("classes_named", classes.named);
+    entries.read("class_names_xxh3", classes.xxh3);
+    return check_classes(classes, name);
   }
   const Json* names = entries.list("class_names");
   for (size_t i = 0; names != nullptr && i < names->size(); ++i) {
@@ -74,8 +109,16 @@ Status read_classes(Entries& entries, Manifest& manifest, std::string_view name)
     }
     manifest.class_names.push_back((*names)[i].get<std::string>());
   }
-  manifest.classes_named = static_cast<int64_t>(manifest.class_names.size());
+  classes.named = static_cast<int64_t>(manifest.class_names.size());
   return {};
+}
+
+ordered_json classes_json(const std::vector<ManifestClasses>& classes) {
+  ordered_json list = ordered_json::array();
+  for (const ManifestClasses& one : classes) {
+    list.push_back(ordered_json{{"input", one.input}, {"named", one.named}, {"xxh3", one.xxh3}});
+  }
+  return list;
 }
 
 ordered_json history_json(const std::vector<HistoryEntry>& history) {
@@ -114,7 +157,7 @@ Status read_rows(Entries& entries, Manifest& manifest, std::string_view name) {
       return damaged(name, fmt::format("has a broken entry {} of class rows", i));
     }
   }
-  return rows == nullptr || !rows->empty() ? Status() : damaged(name, "has format 4 and no class rows");
+  return rows == nullptr || !rows->empty() ? Status() : damaged(name, "has an empty list of class rows");
 }
 
 Status read_history(Entries& entries, Manifest& manifest, std::string_view name) {
@@ -178,9 +221,11 @@ std::string print_manifest(const Manifest& manifest) {
                       {"libraries", ordered_json::object()},
                       {"deterministic", manifest.deterministic},
                       {"files", ordered_json::array()}};
-  if (manifest.format > 1) {
-    object["classes_named"] = manifest.classes_named;
-    object["class_names_xxh3"] = manifest.class_names_xxh3;
+  if (manifest.format > 4) {
+    object["classes"] = classes_json(manifest.classes);
+  } else if (manifest.format > 1) {
+    object["classes_named"] = manifest.classes[0].named;
+    object["class_names_xxh3"] = manifest.classes[0].xxh3;
   } else {
     object["class_names"] = manifest.class_names;
   }
@@ -240,7 +285,7 @@ Result<Manifest> parse_manifest(std::string_view text, std::string_view name) {
     XRUN_TRY(read_history(entries, manifest, name));
     XRUN_TRY(read_records(entries, manifest, name));
   }
-  if (manifest.format > 3) {
+  if (manifest.format == 4 || (manifest.format > 4 && object.contains("rows"))) {
     XRUN_TRY(read_rows(entries, manifest, name));
   }
   if (const auto at = object.find("libraries"); at != object.end() && at->is_object()) {

@@ -35,9 +35,17 @@ struct HistoryEntry {
   std::vector<std::string> changes;  // "`train.epochs` was 2 epochs, then 4 epochs"
 };
 
+// The classes of an input (runtime/train/class_tables.h).
+struct ManifestClasses {
+  std::string input;  // empty before format 5: the label of the first head
+  int64_t named = 0;  // how many have names; 0: they are numbers
+  std::string xxh3;   // of the file that has their names (class_names.h); empty: there is none
+};
+
 struct Manifest {
-  // 1: class names are in the manifest; from 3 on: text of the model, history and records; 4: `rows` has entries.
-  int64_t format = 3;
+  // 1: class names are in the manifest; from 3 on: text of the model, history and records; 4: `rows` has entries; 5:
+  // classes by input.
+  int64_t format = 5;
   int64_t step = 0;     // steps done
   double epoch = 0;     // 0 where the length of an epoch is not known
   int64_t samples = 0;  // position in the concatenated permutations: where the next batch begins
@@ -47,8 +55,7 @@ struct Manifest {
   std::string isa;
   std::map<std::string, std::string> libraries;
   bool deterministic = false;
-  int64_t classes_named = 0;             // 0 where the data name no classes
-  std::string class_names_xxh3;          // of the file that has their names (class_names.h); empty: there is none
+  std::vector<ManifestClasses> classes;  // of formats 1 to 4 always one
   std::vector<std::string> class_names;  // of format 1
   std::vector<HistoryEntry> history;     // oldest first
   std::vector<Record> records;           // of evaluations

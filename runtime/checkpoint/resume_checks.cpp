@@ -45,15 +45,15 @@ Status check_digest(const CheckpointInfo& info, const CheckpointOptions& run) {
     return {};
   }
   const RunDifference difference = run.compare ? run.compare(info) : RunDifference();
-  if (run.extend && difference.length_and_rate) {
+  if (run.extend && difference.extends) {
     return {};
   }
   constexpr std::string_view kElsewhere = "give this run a directory of its own with -C or `checkpoint { dir }`";
   Error error = content_error("XG0701",
                               {"{} is of another model, data or training (math digest {:.8}, this run has {:.8})",
                                info.path, info.manifest.math_digest, run.math_digest},
-                              difference.length_and_rate
-                                  ? fmt::format("go on with the new length and rate: --extend; or {}", kElsewhere)
+                              difference.extends
+                                  ? fmt::format("go on with the new length, rate and classes: --extend; or {}", kElsewhere)
                                   : std::string(kElsewhere));
   error.notes = difference.lines;
   return error;

@@ -23,16 +23,21 @@ bool is_best(const std::vector<Record>& records, int64_t step) {
 }
 
 // If a manifest cannot be read, it may refer to any names: all stay.
-void remove_unused_names(const std::string& directory, const std::string& used, Io& io) {
+void remove_unused_names(const std::string& directory, const Manifest& saved, Io& io) {
   std::set<std::string> unused = class_names_in(directory);
-  unused.erase(used);
+  const auto keep = [&](const Manifest& manifest) {
+    for (const ManifestClasses& classes : manifest.classes) {
+      unused.erase(classes.xxh3);
+    }
+  };
+  keep(saved);
   const auto steps = unused.empty() ? std::vector<int64_t>() : steps_in(directory);
   for (const int64_t step : steps) {
     const auto info = open_checkpoint(directory + "/" + step_name(step));
     if (!info.ok()) {
       return;
     }
-    unused.erase(info->manifest.class_names_xxh3);
+    keep(info->manifest);
   }
   for (const std::string& digest : unused) {
     remove_class_names(directory, digest, io);
@@ -49,7 +54,7 @@ void remove_old(const std::string& directory, const Manifest& saved, int64_t kee
     return info.ok() && is_of_run(saved, info->manifest.math_digest) && (newest_alone || !is_best(saved.records, step));
   };
   prune(directory, saved.step, newest_alone ? 1 : keep, needed, is_old, io);
-  remove_unused_names(directory, saved.class_names_xxh3, io);
+  remove_unused_names(directory, saved, io);
 }
 
 }  // namespace xrun::runtime

@@ -101,8 +101,10 @@ Result<Bytes> SecondCopy::copy(int64_t step, const CopyShare& share) {
       bytes += file.bytes;
     }
   }
-  if (share.class_names && !info.manifest.class_names_xxh3.empty()) {
-    XRUN_TRY(copy_class_names(info.manifest.class_names_xxh3));
+  for (const ManifestClasses& classes : info.manifest.classes) {
+    if (share.class_names && !classes.xxh3.empty()) {
+      XRUN_TRY(copy_class_names(classes.xxh3));
+    }
   }
   XRUN_TRY(pending.write("manifest.json", text));
   XRUN_TRY(pending.publish());
@@ -116,7 +118,7 @@ Status SecondCopy::copy_class_names(const std::string& digest) {
   const std::string from = directory_ + "/" + name;
   const std::string to = path_ + "/" + name;
   struct stat info {};
-  if (digest == class_names_ && ::lstat(to.c_str(), &info) == 0) {
+  if (class_names_.contains(digest) && ::lstat(to.c_str(), &info) == 0) {
     return {};
   }
   if (::lstat(from.c_str(), &info) != 0) {
@@ -133,7 +135,7 @@ Status SecondCopy::copy_class_names(const std::string& digest) {
       return checkpoint_write_error(to, fault);
     }
   }
-  class_names_ = digest;
+  class_names_.insert(digest);
   return {};
 }
 

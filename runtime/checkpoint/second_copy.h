@@ -56,7 +56,7 @@ class SecondCopy {
   int64_t keep_;
   Io& io_;
   DirectoryLock lock_;
-  std::string class_names_;  // digest of the names that are known to be there
+  std::set<std::string> class_names_;  // digests of the names that are known to be there
   Result<Bytes> outcome_ = Bytes{0};
   std::atomic<bool> given_up_ = false;
   std::optional<BackgroundWork> work_;  // last: it reads the others

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <fmt/format.h>
+#include <map>
+#include <set>
 #include <system_error>
 
 #include "graph/base/check.h"
@@ -108,13 +110,26 @@ class Store final : public CheckpointStore {
 
   Status finish() override { return rows_.close(); }
 
-  Result<std::vector<FreshPart>> start_from(const std::string& path, const std::vector<std::string>& skip,
-                                            TrainState& state) override {
+  Result<std::optional<ClassTables>> classes() override {
+    XRUN_ASSIGN(const auto found, find());
+    if (!found) {
+      return std::optional<ClassTables>();
+    }
+    XRUN_ASSIGN(ClassTables tables, read_classes(found->info));
+    return std::optional(std::move(tables));
+  }
+
+  void keep_classes(ClassTables classes) override {
+    options_.classes = std::move(classes);
+    names_of_.clear();
+  }
+
+  Result<StartedParts> start_from(const std::string& path, const std::vector<std::string>& skip,
+                                  TrainState& state) override {
     XRUN_ASSIGN(const CheckpointInfo info, open_checkpoint(path));
     XRUN_TRY(verify(info));
-    std::vector<FreshPart> fresh;
-    XRUN_TRY(read_state(info, state, skip, fresh, options_.moved));
-    return fresh;
+    XRUN_ASSIGN(const auto parts, match(info, state));
+    return start_state(info, state, skip, parts, {options_.seed, options_.moved});
   }
 
   Status remember(const std::vector<Record>& records) override {
@@ -310,14 +325,13 @@ class Store final : public CheckpointStore {
                       .version = options_.version,
                       .isa = options_.isa,
                       .libraries = options_.libraries,
-                      .deterministic = options_.deterministic,
-                      .classes_named = static_cast<int64_t>(options_.class_names.size())};
+                      .deterministic = options_.deterministic};
     if (options_.epoch_samples > 0) {
       manifest.epoch = static_cast<double>(pending.samples) / static_cast<double>(options_.epoch_samples);
     }
     manifest.history = history_;
     manifest.records = pending.records;
-    XRUN_ASSIGN(manifest.class_names_xxh3, keep_class_names());
+    XRUN_ASSIGN(manifest.classes, write_classes());
     for (const auto& files : pending.files) {
       manifest.files.insert(manifest.files.end(), files.begin(), files.end());
     }
@@ -341,7 +355,6 @@ class Store final : public CheckpointStore {
 
   Status publish(PendingDirectory& pending, Manifest& manifest, Bytes& bytes) {
     XRUN_ASSIGN(manifest.rows, rows_.prepare(manifest.step));
-    manifest.format += manifest.rows.empty() ? 0 : 1;
     const std::string text = print_manifest(manifest);
     bytes += static_cast<Bytes>(text.size());
     XRUN_TRY(pending.write("manifest.json", text));
@@ -403,7 +416,14 @@ class Store final : public CheckpointStore {
       XRUN_TRY(verify(info));
     }
     XRUN_TRY(rows_.resume(info, state));
-    return read_state(info, state, true, options_.moved);
+    if (!options_.extend) {
+      return read_state(info, state, true, options_.moved);
+    }
+    XRUN_ASSIGN(std::vector<ClassPart> parts, match(info, state));
+    for (ClassPart& part : parts) {
+      part.map = {.to = {}, .same_rows = true, .rows = part.map.rows};  // classes that are added come last
+    }
+    return read_grown_state(info, state, parts, {options_.seed, options_.moved});
   }
 
   // The ranks divide the files among them.
@@ -421,12 +441,27 @@ class Store final : public CheckpointStore {
     return peers->agree(verify_checkpoint(part));
   }
 
-  // Writes the names at the first save, and again if their file is gone. Returns their digest.
-  Result<std::string> keep_class_names() {
-    if (!options_.class_names.empty() && !class_names_in(options_.directory).contains(class_names_)) {
-      XRUN_ASSIGN(class_names_, write_class_names(options_.directory, options_.class_names, *options_.io));
+  // Writes the files of names at the first save, and again if one is gone.
+  Result<std::vector<ManifestClasses>> write_classes() {
+    const std::set<std::string> there = class_names_in(options_.directory);
+    std::vector<ManifestClasses> all;
+    for (const ClassTable& table : options_.classes) {
+      std::string& digest = names_of_[table.input];
+      if (table.named && !there.contains(digest)) {
+        XRUN_ASSIGN(digest, write_class_names(options_.directory, table.names, *options_.io));
+      }
+      all.push_back({.input = table.input, .named = std::ssize(table.names), .xxh3 = table.named ? digest : ""});
     }
-    return class_names_;
+    return all;
+  }
+
+  // The parts of the model whose rows are classes, matched with those of the checkpoint.
+  Result<std::vector<ClassPart>> match(const CheckpointInfo& info, const TrainState& state) {
+    XRUN_ASSIGN(ClassTables stored, read_classes(info));
+    stored = of_graph(std::move(stored), state.graph());
+    std::ranges::transform(stored, stored.begin(),
+                           [&](ClassTable& table) { return renamed(std::move(table), options_.moved_classes); });
+    return match_classes(state, options_.classes, stored);
   }
 
   std::optional<std::string> older_than(int64_t step) const {
@@ -443,7 +478,7 @@ class Store final : public CheckpointStore {
   bool kept_more_ = false;              // of rank 0: than `keep`, for the second copies
   std::vector<HistoryEntry> history_;
   std::vector<Record> records_;
-  std::string class_names_;  // digest; empty before the first save, and where the data name no classes
+  std::map<std::string, std::string> names_of_;  // digests of the written class names, by input
   SaveMemory memory_;
   bool best_is_old_ = false;  // the file `best` is to be written again after the save under way
   std::unique_ptr<UnderWay> under_way_;

@@ -18,7 +18,7 @@ namespace xrun::runtime {
 // The differences between a checkpoint's model, data and training and those of the run.
 struct RunDifference {
   std::vector<std::string> lines;  // "`train.epochs` was 2 epochs, and is 4 epochs now"
-  bool length_and_rate = false;    // nothing else differs
+  bool extends = false;            // nothing but length, rate and the numbers of classes differs
 };
 
 struct CheckpointOptions {
@@ -28,11 +28,13 @@ struct CheckpointOptions {
   std::string math_digest;      // of the run: only its own checkpoints are resumed from
   // Compares the run with a checkpoint of another digest; empty: differences are unknown.
   std::function<RunDifference(const CheckpointInfo&)> compare;
-  bool extend = false;  // resumes although length and rate differ from those of the checkpoint
+  // Resumes although length, rate or the numbers of classes differ from those of the checkpoint.
+  bool extend = false;
   std::string isa;
   bool deterministic = false;
   uint64_t seed = 0;
-  std::vector<std::string> class_names;
+  ClassTables classes;                    // of the run, until `keep_classes` gives others
+  std::vector<MovedClass> moved_classes;  // names that classes of earlier checkpoints have
   std::string version;
   int64_t epoch_samples = 0;  // 0: not known
   int64_t batch = 0;          // samples of a step, at most; 0: not known

@@ -6,11 +6,11 @@
 #include <functional>
 #include <map>
 #include <optional>
-#include <tuple>
 
 #include "graph/group_rules.h"
 #include "ops/head/catch_up.h"
 #include "ops/head/row_format.h"
+#include "runtime/checkpoint/found_tensors.h"
 #include "runtime/checkpoint/stored_tensors.h"
 #include "runtime/formats/safetensors.h"
 
@@ -19,119 +19,6 @@ namespace {
 
 constexpr Bytes kChunk = 4 * kMiB;
 
-// The format of stored class weights; that of the run may be another one.
-std::optional<RowFormat> row_format(std::string_view dtype) {
-  return dtype == "F32"       ? std::optional(RowFormat::kF32)
-         : dtype == "BF16"    ? std::optional(RowFormat::kBf16)
-         : dtype == "F8_E4M3" ? std::optional(RowFormat::kFp8)
-                              : std::nullopt;
-}
-
-// Whether rows that are stored as `dtype` can fill the tensor.
-bool fills(std::string_view dtype, const StateTensor& tensor) {
-  const bool class_weights =
-      tensor.role == StateTensor::Role::kWeight && !tensor.head.empty() && tensor.type.rank() > 1;
-  return dtype == safetensors_name(tensor.type.dtype) || (class_weights && row_format(dtype));
-}
-
-// Finds the stored rows of `tensor`, or returns what is wrong with them. `found` stays null on an error.
-Status find_rows(const CheckpointInfo& info, const StoredTensors& stored, const TrainState& state,
-                 const StateTensor& tensor, const std::vector<StoredRows>*& found) {
-  const auto at = stored.rows.find(tensor.name);
-  if (at == stored.rows.end()) {
-    return missing_tensor(info.path, list(stored), state, tensor);
-  }
-  int64_t next = 0;
-  for (const StoredRows& part : at->second) {
-    std::vector<int64_t> dims = part.tensor.shape;
-    if (!dims.empty()) {
-      dims[0] = tensor.rows();
-    }
-    if (dims != tensor.type.dims || !fills(part.tensor.dtype, tensor)) {
-      return other_form(state, tensor,
-                        fmt::format("`{}` is {} in the model, but {} {} in the checkpoint {}", tensor.name,
-                                    to_text(tensor.type), part.tensor.dtype, shape_text(part.tensor.shape), info.path));
-    }
-    if (part.tensor.dtype != at->second[0].tensor.dtype) {
-      return damaged(info.path, fmt::format("has rows of `{}` in {} and in {}", tensor.name, at->second[0].tensor.dtype,
-                                            part.tensor.dtype));
-    }
-    if (part.row_begin != next) {
-      return damaged(info.path, fmt::format("has rows of `{}` twice or not at all, at row {}", tensor.name, next));
-    }
-    next = part.row_end;
-  }
-  const bool redistributed = tensor.role == StateTensor::Role::kResidual && next > 0;
-  if (next != tensor.rows() && !redistributed) {
-    return other_form(state, tensor,
-                      fmt::format("`{}` has {} rows in the model, but {} in the checkpoint {}", tensor.name,
-                                  format_count(tensor.rows()), format_count(next), info.path),
-                      tensor.head.empty() ? "" : "give the head as many classes as the checkpoint has");
-  }
-  found = &at->second;
-  return {};
-}
-
-// Where a tensor of the state lies in the files; class weights in fp8 with their scales.
-struct Found {
-  const StateTensor* tensor = nullptr;
-  const std::vector<StoredRows>* rows = nullptr;
-  const std::vector<StoredRows>* scales = nullptr;
-  // For rows that catch up, if they are read for use and not to resume.
-  const std::vector<StoredRows>* shifts = nullptr;
-  const std::vector<StoredRows>* velocity = nullptr;
-};
-
-Status lie_together(const CheckpointInfo& info, const StateTensor& tensor, const std::vector<StoredRows>& rows,
-                    const std::vector<StoredRows>& others, const char* what) {
-  const auto place = [](const StoredRows& part) { return std::tuple(part.file, part.row_begin, part.row_end); };
-  return std::ranges::equal(rows, others, {}, place, place)
-             ? Status()
-             : damaged(info.path, fmt::format("has rows of `{}` apart from their {}", tensor.name, what));
-}
-
-// Scales are looked up with their rows, whatever the format of the state.
-Status find_tensor(const CheckpointInfo& info, const StoredTensors& stored, const TrainState& state,
-                   const StateTensor& tensor, Found& found) {
-  found.tensor = &tensor;
-  XRUN_TRY(find_rows(info, stored, state, tensor, found.rows));
-  if (found.rows->front().tensor.dtype != safetensors_name(DType::kF8E4M3)) {
-    return {};
-  }
-  XRUN_TRY(find_rows(info, stored, state, scales_of(tensor), found.scales));
-  return lie_together(info, tensor, *found.rows, *found.scales, "scales");
-}
-
-// Finds the shifts and velocities by which class rows catch up.
-Status find_shifts(const CheckpointInfo& info, const StoredTensors& stored, const TrainState& state,
-                   const StateTensor& tensor, Found& found) {
-  const StateTensor shifts = shifts_of(tensor);
-  if (tensor.role != StateTensor::Role::kWeight || !stored.rows.contains(shifts.name)) {
-    return {};
-  }
-  StateTensor velocity = tensor;
-  velocity.name += ".velocity";
-  velocity.role = StateTensor::Role::kOptimizer;
-  velocity.type.dtype = DType::kF32;
-  XRUN_TRY(find_rows(info, stored, state, shifts, found.shifts));
-  XRUN_TRY(find_rows(info, stored, state, velocity, found.velocity));
-  XRUN_TRY(lie_together(info, tensor, *found.rows, *found.shifts, "shifts"));
-  return lie_together(info, tensor, *found.rows, *found.velocity, "velocities");
-}
-
-// Where the values lie that a weight has in use: those of its running mean where the run kept one.
-Status find_in_use(const CheckpointInfo& info, const StoredTensors& stored, const TrainState& state,
-                   const StateTensor& tensor, Found& found) {
-  StateTensor mean = mean_of(tensor);
-  mean.role = StateTensor::Role::kWeight;  // class rows may have another format than the state
-  if (tensor.role != StateTensor::Role::kWeight || !stored.rows.contains(mean.name)) {
-    XRUN_TRY(find_tensor(info, stored, state, tensor, found));
-    return find_shifts(info, stored, state, tensor, found);
-  }
-  found.tensor = &tensor;
-  return find_rows(info, stored, state, mean, found.rows);
-}
-
 // A part of `found` in one of its files.
 struct FoundPart {
   const StateTensor* tensor = nullptr;
@@ -139,7 +26,19 @@ struct FoundPart {
   const StoredRows* scales = nullptr;
   const StoredRows* shifts = nullptr;
   const StoredRows* velocity = nullptr;
+  const RowMap* map = nullptr;
 };
+
+// Calls body(from, first, count) for the rows of a part within [begin, end): rows [from, from + count) of the
+// checkpoint become rows first, first + 1, ... of the tensor.
+template <typename Body>
+void each_run(const FoundPart& part, int64_t begin, int64_t end, const Body& body) {
+  if (part.map == nullptr) {
+    body(begin, begin, end - begin);
+  } else {
+    part.map->each_run(begin, end, body);
+  }
+}
 
 // Makes rows catch up that were read from the file; `row` is the first of them.
 Status shift(const StoredFile& file, const std::string& path, const FoundPart& part, int64_t row,
@@ -184,11 +83,13 @@ Status copy_rows(const StoredFile& file, const std::string& path, const FoundPar
       }
     }
     if (as_it_is) {
-      state.write_rows(tensor, row, end, rows.data());
-      if (part.scales != nullptr) {
-        state.write_rows(*state.find(scales_of(tensor).name), row, end,
-                         reinterpret_cast<const std::byte*>(scales.data()));
-      }
+      each_run(part, row, end, [&](int64_t from, int64_t first, int64_t count) {
+        state.write_rows(tensor, first, first + count, rows.data() + (from - row) * row_bytes);
+        if (part.scales != nullptr) {
+          state.write_rows(*state.find(scales_of(tensor).name), first, first + count,
+                           reinterpret_cast<const std::byte*>(scales.data() + (from - row)));
+        }
+      });
       continue;
     }
     values.resize(static_cast<size_t>((end - row) * width));
@@ -199,7 +100,9 @@ Status copy_rows(const StoredFile& file, const std::string& path, const FoundPar
     if (part.shifts != nullptr) {
       XRUN_TRY(shift(file, path, part, row, values));
     }
-    state.write_values(tensor, row, end, values.data());
+    each_run(part, row, end, [&](int64_t from, int64_t first, int64_t count) {
+      state.write_values(tensor, first, first + count, values.data() + (from - row) * width);
+    });
   }
   return {};
 }
@@ -243,13 +146,14 @@ Status copy_found(const CheckpointInfo& info, const StoredTensors& stored, const
     }
     for (size_t i = 0; i < one.rows->size(); ++i) {
       const StoredRows& rows = (*one.rows)[i];
-      if (!state.has_rows(*one.tensor, rows.row_begin, rows.row_end)) {
+      if (one.map == nullptr && !state.has_rows(*one.tensor, rows.row_begin, rows.row_end)) {
         continue;  // of another rank
       }
       const auto beside = [i](const std::vector<StoredRows>* others) {
         return others == nullptr ? nullptr : &(*others)[i];
       };
-      parts_of[rows.file].push_back({one.tensor, &rows, beside(one.scales), beside(one.shifts), beside(one.velocity)});
+      parts_of[rows.file].push_back(
+          {one.tensor, &rows, beside(one.scales), beside(one.shifts), beside(one.velocity), one.map});
     }
   }
   for (size_t i = 0; i < stored.files.size(); ++i) {
@@ -264,23 +168,22 @@ Status copy_found(const CheckpointInfo& info, const StoredTensors& stored, const
   return {};
 }
 
-// The part of the model that takes the number of classes: a head, or the layer of dense logits.
-std::optional<FreshPart> part_of_classes(const StateTensor& tensor, const std::string& class_layer) {
-  if (!tensor.head.empty()) {
-    return FreshPart{tensor.head, true};
-  }
-  return !class_layer.empty() && is_below(class_layer, tensor.name) ? std::optional(FreshPart{class_layer, false})
-                                                                    : std::nullopt;
+// The part whose rows are classes that the tensor belongs to; null: none.
+const ClassPart* part_of(const std::vector<ClassPart>& parts, const TrainState& state, const StateTensor& tensor) {
+  const auto part =
+      std::ranges::find_if(parts, [&](const ClassPart& one) { return one.owns(state.parameter(tensor).name); });
+  return part == parts.end() ? nullptr : &*part;
 }
 
-}  // namespace
-
-Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer, std::span<const Moved> moved) {
-  XRUN_ASSIGN(const StoredTensors stored, read_headers(info, moved));
+// The tensors of a run that goes on. `map_of` gives the rows of a tensor; null: all, by their numbers.
+template <typename MapOf>
+Result<std::vector<Found>> find_all(const CheckpointInfo& info, const StoredTensors& stored, TrainState& state,
+                                    bool optimizer, const MapOf& map_of) {
   std::vector<Found> found;
   for (const StateTensor& tensor : state.tensors()) {
+    const RowMap* const map = map_of(tensor);
     if (tensor.role == StateTensor::Role::kGraph && optimizer) {
-      state.keep(tensor, stored.rows.contains(tensor.name));
+      state.keep(tensor, stored.rows.contains(tensor.name) && map == nullptr);
     }
     if (state.lies_in_file(tensor) &&
         std::ranges::find(info.manifest.rows, tensor.head, &ManifestRows::head) != info.manifest.rows.end()) {
@@ -289,23 +192,56 @@ Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer,
     const bool only_to_go_on = tensor.role == StateTensor::Role::kOptimizer ||
                                tensor.role == StateTensor::Role::kResidual || tensor.role == StateTensor::Role::kGraph;
     const bool comes_along = tensor.role == StateTensor::Role::kScale || tensor.role == StateTensor::Role::kShift;
-    if (!comes_along && !(only_to_go_on && !(optimizer && tensor.kept))) {
+    // What a sender has kept of the gradient of a layer that has grown has no place in it.
+    const bool grown_residual = tensor.role == StateTensor::Role::kResidual && map != nullptr;
+    if (!comes_along && !grown_residual && !(only_to_go_on && !(optimizer && tensor.kept))) {
       found.emplace_back();
-      XRUN_TRY(optimizer ? find_tensor(info, stored, state, tensor, found.back())
-                         : find_in_use(info, stored, state, tensor, found.back()));
+      XRUN_TRY(optimizer ? find_tensor(info, stored, state, tensor, map, found.back())
+                         : find_in_use(info, stored, state, tensor, map, found.back()));
     }
   }
+  return found;
+}
+
+int64_t stored_rows(const Found& found) { return found.rows->back().row_end; }
+
+}  // namespace
+
+Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer, std::span<const Moved> moved) {
+  XRUN_ASSIGN(const StoredTensors stored, read_headers(info, moved));
+  XRUN_ASSIGN(const auto found, find_all(info, stored, state, optimizer,
+                                         [](const StateTensor&) -> const RowMap* { return nullptr; }));
   return copy_found(info, stored, found, state);
 }
 
-Status read_state(const CheckpointInfo& info, TrainState& state, const std::vector<std::string>& skip,
-                  std::vector<FreshPart>& fresh, std::span<const Moved> moved) {
-  XRUN_ASSIGN(const StoredTensors stored, read_headers(info, moved));
-  const std::string class_layer = state.class_layer();
-  const auto is_fresh = [&](const StateTensor& tensor) {
-    const auto part = part_of_classes(tensor, class_layer);
-    return part && std::ranges::find(fresh, part->path, &FreshPart::path) != fresh.end();
+Status read_grown_state(const CheckpointInfo& info, TrainState& state, const std::vector<ClassPart>& parts,
+                        const FirstRows& first) {
+  XRUN_ASSIGN(const StoredTensors stored, read_headers(info, first.moved));
+  // Only parts that have grown have another number of rows than the checkpoint.
+  const auto grows = [&](const StateTensor& tensor) -> const ClassPart* {
+    const ClassPart* part = part_of(parts, state, tensor);
+    const auto weight = part == nullptr ? stored.rows.end() : stored.rows.find(part->params.front());
+    return weight != stored.rows.end() && weight->second.back().row_end < part->map.rows ? part : nullptr;
   };
+  XRUN_ASSIGN(const auto found, find_all(info, stored, state, true, [&](const StateTensor& tensor) {
+                const ClassPart* part = grows(tensor);
+                return part == nullptr ? nullptr : &part->map;
+              }));
+  state.initialise(
+      first.seed, [&](const StateTensor& tensor) { return grows(tensor) != nullptr; }, first.moved);
+  state.begin_means();
+  return copy_found(info, stored, found, state);
+}
+
+Result<StartedParts> start_state(const CheckpointInfo& info, TrainState& state, const std::vector<std::string>& skip,
+                                 const std::vector<ClassPart>& parts, const FirstRows& first) {
+  XRUN_ASSIGN(const StoredTensors stored, read_headers(info, first.moved));
+  StartedParts started;
+  const auto is_fresh = [&](const StateTensor& tensor) {
+    const ClassPart* part = part_of(parts, state, tensor);
+    return part != nullptr && std::ranges::find(started.fresh, part->path, &FreshPart::path) != started.fresh.end();
+  };
+  std::map<std::string, int64_t> rows_of;  // of the checkpoint, by path of a part
   std::vector<Found> found;
   for (const StateTensor& tensor : state.tensors()) {
     const bool skipped = tensor.role == StateTensor::Role::kScale || tensor.role == StateTensor::Role::kGraph ||
@@ -316,10 +252,11 @@ Status read_state(const CheckpointInfo& info, TrainState& state, const std::vect
       continue;
     }
     Found one;
-    Status there = find_in_use(info, stored, state, tensor, one);
-    const auto part = part_of_classes(tensor, class_layer);
-    if (!there.ok() && there.error().code == "XG0702" && part) {
-      fresh.push_back(*part);
+    const ClassPart* part = part_of(parts, state, tensor);
+    Status there = find_in_use(info, stored, state, tensor, part == nullptr ? nullptr : &part->map, one);
+    const bool none = there.ok() && part != nullptr && !part->map.same_rows && part->matched == 0;
+    if (part != nullptr && (none || (!there.ok() && there.error().code == "XG0702"))) {
+      started.fresh.push_back({part->path, part->head});
       continue;
     }
     if (!there.ok()) {
@@ -330,11 +267,29 @@ Status read_state(const CheckpointInfo& info, TrainState& state, const std::vect
       }
       return error;
     }
+    if (part != nullptr) {
+      rows_of[part->path] = stored_rows(one);
+      // Rows that all stay in place are read as a whole.
+      one.map = part->map.same_rows && stored_rows(one) == tensor.rows() ? nullptr : one.map;
+    }
     found.push_back(one);
   }
   // A fresh part starts anew as a whole, also if some of its tensors are stored.
   std::erase_if(found, [&](const auto& one) { return is_fresh(*one.tensor); });
-  return copy_found(info, stored, found, state);
+  for (const ClassPart& part : parts) {
+    if (const auto rows = rows_of.find(part.path); rows != rows_of.end()) {
+      const int64_t matched = part.by_name ? part.matched : std::min(rows->second, part.classes);
+      started.matched.push_back({part.path, part.head, part.by_name, matched, part.classes});
+    }
+  }
+  state.initialise(
+      first.seed,
+      [&](const StateTensor& tensor) {
+        return std::ranges::any_of(found, [&](const Found& one) { return one.tensor == &tensor && one.map != nullptr; });
+      },
+      first.moved);
+  XRUN_TRY(copy_found(info, stored, found, state));
+  return started;
 }
 
 Result<int64_t> residual_senders(const CheckpointInfo& info, const TrainState& state, std::span<const Moved> moved) {

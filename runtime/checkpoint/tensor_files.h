@@ -7,6 +7,7 @@
 
 #include "graph/base/result.h"
 #include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/class_match.h"
 #include "runtime/checkpoint/mismatch.h"
 #include "runtime/train/train_state.h"
 
@@ -16,11 +17,21 @@ namespace xrun::runtime {
 // files have been verified. Looks up everything before it writes anything. Skips rows that the state has mapped from
 // the checkpoint. Errors: XG0702, XG0719; those of read_headers and StoredFile::open.
 Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer, std::span<const Moved> moved = {});
-// The same for a run that starts from the checkpoint, without optimizer states. Leaves everything at and below the
-// paths of `skip` as it is, and also heads and the layer of dense logits if they are missing or have other classes:
-// these are added to `fresh`.
-Status read_state(const CheckpointInfo& info, TrainState& state, const std::vector<std::string>& skip,
-                  std::vector<FreshPart>& fresh, std::span<const Moved> moved = {});
+
+// The values of rows of classes that a checkpoint lacks.
+struct FirstRows {
+  uint64_t seed = 0;
+  std::span<const Moved> moved;
+};
+// The same to go on, with optimizer states, where classes were added: `parts` may have more rows than the checkpoint.
+// Their rows keep their numbers, and those from there on get first values.
+Status read_grown_state(const CheckpointInfo& info, TrainState& state, const std::vector<ClassPart>& parts,
+                        const FirstRows& first);
+// The same for a run that starts from the checkpoint, without optimizer states. Takes the rows of `parts` by their
+// maps; other rows get first values. Leaves everything at and below the paths of `skip` as it is, and also parts of
+// which the checkpoint has no row, or rows of another form: these are returned as fresh.
+Result<StartedParts> start_state(const CheckpointInfo& info, TrainState& state, const std::vector<std::string>& skip,
+                                 const std::vector<ClassPart>& parts, const FirstRows& first);
 
 // The number of senders, replicas or nodes, whose residuals of compressed gradients are stored; 0 if `state` has none.
 // Where it differs from that of `state`, read_state redistributes them. Errors: those of read_headers.

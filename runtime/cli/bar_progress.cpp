@@ -212,6 +212,8 @@ void BarProgress::on_profile(const runtime::ProfileEvent& e) {
   work_.move(port_.now());
 }
 
+void BarProgress::on_note(const std::string& message) { line("  Note      " + message); }
+
 void BarProgress::on_warn(const runtime::WarnEvent& e) { line(fmt::format("warning[{}]: {}", e.code, e.message)); }
 
 void BarProgress::on_stop(const runtime::StopEvent& e) {

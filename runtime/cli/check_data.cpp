@@ -32,15 +32,15 @@ struct Findings {
 
 // Gives faults of samples as findings, and faults of the source as errors. `trained`: the classes of `train`, set when
 // that source is opened.
-Result<Findings> look_into(const Module& module, const SourceSpec& source, std::vector<std::string>& trained) {
+Result<Findings> look_into(const Module& module, const SourceSpec& source, runtime::ClassTables& trained) {
   XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, source.name, module.graph));
   if (source.name == kTrained) {
-    trained = class_names(*rows);
-    XRUN_TRY(use_classes(*rows, module));
+    trained = rows->classes();
+    XRUN_TRY(use_classes(*rows, module, trained));
   }
   const auto measured = measured_sources(module);
   if (std::ranges::find(measured, source.name) != measured.end()) {
-    XRUN_TRY(check_class_names(*rows, module.data, trained));
+    XRUN_TRY(rows->number_by(trained));
   }
   Findings found{.holds = rows->reader().describe(), .samples = rows->samples(), .warnings = rows->warnings()};
   found.stride = std::max<int64_t>(1, found.samples / kLooks);
@@ -110,7 +110,7 @@ int check_data(const LoadedModel& model, const Console& console) {
   for (const SourceSpec& source : module.data.sources) {
     sources.insert(source.name == kTrained ? sources.begin() : sources.end(), &source);
   }
-  std::vector<std::string> trained;
+  runtime::ClassTables trained;
   for (const SourceSpec* source : sources) {
     const auto found = look_into(module, *source, trained);
     if (!found.ok()) {

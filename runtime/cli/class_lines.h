@@ -1,7 +1,8 @@
-// The classes of predicted rows, as lines of text or of JSON.
+// The classes of predicted rows by one head or output of logits, as lines of text or of JSON.
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "runtime/cli/ranking.h"
 #include "runtime/cli/subject.h"
@@ -9,9 +10,17 @@
 
 namespace xrun::cli {
 
-// A line for each row with its k best classes; `scores`: "probabilities" or "logits". A broken row has a line only in
-// JSON.
-std::string class_lines(const Subject& subject, const runtime::BestClasses& best, const ClassNames& names, int64_t k,
-                        const std::string& scores, bool json);
+// The best classes of all rows, by one ranking of the model.
+struct RankedClasses {
+  std::string ranking;  // Ranking::name
+  ClassNames names;
+  runtime::BestClasses best;
+  int64_t k = 0;  // shown classes a row, at most best.k
+};
+
+// For each row a line for each of `ranked`, which has the name of the ranking where there are several; `scores`:
+// "probabilities" or "logits". A broken row has a line only in JSON.
+std::string class_lines(const Subject& subject, const std::vector<RankedClasses>& ranked, const std::string& scores,
+                        bool json);
 
 }  // namespace xrun::cli

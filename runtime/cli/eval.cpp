@@ -104,10 +104,11 @@ Result<Measurement> measure(const PlannedModel& planned, const EvalArgs& args,
   Ranking ranking;
   if (wants_classes(args)) {
     XRUN_TRY(check_class_files(args));
-    XRUN_ASSIGN(ranking, find_ranking(planned));
+    XRUN_ASSIGN(const auto rankings, find_rankings(planned));
+    ranking = rankings.front();
   }
   XRUN_TRY(check_checkpoint(planned, args.file, args.anyway, info));
-  XRUN_ASSIGN(auto classes, runtime::read_class_names(*info));
+  XRUN_ASSIGN(const auto classes, trained_classes(planned, *info));
   XRUN_ASSIGN(const auto devices, start_devices(planned.plan.inference));
   XRUN_ASSIGN(const auto sources, open_row_sources(planned, names, classes, events));
   XRUN_ASSIGN(const auto session, open_session(planned, *devices, *info, events));
@@ -124,7 +125,7 @@ Result<Measurement> measure(const PlannedModel& planned, const EvalArgs& args,
                                                  [&](runtime::RowSource& source, int64_t done, int64_t count) {
                                                    return classification.add(source, done, count);
                                                  }));
-  const ClassNames all{std::move(classes)};
+  const ClassNames all{runtime::names_in(classes, label_input(planned.model.file.module))};
   XRUN_TRY(write_class_files(args, classification.sources(), all));
   return Measurement{std::move(evaluation), info->manifest.step, classification.sources(), all};
 }

@@ -164,6 +164,8 @@ void JsonProgress::on_profile(const runtime::ProfileEvent& e) {
         {"rows", std::move(rows)}});
 }
 
+void JsonProgress::on_note(const std::string& message) { emit(port_, "note", {{"message", message}}); }
+
 void JsonProgress::on_warn(const runtime::WarnEvent& e) {
   emit(port_, "warn", {{"code", e.code}, {"message", e.message}});
 }

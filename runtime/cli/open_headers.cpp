@@ -40,7 +40,7 @@ Result<DataHeaders> open_headers(const PlannedModel& planned) {
   std::erase(names, "train");
   names.insert(names.begin(), "train");
   DataHeaders headers;
-  std::vector<std::string> classes;
+  runtime::ClassTables classes;
   for (const std::string& name : names) {
     auto rows = runtime::SampleRows::open_header(module.data, name, module.graph);
     if (!rows.ok()) {
@@ -58,11 +58,11 @@ Result<DataHeaders> open_headers(const PlannedModel& planned) {
     if (name == "train") {
       headers.samples = (*rows)->samples();
       headers.memory.readers += runtime::SampleSequence::memory(module.train.order, headers.samples);
-      classes = class_names(**rows);
+      classes = (*rows)->classes();
       XRUN_TRY(runtime::check_curve(module.train, headers.samples));
       XRUN_TRY(runtime::check_graphs(module.train, headers.samples));
     } else {
-      XRUN_TRY(check_class_names(**rows, module.data, classes));
+      XRUN_TRY((*rows)->number_by(classes));
     }
   }
   return headers;

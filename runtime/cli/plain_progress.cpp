@@ -96,6 +96,12 @@ void PlainProgress::on_resume(int64_t step, const std::string& path) {
   tell(fmt::format("{} resumed step={} from={}", stamp(time), step, path), time);
 }
 
+void PlainProgress::on_note(const std::string& message) {
+  const std::lock_guard lock(mutex_);
+  const double time = port_.now();
+  tell(fmt::format("{} note {}", stamp(time), message), time);
+}
+
 // Takes a step once a second between two lines, since heartbeats show its loss and rate.
 bool PlainProgress::wants_step(bool due) { return due || port_.now() - stepped_ >= 1; }
 

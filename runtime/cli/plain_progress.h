@@ -18,6 +18,7 @@ class PlainProgress : public runtime::EventSink {
   void on_plan(const runtime::PlanEvent& event) override;
   void on_start(const runtime::StartEvent& event) override;
   void on_resume(int64_t step, const std::string& path) override;
+  void on_note(const std::string& message) override;
   bool wants_step(bool due) override;
   void on_step(const runtime::StepReport& step, bool due) override;
   void on_eval(const runtime::EvalEvent& event) override;

@@ -23,12 +23,8 @@ Status check_words(const PredictArgs& args) {
   if (args.images.empty() == args.source.empty()) {
     return usage_error(
         "XG0905",
-        args.images.empty() ? "`xrun predict` has nothing to predict" : "pictures and `--source` exclude one another",
-        "name pictures, or rows of a source: --source NAME --rows a..b");
-  }
-  if (!args.images.empty() && !args.rows.empty()) {
-    return usage_error("XG0905", "`--rows` are those of a source, and pictures are given",
-                       "leave it out, or name a source: --source NAME --rows a..b");
+        args.images.empty() ? "`xrun predict` has nothing to predict" : "files and `--source` exclude one another",
+        "name pictures or a table, or rows of a source: --source NAME --rows a..b");
   }
   if (!args.embedding && !args.output.empty()) {
     return usage_error("XG0905", "`-o` is where `--embedding` writes", "add --embedding");
@@ -40,14 +36,16 @@ Status check_words(const PredictArgs& args) {
   return check_embedding_path(args.output);
 }
 
-Result<Ranking> wanted_ranking(const PlannedModel& planned, int64_t topk) {
-  XRUN_ASSIGN(Ranking ranking, find_ranking(planned));
-  if (topk > ranking.most) {
-    return usage_error("XG0904", {"`--topk {}`: at most {} classes are kept", topk, ranking.most},
-                       {"--topk {}", ranking.most});
+Result<std::vector<Ranking>> wanted_rankings(const PlannedModel& planned, int64_t topk) {
+  XRUN_ASSIGN(std::vector<Ranking> rankings, find_rankings(planned));
+  const int64_t most = std::ranges::max_element(rankings, {}, &Ranking::most)->most;
+  if (topk > most) {
+    return usage_error("XG0904", {"`--topk {}`: at most {} classes are kept", topk, most}, {"--topk {}", most});
   }
-  ranking.from.k = ranking.most;
-  return ranking;
+  for (Ranking& ranking : rankings) {
+    ranking.from.k = ranking.most;
+  }
+  return rankings;
 }
 
 struct Predicted {
@@ -56,29 +54,42 @@ struct Predicted {
   std::vector<runtime::BrokenRow> broken;
 };
 
+Result<std::vector<RankedClasses>> rank(runtime::Session& session, Subject& subject,
+                                        const std::vector<Ranking>& rankings, const runtime::ClassTables& classes,
+                                        int64_t topk, runtime::EventSink& events) {
+  std::vector<runtime::ClassScores> scores;
+  std::ranges::transform(rankings, std::back_inserter(scores), &Ranking::from);
+  XRUN_ASSIGN(auto best, runtime::predict_classes(session, subject.rows(), scores, subject.first(), subject.count(),
+                                                  &events, &subject.broken));
+  XRUN_TRY(subject.check_any_left());
+  std::vector<RankedClasses> ranked;
+  for (size_t i = 0; i < rankings.size(); ++i) {
+    const int64_t k = std::min(topk > 0 ? topk : planner::kShownClasses, best[i].k);
+    ranked.push_back(
+        {rankings[i].name, ClassNames{runtime::names_in(classes, rankings[i].label)}, std::move(best[i]), k});
+  }
+  return ranked;
+}
+
 Result<Predicted> predict(const PlannedModel& planned, const PredictArgs& args,
                           const Result<runtime::CheckpointInfo>& info, bool json, runtime::EventSink& events) {
   // A wrong --topk is refused before any data is read.
-  Ranking ranking;
+  std::vector<Ranking> rankings;
   if (!args.embedding) {
-    XRUN_ASSIGN(ranking, wanted_ranking(planned, args.topk));
+    XRUN_ASSIGN(rankings, wanted_rankings(planned, args.topk));
   }
   XRUN_TRY(check_checkpoint(planned, args.file, args.anyway, info));
-  XRUN_ASSIGN(auto classes, runtime::read_class_names(*info));
+  XRUN_ASSIGN(const auto classes, trained_classes(planned, *info));
   XRUN_ASSIGN(const auto devices, start_devices(planned.plan.inference));
   XRUN_ASSIGN(Subject subject, Subject::open(planned, args, classes, events));
   XRUN_ASSIGN(const auto session, open_session(planned, *devices, *info, events));
-  const ClassNames names{std::move(classes)};
   Predicted predicted{.rows = subject.count()};
   if (args.embedding) {
+    const ClassNames names{runtime::names_in(classes, label_input(planned.model.file.module))};
     XRUN_ASSIGN(predicted.text, embeddings(*session, subject, names, args.output, json, events));
   } else {
-    XRUN_ASSIGN(const runtime::BestClasses best,
-                runtime::predict_classes(*session, subject.rows(), ranking.from, subject.first(), subject.count(),
-                                         &events, &subject.broken));
-    XRUN_TRY(subject.check_any_left());
-    const int64_t k = args.topk > 0 ? args.topk : std::min(planner::kShownClasses, best.k);
-    predicted.text = class_lines(subject, best, names, k, args.scores.empty() ? "probabilities" : args.scores, json);
+    XRUN_ASSIGN(const auto ranked, rank(*session, subject, rankings, classes, args.topk, events));
+    predicted.text = class_lines(subject, ranked, args.scores.empty() ? "probabilities" : args.scores, json);
   }
   predicted.broken = std::move(subject.broken);
   return predicted;

@@ -9,19 +9,21 @@
 namespace xrun::cli {
 
 struct Ranking {
+  std::string name;   // of the head, or of the output that is its logits
+  std::string label;  // the input with its targets; empty: they are computed
   runtime::ClassScores from;
   int64_t most = 0;     // classes of a row that can be named: 5, or the larger k of a metric
   int64_t classes = 0;  // of the model
 };
 
-// The logits that the loss reads: those of the first sharded head, or dense ones that are an output. Errors: XG0903 the
-// loss is not over classes, or its logits are not an output.
-Result<Ranking> find_ranking(const PlannedModel& planned);
+// The logits that losses read, in the order of the losses: those of sharded heads, and dense ones that are an output.
+// There is at least one. Errors: XG0903 no loss is over classes, or the logits of the first one are not an output.
+Result<std::vector<Ranking>> find_rankings(const PlannedModel& planned);
 
-// The input with the targets of the loss, else the first input that holds classes; empty: none.
+// The input with the targets of the first loss, else the first input that holds classes; empty: there is none.
 std::string label_input(const Module& checked);
 
-// Class names of training by number; a class without a name is its number.
+// The class names of one input by number; a class without a name is its number.
 struct ClassNames {
   std::vector<std::string> names;
   std::string of(int64_t index) const {

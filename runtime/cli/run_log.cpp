@@ -132,6 +132,12 @@ void LoggedProgress::on_resume(int64_t step, const std::string& path) {
   log_.on_resume(step, path);
 }
 
+void LoggedProgress::on_note(const std::string& message) {
+  const std::lock_guard lock(mutex_);
+  shown_->on_note(message);
+  log_.on_note(message);
+}
+
 bool LoggedProgress::wants_step(bool due) {
   shows_step_ = shown_->wants_step(due);
   return shows_step_ || log_.wants_step(due);

@@ -5,7 +5,6 @@
 #include <span>
 
 #include "graph/base/errors.h"
-#include "graph/base/utf8.h"
 #include "graph/base/xxh128.h"
 #include "graph/reader_def.h"
 #include "planner/run_memory.h"
@@ -28,33 +27,6 @@ std::vector<std::string> measured_sources(const Module& module) {
   return measured;
 }
 
-std::vector<std::string> class_names(const runtime::SampleRows& rows) {
-  std::vector<std::string> names = rows.class_names();
-  for (std::string& name : names) {
-    name = well_formed(name);
-  }
-  return names;
-}
-
-Status check_class_names(runtime::SampleRows& rows, const DataSpec& data, const std::vector<std::string>& trained) {
-  if (trained.empty()) {
-    return {};
-  }
-  XRUN_ASSIGN(const bool texts, rows.number_classes(trained));
-  const std::vector<std::string> names = texts ? std::vector<std::string>() : class_names(rows);
-  for (size_t i = 0; i < names.size(); ++i) {
-    if (i >= trained.size() || names[i] != trained[i]) {
-      const auto source = std::ranges::find(data.sources, rows.name(), &SourceSpec::name);
-      return content_error("XG0402",
-                           {"class {} is `{}` in the source `{}`, {} in training", i, names[i], rows.name(),
-                            i < trained.size() ? "but `" + trained[i] + "`" : "and there is none"},
-                           "give the source the classes of training, in the same order: a directory for each of them",
-                           source != data.sources.end() ? source->reader.span : Span());
-    }
-  }
-  return {};
-}
-
 Diagnostics as_warnings(const std::vector<Error>& warnings) {
   Diagnostics all;
   for (const Error& warning : warnings) {
@@ -65,7 +37,8 @@ Diagnostics as_warnings(const std::vector<Error>& warnings) {
   return all;
 }
 
-Result<std::vector<int32_t>> use_classes(runtime::SampleRows& rows, const Module& module, StopFlag stop) {
+Result<std::vector<int32_t>> use_classes(runtime::SampleRows& rows, const Module& module,
+                                         const runtime::ClassTables& classes_of_run, StopFlag stop) {
   const TrainSpec& train = module.train;
   const bool weighs = train.class_weights.kind != ClassWeightsSpec::kNone;
   const bool balances = train.order == SampleOrder::kBalanced;
@@ -77,24 +50,38 @@ Result<std::vector<int32_t>> use_classes(runtime::SampleRows& rows, const Module
   if (weighs) {
     const auto input = std::ranges::find(graph.inputs, train.class_input, &NamedValue::name);
     const int64_t classes = graph.value(input->value).type.classes;
-    XRUN_ASSIGN(auto weights, runtime::class_weights(train.class_weights, labels, classes, class_names(rows)));
+    XRUN_ASSIGN(auto weights, runtime::class_weights(train.class_weights, labels, classes,
+                                                      runtime::names_in(classes_of_run, train.class_input)));
     rows.weigh(graph, train.class_input, train.weight_input(), std::move(weights));
   }
   return balances ? std::move(labels) : std::vector<int32_t>();
 }
 
-void add_facts(const runtime::SampleRows& rows, Facts& facts) {
-  const std::vector<std::string> classes = class_names(rows);
+namespace {
+
+// "3 (1a2b3c4d)", or "numbers".
+std::string text_of(const runtime::ClassTable& table) {
+  if (!table.named) {
+    return "numbers";
+  }
   Xxh128 names;
-  for (const std::string& one : classes) {
+  for (const std::string& one : table.names) {
     names.add(std::as_bytes(std::span(one)));
     names.add(std::as_bytes(std::span("\n", 1)));
   }
-  const auto add = [&](const char* what, std::string value) {
+  return fmt::format("{} ({:.8})", table.names.size(), names.hex());
+}
+
+}  // namespace
+
+void add_facts(const runtime::SampleRows& rows, Facts& facts) {
+  const auto add = [&](const std::string& what, std::string value) {
     facts.emplace_back(fmt::format("{} of the source `{}`", what, rows.name()), std::move(value));
   };
   add("samples", fmt::format("{}", rows.samples()));
-  add("classes", classes.empty() ? "no names" : fmt::format("{} ({:.8})", classes.size(), names.hex()));
+  for (const runtime::ClassTable& table : rows.classes()) {
+    add(fmt::format("classes of `{}`", table.input), text_of(table));
+  }
   add("contents", rows.contents().substr(0, 8));
 }
 
@@ -106,7 +93,7 @@ void warn_of(const runtime::SampleRows& rows, runtime::EventSink& events) {
 
 Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,
                                                                           const std::vector<std::string>& names,
-                                                                          const std::vector<std::string>& trained,
+                                                                          const runtime::ClassTables& trained,
                                                                           runtime::EventSink& events,
                                                                           const RowOptions& options) {
   const Module& module = planned.prepared.inference;
@@ -114,7 +101,7 @@ Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const 
   for (const std::string& name : names) {
     events.on_work({.work = runtime::Work::kOpen, .subject = name});
     XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, name, module.graph, options.stop));
-    XRUN_TRY(check_class_names(*rows, module.data, trained));
+    XRUN_TRY(rows->number_by(trained));
     warn_of(*rows, events);
     if (options.memory != nullptr) {
       options.memory->add(*rows, module.data);

@@ -28,31 +28,26 @@ struct DataMemory {
 // Errors: XG0601 if arenas and data together need more memory than the plan's machine has.
 Status check_memory(const PlannedModel& planned, const DataMemory& data);
 
-// Adds the number of samples, the class names and a digest of the contents of a source.
+// Adds the number of samples, the classes by input and a digest of the contents of a source.
 void add_facts(const runtime::SampleRows& rows, Facts& facts);
 
 using BadSampleTold = std::function<void(const std::string& message)>;
 
-// Empty if the data names no classes.
-std::vector<std::string> class_names(const runtime::SampleRows& rows);
-
-// Checks the class names of a source against those of training, because each reader numbers classes by itself;
-// `trained` is empty if training had none. Class texts of a table get the numbers of training. Errors: XG0402.
-Status check_class_names(runtime::SampleRows& rows, const DataSpec& data, const std::vector<std::string>& trained);
-
 // Warnings of sources, as diagnostics.
 Diagnostics as_warnings(const std::vector<Error>& warnings);
 
-// Applies `class_weights` of `train` to the rows of the training source. Gives the class of each sample if `order` is
-// balanced, else nothing. Errors: those of class_weights and SampleRows::labels_of.
-Result<std::vector<int32_t>> use_classes(runtime::SampleRows& rows, const Module& module, StopFlag stop = nullptr);
+// Applies `class_weights` of `train` to the rows of the training source, whose classes are numbered by `classes`. Gives
+// the class of each sample if `order` is balanced, else nothing. Errors: those of class_weights and
+// SampleRows::labels_of.
+Result<std::vector<int32_t>> use_classes(runtime::SampleRows& rows, const Module& module,
+                                         const runtime::ClassTables& classes, StopFlag stop = nullptr);
 
 // Passes the warnings of an opened source to `events`.
 void warn_of(const runtime::SampleRows& rows, runtime::EventSink& events);
 
-// Opens the named sources, in that order, for evaluation with the inference graph, and checks their classes. `on_bad`
-// is called once for each broken sample, however often it is read. Errors: those of SampleRows::open and
-// check_class_names, also kInterrupted after `stop` is set.
+// Opens the named sources, in that order, for evaluation with the inference graph, and numbers their classes by those
+// of training. `on_bad` is called once for each broken sample, however often it is read. Errors: those of
+// SampleRows::open and number_by, also kInterrupted after `stop` is set.
 struct RowOptions {
   StopFlag stop = nullptr;
   BadSampleTold on_bad = nullptr;
@@ -62,7 +57,7 @@ struct RowOptions {
 };
 Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,
                                                                           const std::vector<std::string>& names,
-                                                                          const std::vector<std::string>& trained,
+                                                                          const runtime::ClassTables& trained,
                                                                           runtime::EventSink& events,
                                                                           const RowOptions& options = {});
 

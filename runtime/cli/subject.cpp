@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <charconv>
-#include <map>
 #include <utility>
 
 #include "graph/base/errors.h"
+#include "graph/class_rows.h"
 #include "runtime/cli/ranking.h"
 #include "runtime/cli/run_sources.h"
 #include "runtime/data/picture_files.h"
@@ -65,57 +65,83 @@ Result<Field> picture_field(const Module& module) {
                        "name rows of a source: --source NAME --rows a..b");
 }
 
-// Pictures have no labels: binds inputs of classes to the field `label` of the picture reader, whatever the text binds
-// them to.
-DataSpec without_labels(DataSpec data, const Graph& graph) {
-  for (const NamedValue& input : graph.inputs) {
-    if (graph.value(input.value).type.classes > 0) {
-      std::erase_if(data.bindings, [&](const DataBinding& binding) { return binding.target == input.name; });
-      data.bindings.push_back({.target = input.name, .field = "label"});
+// The reader of the training source, for tables that are named in its place; null: it reads no tables.
+const SourceSpec* table_source(const DataSpec& data) {
+  const auto train = std::ranges::find(data.sources, "train", &SourceSpec::name);
+  return train != data.sources.end() && train->reader.name == "csv" ? &*train : nullptr;
+}
+
+// The data with a source `name` that reads the table at `path` as training reads its own.
+DataSpec with_table(DataSpec data, const SourceSpec& train, const std::string& path) {
+  SourceSpec source = train;
+  source.name = path;
+  source.directory.clear();
+  Attrs args;
+  for (const auto& [name, value] : train.reader.args.all()) {
+    if (name != "rows") {
+      args.set(name, name == "path" ? AttrValue(path) : value);
     }
   }
+  source.reader.args = std::move(args);
+  data.sources.push_back(std::move(source));
   return data;
 }
 
-// Training's number for each class of a source that numbers its own classes.
-std::vector<std::optional<int64_t>> numbers_of(const std::vector<std::string>& names,
-                                               const std::vector<std::string>& trained) {
-  std::map<std::string_view, int64_t> known;
-  for (size_t i = 0; i < trained.size(); ++i) {
-    known.emplace(trained[i], static_cast<int64_t>(i));
+Result<std::unique_ptr<runtime::SampleRows>> open_pictures(const Module& module, const PredictArgs& args,
+                                                           const std::vector<std::string>& needed) {
+  if (!args.rows.empty()) {
+    return usage_error("XG0905", "`--rows` are those of a table or a source, and pictures are given",
+                       "leave it out, or name a source: --source NAME --rows a..b");
   }
-  std::vector<std::optional<int64_t>> numbers;
-  for (const std::string& name : names) {
-    const auto found = known.find(name);
-    numbers.push_back(found == known.end() ? std::nullopt : std::optional(found->second));
+  XRUN_ASSIGN(const Field like, picture_field(module));
+  XRUN_ASSIGN(auto files, runtime::list_pictures(args.images));
+  XRUN_ASSIGN(auto reader, runtime::open_picture_files(std::move(files), like));
+  return runtime::SampleRows::make("pictures", std::move(reader), module.data, module.graph, {}, &needed);
+}
+
+Result<std::unique_ptr<runtime::SampleRows>> open_samples(const Module& module, const PredictArgs& args,
+                                                          const std::vector<std::string>& needed) {
+  if (!args.source.empty()) {
+    return runtime::SampleRows::open_for(needed, module.data, args.source, module.graph);
   }
-  return numbers;
+  const SourceSpec* table = table_source(module.data);
+  if (table == nullptr) {
+    return open_pictures(module, args, needed);
+  }
+  if (args.images.size() > 1) {
+    return usage_error("XG0905", {"{} tables are named, and one is predicted at a time", args.images.size()},
+                       "name one of them");
+  }
+  const DataSpec data = with_table(module.data, *table, args.images[0]);
+  return runtime::SampleRows::open_for(needed, data, args.images[0], module.graph);
+}
+
+// The tables of the inputs that results are computed from.
+runtime::ClassTables needed_tables(const runtime::ClassTables& tables, const std::vector<std::string>& needed) {
+  runtime::ClassTables kept;
+  std::ranges::copy_if(tables, std::back_inserter(kept), [&](const runtime::ClassTable& table) {
+    return std::ranges::find(needed, table.input) != needed.end();
+  });
+  return kept;
 }
 
 }  // namespace
 
 Result<Subject> Subject::open(const PlannedModel& planned, const PredictArgs& args,
-                              const std::vector<std::string>& trained, runtime::EventSink& events) {
+                              const runtime::ClassTables& trained, runtime::EventSink& events) {
   const Module& module = planned.prepared.inference;
-  std::unique_ptr<runtime::SampleRows> samples;
+  const std::vector<std::string> needed = inputs_of_results(module.graph);
   Subject subject;
-  events.on_work({.work = runtime::Work::kOpen, .subject = args.source.empty() ? "pictures" : args.source});
-  if (!args.source.empty()) {
-    XRUN_ASSIGN(samples, runtime::SampleRows::open(module.data, args.source, module.graph));
-    warn_of(*samples, events);
-    subject.label_input_ = label_input(planned.model.file.module);
-    subject.names_ = class_names(*samples);
-    if (!trained.empty() && !subject.names_.empty()) {
-      subject.numbers_ = numbers_of(subject.names_, trained);
-    }
-  } else {
-    XRUN_ASSIGN(const Field like, picture_field(module));
-    XRUN_ASSIGN(auto files, runtime::list_pictures(args.images));
-    XRUN_ASSIGN(auto reader, runtime::open_picture_files(std::move(files), like));
-    XRUN_ASSIGN(samples, runtime::SampleRows::make("pictures", std::move(reader),
-                                                   without_labels(module.data, module.graph), module.graph));
+  events.on_work({.work = runtime::Work::kOpen, .subject = args.source.empty() ? "files" : args.source});
+  XRUN_ASSIGN(auto samples, open_samples(module, args, needed));
+  warn_of(*samples, events);
+  XRUN_TRY(samples->number_by(needed_tables(trained, needed)));
+  subject.label_input_ = label_input(planned.model.file.module);
+  subject.names_ = runtime::names_in(samples->classes(), subject.label_input_);
+  if (const auto& names = runtime::names_in(trained, subject.label_input_); !names.empty()) {
+    subject.numbers_ = runtime::positions_of(subject.names_, names);
   }
-  XRUN_ASSIGN(const RowRange range, parse_rows(args.source.empty() ? "" : args.rows, samples->samples()));
+  XRUN_ASSIGN(const RowRange range, parse_rows(args.rows, samples->samples()));
   subject.first_ = range.begin;
   subject.count_ = range.end - range.begin;
   XRUN_ASSIGN(subject.rows_, runtime::make_row_source(std::move(samples), {.batch = module.train.batch,
@@ -127,14 +153,17 @@ Result<Subject> Subject::open(const PlannedModel& planned, const PredictArgs& ar
 
 Result<RowLabel> Subject::label(int64_t row) {
   RowLabel label;
-  if (label_input_.empty()) {
-    return label;
+  auto number = rows_->label(label_input_, first_ + row);
+  if (!number.ok()) {
+    return number.error().kind == ErrorKind::kContent ? Result<RowLabel>(label) : number.error();
   }
-  XRUN_ASSIGN(label.number, rows_->label(label_input_, first_ + row));
+  label.number = *number;
   if (label.number && *label.number < std::ssize(names_)) {
     const auto own = static_cast<size_t>(*label.number);
     label.name = names_[own];
-    label.number = numbers_.empty() ? label.number : numbers_[own];
+    if (!numbers_.empty()) {
+      label.number = numbers_[own] < 0 ? std::nullopt : std::optional(numbers_[own]);
+    }
   }
   return label;
 }

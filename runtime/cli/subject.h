@@ -1,5 +1,5 @@
-// The samples that `xrun predict` classifies: pictures, or rows of a source; with their names and, if known, their
-// classes.
+// The samples that `xrun predict` classifies: pictures, rows of a table, or rows of a source; with their names and, if
+// known, their classes. Samples need no labels.
 #pragma once
 
 #include <memory>
@@ -10,6 +10,7 @@
 #include "runtime/cli/options.h"
 #include "runtime/cli/planned.h"
 #include "runtime/train/batch_source.h"
+#include "runtime/train/class_tables.h"
 #include "runtime/train/events.h"
 
 namespace xrun::cli {
@@ -22,15 +23,17 @@ struct RowLabel {
 
 class Subject {
  public:
-  // `trained`: the class names of training. Errors: those of opening; XG0902 rows outside the source.
+  // `trained`: the classes of training. Errors: those of opening; XG0902 rows outside the source; XG0905 files that the
+  // model does not read.
   static Result<Subject> open(const PlannedModel& planned, const PredictArgs& args,
-                              const std::vector<std::string>& trained, runtime::EventSink& events);
+                              const runtime::ClassTables& trained, runtime::EventSink& events);
 
   runtime::RowSource& rows() { return *rows_; }
   int64_t first() const { return first_; }
   int64_t count() const { return count_; }
   std::string name(int64_t row) const { return rows_->sample_name(first_ + row); }
-  // Errors: those of reading.
+  // Empty where the source has no label for the row, or one that cannot be read. Errors: the system does not let it be
+  // read.
   Result<RowLabel> label(int64_t row);
 
   // Rows that turned out to be broken, in order; they are left out.
@@ -44,9 +47,9 @@ class Subject {
   std::unique_ptr<runtime::RowSource> rows_;
   int64_t first_ = 0;
   int64_t count_ = 0;
-  std::string label_input_;                      // empty: pictures, or a model without an input of classes
-  std::vector<std::string> names_;               // of the source's classes
-  std::vector<std::optional<int64_t>> numbers_;  // training's numbers by the source's class; empty: the same
+  std::string label_input_;         // empty: a model without an input of classes
+  std::vector<std::string> names_;  // of the source's classes
+  std::vector<int64_t> numbers_;    // training's numbers by the source's class, -1: unknown to it; empty: the same
 };
 
 }  // namespace xrun::cli

@@ -16,6 +16,7 @@
 #include "runtime/cli/planned.h"
 #include "runtime/cli/progress.h"
 #include "runtime/cli/rank_exits.h"
+#include "runtime/cli/run_classes.h"
 #include "runtime/cli/run_log.h"
 #include "runtime/cli/run_sources.h"
 #include "runtime/cli/sleeping_launcher.h"
@@ -80,13 +81,11 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, "train", module.graph, &StopSignals::requested()));
   XRUN_TRY(runtime::check_curve(train, rows->samples()));
   XRUN_TRY(runtime::check_graphs(train, rows->samples()));
-  const std::vector<std::string> classes = class_names(*rows);
   warn_of(*rows, events);
   Facts facts;
   if (job.world != nullptr) {
     add_facts(*rows, facts);
   }
-  XRUN_ASSIGN(auto classes_of_samples, use_classes(*rows, module, &StopSignals::requested()));
   DataMemory memory;
   memory.add(*rows, module.data);
   memory.readers += runtime::SampleSequence::memory(train.order, rows->samples());
@@ -101,7 +100,8 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
       .isa = planned.plan.isa,
       .deterministic = train.deterministic,
       .seed = train.seed,
-      .class_names = classes,
+      .classes = {},
+      .moved_classes = module.data.moved_classes,
       .version = XRUN_VERSION,
       .epoch_samples = rows->samples(),
       .batch = train.batch,
@@ -114,6 +114,13 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
       .copy = run.copy,
       .rank_hosts = job.options.rank_nodes,
       .peers = job.world.get()};
+  const std::string directory = store.directory;
+  XRUN_TRY(check_disk(planned, directory, rows->samples()));
+  XRUN_ASSIGN(auto checkpoints, runtime::make_checkpoint_store(std::move(store)));
+  XRUN_ASSIGN(const auto trained, checkpoints->classes());
+  XRUN_ASSIGN(const runtime::ClassTables classes, settle_classes(*rows, trained, module, args.extend, events));
+  checkpoints->keep_classes(classes);
+  XRUN_ASSIGN(auto classes_of_samples, use_classes(*rows, module, classes, &StopSignals::requested()));
   const BadSampleTold warn = [&events](const std::string& message) { events.on_warn({"XG0412", message}); };
   const runtime::RowTasks::Patience patience{.stop = &StopSignals::requested(), .on_stuck = leave_stuck};
   XRUN_ASSIGN(auto batches,
@@ -141,8 +148,6 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
                                            .patience = patience}));
   XRUN_TRY(hold_alike(job, facts, "reads other data than rank 0", "give all hosts the same files"));
   XRUN_TRY(check_memory(planned, memory));
-  XRUN_TRY(check_disk(planned, store.directory, store.epoch_samples));
-  XRUN_ASSIGN(auto checkpoints, runtime::make_checkpoint_store(std::move(store)));
   return Run{std::move(planned), std::move(batches), std::move(eval), std::move(checkpoints)};
 }
 

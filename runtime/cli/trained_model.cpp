@@ -61,6 +61,16 @@ Status check_checkpoint(const PlannedModel& planned, const std::string& path, bo
   return lines.empty() ? Status() : Status(runtime::other_model(path, info.path, std::move(lines)));
 }
 
+Result<runtime::ClassTables> trained_classes(const PlannedModel& planned, const runtime::CheckpointInfo& info) {
+  const Module& module = planned.model.file.module;
+  XRUN_ASSIGN(runtime::ClassTables tables, runtime::read_classes(info));
+  tables = runtime::of_graph(std::move(tables), module.graph);
+  for (runtime::ClassTable& table : tables) {
+    table = runtime::renamed(std::move(table), module.data.moved_classes);
+  }
+  return tables;
+}
+
 runtime::RunDifference difference_from(const runtime::CheckpointInfo& info, const lang::CheckedFile& file) {
   const auto text = runtime::read_model_text(info.path, info.manifest);
   const auto then = text.ok() ? elaborate(*text) : std::nullopt;
@@ -68,17 +78,18 @@ runtime::RunDifference difference_from(const runtime::CheckpointInfo& info, cons
     return {};
   }
   const auto found = lang::math_differences(*then, file);
-  runtime::RunDifference difference{.lines = {}, .length_and_rate = !found.empty()};
+  runtime::RunDifference difference{.lines = {}, .extends = !found.empty()};
   for (const lang::MathDifference& one : found) {
     const bool length_or_rate = one.what == "train.epochs" || one.what == "train.steps" || one.what == "train.lr";
-    difference.length_and_rate = difference.length_and_rate && length_or_rate;
+    difference.extends = difference.extends && (length_or_rate || one.is_class_count);
     if (one.what != "model") {
       difference.lines.push_back(fmt::format("`{}` was {}, and is {} now", one.what, one.then, one.now));
       continue;
     }
     constexpr size_t kFew = 4;
     const auto lines = differences(inference_form(then->module), inference_form(file.module), kFew);
-    difference.lines.push_back("the model or its loss differs");
+    difference.lines.push_back(one.is_class_count ? "the model has another number of classes"
+                                                  : "the model or its loss differs");
     difference.lines.insert(difference.lines.end(), lines.begin(), lines.end());
   }
   return difference;

@@ -22,6 +22,10 @@ std::optional<PlannedModel> plan_for(const Result<runtime::CheckpointInfo>& chec
 Status check_checkpoint(const PlannedModel& planned, const std::string& path, bool anyway,
                         const Result<runtime::CheckpointInfo>& checkpoint);
 
+// The classes that the checkpoint was trained with, by input, under the names that the file says they have now. Errors:
+// those of read_classes.
+Result<runtime::ClassTables> trained_classes(const PlannedModel& planned, const runtime::CheckpointInfo& info);
+
 // The differences between the model, data and training in a checkpoint and those of a file; empty if the checkpoint
 // holds none.
 runtime::RunDifference difference_from(const runtime::CheckpointInfo& info, const lang::CheckedFile& file);

@@ -22,18 +22,13 @@ class PictureFiles : public Reader {
  public:
   PictureFiles(std::vector<std::string> paths, const Field& like) : paths_(std::move(paths)) {
     fields_.push_back(like);
-    fields_.push_back({.name = "label", .type = {DType::kI32, {kBatch}, false, 1}});
   }
 
   int64_t samples() const override { return static_cast<int64_t>(paths_.size()); }
   const std::vector<Field>& fields() const override { return fields_; }
   int64_t classes() const override { return 0; }
 
-  Status read(int64_t sample, int field, FieldValue& out) const override {
-    if (field == 1) {
-      out.set_integer(DType::kI32, 0);
-      return {};
-    }
+  Status read(int64_t sample, int, FieldValue& out) const override {
     const std::string& path = paths_[static_cast<size_t>(sample)];
     XRUN_ASSIGN(const std::vector<std::byte> file, read_file(path, kLargest));
     if (fields_[0].encoded) {

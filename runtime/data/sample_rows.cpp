@@ -7,6 +7,7 @@
 
 #include "graph/base/errors.h"
 #include "graph/base/xxh128.h"
+#include "runtime/data/source_classes.h"
 
 namespace xrun::runtime {
 namespace {
@@ -29,6 +30,13 @@ Result<std::unique_ptr<SampleRows>> SampleRows::open(const DataSpec& data, std::
   XRUN_ASSIGN(const SourceSpec* spec, find_source(data, source));
   XRUN_ASSIGN(auto reader, open_reader(*spec, stop));
   return make(spec->name, std::move(reader), data, graph, spec->reader.span);
+}
+
+Result<std::unique_ptr<SampleRows>> SampleRows::open_for(const std::vector<std::string>& needed, const DataSpec& data,
+                                                         std::string_view source, const Graph& graph) {
+  XRUN_ASSIGN(const SourceSpec* spec, find_source(data, source));
+  XRUN_ASSIGN(auto reader, open_reader(*spec));
+  return make(spec->name, std::move(reader), data, graph, spec->reader.span, &needed);
 }
 
 Result<std::unique_ptr<SampleRows>> SampleRows::open_header(const DataSpec& data, std::string_view source,
@@ -56,50 +64,87 @@ Error too_many_classes(const Reader& reader, int64_t found, int64_t classes, con
 
 }  // namespace
 
+namespace {
+
+// The binding of an input; without one, the field of its own name.
+DataBinding binding_of(const std::string& input, const DataSpec& data, const Span& span) {
+  const auto bound = std::ranges::find(data.bindings, input, &DataBinding::target);
+  return bound != data.bindings.end() ? *bound : DataBinding{.target = input, .field = input, .stages = {}, .span = span};
+}
+
+}  // namespace
+
 Result<std::unique_ptr<SampleRows>> SampleRows::make(std::string name, std::unique_ptr<Reader> reader,
-                                                     const DataSpec& data, const Graph& graph, const Span& span) {
+                                                     const DataSpec& data, const Graph& graph, const Span& span,
+                                                     const std::vector<std::string>* needed) {
   auto made = std::make_unique<SampleRows>();
   made->name_ = std::move(name);
   made->span_ = span;
   made->reader_ = std::move(reader);
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
-    const NamedValue& input = graph.inputs[i];
-    DataBinding binding{.target = input.name, .field = input.name, .span = span};
-    const auto bound = std::ranges::find(data.bindings, input.name, &DataBinding::target);
-    if (bound != data.bindings.end()) {
-      binding = *bound;
-    }
+    const std::string& input = graph.inputs[i].name;
+    const DataBinding binding = binding_of(input, data, span);
     const int field = made->reader_->find_field(binding.field);
-    if (field < 0) {
-      if (input.name.find('.') != std::string::npos) {
-        continue;
+    const bool optional = needed != nullptr && std::ranges::find(*needed, input) == needed->end();
+    if (optional) {
+      // A label that the source lacks, or has in another form, is not known.
+      if (field >= 0 && made->add_input(i, binding, field, data, graph).ok()) {
+        made->inputs_.back().needed = false;
       }
+      continue;
+    }
+    if (field >= 0) {
+      XRUN_TRY(made->add_input(i, binding, field, data, graph));
+    } else if (input.find('.') == std::string::npos) {
       std::vector<std::string> names;
       std::ranges::transform(made->reader_->fields(), std::back_inserter(names), &Field::name);
-      return content_error("XG0414", {"nothing in source `{}` fills the input `{}`", made->name_, input.name},
-                           {"bind it: {} = {} -> ...; the fields are {}", input.name,
-                            names.empty() ? "field" : names[0], fmt::join(names, ", ")},
+      return content_error("XG0414", {"nothing in source `{}` fills the input `{}`", made->name_, input},
+                           {"bind it: {} = {} -> ...; the fields are {}", input, names.empty() ? "field" : names[0],
+                            fmt::join(names, ", ")},
                            binding.span);
     }
-    const Field& type = made->reader_->fields()[static_cast<size_t>(field)];
-    const TensorType& target = graph.value(input.value).type;
-    XRUN_ASSIGN(Transform transform, Transform::compile(binding, type, target, made->reader_->columns()));
-    const auto known = std::ranges::find(data.class_counts, input.name, &ClassCount::input);
-    const Span counted = known != data.class_counts.end() ? known->span : Span();
-    if (target.classes > 0 && transform.classes() > target.classes) {
-      return too_many_classes(*made->reader_, transform.classes(), target.classes, span, counted, binding.span);
-    }
-    const bool is_label = target.classes > 0 && target.rank() == 1 && target.dtype == DType::kI32;
-    made->inputs_.push_back({input.name, i, field, is_label, counted, std::move(transform)});
   }
   return made;
+}
+
+Status SampleRows::add_input(size_t index, const DataBinding& binding, int field, const DataSpec& data,
+                             const Graph& graph) {
+  const NamedValue& input = graph.inputs[index];
+  const Field& type = reader_->fields()[static_cast<size_t>(field)];
+  const TensorType& target = graph.value(input.value).type;
+  XRUN_ASSIGN(Transform transform, Transform::compile(binding, type, target, reader_->columns()));
+  const auto known = std::ranges::find(data.class_counts, input.name, &ClassCount::input);
+  const Span counted = known != data.class_counts.end() ? known->span : Span();
+  if (target.classes > 0 && transform.classes() > target.classes) {
+    return too_many_classes(*reader_, transform.classes(), target.classes, span_, counted, binding.span);
+  }
+  const bool is_label = target.classes > 0 && target.rank() == 1 && target.dtype == DType::kI32;
+  Input made{.name = input.name,
+             .index = index,
+             .field = field,
+             .is_label = is_label,
+             .counted = counted,
+             .transform = std::move(transform)};
+  if (target.classes > 0) {
+    auto table = table_of(made.transform, binding, *reader_, field, name_);
+    if (!table.ok()) {
+      Error error = std::move(table).error();
+      error.span = span_;
+      return error;
+    }
+    classes_.push_back(std::move(table).value());
+  }
+  inputs_.push_back(std::move(made));
+  return {};
 }
 
 Status SampleRows::fill(int64_t sample, const DrawKey& key, AugmentScratch& scratch, const BatchView& batch,
                         int64_t row) const {
   const bool weighs = !weights_.empty() && batch.wants(weigh_to_, row);
   for (const Input& input : inputs_) {
-    if (batch.wants(input.index, row) || (weighs && input.index == weigh_by_)) {
+    if (!input.needed) {
+      zero_input(input, batch, row);
+    } else if (batch.wants(input.index, row) || (weighs && input.index == weigh_by_)) {
       std::byte* const to = batch.inputs[input.index] + row * input.transform.row_bytes();
       XRUN_TRY(fill_input(input, sample, key, scratch, to));
     }
@@ -193,36 +238,21 @@ Decoding SampleRows::decoding() const {
   return most;
 }
 
-std::vector<std::string> SampleRows::class_names() const {
-  for (const Input& input : inputs_) {
-    if (!input.transform.class_names().empty()) {
-      return input.transform.class_names();
+Status SampleRows::number_by(const ClassTables& trained) {
+  for (const ClassTable& own : classes_) {
+    const ClassTable* table = find_table(trained, own.input);
+    if (table == nullptr || (!table->named && !own.named)) {
+      continue;
     }
-  }
-  std::vector<std::string> names;
-  for (int64_t i = 0; i < reader_->classes(); ++i) {
-    names.push_back(reader_->class_name(i));
-    if (names.back().empty()) {
-      return {};
+    auto numbers = numbers_in(*table, own, name_);
+    if (!numbers.ok()) {
+      Error error = std::move(numbers).error();
+      error.span = span_;
+      return error;
     }
+    std::ranges::find(inputs_, own.input, &Input::name)->transform.renumber(std::move(numbers).value());
   }
-  return names;
-}
-
-Result<bool> SampleRows::number_classes(const std::vector<std::string>& trained) {
-  bool texts = false;
-  for (Input& input : inputs_) {
-    if (!input.transform.class_names().empty()) {
-      texts = true;
-      if (Status done = input.transform.number_classes(trained); !done.ok()) {
-        Error error = std::move(done).error();
-        error.message = fmt::format("source `{}`: {}", name_, error.message);
-        error.span = span_;
-        return error;
-      }
-    }
-  }
-  return texts;
+  return {};
 }
 
 std::vector<Error> SampleRows::look_at(const BatchView& batch, int64_t rows) const {
@@ -271,12 +301,16 @@ std::string SampleRows::contents() const {
   return digest.hex();
 }
 
+void SampleRows::zero_input(const Input& input, const BatchView& batch, int64_t row) const {
+  if (input.index < batch.inputs.size() && batch.inputs[input.index] != nullptr) {
+    const auto bytes = static_cast<size_t>(input.transform.row_bytes());
+    std::memset(batch.inputs[input.index] + static_cast<size_t>(row) * bytes, 0, bytes);
+  }
+}
+
 void SampleRows::zero(const BatchView& batch, int64_t row) const {
   for (const Input& input : inputs_) {
-    if (input.index < batch.inputs.size() && batch.inputs[input.index] != nullptr) {
-      const auto bytes = static_cast<size_t>(input.transform.row_bytes());
-      std::memset(batch.inputs[input.index] + static_cast<size_t>(row) * bytes, 0, bytes);
-    }
+    zero_input(input, batch, row);
   }
 }
 

@@ -12,6 +12,7 @@
 #include "runtime/data/reader.h"
 #include "runtime/data/transform.h"
 #include "runtime/train/batch_source.h"
+#include "runtime/train/class_tables.h"
 
 namespace xrun::runtime {
 
@@ -30,24 +31,30 @@ class SampleRows {
   // XG0413 no such source.
   static Result<std::unique_ptr<SampleRows>> open(const DataSpec& data, std::string_view source, const Graph& graph,
                                                   StopFlag stop = nullptr);
+  // The same for predictions, which need the inputs `needed` alone. The others, labels, become zeros; a source may lack
+  // them, and `label` gives them where it has them.
+  static Result<std::unique_ptr<SampleRows>> open_for(const std::vector<std::string>& needed, const DataSpec& data,
+                                                      std::string_view source, const Graph& graph);
   // The same over open_header: everything that is known before a sample is decoded. `fill` must not be called.
   static Result<std::unique_ptr<SampleRows>> open_header(const DataSpec& data, std::string_view source,
                                                          const Graph& graph);
 
   // The same over an open reader; `data` gives the bindings, `span` is the call of the reader.
   static Result<std::unique_ptr<SampleRows>> make(std::string name, std::unique_ptr<Reader> reader,
-                                                  const DataSpec& data, const Graph& graph, const Span& span = {});
+                                                  const DataSpec& data, const Graph& graph, const Span& span = {},
+                                                  const std::vector<std::string>* needed = nullptr);
 
   const std::string& name() const { return name_; }
   const Reader& reader() const { return *reader_; }
   int64_t samples() const { return reader_->samples(); }
 
-  // Names of the classes, class 0 first: texts of the column that is the label, else those of the reader; empty where
-  // classes have no names.
-  std::vector<std::string> class_names() const;
-  // Numbers labels that are texts as training did; false if labels are not texts. Errors: XG0402 a text that training
-  // did not have. REQUIRES: `fill` has not been called.
-  Result<bool> number_classes(const std::vector<std::string>& trained);
+  // The classes of each input of class numbers, as this source numbers them: texts of a column, the names that the
+  // reader gives, or numbers.
+  const ClassTables& classes() const { return classes_; }
+  // Gives each class the number that it has in `trained`, by its name, for each input whose table `trained` has.
+  // `classes` stays as it was. Errors: XG0402 a class that `trained` lacks, or names where `trained` has numbers and the
+  // other way round. REQUIRES: `fill` has not been called.
+  Status number_by(const ClassTables& trained);
 
   // The class of each sample, from the labels of this input; -1 for broken samples, an error if all are broken. Errors:
   // those of `fill`; kInterrupted soon after `stop` is set.
@@ -86,9 +93,14 @@ class SampleRows {
     size_t index = 0;  // in Graph::inputs
     int field = 0;
     bool is_label = false;  // one class per sample, i32
+    bool needed = true;     // else it becomes zeros
     Span counted;           // place in the text with the number of classes; for labels
     Transform transform;
   };
+
+  // Adds an input that the field fills. Errors: those of Transform::compile; XG0402.
+  Status add_input(size_t index, const DataBinding& binding, int field, const DataSpec& data, const Graph& graph);
+  void zero_input(const Input& input, const BatchView& batch, int64_t row) const;
 
   Status fill_input(const Input& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
                     std::byte* to) const;
@@ -97,6 +109,7 @@ class SampleRows {
   Span span_;
   std::unique_ptr<Reader> reader_;
   std::vector<Input> inputs_;
+  ClassTables classes_;
   std::vector<float> weights_;  // by class; empty: no weights
   size_t weigh_by_ = 0;         // in Graph::inputs: the labels
   size_t weigh_to_ = 0;         // and where the weights go

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include "graph/base/errors.h"
-#include "graph/base/utf8.h"
 #include "ops/simd.h"
 
 namespace xrun::runtime {
@@ -196,19 +195,6 @@ double Transform::mean(const std::byte* rows, int64_t count) const {
   return sum / static_cast<double>(elements);
 }
 
-Status Transform::number_classes(const std::vector<std::string>& trained) {
-  numbers_.clear();
-  for (const std::string& text : texts_) {
-    const auto found = std::ranges::find(trained, well_formed(text));
-    if (found == trained.end()) {
-      return content_error("XG0402", {"the label `{}` is none of training", text},
-                           {"training has {}; correct the label, or train with it", fmt::join(trained, ", ")});
-    }
-    numbers_.push_back(found - trained.begin());
-  }
-  return {};
-}
-
 // A row of classes, as i32.
 Status Transform::store_row(AugmentScratch& scratch, std::byte* out) const {
   load_picture(scratch);
@@ -236,6 +222,7 @@ Status Transform::run(AugmentScratch& scratch, const DrawKey& key, std::byte* ou
   if (!is_float(target_.dtype)) {
     double number = number_of(scratch);
     if (!numbers_.empty()) {
+      XRUN_TRY(check_label(number, std::ssize(numbers_)));
       number = static_cast<double>(numbers_[static_cast<size_t>(number)]);
     }
     XRUN_TRY(check_label(number, target_.classes));

@@ -35,9 +35,8 @@ class Transform {
 
   // Texts that stand for the classes, class 0 first; empty where labels are numbers.
   const std::vector<std::string>& class_names() const { return texts_; }
-  // Numbers the classes as `trained` does, which may have more of them. Errors: XG0402 a text that `trained` lacks.
-  // REQUIRES: class_names() is not empty.
-  Status number_classes(const std::vector<std::string>& trained);
+  // Gives class c of the source the number numbers[c]. REQUIRES: one class a sample; a number for each class.
+  void renumber(std::vector<int64_t> numbers) { numbers_ = std::move(numbers); }
 
   // Memory of a worker and its decoder for making a row out of a picture with this header. 0: nothing is decoded.
   Bytes decode_bytes(const PictureHeader& header) const;
@@ -57,7 +56,7 @@ class Transform {
   TensorType target_;
   int64_t classes_ = 0;
   std::vector<std::string> texts_;
-  std::vector<int64_t> numbers_;  // the class of each text; empty: its position
+  std::vector<int64_t> numbers_;  // by class of the source; empty: its own
   Bytes row_bytes_ = 0;
 };
 

@@ -33,7 +33,7 @@ BestReader::BestReader(const Session& session, const ClassScores& from) : sessio
     return;
   }
   XRUN_CHECK(!program.heads.empty(), "a model without dense logits has a head");
-  k_ = program.heads[0].top_k;
+  k_ = program.heads[from.head].top_k;
   classes_.resize(batch * static_cast<size_t>(k_));
   logits_.resize(classes_.size());
   softmax_.resize(batch);
@@ -45,9 +45,9 @@ Status BestReader::read(int64_t count, BestClasses& to) {
 }
 
 Status BestReader::read_head(int64_t count, BestClasses& to) {
-  const Node& head = session_.module().graph.node(session_.program().heads[0].node);
+  const Node& head = session_.module().graph.node(session_.program().heads[from_.head].node);
   XRUN_TRY(session_.read_best(head.outputs[0], classes_, logits_));
-  XRUN_TRY(session_.read_softmax(0, softmax_));
+  XRUN_TRY(session_.read_softmax(static_cast<int>(from_.head), softmax_));
   const double scale = head.attrs.real("scale", 1);
   for (int64_t row = 0; row < count; ++row) {
     const ops::RowSoftmax& softmax = softmax_[static_cast<size_t>(row)];
@@ -94,12 +94,22 @@ Status BestReader::read_dense(int64_t count, BestClasses& to) {
   return {};
 }
 
-Result<BestClasses> predict_classes(Session& session, RowSource& source, const ClassScores& from, int64_t first,
-                                    int64_t rows, EventSink* events, std::vector<BrokenRow>* broken) {
-  BestReader reader(session, from);
-  BestClasses best{.k = reader.k()};
-  XRUN_TRY(predict_rows(session, source, first, rows, events, broken,
-                        [&](int64_t, int64_t count) { return reader.read(count, best); }));
+Result<std::vector<BestClasses>> predict_classes(Session& session, RowSource& source,
+                                                 const std::vector<ClassScores>& from, int64_t first, int64_t rows,
+                                                 EventSink* events, std::vector<BrokenRow>* broken) {
+  std::vector<BestReader> readers;
+  std::vector<BestClasses> best;
+  for (const ClassScores& scores : from) {
+    readers.emplace_back(session, scores);
+    best.push_back({.k = readers.back().k()});
+  }
+  const auto read = [&](int64_t, int64_t count) -> Status {
+    for (size_t i = 0; i < readers.size(); ++i) {
+      XRUN_TRY(readers[i].read(count, best[i]));
+    }
+    return {};
+  };
+  XRUN_TRY(predict_rows(session, source, first, rows, events, broken, read));
   return best;
 }
 

@@ -12,7 +12,8 @@ namespace xrun::runtime {
 
 // The output that ranks the classes of a row, and how many of them are read.
 struct ClassScores {
-  std::optional<ValueId> logits;  // an output f32 or bf16 [N, C]; none: the model's first sharded head
+  std::optional<ValueId> logits;  // an output f32 or bf16 [N, C]; none: a sharded head
+  size_t head = 0;                // of a sharded head: in Program::heads
   int64_t k = 1;                  // classes a row, at most C; a head gives as many as its plan keeps
   double scale = 1;               // scale of the loss on dense logits; a head uses the scale of its own loss
 };
@@ -50,10 +51,11 @@ class BestReader {
   std::vector<std::byte> dense_;
 };
 
-// The best classes of samples [first, first + rows). Results of the rows listed in `broken` are meaningless; if it is
-// null, a broken sample is the error XG0412.
-Result<BestClasses> predict_classes(Session& session, RowSource& source, const ClassScores& from, int64_t first,
-                                    int64_t rows, EventSink* events = nullptr,
-                                    std::vector<BrokenRow>* broken = nullptr);
+// The best classes of samples [first, first + rows), by each of `from`. Results of the rows listed in `broken` are
+// meaningless; if it is null, a broken sample is the error XG0412.
+Result<std::vector<BestClasses>> predict_classes(Session& session, RowSource& source,
+                                                 const std::vector<ClassScores>& from, int64_t first, int64_t rows,
+                                                 EventSink* events = nullptr,
+                                                 std::vector<BrokenRow>* broken = nullptr);
 
 }  // namespace xrun::runtime

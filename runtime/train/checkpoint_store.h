@@ -9,6 +9,7 @@
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
+#include "runtime/train/class_tables.h"
 #include "runtime/train/events.h"
 
 namespace xrun::runtime {
@@ -34,6 +35,22 @@ struct Record {
 struct FreshPart {
   std::string path;
   bool head = false;
+};
+
+// A head, the layer of dense logits or a table of embeddings of which some rows come from a checkpoint, by the names of
+// their classes, or by number where classes have no names.
+struct MatchedPart {
+  std::string path;
+  bool head = false;
+  bool by_name = false;
+  int64_t matched = 0;
+  int64_t classes = 0;  // of the run; those that are not matched start from the seed
+};
+
+// What a run that starts from a checkpoint does not simply take over.
+struct StartedParts {
+  std::vector<FreshPart> fresh;  // as a whole
+  std::vector<MatchedPart> matched;
 };
 
 struct SavedCheckpoint {
@@ -85,11 +102,18 @@ class CheckpointStore {
     std::vector<Record> records;  // best steps among the evaluations up to that step
   };
   virtual Result<std::optional<Resumed>> resume(TrainState& state) = 0;
+  // The classes of the checkpoint that `resume` goes on from, by input (ClassTables); none if there is no checkpoint.
+  // Collective.
+  virtual Result<std::optional<ClassTables>> classes() { return std::optional<ClassTables>(); }
+  // The classes of the run, which checkpoints keep from now on. REQUIRES: called before `resume` and `start_from`.
+  virtual void keep_classes(ClassTables /*classes*/) {}
+
   // `init = checkpoint(path, skip)`: copies weights and running statistics of another run into a new one, by name,
-  // except those at and below the paths of `skip`. A head that the checkpoint lacks or has with other classes keeps its
-  // initial values, and so does the layer that makes dense logits; these parts are returned.
-  virtual Result<std::vector<FreshPart>> start_from(const std::string& path, const std::vector<std::string>& skip,
-                                                    TrainState& state) = 0;
+  // except those at and below the paths of `skip`. Rows of classes are taken by the names of the classes; those that
+  // the checkpoint lacks are initialised from the seed. A head without any row in the checkpoint keeps its initial
+  // values, and so does the layer that makes dense logits; these parts are returned as fresh.
+  virtual Result<StartedParts> start_from(const std::string& path, const std::vector<std::string>& skip,
+                                          TrainState& state) = 0;
   // For a run that resumes nothing: creates files, filled with zeros, for the class rows that the plan keeps in files,
   // and maps them. A store without files leaves such rows in memory. Errors: kWorld, kContent.
   virtual Status make_rows(TrainState& /*state*/) { return {}; }

@@ -197,6 +197,7 @@ class EventSink {
   virtual void on_start(const StartEvent&) {}
   virtual void on_plan(const PlanEvent&) {}
   virtual void on_resume(int64_t /*step*/, const std::string& /*path*/) {}
+  virtual void on_note(const std::string& /*message*/) {}  // a fact about the run that is no warning
   virtual bool wants_step(bool /*due*/) { return false; }
   virtual void on_step(const StepReport&, bool /*due*/) {}
   virtual void on_eval(const EvalEvent&) {}

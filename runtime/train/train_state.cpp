@@ -168,23 +168,6 @@ void TrainState::begin_means() {
   }
 }
 
-std::string TrainState::class_layer() const {
-  const Graph& graph = module_.graph;
-  const auto loss = std::ranges::find_if(graph.nodes, [](const Node& node) { return node.op->margin != nullptr; });
-  NodeId at = loss == graph.nodes.end() ? NodeId() : graph.value(loss->inputs[0]).producer;
-  const auto is_cast = [&](NodeId id) { return graph.node(id).op->name == "cast"; };
-  while (at.valid() && is_cast(at)) {
-    at = graph.value(graph.node(at).inputs[0]).producer;
-  }
-  const auto owns_weights = [&](const ValueId input) {
-    const Value& value = graph.value(input);
-    return value.param.valid() || (value.producer.valid() && is_cast(value.producer) &&
-                                   graph.value(graph.node(value.producer).inputs[0]).param.valid());
-  };
-  const bool is_layer = at.valid() && std::ranges::any_of(graph.node(at).inputs, owns_weights);
-  return is_layer ? graph.node(at).path : "";
-}
-
 template <typename Body>
 void TrainState::for_chunks(const StateTensor& tensor, int64_t begin, int64_t end, const Body& body) const {
   constexpr Bytes kStaging = 4 * kMiB;

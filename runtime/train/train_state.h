@@ -69,9 +69,7 @@ class TrainState {
   // The weight or state of the model that it is, or that the optimizer keeps it for.
   const Parameter& parameter(const StateTensor& tensor) const { return module_.graph.param(tensor.param); }
 
-  // The path of the layer that makes the dense logits of the loss: its weights have a row a class. Empty where there is
-  // none, as with a sharded head.
-  std::string class_layer() const;
+  const Graph& graph() const { return module_.graph; }
 
   // Whether this process has any of these rows.
   bool has_rows(const StateTensor& tensor, int64_t row_begin, int64_t row_end) const;

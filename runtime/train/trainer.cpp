@@ -184,7 +184,9 @@ class Run {
         XRUN_TRY(save());
       }
     }
-    if (interrupted_ && !saves_.has(done_)) {
+    // A run of no steps saves the values that it would begin with.
+    const bool begins = done_ == 0 && !resumed_ && !interrupted_;
+    if (begins || (interrupted_ && !saves_.has(done_))) {
       XRUN_TRY(save());
     }
     return done_ > first ? reports_.finish(done_) : Status();
@@ -238,10 +240,21 @@ class Run {
   Status start_from(const std::string& path) {
     XRUN_CHECK(request_.checkpoints != nullptr, "a run begins from a checkpoint, and no store reads it");
     request_.events.on_work({.work = Work::kLoad, .subject = path});
-    XRUN_ASSIGN(const auto fresh, request_.checkpoints->start_from(path, request_.run.init_skip, session_->state()));
+    XRUN_ASSIGN(const auto started, request_.checkpoints->start_from(path, request_.run.init_skip, session_->state()));
+    const std::vector<FreshPart>& fresh = started.fresh;
+    const auto name_of = [](const auto& part) {
+      return std::string(part.head ? "the head `" : "the layer `") + part.path + "`";
+    };
     for (const FreshPart& part : fresh) {
-      request_.events.on_warn({"XG0813", std::string(part.head ? "the head `" : "the layer `") + part.path +
-                                             "` is not in " + path + " with these classes: it starts from the seed"});
+      request_.events.on_warn(
+          {"XG0813", name_of(part) + " is not in " + path + " with these classes: it starts from the seed"});
+    }
+    for (const MatchedPart& part : started.matched) {
+      request_.events.on_note(
+          name_of(part) + ": " + format_count(part.matched) + " of " + format_count(part.classes) + " classes are in " +
+          path + (part.by_name ? " by name" : " by number") + " and start from its rows" +
+          (part.matched < part.classes ? ", " + format_count(part.classes - part.matched) + " start from the seed"
+                                       : ""));
     }
     initialise([&](const StateTensor& tensor) {
       const auto holds = [&](const std::string& path_of_part) { return is_below(path_of_part, tensor.name); };

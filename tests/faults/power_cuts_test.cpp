@@ -96,7 +96,7 @@ class Course {
             .keep = keep_,
             .math_digest = "math",
             .seed = 7,
-            .class_names = {"one", "two"},
+            .classes = {{"label", true, {"one", "two"}}},
             .model = {.files = {{"/w/m.xgraph", "xgraph 1\n"}}, .options = {{"file", "/w/m.xgraph"}}},
             .range_bytes = 96 * 128,
             .io = &io};

@@ -339,8 +339,8 @@ TEST_F(BackgroundSaves, OfNumbersThatAreNotFiniteLeaveTheOlderOne) {
     void read_rest() override { real->read_rest(); }
     Result<std::optional<SavedCheckpoint>> saved(bool wait) override { return real->saved(wait); }
     Result<std::optional<Resumed>> resume(TrainState& state) override { return real->resume(state); }
-    Result<std::vector<FreshPart>> start_from(const std::string& path, const std::vector<std::string>& skip,
-                                              TrainState& state) override {
+    Result<StartedParts> start_from(const std::string& path, const std::vector<std::string>& skip,
+                                    TrainState& state) override {
       return real->start_from(path, skip, state);
     }
   } spoiling;

@@ -133,7 +133,7 @@ class CheckpointDirectory : public ::testing::Test {
             .math_digest = std::move(digest),
             .isa = "avx2",
             .seed = 7,
-            .class_names = {"一", "\"two\""},
+            .classes = {{"label", true, {"一", "\"two\""}}, {"place", false, {}}},
             .version = "0.1.0",
             .epoch_samples = 1000,
             .model = {.files = {{"/w/m.xgraph", "xgraph 1\n"}}, .options = {{"file", "/w/m.xgraph"}}},

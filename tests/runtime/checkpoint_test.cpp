@@ -63,8 +63,8 @@ TEST_F(Checkpoint, ManifestTellsOfTheRun) {
     EXPECT_EQ(info->manifest.samples, 640);
     EXPECT_EQ(info->manifest.epoch, 0.64);
     EXPECT_EQ(info->manifest.seed, 7u);
-    EXPECT_EQ(info->manifest.classes_named, 2);
-    EXPECT_EQ(read_class_names(*info).value(), (std::vector<std::string>{"一", "\"two\""}));
+    EXPECT_EQ(info->manifest.format, 5);
+    EXPECT_EQ(read_classes(*info).value(), options().classes);
     EXPECT_EQ(info->bytes, saved->bytes);
     // 300 rows of 32 · 3 bytes in ranges of 64 rows.
     EXPECT_EQ(info->manifest.files.size(), 2u + 5u + 1u);
@@ -331,7 +331,7 @@ TEST_F(Checkpoint, ClassNamesAreWrittenOnce) {
   model.fill(1);
   CheckpointOptions with = options();
   with.keep = 2;
-  with.class_names.assign(1000, "an owl");
+  with.classes = {{"label", true, std::vector<std::string>(1000, "an owl")}};
   {
     const auto kept = store(with);
     for (const int64_t step : {1, 2}) {
@@ -341,27 +341,65 @@ TEST_F(Checkpoint, ClassNamesAreWrittenOnce) {
   }
   const auto old_names = class_names_in(root_);
   ASSERT_EQ(old_names.size(), 1u);
-  EXPECT_EQ(read_class_names(open_checkpoint(root_ + "/step-000001").value()).value(), with.class_names);
+  EXPECT_EQ(read_classes(open_checkpoint(root_ + "/step-000001").value()).value(), with.classes);
 
-  with.class_names.assign(1000, "a lark");
+  with.classes[0].names.assign(1000, "a lark");
   const auto kept = store(with);
   ASSERT_TRUE(kept->save(model.state(), 3, 3).ok());
   EXPECT_EQ(class_names_in(root_).size(), 2u) << "step 2 refers to the old ones";
-  EXPECT_EQ(read_class_names(open_checkpoint(root_ + "/step-000002").value())->front(), "an owl");
+  EXPECT_EQ(read_classes(open_checkpoint(root_ + "/step-000002").value())->front().names.front(), "an owl");
   ASSERT_TRUE(kept->save(model.state(), 4, 4).ok());
   EXPECT_EQ(class_names_in(root_).size(), 1u) << "no step refers to the old ones any more";
   const auto newest = open_checkpoint(root_).value();
-  EXPECT_EQ(read_class_names(newest)->back(), "a lark");
+  EXPECT_EQ(read_classes(newest)->front().names.back(), "a lark");
 
-  const std::string file = root_ + "/classes-" + newest.manifest.class_names_xxh3 + ".json";
+  const std::string file = root_ + "/classes-" + newest.manifest.classes[0].xxh3 + ".json";
   const std::string good = read(file);
   write(file, good.substr(0, good.size() - 9));
-  EXPECT_EQ(read_class_names(newest).error().code, "XG0710");
+  EXPECT_EQ(read_classes(newest).error().code, "XG0710");
   fs::remove(file);
-  EXPECT_EQ(read_class_names(newest).error().code, "XG0710");
+  EXPECT_EQ(read_classes(newest).error().code, "XG0710");
   EXPECT_TRUE(load(root_, model.state()).ok()) << "weights do not need the names";
   ASSERT_TRUE(kept->save(model.state(), 5, 5).ok());
   EXPECT_EQ(read(file), good) << "the next save makes it again";
+}
+
+// Formats 2 to 4 have one list of names, which belongs to the label of the first head.
+TEST_F(Checkpoint, ManifestsWithOneListOfNamesAreRead) {
+  Model model(1);
+  model.fill(1);
+  ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
+  const std::string path = root_ + "/step-000001/manifest.json";
+  const Manifest now = parse_manifest(read(path), "m").value();
+  for (const int64_t format : {2, 3}) {
+    Manifest old = now;
+    old.format = format;
+    old.classes = {{.input = "", .named = 2, .xxh3 = now.classes[0].xxh3}};
+    const std::string text = print_manifest(old);
+    EXPECT_THAT(text, HasSubstr("\"classes_named\": 2"));
+    write(path, text);
+    const auto info = open_checkpoint(root_);
+    ASSERT_TRUE(info.ok()) << info.error().message;
+    EXPECT_EQ(read_classes(*info).value(), (ClassTables{{"", true, options().classes[0].names}}));
+    EXPECT_TRUE(store()->resume(model.state()).ok());
+  }
+}
+
+TEST_F(Checkpoint, TheFilesOfNamesOfAllInputsAreKeptAsLongAsAStepNeedsThem) {
+  Model model(1);
+  model.fill(1);
+  CheckpointOptions with = options();
+  with.keep = 1;
+  with.classes = {{"label", true, {"cat", "dog"}}, {"color", true, {"red"}}, {"age", false, {}}};
+  const auto kept = store(with);
+  ASSERT_TRUE(kept->save(model.state(), 1, 1).ok());
+  EXPECT_EQ(class_names_in(root_).size(), 2u);
+  with.classes[1].names = {"red", "blue"};
+  kept->keep_classes(with.classes);
+  ASSERT_TRUE(kept->save(model.state(), 2, 2).ok());
+  EXPECT_EQ(read_classes(open_checkpoint(root_).value()).value(), with.classes);
+  EXPECT_EQ(class_names_in(root_).size(), 2u) << "the names of step 1 are gone with it";
+  EXPECT_EQ(kept->classes()->value(), with.classes);
 }
 
 TEST_F(Checkpoint, ManifestsThatHoldTheNamesThemselvesAreRead) {
@@ -372,11 +410,12 @@ TEST_F(Checkpoint, ManifestsThatHoldTheNamesThemselvesAreRead) {
   Manifest old = parse_manifest(read(path), "m").value();
   old.format = 1;
   old.class_names = {"a", "b", "c"};
+  old.classes = {{.input = "", .named = 3, .xxh3 = ""}};
   write(path, print_manifest(old));
   const auto info = open_checkpoint(root_);
   ASSERT_TRUE(info.ok()) << info.error().message;
-  EXPECT_EQ(info->manifest.classes_named, 3);
-  EXPECT_EQ(read_class_names(*info).value(), old.class_names);
+  EXPECT_EQ(info->manifest.classes[0].named, 3);
+  EXPECT_EQ(read_classes(*info).value(), (ClassTables{{"", true, old.class_names}}));
   EXPECT_TRUE(store()->resume(model.state()).ok());
   EXPECT_THAT(describe_checkpoint(root_, true).value(), HasSubstr("\"classes_named\":3"));
   EXPECT_EQ(read_model_text(info->path, old).value().files, options().model.files);
@@ -433,7 +472,7 @@ TEST_F(Checkpoint, DamagedNewestNamesAnOlderOne) {
 }
 
 TEST_F(Checkpoint, LaterFormatIsToldApartFromDamage) {
-  EXPECT_EQ(parse_manifest(R"({"format": 5})", "m").error().code, "XG0714");
+  EXPECT_EQ(parse_manifest(R"({"format": 6})", "m").error().code, "XG0714");
   EXPECT_EQ(parse_manifest(R"({"format": 1})", "m").error().code, "XG0710");
   EXPECT_EQ(parse_manifest(R"({"format": 2})", "m").error().code, "XG0710");
   EXPECT_EQ(parse_manifest(R"({"format": 3})", "m").error().code, "XG0710");

@@ -87,7 +87,7 @@ struct MemoryStore final : CheckpointStore {
     }
     return latest;
   }
-  Result<std::vector<FreshPart>> start_from(const std::string&, const std::vector<std::string>&, TrainState&) override {
+  Result<StartedParts> start_from(const std::string&, const std::vector<std::string>&, TrainState&) override {
     return Error{ErrorKind::kUsage, "", "no other run is in memory", ""};
   }
 };

@@ -1,0 +1,28 @@
+// Parameters with a row for each class of an input: class weights of heads, the layer that makes dense logits, and
+// tables of embeddings. Checkpoints find such rows by the names of the classes.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace xrun {
+
+// Row c of the parameter belongs to class c of the input.
+struct ClassRows {
+  ParamId param;
+  std::string input;  // in Graph::inputs; empty: the targets of the loss are computed
+  std::string part;   // the name of the head, else the path of the layer
+  enum Kind { kHead, kLogits, kEmbedding } kind = kHead;
+};
+
+// In the order of the nodes; a parameter is listed once, for the first input that it belongs to. Takes graphs before
+// and after `prepare`.
+std::vector<ClassRows> class_rows(const Graph& graph);
+
+// The names of the inputs from which the outputs and the features of heads are computed. The others, labels, are read
+// by losses and metrics alone.
+std::vector<std::string> inputs_of_results(const Graph& graph);
+
+}  // namespace xrun

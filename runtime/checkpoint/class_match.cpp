@@ -1,0 +1,45 @@
+#include "runtime/checkpoint/class_match.h"
+
+#include "graph/class_rows.h"
+
+namespace xrun::runtime {
+namespace {
+
+void match_by_name(const ClassTable& run, const ClassTable& stored, ClassPart& part) {
+  part.by_name = true;
+  part.map.to = positions_of(stored.names, run.names);
+  part.classes = std::ssize(run.names);
+  part.matched = std::ranges::count_if(part.map.to, [](int64_t place) { return place >= 0; });
+  // Rows that are equal stay in place as a whole, rows without a class included.
+  part.map.same_rows = run.names == stored.names;
+}
+
+}  // namespace
+
+std::vector<ClassPart> match_classes(const TrainState& state, const ClassTables& run, const ClassTables& stored) {
+  std::vector<ClassPart> parts;
+  for (const ClassRows& rows : class_rows(state.graph())) {
+    const Parameter& parameter = state.graph().param(rows.param);
+    if (!parts.empty() && parts.back().path == rows.part) {
+      parts.back().params.push_back(parameter.name);
+      continue;
+    }
+    const int64_t classes = state.graph().value(parameter.value).type.dims[0];
+    ClassPart part{.path = rows.part,
+                   .params = {parameter.name},
+                   .head = rows.kind == ClassRows::kHead,
+                   .map = {.to = {}, .same_rows = false, .rows = classes},
+                   .classes = classes};
+    const ClassTable* own = find_table(run, rows.input);
+    const ClassTable* old = find_table(stored, rows.input);
+    if (own == nullptr || old == nullptr || (!own->named && !old->named)) {
+      part.map.same_rows = true;
+    } else if (own->named && old->named) {
+      match_by_name(*own, *old, part);
+    }
+    parts.push_back(std::move(part));
+  }
+  return parts;
+}
+
+}  // namespace xrun::runtime

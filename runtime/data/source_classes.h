@@ -1,0 +1,26 @@
+// The classes of a source by name, and their numbers in the classes of training.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "graph/specs.h"
+#include "runtime/data/reader.h"
+#include "runtime/data/transform.h"
+#include "runtime/train/class_tables.h"
+
+namespace xrun::runtime {
+
+// The classes of the input that `binding` fills from field number `field`: texts of a column, or the names that the
+// reader gives. A stage that counts labels from another number than 0 makes them numbers. Errors, without a place:
+// XG0402 two names are equal once they are valid UTF-8.
+Result<ClassTable> table_of(const Transform& transform, const DataBinding& binding, const Reader& reader, int field,
+                            const std::string& source);
+
+// The number that each class of `own` has in `trained`. REQUIRES: one of them has names. Errors, without a place:
+// XG0402 a class that `trained` lacks, or names in one and numbers in the other.
+Result<std::vector<int64_t>> numbers_in(const ClassTable& trained, const ClassTable& own, const std::string& source);
+
+}  // namespace xrun::runtime

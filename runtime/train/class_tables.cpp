@@ -1,0 +1,69 @@
+#include "runtime/train/class_tables.h"
+
+#include <algorithm>
+#include <map>
+#include <unordered_map>
+
+#include "graph/class_rows.h"
+
+namespace xrun::runtime {
+
+const ClassTable* find_table(const ClassTables& tables, std::string_view input) {
+  const auto found = std::ranges::find(tables, input, &ClassTable::input);
+  return found == tables.end() ? nullptr : &*found;
+}
+
+const std::vector<std::string>& names_in(const ClassTables& tables, std::string_view input) {
+  static const std::vector<std::string> kNone;
+  const ClassTable* table = find_table(tables, input);
+  return table == nullptr ? kNone : table->names;
+}
+
+std::vector<int64_t> positions_of(const std::vector<std::string>& from, const std::vector<std::string>& to) {
+  std::unordered_map<std::string_view, int64_t> places;
+  places.reserve(to.size());
+  for (const std::string& name : to) {
+    places.emplace(name, std::ssize(places));
+  }
+  std::vector<int64_t> positions;
+  positions.reserve(from.size());
+  for (const std::string& name : from) {
+    const auto found = places.find(name);
+    positions.push_back(found == places.end() ? -1 : found->second);
+  }
+  return positions;
+}
+
+ClassTables of_graph(ClassTables tables, const Graph& graph) {
+  const auto rows = class_rows(graph);
+  const auto is_label = [](const ClassRows& one) { return one.kind != ClassRows::kEmbedding; };
+  const auto label = std::ranges::find_if(rows, is_label);
+  const auto input = std::ranges::find_if(graph.inputs, [&](const NamedValue& one) {
+    return label != rows.end() ? one.name == label->input : graph.value(one.value).type.classes > 0;
+  });
+  std::erase_if(tables, [&](ClassTable& table) {
+    if (table.input.empty() && input != graph.inputs.end()) {
+      table.input = input->name;
+    }
+    return table.input.empty();
+  });
+  return tables;
+}
+
+ClassTable renamed(ClassTable table, const std::vector<MovedClass>& moved) {
+  std::map<std::string_view, std::string_view> now;
+  for (const MovedClass& one : moved) {
+    if (one.input.empty() || one.input == table.input) {
+      now.emplace(one.from, one.to);
+    }
+  }
+  for (std::string& name : table.names) {
+    // A chain has no circle (lang/lower/lower_classes.cpp).
+    for (auto at = now.find(name); at != now.end(); at = now.find(name)) {
+      name = at->second;
+    }
+  }
+  return table;
+}
+
+}  // namespace xrun::runtime

@@ -1,0 +1,41 @@
+// The classes of a run by name, for each label and each other input of class numbers. The training source decides
+// them, checkpoints keep them, and every source that is opened later is numbered by them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "graph/specs.h"
+
+namespace xrun::runtime {
+
+// The classes of one input of the graph.
+struct ClassTable {
+  std::string input;               // "label"; empty: the label of the first head (checkpoints of formats 1 to 4)
+  bool named = false;              // false: the classes are numbers, which are their own names
+  std::vector<std::string> names;  // valid UTF-8, class 0 first
+
+  bool operator==(const ClassTable&) const = default;
+};
+
+// In the order of Graph::inputs. A checkpoint of an older format has one table; what it lacks is not known.
+using ClassTables = std::vector<ClassTable>;
+
+const ClassTable* find_table(const ClassTables& tables, std::string_view input);  // null: there is none
+// The names of the classes; empty where they are numbers or not known.
+const std::vector<std::string>& names_in(const ClassTables& tables, std::string_view input);
+
+// Positions of the names of `from` in `to`; -1: a name that `to` lacks.
+std::vector<int64_t> positions_of(const std::vector<std::string>& from, const std::vector<std::string>& to);
+
+// The tables of a checkpoint for this graph, which has its loss: a table without an input becomes that of the label of
+// the first head, or of the first loss.
+ClassTables of_graph(ClassTables tables, const Graph& graph);
+
+// Gives the classes of `table` the names that `moved` says they have now; one move may begin where another ends.
+ClassTable renamed(ClassTable table, const std::vector<MovedClass>& moved);
+
+}  // namespace xrun::runtime
