@@ -105,9 +105,7 @@ Status write_npz(const std::string& path, const Table& table) {
       {"names", names.descr, rows, std::as_bytes(std::span(names.data))},
       {"labels", "<i8", rows, std::as_bytes(std::span(labels))},
       {"classes", class_texts.descr, rows, std::as_bytes(std::span(class_texts.data))}};
-  XRUN_ASSIGN(const std::vector<std::byte> bytes, runtime::npz_bytes(arrays));
-  const std::span<const std::byte> piece[] = {bytes};
-  return replace_file(path, piece, kNpz);
+  return replace_file(path, kNpz, [&](const ByteSink& sink) { return runtime::write_npz(arrays, sink); });
 }
 
 std::string text_lines(const Table& table) {
