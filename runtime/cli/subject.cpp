@@ -114,6 +114,7 @@ Result<Subject> Subject::open(const PlannedModel& planned, const PredictArgs& ar
     XRUN_ASSIGN(auto reader, runtime::open_picture_files(std::move(files), like));
     XRUN_ASSIGN(samples, runtime::SampleRows::make("pictures", std::move(reader),
                                                    without_labels(module.data, module.graph), module.graph));
+    warn_of(*samples, events);
   }
   XRUN_ASSIGN(const RowRange range, parse_rows(args.source.empty() ? "" : args.rows, samples->samples()));
   subject.first_ = range.begin;
