@@ -18,6 +18,7 @@
 #include "runtime/cli/bench.h"
 #include "runtime/cli/console.h"
 #include "runtime/cli/counts.h"
+#include "runtime/cli/join_world.h"
 #include "runtime/cli/new.h"
 #include "runtime/cli/restarts.h"
 #include "runtime/cli/usage.h"
@@ -315,6 +316,18 @@ int finish_globals(CommandLine& line, const CLI::App& app, const Words& words) {
   return 0;
 }
 
+// Runs the command on one of the processes that a launcher started, unless it is for all of them: they work together,
+// or its answer is about the process itself.
+int run_action(const CommandLine& line, const CLI::App& app, const std::vector<std::string>& words) {
+  const std::string command = app.get_subcommands()[0]->get_name();
+  for (const std::string_view for_all : {"train", "plan", "bench", "doctor", "lsp"}) {
+    if (command == for_all) {
+      return line.action();
+    }
+  }
+  return run_once(line.global, command, words, line.action);
+}
+
 int parse_and_run(int argc, const char* const* argv) {
   CommandLine line;
   const int own = take_command(argc, argv, line.restarts);
@@ -352,7 +365,7 @@ int parse_and_run(int argc, const char* const* argv) {
   if (line.global.format == "text" && !line.global.quiet) {
     warn_of_variables(app);
   }
-  const int exit = line.action();
+  const int exit = run_action(line, app, {argv + 1, argv + argc});
   if (exit == kUsage && line.global.format == "text") {
     tell_variables(app, words);
   }
