@@ -70,7 +70,7 @@ std::vector<FoundRun> find_runs(const std::string& directory) {
 Result<std::string> describe_run(const std::string& directory, const Console& console) {
   const std::vector<FoundRun> runs = find_runs(directory);
   if (runs.empty()) {
-    return content_error("XG0713", {"`{}` is a directory without a checkpoint and without a log", directory},
+    return content_error("XG0909", {"`{}` is a directory without a checkpoint and without a log", directory},
                          "name a model, a plan, or the directory of a run, such as ckpt/NAME");
   }
   if (runs.size() > 1) {

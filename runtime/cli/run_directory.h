@@ -19,7 +19,7 @@ struct FoundRun {
 std::vector<FoundRun> find_runs(const std::string& directory);
 
 // The log and the last checkpoint of the only run in a directory, as text or as a JSON document {v, directory, log,
-// checkpoint}, where null stands for what is not there. Errors: XG0713 there is no run; kUsage XG0906 there are
+// checkpoint}, where null stands for what is not there. Errors: XG0909 there is no run; kUsage XG0906 there are
 // several; those of reading.
 Result<std::string> describe_run(const std::string& directory, const Console& console);
 

@@ -157,7 +157,7 @@ TEST(ShowOfADirectory, DescribesItsOnlyRun) {
   std::filesystem::create_directory(at.path() + "/empty");
   const auto none = run_xrun({"show", "empty"}, here);
   EXPECT_EQ(none.exit, 1);
-  EXPECT_THAT(none.err, HasSubstr("XG0713]: `empty` is a directory without a checkpoint and without a log"));
+  EXPECT_THAT(none.err, HasSubstr("XG0909]: `empty` is a directory without a checkpoint and without a log"));
   EXPECT_EQ(run_xrun({"show", "runs/one", "--gantt"}, here).exit, 2);
 }
 
