@@ -63,6 +63,9 @@ Result<Module> prepare(Module module, const OpRegistry& registry, const Pipeline
   XRUN_ASSIGN(Graph graph, simplify(std::move(module.graph)));
   XRUN_ASSIGN(graph, eliminate_common_subexpressions(std::move(graph)));
   XRUN_ASSIGN(graph, eliminate_dead_code(std::move(graph)));
+  if (!options.training) {
+    XRUN_ASSIGN(graph, copy_results(std::move(graph), registry));
+  }
   if (module.train.precision == PrecisionMode::kMixedBf16) {
     XRUN_ASSIGN(graph, mix_precision(std::move(graph), registry, DType::kBF16));
   }

@@ -168,8 +168,8 @@ constexpr ReaderDef kReaders[] = {
      "characters drawn from installed fonts, `em` pixels high in a picture of `size`; label = code point - first",
      "glyphs([\"uming\", \"ukai\"], 0x4E00..0x9FA6)", kReady, glyphs_fields, glyphs_held},
     {"idx", "(images: str, labels: str, classes: int = none)", "classes 1..2147483648",
-     "pictures and labels of a pair of IDX files, gzip accepted; without `classes` there is one more than the largest "
-     "label",
+     "pictures and labels of a pair of IDX files, gzip accepted; bytes are 0 to 255, other element types their "
+     "values; without `classes` there is one more than the largest label",
      "idx(\"train-images-idx3-ubyte.gz\", \"train-labels-idx1-ubyte.gz\")", kReady, idx_fields},
     {"folder", "(paths: list, match: str = \"*\")", "",
      "PNG, JPEG, WebP, BMP, PGM and PPM files in directories or zip archives whose names fit `match`; the class is the "

@@ -69,11 +69,17 @@ bool has_slow_bf16() {
   return model != 85;
 }
 
+// The value of XRUN_ISA; null where it is not set, or empty.
+const char* wanted_isa() {
+  const char* const value = std::getenv("XRUN_ISA");
+  return value == nullptr || *value == 0 ? nullptr : value;
+}
+
 }  // namespace
 
 Isa detect_isa() {
   const Isa hardware = find_hardware();
-  if (const char* limit = std::getenv("XRUN_ISA")) {
+  if (const char* limit = wanted_isa()) {
     if (const auto isa = parse_isa(limit)) {
       return *isa < hardware ? *isa : hardware;
     }
@@ -82,7 +88,7 @@ Isa detect_isa() {
 }
 
 Result<Isa> choose_isa() {
-  const char* limit = std::getenv("XRUN_ISA");
+  const char* limit = wanted_isa();
   if (limit == nullptr) {
     return detect_isa();
   }

@@ -95,6 +95,27 @@ Status replace_file(const std::string& path, Pieces pieces, const FileKind& kind
   return replace_files(std::span(&file, 1));
 }
 
+Status replace_file(const std::string& path, const FileKind& kind, const std::function<Status(const ByteSink&)>& fill) {
+  const ResultFile result{path, {}, kind};
+  XRUN_TRY(check_place(path, kind));
+  const Fresh fresh(path);
+  Io& io = system_io();
+  const int file = io.open(fresh.name, O_WRONLY | O_CREAT | O_TRUNC);
+  if (file < 0) {
+    return unwritten(result, -file);
+  }
+  int fault = 0;
+  const Status filled = fill([&](std::span<const std::byte> bytes) {
+    fault = fault == 0 ? io.write(file, bytes) : fault;
+    return fault;
+  });
+  fault = sync_and_close(file, fault, io);
+  if (fault == 0 && filled.ok() && std::rename(fresh.name.c_str(), fresh.target.c_str()) != 0) {
+    fault = errno;
+  }
+  return fault != 0 ? Status(unwritten(result, fault)) : filled;
+}
+
 int rewrite_file(const std::string& path, std::span<const std::byte> bytes) {
   struct stat info {};
   if (::stat(path.c_str(), &info) != 0 || ::access(path.c_str(), W_OK) != 0) {

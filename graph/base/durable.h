@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -39,6 +40,13 @@ Status check_place(const std::string& path, const FileKind& kind);
 /// and a failure leaves the old one. Links are followed.
 /// Errors: kUsage where something is there that is neither empty nor of this kind; kWorld with the system's reason.
 Status replace_file(const std::string& path, Pieces pieces, const FileKind& kind);
+
+// Takes the next bytes of a file. Gives 0, or the errno of the write that failed.
+using ByteSink = std::function<int(std::span<const std::byte>)>;
+
+/// The same for content that is made while it is written: `fill` gives its bytes to the sink, in order. Errors: also
+/// those of `fill`, unless a write had failed before.
+Status replace_file(const std::string& path, const FileKind& kind, const std::function<Status(const ByteSink&)>& fill);
 
 /// Replaces the content of an ordinary file that is there, as `replace_file` does. The new file has the permissions of
 /// the old one, and its owner where that is allowed. Links are followed.

@@ -20,6 +20,11 @@ Result<Graph> eliminate_common_subexpressions(Graph graph);
 // of states stay.
 Result<Graph> eliminate_dead_code(Graph graph);
 
+// Results that an input feeds as it is, such as an output `raw = x`, or x through operators that simplification takes
+// away: each becomes a copy, since a plan keeps values that operators make. For inference, after simplification. Needs
+// the operator `stop_gradient`; a registry without it leaves the graph as it is.
+Result<Graph> copy_results(Graph graph, const OpRegistry& registry);
+
 // Mixed precision: activations of narrow operators become bf16, by explicit casts; weights stay f32 and are rounded
 // when a kernel prepares them; losses are f32 (PrecisionRule).
 // Before differentiation. Needs the operator `cast` in the registry.

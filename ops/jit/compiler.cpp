@@ -148,7 +148,7 @@ LoopCode compile_loop(const LoopForm& form, Isa isa) { return compiler().code_of
 
 Result<bool> choose_jit() {
   const char* const wanted = std::getenv("XRUN_JIT");
-  const std::string_view word = wanted != nullptr ? wanted : "on";
+  const std::string_view word = wanted != nullptr && *wanted != 0 ? wanted : "on";
   if (word != "on" && word != "off") {
     return Error{ErrorKind::kUsage, "XG0822", "XRUN_JIT is `" + std::string(word) + "`",
                  "`on` compiles functions and updates, `off` interprets them; without XRUN_JIT they are compiled"};

@@ -103,14 +103,6 @@ PlanPart head_part(const Plan& plan, const Module& module, size_t index) {
   return part;
 }
 
-std::string dims_text(const TensorType& type) {
-  std::string text;
-  for (size_t i = type.has_batch() ? 1 : 0; i < type.dims.size(); ++i) {
-    text += (text.empty() ? "" : " x ") + format_count(type.dims[i]);
-  }
-  return text.empty() ? "1" : text;
-}
-
 // Relative weight of a node in its stage's time: the larger of arithmetic and memory time, at 20 operations a byte.
 double weight_of(const Graph& graph, NodeId id) {
   const OpCost cost = cost_of(graph, graph.node(id));
@@ -148,7 +140,16 @@ std::map<NodeId, Bytes> saved_by_node(const Program& program, const Graph& graph
 // A receive is the other half of its send and not counted.
 bool moves_bytes(Kind kind) { return kind == Kind::kCopy || (communicates(kind) && kind != Kind::kRecv); }
 
-// The first parts of a path (LayerSummary).
+}  // namespace
+
+std::string dims_text(const TensorType& type) {
+  std::string text;
+  for (size_t i = type.has_batch() ? 1 : 0; i < type.dims.size(); ++i) {
+    text += (text.empty() ? "" : " x ") + format_count(type.dims[i]);
+  }
+  return text.empty() ? "1" : text;
+}
+
 std::string layer_name(const std::string& path, int depth) {
   size_t end = path.find('.');
   if (depth == 0) {
@@ -161,8 +162,6 @@ std::string layer_name(const std::string& path, int depth) {
   }
   return path.substr(0, end);
 }
-
-}  // namespace
 
 std::vector<PlanPart> list_parts(const Plan& plan, const Module& module) {
   const Program& program = plan.training;

@@ -44,6 +44,10 @@ struct LayerSummary {
   Seconds backward = 0;
   Bytes saved = 0;  // for the backward pass, of one micro-batch; values of other stages at their first reader
 };
+// The dims of one sample, "64 x 28 x 28".
+std::string dims_text(const TensorType& type);
+// The first parts of a path, which name its layer.
+std::string layer_name(const std::string& path, int depth);
 // In printed order. `depth`: parts of a path that make a layer; 0: the first one, and the number of an element of a
 // list after it.
 std::vector<LayerSummary> list_layers(const Plan& plan, const Module& module, int depth = 0);

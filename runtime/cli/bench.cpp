@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <fmt/format.h>
-#include <map>
 
 #include "graph/base/units.h"
 #include "runtime/cli/console.h"
@@ -40,13 +39,6 @@ std::string idle_flag(const GlobalOptions& options) {
 }
 
 }  // namespace
-
-CLI::AsNumberWithUnit count_units() {
-  CLI::AsNumberWithUnit units(std::map<std::string, int64_t>{{"K", 1000}, {"M", 1'000'000}},
-                              CLI::AsNumberWithUnit::CASE_SENSITIVE);
-  units.description("");  // CLI11 would list the units in its own way
-  return units;
-}
 
 Status check_number(const std::string& flag, int64_t value, int64_t most, const std::string& example) {
   return value >= 1 && value <= most

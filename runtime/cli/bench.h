@@ -42,9 +42,8 @@ struct BenchmarkEntry {
 };
 std::span<const BenchmarkEntry> benchmarks();
 
-// Helpers of all benchmarks: the unit suffixes of counts (200K, 1M); a check that gives kUsage for a value that is not
-// from 1 to `most`; the median of the rounds.
-CLI::AsNumberWithUnit count_units();
+// Helpers of all benchmarks: a check that gives kUsage for a value that is not from 1 to `most`; the median of the
+// rounds.
 Status check_number(const std::string& flag, int64_t value, int64_t most, const std::string& example);
 double median(std::vector<double> values);
 

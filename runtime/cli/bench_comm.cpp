@@ -6,7 +6,7 @@
 #include "graph/base/errors.h"
 #include "runtime/bench/collectives.h"
 #include "runtime/cli/bench.h"
-#include "runtime/cli/job.h"
+#include "runtime/cli/join_world.h"
 #include "runtime/comm/ranks/rank_communicator.h"
 #include "runtime/device/host.h"
 
@@ -25,7 +25,7 @@ class CommBenchmark final : public Benchmark {
   }
 
   Result<BenchReport> run(const GlobalOptions& options) override {
-    XRUN_ASSIGN(world_, join_world(options, !messages_));
+    XRUN_ASSIGN(world_, join_world(options, "bench comm", !messages_));
     auto report = measure(options, world_.get());
     if (world_ == nullptr) {
       return report;

@@ -36,7 +36,6 @@ RowFormat format_of(const std::string& name) {
 class HeadBenchmark final : public Benchmark {
  public:
   void add_flags(CLI::App& command) override {
-    const CLI::AsNumberWithUnit units = count_units();
     command
         .add_option("--mode", mode_,
                     "classes of a step: full, all of them (default), sample, drawn ones, or knn, those in lists of the "
@@ -45,13 +44,10 @@ class HeadBenchmark final : public Benchmark {
     command
         .add_option("--active", active_,
                     "with --mode sample or knn: classes that take part, at least one for each row (a tenth)")
-        ->transform(units)
         ->type_name("N");
     command.add_option("--neighbours", neighbours_,
                        "with --mode knn: classes in a list, the class itself among them (32)");
-    command.add_option("--classes", one_.classes, "classes of the head, such as 200K or 1M (1M)")
-        ->transform(units)
-        ->type_name("N");
+    command.add_option("--classes", one_.classes, "classes of the head, such as 200K or 1M (1M)")->type_name("N");
     command.add_option("--dim", one_.dim, "elements of a feature and of a class row (128)");
     command.add_option("--batch", one_.batch, "rows of a step (256)");
     command.add_option("--dtype", dtype_, "products of f32 (default) or bf16 operands")

@@ -24,9 +24,7 @@ constexpr int64_t kNeighbours = 32;
 class KnnBenchmark final : public Benchmark {
  public:
   void add_flags(CLI::App& command) override {
-    command.add_option("--classes", one_.classes, "classes of the graph, such as 100K or 1M (100K)")
-        ->transform(count_units())
-        ->type_name("N");
+    command.add_option("--classes", one_.classes, "classes of the graph, such as 100K or 1M (100K)")->type_name("N");
     command.add_option("--dim", one_.dim, "elements of a class row (128)");
     command.add_option("--neighbours", neighbours_, "classes in a list, the class itself among them (32)");
     command.add_flag("--approximate", approximate_, "a class is compared with the classes of its nearest cells only");

@@ -1,7 +1,7 @@
 #include "runtime/cli/cli.h"
 
 #include <CLI/CLI.hpp>
-#include <charconv>
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -17,6 +17,8 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/bench.h"
 #include "runtime/cli/console.h"
+#include "runtime/cli/counts.h"
+#include "runtime/cli/join_world.h"
 #include "runtime/cli/new.h"
 #include "runtime/cli/restarts.h"
 #include "runtime/cli/usage.h"
@@ -49,8 +51,11 @@ struct CommandLine {
   std::function<int()> action;
 };
 
+constexpr const char* kCommon = "Flags of every command";
+
 void add_global_flags(CLI::App& app, CommandLine& line) {
   GlobalOptions& g = line.global;
+  app.option_defaults()->group(kCommon);
   app.add_option("--set", line.sets, "a setting or an option of the file, as the language writes it: train.lr=0.1")
       ->type_name("PATH=VALUE")
       ->take_all()
@@ -73,12 +78,29 @@ void add_global_flags(CLI::App& app, CommandLine& line) {
   app.add_option("--devices", line.devices, "number of CPU devices (default: one per core)");
   app.add_option("--cost", g.cost, "analytic or measured times of operators")
       ->check(CLI::IsMember({"analytic", "measured"}));
+  app.option_defaults()->group("Options");
+}
+
+// The help about the global flags, which CLI11 lists only for the whole command line.
+std::string common_help(const CLI::App& app) {
+  const auto formatter = std::dynamic_pointer_cast<CLI::Formatter>(app.get_formatter());
+  const auto common = app.get_options([](const CLI::Option* option) { return option->get_group() == kCommon; });
+  const std::string group = formatter == nullptr ? "" : formatter->make_group(kCommon, false, common);
+  return group.substr(std::min(group.find_first_not_of('\n'), group.size()));
 }
 
 CLI::App* add_command(CLI::App& app, CommandLine& line, const std::string& name, const std::string& about,
                       std::function<int()> action) {
   CLI::App* command = app.add_subcommand(name, about);
   command->fallthrough();
+  command->option_defaults()->group("Options");
+  command->footer([command] {
+    const CLI::App* whole = command;
+    while (whole->get_parent() != nullptr) {
+      whole = whole->get_parent();
+    }
+    return common_help(*whole);
+  });
   // With a callback of this kind CLI11 checks a command, and reads variables for its flags, only if it is given.
   command->parse_complete_callback([&line, action = std::move(action)] {
     if (action) {  // a command with subcommands has no action of its own
@@ -159,10 +181,12 @@ void add_commands(CLI::App& app, CommandLine& line) {
   plan->add_option("--fit", line.plan.fit, "print how many classes fit instead, for each choice of the head")
       ->check(CLI::IsMember({"classes"}));
 
-  CLI::App* show = add_command(app, line, "show", "look into a model, a plan, a checkpoint or a log",
+  CLI::App* show = add_command(app, line, "show", "look into a model, a plan, a checkpoint, a log or a run",
                                [&line] { return run_show(line.global, line.show); });
   show->alias("inspect");
-  show->add_option("file", line.show.file, "model, plan, checkpoint or log.jsonl")->required()->type_name("FILE");
+  show->add_option("file", line.show.file, "model, plan, checkpoint, log.jsonl or the directory of a run")
+      ->required()
+      ->type_name("FILE");
   show->add_option("--table", line.show.table, "layers, memory, comm or why")
       ->check(CLI::IsMember({"layers", "memory", "comm", "why"}));
   show->add_option("--emit", line.show.emit, "tokens, ast, checked, module, backward, plan or program")
@@ -283,15 +307,25 @@ int finish_globals(CommandLine& line, const CLI::App& app, const Words& words) {
     return usage_fault(as_given("--devices", line.devices) + ": GPUs are not yet supported by this build",
                        "give a number of CPU devices: --devices 2");
   }
-  int count = 0;
-  const char* end = line.devices.data() + line.devices.size();
-  const auto [at, code] = std::from_chars(line.devices.data(), end, count);
-  if (code != std::errc() || at != end || count < 1 || count > 1024) {
+  const int64_t count = parse_count(line.devices).value_or(0);
+  if (count < 1 || count > 1024) {
     return usage_fault(as_given("--devices", line.devices) + " is not a number of devices from 1 to 1024",
                        "give a number of CPU devices: --devices 2");
   }
-  line.global.devices = count;
+  line.global.devices = static_cast<int>(count);
   return 0;
+}
+
+// Runs the command on one of the processes that a launcher started, unless it is for all of them: they work together,
+// or its answer is about the process itself.
+int run_action(const CommandLine& line, const CLI::App& app, const std::vector<std::string>& words) {
+  const std::string command = app.get_subcommands()[0]->get_name();
+  for (const std::string_view for_all : {"train", "plan", "bench", "doctor", "lsp"}) {
+    if (command == for_all) {
+      return line.action();
+    }
+  }
+  return run_once(line.global, command, words, line.action);
 }
 
 int parse_and_run(int argc, const char* const* argv) {
@@ -304,6 +338,7 @@ int parse_and_run(int argc, const char* const* argv) {
   add_global_flags(app, line);
   add_commands(app, line);
   name_variables(app);
+  take_counts(app);
   const Words words(own, argv);
   if (const int fault = find_unknown_command(app, words); fault != 0) {
     return fault;
@@ -327,7 +362,10 @@ int parse_and_run(int argc, const char* const* argv) {
     return Console(line.global).fail(compiled.error());
   }
   ops::use_jit(*compiled);
-  const int exit = line.action();
+  if (line.global.format == "text" && !line.global.quiet) {
+    warn_of_variables(app);
+  }
+  const int exit = run_action(line, app, {argv + 1, argv + argc});
   if (exit == kUsage && line.global.format == "text") {
     tell_variables(app, words);
   }
@@ -339,6 +377,8 @@ int parse_and_run(int argc, const char* const* argv) {
 int run_command_line(int argc, const char* const* argv) {
   // A write beyond the limit of file sizes is reported as an error instead of killing the process.
   std::signal(SIGXFSZ, SIG_IGN);
+  // So is a write to a pipe that nobody reads. A run of training then stops (StopSignals).
+  std::signal(SIGPIPE, SIG_IGN);
   try {
     const int exit = parse_and_run(argc, argv);
     if ((std::fflush(stdout) != 0 || std::ferror(stdout) != 0) && (exit == 0 || exit == kStopped)) {

@@ -36,13 +36,22 @@ struct Table {
   }
 };
 
-// The first output of real numbers.
+// The first output of real numbers. The logits of a head are none: they are made tile by tile, and no plan keeps them.
 Result<NamedValue> embedding_output(const Graph& graph) {
+  std::string head;
   for (const NamedValue& output : graph.outputs) {
+    const bool is_head = std::ranges::any_of(
+        graph.heads, [&](const Head& one) { return graph.node(one.node).outputs[0] == output.value; });
     const DType dtype = graph.value(output.value).type.dtype;
-    if (dtype == DType::kF32 || dtype == DType::kBF16) {
+    if (is_head) {
+      head = output.name;
+    } else if (dtype == DType::kF32 || dtype == DType::kBF16) {
       return output;
     }
+  }
+  if (!head.empty()) {
+    return content_error("XG0903", {"the output `{}` is a head, whose logits are not kept", head},
+                         "declare an output of what the head reads, such as `output feature`");
   }
   return content_error(
       "XG0903", graph.outputs.empty() ? "the model has no output to write" : "the model's outputs are whole numbers",
@@ -105,9 +114,7 @@ Status write_npz(const std::string& path, const Table& table) {
       {"names", names.descr, rows, std::as_bytes(std::span(names.data))},
       {"labels", "<i8", rows, std::as_bytes(std::span(labels))},
       {"classes", class_texts.descr, rows, std::as_bytes(std::span(class_texts.data))}};
-  XRUN_ASSIGN(const std::vector<std::byte> bytes, runtime::npz_bytes(arrays));
-  const std::span<const std::byte> piece[] = {bytes};
-  return replace_file(path, piece, kNpz);
+  return replace_file(path, kNpz, [&](const ByteSink& sink) { return runtime::write_npz(arrays, sink); });
 }
 
 std::string text_lines(const Table& table) {

@@ -1,6 +1,5 @@
 #include "runtime/cli/job.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <fmt/format.h>
@@ -10,7 +9,7 @@
 #include "planner/report/diff.h"
 #include "runtime/checkpoint/owner.h"
 #include "runtime/cli/job_watch.h"
-#include "runtime/cli/launcher.h"
+#include "runtime/cli/join_world.h"
 #include "runtime/comm/ranks/network_rate.h"
 #include "runtime/comm/ranks/rank_communicator.h"
 
@@ -50,14 +49,6 @@ Status meet(Job& job) {
   return {};
 }
 
-// Before the world exists, ranks cannot agree on who prints an error: rank 0 does.
-Error for_first(const Launch& launch, Error error) {
-  if (launch.rank != 0) {
-    error.message.clear();
-  }
-  return error;
-}
-
 }  // namespace
 
 Status hold_alike(const Job& job, const Result<Facts>& mine, const std::string& cause, const std::string& help) {
@@ -82,33 +73,7 @@ Status hold_alike(const Job& job, const Result<Facts>& mine, const std::string& 
   return world.agree(std::move(alike));
 }
 
-Result<std::unique_ptr<runtime::World>> join_world(const GlobalOptions& options, bool direct) {
-  XRUN_ASSIGN(const Launch launch, find_launch([](const char* name) { return std::getenv(name); }));
-  if (launch.count == 1) {
-    return std::unique_ptr<runtime::World>();
-  }
-  const auto mpi = choose_mpi(launch);
-  if (!mpi.ok()) {
-    return for_first(launch, mpi.error());
-  }
-  const StartLimit limit(options, launch.rank, launch.count);
-  auto world = runtime::World::join([mpi = *mpi](std::string& error) { return load_mpi(mpi, error); },
-                                    runtime::host_name(), direct);
-  if (!world.ok()) {
-    return for_first(launch, std::move(world).error());
-  }
-  if ((*world)->count() > 1) {
-    return world;
-  }
-  if (launch.count > 1) {
-    return for_first(
-        launch, usage_error("XG0832", {"the launcher started {} processes, but MPI finds only this one", launch.count},
-                            launcher_help(*mpi)));
-  }
-  return std::unique_ptr<runtime::World>();
-}
-
-Result<Job> join_job(const GlobalOptions& options) {
+Result<Job> join_job(const GlobalOptions& options, const std::string& command) {
   Job job{.world = nullptr,
           .options = options,
           .neighbours = {},
@@ -117,12 +82,14 @@ Result<Job> join_job(const GlobalOptions& options) {
           .hangs = nullptr,
           .watch = nullptr,
           .end = nullptr};
-  XRUN_ASSIGN(job.world, join_world(options));
+  XRUN_ASSIGN(job.world, join_world(options, command));
   if (job.world == nullptr) {
     return job;
   }
   const StartLimit limit(options, job.rank(), job.count());
-  XRUN_TRY(meet(job));
+  if (const Status met = meet(job); !met.ok()) {
+    return for_one(*job.world, met.error());
+  }
   if (const Status watched = watch_ranks(job); !watched.ok()) {
     job.unwatched = watched.error();
   }
@@ -189,7 +156,7 @@ Status check_same_plan(const planner::Plan& of_first, const std::string& path) {
 int settle(const Job& job, int exit, const std::string& held) {
   const auto exits = job.world->gather(std::to_string(exit));
   for (int rank = 0; exits.ok() && rank < job.count(); ++rank) {
-    if (const int code = std::stoi((*exits)[static_cast<size_t>(rank)]); code != 0) {
+    if (const int code = std::atoi((*exits)[static_cast<size_t>(rank)].c_str()); code != 0) {
       if (rank == job.rank()) {
         std::fputs(fmt::format("{}:\n{}", job.world->name(rank), held).c_str(), stderr);
       }
@@ -233,7 +200,7 @@ std::optional<PlannedModel> plan_of_job(Job& job, const std::string& path, const
     exit = fail_job(job, from_first.error(), console, {});
     return std::nullopt;
   }
-  exit = std::stoi(from_first->substr(0, 3));
+  exit = std::atoi(from_first->substr(0, 3).c_str());
   if (exit != 0) {
     return std::nullopt;
   }

@@ -48,11 +48,8 @@ struct Job {
   Status agree(Status mine) const { return world == nullptr ? std::move(mine) : world->agree(std::move(mine)); }
 };
 
-// Waits for all ranks that a launcher has started with this process. Null: the process runs alone. `direct`: as in
-// World::join. Errors: XG0832 MPI is missing or does not connect the ranks; XG0834.
-Result<std::unique_ptr<runtime::World>> join_world(const GlobalOptions& options, bool direct = true);
 // Joins the world and compares the builds of the ranks. Errors: as join_world; XG0833 the builds differ.
-Result<Job> join_job(const GlobalOptions& options);
+Result<Job> join_job(const GlobalOptions& options, const std::string& command);
 // Measures the network between the hosts of a job, for a plan that rank 0 will make; all ranks call it. Nothing where
 // all ranks are on one host. Errors: XG0834.
 Status measure_network(Job& job);

@@ -172,7 +172,7 @@ int plan_alone(const GlobalOptions& options, const PlanArgs& args) {
 
 // Started by a launcher, rank 0 plans for the hosts of all ranks, and the others wait for it.
 int run_plan(const GlobalOptions& options, const PlanArgs& args) {
-  auto joined = join_job(options);
+  auto joined = join_job(options, "plan");
   if (!joined.ok()) {
     return fail_job({}, joined.error(), Console(options), {});
   }
@@ -185,7 +185,7 @@ int run_plan(const GlobalOptions& options, const PlanArgs& args) {
     return exit;
   }
   const auto exits = job.world->gather(std::to_string(exit));
-  return exits.ok() ? std::stoi((*exits)[0]) : fail_job(job, exits.error(), Console(job.options), {});
+  return exits.ok() ? std::atoi((*exits)[0].c_str()) : fail_job(job, exits.error(), Console(job.options), {});
 }
 
 }  // namespace xrun::cli

@@ -85,6 +85,8 @@ class Child {
   [[noreturn]] static void become(const std::vector<char*>& words, pid_t parent, int fault_pipe) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() == parent) {
+      std::signal(SIGPIPE, SIG_DFL);  // xrun ignores both, and a program inherits that
+      std::signal(SIGXFSZ, SIG_DFL);
       ::unsetenv("XRUN_RESTARTS");
       ::execvp(words[0], words.data());
     }

@@ -1,5 +1,5 @@
-// `xrun show`: prints a model, a plan, a checkpoint or the log of a run; `--emit` prints the result of one step from
-// the text to the program.
+// `xrun show`: prints a model, a plan, a checkpoint, the log of a run or its directory; `--emit` prints the result of
+// one step from the text to the program.
 #include <filesystem>
 
 #include "graph/base/utf8.h"
@@ -11,12 +11,14 @@
 #include "lang/syntax/parser.h"
 #include "lang/syntax/print_syntax.h"
 #include "planner/report/json.h"
+#include "planner/report/model_summary.h"
 #include "planner/report/text.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/describe.h"
 #include "runtime/cli/cli.h"
 #include "runtime/cli/log_report.h"
 #include "runtime/cli/planned.h"
+#include "runtime/cli/run_directory.h"
 #include "runtime/formats/files.h"
 
 namespace xrun::cli {
@@ -102,9 +104,34 @@ std::string describe_plan(const PlannedModel& planned, const ShowArgs& args, con
 
 bool is_log(const std::string& path) { return path.ends_with(".jsonl"); }
 
+bool is_directory(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
+// A model without `train` or `data`, which cannot be planned: its shapes and sizes. Nothing: the model is for a plan.
+std::optional<int> show_bare_model(const GlobalOptions& options, const ShowArgs& args, const Console& console) {
+  if (is_plan_file(args.file) || !args.emit.empty() || args.gantt || (!args.table.empty() && args.table != "layers")) {
+    return std::nullopt;
+  }
+  const auto quiet = read_quietly(args.file, options);
+  if (!quiet || quiet->module.model.empty() || (quiet->module.has_train && quiet->module.has_data)) {
+    return std::nullopt;  // planning reports errors, too
+  }
+  int exit = 0;
+  const auto model = load_model(args.file, options, console, false, exit);
+  if (!model) {
+    return exit;
+  }
+  const Module& module = model->file.module;
+  console.out(console.json() ? planner::model_json(module, args.depth) : planner::model_text(module, args.depth));
+  return 0;
+}
+
 // Refuses flags that contradict one another or do not fit the file.
 Status check_request(const GlobalOptions& options, const ShowArgs& args, bool json) {
   const bool checkpoint = runtime::is_checkpoint(args.file);
+  const bool directory = !checkpoint && is_directory(args.file);
   const std::string flag = !args.emit.empty()    ? "--emit"
                            : !args.table.empty() ? "--table"
                            : args.gantt          ? "--gantt"
@@ -118,10 +145,13 @@ Status check_request(const GlobalOptions& options, const ShowArgs& args, bool js
   if (flags > 1) {
     return fault("`--emit`, `--table`, `--gantt` and `--explicit` exclude one another", "ask for one of them");
   }
-  if ((checkpoint || is_log(args.file)) && flags > 0) {
-    return fault(
-        "`" + args.file + "` is a " + (checkpoint ? "checkpoint" : "log") + ": it has nothing for `" + flag + "`",
-        "leave `" + flag + "` out, or give a model or a plan");
+  if ((checkpoint || directory || is_log(args.file)) && flags > 0) {
+    return fault("`" + args.file + "` is a " +
+                     (checkpoint  ? "checkpoint"
+                      : directory ? "directory"
+                                  : "log") +
+                     ": it has nothing for `" + flag + "`",
+                 "leave `" + flag + "` out, or give a model or a plan");
   }
   if (const std::string deciding = deciding_flag(options); checkpoint && !deciding.empty()) {
     return fault("`" + deciding + "` (or its XRUN_ variable) has no effect on the checkpoint `" + args.file + "`",
@@ -175,6 +205,18 @@ int run_show(const GlobalOptions& options, const ShowArgs& args) {
       return console.fail(text.error());
     }
     console.out(*text);
+    std::error_code ignored;
+    if (const std::string log = args.file + "/log.jsonl"; std::filesystem::exists(log, ignored) && !console.json()) {
+      console.note("note: the log of the run: xrun show " + printable_line(log) + "\n");
+    }
+    return 0;
+  }
+  if (is_directory(args.file)) {
+    const auto text = describe_run(args.file, console);
+    if (!text.ok()) {
+      return console.fail(text.error());
+    }
+    console.out(*text);
     return 0;
   }
   if (args.write_defaults) {
@@ -185,6 +227,9 @@ int run_show(const GlobalOptions& options, const ShowArgs& args) {
   }
   if (args.emit == "checked" || args.emit == "module" || args.emit == "backward") {
     return show_module(options, args, console);
+  }
+  if (const auto shown = show_bare_model(options, args, console)) {
+    return *shown;
   }
   int exit = 0;
   auto planned = plan_from(args.file, options, console, true, exit);

@@ -1,11 +1,11 @@
 #include "runtime/cli/subject.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 #include "graph/base/errors.h"
 #include "graph/class_rows.h"
+#include "runtime/cli/counts.h"
 #include "runtime/cli/ranking.h"
 #include "runtime/cli/run_sources.h"
 #include "runtime/data/picture_files.h"
@@ -24,14 +24,11 @@ Result<RowRange> parse_rows(const std::string& text, int64_t samples) {
     return range;
   }
   const size_t dots = text.find("..");
-  const char* end = text.data() + text.size();
-  bool good = dots != std::string::npos;
-  if (good) {
-    const auto a = std::from_chars(text.data(), text.data() + dots, range.begin);
-    const auto b = std::from_chars(text.data() + dots + 2, end, range.end);
-    good = a.ec == std::errc() && a.ptr == text.data() + dots && b.ec == std::errc() && b.ptr == end;
-  }
-  if (!good || range.begin < 0 || range.begin >= range.end || range.end > samples) {
+  const bool has_dots = dots != std::string::npos;
+  const auto begin = has_dots ? parse_count(text.substr(0, dots)) : std::nullopt;
+  const auto end = has_dots ? parse_count(text.substr(dots + 2)) : std::nullopt;
+  range = {begin.value_or(0), end.value_or(0)};
+  if (!begin || !end || range.begin < 0 || range.begin >= range.end || range.end > samples) {
     return usage_error("XG0902", {"`--rows {}` is not a range a..b within 0..{}", text, samples},
                        "write it as --rows 0..8");
   }

@@ -276,7 +276,7 @@ struct JobEnd {
 };
 
 JobEnd run_job(const GlobalOptions& given, const TrainArgs& args) {
-  auto joined = join_job(given);
+  auto joined = join_job(given, "train");
   if (!joined.ok()) {
     return {.exit = fail_job({}, joined.error(), Console(given), {})};
   }

@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <optional>
+#include <unistd.h>
 #include <utility>
 
 #include "graph/base/nearest.h"
@@ -184,6 +185,37 @@ int parse_fault(const CLI::App& app, const Words& words, const CLI::ParseError& 
     return usage_fault(command + " does not know `" + word + "`", help.empty() ? lists : help);
   }
   return usage_fault(text.starts_with("--") ? text : command + ": " + text, proposed_value(text, lists));
+}
+
+namespace {
+
+void add_variables(const CLI::App& app, std::vector<std::string>& names) {
+  for (const CLI::Option* option : app.get_options()) {
+    if (!option->get_envname().empty()) {
+      names.push_back(option->get_envname());
+    }
+  }
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    add_variables(*command, names);
+  }
+}
+
+}  // namespace
+
+void warn_of_variables(const CLI::App& app) {
+  std::vector<std::string> names{"XRUN_ISA", "XRUN_JIT"};
+  add_variables(app, names);
+  for (char** variable = environ; variable != nullptr && *variable != nullptr; ++variable) {
+    const std::string_view text = *variable;
+    const std::string name(text.substr(0, text.find('=')));
+    if (!name.starts_with("XRUN_") || text.size() <= name.size() + 1 || std::ranges::find(names, name) != names.end()) {
+      continue;
+    }
+    if (const std::string near = lang::nearest(name, names); !near.empty()) {
+      std::fprintf(stderr, "warning: `%s` in the environment has no effect: did you mean `%s`?\n",
+                   printable_line(name).c_str(), near.c_str());
+    }
+  }
 }
 
 void tell_variables(const CLI::App& app, const Words& words) {

@@ -36,6 +36,9 @@ int usage_fault(const std::string& message, const std::string& help);
 int find_unknown_command(const CLI::App& app, const Words& words);
 int parse_fault(const CLI::App& app, const Words& words, const CLI::ParseError& fault);
 
+// Warns of variables named almost as one of xrun, which have no effect.
+void warn_of_variables(const CLI::App& app);
+
 // Prints the variables that take effect, after another usage fault, since one of them may be its cause.
 void tell_variables(const CLI::App& app, const Words& words);
 

@@ -65,6 +65,10 @@ Status run_resize(const Step& step, AugmentScratch& scratch, const DrawKey&) {
   return {};
 }
 
+// Where a square in the middle begins if so many pixels beside it are free: their half, rounded to even, as torchvision
+// does. A negative number is padding, of which torchvision puts the smaller half first.
+int64_t middle(int64_t free) { return free / 2 + (free > 0 && free % 4 == 3 ? 1 : 0); }
+
 Status crop_to(const Step& step, AugmentScratch& scratch, bool random, const DrawKey& key) {
   load_picture(scratch);
   const int64_t pad = step.extra;
@@ -76,8 +80,8 @@ Status crop_to(const Step& step, AugmentScratch& scratch, bool random, const Dra
                           scratch.picture.width(), step.size},
                          "`resize` first");
   }
-  int64_t top = free_y / 2;
-  int64_t left = free_x / 2;
+  int64_t top = pad + middle(free_y - 2 * pad);
+  int64_t left = pad + middle(free_x - 2 * pad);
   if (random) {
     const RandomStream stream = stream_of(step, key);
     top = static_cast<int64_t>(stream.below(0, static_cast<uint64_t>(free_y) + 1));
@@ -110,15 +114,15 @@ Rectangle draw_rectangle(const Picture& picture, double least, const RandomStrea
     const auto uniform = [&](uint64_t draw) { return static_cast<double>(stream->uniform(i * kDraws + draw)); };
     const double area = static_cast<double>(h * w) * (least + (1 - least) * uniform(0));
     const double ratio = std::exp((2 * uniform(1) - 1) * std::log(4.0 / 3.0));
-    const auto width = static_cast<int64_t>(std::lround(std::sqrt(area * ratio)));
-    const auto height = static_cast<int64_t>(std::lround(std::sqrt(area / ratio)));
+    const auto width = static_cast<int64_t>(std::nearbyint(std::sqrt(area * ratio)));
+    const auto height = static_cast<int64_t>(std::nearbyint(std::sqrt(area / ratio)));
     if (width >= 1 && height >= 1 && width <= w && height <= h) {
       return {static_cast<int64_t>(stream->below(i * kDraws + 2, static_cast<uint64_t>(h - height) + 1)),
               static_cast<int64_t>(stream->below(i * kDraws + 3, static_cast<uint64_t>(w - width) + 1)), height, width};
     }
   }
   const int64_t side = std::min(h, w);
-  return {(h - side) / 2, (w - side) / 2, side, side};
+  return {middle(h - side), middle(w - side), side, side};
 }
 
 Status run_resized_crop(const Step& step, AugmentScratch& scratch, const DrawKey& key) {

@@ -7,7 +7,8 @@
 //   random_crop    pads with zeros, then a square at a uniform place; outside training the square in the middle
 //   random_resized_crop  ten attempts: a rectangle of area · (the picture's), area uniform in [least, 1], the logarithm
 //                  of its width over its height uniform in ±log(4 / 3), sides rounded; the first one that fits lies at
-//                  a uniform place and is resized. Else, and outside training, the largest square in the middle
+//                  a uniform place and is resized. Else, and outside training, the largest square in the middle.
+//                  Places in the middle, and sides, are rounded half to even, as in torchvision
 //   random_flip    left and right swapped with probability 1/2
 //   random_affine  out(p) = x(A^-1 (p - c - t) + c), A = rotation · shear · diag(sx, sy); angle, shear uniform in ±,
 //                  sx, sy in 1 ± scale, t in ± shift · size; bilinear, zero outside

@@ -7,7 +7,6 @@
 #include <fmt/format.h>
 #include <map>
 #include <numeric>
-#include <set>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,7 +24,6 @@ namespace {
 constexpr Bytes kLargestPicture = 256 * kMiB;  // encoded
 constexpr Bytes kLargestArchive = 16 * kGiB;   // of all pictures taken from archives
 constexpr Bytes kStart = kMiB;                 // the start of a picture, which has its header
-constexpr size_t kMostNamed = 20;              // names of other files in a warning
 
 struct PictureFile {
   size_t root = 0;    // which path
@@ -146,22 +144,14 @@ class FolderReader final : public Reader {
   }
   std::string describe() const override {
     return fmt::format("folder: {} images, {} classes{}", format_count(samples()), format_count(classes()),
-                       others_ > 0 ? fmt::format(", {} other files", format_count(others_)) : "");
+                       others_.count > 0 ? fmt::format(", {} other files", format_count(others_.count)) : "");
   }
   Bytes memory() const override {
     return (header_ ? unpacked_ : static_cast<Bytes>(bytes_.capacity())) +
            static_cast<Bytes>(pictures_.capacity() * sizeof(PictureFile));
   }
   std::vector<Error> warnings() const override {
-    if (others_ == 0) {
-      return {};
-    }
-    const auto named = static_cast<int64_t>(other_names_.size());
-    return {content_error("XG0415",
-                          {"{} {} not read, for pictures are PNG, JPEG, WebP, BMP, PGM and PPM files: {}{}",
-                           format_count(others_), others_ == 1 ? "file is" : "files are", fmt::join(other_names_, ", "),
-                           others_ > named ? fmt::format(" and {} more", format_count(others_ - named)) : ""},
-                          "convert them if they are samples, or take them away")};
+    return others_.count == 0 ? std::vector<Error>{} : std::vector<Error>{others_.warning()};
   }
 
  private:
@@ -173,11 +163,7 @@ class FolderReader final : public Reader {
   Result<bool> note(std::string_view name, const Glob& match) {
     if (!is_picture_name(name)) {
       if (!is_hidden_file(name)) {
-        ++others_;
-        other_names_.insert(roots_.back().inner + std::string(name));
-        if (other_names_.size() > kMostNamed) {
-          other_names_.erase(std::prev(other_names_.end()));
-        }
+        others_.add(roots_.back().inner + std::string(name));
       }
       return false;
     }
@@ -338,8 +324,7 @@ class FolderReader final : public Reader {
   std::vector<std::string> names_;
   std::vector<std::byte> bytes_;
   Bytes unpacked_ = 0;  // sizes that archive entries declare
-  int64_t others_ = 0;
-  std::set<std::string> other_names_;
+  OtherFiles others_;
   std::vector<Field> fields_;
 };
 

@@ -1,6 +1,7 @@
 #include "runtime/data/idx.h"
 
 #include <algorithm>
+#include <cmath>
 #include <fmt/format.h>
 
 #include "graph/base/errors.h"
@@ -9,6 +10,15 @@
 
 namespace xrun::runtime {
 namespace {
+
+constexpr int kBytes = 0x08;        // u8
+constexpr int kLastInteger = 0x0C;  // i32; larger types are real numbers
+
+// The error for a good file of other content.
+Error wrong_content(const std::string& path, const IdxHeader& header, std::string_view what, std::string_view wanted,
+                    const std::string& help) {
+  return content_error("XG0412", {"{} holds {}; {} are {}", path, idx_content(header), what, wanted}, help);
+}
 
 struct IdxFile {
   IdxHeader header;
@@ -45,7 +55,8 @@ class IdxReader final : public Reader {
       : images_(std::move(images)), labels_(std::move(labels)), classes_(classes), gap_(gap), path_(std::move(path)) {
     const auto& dims = images_.header.dims;
     shape_ = {1, dims[1], dims[2]};
-    fields_ = {{"pixels", {.dtype = DType::kU8, .dims = {kBatch, 1, dims[1], dims[2]}}},
+    const DType dtype = images_.header.type == kBytes ? DType::kU8 : DType::kF32;
+    fields_ = {{"pixels", {.dtype = dtype, .dims = {kBatch, 1, dims[1], dims[2]}}},
                {"label", {.dtype = DType::kI32, .dims = {kBatch}, .classes = classes}}};
   }
 
@@ -55,16 +66,30 @@ class IdxReader final : public Reader {
   Status read(int64_t sample, int field, FieldValue& out) const override {
     if (field == 1) {
       out.set_integer(DType::kI32, labels_[static_cast<size_t>(sample)]);
-    } else {
-      const auto bytes = static_cast<size_t>(shape_[1] * shape_[2]);
-      out.set_view(DType::kU8, shape_, images_.data().subspan(static_cast<size_t>(sample) * bytes, bytes));
+      return {};
+    }
+    const auto pixels = static_cast<size_t>(shape_[1] * shape_[2]);
+    const size_t first = static_cast<size_t>(sample) * pixels;
+    if (images_.header.type == kBytes) {
+      out.set_view(DType::kU8, shape_, images_.data().subspan(first, pixels));
+      return {};
+    }
+    auto* to = reinterpret_cast<float*>(out.set_own(DType::kF32, shape_));
+    for (size_t i = 0; i < pixels; ++i) {
+      to[i] = static_cast<float>(idx_number(images_.header.type, images_.data(), first + i));
+      if (!std::isfinite(to[i])) {
+        return content_error("XG0412", {"pixel {} is {}, which is not a finite f32", i, to[i]},
+                             "replace the value, or raise `max_bad`");
+      }
     }
     return {};
   }
   std::string class_name(int64_t) const override { return ""; }  // labels are numbers
   std::string sample_name(int64_t sample) const override { return fmt::format("picture {} of {}", sample, path_); }
   std::string describe() const override {
-    return fmt::format("idx: {} images of {}x{}, {} classes", format_count(samples()), shape_[1], shape_[2],
+    const std::string content = idx_content(images_.header);
+    return fmt::format("idx: {} images of {}x{}{}, {} classes", format_count(samples()), shape_[1], shape_[2],
+                       images_.header.type == kBytes ? "" : " " + content.substr(0, content.find(' ')),
                        format_count(classes_));
   }
   Bytes memory() const override {
@@ -91,16 +116,9 @@ class IdxReader final : public Reader {
 };
 
 Result<std::vector<int32_t>> labels_of(const IdxFile& file, const std::string& path) {
-  const auto data = file.data();
-  const auto width = static_cast<size_t>(idx_element_bytes(file.header.type));
   std::vector<int32_t> labels(static_cast<size_t>(file.header.dims[0]));
   for (size_t i = 0; i < labels.size(); ++i) {
-    uint32_t value = 0;
-    for (size_t b = 0; b < width; ++b) {
-      value = value << 8 | std::to_integer<uint32_t>(data[i * width + b]);
-    }
-    const int spare = file.header.type == 0x08 ? 0 : 32 - 8 * static_cast<int>(width);  // sign of i8, i16, i32
-    labels[i] = static_cast<int32_t>(value << spare) >> spare;
+    labels[i] = static_cast<int32_t>(idx_number(file.header.type, file.data(), i));
     if (labels[i] < 0) {
       return broken_idx(path, fmt::format("label {} is {}: labels count from 0", i, labels[i]));
     }
@@ -142,8 +160,12 @@ Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, StopFlag stop,
   const std::string images_path = resolve_path(spec.directory, spec.reader.args.text("images"));
   const std::string labels_path = resolve_path(spec.directory, spec.reader.args.text("labels"));
   XRUN_ASSIGN(IdxFile images, read_images(images_path, stop));
-  if (images.header.type != 0x08 || images.header.dims.size() != 3) {
-    return broken_idx(images_path, "its data are no bytes [samples, height, width]");
+  if (images.header.dims.size() != 3) {
+    return wrong_content(images_path, images.header, "pictures", "[samples, height, width]",
+                         images.header.dims.size() == 1 ? "`images` and `labels` may be exchanged: labels have one "
+                                                          "dimension"
+                                                        : "write one channel as [samples, height, width]; colour "
+                                                          "pictures are read by `folder`, rows of numbers by `csv`");
   }
   // A size of 0 stands for "unknown" elsewhere.
   if (images.header.dims[1] < 1 || images.header.dims[2] < 1 || images.header.dims[1] > 16'384 ||
@@ -151,8 +173,11 @@ Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, StopFlag stop,
     return broken_idx(images_path, fmt::format("pictures of {} x {}", images.header.dims[1], images.header.dims[2]));
   }
   XRUN_ASSIGN(const IdxFile labels, read_idx(labels_path, stop));
-  if (labels.header.dims.size() != 1 || labels.header.type > 0x0C) {
-    return broken_idx(labels_path, "its data are no whole numbers [samples]");
+  if (labels.header.dims.size() != 1 || labels.header.type > kLastInteger) {
+    return wrong_content(labels_path, labels.header, "labels", "whole numbers [samples]",
+                         labels.header.dims.size() == 1
+                             ? "write them as u8, i8, i16 or i32"
+                             : "name the file of the labels: labels=\"...-labels-idx1-ubyte\"");
   }
   if (labels.header.dims[0] != images.header.dims[0]) {
     return broken_idx(labels_path, fmt::format("{} labels for {} pictures in {}", labels.header.dims[0],

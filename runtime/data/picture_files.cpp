@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fmt/format.h>
+#include <iterator>
 
 #include "graph/base/errors.h"
 #include "runtime/data/directory_walk.h"
@@ -20,7 +22,8 @@ std::string_view base_of(std::string_view path) { return path.substr(path.rfind(
 
 class PictureFiles : public Reader {
  public:
-  PictureFiles(std::vector<std::string> paths, const Field& like) : paths_(std::move(paths)) {
+  PictureFiles(PictureList pictures, const Field& like)
+      : paths_(std::move(pictures.paths)), others_(std::move(pictures.others)) {
     fields_.push_back(like);
   }
 
@@ -48,6 +51,9 @@ class PictureFiles : public Reader {
   std::string class_name(int64_t) const override { return {}; }
   std::string sample_name(int64_t sample) const override { return paths_[static_cast<size_t>(sample)]; }
   std::string describe() const override { return std::to_string(samples()) + " pictures"; }
+  std::vector<Error> warnings() const override {
+    return others_.count == 0 ? std::vector<Error>{} : std::vector<Error>{others_.warning()};
+  }
 
  private:
   Status read_pixels(const std::vector<std::byte>& file, FieldValue& out) const {
@@ -76,28 +82,45 @@ class PictureFiles : public Reader {
   }
 
   std::vector<std::string> paths_;
+  OtherFiles others_;
   std::vector<Field> fields_;
 };
+
+// Whether a file has the header of a picture. A file that cannot be read has none.
+bool begins_as_picture(const std::string& path) {
+  constexpr Bytes kStart = kMiB;
+  const auto start = read_file(path, kStart);
+  return start.ok() && read_picture_header(*start).ok();
+}
 
 }  // namespace
 
 bool is_hidden_file(std::string_view path) { return base_of(path).starts_with('.'); }
 
-bool is_picture_name(std::string_view path) {
-  const std::string_view base = base_of(path);
-  const size_t dot = base.rfind('.');
-  if (dot == std::string_view::npos || is_hidden_file(path)) {
-    return false;
+bool is_picture_name(std::string_view path) { return !is_hidden_file(path) && has_picture_extension(path); }
+
+void OtherFiles::add(std::string name) {
+  constexpr size_t kMostNamed = 20;
+  ++count;
+  names.insert(std::move(name));
+  if (names.size() > kMostNamed) {
+    names.erase(std::prev(names.end()));
   }
-  std::string extension(base.substr(dot));
-  std::ranges::transform(extension, extension.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
-  constexpr std::string_view kRead[] = {".png", ".jpg", ".jpeg", ".webp", ".bmp", ".pgm", ".ppm"};
-  return std::ranges::find(kRead, extension) != std::end(kRead);
 }
 
-Result<std::vector<std::string>> list_pictures(const std::vector<std::string>& paths) {
-  std::vector<std::string> files;
+Error OtherFiles::warning() const {
+  const auto named = static_cast<int64_t>(names.size());
+  return content_error("XG0415",
+                       {"{} {} not read, for pictures are {} files: {}{}", format_count(count),
+                        count == 1 ? "file is" : "files are", picture_formats(), fmt::join(names, ", "),
+                        count > named ? fmt::format(" and {} more", format_count(count - named)) : ""},
+                       "convert them if they are samples, or take them away; a picture needs the extension of its "
+                       "format in its name");
+}
+
+Result<PictureList> list_pictures(const std::vector<std::string>& paths) {
+  PictureList list;
+  std::vector<std::string>& files = list.paths;
   for (const std::string& path : paths) {
     std::error_code ignored;  // opening the file reports what cannot be examined
     if (!std::filesystem::is_directory(path, ignored)) {
@@ -106,27 +129,31 @@ Result<std::vector<std::string>> list_pictures(const std::vector<std::string>& p
     }
     const auto first = std::ssize(files);
     XRUN_TRY(walk_directory(path, nullptr, [&](std::string_view name) -> Status {
-      if (is_picture_name(name)) {
-        files.push_back((std::filesystem::path(path) / name).native());
+      std::string file = (std::filesystem::path(path) / name).native();
+      const bool has_extension = base_of(name).find('.') != std::string_view::npos;
+      if (is_picture_name(name) || (!has_extension && begins_as_picture(file))) {
+        files.push_back(std::move(file));
+      } else if (!is_hidden_file(name)) {
+        list.others.add(std::move(file));
       }
       return {};
     }));
     if (std::ssize(files) == first) {
       return content_error("XG0406", {"there are no pictures below {}", path},
-                           "pictures are PNG, JPEG, WebP, BMP, PGM and PPM files, by the ends of their names");
+                           {"pictures are {} files, by the extensions of their names", picture_formats()});
     }
     std::sort(files.begin() + first, files.end(), comes_before);
   }
-  return files;
+  return list;
 }
 
-Result<std::unique_ptr<Reader>> open_picture_files(std::vector<std::string> paths, const Field& like) {
+Result<std::unique_ptr<Reader>> open_picture_files(PictureList pictures, const Field& like) {
   const bool pixels = like.type.rank() == 4 && like.type.dtype == DType::kU8;
   if (!like.encoded && !pixels) {
     return content_error("XG0412", "the model's input comes from `" + like.name + "`, which holds no pictures",
                          "name rows of a source instead: --source NAME --rows a..b");
   }
-  for (const std::string& path : paths) {
+  for (const std::string& path : pictures.paths) {
     XRUN_ASSIGN([[maybe_unused]] const auto start, read_file(path, 1));
     std::error_code error;
     if (static_cast<Bytes>(std::filesystem::file_size(path, error)) > kLargest && !error) {
@@ -134,7 +161,7 @@ Result<std::unique_ptr<Reader>> open_picture_files(std::vector<std::string> path
                            "make it smaller first");
     }
   }
-  return std::unique_ptr<Reader>(std::make_unique<PictureFiles>(std::move(paths), like));
+  return std::unique_ptr<Reader>(std::make_unique<PictureFiles>(std::move(pictures), like));
 }
 
 }  // namespace xrun::runtime

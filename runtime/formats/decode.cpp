@@ -1,6 +1,8 @@
 #include "runtime/formats/decode.h"
 
+#include <algorithm>
 #include <cstring>
+#include <fmt/format.h>
 
 #include "runtime/formats/bmp.h"
 #include "runtime/formats/exif.h"
@@ -13,18 +15,38 @@ namespace xrun::runtime {
 namespace {
 
 struct PictureFormat {
-  std::string_view start;  // of every file of the format
+  std::string_view name;
+  std::string_view extensions;  // of names of its files, each with a space after it
+  std::string_view start;       // of every file of the format
   Result<PictureHeader> (*header)(std::span<const std::byte> file);
   Result<PictureHeader> (*decode)(std::span<const std::byte> file, const PixelTarget& target,
                                   std::vector<uint8_t>& out);
 };
 
+// The extensions are those under which Pillow opens files of these formats.
 constexpr PictureFormat kFormats[] = {
-    {"\x89PNG", read_png_header, decode_png}, {"\xFF\xD8\xFF", read_jpeg_header, decode_jpeg},
-    {"RIFF", read_webp_header, decode_webp},  {"BM", read_bmp_header, decode_bmp},
-    {"P2", read_pnm_header, decode_pnm},      {"P3", read_pnm_header, decode_pnm},
-    {"P5", read_pnm_header, decode_pnm},      {"P6", read_pnm_header, decode_pnm},
+    {"PNG", ".png .apng ", "\x89PNG", read_png_header, decode_png},
+    {"JPEG", ".jpg .jpeg .jpe .jfif ", "\xFF\xD8\xFF", read_jpeg_header, decode_jpeg},
+    {"WebP", ".webp ", "RIFF", read_webp_header, decode_webp},
+    {"BMP", ".bmp .dib ", "BM", read_bmp_header, decode_bmp},
+    {"PGM", ".pgm .pnm ", "P2", read_pnm_header, decode_pnm},
+    {"PGM", "", "P5", read_pnm_header, decode_pnm},
+    {"PPM", ".ppm ", "P3", read_pnm_header, decode_pnm},
+    {"PPM", "", "P6", read_pnm_header, decode_pnm},
 };
+
+// "PNG, JPEG, WebP, BMP, PGM `word` PPM"
+std::string list_formats(std::string_view word) {
+  std::string list;
+  for (size_t i = 0; i < std::size(kFormats); ++i) {
+    if (kFormats[i].extensions.empty()) {
+      continue;  // another start of the format before it
+    }
+    const bool last = kFormats[i].name == std::end(kFormats)[-1].name;
+    list += (list.empty() ? "" : last ? fmt::format(" {} ", word) : ", ") + std::string(kFormats[i].name);
+  }
+  return list;
+}
 
 Result<const PictureFormat*> format_of(std::span<const std::byte> file) {
   for (const PictureFormat& format : kFormats) {
@@ -32,10 +54,26 @@ Result<const PictureFormat*> format_of(std::span<const std::byte> file) {
       return &format;
     }
   }
-  return broken_picture(file.empty() ? "an empty file" : "no PNG, JPEG, WebP, BMP, PGM or PPM");
+  return broken_picture(file.empty() ? "an empty file" : "no " + list_formats("or"));
 }
 
 }  // namespace
+
+std::string picture_formats() { return list_formats("and"); }
+
+bool has_picture_extension(std::string_view name) {
+  const size_t dot = name.rfind('.');
+  if (dot == std::string_view::npos || name.find('/', dot) != std::string_view::npos) {
+    return false;
+  }
+  std::string extension(name.substr(dot));
+  std::ranges::transform(extension, extension.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return std::ranges::any_of(kFormats, [&](const PictureFormat& format) {
+    return extension.find(' ') == std::string::npos &&
+           format.extensions.find(extension + " ") != std::string_view::npos;
+  });
+}
 
 Result<PictureHeader> read_picture_header(std::span<const std::byte> file) {
   XRUN_ASSIGN(const PictureFormat* format, format_of(file));

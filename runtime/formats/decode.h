@@ -1,10 +1,16 @@
-// Decodes picture files in memory to upright pixels, whatever their format. Files are untrusted: every fault is an
-// Error, and sizes are checked before memory is allocated.
+// Decodes picture files in memory to upright pixels, whatever their format, and knows the extensions of their names.
+// Files are untrusted: every fault is an Error, and sizes are checked before memory is allocated.
 #pragma once
 
 #include "runtime/formats/pixels.h"
 
 namespace xrun::runtime {
+
+// "PNG, JPEG, WebP, BMP, PGM and PPM", for messages.
+std::string picture_formats();
+
+// Whether a file name, or a path, ends with an extension of one of these formats, in any case.
+bool has_picture_extension(std::string_view name);
 
 struct PictureSize {
   int channels = 0;

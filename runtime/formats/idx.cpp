@@ -1,6 +1,8 @@
 #include "runtime/formats/idx.h"
 
+#include <bit>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include "graph/base/errors.h"
 
@@ -29,6 +31,31 @@ Bytes idx_element_bytes(int type) {
       return 8;
     default:
       return 0;
+  }
+}
+
+std::string idx_content(const IdxHeader& header) {
+  constexpr std::string_view kNames[] = {"u8", "i8", "", "i16", "i32", "f32", "f64"};
+  return fmt::format("{} [{}]", kNames[header.type - 0x08], fmt::join(header.dims, ", "));
+}
+
+double idx_number(int type, std::span<const std::byte> data, size_t index) {
+  const auto width = static_cast<size_t>(idx_element_bytes(type));
+  uint64_t bits = 0;
+  for (const std::byte byte : data.subspan(index * width, width)) {
+    bits = bits << 8 | std::to_integer<uint64_t>(byte);
+  }
+  switch (type) {
+    case 0x08:
+      return static_cast<double>(bits);
+    case 0x0D:
+      return static_cast<double>(std::bit_cast<float>(static_cast<uint32_t>(bits)));
+    case 0x0E:
+      return std::bit_cast<double>(bits);
+    default: {
+      const size_t spare = 64 - 8 * width;
+      return static_cast<double>(static_cast<int64_t>(bits << spare) >> spare);  // with the sign of i8, i16, i32
+    }
   }
 }
 

@@ -31,6 +31,12 @@ Result<IdxHeader> parse_idx_header(std::span<const std::byte> bytes, std::string
 // Bytes of an element; 0 for an unknown type.
 Bytes idx_element_bytes(int type);
 
+// "f32 [10, 28, 28]", for messages.
+std::string idx_content(const IdxHeader& header);
+
+// Element `index` of the data, which are big-endian. An i32 and an f64 are exact in the result.
+double idx_number(int type, std::span<const std::byte> data, size_t index);
+
 // The error XG0412 for a broken file of this name.
 Error broken_idx(std::string_view name, std::string why);
 

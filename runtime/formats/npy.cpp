@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <archive.h>
 #include <archive_entry.h>
+#include <cstring>
 #include <fmt/format.h>
 #include <memory>
 #include <new>
@@ -29,10 +30,15 @@ std::u32string decode(std::string_view text) {
   return characters;
 }
 
-la_ssize_t append(archive*, void* to, const void* data, size_t size) {
-  const auto* bytes = static_cast<const std::byte*>(data);
-  auto& all = *static_cast<std::vector<std::byte>*>(to);
-  all.insert(all.end(), bytes, bytes + size);
+constexpr size_t kMostAtOnce = size_t{16} << 20;  // libarchive takes less than 2 GiB a call
+constexpr int kBlock = 1 << 20;                   // bytes that the sink gets at a time
+
+la_ssize_t give(archive* a, void* to, const void* data, size_t size) {
+  const int fault = (*static_cast<const ByteSink*>(to))({static_cast<const std::byte*>(data), size});
+  if (fault != 0) {
+    archive_set_error(a, fault, "%s", std::strerror(fault));
+    return -1;
+  }
   return static_cast<la_ssize_t>(size);
 }
 
@@ -42,7 +48,14 @@ struct FreeArchive {
 };
 
 bool write_whole(archive* a, std::span<const std::byte> bytes) {
-  return archive_write_data(a, bytes.data(), bytes.size()) == static_cast<la_ssize_t>(bytes.size());
+  while (!bytes.empty()) {
+    const la_ssize_t written = archive_write_data(a, bytes.data(), std::min(bytes.size(), kMostAtOnce));
+    if (written <= 0) {
+      return false;
+    }
+    bytes = bytes.subspan(static_cast<size_t>(written));
+  }
+  return true;
 }
 
 bool add_array(archive* a, const NpyArray& array) {
@@ -94,24 +107,25 @@ Result<NpyTexts> npy_texts(std::span<const std::string> texts, Bytes most) {
   return array;
 }
 
-Result<std::vector<std::byte>> npz_bytes(std::span<const NpyArray> arrays) {
-  std::vector<std::byte> bytes;
+Status write_npz(std::span<const NpyArray> arrays, const ByteSink& to) {
   const std::unique_ptr<archive, FreeArchive> a(archive_write_new());
   if (a == nullptr) {
     throw std::bad_alloc();
   }
   archive_write_set_format_zip(a.get());
-  archive_write_set_bytes_in_last_block(a.get(), 1);  // no padding behind the archive
-  bool done = archive_write_open(a.get(), &bytes, nullptr, append, nullptr) == ARCHIVE_OK;
+  archive_write_set_bytes_per_block(a.get(), kBlock);
+  archive_write_set_bytes_in_last_block(a.get(), 1);  // no padding after the end of the archive
+  bool done = archive_write_open(a.get(), const_cast<ByteSink*>(&to), nullptr, give, nullptr) == ARCHIVE_OK;
   for (const NpyArray& array : arrays) {
     done = done && add_array(a.get(), array);
   }
   if (!done || archive_write_close(a.get()) != ARCHIVE_OK) {
     const char* why = archive_error_string(a.get());
-    return world_error("XG0901", fmt::format("the archive cannot be made: {}", why != nullptr ? why : "out of memory"),
+    return world_error("XG0901",
+                       fmt::format("the archive cannot be made: {}", why != nullptr ? why : "for an unknown reason"),
                        "write a .npy file instead");
   }
-  return bytes;
+  return {};
 }
 
 }  // namespace xrun::runtime

@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "graph/base/durable.h"
 #include "graph/base/result.h"
 #include "graph/base/units.h"
 
@@ -32,7 +33,8 @@ struct NpyTexts {
 // Errors: XG0901 if the array is larger than `most`, such as by one long text among many.
 Result<NpyTexts> npy_texts(std::span<const std::string> texts, Bytes most);
 
-// A zip archive with NAME.npy for each array; arrays other than f32 are deflated. Errors: kWorld XG0901.
-Result<std::vector<std::byte>> npz_bytes(std::span<const NpyArray> arrays);
+// Gives `to` a zip archive with NAME.npy for each array, of any size; arrays other than f32 are deflated. Holds no copy
+// of the arrays. Errors: kWorld XG0901, also where `to` takes no more bytes.
+Status write_npz(std::span<const NpyArray> arrays, const ByteSink& to);
 
 }  // namespace xrun::runtime

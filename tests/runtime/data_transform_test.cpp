@@ -254,6 +254,34 @@ TEST(Augment, CropsAreSquaresOfThePicture) {
   EXPECT_EQ(places.size(), 35u) << "every place is drawn";
 }
 
+// torchvision: int(round((height - size) / 2.0)), where Python rounds halves to even.
+TEST(Augment, CropsInTheMiddleRoundHalvesToEven) {
+  for (int64_t height = 5; height <= 14; ++height) {
+    for (int64_t width = 5; width <= 14; ++width) {
+      const Sample sample(1, height, width);
+      const auto top = [](int64_t side, int64_t size) {
+        return static_cast<int64_t>(std::nearbyint(static_cast<double>(side - size) / 2));
+      };
+      const auto first = [&](int64_t size) { return sample.at(0, top(height, size), top(width, size)); };
+      const CallSpec centre{"center_crop", {{"size", int64_t{5}}}, {}};
+      EXPECT_EQ(run({centre}, sample, picture_type(1, 5, 5))[0], first(5)) << height << " x " << width;
+      // Outside training a random crop lies in the middle of the picture, whatever the padding.
+      for (const int64_t pad : {0, 1, 2}) {
+        const CallSpec random{"random_crop", {{"size", int64_t{5}}, {"pad", pad}}, {}};
+        EXPECT_EQ(run({random}, sample, picture_type(1, 5, 5), {1, 0, 0, false})[0], first(5)) << pad;
+      }
+      // The largest square, without a resize where it has the size.
+      const int64_t side = std::min(height, width);
+      const CallSpec square{"random_resized_crop", {{"size", side}}, {}};
+      EXPECT_EQ(run({square}, sample, picture_type(1, side, side), {1, 0, 0, false})[0], first(side));
+    }
+  }
+  // A picture that padding makes large enough: torchvision pads the smaller half first.
+  const Sample small(1, 4, 4);
+  const CallSpec padded{"random_crop", {{"size", int64_t{7}}, {"pad", int64_t{3}}}, {}};
+  EXPECT_EQ(run({padded}, small, picture_type(1, 7, 7), {1, 0, 0, false})[7 + 1], small.at(0, 0, 0));
+}
+
 TEST(Augment, ResizedCropsAreRectanglesOfThePictureOfEachSize) {
   const Sample sample(1, 20, 30);
   const CallSpec stage{"random_resized_crop", {{"size", int64_t{8}}, {"area", 0.2}}, {}};

@@ -1,0 +1,20 @@
+// Whole numbers on the command line: 20000, 20_000, 20k, 1.5M.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+
+namespace xrun::cli {
+
+// Decimal or hexadecimal digits, with `_` between them where that helps to read; `k` or `K`, `M`, `G` and `T` multiply
+// by powers of 1000, and only then may the number have a fraction. None: the text is not such a number, or the number
+// does not fit or is not whole.
+std::optional<int64_t> parse_count(std::string_view text);
+
+// Lets every option of a number, of `app` and its commands, take such counts. Texts of whole numbers that are not
+// counts are refused.
+void take_counts(CLI::App& app);
+
+}  // namespace xrun::cli

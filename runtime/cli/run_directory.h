@@ -1,0 +1,26 @@
+// The directory of a run, as a person names it: that of its checkpoints and its log, or one above it (-C).
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "runtime/cli/console.h"
+
+namespace xrun::cli {
+
+struct FoundRun {
+  std::string directory;
+  bool has_checkpoint = false;
+  std::string log;  // its path; empty: there is none
+};
+
+// The runs in a directory and in directories up to three levels below it, by name. REQUIRES: it is a directory.
+std::vector<FoundRun> find_runs(const std::string& directory);
+
+// The log and the last checkpoint of the only run in a directory, as text or as a JSON document {v, directory, log,
+// checkpoint}, where null stands for what is not there. Errors: XG0909 there is no run; kUsage XG0906 there are
+// several; those of reading.
+Result<std::string> describe_run(const std::string& directory, const Console& console);
+
+}  // namespace xrun::cli
