@@ -26,6 +26,7 @@
 #include "runtime/libraries.h"
 #include "runtime/train/class_graphs.h"
 #include "runtime/train/rate.h"
+#include "runtime/train/large_batch.h"
 #include "runtime/train/run_clock.h"
 #include "runtime/train/trainer.h"
 
@@ -83,6 +84,9 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   const std::vector<std::string> classes = class_names(*rows);
   warn_of(*rows, events);
   Facts facts;
+  if (const auto large = runtime::warn_of_large_batch(train, rows->samples())) {
+    events.on_warn({large->code, large->message + "; " + large->help});
+  }
   if (job.world != nullptr) {
     add_facts(*rows, facts);
   }
