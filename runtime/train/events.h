@@ -151,7 +151,7 @@ struct EndEvent {
   std::string weights;  // XXH3-128, 32 hex digits
   int exit = 0;
   std::string saved;      // the last checkpoint that was saved or resumed; empty: none
-  bool continues = true;  // the same command resumes from it
+  std::string leave_out;  // flags without which the same command goes on from it; empty: none
   Seconds seconds = 0;
   int64_t bad_samples = 0;
   int64_t timed_steps = 0;           // since the start

@@ -80,7 +80,7 @@ class Run {
                                     : interrupted_ ? exit_code(ErrorKind::kInterrupted)
                                                    : 0,
                             .saved = saves_.path(),
-                            .continues = request_.resume,
+                            .leave_out = request_.leave_out,
                             .seconds = since(begin_),
                             .bad_samples = request_.batches.bad_samples(),
                             .timed_steps = reports_.timed_steps(),
