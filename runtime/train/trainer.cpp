@@ -155,6 +155,7 @@ class Run {
     if (resumed_ && (done_ == total_ || due(eval_span()))) {
       XRUN_TRY(evaluate_now());
     }
+    reports_.line().begin();
     while (done_ < end && !interrupted_ && !stopped_) {
       const bool last = done_ + 1 == end;
       if (Status stepped = run_step(last); !stepped.ok()) {
@@ -172,11 +173,7 @@ class Run {
         request_.events.on_interrupt();  // another rank was
       }
       XRUN_TRY(reports_.tell(done_));
-      XRUN_TRY(saves_.look());
-      XRUN_ASSIGN(const bool time_to_save, saves_.due(done_));
-      if (last || interrupted_ || time_to_save) {
-        XRUN_TRY(save());
-      }
+      XRUN_TRY(look_after_saves(last || interrupted_));
       if (!interrupted_ && (done_ == total_ || due(eval_span()))) {
         XRUN_TRY(evaluate_now());
       }
@@ -187,7 +184,10 @@ class Run {
     if (interrupted_ && !saves_.has(done_)) {
       XRUN_TRY(save());
     }
-    return done_ > first ? reports_.finish(done_) : Status();
+    if (done_ > first) {
+      reports_.finish();
+    }
+    return {};
   }
 
   Status prepare() {
@@ -279,7 +279,10 @@ class Run {
       return {};
     }
     XRUN_TRY(graphs_.wait_for_builds());
-    XRUN_TRY(saves_.finish());
+    {
+      const CountedAs counted(reports_.line(), LineMeans::Activity::kSave);
+      XRUN_TRY(saves_.finish());
+    }
     request_.events.on_work({.work = Work::kPrepare, .subject = "steps of another size"});
     request_.batches.stop();
     auto module = std::make_unique<const Module>(with_batch(request_.module, program.batch));
@@ -291,7 +294,7 @@ class Run {
     follow_clock();
     graphs_.move_to(*session_);
     saves_.move_to(*session_);
-    XRUN_TRY(session_->agree(reports_.move_to(*session_, prediction(), done_)));
+    reports_.move_to(*session_, prediction());
     former_session_ = nullptr;
     former_module_ = nullptr;
     return session_->agree(session_->weights_changed());
@@ -350,6 +353,7 @@ class Run {
     if (request_.inference == nullptr || request_.eval_sources.empty() || train_.measured().empty()) {
       return {};
     }
+    const CountedAs counted(reports_.line(), LineMeans::Activity::kEvaluation);
     const auto start = Clock::now();
     if (evaluator_ == nullptr) {
       request_.events.on_work({.work = Work::kPrepare, .subject = "the evaluation"});
@@ -395,7 +399,18 @@ class Run {
     return {};
   }
 
-  Status save() { return saves_.save(done_); }
+  Status save() {
+    const CountedAs counted(reports_.line(), LineMeans::Activity::kSave);
+    return saves_.save(done_);
+  }
+
+  // Between two steps; `now`: a save is due whatever the interval.
+  Status look_after_saves(bool now) {
+    const CountedAs counted(reports_.line(), LineMeans::Activity::kSave);
+    XRUN_TRY(saves_.look());
+    XRUN_ASSIGN(const bool due, saves_.due(done_));
+    return now || due ? save() : Status();
+  }
 
   const TrainRequest& request_;
   const TrainSpec& train_;
