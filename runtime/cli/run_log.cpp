@@ -101,6 +101,7 @@ void LoggedProgress::on_start(const runtime::StartEvent& event) {
   if (!event_file_.path.empty()) {
     open(event_file_);
     write(event_file_, runtime::first_event(unix_time()));
+    write(event_file_, runtime::start_event(unix_time(), event.first_step + 1));
   }
 }
 

@@ -142,4 +142,37 @@ TEST_F(LinesOfARun, ALogWithoutAnEndIsShownWithTheTimeOfItsEvents) {
   EXPECT_GT(json::parse(figures.out).at("seconds").get<double>(), 0);
 }
 
+// TensorBoard forgets the steps that a resumed run repeats if its file begins with such an event.
+TEST_F(LinesOfARun, TheEventFileOfEachPartBeginsWithItsFirstStep) {
+  const std::vector<std::string> flags{"--set", "train.log.tensorboard=true"};
+  const auto files = [&] {
+    std::vector<std::string> paths;
+    for (const auto& entry : std::filesystem::directory_iterator(directory.path() + "/tb/ckpt/quick")) {
+      if (entry.path().filename().string().starts_with("events.out.tfevents.")) {
+        paths.push_back(entry.path());
+      }
+    }
+    return paths;
+  };
+  // A record: length (8 bytes), its sum (4), then the event: wall time (9 bytes), step (2), session_log.
+  const auto second_record = [](const std::string& path) {
+    const std::string bytes = xrun::testing::read_file(path);
+    const auto length = static_cast<size_t>(static_cast<unsigned char>(bytes.at(0)));
+    const size_t second = 8 + 4 + length + 4;
+    return bytes.substr(second + 8 + 4 + 9, 6);
+  };
+  auto first = flags;
+  first.insert(first.end(), {"--steps", "25"});
+  train("tb", first);
+  const auto before = files();
+  ASSERT_EQ(before.size(), 1u);
+  EXPECT_EQ(second_record(before[0]), std::string("\x10\x01\x3a\x02\x08\x01", 6));
+  train("tb", flags);
+  for (const std::string& path : files()) {
+    if (path != before[0]) {
+      EXPECT_EQ(second_record(path), std::string("\x10\x1a\x3a\x02\x08\x01", 6)) << "step 26";
+    }
+  }
+}
+
 }  // namespace
