@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Four hosts train the glyph classifier for one epoch; one of them is killed and comes back. Then one process trains the
 # same plan without a fault, and both have the same weights. The hosts are network namespaces of this machine
-# (scripts/hosts.sh), which share its cores. Called by `make cluster-demo`, as root.
+# (scripts/hosts.sh), which share its cores. Called by `make cluster-demo`, as root. Run again after an interruption, it
+# goes on from the last checkpoint; after its end it begins anew.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,8 +13,14 @@ name=xrun-demo
 flags=(--devices 4 --deterministic --set train.epochs=1 --set train.checkpoint.every="100 steps")
 say() { printf '\n== %s\n' "$*"; }
 
-rm -rf "$out"
+unfinished=$out/unfinished
+if [ -e "$unfinished" ]; then
+  say "Going on with the demo that was interrupted (rm -r $out begins anew)"
+else
+  rm -rf "$out"
+fi
 mkdir -p "$out"
+touch "$unfinished"
 "$hosts" down $name
 killer=
 trap 'kill $killer 2>/dev/null || true; "$hosts" down $name' EXIT
@@ -48,4 +55,5 @@ four=$(weights "$out/four.log")
 one=$(weights "$out/one.log")
 say "Four hosts: $four; one process: $one"
 [ -n "$four" ] && [ "$four" = "$one" ] || { echo "The weights differ." >&2; exit 1; }
+rm "$unfinished"
 echo "The weights are the same, byte by byte."

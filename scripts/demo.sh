@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Trains the glyph classifier for two epochs on this machine's cores, measures it on a font never seen, names some
-# characters of that font, and says how to go on. Called by `make demo` after install and build.
+# characters of that font, and says how to go on. Called by `make demo` after install and build. Run again after an
+# interruption, it goes on from the last checkpoint; after its end it begins anew.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,9 +9,15 @@ xrun=build/release/xrun
 out=build/demo
 devices=$(nproc)
 [ "$devices" -ge 2 ] || devices=2
-rm -rf "$out"  # the demo shows a run from its beginning
-mkdir -p "$out"
+unfinished=$out/unfinished
 say() { printf '\n== %s\n' "$*"; }
+if [ -e "$unfinished" ]; then
+  say "Going on with the demo that was interrupted (rm -r $out begins anew)"
+else
+  rm -rf "$out"
+fi
+mkdir -p "$out"
+touch "$unfinished"
 
 began=$SECONDS
 flags=(--devices "$devices" --set train.epochs=2 --set schedule.stages=2 --set schedule.shard.character.over=2)
@@ -29,6 +36,7 @@ $xrun eval models/glyphs.xgraph "$out/ckpt/cosine/latest" "${flags[@]}" --on yen
 say "Eight characters of that font, as the model reads them"
 $xrun predict models/glyphs.xgraph "$out/ckpt/cosine/latest" "${flags[@]}" --source yen --rows 2000..2008 --topk 3
 
+rm "$unfinished"
 say "Done: training took $((trained / 60)) min $((trained % 60)) s, everything $(((SECONDS - began) / 60)) min $(((SECONDS - began) % 60)) s"
 cat <<END
   plan        $xrun show $out/glyphs.xplan

@@ -119,7 +119,7 @@ std::vector<PlanRow> plan_rows(const Plan& plan) {
   const Prediction& predicted = plan.predicted;
   const double idle = predicted.bubble + predicted.imbalance;
   rows.push_back({"step", format_seconds(predicted.step), {{"seconds", predicted.step}}});
-  rows.push_back({"images/s",
+  rows.push_back({"samples/s",
                   format_count(std::llround(predicted.images_per_second)),
                   {{"images_per_second", predicted.images_per_second}}});
   rows.push_back({"idle", percent(idle), {{"share", idle}}});

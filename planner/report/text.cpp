@@ -61,7 +61,7 @@ std::string parts_table(const Plan& plan, const Module& module, int columns) {
 std::string predicted_line(const Plan& plan, const Module& module) {
   const Prediction& predicted = plan.predicted;
   const auto whole = static_cast<int64_t>(std::llround(predicted.images_per_second));
-  std::string line = "  predicted  " + format_count(whole) + " images/s";
+  std::string line = "  predicted  " + format_count(whole) + " samples/s";
   const RunTimes times = run_times(plan, module);
   if (times.epoch) {
     line += "     epoch " + format_seconds(*times.epoch);

@@ -37,7 +37,7 @@ std::vector<std::string> texts_of(const std::vector<FixLine>& fixes) {
   std::vector<std::string> texts;
   for (const FixLine& fix : fixes) {
     char figures[96];
-    std::snprintf(figures, sizeof figures, " %10s  %8s images/s%s", format_bytes(fix.memory).c_str(),
+    std::snprintf(figures, sizeof figures, " %10s  %8s samples/s%s", format_bytes(fix.memory).c_str(),
                   format_count(std::llround(fix.images_per_second)).c_str(), fix.note);
     texts.push_back(fix.change + std::string(width - fix.change.size(), ' ') + figures);
   }

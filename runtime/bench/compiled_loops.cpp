@@ -106,10 +106,9 @@ LoopRace race_functions(ops::Isa isa, std::string name, const char* op, const ch
 
 // adamw by its kernel, or written so that no kernel knows the rule.
 Result<ops::OptimizerForm> adamw(ops::Isa isa, bool own) {
-  XRUN_ASSIGN(const ScalarExpr all,
-              parse_scalar_expr("t0 = 0.9 * x2 + 0.1 * x1; t1 = 0.999 * x3 + 0.001 * (x1 * x1); "
-                                "x0 - x4 * (x6 * x0 + t0 * (1 / (1 - 0.9 ^ x5)) / "
-                                "(sqrt(t1 * (1 / (1 - 0.999 ^ x5))) + 1e-8)), t0, t1"));
+  XRUN_ASSIGN(const ScalarExpr all, parse_scalar_expr("t0 = 0.9 * x2 + 0.1 * x1; t1 = 0.999 * x3 + 0.001 * (x1 * x1); "
+                                                      "x0 - x4 * (x6 * x0 + t0 * (1 / (1 - 0.9 ^ x5)) / "
+                                                      "(sqrt(t1 * (1 / (1 - 0.999 ^ x5))) + 1e-8)), t0, t1"));
   CallSpec spec{.name = "adamw", .args = {{"weight_decay", 0.01}}, .span = {}};
   XRUN_ASSIGN(const UpdateRule rule, make_update_rule(all, {0, 0}));
   const KnownUpdate known{.kind = KnownUpdate::kAdamw, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8};
@@ -235,12 +234,16 @@ void measure_compiling(LoopFigures& figures) {
   figures.more_memory = resident() - before;
 }
 
-// The machine's bytes a second on one core.
-Result<double> triad_rate(ops::Isa isa) {
+// The machine's bytes a second on one core, and the part of that core which the measurement got.
+struct TriadRate {
+  double rate = 0;
+  double processors = 1;
+};
+Result<TriadRate> triad_rate(ops::Isa isa) {
   const Host host = detect_host();
   const int threads[] = {1};
   XRUN_ASSIGN(const auto devices, start_cpu_devices(threads, {}));
-  double rate = 0;
+  TriadRate triad;
   XRUN_TRY(run_on_each(*devices, [&](Device& device) -> Status {
     const Bytes size = Roofline::memory_bytes(host.l3_cache);
     XRUN_ASSIGN(const auto arrays, device.map(size));
@@ -248,13 +251,16 @@ Result<double> triad_rate(ops::Isa isa) {
     const Roofline roofline(isa, false,
                             {reinterpret_cast<float*>(arrays->kernel_address(0)), static_cast<size_t>(size) / 4});
     std::vector<double> rates;
+    std::vector<double> processors;
     for (int i = 0; i < 5; ++i) {
-      rates.push_back(roofline.traffic(static_cast<CpuDevice&>(device)).a_second());
+      const MachineRate rate = roofline.traffic(static_cast<CpuDevice&>(device));
+      rates.push_back(rate.a_second());
+      processors.push_back(rate.time.processor / rate.time.wall);
     }
-    rate = median_of(rates);
+    triad = {median_of(rates), std::min(1.0, median_of(processors))};
     return {};
   }));
-  return rate;
+  return triad;
 }
 
 }  // namespace
@@ -282,8 +288,9 @@ Result<LoopFigures> measure_compiled_loops(int rounds, int threads) {
     figures.races.push_back(std::move(update));
   }
   figures.chain = race_chain(isa, rounds);
-  XRUN_ASSIGN(const double triad, triad_rate(isa));
-  figures.chain_of_triad = 3 * 4 * static_cast<double>(kBeyond) / figures.chain.own / triad;
+  XRUN_ASSIGN(const TriadRate triad, triad_rate(isa));
+  figures.chain_of_triad = 3 * 4 * static_cast<double>(kBeyond) / figures.chain.own / triad.rate;
+  figures.processors = triad.processors;
   return figures;
 }
 

@@ -26,6 +26,7 @@ struct LoopFigures {
   std::vector<LoopRace> races;
   LoopRace chain;              // one loop for eight operators, beyond the caches; `built_in`: the operators in turn
   double chain_of_triad = 0;   // its bytes a second over the machine's on one core
+  double processors = 1;       // the part of that core that the measurement of the machine's rate got
   Seconds open = 0;            // the module
   Seconds first = 0;           // the first loop
   Seconds all = 0;             // `loops` loops on `threads` threads

@@ -8,6 +8,7 @@
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/model_text.h"
+#include "runtime/checkpoint/put_aside.h"
 #include "runtime/checkpoint/resume_checks.h"
 
 namespace xrun::runtime {
@@ -45,6 +46,7 @@ Result<std::unique_ptr<StepCopies>> StepCopies::open(const CheckpointOptions& op
     if (std::ranges::find(hosts, hosts[rank]) - hosts.begin() != static_cast<int64_t>(rank)) {
       return {};
     }
+    XRUN_TRY(make_room(options, options.copy));
     XRUN_ASSIGN(made->own_, SecondCopy::open(options.directory, options.copy, options.keep, *options.io));
     return check_owner(made->own_->path(), options);
   };

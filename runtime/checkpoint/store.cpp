@@ -15,6 +15,7 @@
 #include "runtime/checkpoint/class_names.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/lock.h"
+#include "runtime/checkpoint/put_aside.h"
 #include "runtime/checkpoint/put_back.h"
 #include "runtime/checkpoint/resume_checks.h"
 #include "runtime/checkpoint/retention.h"
@@ -486,12 +487,16 @@ class Store final : public CheckpointStore {
 
 // The store of rank 0, or of a single process, which holds the lock.
 Result<std::unique_ptr<Store>> make_leading_store(const CheckpointOptions& options) {
+  XRUN_TRY(make_room(options, options.directory));
   XRUN_ASSIGN(auto lock, DirectoryLock::take(options.directory, *options.io));
   const auto newest = newest_in(options.directory);
   // A step that `latest` names and that is not there may come from second copies.
   const bool may_be_copied = !options.copy.empty() && options.resume != "never";
   if (!newest.ok() && !(may_be_copied && newest.error().kind == ErrorKind::kContent)) {
     return newest.error();
+  }
+  if (options.resume == "never" && newest.ok() && *newest) {
+    return would_write_over(options.directory, **newest);
   }
   auto store = std::make_unique<Store>(options, std::move(lock));
   if (newest.ok() && *newest) {

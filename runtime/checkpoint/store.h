@@ -25,7 +25,11 @@ struct CheckpointOptions {
   std::string directory;        // DIR; made when it is not there
   int64_t keep = 3;             // older ones are removed after a new one is durable
   std::string resume = "auto";  // `auto`: the newest; `never`; else a checkpoint's path
-  std::string math_digest;      // of the run: only its own checkpoints are resumed from
+  // With `never`: a run that is in `directory`, or in `copy`, is put aside (put_aside.h), and `on_aside` gets both
+  // names.
+  bool overwrite = false;
+  std::function<void(const std::string& from, const std::string& to)> on_aside = nullptr;
+  std::string math_digest;  // of the run: only its own checkpoints are resumed from
   // Compares the run with a checkpoint of another digest; empty: differences are unknown.
   std::function<RunDifference(const CheckpointInfo&)> compare;
   // Resumes although length, rate or the numbers of classes differ from those of the checkpoint.
@@ -59,8 +63,8 @@ struct CheckpointOptions {
 };
 
 // The directory belongs to one run at a time. Errors: XG0711 it cannot be written, or not all ranks see the same one;
-// XG0712 another run has it; XG0701 it holds checkpoints of another model, data or training; with `copy` also those of
-// StepCopies::open.
+// XG0712 another run has it; XG0701 it holds checkpoints of another model, data or training; XG0722 it holds a run, and
+// this one begins anew; those of put_aside; with `copy` also those of StepCopies::open.
 // Errors of save, begin_save and saved: XG0711 (kWorld; nothing is left behind), XG0810 a number is not finite; of
 // begin_save also XG0803, the system lets no thread start. Of resume and start_from:
 // those of open_checkpoint and load_checkpoint; of resume also XG0701.

@@ -109,20 +109,20 @@ std::string bar_text(const BarState& state, int columns, bool unicode) {
   }
   std::string out = fmt::format("  epoch {}/{:.0f} {}   step {} of {}{}\n", std::max(1, epoch), epochs,
                                 share_text(share, columns, unicode), format_count(s.step), format_count(steps), left);
-  const double rate = state.rate > 0 ? state.rate * static_cast<double>(s.batch) : s.images_per_second;
+  const double speed = state.speed > 0 ? state.speed : s.line.samples_per_second;
   // On a narrow terminal clip_lines cuts the last fields.
-  out += fmt::format("  loss {:.4g}", s.loss);
-  for (const auto& [name, value] : s.metrics) {
+  out += fmt::format("  loss {:.4g}", s.line.loss);
+  for (const auto& [name, value] : s.line.metrics) {
     out += fmt::format("   {} {}", name, percent(value));
   }
-  out += fmt::format("   lr {:.4g}   {} images/s", s.lr, format_count(std::llround(rate)));
-  if (s.predicted_step > 0 && rate > 0) {
+  out += fmt::format("   lr {:.4g}   {} samples/s", s.lr, format_count(std::llround(speed)));
+  if (s.predicted_step > 0 && speed > 0) {
     const double planned = static_cast<double>(s.batch) / s.predicted_step;
-    out += fmt::format("   {:.0f} % of plan", 100 * rate / planned);
+    out += fmt::format("   {:.0f} % of plan", 100 * speed / planned);
   }
   out += s.grad_norm > 0 ? fmt::format("   grad norm {:.3g}\n", s.grad_norm) : "\n";
-  out += fmt::format("  data {:.1f} ms waiting   comm {:.1f} ms exposed   memory {}   {}{} {}\n", s.data_wait * 1e3,
-                     s.exposed_comm * 1e3, memory_text(s, state.start.memory_usable),
+  out += fmt::format("  data {:.1f} ms waiting   comm {:.1f} ms exposed   memory {}   {}{} {}\n",
+                     s.line.data_wait * 1e3, s.exposed_comm * 1e3, memory_text(s, state.start.memory_usable),
                      state.start.devices > 1 ? fmt::format("idle {:.1f} ms   ", s.bubble * 1e3) : "",
                      state.start.devices, state.start.devices == 1 ? "device" : "devices");
   return out;
@@ -178,6 +178,8 @@ void BarProgress::on_step(const runtime::StepReport& step, bool) {
   state_.step = step;
   steps_.add(time, step.step);
   state_.rate = steps_.per_second();
+  samples_.add(step.line.run_seconds, step.line.run_samples);
+  state_.speed = samples_.per_second();
   work_.move(time);
   if (work_drawn_ || (time - began_ > 0.5 && time - drawn_ > 0.1)) {
     draw(time);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/base/result.h"
+#include "runtime/bench/roofline.h"
 #include "runtime/cli/options.h"
 
 namespace xrun::cli {
@@ -46,6 +47,26 @@ std::span<const BenchmarkEntry> benchmarks();
 // rounds.
 Status check_number(const std::string& flag, int64_t value, int64_t most, const std::string& example);
 double median(std::vector<double> values);
+
+// What a benchmark reaches of the machine's own rates. Other programs that take processors while those rates are
+// measured make them too low, and the share too high, even above 1.
+struct MachineShare {
+  double share = 0;            // by the clock
+  double processor_share = 0;  // by processor time of this process
+  double processors = 1;       // the part of their processors that the workers got while the rates were measured
+
+  // Rates have a spread of some per cent on an idle machine, too.
+  static constexpr double kMost = 1.05;
+  // The share by the clock is not known.
+  bool is_loaded() const { return processors < 0.9 || share > kMost; }
+};
+//   time     of the measurement of a rate whose workers never wait
+//   threads  that measured it, on `cores`
+double processors_of(const runtime::Elapsed& time, int threads, int cores);
+// "42 % of 460 GFLOP/s, by processor time 42 %"; on a loaded machine only the share by processor time, and why.
+std::string share_text(const MachineShare& share, const std::string& rates);
+// The note of a report on a loaded machine.
+std::string loaded_note(const MachineShare& share);
 
 // The benchmarks, one file each.
 std::unique_ptr<Benchmark> make_head_benchmark();

@@ -136,9 +136,12 @@ class HeadBenchmark final : public Benchmark {
     const double flops = median_of([](const auto& round) { return round.rates.flops.a_second(); });
     const double exponentials = median_of([](const auto& round) { return round.rates.exponentials.a_second(); });
     const double traffic = median_of([](const auto& round) { return round.rates.bytes.a_second(); });
-    const double share = median_of([&](const auto& round) { return runtime::roofline_share(one_, round); });
-    const double processor_share =
-        median_of([&](const auto& round) { return runtime::roofline_share_of_processors(one_, round); });
+    const MachineShare share{
+        .share = median_of([&](const auto& round) { return runtime::roofline_share(one_, round); }),
+        .processor_share =
+            median_of([&](const auto& round) { return runtime::roofline_share_of_processors(one_, round); }),
+        .processors = median_of(
+            [&](const auto& round) { return processors_of(round.rates.flops.time, one_.threads, host.cores); })};
     const Seconds selection = median_of([](const auto& round) { return round.selection.wall; });
     const Seconds forward = median_of([](const auto& round) { return round.forward.wall; });
     const Seconds backward = median_of([](const auto& round) { return round.backward.wall; });
@@ -165,10 +168,9 @@ class HeadBenchmark final : public Benchmark {
              format_bytes(figures.peak), format_bytes(figures.memory.weights), format_bytes(figures.memory.states),
              figures.memory.lists > 0 ? format_bytes(figures.memory.lists) + " lists, " : "",
              format_bytes(figures.memory.logits), format_bytes(beyond), format_bytes(figures.before))},
-        {"roofline", fmt::format("{:.0f} % of {:.1f} GFLOP/s ({}), {:.2f} billion exponentials/s and {:.1f} GB/s, by "
-                                 "processor time {:.0f} %",
-                                 100 * share, flops / 1e9, figures.instruction, exponentials / 1e9, traffic / 1e9,
-                                 100 * processor_share)},
+        {"roofline",
+         share_text(share, fmt::format("{:.1f} GFLOP/s ({}), {:.2f} billion exponentials/s and {:.1f} GB/s",
+                                       flops / 1e9, figures.instruction, exponentials / 1e9, traffic / 1e9))},
         {"machine", fmt::format("{}, {} {}, {}", host.cpu, host.cores, host.cores == 1 ? "core" : "cores",
                                 ops::name_of(figures.isa))},
     };
@@ -211,8 +213,10 @@ class HeadBenchmark final : public Benchmark {
                    {"buffers_bytes", figures.memory.buffers},
                    {"beyond_bytes", beyond},
                    {"roofline",
-                    {{"share", share},
-                     {"processor_share", processor_share},
+                    {{"share", share.share},
+                     {"processor_share", share.processor_share},
+                     {"processors", share.processors},
+                     {"loaded", share.is_loaded()},
                      {"flops_per_s", flops},
                      {"exponentials_per_s", exponentials},
                      {"bytes_per_s", traffic},
@@ -220,6 +224,9 @@ class HeadBenchmark final : public Benchmark {
                      {"flops", runtime::head_step_flops(one_)},
                      {"exponentials", runtime::head_step_exponentials(one_)},
                      {"bytes", runtime::head_step_traffic(one_)}}}};
+    if (share.is_loaded()) {
+      report.notes.push_back(loaded_note(share));
+    }
     if (figures.empty_shards > 0) {
       report.notes.push_back(fmt::format(
           "{} of {} shards own no class: {} classes are {} class blocks, and a shard owns whole ones",

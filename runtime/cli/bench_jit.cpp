@@ -54,13 +54,17 @@ class JitBenchmark final : public Benchmark {
       add_race(race, report);
     }
     const runtime::LoopRace& chain = figures.chain;
+    const MachineShare share{.share = figures.chain_of_triad, .processors = figures.processors};
     report.fields.push_back(
-        {chain.name, fmt::format("{:.2f} x its operators in turn, {:.2f} of the machine's bytes a second on one core",
-                                 chain.speed(), figures.chain_of_triad)});
-    report.json["chain"] = {{"elements", chain.elements},
-                            {"own_s", chain.own},
-                            {"in_turn_s", chain.built_in},
-                            {"of_triad", figures.chain_of_triad}};
+        {chain.name,
+         fmt::format("{:.2f} x its operators in turn, {} of the machine's bytes a second on one core", chain.speed(),
+                     share.is_loaded() ? "an unknown part" : fmt::format("{:.2f}", share.share))});
+    if (share.is_loaded()) {
+      report.notes.push_back(loaded_note(share));
+    }
+    report.json["chain"] = {{"elements", chain.elements},     {"own_s", chain.own},
+                            {"in_turn_s", chain.built_in},    {"of_triad", figures.chain_of_triad},
+                            {"processors", share.processors}, {"loaded", share.is_loaded()}};
     report.fields.push_back({"machine", fmt::format("{}, {} {}, {}", host.cpu, host.cores,
                                                     host.cores == 1 ? "core" : "cores", ops::name_of(figures.isa))});
     return report;

@@ -101,7 +101,7 @@ class KnnBenchmark final : public Benchmark {
     if (approximate_) {
       add_recall(figures, report);
     } else {
-      add_products(figures, time, report);
+      add_products(figures, time, host, report);
     }
     report.fields.push_back(
         {"memory",
@@ -130,26 +130,34 @@ class KnnBenchmark final : public Benchmark {
   }
 
   // Reports which share of the machine's rate of products the exact graph reaches.
-  void add_products(const runtime::KnnFigures& figures, Seconds time, BenchReport& report) const {
+  void add_products(const runtime::KnnFigures& figures, Seconds time, const runtime::Host& host,
+                    BenchReport& report) const {
     std::vector<double> rates;
     std::vector<double> shares;
     std::vector<double> processor_shares;  // other programs on the machine do not change them
+    std::vector<double> processors;
     for (const runtime::KnnRound& round : figures.rounds) {
       rates.push_back(round.flops.a_second());
       shares.push_back(runtime::knn_flops(one_) / round.flops.a_second() / round.time.wall);
       processor_shares.push_back(runtime::knn_flops(one_) / round.flops.a_processor_second() / round.time.processor);
+      processors.push_back(processors_of(round.flops.time, one_.threads, host.cores));
     }
+    const MachineShare share{median(shares), median(processor_shares), median(processors)};
     const double pairs = runtime::knn_pairs(one_) / time;
     report.fields.push_back({"pairs/s", fmt::format("{} million", format_count(std::llround(pairs / 1e6)))});
     report.fields.push_back(
         {"again", fmt::format("{} classes compared once more in f32", format_count(figures.searched_again))});
     report.fields.push_back(
-        {"products", fmt::format("{:.0f} % of {:.1f} GFLOP/s ({}), by processor time {:.0f} %", 100 * median(shares),
-                                 median(rates) / 1e9, figures.instruction, 100 * median(processor_shares))});
+        {"products", share_text(share, fmt::format("{:.1f} GFLOP/s ({})", median(rates) / 1e9, figures.instruction))});
+    if (share.is_loaded()) {
+      report.notes.push_back(loaded_note(share));
+    }
     report.json["pairs_per_s"] = pairs;
     report.json["searched_again"] = figures.searched_again;
-    report.json["products"] = {{"share", median(shares)},
-                               {"processor_share", median(processor_shares)},
+    report.json["products"] = {{"share", share.share},
+                               {"processor_share", share.processor_share},
+                               {"processors", share.processors},
+                               {"loaded", share.is_loaded()},
                                {"flops_per_s", median(rates)},
                                {"instruction", figures.instruction},
                                {"flops", runtime::knn_flops(one_)}};

@@ -10,6 +10,7 @@
 #include "runtime/cli/trained_model.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/sample_rows.h"
+#include "runtime/train/large_batch.h"
 
 namespace xrun::cli {
 namespace {
@@ -43,6 +44,11 @@ Result<Findings> look_into(const Module& module, const SourceSpec& source, runti
     XRUN_TRY(rows->number_by(trained));
   }
   Findings found{.holds = rows->reader().describe(), .samples = rows->samples(), .warnings = rows->warnings()};
+  if (source.name == kTrained && !module.train.name.empty()) {
+    if (auto large = runtime::warn_of_large_batch(module.train, found.samples)) {
+      found.warnings.push_back(std::move(*large));
+    }
+  }
   found.stride = std::max<int64_t>(1, found.samples / kLooks);
   // Memory for one row of every input.
   std::vector<std::vector<std::byte>> memory;

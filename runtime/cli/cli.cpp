@@ -200,6 +200,10 @@ void add_commands(CLI::App& app, CommandLine& line) {
     if (line.restarts.restarts >= 0) {
       return run_restarts(line.global, line.restarts, line.train.file);
     }
+    if (line.train.overwrite && line.train.resume != "never") {
+      return usage_fault("`--overwrite` is for a run that begins anew, and this one goes on",
+                         "leave it out, or add --resume never");
+    }
     if (line.steps >= 0) {
       line.train.steps = line.steps;
     }
@@ -215,6 +219,8 @@ void add_commands(CLI::App& app, CommandLine& line) {
       ->type_name("N")
       ->check(CLI::Range(0, 1'000'000));
   train->add_option("--resume", line.train.resume, "auto, never or a checkpoint");
+  train->add_flag("--overwrite", line.train.overwrite,
+                  "with `--resume never`: move a run that is there to NAME.1, and begin anew");
   train->add_flag("--extend", line.train.extend, "go on with another length and rate than the run had");
   train->add_option("--steps", line.steps, "stop once the run has done this many steps")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));

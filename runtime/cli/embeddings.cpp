@@ -19,7 +19,8 @@ using Json = nlohmann::ordered_json;
 constexpr Bytes kMostNames = kGiB;  // limit for the names in an .npz file, which are padded to the longest
 constexpr std::string_view kTsvHeader = "name\tlabel\tclass\n";
 constexpr FileKind kNpy{.name = "NumPy array", .code = "XG0901", .magic = "\x93NUMPY"};
-constexpr FileKind kNpz{.name = "NumPy archive", .code = "XG0901", .magic = "PK\x03\x04"};
+// The name of the first entry, which follows 30 bytes in every ZIP archive.
+constexpr FileKind kNpz{.name = "archive of embeddings", .code = "XG0901", .offset = 30, .magic = "embeddings.npy"};
 constexpr FileKind kTsv{.name = "table of embeddings", .code = "XG0901", .magic = kTsvHeader};
 
 // The rows that could be read.
@@ -170,6 +171,19 @@ std::string files_text(const std::string& path, const Table& table, const Subjec
   return json_line(object);
 }
 
+// An array of embeddings has its table beside it; any other array would be lost.
+Status check_has_table(const std::string& path) {
+  const auto has_bytes = [](const std::string& file) {
+    std::error_code error;
+    return std::filesystem::file_size(file, error) > 0 && !error;
+  };
+  return !has_bytes(path) || has_bytes(beside(path))
+             ? Status()
+             : usage_error("XG0901",
+                           {"`{}` is there, and no table of embeddings is in {}: it would be lost", path, beside(path)},
+                           "choose another place with `-o`, or remove the file");
+}
+
 }  // namespace
 
 Status check_embedding_path(const std::string& path) {
@@ -181,7 +195,8 @@ Status check_embedding_path(const std::string& path) {
   }
   if (path.ends_with(".npy")) {
     XRUN_TRY(check_place(path, kNpy));
-    return check_place(beside(path), kTsv);
+    XRUN_TRY(check_place(beside(path), kTsv));
+    return check_has_table(path);
   }
   std::filesystem::path npy = path;
   npy.replace_extension(".npy");

@@ -36,6 +36,7 @@ struct Job {
   GlobalOptions options;                      // with the cores and memory of all hosts; ranks but 0 print only errors
   std::vector<int> neighbours;                // ranks on the same processors of this host, itself included
   std::string checkpoints;                    // the checkpoint directory, once it is known
+  std::string leave_out;                      // as EndEvent has it
   std::optional<Error> unwatched;             // why ranks cannot be watched
   std::unique_ptr<HangWatch> hangs;           // null as `watch`, which uses it
   std::unique_ptr<runtime::RankWatch> watch;  // null: one process, or ranks that cannot be watched

@@ -16,13 +16,15 @@ namespace {
 constexpr Seconds kMeeting = 10;
 constexpr std::chrono::seconds kStart(60);
 
-// `directory`: of the checkpoints; empty if not known.
-Error loss_error(const runtime::World& world, const runtime::LostRank& lost, const std::string& directory) {
-  std::string help = "start the same command again: it goes on from the last checkpoint";
+// `directory`: of the checkpoints; empty if not known. `leave_out`: as EndEvent has it.
+Error loss_error(const runtime::World& world, const runtime::LostRank& lost, const std::string& directory,
+                 const std::string& leave_out = "") {
+  const std::string without = leave_out.empty() ? "" : " without `" + leave_out + "`";
+  std::string help = "start the same command again" + without + ": it goes on from the last checkpoint";
   if (!directory.empty()) {
     const auto newest = runtime::newest_in(directory);
     help = newest.ok() && *newest
-               ? fmt::format("start the same command again: it goes on from {}/{}", directory, **newest)
+               ? fmt::format("start the same command again{}: it goes on from {}/{}", without, directory, **newest)
                : "start the same command again: it has saved nothing yet";
   }
   const std::string name = world.name(lost.rank);
@@ -109,7 +111,7 @@ Status watch_ranks(Job& job) {
 
 std::optional<Error> loss_of(const Job& job) {
   const auto lost = lost_of(job);
-  return lost ? std::optional(loss_error(*job.world, *lost, job.checkpoints)) : std::nullopt;
+  return lost ? std::optional(loss_error(*job.world, *lost, job.checkpoints, job.leave_out)) : std::nullopt;
 }
 
 bool tells_loss(const Job& job) {

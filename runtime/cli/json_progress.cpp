@@ -81,21 +81,23 @@ void JsonProgress::on_resume(int64_t step, const std::string& path) {
 void JsonProgress::on_step(const runtime::StepReport& s, bool) {
   Json event{{"step", s.step},
              {"epoch", s.epoch},
-             {"loss", s.loss},
+             {"loss", s.line.loss},
              {"lr", s.lr},
-             {"images_per_s", s.images_per_second},
-             {"step_s", s.seconds},
+             {"images_per_s", s.line.samples_per_second},
+             {"eval_s", s.line.evaluation},
+             {"save_s", s.line.saves},
+             {"step_s", s.line.step},
              {"compute_s", s.compute},
              {"comm_s", s.exposed_comm},
              {"busy_s", by_device(s.devices, &DeviceTimes::busy)},
              {"bubble_s", by_device(s.devices, &DeviceTimes::idle)},
-             {"data_s", s.data_wait},
+             {"data_s", s.line.data_wait},
              {"memory", s.memory},
              {"resident", s.resident}};
   if (s.batch_grows) {
     event["batch"] = s.batch;
   }
-  for (const auto& [name, value] : s.metrics) {
+  for (const auto& [name, value] : s.line.metrics) {
     event[name] = value;
   }
   if (s.grad_norm > 0) {

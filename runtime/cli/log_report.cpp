@@ -30,9 +30,9 @@ constexpr size_t kMostGraphs = 4096;
 constexpr size_t kShownGraphs = 12;
 constexpr double kMostSeconds = 1e9;
 // The fields of a `step` event that are not drawn.
-constexpr std::array<std::string_view, 13> kNotDrawn{"v",         "time",     "step",   "epoch",    "step_s",
+constexpr std::array<std::string_view, 15> kNotDrawn{"v",         "time",     "step",   "epoch",    "step_s",
                                                      "compute_s", "comm_s",   "busy_s", "bubble_s", "data_s",
-                                                     "memory",    "resident", "t"};
+                                                     "memory",    "resident", "t",      "eval_s",   "save_s"};
 
 double number_in(const Json& event, const char* key) {
   const auto at = event.find(key);
@@ -89,10 +89,22 @@ void add_graph(std::vector<LoggedGraph>& graphs, const Json& event) {
   }
 }
 
+// The times of the events of a run without an `end` event, so far; 0: none.
+struct OpenRun {
+  double first = 0;
+  double last = 0;
+
+  double seconds() const { return std::clamp(last - first, 0.0, kMostSeconds); }
+};
+
 // False if the object is not an event.
-bool add_event(RunLogSummary& log, const Json& event) {
+bool add_event(RunLogSummary& log, OpenRun& open, const Json& event) {
   const std::string kind = event.is_object() && event.contains("t") && event["t"].is_string() ? event["t"] : "";
+  const double time = kind.empty() ? 0 : number_in(event, "time");
   if (kind == "start") {
+    log.seconds += open.seconds();
+    open = {.first = time, .last = time};
+    log.ended = false;
     ++log.runs;
     log.steps = step_in(event, "steps");
     log.last_step = step_in(event, "first_step");
@@ -116,8 +128,11 @@ bool add_event(RunLogSummary& log, const Json& event) {
     }
   } else if (kind == "end") {
     log.last_step = step_in(event, "step");
-    log.seconds += number_in(event, "seconds");
+    log.seconds += std::clamp(number_in(event, "seconds"), 0.0, kMostSeconds);
+    log.ended = true;
+    open = {};
   }
+  open.last = open.first > 0 && time > 0 ? time : open.last;
   return !kind.empty();
 }
 
@@ -205,8 +220,9 @@ void add_series(std::string& text, const std::string& title, const SeriesByName&
     const auto by_value = [](const auto& a, const auto& b) { return a.second < b.second; };
     const auto [least, most] = std::ranges::minmax_element(one.points(), by_value);
     text += fmt::format("  {}   {:.6g} at step {}   least {:.6g} at step {}, most {:.6g} at step {}\n",
-                        printable_line(name), one.points().back().second, format_count(one.points().back().first),
-                        least->second, format_count(least->first), most->second, format_count(most->first));
+                        name == "images_per_s" ? "samples/s" : printable_line(name), one.points().back().second,
+                        format_count(one.points().back().first), least->second, format_count(least->first),
+                        most->second, format_count(most->first));
     text += least->second < most->second ? plot(one, columns, unicode) : "";
   }
 }
@@ -278,21 +294,25 @@ Result<RunLogSummary> read_log(const std::string& path) {
                          "name the log.jsonl of a run; it is beside its checkpoints");
   }
   RunLogSummary log;
+  OpenRun open;
   const bool read = for_each_line(file, [&](const std::string& line) {
     const Json event = runtime::parse_json(line);
-    log.damaged += event.is_discarded() || !add_event(log, event) ? 1 : 0;
+    log.damaged += event.is_discarded() || !add_event(log, open, event) ? 1 : 0;
   });
   ::close(file);
   if (!read || log.runs == 0) {
     return content_error("XG0909", {"`{}` is no log of a run: it has no `start` event", path},
                          "name the log.jsonl of a run; it is beside its checkpoints");
   }
+  log.seconds += open.seconds();
   return log;
 }
 
 std::string log_text(const std::string& path, const RunLogSummary& log, int columns, bool unicode) {
-  std::string text = fmt::format("{}   {} {}   step {} of {}   {}\n", path, log.runs, log.runs == 1 ? "run" : "runs",
-                                 format_count(log.last_step), format_count(log.steps), format_seconds(log.seconds));
+  std::string text = fmt::format("{}   {} {}   step {} of {}{}{}\n", path, log.runs, log.runs == 1 ? "run" : "runs",
+                                 format_count(log.last_step), format_count(log.steps),
+                                 log.seconds > 0 ? "   " + format_seconds(log.seconds) : "",
+                                 log.ended ? "" : "   has not ended: it goes on, or was killed");
   if (log.damaged > 0) {
     text += fmt::format("  {} {} no event\n", format_count(log.damaged), log.damaged == 1 ? "line is" : "lines are");
   }
@@ -311,6 +331,7 @@ std::string log_json(const RunLogSummary& log) {
                     {"steps", log.steps},
                     {"last_step", log.last_step},
                     {"seconds", log.seconds},
+                    {"ended", log.ended},
                     {"damaged", log.damaged},
                     {"warnings", log.warnings},
                     {"graphs", json_of(log.graphs)},

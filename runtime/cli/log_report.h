@@ -41,8 +41,10 @@ struct RunLogSummary {
   int runs = 0;           // starts
   int64_t steps = 0;      // of the whole run
   int64_t last_step = 0;  // the last that was reached
-  double seconds = 0;     // in all runs
-  int64_t damaged = 0;    // lines that are not an event
+  // In all runs: a run without an `end` event, which goes on or was killed, counts until its last event.
+  double seconds = 0;
+  bool ended = false;   // the last run has an `end` event
+  int64_t damaged = 0;  // lines that are not an event
   std::vector<std::string> warnings;
   std::vector<LoggedGraph> graphs;
   // "loss", "lr", "images_per_s", metrics of batches, and for the active classes "HEAD.active", ".near", ".common",
@@ -57,8 +59,8 @@ Result<RunLogSummary> read_log(const std::string& path);
 
 // Figures and a curve of each quantity, for a terminal of `columns` columns.
 std::string log_text(const std::string& path, const RunLogSummary& log, int columns, bool unicode);
-// {v, runs, steps, last_step, seconds, damaged, warnings, graphs: [{step, head, of_step, recall, seconds, waited_s}],
-// training: {name: [[step, value], ...]}, evaluation}.
+// {v, runs, steps, last_step, seconds, ended, damaged, warnings, graphs: [{step, head, of_step, recall, seconds,
+// waited_s}], training: {name: [[step, value], ...]}, evaluation}.
 std::string log_json(const RunLogSummary& log);
 
 }  // namespace xrun::cli

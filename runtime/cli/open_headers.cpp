@@ -2,10 +2,12 @@
 
 #include <algorithm>
 
+#include "runtime/cli/run_sources.h"
 #include "runtime/cli/trained_model.h"
 #include "runtime/data/class_weights.h"
 #include "runtime/data/sample_rows.h"
 #include "runtime/train/class_graphs.h"
+#include "runtime/train/large_batch.h"
 #include "runtime/train/rate.h"
 
 namespace xrun::cli {
@@ -61,6 +63,9 @@ Result<DataHeaders> open_headers(const PlannedModel& planned) {
       classes = (*rows)->classes();
       XRUN_TRY(runtime::check_curve(module.train, headers.samples));
       XRUN_TRY(runtime::check_graphs(module.train, headers.samples));
+      if (auto large = runtime::warn_of_large_batch(module.train, headers.samples)) {
+        headers.warnings.add(as_warnings({*large}).all()[0]);
+      }
     } else {
       XRUN_TRY((*rows)->number_by(classes));
     }

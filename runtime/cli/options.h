@@ -77,13 +77,14 @@ struct ShowArgs {
   std::string emit;   // tokens ast checked module backward plan program
   bool gantt = false;
   bool write_defaults = false;  // --explicit
-  int depth = 0;  // parts of a path that form a layer in `--table layers`; 0: see list_layers
+  int depth = 0;                // parts of a path that form a layer in `--table layers`; 0: see list_layers
 };
 
 struct TrainArgs {
   std::string file;  // model or plan
   std::string resume = "auto";
-  bool extend = false;  // allow another length and rate than the checkpoint's
+  bool overwrite = false;  // with --resume never: a run that is there is put aside
+  bool extend = false;     // allow another length and rate than the checkpoint's
   std::optional<int64_t> steps;
   int64_t profile = -1;    // warm-up steps before the profile; -1: no profile
   int step_timeout = 600;  // seconds after which a rank hangs (runtime/train/work_deadline.h); 0: never

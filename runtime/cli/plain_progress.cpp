@@ -18,23 +18,29 @@ std::string synthetic_field(const std::vector<std::string>& sources) {
   return sources.empty() ? "" : fmt::format(" synthetic={}", fmt::join(sources, ","));
 }
 
+// Empty if the run did not pause, or for less than is printed.
+std::string pause_field(std::string_view name, Seconds seconds) {
+  return seconds < 0.005 ? "" : fmt::format(" {}={:.2f}", name, seconds);
+}
+
 double gib(Bytes bytes) { return static_cast<double>(bytes) / static_cast<double>(kGiB); }
 
 }  // namespace
 
 std::string plain_line(const runtime::StepReport& s, Bytes usable, double seconds) {
-  std::string line = fmt::format("{} step={} epoch={:.3f} loss={:.5g}", stamp(seconds), s.step, s.epoch, s.loss);
+  std::string line = fmt::format("{} step={} epoch={:.3f} loss={:.5g}", stamp(seconds), s.step, s.epoch, s.line.loss);
   line += s.batch_grows ? fmt::format(" batch={}", s.batch) : "";
-  for (const auto& [name, value] : s.metrics) {
+  for (const auto& [name, value] : s.line.metrics) {
     line += fmt::format(" {}={:.4f}", name, value);
   }
   for (const runtime::ActiveReport& active : s.active) {
     line += fmt::format(" {}.active={}", active.head, active.classes);
     line += std::isnan(active.mass) ? "" : fmt::format(" {}.mass={:.4f}", active.head, active.mass);
   }
-  line += fmt::format(" lr={:.4g} images_per_s={:.0f} data_ms={:.1f} comm_ms={:.1f} bubble_ms={:.1f} mem_gib={:.2f}",
-                      s.lr, s.images_per_second, s.data_wait * 1e3, s.exposed_comm * 1e3, s.bubble * 1e3,
-                      gib(s.resident > 0 ? s.resident : s.memory));
+  line += fmt::format(
+      " lr={:.4g} samples_per_s={:.0f}{}{} data_ms={:.1f} comm_ms={:.1f} bubble_ms={:.1f} mem_gib={:.2f}", s.lr,
+      s.line.samples_per_second, pause_field("eval_s", s.line.evaluation), pause_field("save_s", s.line.saves),
+      s.line.data_wait * 1e3, s.exposed_comm * 1e3, s.bubble * 1e3, gib(s.resident > 0 ? s.resident : s.memory));
   if (usable > 0) {
     line += fmt::format(" mem_of_gib={:.2f}", gib(usable));
   }
@@ -108,8 +114,8 @@ bool PlainProgress::wants_step(bool due) { return due || port_.now() - stepped_ 
 void PlainProgress::on_step(const runtime::StepReport& step, bool due) {
   const std::lock_guard lock(mutex_);
   const double time = stepped_ = port_.now();
-  loss_ = step.loss;
-  rate_ = step.images_per_second;
+  loss_ = step.line.loss;
+  rate_ = step.line.samples_per_second;
   work_.move(time);
   if (due) {
     tell(plain_line(step, usable_, time), time);
@@ -213,7 +219,7 @@ void PlainProgress::beat() {
       paused ? fmt::format("{} waiting for={} seconds={:.1f}", stamp(time), work_.fields(), work_.still(time))
              : fmt::format("{} working on={} seconds={:.1f}", stamp(time), work_.fields(), work_.elapsed(time));
   if (rate_ > 0 && work_.of_steps()) {
-    line += fmt::format(" loss={:.5g} images_per_s={:.0f}", loss_, rate_);
+    line += fmt::format(" loss={:.5g} samples_per_s={:.0f}", loss_, rate_);
   }
   port_.write(printable_line(line) + "\n");
 }

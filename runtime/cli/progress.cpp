@@ -63,8 +63,8 @@ std::string network_text(const runtime::EndEvent& e) {
 std::string stop_text(const runtime::EndEvent& e) {
   std::string text = fmt::format("at step {} of {}", format_count(e.step), format_count(e.steps));
   text += e.saved.empty() ? ", nothing was saved" : ", saved in " + printable_line(e.saved);
-  return text +
-         (e.continues ? "; run the same command to go on" : "; run the same command without `--resume never` to go on");
+  return text + fmt::format("; run the same command{} to go on",
+                            e.leave_out.empty() ? "" : " without `" + printable_line(e.leave_out) + "`");
 }
 
 Pulse::Pulse(std::function<void()> beat)

@@ -82,6 +82,8 @@ void Prometheus::start(const runtime::StartEvent& event) {
                {{"model", event.model}, {"plan", event.plan}});
   server_->set("step", "steps done", static_cast<double>(event.first_step));
   server_->set("steps", "steps of the whole run", static_cast<double>(event.steps));
+  server_->set("epoch_samples", "samples of an epoch", static_cast<double>(event.samples));
+  server_->set("batch", "samples of the step", static_cast<double>(event.batch));
   server_->set("ranks", "processes of the run", event.ranks);
   server_->set("step_predicted_seconds", "the time of a step that the plan predicts", event.predicted_step);
   server_->set("arena_planned_bytes", "all memory that the plan counts", static_cast<double>(event.memory_planned));
@@ -91,19 +93,22 @@ void Prometheus::step(const runtime::StepReport& report) {
   server_->keep_signals();
   server_->set("step", "steps done", static_cast<double>(report.step));
   server_->set("epoch", "epochs done", report.epoch);
-  server_->set("loss", "the loss of the step", report.loss);
+  server_->set("loss", "the loss, a mean since the line before", report.line.loss);
   server_->set("learning_rate", "the rate of the step", report.lr);
   if (report.grad_norm > 0) {
     server_->set("gradient_norm", "the norm that `clip` bounds", report.grad_norm);
   }
   server_->set("batch", "samples of the step", static_cast<double>(report.batch));
-  server_->set("samples_per_second", "samples by time", report.images_per_second);
-  server_->set("step_seconds", "the time of the step, waiting for data included", report.seconds);
-  server_->set("data_wait_seconds", "how long the step waited for data", report.data_wait);
+  server_->set("samples_per_second", "samples by the clock since the line before, without evaluations and saves",
+               report.line.samples_per_second);
+  server_->set("evaluation_pause_seconds", "the time of evaluations since the line before", report.line.evaluation);
+  server_->set("save_pause_seconds", "how long steps waited for saves since the line before", report.line.saves);
+  server_->set("step_seconds", "the time of a step since the line before, waiting for data included", report.line.step);
+  server_->set("data_wait_seconds", "how long a step waited for data since the line before", report.line.data_wait);
   server_->set("arena_bytes", "memory of all arenas", static_cast<double>(report.memory));
   server_->set("resident_bytes", "memory of the process", static_cast<double>(report.resident));
-  for (const auto& [name, value] : report.metrics) {
-    server_->set("metric", "a metric of the step", value, {{"metric", name}});
+  for (const auto& [name, value] : report.line.metrics) {
+    server_->set("metric", "a metric, a mean since the line before", value, {{"metric", name}});
   }
   for (size_t device = 0; device < report.devices.size(); ++device) {
     const runtime::DeviceTimes& times = report.devices[device];

@@ -132,6 +132,7 @@ Facts facts_of_command(const GlobalOptions& options, const TrainArgs& args) {
           {"--deterministic", options.deterministic ? "on" : "off"},
           {"--cost", options.cost},
           {"--resume", args.resume},
+          {"--overwrite", args.overwrite ? "on" : "off"},
           {"--extend", args.extend ? "on" : "off"},
           {"--step-timeout", fmt::format("{}", args.step_timeout)},
           {"--steps", args.steps ? fmt::format("{}", *args.steps) : "none"}};

@@ -117,6 +117,26 @@ std::string shell_line(const std::vector<std::string>& command) {
   return line;
 }
 
+// The flag, or its variable, with which every start of the command would begin at the same step; empty: none.
+std::string begins_each_time(const std::vector<std::string>& command) {
+  constexpr std::string_view kFlag = "--resume";
+  for (size_t i = 0; i < command.size(); ++i) {
+    const std::string& word = command[i];
+    const bool apart = word == kFlag && i + 1 < command.size();
+    const bool joined = word.starts_with(std::string(kFlag) + "=");
+    if ((apart && command[i + 1] != "auto") || (joined && word != "--resume=auto")) {
+      return apart ? word + " " + command[i + 1] : word;
+    }
+    if (apart || joined) {
+      return "";  // the flag wins over the variable
+    }
+  }
+  const char* const variable = std::getenv("XRUN_RESUME");
+  return variable == nullptr || *variable == 0 || std::string_view(variable) == "auto"
+             ? ""
+             : "XRUN_RESUME=" + std::string(variable);
+}
+
 std::string end_of(int exit_code, Seconds lived) {
   const std::string how = exit_code > kSignalled ? fmt::format("was ended by signal {}", exit_code - kSignalled)
                                                  : fmt::format("ended with exit code {}", exit_code);
@@ -175,6 +195,11 @@ int run_restarts(const GlobalOptions& options, const RestartArgs& args, const st
     return usage_fault("`--restarts` starts the command behind `--`, and " +
                            (file.empty() ? "there is none" : "`" + file + "` is before it"),
                        "write xrun train --restarts 5 -- xrun train " + (file.empty() ? "model.xgraph" : file));
+  }
+  if (const std::string begins = begins_each_time(args.command); !begins.empty()) {
+    return usage_fault("`--restarts` starts the command again to go on, and with `" + begins +
+                           "` each start would lose what the one before it has learned",
+                       "leave `" + begins + "` out; start the run once without --restarts where it has to begin so");
   }
   const Console console(options);
   Child child;

@@ -101,6 +101,7 @@ void LoggedProgress::on_start(const runtime::StartEvent& event) {
   if (!event_file_.path.empty()) {
     open(event_file_);
     write(event_file_, runtime::first_event(unix_time()));
+    write(event_file_, runtime::start_event(unix_time(), event.first_step + 1));
   }
 }
 
@@ -156,8 +157,8 @@ void LoggedProgress::on_step(const runtime::StepReport& step, bool due) {
     prometheus_->step(step);
   }
   std::vector<std::pair<std::string, double>> numbers{
-      {"train/loss", step.loss}, {"train/lr", step.lr}, {"train/images_per_s", step.images_per_second}};
-  for (const auto& [name, value] : step.metrics) {
+      {"train/loss", step.line.loss}, {"train/lr", step.lr}, {"train/samples_per_s", step.line.samples_per_second}};
+  for (const auto& [name, value] : step.line.metrics) {
     numbers.emplace_back("train/" + name, value);
   }
   write_scalars(step.step, numbers);

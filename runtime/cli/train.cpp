@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fmt/format.h>
 #include <memory>
 
 #include "planner/graph_builds.h"
@@ -26,6 +27,7 @@
 #include "runtime/data/sample_rows.h"
 #include "runtime/libraries.h"
 #include "runtime/train/class_graphs.h"
+#include "runtime/train/large_batch.h"
 #include "runtime/train/rate.h"
 #include "runtime/train/run_clock.h"
 #include "runtime/train/trainer.h"
@@ -82,6 +84,9 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   XRUN_TRY(runtime::check_curve(train, rows->samples()));
   XRUN_TRY(runtime::check_graphs(train, rows->samples()));
   warn_of(*rows, events);
+  if (const auto large = runtime::warn_of_large_batch(train, rows->samples())) {
+    events.on_warn({large->code, large->message + "; " + large->help});
+  }
   Facts facts;
   if (job.world != nullptr) {
     add_facts(*rows, facts);
@@ -94,6 +99,11 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
       .directory = checkpoint_directory(options, train),
       .keep = train.checkpoint_keep,
       .resume = args.resume,
+      .overwrite = args.overwrite,
+      .on_aside =
+          [&options](const std::string& from, const std::string& to) {
+            Console(options).note(fmt::format("note: the run that was in {} is now in {}\n", from, to));
+          },
       .math_digest = module.math_digest,
       .compare = [file](const runtime::CheckpointInfo& info) { return difference_from(info, *file); },
       .extend = args.extend,
@@ -114,8 +124,8 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
       .copy = run.copy,
       .rank_hosts = job.options.rank_nodes,
       .peers = job.world.get()};
-  const std::string directory = store.directory;
-  XRUN_TRY(check_disk(planned, directory, rows->samples()));
+  // Rows of a run that is put aside keep their room.
+  XRUN_TRY(check_disk(planned, store.directory + (store.overwrite ? ".1" : ""), rows->samples()));
   XRUN_ASSIGN(auto checkpoints, runtime::make_checkpoint_store(std::move(store)));
   XRUN_ASSIGN(const auto trained, checkpoints->classes());
   XRUN_ASSIGN(const runtime::ClassTables classes, settle_classes(*rows, trained, module, args.extend, events));
@@ -182,6 +192,11 @@ std::unique_ptr<runtime::EventSink> make_sink(const Job& job, const Console& con
       LogOptions{.directory = directory, .tensorboard = train.log_tensorboard, .prometheus = train.log_prometheus});
 }
 
+// Flags with which the same command would not go on from what this run has saved.
+std::string flags_of_one_start(const TrainArgs& args) {
+  return args.resume == "auto" ? "" : "--resume " + args.resume + (args.overwrite ? " --overwrite" : "");
+}
+
 template <typename T>
 Status status_of(const Result<T>& result) {
   return result.ok() ? Status() : Status(result.error());
@@ -213,6 +228,7 @@ int train_in(Job& job, const GlobalOptions& given, const TrainArgs& args) {
   const TrainSpec& train = planned->prepared.training.train;
   const auto progress = make_sink(job, console, checkpoint_directory(options, train), train);
   job.checkpoints = checkpoint_directory(options, train);
+  job.leave_out = flags_of_one_start(args);
   if (job.unwatched) {
     progress->on_warn(
         {job.unwatched->code, job.unwatched->message + ": a rank that hangs is not seen; " + job.unwatched->help});
@@ -260,6 +276,7 @@ int train_in(Job& job, const GlobalOptions& given, const TrainArgs& args) {
                                        .memory_usable = plan.machine.memory,
                                        .hosts = job.world == nullptr ? "" : job.world->spread(),
                                        .resume = args.resume != "never",
+                                       .leave_out = job.leave_out,
                                        .profile = args.profile,
                                        .steps = args.steps.value_or(-1),
                                        .stop = &StopSignals::requested()});

@@ -62,6 +62,8 @@ constexpr uint64_t kWallTime = 1;
 constexpr uint64_t kStep = 2;
 constexpr uint64_t kFileVersion = 3;
 constexpr uint64_t kSummary = 5;
+constexpr uint64_t kSessionLog = 7;
+constexpr std::string_view kSessionStarts("\x08\x01", 2);  // status = START
 constexpr uint64_t kSummaryValue = 1;
 constexpr uint64_t kValueTag = 1;
 constexpr uint64_t kSimpleValue = 2;
@@ -81,6 +83,15 @@ std::string first_event(double time) {
   std::string event;
   put_double(event, kWallTime, time);
   put_bytes(event, kFileVersion, "brain.Event:2");
+  return event_record(event);
+}
+
+std::string start_event(double time, int64_t step) {
+  std::string event;
+  put_double(event, kWallTime, time);
+  put_key(event, kStep, kVarint);
+  put_varint(event, static_cast<uint64_t>(step));
+  put_bytes(event, kSessionLog, kSessionStarts);
   return event_record(event);
 }
 

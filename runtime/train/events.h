@@ -13,6 +13,7 @@
 #include "graph/base/units.h"
 #include "runtime/executor/step_profile.h"
 #include "runtime/executor/step_times.h"
+#include "runtime/train/line_means.h"
 
 namespace xrun::runtime {
 
@@ -26,7 +27,7 @@ struct ActiveReport {
   double mass = std::numeric_limits<double>::quiet_NaN();
 };
 
-// The measured numbers of one step, reported by `step` events.
+// The measured numbers of one step, and of the steps since the last line, reported by `step` events.
 struct StepReport {
   int64_t step = 0;  // steps done: the first step reports 1
   double epoch = 0;
@@ -35,7 +36,7 @@ struct StepReport {
   double grad_norm = 0;                                 // 0 where the run does not clip by norm
   std::vector<std::pair<std::string, double>> metrics;  // mean over the rows
   std::vector<ActiveReport> active;                     // of heads with active classes
-  double images_per_second = 0;
+  LineReport line;                                      // the steps since the last line, this one included
   int64_t batch = 0;
   bool batch_grows = false;
   Seconds seconds = 0;         // of the whole step, waiting for data included
@@ -151,7 +152,7 @@ struct EndEvent {
   std::string weights;  // XXH3-128, 32 hex digits
   int exit = 0;
   std::string saved;      // the last checkpoint that was saved or resumed; empty: none
-  bool continues = true;  // the same command resumes from it
+  std::string leave_out;  // flags without which the same command goes on from it; empty: none
   Seconds seconds = 0;
   int64_t bad_samples = 0;
   int64_t timed_steps = 0;           // since the start

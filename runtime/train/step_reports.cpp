@@ -16,6 +16,7 @@ StepReports::StepReports(const TrainRequest& request, const RunClock& clock, Ses
       clock_(clock),
       session_(&session),
       predicted_step_(request.predicted.step),
+      line_(request.module.train.unit(), request.module.train.reduce_sum),
       rows_(static_cast<size_t>(session.program().batch)),
       profile_(session.program(), request.module.graph, request.predicted.instructions, session.own_devices()),
       watch_(StepWatch(profile_, request.predicted.step)),
@@ -29,11 +30,7 @@ StepReports::StepReports(const TrainRequest& request, const RunClock& clock, Ses
   share_results();
 }
 
-Status StepReports::move_to(Session& session, const StepPrediction& predicted, int64_t done) {
-  if (steps_ > 0 && read_step_ != done) {
-    XRUN_TRY(read_results());
-    read_step_ = done;
-  }
+void StepReports::move_to(Session& session, const StepPrediction& predicted) {
   if (profiled_.steps > 0 && profiled_.steps < kProfiled) {
     tell_profile();
   }
@@ -45,7 +42,6 @@ Status StepReports::move_to(Session& session, const StepPrediction& predicted, i
   watch_ = steps_ == 0 ? std::optional(StepWatch(profile_, predicted.step)) : std::nullopt;
   stragglers_.move_to(profile_);
   share_results();
-  return {};
 }
 
 void StepReports::share_results() {
@@ -66,29 +62,21 @@ void StepReports::begin(bool due, bool mass) {
   profile_looks_ = profiled >= 1 && profiled <= kProfiled;
   stragglers_look_ = request_.session.peers != nullptr && stragglers_.wants_step();
   session_->measure(anybody() || stragglers_look_);
-  begin_ = anybody() ? Clock::now() : Clock::time_point();
+  begin_ = Clock::now();
 }
 
-void StepReports::data_is_here() {
-  if (anybody()) {
-    report_.data_wait = std::chrono::duration<double>(Clock::now() - begin_).count();
-  }
-}
+void StepReports::data_is_here() { report_.data_wait = std::chrono::duration<double>(Clock::now() - begin_).count(); }
 
 void StepReports::graphs_are_here() {
-  if (anybody()) {
-    begin_ =
-        Clock::now() - std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(report_.data_wait));
-  }
+  begin_ = Clock::now() - std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(report_.data_wait));
 }
 
 Status StepReports::read(int64_t step, double lr) {
-  if (!anybody()) {
-    return {};
-  }
   XRUN_TRY(read_results());
-  read_step_ = step;
-  note_times();
+  if (anybody()) {
+    note_times();
+    read_active();
+  }
   report_.step = step;
   report_.epoch = clock_.epochs_after(step);
   report_.lr = lr;
@@ -98,14 +86,18 @@ Status StepReports::read(int64_t step, double lr) {
   report_.grad_norm = session_->grad_norm();
   report_.memory = session_->memory();
   report_.seconds = std::chrono::duration<double>(Clock::now() - begin_).count();
-  report_.images_per_second = static_cast<double>(rows_.size()) / report_.seconds;
+  line_.add(report_.loss, report_.metrics, report_.batch, report_.seconds, report_.data_wait);
   return {};
 }
 
 Status StepReports::tell(int64_t step) {
   if (sink_looks_) {
     report_.resident = resident();
+    report_.line = line_.report();
     request_.events.on_step(report_, due_);
+  }
+  if (due_) {
+    line_.end_line();
   }
   if (watch_looks_) {
     for (const WarnEvent& warning : watch_->add(report_, session_->timings(), session_->times())) {
@@ -142,10 +134,7 @@ Status StepReports::look_for_stragglers() {
   return {};
 }
 
-Status StepReports::finish(int64_t step) {
-  if (read_step_ != step) {
-    XRUN_TRY(read_results());
-  }
+void StepReports::finish() {
   if (request_.profile >= 0 && profiled_.steps == 0 && !told_profile_) {
     request_.events.on_warn({"XG0814", "the run ended after " + format_count(steps_) + " steps: `--profile " +
                                            std::to_string(request_.profile) +
@@ -153,7 +142,6 @@ Status StepReports::finish(int64_t step) {
   } else if (profiled_.steps > 0 && profiled_.steps < kProfiled) {
     tell_profile();
   }
-  return {};
 }
 
 Status StepReports::read_results() {
@@ -165,13 +153,16 @@ Status StepReports::read_results() {
   for (size_t m = 0; m < metric_values_.size(); ++m) {
     XRUN_ASSIGN(report_.metrics[m].second, mean_of(metric_values_[m]));
   }
+  return {};
+}
+
+void StepReports::read_active() {
   report_.active.clear();
   for (size_t h = 0; h < request_.training.heads.size(); ++h) {
     if (request_.training.heads[h].active > 0) {
       report_.active.push_back(session_->active(static_cast<int>(h)));
     }
   }
-  return {};
 }
 
 // In f64 and row order (docs/determinism.md, "Scalars"). Finite, since the executor has found each row so.

@@ -1,5 +1,5 @@
-// What a run tells of its steps: losses, times and profiles. A step that nobody looks at is not timed, and its results
-// are not read.
+// Reports of the steps of a run: losses, times and profiles. The loss and the metrics of each step are read, for the
+// means of a line; instructions are timed only where somebody asks for a step.
 #pragma once
 
 #include <chrono>
@@ -22,9 +22,9 @@ class StepReports {
  public:
   // All outlive the object.
   StepReports(const TrainRequest& request, const RunClock& clock, Session& session);
-  // From the next step on, when `done` are done, steps are those of `session`, of another size. What was measured of
-  // the former steps is told, and the watch for stragglers begins a new window. Errors: those of reading.
-  Status move_to(Session& session, const StepPrediction& predicted, int64_t done);
+  // From the next step on, steps are those of `session`, of another size. What was measured of the former steps is
+  // told, and the watch for stragglers begins a new window.
+  void move_to(Session& session, const StepPrediction& predicted);
 
   // The next step begins, with its wait for data; `due`: a sink is told of it whatever it wants; `mass`: it measures
   // the share of the active classes. Asks who looks at the step and has the session time it.
@@ -36,10 +36,10 @@ class StepReports {
   Status read(int64_t step, double lr);
   // Tells those who look. Errors: that of any rank.
   Status tell(int64_t step);
-  // After the last step that was done, `step`: its loss, which goes out with the `end` event, and the profile as far as
-  // it has come.
-  Status finish(int64_t step);
+  // After the last step that was done: the profile as far as it has come.
+  void finish();
 
+  LineMeans& line() { return line_; }
   double loss() const { return report_.loss; }  // of the last step that was read; NaN: none
   int64_t timed_steps() const { return timed_steps_; }
   const std::vector<DeviceTimes>& device_sums() const { return device_sums_; }  // over the steps that were timed
@@ -51,6 +51,7 @@ class StepReports {
   bool anybody() const { return sink_looks_ || watch_looks_ || profile_looks_; }
   void share_results();
   Status read_results();
+  void read_active();
   Result<double> mean_of(ValueId value);
   void note_times();
   Status look_for_stragglers();
@@ -69,9 +70,10 @@ class StepReports {
   bool stragglers_look_ = false;  // they need the times of the step and not its results
   int64_t steps_ = 0;             // that were begun
   Clock::time_point begin_;
-  StepReport report_{.loss = std::numeric_limits<double>::quiet_NaN()};  // of the last step that somebody looked at
-  int64_t read_step_ = 0;                                                // its number
-  std::vector<ValueId> metric_values_;                                   // of report_.metrics
+  // Of the last step; without its times where nobody looked at it.
+  StepReport report_{.loss = std::numeric_limits<double>::quiet_NaN()};
+  LineMeans line_;
+  std::vector<ValueId> metric_values_;  // of report_.metrics
   std::vector<float> rows_;
   int64_t timed_steps_ = 0;
   std::vector<DeviceTimes> device_sums_;

@@ -80,7 +80,7 @@ class Run {
                                     : interrupted_ ? exit_code(ErrorKind::kInterrupted)
                                                    : 0,
                             .saved = saves_.path(),
-                            .continues = request_.resume,
+                            .leave_out = request_.leave_out,
                             .seconds = since(begin_),
                             .bad_samples = request_.batches.bad_samples(),
                             .timed_steps = reports_.timed_steps(),
@@ -155,6 +155,7 @@ class Run {
     if (resumed_ && (done_ == total_ || due(eval_span()))) {
       XRUN_TRY(evaluate_now());
     }
+    reports_.line().begin();
     while (done_ < end && !interrupted_ && !stopped_) {
       const bool last = done_ + 1 == end;
       if (Status stepped = run_step(last); !stepped.ok()) {
@@ -172,11 +173,7 @@ class Run {
         request_.events.on_interrupt();  // another rank was
       }
       XRUN_TRY(reports_.tell(done_));
-      XRUN_TRY(saves_.look());
-      XRUN_ASSIGN(const bool time_to_save, saves_.due(done_));
-      if (last || interrupted_ || time_to_save) {
-        XRUN_TRY(save());
-      }
+      XRUN_TRY(look_after_saves(last || interrupted_));
       if (!interrupted_ && (done_ == total_ || due(eval_span()))) {
         XRUN_TRY(evaluate_now());
       }
@@ -189,7 +186,10 @@ class Run {
     if (begins || (interrupted_ && !saves_.has(done_))) {
       XRUN_TRY(save());
     }
-    return done_ > first ? reports_.finish(done_) : Status();
+    if (done_ > first) {
+      reports_.finish();
+    }
+    return {};
   }
 
   Status prepare() {
@@ -292,7 +292,10 @@ class Run {
       return {};
     }
     XRUN_TRY(graphs_.wait_for_builds());
-    XRUN_TRY(saves_.finish());
+    {
+      const CountedAs counted(reports_.line(), LineMeans::Activity::kSave);
+      XRUN_TRY(saves_.finish());
+    }
     request_.events.on_work({.work = Work::kPrepare, .subject = "steps of another size"});
     request_.batches.stop();
     auto module = std::make_unique<const Module>(with_batch(request_.module, program.batch));
@@ -304,7 +307,7 @@ class Run {
     follow_clock();
     graphs_.move_to(*session_);
     saves_.move_to(*session_);
-    XRUN_TRY(session_->agree(reports_.move_to(*session_, prediction(), done_)));
+    reports_.move_to(*session_, prediction());
     former_session_ = nullptr;
     former_module_ = nullptr;
     return session_->agree(session_->weights_changed());
@@ -363,6 +366,7 @@ class Run {
     if (request_.inference == nullptr || request_.eval_sources.empty() || train_.measured().empty()) {
       return {};
     }
+    const CountedAs counted(reports_.line(), LineMeans::Activity::kEvaluation);
     const auto start = Clock::now();
     if (evaluator_ == nullptr) {
       request_.events.on_work({.work = Work::kPrepare, .subject = "the evaluation"});
@@ -408,7 +412,18 @@ class Run {
     return {};
   }
 
-  Status save() { return saves_.save(done_); }
+  Status save() {
+    const CountedAs counted(reports_.line(), LineMeans::Activity::kSave);
+    return saves_.save(done_);
+  }
+
+  // Between two steps; `now`: a save is due whatever the interval.
+  Status look_after_saves(bool now) {
+    const CountedAs counted(reports_.line(), LineMeans::Activity::kSave);
+    XRUN_TRY(saves_.look());
+    XRUN_ASSIGN(const bool due, saves_.due(done_));
+    return now || due ? save() : Status();
+  }
 
   const TrainRequest& request_;
   const TrainSpec& train_;

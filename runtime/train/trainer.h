@@ -52,6 +52,7 @@ struct TrainRequest {
   Bytes memory_usable = 0;
   std::string hosts;                        // of several ranks, as StartEvent has it
   bool resume = true;                       // from `checkpoints`, if there is something
+  std::string leave_out;                    // EndEvent has it
   int64_t profile = -1;                     // a ProfileEvent after as many steps of warm-up; -1: none
   int64_t steps = -1;                       // stop once the run has done that many; -1: the whole run
   const std::atomic<bool>* stop = nullptr;  // finish the step, save, end with 75

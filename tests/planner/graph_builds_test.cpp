@@ -240,8 +240,8 @@ TEST(GraphBuilds, TheirMemoryIsAmongTheReasonsOfARefusal) {
   ASSERT_FALSE(plan.error().choices.empty());
   size_t at = std::string::npos;
   for (const std::string& choice : plan.error().choices) {
-    EXPECT_TRUE(at == std::string::npos || at == choice.find(" images/s")) << "one below the other: " << choice;
-    at = choice.find(" images/s");
+    EXPECT_TRUE(at == std::string::npos || at == choice.find(" samples/s")) << "one below the other: " << choice;
+    at = choice.find(" samples/s");
   }
   EXPECT_THAT(plan.error().choices, ::testing::Contains(::testing::StartsWith("active_classes = sample(1%) ")));
 }

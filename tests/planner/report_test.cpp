@@ -256,16 +256,16 @@ TEST(Report, TimesOfAnEpochAndTheRunAreToldWhereTheSamplesAreKnown) {
     return text.substr(at, text.find('\n', at) - at);
   };
   train.duration = {20, TrainSpan::kEpochs};
-  EXPECT_EQ(line(), "  predicted  1 024 images/s");
+  EXPECT_EQ(line(), "  predicted  1 024 samples/s");
   plan.samples = 512 * 160;
-  EXPECT_EQ(line(), "  predicted  1 024 images/s     epoch 1 min 20 s     20 epochs 26 min 40 s");
+  EXPECT_EQ(line(), "  predicted  1 024 samples/s     epoch 1 min 20 s     20 epochs 26 min 40 s");
   EXPECT_NE(report_json(plan, planned.module).find("\"run_seconds\": 1600.0"), std::string::npos);
   train.duration.amount = 1;
-  EXPECT_EQ(line(), "  predicted  1 024 images/s     epoch 1 min 20 s");
+  EXPECT_EQ(line(), "  predicted  1 024 samples/s     epoch 1 min 20 s");
   train.duration = {1000, TrainSpan::kSteps};
-  EXPECT_EQ(line(), "  predicted  1 024 images/s     epoch 1 min 20 s     1 000 steps 8 min 20 s");
+  EXPECT_EQ(line(), "  predicted  1 024 samples/s     epoch 1 min 20 s     1 000 steps 8 min 20 s");
   plan.samples = 0;
-  EXPECT_EQ(line(), "  predicted  1 024 images/s     1 000 steps 8 min 20 s");
+  EXPECT_EQ(line(), "  predicted  1 024 samples/s     1 000 steps 8 min 20 s");
 }
 
 TEST(Report, MadeUpDataIsCalledSynthetic) {

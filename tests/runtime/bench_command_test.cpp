@@ -33,7 +33,7 @@ nlohmann::json json_of(std::vector<std::string> more, const std::string& threads
   more.insert(more.end(), {"--format", "json"});
   const CommandResult result = bench_head(tiny(more, threads));
   EXPECT_EQ(result.exit, 0) << result.err;
-  EXPECT_EQ(result.err, "");
+  EXPECT_TRUE(result.err.empty() || result.err.starts_with("note: the machine was loaded: ")) << result.err;
   return result.exit == 0 ? nlohmann::json::parse(result.out) : nlohmann::json();
 }
 
@@ -149,8 +149,9 @@ TEST(BenchCommand, TextHasALineForEachFigureAndMarkdownOneRow) {
   EXPECT_THAT(text.out, HasSubstr("2 000 classes x 24, batch 64, f32 products, f32 weights, full, 1 shard, 2 threads"));
   EXPECT_THAT(text.out, ContainsRegex("\n  step       [0-9.]+ [mu]?s \\(least [0-9.]+ [mu]?s, 3 rounds\\): forward"));
   EXPECT_THAT(text.out, ContainsRegex("\n  memory     [0-9.]+ MiB at its peak: 187.5 KiB class weights, 0 B states, "));
-  EXPECT_THAT(text.out, ContainsRegex("\n  roofline   [0-9]+ % of [0-9.]+ GFLOP/s \\(.*\\), [0-9.]+ billion "
-                                      "exponentials/s and [0-9.]+ GB/s, by processor time [0-9]+ %\n"));
+  EXPECT_THAT(text.out, ContainsRegex("\n  roofline   ([0-9]+ % of [0-9.]+ GFLOP/s \\(.*\\), [0-9.]+ billion "
+                                      "exponentials/s and [0-9.]+ GB/s|not known, since other programs had the "
+                                      "processors)([;,] by processor time [0-9]+ %)?\n"));
 
   const CommandResult markdown = bench_head(tiny({"--format", "md"}));
   ASSERT_EQ(markdown.exit, 0) << markdown.err;

@@ -32,7 +32,7 @@ TEST(BenchKnn, HelpNamesItsFlags) {
 TEST(BenchKnn, FiguresArePositiveAndHoldTogether) {
   const CommandResult result = tiny({"--format", "json", "--rounds", "4"});
   ASSERT_EQ(result.exit, 0) << result.err;
-  EXPECT_EQ(result.err, "");
+  EXPECT_TRUE(result.err.empty() || result.err.starts_with("note: the machine was loaded: ")) << result.err;
   const auto json = nlohmann::json::parse(result.out);
   const double median = json.at("median_s");
   const double least = json.at("min_s");
@@ -56,7 +56,8 @@ TEST(BenchKnn, TextHasALineForEachFigureAndMarkdownOneRow) {
   EXPECT_THAT(text.out, HasSubstr("2 000 classes x 24, 8 neighbours, exact, random rows (synthetic), 2 threads"));
   EXPECT_THAT(text.out, ContainsRegex("\n  build     [0-9.]+ [mu]?s \\(least [0-9.]+ [mu]?s, 3 rounds\\)\n"));
   EXPECT_THAT(text.out,
-              ContainsRegex("\n  products  [0-9]+ % of [0-9.]+ GFLOP/s \\(.*\\), by processor time [0-9]+ %\n"));
+              ContainsRegex("\n  products  ([0-9]+ % of [0-9.]+ GFLOP/s \\(.*\\)|not known, since other programs had "
+                            "the processors)([;,] by processor time [0-9]+ %)?\n"));
   const CommandResult markdown = tiny({"--format", "md"});
   ASSERT_EQ(markdown.exit, 0) << markdown.err;
   EXPECT_TRUE(markdown.out.starts_with("| knn | build | pairs/s | again | products | memory | machine |\n|---|"))

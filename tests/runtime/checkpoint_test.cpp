@@ -168,10 +168,13 @@ TEST_F(Checkpoint, KeepsTheNewestAndCleansUpAfterCrashes) {
 TEST_F(Checkpoint, ResumeWithoutOneStartsAnew) {
   Model model(1);
   EXPECT_FALSE(store()->resume(model.state())->has_value());
-  ASSERT_TRUE(store()->save(model.state(), 4, 4).ok());
   CheckpointOptions with = options();
   with.resume = "never";
-  EXPECT_FALSE(store(with)->resume(model.state())->has_value());
+  EXPECT_FALSE(store(with)->resume(model.state())->has_value()) << "nothing is there";
+  ASSERT_TRUE(store()->save(model.state(), 4, 4).ok());
+  const auto anew = make_checkpoint_store(with);
+  ASSERT_FALSE(anew.ok());
+  EXPECT_EQ(anew.error().code, "XG0722");
   with.resume = root_ + "/step-000009";
   EXPECT_EQ(store(with)->resume(model.state()).error().code, "XG0713");
   // `latest` may be torn away; the directories are what counts.

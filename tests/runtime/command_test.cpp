@@ -728,7 +728,7 @@ TEST_F(Command, AStoppedRunSaysWhereItIsSavedAndHowItGoesOn) {
   EXPECT_THAT(plain, ContainsRegex("Z stopping after this step, with a checkpoint; .*\n"));
   EXPECT_THAT(plain, ContainsRegex("Z stopped " + where));
   EXPECT_LT(plain.find("Z stopping "), plain.find("Z checkpoint "));
-  EXPECT_THAT(stopped("plain", {"--resume", "never"}),
+  EXPECT_THAT(stopped("plain", {"--resume", "never", "-C", "anew"}),
               HasSubstr("; run the same command without `--resume never` to go on\n"));
 }
 
@@ -819,10 +819,11 @@ TEST_F(Command, ShowLooksIntoModelPlanAndCheckpoint) {
 
 TEST_F(Command, VerboseTellsEachPartOfTheWorkAndQuietWins) {
   directory.write("tiny.xgraph", tiny_model());
-  const std::vector<std::string> words{"train",      "tiny.xgraph", "--steps",  "1",
-                                       "--progress", "none",        "--resume", "never"};
+  const std::vector<std::string> words{"train", "tiny.xgraph", "--steps", "1", "--progress", "none", "-C"};
+  int runs = 0;
   const auto with = [&](std::vector<std::string> flags) {
     flags.insert(flags.end(), words.begin(), words.end());
+    flags.push_back("run" + std::to_string(++runs));
     const auto result = run(flags);
     EXPECT_EQ(result.exit, 0) << result.err;
     return result.err;

@@ -4,6 +4,7 @@
 #include <fstream>
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
+#include <tuple>
 
 #include "runtime/cli/embeddings.h"
 #include "runtime/data/natural_order.h"
@@ -137,6 +138,34 @@ TEST_F(EmbeddingFiles, AreWrittenAllOrNot) {
   EXPECT_EQ(ending.exit, 2);
   EXPECT_THAT(ending.err, HasSubstr("ends with .npy or .npz"));
   EXPECT_THAT(ending.err, HasSubstr("did you mean `-o e.npy`?"));
+}
+
+// An archive or an array that is there and not one of embeddings, as `numpy.save` writes them, would be lost.
+TEST_F(EmbeddingFiles, NeverReplaceThoseOfOthers) {
+  const runtime::NpyArray other{"pixels", "<f4", {2}, std::as_bytes(std::span("8 bytes"))};
+  const auto archive = runtime::npz_bytes(std::span(&other, 1));
+  ASSERT_TRUE(archive.ok());
+  const std::string zip(reinterpret_cast<const char*>(archive->data()), archive->size());
+  const std::string array = runtime::npy_header({.descr = "<f4", .shape = {2, 1}}) + "8 bytes";
+  for (const auto& [name, bytes, cause] : std::vector<std::tuple<std::string, std::string, std::string>>{
+           {"a.npz", zip, "is no archive of embeddings"},
+           {"b.npz", std::string("PK\x05\x06") + std::string(18, '\0'), "is no archive of embeddings"},
+           {"c.npz", "PK\x03\x04", "is no archive of embeddings"},
+           {"d.npy", array, "no table of embeddings is in d.tsv"}}) {
+    write(name, bytes);
+    const auto refused = embed(name);
+    EXPECT_EQ(refused.exit, 2) << name;
+    EXPECT_THAT(refused.err, HasSubstr("error[XG0901]: `" + name + "` is there")) << name;
+    EXPECT_THAT(refused.err, HasSubstr(cause)) << name;
+    EXPECT_THAT(refused.err, HasSubstr("it would be lost")) << name;
+    EXPECT_EQ(read_file(at(name)), bytes) << name;
+  }
+  // Those of this command are replaced, and so are empty files.
+  for (const char* name : {"e.npz", "e.npy"}) {
+    write(name, "");
+    EXPECT_EQ(embed(name).exit, 0) << name;
+    EXPECT_EQ(embed(name).exit, 0) << name;
+  }
 }
 
 TEST_F(EmbeddingFiles, AndPredictionsListFilesAsPeopleDo) {

@@ -45,7 +45,7 @@ struct Shown {
       work(Work::kData, "", done, 1000);
       work(Work::kStep, "", done, 1000);
       after(1);
-      sink.on_step({.step = ++done, .loss = 2.5, .images_per_second = 64}, false);
+      sink.on_step({.step = ++done, .line = {.loss = 2.5, .samples_per_second = 64}}, false);
       all += page;
     }
     return all;
@@ -161,9 +161,35 @@ TEST(BarProgress, APauseOfARunIsToldUnderItsBarAndGoesWithTheNextStep) {
 
 TEST(BarProgress, TellsTheRateOfTheLastWhileAndNotOfOneStep) {
   BarState state{.start = {.steps = 10, .batch = 64}};
-  state.step = {.step = 5, .images_per_second = 1000, .batch = 64, .predicted_step = 0.5};
+  state.step = {.step = 5, .line = {.samples_per_second = 1000}, .batch = 64, .predicted_step = 0.5};
   state.rate = 1.5;
-  EXPECT_THAT(bar_text(state, 100, false), HasSubstr("   96 images/s   75 % of plan"));
+  state.speed = 96;
+  EXPECT_THAT(bar_text(state, 100, false), HasSubstr("   96 samples/s   75 % of plan"));
+}
+
+// A save or an evaluation of 20 seconds takes time from the run and not from its speed.
+TEST(BarProgress, TheSpeedLeavesOutEvaluationsAndSaves) {
+  Bar shown;
+  shown.sink.on_start({.steps = 100, .samples = 6400, .batch = 64});
+  for (int step = 1; step <= 3; ++step) {
+    shown.after(step == 3 ? 21 : 1);
+    shown.sink.on_step({.step = step,
+                        .line = {.samples_per_second = 64, .run_samples = 64 * step, .run_seconds = 1.0 * step},
+                        .batch = 64},
+                       true);
+  }
+  EXPECT_THAT(shown.page, HasSubstr("   64 samples/s"));
+  EXPECT_THAT(shown.page, HasSubstr("   step 3 of 100   17 min 47 s left"));
+}
+
+TEST(PlainProgress, ALineHasItsPausesInFieldsOfTheirOwn) {
+  const auto line = [](Seconds evaluation, Seconds saves) {
+    return plain_line({.line = {.samples_per_second = 100, .evaluation = evaluation, .saves = saves}}, 0, 0);
+  };
+  EXPECT_THAT(line(0, 0), HasSubstr(" samples_per_s=100 data_ms="));
+  EXPECT_THAT(line(1.5, 0), HasSubstr(" samples_per_s=100 eval_s=1.50 data_ms="));
+  EXPECT_THAT(line(0, 0.25), HasSubstr(" samples_per_s=100 save_s=0.25 data_ms="));
+  EXPECT_THAT(line(1.5, 0.25), HasSubstr(" eval_s=1.50 save_s=0.25 data_ms="));
 }
 
 TEST(Progress, NamesOfFilesNeitherSteerTheTerminalNorForgeLines) {
@@ -182,13 +208,11 @@ TEST(BarProgress, TellsTheAccuracyBeforeTheRates) {
   shown.after(1);
   shown.page.clear();
   shown.sink.on_step({.step = 500,
-                      .loss = 1.2345,
                       .lr = 0.001234,
                       .grad_norm = 12.3,
-                      .metrics = {{"accuracy", 0.9876}},
-                      .images_per_second = 2128},
+                      .line = {.loss = 1.2345, .metrics = {{"accuracy", 0.9876}}, .samples_per_second = 2128}},
                      true);
-  EXPECT_THAT(shown.page, HasSubstr("  loss 1.234   accuracy 98.76 %   lr 0.001234   2 128 images/s   "));
+  EXPECT_THAT(shown.page, HasSubstr("  loss 1.234   accuracy 98.76 %   lr 0.001234   2 128 samples/s   "));
 }
 
 TEST(BarProgress, ShowsTheMemoryThatIsHeldBesideWhatThePlanAllows) {

@@ -112,31 +112,39 @@ TEST_F(PrometheusTest, ReadsWhatTheLastEventsSaid) {
   run->on_start({.model = "a \"net\"",
                  .plan = "3feb890c",
                  .steps = 100,
+                 .samples = 3200,
+                 .batch = 32,
                  .predicted_step = 0.5,
                  .memory_planned = 4096,
                  .ranks = 2});
   EXPECT_EQ(figures(port),
-            (std::vector<std::string>{"xrun_arena_planned_bytes 4096", "xrun_ranks 2",
-                                      "xrun_run_info{model=\"a \\\"net\\\"\",plan=\"3feb890c\"} 1", "xrun_step 0",
-                                      "xrun_step_predicted_seconds 0.5", "xrun_steps 100"}));
+            (std::vector<std::string>{"xrun_arena_planned_bytes 4096", "xrun_batch 32", "xrun_epoch_samples 3200",
+                                      "xrun_ranks 2", "xrun_run_info{model=\"a \\\"net\\\"\",plan=\"3feb890c\"} 1",
+                                      "xrun_step 0", "xrun_step_predicted_seconds 0.5", "xrun_steps 100"}));
   for (const int step : {10, 20}) {
     run->on_step({.step = step,
                   .epoch = step / 100.0,
-                  .loss = 5.0 / step,
+                  .loss = 99,
                   .lr = 0.125,
                   .grad_norm = 2,
-                  .metrics = {{"accuracy", 0.25}},
+                  .metrics = {{"accuracy", 99}},
                   .active = {{.head = "id", .classes = 300}},
-                  .images_per_second = 64,
+                  .line = {.loss = 5.0 / step,
+                           .metrics = {{"accuracy", 0.25}},
+                           .samples_per_second = 64,
+                           .step = 0.5,
+                           .data_wait = 0.03125,
+                           .evaluation = 3,
+                           .saves = 2},
                   .batch = 32,
-                  .seconds = 0.5,
+                  .seconds = 99,
                   .devices = {{.busy = 0.25, .exposed_comm = 0.125, .idle = 0.0625}},
-                  .data_wait = 0.03125,
+                  .data_wait = 99,
                   .memory = 1024,
                   .resident = 2048},
                  true);
   }
-  run->on_step({.step = 21, .loss = 7}, false);  // a step that is shown and not due
+  run->on_step({.step = 21, .line = {.loss = 7}}, false);  // a step that is shown and not due
   run->on_eval({.step = 20, .metrics = {{"test", 0.75, true}}});
   run->on_checkpoint({.step = 20, .path = "p", .seconds = 0.5, .bytes = 512});
   run->on_warn({"XG0811", "slow"});
@@ -154,6 +162,8 @@ TEST_F(PrometheusTest, ReadsWhatTheLastEventsSaid) {
                                "xrun_device_seconds{device=\"0\",part=\"exposed_comm\"} 0.125",
                                "xrun_device_seconds{device=\"0\",part=\"idle\"} 0.0625",
                                "xrun_epoch 0.2",
+                               "xrun_epoch_samples 3200",
+                               "xrun_evaluation_pause_seconds 3",
                                "xrun_evaluation_step 20",
                                "xrun_evaluation{metric=\"test\",synthetic=\"yes\"} 0.75",
                                "xrun_gradient_norm 2",
@@ -164,6 +174,7 @@ TEST_F(PrometheusTest, ReadsWhatTheLastEventsSaid) {
                                "xrun_resident_bytes 2048",
                                "xrun_run_info{model=\"a \\\"net\\\"\",plan=\"3feb890c\"} 1",
                                "xrun_samples_per_second 64",
+                               "xrun_save_pause_seconds 2",
                                "xrun_step 20",
                                "xrun_step_predicted_seconds 0.5",
                                "xrun_step_seconds 0.5",

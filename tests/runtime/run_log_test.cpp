@@ -2,6 +2,7 @@
 #include "runtime/cli/run_log.h"
 
 #include <bit>
+#include <chrono>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -11,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 #include <sys/stat.h>
+#include <thread>
 
 #include "runtime/cli/log_report.h"
 #include "runtime/formats/event_file.h"
@@ -111,13 +113,22 @@ TEST(EventFile, RecordsHaveLengthsAndMaskedSums) {
 TEST_F(RunLog, TensorBoardReadsTheEventFile) {
   directory.write("tiny.xgraph", testing::tiny_model());
   const std::string script = std::string(XRUN_SOURCE_DIR) + "/tests/runtime/tensorboard_test.py";
-  const auto trained = run({"train", "tiny.xgraph", "--steps", "25", "--set", "train.log.tensorboard=true"});
-  ASSERT_EQ(trained.exit, 0) << trained.err;
+  const std::vector<std::string> words{"train",   "tiny.xgraph",
+                                       "--steps", "25",
+                                       "--set",   "train.log.tensorboard=true",
+                                       "--set",   "train.log.every=5 steps",
+                                       "--set",   "train.checkpoint.every=10 steps"};
+  ASSERT_EQ(run(words).exit, 0);
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(at("ckpt/quick"))) {
     files += entry.path().filename().string().starts_with("events.out.tfevents.") ? 1 : 0;
   }
   EXPECT_EQ(files, 1);
+  // The steps from 11 on come once more, in a file of their own; its name has another second.
+  std::this_thread::sleep_for(std::chrono::milliseconds(1100));
+  auto again = words;
+  again.insert(again.end(), {"--resume", "ckpt/quick/step-000010"});
+  ASSERT_EQ(run(again).exit, 0);
   const char* python = std::getenv("XRUN_PYTHON");
   const int status = std::system(
       (std::string(python == nullptr ? "python3" : python) + " " + script + " " + at("ckpt/quick")).c_str());
@@ -160,6 +171,36 @@ TEST_F(RunLog, PageOfALog) {
   const auto log = read_log(directory.write("log.jsonl", text));
   ASSERT_TRUE(log.ok()) << log.error().message;
   EXPECT_TRUE(test::matches_golden(log_text("log.jsonl", *log, 80, false), "log/page.txt"));
+}
+
+// A run counts until its last event if it has no `end`, as one that goes on, or was killed.
+TEST_F(RunLog, TimeOfARunWithoutAnEndIsThatOfItsEvents) {
+  const auto summary = [&](const std::string& text) {
+    const auto log = read_log(directory.write("log.jsonl", text));
+    EXPECT_TRUE(log.ok());
+    const std::string page = log_text("log.jsonl", *log, 80, false);
+    return page.substr(0, page.find('\n'));
+  };
+  const std::string killed = R"({"v":1,"t":"plan","time":90,"plan":"x"})"
+                             "\n"
+                             R"({"v":1,"t":"start","time":100,"first_step":0,"steps":400})"
+                             "\n"
+                             R"({"v":1,"t":"step","time":112.5,"step":10})"
+                             "\n";
+  EXPECT_EQ(summary(killed), "log.jsonl   1 run   step 10 of 400   12.5 s   has not ended: it goes on, or was killed");
+  const std::string resumed = killed + R"({"v":1,"t":"start","time":1000,"first_step":10,"steps":400})" + "\n";
+  EXPECT_EQ(summary(resumed + R"({"v":1,"t":"end","time":1020,"step":400,"seconds":20.5})" + "\n"),
+            "log.jsonl   2 runs   step 400 of 400   33.0 s");
+  EXPECT_EQ(summary(resumed + R"({"v":1,"t":"warn","time":1004,"message":"slow"})" + "\n"),
+            "log.jsonl   2 runs   step 10 of 400   16.5 s   has not ended: it goes on, or was killed");
+  // Without times, or with a clock that was set back, no time is known.
+  for (const char* time : {"", R"("time":-5,)", R"("time":50,)", R"("time":"noon",)"}) {
+    EXPECT_EQ(summary(R"({"v":1,"t":"start","time":100,"steps":400})"
+                      "\n{" +
+                      std::string(time) + R"("v":1,"t":"step","step":10})" + "\n"),
+              "log.jsonl   1 run   step 10 of 400   has not ended: it goes on, or was killed")
+        << time;
+  }
 }
 
 TEST_F(RunLog, ActiveClassesAndGraphsAreShown) {

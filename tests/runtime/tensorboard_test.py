@@ -17,11 +17,16 @@ except ImportError:
 directory = sys.argv[1]
 events = EventAccumulator(directory)
 events.Reload()
-log = [json.loads(line) for line in open(os.path.join(directory, "log.jsonl"))]
+log = []
+for event in map(json.loads, open(os.path.join(directory, "log.jsonl"))):
+    # A part of a run that begins at an earlier step replaces what was logged after it.
+    if event["t"] == "start":
+        log = [before for before in log if before.get("step", 0) <= event["first_step"]]
+    log.append(event)
 for tag, kind, value in [
     ("train/loss", "step", lambda event: event["loss"]),
     ("train/lr", "step", lambda event: event["lr"]),
-    ("train/images_per_s", "step", lambda event: event["images_per_s"]),
+    ("train/samples_per_s", "step", lambda event: event["images_per_s"]),
     ("train/accuracy", "step", lambda event: event["accuracy"]),
     ("eval/test", "eval", lambda event: event["metrics"]["test"]),
 ]:

@@ -431,7 +431,7 @@ TEST_F(RunsTest, GradientsThatAreNotFiniteAreNotApplied) {
   const auto outcome = train_on(rows, &store);
   ASSERT_FALSE(outcome.ok());
   EXPECT_EQ(outcome.error().code, "XG0810");
-  EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("the gradients of step 1 are not finite"));
+  EXPECT_THAT(outcome.error().message, ::testing::HasSubstr("the gradient of `stem.weight` is not finite in step 1"));
   EXPECT_EQ(store.saves, 0);
 }
 

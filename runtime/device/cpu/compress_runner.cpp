@@ -6,6 +6,7 @@
 #include "graph/base/check.h"
 #include "graph/norm_layout.h"
 #include "ops/compression.h"
+#include "runtime/device/cpu/non_finite.h"
 
 namespace xrun::runtime {
 namespace {
@@ -94,7 +95,7 @@ Result<double> CompressRunner::clip_scale(CompressedWeight& weight, const StepCo
     return Error{ErrorKind::kNonFinite, "XG0810",
                  "the gradient of `" + module_.graph.param(weight.param).name + "` in step " +
                      std::to_string(step.step + 1) + " is not finite: its norm is " + std::to_string(norm),
-                 "lower `train.lr`, or lengthen its warmup", module_.train.span};
+                 advice_about_gradient(module_.train, step.step), module_.train.span};
   }
   const double limit = clip.limit / std::sqrt(static_cast<double>(program_.senders()));
   return norm > limit ? limit / norm : 1;

@@ -13,6 +13,7 @@
 #include "runtime/device/cpu/compress_runner.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/head_runner.h"
+#include "runtime/device/cpu/non_finite.h"
 #include "runtime/device/cpu/stage_runner.h"
 #include "runtime/device/cpu/update_runner.h"
 
@@ -85,7 +86,7 @@ CpuBackend::CpuBackend(const Module& module, const planner::Program& program, co
       kernels_(std::move(kernels)),
       binder_(module.graph, program, memory),
       heads_(module.graph, program, isa),
-      stage_runner_(module.graph, program, binder_, kernels_,
+      stage_runner_(module, program, binder_, kernels_,
                     *std::max_element(program.threads.begin(), program.threads.end())),
       head_runner_(module, program, binder_, heads_, form),
       update_runner_(module, program, binder_, kernels_, isa, form),
@@ -229,10 +230,7 @@ Result<double> CpuBackend::grad_scale(std::span<const double> norms) {
   const double norm = std::sqrt(total);
   grad_norm_.store(norm, std::memory_order_relaxed);
   if (!std::isfinite(norm)) {
-    return Error{ErrorKind::kNonFinite, "XG0810",
-                 "the gradients of step " + std::to_string(step_.step + 1) + " are not finite: their norm is " +
-                     std::to_string(norm),
-                 "lower `train.lr`, or lengthen its warmup", module_.train.span};
+    return nonfinite_gradient(module_, program_, norms, step_.step);
   }
   const double limit = module_.train.clip.limit;
   return norm > limit ? limit / norm : 1;

@@ -7,6 +7,7 @@
 
 #include "graph/base/check.h"
 #include "ops/head/select_classes.h"
+#include "runtime/device/cpu/non_finite.h"
 #include "runtime/device/mapped_rows.h"
 
 namespace xrun::runtime {
@@ -290,7 +291,7 @@ Status HeadRunner::check_loss(const BoundHead& bound, const StepContext& step) c
       return Error{ErrorKind::kNonFinite, "XG0810",
                    "the loss of `" + node.path + "` is not finite, for row " + std::to_string(row) + " of head pass " +
                        std::to_string(bound.head_pass) + " of step " + std::to_string(step.step + 1),
-                   "lower `train.lr`, warm it up for longer, or set `train.clip = norm(1)`", node.span};
+                   advice_about_loss(module_.train, step.step), node.span};
     }
   }
   return {};

@@ -34,10 +34,6 @@ bool bf16_is_finite(const void* data, int64_t count) {
   return bad == 0;
 }
 
-std::byte* address(const BoundOperand& operand, const std::array<int64_t, 4>& moved, const StepContext& step) {
-  return operand.begin.at(step) + operand.step * moved[static_cast<size_t>(operand.by)];
-}
-
 // Zeroing is shared out in pieces that take a worker some microseconds.
 constexpr Bytes kZeroedPiece = 256 * kKiB;
 
@@ -60,15 +56,17 @@ int64_t even_parts(int64_t groups, int64_t workers, int64_t units, int64_t most)
 
 }  // namespace
 
-StageRunner::StageRunner(const Graph& graph, const planner::Program& program, const Binder& binder,
+StageRunner::StageRunner(const Module& module, const planner::Program& program, const Binder& binder,
                          const KernelSet& kernels, int workers)
-    : graph_(graph),
+    : graph_(module.graph),
+      train_(module.train),
       program_(program),
       binder_(binder),
       kernels_(kernels),
       workers_(workers),
-      watched_(graph.values.size(), false),
+      watched_(module.graph.values.size(), false),
       state_(static_cast<size_t>(program.devices * workers)) {
+  const Graph& graph = module.graph;
   size_t operands = 0;
   for (const Node& node : graph.nodes) {
     operands = std::max(operands, node.inputs.size() + node.outputs.size());
@@ -319,43 +317,6 @@ Status StageRunner::check_watched(const BoundPass& pass, const Block& block, con
     }
   }
   return {};
-}
-
-// Runs the block once more, looking at every result: a forward pass only writes what it makes.
-Error StageRunner::find_nonfinite(const BoundPass& pass, const Block& block, const StepContext& step) {
-  const std::string rows = "rows " + std::to_string(block.index * program_.norm_rows) + " to " +
-                           std::to_string((block.index + 1) * program_.norm_rows - 1) + " of the batch" +
-                           (program_.training ? " of step " + std::to_string(step.step + 1) : "");
-  for (const BoundNode& bound : pass.nodes) {
-    if (const Status status = run_node(pass, bound, block, step); !status.ok()) {
-      return status.error();
-    }
-    const Node& node = graph_.node(bound.node);
-    for (int32_t i = 0; i < bound.inputs; ++i) {
-      const Value& value = graph_.value(node.inputs[static_cast<size_t>(i)]);
-      const BoundOperand& operand = pass.operands[static_cast<size_t>(bound.first_operand + i)];
-      if (operand.begin.input >= 0 && !is_finite(value.type, address(operand, block.moved, step))) {
-        return {ErrorKind::kNonFinite, "XG0810",
-                "`" + node.path + "` (" + std::string(node.op->name) + ") reads data of `" + value.name +
-                    "` that are not finite, for " + rows,
-                "fix the samples, or the stages of `data` that make them", node.span};
-      }
-    }
-    for (int32_t i = 0; i < bound.outputs; ++i) {
-      const auto at = static_cast<size_t>(bound.first_operand + bound.inputs + i);
-      if (is_finite(graph_.value(node.outputs[static_cast<size_t>(i)]).type,
-                    address(pass.operands[at], block.moved, step))) {
-        continue;
-      }
-      return {ErrorKind::kNonFinite, "XG0810",
-              "`" + node.path + "` (" + std::string(node.op->name) + ") gives a value that is not finite, for " + rows,
-              program_.training ? "lower `train.lr`, warm it up for longer, or set `train.clip = norm(1)`"
-                                : "take an earlier checkpoint, or look at the data",
-              node.span};
-    }
-  }
-  return {ErrorKind::kNonFinite, "XG0810", "a value that is not finite came up and went away again, for " + rows,
-          "run again with `--deterministic`"};
 }
 
 }  // namespace xrun::runtime

@@ -6,7 +6,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/graph.h"
+#include "graph/module.h"
 #include "ops/workers.h"
 #include "planner/program.h"
 #include "runtime/device/cpu/binding.h"
@@ -20,6 +20,11 @@ struct BoundOperand {
   planner::By by = planner::By::kNothing;
   Bytes step = 0;
 };
+
+// `moved`: how many steps the operands of a block have advanced, by By.
+inline std::byte* address(const BoundOperand& operand, const std::array<int64_t, 4>& moved, const StepContext& step) {
+  return operand.begin.at(step) + operand.step * moved[static_cast<size_t>(operand.by)];
+}
 
 // One call of a kernel, with its operands: inputs, then outputs, from `first_operand`.
 struct BoundNode {
@@ -57,7 +62,7 @@ struct BoundPass {
 class StageRunner {
  public:
   // `workers`: the largest number of workers of a device.
-  StageRunner(const Graph& graph, const planner::Program& program, const Binder& binder, const KernelSet& kernels,
+  StageRunner(const Module& module, const planner::Program& program, const Binder& binder, const KernelSet& kernels,
               int workers);
 
   BoundPass bind(const planner::Instruction& instruction) const;
@@ -94,7 +99,7 @@ class StageRunner {
   void run_block(const BoundPass& pass, std::span<const BoundNode> nodes, const Block& block, const StepContext& step);
   Status run_node(const BoundPass& pass, const BoundNode& node, const Block& block, const StepContext& step);
   Status check_watched(const BoundPass& pass, const Block& block, const StepContext& step);
-  Error find_nonfinite(const BoundPass& pass, const Block& block, const StepContext& step);
+  Error find_nonfinite(const BoundPass& pass, const Block& block, const StepContext& step);  // non_finite.cpp
   int64_t worthwhile_parts(const Node& node, const ops::Kernel& kernel) const;
   void bind_runs(BoundPass& pass) const;
   Status& status_of(int device, int worker) { return state_[static_cast<size_t>(device * workers_ + worker)].status; }
@@ -102,6 +107,7 @@ class StageRunner {
   bool is_finite(const TensorType& type, const void* data) const;  // of one row block
 
   const Graph& graph_;
+  const TrainSpec& train_;
   const planner::Program& program_;
   const Binder& binder_;
   const KernelSet& kernels_;

@@ -1,0 +1,179 @@
+#include "runtime/device/cpu/non_finite.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <fmt/format.h>
+#include <optional>
+#include <utility>
+
+#include "runtime/device/cpu/stage_runner.h"
+
+namespace xrun::runtime {
+namespace {
+
+// Numbers beyond this one come from updates that diverge, or from data that nobody scaled.
+constexpr double kOrdinary = 1e6;
+
+struct Range {
+  double least = INFINITY;
+  double most = -INFINITY;
+
+  void add(double value) {
+    least = std::min(least, value);
+    most = std::max(most, value);
+  }
+  bool is_ordinary() const { return least >= -kOrdinary && most <= kOrdinary; }
+};
+
+float bf16_at(const uint16_t* bits, int64_t i) {
+  const uint32_t wide = uint32_t{bits[i]} << 16;
+  float value = 0;
+  std::memcpy(&value, &wide, sizeof value);
+  return value;
+}
+
+// None for a type that is not one of real numbers.
+std::optional<Range> range_of(const TensorType& type, const void* data, int64_t count) {
+  Range range;
+  if (type.dtype != DType::kF32 && type.dtype != DType::kBF16) {
+    return std::nullopt;
+  }
+  for (int64_t i = 0; i < count; ++i) {
+    range.add(type.dtype == DType::kF32 ? static_cast<const float*>(data)[i]
+                                        : bf16_at(static_cast<const uint16_t*>(data), i));
+  }
+  return range;
+}
+
+}  // namespace
+
+std::string no_update_yet(const TrainSpec& train, int64_t step) {
+  if (step == 0) {
+    return "no update has been made yet, so neither `train.lr` nor `train.clip` is the cause";
+  }
+  const bool stands = std::ranges::all_of(train.lr, [](const CurveSpec& one) { return one.from == 0 && one.to == 0; });
+  return stands ? "`train.lr` is 0, so no update is the cause" : "";
+}
+
+std::string advice_about_rate(const TrainSpec& train) {
+  return train.clip.kind == ClipSpec::kNone ? "lower `train.lr`, warm it up for longer, or set `train.clip = norm(1)`"
+                                            : "lower `train.lr`, or warm it up for longer; `train.clip` is set already";
+}
+
+std::string advice_about_operator(const TrainSpec& train, int64_t step, const Node& node, bool own_range) {
+  const std::string cause = no_update_yet(train, step);
+  if (own_range) {
+    const std::string change =
+        fmt::format("change the model so that `{}` gets only inputs for which it is finite", node.path);
+    return cause.empty() ? change + "; a lower `train.lr` helps only if these inputs have grown since the first step"
+                         : cause + ": " + change;
+  }
+  return cause.empty() ? advice_about_rate(train) : cause + ": look at the data and at the first weights";
+}
+
+std::string advice_about_loss(const TrainSpec& train, int64_t step) {
+  const std::string cause = no_update_yet(train, step);
+  return cause.empty() ? advice_about_rate(train)
+                       : cause + ": look at the function of the loss, its scale and margin, and at the first weights";
+}
+
+std::string advice_about_gradient(const TrainSpec& train, int64_t step) {
+  const std::string cause = no_update_yet(train, step);
+  return cause.empty() ? advice_about_rate(train)
+                       : cause +
+                             ": a function on the way from there to the loss has no finite derivative at a value "
+                             "that it gets, as `sqrt` at 0, or `acos` at 1";
+}
+
+Error nonfinite_gradient(const Module& module, const planner::Program& program, std::span<const double> sums,
+                         int64_t step) {
+  const Graph& graph = module.graph;
+  ParamId first;  // of a head, else the last parameter of the model
+  for (const planner::Instruction& instruction : program.instructions) {
+    for (const planner::Operand& operand : instruction.operands) {
+      if (operand.role != planner::Role::kNorms || !operand.param.valid()) {
+        continue;
+      }
+      const auto own = sums.subspan(static_cast<size_t>(operand.offset) / sizeof(double),
+                                    static_cast<size_t>(operand.bytes) / sizeof(double));
+      const bool broken = std::ranges::any_of(own, [](double sum) { return !std::isfinite(sum); });
+      const auto rank = [&](ParamId param) { return std::pair(graph.param(param).head, param.index); };
+      if (broken && (!first.valid() || rank(operand.param) > rank(first))) {
+        first = operand.param;
+      }
+    }
+  }
+  Error error{.kind = ErrorKind::kNonFinite,
+              .code = "XG0810",
+              .message = fmt::format("the gradients of step {} are not finite", step + 1),
+              .help = advice_about_gradient(module.train, step),
+              .span = module.train.span};
+  if (!first.valid()) {
+    return error;
+  }
+  error.message = fmt::format("the gradient of `{}` is not finite in step {}", graph.param(first).name, step + 1);
+  for (const planner::HeadPlan& head : program.heads) {
+    if (head.loss.valid() && (head.weight == first || head.bias == first)) {
+      const Node& loss = graph.node(head.loss);
+      error.notes.push_back(fmt::format("it comes from the loss `{}` ({})", loss.path, loss.op->name));
+      error.span = loss.span;
+    }
+  }
+  return error;
+}
+
+// Runs the block once more, looking at every result: a forward pass only writes what it makes. The ranges of inputs are
+// found before the operator runs, which may write its result over them. Weights have none here, since kernels may hold
+// them in another form.
+Error StageRunner::find_nonfinite(const BoundPass& pass, const Block& block, const StepContext& step) {
+  const int64_t first_row = block.index * program_.norm_rows;
+  const int64_t last_row = first_row + program_.norm_rows - 1;
+  const std::string rows =
+      (first_row == last_row ? fmt::format("row {}", first_row) : fmt::format("rows {} to {}", first_row, last_row)) +
+      " of the batch" + (program_.training ? fmt::format(" of step {}", step.step + 1) : "");
+  const auto elements = [this](const TensorType& type) {
+    return type.elements(program_.norm_rows, program_.norm_rows);
+  };
+  for (const BoundNode& bound : pass.nodes) {
+    const Node& node = graph_.node(bound.node);
+    Error error{.kind = ErrorKind::kNonFinite, .code = "XG0810", .span = node.span};
+    bool own_range = true;
+    for (int32_t i = 0; i < bound.inputs; ++i) {
+      const Value& value = graph_.value(node.inputs[static_cast<size_t>(i)]);
+      const BoundOperand& operand = pass.operands[static_cast<size_t>(bound.first_operand + i)];
+      const std::byte* const data = address(operand, block.moved, step);
+      if (operand.begin.input >= 0 && !is_finite(value.type, data)) {
+        error.message = fmt::format("`{}` ({}) reads data of `{}` that are not finite, for {}", node.path,
+                                    node.op->name, value.name, rows);
+        error.help = "fix the samples, or the stages of `data` that make them";
+        return error;
+      }
+      const bool computed = operand.begin.input >= 0 || value.producer.valid();
+      const auto range = computed ? range_of(value.type, data, elements(value.type)) : std::nullopt;
+      own_range = own_range && computed && (!range || range->is_ordinary());
+      if (range) {
+        error.notes.push_back(
+            fmt::format("its input `{}` is from {:.4g} to {:.4g}", value.name, range->least, range->most));
+      }
+    }
+    if (const Status status = run_node(pass, bound, block, step); !status.ok()) {
+      return status.error();
+    }
+    for (int32_t i = 0; i < bound.outputs; ++i) {
+      const auto at = static_cast<size_t>(bound.first_operand + bound.inputs + i);
+      if (is_finite(graph_.value(node.outputs[static_cast<size_t>(i)]).type,
+                    address(pass.operands[at], block.moved, step))) {
+        continue;
+      }
+      error.message = fmt::format("`{}` ({}) gives a value that is not finite, for {}", node.path, node.op->name, rows);
+      error.help = program_.training ? advice_about_operator(train_, step.step, node, own_range)
+                                     : "take an earlier checkpoint, or look at the data";
+      return error;
+    }
+  }
+  return {ErrorKind::kNonFinite, "XG0810", "a value that is not finite came up and went away again, for " + rows,
+          "run again with `--deterministic`"};
+}
+
+}  // namespace xrun::runtime

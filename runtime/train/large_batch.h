@@ -1,0 +1,16 @@
+// A batch that is larger than its training source.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "graph/base/result.h"
+#include "graph/specs.h"
+
+namespace xrun::runtime {
+
+// XG0417, a warning: a step takes more samples than the source has, so it takes samples several times.
+//   samples  of an epoch
+std::optional<Error> warn_of_large_batch(const TrainSpec& train, int64_t samples);
+
+}  // namespace xrun::runtime

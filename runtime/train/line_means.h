@@ -1,0 +1,79 @@
+// What a run has done since its last line of progress (docs/command.md, "Progress"): means of losses and metrics, and
+// the samples by the clock, without the time of evaluations and saves.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/base/clock.h"
+#include "graph/base/units.h"
+
+namespace xrun::runtime {
+
+using NamedValues = std::vector<std::pair<std::string, double>>;
+
+// The steps since the last line, or since the first step of this start of the run; the step of the report is the last.
+struct LineReport {
+  double loss = 0;                // mean over the samples, or with `reduce = sum` over the steps
+  NamedValues metrics;            // means over the samples
+  double samples_per_second = 0;  // by the clock, without evaluations and saves
+  Seconds step = 0;               // mean of the steps, from the wait for data until the results are read
+  Seconds data_wait = 0;          // mean of the waits for data, which `step` includes
+  Seconds evaluation = 0;         // the time of evaluations
+  Seconds saves = 0;              // how long the run waited between steps for saves
+  // Since the first step of this start, without evaluations and saves.
+  int64_t run_samples = 0;
+  Seconds run_seconds = 0;
+};
+
+// Threads: the trainer's.
+class LineMeans {
+ public:
+  enum class Activity : uint8_t { kSteps, kEvaluation, kSave };
+
+  //   unit  the samples of the smallest step (TrainSpec::unit)
+  //   sums  losses of steps are sums over their samples
+  LineMeans(int64_t unit, bool sums, const Clock& clock = system_clock()) : unit_(unit), sums_(sums), clock_(clock) {}
+
+  // The first step begins: nothing that was before it counts.
+  void begin();
+  // From now on time counts as that of `activity`. Returns the one before.
+  Activity turn_to(Activity activity);
+  // A step is done.
+  void add(double loss, const NamedValues& metrics, int64_t samples, Seconds step, Seconds data_wait);
+  // REQUIRES: a step was added since the line began.
+  LineReport report();
+  // The step that was added last has a line; the next line begins.
+  void end_line();
+
+ private:
+  void count_time();
+
+  int64_t unit_;
+  bool sums_;
+  const Clock& clock_;
+  Activity activity_ = Activity::kSteps;
+  Seconds counted_ = 0;  // the time until which all is counted
+  Seconds seconds_ = 0;  // of the steps of the line, with all that lies between them
+  double weight_ = 0;    // of the losses
+  int64_t steps_ = 0;
+  int64_t samples_ = 0;
+  LineReport sums_of_;  // sums in place of means
+};
+
+// While it lives, time counts as that of `activity`.
+class CountedAs {
+ public:
+  CountedAs(LineMeans& line, LineMeans::Activity activity) : line_(line), before_(line.turn_to(activity)) {}
+  ~CountedAs() { line_.turn_to(before_); }
+  CountedAs(const CountedAs&) = delete;
+  CountedAs& operator=(const CountedAs&) = delete;
+
+ private:
+  LineMeans& line_;
+  LineMeans::Activity before_;
+};
+
+}  // namespace xrun::runtime

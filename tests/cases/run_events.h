@@ -1,0 +1,24 @@
+// Reads what a run prints with `--progress json`, and its log.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace xrun::testing {
+
+// The events of one kind, in order.
+inline std::vector<nlohmann::json> run_events(const std::string& text, const std::string& kind) {
+  std::vector<nlohmann::json> events;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    auto event = nlohmann::json::parse(line, nullptr, false);
+    if (event.is_object() && event.value("t", "") == kind) {
+      events.push_back(std::move(event));
+    }
+  }
+  return events;
+}
+
+}  // namespace xrun::testing
