@@ -110,7 +110,11 @@ Result<Subject> Subject::open(const PlannedModel& planned, const PredictArgs& ar
     }
   } else {
     XRUN_ASSIGN(const Field like, picture_field(module));
-    XRUN_ASSIGN(auto files, runtime::list_pictures(args.images));
+    std::vector<Error> warnings;
+    XRUN_ASSIGN(auto files, runtime::list_pictures(args.images, warnings));
+    for (const Error& warning : warnings) {
+      events.on_warn({warning.code, warning.message});
+    }
     XRUN_ASSIGN(auto reader, runtime::open_picture_files(std::move(files), like));
     XRUN_ASSIGN(samples, runtime::SampleRows::make("pictures", std::move(reader),
                                                    without_labels(module.data, module.graph), module.graph));

@@ -6,6 +6,7 @@
 
 #include "graph/base/errors.h"
 #include "runtime/data/directory_walk.h"
+#include "runtime/data/left_out.h"
 #include "runtime/data/natural_order.h"
 #include "runtime/data/picture.h"
 #include "runtime/formats/decode.h"
@@ -101,27 +102,42 @@ bool is_picture_name(std::string_view path) {
   return std::ranges::find(kRead, extension) != std::end(kRead);
 }
 
-Result<std::vector<std::string>> list_pictures(const std::vector<std::string>& paths) {
+Result<std::vector<std::string>> list_pictures(const std::vector<std::string>& paths, std::vector<Error>& warnings) {
   std::vector<std::string> files;
+  FolderLeftOut left_out;
   for (const std::string& path : paths) {
     std::error_code ignored;  // opening the file reports what cannot be examined
     if (!std::filesystem::is_directory(path, ignored)) {
       files.push_back(path);
       continue;
     }
+    const std::filesystem::path root(path);
     const auto first = std::ssize(files);
-    XRUN_TRY(walk_directory(path, nullptr, [&](std::string_view name) -> Status {
+    const auto visit = [&](std::string_view name) -> Status {
       if (is_picture_name(name)) {
-        files.push_back((std::filesystem::path(path) / name).native());
+        files.push_back((root / name).native());
       }
       return {};
-    }));
+    };
+    const auto enters = [&](std::string_view name) {
+      const bool tool = is_tool_directory(base_of(name));
+      if (tool) {
+        left_out.tools.add((root / name).native());
+      }
+      return !tool;
+    };
+    XRUN_TRY(walk_directory(path, nullptr, visit, enters));
     if (std::ssize(files) == first) {
-      return content_error("XG0406", {"there are no pictures below {}", path},
-                           "pictures are PNG, JPEG, WebP, BMP, PGM and PPM files, by the ends of their names");
+      Error error = content_error("XG0406", {"there are no pictures below {}", path},
+                                  "pictures are PNG, JPEG, WebP, BMP, PGM and PPM files, by the ends of their names");
+      for (const Error& left : left_out.warnings()) {
+        error.notes.push_back(left.message);
+      }
+      return error;
     }
     std::sort(files.begin() + first, files.end(), comes_before);
   }
+  warnings = left_out.warnings();
   return files;
 }
 

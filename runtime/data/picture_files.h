@@ -15,9 +15,10 @@ bool is_picture_name(std::string_view path);
 bool is_hidden_file(std::string_view path);  // its name begins with a dot
 
 // The files that are named: a directory stands for the pictures below it, in natural order
-// (runtime/data/natural_order.h); all else stays as it is, in the order given. Errors: XG0401; XG0406 a directory
-// without pictures.
-Result<std::vector<std::string>> list_pictures(const std::vector<std::string>& paths);
+// (runtime/data/natural_order.h), without those in directories of tools (runtime/data/left_out.h), about which a
+// warning goes to `warnings`; all else stays as it is, in the order given. Errors: XG0401; XG0406 a directory without
+// pictures.
+Result<std::vector<std::string>> list_pictures(const std::vector<std::string>& paths, std::vector<Error>& warnings);
 
 // Sample i is the file paths[i], which is read when it is wanted. `like` is the field of the model's own source that
 // feeds its input: an encoded field gives the file as it is; pixels [C, H, W] are decoded (grey for one channel, else
