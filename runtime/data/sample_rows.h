@@ -9,6 +9,7 @@
 #include "graph/base/result.h"
 #include "graph/graph.h"
 #include "graph/specs.h"
+#include "runtime/data/label_faults.h"
 #include "runtime/data/reader.h"
 #include "runtime/data/transform.h"
 #include "runtime/train/batch_source.h"
@@ -86,10 +87,13 @@ class SampleRows {
     size_t index = 0;  // in Graph::inputs
     int field = 0;
     bool is_label = false;  // one class per sample, i32
-    Span counted;           // place in the text with the number of classes; for labels
+    LabelPlaces places;
     Transform transform;
   };
 
+  // Reads an input of a sample without its name in errors; fill_input adds name and place.
+  Status read_input(const Input& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
+                    std::byte* to) const;
   Status fill_input(const Input& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
                     std::byte* to) const;
 
