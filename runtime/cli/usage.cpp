@@ -211,7 +211,7 @@ void warn_of_variables(const CLI::App& app) {
     if (!name.starts_with("XRUN_") || text.size() <= name.size() + 1 || std::ranges::find(names, name) != names.end()) {
       continue;
     }
-    if (const std::string near = lang::nearest(name, names); !near.empty()) {
+    if (const std::string near = nearest(name, names); !near.empty()) {
       std::fprintf(stderr, "warning: `%s` in the environment has no effect: did you mean `%s`?\n",
                    printable_line(name).c_str(), near.c_str());
     }

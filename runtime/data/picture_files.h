@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "runtime/data/left_out.h"
 #include "runtime/data/reader.h"
 
 namespace xrun::runtime {
@@ -16,25 +17,15 @@ namespace xrun::runtime {
 bool is_picture_name(std::string_view path);
 bool is_hidden_file(std::string_view path);  // its name begins with a dot
 
-// Files of directories that are no pictures, and not hidden. Keeps the first names in byte order.
-struct OtherFiles {
-  int64_t count = 0;
-  std::set<std::string> names;
-
-  void add(std::string name);
-  // The warning XG0415 about them. REQUIRES: there are some.
-  Error warning() const;
-};
-
 struct PictureList {
   std::vector<std::string> paths;
-  OtherFiles others;
+  FolderLeftOut left_out;
 };
 
 // The files that are named: a directory stands for the pictures below it, in natural order
-// (runtime/data/natural_order.h); all else stays as it is, in the order given. A file of a directory is a picture by
-// the extension of its name; one without an extension by its content. Errors: XG0401; XG0406 a directory without
-// pictures.
+// (runtime/data/natural_order.h), without those in directories of tools (runtime/data/left_out.h); all else stays as it
+// is, in the order given. A file of a directory is a picture by the extension of its name; one without an extension by
+// its content. Errors: XG0401; XG0406 a directory without pictures.
 Result<PictureList> list_pictures(const std::vector<std::string>& paths);
 
 // Sample i is the file paths[i], which is read when it is wanted. `like` is the field of the model's own source that

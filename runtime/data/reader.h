@@ -51,6 +51,8 @@ class Reader {
   virtual Status read(int64_t sample, int field, FieldValue& out) const = 0;
 
   virtual std::string class_name(int64_t label) const = 0;    // "" where classes have no names
+  // Whether samples have classes; pictures that all lie outside of class directories have none, and the label 0.
+  virtual bool has_labels() const { return true; }
   virtual std::string sample_name(int64_t sample) const = 0;  // "uming U+4E00"
   // Samples in natural order, 2.png before 10.png, for predictions and evaluations; empty: in the order of their
   // numbers. The numbers decide which samples a run draws when, so they do not follow this order.
@@ -71,7 +73,7 @@ class Reader {
 // is missing, XG0412 a file is broken; with the span of the reader call. kInterrupted soon after `stop` is set.
 Result<std::unique_ptr<Reader>> open_reader(const SourceSpec& spec, StopFlag stop = nullptr);
 // The same for counts, fields, classes and names alone: skips what is slow or large and needed only for samples. `read`
-// may be called only for encoded fields of looked_samples, and may give only their start.
+// may be called only for labels and for encoded fields of looked_samples, of which it may give only the start.
 Result<std::unique_ptr<Reader>> open_header(const SourceSpec& spec);
 
 // Samples whose pictures a plan examines: at most 64, evenly spread, so that it takes a moment even on a slow disk.
