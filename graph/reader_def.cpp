@@ -173,7 +173,8 @@ constexpr ReaderDef kReaders[] = {
      "idx(\"train-images-idx3-ubyte.gz\", \"train-labels-idx1-ubyte.gz\")", kReady, idx_fields},
     {"folder", "(paths: list, match: str = \"*\")", "",
      "PNG, JPEG, WebP, BMP, PGM and PPM files in directories or zip archives whose names fit `match`; the class is the "
-     "directory that holds the file; links are followed; other files are counted and named in a warning",
+     "directory that holds the file; links are followed; other files, pictures outside of the class directories and "
+     "directories of tools are left out, counted and named in a warning",
      "folder(\"pictures/train\", match=\"*_{01..15}.png\")", kReady, folder_fields},
     {"csv", "(path: str, rows: range = none, header: bool = false, delimiter: str = \",\")", "",
      "a text table, gzip accepted, read through column(i) and columns(a..b); a column of texts is a label, and "

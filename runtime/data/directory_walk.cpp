@@ -21,7 +21,8 @@ constexpr int kMostWays = 64;  // to one directory
 
 class Walk {
  public:
-  Walk(const std::string& root, StopFlag stop, const VisitFile& visit) : root_(root), stop_(stop), visit_(visit) {}
+  Walk(const std::string& root, StopFlag stop, const VisitFile& visit, const EntersDirectory& enters)
+      : root_(root), stop_(stop), visit_(visit), enters_(enters) {}
 
   Status directory(const std::string& path) {
     struct stat info {};
@@ -42,12 +43,11 @@ class Walk {
       XRUN_TRY(check_stop(stop_));
       std::error_code ignored;  // an entry that cannot be examined counts as no file
       if (at->is_directory(ignored)) {
-        XRUN_TRY(directory(at->path().native()));
+        if (!enters_ || enters_(below_root(at->path().native()))) {
+          XRUN_TRY(directory(at->path().native()));
+        }
       } else if (at->is_regular_file(ignored)) {
-        std::string_view name = at->path().native();
-        name.remove_prefix(root_.size());
-        name.remove_prefix(std::min(name.find_first_not_of('/'), name.size()));
-        XRUN_TRY(visit_(name));
+        XRUN_TRY(visit_(below_root(at->path().native())));
       }
     }
     above_.pop_back();
@@ -55,6 +55,11 @@ class Walk {
   }
 
  private:
+  std::string_view below_root(std::string_view path) const {
+    path.remove_prefix(root_.size());
+    path.remove_prefix(std::min(path.find_first_not_of('/'), path.size()));
+    return path;
+  }
   static Error endless(const std::string& path, const char* why) {
     return content_error("XG0401", {"{} is {}", path, why},
                          "take the link away, or name the directories that hold the pictures");
@@ -63,14 +68,15 @@ class Walk {
   const std::string& root_;
   StopFlag stop_;
   const VisitFile& visit_;
+  const EntersDirectory& enters_;
   std::vector<Place> above_;   // directories on the way here
   std::map<Place, int> ways_;  // visits of each directory so far
 };
 
 }  // namespace
 
-Status walk_directory(const std::string& root, StopFlag stop, const VisitFile& visit) {
-  return Walk(root, stop, visit).directory(root);
+Status walk_directory(const std::string& root, StopFlag stop, const VisitFile& visit, const EntersDirectory& enters) {
+  return Walk(root, stop, visit, enters).directory(root);
 }
 
 }  // namespace xrun::runtime

@@ -2,17 +2,16 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <map>
 #include <numeric>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "graph/base/errors.h"
 #include "runtime/data/directory_walk.h"
+#include "runtime/data/encoded_file.h"
 #include "runtime/data/glob.h"
+#include "runtime/data/left_out.h"
 #include "runtime/data/natural_order.h"
 #include "runtime/data/picture_files.h"
 #include "runtime/device/host.h"
@@ -21,9 +20,7 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr Bytes kLargestPicture = 256 * kMiB;  // encoded
-constexpr Bytes kLargestArchive = 16 * kGiB;   // of all pictures taken from archives
-constexpr Bytes kStart = kMiB;                 // the start of a picture, which has its header
+constexpr Bytes kLargestArchive = 16 * kGiB;  // of all pictures taken from archives
 
 struct PictureFile {
   size_t root = 0;    // which path
@@ -83,6 +80,7 @@ class FolderReader final : public Reader {
       std::sort(pictures_.begin() + static_cast<ptrdiff_t>(first), pictures_.end(),
                 [](const PictureFile& a, const PictureFile& b) { return a.name < b.name; });
     }
+    leave_out_strays();
     int64_t number = 0;
     for (auto& [name, label] : classes_) {
       label = number++;
@@ -117,10 +115,10 @@ class FolderReader final : public Reader {
       return {};
     }
     if (!picture.why.empty()) {
-      return broken(picture.why);
+      return broken_sample(picture.why);
     }
     if (!roots_[picture.root].archive) {
-      return read_from_disk(roots_[picture.root].path + "/" + picture.name, out);
+      return read_encoded(roots_[picture.root].path + "/" + picture.name, header_, out);
     }
     const std::array<int64_t, 1> shape{static_cast<int64_t>(picture.bytes)};
     out.set_view(DType::kU8, shape, std::span(bytes_).subspan(picture.offset, picture.bytes));
@@ -144,26 +142,22 @@ class FolderReader final : public Reader {
   }
   std::string describe() const override {
     return fmt::format("folder: {} images, {} classes{}", format_count(samples()), format_count(classes()),
-                       others_.count > 0 ? fmt::format(", {} other files", format_count(others_.count)) : "");
+                       left_out_.describe());
   }
   Bytes memory() const override {
     return (header_ ? unpacked_ : static_cast<Bytes>(bytes_.capacity())) +
            static_cast<Bytes>(pictures_.capacity() * sizeof(PictureFile));
   }
-  std::vector<Error> warnings() const override {
-    return others_.count == 0 ? std::vector<Error>{} : std::vector<Error>{others_.warning()};
-  }
+  std::vector<Error> warnings() const override { return left_out_.warnings(); }
 
  private:
-  static Error broken(std::string why) {
-    return content_error("XG0412", std::move(why), "replace the file, or raise `max_bad`");
-  }
+  std::string path_in_source(std::string_view name) const { return roots_.back().inner + std::string(name); }
 
-  // Adds a picture and its class; true if it is a sample. Counts other files, and keeps the first names in byte order.
+  // Adds a picture and its class; true if it is a sample. Notes other files.
   Result<bool> note(std::string_view name, const Glob& match) {
     if (!is_picture_name(name)) {
       if (!is_hidden_file(name)) {
-        others_.add(roots_.back().inner + std::string(name));
+        left_out_.others.add(path_in_source(name));
       }
       return false;
     }
@@ -175,25 +169,49 @@ class FolderReader final : public Reader {
       return false;
     }
     if (pictures_.size() >= most_pictures_) {
-      return content_error("XG0412",
-                           {"{} is one picture more than the {} that a source may have",
-                            roots_.back().path + "/" + roots_.back().inner + std::string(name),
-                            format_count(static_cast<int64_t>(most_pictures_))},
-                           "name fewer directories, or a `match` that takes fewer of the pictures");
+      return content_error(
+          "XG0412",
+          {"{} is one picture more than the {} that a source may have", roots_.back().path + "/" + path_in_source(name),
+           format_count(static_cast<int64_t>(most_pictures_))},
+          "name fewer directories, or a `match` that takes fewer of the pictures");
     }
     pictures_.push_back({.root = roots_.size() - 1, .name = std::string(name)});
     return true;
   }
 
+  // A picture outside of all class directories would be a class without a name, number 0, and renumber the others.
+  // Where no picture lies in a directory, all are one class.
+  void leave_out_strays() {
+    if (classes_.size() < 2 || classes_.erase("") == 0) {
+      return;
+    }
+    std::erase_if(pictures_, [&](const PictureFile& picture) {
+      const bool stray = directory_of(picture.name).empty();
+      if (stray) {
+        left_out_.strays.add(roots_[picture.root].inner + picture.name);
+      }
+      return stray;
+    });
+  }
+
   Status load_archive(const Glob& match) {
     const Root& root = roots_.back();
+    std::set<std::string, std::less<>> tools;
     return visit_archive(root.path, stop_, [&](ArchiveEntry& entry) -> Status {
       XRUN_TRY(check_stop(stop_));
       std::string_view name = entry.name();
       if (!name.starts_with(root.inner)) {
         return {};
       }
-      XRUN_ASSIGN(const bool sample, note(name.substr(root.inner.size()), match));
+      name.remove_prefix(root.inner.size());
+      if (const std::string_view tool = tool_directory_of(name); !tool.empty()) {
+        if (tools.find(tool) == tools.end()) {
+          tools.emplace(tool);
+          left_out_.tools.add(path_in_source(tool));
+        }
+        return {};
+      }
+      XRUN_ASSIGN(const bool sample, note(name, match));
       if (!sample) {
         return {};
       }
@@ -244,7 +262,7 @@ class FolderReader final : public Reader {
         }
         PictureFile& picture = *found->second;
         picture.offset = bytes_.size();
-        if (const Status read = entry.read_start(bytes_, kStart); !read.ok()) {
+        if (const Status read = entry.read_start(bytes_, kPictureStart); !read.ok()) {
           picture.why = read.error().message;
         }
         picture.bytes = bytes_.size() - picture.offset;
@@ -258,60 +276,18 @@ class FolderReader final : public Reader {
   }
 
   Status load_directory(const Glob& match) {
-    return walk_directory(roots_.back().path, stop_, [&](std::string_view name) -> Status {
+    const auto enters = [&](std::string_view name) {
+      const bool tool = is_tool_directory(base_of(name));
+      if (tool) {
+        left_out_.tools.add(std::string(name));
+      }
+      return !tool;
+    };
+    const auto visit = [&](std::string_view name) -> Status {
       XRUN_ASSIGN([[maybe_unused]] const bool sample, note(name, match));
       return {};
-    });
-  }
-
-  // The error for a file that was there when the source was opened. Only a missing file is a broken sample: if others
-  // were replaced while a disk fails or descriptors run out, the run would learn from whatever is readable.
-  static Error fault_of(int error_number) {
-    const std::string why = fmt::format("cannot be read: {}", std::strerror(error_number));
-    if (error_number == ENOENT || error_number == ENOTDIR) {
-      return broken(why);
-    }
-    Error error = file_error("", error_number);
-    error.message = why;
-    return error;
-  }
-
-  Status read_from_disk(const std::string& path, FieldValue& out) const {
-    int file = -1;
-    do {
-      file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // does not wait at a pipe in place of a file
-    } while (file < 0 && errno == EINTR);
-    if (file < 0) {
-      return fault_of(errno);
-    }
-    Status done = read_all(file, out);
-    close(file);
-    return done;
-  }
-
-  // Reads the file, or of a header its start.
-  Status read_all(int file, FieldValue& out) const {
-    struct stat info {};
-    if (fstat(file, &info) != 0) {
-      return fault_of(errno);
-    }
-    if (!S_ISREG(info.st_mode) || info.st_size > kLargestPicture) {
-      return broken(fmt::format("no file of at most {}", format_bytes(kLargestPicture)));
-    }
-    const auto size = static_cast<size_t>(header_ ? std::min<Bytes>(info.st_size, kStart) : info.st_size);
-    const std::array<int64_t, 1> shape{static_cast<int64_t>(size)};
-    std::byte* to = out.set_own(DType::kU8, shape);
-    for (size_t done = 0; done < size;) {
-      const ssize_t got = ::read(file, to + done, size - done);
-      if (got == 0) {
-        return broken("became shorter while it was read");
-      }
-      if (got < 0 && errno != EINTR) {
-        return fault_of(errno);
-      }
-      done += static_cast<size_t>(std::max<ssize_t>(got, 0));
-    }
-    return {};
+    };
+    return walk_directory(roots_.back().path, stop_, visit, enters);
   }
 
   StopFlag stop_;  // used while the source is opened
@@ -324,7 +300,7 @@ class FolderReader final : public Reader {
   std::vector<std::string> names_;
   std::vector<std::byte> bytes_;
   Bytes unpacked_ = 0;  // sizes that archive entries declare
-  OtherFiles others_;
+  FolderLeftOut left_out_;
   std::vector<Field> fields_;
 };
 

@@ -4,10 +4,10 @@
 #include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
-#include <iterator>
 
 #include "graph/base/errors.h"
 #include "runtime/data/directory_walk.h"
+#include "runtime/data/left_out.h"
 #include "runtime/data/natural_order.h"
 #include "runtime/data/picture.h"
 #include "runtime/formats/decode.h"
@@ -23,7 +23,7 @@ std::string_view base_of(std::string_view path) { return path.substr(path.rfind(
 class PictureFiles : public Reader {
  public:
   PictureFiles(PictureList pictures, const Field& like)
-      : paths_(std::move(pictures.paths)), others_(std::move(pictures.others)) {
+      : paths_(std::move(pictures.paths)), left_out_(std::move(pictures.left_out)) {
     fields_.push_back(like);
   }
 
@@ -52,7 +52,7 @@ class PictureFiles : public Reader {
   std::string sample_name(int64_t sample) const override { return paths_[static_cast<size_t>(sample)]; }
   std::string describe() const override { return std::to_string(samples()) + " pictures"; }
   std::vector<Error> warnings() const override {
-    return others_.count == 0 ? std::vector<Error>{} : std::vector<Error>{others_.warning()};
+    return left_out_.warnings();
   }
 
  private:
@@ -82,7 +82,7 @@ class PictureFiles : public Reader {
   }
 
   std::vector<std::string> paths_;
-  OtherFiles others_;
+  FolderLeftOut left_out_;
   std::vector<Field> fields_;
 };
 
@@ -99,25 +99,6 @@ bool is_hidden_file(std::string_view path) { return base_of(path).starts_with('.
 
 bool is_picture_name(std::string_view path) { return !is_hidden_file(path) && has_picture_extension(path); }
 
-void OtherFiles::add(std::string name) {
-  constexpr size_t kMostNamed = 20;
-  ++count;
-  names.insert(std::move(name));
-  if (names.size() > kMostNamed) {
-    names.erase(std::prev(names.end()));
-  }
-}
-
-Error OtherFiles::warning() const {
-  const auto named = static_cast<int64_t>(names.size());
-  return content_error("XG0415",
-                       {"{} {} not read, for pictures are {} files: {}{}", format_count(count),
-                        count == 1 ? "file is" : "files are", picture_formats(), fmt::join(names, ", "),
-                        count > named ? fmt::format(" and {} more", format_count(count - named)) : ""},
-                       "convert them if they are samples, or take them away; a picture needs the extension of its "
-                       "format in its name");
-}
-
 Result<PictureList> list_pictures(const std::vector<std::string>& paths) {
   PictureList list;
   std::vector<std::string>& files = list.paths;
@@ -127,20 +108,33 @@ Result<PictureList> list_pictures(const std::vector<std::string>& paths) {
       files.push_back(path);
       continue;
     }
+    const std::filesystem::path root(path);
     const auto first = std::ssize(files);
-    XRUN_TRY(walk_directory(path, nullptr, [&](std::string_view name) -> Status {
-      std::string file = (std::filesystem::path(path) / name).native();
+    const auto visit = [&](std::string_view name) -> Status {
+      std::string file = (root / name).native();
       const bool has_extension = base_of(name).find('.') != std::string_view::npos;
       if (is_picture_name(name) || (!has_extension && begins_as_picture(file))) {
         files.push_back(std::move(file));
       } else if (!is_hidden_file(name)) {
-        list.others.add(std::move(file));
+        list.left_out.others.add(std::move(file));
       }
       return {};
-    }));
+    };
+    const auto enters = [&](std::string_view name) {
+      const bool tool = is_tool_directory(base_of(name));
+      if (tool) {
+        list.left_out.tools.add((root / name).native());
+      }
+      return !tool;
+    };
+    XRUN_TRY(walk_directory(path, nullptr, visit, enters));
     if (std::ssize(files) == first) {
-      return content_error("XG0406", {"there are no pictures below {}", path},
-                           {"pictures are {} files, by the extensions of their names", picture_formats()});
+      Error error = content_error("XG0406", {"there are no pictures below {}", path},
+                                  {"pictures are {} files, by the extensions of their names", picture_formats()});
+      for (const Error& left : list.left_out.warnings()) {
+        error.notes.push_back(left.message);
+      }
+      return error;
     }
     std::sort(files.begin() + first, files.end(), comes_before);
   }

@@ -173,6 +173,92 @@ TEST_F(Folder, CountsAndNamesFilesThatItDoesNotRead) {
   EXPECT_TRUE(message.ends_with("train/a/29.heic and 10 more")) << message;
 }
 
+// The classes, one after the other, and what warnings say.
+std::string classes_and_warnings(const Reader& reader) {
+  std::string text;
+  for (int64_t i = 0; i < reader.classes(); ++i) {
+    text += reader.class_name(i) + ";";
+  }
+  for (const Error& warning : reader.warnings()) {
+    text += " " + warning.code + " " + warning.message;
+  }
+  return text;
+}
+
+TEST_F(Folder, LeavesOutPicturesThatLieInNoClassDirectory) {
+  std::vector<std::pair<std::string, std::string>> files{{"b/1.png", png(4, 1)}, {"a/1.png", png(4, 2)}};
+  const auto read = [&](const std::string& match = "*") {
+    const std::string path = (root_ / "a.zip").string();
+    write_zip(path, files);
+    fs::remove_all(root_ / "dir");
+    for (const auto& [name, bytes] : files) {
+      write("dir/" + name, bytes);
+    }
+    const auto archive = open_reader(folder({path}, match)).value();
+    const auto directory = open_reader(folder({(root_ / "dir").string()}, match)).value();
+    EXPECT_EQ(classes_and_warnings(*archive), classes_and_warnings(*directory));
+    EXPECT_EQ(archive->samples(), directory->samples());
+    EXPECT_EQ(archive->describe(), open_header(folder({path}, match)).value()->describe());
+    return classes_and_warnings(*directory) + " " + directory->describe();
+  };
+  EXPECT_EQ(read(), "a;b; folder: 2 images, 2 classes");
+  files.emplace_back("overview.png", png(4, 3));
+  EXPECT_EQ(read(),
+            "a;b; XG0415 1 picture is left out, since it lies in no class directory: overview.png "
+            "folder: 2 images, 2 classes, 1 picture left out");
+  files.emplace_back("another.png", png(4, 3));
+  EXPECT_EQ(read(),
+            "a;b; XG0415 2 pictures are left out, since they lie in no class directory: another.png, overview.png "
+            "folder: 2 images, 2 classes, 2 pictures left out");
+  EXPECT_EQ(read("1.png"), "a;b; folder: 2 images, 2 classes") << "`match` takes none of them";
+  files.erase(files.begin(), files.begin() + 2);
+  EXPECT_EQ(read(), "; folder: 2 images, 1 classes") << "a folder without class directories";
+}
+
+TEST_F(Folder, OfTwoPathsLeavesOutThePicturesOfAPathWithoutClasses) {
+  write("one/a/1.png", png(4, 1));
+  write("one/b/1.png", png(4, 1));
+  write("two/1.png", png(4, 2));
+  const auto reader = open_reader(folder({"one", "two"}, "*", root_.string())).value();
+  EXPECT_EQ(classes_and_warnings(*reader),
+            "a;b; XG0415 1 picture is left out, since it lies in no class directory: 1.png");
+  EXPECT_EQ(reader->samples(), 2);
+}
+
+TEST_F(Folder, LeavesOutDirectoriesOfTools) {
+  const std::string path = (root_ / "a.zip").string();
+  std::vector<std::pair<std::string, std::string>> files{{"a/1.png", png(4, 1)},
+                                                         {"b/x/2.png", png(4, 2)},
+                                                         {".thumbnails/normal/1.png", png(4, 3)},
+                                                         {"a/@eaDir/1.png/t.png", png(4, 3)},
+                                                         {"lost+found/1.png", png(4, 3)},
+                                                         {"b/x/__pycache__/1.png", png(4, 3)},
+                                                         {"__MACOSX/a/1.png", png(4, 3)},
+                                                         {"b/.git/1.png", png(4, 3)},
+                                                         {"#recycle/a/1.png", png(4, 3)}};
+  write_zip(path, files);
+  for (const auto& [name, bytes] : files) {
+    write("dir/" + name, bytes);
+  }
+  const std::string expected =
+      "a;b/x; XG0415 7 directories are left out, since hidden directories and those of tools hold no classes: "
+      "#recycle, "
+      ".thumbnails, __MACOSX, a/@eaDir, b/.git, b/x/__pycache__, lost+found";
+  for (const std::string& source : {path, (root_ / "dir").string()}) {
+    const auto reader = open_reader(folder({source})).value();
+    EXPECT_EQ(classes_and_warnings(*reader), expected);
+    EXPECT_EQ(reader->describe(), "folder: 2 images, 2 classes, 7 directories left out");
+  }
+  // A directory that is named is read, whatever its name is.
+  EXPECT_EQ(open_reader(folder({(root_ / "dir/.thumbnails").string()})).value()->samples(), 1);
+  EXPECT_EQ(open_reader(folder({path + "/lost+found"})).value()->samples(), 1);
+  // A source of nothing else says why it is empty.
+  write("only/.cache/1.png", png(4, 1));
+  const auto empty = open_reader(folder({(root_ / "only").string()}));
+  ASSERT_FALSE(empty.ok());
+  EXPECT_EQ(empty.error().message, "source `train` has no samples (folder: 0 images, 0 classes, 1 directory left out)");
+}
+
 // A plan wants names, counts and the headers of some pictures.
 TEST_F(Folder, HeadersLeaveTheBytesOfArchivesWhereTheyAre) {
   std::vector<std::pair<std::string, std::string>> files;

@@ -74,7 +74,7 @@ TEST_F(PictureFiles, OfADirectoryAreThoseThatAreReadWhereTheyAreNamed) {
   write("in/.hidden", png(4, 1));
   const PictureList list = list_pictures({(root_ / "in").string()}).value();
   EXPECT_EQ(list.paths, wanted);
-  EXPECT_EQ(list.others.count, 5);
+  EXPECT_EQ(list.left_out.others.count(), 5);
   const auto reader = open_picture_files(list, encoded_).value();
   ASSERT_EQ(reader->warnings().size(), 1u);
   EXPECT_EQ(reader->warnings()[0].code, "XG0415");
@@ -82,7 +82,7 @@ TEST_F(PictureFiles, OfADirectoryAreThoseThatAreReadWhereTheyAreNamed) {
               HasSubstr("5 files are not read, for pictures are PNG, JPEG, WebP, BMP, PGM and PPM files"));
   EXPECT_THAT(reader->warnings()[0].message, HasSubstr("in/BMW"));
   // A file that is named is read whatever its name is.
-  EXPECT_TRUE(list_pictures({(root_ / "in/notes.txt").string()}).value().others.names.empty());
+  EXPECT_TRUE(list_pictures({(root_ / "in/notes.txt").string()}).value().left_out.others.names().empty());
 }
 
 TEST_F(PictureFiles, MessagesAndTheReaderNameTheFormatsOfOneTable) {

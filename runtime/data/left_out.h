@@ -1,0 +1,45 @@
+// Files and directories that a source of pictures leaves out: they are counted, and a warning names the first of them.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/result.h"
+
+namespace xrun::runtime {
+
+// Whether a directory of this name holds files of a tool and no class: its name begins with a dot
+// (.ipynb_checkpoints, .thumbnails), or a system or a storage device makes it (@eaDir, lost+found, __pycache__,
+// __MACOSX).
+bool is_tool_directory(std::string_view name);
+
+// The path down to the first directory of a tool in the path of a file: "cat/@eaDir" for "cat/@eaDir/1/2.png"; empty if
+// there is none.
+std::string_view tool_directory_of(std::string_view file);
+
+// How many there are, and the names of the first twenty in byte order.
+class LeftOut {
+ public:
+  void add(std::string name);
+  int64_t count() const { return count_; }
+  std::string names() const;  // "a/6.gif, b/7.tiff and 3 more"
+
+ private:
+  int64_t count_ = 0;
+  std::set<std::string> first_;
+};
+
+// All that a source leaves out, by kind.
+struct FolderLeftOut {
+  LeftOut others;  // files that are not pictures
+  LeftOut strays;  // pictures outside of the class directories
+  LeftOut tools;   // directories
+
+  std::string describe() const;         // ", 2 other files, 1 directory left out"; empty where nothing is left out
+  std::vector<Error> warnings() const;  // XG0415, one for each kind
+};
+
+}  // namespace xrun::runtime
