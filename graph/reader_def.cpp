@@ -108,8 +108,10 @@ Result<std::vector<Field>> folder_fields(const Attrs&) {
 }
 
 Result<std::vector<Field>> csv_fields(const Attrs& args) {
-  if (args.text("delimiter").size() != 1) {
-    return out_of_range("delimiter", {"\"{}\"", args.text("delimiter")}, "one character");
+  const std::string& delimiter = args.text("delimiter");
+  if (delimiter.size() != 1 || delimiter == "\n" || delimiter == "\r") {
+    return out_of_range("delimiter", delimiter.size() == 1 ? "a line break" : fmt::format("\"{}\"", delimiter),
+                        "one character other than a line break");
   }
   if (args.has("rows")) {
     XRUN_TRY(check_interval(args, "rows", INT64_MAX));
@@ -306,7 +308,7 @@ Result<TensorType> normalized(const AugmentDef& def, const Field& input, const A
   return type;
 }
 
-// One whole number a sample, or a row of them, which are read as f32.
+// One whole number a sample, or a row of them.
 Result<TensorType> class_number(const AugmentDef&, const Field& input, const Attrs& args) {
   if (input.encoded || input.type.rank() > 2) {
     return content_error(
@@ -318,11 +320,23 @@ Result<TensorType> class_number(const AugmentDef&, const Field& input, const Att
   if (input.type.rank() == 1) {
     return per_sample(index_dtype(classes), {}, classes);
   }
-  constexpr int64_t kMostExact = int64_t{1} << 24;
-  if (classes > kMostExact) {
-    return out_of_range("classes", {"{}", classes}, "at most 16777216 for a row of numbers");
+  constexpr int64_t kMost = int64_t{INT32_MAX} + 1;
+  if (classes > kMost) {
+    return out_of_range("classes", {"{}", classes}, {"at most {} for a row of numbers", kMost});
   }
   return per_sample(DType::kI32, {input.type.dims[1]}, classes);
+}
+
+// The number of a text of a column, which opening the table finds.
+Result<TensorType> class_of_text(const AugmentDef&, const Field& input, const Attrs&) {
+  const DType dtype = input.type.dtype;
+  if (input.name != "row" || input.encoded || input.type.rank() != 1 ||
+      (dtype != DType::kF64 && dtype != DType::kI64)) {
+    return content_error("XG0409",
+                         {"`as_class` needs one column of a table, but `{}` is {}", input.name, to_text(input.type)},
+                         "put it directly after `column`: column(\"id\") -> as_class");
+  }
+  return per_sample(DType::kI64, {});
 }
 
 Status check_row(const Field& input, std::string_view stage, int64_t end) {
@@ -384,6 +398,10 @@ constexpr AugmentDef kAugments[] = {
      "a class of 0..classes-1 out of a whole number, or of each one of a row, that counts from `first` on, 0 without "
      "it; texts are classes in byte order",
      "as_index(10)", kReady, class_number},
+    {"as_class", "()", "",
+     "a class out of a text of a column: each distinct text of the source `train` is a class, numbered by first "
+     "appearance; numbers are texts, too, with their leading zeros",
+     "as_class", kReady, class_of_text},
     {"columns", "(range: range)", "", "columns a to b - 1 of a row of a table, counted from 0", "columns(0..64)",
      kReady, columns_of},
     {"column", "(index: key)", "index 0..16777216",

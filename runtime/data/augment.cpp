@@ -225,44 +225,75 @@ Result<const double*> row_of(const AugmentScratch& scratch, int64_t end) {
   return reinterpret_cast<const double*>(row.bytes.data());
 }
 
+// The error for a cell without a usable number: the position of its column and its value.
+Error unusable(const Step& step, int64_t column, double value) {
+  const auto at = static_cast<size_t>(column - step.size);
+  const std::string name = at < step.names.size() ? fmt::format(" (`{}`)", step.names[at]) : "";
+  return content_error(
+      "XG0412",
+      {"column {}{} is {}", column, name, std::isnan(value) ? "a missing value" : "infinite or more than f32 can hold"},
+      std::isnan(value) ? "fill the cell in, take the line away, or raise `max_bad`"
+                        : "correct the cell, take the line away, or raise `max_bad`");
+}
+
 Status run_columns(const Step& step, AugmentScratch& scratch, const DrawKey&) {
   XRUN_ASSIGN(const double* row, row_of(scratch, step.extra));
-  scratch.picture.reshape(1, 1, static_cast<int>(step.extra - step.size));
-  std::transform(row + step.size, row + step.extra, scratch.picture.row(0, 0),
-                 [](double x) { return static_cast<float>(x); });
-  scratch.form = AugmentScratch::kPicture;
+  scratch.row.assign(row + step.size, row + step.extra);
+  const auto bad = std::ranges::find_if_not(scratch.row, [](double x) { return std::isfinite(x); });
+  if (bad != scratch.row.end()) {
+    return unusable(step, step.size + (bad - scratch.row.begin()), *bad);
+  }
+  scratch.form = AugmentScratch::kRow;
   return {};
 }
 
 Status run_column(const Step& step, AugmentScratch& scratch, const DrawKey&) {
   XRUN_ASSIGN(const double* row, row_of(scratch, step.size + 1));
   scratch.number = row[step.size];
+  if (!std::isfinite(scratch.number)) {
+    return unusable(step, step.size, scratch.number);
+  }
   scratch.form = AugmentScratch::kNumber;
   return {};
 }
 
+// The texts of a column have their numbers already.
+Status run_as_class(const Step&, AugmentScratch&, const DrawKey&) { return {}; }
+
 // The class of a number that counts from `first` on.
 Result<double> class_of(double number, int64_t first, int64_t classes) {
   const double made = number - static_cast<double>(first);
-  const Status fits = check_label(made, classes);
-  if (!fits.ok() && first != 0) {
-    return content_error(
+  Status fits = check_label(made, classes);
+  if (!fits.ok() && first != 0 && made == std::floor(made)) {
+    Error error = content_error(
         "XG0402", {"label {} does not fit {} classes from {} on", number, format_with_underscores(classes), first},
-        {"labels must be whole numbers in {}..{}", first, first + classes - 1});
+        made < 0 ? fmt::format("labels count from {} on: correct it, or give another `first`", first) : std::string());
+    error.label = fmt::format("labels must be whole numbers in {}..{}", first, first + classes - 1);
+    return error;
   }
   XRUN_TRY(fits);
   return made;
 }
 
+// A number that a stage has made f32.
+Status check_exact(double number) {
+  constexpr double kMostExact = 1 << 24;
+  if (std::abs(number) < kMostExact) {
+    return {};
+  }
+  return content_error("XG0402", {"label {} went through f32, which rounds whole numbers from 16 777 216 on", number},
+                       "put `as_index` directly after `column` or `columns`");
+}
+
 Status run_as_index(const Step& step, AugmentScratch& scratch, const DrawKey&) {
-  const bool is_row =
-      scratch.form == AugmentScratch::kPicture || (scratch.form == AugmentScratch::kSource && scratch.source.rank > 0);
+  const bool was_f32 = scratch.form == AugmentScratch::kPicture;
+  const bool is_row = was_f32 || scratch.form == AugmentScratch::kRow ||
+                      (scratch.form == AugmentScratch::kSource && scratch.source.rank > 0);
   if (is_row) {
-    load_picture(scratch);
-    float* const row = scratch.picture.row(0, 0);
-    for (int64_t i = 0; i < scratch.picture.width(); ++i) {
-      XRUN_ASSIGN(const double made, class_of(static_cast<double>(row[i]), step.extra, step.size));
-      row[i] = static_cast<float>(made);
+    load_row(scratch);
+    for (double& number : scratch.row) {
+      XRUN_TRY(was_f32 ? check_exact(number) : Status());
+      XRUN_ASSIGN(number, class_of(number, step.extra, step.size));
     }
     return {};
   }
@@ -290,6 +321,7 @@ constexpr PlainStage kPlainStages[] = {
     {"random_flip", run_flip},
     {.name = "color_jitter", .run = run_color_jitter, .a = {"brightness", "contrast", "saturation"}},
     {"as_index", run_as_index, "classes", "first"},
+    {"as_class", run_as_class},
     {"column", run_column, "index"},
     {.name = "random_affine", .run = run_affine, .a = {"rotate", "scale", "shear", "shift"}},
     {.name = "random_stroke", .run = run_stroke, .a = {"w"}},
@@ -327,6 +359,9 @@ void load_picture(AugmentScratch& scratch) {
   if (scratch.form == AugmentScratch::kNumber) {
     scratch.picture.reshape(1, 1, 1);
     *scratch.picture.row(0, 0) = static_cast<float>(scratch.number);
+  } else if (scratch.form == AugmentScratch::kRow) {
+    scratch.picture.reshape(1, 1, static_cast<int>(scratch.row.size()));
+    std::ranges::transform(scratch.row, scratch.picture.row(0, 0), [](double x) { return static_cast<float>(x); });
   } else {
     const bool is_picture = value.rank == 3;
     const int64_t last = value.rank == 0 ? 1 : value.dims[static_cast<size_t>(value.rank - 1)];
@@ -351,6 +386,29 @@ void load_picture(AugmentScratch& scratch) {
   scratch.form = AugmentScratch::kPicture;
 }
 
+void load_row(AugmentScratch& scratch) {
+  if (scratch.form == AugmentScratch::kRow) {
+    return;
+  }
+  if (scratch.form == AugmentScratch::kNumber) {
+    scratch.row.assign(1, scratch.number);
+  } else if (scratch.form == AugmentScratch::kSource) {
+    scratch.row.resize(static_cast<size_t>(scratch.source.elements()));
+    for (size_t i = 0; i < scratch.row.size(); ++i) {
+      scratch.row[i] = number_at(scratch.source, static_cast<int64_t>(i));
+    }
+  } else {
+    const Picture& picture = scratch.picture;
+    scratch.row.clear();
+    for (int c = 0; c < picture.channels(); ++c) {
+      for (int y = 0; y < picture.height(); ++y) {
+        scratch.row.insert(scratch.row.end(), picture.row(c, y), picture.row(c, y) + picture.width());
+      }
+    }
+  }
+  scratch.form = AugmentScratch::kRow;
+}
+
 double number_of(const AugmentScratch& scratch) {
   if (scratch.form == AugmentScratch::kNumber) {
     return scratch.number;
@@ -358,16 +416,28 @@ double number_of(const AugmentScratch& scratch) {
   if (scratch.form == AugmentScratch::kPicture) {
     return *scratch.picture.row(0, 0);
   }
+  if (scratch.form == AugmentScratch::kRow) {
+    return scratch.row[0];
+  }
   return number_at(scratch.source, 0);
 }
 
 Status check_label(double number, int64_t classes) {
-  if (number != std::floor(number) || number < 0 || (classes > 0 && number >= static_cast<double>(classes))) {
-    if (classes == 0) {
-      return content_error("XG0402", {"label {} is no class number", number}, "labels must be whole numbers from 0 on");
-    }
-    return content_error("XG0402", {"label {} does not fit {} classes", number, format_with_underscores(classes)},
-                         {"labels must be whole numbers in 0..{}", classes - 1});
+  if (number != std::floor(number)) {
+    return content_error("XG0402", {"label {} is not a whole number", number},
+                         "a label is the whole number of its class: correct it, or bind another column");
+  }
+  if (number < 0) {
+    return content_error("XG0402", {"label {} is below 0", number},
+                         number == -1
+                             ? "labels count from 0 on; if -1 stands for no label, put `ignore(-1)` before `as_index`"
+                             : "labels count from 0 on: correct it, or name the first one, as_index(.., first=..)");
+  }
+  if (classes > 0 && number >= static_cast<double>(classes)) {
+    Error error =
+        content_error("XG0402", {"label {} does not fit {} classes", number, format_with_underscores(classes)}, "");
+    error.label = fmt::format("labels must be whole numbers in 0..{}", classes - 1);
+    return error;
   }
   return {};
 }

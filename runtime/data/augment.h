@@ -42,9 +42,10 @@ struct DrawKey {
 // Working memory of one worker; after the first samples nothing more is allocated.
 struct AugmentScratch {
   FieldValue source;  // from the reader
-  enum Form { kSource, kPicture, kNumber } form = kSource;
+  enum Form { kSource, kPicture, kRow, kNumber } form = kSource;
   Picture picture;
-  Picture other;  // the result of stages that cannot work in place; then swapped
+  Picture other;            // the result of stages that cannot work in place; then swapped
+  std::vector<double> row;  // exact, where a picture has f32
   double number = 0;
   Resizer resizer;
   std::vector<uint8_t> decoded;
@@ -59,6 +60,7 @@ struct AugmentStep {
   std::vector<float> b;
   int64_t size = 0;
   int64_t extra = 0;
+  std::vector<std::string> names;  // of the columns that it reads, where they have names
 };
 
 // The step of one stage of a binding; `run` is null if this version has no stage of that name.
@@ -67,10 +69,14 @@ AugmentStep augment_step(const CallSpec& call);
 // Makes the value of the source the working picture. A sample that is not a picture becomes rows of one plane.
 void load_picture(AugmentScratch& scratch);
 
+// Makes the numbers of the sample the working row.
+void load_row(AugmentScratch& scratch);
+
 // The number of a sample, from the form that holds it.
 double number_of(const AugmentScratch& scratch);
 
-// Errors: XG0402 if `number` is not a class in 0..classes - 1 (0 classes: no upper bound).
+// Errors: XG0402 if `number` is not a class in 0..classes - 1 (0 classes: no upper bound). A number that is too large
+// has no help of its own, only the label of the error, since more classes may be right.
 Status check_label(double number, int64_t classes);
 
 }  // namespace xrun::runtime

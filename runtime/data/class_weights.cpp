@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 #include <fmt/format.h>
 #include <map>
 #include <optional>
@@ -120,7 +121,7 @@ Result<std::vector<float>> weights_of(const ClassWeightsSpec& spec, std::span<co
 
 Result<ListedWeights> read_table(const ClassWeightsSpec& spec) {
   ListedWeights listed{.path = resolve_path(spec.directory, spec.path), .weights = {}};
-  CsvOptions options{.text_columns = 1, .largest = kLargestTable};
+  CsvOptions options{.missing_values = false, .texts = {int64_t{0}}, .largest = kLargestTable};
   XRUN_ASSIGN(CsvTable table, read_csv(listed.path, options));
   if (table.columns.size() == 2 && !table.columns[1].fault.empty()) {
     options.header = listed.header = true;
@@ -136,9 +137,10 @@ Result<ListedWeights> read_table(const ClassWeightsSpec& spec) {
   for (int64_t row = 0; row < table.rows; ++row) {
     const double* cells = table.numbers.data() + 2 * row;
     const std::string& name = table.columns[0].texts[static_cast<size_t>(cells[0])];
-    if (cells[1] < 0) {
+    if (!(cells[1] >= 0 && std::isfinite(cells[1]))) {
       return content_error("XG0412",
-                           {"{}:{}: the weight of `{}` is {}", listed.path, table.line_of(row), name, cells[1]},
+                           {"{}:{}: the weight of `{}` is {}", listed.path, table.line_of(row), name,
+                            std::isinf(cells[1]) ? "infinite or more than f32 can hold" : fmt::format("{}", cells[1])},
                            "write the weight as a number of 0 or more");
     }
     listed.weights.push_back({name, cells[1], table.line_of(row)});

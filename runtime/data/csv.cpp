@@ -1,9 +1,11 @@
 #include "runtime/data/csv.h"
 
+#include <algorithm>
 #include <fmt/format.h>
 
 #include "graph/base/errors.h"
 #include "runtime/formats/files.h"
+#include "runtime/formats/foreign.h"
 
 namespace xrun::runtime {
 namespace {
@@ -30,6 +32,13 @@ class CsvReader final : public Reader {
   std::string describe() const override {
     return fmt::format("csv: {} rows of {} columns", format_count(table_.rows), shape_[0]);
   }
+  std::vector<Error> warnings() const override {
+    if (!table_.header_of_numbers) {
+      return {};
+    }
+    return {content_error("XG0417", {"{}: all names in the header are numbers: the first row may be a sample", path_},
+                          "leave `header=true` out if it is one")};
+  }
   Bytes memory() const override { return static_cast<Bytes>(table_.numbers.size() * sizeof(double)); }
 
  private:
@@ -41,6 +50,47 @@ class CsvReader final : public Reader {
 
 }  // namespace
 
+namespace {
+
+constexpr std::string_view kTextPositions = "text_positions";
+constexpr std::string_view kTextNames = "text_names";
+
+std::vector<CsvKey> text_columns(const Attrs& args) {
+  std::vector<CsvKey> keys;
+  if (args.has(kTextPositions)) {
+    keys.insert(keys.end(), args.integers(kTextPositions).begin(), args.integers(kTextPositions).end());
+  }
+  if (args.has(kTextNames)) {
+    keys.insert(keys.end(), args.texts(kTextNames).begin(), args.texts(kTextNames).end());
+  }
+  return keys;
+}
+
+}  // namespace
+
+SourceSpec with_text_columns(SourceSpec spec, const std::vector<DataBinding>& bindings) {
+  std::vector<int64_t> positions;
+  TextList names;
+  for (const DataBinding& binding : bindings) {
+    const auto& stages = binding.stages;
+    if (stages.empty() || stages[0].name != "column" ||
+        std::ranges::find(stages, "as_class", &CallSpec::name) == stages.end()) {
+      continue;
+    }
+    const AttrValue& index = *stages[0].args.find("index");
+    if (const auto* position = std::get_if<int64_t>(&index)) {
+      positions.push_back(*position);
+    } else {
+      names.push_back(std::get<std::string>(index));
+    }
+  }
+  if (spec.reader.name == "csv" && !(positions.empty() && names.empty())) {
+    spec.reader.args.set(kTextPositions, std::move(positions));
+    spec.reader.args.set(kTextNames, std::move(names));
+  }
+  return spec;
+}
+
 Result<CsvTable> read_csv(const std::string& path, const CsvOptions& options) {
   XRUN_ASSIGN(const auto bytes, read_file(path, options.largest + 1, options.stop));
   // Using only the part that was read would silently drop rows and cut the last number.
@@ -48,6 +98,7 @@ Result<CsvTable> read_csv(const std::string& path, const CsvOptions& options) {
     return content_error("XG0412", {"{}: a table of more than {}", path, format_bytes(options.largest)},
                          "keep only the rows and columns that the model reads, or split the file");
   }
+  XRUN_TRY(refuse_foreign(bytes, path));
   return parse_csv({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, options, path);
 }
 
@@ -55,7 +106,10 @@ Result<std::unique_ptr<Reader>> open_csv(const SourceSpec& spec, StopFlag stop) 
   const Attrs& args = spec.reader.args;
   XRUN_TRY(data_registry().find_reader("csv")->fields(args));
   const std::string path = resolve_path(spec.directory, args.text("path"));
-  CsvOptions options{.header = args.flag("header", false), .delimiter = args.text("delimiter")[0], .stop = stop};
+  CsvOptions options{.header = args.flag("header", false),
+                     .delimiter = args.text("delimiter")[0],
+                     .texts = text_columns(args),
+                     .stop = stop};
   if (args.has("rows")) {
     options.first = args.integers("rows")[0];
     options.last = args.integers("rows")[1];

@@ -3,16 +3,23 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "runtime/data/reader.h"
 #include "runtime/formats/csv.h"
 
 namespace xrun::runtime {
 
-// The table of a file. Errors: XG0401, XG0412, also where the text is longer than options.largest.
+// The table of a file. Errors: XG0401; XG0412, also where the text is longer than options.largest or the file has
+// another format.
 Result<CsvTable> read_csv(const std::string& path, const CsvOptions& options);
 
-// Field `row` f64 [columns]. Errors: XG0401, XG0412; XG0413 where the file ends before the rows asked for.
+// The source with the columns that bindings read by `as_class`, for open_csv, which reads them as texts; unchanged if
+// the reader is another one or there is none.
+SourceSpec with_text_columns(SourceSpec spec, const std::vector<DataBinding>& bindings);
+
+// Field `row` f64 [columns]; NaN is a missing value. Errors: XG0401, XG0412; XG0413 where the file ends before the rows
+// asked for.
 Result<std::unique_ptr<Reader>> open_csv(const SourceSpec& spec, StopFlag stop);
 
 }  // namespace xrun::runtime

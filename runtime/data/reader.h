@@ -71,7 +71,7 @@ class Reader {
 // is missing, XG0412 a file is broken; with the span of the reader call. kInterrupted soon after `stop` is set.
 Result<std::unique_ptr<Reader>> open_reader(const SourceSpec& spec, StopFlag stop = nullptr);
 // The same for counts, fields, classes and names alone: skips what is slow or large and needed only for samples. `read`
-// may be called only for encoded fields of looked_samples, and may give only their start.
+// may be called only for labels and for encoded fields of looked_samples, of which it may give only the start.
 Result<std::unique_ptr<Reader>> open_header(const SourceSpec& spec);
 
 // Samples whose pictures a plan examines: at most 64, evenly spread, so that it takes a moment even on a slow disk.

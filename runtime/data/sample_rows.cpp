@@ -7,6 +7,8 @@
 
 #include "graph/base/errors.h"
 #include "graph/base/xxh128.h"
+#include "runtime/data/csv.h"
+#include "runtime/data/label_faults.h"
 #include "runtime/data/source_classes.h"
 
 namespace xrun::runtime {
@@ -28,41 +30,23 @@ bool is_broken_sample(const Error& error) { return error.code == "XG0412"; }
 Result<std::unique_ptr<SampleRows>> SampleRows::open(const DataSpec& data, std::string_view source, const Graph& graph,
                                                      StopFlag stop) {
   XRUN_ASSIGN(const SourceSpec* spec, find_source(data, source));
-  XRUN_ASSIGN(auto reader, open_reader(*spec, stop));
+  XRUN_ASSIGN(auto reader, open_reader(with_text_columns(*spec, data.bindings), stop));
   return make(spec->name, std::move(reader), data, graph, spec->reader.span);
 }
 
 Result<std::unique_ptr<SampleRows>> SampleRows::open_for(const std::vector<std::string>& needed, const DataSpec& data,
                                                          std::string_view source, const Graph& graph) {
   XRUN_ASSIGN(const SourceSpec* spec, find_source(data, source));
-  XRUN_ASSIGN(auto reader, open_reader(*spec));
+  XRUN_ASSIGN(auto reader, open_reader(with_text_columns(*spec, data.bindings)));
   return make(spec->name, std::move(reader), data, graph, spec->reader.span, &needed);
 }
 
 Result<std::unique_ptr<SampleRows>> SampleRows::open_header(const DataSpec& data, std::string_view source,
                                                             const Graph& graph) {
   XRUN_ASSIGN(const SourceSpec* spec, find_source(data, source));
-  XRUN_ASSIGN(auto reader, runtime::open_header(*spec));
+  XRUN_ASSIGN(auto reader, runtime::open_header(with_text_columns(*spec, data.bindings)));
   return make(spec->name, std::move(reader), data, graph, spec->reader.span);
 }
-
-namespace {
-
-// The source has labels of more classes than the model.
-Error too_many_classes(const Reader& reader, int64_t found, int64_t classes, const Span& source, const Span& counted,
-                       const Span& binding) {
-  const std::string count = format_with_underscores(found);
-  Error error = content_error("XG0402", {"label {} does not fit a head with {} classes", found - 1, classes},
-                              {"give the head the {} classes of the data", count}, counted.valid() ? counted : binding);
-  error.label = fmt::format("labels must be 0..{}", classes - 1);
-  error.others.push_back({source, fmt::format("{} samples, labels 0..{}", format_count(reader.samples()), found - 1)});
-  if (counted.valid()) {
-    error.edits.push_back({counted, count});
-  }
-  return error;
-}
-
-}  // namespace
 
 namespace {
 
@@ -115,15 +99,16 @@ Status SampleRows::add_input(size_t index, const DataBinding& binding, int field
   XRUN_ASSIGN(Transform transform, Transform::compile(binding, type, target, reader_->columns()));
   const auto known = std::ranges::find(data.class_counts, input.name, &ClassCount::input);
   const Span counted = known != data.class_counts.end() ? known->span : Span();
-  if (target.classes > 0 && transform.classes() > target.classes) {
-    return too_many_classes(*reader_, transform.classes(), target.classes, span_, counted, binding.span);
+  const LabelPlaces places{span_, counted, binding.span};
+  if (target.classes > 0) {
+    XRUN_TRY(check_class_count(*reader_, field, binding, transform, target.classes, name_ == "train", places));
   }
   const bool is_label = target.classes > 0 && target.rank() == 1 && target.dtype == DType::kI32;
   Input made{.name = input.name,
              .index = index,
              .field = field,
              .is_label = is_label,
-             .counted = counted,
+             .places = places,
              .transform = std::move(transform)};
   if (target.classes > 0) {
     auto table = table_of(made.transform, binding, *reader_, field, name_);
@@ -156,22 +141,29 @@ Status SampleRows::fill(int64_t sample, const DrawKey& key, AugmentScratch& scra
   return {};
 }
 
+Status SampleRows::read_input(const Input& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
+                              std::byte* to) const {
+  XRUN_TRY(reader_->read(sample, input.field, scratch.source));
+  return input.transform.run(scratch, key, to);
+}
+
 Status SampleRows::fill_input(const Input& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
                               std::byte* to) const {
-  Status done = reader_->read(sample, input.field, scratch.source);
-  if (done.ok()) {
-    done = input.transform.run(scratch, key, to);
-  }
+  Status done = read_input(input, sample, key, scratch, to);
   if (done.ok()) {
     return done;
   }
   Error error = std::move(done).error();
   const std::string name = reader_->sample_name(sample);
-  if (error.code == "XG0402" && input.counted.valid()) {
-    error.span = input.counted;
-    error.label = error.help;
-    error.others.push_back({span_, fmt::format("{} says otherwise", name)});
-    error.help = fmt::format("fix {}, or give the head more classes", name);
+  if (error.code == "XG0402") {
+    const int64_t classes = input.transform.target().classes;
+    const bool from_one = error.help.empty() && input.is_label &&
+                          count_from_one(samples(), classes, [&](int64_t other) -> Result<int64_t> {
+                            int32_t label = 0;
+                            XRUN_TRY(read_input(input, other, {}, scratch, reinterpret_cast<std::byte*>(&label)));
+                            return int64_t{label};
+                          });
+    explain_label(error, name, classes, from_one, input.places);
   }
   error.message = fmt::format("{} of source `{}`: {}", name, name_, error.message);
   return error;

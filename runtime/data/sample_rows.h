@@ -9,6 +9,7 @@
 #include "graph/base/result.h"
 #include "graph/graph.h"
 #include "graph/specs.h"
+#include "runtime/data/label_faults.h"
 #include "runtime/data/reader.h"
 #include "runtime/data/transform.h"
 #include "runtime/train/batch_source.h"
@@ -94,7 +95,7 @@ class SampleRows {
     int field = 0;
     bool is_label = false;  // one class per sample, i32
     bool needed = true;     // else it becomes zeros
-    Span counted;           // place in the text with the number of classes; for labels
+    LabelPlaces places;
     Transform transform;
   };
 
@@ -102,6 +103,9 @@ class SampleRows {
   Status add_input(size_t index, const DataBinding& binding, int field, const DataSpec& data, const Graph& graph);
   void zero_input(const Input& input, const BatchView& batch, int64_t row) const;
 
+  // Reads an input of a sample without its name in errors; fill_input adds name and place.
+  Status read_input(const Input& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
+                    std::byte* to) const;
   Status fill_input(const Input& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
                     std::byte* to) const;
 

@@ -74,14 +74,33 @@ Result<CallSpec> resolve_columns(CallSpec call, const TensorType& target, std::s
       continue;
     }
     if (call.name == "columns" || is_float(target.dtype)) {
-      return content_error("XG0412", column.fault, "fix the line, or say `header=true` or another `delimiter`");
-    }
-    if (column.texts.front().empty()) {
-      return content_error("XG0412", {"{}: a label is empty", column.fault}, "fill it in, or take the line away");
+      return content_error("XG0412", column.fault, column.help);
     }
     texts = column.texts;
   }
   return call;
+}
+
+// The stages of a binding. One that takes the row of a table as it is reads all columns, with their checks.
+std::vector<CallSpec> stages_of(const DataBinding& binding, std::span<const CsvColumn> columns) {
+  std::vector<CallSpec> stages = binding.stages;
+  const bool selects = !stages.empty() && (stages[0].name == "column" || stages[0].name == "columns");
+  if (!columns.empty() && !selects) {
+    stages.insert(stages.begin(), {"columns", {{"range", std::vector<int64_t>{0, std::ssize(columns)}}}, binding.span});
+  }
+  return stages;
+}
+
+// The names of the columns that a stage reads.
+std::vector<std::string> names_of(const CallSpec& call, std::span<const CsvColumn> columns) {
+  const bool one = call.name == "column";
+  const int64_t begin = one ? call.args.integer("index") : call.args.integers("range")[0];
+  const int64_t end = std::min(one ? begin + 1 : call.args.integers("range")[1], std::ssize(columns));
+  std::vector<std::string> names;
+  for (int64_t i = begin; i < end && !columns[static_cast<size_t>(i)].name.empty(); ++i) {
+    names.push_back(columns[static_cast<size_t>(i)].name);
+  }
+  return names;
 }
 
 }  // namespace
@@ -93,8 +112,10 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
   made.row_bytes_ = target.row_elements() * size_of(target.dtype);
   made.decodes_ = field.encoded;
   Field value = field;
-  for (size_t i = 0; i < binding.stages.size(); ++i) {
-    CallSpec call = binding.stages[i];
+  const std::vector<CallSpec> stages = stages_of(binding, columns);
+  const size_t added = stages.size() - binding.stages.size();
+  for (size_t i = 0; i < stages.size(); ++i) {
+    CallSpec call = stages[i];
     if (i == 0 && !columns.empty()) {
       auto resolved = resolve_columns(call, target, columns, made.texts_);
       if (!resolved.ok()) {
@@ -108,7 +129,7 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
     }
     const AugmentDef* def = data_registry().find_augment(call.name);
     XRUN_CHECK(def != nullptr, "a stage that the checker let pass: " + call.name);
-    auto type = def->infer(value, binding.stages[i].args);
+    auto type = def->infer(value, stages[i].args);
     if (!type.ok()) {
       return at(std::move(type).error(), call.span);
     }
@@ -117,7 +138,10 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
       return at(content_error("XG0410", {"the stage `{}` is not there yet", call.name}, "leave it out for now"),
                 call.span);
     }
-    step.stage = i;
+    step.stage = i < added ? 0 : i - added;  // the key of its draws; the stage that is added draws nothing
+    if (i == 0 && !columns.empty()) {
+      step.names = names_of(call, columns);
+    }
     made.steps_.push_back(std::move(step));
     value.type = std::move(type).value();
     value.encoded = false;
@@ -195,18 +219,22 @@ double Transform::mean(const std::byte* rows, int64_t count) const {
   return sum / static_cast<double>(elements);
 }
 
-// A row of classes, as i32.
+// A row of numbers, as i32 classes or f64.
 Status Transform::store_row(AugmentScratch& scratch, std::byte* out) const {
-  load_picture(scratch);
-  if (scratch.picture.elements() != target_.row_elements()) {
-    return content_error("XG0404", {"a row of {} numbers for {}", scratch.picture.elements(), to_text(target_)},
+  load_row(scratch);
+  if (std::ssize(scratch.row) != target_.row_elements()) {
+    return content_error("XG0404", {"a row of {} numbers for {}", scratch.row.size(), to_text(target_)},
                          "take as many columns as the input has");
   }
-  const float* const row = scratch.picture.row(0, 0);
-  for (int64_t i = 0; i < target_.row_elements(); ++i) {
-    XRUN_TRY(check_label(static_cast<double>(row[i]), target_.classes));
-    const auto whole = static_cast<int32_t>(row[i]);
-    std::memcpy(out + i * static_cast<int64_t>(sizeof whole), &whole, sizeof whole);
+  if (target_.dtype == DType::kF64) {
+    std::memcpy(out, scratch.row.data(), scratch.row.size() * sizeof(double));
+    return {};
+  }
+  for (const double number : scratch.row) {
+    XRUN_TRY(check_label(number, target_.classes));
+    const auto whole = static_cast<int32_t>(number);
+    std::memcpy(out, &whole, sizeof whole);
+    out += sizeof whole;
   }
   return {};
 }
@@ -216,7 +244,10 @@ Status Transform::run(AugmentScratch& scratch, const DrawKey& key, std::byte* ou
   for (const AugmentStep& step : steps_) {
     XRUN_TRY(step.run(step, scratch, key));
   }
-  if (!is_float(target_.dtype) && target_.rank() == 2) {
+  const bool is_row = scratch.form == AugmentScratch::kRow || scratch.form == AugmentScratch::kNumber ||
+                      (scratch.form == AugmentScratch::kSource && scratch.source.rank < 2);
+  if (target_.rank() <= 2 &&
+      (target_.dtype == DType::kF64 ? is_row : !is_float(target_.dtype) && target_.rank() == 2)) {
     return store_row(scratch, out);
   }
   if (!is_float(target_.dtype)) {

@@ -45,6 +45,9 @@ class Transform {
   // The mean of the numbers in rows that `run` has written; 0 of labels and single numbers, which need not be near 0.
   double mean(const std::byte* rows, int64_t count) const;
 
+  // The input that it feeds.
+  const TensorType& target() const { return target_; }
+
   // Bytes of one row.
   Bytes row_bytes() const { return row_bytes_; }
 

@@ -1,113 +1,49 @@
 #include "runtime/formats/csv.h"
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
 #include <fmt/format.h>
 #include <limits>
 #include <map>
-#include <optional>
+
+#include "graph/base/errors.h"
+#include "runtime/formats/csv_cells.h"
+#include "runtime/formats/csv_rows.h"
 
 namespace xrun::runtime {
 namespace {
 
-std::string_view trimmed(std::string_view text) {
-  const auto is_blank = [](char c) { return c == ' ' || c == '\t' || c == '\r'; };
-  while (!text.empty() && is_blank(text.front())) {
-    text.remove_prefix(1);
-  }
-  while (!text.empty() && is_blank(text.back())) {
-    text.remove_suffix(1);
-  }
-  return text;
+constexpr double kMissing = std::numeric_limits<double>::quiet_NaN();
+
+Error broken(std::string_view name, int64_t line, std::string_view why, std::string help) {
+  return content_error("XG0412", {"{}:{}: {}", name, line, why}, std::move(help));
 }
 
-Error broken(std::string_view name, int64_t line, std::string why) {
-  return {.kind = ErrorKind::kContent,
-          .code = "XG0412",
-          .message = fmt::format("{}:{}: {}", name, line, why),
-          .help = "fix the line, or say `header=true` or another `delimiter`"};
+std::string counted_columns(size_t count) { return fmt::format("{} column{}", count, count == 1 ? "" : "s"); }
+
+// "2,5": a number with a comma as its point.
+bool has_decimal_comma(std::string_view text) {
+  const size_t comma = text.find(',');
+  if (comma == std::string_view::npos) {
+    return false;
+  }
+  std::string pointed(text);
+  pointed[comma] = '.';
+  return classify_cell(pointed).kind == CsvCell::kNumber;
 }
 
-// Splits a line into cells, one by one.
-class Cells {
- public:
-  Cells(std::string_view line, char delimiter) : rest_(line), delimiter_(delimiter) {}
-
-  // The next cell, without quotes and the blanks around it; valid until the next call. Nothing after the last one, or
-  // if a quote is not closed.
-  std::optional<std::string_view> next() {
-    if (ended_) {
-      return std::nullopt;
+// The help for a text where numbers were expected.
+std::string help_for_text(std::string_view text, bool may_be_header, char delimiter) {
+  if (has_decimal_comma(text) && delimiter != ',') {
+    return "write decimals with a point: 2.5";
+  }
+  std::string help = "fix the line";
+  for (const char other : {';', '\t', '|', ','}) {
+    if (other != delimiter && text.find(other) != std::string_view::npos) {
+      help += fmt::format(", or say `delimiter=\"{}\"`", other == '\t' ? std::string("\\t") : std::string(1, other));
+      break;
     }
-    const size_t begin = rest_.find_first_not_of(" \t");
-    if (begin != std::string_view::npos && rest_[begin] == '"' && delimiter_ != '"') {
-      return quoted(begin + 1);
-    }
-    const size_t end = rest_.find(delimiter_);
-    const std::string_view cell = trimmed(rest_.substr(0, end));
-    pass(end);
-    return cell;
   }
-  bool broken() const { return broken_; }
-
- private:
-  std::optional<std::string_view> quoted(size_t at) {
-    text_.clear();
-    for (;; ++at) {
-      if (at >= rest_.size()) {
-        return leave();
-      }
-      if (rest_[at] == '"') {
-        if (at + 1 >= rest_.size() || rest_[at + 1] != '"') {
-          break;
-        }
-        ++at;
-      }
-      text_ += rest_[at];
-    }
-    const size_t end = rest_.find(delimiter_, at + 1);
-    if (!trimmed(rest_.substr(at + 1, end == std::string_view::npos ? end : end - at - 1)).empty()) {
-      return leave();
-    }
-    pass(end);
-    return text_;
-  }
-  std::optional<std::string_view> leave() {
-    broken_ = ended_ = true;
-    return std::nullopt;
-  }
-  void pass(size_t end) {
-    ended_ = end == std::string_view::npos;
-    rest_.remove_prefix(ended_ ? rest_.size() : end + 1);
-  }
-
-  std::string_view rest_;
-  char delimiter_;
-  std::string text_;  // of the last cell in quotes
-  bool ended_ = false;
-  bool broken_ = false;
-};
-
-// The number in a cell, or the reason why it has none.
-struct Number {
-  double value = 0;
-  const char* fault = nullptr;
-};
-
-Number number_of(std::string_view cell) {
-  if (cell.starts_with('+') && cell.size() > 1 && cell[1] != '-') {
-    cell.remove_prefix(1);
-  }
-  double value = 0;
-  const auto [last, fault] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (std::abs(value) > std::numeric_limits<float>::max() && std::isfinite(value)) {
-    return {0, "more than f32 can hold"};
-  }
-  if (fault != std::errc() || last != cell.data() + cell.size() || !std::isfinite(value)) {
-    return {0, "no number"};
-  }
-  return {value, nullptr};
+  return may_be_header ? help + ", or say `header=true` if it holds the names of the columns" : help;
 }
 
 class Parser {
@@ -121,9 +57,15 @@ class Parser {
   }
 
   Result<CsvTable> parse() {
-    XRUN_TRY(each_row([this](Cells& cells, int64_t line) { return add_row(cells, line); }));
+    XRUN_TRY(each_row([this](CsvRows& rows) { return add_row(rows); }));
     for (size_t c = 0; c < table_.columns.size(); ++c) {
-      table_.columns[c].name = c < names_.size() ? names_[c] : "";
+      CsvColumn& column = table_.columns[c];
+      column.name = name_of(c);
+      // Signs alone are texts, not missing numbers.
+      if (column.fault.empty() && !found_[c].number && !found_[c].placeholder.empty()) {
+        column.fault = std::move(found_[c].placeholder);
+        column.help = "fix the line";
+      }
     }
     if (std::ranges::any_of(table_.columns, [](const CsvColumn& column) { return !column.fault.empty(); })) {
       XRUN_TRY(number_texts());
@@ -132,63 +74,107 @@ class Parser {
   }
 
  private:
-  // Calls `use` with each wanted row and its line; reads the names of the header on the way.
+  // The cells of a column so far.
+  struct Found {
+    bool named = false;       // CsvOptions::texts names the column
+    bool number = false;      // some are numbers
+    std::string placeholder;  // the place of the first one
+  };
+
+  std::string name_of(size_t column) const { return column < names_.size() ? names_[column] : ""; }
+
+  // Calls `use` with each wanted row; reads the names of the header on the way.
   template <typename Use>
   Status each_row(Use use) {
+    CsvRows rows(text_, options_.delimiter);
     int64_t row = options_.header ? -1 : 0;
-    std::string_view rest = text_;
-    for (int64_t line = 1; !rest.empty(); ++line) {
-      const size_t end = rest.find('\n');
-      const std::string_view content = rest.substr(0, end);
-      rest.remove_prefix(end == std::string_view::npos ? rest.size() : end + 1);
+    for (; rows.next_row(); ++row) {
       XRUN_TRY(check_stop(options_.stop));
-      if (trimmed(content).empty()) {
-        continue;
-      }
-      Cells cells(content, options_.delimiter);
       if (row < 0) {
-        names_.clear();
-        while (const auto cell = cells.next()) {
-          names_.emplace_back(*cell);
-        }
+        read_header(rows);
       } else if (row >= options_.first && row < options_.last) {
-        XRUN_TRY(use(cells, line));
+        XRUN_TRY(use(rows));
       }
-      if (cells.broken()) {
-        return broken(name_, line, "a quote that is not closed, or text behind it");
-      }
-      ++row;
+    }
+    if (rows.fault() != nullptr) {
+      return broken(name_, rows.line(), rows.fault(),
+                    "close the quote, or write a quote that belongs to a text twice: \"\"");
     }
     table_.rows_in_file = std::max<int64_t>(row, 0);
     return {};
   }
 
-  Status add_row(Cells& cells, int64_t line) {
-    size_t column = 0;
-    for (; const auto cell = cells.next(); ++column) {
-      if (table_.rows == 0) {
-        table_.columns.emplace_back();
-      } else if (column >= table_.columns.size()) {
-        ++column;
-        break;
-      }
-      const bool is_text = static_cast<int64_t>(column) < options_.text_columns;
-      const Number number = is_text ? Number{0, "a text"} : number_of(*cell);
-      if (std::string& fault = table_.columns[column].fault; number.fault != nullptr && fault.empty()) {
-        const std::string name = column < names_.size() ? fmt::format(" (`{}`)", names_[column]) : "";
-        fault = fmt::format("{}:{}: column {}{} is \"{}\", {}", name_, line, column, name, cell->substr(0, 40),
-                            number.fault);
-      }
-      table_.numbers.push_back(number.value);
+  void read_header(CsvRows& rows) {
+    names_.clear();
+    bool numbers = true;
+    bool counts = true;  // 0, 1, 2, ... or 1, 2, 3, ..., as programs number columns that have no names
+    while (const auto cell = rows.next_cell()) {
+      const CsvCell meaning = classify_cell(*cell);
+      numbers = numbers && meaning.kind == CsvCell::kNumber;
+      counts = counts && (*cell == fmt::format("{}", names_.size()) || *cell == fmt::format("{}", names_.size() + 1));
+      names_.emplace_back(*cell);
     }
-    if (cells.broken()) {
+    constexpr size_t kFewest = 3;  // two samples such as 0,1 are not rare
+    table_.header_of_numbers = numbers && !names_.empty() && !(counts && names_.size() >= kFewest);
+  }
+
+  void begin_columns(size_t count) {
+    for (size_t c = table_.columns.size(); c < count; ++c) {
+      table_.columns.emplace_back();
+      const CsvKey position = static_cast<int64_t>(c);
+      const CsvKey name = name_of(c);
+      found_.push_back({.named = std::ranges::any_of(options_.texts, [&](const CsvKey& key) {
+                          return key == position || (key == name && c < names_.size());
+                        })});
+      if (found_.back().named) {
+        table_.columns.back().fault = fmt::format("{}: column {} is read as text", name_, described(c));
+        table_.columns.back().help = "read a column as text or as numbers, not both";
+      }
+    }
+  }
+
+  std::string described(size_t column) const {
+    return column < names_.size() ? fmt::format("{} (`{}`)", column, names_[column]) : fmt::format("{}", column);
+  }
+
+  double add_cell(size_t c, std::string_view text, int64_t line) {
+    CsvCell cell = classify_cell(text);
+    if (!options_.missing_values && cell.kind != CsvCell::kNumber) {
+      cell.kind = CsvCell::kText;
+    }
+    const auto place = [&] {
+      return fmt::format("{}:{}: column {} is \"{}\", not a number", name_, line, described(c), text.substr(0, 40));
+    };
+    CsvColumn& column = table_.columns[c];
+    if (cell.kind == CsvCell::kText && column.fault.empty()) {
+      column.fault = place();
+      column.help = help_for_text(text, table_.rows == 0 && !options_.header, options_.delimiter);
+    } else if (cell.kind == CsvCell::kPlaceholder && found_[c].placeholder.empty()) {
+      found_[c].placeholder = place();
+    }
+    found_[c].number = found_[c].number || cell.kind == CsvCell::kNumber;
+    return cell.kind == CsvCell::kNumber ? cell.value : kMissing;
+  }
+
+  Status add_row(CsvRows& rows) {
+    const int64_t line = rows.line();
+    size_t width = 0;
+    for (; const auto cell = rows.next_cell(); ++width) {
+      if (table_.rows == 0) {
+        begin_columns(width + 1);
+      }
+      if (width < table_.columns.size()) {
+        table_.numbers.push_back(add_cell(width, *cell, line));
+      }
+    }
+    if (rows.fault() != nullptr) {
       return {};  // reported by the caller
     }
-    if (column != table_.columns.size()) {
-      while (cells.next()) {
-        ++column;
-      }
-      return broken(name_, line, fmt::format("{} columns, but {} in the rows before", column, table_.columns.size()));
+    if (width != table_.columns.size()) {
+      return broken(name_, line,
+                    fmt::format("{}, but {} in the rows before", counted_columns(width), table_.columns.size()),
+                    fmt::format("give each line as many cells, and put a text that contains `{}` in quotes",
+                                options_.delimiter == '\t' ? std::string("\\t") : std::string(1, options_.delimiter)));
     }
     if (table_.lines.empty() || table_.lines.back().second - table_.lines.back().first != line - table_.rows) {
       table_.lines.emplace_back(table_.rows, line);
@@ -197,17 +183,16 @@ class Parser {
     return {};
   }
 
-  // Parses the rows again for the columns that are not all numbers: collects their texts, then stores each cell's
-  // position.
+  // Parses the rows again for the columns of texts: collects their texts, then stores each cell's position.
   Status number_texts() {
     const size_t width = table_.columns.size();
     std::vector<std::map<std::string, int64_t, std::less<>>> found(width);
     const auto each_text = [&](auto use) {
       size_t row = 0;
-      return each_row([&](Cells& cells, int64_t) -> Status {
+      return each_row([&](CsvRows& rows) -> Status {
         size_t column = 0;
-        for (; const auto cell = cells.next(); ++column) {
-          if (!table_.columns[column].fault.empty()) {
+        for (; const auto cell = rows.next_cell(); ++column) {
+          if (!table_.columns[column].fault.empty() && !(options_.missing_values && is_missing_value(*cell))) {
             use(row * width + column, found[column], *cell);
           }
         }
@@ -217,13 +202,22 @@ class Parser {
     };
     XRUN_TRY(each_text([](size_t, auto& texts, std::string_view cell) {
       if (texts.find(cell) == texts.end()) {
-        texts.emplace(cell, 0);
+        texts.emplace(cell, std::ssize(texts));
       }
     }));
     for (size_t column = 0; column < width; ++column) {
+      std::vector<std::string>& texts = table_.columns[column].texts;
+      texts.resize(found[column].size());
+      int64_t next = 0;
       for (auto& [text, position] : found[column]) {
-        position = std::ssize(table_.columns[column].texts);
-        table_.columns[column].texts.push_back(text);
+        position = found_[column].named ? position : next++;
+        texts[static_cast<size_t>(position)] = text;
+      }
+      if (!table_.columns[column].fault.empty()) {
+        // Numbers that are no texts are missing values.
+        for (size_t at = column; at < table_.numbers.size(); at += width) {
+          table_.numbers[at] = kMissing;
+        }
       }
     }
     return each_text([&](size_t at, auto& texts, std::string_view cell) {
@@ -235,6 +229,7 @@ class Parser {
   const CsvOptions& options_;
   std::string_view name_;
   std::vector<std::string> names_;  // of the header
+  std::vector<Found> found_;        // by column
   CsvTable table_;
 };
 

@@ -1,10 +1,11 @@
-// Tables as text: one row per line, with cells separated by one character; a cell may be in double quotes.
+// Tables as text: columns of numbers and columns of texts (runtime/formats/csv_rows.h has the grammar).
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "graph/base/result.h"
@@ -13,38 +14,47 @@
 
 namespace xrun::runtime {
 
+// A column by its position, counted from 0, or by its name in the header.
+using CsvKey = std::variant<int64_t, std::string>;
+
 struct CsvOptions {
-  bool header = false;       // the first line holds names
-  int64_t text_columns = 0;  // this many first columns are text, even if all cells are numbers
+  bool header = false;         // the first row holds names
+  bool missing_values = true;  // false: an empty cell and words such as NA are texts
   char delimiter = ',';
   int64_t first = 0;  // rows [first, last), counted without the header
   int64_t last = INT64_MAX;
+  std::vector<CsvKey> texts;  // columns of texts, even if all their cells are numbers; others are not named
   Bytes largest = 16 * kGiB;  // of the text, after gunzip
   StopFlag stop = nullptr;
 };
 
 struct CsvColumn {
   std::string name;  // empty without a header
-  // For a column that is not all numbers: its distinct texts in byte order, and the place and fault of the first cell
-  // that is not a number: "t.csv:2: column 1 is \"x4\", no number".
+  // Of a column of texts: distinct texts in byte order, or in order of first appearance if CsvOptions::texts names it.
   std::vector<std::string> texts;
+  // Not empty: it is a column of texts. The place of the first of them: "t.csv:2: column 1 is \"x4\", not a number".
   std::string fault;
+  std::string help;  // for a column that should hold numbers
 };
 
+// A column is one of numbers if each cell is a number or a missing value, else one of texts. Missing values are an
+// empty cell and nan, NA, N/A, ?, null and the like in any case; among numbers also None, - and similar signs, which
+// are texts in a column of texts.
 struct CsvTable {
   int64_t rows = 0;
   int64_t rows_in_file = 0;
   std::vector<CsvColumn> columns;
-  std::vector<double> numbers;  // for a column of texts: positions in `texts`
+  // Row by row: the number, or the position in CsvColumn::texts. NaN is a missing value; an infinity is a number that
+  // is infinite or more than f32 can hold.
+  std::vector<double> numbers;
   // Lines are counted from 1, including the header and empty lines: (row, line) wherever line - row changes.
   std::vector<std::pair<int64_t, int64_t>> lines;
+  bool header_of_numbers = false;  // all cells of the header are numbers: the header may be a sample
 
   int64_t line_of(int64_t row) const;
 };
 
-// Skips empty lines, blanks around cells and a carriage return at the end of a line. In quotes "" is one quote. `name`
-// is for messages. Errors: XG0412 with the line: rows of different lengths, a quote that is not closed on its line,
-// text behind a quote.
+// `name` is for messages. Errors: XG0412 with the line: rows of different lengths, faults of CsvRows.
 Result<CsvTable> parse_csv(std::string_view text, const CsvOptions& options, std::string_view name);
 
 }  // namespace xrun::runtime

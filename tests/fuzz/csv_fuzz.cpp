@@ -1,4 +1,6 @@
-// Tables of numbers and texts: the first byte chooses header and delimiter, the rest is the file.
+// Tables of numbers and texts: the first byte chooses header, delimiter, missing values and a column of texts, the rest
+// is the file.
+#include <cmath>
 #include <cstdint>
 #include <string_view>
 
@@ -8,15 +10,29 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) {
     return 0;
   }
-  xrun::runtime::CsvOptions options{.header = (data[0] & 1) != 0, .delimiter = (data[0] & 2) != 0 ? ';' : ','};
-  options.first = data[0] >> 4;
+  xrun::runtime::CsvOptions options{.header = (data[0] & 1) != 0, .delimiter = (data[0] & 2) != 0 ? '\t' : ','};
+  options.missing_values = (data[0] & 4) == 0;
+  options.first = data[0] >> 5;
+  if ((data[0] & 8) != 0) {
+    options.texts = {int64_t{1}};
+  }
+  if ((data[0] & 16) != 0) {
+    options.texts.emplace_back("id");
+  }
   const auto table = xrun::runtime::parse_csv({reinterpret_cast<const char*>(data) + 1, size - 1}, options, "input");
   if (table.ok()) {
     XRUN_CHECK(static_cast<int64_t>(table->numbers.size()) == table->rows * std::ssize(table->columns),
                "every row is full");
     for (size_t i = 0; i < table->numbers.size(); ++i) {
-      const auto& texts = table->columns[i % table->columns.size()].texts;
-      XRUN_CHECK(texts.empty() || table->numbers[i] < static_cast<double>(texts.size()), "a text that is not there");
+      const auto& column = table->columns[i % table->columns.size()];
+      const double number = table->numbers[i];
+      if (column.fault.empty()) {
+        XRUN_CHECK(column.texts.empty(), "texts of a column of numbers");
+      } else if (std::isnan(number)) {
+        XRUN_CHECK(options.missing_values, "a missing value where all cells are texts");
+      } else {
+        XRUN_CHECK(number >= 0 && number < static_cast<double>(column.texts.size()), "a text that is not there");
+      }
     }
     XRUN_CHECK(table->rows == 0 || table->line_of(table->rows - 1) >= table->rows, "a row has a line of its own");
   }

@@ -119,7 +119,7 @@ TEST_F(CsvLabels, ColumnsHaveTheNamesOfTheHeader) {
   numbers.replace(numbers.find("columns(0..2)"), 13, "columns(1..3)");
   write("m.xgraph", numbers);
   EXPECT_THAT(run({"check", "m.xgraph", "--data"}).err,
-              HasSubstr("XG0412]: train.csv:2: column 2 (`species`) is \"setosa\", no number"));
+              HasSubstr("XG0412]: train.csv:2: column 2 (`species`) is \"setosa\", not a number"));
   std::string headless = model("column(\"species\")");
   for (size_t at; (at = headless.find(", header=true")) != std::string::npos;) {
     headless.erase(at, 13);

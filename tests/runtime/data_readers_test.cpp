@@ -260,50 +260,6 @@ TEST_F(Readers, FilesThatUnfoldAThousandfoldAreRefused) {
   EXPECT_LT(reader->memory(), 21 * kMiB);
 }
 
-TEST(Csv, FaultsNameLineAndColumn) {
-  const auto parsed = [](std::string_view text) { return parse_csv(text, {}, "t.csv"); };
-  const auto message = [&](std::string_view text) {
-    const auto table = parsed(text);
-    return table.ok() ? std::string() : table.error().message;
-  };
-  const auto fault = [&](std::string_view text) { return parsed(text).value().columns[1].fault; };
-  EXPECT_EQ(fault("1,2\n3,x4\n"), "t.csv:2: column 1 is \"x4\", no number");
-  EXPECT_EQ(fault("1,1e39\n"), "t.csv:1: column 1 is \"1e39\", more than f32 can hold");
-  EXPECT_EQ(fault("1,\n"), "t.csv:1: column 1 is \"\", no number");
-  EXPECT_EQ(fault("1,nan\n"), "t.csv:1: column 1 is \"nan\", no number");
-  EXPECT_EQ(fault("1,+-1\n"), "t.csv:1: column 1 is \"+-1\", no number");
-  EXPECT_EQ(fault("1,++1\n"), "t.csv:1: column 1 is \"++1\", no number");
-  EXPECT_EQ(fault("1,+\n"), "t.csv:1: column 1 is \"+\", no number");
-  EXPECT_EQ(fault("1,+1\n"), "");
-  EXPECT_EQ(message("1,2\n3\n"), "t.csv:2: 1 columns, but 2 in the rows before");
-  EXPECT_EQ(message("1,2\n3,4,5\n"), "t.csv:2: 3 columns, but 2 in the rows before");
-  EXPECT_EQ(message("1,\"2\n"), "t.csv:1: a quote that is not closed, or text behind it");
-  EXPECT_EQ(message("1,\"2\"3\n"), "t.csv:1: a quote that is not closed, or text behind it");
-  EXPECT_EQ(parsed("\xEF\xBB\xBF"
-                   "1,2\n")
-                .value()
-                .numbers,
-            (std::vector<double>{1, 2}));
-  EXPECT_EQ(message(""), "");
-}
-
-TEST(Csv, TextsAreNumberedInByteOrderAndCellsMayStandInQuotes) {
-  const auto table = parse_csv("\"id\",kind , \"a, \"\"b\"\"\"\n1,pear,\"x\"\n\n2, apple ,7\n3,\"pear\",x\n",
-                               {.header = true}, "t.csv")
-                         .value();
-  ASSERT_EQ(table.columns.size(), 3u);
-  EXPECT_EQ(table.columns[1].name, "kind");
-  EXPECT_EQ(table.columns[2].name, "a, \"b\"");
-  EXPECT_EQ(table.columns[0].fault, "");
-  EXPECT_EQ(table.columns[1].texts, (std::vector<std::string>{"apple", "pear"}));
-  EXPECT_EQ(table.columns[2].texts, (std::vector<std::string>{"7", "x"}));
-  EXPECT_EQ(table.numbers, (std::vector<double>{1, 1, 1, 2, 0, 0, 3, 1, 1}));
-  EXPECT_EQ(table.columns[1].fault, "t.csv:2: column 1 (`kind`) is \"pear\", no number");
-  EXPECT_EQ(table.line_of(0), 2);
-  EXPECT_EQ(table.line_of(1), 4) << "empty lines are lines";
-  EXPECT_EQ(table.line_of(2), 5);
-}
-
 TEST(Decode, ForeignBytesAreErrorsNotCrashes) {
   std::vector<uint8_t> out;
   const auto code = [&](std::string_view bytes) {

@@ -1,0 +1,55 @@
+// Splits the text of a table into rows and cells.
+//
+//   text   row, line break, row, ...     a line break is LF, CR LF or CR
+//   row    cell, delimiter, cell, ...    a line of blanks alone is not a row
+//   cell   plain text without blanks around it, or "text in quotes", where "" is one quote and line breaks are text
+//
+// Blanks are spaces and tabs, unless they are the delimiter. Source: RFC 4180, with these more liberal line breaks.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "graph/base/units.h"
+
+namespace xrun::runtime {
+
+class CsvRows {
+ public:
+  static constexpr Bytes kLongestText = kMiB;  // of a cell in quotes
+
+  // REQUIRES: the delimiter is not a line break. The text outlives this object.
+  CsvRows(std::string_view text, char delimiter) : text_(text), delimiter_(delimiter) {}
+
+  // Moves to the next row; false at the end, or after a fault in the row before.
+  bool next_row();
+  // The next cell of the row, valid until the next call; nothing after the last one, or after a fault.
+  std::optional<std::string_view> next_cell();
+
+  // The line on which the row begins, counted from 1; after a fault, the line on which its cell begins.
+  int64_t line() const { return line_; }
+  // A quote that is not closed, or text after a closing quote; null if there is none.
+  const char* fault() const { return fault_; }
+
+ private:
+  bool at_line_end() const { return text_[at_] == '\n' || text_[at_] == '\r'; }
+  bool is_blank(char c) const { return (c == ' ' || c == '\t') && c != delimiter_; }
+  void pass_blanks();
+  void pass_line_end();
+  void end_cell();
+  std::optional<std::string_view> quoted();
+  std::optional<std::string_view> refuse(const char* why, int64_t line);
+
+  std::string_view text_;
+  char delimiter_;
+  size_t at_ = 0;
+  int64_t next_line_ = 1;  // at `at_`
+  int64_t line_ = 0;
+  bool in_row_ = false;  // more cells follow
+  const char* fault_ = nullptr;
+  std::string cell_;  // the last one in quotes
+};
+
+}  // namespace xrun::runtime

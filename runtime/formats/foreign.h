@@ -1,0 +1,15 @@
+// Files of other formats where a text is expected, known by their first bytes: compressed files, workbooks, UTF-16.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string_view>
+
+#include "graph/base/result.h"
+
+namespace xrun::runtime {
+
+// XG0412 with the format and a way to make a text out of it, if the bytes begin as one of these formats.
+Status refuse_foreign(std::span<const std::byte> bytes, std::string_view path);
+
+}  // namespace xrun::runtime
