@@ -57,6 +57,7 @@ class Animals : public ::testing::Test {
 };
 
 using Case01StrayPictureInTrain = Animals;
+using MoreClassDirectoriesThanTheHead = Animals;
 using Case03ResumeAfterStrayPicture = Animals;
 using Case17HiddenDirectoriesAreClasses = Animals;
 
@@ -149,6 +150,32 @@ TEST_F(Case17HiddenDirectoriesAreClasses, AreSkippedCountedAndNamed) {
   EXPECT_EQ(nothing.exit, 1);
   EXPECT_THAT(nothing.err, HasSubstr("there are no pictures below only"));
   EXPECT_THAT(nothing.err, HasSubstr("only/.cache"));
+}
+
+TEST_F(MoreClassDirectoriesThanTheHead, AreOneErrorThatNamesTheFirst) {
+  write_animals(dir, "train", 12);
+  const std::string source = "  source train = folder(\"train\")\n";
+  for (const char* label : {"label -> as_index(2)", "label"}) {
+    dir.write("m.xgraph", model_of_animals(source, "2", label));
+    for (const std::vector<std::string>& words :
+         {std::vector<std::string>{"check", "--data"}, {"plan", "--dry-run"}, {"train"}}) {
+      std::vector<std::string> all = words;
+      all.push_back("m.xgraph");
+      const auto result = run(all);
+      EXPECT_EQ(result.exit, 1) << words[0] << label;
+      const std::string message = "label 2 does not fit a head with 2 classes: `owl` is the first class beyond it";
+      EXPECT_THAT(result.err, HasSubstr(message)) << label;
+      EXPECT_EQ(result.err.find("error["), result.err.rfind("error[")) << result.err;
+    }
+  }
+  // Classes of which no sample is read do not count.
+  dir.write("m.xgraph", model_of_animals("  source train = folder(\"train\", match=\"{1..3}.ppm\")\n", "2",
+                                         "label -> as_index(2)"));
+  EXPECT_EQ(run({"check", "--data", "m.xgraph"}).exit, 1);
+  for (int i = 1; i <= 3; ++i) {
+    fs::remove(dir.path() + "/train/owl/" + std::to_string(i) + ".ppm");
+  }
+  EXPECT_EQ(run({"check", "--data", "m.xgraph"}).exit, 0);
 }
 
 }  // namespace
