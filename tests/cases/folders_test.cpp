@@ -62,7 +62,7 @@ using Case03ResumeAfterStrayPicture = Animals;
 using Case17HiddenDirectoriesAreClasses = Animals;
 
 TEST_F(Case01StrayPictureInTrain, IsSkippedWithAWarningThatNamesIt) {
-  write_animals(dir, "train", 12);
+  write_animals(dir, "train", 50);
   write_animals(dir, "test", 4);
   dir.write("m.xgraph", model_of_animals("  source train = folder(\"train\")\n  source test  = folder(\"test\")\n"));
   write_picture(dir, "train/overview.ppm", 200, 40, 40, 1);
@@ -70,7 +70,7 @@ TEST_F(Case01StrayPictureInTrain, IsSkippedWithAWarningThatNamesIt) {
   const auto check = run({"check", "--data", "m.xgraph"});
   EXPECT_EQ(check.exit, 0) << check.err;
   EXPECT_THAT(check.err, HasSubstr(warning));
-  EXPECT_THAT(check.out, HasSubstr("folder: 36 images, 3 classes, 1 picture left out"));
+  EXPECT_THAT(check.out, HasSubstr("folder: 150 images, 3 classes, 1 picture left out"));
   EXPECT_THAT(run({"plan", "--dry-run", "m.xgraph"}).err, HasSubstr(warning));
   const auto train = run({"train", "m.xgraph", "--progress", "plain"});
   ASSERT_EQ(train.exit, 0) << train.err;
@@ -85,7 +85,7 @@ TEST_F(Case01StrayPictureInTrain, IsSkippedWithAWarningThatNamesIt) {
 }
 
 TEST_F(Case01StrayPictureInTrain, InAFolderWithoutClassDirectoriesIsASample) {
-  write_animals(dir, "train", 12);
+  write_animals(dir, "train", 50);
   write_picture(dir, "unsorted/1.ppm", 200, 40, 40, 1);
   write_picture(dir, "unsorted/2.ppm", 40, 40, 200, 1);
   dir.write("m.xgraph",
@@ -107,7 +107,7 @@ TEST_F(Case01StrayPictureInTrain, InAFolderWithoutClassDirectoriesIsASample) {
 }
 
 TEST_F(Case03ResumeAfterStrayPicture, GoesOnWithTheSameClasses) {
-  write_animals(dir, "train", 12);
+  write_animals(dir, "train", 50);
   dir.write("m.xgraph", model_of_animals("  source train = folder(\"train\")\n"));
   ASSERT_EQ(run({"train", "m.xgraph", "--steps", "40", "--progress", "none"}).exit, 0);
   write_picture(dir, "train/overview.ppm", 200, 40, 40, 1);
@@ -121,7 +121,7 @@ TEST_F(Case03ResumeAfterStrayPicture, GoesOnWithTheSameClasses) {
 }
 
 TEST_F(Case17HiddenDirectoriesAreClasses, AreSkippedCountedAndNamed) {
-  write_animals(dir, "train", 12);
+  write_animals(dir, "train", 50);
   write_animals(dir, "test", 4);
   dir.write("m.xgraph", model_of_animals("  source train = folder(\"train\")\n  source test  = folder(\"test\")\n"));
   const std::string made[] = {".ipynb_checkpoints", "cat/.ipynb_checkpoints", ".thumbnails", "cat/@eaDir",
@@ -133,7 +133,7 @@ TEST_F(Case17HiddenDirectoriesAreClasses, AreSkippedCountedAndNamed) {
     EXPECT_THAT(check.err, HasSubstr("1 directory is left out, since hidden directories and those of tools hold no "
                                      "classes: " +
                                      tool));
-    EXPECT_THAT(check.out, HasSubstr("folder: 36 images, 3 classes, 1 directory left out")) << tool;
+    EXPECT_THAT(check.out, HasSubstr("folder: 150 images, 3 classes, 1 directory left out")) << tool;
     fs::remove_all(dir.path() + "/train/" + tool);
   }
   write_picture(dir, "test/.thumbnails/1.ppm", 200, 40, 40, 1);
@@ -156,7 +156,7 @@ TEST_F(Case17HiddenDirectoriesAreClasses, AreSkippedCountedAndNamed) {
 }
 
 TEST_F(MoreClassDirectoriesThanTheHead, AreOneErrorThatNamesTheFirst) {
-  write_animals(dir, "train", 12);
+  write_animals(dir, "train", 50);
   const std::string source = "  source train = folder(\"train\")\n";
   for (const char* label : {"label -> as_index(2)", "label"}) {
     dir.write("m.xgraph", model_of_animals(source, "2", label));

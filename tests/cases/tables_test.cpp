@@ -80,14 +80,14 @@ TEST_F(Case04CsvOneMissingLabel, IsABrokenSampleOfANumericColumn) {
   dir.write("test.csv", table(36, plain));
   write_model("column(6) -> as_index(20)");
   for (const char* word : {"nan", "NA", "?", "null", "", "None", "inf"}) {
-    dir.write("train.csv", table(72, [&](int row, int label) { return row == 30 ? word : plain(row, label); }));
+    dir.write("train.csv", table(600, [&](int row, int label) { return row == 30 ? word : plain(row, label); }));
     const std::string found = check();
     EXPECT_THAT(found, HasSubstr("exit 1\n")) << word;
     EXPECT_THAT(found, HasSubstr("error[XG0412]: train.csv:31 of source `train`: column 6 is ")) << word;
     EXPECT_THAT(found, HasSubstr("take the line away, or raise `max_bad`")) << word;
     EXPECT_THAT(found, HasSubstr("ok   test")) << word;
   }
-  EXPECT_EQ(run({"train", "m.xgraph", "--progress", "none"}).exit, 1) << "one of 72 is more than `max_bad`";
+  EXPECT_EQ(run({"train", "m.xgraph", "--progress", "none"}).exit, 1) << "one of 600 is more than `max_bad`";
   write_model("column(6) -> as_index(20)", "  max_bad = 0.05\n");
   const auto train = run({"train", "m.xgraph", "--progress", "plain"});
   ASSERT_EQ(train.exit, 0) << train.err;
@@ -99,12 +99,12 @@ TEST_F(Case04CsvOneMissingLabel, OrFeatureOrTextIsABrokenSampleToo) {
   write_model("column(6)", "  max_bad = 0.05\n", 12);
   const auto named = [](int, int label) { return fmt::format("kind{:02}", label); };
   dir.write("test.csv", table(36, named));
-  std::string feature = table(72, named);
+  std::string feature = table(600, named);
   feature.replace(0, feature.find(','), "NA");
   dir.write("train.csv", feature);
   write_model("column(6) -> as_index(12)", "  max_bad = 0.05\n", 12);
   EXPECT_THAT(check(), HasSubstr("error[XG0412]: train.csv:1 of source `train`: column 0 is a missing value"));
-  dir.write("train.csv", table(72, [&](int row, int label) { return row == 30 ? "null" : named(row, label); }));
+  dir.write("train.csv", table(600, [&](int row, int label) { return row == 30 ? "null" : named(row, label); }));
   EXPECT_THAT(check(), HasSubstr("error[XG0412]: train.csv:31 of source `train`: column 6 is a missing value"));
   EXPECT_EQ(run({"train", "m.xgraph", "--progress", "none"}).exit, 0);
   EXPECT_THAT(run({"eval", "ckpt/t"}).out, HasSubstr("100"));
@@ -171,7 +171,7 @@ train t {
 TEST_F(Case21LabelsFromOne, AreOfferedWithFirst) {
   write_model("column(6) -> as_index(12)", "", 12);
   const auto from_one = [](int, int label) { return std::to_string(label + 1); };
-  dir.write("train.csv", table(36, from_one));
+  dir.write("train.csv", table(600, from_one));
   dir.write("test.csv", table(36, plain));
   EXPECT_THAT(check(), HasSubstr("all labels are in 1..12: count them from 1, `as_index(12, first=1)`"));
   dir.write("test.csv", table(36, from_one));
@@ -180,7 +180,7 @@ TEST_F(Case21LabelsFromOne, AreOfferedWithFirst) {
   EXPECT_THAT(run({"eval", "ckpt/t"}).out, HasSubstr("100"));
   // One label of 0 among them: they do not count from 1.
   write_model("column(6) -> as_index(12)", "", 12);
-  dir.write("train.csv", table(36, [&](int row, int label) { return row == 0 ? "0" : from_one(row, label); }));
+  dir.write("train.csv", table(600, [&](int row, int label) { return row == 0 ? "0" : from_one(row, label); }));
   EXPECT_THAT(check(), Not(HasSubstr("source `train`: all labels")));
   EXPECT_THAT(check(), HasSubstr("fix train.csv:12, or give the head more classes"));
 }
@@ -189,7 +189,7 @@ TEST_F(Case21LabelsFromOne, FaultyLabelsAreExplained) {
   write_model("column(6) -> as_index(12)", "", 12);
   dir.write("test.csv", table(36, plain));
   const auto with = [&](const char* label) {
-    dir.write("train.csv", table(36, [&](int row, int usual) { return row == 17 ? label : plain(row, usual); }));
+    dir.write("train.csv", table(600, [&](int row, int usual) { return row == 17 ? label : plain(row, usual); }));
     const std::string found = check();
     EXPECT_THAT(found, Not(HasSubstr("more classes"))) << label;
     return found;
@@ -204,7 +204,7 @@ TEST_F(Case21LabelsFromOne, FaultyLabelsAreExplained) {
 TEST_F(Case21LabelsFromOne, IdsAreClassesByAsClass) {
   write_model("column(6) -> as_class", "", 12);
   const auto id = [](int, int label) { return std::to_string(4'000'000'000 + 17 * ((label * 5) % 12)); };
-  dir.write("train.csv", table(36, id));
+  dir.write("train.csv", table(600, id));
   dir.write("test.csv", table(36, id));
   EXPECT_THAT(check(), HasSubstr("exit 0\n"));
   ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none"}).exit, 0);
@@ -220,7 +220,7 @@ TEST_F(Case21LabelsFromOne, IdsAreClassesByAsClass) {
   EXPECT_EQ(unknown.exit, 1);
   EXPECT_THAT(unknown.err, HasSubstr("`17`"));
   // More ids than the head has classes.
-  dir.write("train.csv", table(36, [&](int row, int label) { return row == 30 ? "0077" : id(row, label); }));
+  dir.write("train.csv", table(600, [&](int row, int label) { return row == 30 ? "0077" : id(row, label); }));
   const std::string more = check();
   EXPECT_THAT(more, HasSubstr("label 12 does not fit a head with 12 classes: `0077` is the first class beyond it"));
 }
@@ -229,12 +229,12 @@ TEST_F(Case21LabelsFromOne, AsClassKeepsLeadingZerosAndRefusesOtherFields) {
   const auto code = [](int, int label) {
     return fmt::format("{:0{}}", label / 2, label % 2 + 1);
   };  // 0, 00, 1, 01, ...
-  dir.write("train.csv", table(36, code));
+  dir.write("train.csv", table(600, code));
   dir.write("test.csv", table(36, code));
   write_model("column(6) -> as_class", "", 12);
   ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none"}).exit, 0);
   EXPECT_THAT(run({"predict", "ckpt/t", "--source", "test", "--rows", "3..4", "--topk", "1"}).out, HasSubstr("   01 "));
-  dir.write("train.csv", table(36, [&](int row, int label) { return row == 5 ? "NA" : code(row, label); }));
+  dir.write("train.csv", table(600, [&](int row, int label) { return row == 5 ? "NA" : code(row, label); }));
   EXPECT_THAT(check(), HasSubstr("train.csv:6 of source `train`: column 6 is a missing value"));
   for (const char* wrong : {"columns(0..2) -> as_class", "column(6) -> scale(1) -> as_class"}) {
     write_model(wrong, "", 12);
