@@ -1,19 +1,13 @@
-// Names in messages: the nearest known name ("did you mean `x`?"), and lists of names.
+// Names in messages of the language: candidates of `nearest` ("did you mean `x`?"), and lists of names.
 #pragma once
 
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
+#include "graph/base/nearest.h"
+
 namespace xrun::lang {
-
-// With more candidates nothing is suggested: one is always near by chance, and a file of slips would take minutes.
-inline constexpr size_t kMostCandidates = 1000;
-
-// The candidate nearest to `written`, whatever the case of their letters, if it is near enough to be a typing slip;
-// empty if none is, or if there are more than kMostCandidates.
-std::string nearest(std::string_view written, const std::vector<std::string>& candidates);
 
 // The names of a range, by a member or a function of its elements: candidates of `nearest`.
 template <class Range, class Name>

@@ -174,7 +174,7 @@ class Command {
     for (const CodePage& code : code_pages()) {
       names.emplace_back(code.code);
     }
-    const std::string near = lang::nearest(name, names);
+    const std::string near = nearest(name, names);
     return usage_error("XG0906", {"there is nothing called `{}` to explain", name},
                        near.empty() ? Text("`xrun explain --list` names all codes, operators and settings")
                                     : Text("did you mean `{}`?", near));

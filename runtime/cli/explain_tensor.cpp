@@ -160,7 +160,7 @@ Result<std::string> explain_tensor(const LoadedModel& model, const std::string& 
     for (const Node& node : graph.nodes) {
       known.push_back(node.path);
     }
-    const std::string near = lang::nearest(name, known);
+    const std::string near = nearest(name, known);
     return content_error("XG0201", {"the model has no tensor `{}`", name},
                          near.empty()
                              ? Text("name a binding of the model, or a path of `xrun show FILE --table layers`")

@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
+#include "graph/base/nearest.h"
 #include "graph/base/utf8.h"
-#include "lang/nearest.h"
 
 namespace xrun::cli {
 namespace {
@@ -42,7 +42,7 @@ std::optional<std::pair<std::string, std::string>> find_variable(const CLI::App&
 }
 
 std::string proposal(const std::string& word, const std::vector<std::string>& known, const std::string& otherwise) {
-  const std::string near = lang::nearest(word, known);
+  const std::string near = nearest(word, known);
   return near.empty() ? otherwise : "did you mean `" + near + "`?";
 }
 

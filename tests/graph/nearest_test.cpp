@@ -1,0 +1,60 @@
+// The names that a message proposes for an unknown one.
+#include "graph/base/nearest.h"
+
+#include <chrono>
+#include <gtest/gtest.h>
+#include <string>
+#include <vector>
+
+namespace xrun {
+namespace {
+
+std::vector<std::string> numbered(size_t count) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < count; ++i) {
+    names.push_back("identity_" + std::to_string(i));
+  }
+  return names;
+}
+
+TEST(NearestNames, NameTheNearestAndAtMostFiveOthers) {
+  std::vector<std::string> names{"cat", "cow", "dog", "fox", "hen", "zebra"};
+  EXPECT_EQ(nearest_names("zebr", names), "the nearest is `zebra`; others are cat, cow, dog, fox and hen");
+  EXPECT_EQ(nearest_names("Dog", names), "the nearest is `dog`; others are cat, cow, fox, hen and zebra");
+  names.emplace_back("yak");
+  EXPECT_EQ(nearest_names("zebr", names), "the nearest is `zebra`; others are cat, cow, dog, fox, hen and 1 more");
+}
+
+TEST(NearestNames, SayThatNoNameIsNear) {
+  const std::vector<std::string> names{"cat", "cow", "dog", "fox", "hen", "zebra"};
+  EXPECT_EQ(nearest_names("elephant", names), "no known name is near; some are cat, cow, dog, fox, hen and 1 more");
+  EXPECT_EQ(nearest_names("elephant", std::span(names).first(2)), "no known name is near; they are cat and cow");
+  EXPECT_EQ(nearest_names("elephant", std::span(names).first(1)), "the only known name is cat");
+  EXPECT_EQ(nearest_names("cut", std::span(names).first(1)), "the nearest is `cat`");
+  EXPECT_EQ(nearest_names("cut", std::span(names).first(2)), "the nearest is `cat`; the other is cow");
+  EXPECT_EQ(nearest_names("cat", {}), "no names are known");
+}
+
+// All 17 930 names of a folder of faces made a message of 170 KB.
+TEST(NearestNames, StayShortForAnyNumberAndLengthOfNames) {
+  const std::vector<std::string> names = numbered(17931);
+  EXPECT_EQ(nearest_names("identity_17930x", names),
+            "the nearest is `identity_17930`; others are identity_0, identity_1, identity_2, identity_3, identity_4 and "
+            "17 925 more");
+  const std::vector<std::string> long_names(9, std::string(5000, 'n') + "\n");
+  EXPECT_LT(nearest_names(std::string(5000, 'm'), long_names).size(), 500U);
+  const std::vector<std::string> wide(3, std::string(59, 'n') + "\u00E9");  // is cut between two characters
+  EXPECT_NE(nearest_names("m", wide).find("nn..., nn"), std::string::npos);
+}
+
+TEST(NearestNames, TakeASecondForAMillionNames) {
+  const std::vector<std::string> names = numbered(1'000'000);
+  const auto start = std::chrono::steady_clock::now();
+  const std::string text = nearest_names("idenitty_999999x", names);
+  const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  EXPECT_EQ(text.substr(0, 33), "the nearest is `identity_999999`;");
+  EXPECT_LT(seconds, 5);  // 1 s on a busy machine
+}
+
+}  // namespace
+}  // namespace xrun
