@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "graph/base/alike.h"
 #include "lang/nearest.h"
 
 namespace xrun::lang {
@@ -24,6 +25,12 @@ Fix replacement(Text title, Span span, Text text, bool sure) {
 }
 
 Fix did_you_mean(std::string_view name, const std::vector<std::string>& candidates, Span at, Help otherwise) {
+  // A name in a string may look like a known one and have other characters.
+  for (const std::string& known : candidates) {
+    if (const std::string difference = difference_of_alikes(name, known); !difference.empty()) {
+      return replacement({"write `{}`, which looks the same: {}", known, difference}, at, known);
+    }
+  }
   const std::string near = nearest(name, candidates);
   return near.empty() ? std::move(otherwise.fix) : replacement({"did you mean `{}`?", near}, at, near);
 }

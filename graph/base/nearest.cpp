@@ -5,6 +5,7 @@
 #include <cctype>
 #include <cstdint>
 
+#include "graph/base/alike.h"
 #include "graph/base/units.h"
 #include "graph/base/utf8.h"
 
@@ -12,6 +13,7 @@ namespace xrun {
 namespace {
 
 constexpr size_t kLongest = 64;  // words longer than this are not compared
+constexpr size_t kMostListed = 5;
 
 // Optimal string alignment: insertions, deletions, replacements and swaps of neighbours. Returns any number above
 // `most` if the distance is larger.
@@ -99,7 +101,6 @@ std::string shown(std::string_view name) {
 
 // "a, b, c and 17 more" or "a, b and c", without the candidate at `left_out`.
 std::string some_of(std::span<const std::string> candidates, size_t left_out) {
-  constexpr size_t kMostListed = 5;
   const size_t all = candidates.size() - (left_out < candidates.size() ? 1 : 0);
   const size_t listed = std::min(all, kMostListed);
   std::string text;
@@ -123,13 +124,19 @@ std::string nearest_names(std::string_view written, std::span<const std::string>
   if (candidates.empty()) {
     return "no names are known";
   }
-  const size_t found = find_nearest(written, candidates);
+  // A name that looks the same is the one that is meant, whatever its distance in bytes.
+  const auto differs = [&](const std::string& known) { return difference_of_alikes(written, known); };
+  const auto alike =
+      std::ranges::find_if(candidates, [&](const std::string& known) { return !differs(known).empty(); });
+  const bool is_alike = alike != candidates.end();
+  const size_t found = is_alike ? static_cast<size_t>(alike - candidates.begin()) : find_nearest(written, candidates);
   if (found == candidates.size()) {
+    const std::string first = candidates.size() <= kMostListed ? "they are " : "some are ";
     return candidates.size() == 1 ? "the only known name is " + shown(candidates[0])
-                                  : "no known name is near; " + std::string(candidates.size() <= 5 ? "they" : "some") + " are " +
-                                        some_of(candidates, found);
+                                  : "no known name is near; " + first + some_of(candidates, found);
   }
-  const std::string near = "the nearest is `" + shown(candidates[found]) + "`";
+  std::string near = "the nearest is `" + shown(candidates[found]) + "`";
+  near += is_alike ? ", which looks the same: " + differs(*alike) : "";
   const std::string others = some_of(candidates, found);
   return others.empty() ? near : near + (candidates.size() == 2 ? "; the other is " : "; others are ") + others;
 }

@@ -38,9 +38,10 @@ TEST(NearestNames, SayThatNoNameIsNear) {
 // All 17 930 names of a folder of faces made a message of 170 KB.
 TEST(NearestNames, StayShortForAnyNumberAndLengthOfNames) {
   const std::vector<std::string> names = numbered(17931);
-  EXPECT_EQ(nearest_names("identity_17930x", names),
-            "the nearest is `identity_17930`; others are identity_0, identity_1, identity_2, identity_3, identity_4 and "
-            "17 925 more");
+  EXPECT_EQ(
+      nearest_names("identity_17930x", names),
+      "the nearest is `identity_17930`; others are identity_0, identity_1, identity_2, identity_3, identity_4 and "
+      "17 925 more");
   const std::vector<std::string> long_names(9, std::string(5000, 'n') + "\n");
   EXPECT_LT(nearest_names(std::string(5000, 'm'), long_names).size(), 500U);
   const std::vector<std::string> wide(3, std::string(59, 'n') + "\u00E9");  // is cut between two characters
