@@ -73,7 +73,8 @@ class Case15MilestonesAfterAWarmUp : public testing::Test {
   // The steps after which the rate is another one, with that rate.
   std::vector<std::pair<int, double>> falls_of(const std::string& text) {
     directory.write("m.xgraph", text);
-    const auto result = run({"train", "m.xgraph", "-C", fmt::format("run{}", ++runs_), "--progress", "json"});
+    const auto result = run({"train", "m.xgraph", "-C", fmt::format("run{}", ++runs_), "--progress", "json",
+                             "--devices", "1", "--threads", "1"});
     EXPECT_EQ(result.exit, 0) << result.err;
     std::vector<std::pair<int, double>> falls;
     double before = NAN;
@@ -162,7 +163,7 @@ TEST_F(Case15MilestonesAfterAWarmUp, ACheckpointFromBeforeGoesOnWithExtendAlone)
     return model_of("epochs = 8", fmt::format("[warmup(0 .. 0.1, 2 epochs), steps(0.1, at=[{} epochs])]", epoch));
   };
   const auto train = [&](std::vector<std::string> more) {
-    std::vector<std::string> words{"train", "m.xgraph", "--progress", "json"};
+    std::vector<std::string> words{"train", "m.xgraph", "--progress", "json", "--devices", "1", "--threads", "1"};
     words.insert(words.end(), more.begin(), more.end());
     return run(words);
   };
@@ -195,7 +196,7 @@ TEST_F(Case15MilestonesAfterAWarmUp, ACheckpointFromBeforeGoesOnWithExtendAlone)
 // A text that is refused today, in a checkpoint from before, still gives predictions.
 TEST_F(Case15MilestonesAfterAWarmUp, TheTextOfACheckpointFromBeforeIsNotRefused) {
   directory.write("m.xgraph", model_of("epochs = 4", "[warmup(0 .. 0.1, 2 epochs), steps(0.1, at=[3 epochs])]"));
-  ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none"}).exit, 0);
+  ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none", "--devices", "1", "--threads", "1"}).exit, 0);
   const std::string latest = latest_step();
   const std::string path = directory.path() + "/" + latest;
   std::string text = read_file(path + "/model.json");
