@@ -15,7 +15,7 @@ struct CurvePiece {
   double to = 0;
   double steps = 0;        // span in steps; may be fractional where epochs are
   double power = 1;        // kPoly
-  std::vector<double> at;  // kSteps: in steps
+  std::vector<double> at;  // kSteps: in steps from the begin of the piece
   double by = 0.1;         // kSteps
 };
 

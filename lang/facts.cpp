@@ -11,7 +11,12 @@ constexpr size_t kFew = 4;
 
 std::string shown(const Datum& value, const Graph& graph) {
   if (value.kind == DatumKind::kTensor) {
-    return to_text(graph.value(value.tensor).type);
+    const Value& tensor = graph.value(value.tensor);
+    // `recall_at`, a metric of a source, gives evaluations what they compare samples by, which means nothing to a user.
+    const bool is_metric = tensor.producer.valid() &&
+                           graph.node(tensor.producer).op->signature.find("source: source") != std::string_view::npos;
+    const bool is_share = is_metric && tensor.type.dims != std::vector<int64_t>{kBatch};
+    return is_share ? "a share of the samples of a source" : to_text(tensor.type);
   }
   const bool is_tuple = value.kind == DatumKind::kTuple && !value.items->empty() && value.items->size() <= 16;
   return is_tuple ? "(" + listed(*value.items, [&](const Datum& item) { return shown(item, graph); }) + ")"

@@ -41,6 +41,10 @@ struct MathDifference {
 };
 std::vector<MathDifference> math_differences(const CheckedFile& then, const CheckedFile& now);
 
+// The math digest that earlier versions gave the text: they counted `at` of `steps` from the begin of the curve. It is
+// that of today where no curve comes before `steps` (docs/decisions/0028-changes-before-the-first-release.md).
+std::string earlier_math_digest(const CheckedFile& file);
+
 // Reads the file at `path` and its imports, checks everything, elaborates the chosen model with data and train, and
 // runs the tests of the main file if there are no errors so far. Module::not_yet lists the features that are checked
 // but that this edition cannot run; planning and training refuse a module that has some.

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/norm_group.h"
 #include "graph/op_def.h"
 #include "graph/reader_def.h"
 
@@ -20,6 +21,7 @@ using Texts = std::map<std::string, std::string>;  // texts of files by path, wi
 struct FrontendOptions {
   const OpRegistry* ops = nullptr;     // required
   const DataRegistry* data = nullptr;  // null: data_registry()
+  NormOf norm_of = nullptr;            // null: norms within a sample are not checked
   std::string run;                     // --run NAME; empty: the only `run`, or the only declaration of each kind
   // --set PATH=VALUE, in the order given. "train.lr", "schedule.shard.id.over": a setting of the chosen declaration,
   // which is created if there is none; a plain name: an option that the main file declares or uses. The value is an
@@ -31,7 +33,8 @@ struct FrontendOptions {
   // Trials of earlier checks with the same options (lang/clean_trials.h), to which this one adds its own; null: none.
   CleanTrials* clean_trials = nullptr;
   const Texts* open = nullptr;  // texts that `load` takes instead of those on disk; null: none
-  bool strict = false;          // warn about an unlabelled operator with parameters that has an unlabelled sibling
+  bool is_stored = false;  // the text of a checkpoint: what can only harm training, and was accepted once, is accepted
+  bool strict = false;     // warn about an unlabelled operator with parameters that has an unlabelled sibling
   // Bounds of an elaboration, so that it always ends soon: max_nodes bounds the operators, tensors and parameters of a
   // graph; max_steps bounds the steps of evaluation of the model, its tests and uncalled declarations together. Adding
   // an operator to a graph costs steps, too. Exceeding a bound is XG0216.

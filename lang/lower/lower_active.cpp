@@ -106,6 +106,35 @@ void ModuleBuilder::lower_active_classes(const SettingNode& node, Scope& scope, 
   module_.train.active_classes = active.value_or(ActiveSpec());
 }
 
+// Warns where the labels of a step fill so many of the active classes that few are left that they are told apart from.
+void ModuleBuilder::warn_of_few_others(const std::string& head, int64_t classes) {
+  const TrainSpec& train = module_.train;
+  const ActiveSpec& active = train.active_classes;
+  const int64_t chosen = active.of(classes);
+  const int64_t labels = std::min(train.batch, classes);
+  const int64_t others = chosen - labels;
+  // All classes are active, or three quarters of the active ones are others.
+  if (chosen == classes || 4 * others >= 3 * chosen) {
+    return;
+  }
+  const std::string_view word = active.kind == ActiveSpec::kKnn ? "active" : "p";
+  std::string help = "write active_classes = all";
+  if (const int64_t enough = 4 * labels; enough < classes) {
+    const int64_t percent = (100 * enough + classes - 1) / classes;
+    help = active.amount <= 1 && percent < 100 ? fmt::format("write {}={}% or more", word, percent)
+                                               : fmt::format("write {}={} or more", word, enough);
+  }
+  if (const int64_t batch = chosen / 4; batch >= 1 && !train.growth && train.grad_accumulation == 1) {
+    help += fmt::format(", or batch = {} or less", batch);
+  }
+  ev_.report(warning("XG0519", active.span,
+                     {"{} of the {} classes of `{}` are active, and a step of {} samples may have {} labels, which "
+                      "leaves {} for other classes",
+                      chosen, classes, head, train.batch, labels, others},
+                     "accuracy falls where few of the active classes are others", {"{}", help})
+                 .also(train.batch_span, "the batch"));
+}
+
 // Checks that the model has heads to select classes from, and that a step can hold the classes of all its labels.
 void ModuleBuilder::check_active_classes() {
   const TrainSpec& train = module_.train;
@@ -143,6 +172,8 @@ void ModuleBuilder::check_active_classes() {
                  {"{} of the {} classes of `{}` are active, but a step of {} samples may have {} labels",
                   active.of(classes), classes, head.name, train.batch, needed},
                  "too few classes", {"write a share or a number that makes {} classes or more", needed});
+    } else if (!ev_.options().is_stored) {
+      warn_of_few_others(head.name, classes);
     }
     if (active.kind == ActiveSpec::kKnn && !node.op->head(node.attrs).cosine) {
       ev_.refuse(

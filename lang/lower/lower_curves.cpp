@@ -18,7 +18,8 @@ constexpr CurveKind kCurves[] = {
      "cosine(0.1 .. 0)"},
     {"poly", "(rate: rates, span: span = none, power: float = 1)", "b + (a - b) · (1 - t)^power for t from 0 to 1",
      "poly(0.1 .. 0, power=2)"},
-    {"steps", "(rate: float, at: spans, by: float = 0.1)", "the rate, multiplied by `by` at each time of `at`",
+    {"steps", "(rate: float, at: spans, by: float = 0.1)",
+     "the rate, multiplied by `by` at each time of `at`, counted from the start of the run",
      "steps(0.1, at=[5 epochs, 8 epochs])"},
     {"fccs", "(rate: float, end: float = 0)",
      "with `batch = grow(...)`: from 0 to `rate` before the batch grows, constant while it grows, then along half a "
@@ -160,10 +161,8 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
           return ev_.refuse("XG0506", item.span, {"the times of `steps` rise, and {} does not", to_text(*at)},
                             "not behind the one before", {"put them in order, each once"});
         }
-        const TrainSpan& run = module_.train.duration;
-        if (at->unit == run.unit && run.amount > 0 && at->amount >= run.amount) {
-          return ev_.refuse("XG0506", item.span, {"{} lies behind the end of a run of {}", to_text(*at), to_text(run)},
-                            "never comes", {"leave it out, or make the run longer"});
+        if (!is_reached(*at, item.span)) {
+          return std::nullopt;
         }
         spec.at.push_back(*at);
       }
@@ -175,6 +174,33 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
                       {"write numbers without `-`, and not too large"});
   }
   return spec;
+}
+
+// Whether a run reaches this time of `at`, as far as units can be compared before the data is known (check_curve in
+// runtime/train/rate.h knows the rest); otherwise reports it. REQUIRES: the curves before this one are lowered.
+bool ModuleBuilder::is_reached(const TrainSpan& at, Span place) {
+  const TrainSpan& run = module_.train.duration;
+  if (at.unit == run.unit && run.amount > 0 && at.amount >= run.amount) {
+    ev_.refuse("XG0506", place, {"{} is not before the end of a run of {}", to_text(at), to_text(run)}, "never reached",
+               {"leave it out, or make the run longer"});
+    return false;
+  }
+  TrainSpan begin{.amount = 0, .unit = at.unit};  // at least; curves in other units come on top
+  for (const CurveSpec& before : module_.train.lr) {
+    begin.amount += before.span && before.span->unit == at.unit ? before.span->amount : 0;
+  }
+  // The text of a checkpoint may be from the time when `at` was counted from the begin of the curve.
+  if (begin.amount == 0 || at.amount > begin.amount || ev_.options().is_stored) {
+    return true;
+  }
+  const std::string counted = to_text({.amount = begin.amount + at.amount, .unit = at.unit});
+  ev_.refuse(
+      "XG0506", place,
+      {"{} is not after the begin of `steps`, which is {} after the start of the run", to_text(at), to_text(begin)},
+      "never reached",
+      replacement({"`at` is counted from the start of the run, not from the begin of the curve: write {}", counted},
+                  place, counted));
+  return false;
 }
 
 // Checks that the spans of the curves add up to the run, if their units can be compared before the data is known.

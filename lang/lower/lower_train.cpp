@@ -25,9 +25,10 @@ int64_t largest_divisor(int64_t batch, int64_t most) {
   return 1;
 }
 
-std::string divisors_text(int64_t batch) {
+// A batch norm needs groups of several samples.
+std::string divisors_text(int64_t batch, bool has_statistics) {
   std::string text;
-  for (int64_t rows = std::min<int64_t>(batch, 1024); rows >= 1; --rows) {
+  for (int64_t rows = std::min<int64_t>(batch, 1024); rows >= (has_statistics && batch > 1 ? 2 : 1); --rows) {
     if (batch % rows == 0) {
       text = text.empty() ? std::to_string(rows) : std::to_string(rows) + ", " + text;
     }
@@ -217,14 +218,19 @@ void ModuleBuilder::lower_precision(const SettingNode& node, Scope& scope, const
   }
 }
 
+const Node* ModuleBuilder::coupled_node() const {
+  const auto& nodes = ev_.graph().nodes;
+  const auto at =
+      std::ranges::find_if(nodes, [](const Node& node) { return node.op->rows == RowProperty::kRowCoupled; });
+  return at == nodes.end() ? nullptr : &*at;
+}
+
 // Sets the default row block. It affects the result, so it depends on the batch alone, never on the machine: the
 // largest divisor of the batch up to 64, and without a batch norm also up to a sixteenth of the batch, or 1.
 void ModuleBuilder::set_default_rows(int64_t batch) {
   TrainSpec& train = module_.train;
-  const auto& nodes = ev_.graph().nodes;
-  const auto coupled =
-      std::ranges::find_if(nodes, [](const Node& node) { return node.op->rows == RowProperty::kRowCoupled; });
-  const bool has_statistics = coupled != nodes.end();
+  const Node* coupled = coupled_node();
+  const bool has_statistics = coupled != nullptr;
   train.norm_rows = largest_divisor(batch, has_statistics ? kMostRows : std::min(kMostRows, batch / kManyBlocks));
   // A batch of up to 64 samples is one block, which is always allowed.
   if (has_statistics && batch > kMostRows && train.norm_rows < kLeastRowsOfStatistics) {
@@ -235,8 +241,9 @@ void ModuleBuilder::set_default_rows(int64_t batch) {
               "its batch norm would have no group to normalise",
               {"{} {} or {}{}, or say the group yourself: norm_rows may be one of {}",
                train.growth ? "make the first size" : "write batch =", below,
-               train.growth ? "" : "batch = ", below + kMostRows, divisors_text(batch)})
+               train.growth ? "" : "batch = ", below + kMostRows, divisors_text(batch, true)})
             .also(coupled->span, "normalises the rows of a block together"));
+    train.norm_rows = batch;  // a group of one sample would be a second fault
   }
   // The default of earlier versions, with which their checkpoints continue.
   const int64_t earlier = std::min(kMostRows, batch);
@@ -273,7 +280,7 @@ void ModuleBuilder::lower_norm_rows(const Settings& settings, const Scope& scope
   ev_.report(fault("XG0507", value_span(*node),
                    {"row blocks of {} samples do not divide a batch of {}", train.norm_rows, batch},
                    {"{} / {} leaves {} samples over", batch, train.norm_rows, batch % train.norm_rows},
-                   {"norm_rows may be one of {}", divisors_text(batch)})
+                   {"norm_rows may be one of {}", divisors_text(batch, coupled_node() != nullptr)})
                  .also(train.batch_span, "the batch"));
 }
 

@@ -3,9 +3,11 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "graph/base/sha256.h"
 #include "graph/group_rules.h"
 #include "graph/known_update.h"
 #include "graph/print.h"
+#include "lang/frontend.h"
 #include "lang/lower/setting_def.h"
 
 namespace xrun::lang {
@@ -98,18 +100,36 @@ std::string batch_line(const TrainSpec& train) {
                      exact(train.growth->after));
 }
 
-std::string rate_lines(const TrainSpec& train) {
+namespace {
+
+// A time of `steps`, counted from the begin of the curve. Texts have counted so at first, and so a rate keeps its text
+// however the language counts. Where it depends on the data, because units differ, the text says that the time is
+// counted from the start of the run.
+std::string time_line(const TrainSpec& train, const CurveSpec& curve, TrainSpan at) {
+  const bool is_comparable =
+      std::all_of(train.lr.data(), &curve, [&](const CurveSpec& one) { return one.span && one.span->unit == at.unit; });
+  for (const CurveSpec* before = train.lr.data(); is_comparable && before != &curve; ++before) {
+    at.amount -= before->span->amount;
+  }
+  return exact(at) + (is_comparable ? "" : " of the run");
+}
+
+std::string rate_lines(const TrainSpec& train, bool as_written) {
   std::string out;
   for (const CurveSpec& curve : train.lr) {
     out += fmt::format("rate {} {} {} {} power {} by {}", curve.kind, exact(curve.from), exact(curve.to),
                        curve.span ? exact(*curve.span) : "rest", exact(curve.power), exact(curve.by));
     for (const TrainSpan& at : curve.at) {
-      out += " at " + exact(at);
+      out += " at " + (as_written ? exact(at) : time_line(train, curve, at));
     }
     out += "\n";
   }
   return out;
 }
+
+}  // namespace
+
+std::string rate_lines(const TrainSpec& train) { return rate_lines(train, false); }
 
 std::string group_lines(const TrainSpec& train) {
   std::string out;
@@ -234,12 +254,28 @@ std::vector<MathPart> math_parts(const Module& given, const RunSpec& run) {
   return parts;
 }
 
-std::string math_text(const Module& module, const RunSpec& run) {
+namespace {
+
+std::string joined(const std::vector<MathPart>& parts) {
   std::string out = "xrun math 1\n";
-  for (const MathPart& part : math_parts(module, run)) {
+  for (const MathPart& part : parts) {
     out += part.text;
   }
   return out;
+}
+
+}  // namespace
+
+std::string math_text(const Module& module, const RunSpec& run) { return joined(math_parts(module, run)); }
+
+std::string earlier_math_digest(const CheckedFile& file) {
+  auto parts = math_parts(file.module, file.run);
+  for (MathPart& part : parts) {
+    if (part.what == "train.lr") {
+      part.text = rate_lines(file.module.train, true);
+    }
+  }
+  return sha256_hex(joined(parts));
 }
 
 }  // namespace xrun::lang

@@ -108,6 +108,7 @@ Module ModuleBuilder::build(const Choice& choice) {
   if (!has_train || !module_.train.loss.empty()) {  // else the loss was refused
     check_head_readers();
   }
+  check_norms();
   check_moved();
   module_.graph = std::move(ev_.graph());
   ev_.graph() = {};

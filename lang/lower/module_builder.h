@@ -185,6 +185,7 @@ class ModuleBuilder {
   void lower_train(const DeclRef& decl);
   void lower_duration(const Settings& settings, const Scope& scope);
   void lower_norm_rows(const Settings& settings, const Scope& scope);
+  const Node* coupled_node() const;  // the first that takes the rows of a block together; null: there is none
   void set_default_rows(int64_t batch);
   void require(const Settings& settings, std::initializer_list<std::string_view> keys);
   void lower_loss(const SettingNode& node, Scope& scope);
@@ -214,6 +215,7 @@ class ModuleBuilder {
   void check_mapped(const GroupSetting& setting, const GroupSpec& group);
   bool refuse_unknown_curve(const Expr& called, bool is_call, Scope& scope);
   std::optional<CurveSpec> curve(const Ast& ast, ExprId id, Scope& scope);
+  bool is_reached(const TrainSpan& at, Span place);
   void check_spans(const SettingNode& node);
 
   // lower_moved.cpp
@@ -229,9 +231,13 @@ class ModuleBuilder {
   std::optional<ActiveSpec> active_spec(const SettingNode& node, Scope& scope, const SettingDef& def);
   std::optional<double> active_amount(const BoundArg& arg, std::string_view word);
   void check_active_classes();
+  void warn_of_few_others(const std::string& head, int64_t classes);
 
   // lower_compress.cpp
   void check_compress();
+
+  // lower_norms.cpp
+  void check_norms();
 
   // lower_ema.cpp
   void check_ema();

@@ -4,6 +4,7 @@
 
 #include "graph/head_shape.h"
 #include "planner/search/mesh.h"
+#include "planner/search/row_blocks.h"
 
 namespace xrun::planner {
 namespace {
@@ -258,10 +259,14 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
   const TrainSpec& train = module.train;
   const ScheduleSpec& schedule = module.schedule;
   if (train.norm_rows < 1 || train.batch % train.norm_rows != 0) {
+    std::vector<int64_t> legal = divisors(train.batch);
+    if (has_coupled_rows(module.graph) && train.batch > 1) {
+      std::erase(legal, 1);  // a batch norm learns nothing from groups of one sample
+    }
     return refuse("XG0507",
                   "row blocks of " + std::to_string(train.norm_rows) + " samples do not divide a batch of " +
                       std::to_string(train.batch),
-                  "norm_rows = one of " + list(divisors(train.batch)), train.batch_span);
+                  "norm_rows = one of " + list(legal), train.batch_span);
   }
   const int64_t blocks = train.batch / train.norm_rows;
   XRUN_TRY(check_stages(module, chain, machine));

@@ -5,6 +5,7 @@
 #include "graph/base/errors.h"
 #include "graph/base/units.h"
 #include "graph/base/utf8.h"
+#include "ops/norm_numbers.h"
 #include "ops/op.h"
 #include "runtime/cli/check_data.h"
 #include "runtime/cli/cli.h"
@@ -55,6 +56,7 @@ int log_file(const std::string& path, const GlobalOptions& options, bool strict,
   Diagnostics diagnostics;
   auto file = lang::load(path, model.sources, diagnostics,
                          {.ops = &ops::registry(),
+                          .norm_of = ops::norm_group,
                           .run = options.run,
                           .sets = options.sets,
                           .cluster = options.cluster,

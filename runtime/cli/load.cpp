@@ -6,6 +6,7 @@
 #include "graph/base/errors.h"
 #include "graph/pipeline.h"
 #include "ops/facts.h"
+#include "ops/norm_numbers.h"
 #include "ops/op.h"
 #include "planner/planner.h"
 #include "runtime/cli/model_text.h"
@@ -20,11 +21,13 @@ std::optional<lang::CheckedFile> load_file(const std::string& path, const Global
                                            const lang::Texts* texts, SourceMap& sources, Diagnostics& diagnostics,
                                            lang::Facts* facts = nullptr) {
   const lang::FrontendOptions wishes{.ops = &ops::registry(),
+                                     .norm_of = ops::norm_group,
                                      .run = options.run,
                                      .sets = options.sets,
                                      .cluster = options.cluster,
                                      .schedule = options.schedule,
                                      .facts = facts,
+                                     .is_stored = texts != nullptr,
                                      .strict = strict};
   return texts == nullptr ? lang::load(path, sources, diagnostics, wishes)
                           : lang::load_texts(path, *texts, sources, diagnostics, wishes);

@@ -20,7 +20,8 @@ GlobalOptions with_stored_rows(const std::string& file, const GlobalOptions& opt
   GlobalOptions earlier = options;
   earlier.sets.emplace_back("train.norm_rows", std::to_string(now->earlier_norm_rows));
   const auto then = read_quietly(file, earlier);
-  if (!then || then->module.math_digest != stored->manifest.math_digest) {
+  const std::string& digest = stored->manifest.math_digest;
+  if (!then || (then->module.math_digest != digest && lang::earlier_math_digest(*then) != digest)) {
     return options;
   }
   console.note(fmt::format("note: {} was trained with norm_rows = {}, and so it goes on; a new run takes {}\n",

@@ -92,6 +92,13 @@ runtime::RunDifference difference_from(const runtime::CheckpointInfo& info, cons
                                                   : "the model or its loss differs");
     difference.lines.insert(difference.lines.end(), lines.begin(), lines.end());
   }
+  const std::string& stored = info.manifest.math_digest;
+  if (stored != then->module.math_digest && stored == lang::earlier_math_digest(*then)) {
+    difference.length_and_rate = difference.length_and_rate || found.empty();
+    difference.lines.push_back(
+        "`at` of `steps` in `train.lr` was counted from the begin of the curve, and is counted from the start of the "
+        "run now");
+  }
   return difference;
 }
 

@@ -54,6 +54,12 @@ class Completion {
     }
   }
 
+  Json answer() {
+    Json all = items();
+    return {{"isIncomplete", is_incomplete_}, {"items", std::move(all)}};
+  }
+
+ private:
   Json items() {
     const std::vector<lang::Token>& tokens = analysis_.tokens().tokens;
     const auto after = std::ranges::find_if(tokens, [&](const lang::Token& token) { return token.end > begin_; });
@@ -85,9 +91,15 @@ class Completion {
     return std::move(items_);
   }
 
- private:
   void add(std::string_view label, Item kind, std::string_view detail, std::string_view order,
            std::string_view doc = {}) {
+    // Beyond the bound only names that go on with what is written; an editor asks again at the next letter.
+    const std::string_view written = text_.substr(begin_, cursor_ - begin_);
+    const bool goes_on = !written.empty() && label.starts_with(written);
+    if (known_.size() >= (goes_on ? 2 * kMostShown : kMostShown)) {
+      is_incomplete_ = true;
+      return;
+    }
     if (!known_.insert(std::string(label)).second) {
       return;
     }
@@ -276,13 +288,14 @@ class Completion {
   uint32_t begin_;                       // of the word that is being written
   const lang::Token* before_ = nullptr;  // the token before that word
   std::set<std::string> known_;
+  bool is_incomplete_ = false;  // more names than are shown
   Json items_ = Json::array();
 };
 
 }  // namespace
 
 Json completion(const Context& context, const Json& params) {
-  return {{"isIncomplete", false}, {"items", Completion(context, context.offset(params)).items()}};
+  return Completion(context, context.offset(params)).answer();
 }
 
 }  // namespace xrun::lsp

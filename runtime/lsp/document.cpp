@@ -25,6 +25,15 @@ uint32_t utf16_length(std::string_view text) {
 }
 
 LineMap::LineMap(std::string_view text) : text_(text), starts_{0} {
+  uint32_t units = 0;
+  for (uint32_t at = 0; at < text.size();) {
+    if (at >= marks_.size() * kBetweenMarks) {
+      marks_.push_back({at, units});
+    }
+    const uint32_t bytes = step(text.substr(at));
+    units += bytes == 4 ? 2 : 1;
+    at += bytes;
+  }
   for (size_t at = 0; at < text.size(); ++at) {
     const bool is_pair = text[at] == '\r' && at + 1 < text.size() && text[at + 1] == '\n';
     if (text[at] == '\n' || (text[at] == '\r' && !is_pair)) {
@@ -46,8 +55,13 @@ uint32_t LineMap::line_of(uint32_t offset) const {
 }
 
 uint32_t LineMap::column(uint32_t offset) const {
-  const uint32_t begin = starts_[line_of(offset)];
-  return utf16_length(text_.substr(begin, offset - begin));
+  return units_before(offset) - units_before(starts_[line_of(offset)]);
+}
+
+uint32_t LineMap::units_before(uint32_t offset) const {
+  const auto after = std::ranges::upper_bound(marks_, offset, {}, &Mark::offset);
+  const Mark mark = after == marks_.begin() ? Mark() : *std::prev(after);
+  return mark.units + utf16_length(text_.substr(mark.offset, offset - mark.offset));
 }
 
 Json LineMap::position(uint32_t offset) const {

@@ -30,10 +30,19 @@ class LineMap {
   std::string_view text() const { return text_; }
 
  private:
+  // A character and the UTF-16 code units before it. One each KiB, so that a column costs as much in a line of 4 MiB.
+  struct Mark {
+    uint32_t offset = 0;
+    uint32_t units = 0;
+  };
+  static constexpr size_t kBetweenMarks = 1024;
+
   uint32_t end_of_line(uint32_t line) const;  // before its line break
+  uint32_t units_before(uint32_t offset) const;
 
   std::string_view text_;
   std::vector<uint32_t> starts_;
+  std::vector<Mark> marks_;
 };
 
 // Number of UTF-16 code units of UTF-8 text. A byte that belongs to no character counts as one.

@@ -13,6 +13,9 @@
 
 namespace xrun::lsp {
 
+// Symbols, folds, hints and proposals of one answer; each takes up to 2 KiB of memory, and nobody looks at more.
+inline constexpr size_t kMostShown = 20'000;
+
 // What the client can do with answers, from its `initialize`.
 struct Client {
   bool annotates_edits = false;  // asks before it carries out an edit that says why
@@ -44,6 +47,9 @@ Json inlay_hints(const Context& context, const Json& params);
 
 // completion.cpp
 Json completion(const Context& context, const Json& params);
+
+// signature_help.cpp
+Json signature_help(const Context& context, const Json& params);
 
 // navigation.cpp
 Json definition(const Context& context, const Json& params);

@@ -37,7 +37,7 @@ class Hints {
 
   void add(const Span& span, uint32_t at, std::string_view before) {
     const lang::ValueFact* fact = analysis_.facts().value(span);
-    if (fact == nullptr || fact->texts.empty() || at < begin_ || at > end_) {
+    if (fact == nullptr || fact->texts.empty() || at < begin_ || at > end_ || hints_.size() >= kMostShown) {
       return;
     }
     const bool varies = fact->texts.size() > 1 || fact->has_more;

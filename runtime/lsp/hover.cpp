@@ -12,6 +12,18 @@ std::string fenced(std::string_view language, std::string_view text) {
   return fmt::format("```{}\n{}{}```\n", language, text, text.ends_with('\n') ? "" : "\n");
 }
 
+// The text of a declaration that is one expression, as functions are; a long one is cut.
+std::string whole_of(std::string_view text) {
+  constexpr size_t kMost = 2000;
+  size_t end = std::min(text.size(), kMost);
+  while (end < text.size() && end > 0 && text[end] != '\n') {
+    --end;
+  }
+  const size_t last = text.substr(0, end).find_last_not_of(" \n");
+  return std::string(text.substr(0, last == std::string_view::npos ? 0 : last + 1)) +
+         (end < text.size() ? "\n..." : "");
+}
+
 // The text of a declaration up to its body.
 std::string header_of(std::string_view text) {
   int depth = 0;
@@ -81,7 +93,8 @@ class Card {
  private:
   void add_declaration() {
     const SourceMap& sources = analysis_.sources();
-    out_ += fenced("xgraph", header_of(sources.text(name_.decl->span)));
+    const std::string_view text = sources.text(name_.decl->span);
+    out_ += fenced("xgraph", name_.decl->value.valid() ? whole_of(text) : header_of(text));
     out_ += name_.decl->doc.empty() ? "" : fmt::format("{}\n\n", name_.decl->doc);
   }
 

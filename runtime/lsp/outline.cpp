@@ -48,11 +48,11 @@ class Symbols {
  public:
   explicit Symbols(const Analysis& analysis) : analysis_(analysis), ast_(analysis.ast()) {}
 
-  Json all() const {
+  Json all() {
     Json list = Json::array();
     for (const lang::Decl& decl : ast_.decls) {
       using enum lang::DeclKind;
-      if (decl.kind == kError || decl.kind == kImport || decl.kind == kFrom || decl.kind == kMoved) {
+      if (decl.kind == kError || decl.kind == kImport || decl.kind == kFrom || decl.kind == kMoved || !has_room()) {
         continue;
       }
       Json one = symbol(title_of(decl), symbol_of(decl.kind), decl.span, decl.name ? decl.name.span : decl.keyword);
@@ -65,10 +65,20 @@ class Symbols {
       one["children"] = std::move(inner);
       list.push_back(std::move(one));
     }
+    if (left_out_ > 0) {
+      const lang::Decl& last = ast_.decls.back();
+      list.push_back(symbol(fmt::format("... {} more", left_out_), Symbol::kObject, last.span, last.keyword));
+    }
     return list;
   }
 
  private:
+  // Counts a symbol; those beyond kMostShown are left out, and counted.
+  bool has_room() {
+    ++(shown_ < kMostShown ? shown_ : left_out_);
+    return left_out_ == 0;
+  }
+
   std::string title_of(const lang::Decl& decl) const {
     const bool is_text = decl.text.valid() && ast_[decl.text].kind == lang::ExprKind::kString;
     return decl.name                                  ? std::string(decl.name.text)
@@ -84,23 +94,23 @@ class Symbols {
             {"selectionRange", analysis_.lines().range(inside ? named : whole)}};
   }
 
-  void add_statement(Json& list, const lang::Stmt& stmt) const {
+  void add_statement(Json& list, const lang::Stmt& stmt) {
     using enum lang::StmtKind;
     const bool binds =
         stmt.kind == kInput || stmt.kind == kHead || stmt.kind == kParam || stmt.kind == kState || stmt.kind == kBind;
     for (const lang::Name& name : ast_[stmt.names]) {
-      if (binds && name && name.text != "_") {
+      if (binds && name && name.text != "_" && has_room()) {
         list.push_back(symbol(std::string(name.text), stmt.kind == kBind ? Symbol::kVariable : Symbol::kField,
                               stmt.span, name.span));
       }
     }
   }
 
-  void add_settings(Json& list, lang::Run<lang::Setting> settings) const {
+  void add_settings(Json& list, lang::Run<lang::Setting> settings) {
     for (const lang::Setting& setting : ast_[settings]) {
       std::string name = lang::join_path(ast_[setting.path]);
       name += (name.empty() || !setting.name ? "" : " ") + std::string(setting.name.text);
-      if (name.empty()) {
+      if (name.empty() || !has_room()) {
         continue;
       }
       const Span named = setting.path.empty() ? setting.name.span : ast_[setting.path][0].span;
@@ -117,6 +127,8 @@ class Symbols {
 
   const Analysis& analysis_;
   const lang::Ast& ast_;
+  size_t shown_ = 0;
+  size_t left_out_ = 0;
 };
 
 }  // namespace
@@ -128,7 +140,7 @@ Json folding_ranges(const Context& context, const Json&) {
   const LineMap& lines = analysis.lines();
   Json ranges = Json::array();
   const auto add = [&](uint32_t first, uint32_t last, const char* kind) {
-    if (first < last) {
+    if (first < last && ranges.size() < kMostShown) {
       ranges.push_back({{"startLine", first}, {"endLine", last}});
       if (kind != nullptr) {
         ranges.back()["kind"] = kind;

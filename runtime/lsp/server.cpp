@@ -25,6 +25,7 @@ const std::map<std::string_view, Handler> kHandlers{
     {"textDocument/references", references},
     {"textDocument/rename", rename},
     {"textDocument/semanticTokens/full", semantic_tokens},
+    {"textDocument/signatureHelp", signature_help},
 };
 
 constexpr int kIncremental = 2;  // TextDocumentSyncKind
@@ -43,7 +44,8 @@ Json capabilities() {
           {"inlayHintProvider", true},
           {"referencesProvider", true},
           {"renameProvider", {{"prepareProvider", true}}},
-          {"semanticTokensProvider", {{"legend", token_legend()}, {"full", true}}}};
+          {"semanticTokensProvider", {{"legend", token_legend()}, {"full", true}}},
+          {"signatureHelpProvider", {{"triggerCharacters", {"(", ","}}}}};
 }
 
 // The value at a path of keys; null where there is none.

@@ -7,6 +7,7 @@
 
 #include "lang/std_library.h"
 #include "lang/syntax/lexer.h"
+#include "ops/norm_numbers.h"
 #include "ops/op.h"
 #include "runtime/lsp/pages.h"
 
@@ -67,6 +68,7 @@ bool is_operator(std::string_view name) {
 Analysis::Analysis(const std::string& path, const lang::Texts& open, lang::CleanTrials* trials) {
   (void)lang::load(path, sources_, diagnostics_,
                    {.ops = &ops::registry(),
+                    .norm_of = ops::norm_group,
                     .facts = &facts_,
                     .clean_trials = trials,
                     .open = &open,

@@ -40,6 +40,7 @@ Curve make_curve(const TrainSpec& train, int64_t samples) {
   }
   const double rest = std::max(0.0, static_cast<double>(units_of_run(train, samples)) - given);
   Curve curve;
+  double begin = 0;
   for (const CurveSpec& spec : train.lr) {
     CurvePiece piece;
     piece.kind = kind_of(spec.kind);
@@ -49,12 +50,61 @@ Curve make_curve(const TrainSpec& train, int64_t samples) {
     piece.power = spec.power;
     piece.by = spec.by;
     for (const TrainSpan& at : spec.at) {
-      piece.at.push_back(at.steps(samples, train.unit()));
+      piece.at.push_back(at.steps(samples, train.unit()) - begin);
     }
+    begin += piece.steps;
     curve.pieces.push_back(std::move(piece));
   }
   return curve;
 }
+
+namespace {
+
+// Whether a step of the run begins at each time of `at` or later, and the times rise. `begin`: of the curve, in units.
+Status check_times(const TrainSpec& train, const CurveSpec& curve, double begin, int64_t samples) {
+  const StepSizes sizes(train, samples);
+  const auto last = static_cast<double>(sizes.begin_of(sizes.steps() - 1));
+  const auto refuse = [&](std::string message, std::string help) {
+    return Error{ErrorKind::kContent, "XG0506", std::move(message), std::move(help), curve.source};
+  };
+  double before = begin;
+  for (const TrainSpan& at : curve.at) {
+    const double unit = at.steps(samples, train.unit());
+    const std::string found = at.unit == TrainSpan::kSteps
+                                  ? to_text(at)
+                                  : fmt::format("{}, which is {:.6g} {},", to_text(at), unit, units_text(train));
+    if (unit > last) {
+      return refuse(fmt::format("{} is never reached: the last step of the run begins after {:.0f} {}", found, last,
+                                units_text(train)),
+                    "leave it out of `at`, or train longer");
+    }
+    if (!(unit > before)) {
+      return refuse(
+          before == begin
+              ? fmt::format("{} is not after the begin of `steps`, which is {:.6g} {} after the start of the run",
+                            found, begin, units_text(train))
+              : fmt::format("the times of `steps` rise, and {} is not after the {:.6g} {} before it", found, before,
+                            units_text(train)),
+          "`at` is counted from the start of the run: write later times, in order");
+    }
+    before = unit;
+  }
+  return {};
+}
+
+// check_times of all curves.
+Status check_all_times(const TrainSpec& train, int64_t samples) {
+  double begin = 0;
+  for (const CurveSpec& curve : train.lr) {
+    if (!curve.at.empty()) {
+      XRUN_TRY(check_times(train, curve, begin, samples));
+    }
+    begin += curve.span ? curve.span->steps(samples, train.unit()) : 0;
+  }
+  return {};
+}
+
+}  // namespace
 
 Status check_curve(const TrainSpec& train, int64_t samples) {
   if (train.growth) {
@@ -77,14 +127,14 @@ Status check_curve(const TrainSpec& train, int64_t samples) {
                                  units_text(train), units_of_run(train, samples)),
                      "shorten them, or train longer", spec.source};
       }
-      return {};
+      return check_all_times(train, samples);
     }
     given += spec.span ? spec.span->steps(samples, train.unit()) : 0;
   }
   // A span in epochs may end within the last step.
   const double gap = static_cast<double>(units_of_run(train, samples)) - given;
   if (train.lr.empty() || std::abs(gap) < 1) {
-    return {};
+    return check_all_times(train, samples);
   }
   return Error{ErrorKind::kContent, "XG0506",
                fmt::format("the curves cover {:.0f} {}, the run has {}: {:.0f} {}", given, units_text(train),

@@ -20,6 +20,7 @@ StepReports::StepReports(const TrainRequest& request, const RunClock& clock, Ses
       rows_(static_cast<size_t>(session.program().batch)),
       profile_(session.program(), request.module.graph, request.predicted.instructions, session.own_devices()),
       watch_(StepWatch(profile_, request.predicted.step)),
+      mass_watch_(train_.active_classes, clock.steps()),
       stragglers_(profile_) {
   for (const MetricSpec& metric : train_.metrics) {
     if (metric.neighbours == 0 && session.has_rows(metric.value)) {
@@ -57,6 +58,8 @@ void StepReports::begin(bool due, bool mass) {
   session_->measure_mass(mass);
   const int64_t profiled = request_.profile < 0 ? 0 : steps_ - request_.profile;
   due_ = due;
+  const Peers* peers = request_.session.peers;
+  mass_looks_ = mass && mass_watch_.looks() && (peers == nullptr || peers->rank() == 0);
   sink_looks_ = request_.events.wants_step(due);
   watch_looks_ = watch_ && watch_->wants_step();
   profile_looks_ = profiled >= 1 && profiled <= kProfiled;
@@ -98,6 +101,11 @@ Status StepReports::tell(int64_t step) {
   }
   if (due_) {
     line_.end_line();
+  }
+  if (mass_looks_) {
+    if (const auto warning = mass_watch_.add(step, report_.active)) {
+      request_.events.on_warn(*warning);
+    }
   }
   if (watch_looks_) {
     for (const WarnEvent& warning : watch_->add(report_, session_->timings(), session_->times())) {

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "runtime/executor/step_profile.h"
+#include "runtime/train/mass_watch.h"
 #include "runtime/train/run_clock.h"
 #include "runtime/train/step_watch.h"
 #include "runtime/train/straggler_watch.h"
@@ -48,7 +49,7 @@ class StepReports {
   using Clock = std::chrono::steady_clock;
   static constexpr int64_t kProfiled = 10;  // steps of a profile, where the run has as many after its warm-up
 
-  bool anybody() const { return sink_looks_ || watch_looks_ || profile_looks_; }
+  bool anybody() const { return sink_looks_ || watch_looks_ || profile_looks_ || mass_looks_; }
   void share_results();
   Status read_results();
   void read_active();
@@ -67,6 +68,7 @@ class StepReports {
   bool sink_looks_ = false;
   bool watch_looks_ = false;
   bool profile_looks_ = false;
+  bool mass_looks_ = false;
   bool stragglers_look_ = false;  // they need the times of the step and not its results
   int64_t steps_ = 0;             // that were begun
   Clock::time_point begin_;
@@ -81,6 +83,7 @@ class StepReports {
   bool told_profile_ = false;
   ProfileEvent profiled_;           // their sums
   std::optional<StepWatch> watch_;  // of the size of the first steps
+  MassWatch mass_watch_;
   StragglerWatch stragglers_;
 };
 

@@ -21,9 +21,9 @@ Checked with_active(const std::string& value, const std::string& head = "cosine_
 }
 
 TEST(ActiveClasses, AreAShareOrANumber) {
-  const Checked share = with_active("sample(20%)");
+  const Checked share = with_active("sample(60%)");
   EXPECT_THAT(share.codes(), IsEmpty()) << share.rendered();
-  EXPECT_EQ(share.module().train.active_classes.of(1000), 200);
+  EXPECT_EQ(share.module().train.active_classes.of(1000), 600);
   EXPECT_EQ(with_active("sample(300)").module().train.active_classes.of(1000), 300);
   const Checked all = with_active("all");
   EXPECT_EQ(all.module().train.active_classes.of(1000), 1000);
@@ -31,7 +31,7 @@ TEST(ActiveClasses, AreAShareOrANumber) {
 }
 
 TEST(ActiveClasses, ComeWithAGraphOfNearestClasses) {
-  const Checked checked = with_active("knn(neighbours=16, active=20%, rebuild=500 steps, log_q=true)");
+  const Checked checked = with_active("knn(neighbours=16, active=60%, rebuild=500 steps, log_q=true)");
   EXPECT_THAT(checked.codes(), IsEmpty()) << checked.rendered();
   const ActiveSpec& active = checked.module().train.active_classes;
   EXPECT_EQ(active.kind, ActiveSpec::kKnn);
@@ -45,11 +45,11 @@ TEST(ActiveClasses, ComeWithAGraphOfNearestClasses) {
 TEST(ActiveClasses, ChangeWhatIsLearned) {
   std::set<std::string> digests;
   for (const char* value :
-       {"all", "sample(20%)", "sample(30%)", "sample(20%, log_q=true)",
-        "knn(neighbours=16, active=20%, rebuild=1000 steps)", "knn(neighbours=17, active=20%, rebuild=1000 steps)",
-        "knn(neighbours=16, active=20%, rebuild=2000 steps)",
-        "knn(neighbours=16, active=20%, rebuild=1000 steps, exact=false)",
-        "knn(neighbours=16, active=20%, rebuild=1000 steps, exact=false, probes=64)"}) {
+       {"all", "sample(60%)", "sample(30%)", "sample(60%, log_q=true)",
+        "knn(neighbours=16, active=60%, rebuild=1000 steps)", "knn(neighbours=17, active=60%, rebuild=1000 steps)",
+        "knn(neighbours=16, active=60%, rebuild=2000 steps)",
+        "knn(neighbours=16, active=60%, rebuild=1000 steps, exact=false)",
+        "knn(neighbours=16, active=60%, rebuild=1000 steps, exact=false, probes=64)"}) {
     digests.insert(with_active(value).module().math_digest);
   }
   EXPECT_EQ(digests.size(), 9u);
@@ -57,15 +57,15 @@ TEST(ActiveClasses, ChangeWhatIsLearned) {
 
 TEST(ActiveClasses, RefuseNumbersThatMakeNoSense) {
   for (const char* value :
-       {"sample(0)", "sample(-1%)", "sample(1.5)", "sample(200.5)", "knn(neighbours=0, active=20%, rebuild=1000 steps)",
-        "knn(neighbours=5000, active=20%, rebuild=1000 steps)", "knn(neighbours=16, active=0, rebuild=1000 steps)",
-        "knn(neighbours=16, active=20%, rebuild=0 steps)",
-        "knn(neighbours=16, active=20%, rebuild=1000 steps, exact=false, probes=0)",
-        "knn(neighbours=16, active=20%, rebuild=1000 steps, exact=false, probes=5000)",
-        "knn(neighbours=16, active=20%, rebuild=1000 steps, probes=32)"}) {
+       {"sample(0)", "sample(-1%)", "sample(1.5)", "sample(200.5)", "knn(neighbours=0, active=60%, rebuild=1000 steps)",
+        "knn(neighbours=5000, active=60%, rebuild=1000 steps)", "knn(neighbours=16, active=0, rebuild=1000 steps)",
+        "knn(neighbours=16, active=60%, rebuild=0 steps)",
+        "knn(neighbours=16, active=60%, rebuild=1000 steps, exact=false, probes=0)",
+        "knn(neighbours=16, active=60%, rebuild=1000 steps, exact=false, probes=5000)",
+        "knn(neighbours=16, active=60%, rebuild=1000 steps, probes=32)"}) {
     EXPECT_THAT(with_active(value).codes(), ElementsAre("XG0214")) << value;
   }
-  EXPECT_THAT(with_active("knn(neighbours=16, active=20%, rebuild=1)").codes(), ElementsAre("XG0107"));
+  EXPECT_THAT(with_active("knn(neighbours=16, active=60%, rebuild=1)").codes(), ElementsAre("XG0107"));
   EXPECT_THAT(with_active("some(3)").codes(), ElementsAre("XG0205"));
 }
 
@@ -77,7 +77,7 @@ TEST(ActiveClasses, APlainOneIsAskedAbout) {
   }
   EXPECT_THAT(with_active("sample(100%)").codes(), IsEmpty());
   EXPECT_THAT(with_active("sample(1 - 0)").codes(), IsEmpty()) << "what is computed is a share, as of an option";
-  EXPECT_THAT(with_active("sample(20% * classes)").codes(), IsEmpty());
+  EXPECT_THAT(with_active("sample(60% * classes)").codes(), IsEmpty());
 }
 
 TEST(ActiveClasses, TooLargeAShareIsToldInPercent) {
@@ -91,28 +91,28 @@ TEST(ActiveClasses, MissingArgumentsAreToldAllAtOnce) {
   const std::string all = with_active("knn").rendered();
   EXPECT_THAT(all, HasSubstr("`knn` needs `neighbours`, `active` and `rebuild`"));
   EXPECT_THAT(all, HasSubstr("help: give them: knn(neighbours=..., active=..., rebuild=...)"));
-  EXPECT_THAT(with_active("knn(active=20%)").rendered(), HasSubstr("`knn` needs `neighbours` and `rebuild`"));
-  EXPECT_THAT(with_active("knn(8, 20%)").rendered(), HasSubstr("help: give it: knn(rebuild=...)"));
+  EXPECT_THAT(with_active("knn(active=60%)").rendered(), HasSubstr("`knn` needs `neighbours` and `rebuild`"));
+  EXPECT_THAT(with_active("knn(8, 60%)").rendered(), HasSubstr("help: give it: knn(rebuild=...)"));
 }
 
 TEST(ActiveClasses, NeighboursAreAWholeNumberOfClassesThatThereAre) {
-  const Checked part = with_active("knn(neighbours=8.5, active=20%, rebuild=1000 steps)");
+  const Checked part = with_active("knn(neighbours=8.5, active=60%, rebuild=1000 steps)");
   EXPECT_THAT(part.codes(), ElementsAre("XG0312"));
   EXPECT_THAT(part.rendered(), HasSubstr("help: write 8 or 9"));
-  const Checked itself = with_active("knn(neighbours=1, active=20%, rebuild=1000 steps)");
+  const Checked itself = with_active("knn(neighbours=1, active=60%, rebuild=1000 steps)");
   EXPECT_THAT(itself.codes(), ElementsAre("XG0214"));
   EXPECT_THAT(itself.rendered(), HasSubstr("a list begins with the class itself"));
   EXPECT_THAT(itself.rendered(), HasSubstr("help: write a number of 2 to 4096"));
-  EXPECT_THAT(with_active("knn(neighbours=2, active=20%, rebuild=1000 steps)").codes(), IsEmpty());
-  const Checked many = with_active("knn(neighbours=1001, active=20%, rebuild=1000 steps)");
+  EXPECT_THAT(with_active("knn(neighbours=2, active=60%, rebuild=1000 steps)").codes(), IsEmpty());
+  const Checked many = with_active("knn(neighbours=1001, active=60%, rebuild=1000 steps)");
   EXPECT_THAT(many.codes(), ElementsAre("XG0214"));
   EXPECT_THAT(many.rendered(), HasSubstr("`neighbours` is 1001, but `id` has 1000 classes"));
-  EXPECT_THAT(with_active("knn(neighbours=1000, active=20%, rebuild=1000 steps)").codes(), IsEmpty());
+  EXPECT_THAT(with_active("knn(neighbours=1000, active=60%, rebuild=1000 steps)").codes(), IsEmpty());
 }
 
 TEST(ActiveClasses, FlagsAreTrueOrFalse) {
   for (const auto& [word, flag] : std::vector<std::pair<std::string, std::string>>{{"no", "false"}, {"True", "true"}}) {
-    const Checked checked = with_active("knn(neighbours=16, active=20%, rebuild=1000 steps, exact=" + word + ")");
+    const Checked checked = with_active("knn(neighbours=16, active=60%, rebuild=1000 steps, exact=" + word + ")");
     EXPECT_THAT(checked.codes(), ElementsAre("XG0205")) << word;
     EXPECT_THAT(checked.rendered(), HasSubstr("`exact` of `knn` is true or false, not `" + word + "`"));
     EXPECT_THAT(checked.rendered(), HasSubstr("exact=" + flag + ")"));
@@ -121,7 +121,7 @@ TEST(ActiveClasses, FlagsAreTrueOrFalse) {
 
 TEST(ActiveClasses, AMistakeInThemCausesNoOther) {
   const std::string exact = "\n  groups.id.untouched = exact";
-  for (const char* value : {"sample", "some(3)", "sample(0)", "knn(neighbours=16, active=20%, rebuild=3)"}) {
+  for (const char* value : {"sample", "some(3)", "sample(0)", "knn(neighbours=16, active=60%, rebuild=3)"}) {
     EXPECT_THAT(with_active(value + exact).codes(), SizeIs(1)) << value;
   }
   EXPECT_THAT(with_active("all" + exact).codes(), ElementsAre("XG0515"));
@@ -134,10 +134,10 @@ TEST(ActiveClasses, ANumberAloneIsTakenForClassesToDraw) {
 }
 
 TEST(ActiveClasses, ASpanWithoutAUnitIsMendedByEither) {
-  const std::string rendered = with_active("knn(neighbours=16, active=20%, rebuild=3)").rendered();
+  const std::string rendered = with_active("knn(neighbours=16, active=60%, rebuild=3)").rendered();
   EXPECT_THAT(rendered, HasSubstr("rebuild=3 steps)"));
   EXPECT_THAT(rendered, HasSubstr("rebuild=3 epochs)"));
-  const std::string part = with_active("knn(neighbours=16, active=20%, rebuild=0.5)").rendered();
+  const std::string part = with_active("knn(neighbours=16, active=60%, rebuild=0.5)").rendered();
   EXPECT_THAT(part, HasSubstr("rebuild=0.5 epochs)"));
   EXPECT_THAT(part, Not(HasSubstr("0.5 steps"))) << "steps are whole";
 }
@@ -159,7 +159,7 @@ TEST(ActiveClasses, AreNoMoreThanThereAre) {
 }
 
 TEST(ActiveClasses, OfAGraphNeedAGraphBeforeTheEnd) {
-  const std::string knn = "knn(neighbours=16, active=20%, rebuild=";
+  const std::string knn = "knn(neighbours=16, active=60%, rebuild=";
   const Checked late = with_active(knn + "2 epochs)\n  epochs = 2");
   EXPECT_THAT(late.codes(), ElementsAre("XG0214"));
   EXPECT_THAT(late.rendered(), HasSubstr("the first graph is built after 2 epochs, when the run of 2 epochs is over"));
@@ -168,14 +168,14 @@ TEST(ActiveClasses, OfAGraphNeedAGraphBeforeTheEnd) {
 
 TEST(ActiveClasses, OfAGraphNeedCosines) {
   const Checked inner =
-      with_active("knn(neighbours=16, active=20%, rebuild=1000 steps)", "classifier(feature, classes)");
+      with_active("knn(neighbours=16, active=60%, rebuild=1000 steps)", "classifier(feature, classes)");
   EXPECT_THAT(inner.codes(), ElementsAre("XG0205"));
   EXPECT_THAT(inner.rendered(), HasSubstr("the logits of `id` are no cosines"));
-  EXPECT_THAT(with_active("sample(20%)", "classifier(feature, classes)").codes(), IsEmpty());
+  EXPECT_THAT(with_active("sample(60%)", "classifier(feature, classes)").codes(), IsEmpty());
 }
 
 TEST(ActiveClasses, NeedAHead) {
-  std::string text = small_run("  active_classes = sample(20%)");
+  std::string text = small_run("  active_classes = sample(60%)");
   text = replaced(text, "head id = cosine_classifier(feature, classes)", "id = feature -> linear(classes)");
   const Checked checked(text);
   EXPECT_THAT(checked.codes(), ElementsAre("XG0205"));

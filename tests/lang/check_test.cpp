@@ -271,8 +271,7 @@ TEST(Train, RowBlocksOfABatchNormAreAsLargeAsTheyMayBe) {
     EXPECT_THAT(checked.codes(), IsEmpty()) << checked.rendered();
     return checked.file ? checked.module().train.norm_rows : 0;
   };
-  for (const auto& [batch, expected] : {std::pair{1, 1},
-                                        {4, 4},
+  for (const auto& [batch, expected] : {std::pair{4, 4},
                                         {37, 37},
                                         {64, 64},
                                         {72, 36},
@@ -289,7 +288,7 @@ TEST(Train, RowBlocksOfABatchNormAreAsLargeAsTheyMayBe) {
   EXPECT_THAT(prime.rendered(), HasSubstr("no row block of 8 to 64 samples divides a batch of 101"));
   EXPECT_THAT(prime.rendered(),
               HasSubstr("write batch = 64 or batch = 128, or say the group yourself: norm_rows may be "
-                        "one of 1, 101"));
+                        "one of 101"));
   EXPECT_THAT(Checked(text, with_sets({{"train.batch", "101"}, {"train.norm_rows", "101"}})).codes(), IsEmpty());
   EXPECT_THAT(Checked(text, with_sets({{"train.batch", "134"}})).codes(), ElementsAre("XG0507")) << "2 x 67";
 }

@@ -7,6 +7,7 @@
 #include "graph/base/codes.h"
 #include "lang/format/format.h"
 #include "lang/frontend.h"
+#include "ops/norm_numbers.h"
 #include "ops/op.h"
 #include "tests/support/golden.h"
 
@@ -22,7 +23,8 @@ struct Answer {
 Answer check(std::string_view text) {
   SourceMap sources;
   Diagnostics diagnostics;
-  const auto file = check_text("example.xgraph", std::string(text), sources, diagnostics, {.ops = &ops::registry()});
+  const auto file = check_text("example.xgraph", std::string(text), sources, diagnostics,
+                               {.ops = &ops::registry(), .norm_of = ops::norm_group});
   std::vector<Diagnostic> all = diagnostics.all();
   if (file) {
     all.insert(all.end(), file->module.not_yet.begin(), file->module.not_yet.end());

@@ -106,7 +106,7 @@ TEST(Rows, ExactIsOfAnyOptimizerWithTheRuleOfSgd) {
         ", weight_decay = 0) {\n  state v = 0\n\n  g      = grad + weight_decay * weight\n  v      = " + sum +
         "\n  weight = weight - lr * v\n}\n\n";
     const std::string text = replaced(with_group("      untouched = exact\n", "mine"), "  optimizer",
-                                      "  active_classes = sample(50%)\n  optimizer");
+                                      "  active_classes = sample(60%)\n  optimizer");
     return own + replaced(text, "10 in 2 .. 1000", "1000 in 2 .. 1000");
   };
   EXPECT_THAT(Checked(with("0.5", "mu * v + g")).codes(), ElementsAre());
@@ -121,7 +121,7 @@ TEST(Rows, ExactIsOfAnyOptimizerWithTheRuleOfSgd) {
 TEST(Rows, ExactGoesWithWeightsInEveryFormat) {
   for (const std::string weights : {"f32", "bf16", "fp8"}) {
     std::string text = with_group("      weights = " + weights + "   untouched = exact\n");
-    text = replaced(text, "  optimizer", "  active_classes = sample(50%)\n  optimizer");
+    text = replaced(text, "  optimizer", "  active_classes = sample(60%)\n  optimizer");
     text = replaced(text, "10 in 2 .. 1000", "1000 in 2 .. 1000");
     const Checked checked(text);
     EXPECT_THAT(checked.codes(), ElementsAre()) << checked.rendered();

@@ -1,0 +1,11 @@
+// Which numbers of a sample an operator normalises together, for checks of the language.
+#pragma once
+
+#include "graph/norm_group.h"
+
+namespace xrun::ops {
+
+// See NormOf. For a loss, the classes of its softmax.
+NormGroup norm_group(const OpDef& op, const TensorType& x, const Attrs& attrs);
+
+}  // namespace xrun::ops
