@@ -284,12 +284,32 @@ void add_commands(CLI::App& app, CommandLine& line) {
   add_command(app, line, "doctor", "report on this machine", [&line] { return run_doctor(line.global); });
 }
 
+// The first flag of the command line that decides what is computed, where the command computes nothing; empty: none.
+std::string idle_flag(const CLI::App& app, const Words& words) {
+  const std::string command = app.get_subcommands()[0]->get_name();
+  if (command != "new" && command != "fmt" && command != "doctor" && command != "lsp") {
+    return "";
+  }
+  for (const char* flag :
+       {"--set", "--run", "--cluster", "--schedule", "--devices", "--threads", "--deterministic", "--cost"}) {
+    const CLI::Option& option = *app.get_option(flag);
+    if (option.count() > 0 && words.variable(option).empty()) {  // a variable may be meant for other commands
+      return flag;
+    }
+  }
+  return "";
+}
+
 // Turns `--set a=b` into pairs and `--devices 2` into a number, and checks what CLI11 cannot. Gives 0 or the exit code.
 int finish_globals(CommandLine& line, const CLI::App& app, const Words& words) {
   const auto as_given = [&](const std::string& flag, const std::string& value) {
     const std::string variable = words.variable(*app.get_option(flag));
     return variable.empty() ? "`" + flag + " " + value + "`" : "`" + variable + "` in the environment";
   };
+  if (const std::string flag = idle_flag(app, words); !flag.empty()) {
+    return usage_fault("`" + flag + "` has no effect on `xrun " + app.get_subcommands()[0]->get_name() + "`",
+                       "leave it out");
+  }
   for (const std::string& set : line.sets) {
     const size_t equals = set.find('=');
     if (equals == 0 || equals == std::string::npos) {
@@ -344,7 +364,7 @@ int parse_and_run(int argc, const char* const* argv) {
   add_global_flags(app, line);
   add_commands(app, line);
   name_variables(app);
-  take_counts(app);
+  check_values(app);
   const Words words(own, argv);
   if (const int fault = find_unknown_command(app, words); fault != 0) {
     return fault;

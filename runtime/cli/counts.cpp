@@ -101,14 +101,18 @@ std::optional<int64_t> parse_count(std::string_view text) {
   return negative ? -*value : *value;
 }
 
-void take_counts(CLI::App& app) {
+void check_values(CLI::App& app) {
+  const CLI::Validator not_empty(
+      [](std::string& text) { return text.empty() ? std::string("its value is empty") : std::string(); }, "");
   for (CLI::Option* option : app.get_options()) {
     if (is_number(*option) || is_real(*option)) {
       option->transform(counts(is_number(*option)));
+    } else if (option->get_type_size_max() > 0) {  // not a flag without a value
+      option->transform(not_empty);
     }
   }
   for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    take_counts(*command);
+    check_values(*command);
   }
 }
 

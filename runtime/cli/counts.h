@@ -1,4 +1,4 @@
-// Whole numbers on the command line: 20000, 20_000, 20k, 1.5M.
+// Values on the command line: whole numbers such as 20000, 20_000, 20k, 1.5M, and texts that are not empty.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -14,7 +14,7 @@ namespace xrun::cli {
 std::optional<int64_t> parse_count(std::string_view text);
 
 // Lets every option of a number, of `app` and its commands, take such counts. Texts of whole numbers that are not
-// counts are refused.
-void take_counts(CLI::App& app);
+// counts are refused, and so are empty values of any option, such as an unset variable in `-o "$OUT"`.
+void check_values(CLI::App& app);
 
 }  // namespace xrun::cli

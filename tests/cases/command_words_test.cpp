@@ -62,7 +62,7 @@ TEST(CountsOnTheCommandLine, ThatAreNoneAreRefused) {
     EXPECT_THAT(bench.err, HasSubstr("is not a whole number, such as 20000, 20_000 or 20K")) << word;
     EXPECT_THAT(bench.err, HasSubstr("--classes")) << word;
   }
-  const auto threads = run_xrun({"doctor", "--threads", "5k"});
+  const auto threads = run_xrun({"explain", "conv", "--threads", "5k"});
   EXPECT_EQ(threads.exit, 2);
   EXPECT_THAT(threads.err, HasSubstr("5000 not in range 1 to 4096"));
   const auto variable = run_xrun({"doctor"}, {.environment = {{"XRUN_THREADS", "many"}}});
@@ -97,6 +97,33 @@ TEST(VariablesOfTheEnvironment, WithATypingErrorAreNamed) {
       run_xrun({"explain", "conv"}, {.environment = {{"XRUN_BENCHMARK_HOST", "a"}, {"XRUN_STEPS", "3"}}});
   EXPECT_EQ(other.err, "") << "neither a variable of others nor one of another command is an error";
   EXPECT_EQ(run_xrun({"explain", "conv", "-q"}, {.environment = {{"XRUN_THREAD", "1"}}}).err, "");
+}
+
+// An unset variable of a shell, as in `-o "$OUT"`, must not stand for the default.
+TEST(ValuesOnTheCommandLine, ThatAreEmptyAreRefused) {
+  TemporaryDirectory at;
+  at.write("tiny.xgraph", tiny_model());
+  const CommandOptions here{.directory = at.path()};
+  for (const Words& words :
+       {Words{"plan", "tiny.xgraph", "-o", ""}, Words{"plan", "tiny.xgraph", "--why", ""}, Words{"train", ""},
+        Words{"train", "tiny.xgraph", "-C", ""}, Words{"eval", "tiny.xgraph", "ckpt", "--confusion", ""},
+        Words{"predict", "ckpt", "--source", ""}, Words{"check", "tiny.xgraph", "--run", ""},
+        Words{"explain", "conv", ""}, Words{"check", "tiny.xgraph", "--cluster", ""}}) {
+    const auto refused = run_xrun(words, here);
+    EXPECT_EQ(refused.exit, 2) << words[0] << refused.err;
+    EXPECT_THAT(refused.err, HasSubstr("its value is empty")) << words[0];
+  }
+  EXPECT_FALSE(std::filesystem::exists(at.path() + "/tiny.xplan"));
+}
+
+TEST(FlagsOfEveryCommand, ThatDecideNothingAreRefused) {
+  for (const Words& words : {Words{"doctor", "--set", "a=b"}, Words{"doctor", "--devices", "2"},
+                             Words{"fmt", "a.xgraph", "--run", "r"}, Words{"new", "x", "--deterministic"}}) {
+    const auto refused = run_xrun(words);
+    EXPECT_EQ(refused.exit, 2) << refused.err;
+    EXPECT_THAT(refused.err, HasSubstr("has no effect on `xrun " + words[0] + "`"));
+  }
+  EXPECT_EQ(run_xrun({"doctor"}, {.environment = {{"XRUN_THREADS", "1"}}}).exit, 0) << "it is for other commands";
 }
 
 // The exit code of xrun in `xrun ... | true`, where `true` has ended before xrun writes.
