@@ -17,12 +17,6 @@
 namespace xrun::planner {
 namespace {
 
-// The most operators of a forward pass. Placing buffers takes seconds for so many, and grows with the square.
-constexpr int kMostNodes = 32'768;
-
-// Passes drop operators and fuse them, two to one at the most in models that people write.
-constexpr int kMostBeforePasses = 4 * kMostNodes;
-
 Status check_memory(const ClusterSpec& cluster, const Machine& machine) {
   if (machine.memory > 0) {
     return {};
@@ -58,18 +52,6 @@ std::string digest_text(const Plan& plan, const Graph& training, const Graph& in
 
 }  // namespace
 
-Status check_size(const Module& module, bool prepared) {
-  const auto operators =
-      std::ranges::count_if(module.graph.nodes, [](const Node& node) { return node.phase == Phase::kForward; });
-  if (operators <= (prepared ? kMostNodes : kMostBeforePasses)) {
-    return {};
-  }
-  return Error{ErrorKind::kContent, "XG0198",
-               "a plan of " + format_count(operators) + " operators would take too long: at most " +
-                   format_count(kMostNodes) + " go into one",
-               "fold repeated layers into fewer, larger ones", module.schedule.span};
-}
-
 Result<Plan> make_plan(const Module& training, const Module& inference, const KernelFacts& training_facts,
                        const KernelFacts& inference_facts, const Machine& machine, const PlannerOptions& options) {
   const bool deterministic = options.deterministic || training.train.deterministic;
@@ -80,7 +62,7 @@ Result<Plan> make_plan(const Module& training, const Module& inference, const Ke
   const Chain chain = make_chain(training, cost);
   const Chain inference_chain = make_chain(inference, inference_cost);
   XRUN_ASSIGN(LayerHints hints, layer_hints(training, chain));
-  const SearchInput space{training, chain, cost, machine, std::move(hints), deterministic};
+  const SearchInput space{training, chain, cost, machine, std::move(hints), deterministic, options.progress};
   const FitInput input{space, inference, inference_facts, inference_chain, inference_cost};
 
   XRUN_ASSIGN(const std::vector<Setting> settings, legal_settings(training, chain, machine, deterministic));
@@ -98,6 +80,7 @@ Result<Plan> make_plan(const Module& training, const Module& inference, const Ke
                               options.facts_of != nullptr);
   }
 
+  space.begin("the chosen program is verified");
   Fitted& best = choice.fitted[0];
   Plan plan{.model = training.model, .machine = machine};
   plan.predicted = best.predicted;

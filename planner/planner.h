@@ -7,6 +7,7 @@
 #include "graph/module.h"
 #include "planner/machine.h"
 #include "planner/plan.h"
+#include "planner/progress.h"
 
 namespace xrun::planner {
 
@@ -17,10 +18,12 @@ struct PlannerOptions {
   bool deterministic = false;  // in addition to train.deterministic
   int emitted = 6;             // how many of the best candidates become programs, to be compared exactly
   FactsOf facts_of = nullptr;  // where given, a smaller row block is among the fixes of a plan that does not fit
+  Progress progress = nullptr;
 };
 
-// Refuses a module with too many operators for a plan, before the work that grows with them. `prepared`: after its
-// passes; before them only a graph that no pass can make small enough is refused. Errors: XG0198.
+// Refuses a module with too many operators or micro-batches for a plan, before the work that grows with them, and one
+// whose tensors no machine holds. `prepared`: after its passes; before them only a graph that no pass can make small
+// enough is refused. Errors: XG0198, XG0303.
 Status check_size(const Module& module, bool prepared);
 
 // The fastest plan, by prediction, among all legal settings that the hints of `training.schedule` leave open.

@@ -9,7 +9,9 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
+#include <span>
 
 namespace xrun::planner {
 namespace {
@@ -26,6 +28,31 @@ struct Wait {
   bool operator==(const Wait&) const = default;
 };
 
+// The bytes that an exchange touches, by buffer; blocks that lie side by side are one range.
+struct Range {
+  BufferId buffer;
+  Bytes begin = 0;
+  Bytes end = 0;
+};
+
+std::vector<Range> ranges_of(const Instruction& exchange) {
+  std::vector<Range> all;
+  all.reserve(exchange.operands.size());
+  for (const Operand& operand : exchange.operands) {
+    all.push_back({operand.buffer, operand.offset, operand.offset + operand.bytes});
+  }
+  std::ranges::sort(all, {}, [](const Range& range) { return std::pair(range.buffer, range.begin); });
+  std::vector<Range> merged;
+  for (const Range& range : all) {
+    if (!merged.empty() && merged.back().buffer == range.buffer && range.begin <= merged.back().end) {
+      merged.back().end = std::max(merged.back().end, range.end);
+    } else {
+      merged.push_back(range);
+    }
+  }
+  return merged;
+}
+
 class Deriver {
  public:
   explicit Deriver(Program& program)
@@ -36,7 +63,14 @@ class Deriver {
         writers_(program.buffers.size()),
         readers_(program.buffers.size()),
         seen_(program.buffers.size(), false),
-        devices_(static_cast<size_t>(program.devices)) {}
+        devices_(static_cast<size_t>(program.devices)),
+        ranges_(program.instructions.size()) {
+    for (const Instruction& one : program.instructions) {
+      if (communicates(one.kind)) {
+        ranges_[static_cast<size_t>(one.id.index)] = ranges_of(one);
+      }
+    }
+  }
 
   void run() {
     for (Instruction& instruction : program_.instructions) {
@@ -46,10 +80,14 @@ class Deriver {
   }
 
  private:
+  struct Tenant {
+    Bytes end = 0;
+    BufferId buffer;
+  };
   struct DeviceState {
     std::array<int32_t, 2> count{};  // instructions of each stream
     std::array<int32_t, 2> other{};  // instructions of the other stream known to have ended, or been posted
-    std::vector<BufferId> tenants;   // the last buffers in each part of the arena
+    std::map<Bytes, Tenant> tenants;  // the last buffer in each part of the arena, by its first byte
   };
   // The place from which on each stream knows that an exchange was received, or released; by event, by stream.
   struct Known {
@@ -131,14 +169,22 @@ class Deriver {
     if (!communicates(one.kind) || !communicates(other.kind)) {
       return true;
     }
-    for (const Operand& a : one.operands) {
-      for (const Operand& b : other.operands) {
-        if (a.buffer == id && b.buffer == id && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes) {
-          return true;
-        }
+    auto a = ranges_in(one, id);
+    auto b = ranges_in(other, id);
+    while (!a.empty() && !b.empty()) {
+      if (a.front().begin < b.front().end && b.front().begin < a.front().end) {
+        return true;
       }
+      auto& first = a.front().end <= b.front().end ? a : b;
+      first = first.subspan(1);
     }
     return false;
+  }
+
+  std::span<const Range> ranges_in(const Instruction& exchange, BufferId id) const {
+    const std::vector<Range>& all = ranges_[static_cast<size_t>(exchange.id.index)];
+    const auto found = std::ranges::equal_range(all, id, {}, &Range::buffer);
+    return {found.begin(), found.end()};
   }
 
   void add_writers(const Instruction& instruction, BufferId id, std::vector<Wait>& waits) const {
@@ -167,24 +213,30 @@ class Deriver {
       return;
     }
     auto& tenants = devices_[static_cast<size_t>(buffer.device)].tenants;
-    const Bytes end = buffer.offset + align_up(buffer.bytes);
-    for (auto tenant = tenants.begin(); tenant != tenants.end();) {
-      const Buffer& other = program_.buffer(*tenant);
-      if (other.offset < end && buffer.offset < other.offset + align_up(other.bytes)) {
-        for (const int32_t writer : writers_[static_cast<size_t>(other.id.index)]) {
-          waits.push_back({writer, kReceived});
-        }
-        for (const int32_t reader : readers_[static_cast<size_t>(other.id.index)]) {
-          waits.push_back(end_of_read(reader));
-        }
-        // A former tenant with bytes outside of the new buffer stays in the list.
-        const bool covered = buffer.offset <= other.offset && other.offset + align_up(other.bytes) <= end;
-        tenant = covered ? tenants.erase(tenant) : std::next(tenant);
-      } else {
-        ++tenant;
+    const Bytes begin = buffer.offset;
+    const Bytes end = begin + align_up(buffer.bytes);
+    auto at = tenants.upper_bound(begin);
+    if (at != tenants.begin() && std::prev(at)->second.end > begin) {
+      --at;
+    }
+    while (at != tenants.end() && at->first < end) {
+      const auto [first, tenant] = *at;
+      for (const int32_t writer : writers_[static_cast<size_t>(tenant.buffer.index)]) {
+        waits.push_back({writer, kReceived});
+      }
+      for (const int32_t reader : readers_[static_cast<size_t>(tenant.buffer.index)]) {
+        waits.push_back(end_of_read(reader));
+      }
+      // Its bytes outside of the new buffer stay its own.
+      at = tenants.erase(at);
+      if (first < begin) {
+        tenants.emplace_hint(at, first, Tenant{begin, tenant.buffer});
+      }
+      if (tenant.end > end) {
+        at = tenants.emplace_hint(at, end, tenant);
       }
     }
-    tenants.push_back(buffer.id);
+    tenants.emplace_hint(at, begin, Tenant{end, buffer.id});
   }
 
   // An exchange that sends a part of a buffer and receives another part both reads and writes it. An exchange that
@@ -201,8 +253,8 @@ class Deriver {
       writers.push_back(instruction.id.index);
     }
     for (const BufferId id : instruction.reads) {
-      const bool written =
-          std::find(instruction.writes.begin(), instruction.writes.end(), id) != instruction.writes.end();
+      const auto& writers = writers_[static_cast<size_t>(id.index)];
+      const bool written = !writers.empty() && writers.back() == instruction.id.index;
       if (!written || is_beside(instruction)) {
         readers_[static_cast<size_t>(id.index)].push_back(instruction.id.index);
       }
@@ -217,6 +269,7 @@ class Deriver {
   std::vector<std::vector<int32_t>> readers_;  // by buffer: since the last write
   std::vector<bool> seen_;                     // by buffer
   std::vector<DeviceState> devices_;
+  std::vector<std::vector<Range>> ranges_;  // by instruction, of exchanges
 };
 
 }  // namespace

@@ -17,8 +17,6 @@ constexpr int kClimbs = 24;
 
 using Order = std::vector<int32_t>;
 
-bool alive_together(const LiveRange& a, const LiveRange& b) { return a.first <= b.last && b.first <= a.last; }
-
 class Packer {
  public:
   explicit Packer(std::span<LiveRange> ranges) : ranges_(ranges), best_(ranges.size()), now_(ranges.size()) {}
@@ -101,12 +99,11 @@ class Packer {
     Bytes offset = -1;
     Bytes end = 0;  // of what is occupied so far, in ascending offsets
     Bytes smallest = 0;
-    for (const int32_t other : placed_) {
-      if (!alive_together(range, at(other))) {
+    for (const Placed& other : placed_) {
+      if (other.first > range.last || range.first > other.last) {
         continue;
       }
-      const Bytes begin = now_[static_cast<size_t>(other)];
-      const Bytes gap = begin - end;
+      const Bytes gap = other.begin - end;
       if (gap >= size && (offset < 0 || (best_fit && gap < smallest))) {
         offset = end;
         smallest = gap;
@@ -114,16 +111,23 @@ class Packer {
           break;
         }
       }
-      end = std::max(end, begin + align_up(at(other).bytes));
+      end = std::max(end, other.end);
     }
     offset = offset < 0 ? end : offset;
     now_[static_cast<size_t>(i)] = offset;
     now_bytes_ = std::max(now_bytes_, offset + size);
-    const auto where = std::upper_bound(placed_.begin(), placed_.end(), offset, [&](Bytes value, int32_t other) {
-      return value < now_[static_cast<size_t>(other)];
-    });
-    placed_.insert(where, i);
+    const auto where = std::upper_bound(placed_.begin(), placed_.end(), offset,
+                                        [](Bytes value, const Placed& other) { return value < other.begin; });
+    placed_.insert(where, {offset, offset + size, range.first, range.last});
   }
+
+  // What the search for a gap reads, side by side in memory.
+  struct Placed {
+    Bytes begin;
+    Bytes end;
+    int32_t first;
+    int32_t last;
+  };
 
   const LiveRange& at(int32_t i) const { return ranges_[static_cast<size_t>(i)]; }
 
@@ -131,7 +135,7 @@ class Packer {
   std::vector<Bytes> best_;
   std::vector<Bytes> now_;
   Order best_order_;
-  Order placed_;  // in ascending offset
+  std::vector<Placed> placed_;  // in ascending offset
   Bytes best_bytes_ = -1;
   Bytes now_bytes_ = 0;
   Bytes bound_ = 0;
@@ -206,12 +210,12 @@ std::vector<LiveRange> live_ranges(const std::vector<Buffer*>& buffers) {
 // over, so that the largest sum of live ranges does not grow.
 void add_slack(const Program& program, const std::vector<Buffer*>& buffers, std::vector<LiveRange>& ranges) {
   const auto count = static_cast<int32_t>(program.instructions.size());
-  std::vector<Bytes> live(static_cast<size_t>(count), 0);
+  std::vector<Bytes> live(static_cast<size_t>(count) + 1, 0);
   for (const LiveRange& range : ranges) {
-    for (int32_t t = range.first; t <= range.last; ++t) {
-      live[static_cast<size_t>(t)] += align_up(range.bytes);
-    }
+    live[static_cast<size_t>(range.first)] += align_up(range.bytes);
+    live[static_cast<size_t>(range.last) + 1] -= align_up(range.bytes);
   }
+  std::partial_sum(live.begin(), live.end(), live.begin());
   const Bytes most = live_max(ranges);
   const auto stream_is = [&](int32_t i, Stream stream) {
     return program.instructions[static_cast<size_t>(i)].stream == stream;

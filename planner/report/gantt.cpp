@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "planner/report/device_kinds.h"
 #include "planner/report/summary.h"
 #include "planner/report/text.h"
 #include "planner/schedules/schedule.h"
@@ -103,8 +104,11 @@ std::string hint_of(const Program& program) {
       return text.empty() ? "" : "\nhint: " + text + "\n";
     }
     text += (text.empty() ? "" : "; ") + std::string("pipeline = one_f_one_b ") + (same ? "keeps " : "idles ") +
-            percent(other.bubble + other.imbalance) + (same ? " but holds " : " and holds ") + std::to_string(fewer) +
-            " instead of " + std::to_string(held) + " micro-batches on stage 0";
+            percent(other.bubble + other.imbalance);
+    if (fewer != held) {
+      text += (same || fewer > held ? " but holds " : " and holds ") + std::to_string(fewer) + " instead of " +
+              std::to_string(held) + " micro-batches on stage 0";
+    }
   }
   return text.empty() ? "" : "\nhint: " + text + "\n";
 }
@@ -137,9 +141,13 @@ std::string report_gantt(const Plan& plan, int columns) {
                      std::to_string(program.micro_batches) +
                      (program.micro_batches == 1 ? " micro-batch, " : " micro-batches, ") +
                      "1 column = " + format_seconds(times.makespan / static_cast<double>(width)) + "\n";
-  for (auto& [device, name] : lines) {
-    name.resize(name_width, ' ');
-    text += name + " |" + line_of(program, times, device, width) + "|\n";
+  std::vector<NamedRow> rows;
+  for (const auto& [device, name] : lines) {
+    rows.push_back({name, "|" + line_of(program, times, device, width) + "|"});
+  }
+  for (NamedRow& row : folded_rows(rows)) {
+    row.name.resize(name_width, ' ');
+    text += row.name + " " + row.text + "\n";
   }
   text += "F, B: forward, backward of a micro-batch; H: head; U: sums and update; =: goes on; .: waits\n";
   // The schedule of the stages alone explains the first two; all other idle time is waiting for the rest.

@@ -35,20 +35,44 @@ Seconds busiest(const Program& program, const Pred& wanted) {
   return most;
 }
 
-// The bytes of the wanted buffers at the peak of the device with the largest arena.
-template <typename Pred>
-Bytes at_peak(const Program& program, const Pred& wanted) {
+int largest_device(const Program& program) {
   const Arena* largest = nullptr;
   for (const Arena& arena : program.arenas) {
     if (arena.device != kHost && (largest == nullptr || arena.bytes > largest->bytes)) {
       largest = &arena;
     }
   }
+  return largest != nullptr ? largest->device : kHost;
+}
+
+// The bytes of the wanted buffers at the peak of a device.
+template <typename Pred>
+Bytes at_peak(const Program& program, int device, const Pred& wanted) {
   Bytes sum = 0;
-  for (const BufferId id : largest != nullptr ? live_at_peak(program, largest->device) : std::vector<BufferId>()) {
+  for (const BufferId id : live_at_peak(program, device)) {
     sum += wanted(program.buffer(id)) ? align_up(program.buffer(id).bytes) : 0;
   }
   return sum;
+}
+
+// The memory of a part on the largest device; where it has none there, on the device that has most of it.
+template <typename Pred>
+void set_memory(const Program& program, const Pred& wanted, PlanPart& part) {
+  part.memory = at_peak(program, largest_device(program), wanted);
+  if (part.memory > 0) {
+    return;
+  }
+  std::set<int> devices;
+  for (const Buffer& buffer : program.buffers) {
+    if (buffer.device != kHost && wanted(buffer)) {
+      devices.insert(buffer.device);
+    }
+  }
+  for (const int device : devices) {
+    part.memory = std::max(part.memory, at_peak(program, device, wanted));
+  }
+  part.elsewhere = part.memory > 0;
+  part.how += part.elsewhere ? ", on other devices than the largest" : "";
 }
 
 std::string plural(int64_t n, const std::string& one) { return format_count(n) + " " + one + (n == 1 ? "" : "s"); }
@@ -74,12 +98,13 @@ PlanPart backbone_part(const Plan& plan, const Module& module) {
   }
   part.time =
       busiest(program, [](const Instruction& i) { return i.kind == Kind::kForward || i.kind == Kind::kBackward; });
-  part.memory = at_peak(program, [](const Buffer& b) {
+  const auto is_backbone = [](const Buffer& b) {
     return b.purpose == Purpose::kWeight || b.purpose == Purpose::kState || b.purpose == Purpose::kOptimizer ||
            b.purpose == Purpose::kResidual || b.purpose == Purpose::kPairs || b.purpose == Purpose::kPrepared ||
            b.purpose == Purpose::kGradient || b.purpose == Purpose::kActivation ||
            (b.purpose == Purpose::kTerms && b.head < 0);
-  });
+  };
+  set_memory(program, is_backbone, part);
   return part;
 }
 
@@ -99,7 +124,7 @@ PlanPart head_part(const Plan& plan, const Module& module, size_t index) {
   part.parameters = graph.value(graph.param(head.weight).value).type.row_elements() +
                     (head.bias.valid() ? graph.value(graph.param(head.bias).value).type.row_elements() : 0);
   part.time = busiest(plan.training, [&](const Instruction& i) { return is_of_head(i.kind) && i.head == own; });
-  part.memory = at_peak(plan.training, [&](const Buffer& b) { return is_head_buffer(b.purpose) && b.head == own; });
+  set_memory(plan.training, [&](const Buffer& b) { return is_head_buffer(b.purpose) && b.head == own; }, part);
   return part;
 }
 
@@ -172,10 +197,10 @@ std::vector<PlanPart> list_parts(const Plan& plan, const Module& module) {
   PlanPart other{.name = "other",
                  .how = program.devices > 1 ? "update, copies, scratch, results" : "update, scratch, results"};
   other.time = busiest(program, [](const Instruction& i) { return !is_stage_pass(i.kind) && !is_of_head(i.kind); });
-  other.memory = at_peak(program, [](const Buffer&) { return true; });
+  other.memory = at_peak(program, largest_device(program), [](const Buffer&) { return true; });
   Seconds waiting = plan.predicted.step;
   for (const PlanPart& part : parts) {
-    other.memory -= part.memory;
+    other.memory -= part.elsewhere ? 0 : part.memory;
     waiting -= part.time;
   }
   // Instructions that run beside others add no time.

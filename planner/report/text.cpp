@@ -10,6 +10,7 @@
 #include "planner/graph_builds.h"
 #include "planner/report/cluster_traffic.h"
 #include "planner/report/compression.h"
+#include "planner/report/device_kinds.h"
 #include "planner/report/explain.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"
@@ -117,15 +118,20 @@ std::string readers_text(const RunMemory& memory, const Plan& plan) {
 // The arenas of all devices, and those of evaluation in one line.
 std::string devices_lines(const Plan& plan, const Module& module, const RunMemory& memory, int columns) {
   TextTable table({Align::kLeft, Align::kLeft, Align::kLeft, Align::kRight});
-  bool first = true;
-  for (const DeviceSummary& device : list_devices(plan, module)) {
+  const auto add = [&](const DeviceSummary& device) {
     const bool host = device.device == kHost;
-    table.add({first ? "devices  " : "", host ? "host" : "cpu " + std::to_string(device.device),
+    table.add({host ? "devices  " : "", host ? "host" : "cpu " + std::to_string(device.device),
                host ? device.what
                     : device.what + (device.what.empty() ? "" : ", ") + std::to_string(device.threads) +
                           (device.threads == 1 ? " thread" : " threads"),
                format_bytes(device.arena)});
-    first = false;
+  };
+  for (const DeviceKind& kind : device_kinds(list_devices(plan, module))) {  // the host's is the first
+    add(kind.first);
+    if (kind.count > 1) {
+      table.add({"", kind.others(), "the last is cpu " + std::to_string(kind.last.device) + (kind.last.what.empty() ? "" : ": ") + kind.last.what,
+                 "at most " + format_bytes(kind.most)});
+    }
   }
   if (memory.evaluation > 0) {
     table.add({"", "eval", "forward pass, mapped at the first evaluation", format_bytes(memory.evaluation)});
@@ -268,7 +274,8 @@ std::string layers_table(const Plan& plan, const Module& module, int depth) {
 
 std::string memory_table(const Plan& plan, const Module& module) {
   std::string text;
-  for (const DeviceSummary& device : list_devices(plan, module)) {
+  for (const DeviceKind& kind : device_kinds(list_devices(plan, module))) {
+    const DeviceSummary& device = kind.first;
     text += (device.device == kHost ? std::string("host") : "cpu " + std::to_string(device.device)) + "   " +
             device.what + "\n";
     TextTable table({Align::kLeft, Align::kRight});
@@ -278,6 +285,10 @@ std::string memory_table(const Plan& plan, const Module& module) {
     table.add({"largest sum of live buffers", format_bytes(device.live_max)});
     table.add({"arena", format_bytes(device.arena)});
     text += table.text("  ");
+    if (kind.count > 1) {
+      text += kind.others() + ", the last is cpu " + std::to_string(kind.last.device) + ": arenas of " +
+              format_bytes(kind.least) + " to " + format_bytes(kind.most) + "\n";
+    }
   }
   const RunMemory memory = run_memory(module, plan.training, plan.inference);
   if (memory.evaluation > 0) {

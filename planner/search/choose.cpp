@@ -96,6 +96,9 @@ class Chooser {
   Status attempt(const Candidate& candidate) {
     KindState& kind = kind_of(candidate);
     tried_.insert(&candidate);
+    input_.search.begin("program " + std::to_string(tried_.size()) + ", " + std::to_string(choice_.fitted.size()) +
+                        " of at most " + std::to_string(effort_.wanted) + " to compare are made (" +
+                        to_text(candidate.setting) + ")");
     Fitted least;
     XRUN_ASSIGN(std::optional<Fitted> made, fit(input_, candidate, limits_, least));
     if (made) {

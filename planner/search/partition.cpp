@@ -77,9 +77,11 @@ class StageTable {
     // Where nothing runs again, one more layer adds its time to the stage.
     const bool plain = request_.cap == 0 && price == 0 &&
                        (request_.recompute == Recompute::kNone || request_.recompute == Recompute::kAuto);
-    for (int begin = 0; begin < n; ++begin) {
+    // A single stage has all layers.
+    const bool whole = request_.stages == 1;
+    for (int begin = 0; begin < (whole ? 1 : n); ++begin) {
       PartitionStage stage{.begin = begin};
-      for (int end = begin + 1; end <= n; ++end) {
+      for (int end = whole && !plain ? n : begin + 1; end <= n; ++end) {
         stage.end = end;
         if (plain) {
           stage.forward += request_.layers[static_cast<size_t>(end) - 1].forward;

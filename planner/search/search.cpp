@@ -345,7 +345,10 @@ Result<std::vector<Candidate>> decide(const SearchInput& input, const Setting& s
 Result<std::vector<Candidate>> search(const SearchInput& input, const std::vector<Setting>& settings) {
   std::vector<Candidate> found;
   CutMemo memo;
+  size_t done = 0;
   for (const Setting& setting : settings) {
+    input.begin("setting " + std::to_string(++done) + " of " + std::to_string(settings.size()) + " (" +
+                to_text(setting) + ")");
     XRUN_ASSIGN(std::vector<Candidate> best, decide_by(input, setting, input.hints.recompute, {}, memo));
     std::move(best.begin(), best.end(), std::back_inserter(found));
   }

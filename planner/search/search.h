@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "planner/plan.h"
+#include "planner/progress.h"
 #include "planner/search/decision.h"
 #include "planner/search/layer_hints.h"
 #include "planner/search/space.h"
@@ -18,6 +19,13 @@ struct SearchInput {
   const Machine& machine;
   LayerHints hints;
   bool deterministic = false;
+  Progress progress = nullptr;
+
+  void begin(const std::string& what) const {
+    if (progress) {
+      progress(what);
+    }
+  }
 };
 
 struct Candidate {

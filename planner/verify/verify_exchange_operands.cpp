@@ -60,6 +60,9 @@ class ExchangeOperands : ExchangeView {
     if (!value.valid() || !type(value).per_block()) {
       return misplaced(program_.buffer(one_->operands[0].buffer));
     }
+    if (value_of_.try_emplace(one_->group, value).first->second != value) {
+      return at_fault("carries other statistics than its exchange");
+    }
     const Bytes part = type(value).bytes(program_.batch / program_.replicas, norm_rows());
     for (const Role role : {Role::kSent, Role::kReceived}) {
       for (int replica = 0; replica < program_.replicas; ++replica) {
@@ -142,6 +145,7 @@ class ExchangeOperands : ExchangeView {
   std::map<int, std::multiset<std::pair<Bytes, Bytes>>> made_norms_;  // by device: offsets and bytes
   std::set<int> norm_devices_;
   std::map<std::pair<int, int>, std::vector<std::pair<Bytes, Bytes>>> norm_order_;  // (group, sending device)
+  std::map<int, ValueId> value_of_;                                                 // by group: statistics
 };
 
 }  // namespace

@@ -57,6 +57,9 @@ class HeadExchanges : ExchangeView {
     if (!value.valid() || (value != plan.feature && value != plan.label) || !comes_from_stage(value)) {
       return misplaced(program_.buffer(one_->operands[0].buffer));
     }
+    if (value_of_.try_emplace(one_->group, value).first->second != value) {
+      return at_fault("carries other rows than its exchange");
+    }
     for (int replica = 0; replica < program_.replicas; ++replica) {
       for (const int holder : holders) {
         if (stage.devices[static_cast<size_t>(replica)] == one_->device) {
@@ -179,6 +182,7 @@ class HeadExchanges : ExchangeView {
 
   std::vector<std::vector<ShardPart>> parts_;  // by head, by shard
   std::vector<std::set<int>> holders_;         // by head: devices of shards with rows
+  std::map<int, ValueId> value_of_;            // by group: features or labels
   int group_ = -1;                             // of the gradients that were checked last
   SumsOfDx sums_of_dx_;
 };

@@ -316,7 +316,8 @@ Status verify_program(const Program& program, const Module& module, Bytes memory
   XRUN_TRY(verify_passes(program));
   XRUN_TRY(verify_order(program));
   XRUN_TRY(verify_memory(program, memory));
-  return verify_operands(program, module);
+  XRUN_TRY(verify_operands(program, module));
+  return verify_blocks(program);
 }
 
 }  // namespace xrun::planner

@@ -22,6 +22,10 @@ Status verify_structure(const Program& program, const Graph* graph);
 // communicates in one; class rows are owned once, in whole class blocks. After verify_structure.
 Status verify_passes(const Program& program);
 
+// Every block that a member of an exchange sends is received by the member that it names, with as many bytes, and no
+// other block is. After verify_passes.
+Status verify_blocks(const Program& program);
+
 // Dependencies point backward; two accesses to one buffer, one of them a write, are ordered; nothing is read before it
 // was written. After verify_structure.
 Status verify_order(const Program& program);

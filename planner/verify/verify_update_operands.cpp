@@ -54,8 +54,12 @@ class UpdateOperands : OperandView {
  private:
   std::set<int>& done() { return done_[{one_->stage, one_->replica}]; }
 
-  // Whether the gradients of the instruction's stage are summed over its partials; and over all replicas as well.
-  bool is_folded() { return program_.partials == program_.replicas || done().contains(0); }
+  // Whether the gradients of the instruction's stage are summed over its partials; and over all replicas as well. A
+  // stage may update running statistics alone.
+  bool is_folded() {
+    return gradients_[static_cast<size_t>(one_->stage)].empty() || program_.partials == program_.replicas ||
+           done().contains(kFold);
+  }
   bool is_summed() {
     return is_folded() && (program_.replicas == 1 ||
                            gathered_[{one_->stage, one_->replica}] == whole_[static_cast<size_t>(one_->stage)]);

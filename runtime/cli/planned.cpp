@@ -14,6 +14,7 @@
 #include "planner/plan_file.h"
 #include "planner/planner.h"
 #include "planner/report/summary.h"
+#include "runtime/cli/search_watch.h"
 #include "runtime/device/cpu/cpu_device.h"
 
 namespace xrun::cli {
@@ -171,6 +172,13 @@ planner::FactsOf facts_of(const PreparedModel& prepared) {
   };
 }
 
+Result<planner::Plan> search(const PreparedModel& prepared, const Console& console) {
+  SearchWatch watch(console);
+  return planner::make_plan(
+      prepared.training, prepared.inference, prepared.training_facts, prepared.inference_facts, prepared.machine,
+      {.facts_of = facts_of(prepared), .progress = [&](std::string what) { watch.set(std::move(what)); }});
+}
+
 std::optional<PlannedModel> make_planned(const std::string& path, const GlobalOptions& options, const Console& console,
                                          bool needs_training, int& exit, const lang::Texts* texts) {
   Phase phase(console);
@@ -179,8 +187,7 @@ std::optional<PlannedModel> make_planned(const std::string& path, const GlobalOp
     return std::nullopt;
   }
   const PreparedModel& prepared = planned->prepared;
-  auto plan = planner::make_plan(prepared.training, prepared.inference, prepared.training_facts,
-                                 prepared.inference_facts, prepared.machine, {.facts_of = facts_of(prepared)});
+  auto plan = search(prepared, console);
   if (!plan.ok()) {
     exit = console.fail(plan.error(), planned->model.sources);
     return std::nullopt;

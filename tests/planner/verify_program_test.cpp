@@ -1,6 +1,9 @@
 // Each kind of damage is found: a sound program is damaged in one place and must be refused, with words that name it.
 #include "planner/verify/verify_program.h"
 
+#include <chrono>
+
+#include "planner/verify/verify_parts.h"
 #include "tests/planner/verify_case.h"
 
 namespace xrun::planner::testing {
@@ -278,7 +281,7 @@ TEST(VerifyProgram, CraftedGroupsAndDependencesDoNotHoldTheVerifier) {
     }
   }
   EXPECT_TRUE(verify_order(group).ok());
-  // Exchanges that write parts of one buffer each are compared with one another.
+  // Exchanges that write a part of one buffer each are compared with those alone that touch the same bytes.
   Program parts = make_idle(1, 150'000);
   parts.buffers.push_back({.id = BufferId(0), .purpose = Purpose::kWeight, .persistent = true});
   for (Instruction& one : parts.instructions) {
@@ -287,7 +290,13 @@ TEST(VerifyProgram, CraftedGroupsAndDependencesDoNotHoldTheVerifier) {
     one.operands[0].buffer = BufferId(0);
     derive_accesses(one);
   }
-  const Status refused = verify_order(parts);
+  EXPECT_TRUE(verify_order(parts).ok());
+  // Each reads what all others have written.
+  Program all = parts;
+  for (Instruction& one : all.instructions) {
+    one.operands.push_back({.role = Role::kSent, .buffer = BufferId(0), .bytes = 4 * count(all.instructions)});
+  }
+  const Status refused = verify_order(all);
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("more than can be verified"), std::string::npos) << refused.error().message;
   Program reads = make_idle(1, 300'000);
@@ -296,6 +305,59 @@ TEST(VerifyProgram, CraftedGroupsAndDependencesDoNotHoldTheVerifier) {
     one.reads = {BufferId(0)};
   }
   EXPECT_TRUE(verify_order(reads).ok());
+}
+
+// Buffers that have the same bytes one after another, each for one instruction, and some that lie across several.
+TEST(VerifyProgram, ManyBuffersInTheSameBytesAreVerifiedInTheirOrder) {
+  constexpr size_t kBuffers = 100'000;
+  Program program = make_idle(1, kBuffers);
+  program.arenas[1].bytes = program.arenas[1].live_max = 4 * kAlignment;
+  for (size_t b = 0; b < kBuffers; ++b) {
+    const auto use = static_cast<int32_t>(b);
+    const bool wide = b % 100 == 99;
+    program.buffers.push_back({.id = BufferId(b),
+                               .bytes = (wide ? 4 : 1) * kAlignment,
+                               .offset = wide ? 0 : static_cast<Bytes>(b % 4) * kAlignment,
+                               .first_use = use,
+                               .last_use = use});
+    program.instructions[b].writes = {BufferId(b)};
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(verify_memory(program, 0).ok()) << verify_memory(program, 0).error().message;
+  const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
+  EXPECT_LT(passed.count(), 2);
+  // One that is still in use when the next one begins.
+  program.instructions[50'000].reads = {BufferId(49'996)};
+  program.buffers[49'996].last_use = 50'000;
+  const Status shared = verify_memory(program, 0);
+  ASSERT_FALSE(shared.ok());
+  EXPECT_NE(shared.error().message.find("share bytes while both are in use"), std::string::npos);
+}
+
+// A write of some bytes does not hide the exchanges that wrote others before it.
+TEST(VerifyProgram, AReaderWaitsForAllExchangesThatWroteItsBytes) {
+  Program program = make_idle(1, 4);
+  program.overlap = true;
+  program.buffers.push_back({.id = BufferId(0), .purpose = Purpose::kWeight, .persistent = true});
+  const auto part = [&](size_t at, Bytes offset, Bytes bytes) {
+    Instruction& one = program.instructions[at];
+    one.kind = Kind::kRecv;
+    one.stream = Stream::kComm;
+    one.operands = {
+        {.role = Role::kReceived, .access = Access::kWrite, .buffer = BufferId(0), .offset = offset, .bytes = bytes}};
+    derive_accesses(one);
+  };
+  part(0, 0, 10);
+  part(1, 10, 10);
+  part(2, 0, 5);
+  program.instructions[2].deps = {InstructionId(0)};
+  program.instructions[3].reads = {BufferId(0)};
+  program.instructions[3].deps = {InstructionId(2)};
+  const Status hidden = verify_order(program);
+  ASSERT_FALSE(hidden.ok());
+  EXPECT_NE(hidden.error().message.find("instructions 1 and 3"), std::string::npos) << hidden.error().message;
+  program.instructions[3].deps = {InstructionId(1), InstructionId(2)};
+  EXPECT_TRUE(verify_order(program).ok());
 }
 
 TEST(VerifyProgram, NoMoreReplicasThanASumTakes) {

@@ -102,7 +102,7 @@ TEST_F(Command, TooManyOperatorsAreRefusedBeforeTheWork) {
   EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(20));
   EXPECT_EQ(plan.exit, 1);
   EXPECT_THAT(plan.err, HasSubstr("XG0198]: a plan of 140 0"));
-  EXPECT_THAT(plan.err, HasSubstr("at most 32 768 go into one"));
+  EXPECT_THAT(plan.err, HasSubstr("at most 12 288 go into one"));
   const auto check = run({"check", "m.xgraph"});
   EXPECT_EQ(check.exit, 0) << check.err;
   EXPECT_THAT(check.out, ::testing::StartsWith("  ok, but this build cannot train it"));

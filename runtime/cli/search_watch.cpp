@@ -1,0 +1,43 @@
+#include "runtime/cli/search_watch.h"
+
+#include <chrono>
+#include <fmt/format.h>
+#include <system_error>
+#include <utility>
+
+namespace xrun::cli {
+
+SearchWatch::SearchWatch(const Console& console) : console_(console) {
+  try {
+    thread_ = std::thread([this] { run(); });
+  } catch (const std::system_error&) {  // the search goes on without lines
+  }
+}
+
+SearchWatch::~SearchWatch() {
+  {
+    const std::lock_guard lock(mutex_);
+    ends_ = true;
+  }
+  ended_.notify_all();
+  if (thread_.joinable()) {
+    thread_.join();
+  }
+}
+
+void SearchWatch::set(std::string what) {
+  const std::lock_guard lock(mutex_);
+  what_ = std::move(what);
+}
+
+void SearchWatch::run() {
+  constexpr std::chrono::seconds kEvery(10);
+  const auto begin = std::chrono::steady_clock::now();
+  std::unique_lock lock(mutex_);
+  for (auto next = begin + kEvery; !ended_.wait_until(lock, next, [this] { return ends_; }); next += kEvery) {
+    const auto passed = std::chrono::duration_cast<std::chrono::seconds>(next - begin).count();
+    console_.note(fmt::format("planning for {} s{}{}\n", passed, what_.empty() ? "" : ": ", what_));
+  }
+}
+
+}  // namespace xrun::cli

@@ -1,0 +1,36 @@
+// Lines that say how far the search for a plan is, while it takes long.
+#pragma once
+
+#include <condition_variable>
+#include <mutex>
+#include <string>
+#include <thread>
+
+#include "runtime/cli/console.h"
+
+namespace xrun::cli {
+
+// Prints a line every 10 s from its construction to its end, by a thread of its own; where no thread can be made, none.
+// Nothing else may print to the console in the meantime.
+class SearchWatch {
+ public:
+  explicit SearchWatch(const Console& console);
+  ~SearchWatch();
+  SearchWatch(const SearchWatch&) = delete;
+  SearchWatch& operator=(const SearchWatch&) = delete;
+
+  // What the search does now, "program 2 of at most 6 (stages = 1, micro_batches = 4)".
+  void set(std::string what);
+
+ private:
+  void run();
+
+  const Console& console_;
+  std::mutex mutex_;
+  std::condition_variable ended_;
+  bool ends_ = false;
+  std::string what_;
+  std::thread thread_;
+};
+
+}  // namespace xrun::cli

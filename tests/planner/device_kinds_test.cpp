@@ -1,0 +1,116 @@
+// Pages of plans for many devices stay short, and each part of a plan has its memory.
+#include "planner/report/device_kinds.h"
+
+#include <algorithm>
+#include <gtest/gtest.h>
+
+#include "planner/planner.h"
+#include "planner/report/text.h"
+#include "tests/planner/test_graphs.h"
+
+namespace xrun::planner {
+namespace {
+
+struct Planned {
+  Module module;
+  Plan plan;
+};
+
+Planned make(const Module& module, int devices) {
+  Planned planned{testing::prepare_training(module), {}};
+  const Module inference = testing::prepare_inference(module);
+  const Machine machine{
+      .name = "many x cpu", .cores = devices, .devices = devices, .threads = devices, .memory = 64 * kGiB};
+  planned.plan = make_plan(planned.module, inference, testing::make_facts(planned.module),
+                           testing::make_facts(inference), machine, {.emitted = 1})
+                     .value();
+  return planned;
+}
+
+int64_t lines_of(const std::string& text) { return std::ranges::count(text, '\n'); }
+
+DeviceSummary device(int number, const std::string& what, Bytes arena, int threads = 1) {
+  return {.device = number, .what = what, .threads = threads, .arena = arena};
+}
+
+TEST(DeviceKinds, DevicesOfOneKindAreFoldedAndFewAreNot) {
+  std::vector<DeviceSummary> devices{device(kHost, "batches of the loader", 1)};
+  for (int d = 0; d < 40; ++d) {
+    devices.push_back(device(d, d % 4 == 0 ? "" : "id " + std::to_string(d) + "..10 000", 100 + d % 3));
+  }
+  const std::vector<DeviceKind> kinds = device_kinds(devices);
+  ASSERT_EQ(kinds.size(), 3u);
+  EXPECT_EQ(kinds[0].count, 1);
+  EXPECT_EQ(kinds[1].count, 10);
+  EXPECT_EQ(kinds[1].first.device, 0);
+  EXPECT_EQ(kinds[2].count, 30);
+  EXPECT_EQ(kinds[2].last.device, 39);
+  EXPECT_EQ(kinds[2].others(), "+ 29 like it");
+  EXPECT_EQ(kinds[2].least, 100);
+  EXPECT_EQ(kinds[2].most, 102);
+  devices.resize(9);
+  EXPECT_EQ(device_kinds(devices).size(), 9u);
+}
+
+TEST(DeviceKinds, EqualRowsAreNamedOnceAndOthersAreCounted) {
+  std::vector<NamedRow> rows(20, {"stage", "|FF|"});
+  rows[5] = {"stage 0.5", "|BB|"};
+  const std::vector<NamedRow> folded = folded_rows(rows);
+  ASSERT_EQ(folded.size(), 3u);
+  EXPECT_EQ(folded[1].text, "18 more like it, the last of them stage");
+  for (size_t i = 0; i < 200; ++i) {
+    rows.push_back({"", std::to_string(i)});
+  }
+  EXPECT_LT(folded_rows(rows).size(), 70u);
+  EXPECT_EQ(folded_rows(rows).back().text.find("139 more devices"), 0u) << folded_rows(rows).back().text;
+}
+
+TEST(DeviceKinds, PagesOfManyDevicesAreShort) {
+  const Module module = testing::make_module(
+      {.layers = 1, .input = 64, .width = 64, .classes = 20902, .head = true, .batch = 1024, .norm_rows = 8});
+  const Planned planned = make(module, 128);
+  EXPECT_LT(lines_of(report_text(planned.plan, planned.module)), 60);
+  EXPECT_LT(lines_of(report_table(planned.plan, planned.module, "memory", 0)), 200);
+  EXPECT_LT(lines_of(report_gantt(planned.plan, 80)), 80);
+}
+
+// The first stage has the largest device, and the head lies on the other one.
+TEST(DeviceKinds, AHeadHasItsMemoryOnWhicheverDeviceItLies) {
+  Module module = testing::make_module(
+      {.layers = 6, .input = 1024, .width = 1024, .classes = 200, .head = true, .batch = 256, .norm_rows = 32});
+  module.schedule.stages = Hint<int64_t>{2, {}};
+  ShardHint hint;
+  hint.head = "id";
+  hint.shards = 1;
+  module.schedule.shards.push_back(hint);
+  const Planned planned = make(module, 2);
+  Bytes sum = 0;
+  for (const PlanPart& part : list_parts(planned.plan, planned.module)) {
+    if (part.name.starts_with("head")) {
+      EXPECT_GT(part.memory, 0) << part.how;
+    }
+    sum += part.elsewhere ? 0 : part.memory;
+  }
+  Bytes largest = 0;
+  for (const Arena& arena : planned.plan.training.arenas) {
+    largest = std::max(largest, arena.device == kHost ? 0 : arena.bytes);
+  }
+  EXPECT_LE(sum, largest);
+}
+
+TEST(DeviceKinds, TheHintOfAScheduleNamesOnlyWhatChanges) {
+  for (const int64_t micro_batches : {2, 4, 8}) {
+    Module module = testing::make_module({.layers = 6, .input = 256, .width = 256, .batch = 512, .norm_rows = 32});
+    module.schedule.stages = Hint<int64_t>{2, {}};
+    module.schedule.micro_batches = Hint<int64_t>{micro_batches, {}};
+    module.schedule.pipeline = Hint<PipelineKind>{PipelineKind::kGpipe, {}};
+    const std::string text = report_gantt(make(module, 2).plan, 80);
+    for (int held = 1; held <= 8; ++held) {
+      const std::string same = "holds " + std::to_string(held) + " instead of " + std::to_string(held) + " ";
+      EXPECT_EQ(text.find(same), std::string::npos) << text;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace xrun::planner
