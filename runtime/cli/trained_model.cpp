@@ -94,7 +94,7 @@ runtime::RunDifference difference_from(const runtime::CheckpointInfo& info, cons
   }
   const std::string& stored = info.manifest.math_digest;
   if (stored != then->module.math_digest && stored == lang::earlier_math_digest(*then)) {
-    difference.length_and_rate = difference.length_and_rate || found.empty();
+    difference.extends = difference.extends || found.empty();
     difference.lines.push_back(
         "`at` of `steps` in `train.lr` was counted from the begin of the curve, and is counted from the start of the "
         "run now");
