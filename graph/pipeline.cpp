@@ -1,6 +1,7 @@
 #include "graph/pipeline.h"
 
 #include "graph/autodiff.h"
+#include "graph/partial_labels.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/split_loss.h"
 #include "graph/verify.h"
@@ -55,10 +56,9 @@ Result<Module> prepare(Module module, const OpRegistry& registry, const Pipeline
     keep_scales(module.graph);
   }
   if (options.training) {
-    XRUN_ASSIGN(module.graph.loss, split_loss(module.graph, module.graph.loss));
-  }
-  if (options.training && module.train.class_weights.kind != ClassWeightsSpec::kNone) {
-    XRUN_ASSIGN(module.graph, weigh_loss(std::move(module.graph), registry, module.train.weight_input()));
+    const std::vector<NamedValue> partial = partial_labels(module.graph, module.data);
+    XRUN_ASSIGN(module.graph.loss, split_loss(module.graph, module.graph.loss, partial));
+    XRUN_ASSIGN(module.graph, weigh_loss(std::move(module.graph), registry, module.train, module.data));
   }
   XRUN_ASSIGN(Graph graph, simplify(std::move(module.graph)));
   XRUN_ASSIGN(graph, eliminate_common_subexpressions(std::move(graph)));

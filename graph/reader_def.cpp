@@ -339,6 +339,27 @@ Result<TensorType> class_of_text(const AugmentDef&, const Field& input, const At
   return per_sample(DType::kI64, {});
 }
 
+// One label a sample or a row of them, before they become classes.
+Result<TensorType> partly_labelled(const AugmentDef&, const Field& input, const Attrs& args) {
+  if (input.encoded || input.type.rank() > 2 || input.type.dtype == DType::kU8 || input.type.dtype == DType::kBool) {
+    return content_error(
+        "XG0409",
+        {"`ignore` needs one number a sample or a row of them, but `{}` is {}", input.name, to_text(input.type)},
+        "put it before `as_index` of a label: label = column(6) -> ignore(-1) -> as_index(12)");
+  }
+  const AttrValue* values = args.find("values");
+  const bool is_empty = values == nullptr || *values == AttrValue(std::vector<int64_t>());
+  if (is_empty && !args.flag("missing", false)) {
+    return content_error("XG0413", "`ignore` names no cells",
+                         "name those that stand for no label: ignore(-1), ignore(\"unknown\") or ignore(missing=true)");
+  }
+  if (values != nullptr && std::holds_alternative<std::vector<double>>(*values)) {
+    return out_of_range("values", {"[{}]", fmt::join(args.reals("values"), ", ")},
+                        "whole numbers, as labels are, or texts: ignore([-1, 255]), ignore(\"unknown\")");
+  }
+  return input.type;
+}
+
 Status check_row(const Field& input, std::string_view stage, int64_t end) {
   if (input.encoded || input.type.rank() != 2 || input.type.dtype != DType::kF64) {
     return content_error("XG0409",
@@ -402,6 +423,12 @@ constexpr AugmentDef kAugments[] = {
      "a class out of a text of a column: each distinct text of the source `train` is a class, numbered by first "
      "appearance; numbers are texts, too, with their leading zeros",
      "as_class", kReady, class_of_text},
+    {"ignore", "(values: list = none, missing: bool = false)", "",
+     "samples, or positions of a row, whose label is one of these whole numbers, texts or directories of a folder have "
+     "no "
+     "label: no loss and no metric counts them; with missing=true also empty cells and those with nan, NA or the like; "
+     "before `as_index`",
+     "ignore(-1)", kReady, partly_labelled},
     {"columns", "(range: range)", "", "columns a to b - 1 of a row of a table, counted from 0", "columns(0..64)",
      kReady, columns_of},
     {"column", "(index: key)", "index 0..16777216",

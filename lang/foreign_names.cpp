@@ -49,6 +49,8 @@ constexpr ForeignName kNames[] = {
     {NameKind::kArgument, "lr", "lr = 0.1 as a setting of `train`, beside the optimizer"},
     {NameKind::kArgument, "learningrate", "lr = 0.1 as a setting of `train`, beside the optimizer"},
     {NameKind::kArgument, "betas", "beta1=0.9, beta2=0.999"},
+    {NameKind::kArgument, "ignoreindex",
+     "label = column(6) -> ignore(-1) -> as_index(12), a stage of the label in `data`"},
     {NameKind::kReader, "imagefolder", "folder"},
     {NameKind::kReader, "readcsv", "csv"},
     {NameKind::kReader, "table", "csv"},

@@ -5,9 +5,10 @@
 
 namespace xrun {
 
-// Class weights: the loss of each row is multiplied by a new input `name`, f32[N]: by a `mul`, or by the head pass
-// where a sharded head gives the loss, which then has it as its third input. Before simplification, in training alone.
-Result<Graph> weigh_loss(Graph graph, const OpRegistry& registry, const std::string& name);
+// Class weights and partial labels (graph/partial_labels.h): each term of the loss is multiplied by new inputs, f32[N],
+// with factors of its rows: by `mul`, or by the head pass where a sharded head gives the loss, which then has a factor
+// as its third input. Before simplification, in training alone. REQUIRES: split_loss.
+Result<Graph> weigh_loss(Graph graph, const OpRegistry& registry, const TrainSpec& train, const DataSpec& data);
 
 // Simplification: calls that give back their input (OpDef::is_identity) go.
 Result<Graph> simplify(Graph graph);

@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "graph/head_values.h"
+#include "graph/partial_labels.h"
 
 namespace xrun {
 namespace {
@@ -78,10 +79,24 @@ Status check_terms(const Graph& graph, const std::vector<LossTerm>& terms) {
   return {};
 }
 
-}  // namespace
+// Marks sums whose operands are computed from other partial labels than one another.
+IdVector<ValueId, bool> find_mixed(const Graph& graph, const IdVector<ValueId, LabelsRead>& read) {
+  IdVector<ValueId, bool> mixed(graph.values.size(), false);
+  for (const Node& node : graph.nodes) {
+    const auto by = factors_of(node);
+    const auto is_row = [&](ValueId input) { return graph.value(input).type == graph.value(node.outputs[0]).type; };
+    if (by && by->size() == node.inputs.size() && std::ranges::all_of(node.inputs, is_row)) {
+      mixed[node.outputs[0]] = std::ranges::any_of(node.inputs, [&](ValueId input) {
+        return read[input].count == LabelsRead::kSeveral || read[input] != read[node.inputs[0]];
+      });
+    }
+  }
+  return mixed;
+}
 
-Result<std::vector<LossTerm>> split_loss(const Graph& graph, const std::vector<LossTerm>& loss) {
-  const auto computed = find_computed(graph);
+// Takes the marked sums of a loss apart; losses whose values are not marked stay as they are.
+Result<std::vector<LossTerm>> split_sums(const Graph& graph, const std::vector<LossTerm>& loss,
+                                         const IdVector<ValueId, bool>& computed) {
   if (std::ranges::none_of(loss, [&](const LossTerm& term) { return computed[term.rows]; })) {
     return loss;
   }
@@ -113,6 +128,33 @@ Result<std::vector<LossTerm>> split_loss(const Graph& graph, const std::vector<L
     }
   }
   XRUN_TRY(check_terms(graph, terms));
+  return terms;
+}
+
+// Each term compares with one partial label at most, since it leaves out the rows without that label.
+Status check_labels(const Graph& graph, const std::vector<LossTerm>& terms, const IdVector<ValueId, LabelsRead>& read) {
+  for (const LossTerm& term : terms) {
+    if (read[term.rows].count == LabelsRead::kSeveral) {
+      return Error{ErrorKind::kContent, "XG0504", "this computes more with losses of several labels than a sum",
+                   "write the loss as a sum in which each part reads one label with `ignore`, so that each part leaves "
+                   "out its own rows: softmax_ce(a, label) + softmax_ce(b, other)",
+                   graph.node(graph.value(term.rows).producer).span};
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<std::vector<LossTerm>> split_loss(const Graph& graph, const std::vector<LossTerm>& loss,
+                                         const std::vector<NamedValue>& partial) {
+  XRUN_ASSIGN(std::vector<LossTerm> terms, split_sums(graph, loss, find_computed(graph)));
+  if (partial.empty()) {
+    return terms;
+  }
+  const auto read = labels_read(graph, partial);
+  XRUN_ASSIGN(terms, split_sums(graph, terms, find_mixed(graph, read)));
+  XRUN_TRY(check_labels(graph, terms, read));
   return terms;
 }
 

@@ -1,23 +1,69 @@
+#include <algorithm>
+
 #include "graph/head_values.h"
+#include "graph/partial_labels.h"
 #include "graph/passes/passes.h"
 
 namespace xrun {
+namespace {
 
-Result<Graph> weigh_loss(Graph graph, const OpRegistry& registry, const std::string& name) {
-  const ValueId factor = graph.add_input(name, {.dtype = DType::kF32, .dims = {kBatch}});
+// The input with factors of rows of this name, made where the first term needs it.
+ValueId factors_of(Graph& graph, const std::string& name) {
+  const auto known = std::ranges::find(graph.inputs, name, &NamedValue::name);
+  return known != graph.inputs.end() ? known->value : graph.add_input(name, {.dtype = DType::kF32, .dims = {kBatch}});
+}
+
+// Gives the loss of a head its factor, and with it equal calls that are metrics, so that they stay one loss.
+void weigh_head(Graph& graph, NodeId loss, ValueId factor, bool metrics_too) {
+  const Node first = graph.node(loss);
+  for (Node& node : graph.nodes) {
+    if (&node == &graph.node(loss) ||
+        (metrics_too && node.op == first.op && node.inputs == first.inputs && node.attrs == first.attrs)) {
+      node.inputs.push_back(factor);
+    }
+  }
+}
+
+}  // namespace
+
+Result<Graph> weigh_loss(Graph graph, const OpRegistry& registry, const TrainSpec& train, const DataSpec& data) {
+  const std::vector<NamedValue> partial = partial_labels(graph, data);
+  const bool by_class = train.class_weights.kind != ClassWeightsSpec::kNone;
+  if (!by_class && partial.empty()) {
+    return graph;
+  }
   const OpDef* mul = registry.find("mul");
+  const auto read = labels_read(graph, partial);
   for (LossTerm& term : graph.loss) {
     const NodeId made_by = graph.value(term.rows).producer;
     XRUN_CHECK(made_by.valid(), "a loss that nothing computes");
+    const auto label = std::ranges::find(partial, read[term.rows].label, &NamedValue::value);
+    const bool leaves_out = label != partial.end();
     if (head_of_loss(graph, made_by).valid()) {
-      graph.node(made_by).inputs.push_back(factor);
+      // The label of a head is the only one that class weights can be of.
+      const std::string name = !leaves_out ? train.weight_input()
+                               : by_class  ? row_factor_input(label->name)
+                                           : labelled_input(label->name);
+      if (by_class || leaves_out) {
+        weigh_head(graph, made_by, factors_of(graph, name), !by_class);
+      }
       continue;
     }
-    XRUN_CHECK(mul != nullptr, "weights of classes need the operator `mul`");
-    const std::string path = graph.node(made_by).path + ".class_weight";
+    XRUN_CHECK(mul != nullptr, "factors of rows need the operator `mul`");
+    const std::string path = graph.node(made_by).path;
     const Span span = graph.node(made_by).span;
-    XRUN_ASSIGN(const NodeId product, call_op(graph, *mul, {term.rows, factor}, {}, path, span));
-    term.rows = graph.node(product).outputs[0];
+    const auto multiply = [&](const std::string& name, const char* step) -> Status {
+      const ValueId factor = factors_of(graph, name);
+      XRUN_ASSIGN(const NodeId product, call_op(graph, *mul, {term.rows, factor}, {}, path + step, span));
+      term.rows = graph.node(product).outputs[0];
+      return {};
+    };
+    if (by_class) {
+      XRUN_TRY(multiply(train.weight_input(), ".class_weight"));
+    }
+    if (leaves_out) {
+      XRUN_TRY(multiply(labelled_input(label->name), ".labelled"));
+    }
   }
   return graph;
 }

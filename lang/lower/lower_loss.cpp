@@ -5,6 +5,7 @@
 #include <fmt/ranges.h>
 
 #include "graph/head_values.h"
+#include "graph/partial_labels.h"
 #include "graph/passes/split_loss.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"
@@ -139,7 +140,7 @@ void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
                {"call one, softmax_ce(logits, label), or take the mean over the other dimensions: x -> mean(1)"});
     return;
   }
-  const auto terms = split_loss(ev_.graph(), {{value.tensor}});
+  const auto terms = split_loss(ev_.graph(), {{value.tensor}}, partial_labels(ev_.graph(), module_.data));
   if (!terms.ok()) {
     const Error& error = terms.error();
     ev_.refuse("XG0504", error.span.valid() ? error.span : at, {"{}", error.message}, "", {"{}", error.help});

@@ -80,6 +80,7 @@ Module ModuleBuilder::build(const Choice& choice) {
   if (has_data && choice.model) {
     bind_inputs();
     check_metric_sources();
+    check_partial_labels();
     for (const auto& [target, span] : targets_) {
       const auto& inputs = ev_.graph().inputs;
       const bool used = std::any_of(inputs.begin(), inputs.end(),

@@ -168,6 +168,11 @@ class ModuleBuilder {
   std::optional<CallSpec> data_stage(const Ast& ast, const Name& name, std::span<const Arg> args, Span span,
                                      Scope& scope, const AugmentDef** def);
 
+  // lower_partial.cpp
+  void check_partial_labels();
+  void check_order_of_ignore(const DataBinding& binding);
+  void check_readers_of_partial(const DataBinding& binding, ValueId input);
+
   // lower_inputs.cpp
   void bind_inputs();
   void bind_input(const NamedValue& input);

@@ -19,6 +19,9 @@ std::string eval_line(const runtime::EvalEvent& event) {
   }
   for (const runtime::MeasuredSource& one : event.sources) {
     line += one.broken > 0 ? fmt::format("   {} broken of {} left out", format_count(one.broken), one.name) : "";
+    for (const runtime::LabelCount& label : one.labels) {
+      line += fmt::format("   {}: {}", one.name, labels_text(label));
+    }
   }
   return line;
 }

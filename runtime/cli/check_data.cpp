@@ -29,6 +29,7 @@ struct Findings {
   int64_t decoded = 0;
   std::vector<Error> broken;
   std::vector<Error> warnings;
+  std::vector<runtime::LabelCount> labels;  // of the decoded samples, where some may lack them
 };
 
 // Gives faults of samples as findings, and faults of the source as errors. `trained`: the classes of `train`, set when
@@ -58,13 +59,22 @@ Result<Findings> look_into(const Module& module, const SourceSpec& source, runti
     view.inputs.push_back(memory.back().data());
   }
   runtime::AugmentScratch scratch;
+  std::vector<runtime::RowLabel> labels(rows->partial_labels().size());
+  for (const runtime::PartialLabel& label : rows->partial_labels()) {
+    found.labels.push_back({.input = label.input, .positions = label.positions > 1});
+  }
   for (int64_t sample = 0; sample < found.samples && found.broken.size() < kMostBroken; sample += found.stride) {
     ++found.decoded;
-    if (Status done = rows->fill(sample, {}, scratch, view, 0); !done.ok()) {
+    if (Status done = rows->fill(sample, {}, scratch, view, 0, labels); !done.ok()) {
       if (done.error().kind != ErrorKind::kContent) {
         return std::move(done).error();
       }
       found.broken.push_back(std::move(done).error());
+      continue;
+    }
+    for (size_t i = 0; i < labels.size(); ++i) {
+      found.labels[i].labels += labels[i].labels;
+      found.labels[i].all += rows->partial_labels()[i].positions;
     }
   }
   return found;
@@ -86,18 +96,26 @@ std::string decoded_text(const Findings& found) {
     text += fmt::format(", {} broken{}", found.broken.size(),
                         found.broken.size() == kMostBroken ? ": the source was left at the last of these" : "");
   }
+  for (const runtime::LabelCount& label : found.labels) {
+    text += fmt::format("; {} of {} {} have a `{}`", format_count(label.labels), format_count(label.all),
+                        label.positions ? "positions" : "rows", label.input);
+  }
   return text;
 }
 
 std::string line_of(const SourceSpec& source, const Findings& found, bool json) {
   if (json) {
-    return json_line({{"v", 1},
-                      {"source", source.name},
-                      {"holds", found.holds},
-                      {"samples", found.samples},
-                      {"decoded", found.decoded},
-                      {"every", found.stride},
-                      {"broken", found.broken.size()}});
+    nlohmann::ordered_json line{{"v", 1},
+                                {"source", source.name},
+                                {"holds", found.holds},
+                                {"samples", found.samples},
+                                {"decoded", found.decoded},
+                                {"every", found.stride},
+                                {"broken", found.broken.size()}};
+    for (const runtime::LabelCount& label : found.labels) {
+      line["labelled"][label.input] = {{"labels", label.labels}, {"of", label.all}};
+    }
+    return json_line(line);
   }
   return fmt::format("  {:<5}{:<10} {}   {}\n", found.broken.empty() ? "ok" : "bad", source.name,
                      printable_line(found.holds), decoded_text(found));

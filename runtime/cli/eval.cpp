@@ -42,9 +42,12 @@ bool wants_classes(const EvalArgs& args) { return args.per_class || !args.confus
 std::string text_of(const Measurement& measured, const EvalArgs& args) {
   std::string out;
   for (const runtime::MeasuredSource& one : measured.evaluation.sources) {
-    out +=
-        fmt::format("  {}   {} samples{}{}\n", one.name, format_count(one.samples), one.synthetic ? ", synthetic" : "",
-                    one.broken > 0 ? fmt::format("; {} broken left out", format_count(one.broken)) : "");
+    out += fmt::format("  {}   {} samples{}{}", one.name, format_count(one.samples), one.synthetic ? ", synthetic" : "",
+                       one.broken > 0 ? fmt::format("; {} broken left out", format_count(one.broken)) : "");
+    for (const runtime::LabelCount& label : one.labels) {
+      out += "; " + labels_text(label);
+    }
+    out += "\n";
   }
   for (const SourceClasses& source : measured.classes) {
     if (!args.wrong.empty()) {

@@ -39,6 +39,9 @@ Json evaluation_json(const std::vector<runtime::Measured>& metrics,
     if (one.synthetic) {
       json["synthetic"].push_back(one.name);
     }
+    for (const runtime::LabelCount& label : one.labels) {
+      json["labelled"][one.name][label.input] = {{"labels", label.labels}, {"of", label.all}};
+    }
   }
   return json;
 }

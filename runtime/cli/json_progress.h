@@ -9,7 +9,7 @@
 namespace xrun::cli {
 
 // {metrics, samples, broken, synthetic}: metrics by key, evaluated and broken samples by source, and the names of
-// synthetic sources.
+// synthetic sources; where `ignore` leaves out labels also `labelled`, by source and label.
 nlohmann::ordered_json evaluation_json(const std::vector<runtime::Measured>& metrics,
                                        const std::vector<runtime::MeasuredSource>& sources);
 

@@ -132,6 +132,9 @@ void PlainProgress::on_eval(const runtime::EvalEvent& e) {
   std::vector<std::string> synthetic;
   for (const runtime::MeasuredSource& one : e.sources) {
     line += one.broken > 0 ? fmt::format(" {}.broken={}", one.name, one.broken) : "";
+    for (const runtime::LabelCount& label : one.labels) {
+      line += fmt::format(" {}.{}.labels={} of={}", one.name, label.input, label.labels, label.all);
+    }
     if (one.synthetic) {
       synthetic.push_back(one.name);
     }

@@ -60,6 +60,11 @@ std::string network_text(const runtime::EndEvent& e) {
                      format_bytes(std::ranges::max(e.host_sent)), e.host_sent.size());
 }
 
+std::string labels_text(const runtime::LabelCount& count) {
+  return fmt::format("`{}` measured on {} of {} {}", count.input, format_count(count.labels), format_count(count.all),
+                     count.positions ? "positions" : "rows");
+}
+
 std::string stop_text(const runtime::EndEvent& e) {
   std::string text = fmt::format("at step {} of {}", format_count(e.step), format_count(e.steps));
   text += e.saved.empty() ? ", nothing was saved" : ", saved in " + printable_line(e.saved);

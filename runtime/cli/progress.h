@@ -36,6 +36,9 @@ std::string stop_text(const runtime::EndEvent& end);
 // "a step sent 3.0 MiB from the busiest of 4 hosts to the others"; of a run on several hosts
 std::string network_text(const runtime::EndEvent& end);
 
+// "`label` measured on 118 of 120 rows"
+std::string labels_text(const runtime::LabelCount& count);
+
 // Calls `beat` every half second from its own thread until it is destroyed. Only another thread can report a pause,
 // because in a step the trainer's thread computes or sleeps until the devices are done.
 class Pulse {

@@ -139,6 +139,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
                                                      .order = train.order,
                                                      .classes = std::move(classes_of_samples),
                                                      .max_bad = module.data.max_bad,
+                                                     .sums_loss = train.reduce_sum,
                                                      .workers = planned.workers(),
                                                      .on_bad = warn,
                                                      .on_warning =

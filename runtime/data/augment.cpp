@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/errors.h"
+#include "runtime/data/ignore.h"
 #include "runtime/data/jitter.h"
 #include "runtime/formats/decode.h"
 
@@ -236,10 +237,12 @@ Error unusable(const Step& step, int64_t column, double value) {
                         : "correct the cell, take the line away, or raise `max_bad`");
 }
 
+bool is_usable(const Step& step, double value) { return std::isfinite(value) || (step.missing && std::isnan(value)); }
+
 Status run_columns(const Step& step, AugmentScratch& scratch, const DrawKey&) {
   XRUN_ASSIGN(const double* row, row_of(scratch, step.extra));
   scratch.row.assign(row + step.size, row + step.extra);
-  const auto bad = std::ranges::find_if_not(scratch.row, [](double x) { return std::isfinite(x); });
+  const auto bad = std::ranges::find_if_not(scratch.row, [&](double x) { return is_usable(step, x); });
   if (bad != scratch.row.end()) {
     return unusable(step, step.size + (bad - scratch.row.begin()), *bad);
   }
@@ -250,7 +253,7 @@ Status run_columns(const Step& step, AugmentScratch& scratch, const DrawKey&) {
 Status run_column(const Step& step, AugmentScratch& scratch, const DrawKey&) {
   XRUN_ASSIGN(const double* row, row_of(scratch, step.size + 1));
   scratch.number = row[step.size];
-  if (!std::isfinite(scratch.number)) {
+  if (!is_usable(step, scratch.number)) {
     return unusable(step, step.size, scratch.number);
   }
   scratch.form = AugmentScratch::kNumber;
@@ -262,6 +265,9 @@ Status run_as_class(const Step&, AugmentScratch&, const DrawKey&) { return {}; }
 
 // The class of a number that counts from `first` on.
 Result<double> class_of(double number, int64_t first, int64_t classes) {
+  if (number == kNoLabel) {
+    return number;
+  }
   const double made = number - static_cast<double>(first);
   Status fits = check_label(made, classes);
   if (!fits.ok() && first != 0 && made == std::floor(made)) {
@@ -278,7 +284,7 @@ Result<double> class_of(double number, int64_t first, int64_t classes) {
 // A number that a stage has made f32.
 Status check_exact(double number) {
   constexpr double kMostExact = 1 << 24;
-  if (std::abs(number) < kMostExact) {
+  if (std::abs(number) < kMostExact || number == kNoLabel) {
     return {};
   }
   return content_error("XG0402", {"label {} went through f32, which rounds whole numbers from 16 777 216 on", number},

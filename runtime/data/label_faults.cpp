@@ -113,6 +113,9 @@ bool count_from_one(int64_t samples, int64_t classes, const std::function<Result
   bool found = false;
   for (int64_t sample = 0; sample < std::min(samples, kMostScanned); ++sample) {
     const Result<int64_t> label = read(sample);
+    if (label.ok() && *label < 0) {
+      continue;  // it has no label
+    }
     if (label.ok() ? *label < 1 : label.error().code == "XG0402" && label.error().message != one_too_high) {
       return false;
     }

@@ -11,6 +11,8 @@
 #include <vector>
 
 #include "graph/base/check.h"
+#include "graph/base/errors.h"
+#include "runtime/data/bad_samples.h"
 
 namespace xrun::runtime {
 namespace {
@@ -18,64 +20,13 @@ namespace {
 // Broken samples in a row, the first draw included, after which a source counts as unreadable.
 constexpr int kMostAttempts = 64;
 
-// The broken samples of a run: each is named once, and their share is limited.
-class BadSamples {
- public:
-  BadSamples(int64_t samples, const LoaderOptions& options)
-      : samples_(options.wanted > 0 ? options.wanted : samples),
-        limit_(options.max_bad * static_cast<double>(samples_)),
-        on_bad_(options.on_bad) {}
-
-  // Notes a broken sample. Error XG0408 if there are too many, which names the sample; its number is the first beyond
-  // the limit, however many other workers have found meanwhile.
-  Status add(int64_t sample, const std::string& fault) {
-    const std::scoped_lock lock(mutex_);
-    if (bad_.insert(sample).second) {
-      untold_.push_back(fault);
-    }
-    if (static_cast<double>(bad_.size()) > limit_) {
-      return Error{.kind = ErrorKind::kContent,
-                   .code = "XG0408",
-                   .message = fmt::format("{} of {} samples are broken, more than `max_bad` allows; the last: {}",
-                                          static_cast<int64_t>(limit_) + 1, samples_, fault),
-                   .help = "fix or remove the files, or raise `max_bad` in `data`"};
-    }
-    return {};
-  }
-  // Reports those that were not reported yet, on the calling thread.
-  void tell() {
-    std::vector<std::string> messages;
-    {
-      const std::scoped_lock lock(mutex_);
-      messages.swap(untold_);
-    }
-    for (const std::string& message : messages) {
-      if (on_bad_) {
-        on_bad_(message);
-      }
-    }
-  }
-  int64_t count() const {
-    const std::scoped_lock lock(mutex_);
-    return static_cast<int64_t>(bad_.size());
-  }
-
- private:
-  int64_t samples_;
-  double limit_;
-  std::function<void(const std::string&)> on_bad_;
-  mutable std::mutex mutex_;
-  std::set<int64_t> bad_;
-  std::vector<std::string> untold_;
-};
-
 class Loader final : public BatchSource {
  public:
   Loader(std::unique_ptr<SampleRows> rows, LoaderOptions options)
       : rows_(std::move(rows)),
         options_(std::move(options)),
         order_(options_.order, rows_->samples(), options_.seed, std::exchange(options_.classes, {})),
-        bad_(rows_->samples(), options_),
+        bad_(options_.wanted > 0 ? options_.wanted : rows_->samples(), options_.max_bad, options_.on_bad),
         steps_{.rows = options_.batch},
         tasks_(
             rows_->name(), options_.workers, [this](int64_t step, int64_t row) { return fill_row(step, row); },
@@ -87,6 +38,7 @@ class Loader final : public BatchSource {
   Status start(int64_t first_step, std::span<const BatchView> ring) override {
     ring_.assign(ring.begin(), ring.end());
     next_step_ = first_step;
+    labels_.assign(ring.size(), RowLabels(rows_->partial_labels().size(), steps_.rows));
     tasks_.start(first_step, steps_.rows, static_cast<int>(ring.size()));
     for (size_t i = 0; i < ring.size(); ++i) {
       begin();
@@ -106,6 +58,9 @@ class Loader final : public BatchSource {
     XRUN_CHECK(next_step_ - slots() <= step && step < next_step_, "a step that was not begun is waited for");
     Status done = tasks_.wait(step);
     bad_.tell();
+    if (done.ok()) {
+      finish_labels(step);
+    }
     if (done.ok() && options_.on_warning && !looked_) {
       looked_ = true;
       std::ranges::for_each(rows_->look_at(ring_[static_cast<size_t>(step) % ring_.size()], steps_.rows),
@@ -142,8 +97,13 @@ class Loader final : public BatchSource {
       XRUN_TRY(fill_row(step, row, true));
     }
     bad_.tell();
+    if (!rows.empty()) {
+      finish_labels(step);
+    }
     return {};
   }
+
+  std::span<const int32_t> labelled(std::string_view input) const override { return counts_.of(input); }
 
   void stop() override {
     tasks_.stop();
@@ -156,6 +116,22 @@ class Loader final : public BatchSource {
   void begin() {
     tasks_.begin();
     ++next_step_;
+  }
+
+  // The labels of the batch are known: writes the factors of its rows.
+  void finish_labels(int64_t step) {
+    const RowLabels& labels = labels_[static_cast<size_t>(step) % ring_.size()];
+    counts_.take(rows_->partial_labels(), labels);
+    labels.write_factors(rows_->partial_labels(), options_.sums_loss, ring_[static_cast<size_t>(step) % ring_.size()]);
+    if (const std::string* lacking = counts_.lacking(); lacking != nullptr && options_.on_warning && !told_lacking_) {
+      told_lacking_ = true;
+      options_.on_warning(
+          content_error("XG0848",
+                        {"no sample of the batch of step {} has a `{}`, so it teaches nothing about it; "
+                         "later batches of this kind are not reported",
+                         step + 1, *lacking},
+                        ""));
+    }
   }
 
   // The broken samples of a step that is under way.
@@ -191,7 +167,8 @@ class Loader final : public BatchSource {
       std::optional<std::string> fault = again ? known(step, row, attempt) : std::nullopt;
       if (!fault) {
         const DrawKey key{options_.seed, static_cast<uint64_t>(place.pass), static_cast<uint64_t>(sample), true};
-        Status done = rows_->fill(sample, key, scratch, view, row);
+        RowLabels& labels = labels_[static_cast<size_t>(step) % ring_.size()];
+        Status done = rows_->fill(sample, key, scratch, view, row, labels.row(row));
         if (done.ok() || !is_broken_sample(done.error())) {
           return done;
         }
@@ -213,6 +190,9 @@ class Loader final : public BatchSource {
   BadSamples bad_;
   tbb::enumerable_thread_specific<AugmentScratch> scratch_;
   std::vector<BatchView> ring_;
+  std::vector<RowLabels> labels_;  // by position of the ring
+  LabelCounts counts_;             // of the batch that was waited for last
+  bool told_lacking_ = false;      // a batch without labels was reported
   StepRows steps_;
   int64_t next_step_ = 0;  // the first step that was not begun
   bool looked_ = false;    // the first batch was checked for warnings
@@ -227,7 +207,7 @@ class Rows final : public RowSource {
       : rows_(std::move(rows)),
         options_(std::move(options)),
         listing_(rows_->reader().listing()),
-        bad_(rows_->samples(), options_),
+        bad_(options_.wanted > 0 ? options_.wanted : rows_->samples(), options_.max_bad, options_.on_bad),
         tasks_(
             rows_->name(), options_.workers, [this](int64_t, int64_t row) { return fill_row(row); }, options_.clock,
             options_.patience) {}
@@ -244,6 +224,7 @@ class Rows final : public RowSource {
     first_ = first;
     batch_ = batch;
     found_.clear();
+    labels_ = RowLabels(rows_->partial_labels().size(), rows);
     tasks_.start(0, rows, 1);
     tasks_.begin();
   }
@@ -252,8 +233,10 @@ class Rows final : public RowSource {
     cancel();
     broken_ = std::exchange(found_, {});
     std::ranges::sort(broken_, {}, &BrokenRow::row);
+    counts_.take(rows_->partial_labels(), labels_);
     return done;
   }
+  std::span<const int32_t> labelled(std::string_view input) const override { return counts_.of(input); }
   std::span<const BrokenRow> broken_rows() const override { return broken_; }
   Status add_broken(std::span<const BrokenRow> others) override {
     for (const BrokenRow& one : others) {
@@ -278,7 +261,7 @@ class Rows final : public RowSource {
   Status fill_row(int64_t row) {
     const int64_t sample = number_of(first_ + row);
     const DrawKey key{options_.seed, 0, static_cast<uint64_t>(sample), false};
-    Status done = rows_->fill(sample, key, scratch_.local(), batch_, row);
+    Status done = rows_->fill(sample, key, scratch_.local(), batch_, row, labels_.row(row));
     if (!done.ok() && is_broken_sample(done.error())) {
       rows_->zero(batch_, row);
       {
@@ -298,6 +281,8 @@ class Rows final : public RowSource {
   AugmentScratch label_scratch_;
   int64_t first_ = 0;  // the sample of row 0
   BatchView batch_;
+  RowLabels labels_{0, 0};        // of the batch under way
+  LabelCounts counts_;            // of the batch that `finish` returned last
   std::mutex mutex_;              // guards found_ while rows are filled
   std::vector<BrokenRow> found_;  // of the batch under way
   std::vector<BrokenRow> broken_;

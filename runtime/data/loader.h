@@ -20,6 +20,7 @@ struct LoaderOptions {
   std::vector<int32_t> classes;  // of each sample, as SampleSequence takes them; where the order is balanced
   double max_bad = 0.001;        // share of the samples that may be broken before the run ends
   int64_t wanted = 0;            // the samples that max_bad is a share of; 0: all
+  bool sums_loss = false;        // the loss of a batch is the sum over its rows, not the mean
   int workers = 1;               // tasks that may run at once
   // Called once for each broken sample, on the thread that calls wait, replace or stop, or finish, add_broken or
   // cancel.

@@ -7,7 +7,9 @@
 
 #include "graph/base/errors.h"
 #include "graph/base/xxh128.h"
+#include "graph/partial_labels.h"
 #include "runtime/data/csv.h"
+#include "runtime/data/ignore.h"
 #include "runtime/data/label_faults.h"
 #include "runtime/data/source_classes.h"
 
@@ -53,7 +55,8 @@ namespace {
 // The binding of an input; without one, the field of its own name.
 DataBinding binding_of(const std::string& input, const DataSpec& data, const Span& span) {
   const auto bound = std::ranges::find(data.bindings, input, &DataBinding::target);
-  return bound != data.bindings.end() ? *bound : DataBinding{.target = input, .field = input, .stages = {}, .span = span};
+  return bound != data.bindings.end() ? *bound
+                                      : DataBinding{.target = input, .field = input, .stages = {}, .span = span};
 }
 
 }  // namespace
@@ -74,6 +77,7 @@ Result<std::unique_ptr<SampleRows>> SampleRows::make(std::string name, std::uniq
       // A label that the source lacks, or has in another form, is not known.
       if (field >= 0 && made->add_input(i, binding, field, data, graph).ok()) {
         made->inputs_.back().needed = false;
+        std::erase_if(made->partial_, [&](const PartialLabel& label) { return label.input == input; });
       }
       continue;
     }
@@ -96,7 +100,9 @@ Status SampleRows::add_input(size_t index, const DataBinding& binding, int field
   const NamedValue& input = graph.inputs[index];
   const Field& type = reader_->fields()[static_cast<size_t>(field)];
   const TensorType& target = graph.value(input.value).type;
-  XRUN_ASSIGN(Transform transform, Transform::compile(binding, type, target, reader_->columns()));
+  XRUN_ASSIGN(Transform transform,
+              Transform::compile(binding, type, target, reader_->columns(),
+                                 is_partial(data, input.name) ? class_names_of(*reader_) : std::vector<std::string>()));
   const auto known = std::ranges::find(data.class_counts, input.name, &ClassCount::input);
   const LabelPlaces places{span_, known != data.class_counts.end() ? known->span : Span(), binding.span};
   if (target.classes > 0) {
@@ -118,12 +124,15 @@ Status SampleRows::add_input(size_t index, const DataBinding& binding, int field
     }
     classes_.push_back(std::move(table).value());
   }
+  if (made.transform.is_partial()) {
+    partial_.push_back(PartialLabel::of(graph, input));
+  }
   inputs_.push_back(std::move(made));
   return {};
 }
 
 Status SampleRows::fill(int64_t sample, const DrawKey& key, AugmentScratch& scratch, const BatchView& batch,
-                        int64_t row) const {
+                        int64_t row, std::span<RowLabel> labels) const {
   const bool weighs = !weights_.empty() && batch.wants(weigh_to_, row);
   for (const Input& input : inputs_) {
     if (!input.needed) {
@@ -135,7 +144,25 @@ Status SampleRows::fill(int64_t sample, const DrawKey& key, AugmentScratch& scra
   }
   if (weighs) {
     const int32_t label = reinterpret_cast<const int32_t*>(batch.inputs[weigh_by_])[row];
-    reinterpret_cast<float*>(batch.inputs[weigh_to_])[row] = weights_[static_cast<size_t>(label)];
+    reinterpret_cast<float*>(batch.inputs[weigh_to_])[row] = weight_of(label);
+  }
+  return labels.empty() ? Status() : count_labels(sample, scratch, labels);
+}
+
+float SampleRows::weight_of(int32_t label) const {
+  return label < 0 || weights_.empty() ? 1 : weights_[static_cast<size_t>(label)];
+}
+
+Status SampleRows::count_labels(int64_t sample, AugmentScratch& scratch, std::span<RowLabel> labels) const {
+  XRUN_DCHECK(labels.size() == partial_.size(), "a row has each partial label");
+  for (size_t i = 0; i < partial_.size(); ++i) {
+    const Input& input = *std::ranges::find(inputs_, partial_[i].input, &Input::name);
+    scratch.labels.resize(static_cast<size_t>(partial_[i].positions));
+    XRUN_TRY(fill_input(input, sample, {}, scratch, reinterpret_cast<std::byte*>(scratch.labels.data())));
+    const auto has_label = [](int32_t label) { return label >= 0; };
+    const bool is_weighed = input.index == weigh_by_ && partial_[i].positions == 1;
+    labels[i] = {.labels = static_cast<int32_t>(std::ranges::count_if(scratch.labels, has_label)),
+                 .weight = is_weighed ? weight_of(scratch.labels[0]) : 1};
   }
   return {};
 }
@@ -177,7 +204,7 @@ Result<std::optional<int64_t>> SampleRows::label(std::string_view input, int64_t
   int32_t label = 0;
   XRUN_TRY(fill_input(*found, sample, DrawKey{0, 0, static_cast<uint64_t>(sample), false}, scratch,
                       reinterpret_cast<std::byte*>(&label)));
-  return std::optional<int64_t>(label);
+  return label < 0 ? std::optional<int64_t>() : std::optional<int64_t>(label);
 }
 
 Result<std::vector<int32_t>> SampleRows::labels_of(std::string_view input, StopFlag stop) const {
@@ -205,7 +232,9 @@ void SampleRows::weigh(const Graph& graph, std::string_view labels, std::string_
   };
   weigh_by_ = place(labels);
   weigh_to_ = place(to);
-  weights_ = weigh_to_ < graph.inputs.size() ? std::move(weights) : std::vector<float>();
+  const bool reads = weigh_to_ < graph.inputs.size() ||
+                     std::ranges::any_of(partial_, [](const PartialLabel& label) { return label.row_factor >= 0; });
+  weights_ = reads ? std::move(weights) : std::vector<float>();
 }
 
 Decoding SampleRows::decoding() const {
@@ -279,6 +308,13 @@ std::vector<Error> SampleRows::warnings() const {
   for (Error& warning : warnings) {
     warning.message = fmt::format("source `{}`: {}", name_, warning.message);
     warning.span = span_;
+  }
+  for (const Input& input : inputs_) {
+    if (name_ == "train" && !input.transform.unmatched().empty()) {
+      Error warning = nothing_to_ignore(input.name, input.transform.unmatched());
+      warning.span = span_;
+      warnings.push_back(std::move(warning));
+    }
   }
   return warnings;
 }

@@ -11,6 +11,7 @@
 #include "graph/specs.h"
 #include "runtime/data/label_faults.h"
 #include "runtime/data/reader.h"
+#include "runtime/data/row_labels.h"
 #include "runtime/data/transform.h"
 #include "runtime/train/batch_source.h"
 #include "runtime/train/class_tables.h"
@@ -53,21 +54,27 @@ class SampleRows {
   // reader gives, or numbers.
   const ClassTables& classes() const { return classes_; }
   // Gives each class the number that it has in `trained`, by its name, for each input whose table `trained` has.
-  // `classes` stays as it was. Errors: XG0402 a class that `trained` lacks, or names where `trained` has numbers and the
-  // other way round. REQUIRES: `fill` has not been called.
+  // `classes` stays as it was. Errors: XG0402 a class that `trained` lacks, or names where `trained` has numbers and
+  // the other way round. REQUIRES: `fill` has not been called.
   Status number_by(const ClassTables& trained);
 
-  // The class of each sample, from the labels of this input; -1 for broken samples, an error if all are broken. Errors:
-  // those of `fill`; kInterrupted soon after `stop` is set.
+  // The class of each sample, from the labels of this input; -1 for broken samples and those without a label, an error
+  // if all are broken. Errors: those of `fill`; kInterrupted soon after `stop` is set.
   Result<std::vector<int32_t>> labels_of(std::string_view input, StopFlag stop = nullptr) const;
   // Makes `fill` also write the weight of the row's class, weights[label], into the input `to`, if `graph` has it.
   void weigh(const Graph& graph, std::string_view labels, std::string_view to, std::vector<float> weights);
 
   // Writes row number `row` of those inputs of `batch` that want it (BatchView::wants). Errors name source and sample;
-  // is_broken_sample tells whether another sample may replace it.
-  Status fill(int64_t sample, const DrawKey& key, AugmentScratch& scratch, const BatchView& batch, int64_t row) const;
+  // is_broken_sample tells whether another sample may replace it. `labels`, of the row and by partial label, are also
+  // those of inputs that `batch` does not want; the factors that follow from all rows are not written. Empty: not asked
+  // for.
+  Status fill(int64_t sample, const DrawKey& key, AugmentScratch& scratch, const BatchView& batch, int64_t row,
+              std::span<RowLabel> labels = {}) const;
+  // The labels that samples of this source may lack, in the order of the inputs.
+  const std::vector<PartialLabel>& partial_labels() const { return partial_; }
 
-  // The class of a sample for an input; none if the input takes no classes from the source. Errors: as in `fill`.
+  // The class of a sample for an input; none if the input takes no classes from the source or the sample has no label.
+  // Errors: as in `fill`.
   Result<std::optional<int64_t>> label(std::string_view input, int64_t sample, AugmentScratch& scratch) const;
 
   // The memory of a worker for decoding the largest picture of looked_samples, from the headers of the pictures;
@@ -108,12 +115,15 @@ class SampleRows {
                     std::byte* to) const;
   Status fill_input(const Input& input, int64_t sample, const DrawKey& key, AugmentScratch& scratch,
                     std::byte* to) const;
+  Status count_labels(int64_t sample, AugmentScratch& scratch, std::span<RowLabel> labels) const;
+  float weight_of(int32_t label) const;
 
   std::string name_;
   Span span_;
   std::unique_ptr<Reader> reader_;
   std::vector<Input> inputs_;
   ClassTables classes_;
+  std::vector<PartialLabel> partial_;
   std::vector<float> weights_;  // by class; empty: no weights
   size_t weigh_by_ = 0;         // in Graph::inputs: the labels
   size_t weigh_to_ = 0;         // and where the weights go

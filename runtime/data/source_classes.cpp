@@ -18,8 +18,9 @@ bool counts_from_another_number(const DataBinding& binding) {
   });
 }
 
-// Empty where a class has no name.
-std::vector<std::string> names_of(const Reader& reader) {
+}  // namespace
+
+std::vector<std::string> class_names_of(const Reader& reader) {
   std::vector<std::string> names;
   for (int64_t i = 0; i < reader.classes(); ++i) {
     names.push_back(reader.class_name(i));
@@ -30,14 +31,12 @@ std::vector<std::string> names_of(const Reader& reader) {
   return names;
 }
 
-}  // namespace
-
 Result<ClassTable> table_of(const Transform& transform, const DataBinding& binding, const Reader& reader, int field,
                             const std::string& source) {
   ClassTable table{.input = binding.target, .names = transform.class_names()};
   const Field& from = reader.fields()[static_cast<size_t>(field)];
   if (table.names.empty() && from.type.classes > 0 && !counts_from_another_number(binding)) {
-    table.names = names_of(reader);
+    table.names = class_names_of(reader);
   }
   std::unordered_set<std::string_view> seen;
   for (std::string& name : table.names) {
@@ -62,9 +61,9 @@ Result<std::vector<int64_t>> numbers_in(const ClassTable& trained, const ClassTa
   std::vector<int64_t> numbers = positions_of(own.names, trained.names);
   if (const auto lacking = std::ranges::find(numbers, -1); lacking != numbers.end()) {
     const std::string& name = own.names[static_cast<size_t>(lacking - numbers.begin())];
-    return content_error("XG0402", {"`{}`, a class of `{}` in the source `{}`, is not a class of training", name,
-                                    own.input, source},
-                         {"{}; correct the name, or train with it", nearest_names(name, trained.names)});
+    return content_error(
+        "XG0402", {"`{}`, a class of `{}` in the source `{}`, is not a class of training", name, own.input, source},
+        {"{}; correct the name, or train with it", nearest_names(name, trained.names)});
   }
   return numbers;
 }

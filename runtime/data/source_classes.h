@@ -19,6 +19,9 @@ namespace xrun::runtime {
 Result<ClassTable> table_of(const Transform& transform, const DataBinding& binding, const Reader& reader, int field,
                             const std::string& source);
 
+// The names of a reader's classes, class 0 first; empty where a class has no name.
+std::vector<std::string> class_names_of(const Reader& reader);
+
 // The number that each class of `own` has in `trained`. REQUIRES: one of them has names. Errors, without a place:
 // XG0402 a class that `trained` lacks, or names in one and numbers in the other.
 Result<std::vector<int64_t>> numbers_in(const ClassTable& trained, const ClassTable& own, const std::string& source);

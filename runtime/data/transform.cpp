@@ -6,6 +6,7 @@
 
 #include "graph/base/errors.h"
 #include "ops/simd.h"
+#include "runtime/data/ignore.h"
 
 namespace xrun::runtime {
 namespace {
@@ -106,7 +107,7 @@ std::vector<std::string> names_of(const CallSpec& call, std::span<const CsvColum
 }  // namespace
 
 Result<Transform> Transform::compile(const DataBinding& binding, const Field& field, const TensorType& target,
-                                     std::span<const CsvColumn> columns) {
+                                     std::span<const CsvColumn> columns, const std::vector<std::string>& names) {
   Transform made;
   made.target_ = target;
   made.row_bytes_ = target.row_elements() * size_of(target.dtype);
@@ -133,7 +134,17 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
     if (!type.ok()) {
       return at(std::move(type).error(), call.span);
     }
-    AugmentStep step = augment_step(call);
+    const bool ignores = call.name == "ignore";
+    if (ignores && columns.empty() && !made.is_partial_) {
+      if (names.empty() && ignores_texts(call)) {
+        return at(content_error("XG0409", {"the classes of `{}` are numbers, and `ignore` names texts", field.name},
+                                "name the numbers that stand for no label: ignore(255)"),
+                  call.span);
+      }
+      made.texts_ = names;
+    }
+    made.is_partial_ = made.is_partial_ || ignores;
+    AugmentStep step = ignores ? ignore_step(call, made.texts_, made.unmatched_) : augment_step(call);
     if (step.run == nullptr) {
       return at(content_error("XG0410", {"the stage `{}` is not there yet", call.name}, "leave it out for now"),
                 call.span);
@@ -142,6 +153,8 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
     if (i == 0 && !columns.empty()) {
       step.names = names_of(call, columns);
     }
+    step.missing = std::ranges::any_of(
+        binding.stages, [](const CallSpec& stage) { return stage.name == "ignore" && ignores_missing(stage); });
     made.steps_.push_back(std::move(step));
     value.type = std::move(type).value();
     value.encoded = false;
@@ -231,8 +244,9 @@ Status Transform::store_row(AugmentScratch& scratch, std::byte* out) const {
     return {};
   }
   for (const double number : scratch.row) {
-    XRUN_TRY(check_label(number, target_.classes));
-    const auto whole = static_cast<int32_t>(number);
+    const bool has_label = number != kNoLabel;
+    XRUN_TRY(has_label ? check_label(number, target_.classes) : Status());
+    const int32_t whole = has_label ? static_cast<int32_t>(number) : -1;
     std::memcpy(out, &whole, sizeof whole);
     out += sizeof whole;
   }
@@ -252,11 +266,13 @@ Status Transform::run(AugmentScratch& scratch, const DrawKey& key, std::byte* ou
   }
   if (!is_float(target_.dtype)) {
     double number = number_of(scratch);
-    if (!numbers_.empty()) {
+    const bool has_label = number != kNoLabel;
+    if (has_label && !numbers_.empty()) {
       XRUN_TRY(check_label(number, std::ssize(numbers_)));
       number = static_cast<double>(numbers_[static_cast<size_t>(number)]);
     }
-    XRUN_TRY(check_label(number, target_.classes));
+    XRUN_TRY(has_label ? check_label(number, target_.classes) : Status());
+    number = has_label ? number : -1;
     if (target_.dtype == DType::kI64) {
       const auto whole = static_cast<int64_t>(number);
       std::memcpy(out, &whole, sizeof whole);

@@ -21,14 +21,19 @@ class Transform {
   // stage or the binding: XG0404 the sample has another shape than the input, XG0409 a stage does not fit what comes
   // in, XG0410 a stage of a later version.
   // `columns`: those of a table (Reader::columns). XG0413 no column of this name; XG0412 numbers from a column of
-  // texts, or a label that is empty.
+  // texts, or a label that is empty. `names`: those of the reader's classes, for `ignore`.
   static Result<Transform> compile(const DataBinding& binding, const Field& field, const TensorType& target,
-                                   std::span<const CsvColumn> columns = {});
+                                   std::span<const CsvColumn> columns = {}, const std::vector<std::string>& names = {});
 
   // Runs on the value in scratch.source and writes one row of the input: pictures channels-last, numbers in the
   // input's dtype. Errors: XG0412 a broken file, XG0402 a label out of range, XG0404 a sample of another size; without
   // the sample's name.
   Status run(AugmentScratch& scratch, const DrawKey& key, std::byte* out) const;
+
+  // Whether samples, or positions of a row, may have no label, which is -1 (runtime/data/ignore.h).
+  bool is_partial() const { return is_partial_; }
+  // Texts of `ignore` that no cell has.
+  const std::vector<std::string>& unmatched() const { return unmatched_; }
 
   // Its results are classes 0..classes() - 1; 0: not known before the samples are read.
   int64_t classes() const { return classes_; }
@@ -55,7 +60,9 @@ class Transform {
   Status store_row(AugmentScratch& scratch, std::byte* out) const;
 
   std::vector<AugmentStep> steps_;
-  bool decodes_ = false;  // by the first step
+  bool decodes_ = false;     // by the first step
+  bool is_partial_ = false;  // some step is `ignore`
+  std::vector<std::string> unmatched_;
   TensorType target_;
   int64_t classes_ = 0;
   std::vector<std::string> texts_;

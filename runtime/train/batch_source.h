@@ -22,8 +22,8 @@ struct RowRange {
 };
 
 // Memory of one batch: by index in Graph::inputs, the first byte of the tensor for all rows of the batch, row after row
-// (pictures channels-last, graph/tensor_type.h). Null for inputs that data does not fill (gradients of heads, inputs that
-// the program does not read).
+// (pictures channels-last, graph/tensor_type.h). Null for inputs that data does not fill (gradients of heads, inputs
+// that the program does not read).
 struct BatchView {
   std::vector<std::byte*> inputs;
   // The rows of each input that this process reads (runtime/train/rows_read.h); the others are not filled. Empty: all.
@@ -72,6 +72,10 @@ class BatchSource {
   // The batch of `step` is no longer read: its slot may be filled again.
   virtual void release(int64_t step) = 0;
   virtual void stop() = 0;
+  // The number of labels that each row has of a partial label (graph/partial_labels.h): 0 or 1, or the number of its
+  // positions with a label. Of all rows of the batch that was waited for last, until the next is; empty for any other
+  // input.
+  virtual std::span<const int32_t> labelled(std::string_view) const { return {}; }
   // The number of broken samples replaced so far.
   virtual int64_t bad_samples() const { return 0; }
 
@@ -102,6 +106,9 @@ class RowSource {
   virtual void begin(int64_t first, int64_t rows, const BatchView& batch) = 0;
   // Returns when the batch that was begun is complete. Errors: those of reading.
   virtual Status finish() = 0;
+  // As BatchSource::labelled, of the batch that `finish` returned last, until the next `finish`; 0 for broken rows that
+  // this process has found.
+  virtual std::span<const int32_t> labelled(std::string_view) const { return {}; }
   // The broken rows of the batch that `finish` returned last, in order, until the next `finish`. Their memory holds
   // zeros.
   virtual std::span<const BrokenRow> broken_rows() const { return {}; }

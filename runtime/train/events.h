@@ -83,11 +83,20 @@ struct Measured {
   bool synthetic = false;  // the samples are made up
 };
 
+// The labels of a source for an input that may lack some (graph/partial_labels.h).
+struct LabelCount {
+  std::string input;
+  int64_t labels = 0;
+  int64_t all = 0;  // samples, or their positions
+  bool positions = false;
+};
+
 struct MeasuredSource {
   std::string name;
   int64_t samples = 0;  // samples that were measured
   int64_t broken = 0;   // samples that were left out
   bool synthetic = false;
+  std::vector<LabelCount> labels;  // that metrics compare with, where some are missing by `ignore`
 };
 
 struct EvalEvent {

@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <bit>
-#include <numeric>
 
 #include "graph/base/check.h"
 #include "graph/base/errors.h"
 #include "graph/reader_def.h"
-#include "runtime/train/recall.h"
 #include "runtime/train/shared_rows.h"
+#include "runtime/train/source_measures.h"
 
 namespace xrun::runtime {
 namespace {
@@ -118,60 +117,14 @@ std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::
 
 namespace {
 
-// By measure; those of other metrics stay empty.
-std::vector<Recall> recalls_of(const Module& module, const std::vector<Measure>& measures) {
-  std::vector<Recall> recalls;
-  for (const Measure& measure : measures) {
-    recalls.emplace_back(module.graph.value(measure.value).type.row_elements() - 2, measure.neighbours);
-  }
-  return recalls;
-}
-
-// The rows of the batch that was computed last, without the broken ones.
-Status add_compared(const Session& session, const RowSource& source, ValueId value, int64_t count, Recall& recall) {
-  const int64_t width = session.module().graph.value(value).type.row_elements();
-  std::vector<float> rows(static_cast<size_t>(session.program().batch * width));
-  XRUN_TRY(session.read_rows(value, std::as_writable_bytes(std::span(rows))));
-  const std::span<const BrokenRow> broken = source.broken_rows();
-  for (int64_t row = 0; row < count; ++row) {
-    if (std::ranges::find(broken, row, &BrokenRow::row) == broken.end()) {
-      recall.add(rows.data() + row * width);
-    }
-  }
-  return {};
-}
-
-// Of this process: with several ranks, of one of its devices.
-int threads_of(Session& session) {
-  const std::vector<int>& threads = session.program().threads;
-  return session.communicator() != nullptr ? threads[0] : std::accumulate(threads.begin(), threads.end(), 0);
-}
-
 // One source: adds its means, its counts and its broken samples to the evaluation.
 Status evaluate_source(Session& session, RowSource& source, const std::vector<Measure>& measures, EventSink* events,
                        const std::atomic<bool>* stop, const RowsSeen& seen, Evaluation& evaluation) {
   const int64_t samples = source.samples();
-  std::vector<float> rows(static_cast<size_t>(session.program().batch));
-  std::vector<double> sums(measures.size(), 0);
-  std::vector<Recall> recalls = recalls_of(session.module(), measures);
+  SourceMeasures measured(session, source, measures);
   std::vector<BrokenRow> broken;
   const auto add_rows = [&](int64_t done, int64_t count) -> Status {
-    for (size_t m = 0; m < measures.size(); ++m) {
-      if (measures[m].source != source.name()) {
-        continue;
-      }
-      if (measures[m].neighbours > 0) {
-        XRUN_TRY(add_compared(session, source, measures[m].value, count, recalls[m]));
-        continue;
-      }
-      XRUN_TRY(session.read_rows(measures[m].value, std::as_writable_bytes(std::span(rows))));
-      for (const BrokenRow& row : source.broken_rows()) {
-        rows[static_cast<size_t>(row.row)] = 0;
-      }
-      for (int64_t row = 0; row < count; ++row) {
-        sums[m] += static_cast<double>(rows[static_cast<size_t>(row)]);
-      }
-    }
+    XRUN_TRY(measured.add(count));
     if (seen) {
       XRUN_TRY(seen(source, done, count));
     }
@@ -182,25 +135,16 @@ Status evaluate_source(Session& session, RowSource& source, const std::vector<Me
   XRUN_TRY(session.agree(look_for(stop)));
   tell(events, Work::kEvaluate, source, 0, samples);
   XRUN_TRY(run_rows(session, source, 0, samples, add_rows, stop));
-  const int64_t measured = samples - std::ssize(broken);
-  if (measured == 0 && !broken.empty()) {
+  const int64_t sound = samples - std::ssize(broken);
+  if (sound == 0 && !broken.empty()) {
     return content_error("XG0408",
                          {"no sample of source `{}` can be read; the last: {}", source.name(), broken.back().message},
                          "fix the files");
   }
-  const bool synthetic = is_synthetic(session.module(), source);
-  for (size_t m = 0; m < measures.size(); ++m) {
-    if (measures[m].source == source.name()) {
-      double value = measured == 0 ? 0 : sums[m] / static_cast<double>(measured);
-      if (measures[m].neighbours > 0) {
-        const Result<double> recall = recalls[m].measure(threads_of(session), stop);
-        XRUN_TRY(session.agree(recall.ok() ? Status() : Status(recall.error())));
-        value = recall.value();
-      }
-      evaluation.metrics.push_back({measures[m].key, value, synthetic});
-    }
-  }
-  evaluation.sources.push_back({std::string(source.name()), measured, std::ssize(broken), synthetic});
+  MeasuredSource counts{
+      std::string(source.name()), sound, std::ssize(broken), is_synthetic(session.module(), source), {}};
+  XRUN_TRY(measured.finish(stop, counts, evaluation));
+  evaluation.sources.push_back(std::move(counts));
   evaluation.broken.emplace_back(source.name(), std::move(broken));
   return {};
 }

@@ -6,7 +6,9 @@
 #include <span>
 #include <string>
 
+#include "graph/partial_labels.h"
 #include "runtime/device/host.h"
+#include "runtime/train/mean_of_rows.h"
 
 namespace xrun::runtime {
 
@@ -26,6 +28,7 @@ StepReports::StepReports(const TrainRequest& request, const RunClock& clock, Ses
     if (metric.neighbours == 0 && session.has_rows(metric.value)) {
       report_.metrics.emplace_back(metric.name, 0);
       metric_values_.push_back(metric.value);
+      metric_labels_.push_back(label_of(request.module.graph, request.module.data, metric.value));
     }
   }
   share_results();
@@ -159,7 +162,7 @@ Status StepReports::read_results() {
     report_.loss += term.factor * (train_.reduce_sum ? mean * static_cast<double>(rows_.size()) : mean);
   }
   for (size_t m = 0; m < metric_values_.size(); ++m) {
-    XRUN_ASSIGN(report_.metrics[m].second, mean_of(metric_values_[m]));
+    XRUN_ASSIGN(report_.metrics[m].second, mean_of_metric(m));
   }
   return {};
 }
@@ -177,6 +180,20 @@ void StepReports::read_active() {
 Result<double> StepReports::mean_of(ValueId value) {
   XRUN_TRY(session_->read_rows(value, std::as_writable_bytes(std::span(rows_))));
   return std::accumulate(rows_.begin(), rows_.end(), 0.0) / static_cast<double>(rows_.size());
+}
+
+// Over the labels of the step where some samples have none; 0 where all samples lack it.
+Result<double> StepReports::mean_of_metric(size_t metric) {
+  const ValueId value = metric_values_[metric];
+  const auto labels = request_.batches.labelled(metric_labels_[metric]);
+  const bool is_loss = std::ranges::find(train_.loss, value, &LossTerm::rows) != train_.loss.end();
+  if (labels.empty() || (is_loss && !train_.reduce_sum)) {  // the factors of a mean loss are in its rows
+    return mean_of(value);
+  }
+  XRUN_TRY(session_->read_rows(value, std::as_writable_bytes(std::span(rows_))));
+  MeanOfRows mean;
+  mean.add(rows_, labels);
+  return mean.value();
 }
 
 void StepReports::note_times() {

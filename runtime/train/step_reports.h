@@ -6,6 +6,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "runtime/executor/step_profile.h"
@@ -54,6 +55,7 @@ class StepReports {
   Status read_results();
   void read_active();
   Result<double> mean_of(ValueId value);
+  Result<double> mean_of_metric(size_t metric);
   void note_times();
   Status look_for_stragglers();
   void add_to_profile(int64_t step);
@@ -75,7 +77,8 @@ class StepReports {
   // Of the last step; without its times where nobody looked at it.
   StepReport report_{.loss = std::numeric_limits<double>::quiet_NaN()};
   LineMeans line_;
-  std::vector<ValueId> metric_values_;  // of report_.metrics
+  std::vector<ValueId> metric_values_;      // of report_.metrics
+  std::vector<std::string> metric_labels_;  // the partial label of each; empty: none
   std::vector<float> rows_;
   int64_t timed_steps_ = 0;
   std::vector<DeviceTimes> device_sums_;

@@ -1,0 +1,63 @@
+// Partial labels (graph/partial_labels.h) of the rows of a batch, and the factors on the losses of rows that follow
+// from them.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+#include "runtime/train/batch_source.h"
+
+namespace xrun::runtime {
+
+// A partial label, and where the graph has the factors that follow from it: positions in Graph::inputs, -1 for none.
+struct PartialLabel {
+  std::string input;
+  int64_t positions = 1;  // of a sample
+  int64_t labelled = -1;
+  int64_t row_factor = -1;
+
+  static PartialLabel of(const Graph& graph, const NamedValue& label);
+};
+
+// What one row has of one partial label.
+struct RowLabel {
+  int32_t labels = 0;  // 0 or 1, or the number of its positions with a label
+  float weight = 1;    // of its class
+};
+
+// The rows of one batch. Each row may be written by a thread of its own.
+class RowLabels {
+ public:
+  RowLabels(size_t labels, int64_t rows) : labels_(labels), of_(labels * static_cast<size_t>(rows)) {}
+
+  // By partial label.
+  std::span<RowLabel> row(int64_t row) { return std::span(of_).subspan(static_cast<size_t>(row) * labels_, labels_); }
+  // The number of labels of each row, for partial label `which`.
+  std::vector<int32_t> counts(size_t which) const;
+  // Writes the factors of those rows of `batch` that this process reads. `sum`: the loss is the sum over the rows.
+  void write_factors(std::span<const PartialLabel> labels, bool sum, const BatchView& batch) const;
+
+ private:
+  size_t labels_;
+  std::vector<RowLabel> of_;  // row after row
+};
+
+// The number of labels of each row of a batch, by partial label.
+class LabelCounts {
+ public:
+  void take(const std::vector<PartialLabel>& labels, const RowLabels& rows);
+  // By row; empty for an input that is no partial label.
+  std::span<const int32_t> of(std::string_view input) const;
+  // The name of a label that no row has; null if there is none.
+  const std::string* lacking() const;
+
+ private:
+  std::vector<std::string> inputs_;
+  std::vector<std::vector<int32_t>> counts_;
+};
+
+}  // namespace xrun::runtime

@@ -1,0 +1,30 @@
+// The mean of a measure over rows, in f64 and row order (docs/determinism.md, "Scalars").
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace xrun::runtime {
+
+class MeanOfRows {
+ public:
+  // `labels`: the number of labels of each row, over which the row's value is the mean (BatchSource::labelled); empty:
+  // each row counts once. REQUIRES: as many as rows, if any.
+  void add(std::span<const float> rows, std::span<const int32_t> labels = {}) {
+    for (size_t row = 0; row < rows.size(); ++row) {
+      const int64_t count = labels.empty() ? 1 : labels[row];
+      sum_ += count == 0 ? 0 : static_cast<double>(count) * static_cast<double>(rows[row]);  // its value means nothing
+      count_ += count;
+    }
+  }
+
+  int64_t count() const { return count_; }
+  double value() const { return count_ == 0 ? 0 : sum_ / static_cast<double>(count_); }
+
+ private:
+  double sum_ = 0;
+  int64_t count_ = 0;
+};
+
+}  // namespace xrun::runtime
