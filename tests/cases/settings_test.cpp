@@ -33,6 +33,7 @@ enum class Seen {
   kProgram,  // the program of the plan
   kRefused,  // `plan` refuses it, since it cannot be carried out
   kEnds,     // the run ends with an error
+  kResumed,  // a run goes on, or not, after the class `cat` has become `lion`
 };
 
 struct Case {
@@ -185,6 +186,12 @@ const std::vector<Case>& cases() {
   using enum Seen;
   static const std::vector<Case> all{
       {"data.max_bad", kEnds, "max_bad = 1%", {}, "max_bad = 50%", kPictures},
+      {"data.classes",
+       kResumed,
+       "max_bad = 50%\n  classes {\n    moved cat -> lion\n  }",
+       {},
+       "max_bad = 50%",
+       kPictures},
       {"data.NAME", kWeights, "data.x=columns(0..6) -> scale(2)"},
       {"train.batch", kWeights, "train.batch=16"},
       {"train.epochs", kWeights, "train.epochs=2"},
@@ -292,6 +299,9 @@ class EachSetting : public testing::Test {
           std::regex_replace(one.written, std::regex("DIRECTORY"), fs::absolute(directory_.path()).string());
       words = with(words, set(written));
     }
+    if (one.seen == Seen::kResumed) {
+      return resumed_with(one.model, text);
+    }
     directory_.write("m.xgraph", text);
     const bool plans = one.seen == Seen::kPlan || one.seen == Seen::kRefused;
     return plans                        ? output_of(with({"plan", "m.xgraph", "--dry-run"}, words))
@@ -304,6 +314,19 @@ class EachSetting : public testing::Test {
   std::string output_of(const Words& words) {
     const auto result = run(words);
     return result.exit == 0 ? result.out : fmt::format("exit {}\n{}", result.exit, result.err);
+  }
+
+  std::string resumed_with(const std::string& first, const std::string& then) {
+    const fs::path pictures = fs::path(directory_.path()) / "pictures";
+    fs::remove_all(fs::path(directory_.path()) / "ckpt");
+    directory_.write("m.xgraph", first);
+    const Words train{"train", "m.xgraph", "--devices", "1", "--progress", "none"};
+    EXPECT_EQ(run(train).exit, 0);
+    fs::rename(pictures / "cat", pictures / "lion");
+    directory_.write("m.xgraph", then);
+    const auto result = run(train);
+    fs::rename(pictures / "lion", pictures / "cat");
+    return result.exit == 0 ? "goes on" : "is refused: " + result.err;
   }
 
   std::string run_of(Seen seen, const Words& more) {
