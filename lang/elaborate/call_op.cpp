@@ -41,7 +41,7 @@ std::vector<NamedValue> Evaluator::given_tensors(const Signature& signature, con
       report(with_signature(fault("XG0204", arg.span, {"`{}` of `{}` is given twice", arg.name.text, signature.name},
                                   "again", {"leave one of both out"}),
                             signature));
-    } else if (!known && is_misspelt(value, scope) && (arg.name.text == "weight" || arg.name.text == "bias")) {
+    } else if (!known && is_misspelt(value, scope) && arg.name.text == "weight") {
       (void)eval(*call.ast, arg.value, scope);  // embed(weight=tabel): reports the name
       given.push_back({std::string(arg.name.text), ValueId()});
     } else if (is_own) {

@@ -39,6 +39,11 @@ std::optional<ForeignText> foreign_sign(const Place& place);
 // The word that begins at the place and has characters that names do not have; `at` may stand before ASCII letters.
 std::optional<ForeignText> foreign_word(const Place& place);
 
+// A string in quotes of another language or a word processor.
+std::optional<ForeignText> foreign_string(const Place& place);
+// The fix of a `;` at the place: nothing, or a newline before the next statement.
+Fix statement_end(const Place& place);
+
 // Whether two words stand side by side, as in prose; no expression has them.
 bool is_prose(std::string_view text);
 // "0.1745": an angle in degrees as radians.

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "graph/base/large_pages.h"
 #include "graph/base/utf8.h"
+#include "lang/syntax/file_faults.h"
 #include "lang/syntax/foreign_text.h"
 #include "lang/syntax/parser.h"
 
@@ -26,16 +26,6 @@ TokenKind word_kind(std::string_view word) {
   }
   return TokenKind::kName;
 }
-
-// Quotes of other languages and of word processors.
-struct Quotes {
-  std::string_view open;
-  std::string_view close;
-};
-constexpr Quotes kForeignQuotes[] = {
-    {"'", "'"},           {"`", "`"},           {"\u201C", "\u201D"}, {"\u201D", "\u201D"},
-    {"\u2018", "\u2019"}, {"\u201E", "\u201C"}, {"\u00AB", "\u00BB"}, {"\uFF02", "\uFF02"},
-};
 
 // The signs that begin with one ASCII character, longer ones first.
 struct Signs {
@@ -96,12 +86,12 @@ class Lexer : private Cursor {
       faults_.error("XG0102", span(0, 3), "the file starts with a byte-order mark; it is not needed", "",
                     replacement("remove it", span(0, 3), "", true));
     }
-    check_encoding();
+    check_encoding(text_, file_, at_, faults_);
     while (at_ < text_.size() && !faults_.full()) {
       next();
     }
     push(TokenKind::kEnd, at_);
-    report_counted();
+    report_counted(tabs_, returns_, file_, path_, faults_);
     return std::move(out_);
   }
 
@@ -298,11 +288,8 @@ class Lexer : private Cursor {
       out_.tokens.back().end = at_;  // one report for consecutive bad characters
       return;
     }
-    for (const Quotes& quotes : kForeignQuotes) {
-      if (rest.starts_with(quotes.open)) {
-        foreign_string(quotes);
-        return;
-      }
+    if (foreign(begin, foreign_string(place(begin)))) {
+      return;
     }
     if (length > 1 && foreign(begin, foreign_word(place(begin)))) {
       return;
@@ -320,7 +307,7 @@ class Lexer : private Cursor {
     }
     Fix fix = replacement("leave it out", span(begin, at_), "");
     if (code == ';') {
-      fix = statement_end(begin);
+      fix = statement_end(place(begin));
     } else if (rest.starts_with("\u00B0") && touches_number()) {
       const Number& number = out_.numbers.back();
       fix = replacement("angles are in radians", span(out_.tokens[out_.tokens.size() - 2].begin, at_),
@@ -340,33 +327,6 @@ class Lexer : private Cursor {
            out_.tokens[count - 2].end == out_.tokens[count - 1].begin;
   }
 
-  // `a = 1; b = 2`: the second statement stands on a line of its own.
-  Fix statement_end(uint32_t begin) const {
-    const std::string_view line = place(begin).line_before();
-    const size_t next = std::min(text_.find_first_not_of(" \t\r", at_), text_.size());
-    if (next == text_.size() || text_[next] == '\n' || text_[next] == '#') {
-      return replacement("a newline ends a statement", span(begin, at_), "", true);
-    }
-    const size_t indent = std::min(line.find_first_not_of(' '), line.size());
-    return replacement("a newline ends a statement", span(begin, static_cast<uint32_t>(next)),
-                       "\n" + std::string(indent, ' '), true);
-  }
-
-  // 'abc': the whole string is one fault, since its meaning is clear.
-  void foreign_string(const Quotes& quotes) {
-    const uint32_t begin = at_;
-    const std::string_view line = text_.substr(at_, text_.find('\n', at_) - at_);
-    const size_t close = line.find(quotes.close, quotes.open.size());
-    at_ += static_cast<uint32_t>(close == std::string_view::npos ? quotes.open.size() : close + quotes.close.size());
-    push(TokenKind::kBad, begin);
-    Fix fix{"write \" before and behind the string"};
-    if (close != std::string_view::npos && line.find_first_of("\"\\") > close) {
-      const std::string_view inner = line.substr(quotes.open.size(), close - quotes.open.size());
-      fix = replacement("write it so", span(begin, at_), {"\"{}\"", inner}, true);
-    }
-    faults_.error("XG0102", span(begin, at_), "strings stand in double quotes", "", std::move(fix));
-  }
-
   void comment() {
     const uint32_t begin = at_;
     const size_t end = text_.find('\n', at_);
@@ -377,65 +337,6 @@ class Lexer : private Cursor {
     }
     body = body.substr(0, body.find_last_not_of(" \t\r") + 1);
     out_.comments.push_back({begin, begin + static_cast<uint32_t>(body.size()), body.starts_with("##")});
-  }
-
-  // Counts faults that a file has by the hundred or not at all, so that they are reported once, with their number.
-  struct Counted {
-    uint32_t first = 0;
-    uint32_t count = 0;
-    void see(uint32_t at) {
-      first = count == 0 ? at : first;
-      ++count;
-    }
-  };
-
-  // Reports bytes that are not UTF-8 once, since in a file of another encoding every umlaut is such a byte.
-  void check_encoding() {
-    Counted bytes;
-    for (uint32_t i = at_; i < text_.size();) {
-      uint64_t eight = 0;
-      if (i + sizeof eight <= text_.size()) {
-        std::memcpy(&eight, text_.data() + i, sizeof eight);
-        if ((eight & 0x8080808080808080U) == 0) {
-          i += sizeof eight;
-          continue;
-        }
-      }
-      const uint32_t length = static_cast<unsigned char>(text_[i]) < 0x80 ? 1 : sequence_length(text_.substr(i));
-      if (length == 0) {
-        bytes.see(i);
-      }
-      i += std::max(length, 1U);
-    }
-    if (bytes.count == 0) {
-      return;
-    }
-    Diagnostic& fault = faults_.error("XG0102", span(bytes.first, bytes.first + 1), "the file is not UTF-8 text",
-                                      "this byte starts no character",
-                                      Fix{.title = "save the file as UTF-8, or convert it from what it is",
-                                          .lines = {"$ iconv -f LATIN1 -t UTF-8 OLD > NEW"}});
-    if (bytes.count > 1) {
-      fault.notes.push_back("the file has " + std::to_string(bytes.count) + " such bytes");
-    }
-  }
-
-  void report_counted() {
-    if (tabs_.count > 0) {
-      const Span first = span(tabs_.first, tabs_.first + 1);
-      Fix fix = replacement("write two spaces", first, "  ", true);
-      if (tabs_.count > 1) {
-        fix = {.title = "write two spaces for each of the " + std::to_string(tabs_.count) + " tabs of the file",
-               .lines = {"$ sed -i 's/\\t/  /g' " + path_}};
-      }
-      faults_.error("XG0103", first, "a tab; indent by two spaces", "", std::move(fix));
-    }
-    if (returns_.count > 0) {
-      faults_
-          .error("XG0102", span(returns_.first, returns_.first + 1),
-                 "lines end with a carriage return; a line feed alone is used", "",
-                 Fix{.title = "save the file with the line ends of Unix", .lines = {"$ sed -i 's/\\r$//' " + path_}})
-          .notes.push_back("the file has " + std::to_string(returns_.count) + " such lines");
-    }
   }
 
   std::string path_;
