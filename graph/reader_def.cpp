@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cmath>
 #include <fmt/format.h>
+#include <numbers>
 
 #include "graph/base/errors.h"
 
@@ -36,7 +37,10 @@ Status check_bounds(std::string_view all, const Attrs& args) {
     if (!(value >= number(low) && value <= number(high))) {
       const auto* whole = std::get_if<int64_t>(given);
       return out_of_range(name, whole != nullptr ? fmt::format("{}", *whole) : fmt::format("{}", value),
-                          {"{} to {}", low, high});
+                          {"{} to {}{}", low, high,
+                           name == "rotate" && value <= 360 ? fmt::format(", in radians: {:g} degrees are {:.4g}",
+                                                                          value, value * std::numbers::pi / 180)
+                                                            : ""});
     }
   }
   return {};

@@ -13,10 +13,12 @@
 
 namespace xrun::lang {
 
-enum class NameKind { kMetric, kCurve, kOptimizer, kArgument, kReader, kStage, kSetting, kChoice, kFunction };
+enum class NameKind { kMetric, kCurve, kOptimizer, kArgument, kReader, kStage, kFunction, kElement };
 
 // Our name for `word`, or an example of how it is written; empty if it is no such name.
 std::string_view foreign_name(NameKind kind, std::string_view word);
+// A word in small letters without `_` and a final `loss`, as tables of such names have it.
+std::string plain_name(std::string_view word);
 bool is_spelling_of(std::string_view word, std::string_view name);
 
 // The fix for an unknown name of a kind: our name for it, else the nearest of `known`, else `otherwise`.

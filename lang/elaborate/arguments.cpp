@@ -241,6 +241,9 @@ Fix Evaluator::known_argument(const Signature& signature, const Call& call, cons
                                       : fmt::format("`{}` is `{}` here", name.text, *ours));
   }
   const auto names = names_of(signature.params, [](const Param& param) { return param.name.text; });
+  if (std::optional<Fix> fix = foreign_argument(signature, call, name)) {
+    return std::move(*fix);
+  }
   if (const std::string near = nearest(name.text, names); !near.empty()) {
     return replacement("a similar argument exists", name.span, near);
   }
@@ -298,6 +301,13 @@ std::optional<Datum> Evaluator::argument(const Signature& signature, const Param
     refuse("XG0205", expr.span,
            {"`{}` of `{}` is true or false, not `{}`", param.name.text, signature.name, expr.name.text}, "",
            replacement("the language has two words", expr.span, *flag ? "true" : "false", true));
+    return std::nullopt;
+  }
+  // folder(pictures), csv(data/a.csv): a path without its quotes.
+  const bool takes_path = param.type.name.text == "str" || param.name.text == "paths";
+  if (takes_path && is_unquoted(ast, id, scope)) {
+    refuse("XG0205", expr.span, {"`{}` of `{}` is a string", param.name.text, signature.name}, "no quotes",
+           replacement("put it in double quotes", expr.span, {"\"{}\"", sources_.text(expr.span)}, true));
     return std::nullopt;
   }
   if (unknown && by_default) {

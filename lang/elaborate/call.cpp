@@ -13,6 +13,20 @@ bool is_measure(std::string_view name) {
   return name == "params" || name == "shape" || name == "flops" || name == "bytes";
 }
 
+// a.b.c as its names; empty for another expression.
+std::vector<Name> names_of_path(const Ast& ast, ExprId id) {
+  std::vector<Name> path;
+  while (ast[id].kind == ExprKind::kField) {
+    path.insert(path.begin(), ast[id].name);
+    id = ast[id].lhs;
+  }
+  if (ast[id].kind != ExprKind::kName) {
+    return {};
+  }
+  path.insert(path.begin(), ast[id].name);
+  return path;
+}
+
 }  // namespace
 
 // The fix for an operator of a later edition: names the available operators of its group.
@@ -127,10 +141,17 @@ Callee Evaluator::find_callee(std::span<const Name> path, const Call& call, Scop
            "not an operator, block or function", {"leave the call out: a value stands for itself"});
   } else {
     const OpDef* meant = is_plain ? foreign_op(*options_.ops, last.text) : nullptr;
+    const bool means_loss =
+        foreign_name(NameKind::kFunction, last.text).empty() && !foreign_name(NameKind::kMetric, last.text).empty();
+    auto fix = as_stages(path, call, scope);
+    fix = fix || meant == nullptr ? fix : as_pipe(call, meant->name);
+    fix = fix || meant != nullptr || !is_plain ? fix : without_identity(last, call);
+    fix = fix || meant != nullptr ? fix : not_imported(last, call);
     refuse("XG0201", last.span, {"there is no operator or block `{}`", callee.name}, "unknown name",
-           meant != nullptr
+           fix ? Help(std::move(*fix))
+           : meant != nullptr
                ? Help(in_our_words(*meant, call, fmt::format("`{}` is `{}` here", callee.name, meant->name)))
-               : Help(our_name(NameKind::kFunction, last.text, candidates,
+               : Help(our_name(means_loss ? NameKind::kMetric : NameKind::kFunction, last.text, candidates,
                                is_plain ? join(path.front().span, last.span) : last.span,
                                {"declare it, block {}(x: [N, C]) {{ return ... }}, or bring it in: from \"FILE\" "
                                 "use {}",
@@ -146,6 +167,9 @@ Datum Evaluator::eval_call_expr(const Ast& ast, const Expr& expr, Scope& scope, 
     path = {lhs.name};
   } else if (lhs.kind == ExprKind::kField && ast[lhs.lhs].kind == ExprKind::kName) {
     path = {ast[lhs.lhs].name, lhs.name};
+  } else if (path = names_of_path(ast, expr.lhs); path.size() > 2 && scope.find(path[0].text) == nullptr &&
+                                                  foreign_op(*options_.ops, path.back().text) != nullptr) {
+    // tf.keras.layers.Dense(8)
   } else {
     const Datum value = eval(ast, expr.lhs, scope);
     return value.is_error() ? value

@@ -15,9 +15,16 @@ std::pair<int64_t, int64_t> sides_of(const Datum& value) {
   return {to_int64(height).value_or(1), to_int64(width).value_or(1)};
 }
 
+// Whether an expression is a name that nothing declares.
+bool is_misspelt(const Expr& value, Scope& scope) {
+  return value.kind == ExprKind::kName && scope.find(value.name.text) == nullptr && scope.file != nullptr &&
+         !scope.file->find(value.name.text) && !scope.file->is_missing(value.name.text);
+}
+
 }  // namespace
 
-// Takes out the arguments that give a tensor which the operator would own, such as `weight=table`.
+// Takes out the arguments that give a tensor which the operator would own, such as `weight=table`; one whose name is
+// unknown is reported and has no value.
 std::vector<NamedValue> Evaluator::given_tensors(const Signature& signature, const Call& call, Scope& scope,
                                                  std::vector<Arg>& others) {
   std::vector<NamedValue> given;
@@ -34,6 +41,9 @@ std::vector<NamedValue> Evaluator::given_tensors(const Signature& signature, con
       report(with_signature(fault("XG0204", arg.span, {"`{}` of `{}` is given twice", arg.name.text, signature.name},
                                   "again", {"leave one of both out"}),
                             signature));
+    } else if (!known && is_misspelt(value, scope) && arg.name.text == "weight") {
+      (void)eval(*call.ast, arg.value, scope);  // embed(weight=tabel): reports the name
+      given.push_back({std::string(arg.name.text), ValueId()});
     } else if (is_own) {
       given.push_back({std::string(arg.name.text), eval(*call.ast, arg.value, scope).tensor});
     } else {
@@ -62,6 +72,9 @@ Datum Evaluator::call_op(const OpDef& op, const Call& written, Scope& scope) {
   std::vector<Arg> others;
   const std::vector<NamedValue> given =
       op.parts == nullptr ? given_tensors(signature, written, scope, others) : std::vector<NamedValue>();
+  if (std::ranges::any_of(given, [](const NamedValue& one) { return !one.value.valid(); })) {
+    return {};  // reported
+  }
   if (!given.empty()) {
     call.args = others;
   }

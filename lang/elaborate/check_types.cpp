@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "graph/tensor_type.h"
+#include "lang/foreign_names.h"
 #include "lang/syntax/print_syntax.h"
 
 namespace xrun::lang {
@@ -81,10 +82,10 @@ class TypeChecker {
     }
     report("XG0303", type.name.span, {"there is no {}type `{}`", type.has_dims ? "element " : "", type.name.text},
            "unknown type",
-           did_you_mean(type.name.text, names, type.name.span,
-                        {type.has_dims ? "write one of f64 f32 bf16 f16 i64 i32 i16 i8 u8 bool, or index(C)"
-                                       : "write one of int float bool str list range symbol, or the type of a tensor, "
-                                         "[N, C]"}));
+           our_name(NameKind::kElement, type.name.text, names, type.name.span,
+                    {type.has_dims ? "write one of f64 f32 bf16 f16 i64 i32 i16 i8 u8 bool, or index(C)"
+                                   : "write one of int float bool str list range symbol, or the type of a tensor, "
+                                     "[N, C]"}));
   }
 
   void dimensions(const Type& type) {

@@ -80,6 +80,14 @@ Datum Evaluator::unknown_name(const Name& name, Scope& scope) {
   if (!values.empty() && values.size() <= kFew) {
     otherwise.title += fmt::format("; known here: {}", fmt::join(values, ", "));
   }
+  // 0.1 // rate
+  const std::string_view before = sources_.text(name.span.file).substr(0, name.span.begin);
+  const size_t sign = before.find_last_not_of(' ');
+  if (sign != std::string_view::npos && sign > 0 && before.substr(sign - 1, 2) == "//") {
+    const auto at = static_cast<uint32_t>(sign - 1);
+    otherwise =
+        replacement("if it is a comment, write `#`; `//` divides and rounds down", {name.span.file, at, at + 2}, "#");
+  }
   Diagnostic d = fault("XG0201", name.span, {"there is no `{}` here", name.text},
                        scope.resolve ? "neither in the model nor in the data" : "unknown name",
                        did_you_mean(name.text, others, name.span, std::move(otherwise)));

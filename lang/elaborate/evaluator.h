@@ -294,6 +294,15 @@ class Evaluator {
   // arguments.cpp
   std::optional<Datum> argument(const Signature& signature, const Param& param, const Ast& ast, ExprId id,
                                 Scope& scope);
+  // foreign_values.cpp
+  std::optional<Fix> not_imported(const Name& name, const Call& call) const;
+  std::optional<Fix> as_stages(std::span<const Name> path, const Call& call, const Scope& scope) const;
+  std::optional<Fix> as_pipe(const Call& call, std::string_view ours) const;
+  std::optional<Fix> without_identity(const Name& name, const Call& call) const;
+  bool is_other_batch(const Ast& ast, ExprId id, const Scope& scope) const;
+  Fix tensors_of_list(const Datum& value, Span at) const;
+  std::optional<Fix> foreign_argument(const Signature& signature, const Call& call, const Name& name) const;
+  bool is_unquoted(const Ast& ast, ExprId id, const Scope& scope) const;
   Fix known_argument(const Signature& signature, const Call& call, const Name& name);
   std::optional<Datum> default_of(const Signature& signature, const Param& param, const Call& call, Scope& env);
   void bind_param(const Param& param, Datum value, Scope& env);

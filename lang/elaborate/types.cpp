@@ -123,6 +123,10 @@ std::optional<TensorType> Evaluator::tensor_type(const Ast& ast, const Type& typ
       return refuse("XG0302", ast[id].span, "an input has all of its dimensions", "`...` stands for any dimensions",
                     {"write a number for each"});
     }
+    if (made.dims.empty() && is_other_batch(ast, id, scope)) {
+      return refuse("XG0302", ast[id].span, "the first dimension of an input is the batch, `N`", "",
+                    replacement("write `N`", ast[id].span, "N", true));
+    }
     const auto dim = dimension(ast, id, scope);
     if (!dim) {
       return std::nullopt;
@@ -235,7 +239,7 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
   if (value.kind != DatumKind::kTensor) {
     if (!value.is_error()) {
       refuse("XG0303", at, {"{} is a tensor {}", what(), sources_.text(type.span)}, {"this is {}", kind_text(value)},
-             {"write a tensor here: an input, or what operators make of it"});
+             {tensors_of_list(value, at)});
     }
     return false;
   }

@@ -111,8 +111,13 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
       return std::nullopt;
     }
     if (!value.plain_number() || !(value.as_double() >= 0)) {
+      const bool is_quoted = ast[id].kind == ExprKind::kString && !value.text.empty() &&
+                             value.text.find_first_not_of("0123456789.e-") == std::string::npos;
+      const Span quoted_number = is_quoted ? ast[id].span : Span();
       return ev_.refuse("XG0205", value.span, {"a rate is a number of 0 and more, not {}", to_text(value)}, "",
-                        {"write such a number, or a curve: warmup, constant, cosine, poly, steps"});
+                        quoted_number.valid()
+                            ? Help(replacement("leave the quotes out", quoted_number, value.text, true))
+                            : Help("write such a number, or a curve: warmup, constant, cosine, poly, steps"));
     }
     spec.kind = "constant";
     spec.from = spec.to = value.as_double();

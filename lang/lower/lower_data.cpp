@@ -1,11 +1,31 @@
 // Lowers `data`: sources with their readers, and the bindings that make inputs of their fields.
+#include <algorithm>
 #include <fmt/format.h>
+#include <utility>
 
 #include "lang/lower/fields.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"
 
 namespace xrun::lang {
+namespace {
+
+// The field that is usually meant by a word of other tools.
+std::string usual_field(std::string_view word, const std::vector<std::string>& fields) {
+  constexpr std::pair<std::string_view, std::string_view> kUsual[] = {
+      {"class", "label"}, {"target", "label"}, {"y", "label"},      {"labels", "label"}, {"category", "label"},
+      {"image", "file"},  {"img", "file"},     {"picture", "file"}, {"path", "file"},    {"image", "pixels"},
+      {"x", "pixels"},    {"data", "pixels"},  {"filename", "name"}};
+  for (const auto& [foreign, ours] : kUsual) {
+    if (word == foreign && std::ranges::find(fields, ours) != fields.end()) {
+      return std::string(ours);
+    }
+  }
+  return {};
+}
+
+}  // namespace
+
 namespace {
 
 // "`idx`, `csv`": the readers or stages that this edition has.
@@ -189,6 +209,9 @@ void ModuleBuilder::lower_binding(const SettingNode& node, Scope& scope, const S
                   {"`{}` of source `{}` gives no field `{}`", source.spec.reader.name, source.spec.name, binding.field},
                   {"its fields are {}", field_list(source.fields)},
                   is_row && first.kind == ExprKind::kName ? Fix{"take columns of the row: columns(a..b), or column(i)"}
+                  : first.kind == ExprKind::kName && !usual_field(binding.field, known).empty()
+                      ? replacement({"`{}` is `{}` here", binding.field, usual_field(binding.field, known)}, field_span,
+                                    usual_field(binding.field, known), true)
                   : first.kind == ExprKind::kName
                       ? did_you_mean(binding.field, known, field_span, {"begin with one of its fields"})
                       : Fix{"begin with one of its fields: FIELD -> ..."})

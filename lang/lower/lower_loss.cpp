@@ -196,6 +196,7 @@ void ModuleBuilder::lower_metrics(const SettingNode& node, Scope& scope, const S
       const Span call = (*ast)[node.value].span;
       fix = replacement("put it into a list", call, {"[{}]", ev_.sources().text(call)});
     }
+    metrics_are_partial_ = true;
     ev_.refuse("XG0205", node.key_span, "`metrics` is a list of metrics", "not a list", std::move(fix));
     return;
   }
@@ -203,6 +204,7 @@ void ModuleBuilder::lower_metrics(const SettingNode& node, Scope& scope, const S
   for (const ExprId item : (*ast)[(*ast)[node.value].items]) {
     auto spec = metric(*ast, item, "", scope);
     if (!spec) {
+      metrics_are_partial_ = true;
       continue;
     }
     // Names are keys of reports, so each has to be unique.
@@ -254,6 +256,8 @@ void ModuleBuilder::lower_eval_metric(const SettingNode& node, Scope& scope, con
   } else if (auto spec = metric(*node.ast, node.value, node.key, scope)) {
     spec->span = node.span;
     module_.train.eval.push_back(std::move(*spec));
+  } else {
+    unmeasured_.insert(node.key);
   }
 }
 

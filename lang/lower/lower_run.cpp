@@ -231,14 +231,21 @@ std::vector<std::string> ModuleBuilder::measured_keys() const {
   return keys;
 }
 
-void ModuleBuilder::check_watched() {
+void ModuleBuilder::check_watched(const Settings& settings) {
+  const SettingNode* const eval = settings.root.find("eval");
+  if (settings.has_error || metrics_are_partial_ || (eval != nullptr && eval->has_error)) {
+    return;  // the metric may be the one that could not be read
+  }
   const std::vector<std::string> keys = measured_keys();
+  std::vector<std::string> known = keys;
+  known.insert(known.end(), unmeasured_.begin(), unmeasured_.end());
   const auto check = [&](const std::string& metric, Span at) {
-    if (std::ranges::find(keys, metric) == keys.end() && !data_is_partial_ && broken_sources_.empty()) {
+    if (std::ranges::find(keys, metric) == keys.end() && !unmeasured_.contains(metric) && !data_is_partial_ &&
+        broken_sources_.empty()) {
       ev_.refuse("XG0201", at, {"no evaluation gives `{}`", metric}, "not measured",
-                 did_you_mean(metric, keys, at,
-                              {keys.empty() ? "declare it: eval { test = accuracy(logits, label, source=test) }"
-                                            : fmt::format("name one of {}", fmt::join(keys, ", "))}));
+                 did_you_mean(metric, known, at,
+                              {known.empty() ? "declare it: eval { test = accuracy(logits, label, source=test) }"
+                                             : fmt::format("name one of {}", fmt::join(known, ", "))}));
     }
   };
   if (run_.best) {

@@ -4,6 +4,7 @@
 #include <fmt/ranges.h>
 
 #include "lang/foreign_names.h"
+#include "lang/lower/foreign_settings.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"
 
@@ -50,18 +51,54 @@ void ModuleBuilder::unknown_setting(const SettingNode& node, DeclKind kind, std:
   }
   const std::string_view place = group.empty() ? keyword_of(kind) : group.substr(0, group.find(' '));
   const std::vector<std::string> names = setting_keys(kind, group);
-  Fix fix = our_name(NameKind::kSetting, node.key, names, node.key_span,
-                     {"leave it out, or write one that `{}` knows: {}", place, fmt::join(names, ", ")});
+  Fix fix = our_setting(node, kind, group, names,
+                        {"leave it out, or write one that `{}` knows: {}", place, fmt::join(names, ", ")});
   if (!fix.edits.empty() && ev_.sources().text(node.key_span) != node.key) {
     fix.edits.clear();  // the key is from --set, and its span is that of the value
   }
   // Pads a shorter key, which keeps the column of the `=`.
-  if (!fix.edits.empty() && node.key.size() > fix.edits[0].text.size() && node.key_span != node.span) {
+  if (!fix.edits.empty() && fix.edits[0].span == node.key_span && node.key.size() > fix.edits[0].text.size() &&
+      node.key_span != node.span) {
     fix.edits[0].text.resize(node.key.size(), ' ');
   }
   ev_.report(fault("XG0210", node.key_span, {"unknown setting `{}` in `{}`", node.key, place},
                    {"not a setting of {}", place}, std::move(fix))
                  .note("a setting is known or it is an error; none is ever ignored"));
+}
+
+// The fix for an unknown setting: ours for that of another tool, else the nearest of `known`, else `otherwise`.
+Fix ModuleBuilder::our_setting(const SettingNode& node, DeclKind kind, std::string_view group,
+                               const std::vector<std::string>& known, Help otherwise) {
+  std::string_view ours = kind == DeclKind::kTrain && group.empty() ? foreign_setting(node.key) : std::string_view();
+  for (const std::string& name : known) {
+    ours = is_spelling_of(node.key, name) ? std::string_view(name) : ours;
+  }
+  if (ours.empty()) {
+    return did_you_mean(node.key, known, node.key_span, std::move(otherwise));
+  }
+  if (ours.find_first_of("= ?") == std::string_view::npos) {
+    return replacement({"`{}` is `{}` here", node.key, ours}, node.key_span, std::string(ours), true);
+  }
+  const std::string_view value = node.has_value() ? ev_.sources().text(value_span(node)) : std::string_view();
+  const bool only_shown = ours.starts_with('?');
+  ours.remove_prefix(only_shown ? 1 : 0);
+  const std::string_view key = ours.substr(0, ours.find(' '));
+  std::string line(ours);
+  if (key == "precision" && (means_none(value) || value == "0")) {
+    line = "precision = f32";
+  } else if (key == "active_classes" && (value == "1" || value == "1.0")) {
+    line = "active_classes = all";
+  }
+  for (size_t at = line.find("{}"); at != std::string::npos; at = line.find("{}", at + 1)) {
+    const bool is_plain = !value.empty() && value.find_first_of("\n {}") == std::string_view::npos;
+    line.replace(at, 2, is_plain ? value : key == "checkpoint.dir" || key == "init" || key == "a" ? "\"PATH\"" : "1");
+  }
+  const bool may_replace = !only_shown && node.has_value() && node.span.valid() && node.file != nullptr &&
+                           written_.count(std::string(key.substr(0, key.find('.')))) == 0;
+  if (may_replace) {
+    written_.emplace(key.substr(0, key.find('.')));
+  }
+  return may_replace ? replacement({"write {}", line}, node.span, line, true) : Fix{"write " + line};
 }
 
 void ModuleBuilder::refuse_value(const SettingNode& node, const SettingDef& def) {
@@ -98,13 +135,39 @@ std::optional<SettingChoice> ModuleBuilder::choose(const SettingNode& node, cons
     }
     return choice;
   }
-  const std::string_view ours = foreign_name(NameKind::kChoice, path_text(*node.ast, node.value));
-  const bool is_known = std::ranges::find(names, ours.substr(0, ours.find('('))) != names.end();
-  Fix fix = is_known        ? replacement({"write {}", ours}, at, std::string(ours))
-            : given.empty() ? Fix{"write one of them"}
-                            : did_you_mean(given, names, at, {"write one of them"});
   return ev_.refuse("XG0205", at, {"`{}` is one of {}", node.key, fmt::join(names, ", ")}, "not one of them",
-                    std::move(fix));
+                    our_choice(node, def, names));
+}
+
+// The fix for a value that is none of the choices `names`.
+Fix ModuleBuilder::our_choice(const SettingNode& node, const SettingDef& def, const std::vector<std::string>& names) {
+  const Span at = value_span(node);
+  const std::string given = word(node);
+  const std::string_view text = node.has_value() ? ev_.sources().text(at) : std::string_view();
+  const bool is_quoted = text.size() > 1 && text.front() == '"' && text.back() == '"';
+  const std::string_view inner = is_quoted ? text.substr(1, text.size() - 2) : text;
+  const auto has = [&](std::string_view name) { return std::ranges::find(names, name) != names.end(); };
+  if (const std::string_view ours = foreign_choice(node.key, inner); !ours.empty()) {
+    return replacement({"write {}", ours}, at, std::string(ours), true);
+  }
+  if (means_none(inner) && (has("none") || has(def.fallback))) {
+    const std::string off = has("none") ? "none" : std::string(def.fallback);
+    return replacement({"write `{}`, which is the default", off}, at, off, true);
+  }
+  if (is_quoted && has(inner)) {
+    return replacement("a word stands without quotes", at, std::string(inner), true);
+  }
+  if (is_quoted && has("checkpoint")) {
+    return replacement("name the checkpoint so", at, {"checkpoint({})", text}, true);
+  }
+  const bool is_number = node.has_value() && (*node.ast)[node.value].kind == ExprKind::kNumber;
+  if (is_number && has("norm")) {
+    return replacement("clip the norm of all gradients", at, {"norm({})", text});
+  }
+  const std::string_view forms = def.choices.empty() ? def.type : def.choices;
+  const bool has_calls = forms.find('(') != std::string_view::npos && names.size() < 6;
+  const Help otherwise = has_calls ? Help("write one of {}", forms) : Help("write one of them");
+  return given.empty() ? otherwise.fix : did_you_mean(given, names, at, otherwise);
 }
 
 // Checks a choice and its arguments, and stores nothing.

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include "graph/passes/untie.h"
+#include "lang/lower/foreign_settings.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"
 
@@ -48,7 +49,7 @@ void ModuleBuilder::require(const Settings& settings, std::initializer_list<std:
     }
     for (const SettingNode& child : settings.root.children) {
       if (find_setting(DeclKind::kTrain, {}, child.key) == nullptr &&
-          (nearest(child.key, {std::string(key)}) == key || foreign_name(NameKind::kSetting, child.key) == key)) {
+          (nearest(child.key, {std::string(key)}) == key || stands_for(child.key, key))) {
         return;
       }
     }
@@ -131,6 +132,9 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
       require(settings, {def.key});
     }
   }
+  for (const SettingNode& child : settings.root.children) {
+    written_.insert(child.key);
+  }
   lower_duration(settings, scope);
   // Lowers the loss first, so that its nodes come before those of metrics in any order of the text.
   if (const SettingNode* node = settings.root.find("loss")) {
@@ -139,7 +143,7 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
   }
   lower_settings(settings.root, DeclKind::kTrain, {}, scope);
   lower_norm_rows(settings, scope);
-  check_watched();
+  check_watched(settings);
   check_rows();
   check_readers();
   find_class_input(settings);

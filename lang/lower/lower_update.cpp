@@ -50,9 +50,33 @@ void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope, const
   lower_own_optimizer(known, node, scope);
 }
 
+// The optimizer that `"adam"` or `torch.optim.SGD(...)` means; empty if it means none of the library.
+std::string ModuleBuilder::library_optimizer(const SettingNode& node, const std::vector<std::string>& names) {
+  const Ast& ast = *node.ast;
+  const Expr& expr = ast[node.value];
+  const bool is_call = expr.kind == ExprKind::kCall;
+  const std::string path = path_text(ast, is_call ? expr.lhs : node.value);
+  const bool is_plain = expr.kind == ExprKind::kName || (is_call && ast[expr.lhs].kind == ExprKind::kName);
+  const std::string last = path.substr(path.rfind('.') + 1);
+  for (const std::string& name : names) {
+    if (!is_plain && !last.empty() && is_spelling_of(last, name)) {
+      return name;
+    }
+  }
+  return {};
+}
+
 void ModuleBuilder::refuse_optimizer(const SettingNode& node, const std::string& name) {
   const Span at = value_span(node);
   const std::vector<std::string> names = ev_.names_in_library(kLibrary);
+  if (const std::string ours = library_optimizer(node, names); !ours.empty()) {
+    const std::string_view text = ev_.sources().text(at);
+    const size_t bracket = text.front() == '"' ? text.size() : std::min(text.find('('), text.size());
+    const Span name_span{at.file, at.begin, at.begin + static_cast<uint32_t>(bracket)};
+    ev_.refuse("XG0201", name_span, {"there is no optimizer `{}`", ev_.sources().text(name_span)}, "unknown optimizer",
+               replacement({"write `{}`", ours}, name_span, ours, true));
+    return;
+  }
   Span named = at;
   named.end = name.empty() ? at.end : at.begin + static_cast<uint32_t>(name.size());
   Fix fix = our_name(NameKind::kOptimizer, name, names, named,

@@ -69,7 +69,8 @@ class ModuleBuilder {
   void check_moved_classes();
   void lower_binding(const SettingNode& node, Scope& scope, const SettingDef& def);
   void refuse_optimizer(const SettingNode& node, const std::string& name);  // that nothing has
-  std::string signature_of(const std::string& optimizer);                   // of the library; empty: it has none
+  std::string library_optimizer(const SettingNode& node, const std::vector<std::string>& names);
+  std::string signature_of(const std::string& optimizer);  // of the library; empty: it has none
   bool check_arguments(const std::string& optimizer, const std::vector<BoundArg>& bound);
   void lower_own_optimizer(const DeclRef& own, const SettingNode& node, Scope& scope);
   void lower_optimizer(const SettingNode& node, Scope& scope, const SettingDef& def);
@@ -148,6 +149,10 @@ class ModuleBuilder {
   void lower_settings(const SettingNode& parent, DeclKind kind, std::string_view group, Scope& scope);
   void lower_setting(const SettingNode& node, DeclKind kind, std::string_view group, Scope& scope);
   void unknown_setting(const SettingNode& node, DeclKind kind, std::string_view group);
+  Fix our_setting(const SettingNode& node, DeclKind kind, std::string_view group, const std::vector<std::string>& known,
+                  Help otherwise);
+  Fix our_choice(const SettingNode& node, const SettingDef& def, const std::vector<std::string>& names);
+  Fix without_quotes(const SettingNode& node, const SettingDef& def, Help otherwise);
   void refuse_value(const SettingNode& node, const SettingDef& def);  // reports a value for a setting that is a group
   // The choice that is written; reports a word that is not a choice, and arguments of a choice that takes none.
   std::optional<SettingChoice> choose(const SettingNode& node, const SettingDef& def);
@@ -230,7 +235,8 @@ class ModuleBuilder {
   std::vector<std::string> measured_keys() const;
   void check_readers();
   void check_head_readers();  // lower_loss.cpp
-  void check_watched();       // checks that evaluations measure the metrics of `best` and `stop_when`
+  void check_watched(
+      const Settings& settings);  // checks that evaluations measure the metrics of `best` and `stop_when`
 
   // lower_active.cpp
   std::optional<ActiveSpec> active_spec(const SettingNode& node, Scope& scope, const SettingDef& def);
@@ -269,6 +275,9 @@ class ModuleBuilder {
   std::map<std::string, Span, std::less<>> targets_;       // targets of the data's bindings
   std::set<std::string, std::less<>> asked_;               // targets that the loss or a metric uses
   bool data_is_partial_ = false;                       // a part could not be read; a missing name may be declared there
+  std::set<std::string, std::less<>> written_;         // settings of `train`, and those that fixes write
+  std::set<std::string, std::less<>> unmeasured_;      // evaluations that were declared and have a fault
+  bool metrics_are_partial_ = false;                   // a metric has a fault
   std::set<std::string, std::less<>> broken_sources_;  // sources whose fields are unknown
   int64_t earlier_norm_rows_ = 0;
   Scope model_scope_;

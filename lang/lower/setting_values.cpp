@@ -1,5 +1,7 @@
 // Reads values of settings, of one kind each, and reports values of another kind.
 #include <algorithm>
+#include <cctype>
+#include <charconv>
 #include <cmath>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,6 +18,16 @@ std::string_view example_of(Dimension dimension) {
          : dimension == Dimension::kRate ? "25Gbit/s"
          : dimension == Dimension::kTime ? "20us"
                                          : "a number with its unit";
+}
+
+// A number for a setting: that of its example line, else its default, else its least.
+std::string example_number(const SettingDef& def) {
+  const size_t sign = def.example.find(" = ");
+  const bool has_default = !def.fallback.empty() && def.fallback.find_first_not_of("0123456789.") == std::string::npos;
+  return std::string(sign != std::string_view::npos ? def.example.substr(sign + 3)
+                     : has_default                  ? def.fallback
+                     : def.high < 1                 ? "0.5"
+                                                    : "1");
 }
 
 }  // namespace
@@ -37,6 +49,27 @@ std::optional<Datum> ModuleBuilder::value_of(const SettingNode& node, Scope& sco
   return value.is_error() ? std::nullopt : std::optional(std::move(value));
 }
 
+// `batch = "40"`: a number, a word or a truth value does not stand in quotes.
+Fix ModuleBuilder::without_quotes(const SettingNode& node, const SettingDef& def, Help otherwise) {
+  const Expr& expr = (*node.ast)[node.value];
+  if (expr.kind != ExprKind::kString) {
+    return std::move(otherwise.fix);
+  }
+  const std::string& text = node.ast->text(node.value);
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const bool is_number = error == std::errc() && std::isfinite(number) && text[0] != '.';
+  const bool has_unit = is_number && end < text.data() + text.size() && (*end == '%' || *end == ' ');
+  const bool is_word = text == "true" || text == "false" || (text == def.fallback && !text.empty());
+  const bool is_plain = std::ranges::all_of(text, [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 ||
+           std::string_view("._%+- ").find(c) != std::string_view::npos;
+  });
+  return is_plain && (is_word || has_unit || (is_number && end == text.data() + text.size()))
+             ? replacement("leave the quotes out", expr.span, text, true)
+             : std::move(otherwise.fix);
+}
+
 std::optional<int64_t> ModuleBuilder::whole(const SettingNode& node, Scope& scope, const SettingDef& def) {
   const auto value = value_of(node, scope, def);
   if (!value) {
@@ -50,7 +83,7 @@ std::optional<int64_t> ModuleBuilder::whole(const SettingNode& node, Scope& scop
       refuse_unit(node, *value);
     } else {
       ev_.refuse("XG0205", value->span, {"`{}` expects a whole number, but gets {}", node.key, kind_text(*value)}, "",
-                 {"write {} = {}", node.key, std::max<int64_t>(low, 1)});
+                 without_quotes(node, def, {"write a whole number: {} = {}", node.key, example_number(def)}));
     }
     return std::nullopt;
   }
@@ -72,7 +105,7 @@ std::optional<double> ModuleBuilder::real(const SettingNode& node, Scope& scope,
       refuse_unit(node, *value);
     } else {
       ev_.refuse("XG0205", value->span, {"`{}` expects a number, but gets {}", node.key, kind_text(*value)}, "",
-                 {"write {} = 1", node.key});
+                 without_quotes(node, def, {"write a number: {} = {}", node.key, example_number(def)}));
     }
     return std::nullopt;
   }
@@ -87,10 +120,21 @@ std::optional<double> ModuleBuilder::real(const SettingNode& node, Scope& scope,
 
 void ModuleBuilder::refuse_unit(const SettingNode& node, const Datum& value) {
   const Expr& expr = (*node.ast)[node.value];
+  // `epochs = 300 steps`: the unit is the other of both settings.
+  const bool is_number = expr.kind == ExprKind::kNumber;
+  const std::string_view unit = is_number ? info_of(node.ast->number(node.value).unit).text : std::string_view();
+  if ((node.key == "epochs" && unit == "steps") || (node.key == "steps" && unit == "epochs")) {
+    Fix fix = replacement({"write {}", unit}, node.key_span, {"{:<{}}", unit, node.key.size()}, true);
+    fix.title = fmt::format("the run takes so many {}", unit);
+    fix.edits.push_back({expr.span, std::string(node.ast->number(node.value).text)});
+    ev_.refuse("XG0107", value.span, {"`{}` takes a plain number, not {}", node.key, to_text(value)}, "",
+               std::move(fix));
+    return;
+  }
   ev_.refuse("XG0107", value.span, {"`{}` takes a plain number, not {}", node.key, to_text(value)}, "",
-             expr.kind == ExprKind::kNumber
-                 ? replacement("leave the unit out", expr.span, std::string(node.ast->number(node.value).text))
-                 : Fix{"leave the unit out"});
+             is_number ? replacement("leave the unit out", expr.span, std::string(node.ast->number(node.value).text),
+                                     node.key == unit || (node.key == "batch" && unit == "samples"))
+                       : Fix{"leave the unit out"});
 }
 
 // Reports a path that names no part of the model.
@@ -118,7 +162,7 @@ std::optional<bool> ModuleBuilder::flag(const SettingNode& node, Scope& scope, c
   const auto value = value_of(node, scope, def);
   if (value && value->kind != DatumKind::kBool) {
     return ev_.refuse("XG0205", value->span, {"`{}` is true or false, not {}", node.key, kind_text(*value)}, "",
-                      {"write {} = true, or {} = false", node.key, node.key});
+                      without_quotes(node, def, {"write {} = true, or {} = false", node.key, node.key}));
   }
   return value ? std::optional(value->flag) : std::nullopt;
 }
@@ -232,8 +276,8 @@ void ModuleBuilder::refuse_bare(Span at, std::string message, const std::vector<
     for (const UnitChoice& unit : units) {
       // Edits have no order at one place: a number at the end of its line gets both in one.
       const bool at_end = at.end == end;
-      fixes.push_back(replacement("say which one you mean", {at.file, at.end, at.end},
-                                  unit.text + (at_end ? unit.comment : "")));
+      fixes.push_back(
+          replacement("say which one you mean", {at.file, at.end, at.end}, unit.text + (at_end ? unit.comment : "")));
       if (!unit.comment.empty() && !at_end) {
         fixes.back().edits.push_back({{at.file, end, end}, unit.comment});
       }

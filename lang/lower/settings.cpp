@@ -55,6 +55,7 @@ void read_group(const SourceFile& file, Run<Setting> run, SettingNode& into, std
   const Ast& ast = file.ast;
   for (const Setting& setting : ast[run]) {
     if (setting.kind == SettingKind::kError) {
+      into.has_error = true;
       continue;
     }
     if (into.children.size() >= kMostSettings || (sources != nullptr && sources->size() >= kMostSettings)) {

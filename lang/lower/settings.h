@@ -22,6 +22,7 @@ struct SettingNode {
   const Ast* ast = nullptr;          // syntax tree of the value
   ExprId value;                      // invalid: a group
   ExprId to;                         // of `moved value -> to`, whose key is "moved" and the old name
+  bool has_error = false;            // of a group: a setting in it could not be read
   std::vector<SettingNode> children;
 
   bool has_value() const { return value.valid(); }

@@ -178,6 +178,31 @@ void drop_newlines(Tokens& list) {
   tokens.resize(kept);
 }
 
+// `model m:` of Python: the colon stands for the brace, if a brace closes what it opens.
+void colons_for_braces(Tokens& list, Faults& faults) {
+  std::vector<Token>& tokens = list.tokens;
+  size_t colon = 0;  // 0: none is open
+  bool in_header = false;
+  for (size_t i = 0; i < tokens.size(); ++i) {
+    Token& token = tokens[i];
+    if (starts_declaration(list, i)) {
+      colon = 0;
+      in_header = has_body(kind_of(list.spelling(token))) || has_settings(kind_of(list.spelling(token)));
+    } else if (in_header && token.kind == TokenKind::kColon && tokens[i + 1].kind == TokenKind::kNewline) {
+      colon = i;
+    } else if (token.kind == TokenKind::kRightBrace && token.starts_line && colon > 0 && !faults.full()) {
+      const Span at = list.span(tokens[colon]);
+      const bool touches = tokens[colon - 1].end == at.begin;
+      faults.error("XG0110", at, "expected `{`, found `:`", "",
+                   replacement("a body stands in braces", at, touches ? " {" : "{", true));
+      tokens[colon].kind = TokenKind::kLeftBrace;
+      colon = 0;
+    } else if (token.kind == TokenKind::kLeftBrace || (token.kind == TokenKind::kNewline && colon == 0)) {
+      in_header = false;
+    }
+  }
+}
+
 }  // namespace
 
 bool starts_declaration(const Tokens& tokens, size_t at) {
@@ -190,6 +215,7 @@ bool starts_declaration(const Tokens& tokens, size_t at) {
 }
 
 void lay_out(Tokens& tokens, Faults& faults) {
+  colons_for_braces(tokens, faults);
   Pairing(tokens, faults).run();
   drop_newlines(tokens);
 }

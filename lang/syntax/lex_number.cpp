@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "lang/syntax/foreign_text.h"
 #include "lang/syntax/lexer.h"
 
 namespace xrun::lang {
@@ -217,6 +218,9 @@ class NumberLexer : private Cursor {
         number_.unit = *find_unit(name_at(at_ + 1));
         at_ += 1 + static_cast<uint32_t>(info_of(number_.unit).text.size());
       }
+    } else if (info_of(*unit).word && is_value_of(spelled)) {  // epochs = 30epochs
+      faults_.error("XG0108", span(from, at_), {"`{}` is the unit of this setting", spelled}, "",
+                    replacement("leave it out", span(from, at_), "", true));
     } else if (info_of(*unit).word) {
       faults_.error("XG0108", span(from, at_), {"`{}` follows its number after one space", spelled}, "",
                     replacement("put the space", span(from, from), " ", true));
@@ -268,6 +272,11 @@ class NumberLexer : private Cursor {
       return;  // lr = 0.1 epochs = 2
     }
     const std::optional<Unit> unit = find_unit(name);
+    if (name == "deg" || name == "degrees") {
+      at_ = from + length;
+      in_degrees(span(begin_, at_));
+      return;
+    }
     const bool multiplier = name.size() == 1 && kMultipliers.find(name[0]) != std::string_view::npos;
     if (unit && info_of(*unit).word) {
       if (number_.is_percent) {
@@ -287,10 +296,26 @@ class NumberLexer : private Cursor {
     }
   }
 
+  // Whether the number is the whole value of a setting of this name.
+  bool is_value_of(std::string_view key) const {
+    std::string_view line = text_.substr(0, begin_);
+    line.remove_prefix(line.rfind('\n') + 1);
+    const size_t sign = line.find_last_not_of(' ');
+    const size_t end = sign == std::string_view::npos || sign == 0 ? sign : line.find_last_not_of(' ', sign - 1);
+    return end != std::string_view::npos && line[sign] == '=' && line.substr(0, end + 1).ends_with(key) &&
+           line.find_first_not_of(' ') + key.size() == end + 1;
+  }
+
   // Whether `=` follows the name that ends at `end`, so that it is the key of a setting.
   bool assigned_at(uint32_t end) const {
     const size_t sign = text_.find_first_not_of(' ', end);
     return sign != std::string_view::npos && text_[sign] == '=' && text_.substr(sign, 2) != "==";
+  }
+
+  void in_degrees(Span number) {
+    number_.is_guess = true;
+    faults_.error("XG0108", number, "an angle in degrees", "angles are in radians",
+                  replacement("write it in radians", number, radians(number_.value), true));
   }
 
   void unknown_unit(uint32_t from, std::string_view spelled) {
@@ -312,6 +337,10 @@ class NumberLexer : private Cursor {
       if (meant.empty() && !info.text.empty() && !info.word && equal_but_case(info.text)) {
         meant = info.text;
       }
+    }
+    if (spelled == "deg" || spelled == "degrees" || spelled == "degree") {
+      in_degrees(span(begin_, at_));
+      return;
     }
     Fix fix{
         "known are B KiB GiB/s Gbit/s us ms s min h d GFLOPS W GHz and their like; ` steps`, ` epochs` and "

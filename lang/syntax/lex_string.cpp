@@ -3,6 +3,7 @@
 #include <cctype>
 
 #include "graph/base/utf8.h"
+#include "lang/syntax/foreign_text.h"
 #include "lang/syntax/lexer.h"
 
 namespace xrun::lang {
@@ -35,16 +36,58 @@ class StringLexer : private Cursor {
       }
     }
     if (!closed) {
-      // The rest of the line is taken as part of the string.
-      const uint32_t last = at_ > begin + 1 && text_[at_ - 1] == '\r' ? at_ - 1 : at_;
-      faults_.error("XG0104", span(begin, at_), "the string is not closed on its line", "starts here",
-                    replacement("close it where it ends", span(last, last), "\""));
+      return unclosed(begin, end);
     }
     end = at_;
     return value;
   }
 
  private:
+  // A string without its second quote, which most likely stands before the brackets or the argument that end the line.
+  std::string unclosed(uint32_t begin, uint32_t& end) {
+    const std::string_view line = Place{text_, file_, begin}.rest_of_line();
+    const size_t length = likely_length(Place{text_, file_, begin}.line_before(), line);
+    end = begin + static_cast<uint32_t>(length);
+    const std::string_view body = line.substr(1, length - 1);
+    // "text': the other quote closes it.
+    const bool is_mixed = body.ends_with('\'') || body.ends_with('`');
+    const std::string_view value = body.substr(0, body.size() - (is_mixed ? 1 : 0));
+    faults_.error("XG0104", span(begin, end), "the string is not closed on its line", "starts here",
+                  replacement("close it where it ends", span(end - (is_mixed ? 1 : 0), end), "\""));
+    return std::string(value);
+  }
+
+  // The bytes of `line`, which begins with a quote, up to where the other quote is missing.
+  static size_t likely_length(std::string_view before, std::string_view line) {
+    std::string open;  // the brackets that this line left open
+    bool in_string = false;
+    for (const char c : before) {
+      in_string = in_string != (c == '"');
+      if (!in_string && (c == '(' || c == '[' || c == '{')) {
+        open += c == '(' ? ')' : c == '[' ? ']' : '}';
+      } else if (!in_string && !open.empty() && c == open.back()) {
+        open.pop_back();
+      }
+    }
+    line = line.substr(0, line.find(" #"));  // a comment follows
+    size_t length = line.find_last_not_of(" \t\r") + 1;
+    for (size_t comma = line.find(", "); comma != std::string_view::npos; comma = line.find(", ", comma + 1)) {
+      const size_t name = comma + 2;
+      size_t behind = name;
+      while (behind < line.size() && is_name_char(line[behind])) {
+        ++behind;
+      }
+      if (behind > name && behind < line.size() && line[behind] == '=') {
+        return comma;  // "a.csv, header=true)
+      }
+    }
+    while (length > 1 && !open.empty() && line[length - 1] == open.front()) {
+      --length;
+      open.erase(0, 1);
+    }
+    return length;
+  }
+
   // Whether the next character is the carriage return of a line end, which is not reported as part of the string.
   bool is_line_end() const { return peek() == '\r' && (peek(1) == '\n' || at_ + 1 == text_.size()); }
 

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "graph/base/large_pages.h"
 #include "graph/base/utf8.h"
+#include "lang/syntax/file_faults.h"
+#include "lang/syntax/foreign_text.h"
 #include "lang/syntax/parser.h"
 
 namespace xrun::lang {
@@ -25,26 +26,6 @@ TokenKind word_kind(std::string_view word) {
   }
   return TokenKind::kName;
 }
-
-// Signs of other languages and of word processors, and the sign that replaces each.
-struct Foreign {
-  std::string_view text;
-  std::string_view meant;
-};
-constexpr Foreign kForeign[] = {
-    {"\u2192", "->"}, {"\u2212", "-"},  {"\u2013", "-"},   {"\u00D7", "*"}, {"\u2264", "<="},
-    {"\u2265", ">="}, {"\u2260", "!="}, {"\u2026", "..."}, {"\u00A0", " "}, {"&&", "and"},
-    {"||", "or"},     {"!", "not "},    {"**", "^"},
-};
-
-// Quotes of other languages and of word processors.
-struct Quotes {
-  std::string_view open;
-  std::string_view close;
-};
-constexpr Quotes kForeignQuotes[] = {
-    {"'", "'"}, {"`", "`"}, {"\u201C", "\u201D"}, {"\u201D", "\u201D"}, {"\u2018", "\u2019"}, {"\u201E", "\u201C"},
-};
 
 // The signs that begin with one ASCII character, longer ones first.
 struct Signs {
@@ -105,12 +86,12 @@ class Lexer : private Cursor {
       faults_.error("XG0102", span(0, 3), "the file starts with a byte-order mark; it is not needed", "",
                     replacement("remove it", span(0, 3), "", true));
     }
-    check_encoding();
+    check_encoding(text_, file_, at_, faults_);
     while (at_ < text_.size() && !faults_.full()) {
       next();
     }
     push(TokenKind::kEnd, at_);
-    report_counted();
+    report_counted(tabs_, returns_, file_, path_, faults_);
     return std::move(out_);
   }
 
@@ -132,12 +113,21 @@ class Lexer : private Cursor {
       line_start_ = at_;
     } else if (is_name_start(c)) {
       skip_name();
+      if (static_cast<unsigned char>(peek()) >= 0x80 && foreign(begin, foreign_word(place(begin)))) {
+        return;
+      }
       push(word_kind(text_.substr(begin, at_ - begin)), begin);
     } else if (is_digit(c)) {
       Number number = lex_number(text_, file_, begin, at_, faults_);
       push(TokenKind::kNumber, begin, static_cast<uint32_t>(out_.numbers.size()));
       out_.numbers.push_back(number);
     } else if (c == '"') {
+      if (peek(1) == '"' && peek(2) == '"' && foreign(begin, foreign_comment(place(begin), starts_statement()))) {
+        return;
+      }
+      if (opening_is_missing()) {
+        return;
+      }
       std::string value = lex_string(text_, file_, begin, at_, faults_);
       push(TokenKind::kString, begin, static_cast<uint32_t>(out_.strings.size()));
       out_.strings.push_back(std::move(value));
@@ -156,8 +146,8 @@ class Lexer : private Cursor {
 
   void sign() {
     const uint32_t begin = at_;
-    if (peek() == '*' && peek(1) == '*') {
-      bad_character();
+    if (may_be_foreign() && (foreign(begin, foreign_comment(place(begin), starts_statement())) ||
+                             foreign(begin, foreign_sign(place(begin))))) {
       return;
     }
     if (peek() == '.' && is_digit(peek(1))) {
@@ -167,9 +157,100 @@ class Lexer : private Cursor {
     if (const TokenKind kind = sign_at(text_.substr(at_)); kind != TokenKind::kBad) {
       at_ += static_cast<uint32_t>(text_of(kind).size());
       push(kind, begin);
+      see_bracket(kind);
       return;
     }
     bad_character();
+  }
+
+  Place place(uint32_t at) const { return {text_, file_, at}; }
+
+  // Whether nothing of its statement stands before the cursor.
+  bool starts_statement() const {
+    return open_ == 0 && (out_.tokens.empty() || out_.tokens.back().kind == TokenKind::kNewline);
+  }
+
+  void see_bracket(TokenKind kind) {
+    if (kind == TokenKind::kLeftParen || kind == TokenKind::kLeftBracket) {
+      ++open_;
+    } else if (kind == TokenKind::kRightParen || kind == TokenKind::kRightBracket) {
+      open_ = std::max(0, open_ - 1);
+    } else if (kind == TokenKind::kLeftBrace || kind == TokenKind::kRightBrace) {
+      open_ = 0;  // a bracket above it was never closed
+    }
+  }
+
+  // Whether the sign at the cursor may be one of another language; most are not.
+  bool may_be_foreign() const {
+    const char c = peek();
+    const char second = peek(1);
+    switch (c) {
+      case '-':
+        return second == '-';
+      case '/':
+        return second == '/' || second == '*';
+      case '=':
+        return second == '>' || (second == '=' && peek(2) == '=');
+      case '<':
+        return second == '!' || second == '>';
+      case '>':
+        return second == '>';
+      case ':':
+        return second == '=';
+      case '*':
+        return second == '*';
+      case '%':
+      case ';':
+      case '|':
+      case '&':
+      case '~':
+      case '?':
+        return true;
+      case '!':
+        return second != '=' || peek(2) == '=';
+      default:
+        return static_cast<unsigned char>(c) >= 0x80;
+    }
+  }
+
+  // Reports text of another language, and goes on after it with the token that it stands for; false if there is none.
+  bool foreign(uint32_t begin, std::optional<ForeignText> found) {
+    if (!found) {
+      return false;
+    }
+    at_ = found->end;
+    if (found->meant != TokenKind::kNewline) {
+      push(found->meant, begin);
+      see_bracket(found->meant);
+      out_.tokens.back().unpaired = found->meant > TokenKind::kRightBrace || is_reserved(found->meant);
+    }
+    const std::string_view all = text_.substr(begin, at_ - begin);
+    const auto end = begin + static_cast<uint32_t>(std::min(all.find('\n'), all.size()));
+    faults_.error("XG0102", span(begin, end), std::move(found->message), "", std::move(found->fix));
+    return true;
+  }
+
+  // folder(pictures"): the only quote of its line follows a word that it should have opened before.
+  bool opening_is_missing() {
+    const std::string_view line = place(at_).line_before();
+    const std::string_view ends = ")],";
+    const char behind = peek(1);
+    if (!touches_value() || place(at_ + 1).rest_of_line().find('"') != std::string_view::npos ||
+        std::ranges::count(line, '"') % 2 != 0 ||
+        (behind != '\0' && behind != '\n' && ends.find(behind) == std::string_view::npos)) {
+      return false;
+    }
+    const std::string_view stops = "([,= \"";
+    const auto begin = static_cast<uint32_t>(at_ - line.size() + line.find_last_of(stops) + 1);
+    while (!out_.tokens.empty() && out_.tokens.back().begin >= begin) {
+      out_.tokens.pop_back();
+    }
+    ++at_;
+    push(TokenKind::kString, begin, static_cast<uint32_t>(out_.strings.size()));
+    out_.strings.emplace_back(text_.substr(begin, at_ - 1 - begin));
+    faults_.error("XG0104", span(begin, at_), "the string has no quote before it", "",
+                  replacement("open it where it begins", span(begin, begin), "\""));
+    return true;
   }
 
   // Whether a value ends directly before the cursor, so that a dot here selects a field of it.
@@ -207,20 +288,11 @@ class Lexer : private Cursor {
       out_.tokens.back().end = at_;  // one report for consecutive bad characters
       return;
     }
-    for (const Quotes& quotes : kForeignQuotes) {
-      if (rest.starts_with(quotes.open)) {
-        foreign_string(quotes);
-        return;
-      }
+    if (foreign(begin, foreign_string(place(begin)))) {
+      return;
     }
-    for (const Foreign& foreign : kForeign) {
-      if (rest.starts_with(foreign.text)) {
-        at_ += static_cast<uint32_t>(foreign.text.size());
-        push(TokenKind::kBad, begin);
-        faults_.error("XG0102", span(begin, at_), {"`{}` is not a sign of the language", foreign.text}, "",
-                      replacement({"write `{}`", foreign.meant}, span(begin, at_), std::string(foreign.meant), true));
-        return;
-      }
+    if (length > 1 && foreign(begin, foreign_word(place(begin)))) {
+      return;
     }
     at_ += std::max(length, 1U);
     push(TokenKind::kBad, begin);
@@ -233,9 +305,13 @@ class Lexer : private Cursor {
                     replacement("leave it out", span(begin, at_), ""));
       return;
     }
-    Fix fix = replacement(code == ';' ? "a newline ends a statement" : "leave it out", span(begin, at_), "");
-    if (code == '?') {
-      fix = {"a choice is written `if c { a } else { b }`"};
+    Fix fix = replacement("leave it out", span(begin, at_), "");
+    if (code == ';') {
+      fix = statement_end(place(begin));
+    } else if (rest.starts_with("\u00B0") && touches_number()) {
+      const Number& number = out_.numbers.back();
+      fix = replacement("angles are in radians", span(out_.tokens[out_.tokens.size() - 2].begin, at_),
+                        radians(number.value), true);
     } else if (code == '@') {
       fix = {"a product with a weight is `linear`; of two tensors, `matmul(b)`"};
     } else if (length > 1) {
@@ -245,19 +321,10 @@ class Lexer : private Cursor {
                   std::move(fix));
   }
 
-  // 'abc': the whole string is one fault, since its meaning is clear.
-  void foreign_string(const Quotes& quotes) {
-    const uint32_t begin = at_;
-    const std::string_view line = text_.substr(at_, text_.find('\n', at_) - at_);
-    const size_t close = line.find(quotes.close, quotes.open.size());
-    at_ += static_cast<uint32_t>(close == std::string_view::npos ? quotes.open.size() : close + quotes.close.size());
-    push(TokenKind::kBad, begin);
-    Fix fix{"write \" before and behind the string"};
-    if (close != std::string_view::npos && line.find_first_of("\"\\") > close) {
-      const std::string_view inner = line.substr(quotes.open.size(), close - quotes.open.size());
-      fix = replacement("write it so", span(begin, at_), {"\"{}\"", inner}, true);
-    }
-    faults_.error("XG0102", span(begin, at_), "strings stand in double quotes", "", std::move(fix));
+  bool touches_number() const {
+    const size_t count = out_.tokens.size();
+    return count > 1 && out_.tokens[count - 2].kind == TokenKind::kNumber &&
+           out_.tokens[count - 2].end == out_.tokens[count - 1].begin;
   }
 
   void comment() {
@@ -272,67 +339,9 @@ class Lexer : private Cursor {
     out_.comments.push_back({begin, begin + static_cast<uint32_t>(body.size()), body.starts_with("##")});
   }
 
-  // Counts faults that a file has by the hundred or not at all, so that they are reported once, with their number.
-  struct Counted {
-    uint32_t first = 0;
-    uint32_t count = 0;
-    void see(uint32_t at) {
-      first = count == 0 ? at : first;
-      ++count;
-    }
-  };
-
-  // Reports bytes that are not UTF-8 once, since in a file of another encoding every umlaut is such a byte.
-  void check_encoding() {
-    Counted bytes;
-    for (uint32_t i = at_; i < text_.size();) {
-      uint64_t eight = 0;
-      if (i + sizeof eight <= text_.size()) {
-        std::memcpy(&eight, text_.data() + i, sizeof eight);
-        if ((eight & 0x8080808080808080U) == 0) {
-          i += sizeof eight;
-          continue;
-        }
-      }
-      const uint32_t length = static_cast<unsigned char>(text_[i]) < 0x80 ? 1 : sequence_length(text_.substr(i));
-      if (length == 0) {
-        bytes.see(i);
-      }
-      i += std::max(length, 1U);
-    }
-    if (bytes.count == 0) {
-      return;
-    }
-    Diagnostic& fault = faults_.error("XG0102", span(bytes.first, bytes.first + 1), "the file is not UTF-8 text",
-                                      "this byte starts no character",
-                                      Fix{.title = "save the file as UTF-8, or convert it from what it is",
-                                          .lines = {"$ iconv -f LATIN1 -t UTF-8 OLD > NEW"}});
-    if (bytes.count > 1) {
-      fault.notes.push_back("the file has " + std::to_string(bytes.count) + " such bytes");
-    }
-  }
-
-  void report_counted() {
-    if (tabs_.count > 0) {
-      const Span first = span(tabs_.first, tabs_.first + 1);
-      Fix fix = replacement("write two spaces", first, "  ", true);
-      if (tabs_.count > 1) {
-        fix = {.title = "write two spaces for each of the " + std::to_string(tabs_.count) + " tabs of the file",
-               .lines = {"$ sed -i 's/\\t/  /g' " + path_}};
-      }
-      faults_.error("XG0103", first, "a tab; indent by two spaces", "", std::move(fix));
-    }
-    if (returns_.count > 0) {
-      faults_
-          .error("XG0102", span(returns_.first, returns_.first + 1),
-                 "lines end with a carriage return; a line feed alone is used", "",
-                 Fix{.title = "save the file with the line ends of Unix", .lines = {"$ sed -i 's/\\r$//' " + path_}})
-          .notes.push_back("the file has " + std::to_string(returns_.count) + " such lines");
-    }
-  }
-
   std::string path_;
   uint32_t line_start_ = 0;
+  int open_ = 0;  // round and square brackets
   Counted tabs_;
   Counted returns_;
   Tokens out_;

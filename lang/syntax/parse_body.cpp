@@ -31,17 +31,32 @@ Run<T> Parser::braced(T (Parser::*item)(), void (Parser::*end)()) {
   Gather<T> list(stacks_);
   while (!body_ends(open)) {
     const int depth = depth_;
-    list.push((this->*item)());
+    T one = (this->*item)();
     (this->*end)();
     if (lost_) {
+      spoil(one);
       recover(depth);
     }
+    list.push(one);
   }
   return list.into(ast_);
 }
 
 Run<Stmt> Parser::body() { return braced(&Parser::statement, &Parser::end_of_statement); }
 Run<Setting> Parser::settings() { return braced(&Parser::setting, &Parser::end_of_setting); }
+
+// What follows the value of a statement or setting belongs to it, so that the value is not known.
+void Parser::spoil(Stmt& stmt) {
+  if (stmt.value.valid()) {
+    stmt.value = error_node(stmt.span);
+  }
+}
+
+void Parser::spoil(Setting& setting) {
+  if (setting.value.valid()) {
+    setting.value = error_node(setting.span);
+  }
+}
 
 Stmt Parser::statement() {
   Stmt stmt;
@@ -126,6 +141,9 @@ void Parser::binding(Stmt& stmt) {
       names.push(expect_new_name("a name"));
     } while (take(TokenKind::kComma));
     expect_close(open, TokenKind::kRightParen, "`,`");
+  } else if (is_reserved(kind()) && kind() >= TokenKind::kIf && ahead().kind != TokenKind::kAssign) {
+    reserved_statement();
+    return;
   } else if (at(TokenKind::kName) || is_reserved(kind())) {
     const Span start = here();
     names.push(expect_new_name("a name"));
@@ -141,14 +159,12 @@ void Parser::binding(Stmt& stmt) {
       lost_ = false;  // the meaning is clear
     }
     if (!lost_ && !at(TokenKind::kAssign)) {
-      const Name& name = names.front();
-      std::vector<std::string> words;
-      for (const auto& [word, kind] : kStatementWords) {
-        words.emplace_back(word);
+      const Name name = names.front();
+      no_statement(name);
+      if (lost_) {
+        return;
       }
-      fault("XG0114", name.span, {"no statement starts with `{}`", name.text}, "",
-            did_you_mean(name.text, words, name.span, {"a binding is written `name = value`"}));
-      return;
+      names.front() = expect_new_name("a name");  // let k = 8
     }
   } else {
     expected("a statement", {"a statement is a binding, `name = value`, or starts with a word such as `return`"});
@@ -158,6 +174,16 @@ void Parser::binding(Stmt& stmt) {
   stmt.names = names.into(ast_);
   expect(TokenKind::kAssign);
   stmt.value = value_or_error();
+}
+
+// A name that begins no statement.
+void Parser::unknown_statement(const Name& name) {
+  std::vector<std::string> words;
+  for (const auto& [word, kind] : kStatementWords) {
+    words.emplace_back(word);
+  }
+  fault("XG0114", name.span, {"no statement starts with `{}`", name.text}, "",
+        did_you_mean(name.text, words, name.span, {"a binding is written `name = value`"}));
 }
 
 // Reads an expression. If it has a fault, returns an error node, so that the names bound to it stay known.

@@ -9,16 +9,6 @@ namespace {
 
 constexpr int kEdition = 1;
 
-std::vector<std::string> keywords() {
-  std::vector<std::string> words;
-  for (DeclKind kind = DeclKind::kImport; kind <= DeclKind::kMoved; kind = next(kind)) {
-    words.emplace_back(keyword_of(kind));
-  }
-  return words;
-}
-
-std::string declarations_help() { return fmt::format("declarations start with {}", fmt::join(keywords(), " ")); }
-
 // The type of an option with this value, where it is written out; else empty.
 std::string_view option_type_of(const Ast& ast, ExprId id) {
   const Expr& written = ast[id];
@@ -44,6 +34,18 @@ bool lacks_identity(const Decl& decl) {
 }
 
 }  // namespace
+
+std::vector<std::string> declaration_words() {
+  std::vector<std::string> words;
+  for (DeclKind kind = DeclKind::kImport; kind <= DeclKind::kMoved; kind = next(kind)) {
+    words.emplace_back(keyword_of(kind));
+  }
+  return words;
+}
+
+std::string declarations_help() {
+  return fmt::format("declarations start with {}", fmt::join(declaration_words(), " "));
+}
 
 Ast Parser::parse_file() {
   if (tokens_.text.size() > kMaxFileBytes) {
@@ -71,7 +73,7 @@ Ast Parser::parse_file() {
   } else {
     const Span start{tokens_.file, current().begin, current().begin};
     faults_.error("XG0112", start, "the file does not start with `xgraph 1`", "the edition is missing",
-                  replacement("write the edition first", {tokens_.file, 0, 0}, "xgraph 1\n\n", true));
+                  replacement("write the edition first", {tokens_.file, 0, 0}, "xgraph 1\n\n", begins_as_ours()));
     if (at_word("xgraph")) {
       recover(0);
     }
@@ -122,8 +124,10 @@ Decl Parser::declaration() {
   decl.keyword = here();
   decl.doc = doc_before(here().begin, ast_.decls.empty() ? &ast_.doc : nullptr);
   if (decl.kind == DeclKind::kError) {
-    unknown_declaration();
-    return decl;
+    decl.kind = unknown_declaration();
+    if (decl.kind == DeclKind::kError) {
+      return decl;
+    }
   }
   advance();
   declaration_header(decl);
@@ -152,13 +156,13 @@ Decl Parser::declaration() {
 void Parser::declaration_header(Decl& decl) {
   switch (decl.kind) {
     case DeclKind::kImport:
-      decl.text = expect_string("the path of a file in double quotes");
+      decl.text = expect_path();
       if (take(TokenKind::kAs)) {
         decl.name = expect_new_name("a name for the import");
       }
       break;
     case DeclKind::kFrom: {
-      decl.text = expect_string("the path of a file in double quotes");
+      decl.text = expect_path();
       if (!lost_ && !at_word("use")) {
         const bool other_word = at_word("import");  // the meaning is clear, so the names are read
         expected("`use` and names", other_word ? replacement("the word is `use`", here(), "use") : insertion("use"));
@@ -279,16 +283,6 @@ void Parser::settings_header(Decl& decl) {
     advance();
     decl.base = take_name();
   }
-}
-
-void Parser::unknown_declaration() {
-  if (!at(TokenKind::kName)) {
-    expected("a declaration", declarations_help());
-    return;
-  }
-  const std::string_view word = tokens_.spelling(current());
-  fault("XG0114", here(), {"no declaration starts with `{}`", word.substr(0, 40)}, "",
-        did_you_mean(word, keywords(), here(), declarations_help()));
 }
 
 // The ## lines directly before the declaration at `begin`. The first ## lines before it that a blank line separates

@@ -39,11 +39,12 @@ ExprId Parser::expression() {
   const Span start = here();
   const ExprId source = conditional();
   if (lost_ || !at(TokenKind::kArrow)) {
-    return source;
+    return !lost_ && at(TokenKind::kIf) ? choice_behind(source) : source;
   }
   advance();
   const Run<Stage> run = stages();
-  return add({.kind = ExprKind::kPipe, .span = from(start), .lhs = source, .stages = run});
+  const ExprId pipe = add({.kind = ExprKind::kPipe, .span = from(start), .lhs = source, .stages = run});
+  return !lost_ && at(TokenKind::kIf) ? choice_behind(pipe) : pipe;
 }
 
 ExprId Parser::conditional() {
@@ -59,6 +60,9 @@ ExprId Parser::conditional() {
   Expr expr;
   expr.kind = ExprKind::kIf;
   expr.condition = disjunction();
+  if (!lost_ && at_word("then")) {
+    return choice_with_then(start, expr.condition);
+  }
   expr.lhs = braced_expression();
   else_on_its_own_line();
   if (!lost_ && !at(TokenKind::kElse)) {

@@ -68,9 +68,15 @@ ExprId Parser::primary() {
       fault("XG0110", here(), {"`{}` is a stage, and no value stands before it", text_of(kind())}, "not a value",
             {"write what flows in: x -> {} ...", text_of(kind())});
       return error_node(here());
-    default:
-      expected("a value", {"write one: a number, a string, a name, a call, a list"});
+    default: {
+      Fix fix{"write one: a number, a string, a name, a call, a list"};
+      if (const Span path = unquoted_path(); path.begin < path.end) {
+        fix = replacement("a path stands in double quotes", path,
+                          {"\"{}\"", tokens_.text.substr(path.begin, path.end - path.begin)}, true);
+      }
+      expected("a value", std::move(fix));
       return error_node(here());
+    }
   }
 }
 
@@ -139,8 +145,16 @@ Run<Arg> Parser::args() {
   while (!lost_ && !at(TokenKind::kRightParen)) {
     Arg arg;
     const Span start = here();
-    const bool named = (at(TokenKind::kName) || is_reserved(kind())) && ahead().kind == TokenKind::kAssign;
-    if (named) {
+    const bool is_word = at(TokenKind::kName) || is_reserved(kind());
+    const bool named = is_word && ahead().kind == TokenKind::kAssign;
+    if (is_word && ahead().kind == TokenKind::kColon) {  // f(x, scale: 16)
+      arg.name = expect_name("a name of an argument");
+      const Token& value = ahead();
+      fault("XG0110", here(), "`=` follows the name of an argument", "a colon",
+            replacement("write `=`", {tokens_.file, last_end_, value.begin}, "=", true));
+      lost_ = false;  // the meaning is clear
+      advance();
+    } else if (named) {
       arg.name = expect_name("a name of an argument");
       take(TokenKind::kAssign);
     }

@@ -32,7 +32,7 @@ Stage Parser::stage() {
     pipes.push(fragment());
     see(stage_height_);
   };
-  switch (lost_ ? TokenKind::kEnd : kind()) {
+  switch (lost_ || foreign_loop() ? TokenKind::kEnd : kind()) {
     case TokenKind::kName:
       stage.kind = StageKind::kCall;
       stage.path = path("a name behind the dot");

@@ -1,4 +1,5 @@
 // Parameters and types.
+#include "lang/foreign_names.h"
 #include "lang/syntax/parser_rules.h"
 
 namespace xrun::lang {
@@ -50,6 +51,19 @@ Type Parser::type() {
   const Span start = here();
   if (!at(TokenKind::kLeftBracket)) {
     type.name = expect_name("a type");
+    if (!lost_ && at(TokenKind::kDot) && ahead().kind == TokenKind::kName) {  // torch.float32
+      advance();
+      type.name = take_name();
+      const std::string_view ours = foreign_name(NameKind::kElement, type.name.text);
+      type.name.text = ours.empty() ? type.name.text : ours;
+      fault("XG0303", from(start), "element types belong to no module", "",
+            replacement({"write `{}`", type.name.text}, from(start), std::string(type.name.text), true));
+      lost_ = false;  // the meaning is clear
+    }
+    if (has_round_dims(type.name)) {
+      fault("XG0303", here(), "dimensions stand in square brackets", "", round_dims());
+      return type;
+    }
     const Token open = current();
     if (take(TokenKind::kLeftParen)) {
       type.argument = value_or_error();

@@ -184,7 +184,14 @@ void Parser::end_of_statement() {
     return;
   }
   if (at(TokenKind::kSlashSlash)) {
-    expected("the end of the line", replacement("a comment starts with `#`", here(), "#"));
+    expected("the end of the line", replacement("a comment starts with `#`", here(), "#", true));
+    return;
+  }
+  if (at(TokenKind::kComma) &&
+      tokens_.text.substr(here().end, ahead().begin - here().end).find('\n') != std::string_view::npos) {
+    fault("XG0110", here(), "a line ends without a comma", "a comma", replacement("leave it out", here(), "", true));
+    lost_ = false;  // the next line is a statement of its own
+    advance();
     return;
   }
   // `x -> conv(8) relu`: an arrow is missing in a pipe.

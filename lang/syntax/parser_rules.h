@@ -85,7 +85,6 @@ class Parser {
   void results(Decl& decl);
   void option_header(Decl& decl);
   void settings_header(Decl& decl);
-  void unknown_declaration();
   std::string doc_before(uint32_t begin, std::string* file_doc);
 
   // parse_type.cpp
@@ -99,6 +98,9 @@ class Parser {
   Run<Stmt> body();
   Stmt statement();
   void binding(Stmt& stmt);
+  void unknown_statement(const Name& name);
+  void spoil(Stmt& stmt);
+  void spoil(Setting& setting);
   Run<Setting> settings();
   Setting setting();
   void end_of_setting();
@@ -135,6 +137,22 @@ class Parser {
   void leave_open(const Token& open);
   ExprId leaf(ExprKind kind);
 
+  // parse_foreign.cpp
+  ExprId choice_behind(ExprId value);
+  ExprId choice_with_then(Span start, ExprId condition);
+  Fix choice_in_braces(const Expr& expr) const;
+  void skip_indented(uint32_t begin);
+  Span unquoted_path() const;
+  std::string repetitions(size_t at) const;
+  bool foreign_loop();
+  void no_statement(const Name& name);
+  void reserved_statement();
+  DeclKind unknown_declaration();
+  ExprId expect_path();
+  bool begins_as_ours() const;
+  bool has_round_dims(const Name& type) const;
+  Fix round_dims() const;
+
   // parse_stage.cpp
   Run<Stage> stages();
   Stage stage();
@@ -159,6 +177,10 @@ class Parser {
 
   Pools stacks_;  // for Gather
 };
+
+// The words that declarations start with, and a help text that lists them.
+std::vector<std::string> declaration_words();
+std::string declarations_help();
 
 // How a message names a token: "`->`", "a string", "the end of the line".
 std::string describe(const Tokens& tokens, const Token& token);

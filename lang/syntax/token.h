@@ -87,7 +87,7 @@ constexpr bool is_reserved(TokenKind kind) { return kind >= TokenKind::kTrue && 
 struct Token {
   TokenKind kind = TokenKind::kEnd;
   bool starts_line = false;  // in column 1: a declaration there ends all that was left open above it
-  bool unpaired = false;     // a bracket without a partner; reported already
+  bool unpaired = false;     // a bracket without a partner, or a sign of another language; reported already
   uint32_t begin = 0;        // byte offsets in the file
   uint32_t end = 0;
   uint32_t literal = 0;  // kNumber: index into numbers; kString: index into strings

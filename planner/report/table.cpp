@@ -1,8 +1,10 @@
 #include "planner/report/table.h"
 
 #include <algorithm>
+#include <array>
 #include <numeric>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include "graph/base/source.h"
@@ -12,6 +14,30 @@ namespace xrun::planner {
 namespace {
 
 constexpr size_t kLeastWords = 16;  // the least width of a column of words
+
+std::string_view word_at(const std::string& text, size_t at) {
+  const std::string_view rest = std::string_view(text).substr(std::min(at, text.size()));
+  return rest.substr(0, rest.find(' '));
+}
+
+// Whether the word before `end`, which begins at `begin` or after a space, is a number.
+bool is_number(const std::string& text, size_t begin, size_t end) {
+  const size_t space = text.rfind(' ', end - 1);
+  const size_t first = space == std::string::npos || space < begin ? begin : space + 1;
+  const std::string_view word = std::string_view(text).substr(first, end - first);
+  return !word.empty() && word.find_first_of("0123456789") != std::string_view::npos &&
+         word.find_first_not_of("0123456789.,+-(") == std::string_view::npos;
+}
+
+bool is_unit(const std::string& text, size_t at) {
+  std::string_view word = word_at(text, at);
+  word = word.substr(0, word.find_last_not_of(".,;:)") + 1);
+  constexpr std::array kUnits{"%",     "us",    "ms",     "s",      "min",     "h",         "d",       "B",
+                              "KiB",   "MiB",   "GiB",    "TiB",    "W",       "GHz",       "GB/s",    "MB/s",
+                              "GiB/s", "MiB/s", "GFLOPS", "TFLOPS", "GFLOP/s", "samples/s", "images/s"};
+  const bool is_group = word.size() == 3 && word.find_first_not_of("0123456789") == std::string_view::npos;
+  return is_group || std::ranges::find(kUnits, word) != kUnits.end();  // "12 345"
+}
 
 }  // namespace
 
@@ -28,7 +54,11 @@ std::string wrapped(const std::string& text, size_t indent, int width) {
   size_t used = 0;  // columns of the line
   for (size_t at = 0; at < text.size();) {
     const size_t spaces = std::min(text.size(), text.find_first_not_of(' ', at)) - at;
-    const size_t end = std::min(text.size(), text.find(' ', at + spaces));
+    size_t end = std::min(text.size(), text.find(' ', at + spaces));
+    // A number and its unit stand on one line: "47.2 %", "63.4 ms", "12 345 samples/s".
+    while (end < text.size() && is_number(text, at + spaces, end) && is_unit(text, end + 1)) {
+      end = std::min(text.size(), text.find(' ', end + 1));
+    }
     const std::string word = text.substr(at, end - at);  // and the spaces before it
     const auto length = static_cast<size_t>(count_code_points(word));
     if (columns > 0 && used > indent && used + length > columns) {

@@ -24,6 +24,9 @@ std::string list(const std::vector<int64_t>& values) {
   return text;
 }
 
+// "one of 1, 2, 4", or "1" where there is no choice.
+std::string one_of(const std::vector<int64_t>& values) { return (values.size() > 1 ? "one of " : "") + list(values); }
+
 // Micro-batches are runs of whole row blocks and lie inside one of the batches that an update accumulates.
 std::vector<int64_t> micro_batch_counts(const TrainSpec& train) {
   std::vector<int64_t> counts = divisors(train.batch / train.norm_rows);
@@ -99,7 +102,7 @@ Status check_micro_batches(const Module& module) {
   if (std::find(legal.begin(), legal.end(), hint.value) != legal.end()) {
     return {};
   }
-  const std::string choices = "micro_batches = one of " + list(legal);
+  const std::string choices = "micro_batches = " + one_of(legal);
   if (hint.value >= 1 && blocks % hint.value == 0) {
     return refuse("XG0605",
                   std::to_string(hint.value) + " micro-batches of " + std::to_string(train.accumulated()) +
@@ -143,14 +146,14 @@ Status check_replicas(const Module& module, const Machine& machine, int64_t bloc
     return refuse("XG0603",
                   std::to_string(least) + " row blocks" + (least < blocks ? " of the first steps" : "") +
                       " cannot be shared out among " + std::to_string(hint.value) + " replicas",
-                  "replicas = one of " + list(divisors(least)), hint.span);
+                  "replicas = " + one_of(divisors(least)), hint.span);
   }
   const int64_t partials = std::min<int64_t>(4, blocks);
   if (deterministic && partials % hint.value != 0) {
     return refuse("XG0603",
                   std::to_string(partials) + " partials of gradients cannot be shared out among " +
                       std::to_string(hint.value) + " replicas (deterministic)",
-                  "replicas = one of " + list(divisors(partials)), hint.span);
+                  "replicas = " + one_of(divisors(partials)), hint.span);
   }
   return {};
 }
@@ -266,7 +269,7 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
     return refuse("XG0507",
                   "row blocks of " + std::to_string(train.norm_rows) + " samples do not divide a batch of " +
                       std::to_string(train.batch),
-                  "norm_rows = one of " + list(legal), train.batch_span);
+                  "norm_rows = " + one_of(legal), train.batch_span);
   }
   const int64_t blocks = train.batch / train.norm_rows;
   XRUN_TRY(check_stages(module, chain, machine));

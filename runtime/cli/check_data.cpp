@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "graph/base/counted.h"
 #include "graph/base/utf8.h"
 #include "runtime/cli/planned.h"
 #include "runtime/cli/run_sources.h"
@@ -87,10 +88,9 @@ std::string_view ordinal_ending(int64_t n) {
 
 // "1 015 of 24 345 samples decoded (every 24th)".
 std::string decoded_text(const Findings& found) {
-  std::string text =
-      found.decoded == found.samples
-          ? fmt::format("{} samples decoded", format_count(found.decoded))
-          : fmt::format("{} of {} samples decoded", format_count(found.decoded), format_count(found.samples));
+  std::string text = found.decoded == found.samples
+                         ? fmt::format("{} decoded", counted(found.decoded, "sample"))
+                         : fmt::format("{} decoded", counted_of(found.decoded, found.samples, "sample"));
   text += found.stride > 1 ? fmt::format(" (every {}{})", found.stride, ordinal_ending(found.stride)) : "";
   if (!found.broken.empty()) {
     text += fmt::format(", {} broken{}", found.broken.size(),

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "graph/base/counted.h"
 #include "graph/base/errors.h"
 #include "graph/base/utf8.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -42,7 +43,7 @@ bool wants_classes(const EvalArgs& args) { return args.per_class || !args.confus
 std::string text_of(const Measurement& measured, const EvalArgs& args) {
   std::string out;
   for (const runtime::MeasuredSource& one : measured.evaluation.sources) {
-    out += fmt::format("  {}   {} samples{}{}", one.name, format_count(one.samples), one.synthetic ? ", synthetic" : "",
+    out += fmt::format("  {}   {}{}{}", one.name, counted(one.samples, "sample"), one.synthetic ? ", synthetic" : "",
                        one.broken > 0 ? fmt::format("; {} broken left out", format_count(one.broken)) : "");
     for (const runtime::LabelCount& label : one.labels) {
       out += "; " + labels_text(label);
@@ -51,8 +52,8 @@ std::string text_of(const Measurement& measured, const EvalArgs& args) {
   }
   for (const SourceClasses& source : measured.classes) {
     if (!args.wrong.empty()) {
-      out += fmt::format("  {}   {} misclassified samples of {}\n", printable_line(wrong_path(args)),
-                         format_count(std::ssize(source.wrong)), source.source);
+      out += fmt::format("  {}   {} of {}\n", printable_line(wrong_path(args)),
+                         counted(std::ssize(source.wrong), "misclassified sample"), source.source);
     }
     if (!args.confusion.empty()) {
       out += fmt::format("  {}   {} pairs of classes of {}\n", printable_line(args.confusion),

@@ -1,6 +1,7 @@
 #include "runtime/cli/model_text.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
@@ -12,6 +13,7 @@
 #include "graph/base/errors.h"
 #include "graph/base/regular_file.h"
 #include "lang/syntax/loader.h"
+#include "lang/syntax/syntax_decl.h"
 
 namespace xrun::cli {
 namespace {
@@ -20,8 +22,41 @@ namespace fs = std::filesystem;
 
 constexpr std::string_view kEnding = ".xgraph";
 
-// One error for a file that is plainly not text, instead of a hundred about its characters.
-std::optional<Error> find_binary(const std::string& path) {
+// The first line that is neither blank nor a comment; nothing if `head` has none.
+std::optional<std::string_view> first_line(std::string_view head) {
+  head.remove_prefix(head.starts_with("\xEF\xBB\xBF") ? 3 : 0);
+  while (!head.empty()) {
+    const size_t end = std::min(head.find('\n'), head.size());
+    const std::string_view line = head.substr(0, end);
+    const size_t first = line.find_first_not_of(" \t\r");
+    if (first != std::string_view::npos && line[first] != '#') {
+      return line;
+    }
+    head.remove_prefix(std::min(end + 1, head.size()));
+  }
+  return std::nullopt;
+}
+
+// Whether a line begins a text of the language: the edition, or a declaration. `import torch` is none.
+bool begins_a_model(std::string_view line) {
+  const size_t end = std::min(line.find_first_not_of("abcdefghijklmnopqrstuvwxyz"), line.size());
+  const std::string_view word = line.substr(0, end);
+  const size_t next = std::min(line.find_first_not_of(' ', end), line.size());
+  const char sign = next < line.size() ? line[next] : '\n';
+  const bool parted = next > end || sign == '{' || sign == '"';
+  const lang::DeclKind kind = lang::kind_of(word);
+  if (word == "xgraph") {
+    return true;
+  }
+  if (kind == lang::DeclKind::kImport || kind == lang::DeclKind::kFrom || kind == lang::DeclKind::kTest) {
+    return sign == '"';
+  }
+  return kind != lang::DeclKind::kError && parted &&
+         (sign == '{' || sign == '"' || sign == '_' || std::isalpha(static_cast<unsigned char>(sign)) != 0);
+}
+
+// One error for a file that is not the text of a model, instead of a hundred about its characters.
+std::optional<Error> find_foreign(const std::string& path) {
   char start[4096];
   const int file = open_regular(path);
   const ssize_t got = file < 0 ? 0 : ::read(file, start, sizeof start);
@@ -40,6 +75,12 @@ std::optional<Error> find_binary(const std::string& path) {
   if (const size_t nul = head.find('\0'); nul != std::string_view::npos) {
     return content_error("XG0123", "`" + path + "` is no text: byte " + std::to_string(nul) + " is 0",
                          "name an .xgraph file");
+  }
+  // A program, a table of settings or a page of another tool: its faults would be many, and edits would damage it.
+  const auto line = first_line(head);
+  if (!path.ends_with(kEnding) && line && !begins_a_model(*line)) {
+    return content_error("XG0123", "`" + path + "` is not a model: it begins with neither `xgraph 1` nor a declaration",
+                         "name an .xgraph file; if it is one, let its first line be `xgraph 1`");
   }
   return std::nullopt;
 }
@@ -77,7 +118,7 @@ std::optional<Error> find_fault(const std::string& path) {
   if (::stat(path.c_str(), &info) == 0 && ::access(path.c_str(), R_OK) == 0) {
     return S_ISDIR(info.st_mode)
                ? std::optional(content_error("XG0121", "`" + path + "` is a directory", "name the .xgraph file in it"))
-               : find_binary(path);
+               : find_foreign(path);
   }
   if (errno == EACCES) {
     return world_error("XG0122", "`" + path + "` cannot be read: permission denied",

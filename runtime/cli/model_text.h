@@ -12,7 +12,8 @@
 namespace xrun::cli {
 
 // Why a file is no text of a model. XG0121: it is missing, or a directory. XG0122: it must not be read. XG0123: it is a
-// plan, UTF-16 or binary. Nothing if it is text, or something else that only reading shows.
+// plan, UTF-16, binary, or the text of another tool (no `.xgraph` in its name, and it begins as no model does). Nothing
+// if it is text, or something else that only reading shows.
 std::optional<Error> find_fault(const std::string& path);
 
 // The text of a file, cut off one byte behind the longest that the parser reads. Errors: those of find_fault, and

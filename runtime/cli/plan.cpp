@@ -2,6 +2,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "graph/base/counted.h"
 #include "graph/base/errors.h"
 #include "graph/base/utf8.h"
 #include "planner/class_fit.h"
@@ -147,7 +148,7 @@ int plan_alone(const GlobalOptions& options, const PlanArgs& args) {
   if (const Status fits = check_memory(*planned, headers->memory); !fits.ok()) {
     return console.fail(fits.error(), planned->model.sources);
   }
-  phase.done("data", headers->samples > 0 ? format_count(headers->samples) + " samples to train on" : "not here");
+  phase.done("data", headers->samples > 0 ? counted(headers->samples, "sample") + " to train on" : "not here");
   exit = print_plan(planned->plan, planned->prepared.training, args, console);
   // `--diff` and `--why` write a plan only with `-o`.
   const bool asked = !args.diff.empty() || !args.why.empty();

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
+#include "graph/base/counted.h"
 #include "graph/base/errors.h"
 #include "planner/head_plan.h"
 #include "runtime/checkpoint/checkpoint.h"
@@ -117,8 +118,8 @@ int run_predict(const GlobalOptions& options, const PredictArgs& args) {
   console.out(predicted->text);
   report_broken(predicted->broken, console);
   if (!predicted->broken.empty() && !console.json()) {
-    console.note(fmt::format("note: {} of {} samples broken and left out\n", std::ssize(predicted->broken),
-                             format_count(predicted->rows)));
+    console.note(fmt::format("note: {} broken and left out\n",
+                             counted_of(std::ssize(predicted->broken), predicted->rows, "sample")));
   }
   return 0;
 }

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "graph/base/counted.h"
+
 namespace xrun::cli {
 
 using runtime::Work;
@@ -94,9 +96,9 @@ std::string WorkWatch::finished() const {
     case Work::kLoad:
       return "Loaded    " + subject_;
     case Work::kEvaluate:
-      return fmt::format("Measured  {}, {} samples", subject_, format_count(total_));
+      return fmt::format("Measured  {}, {}", subject_, counted(total_, "sample"));
     case Work::kPredict:
-      return fmt::format("Predicted {}, {} samples", subject_, format_count(total_));
+      return fmt::format("Predicted {}, {}", subject_, counted(total_, "sample"));
     default:
       return "";
   }

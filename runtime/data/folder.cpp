@@ -7,6 +7,7 @@
 #include <numeric>
 #include <sys/stat.h>
 
+#include "graph/base/counted.h"
 #include "graph/base/errors.h"
 #include "runtime/data/directory_walk.h"
 #include "runtime/data/encoded_file.h"
@@ -142,7 +143,7 @@ class FolderReader final : public Reader {
     return order;
   }
   std::string describe() const override {
-    return fmt::format("folder: {} images, {} classes{}", format_count(samples()), format_count(classes()),
+    return fmt::format("folder: {}, {}{}", counted(samples(), "image"), counted(classes(), "class"),
                        left_out_.describe());
   }
   Bytes memory() const override {

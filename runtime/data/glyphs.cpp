@@ -10,6 +10,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "graph/base/counted.h"
 #include "graph/base/errors.h"
 #include "graph/base/utf8.h"
 #include "runtime/data/fonts.h"
@@ -171,9 +172,8 @@ class GlyphReader final : public Reader {
     return fmt::format("{} U+{:04X}", fonts_[font].name, faces_[font].codepoints[index]);
   }
   std::string describe() const override {
-    return fmt::format("glyphs: {} {}, {} images of {}x{}, {} classes", fonts_.size(),
-                       fonts_.size() == 1 ? "face" : "faces", format_count(samples()), spec_.size, spec_.size,
-                       format_count(classes()));
+    return fmt::format("glyphs: {}, {} of {}x{}, {}", counted(std::ssize(fonts_), "face"), counted(samples(), "image"),
+                       spec_.size, spec_.size, counted(classes(), "class"));
   }
   Bytes memory() const override {
     Bytes bytes = 0;

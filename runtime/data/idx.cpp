@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "graph/base/counted.h"
 #include "graph/base/errors.h"
 #include "runtime/formats/files.h"
 #include "runtime/formats/idx.h"
@@ -88,9 +89,9 @@ class IdxReader final : public Reader {
   std::string sample_name(int64_t sample) const override { return fmt::format("picture {} of {}", sample, path_); }
   std::string describe() const override {
     const std::string content = idx_content(images_.header);
-    return fmt::format("idx: {} images of {}x{}{}, {} classes", format_count(samples()), shape_[1], shape_[2],
+    return fmt::format("idx: {} of {}x{}{}, {}", counted(samples(), "image"), shape_[1], shape_[2],
                        images_.header.type == kBytes ? "" : " " + content.substr(0, content.find(' ')),
-                       format_count(classes_));
+                       counted(classes_, "class"));
   }
   Bytes memory() const override {
     return images_.header.header_bytes + images_.header.data_bytes +

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "graph/base/counted.h"
+
 namespace xrun::runtime {
 namespace {
 
@@ -64,8 +66,8 @@ class SkuTreeReader final : public Reader {
   std::string class_name(int64_t) const override { return ""; }
   std::string sample_name(int64_t sample) const override { return fmt::format("sku_tree sample {}", sample); }
   std::string describe() const override {
-    return fmt::format("sku_tree: {} samples of [{}], {} classes in groups of {}", format_count(tree_.samples()),
-                       tree_.dim(), format_count(tree_.classes()), tree_.branches());
+    return fmt::format("sku_tree: {} of [{}], {} in groups of {}", counted(tree_.samples(), "sample"), tree_.dim(),
+                       counted(tree_.classes(), "class"), tree_.branches());
   }
 
  private:

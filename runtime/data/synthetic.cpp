@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <numbers>
 
+#include "graph/base/counted.h"
 #include "graph/base/errors.h"
 #include "graph/base/random.h"
 
@@ -51,8 +52,8 @@ class SyntheticReader final : public Reader {
   std::string class_name(int64_t) const override { return ""; }
   std::string sample_name(int64_t sample) const override { return fmt::format("synthetic sample {}", sample); }
   std::string describe() const override {
-    return fmt::format("synthetic: {} samples of [{}], {} classes", format_count(samples_), fmt::join(shape_, ", "),
-                       format_count(classes_));
+    return fmt::format("synthetic: {} of [{}], {}", counted(samples_, "sample"), fmt::join(shape_, ", "),
+                       counted(classes_, "class"));
   }
 
  private:

@@ -66,7 +66,7 @@ TEST(FirstWords, LossesOfOtherFrameworksAreNamed) {
 }
 
 TEST(FirstWords, OtherLossesAreAnsweredWithThoseThatThereAre) {
-  const Checked checked(with_loss("triplet(id, label)"));
+  const Checked checked(with_loss("quintuplet(id, label)"));
   EXPECT_THAT(checked.codes(), ElementsAre("XG0201"));
   EXPECT_THAT(checked.rendered(), HasSubstr("help: take one of `arcface`, `cosface`, `softmax_ce`"));
 }
@@ -77,7 +77,7 @@ TEST(FirstWords, MetricsAreAnsweredWithThoseThatThereAre) {
   };
   EXPECT_THAT(of("acc(id, label)"), HasSubstr("~   metrics = [accuracy(id, label)]\n"));
   EXPECT_THAT(of("top5(id, label)"), HasSubstr("help: write accuracy(logits, label, k=5)\n"));
-  EXPECT_THAT(of("f1(id, label)"), HasSubstr("help: take one of `accuracy`"));
+  EXPECT_THAT(of("kappa(id, label)"), HasSubstr("help: take one of `accuracy`"));
 }
 
 TEST(FirstWords, CurvesAreAnsweredWithThoseThatThereAre) {

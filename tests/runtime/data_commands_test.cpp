@@ -195,7 +195,7 @@ TEST_F(CheckData, NamesAllBadFilesUpToTwenty) {
   for (const char* name : {"103", "113", "123"}) {
     EXPECT_THAT(three.err, HasSubstr("error[XG0412]: train/a/" + std::string(name) + ".png of source `train`"));
   }
-  EXPECT_THAT(three.out, HasSubstr("  bad  train      folder: 30 images, 1 classes   30 samples decoded, 3 broken\n"));
+  EXPECT_THAT(three.out, HasSubstr("  bad  train      folder: 30 images, 1 class   30 samples decoded, 3 broken\n"));
   const auto object = run({"check", "m.xgraph", "--data", "--format", "json"});
   std::istringstream lines(object.out);
   std::string line;

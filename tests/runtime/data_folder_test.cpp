@@ -156,7 +156,7 @@ TEST_F(Folder, CountsAndNamesFilesThatItDoesNotRead) {
   const auto reader = open_reader(folder({root_.string()})).value();
   EXPECT_EQ(reader->samples(), 5);
   EXPECT_EQ(reader->classes(), 1) << "no class without a picture";
-  EXPECT_EQ(reader->describe(), "folder: 5 images, 1 classes, 2 other files");
+  EXPECT_EQ(reader->describe(), "folder: 5 images, 1 class, 2 other files");
   ASSERT_EQ(reader->warnings().size(), 1u);
   EXPECT_EQ(reader->warnings()[0].code, "XG0415");
   EXPECT_EQ(reader->warnings()[0].message,

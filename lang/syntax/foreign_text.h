@@ -1,0 +1,52 @@
+// What users of other languages and of word processors write: their signs, comments, and letters that look like ours.
+// The lexer reports each with what stands for it here.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "lang/faults.h"
+#include "lang/syntax/token.h"
+
+namespace xrun::lang {
+
+struct ForeignText {
+  uint32_t end = 0;                   // where it ends
+  TokenKind meant = TokenKind::kBad;  // the token that it stands for; kNewline: none, as a comment
+  std::string message;
+  Fix fix;
+};
+
+// A place in the text of a file.
+struct Place {
+  std::string_view text;
+  int32_t file = -1;
+  uint32_t at = 0;
+
+  std::string_view rest() const { return text.substr(at); }
+  Span to(uint32_t end) const { return {file, at, end}; }
+  std::string_view line_before() const;  // from the start of the line
+  std::string_view rest_of_line() const;
+};
+
+// A comment of another language: `//`, `/* */`, `--`, `%`, `;`, `"""`, `<!-- -->`. `starts_statement`: nothing of the
+// statement stands before it.
+std::optional<ForeignText> foreign_comment(const Place& place, bool starts_statement);
+// A sign such as `=>`, `&&` or a full-width comma; an invisible character; a space of another kind.
+std::optional<ForeignText> foreign_sign(const Place& place);
+// The word that begins at the place and has characters that names do not have; `at` may stand before ASCII letters.
+std::optional<ForeignText> foreign_word(const Place& place);
+
+// A string in quotes of another language or a word processor.
+std::optional<ForeignText> foreign_string(const Place& place);
+// The fix of a `;` at the place: nothing, or a newline before the next statement.
+Fix statement_end(const Place& place);
+
+// Whether two words stand side by side, as in prose; no expression has them.
+bool is_prose(std::string_view text);
+// "0.1745": an angle in degrees as radians.
+std::string radians(double degrees);
+
+}  // namespace xrun::lang
