@@ -212,7 +212,7 @@ TEST_F(Folder, LeavesOutPicturesThatLieInNoClassDirectory) {
             "folder: 2 images, 2 classes, 2 pictures left out");
   EXPECT_EQ(read("1.png"), "a;b; folder: 2 images, 2 classes") << "`match` takes none of them";
   files.erase(files.begin(), files.begin() + 2);
-  EXPECT_EQ(read(), "; folder: 2 images, 1 classes") << "a folder without class directories";
+  EXPECT_EQ(read(), "; folder: 2 images, 1 class") << "a folder without class directories";
 }
 
 TEST_F(Folder, OfTwoPathsLeavesOutThePicturesOfAPathWithoutClasses) {
