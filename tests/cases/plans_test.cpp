@@ -190,9 +190,9 @@ TEST(CasePlansUnsoundState, AStageWithAStateAndNoWeightIsPlanned) {
 }
 
 )";
-  const std::string text = rows(24, "centered -> linear(12) -> relu -> linear(10)", "", centered);
+  const std::string text = rows(24, "centered -> linear(12) -> relu -> linear(10)", "  norm_rows = 4\n", centered);
   for (const std::vector<std::string>& more :
-       {std::vector<std::string>(), {"--set", "train.clip=norm(1)"}, {"--set", "train.compress=top_k(0.1)"}}) {
+       {std::vector<std::string>(), {"--set", "train.clip=norm(1)"}, {"--set", "train.compress=topk(0.1)"}}) {
     for (const std::string stages : {"2", "3"}) {
       std::vector<std::string> flags{"--deterministic", "--devices", stages, "--set", "schedule.stages=" + stages};
       flags.insert(flags.end(), more.begin(), more.end());
