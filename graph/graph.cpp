@@ -52,6 +52,11 @@ Status check_size(const OpDef& op, const TensorType& type, Span span) {
   const int64_t most = type.has_batch() ? kMostElementsOfSample : kMostElementsOfWeight;
   int64_t product = 1;
   for (const int64_t dim : type.dims) {
+    if (dim == 0) {
+      return Error{ErrorKind::kContent, "XG0303",
+                   "`" + std::string(op.name) + "` meets a tensor without elements: " + to_text(type),
+                   "look for a dimension that became 0 by mistake", span};
+    }
     if (dim >= 0 && (__builtin_mul_overflow(product, dim, &product) || product > most)) {
       return Error{ErrorKind::kContent, "XG0303",
                    "`" + std::string(op.name) + "` meets a tensor of unlikely size: " + to_text(type),

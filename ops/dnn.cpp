@@ -1,7 +1,9 @@
 #include "ops/dnn.h"
 
+#include <algorithm>
 #include <array>
 #include <functional>
+#include <limits>
 #include <mutex>
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.hpp>
@@ -10,6 +12,7 @@
 #include <vector>
 
 #include "graph/base/check.h"
+#include "graph/base/units.h"
 #include "ops/isa.h"
 
 namespace xrun::ops::dnn {
@@ -107,9 +110,17 @@ std::unique_ptr<Primitive::Impl> finish(const dnnl::engine& engine, const Primit
   return impl;
 }
 
-// Runs `make`, which may throw or give null for "only a reference implementation".
-Result<Primitive> guard(std::string_view what,
+// Runs `make`, which may throw or give null for "only a reference implementation". oneDNN counts `dims` in 32 bits; it
+// divides by what is left of larger ones.
+Result<Primitive> guard(std::string_view what, const std::vector<int64_t>& dims,
                         const std::function<std::unique_ptr<Primitive::Impl>(const dnnl::engine&)>& make) {
+  constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
+  if (const int64_t largest = dims.empty() ? 0 : *std::ranges::max_element(dims); largest > kMost) {
+    return Error{ErrorKind::kContent, "XG0303",
+                 "the kernel of " + std::string(what) + " meets a dimension of " + format_count(largest) +
+                     ", more than " + format_count(kMost),
+                 "look for a dimension that grew by mistake, or divide the layer into several"};
+  }
   try {
     limit_isa();
     hold_one_thread();
@@ -280,8 +291,20 @@ std::string library_version() {
   return std::to_string(version.major) + "." + std::to_string(version.minor) + "." + std::to_string(version.patch);
 }
 
+namespace {
+
+std::vector<int64_t> dims_of(const ConvShape& s) {
+  return {s.rows,     s.channels, s.height,   s.width, s.out_channels, s.kernel.h,   s.kernel.w,
+          s.stride.h, s.stride.w, s.pad.h,    s.pad.w, s.dilation.h,   s.dilation.w, s.out_height(),
+          s.out_width()};
+}
+
+std::vector<int64_t> dims_of(const LinearShape& s) { return {s.rows, s.in, s.out}; }
+
+}  // namespace
+
 Result<Primitive> conv_forward(const ConvShape& shape) {
-  return guard("a convolution", [&](const dnnl::engine& engine) {
+  return guard("a convolution", dims_of(shape), [&](const dnnl::engine& engine) {
     const ConvDescs d = descs_of(shape);
     auto desc = conv_desc(engine, d, shape.bias);
     return finish_forward<dnnl::convolution_forward>(engine, std::move(desc), d.weight_plain, shape.bias);
@@ -289,7 +312,7 @@ Result<Primitive> conv_forward(const ConvShape& shape) {
 }
 
 Result<Primitive> conv_backward_data(const ConvShape& shape) {
-  return guard("the backward of a convolution", [&](const dnnl::engine& engine) {
+  return guard("the backward of a convolution", dims_of(shape), [&](const dnnl::engine& engine) {
     const ConvDescs d = descs_of(shape);
     dnnl::convolution_backward_data::primitive_desc desc(
         {dnnl::algorithm::convolution_direct, d.x, d.weight_any, d.y, d.strides, d.dilates, d.pads, d.pads},
@@ -306,7 +329,7 @@ bool overruns_workspace(const ConvShape& shape) {
 
 Result<Primitive> conv_backward_weights(const ConvShape& shape) {
   XRUN_CHECK(!overruns_workspace(shape), "a weight gradient that oneDNN computes beyond its workspace");
-  return guard("the weight gradient of a convolution", [&](const dnnl::engine& engine) {
+  return guard("the weight gradient of a convolution", dims_of(shape), [&](const dnnl::engine& engine) {
     const ConvDescs d = descs_of(shape);
     dnnl::convolution_backward_weights::primitive_desc desc(
         {dnnl::algorithm::convolution_direct, d.x, d.dweight_any, d.y, d.strides, d.dilates, d.pads, d.pads},
@@ -316,7 +339,7 @@ Result<Primitive> conv_backward_weights(const ConvShape& shape) {
 }
 
 Result<Primitive> linear_forward(const LinearShape& shape) {
-  return guard("a dense layer", [&](const dnnl::engine& engine) {
+  return guard("a dense layer", dims_of(shape), [&](const dnnl::engine& engine) {
     const LinearDescs d = descs_of(shape);
     return finish_forward<dnnl::inner_product_forward>(engine, linear_desc(engine, d, shape.bias), d.weight_plain,
                                                        shape.bias);
@@ -324,7 +347,7 @@ Result<Primitive> linear_forward(const LinearShape& shape) {
 }
 
 Result<Primitive> linear_backward_data(const LinearShape& shape) {
-  return guard("the backward of a dense layer", [&](const dnnl::engine& engine) {
+  return guard("the backward of a dense layer", dims_of(shape), [&](const dnnl::engine& engine) {
     const LinearDescs d = descs_of(shape);
     dnnl::inner_product_backward_data::primitive_desc desc({d.x, d.weight_any, d.y}, user_scratch(), engine,
                                                            linear_desc(engine, d, false));
@@ -333,7 +356,7 @@ Result<Primitive> linear_backward_data(const LinearShape& shape) {
 }
 
 Result<Primitive> linear_backward_weights(const LinearShape& shape) {
-  return guard("the weight gradient of a dense layer", [&](const dnnl::engine& engine) {
+  return guard("the weight gradient of a dense layer", dims_of(shape), [&](const dnnl::engine& engine) {
     const LinearDescs d = descs_of(shape);
     dnnl::inner_product_backward_weights::primitive_desc desc({d.x, d.dweight_any, d.y}, user_scratch(), engine,
                                                               linear_desc(engine, d, false));
@@ -342,7 +365,7 @@ Result<Primitive> linear_backward_weights(const LinearShape& shape) {
 }
 
 Result<Primitive> matmul(const MatmulShape& s) {
-  return guard("a matrix product", [&](const dnnl::engine& engine) -> std::unique_ptr<Primitive::Impl> {
+  return guard("a matrix product", {s.batch, s.rows, s.inner, s.columns}, [&](const dnnl::engine& engine) -> std::unique_ptr<Primitive::Impl> {
     const auto desc_of = [&](int64_t rows, int64_t columns, const std::array<int64_t, 3>& strides) {
       return Desc({s.batch, rows, columns}, Type::f32, dnnl::memory::dims(strides.begin(), strides.end()));
     };
@@ -356,14 +379,14 @@ Result<Primitive> matmul(const MatmulShape& s) {
 Result<Primitive> pack_weight(const Primitive& user, int argument) {
   const Primitive::Impl& impl = user.impl();
   const auto i = static_cast<size_t>(argument);
-  return guard("a weight layout",
+  return guard("a weight layout", {},
                [&](const dnnl::engine&) { return finish_reorder(impl, impl.plain[i], impl.forms[i], false); });
 }
 
 Result<Primitive> unpack_weight_add(const Primitive& user, int argument) {
   const Primitive::Impl& impl = user.impl();
   const auto i = static_cast<size_t>(argument);
-  return guard("a weight layout",
+  return guard("a weight layout", {},
                [&](const dnnl::engine&) { return finish_reorder(impl, impl.forms[i], impl.plain[i], true); });
 }
 

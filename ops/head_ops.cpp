@@ -201,8 +201,10 @@ Result<OpShape> infer_ce(Types inputs, const Attrs& attrs) {
 
 OpCost row_cost(Types inputs, Types outputs, const Attrs&) {
   // For a head, the cost is counted in the pass that makes the logits.
+  constexpr Flops kLogit = 20;  // its exponential takes most of them
   return inputs[0].sharded ? OpCost{}
-                           : pointwise_cost(inputs, outputs, 20.0 * static_cast<double>(inputs[0].row_elements()));
+                           : OpCost{.flops = kLogit * static_cast<double>(inputs[0].row_elements()),
+                                    .bytes = traffic(inputs, outputs)};
 }
 
 Status grad_ce(GradBuilder& builder) {

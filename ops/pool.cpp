@@ -72,6 +72,12 @@ OpCost pool_cost(std::span<const TensorType> in, std::span<const TensorType> out
   return pointwise_cost(in, out, static_cast<double>(extents_of(attrs, "k").area()));
 }
 
+// Each window once, of which dy has one element.
+OpCost grad_cost(std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs) {
+  const double area = static_cast<double>(extents_of(attrs, "k").area());
+  return {.flops = area * static_cast<double>(in.back().row_elements()), .bytes = traffic(in, out)};
+}
+
 Attrs grad_attrs(const GradBuilder& builder) {
   Attrs attrs = builder.node().attrs;
   const TensorType& x = builder.type(builder.input(0));
@@ -221,7 +227,7 @@ constexpr Op kMaxPool{
                 "max_pool2d(stride=k) max_pooling2d(stride=k) kernel_size=k pool_size=k strides=stride padding=pad",
             .layout = LayoutRule::kChannelsLast,
             .infer = infer_max,
-            .cost = pool_cost,
+            .cost = grad_cost,
             .grad = grad_max,
             .shard = "nc__->nc__"},
     .cpu = by_dtype<make_pool<float, true>, make_pool<Bf16, true>>};
@@ -232,7 +238,7 @@ constexpr Op kMaxPoolGrad{.def = {.name = "max_pool.grad",
                                   .doc = "gradient of max_pool: to the first largest cell of each window",
                                   .layout = LayoutRule::kChannelsLast,
                                   .infer = infer_grad,
-                                  .cost = pool_cost,
+                                  .cost = grad_cost,
                                   .shard = "nc__,nc__->nc__"},
                           .cpu = by_dtype<make_pool_grad<float, true>, make_pool_grad<Bf16, true>>};
 

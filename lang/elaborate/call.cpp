@@ -259,6 +259,9 @@ Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& sco
       return call_pointwise(callee.decl, call, scope);
     case Callee::kBlock: {
       Scope env{.file = callee.decl.file};
+      if (!has_room_for(callee.decl, call.span)) {
+        return {};
+      }
       const auto bound = bind(signatures_.of(callee.decl), call, scope, env);
       return bound ? call_block(callee.decl, *bound, env, call) : Datum();
     }
@@ -270,6 +273,9 @@ Datum Evaluator::call_fn(const DeclRef& fn, const Call& call, Scope& scope) {
   const Decl& decl = *fn.decl;
   if (std::find(active_.begin(), active_.end(), &decl) != active_.end()) {
     return recurs(call.span, fmt::format("`{}` calls itself", decl.name.text));
+  }
+  if (!has_room_for(fn, call.span)) {
+    return {};
   }
   const Ast& ast = fn.file->ast;
   Scope env{.file = fn.file};

@@ -10,7 +10,6 @@ namespace {
 // Bounds the frames of `eval` on the stack: an expression may be 512 nodes high, and nested blocks add to it. Calls
 // have larger frames and a smaller bound of their own.
 constexpr int kDeepest = 800;
-constexpr int kMostErrors = 200;  // evaluation stops there
 constexpr int64_t kHeaviest = 1 << 20;
 constexpr int kDeepestList = 64;
 
@@ -18,7 +17,11 @@ constexpr int kDeepestList = 64;
 
 Evaluator::Evaluator(SourceMap& sources, Diagnostics& diagnostics, const FrontendOptions& options,
                      Signatures& signatures)
-    : sources_(sources), diagnostics_(diagnostics), options_(options), signatures_(signatures) {}
+    : sources_(sources),
+      diagnostics_(diagnostics),
+      options_(options),
+      signatures_(signatures),
+      sizes_(std::make_shared<ExpansionSizes>(options.ops)) {}
 
 void Evaluator::report(Diagnostic diagnostic) {
   // The chain is shown only if it has a block: for a fault in the model itself the place is enough.
@@ -55,24 +58,6 @@ void Evaluator::not_yet(Span at, Text what, Help help) {
     }
   }
   not_yet_.push_back(std::move(d));
-}
-
-bool Evaluator::spend(Span at) {
-  exhausted_ = exhausted_ || diagnostics_.error_count() >= kMostErrors;
-  if (exhausted_) {
-    return false;
-  }
-  return (++steps_ <= options_.max_steps && work_.size() <= options_.max_nodes) || refuse_growth(at);
-}
-
-bool Evaluator::refuse_growth(Span at) {
-  exhausted_ = true;
-  refuse("XG0216", at,
-         {"this expands to more than {} operators, tensors and parameters, or {} steps of evaluation",
-          options_.max_nodes, options_.max_steps},
-         "the bound is reached here",
-         {"look for a `repeat` count that is too large, or for blocks that call one another twice"});
-  return false;
 }
 
 Datum Evaluator::eval(const Ast& ast, ExprId id, Scope& scope) {

@@ -5,6 +5,7 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <span>
@@ -21,6 +22,7 @@
 #include "lang/elaborate/call.h"
 #include "lang/elaborate/constant.h"
 #include "lang/elaborate/datum.h"
+#include "lang/elaborate/expansion_size.h"
 #include "lang/elaborate/noted.h"
 #include "lang/elaborate/scope.h"
 #include "lang/elaborate/signature.h"
@@ -154,7 +156,12 @@ class Evaluator {
   // ---- blocks, functions and models that nothing calls (uncalled.cpp)
   bool was_called(const Decl& decl) const { return called_.contains(&decl); }
   void try_out(const DeclRef& ref, const Trial& trial);  // expands it with made-up arguments
-  void take_constants(const Evaluator& other) { constants_ = other.constants_, library_ = other.library_; }
+  void take_constants(const Evaluator& other) {
+    constants_ = other.constants_, library_ = other.library_, sizes_ = other.sizes_;
+  }
+  // Whether the bounds leave room for one more expansion of a declaration, by the least that it takes; else ends the
+  // elaboration with XG0216 at `at`. `alone`: in a text without anything else.
+  bool has_room_for(const DeclRef& ref, Span at, bool alone = false);
 
   // ---- tests (tests_eval.cpp)
   TestResult run_test(const SourceFile& file, const Decl& test);
@@ -208,6 +215,7 @@ class Evaluator {
   // Counts a step of evaluation; false once a bound of steps, size or errors is reached.
   bool spend(Span at);
   bool refuse_growth(Span at);
+  bool refuse_size(double nodes, double steps, std::string_view name, Span at);
   bool has_room_for(int64_t copies, int64_t size, int64_t steps) const;  // each copy adds so much
   Datum too_deep(Span at);                                               // reports and ends the elaboration
   Datum recurs(Span at, std::string message);
@@ -331,6 +339,7 @@ class Evaluator {
   NormCalls* norms_ = nullptr;     // of the optimizer that is being evaluated; null outside of one
   MeanCalls* means_ = nullptr;     // of the assignment that is being evaluated; null outside of one
   Noted noted_;
+  std::shared_ptr<ExpansionSizes> sizes_;  // of all evaluators of a text
   int64_t steps_ = 0;
   int depth_ = 0;
   int calls_ = 0;  // nested calls

@@ -98,6 +98,9 @@ bool Evaluator::refuse_open_params(const Signature& signature, Scope& scope) {
 void Evaluator::build_model(const DeclRef& model, Scope& scope) {
   const Decl& decl = *model.decl;
   const Ast& ast = model.file->ast;
+  if (!has_room_for(model, decl.name ? decl.name.span : decl.keyword)) {
+    return;
+  }
   work_.expansion.push_back({{std::string(decl.name ? decl.name.text : "model"), {}}, {}});
   active_.push_back(&decl);
   called_.insert(&decl);

@@ -95,7 +95,9 @@ Datum Evaluator::eval_repeat(Datum value, const Ast& ast, const Stage& stage, Sc
   for (int64_t i = 0; i < *copies && !value.is_error(); ++i) {
     // Without an index the copies are alike, so the size of the first one gives that of all.
     if (i == 1 && !stage.index && !has_room_for(*copies - 1, work_.size() - size, steps_ - steps)) {
-      refuse_growth(stage.span);
+      const auto more = static_cast<double>(*copies - 1);
+      refuse_size(static_cast<double>(work_.size()) + more * static_cast<double>(work_.size() - size),
+                  static_cast<double>(steps_) + more * static_cast<double>(steps_ - steps), "repeat", stage.span);
       value = {};
       break;
     }

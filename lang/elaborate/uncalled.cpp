@@ -304,6 +304,11 @@ void check_uncalled(Evaluator& evaluator, const SourceFile& file) {
   if (known != nullptr && !waiting.empty()) {
     texts.emplace(evaluator.sources(), evaluator.diagnostics(), file);
   }
+  if (std::ranges::any_of(waiting, [&](const DeclRef& ref) {
+        return !evaluator.has_room_for(ref, ref.decl->name ? ref.decl->name.span : ref.decl->keyword, true);
+      })) {
+    return;
+  }
   for (const DeclRef& ref : waiting) {
     if (evaluator.diagnostics().error_count() >= kManyErrors || evaluator.steps_left() <= 0) {
       return;

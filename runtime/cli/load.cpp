@@ -16,6 +16,11 @@
 namespace xrun::cli {
 namespace {
 
+// Less than a text in memory may take: a model near them has twenty times the operators of a plan, and takes some
+// seconds and half a GiB.
+constexpr int64_t kMostNodes = 1'000'000;
+constexpr int64_t kMostSteps = 16'000'000;
+
 // `texts`: null reads from disk.
 std::optional<lang::CheckedFile> load_file(const std::string& path, const GlobalOptions& options, bool strict,
                                            const lang::Texts* texts, SourceMap& sources, Diagnostics& diagnostics,
@@ -28,7 +33,9 @@ std::optional<lang::CheckedFile> load_file(const std::string& path, const Global
                                      .schedule = options.schedule,
                                      .facts = facts,
                                      .is_stored = texts != nullptr,
-                                     .strict = strict};
+                                     .strict = strict,
+                                     .max_nodes = kMostNodes,
+                                     .max_steps = kMostSteps};
   return texts == nullptr ? lang::load(path, sources, diagnostics, wishes)
                           : lang::load_texts(path, *texts, sources, diagnostics, wishes);
 }

@@ -152,5 +152,37 @@ TEST(Infer, CostOfAConvolutionCountsTwoFlopsAMultiplyAdd) {
   EXPECT_EQ(find_op("conv")->def.cost(inputs, outputs, conv(64, 3, 1, 1)).flops, 2.0 * 64 * 16 * 16 * 32 * 9);
 }
 
+// A row-wise operator does twice the work on twice the positions or classes.
+TEST(Infer, CostsGrowWithTheElementsThatAreRead) {
+  const auto flops = [](const char* op, std::vector<TensorType> inputs, std::vector<TensorType> outputs, Attrs attrs) {
+    return find_op(op)->def.cost(inputs, outputs, attrs).flops;
+  };
+  const auto logits = [](int64_t positions, int64_t classes) { return tensor({kBatch, positions, classes}); };
+  for (const int64_t grown : {2, 10}) {
+    for (const bool of_classes : {false, true}) {
+      const TensorType few = logits(64, 100);
+      const TensorType many = of_classes ? logits(64, 100 * grown) : logits(64 * grown, 100);
+      const TensorType label = tensor({kBatch, 64});
+      const auto rate = static_cast<double>(grown);
+      EXPECT_EQ(flops("softmax_ce", {many, label}, {tensor({kBatch})}, {}),
+                rate * flops("softmax_ce", {few, label}, {tensor({kBatch})}, {}));
+      EXPECT_EQ(flops("softmax_ce.dx", {many, label, tensor({kBatch})}, {many}, {}),
+                rate * flops("softmax_ce.dx", {few, label, tensor({kBatch})}, {few}, {}));
+      EXPECT_EQ(flops("accuracy", {many, label}, {tensor({kBatch})}, {}),
+                rate * flops("accuracy", {few, label}, {tensor({kBatch})}, {}));
+    }
+  }
+  // Of the five best classes all classes are read once, not five times.
+  EXPECT_EQ(flops("topk", {tensor({kBatch, 1000})}, {tensor({kBatch, 5}), tensor({kBatch, 5})}, {{"k", int64_t{5}}}),
+            flops("topk", {tensor({kBatch, 1000})}, {tensor({kBatch, 1}), tensor({kBatch, 1})}, {{"k", int64_t{1}}}));
+  // The gradient of a pool visits each window once, as the pool does.
+  const Attrs pool{{"k", int64_t{7}}, {"stride", int64_t{7}}, {"pad", int64_t{0}}, {"height", int64_t{56}},
+                   {"width_in", int64_t{56}}};
+  const TensorType image = tensor({kBatch, 8, 56, 56});
+  const TensorType windows = tensor({kBatch, 8, 8, 8});
+  EXPECT_EQ(flops("avg_pool.grad", {windows}, {image}, pool), flops("avg_pool", {image}, {windows}, pool));
+  EXPECT_EQ(flops("max_pool.grad", {image, windows}, {image}, pool), flops("max_pool", {image}, {windows}, pool));
+}
+
 }  // namespace
 }  // namespace xrun::ops

@@ -1,5 +1,6 @@
 #include "ops/jit/plugin/write_loop.h"
 
+#include <cmath>
 #include <llvm/IR/IntrinsicsX86.h>
 #include <vector>
 
@@ -138,9 +139,7 @@ class LoopWriter {
       if (node.op == ScalarOp::kInput) {
         values[n] = inputs_[static_cast<size_t>(node.input)];
       } else if (node.op == ScalarOp::kConstant) {
-        llvm::Type* const type = lanes_of(before_.getFloatTy());
-        // Rounded to f32 as the interpreter does.
-        values[n] = {&before_, llvm::ConstantFP::get(type, static_cast<double>(static_cast<float>(node.value)))};
+        values[n] = constant(static_cast<float>(node.value));  // rounded to f32 as the interpreter does
       } else {
         values[n] = write_operation(node, values);
       }
@@ -150,6 +149,21 @@ class LoopWriter {
       results.push_back(values[static_cast<size_t>(id.index)]);
     }
     return results;
+  }
+
+  // LLVM computes with constants while it compiles, and does not flush denormal numbers as the processor does
+  // (compute_modes.h). A constant that may lead to one is read from memory, which hides its value from the compiler.
+  IrLanes constant(float number) {
+    constexpr float kFar = 0x1p100F;
+    const float size = std::fabs(number);
+    llvm::Type* const f32 = before_.getFloatTy();
+    llvm::Constant* const value = llvm::ConstantFP::get(f32, static_cast<double>(number));
+    if (size == 0 || (size > 1 / kFar && size < kFar)) {
+      return {&before_, llvm::ConstantFP::get(lanes_of(f32), static_cast<double>(number))};
+    }
+    llvm::Value* const place = before_.CreateAlloca(f32);
+    before_.CreateAlignedStore(value, place, llvm::Align(4), true);
+    return {&before_, before_.CreateVectorSplat(kLanes, before_.CreateAlignedLoad(f32, place, llvm::Align(4), true))};
   }
 
   IrLanes write_operation(const ScalarNode& node, const std::vector<IrLanes>& values) {

@@ -1,0 +1,34 @@
+// The least work of expanding a declaration, counted from its text before it is expanded: each call of a block or a
+// function counts the body of that one again, so that a few lines which double one another are found to be too much.
+#pragma once
+
+#include <unordered_map>
+
+#include "graph/op_def.h"
+#include "lang/syntax/loader.h"
+
+namespace xrun::lang {
+
+// Lower bounds; doubles, because twenty doublings more than fit a whole number take twenty lines. Of alternatives the
+// smaller one counts, and a `repeat` whose count is no number in the text counts nothing.
+struct ExpansionSize {
+  double steps = 0;  // of evaluation
+  double nodes = 0;  // operators, tensors and parameters
+};
+
+class ExpansionSizes {
+ public:
+  explicit ExpansionSizes(const OpRegistry* ops) : ops_(ops) {}
+
+  // The size of one call of a function or a block, or of a model. Each declaration is counted once.
+  ExpansionSize of(const DeclRef& ref);
+
+ private:
+  friend class SizeCounter;
+
+  const OpRegistry* ops_;
+  std::unordered_map<const Decl*, ExpansionSize> known_;  // 0 while it is being counted
+  int depth_ = 0;                                         // of declarations that are being counted
+};
+
+}  // namespace xrun::lang
