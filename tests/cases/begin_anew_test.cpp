@@ -27,6 +27,7 @@ class BeginAnew : public ::testing::Test {
   void SetUp() override { directory.write("tiny.xgraph", xrun::testing::tiny_model()); }
   CommandResult run(const std::vector<std::string>& words, CommandOptions options = {}) const {
     options.directory = directory.path();
+    options.timeout_s = 600;  // on a loaded machine
     return run_xrun(words, options);
   }
   CommandResult train(const std::vector<std::string>& flags, CommandOptions options = {}) const {

@@ -19,7 +19,7 @@ class LargeBatch : public ::testing::Test {
   void SetUp() override { directory.write("tiny.xgraph", xrun::testing::tiny_model()); }
   CommandResult run(std::vector<std::string> words, const std::vector<std::string>& more) const {
     words.insert(words.end(), more.begin(), more.end());
-    return run_xrun(words, {.directory = directory.path()});
+    return run_xrun(words, {.directory = directory.path(), .timeout_s = 600});
   }
   // The model has 640 samples, three epochs and a batch of 32.
   const std::vector<std::string> flags{"--set", "train.batch=1024", "--set", "train.lr=1e-2"};
