@@ -202,8 +202,12 @@ Result<std::optional<int64_t>> SampleRows::label(std::string_view input, int64_t
     return std::optional<int64_t>();
   }
   int32_t label = 0;
-  XRUN_TRY(fill_input(*found, sample, DrawKey{0, 0, static_cast<uint64_t>(sample), false}, scratch,
-                      reinterpret_cast<std::byte*>(&label)));
+  Status done = fill_input(*found, sample, DrawKey{0, 0, static_cast<uint64_t>(sample), false}, scratch,
+                           reinterpret_cast<std::byte*>(&label));
+  if (!done.ok() && is_broken_sample(done.error())) {
+    return std::optional<int64_t>();  // a missing value
+  }
+  XRUN_TRY(done);
   return label < 0 ? std::optional<int64_t>() : std::optional<int64_t>(label);
 }
 

@@ -73,8 +73,8 @@ class SampleRows {
   // The labels that samples of this source may lack, in the order of the inputs.
   const std::vector<PartialLabel>& partial_labels() const { return partial_; }
 
-  // The class of a sample for an input; none if the input takes no classes from the source or the sample has no label.
-  // Errors: as in `fill`.
+  // The class of a sample for an input; none if the input takes no classes from the source or the sample has no label,
+  // as where its value is missing. Errors: as in `fill`.
   Result<std::optional<int64_t>> label(std::string_view input, int64_t sample, AugmentScratch& scratch) const;
 
   // The memory of a worker for decoding the largest picture of looked_samples, from the headers of the pictures;
