@@ -96,7 +96,8 @@ TEST(PartialLabels, LossesAreMultipliedByTheFactorsOfTheirOwnLabel) {
     const Checked made = checked(parts);
     EXPECT_TRUE(made.file.has_value()) << made.rendered();
     std::vector<std::string> names;
-    for (const NamedValue& input : prepare(made.module(), ops::registry(), {}).value().graph.inputs) {
+    const Module prepared = prepare(made.module(), ops::registry(), {}).value();
+    for (const NamedValue& input : prepared.graph.inputs) {
       if (input.name.find('.') != std::string::npos && !input.name.ends_with(".dx")) {
         names.push_back(input.name);
       }
