@@ -193,7 +193,7 @@ class Course {
   void look_at(int64_t step, uint64_t& seed) {
     const auto info = open_checkpoint(directory_ + "/" + step_name(step));
     ASSERT_TRUE(info.ok()) << info.error().message;
-    const auto names = read_class_names(*info);
+    const auto names = read_classes(*info);
     ASSERT_TRUE(names.ok()) << names.error().message;
     const Status loaded = load_checkpoint(*info, read_.state(), true);
     ASSERT_TRUE(loaded.ok()) << loaded.error().message;

@@ -144,9 +144,9 @@ TEST_F(EmbeddingFiles, AreWrittenAllOrNot) {
 TEST_F(EmbeddingFiles, NeverReplaceThoseOfOthers) {
   const runtime::NpyArray other{"pixels", "<f4", {2}, std::as_bytes(std::span("8 bytes"))};
   std::string zip;
-  ASSERT_TRUE(runtime::write_npz(std::span(&other, 1), [&](std::span<const std::byte> bytes) -> Status {
+  ASSERT_TRUE(runtime::write_npz(std::span(&other, 1), [&](std::span<const std::byte> bytes) {
                 zip.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-                return {};
+                return 0;
               }).ok());
   const std::string array = runtime::npy_header({.descr = "<f4", .shape = {2, 1}}) + "8 bytes";
   for (const auto& [name, bytes, cause] : std::vector<std::tuple<std::string, std::string, std::string>>{
