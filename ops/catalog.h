@@ -12,15 +12,15 @@ extern const Op kLinear, kLinearDx, kLinearDw;     // linear.cpp
 extern const Op kBiasGrad;                         // sum over all dimensions but the channels, for linear and conv
 extern const Op kConv, kDwconv, kConvDx, kConvDw;  // conv.cpp
 extern const Op kDeconv, kDeconvDx;                // deconv.cpp
-extern const Op kLayerNorm, kLayerNormGrad, kRmsNorm, kRmsNormGrad;                // layer_norm.cpp
-extern const Op kGroupNorm, kGroupNormGrad;                                        // group_norm.cpp
+extern const Op kLayerNorm, kLayerNormGrad, kRmsNorm, kRmsNormGrad;                               // layer_norm.cpp
+extern const Op kGroupNorm, kGroupNormGrad;                                                       // group_norm.cpp
 extern const Op kBatchNorm, kBatchNormGrad, kBatchNormAdd, kBatchNormPrelu, kBatchNormPreluGrad;  // batch_norm*.cpp
-extern const Op kRecallAt;                                                         // recall_op.cpp
-extern const Op kStateUpdate;                                                      // state_update.cpp
-extern const Op kDropout, kDropPath;                                               // dropout.cpp
-extern const Op kGlobalAvgPool, kGlobalAvgPoolGrad;                                // global_pool.cpp
-extern const Op kAttention, kAttentionGrad, kAttentionRelative;                    // attention.cpp
-extern const Op kPrelu, kPreluGrad;                                                // prelu.cpp
+extern const Op kRecallAt;                                                                        // recall_op.cpp
+extern const Op kStateUpdate;                                                                     // state_update.cpp
+extern const Op kDropout, kDropPath;                                                              // dropout.cpp
+extern const Op kGlobalAvgPool, kGlobalAvgPoolGrad;                                               // global_pool.cpp
+extern const Op kAttention, kAttentionGrad, kAttentionRelative;                                   // attention.cpp
+extern const Op kPrelu, kPreluGrad;                                                               // prelu.cpp
 
 // Families of operators; each is defined in the source file of its name.
 std::span<const Op* const> arithmetic_ops();

@@ -294,9 +294,8 @@ std::string library_version() {
 namespace {
 
 std::vector<int64_t> dims_of(const ConvShape& s) {
-  return {s.rows,     s.channels, s.height,   s.width, s.out_channels, s.kernel.h,   s.kernel.w,
-          s.stride.h, s.stride.w, s.pad.h,    s.pad.w, s.dilation.h,   s.dilation.w, s.out_height(),
-          s.out_width()};
+  return {s.rows,     s.channels, s.height, s.width,      s.out_channels, s.kernel.h,     s.kernel.w,   s.stride.h,
+          s.stride.w, s.pad.h,    s.pad.w,  s.dilation.h, s.dilation.w,   s.out_height(), s.out_width()};
 }
 
 std::vector<int64_t> dims_of(const LinearShape& s) { return {s.rows, s.in, s.out}; }
@@ -365,15 +364,18 @@ Result<Primitive> linear_backward_weights(const LinearShape& shape) {
 }
 
 Result<Primitive> matmul(const MatmulShape& s) {
-  return guard("a matrix product", {s.batch, s.rows, s.inner, s.columns}, [&](const dnnl::engine& engine) -> std::unique_ptr<Primitive::Impl> {
-    const auto desc_of = [&](int64_t rows, int64_t columns, const std::array<int64_t, 3>& strides) {
-      return Desc({s.batch, rows, columns}, Type::f32, dnnl::memory::dims(strides.begin(), strides.end()));
-    };
-    dnnl::matmul::primitive_desc desc(
-        {desc_of(s.rows, s.inner, s.a), desc_of(s.inner, s.columns, s.b), desc_of(s.rows, s.columns, s.c)},
-        user_scratch(), engine);
-    return settle(desc) ? finish<dnnl::matmul>(engine, desc, {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST}) : nullptr;
-  });
+  return guard("a matrix product", {s.batch, s.rows, s.inner, s.columns},
+               [&](const dnnl::engine& engine) -> std::unique_ptr<Primitive::Impl> {
+                 const auto desc_of = [&](int64_t rows, int64_t columns, const std::array<int64_t, 3>& strides) {
+                   return Desc({s.batch, rows, columns}, Type::f32, dnnl::memory::dims(strides.begin(), strides.end()));
+                 };
+                 dnnl::matmul::primitive_desc desc(
+                     {desc_of(s.rows, s.inner, s.a), desc_of(s.inner, s.columns, s.b), desc_of(s.rows, s.columns, s.c)},
+                     user_scratch(), engine);
+                 return settle(desc)
+                            ? finish<dnnl::matmul>(engine, desc, {DNNL_ARG_SRC, DNNL_ARG_WEIGHTS, DNNL_ARG_DST})
+                            : nullptr;
+               });
 }
 
 Result<Primitive> pack_weight(const Primitive& user, int argument) {

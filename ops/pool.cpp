@@ -227,7 +227,7 @@ constexpr Op kMaxPool{
                 "max_pool2d(stride=k) max_pooling2d(stride=k) kernel_size=k pool_size=k strides=stride padding=pad",
             .layout = LayoutRule::kChannelsLast,
             .infer = infer_max,
-            .cost = grad_cost,
+            .cost = pool_cost,
             .grad = grad_max,
             .shard = "nc__->nc__"},
     .cpu = by_dtype<make_pool<float, true>, make_pool<Bf16, true>>};
@@ -263,7 +263,7 @@ constexpr Op kAvgPoolGrad{.def = {.name = "avg_pool.grad",
                                   .doc = "gradient of avg_pool",
                                   .layout = LayoutRule::kChannelsLast,
                                   .infer = infer_grad,
-                                  .cost = pool_cost,
+                                  .cost = grad_cost,
                                   .shard = "nc__->nc__"},
                           .cpu = by_dtype<make_pool_grad<float, false>, make_pool_grad<Bf16, false>>};
 

@@ -35,13 +35,15 @@ Status check_operators(const Module& module, bool prepared) {
 Status check_micro_batches(const Module& module) {
   const TrainSpec& train = module.train;
   if (train.accumulated() > kMostMicroBatches) {
-    return too_long(format_count(train.accumulated()) + " batches an update", kMostMicroBatches,
-                    train.growth ? "begin `grow` with a larger batch" : "make `batch` larger and `grad_accumulation` smaller",
-                    train.batch_span);
+    return too_long(
+        format_count(train.accumulated()) + " batches an update", kMostMicroBatches,
+        train.growth ? "begin `grow` with a larger batch" : "make `batch` larger and `grad_accumulation` smaller",
+        train.batch_span);
   }
   const auto& hint = module.schedule.micro_batches;
   if (hint && hint->value > kMostMicroBatches) {
-    return too_long(format_count(hint->value) + " micro-batches", kMostMicroBatches, "ask for fewer of them", hint->span);
+    return too_long(format_count(hint->value) + " micro-batches", kMostMicroBatches, "ask for fewer of them",
+                    hint->span);
   }
   return {};
 }

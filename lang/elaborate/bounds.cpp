@@ -36,12 +36,11 @@ bool Evaluator::refuse_growth(Span at) {
 bool Evaluator::refuse_size(double nodes, double steps, std::string_view name, Span at) {
   exhausted_ = true;
   const auto most = static_cast<double>(options_.max_nodes);
-  const std::string found =
-      nodes > most
-          ? fmt::format("{} operators, tensors and parameters or more: the limit is {}", count_text(nodes),
-                        count_text(most))
-          : fmt::format("{} steps of evaluation or more: the limit is {}", count_text(steps),
-                        count_text(static_cast<double>(options_.max_steps)));
+  const std::string found = nodes > most
+                                ? fmt::format("{} operators, tensors and parameters or more: the limit is {}",
+                                              count_text(nodes), count_text(most))
+                                : fmt::format("{} steps of evaluation or more: the limit is {}", count_text(steps),
+                                              count_text(static_cast<double>(options_.max_steps)));
   refuse("XG0216", at, {"with `{}` this text expands to {}", name, found}, "this would pass the limit",
          {"look for a `repeat` count that is too large, or for blocks and functions that call others twice"});
   return false;
@@ -54,7 +53,8 @@ bool Evaluator::has_room_for(const DeclRef& ref, Span at, bool alone) {
   const ExpansionSize least = sizes_->of(ref);
   const double nodes = (alone ? 0.0 : static_cast<double>(work_.size())) + least.nodes;
   const double steps = (alone ? 0.0 : static_cast<double>(steps_)) + least.steps;
-  const bool fits = nodes <= static_cast<double>(options_.max_nodes) && steps <= static_cast<double>(options_.max_steps);
+  const bool fits =
+      nodes <= static_cast<double>(options_.max_nodes) && steps <= static_cast<double>(options_.max_steps);
   return fits || refuse_size(nodes, steps, ref.decl->name ? ref.decl->name.text : keyword_of(ref.decl->kind), at);
 }
 

@@ -99,7 +99,8 @@ class SizeCounter {
       const auto module = file_.modules.find(path[0].text);
       file = module == file_.modules.end() ? nullptr : module->second;
     }
-    const DeclRef found = file != nullptr && !path.empty() && path.size() <= 2 ? file->find(path.back().text) : DeclRef{};
+    const DeclRef found =
+        file != nullptr && !path.empty() && path.size() <= 2 ? file->find(path.back().text) : DeclRef{};
     if (found) {
       const DeclKind kind = found.decl->kind;
       return kind == DeclKind::kBlock || kind == DeclKind::kFn ? sizes_.of(found) : ExpansionSize{};
@@ -128,8 +129,8 @@ class SizeCounter {
         sum += named(ast_[at.path], true);
         return sum;
       case StageKind::kIf:
-        sum += smaller(stages(ast_[pipes[0].stages]),
-                       pipes.size() > 1 ? stages(ast_[pipes[1].stages]) : ExpansionSize{});
+        sum +=
+            smaller(stages(ast_[pipes[0].stages]), pipes.size() > 1 ? stages(ast_[pipes[1].stages]) : ExpansionSize{});
         return sum;
       case StageKind::kRepeat: {
         const double copies = copies_of(at.value);

@@ -209,8 +209,8 @@ Setting Parser::setting() {
     setting.span = from(start);
     return setting;
   }
-  if (at_word("moved") && (ahead().kind == TokenKind::kString || ahead().kind == TokenKind::kName ||
-                           ahead().kind == TokenKind::kNumber)) {
+  if (at_word("moved") &&
+      (ahead().kind == TokenKind::kString || ahead().kind == TokenKind::kName || ahead().kind == TokenKind::kNumber)) {
     advance();
     setting.value = class_name("the old name of a class");
     expect(TokenKind::kArrow);
@@ -247,10 +247,10 @@ Setting Parser::setting() {
 // A class is called by a name or, where it is no name of the language, by a string.
 ExprId Parser::class_name(std::string_view what) {
   if (!lost_ && !at(TokenKind::kName) && !at(TokenKind::kString)) {
-    expected(what, at(TokenKind::kNumber)
-                       ? replacement("put a name of digits in double quotes", here(),
-                                     {"\"{}\"", tokens_.spelling(current())})
-                       : Fix{"write a name, in double quotes where it has other characters than letters and digits"});
+    expected(what,
+             at(TokenKind::kNumber)
+                 ? replacement("put a name of digits in double quotes", here(), {"\"{}\"", tokens_.spelling(current())})
+                 : Fix{"write a name, in double quotes where it has other characters than letters and digits"});
   }
   return primary();
 }

@@ -65,8 +65,8 @@ void with_prefetch(HeadPrefetch* from, const void* hot, int64_t k, const Body& b
 }
 
 template <typename V, bool kRowMajor, int R>
-void gemm_rows(int r, int64_t k, const uint32_t* a, int64_t a_stride, const uint32_t* b, float* c, int64_t c_m, bool add,
-               HeadPrefetch* prefetch) {
+void gemm_rows(int r, int64_t k, const uint32_t* a, int64_t a_stride, const uint32_t* b, float* c, int64_t c_m,
+               bool add, HeadPrefetch* prefetch) {
   if constexpr (R > 1) {
     if (r < R) {
       gemm_rows<V, kRowMajor, R - 1>(r, k, a, a_stride, b, c, c_m, add, prefetch);
@@ -93,8 +93,8 @@ void gemm_of(const HeadGemm& call) {
       const uint32_t* a = call.a + m0 * call.a_m + k0 * call.a_k;
       for (int64_t p = 0; p < call.panels; ++p) {
         gemm_rows<V, kRowMajor, V::kRows>(r, k, a, kRowMajor ? call.a_m : call.a_k,
-                                          call.b + p * call.b_panel + k0 * kPanel,
-                                          call.c + m0 * call.c_m + p * kPanel, call.c_m, add, call.prefetch);
+                                          call.b + p * call.b_panel + k0 * kPanel, call.c + m0 * call.c_m + p * kPanel,
+                                          call.c_m, add, call.prefetch);
       }
     }
   }

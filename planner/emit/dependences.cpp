@@ -85,8 +85,8 @@ class Deriver {
     BufferId buffer;
   };
   struct DeviceState {
-    std::array<int32_t, 2> count{};  // instructions of each stream
-    std::array<int32_t, 2> other{};  // instructions of the other stream known to have ended, or been posted
+    std::array<int32_t, 2> count{};   // instructions of each stream
+    std::array<int32_t, 2> other{};   // instructions of the other stream known to have ended, or been posted
     std::map<Bytes, Tenant> tenants;  // the last buffer in each part of the arena, by its first byte
   };
   // The place from which on each stream knows that an exchange was received, or released; by event, by stream.

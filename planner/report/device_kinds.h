@@ -1,4 +1,5 @@
-// Devices in the order of their numbers, folded where many do the same work: a cluster of 512 devices takes a few lines.
+// Devices in the order of their numbers, folded where many do the same work: a cluster of 512 devices takes a few
+// lines.
 #pragma once
 
 #include <string>

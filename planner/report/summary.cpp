@@ -124,7 +124,8 @@ PlanPart head_part(const Plan& plan, const Module& module, size_t index) {
   part.parameters = graph.value(graph.param(head.weight).value).type.row_elements() +
                     (head.bias.valid() ? graph.value(graph.param(head.bias).value).type.row_elements() : 0);
   part.time = busiest(plan.training, [&](const Instruction& i) { return is_of_head(i.kind) && i.head == own; });
-  set_memory(plan.training, [&](const Buffer& b) { return is_head_buffer(b.purpose) && b.head == own; }, part);
+  set_memory(
+      plan.training, [&](const Buffer& b) { return is_head_buffer(b.purpose) && b.head == own; }, part);
   return part;
 }
 

@@ -19,9 +19,9 @@ struct PlanPart {
   std::string name;
   std::string how;
   int64_t parameters = 0;
-  Bytes memory = 0;  // of the largest device, or of the one that has most of it
+  Bytes memory = 0;        // of the largest device, or of the one that has most of it
   bool elsewhere = false;  // the largest device has nothing of it
-  Seconds time = 0;  // of the busiest device; of "waiting", what is left of the step
+  Seconds time = 0;        // of the busiest device; of "waiting", what is left of the step
 };
 std::vector<PlanPart> list_parts(const Plan& plan, const Module& module);
 

@@ -129,7 +129,9 @@ std::string devices_lines(const Plan& plan, const Module& module, const RunMemor
   for (const DeviceKind& kind : device_kinds(list_devices(plan, module))) {  // the host's is the first
     add(kind.first);
     if (kind.count > 1) {
-      table.add({"", kind.others(), "the last is cpu " + std::to_string(kind.last.device) + (kind.last.what.empty() ? "" : ": ") + kind.last.what,
+      table.add({"", kind.others(),
+                 "the last is cpu " + std::to_string(kind.last.device) + (kind.last.what.empty() ? "" : ": ") +
+                     kind.last.what,
                  "at most " + format_bytes(kind.most)});
     }
   }

@@ -35,7 +35,7 @@ class Past {
 
  private:
   struct Mark {
-    int32_t place = 0;  // in its stream, from 1
+    int32_t place = 0;                                           // in its stream, from 1
     int32_t since[2][2] = {{kNever, kNever}, {kNever, kNever}};  // by event, by stream
   };
 

@@ -63,7 +63,8 @@ class Memory {
     }
     Bytes total = 0;
     for (size_t d = 0; d < of_device_.size(); ++d) {
-      std::ranges::sort(of_device_[d], {}, [](const Buffer* buffer) { return std::pair(buffer->first_use, buffer->id); });
+      std::ranges::sort(of_device_[d], {},
+                        [](const Buffer* buffer) { return std::pair(buffer->first_use, buffer->id); });
       XRUN_TRY(check_shared(of_device_[d]));
       XRUN_TRY(check_live(program_.arenas[d], of_device_[d]));
       total += program_.arenas[d].bytes;

@@ -1,7 +1,8 @@
-// Checks that two accesses to one buffer, one of them a write, are ordered. A computation touches all bytes of a buffer,
-// an exchange its blocks; those that lie side by side in a buffer are one range. For each buffer the check keeps the
-// last computations that wrote and read it, and the pieces that exchanges have touched since that write. Computations
-// end in order and learn of exchanges once (planner/verify/past.h), so each access is compared with few others.
+// Checks that two accesses to one buffer, one of them a write, are ordered. A computation touches all bytes of a
+// buffer, an exchange its blocks; those that lie side by side in a buffer are one range. For each buffer the check
+// keeps the last computations that wrote and read it, and the pieces that exchanges have touched since that write.
+// Computations end in order and learn of exchanges once (planner/verify/past.h), so each access is compared with few
+// others.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -67,7 +68,8 @@ class Order {
         }
       }
       if (work_ > kMostWork) {
-        return wrong("the blocks of its exchanges are more than can be verified: plan for fewer devices or micro-batches");
+        return wrong(
+            "the blocks of its exchanges are more than can be verified: plan for fewer devices or micro-batches");
       }
     }
     for (const Buffer& buffer : program_.buffers) {

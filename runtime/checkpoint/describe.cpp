@@ -86,9 +86,8 @@ std::string as_text(const CheckpointInfo& info, const std::vector<StoredTensor>&
   }
   for (const ManifestClasses& classes : m.classes) {
     if (classes.named > 0) {
-      out.insert(out.size() - 1,
-                 fmt::format("  {} classes of {} have names\n", format_count(classes.named),
-                             classes.input.empty() ? "the label" : printable_line(classes.input)));
+      out.insert(out.size() - 1, fmt::format("  {} classes of {} have names\n", format_count(classes.named),
+                                             classes.input.empty() ? "the label" : printable_line(classes.input)));
     }
   }
   size_t width = 0;

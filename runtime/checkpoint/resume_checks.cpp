@@ -49,12 +49,12 @@ Status check_digest(const CheckpointInfo& info, const CheckpointOptions& run) {
     return {};
   }
   constexpr std::string_view kElsewhere = "give this run a directory of its own with -C or `checkpoint { dir }`";
-  Error error = content_error("XG0701",
-                              {"{} is of another model, data or training (math digest {:.8}, this run has {:.8})",
-                               info.path, info.manifest.math_digest, run.math_digest},
-                              difference.extends
-                                  ? fmt::format("go on with the new length, rate and classes: --extend; or {}", kElsewhere)
-                                  : std::string(kElsewhere));
+  Error error = content_error(
+      "XG0701",
+      {"{} is of another model, data or training (math digest {:.8}, this run has {:.8})", info.path,
+       info.manifest.math_digest, run.math_digest},
+      difference.extends ? fmt::format("go on with the new length, rate and classes: --extend; or {}", kElsewhere)
+                         : std::string(kElsewhere));
   error.notes = difference.lines;
   return error;
 }

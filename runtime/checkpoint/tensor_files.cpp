@@ -209,8 +209,8 @@ int64_t stored_rows(const Found& found) { return found.rows->back().row_end; }
 
 Status read_state(const CheckpointInfo& info, TrainState& state, bool optimizer, std::span<const Moved> moved) {
   XRUN_ASSIGN(const StoredTensors stored, read_headers(info, moved));
-  XRUN_ASSIGN(const auto found, find_all(info, stored, state, optimizer,
-                                         [](const StateTensor&) -> const RowMap* { return nullptr; }));
+  XRUN_ASSIGN(const auto found,
+              find_all(info, stored, state, optimizer, [](const StateTensor&) -> const RowMap* { return nullptr; }));
   return copy_found(info, stored, found, state);
 }
 
@@ -285,7 +285,8 @@ Result<StartedParts> start_state(const CheckpointInfo& info, TrainState& state, 
   state.initialise(
       first.seed,
       [&](const StateTensor& tensor) {
-        return std::ranges::any_of(found, [&](const Found& one) { return one.tensor == &tensor && one.map != nullptr; });
+        return std::ranges::any_of(found,
+                                   [&](const Found& one) { return one.tensor == &tensor && one.map != nullptr; });
       },
       first.moved);
   XRUN_TRY(copy_found(info, stored, found, state));

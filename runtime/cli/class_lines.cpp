@@ -14,8 +14,8 @@ std::string line_of(const std::string& input, const RankedClasses& ranked, bool 
   const std::vector<float>& values = scores == "logits" ? ranked.best.logits : ranked.best.probabilities;
   nlohmann::ordered_json object{
       {"input", input}, {"head", ranked.ranking}, {"scores", scores}, {"classes", nlohmann::ordered_json::array()}};
-  std::string line = fmt::format("{}   {}{}", printable_line(input),
-                                 is_named ? printable_line(ranked.ranking) + "   " : "", scores);
+  std::string line =
+      fmt::format("{}   {}{}", printable_line(input), is_named ? printable_line(ranked.ranking) + "   " : "", scores);
   for (int64_t i = 0; i < ranked.k; ++i) {
     const auto at = static_cast<size_t>(row * ranked.best.k + i);
     const std::string name = ranked.names.of(ranked.best.classes[at]);

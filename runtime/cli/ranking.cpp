@@ -28,8 +28,8 @@ std::vector<const Node*> losses_of(const Graph& graph) {
   return losses;
 }
 
-// The dense logits that a loss reads, as an output. The loss, the metrics and their logits are found in the graph before
-// `prepare`; the output has the same name after it.
+// The dense logits that a loss reads, as an output. The loss, the metrics and their logits are found in the graph
+// before `prepare`; the output has the same name after it.
 Result<Ranking> dense_ranking(const Graph& graph, const Node& loss, const Module& prepared) {
   if (graph.value(loss.inputs[0]).type.rank() != 2) {
     return content_error(

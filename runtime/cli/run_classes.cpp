@@ -33,11 +33,10 @@ std::string numbered(const std::vector<std::string>& names) {
   for (size_t i = 0; i < numbers.size(); ++i) {
     numbers[i] = i;
   }
-  return fmt::format("{} as {} {}{}", fmt::join(shown, ", "), names.size() == 1 ? "class" : "classes",
-                     fmt::join(numbers, ", "),
-                     names.size() > shown.size()
-                         ? fmt::format(" and {} more", format_count(std::ssize(names) - std::ssize(shown)))
-                         : "");
+  return fmt::format(
+      "{} as {} {}{}", fmt::join(shown, ", "), names.size() == 1 ? "class" : "classes", fmt::join(numbers, ", "),
+      names.size() > shown.size() ? fmt::format(" and {} more", format_count(std::ssize(names) - std::ssize(shown)))
+                                  : "");
 }
 
 // The names of `from` that `in` lacks, in their order.
@@ -60,10 +59,10 @@ Span span_of_train(const Module& module) {
 // The source has classes that the checkpoint lacks, and maybe lacks some that it had.
 Error other_classes(const ClassTable& trained, const std::vector<std::string>& added,
                     const std::vector<std::string>& gone, const Span& span) {
-  Error error = content_error(
-      "XG0402", {"{} of `{}` in the source `train` {} not in the checkpoint, which has {}", listed(added),
-                 trained.input, added.size() == 1 ? "is" : "are", numbered(trained.names)},
-      "", span);
+  Error error = content_error("XG0402",
+                              {"{} of `{}` in the source `train` {} not in the checkpoint, which has {}", listed(added),
+                               trained.input, added.size() == 1 ? "is" : "are", numbered(trained.names)},
+                              "", span);
   const std::string rename =
       gone.empty() ? ""
                    : fmt::format("if `{}` was renamed, say so in `data`: classes {{ moved \"{}\" -> \"{}\" }}; ",
@@ -101,8 +100,7 @@ class Settling {
                            span_of_train(module_));
     }
     for (size_t i = 0; i < std::min(added.size(), kMostNotes); ++i) {
-      events_.on_note(
-          fmt::format("`{}` is added to `{}` as class {}", added[i], own.input, trained.names.size() + i));
+      events_.on_note(fmt::format("`{}` is added to `{}` as class {}", added[i], own.input, trained.names.size() + i));
     }
     if (added.size() > kMostNotes) {
       events_.on_note(fmt::format("{} classes more are added to `{}`, up to class {}",
@@ -110,10 +108,10 @@ class Settling {
                                   table.names.size() - 1));
     }
     if (!gone.empty()) {
-      events_.on_warn({"XG0416", fmt::format("the source `train` has no samples of {}, {} of the checkpoint: {} {} kept",
-                                             listed(gone), gone.size() == 1 ? "a class" : "classes",
-                                             gone.size() == 1 ? "its row" : "their rows",
-                                             gone.size() == 1 ? "is" : "are")});
+      events_.on_warn(
+          {"XG0416", fmt::format("the source `train` has no samples of {}, {} of the checkpoint: {} {} kept",
+                                 listed(gone), gone.size() == 1 ? "a class" : "classes",
+                                 gone.size() == 1 ? "its row" : "their rows", gone.size() == 1 ? "is" : "are")});
     }
     return table;
   }
@@ -139,9 +137,10 @@ Result<ClassTables> settle_classes(runtime::SampleRows& rows, const std::optiona
   for (const ClassTable& own : rows.classes()) {
     const ClassTable* found = runtime::find_table(of_checkpoint, own.input);
     if (found == nullptr && own.named) {
-      events.on_note(fmt::format("the checkpoint does not say what the classes of `{}` are: they are numbered as the "
-                                 "source `train` numbers them",
-                                 own.input));
+      events.on_note(
+          fmt::format("the checkpoint does not say what the classes of `{}` are: they are numbered as the "
+                      "source `train` numbers them",
+                      own.input));
     }
     if (found == nullptr || !found->named || !own.named) {
       settled.push_back(found == nullptr ? own : *found);

@@ -51,7 +51,7 @@ Result<std::vector<int32_t>> use_classes(runtime::SampleRows& rows, const Module
     const auto input = std::ranges::find(graph.inputs, train.class_input, &NamedValue::name);
     const int64_t classes = graph.value(input->value).type.classes;
     XRUN_ASSIGN(auto weights, runtime::class_weights(train.class_weights, labels, classes,
-                                                      runtime::names_in(classes_of_run, train.class_input)));
+                                                     runtime::names_in(classes_of_run, train.class_input)));
     rows.weigh(graph, train.class_input, train.weight_input(), std::move(weights));
   }
   return balances ? std::move(labels) : std::vector<int32_t>();

@@ -124,8 +124,8 @@ runtime::ClassTables needed_tables(const runtime::ClassTables& tables, const std
 
 }  // namespace
 
-Result<Subject> Subject::open(const PlannedModel& planned, const PredictArgs& args,
-                              const runtime::ClassTables& trained, runtime::EventSink& events) {
+Result<Subject> Subject::open(const PlannedModel& planned, const PredictArgs& args, const runtime::ClassTables& trained,
+                              runtime::EventSink& events) {
   const Module& module = planned.prepared.inference;
   const std::vector<std::string> needed = inputs_of_results(module.graph);
   Subject subject;

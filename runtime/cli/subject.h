@@ -25,8 +25,8 @@ class Subject {
  public:
   // `trained`: the classes of training. Errors: those of opening; XG0902 rows outside the source; XG0905 files that the
   // model does not read.
-  static Result<Subject> open(const PlannedModel& planned, const PredictArgs& args,
-                              const runtime::ClassTables& trained, runtime::EventSink& events);
+  static Result<Subject> open(const PlannedModel& planned, const PredictArgs& args, const runtime::ClassTables& trained,
+                              runtime::EventSink& events);
 
   runtime::RowSource& rows() { return *rows_; }
   int64_t first() const { return first_; }

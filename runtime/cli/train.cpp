@@ -124,20 +124,30 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
       .copy = run.copy,
       .rank_hosts = job.options.rank_nodes,
       .peers = job.world.get()};
+  // Where no checkpoint may lie, the source decides the classes, and faults of `class_weights` are reported before a
+  // directory is made.
+  const bool may_go_on =
+      args.resume != "never" && (args.resume != "auto" || !run.copy.empty() || runtime::is_checkpoint(store.directory));
+  std::optional<std::vector<int32_t>> classes_of_samples;
+  if (!may_go_on) {
+    XRUN_ASSIGN(classes_of_samples, use_classes(*rows, module, rows->classes(), &StopSignals::requested()));
+  }
   // Rows of a run that is put aside keep their room.
   XRUN_TRY(check_disk(planned, store.directory + (store.overwrite ? ".1" : ""), rows->samples()));
   XRUN_ASSIGN(auto checkpoints, runtime::make_checkpoint_store(std::move(store)));
   XRUN_ASSIGN(const auto trained, checkpoints->classes());
   XRUN_ASSIGN(const runtime::ClassTables classes, settle_classes(*rows, trained, module, args.extend, events));
   checkpoints->keep_classes(classes);
-  XRUN_ASSIGN(auto classes_of_samples, use_classes(*rows, module, classes, &StopSignals::requested()));
+  if (may_go_on || trained) {
+    XRUN_ASSIGN(classes_of_samples, use_classes(*rows, module, classes, &StopSignals::requested()));
+  }
   const BadSampleTold warn = [&events](const std::string& message) { events.on_warn({"XG0412", message}); };
   const runtime::RowTasks::Patience patience{.stop = &StopSignals::requested(), .on_stuck = leave_stuck};
   XRUN_ASSIGN(auto batches,
               runtime::make_loader(std::move(rows), {.batch = train.unit(),
                                                      .seed = train.seed,
                                                      .order = train.order,
-                                                     .classes = std::move(classes_of_samples),
+                                                     .classes = std::move(*classes_of_samples),
                                                      .max_bad = module.data.max_bad,
                                                      .sums_loss = train.reduce_sum,
                                                      .workers = planned.workers(),

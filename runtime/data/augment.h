@@ -62,8 +62,8 @@ struct AugmentStep {
   int64_t size = 0;
   int64_t extra = 0;
   std::vector<std::string> names;  // of the columns that it reads, where they have names
-  std::vector<double> values;  // of `ignore`
-  bool missing = false;        // missing values go on to `ignore`
+  std::vector<double> values;      // of `ignore`
+  bool missing = false;            // missing values go on to `ignore`
 };
 
 // The step of one stage of a binding; `run` is null if this version has no stage of that name.

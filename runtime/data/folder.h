@@ -9,11 +9,11 @@ namespace xrun::runtime {
 
 // Paths are directories, zip archives, or folders inside of a zip archive ("a.zip/train"). Files whose
 // names have an extension of a picture format (runtime/formats/decode.h) and do not begin with a dot are pictures;
-// others are counted, and a warning names them (XG0415). Directories of tools (runtime/data/left_out.h) are skipped at every depth, and
-// so are pictures directly in a path where other pictures lie in directories; warnings name both. Classes are the
-// directories that hold pictures, as paths below the given path, numbered in byte order over all paths and all
-// pictures, whether `match` takes them or not: so one archive gives train and test with the same classes. Where no
-// picture lies in a directory, all are of one class without a name. Samples are numbered path by path, files in byte
+// others are counted, and a warning names them (XG0415). Directories of tools (runtime/data/left_out.h) are skipped at
+// every depth, and so are pictures directly in a path where other pictures lie in directories; warnings name both.
+// Classes are the directories that hold pictures, as paths below the given path, numbered in byte order over all paths
+// and all pictures, whether `match` takes them or not: so one archive gives train and test with the same classes. Where
+// no picture lies in a directory, all are of one class without a name. Samples are numbered path by path, files in byte
 // order; the listing has the files of a path in natural order (runtime/data/natural_order.h). Files of directories are
 // read when they are wanted, entries of archives when the source is opened.
 //

@@ -50,7 +50,7 @@ class Reader {
   // content is broken or gone, so that another sample may stand in; XG0401 the system does not let it be read.
   virtual Status read(int64_t sample, int field, FieldValue& out) const = 0;
 
-  virtual std::string class_name(int64_t label) const = 0;    // "" where classes have no names
+  virtual std::string class_name(int64_t label) const = 0;  // "" where classes have no names
   // Whether samples have classes; pictures that all lie outside of class directories have none, and the label 0.
   virtual bool has_labels() const { return true; }
   virtual std::string sample_name(int64_t sample) const = 0;  // "uming U+4E00"

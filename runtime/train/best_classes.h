@@ -55,7 +55,6 @@ class BestReader {
 // meaningless; if it is null, a broken sample is the error XG0412.
 Result<std::vector<BestClasses>> predict_classes(Session& session, RowSource& source,
                                                  const std::vector<ClassScores>& from, int64_t first, int64_t rows,
-                                                 EventSink* events = nullptr,
-                                                 std::vector<BrokenRow>* broken = nullptr);
+                                                 EventSink* events = nullptr, std::vector<BrokenRow>* broken = nullptr);
 
 }  // namespace xrun::runtime

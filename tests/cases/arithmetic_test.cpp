@@ -85,7 +85,8 @@ train t {
     const std::string batch = fmt::format("train.batch={}", 24 / parts);
     const std::string accumulation = fmt::format("train.grad_accumulation={}", parts);
     EXPECT_EQ(weights_of({"--devices", "1", "--set", batch, "--set", accumulation}), whole) << parts;
-    EXPECT_EQ(weights_of({"--devices", "2", "--set", "schedule.stages=2", "--set", batch, "--set", accumulation}), whole)
+    EXPECT_EQ(weights_of({"--devices", "2", "--set", "schedule.stages=2", "--set", batch, "--set", accumulation}),
+              whole)
         << parts;
   }
 }

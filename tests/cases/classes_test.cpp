@@ -161,8 +161,7 @@ train t {
 }
 )");
   // The test table has three of the four colours and lacks a species, so its own numbers are others.
-  dir_.write("test.csv",
-             "a,b,c,e,color,species,family\n-1,2,-1,-1,white,bee,insect\n-1,-1,2,-1,red,cow,mammal\n");
+  dir_.write("test.csv", "a,b,c,e,color,species,family\n-1,2,-1,-1,white,bee,insect\n-1,-1,2,-1,red,cow,mammal\n");
   succeed({"train", "m.xgraph", "--progress", "none"});
   EXPECT_THAT(succeed({"eval", "ckpt/t"}), HasSubstr("100.00 %"));
   const std::string predicted = succeed({"predict", "ckpt/t", "--source", "train", "--rows", "0..3", "--topk", "1"});
@@ -300,7 +299,8 @@ std::string identities(int classes, int each) {
   for (int i = 0; i < classes * each; ++i) {
     const int label = i % classes;
     for (int column = 0; column < 6; ++column) {
-      text += fmt::format("{:.3f},", 5 * std::sin(label * 1.7 + column * (1 + label % 5)) + 0.2 * std::sin(2.1 * i + column));
+      text += fmt::format("{:.3f},",
+                          5 * std::sin(label * 1.7 + column * (1 + label % 5)) + 0.2 * std::sin(2.1 * i + column));
     }
     text += fmt::format("{}\n", label);
   }
@@ -338,12 +338,12 @@ train t {{
   {1}
 }}
 )",
-                                classes, more));
+                                 classes, more));
   }
   // Bytes of the class weights in a checkpoint; the head is written as one file.
   std::string class_weights(const std::string& checkpoint, int rows) {
-    const std::string file = xrun::testing::read_file(dir_.path() + "/" + checkpoint +
-                                                      "/head.id.r0000000000.safetensors");
+    const std::string file =
+        xrun::testing::read_file(dir_.path() + "/" + checkpoint + "/head.id.r0000000000.safetensors");
     uint64_t header = 0;
     std::memcpy(&header, file.data(), sizeof header);
     const std::string text = file.substr(8, header);

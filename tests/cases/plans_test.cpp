@@ -167,7 +167,8 @@ TEST(CasePlansUnverifiedConv90, NinetyConvolutionsArePlannedOnTheCoresOfAMachine
 }
 
 TEST(CasePlansUnverifiedR50, AResnetIsPlannedOnEightCores) {
-  expect_plan(plan(faces("resnet", "resnet([3, 4, 6, 3])", 64, "\ncluster c {\n  node {\n    cores  = 8\n    memory = 512GiB\n  }\n}\n")));
+  expect_plan(plan(faces("resnet", "resnet([3, 4, 6, 3])", 64,
+                         "\ncluster c {\n  node {\n    cores  = 8\n    memory = 512GiB\n  }\n}\n")));
 }
 
 TEST(CasePlansUnverifiedMlp, TwoHundredLinearLayersArePlannedForFourThousandRows) {
@@ -200,8 +201,8 @@ TEST(CasePlansUnsoundState, AStageWithAStateAndNoWeightIsPlanned) {
     }
   }
   // Two replicas of each stage gather the statistics of the state and sum no gradients of it.
-  expect_plan(plan(text, {"--deterministic", "--devices", "4", "--set", "schedule.stages=2", "--set",
-                          "schedule.replicas=2"}));
+  expect_plan(
+      plan(text, {"--deterministic", "--devices", "4", "--set", "schedule.stages=2", "--set", "schedule.replicas=2"}));
 }
 
 TEST(CasePlansFpeSmall, SizesBeyondEveryMachineAreRefusedInWords) {
@@ -216,7 +217,8 @@ TEST(CasePlansFpeSmall, SizesBeyondEveryMachineAreRefusedInWords) {
 }
 
 TEST(CasePlansRepeat10kLinear, ManyOperatorsAreRefusedAtOnceWithTheLimit) {
-  expect_refused(plan(rows(64, "repeat 10_000 { linear(64) -> relu } -> linear(10)")), "XG0198", {"20 002 operators", "at most 12 288"});
+  expect_refused(plan(rows(64, "repeat 10_000 { linear(64) -> relu } -> linear(10)")), "XG0198",
+                 {"20 002 operators", "at most 12 288"});
 }
 
 TEST(CasePlansGradAccumulation, ManyBatchesAnUpdateAreRefusedAtOnceWithTheLimit) {
@@ -233,7 +235,8 @@ TEST(CasePlansFnDouble, FunctionsThatDoubleOneAnotherAreRefusedBeforeTheWork) {
     text += fmt::format("fn f{0}(x: int) = f{1}(f{1}(x))\n", i, i - 1);
   }
   expect_refused(run(rows(64, "linear(10)", "", text + "\n"), {"check"}), "XG0216", {"steps of evaluation", "limit"});
-  expect_refused(run(rows(64, "linear(f40(1))", "", text + "\n"), {"check"}), "XG0216", {"steps of evaluation", "limit"});
+  expect_refused(run(rows(64, "linear(f40(1))", "", text + "\n"), {"check"}), "XG0216",
+                 {"steps of evaluation", "limit"});
 }
 
 TEST(CasePlansBlockDouble, BlocksThatDoubleOneAnotherAreRefusedBeforeTheWork) {
@@ -245,7 +248,8 @@ TEST(CasePlansBlockDouble, BlocksThatDoubleOneAnotherAreRefusedBeforeTheWork) {
     expect_refused(run(rows(64, fmt::format("{} -> linear(10)", block), "", text + "\n"), {"check"}), "XG0216",
                    {"operators, tensors and parameters or more", "limit"});
   }
-  expect_refused(run(rows(64, "repeat 30_000 { repeat 30_000 { relu } } -> linear(10)"), {"check"}), "XG0216", {"limit"});
+  expect_refused(run(rows(64, "repeat 30_000 { repeat 30_000 { relu } } -> linear(10)"), {"check"}), "XG0216",
+                 {"limit"});
 }
 
 // A power with an exponent that processors take for 0, compiled and interpreted.

@@ -37,7 +37,11 @@ constexpr int64_t kCuts = 1000;
 constexpr int64_t kClasses = 3000;  // of the model that is saved
 
 CheckpointOptions options(const std::string& disk, Io& io) {
-  return {.directory = disk + "/ckpt", .keep = 2, .math_digest = "math", .classes = {{"label", true, {"one", "two"}}}, .io = &io};
+  return {.directory = disk + "/ckpt",
+          .keep = 2,
+          .math_digest = "math",
+          .classes = {{"label", true, {"one", "two"}}},
+          .io = &io};
 }
 
 // A disk that can be cloned while it is written. Its mounts are seen by this thread and those that it starts.

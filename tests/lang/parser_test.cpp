@@ -65,9 +65,11 @@ std::vector<std::string> value_faults(const std::string& text) {
 }
 
 TEST(ParseFile, SettingsMayShareALine) {
-  const Parsed lines("xgraph 1\n\ntrain t {\n  groups {\n    id {\n      weights = bf16\n      untouched = exact\n    }\n"
-                     "  }\n  lr = 0.1\n  epochs = 2\n}\n");
-  const Parsed one("xgraph 1\n\ntrain t { groups { id { weights = bf16   untouched = exact } } lr = 0.1 epochs = 2 }\n");
+  const Parsed lines(
+      "xgraph 1\n\ntrain t {\n  groups {\n    id {\n      weights = bf16\n      untouched = exact\n    }\n"
+      "  }\n  lr = 0.1\n  epochs = 2\n}\n");
+  const Parsed one(
+      "xgraph 1\n\ntrain t { groups { id { weights = bf16   untouched = exact } } lr = 0.1 epochs = 2 }\n");
   EXPECT_THAT(one.faults(), ElementsAre());
   EXPECT_EQ(print_ast(one.ast), print_ast(lines.ast));
   // Where no `=` follows, a newline is missing, or the name does not belong there.

@@ -309,7 +309,8 @@ class ClosedFiles : public ::testing::Test {
     write("near.xgraph", importer("base.xgraph"));
     write("deep/er/far.xgraph", importer("../../base.xgraph"));
     write(".hidden/copy.xgraph", importer("../base.xgraph"));
-    write("speaks.xgraph", "xgraph 1\n\n# base.xgraph has a unit, too\nblock unit(x: [N, D]) {\n  return x -> relu\n}\n");
+    write("speaks.xgraph",
+          "xgraph 1\n\n# base.xgraph has a unit, too\nblock unit(x: [N, D]) {\n  return x -> relu\n}\n");
     write("broken.xgraph", "xgraph 1\nfrom \"base.xgraph\" use unit\nmodel {");
     std::filesystem::create_symlink(folder_ / "near.xgraph", folder_ / "link.xgraph");
   }
@@ -341,7 +342,8 @@ TEST_F(ClosedFiles, AreReachedByReferences) {
   }
   // What does not parse has its names as far as they were read.
   places.erase(uri("broken.xgraph"));
-  const std::map<std::string, int> wanted{{uri("base.xgraph"), 1}, {uri("near.xgraph"), 3}, {uri("deep/er/far.xgraph"), 3}};
+  const std::map<std::string, int> wanted{
+      {uri("base.xgraph"), 1}, {uri("near.xgraph"), 3}, {uri("deep/er/far.xgraph"), 3}};
   EXPECT_EQ(places, wanted);
 }
 
@@ -361,7 +363,8 @@ TEST_F(ClosedFiles, AreRenamedAndStillCheck) {
     EXPECT_FALSE(changes.contains(uri(".hidden/copy.xgraph")));
     TestClient other;
     other.open(edited(kBase, changes[uri("base.xgraph")]), uri("base.xgraph"));
-    for (const auto& [name, from] : {std::pair("near.xgraph", "base.xgraph"), {"deep/er/far.xgraph", "../../base.xgraph"}}) {
+    for (const auto& [name, from] :
+         {std::pair("near.xgraph", "base.xgraph"), {"deep/er/far.xgraph", "../../base.xgraph"}}) {
       other.open(edited(importer(from), changes[uri(name)]), uri(name));
       EXPECT_EQ(other.diagnostics(), Json::array()) << name;
     }

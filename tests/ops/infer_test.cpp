@@ -176,7 +176,10 @@ TEST(Infer, CostsGrowWithTheElementsThatAreRead) {
   EXPECT_EQ(flops("topk", {tensor({kBatch, 1000})}, {tensor({kBatch, 5}), tensor({kBatch, 5})}, {{"k", int64_t{5}}}),
             flops("topk", {tensor({kBatch, 1000})}, {tensor({kBatch, 1}), tensor({kBatch, 1})}, {{"k", int64_t{1}}}));
   // The gradient of a pool visits each window once, as the pool does.
-  const Attrs pool{{"k", int64_t{7}}, {"stride", int64_t{7}}, {"pad", int64_t{0}}, {"height", int64_t{56}},
+  const Attrs pool{{"k", int64_t{7}},
+                   {"stride", int64_t{7}},
+                   {"pad", int64_t{0}},
+                   {"height", int64_t{56}},
                    {"width_in", int64_t{56}}};
   const TensorType image = tensor({kBatch, 8, 56, 56});
   const TensorType windows = tensor({kBatch, 8, 8, 8});

@@ -55,7 +55,8 @@ TEST(VerifyBlocks, SwappedOperandsOfTwoExchangesAreFound) {
   EXPECT_GT(swapped, 3000);
 }
 
-// Of every exchange: a block less, a block more, a block with other bytes, one for another device, two in another order.
+// Of every exchange: a block less, a block more, a block with other bytes, one for another device, two in another
+// order.
 TEST(VerifyBlocks, BlocksThatDoNotFitTogetherAreFound) {
   const std::vector<std::function<bool(Instruction&, size_t)>> damages{
       [](Instruction& one, size_t at) {
@@ -99,8 +100,8 @@ TEST(VerifyBlocks, BlocksThatDoNotFitTogetherAreFound) {
       for (size_t d = 0; d < damages.size(); ++d) {
         for (size_t at = 0; at < sound.size(); ++at) {
           if (damages[d](one, at)) {
-            EXPECT_FALSE(verify_blocks(made.program).ok()) << "damage " << d << " of operand " << at << " of "
-                                                           << name_of(one.kind) << " " << one.id.index;
+            EXPECT_FALSE(verify_blocks(made.program).ok())
+                << "damage " << d << " of operand " << at << " of " << name_of(one.kind) << " " << one.id.index;
           }
           one.operands = sound;
         }

@@ -19,8 +19,8 @@ TEST(ClassTables, NamesAreLookedUpByInput) {
 }
 
 TEST(ClassTables, MovesFollowOneAnother) {
-  const std::vector<MovedClass> moved{{.from = "cat", .to = "lynx"}, {.from = "lynx", .to = "puma"},
-                                      {.from = "dog", .to = "wolf", .input = "group"}};
+  const std::vector<MovedClass> moved{
+      {.from = "cat", .to = "lynx"}, {.from = "lynx", .to = "puma"}, {.from = "dog", .to = "wolf", .input = "group"}};
   const ClassTable table{"label", true, {"cat", "dog", "owl"}};
   EXPECT_EQ(renamed(table, moved).names, (std::vector<std::string>{"puma", "dog", "owl"}));
   ClassTable group = table;

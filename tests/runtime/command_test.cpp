@@ -664,8 +664,9 @@ TEST_F(Command, ARunBeginsWithTheWeightsOfACheckpoint) {
   }
   directory.write("tiny.xgraph", wide);
   const auto more = start("more", {"--set", init});
-  EXPECT_THAT(more.out, HasSubstr("the head `id`: 37 of 50 classes are in ckpt/quick by number and start from its rows, "
-                                  "13 start from the seed"));
+  EXPECT_THAT(more.out,
+              HasSubstr("the head `id`: 37 of 50 classes are in ckpt/quick by number and start from its rows, "
+                        "13 start from the seed"));
   const auto wrong = run({"train", "tiny.xgraph", "-C", "wrong", "--set", R"(train.init=checkpoint("nothing"))"});
   EXPECT_EQ(wrong.exit, 1);
   EXPECT_THAT(wrong.err, HasSubstr("no checkpoint at"));

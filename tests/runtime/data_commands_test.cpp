@@ -99,7 +99,8 @@ TEST_F(CsvLabels, ThatTrainingDidNotHaveAreRefused) {
                                                 {"plan", "m.xgraph"}}) {
     const auto result = run(words);
     EXPECT_EQ(result.exit, 1) << words[0];
-    EXPECT_THAT(result.err, HasSubstr("XG0402]: `rosa`, a class of `label` in the source `test`, is not a class of training"));
+    EXPECT_THAT(result.err,
+                HasSubstr("XG0402]: `rosa`, a class of `label` in the source `test`, is not a class of training"));
     EXPECT_THAT(result.err, HasSubstr("they are setosa, versicolor and virginica"));
   }
 }
