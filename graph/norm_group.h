@@ -13,8 +13,8 @@ struct NormGroup {
   std::string_view result_of_one;  // the result for a single number, which does not depend on its size: "1"
 };
 
-// Of an operator and its first operand. REQUIRES: OpDef::infer succeeded. It is no field of OpDef, since one check of
-// the language reads it (docs/decisions/0050-norms-of-one-number.md).
+// The group of an operator with this first operand. REQUIRES: OpDef::infer succeeded. It is no field of OpDef, since
+// one check of the language reads it (docs/decisions/0050-norms-of-one-number.md).
 using NormOf = NormGroup (*)(const OpDef& op, const TensorType& x, const Attrs& attrs);
 
 }  // namespace xrun

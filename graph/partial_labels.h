@@ -23,7 +23,7 @@ struct LabelsRead {
   ValueId label;
   bool operator==(const LabelsRead&) const = default;
 };
-// By value.
+// Indexed by value.
 IdVector<ValueId, LabelsRead> labels_read(const Graph& graph, const std::vector<NamedValue>& partial);
 
 // The name of the partial label that a value is computed from; empty where it has none.

@@ -190,7 +190,7 @@ Fix Evaluator::tensors_of_list(const Datum& value, Span at) const {
                      flows ? fmt::format("({})", inner) : inner, true);
 }
 
-// The fix for an argument that other frameworks have; nothing if it is none of them.
+// The fix for an argument that other frameworks have; nothing if they do not have it.
 std::optional<Fix> Evaluator::foreign_argument(const Signature& signature, const Call& call, const Name& name) const {
   const auto has = [&](std::string_view param) {
     return std::ranges::any_of(signature.params, [&](const Param& p) { return p.name.text == param; });

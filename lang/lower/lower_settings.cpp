@@ -139,7 +139,7 @@ std::optional<SettingChoice> ModuleBuilder::choose(const SettingNode& node, cons
                     our_choice(node, def, names));
 }
 
-// The fix for a value that is none of the choices `names`.
+// The fix for a value that is not among the choices `names`.
 Fix ModuleBuilder::our_choice(const SettingNode& node, const SettingDef& def, const std::vector<std::string>& names) {
   const Span at = value_span(node);
   const std::string given = word(node);

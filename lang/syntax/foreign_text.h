@@ -1,5 +1,5 @@
-// What users of other languages and of word processors write: their signs, comments, and letters that look like ours.
-// The lexer reports each with what stands for it here.
+// Text as users of other languages and of word processors write it: their signs, comments, and letters that look like
+// ours. The lexer reports each with what stands for it here.
 #pragma once
 
 #include <cstdint>

@@ -45,7 +45,7 @@ Run<T> Parser::braced(T (Parser::*item)(), void (Parser::*end)()) {
 Run<Stmt> Parser::body() { return braced(&Parser::statement, &Parser::end_of_statement); }
 Run<Setting> Parser::settings() { return braced(&Parser::setting, &Parser::end_of_setting); }
 
-// What follows the value of a statement or setting belongs to it, so that the value is not known.
+// The text after the value of a statement or setting belongs to the value, which is then not known.
 void Parser::spoil(Stmt& stmt) {
   if (stmt.value.valid()) {
     stmt.value = error_node(stmt.span);

@@ -1,4 +1,4 @@
-// What users of other languages write, as far as its meaning is clear: loops, declarations and choices of Python,
+// Text as users of other languages write it, as far as its meaning is clear: loops, declarations and choices of Python,
 // statements with a word or a type that ours do not have, paths without quotes.
 #include <algorithm>
 #include <array>
@@ -258,7 +258,7 @@ Fix Parser::round_dims() const {
   return {"write f32[N, 64]"};
 }
 
-// Whether the text begins with a declaration, so that only the edition is missing; `import torch` is none.
+// Whether the text begins with a declaration, so that only the edition is missing; `import torch` is not a declaration.
 bool Parser::begins_as_ours() const {
   const bool takes_text = at_word("import") || at_word("from") || at_word("test");
   return at(TokenKind::kEnd) ||

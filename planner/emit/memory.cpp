@@ -121,7 +121,7 @@ class Packer {
     placed_.insert(where, {offset, offset + size, range.first, range.last});
   }
 
-  // What the search for a gap reads, side by side in memory.
+  // The search for a gap reads these, which lie side by side in memory.
   struct Placed {
     Bytes begin;
     Bytes end;

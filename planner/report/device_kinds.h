@@ -23,7 +23,7 @@ struct DeviceKind {
 // In the order of their first devices. Where a page has room for a line each, each device is a kind of its own.
 std::vector<DeviceKind> device_kinds(const std::vector<DeviceSummary>& devices);
 
-// The same for rows of text, by device: rows with equal text become the first of them, and a row with their number.
+// Folds rows of text by device: rows with equal text become the first of them, and a row with their number.
 struct NamedRow {
   std::string name;
   std::string text;

@@ -224,8 +224,9 @@ std::string print_manifest(const Manifest& manifest) {
   if (manifest.format > 4) {
     object["classes"] = classes_json(manifest.classes);
   } else if (manifest.format > 1) {
-    object["classes_named"] = manifest.classes[0].named;
-    object["class_names_xxh3"] = manifest.classes[0].xxh3;
+    const ManifestClasses classes = manifest.classes.empty() ? ManifestClasses() : manifest.classes[0];
+    object["classes_named"] = classes.named;
+    object["class_names_xxh3"] = classes.xxh3;
   } else {
     object["class_names"] = manifest.class_names;
   }

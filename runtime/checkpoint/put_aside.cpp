@@ -20,7 +20,7 @@ bool holds_a_run(const std::string& directory) {
   return !steps_in(directory).empty() || fs::exists(fs::symlink_status(directory + "/latest", error));
 }
 
-// What is renamed: the directory that a link points to, so that a link to another disk stays one.
+// The path that is renamed: the directory that a link points to, so that a link to another disk stays one.
 fs::path target_of(const std::string& directory) {
   std::error_code error;
   const std::string name = directory.substr(0, std::max<size_t>(1, directory.find_last_not_of('/') + 1));

@@ -192,7 +192,7 @@ Result<std::vector<Found>> find_all(const CheckpointInfo& info, const StoredTens
     const bool only_to_go_on = tensor.role == StateTensor::Role::kOptimizer ||
                                tensor.role == StateTensor::Role::kResidual || tensor.role == StateTensor::Role::kGraph;
     const bool comes_along = tensor.role == StateTensor::Role::kScale || tensor.role == StateTensor::Role::kShift;
-    // What a sender has kept of the gradient of a layer that has grown has no place in it.
+    // Residuals of a layer that has grown are dropped: they do not fit its gradient.
     const bool grown_residual = tensor.role == StateTensor::Role::kResidual && map != nullptr;
     if (!comes_along && !grown_residual && !(only_to_go_on && !(optimizer && tensor.kept))) {
       found.emplace_back();

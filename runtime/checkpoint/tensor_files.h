@@ -23,11 +23,11 @@ struct FirstRows {
   uint64_t seed = 0;
   std::span<const Moved> moved;
 };
-// The same to go on, with optimizer states, where classes were added: `parts` may have more rows than the checkpoint.
-// Their rows keep their numbers, and those from there on get first values.
+// Reads a state to go on from, with optimizer states, where classes were added: `parts` may have more rows than the
+// checkpoint. Their rows keep their numbers, and those from there on get first values.
 Status read_grown_state(const CheckpointInfo& info, TrainState& state, const std::vector<ClassPart>& parts,
                         const FirstRows& first);
-// The same for a run that starts from the checkpoint, without optimizer states. Takes the rows of `parts` by their
+// Reads the state that a new run starts from, without optimizer states. Takes the rows of `parts` by their
 // maps; other rows get first values. Leaves everything at and below the paths of `skip` as it is, and also parts of
 // which the checkpoint has no row, or rows of another form: these are returned as fresh.
 Result<StartedParts> start_state(const CheckpointInfo& info, TrainState& state, const std::vector<std::string>& skip,

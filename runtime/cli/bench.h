@@ -48,8 +48,8 @@ std::span<const BenchmarkEntry> benchmarks();
 Status check_number(const std::string& flag, int64_t value, int64_t most, const std::string& example);
 double median(std::vector<double> values);
 
-// What a benchmark reaches of the machine's own rates. Other programs that take processors while those rates are
-// measured make them too low, and the share too high, even above 1.
+// The share of the machine's own rates that a benchmark reaches. Other programs that take processors while those rates
+// are measured make them too low, and the share too high, even above 1.
 struct MachineShare {
   double share = 0;            // by the clock
   double processor_share = 0;  // by processor time of this process

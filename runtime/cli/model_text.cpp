@@ -37,7 +37,7 @@ std::optional<std::string_view> first_line(std::string_view head) {
   return std::nullopt;
 }
 
-// Whether a line begins a text of the language: the edition, or a declaration. `import torch` is none.
+// Whether a line begins a text of the language: the edition, or a declaration. `import torch` is not one.
 bool begins_a_model(std::string_view line) {
   const size_t end = std::min(line.find_first_not_of("abcdefghijklmnopqrstuvwxyz"), line.size());
   const std::string_view word = line.substr(0, end);

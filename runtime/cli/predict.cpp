@@ -79,6 +79,7 @@ Result<Predicted> predict(const PlannedModel& planned, const PredictArgs& args,
   if (!args.embedding) {
     XRUN_ASSIGN(rankings, wanted_rankings(planned, args.topk));
   }
+  XRUN_TRY(Subject::check(planned, args));
   XRUN_TRY(check_checkpoint(planned, args.file, args.anyway, info));
   XRUN_ASSIGN(const auto classes, trained_classes(planned, *info));
   XRUN_ASSIGN(const auto devices, start_devices(planned.plan.inference));

@@ -19,7 +19,7 @@ class SearchWatch {
   SearchWatch(const SearchWatch&) = delete;
   SearchWatch& operator=(const SearchWatch&) = delete;
 
-  // What the search does now, "program 2 of at most 6 (stages = 1, micro_batches = 4)".
+  // The work that the search does now, "program 2 of at most 6 (stages = 1, micro_batches = 4)".
   void set(std::string what);
 
  private:

@@ -86,10 +86,6 @@ DataSpec with_table(DataSpec data, const SourceSpec& train, const std::string& p
 
 Result<std::unique_ptr<runtime::SampleRows>> open_pictures(const Module& module, const PredictArgs& args,
                                                            const std::vector<std::string>& needed) {
-  if (!args.rows.empty()) {
-    return usage_error("XG0905", "`--rows` are those of a table or a source, and pictures are given",
-                       "leave it out, or name a source: --source NAME --rows a..b");
-  }
   XRUN_ASSIGN(const Field like, picture_field(module));
   XRUN_ASSIGN(auto files, runtime::list_pictures(args.images));
   XRUN_ASSIGN(auto reader, runtime::open_picture_files(std::move(files), like));
@@ -104,10 +100,6 @@ Result<std::unique_ptr<runtime::SampleRows>> open_samples(const Module& module, 
   const SourceSpec* table = table_source(module.data);
   if (table == nullptr) {
     return open_pictures(module, args, needed);
-  }
-  if (args.images.size() > 1) {
-    return usage_error("XG0905", {"{} tables are named, and one is predicted at a time", args.images.size()},
-                       "name one of them");
   }
   const DataSpec data = with_table(module.data, *table, args.images[0]);
   return runtime::SampleRows::open_for(needed, data, args.images[0], module.graph);
@@ -124,10 +116,24 @@ runtime::ClassTables needed_tables(const runtime::ClassTables& tables, const std
 
 }  // namespace
 
+Status Subject::check(const PlannedModel& planned, const PredictArgs& args) {
+  const bool tables = table_source(planned.prepared.inference.data) != nullptr;
+  if (tables && args.images.size() > 1) {
+    return usage_error("XG0905", {"{} tables are named, and one is predicted at a time", args.images.size()},
+                       "name one of them");
+  }
+  if (!tables && !args.images.empty() && !args.rows.empty()) {
+    return usage_error("XG0905", "`--rows` are those of a table or a source, and pictures are given",
+                       "leave it out, or name a source: --source NAME --rows a..b");
+  }
+  return {};
+}
+
 Result<Subject> Subject::open(const PlannedModel& planned, const PredictArgs& args, const runtime::ClassTables& trained,
                               runtime::EventSink& events) {
   const Module& module = planned.prepared.inference;
   const std::vector<std::string> needed = inputs_of_results(module.graph);
+  XRUN_TRY(check(planned, args));
   Subject subject;
   events.on_work({.work = runtime::Work::kOpen, .subject = args.source.empty() ? "files" : args.source});
   XRUN_ASSIGN(auto samples, open_samples(module, args, needed));

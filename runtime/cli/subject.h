@@ -23,8 +23,9 @@ struct RowLabel {
 
 class Subject {
  public:
-  // `trained`: the classes of training. Errors: those of opening; XG0902 rows outside the source; XG0905 files that the
-  // model does not read.
+  // Checks the arguments as far as that is possible before data is opened. Errors: XG0905.
+  static Status check(const PlannedModel& planned, const PredictArgs& args);
+  // `trained`: the classes of training. Errors: those of `check` and of opening; XG0902 rows outside the source.
   static Result<Subject> open(const PlannedModel& planned, const PredictArgs& args, const runtime::ClassTables& trained,
                               runtime::EventSink& events);
 

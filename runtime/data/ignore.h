@@ -15,7 +15,7 @@ inline constexpr double kNoLabel = -std::numeric_limits<double>::infinity();
 
 // The step of a call of `ignore`. `texts`, those of a column of texts or of the directories of a folder, are its
 // classes in order; the ones that are ignored leave it, and the numbers of the others close up. Empty: labels are
-// numbers. `unmatched` gets what is none of the texts.
+// numbers. `unmatched` gets those that no text of the column equals.
 AugmentStep ignore_step(const CallSpec& call, std::vector<std::string>& texts, std::vector<std::string>& unmatched);
 
 // Whether the call names cells by texts.

@@ -23,7 +23,7 @@ struct PartialLabel {
   static PartialLabel of(const Graph& graph, const NamedValue& label);
 };
 
-// What one row has of one partial label.
+// The part of one row in one partial label.
 struct RowLabel {
   int32_t labels = 0;  // 0 or 1, or the number of its positions with a label
   float weight = 1;    // of its class
@@ -34,7 +34,7 @@ class RowLabels {
  public:
   RowLabels(size_t labels, int64_t rows) : labels_(labels), of_(labels * static_cast<size_t>(rows)) {}
 
-  // By partial label.
+  // Indexed by partial label.
   std::span<RowLabel> row(int64_t row) { return std::span(of_).subspan(static_cast<size_t>(row) * labels_, labels_); }
   // The number of labels of each row, for partial label `which`.
   std::vector<int32_t> counts(size_t which) const;
@@ -50,7 +50,7 @@ class RowLabels {
 class LabelCounts {
  public:
   void take(const std::vector<PartialLabel>& labels, const RowLabels& rows);
-  // By row; empty for an input that is no partial label.
+  // Indexed by row; empty for an input that is no partial label.
   std::span<const int32_t> of(std::string_view input) const;
   // The name of a label that no row has; null if there is none.
   const std::string* lacking() const;

@@ -33,8 +33,8 @@ class SampleRows {
   // XG0413 no such source.
   static Result<std::unique_ptr<SampleRows>> open(const DataSpec& data, std::string_view source, const Graph& graph,
                                                   StopFlag stop = nullptr);
-  // The same for predictions, which need the inputs `needed` alone. The others, labels, become zeros; a source may lack
-  // them, and `label` gives them where it has them.
+  // Opens a source for predictions, which need the inputs `needed` alone. The others, labels, become zeros; a source
+  // may lack them, and `label` gives them where it has them.
   static Result<std::unique_ptr<SampleRows>> open_for(const std::vector<std::string>& needed, const DataSpec& data,
                                                       std::string_view source, const Graph& graph);
   // The same over open_header: everything that is known before a sample is decoded. `fill` must not be called.

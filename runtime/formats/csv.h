@@ -30,7 +30,8 @@ struct CsvOptions {
 
 struct CsvColumn {
   std::string name;  // empty without a header
-  // Of a column of texts: distinct texts in byte order, or in order of first appearance if CsvOptions::texts names it.
+  // The distinct texts of a column of texts, in byte order, or in order of first appearance if CsvOptions::texts names
+  // it.
   std::vector<std::string> texts;
   // Not empty: it is a column of texts. The place of the first of them: "t.csv:2: column 1 is \"x4\", not a number".
   std::string fault;

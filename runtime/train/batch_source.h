@@ -106,8 +106,8 @@ class RowSource {
   virtual void begin(int64_t first, int64_t rows, const BatchView& batch) = 0;
   // Returns when the batch that was begun is complete. Errors: those of reading.
   virtual Status finish() = 0;
-  // As BatchSource::labelled, of the batch that `finish` returned last, until the next `finish`; 0 for broken rows that
-  // this process has found.
+  // Like BatchSource::labelled, for the batch that `finish` returned last, until the next `finish`; 0 for broken rows
+  // that this process has found.
   virtual std::span<const int32_t> labelled(std::string_view) const { return {}; }
   // The broken rows of the batch that `finish` returned last, in order, until the next `finish`. Their memory holds
   // zeros.

@@ -47,7 +47,7 @@ struct MatchedPart {
   int64_t classes = 0;  // of the run; those that are not matched start from the seed
 };
 
-// What a run that starts from a checkpoint does not simply take over.
+// The parts of a model that a run does not simply take over from the checkpoint that it starts from.
 struct StartedParts {
   std::vector<FreshPart> fresh;  // as a whole
   std::vector<MatchedPart> matched;

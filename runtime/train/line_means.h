@@ -1,4 +1,4 @@
-// What a run has done since its last line of progress (docs/command.md, "Progress"): means of losses and metrics, and
+// The work of a run since its last line of progress (docs/command.md, "Progress"): means of losses and metrics, and
 // the samples by the clock, without the time of evaluations and saves.
 #pragma once
 

@@ -9,7 +9,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Of this process: with several ranks, of one of its devices.
+// The measures of this process; with several ranks, those of one of its devices.
 int threads_of(Session& session) {
   const std::vector<int>& threads = session.program().threads;
   return session.communicator() != nullptr ? threads[0] : std::accumulate(threads.begin(), threads.end(), 0);

@@ -74,7 +74,7 @@ class StepReports {
   bool stragglers_look_ = false;  // they need the times of the step and not its results
   int64_t steps_ = 0;             // that were begun
   Clock::time_point begin_;
-  // Of the last step; without its times where nobody looked at it.
+  // The report of the last step, without its times where nobody looked at it.
   StepReport report_{.loss = std::numeric_limits<double>::quiet_NaN()};
   LineMeans line_;
   std::vector<ValueId> metric_values_;      // of report_.metrics

@@ -125,7 +125,7 @@ TEST_F(LinesOfARun, PeopleReadSamplesPerSecond) {
   EXPECT_THAT(plan.out, ContainsRegex("predicted  [0-9 ]+ samples/s"));
 }
 
-// As `show` finds the log of a run that goes on, or was killed: without an `end` event.
+// The log as `show` finds it of a run that goes on, or was killed: without an `end` event.
 TEST_F(LinesOfARun, ALogWithoutAnEndIsShownWithTheTimeOfItsEvents) {
   train("killed", {"--steps", "25"});
   std::string log = xrun::testing::read_file(directory.path() + "/killed/ckpt/quick/log.jsonl");

@@ -63,7 +63,7 @@ TEST_F(Outputs, OfAnInputAreTheInput) {
   const std::string rest = "  logits = x -> linear(8) -> relu -> linear(5)\n  output logits\n";
   const std::string raw = model("  raw = x\n  output raw\n" + rest);
   train(raw);
-  // As an operator computes it.
+  // The value as an operator computes it.
   const auto wanted = embedding(model("  a = x * 1.0\n  output a\n" + rest));
   ASSERT_EQ(wanted.exit, 0) << wanted.err;
   ASSERT_THAT(wanted.out, StartsWith("synthetic sample 0 "));

@@ -287,7 +287,7 @@ class EachSetting : public testing::Test {
     directory_.write("pictures/owl/2.ppm", "P6\n8 8\n255\nbroken");
   }
 
-  // What a user sees of the model with `written`.
+  // The result that a user sees of the model with `written`.
   std::string seen(const Case& one, bool is_set) {
     std::string text = one.model != nullptr ? one.model : kModel;
     // The memory of the machine changes from one plan to the next.
@@ -385,7 +385,7 @@ TEST_F(EachSetting, HasACaseBelow) {
   EXPECT_TRUE(covered.empty()) << *covered.begin() << " is no setting";
 }
 
-// What is compared for the cases is equal where nothing has changed.
+// Results that the cases compare are equal where nothing has changed.
 TEST_F(EachSetting, ADefaultThatIsWrittenIsNotSeen) {
   using enum Seen;
   for (const auto& [seen_in, written] : {std::pair{kWeights, "train.seed=1"},

@@ -1,5 +1,5 @@
-// What people who know Python, PyTorch, Keras, YAML or C write at first. Each text gets one error, and its edits lead
-// to what was meant.
+// Text as people write it at first who know Python, PyTorch, Keras, YAML or C. Each text gets one error, and its edits
+// lead to what was meant.
 #include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -199,7 +199,7 @@ TEST(OtherLanguages, OneSlipIsOneError) {
 
 TEST(OtherLanguages, TheTextItselfIsRight) { EXPECT_THAT(check(kText).codes(), IsEmpty()) << check(kText).rendered(); }
 
-// What has no edit says what to write.
+// A fix without an edit says what to write.
 TEST(OtherLanguages, OtherWordsAreExplained) {
   const auto of = [](const char* from, const std::string& to) { return check(replaced(kText, from, to)).rendered(); };
   EXPECT_THAT(of("  output", "  for i in 0..3 {\n    y = x -> relu\n  }\n  output"),

@@ -39,7 +39,7 @@ train t {
 }
 )";
 
-// What is shown where `|` stands in the text.
+// The signature that is shown where `|` stands in the text.
 Json help_in(const std::string& marked) {
   TestClient client;
   std::string text = marked;

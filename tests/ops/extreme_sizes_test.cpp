@@ -54,7 +54,7 @@ Result<Graph> graph_of(const Case& c) {
   return graph;
 }
 
-// What the planner refuses before it asks for kernels.
+// Sizes that the planner refuses before it asks for kernels.
 bool is_held_by_a_machine(const Graph& graph, int64_t rows) {
   double sum = 0;
   for (const Value& value : graph.values) {

@@ -172,7 +172,7 @@ TEST(Infer, CostsGrowWithTheElementsThatAreRead) {
                 rate * flops("accuracy", {few, label}, {tensor({kBatch})}, {}));
     }
   }
-  // Of the five best classes all classes are read once, not five times.
+  // All classes are read once for the five best of them, and not five times.
   EXPECT_EQ(flops("topk", {tensor({kBatch, 1000})}, {tensor({kBatch, 5}), tensor({kBatch, 5})}, {{"k", int64_t{5}}}),
             flops("topk", {tensor({kBatch, 1000})}, {tensor({kBatch, 1}), tensor({kBatch, 1})}, {{"k", int64_t{1}}}));
   // The gradient of a pool visits each window once, as the pool does.

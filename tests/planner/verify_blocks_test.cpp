@@ -55,8 +55,8 @@ TEST(VerifyBlocks, SwappedOperandsOfTwoExchangesAreFound) {
   EXPECT_GT(swapped, 3000);
 }
 
-// Of every exchange: a block less, a block more, a block with other bytes, one for another device, two in another
-// order.
+// Damage of every exchange: a block less, a block more, a block with other bytes, one for another device, two in
+// another order.
 TEST(VerifyBlocks, BlocksThatDoNotFitTogetherAreFound) {
   const std::vector<std::function<bool(Instruction&, size_t)>> damages{
       [](Instruction& one, size_t at) {

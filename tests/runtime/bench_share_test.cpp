@@ -1,4 +1,4 @@
-// What benchmarks print of the machine's own rates, on an idle machine and on a loaded one.
+// The lines in which benchmarks name the machine's own rates, on an idle machine and on a loaded one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -57,7 +57,7 @@ TEST_F(IdxTypes, AreReadAsTheirValues) {
                         {0x0E, f64(0.1) + f64(-3), {0.1F, -3}, "f64"}};
   for (const Case& one : cases) {
     const auto reader = open(idx(one.type, {1, 1, 2}, one.data), labels_).value();
-    EXPECT_THAT(reader->describe(), HasSubstr("1 images of 1x2 " + one.name));
+    EXPECT_THAT(reader->describe(), HasSubstr("1 image of 1x2 " + one.name));
     EXPECT_EQ(reader->fields()[0].type.dtype, DType::kF32);
     FieldValue value;
     ASSERT_TRUE(reader->read(0, 0, value).ok());

@@ -233,6 +233,8 @@ TEST(MappedManifest, NamesItsRowsOrIsRefused) {
   const Manifest good{.format = 4, .step = 2, .samples = 6, .rows = {rows}};
   EXPECT_EQ(refusal(good), "");
   EXPECT_EQ(parse_manifest(print_manifest(good), "m")->rows.at(0).log, rows.log);
+  EXPECT_EQ(refusal({.format = 5, .step = 2, .samples = 6, .rows = {rows}}), "");
+  EXPECT_EQ(refusal({.format = 5, .step = 2, .samples = 6}), "");
   EXPECT_EQ(refusal({.format = 3, .step = 2, .samples = 6, .rows = {rows}}), "XG0710") << "of an older format";
   EXPECT_EQ(refusal({.format = 4, .step = 2, .samples = 6}), "XG0710") << "without rows";
   for (const ManifestRows& bad : {ManifestRows{"../id", rows.rows, rows.log}, ManifestRows{"", rows.rows, rows.log},

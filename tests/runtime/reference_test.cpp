@@ -352,6 +352,14 @@ TEST(Reference, ExamplesOfStagesCheck) {
     texts.push_back(data_with("f32[N, 64]", "csv(\"rows.csv\")", example));
     texts.push_back(data_with("f32[N]", "csv(\"rows.csv\")", example));
     texts.push_back(data_with("index(10)[N]", "csv(\"rows.csv\")", fmt::format("column(64) -> {}", example)));
+    // A stage of labels, which only losses and metrics read.
+    texts.push_back(
+        fmt::format("model m {{\n  input x: f32[N, 64]\n  y = x -> linear(10)\n  output y\n}}\n"
+                    "data d {{\n  source train = csv(\"rows.csv\")\n  x = columns(0..64)\n"
+                    "  label = column(64) -> {} -> as_index(10)\n}}\n"
+                    "train t {{\n  batch = 8\n  epochs = 1\n  loss = softmax_ce(y, label)\n"
+                    "  optimizer = sgd\n  lr = 0.1\n}}\n",
+                    example));
     return texts;
   };
   for (const AugmentDef* stage : data_registry().augments) {
