@@ -65,25 +65,27 @@ class Refusals : public TinyRuns {
 TEST_F(Refusals, AThreadThatIsRefusedEndsTheCommandInWords) {
   for (const Words& words : {kTrain, kEval, kPredict}) {
     for (const char* which : {"thread:", "threads:"}) {
-      bool refused = true;
-      for (int number = 1; number <= 24 && refused; ++number) {
+      // The search for a plan goes on without the thread that reports on it, so one refusal may have no effect.
+      int without_effect = 0;
+      for (int number = 1; number <= 24 && without_effect < 2; ++number) {
         const std::string refusal = which + std::to_string(number);
         const auto result = run(words, refusal);
-        refused = result.exit != 0;
+        const bool refused = result.exit != 0;
+        without_effect += refused ? 0 : 1;
         ASSERT_FALSE(result.timed_out) << words[0] << " " << refusal;
         if (refused) {
           ASSERT_EQ(result.exit, 4) << words[0] << " " << refusal << ": " << result.err;
           ASSERT_THAT(result.err, HasSubstr("error[XG0803]: the system lets this process start ")) << refusal;
         }
       }
-      EXPECT_FALSE(refused) << "a command of four threads starts fewer than 24";
+      EXPECT_EQ(without_effect, 2) << "a command of four threads starts fewer than 24";
     }
   }
   expect_nothing_lost("threads");
 }
 
 TEST_F(Refusals, TheNumberOfThreadsThatTheSystemGaveIsSaid) {
-  const auto result = run(kTrain, "threads:5");  // two of the command, then those of the plan
+  const auto result = run(kTrain, "threads:6");  // three of the command, then those of the plan
   EXPECT_THAT(result.err, HasSubstr("start 2 of the 8 threads that the plan needs"));
   EXPECT_THAT(result.err, HasSubstr("--threads 1"));
 }
@@ -94,7 +96,7 @@ TEST_F(Refusals, AllThreadsOfARunAreStartedBeforeItsFirstStep) {
   for (int attempt = 0; attempt < 20; ++attempt) {
     Words words = kTrain;
     *std::ranges::find(words, "20") = std::to_string(12 + 2 * attempt);
-    const auto result = run(words, "threads:19");  // two of the command, and twice the eight of the plan
+    const auto result = run(words, "threads:20");  // three of the command, and twice the eight of the plan
     ASSERT_FALSE(result.timed_out) << result.err;
     ASSERT_EQ(result.exit, 0) << result.err;
   }
