@@ -67,8 +67,8 @@ Error other_classes(const ClassTable& trained, const std::vector<std::string>& a
       gone.empty() ? ""
                    : fmt::format("if `{}` was renamed, say so in `data`: classes {{ moved \"{}\" -> \"{}\" }}; ",
                                  gone[0], gone[0], added[0]);
-  error.help = fmt::format("{}to add {} as new {}: --extend; to begin another run: -C DIR", rename,
-                           added.size() == 1 ? "it" : "them", added.size() == 1 ? "class" : "classes");
+  error.help = fmt::format("{}to add {} as {}: --extend; to begin another run: -C DIR", rename,
+                           added.size() == 1 ? "it" : "them", added.size() == 1 ? "a new class" : "new classes");
   return error;
 }
 
