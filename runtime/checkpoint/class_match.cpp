@@ -31,11 +31,12 @@ std::vector<ClassPart> match_classes(const TrainState& state, const ClassTables&
                    .map = {.to = {}, .same_rows = false, .rows = classes},
                    .classes = classes};
     const ClassTable* own = find_table(run, rows.input);
-    const ClassTable* old = find_table(stored, rows.input);
-    if (own == nullptr || old == nullptr || (!own->named && !old->named)) {
-      part.map.same_rows = true;
-    } else if (own->named && old->named) {
+    const ClassTable* old = table_for(stored, run, rows.input);
+    if (own != nullptr && own->named && old != nullptr && old->named) {
       match_by_name(*own, *old, part);
+    } else {
+      const bool is_unknown = own == nullptr || (old == nullptr && stored.empty());
+      part.map.same_rows = is_unknown || (!own->named && (old == nullptr || !old->named));
     }
     parts.push_back(std::move(part));
   }

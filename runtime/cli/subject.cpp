@@ -105,15 +105,6 @@ Result<std::unique_ptr<runtime::SampleRows>> open_samples(const Module& module, 
   return runtime::SampleRows::open_for(needed, data, args.images[0], module.graph);
 }
 
-// The tables of the inputs that results are computed from.
-runtime::ClassTables needed_tables(const runtime::ClassTables& tables, const std::vector<std::string>& needed) {
-  runtime::ClassTables kept;
-  std::ranges::copy_if(tables, std::back_inserter(kept), [&](const runtime::ClassTable& table) {
-    return std::ranges::find(needed, table.input) != needed.end();
-  });
-  return kept;
-}
-
 }  // namespace
 
 Status Subject::check(const PlannedModel& planned, const PredictArgs& args) {
@@ -138,11 +129,12 @@ Result<Subject> Subject::open(const PlannedModel& planned, const PredictArgs& ar
   events.on_work({.work = runtime::Work::kOpen, .subject = args.source.empty() ? "files" : args.source});
   XRUN_ASSIGN(auto samples, open_samples(module, args, needed));
   warn_of(*samples, events);
-  XRUN_TRY(samples->number_by(needed_tables(trained, needed)));
+  XRUN_TRY(samples->number_by(trained));
   subject.label_input_ = label_input(planned.model.file.module);
   subject.names_ = runtime::names_in(samples->classes(), subject.label_input_);
-  if (const auto& names = runtime::names_in(trained, subject.label_input_); !names.empty()) {
-    subject.numbers_ = runtime::positions_of(subject.names_, names);
+  const runtime::ClassTable* table = runtime::table_for(trained, samples->classes(), subject.label_input_);
+  if (table != nullptr && table->named) {
+    subject.numbers_ = runtime::positions_of(subject.names_, table->names);
   }
   XRUN_ASSIGN(const RowRange range, parse_rows(args.rows, samples->samples()));
   subject.first_ = range.begin;

@@ -264,9 +264,16 @@ Decoding SampleRows::decoding() const {
 
 Status SampleRows::number_by(const ClassTables& trained) {
   for (const ClassTable& own : classes_) {
-    const ClassTable* table = find_table(trained, own.input);
-    if (table == nullptr || (!table->named && !own.named)) {
+    const ClassTable* table = table_for(trained, classes_, own.input);
+    const auto input = std::ranges::find(inputs_, own.input, &Input::name);
+    if (!input->needed || trained.empty() || (!own.named && (table == nullptr || !table->named))) {
       continue;
+    }
+    if (table == nullptr) {
+      return content_error(
+          "XG0402",
+          {"training did not know the classes of `{}`, which have names in the source `{}`", own.input, name_},
+          "give the input the name that it had in training", span_);
     }
     if (table->named && !reader_->has_labels()) {
       return content_error("XG0402", {"the samples of the source `{}` have no classes to be measured by", name_},
@@ -280,7 +287,7 @@ Status SampleRows::number_by(const ClassTables& trained) {
       error.span = span_;
       return error;
     }
-    std::ranges::find(inputs_, own.input, &Input::name)->transform.renumber(std::move(numbers).value());
+    input->transform.renumber(std::move(numbers).value());
   }
   return {};
 }

@@ -13,6 +13,19 @@ const ClassTable* find_table(const ClassTables& tables, std::string_view input) 
   return found == tables.end() ? nullptr : &*found;
 }
 
+const ClassTable* table_for(const ClassTables& tables, const ClassTables& own, std::string_view input) {
+  if (const ClassTable* table = find_table(tables, input)) {
+    return table;
+  }
+  const auto is_without = [](const ClassTables& others) {
+    return [&others](const ClassTable& table) { return find_table(others, table.input) == nullptr; };
+  };
+  const auto left = std::ranges::find_if(tables, is_without(own));
+  const bool is_only_one = std::ranges::count_if(own, is_without(tables)) == 1 && left != tables.end() &&
+                           std::ranges::count_if(tables, is_without(own)) == 1;
+  return is_only_one ? &*left : nullptr;
+}
+
 const std::vector<std::string>& names_in(const ClassTables& tables, std::string_view input) {
   static const std::vector<std::string> kNone;
   const ClassTable* table = find_table(tables, input);

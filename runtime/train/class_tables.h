@@ -25,6 +25,9 @@ struct ClassTable {
 using ClassTables = std::vector<ClassTable>;
 
 const ClassTable* find_table(const ClassTables& tables, std::string_view input);  // null: there is none
+// The table of an input of `own`, which may have had another name: where one input of `own` has no table and one table
+// has no input, they belong together. Null: there is none.
+const ClassTable* table_for(const ClassTables& tables, const ClassTables& own, std::string_view input);
 // The names of the classes; empty where they are numbers or not known.
 const std::vector<std::string>& names_in(const ClassTables& tables, std::string_view input);
 

@@ -234,6 +234,22 @@ TEST_F(Case20ValidationLacksAClass, DirectoriesAreMatchedByName) {
   EXPECT_THAT(refused.err, HasSubstr("`auk`, a class of `label` in the source `test`, is not a class of training"));
 }
 
+TEST_F(Case20ValidationLacksAClass, ALabelThatWasRenamedKeepsItsClasses) {
+  write_animals(dir_, "train", 12);
+  write_animals(dir_, "test", 4);
+  write_pictures_model("source test = folder(\"test\")");
+  succeed({"train", "m.xgraph", "--progress", "none"});
+  fs::remove_all(dir_.path() + "/test/cat");
+  std::string text = xrun::testing::read_file(dir_.path() + "/m.xgraph");
+  for (const auto& [from, to] : {std::pair{"label = label", "kind  = label"}, {"(logits, label)", "(logits, kind)"}}) {
+    for (size_t at = 0; (at = text.find(from, at)) != std::string::npos; at += std::string(to).size()) {
+      text.replace(at, std::string(from).size(), to);
+    }
+  }
+  dir_.write("renamed.xgraph", text);
+  EXPECT_THAT(succeed({"eval", "renamed.xgraph", "ckpt/t"}), HasSubstr("100.00 %"));
+}
+
 using Case27ResumeAfterANewClassDirectory = Classes;
 
 TEST_F(Case27ResumeAfterANewClassDirectory, TheRunIsRefusedOrExtended) {

@@ -18,6 +18,16 @@ TEST(ClassTables, NamesAreLookedUpByInput) {
   EXPECT_EQ(positions_of({"dog", "owl", "cat"}, tables[0].names), (std::vector<int64_t>{1, -1, 0}));
 }
 
+TEST(ClassTables, AnInputWithAnotherNameHasTheTableThatIsLeft) {
+  const ClassTables trained{{"label", true, {"cat"}}, {"color", true, {"red"}}};
+  const ClassTables own{{"kind", true, {"cat"}}, {"color", true, {"red"}}};
+  EXPECT_EQ(table_for(trained, own, "color"), &trained[1]);
+  EXPECT_EQ(table_for(trained, own, "kind"), &trained[0]);
+  const ClassTables two{{"kind", true, {"cat"}}, {"shade", true, {"red"}}};
+  EXPECT_EQ(table_for(trained, two, "kind"), nullptr) << "either of two tables may be meant";
+  EXPECT_EQ(table_for({}, own, "kind"), nullptr);
+}
+
 TEST(ClassTables, MovesFollowOneAnother) {
   const std::vector<MovedClass> moved{
       {.from = "cat", .to = "lynx"}, {.from = "lynx", .to = "puma"}, {.from = "dog", .to = "wolf", .input = "group"}};
