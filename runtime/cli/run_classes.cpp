@@ -14,16 +14,20 @@ using runtime::ClassTables;
 
 constexpr size_t kMostNamed = 5;
 
+// " and 3 more", of names of which the first few are listed.
+std::string rest_of(const std::vector<std::string>& names) {
+  return names.size() > kMostNamed
+             ? fmt::format(" and {} more", format_count(static_cast<int64_t>(names.size() - kMostNamed)))
+             : "";
+}
+
 // "`ape`, `bat` and 3 more".
 std::string listed(const std::vector<std::string>& names) {
   std::vector<std::string> shown;
   for (size_t i = 0; i < std::min(names.size(), kMostNamed); ++i) {
     shown.push_back(fmt::format("`{}`", names[i]));
   }
-  return fmt::format("{}{}", fmt::join(shown, ", "),
-                     names.size() > kMostNamed
-                         ? fmt::format(" and {} more", format_count(std::ssize(names) - std::ssize(shown)))
-                         : "");
+  return fmt::format("{}{}", fmt::join(shown, ", "), rest_of(names));
 }
 
 // "cat, dog, owl as classes 0, 1, 2".
@@ -33,10 +37,8 @@ std::string numbered(const std::vector<std::string>& names) {
   for (size_t i = 0; i < numbers.size(); ++i) {
     numbers[i] = i;
   }
-  return fmt::format(
-      "{} as {} {}{}", fmt::join(shown, ", "), names.size() == 1 ? "class" : "classes", fmt::join(numbers, ", "),
-      names.size() > shown.size() ? fmt::format(" and {} more", format_count(std::ssize(names) - std::ssize(shown)))
-                                  : "");
+  return fmt::format("{} as {} {}{}", fmt::join(shown, ", "), names.size() == 1 ? "class" : "classes",
+                     fmt::join(numbers, ", "), rest_of(names));
 }
 
 // The names of `from` that `in` lacks, in their order.

@@ -74,11 +74,47 @@ struct Run {
   std::unique_ptr<runtime::CheckpointStore> checkpoints;
 };
 
+// The options of the run's checkpoints. REQUIRES: `options` and `job` outlive the store.
+//   samples  of the training source
+runtime::CheckpointOptions store_options(const PlannedModel& planned, const GlobalOptions& options,
+                                         const TrainArgs& args, const Job& job, int64_t samples) {
+  const TrainSpec& train = planned.prepared.training.train;
+  const RunSpec& run = planned.model.file.run;
+  const auto file = std::make_shared<const lang::CheckedFile>(planned.model.file);
+  return {.directory = checkpoint_directory(options, train),
+          .keep = train.checkpoint_keep,
+          .resume = args.resume,
+          .overwrite = args.overwrite,
+          .on_aside =
+              [&options](const std::string& from, const std::string& to) {
+                Console(options).note(fmt::format("note: the run that was in {} is now in {}\n", from, to));
+              },
+          .math_digest = planned.prepared.training.math_digest,
+          .compare = [file](const runtime::CheckpointInfo& info) { return difference_from(info, *file); },
+          .extend = args.extend,
+          .isa = planned.plan.isa,
+          .deterministic = train.deterministic,
+          .seed = train.seed,
+          .classes = {},
+          .moved_classes = planned.prepared.training.data.moved_classes,
+          .version = XRUN_VERSION,
+          .epoch_samples = samples,
+          .batch = train.batch,
+          .samples_after = samples_after(train, samples),
+          .libraries = runtime::library_versions(),
+          .model = text_of(planned),
+          .moved = run.moved,
+          .writers = planner::writers_of_rank(planned.plan.training, job.rank()),
+          .staging = train.checkpoint_async ? planner::save_staging(planned.plan.training) : 0,
+          .copy = run.copy,
+          .rank_hosts = job.options.rank_nodes,
+          .peers = job.world.get()};
+}
+
 Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const TrainArgs& args,
                      runtime::EventSink& events, const Job& job) {
   const Module& module = planned.prepared.training;
   const TrainSpec& train = module.train;
-  const RunSpec& run = planned.model.file.run;
   events.on_work({.work = runtime::Work::kOpen, .subject = "train"});
   XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, "train", module.graph, &StopSignals::requested()));
   XRUN_TRY(runtime::check_curve(train, rows->samples()));
@@ -94,40 +130,11 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   DataMemory memory;
   memory.add(*rows, module.data);
   memory.readers += runtime::SampleSequence::memory(train.order, rows->samples());
-  const auto file = std::make_shared<const lang::CheckedFile>(planned.model.file);
-  runtime::CheckpointOptions store{
-      .directory = checkpoint_directory(options, train),
-      .keep = train.checkpoint_keep,
-      .resume = args.resume,
-      .overwrite = args.overwrite,
-      .on_aside =
-          [&options](const std::string& from, const std::string& to) {
-            Console(options).note(fmt::format("note: the run that was in {} is now in {}\n", from, to));
-          },
-      .math_digest = module.math_digest,
-      .compare = [file](const runtime::CheckpointInfo& info) { return difference_from(info, *file); },
-      .extend = args.extend,
-      .isa = planned.plan.isa,
-      .deterministic = train.deterministic,
-      .seed = train.seed,
-      .classes = {},
-      .moved_classes = module.data.moved_classes,
-      .version = XRUN_VERSION,
-      .epoch_samples = rows->samples(),
-      .batch = train.batch,
-      .samples_after = samples_after(train, rows->samples()),
-      .libraries = runtime::library_versions(),
-      .model = text_of(planned),
-      .moved = run.moved,
-      .writers = planner::writers_of_rank(planned.plan.training, job.rank()),
-      .staging = train.checkpoint_async ? planner::save_staging(planned.plan.training) : 0,
-      .copy = run.copy,
-      .rank_hosts = job.options.rank_nodes,
-      .peers = job.world.get()};
+  runtime::CheckpointOptions store = store_options(planned, options, args, job, rows->samples());
   // Where no checkpoint may lie, the source decides the classes, and faults of `class_weights` are reported before a
   // directory is made.
-  const bool may_go_on =
-      args.resume != "never" && (args.resume != "auto" || !run.copy.empty() || runtime::is_checkpoint(store.directory));
+  const bool may_go_on = args.resume != "never" &&
+                         (args.resume != "auto" || !store.copy.empty() || runtime::is_checkpoint(store.directory));
   std::optional<std::vector<int32_t>> classes_of_samples;
   if (!may_go_on) {
     XRUN_ASSIGN(classes_of_samples, use_classes(*rows, module, rows->classes(), &StopSignals::requested()));

@@ -2,28 +2,15 @@
 #include <cmath>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
-#include <sstream>
 
+#include "tests/cases/run_events.h"
 #include "tests/support/command.h"
 
 namespace {
 
+using xrun::testing::run_events;
 using xrun::testing::run_xrun;
 using xrun::testing::TemporaryDirectory;
-
-// The events of one kind in the output of `--progress json`.
-std::vector<nlohmann::json> events_of(const std::string& out, const std::string& kind) {
-  std::vector<nlohmann::json> events;
-  std::istringstream lines(out);
-  for (std::string line; std::getline(lines, line);) {
-    auto event = nlohmann::json::parse(line);
-    if (event.at("t") == kind) {
-      events.push_back(std::move(event));
-    }
-  }
-  return events;
-}
 
 // Twelve classes of rows around 5 at one or two of six places.
 std::string rows_of_twelve_classes() {
@@ -77,7 +64,7 @@ train t {
     words.insert(words.end(), more.begin(), more.end());
     const auto run = run_xrun(words, {.directory = dir.path()});
     EXPECT_EQ(run.exit, 0) << run.err;
-    const auto ends = events_of(run.out, "end");
+    const auto ends = run_events(run.out, "end");
     return ends.size() == 1 ? ends[0].at("weights").get<std::string>() : run.out;
   };
   const std::string whole = weights_of({});
@@ -134,7 +121,7 @@ train t {
 )");
     const auto run = run_xrun({"train", "m.xgraph", "--progress", "json"}, {.directory = dir.path()});
     ASSERT_EQ(run.exit, 0) << run.err;
-    const auto steps = events_of(run.out, "step");
+    const auto steps = run_events(run.out, "step");
     ASSERT_EQ(steps.size(), 1u);
     EXPECT_NEAR(steps[0].at("loss").get<double>(), row.loss, 1e-6 * (1 + row.loss)) << row.logits;
   }
