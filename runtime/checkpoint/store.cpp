@@ -416,7 +416,15 @@ class Store final : public CheckpointStore {
     } else {
       XRUN_TRY(verify(info));
     }
-    XRUN_TRY(rows_.resume(info, state));
+    if (Status mapped = rows_.resume(info, state); !mapped.ok()) {
+      Error error = std::move(mapped).error();
+      if (options_.extend && error.code == "XG0702") {
+        error.help =
+            "class rows in a file keep their number: begin another run from these weights with `init = "
+            "checkpoint(...)` and -C";
+      }
+      return error;
+    }
     if (!options_.extend) {
       return read_state(info, state, true, options_.moved);
     }

@@ -401,6 +401,20 @@ TEST_F(Case23MoreClassesKeepOldRows, TheSameRunGoesOnWithMoreClasses) {
   EXPECT_EQ(run({"train", "m.xgraph", "--extend", "--progress", "none", "--set", "train.steps=170"}).exit, 1);
 }
 
+TEST_F(Case23MoreClassesKeepOldRows, ClassRowsInAFileAreNotExtended) {
+  dir_.write("train.csv", identities(12, 6));
+  const std::string mapped = "groups { id { rows = mapped } }\n  active_classes = sample(1%)";
+  write_model("m.xgraph", 300'000, mapped);
+  succeed({"train", "m.xgraph", "--progress", "none", "--set", "train.steps=4"});
+  write_model("m.xgraph", 301'000, mapped);
+  const auto refused = run({"train", "m.xgraph", "--extend", "--progress", "none", "--set", "train.steps=8"});
+  EXPECT_EQ(refused.exit, 1);
+  EXPECT_THAT(refused.err, HasSubstr("has rows 0..300000, and the run needs 0..301000"));
+  EXPECT_THAT(refused.err, HasSubstr("init = checkpoint(...)"));
+  write_model("m.xgraph", 300'000, mapped);
+  succeed({"train", "m.xgraph", "--progress", "none", "--set", "train.steps=4"});
+}
+
 TEST_F(Case23MoreClassesKeepOldRows, RowsAreTakenByNameWhateverTheirNumbers) {
   write_animals(dir_, "train", 12);
   write_pictures_model();
