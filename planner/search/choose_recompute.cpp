@@ -84,11 +84,24 @@ class Cheapest {
   int64_t visits_ = 0;  // the first descent is greedy, so a good result exists when visits run out
 };
 
-void run_again(const PartitionRequest& request, int held, int l, PartitionStage& stage) {
-  const PartitionLayer& layer = request.layers[static_cast<size_t>(l)];
-  stage.recomputed.push_back(l);
-  stage.backward += layer.forward;
-  stage.memory -= held * layer.saved;
+// The price of the bytes that the layer keeps for `held` micro-batches is subtracted from the time to run it again.
+Seconds time_beyond_price(const PartitionRequest& request, int held, const PartitionLayer& layer) {
+  return layer.forward - request.seconds_per_kept_byte * static_cast<double>(held * layer.saved);
+}
+
+// True if the layer runs again even where memory has no limit.
+bool runs_again(const PartitionRequest& request, int held, const PartitionLayer& layer) {
+  switch (request.recompute) {
+    case Recompute::kNone:
+      return false;
+    case Recompute::kAll:
+      return true;
+    case Recompute::kChosen:
+      return layer.again;
+    case Recompute::kAuto:
+      return time_beyond_price(request, held, layer) < 0;
+  }
+  return false;
 }
 
 }  // namespace
@@ -97,46 +110,50 @@ int micro_batches_held(PipelineKind pipeline, int stage, int stages, int micro_b
   return pipeline == PipelineKind::kGpipe ? micro_batches : std::min(micro_batches, stages - stage);
 }
 
+StageSums::StageSums(const PartitionRequest& request, int held, int begin)
+    : request_(request),
+      held_(held),
+      end_(begin),
+      memory_(held * request.layers[static_cast<size_t>(begin)].incoming) {}
+
+void StageSums::add_layer() {
+  const PartitionLayer& layer = request_.layers[static_cast<size_t>(end_++)];
+  const bool again = runs_again(request_, held_, layer);
+  forward_ += layer.forward;
+  backward_ += layer.backward;
+  repeated_ += again ? layer.forward : 0;
+  memory_ += layer.resident + (again ? 0 : held_ * layer.saved);
+}
+
 bool choose_recompute(const PartitionRequest& request, int held, PartitionStage& stage) {
-  stage.recomputed.clear();
-  stage.forward = 0;
-  stage.backward = 0;
-  Bytes resident = 0;
-  Bytes saved = 0;
-  for (int l = stage.begin; l < stage.end; ++l) {
-    const PartitionLayer& layer = request.layers[static_cast<size_t>(l)];
-    stage.forward += layer.forward;
-    stage.backward += layer.backward;
-    resident += layer.resident;
-    saved += layer.saved;
-  }
-  resident += held * request.layers[static_cast<size_t>(stage.begin)].incoming;
-  stage.memory = resident + held * saved;
-  const auto fits = [&] { return request.cap == 0 || stage.memory <= request.cap; };
-  const bool free_choice = request.recompute == Recompute::kAuto;
-  if (request.recompute == Recompute::kNone || (free_choice && request.seconds_per_kept_byte == 0 && fits())) {
-    return fits();
-  }
+  StageSums sums(request, held, stage.begin);
   std::vector<Item> others;
+  stage.recomputed.clear();
   for (int l = stage.begin; l < stage.end; ++l) {
+    sums.add_layer();
     const PartitionLayer& layer = request.layers[static_cast<size_t>(l)];
-    const Seconds more = layer.forward - request.seconds_per_kept_byte * static_cast<double>(held * layer.saved);
-    if (free_choice ? more < 0 : request.recompute == Recompute::kAll || layer.again) {
-      run_again(request, held, l, stage);
+    if (runs_again(request, held, layer)) {
+      stage.recomputed.push_back(l);
     } else if (layer.saved > 0) {
-      others.push_back({l, layer.saved, more});
+      others.push_back({l, layer.saved, time_beyond_price(request, held, layer)});
     }
   }
-  if (fits() || !free_choice) {
-    return fits();
+  stage.forward = sums.forward();
+  stage.backward = sums.backward();
+  stage.memory = sums.memory();
+  if (sums.fits() || request.recompute != Recompute::kAuto) {
+    return sums.fits();
   }
   // held · (bytes freed) must cover the excess over the cap.
   const Cheapest cheapest(request, std::move(others), (stage.memory - request.cap + held - 1) / held);
   for (const int l : cheapest.layers()) {
-    run_again(request, held, l, stage);
+    const PartitionLayer& layer = request.layers[static_cast<size_t>(l)];
+    stage.recomputed.push_back(l);
+    stage.backward += layer.forward;
+    stage.memory -= held * layer.saved;
   }
   std::sort(stage.recomputed.begin(), stage.recomputed.end());
-  return cheapest.found() && fits();
+  return cheapest.found() && stage.memory <= request.cap;
 }
 
 }  // namespace xrun::planner

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <limits>
 #include <map>
+#include <numeric>
 
 #include "graph/base/check.h"
 #include "planner/search/coarse_layers.h"
@@ -74,19 +75,18 @@ class StageTable {
     table.times.assign(size_ * size_, kInfinity);
     table.costs.assign(price > 0 ? size_ * size_ : 0, kInfinity);
     const int n = static_cast<int>(request_.layers.size());
-    // Where nothing runs again, one more layer adds its time to the stage.
-    const bool plain = request_.cap == 0 && price == 0 &&
-                       (request_.recompute == Recompute::kNone || request_.recompute == Recompute::kAuto);
     // A single stage has all layers.
     const bool whole = request_.stages == 1;
     for (int begin = 0; begin < (whole ? 1 : n); ++begin) {
-      PartitionStage stage{.begin = begin};
-      for (int end = whole && !plain ? n : begin + 1; end <= n; ++end) {
-        stage.end = end;
-        if (plain) {
-          stage.forward += request_.layers[static_cast<size_t>(end) - 1].forward;
-          stage.backward += request_.layers[static_cast<size_t>(end) - 1].backward;
-        } else if (!choose_recompute(request_, held, stage)) {
+      StageSums sums(request_, held, begin);
+      for (int end = begin + 1; end <= n; ++end) {
+        sums.add_layer();
+        if (whole && end < n) {
+          continue;
+        }
+        PartitionStage stage{.begin = begin, .end = end, .forward = sums.forward(), .backward = sums.backward()};
+        stage.memory = sums.memory();
+        if (!sums.fits() && (request_.recompute != Recompute::kAuto || !choose_recompute(request_, held, stage))) {
           break;  // more layers do not fit either
         }
         table.times[place(begin, end)] = stage.time();
@@ -102,6 +102,17 @@ class StageTable {
   std::map<int, Table> by_held_;
   std::vector<const Table*> by_stage_;
 };
+
+// Lowers next[first .. last] to the sums of `before`, costs and hops. Most of the time is spent here, so the loop has a
+// form that the compiler turns into vector instructions, unless the function is inlined.
+[[gnu::noinline]] void lower(double* __restrict next, double before, const double* costs, const double* hops, int first,
+                             int last) {
+  for (int j = first; j <= last; ++j) {
+    const double sum = before + costs[j] + hops[j];
+    const double known = next[j];
+    next[j] = sum < known ? sum : known;
+  }
+}
 
 class Partitioner {
  public:
@@ -137,7 +148,7 @@ class Partitioner {
     size_t low = 0;
     for (size_t high = bounds.size() - 1; low < high;) {
       const size_t middle = (low + high) / 2;
-      cheapest(bounds[middle]) < kInfinity ? high = middle : low = middle + 1;
+      possible(bounds[middle]) ? high = middle : low = middle + 1;
     }
     double best = kInfinity;
     double worth = kInfinity;  // alternatives within a quarter of the optimum are worth a simulation
@@ -161,7 +172,7 @@ class Partitioner {
       }
       seen = bounds[at];
       const double sum = cheapest(bounds[at]);
-      Partition made = trace(sum);
+      Partition made = trace(bounds[at], sum);
       if (made.objective < best) {
         best = made.objective;
         worth = 1.25 * best;
@@ -184,50 +195,101 @@ class Partitioner {
                                 static_cast<double>(request_.layers[static_cast<size_t>(position)].incoming);
   }
 
-  // The least sum of all stages with none above `limit`; records the choices for trace.
+  // The positions after which stage `s` may begin or end: other stages need layers, too, and heads follow the last cut.
+  int last_end(int s) const { return n_ - (request_.stages - s - 1); }
+  int last_begin(int s) const { return s == 0 ? 0 : std::min(last_cut_, last_end(s) - 1); }
+
+  // The ends, first .. last, of a stage `s` from layer `begin` that takes at most `limit`: more layers never take less
+  // time, and the last stage ends with the last layer.
+  struct Ends {
+    int first = 0;
+    int last = -1;
+  };
+  Ends ends_within(Seconds limit, int s, int begin) const {
+    const Seconds* times = table_.times(s, begin);
+    const int end = std::min(pin_ends_[static_cast<size_t>(s)][static_cast<size_t>(begin)], last_end(s));
+    if (s + 1 == request_.stages) {
+      return end == n_ && times[n_] <= limit ? Ends{n_, n_} : Ends{};
+    }
+    return end <= begin
+               ? Ends{}
+               : Ends{begin + 1,
+                      static_cast<int>(std::upper_bound(times + begin + 1, times + end + 1, limit) - times) - 1};
+  }
+
+  // True if there are cuts with no stage above `limit`.
+  bool possible(Seconds limit) const {
+    std::vector<int> now(static_cast<size_t>(n_) + 2, 0);  // ways to each position
+    now[0] = 1;
+    for (int s = 0; s < request_.stages; ++s) {
+      std::vector<int> changes(now.size(), 0);  // of the number of stages that may end at a position
+      for (int i = s; i <= last_begin(s); ++i) {
+        if (now[static_cast<size_t>(i)] == 0 || request_.layers[static_cast<size_t>(i)].joined) {
+          continue;
+        }
+        const Ends ends = ends_within(limit, s, i);
+        if (ends.first <= ends.last) {
+          ++changes[static_cast<size_t>(ends.first)];
+          --changes[static_cast<size_t>(ends.last) + 1];
+        }
+      }
+      std::partial_sum(changes.begin(), changes.end(), now.begin());
+    }
+    return now[static_cast<size_t>(n_)] > 0;
+  }
+
+  // True if a stage `s` may begin at layer `i`, before which the stages take `before` at least.
+  bool begins(int i, double before) const {
+    return before < kInfinity && !request_.layers[static_cast<size_t>(i)].joined;
+  }
+
+  // The least sum of all stages with none above `limit`; keeps the table for trace.
   double cheapest(Seconds limit) {
     const int stages = request_.stages;
     const auto width = static_cast<size_t>(n_) + 1;
     best_.assign((static_cast<size_t>(stages) + 1) * width, kInfinity);
-    from_.assign(best_.size(), -1);
     best_[0] = 0;
     for (int s = 0; s < stages; ++s) {
-      const double* now = best_.data() + static_cast<size_t>(s) * width;
+      const double* now = best_of(s);
       double* next = best_.data() + static_cast<size_t>(s + 1) * width;
-      int* from = from_.data() + static_cast<size_t>(s + 1) * width;
-      // The last stage ends with the last layer; other stages leave a layer for each stage behind them.
-      const bool last = s + 1 == stages;
-      const int most = n_ - (stages - s - 1);
-      for (int i = s; i <= (s == 0 ? 0 : std::min(last_cut_, most - 1)); ++i) {
-        const double before = now[i];
-        if (before == kInfinity || request_.layers[static_cast<size_t>(i)].joined) {
-          continue;
-        }
-        const Seconds* times = table_.times(s, i);
-        const Seconds* costs = table_.costs(s, i);
-        const int end = std::min(pin_ends_[static_cast<size_t>(s)][static_cast<size_t>(i)], most);
-        for (int j = last ? n_ : i + 1; j <= end; ++j) {
-          if (times[j] > limit) {
-            break;  // more layers never take less time
-          }
-          const double sum = before + costs[j] + hops_[static_cast<size_t>(j)];
-          if (sum < next[j]) {
-            next[j] = sum;
-            from[j] = i;
-          }
+      for (int i = s; i <= last_begin(s); ++i) {
+        if (begins(i, now[i])) {
+          const Seconds* costs = table_.costs(s, i);
+          const Ends ends = ends_within(limit, s, i);
+          lower(next, now[i], costs, hops_.data(), ends.first, ends.last);
         }
       }
     }
     return best_.back();
   }
 
-  Partition trace(double sum) const {
+  // The least times of the layers before each position on `s` stages.
+  const double* best_of(int s) const { return best_.data() + static_cast<size_t>(s) * (static_cast<size_t>(n_) + 1); }
+
+  // The first layer at which stage `s` begins in the best cuts of the layers before `end`.
+  int begin_of(Seconds limit, int s, int end) const {
+    const double* now = best_of(s);
+    for (int i = s; i <= last_begin(s); ++i) {
+      if (begins(i, now[i])) {
+        const Ends ends = ends_within(limit, s, i);
+        if (ends.first <= end && end <= ends.last &&
+            now[i] + table_.costs(s, i)[end] + hops_[static_cast<size_t>(end)] == best_of(s + 1)[end]) {
+          return i;
+        }
+      }
+    }
+    XRUN_CHECK(false, "no stage ends where the best cuts do");
+    return 0;
+  }
+
+  // The cuts of the last call of cheapest, which had this limit and this result.
+  Partition trace(Seconds limit, double sum) const {
     Partition made;
     made.stages.resize(static_cast<size_t>(request_.stages));
     Seconds largest = 0;
     int end = n_;
     for (int s = request_.stages - 1; s >= 0; --s) {
-      const int begin = from_[(static_cast<size_t>(s) + 1) * (static_cast<size_t>(n_) + 1) + static_cast<size_t>(end)];
+      const int begin = begin_of(limit, s, end);
       PartitionStage& stage = made.stages[static_cast<size_t>(s)];
       stage.begin = begin;
       stage.end = end;
@@ -258,7 +320,6 @@ class Partitioner {
   std::vector<Seconds> hops_;               // by position
   std::vector<std::vector<int>> pin_ends_;  // [stage][layer]: the first one behind it that is pinned to another stage
   std::vector<double> best_;                // [stages][layers]
-  std::vector<int> from_;
 };
 
 std::vector<Partition> partition_layers(const PartitionRequest& request) {

@@ -61,6 +61,29 @@ int micro_batches_held(PipelineKind pipeline, int stage, int stages, int micro_b
 // prefer. A limit on the total is kept by planner/search/total_memory.h. Empty when none fits.
 std::vector<Partition> partition(const PartitionRequest& request);
 
+// Times and memory of a stage to which layers are added one by one; those whose kept bytes cost more than their time,
+// or that the request marks, run again.
+class StageSums {
+ public:
+  // `held`: micro-batches that the stage holds. The request must outlive this object.
+  StageSums(const PartitionRequest& request, int held, int begin);
+  void add_layer();
+
+  Seconds forward() const { return forward_; }
+  Seconds backward() const { return backward_ + repeated_; }
+  Bytes memory() const { return memory_; }
+  bool fits() const { return request_.cap == 0 || memory_ <= request_.cap; }
+
+ private:
+  const PartitionRequest& request_;
+  int held_;
+  int end_;
+  Seconds forward_ = 0;
+  Seconds backward_ = 0;
+  Seconds repeated_ = 0;
+  Bytes memory_;
+};
+
 // Chooses the cheapest set of layers begin..end-1 to run again, where kept bytes have their price, so that resident +
 // held x (incoming + saved of the others) fits the cap: exact branch and bound. False when none fits. Adds the cost to
 // `stage`.
