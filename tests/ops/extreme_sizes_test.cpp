@@ -146,5 +146,36 @@ TEST(ExtremeSizes, OfInputsAreRefusedOrComputed) {
   }
 }
 
+// `c` with each whole number of its arguments replaced by `size`, one at a time.
+std::vector<Case> with_argument(const Case& c, int64_t size) {
+  std::vector<Case> grown;
+  for (const auto& [name, value] : c.attrs.all()) {
+    if (std::holds_alternative<int64_t>(value)) {
+      grown.push_back(c);
+      grown.back().attrs.set(name, size);
+    } else if (const auto* list = std::get_if<std::vector<int64_t>>(&value)) {
+      for (size_t i = 0; i < list->size(); ++i) {
+        std::vector<int64_t> other = *list;
+        other[i] = size;
+        grown.push_back(c);
+        grown.back().attrs.set(name, other);
+      }
+    }
+  }
+  return grown;
+}
+
+TEST(ExtremeSizes, OfArgumentsAreRefusedOrComputed) {
+  for (const Case& c : cases()) {
+    for (const int64_t size : kSizes) {
+      for (const int64_t signed_size : {size, -size}) {
+        for (const Case& grown : with_argument(c, signed_size)) {
+          check(grown);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace xrun::ops
