@@ -11,8 +11,9 @@
 namespace xrun::cli {
 namespace {
 
-constexpr std::string_view kPairs = "source,class,class_name,predicted,predicted_name,samples\n";
-constexpr std::string_view kWrong = "source\tname\tclass\tclass_name\tpredicted\tpredicted_name\tprobability\n";
+// The first lines of the files. Where a model has several heads, one more column names the head.
+constexpr std::string_view kPairs = "source,class,class_name,predicted,predicted_name,samples";
+constexpr std::string_view kWrong = "source\tname\tclass\tclass_name\tpredicted\tpredicted_name\tprobability";
 constexpr FileKind kPairsKind{
     .name = "table of pairs of classes", .code = "XG0901", .magic = kPairs, .flag = "--confusion"};
 constexpr FileKind kWrongKind{
@@ -30,24 +31,29 @@ std::string csv_cell(std::string_view text) {
   return '"' + cell + '"';
 }
 
-std::string pairs_of(const std::vector<SourceClasses>& sources, const ClassNames& names) {
-  std::string text(kPairs);
+bool has_heads(const std::vector<SourceClasses>& sources) { return !sources.empty() && !sources[0].head.empty(); }
+
+std::string pairs_of(const std::vector<SourceClasses>& sources) {
+  std::string text = std::string(kPairs) + (has_heads(sources) ? ",head\n" : "\n");
   for (const SourceClasses& source : sources) {
+    const std::string head = source.head.empty() ? "" : "," + csv_cell(source.head);
     for (const auto& [pair, samples] : source.pairs) {
-      text += fmt::format("{},{},{},{},{},{}\n", csv_cell(source.source), pair.first, csv_cell(names.of(pair.first)),
-                          pair.second, csv_cell(names.of(pair.second)), samples);
+      text += fmt::format("{},{},{},{},{},{}{}\n", csv_cell(source.source), pair.first,
+                          csv_cell(source.names.of(pair.first)), pair.second, csv_cell(source.names.of(pair.second)),
+                          samples, head);
     }
   }
   return text;
 }
 
-std::string wrong_of(const std::vector<SourceClasses>& sources, const ClassNames& names) {
-  std::string text(kWrong);
+std::string wrong_of(const std::vector<SourceClasses>& sources) {
+  std::string text = std::string(kWrong) + (has_heads(sources) ? "\thead\n" : "\n");
   for (const SourceClasses& source : sources) {
+    const std::string head = source.head.empty() ? "" : "\t" + tsv_cell(source.head);
     for (const WrongSample& one : source.wrong) {
-      text +=
-          fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}\n", tsv_cell(source.source), tsv_cell(one.name), one.label,
-                      tsv_cell(names.of(one.label)), one.predicted, tsv_cell(names.of(one.predicted)), one.probability);
+      text += fmt::format("{}\t{}\t{}\t{}\t{}\t{}\t{}{}\n", tsv_cell(source.source), tsv_cell(one.name), one.label,
+                          tsv_cell(source.names.of(one.label)), one.predicted, tsv_cell(source.names.of(one.predicted)),
+                          one.probability, head);
     }
   }
   return text;
@@ -74,9 +80,9 @@ Status check_class_files(const EvalArgs& args) {
   return check_place(wrong_path(args), kWrongKind);
 }
 
-Status write_class_files(const EvalArgs& args, const std::vector<SourceClasses>& sources, const ClassNames& names) {
-  const std::string pairs = pairs_of(sources, names);
-  const std::string wrong = wrong_of(sources, names);
+Status write_class_files(const EvalArgs& args, const std::vector<SourceClasses>& sources) {
+  const std::string pairs = pairs_of(sources);
+  const std::string wrong = wrong_of(sources);
   const std::span<const std::byte> of_pairs[] = {std::as_bytes(std::span(pairs))};
   const std::span<const std::byte> of_wrong[] = {std::as_bytes(std::span(wrong))};
   std::vector<ResultFile> files;

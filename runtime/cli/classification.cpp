@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "graph/base/counted.h"
 #include "graph/base/utf8.h"
 
 namespace xrun::cli {
@@ -59,20 +60,40 @@ std::vector<ClassCount> count_classes(const SourceClasses& source) {
   return list;
 }
 
+Classification::Classification(const runtime::Session& session, const std::vector<Ranking>& rankings,
+                               const runtime::ClassTables& tables) {
+  for (const Ranking& ranking : rankings) {
+    parts_.push_back({.reader = runtime::BestReader(session, ranking.from),
+                      .head = rankings.size() > 1 ? ranking.name : "",
+                      .label = ranking.label,
+                      .names = ClassNames{runtime::names_in(tables, ranking.label)}});
+  }
+}
+
 Status Classification::add(runtime::RowSource& source, int64_t done, int64_t count) {
   if (sources_.empty() || sources_.back().source != source.name()) {
-    sources_.push_back({.source = std::string(source.name())});
+    for (const Part& part : parts_) {
+      sources_.push_back({.source = std::string(source.name()), .head = part.head, .names = part.names});
+    }
   }
-  SourceClasses& classes = sources_.back();
+  SourceClasses* classes = &sources_[sources_.size() - parts_.size()];
+  for (Part& part : parts_) {
+    XRUN_TRY(add(part, source, done, count, *classes++));
+  }
+  return {};
+}
+
+Status Classification::add(Part& part, runtime::RowSource& source, int64_t done, int64_t count,
+                           SourceClasses& classes) {
   runtime::BestClasses best;
-  XRUN_TRY(reader_.read(count, best));
+  XRUN_TRY(part.reader.read(count, best));
   auto broken = source.broken_rows().begin();
   for (int64_t row = 0; row < count; ++row) {
     if (broken != source.broken_rows().end() && broken->row == row) {
       ++broken;
       continue;
     }
-    XRUN_ASSIGN(const auto label, source.label(label_, done + row));
+    XRUN_ASSIGN(const auto label, source.label(part.label, done + row));
     if (!label) {
       continue;
     }
@@ -87,7 +108,7 @@ Status Classification::add(runtime::RowSource& source, int64_t done, int64_t cou
   return {};
 }
 
-std::string per_class_text(const SourceClasses& source, const ClassNames& names) {
+std::string per_class_text(const SourceClasses& source) {
   std::vector<ClassCount> classes = count_classes(source);
   std::erase_if(classes, [](const ClassCount& count) { return count.samples == 0; });
   std::ranges::stable_sort(classes, [](const ClassCount& a, const ClassCount& b) {
@@ -98,12 +119,13 @@ std::string per_class_text(const SourceClasses& source, const ClassNames& names)
   const auto all = std::ssize(classes);
   const auto more = all - static_cast<int64_t>(std::min(classes.size(), kMostShown));
   classes.resize(std::min(classes.size(), kMostShown));
-  const auto shown = [&](int64_t label) { return label < 0 ? "none" : printable_line(names.of(label)); };
+  const auto shown = [&](int64_t label) { return label < 0 ? "none" : printable_line(source.names.of(label)); };
   size_t width = 5;
   for (const ClassCount& count : classes) {
     width = std::max(width, std::min<size_t>(columns_of(shown(count.label)), 40));
   }
-  std::string out = fmt::format("\n{}, {} classes with samples, the worst first\n", source.source, format_count(all));
+  std::string out = fmt::format("\n{}{}, {} with samples, the worst first\n", source.source,
+                                source.head.empty() ? "" : ", " + printable_line(source.head), counted(all, "class"));
   out += fmt::format("  {:<{}}  {:>9}  {:>9}  {:>9}  {}\n", "class", width, "samples", "accuracy", "precision",
                      "most often taken for");
   for (const ClassCount& count : classes) {
@@ -115,11 +137,11 @@ std::string per_class_text(const SourceClasses& source, const ClassNames& names)
   return more > 0 ? out + fmt::format("  and {} more: --format json lists all\n", format_count(more)) : out;
 }
 
-Json per_class_json(const SourceClasses& source, const ClassNames& names) {
+Json per_class_json(const SourceClasses& source) {
   Json list = Json::array();
   for (const ClassCount& count : count_classes(source)) {
     Json one{{"class", count.label},
-             {"name", names.of(count.label)},
+             {"name", source.names.of(count.label)},
              {"samples", count.samples},
              {"right", count.right},
              {"predicted", count.predicted},
@@ -127,7 +149,8 @@ Json per_class_json(const SourceClasses& source, const ClassNames& names) {
              {"precision", share_json(count.right, count.predicted)},
              {"taken_for", Json()}};
     if (count.taken > 0) {
-      one["taken_for"] = {{"class", count.taken_for}, {"name", names.of(count.taken_for)}, {"samples", count.taken}};
+      one["taken_for"] = {
+          {"class", count.taken_for}, {"name", source.names.of(count.taken_for)}, {"samples", count.taken}};
     }
     list.push_back(std::move(one));
   }

@@ -21,9 +21,11 @@ struct WrongSample {
   float probability = 0;  // of the predicted class
 };
 
-// The predictions for one source.
+// The predictions of one head, or output of logits, for one source.
 struct SourceClasses {
   std::string source;
+  std::string head;  // empty where the model has one
+  ClassNames names;
   std::map<std::pair<int64_t, int64_t>, int64_t> pairs;  // (class, predicted class or -1: NaN) -> samples
   std::vector<WrongSample> wrong;                        // in the order of the samples
 };
@@ -43,29 +45,38 @@ std::vector<ClassCount> count_classes(const SourceClasses& source);
 // Threads: used by one.
 class Classification {
  public:
-  // REQUIRES: the session outlives it. `label`: the input that holds the class.
-  Classification(const runtime::Session& session, const runtime::ClassScores& from, std::string label)
-      : reader_(session, from), label_(std::move(label)) {}
+  // The logits of each ranking are compared with its label. REQUIRES: the session outlives it.
+  Classification(const runtime::Session& session, const std::vector<Ranking>& rankings,
+                 const runtime::ClassTables& tables);
 
   // Adds the rows of a batch that was just evaluated. Errors: those of reading.
   Status add(runtime::RowSource& source, int64_t done, int64_t count);
 
+  // By source, in the order of the rankings.
   const std::vector<SourceClasses>& sources() const { return sources_; }
 
  private:
-  runtime::BestReader reader_;
-  std::string label_;
+  // The rows of a ranking, which SourceClasses collects for each source.
+  struct Part {
+    runtime::BestReader reader;
+    std::string head;
+    std::string label;
+    ClassNames names;
+  };
+  static Status add(Part& part, runtime::RowSource& source, int64_t done, int64_t count, SourceClasses& classes);
+
+  std::vector<Part> parts_;
   std::vector<SourceClasses> sources_;
 };
 
 // The classes of a source: as text at most 20 with samples, the worst first; as JSON all of them.
-std::string per_class_text(const SourceClasses& source, const ClassNames& names);
-nlohmann::ordered_json per_class_json(const SourceClasses& source, const ClassNames& names);
+std::string per_class_text(const SourceClasses& source);
+nlohmann::ordered_json per_class_json(const SourceClasses& source);
 
 // Checks before the evaluation whether the files that `args` names can be written. Errors: XG0901.
 Status check_class_files(const EvalArgs& args);
 // Writes these files. Errors: XG0901; older files then stay as they were, and no new one is left.
-Status write_class_files(const EvalArgs& args, const std::vector<SourceClasses>& sources, const ClassNames& names);
+Status write_class_files(const EvalArgs& args, const std::vector<SourceClasses>& sources);
 std::string wrong_path(const EvalArgs& args);  // DIR/wrong.tsv
 
 }  // namespace xrun::cli

@@ -35,7 +35,6 @@ struct Measurement {
   runtime::Evaluation evaluation;
   int64_t step = 0;                    // of the checkpoint
   std::vector<SourceClasses> classes;  // if they are asked for
-  ClassNames names;
 };
 
 bool wants_classes(const EvalArgs& args) { return args.per_class || !args.confusion.empty() || !args.wrong.empty(); }
@@ -51,18 +50,20 @@ std::string text_of(const Measurement& measured, const EvalArgs& args) {
     out += "\n";
   }
   for (const SourceClasses& source : measured.classes) {
+    const std::string of = source.source + (source.head.empty() ? "" : ", " + printable_line(source.head));
     if (!args.wrong.empty()) {
       out += fmt::format("  {}   {} of {}\n", printable_line(wrong_path(args)),
-                         counted(std::ssize(source.wrong), "misclassified sample"), source.source);
+                         counted(std::ssize(source.wrong), "misclassified sample"), of);
     }
     if (!args.confusion.empty()) {
-      out += fmt::format("  {}   {} pairs of classes of {}\n", printable_line(args.confusion),
-                         format_count(std::ssize(source.pairs)), source.source);
+      out += fmt::format("  {}   {} of classes of {}\n", printable_line(args.confusion),
+                         counted(std::ssize(source.pairs), "pair"), of);
     }
   }
   for (const SourceClasses& source : measured.classes) {
-    out += args.per_class ? per_class_text(source, measured.names) + "\n" : "";
+    out += args.per_class ? per_class_text(source) : "";
   }
+  out += args.per_class ? "\n" : "";
   for (const runtime::Measured& one : measured.evaluation.metrics) {
     out += fmt::format("{} {:.2f} %{}\n", one.key, 100 * one.value, one.synthetic ? " (synthetic)" : "");
   }
@@ -79,12 +80,29 @@ std::string json_of(const Measurement& measured, const EvalArgs& args) {
     }
   }
   for (const SourceClasses& source : measured.classes) {
-    json["misclassified"][source.source] = std::ssize(source.wrong);
+    auto& wrong = json["misclassified"][source.source];
+    (source.head.empty() ? wrong : wrong[source.head]) = std::ssize(source.wrong);
     if (args.per_class) {
-      json["per_class"][source.source] = per_class_json(source, measured.names);
+      auto& table = json["per_class"][source.source];
+      (source.head.empty() ? table : table[source.head]) = per_class_json(source);
     }
   }
   return json_line(json);
+}
+
+// The rankings that can be compared with a label; where the targets of the first one are computed, it is compared with
+// the first input that holds classes.
+Result<std::vector<Ranking>> rankings_with_labels(const PlannedModel& planned) {
+  XRUN_ASSIGN(std::vector<Ranking> rankings, find_rankings(planned));
+  if (rankings[0].label.empty()) {
+    rankings[0].label = label_input(planned.model.file.module);
+  }
+  std::erase_if(rankings, [](const Ranking& ranking) { return ranking.label.empty(); });
+  if (rankings.empty()) {
+    return content_error("XG0903", "the model has no label to compare its classes with",
+                         "leave --per-class, --confusion and --wrong out");
+  }
+  return rankings;
 }
 
 Result<Measurement> measure(const PlannedModel& planned, const EvalArgs& args,
@@ -105,11 +123,10 @@ Result<Measurement> measure(const PlannedModel& planned, const EvalArgs& args,
                                         : "declare another source in `data`");
   }
   XRUN_TRY(check_names(module, names, measured));
-  Ranking ranking;
+  std::vector<Ranking> rankings;
   if (wants_classes(args)) {
     XRUN_TRY(check_class_files(args));
-    XRUN_ASSIGN(const auto rankings, find_rankings(planned));
-    ranking = rankings.front();
+    XRUN_ASSIGN(rankings, rankings_with_labels(planned));
   }
   XRUN_TRY(check_checkpoint(planned, args.file, args.anyway, info));
   XRUN_ASSIGN(const auto classes, trained_classes(planned, *info));
@@ -124,14 +141,13 @@ Result<Measurement> measure(const PlannedModel& planned, const EvalArgs& args,
     XRUN_ASSIGN(auto evaluation, runtime::evaluate(*session, pointers, &events));
     return Measurement{.evaluation = std::move(evaluation), .step = info->manifest.step};
   }
-  Classification classification(*session, ranking.from, label_input(planned.model.file.module));
+  Classification classification(*session, rankings, classes);
   XRUN_ASSIGN(auto evaluation, runtime::evaluate(*session, pointers, &events, nullptr,
                                                  [&](runtime::RowSource& source, int64_t done, int64_t count) {
                                                    return classification.add(source, done, count);
                                                  }));
-  const ClassNames all{runtime::names_in(classes, label_input(planned.model.file.module))};
-  XRUN_TRY(write_class_files(args, classification.sources(), all));
-  return Measurement{std::move(evaluation), info->manifest.step, classification.sources(), all};
+  XRUN_TRY(write_class_files(args, classification.sources()));
+  return Measurement{std::move(evaluation), info->manifest.step, classification.sources()};
 }
 
 }  // namespace

@@ -119,6 +119,11 @@ train t {
   const std::string measured = succeed({"eval", "ckpt/t"});
   EXPECT_THAT(measured, HasSubstr("100.00 %"));
   EXPECT_THAT(measured, Not(HasSubstr(" 0.00 %")));
+  // Each head has a table of its own classes.
+  const std::string tables = succeed({"eval", "ckpt/t", "--per-class", "--confusion", "pairs.csv"});
+  EXPECT_THAT(tables, HasSubstr("\ntest, id, 3 classes with samples, the worst first\n"));
+  EXPECT_THAT(tables, HasSubstr("\ntest, family, 2 classes with samples, the worst first\n"));
+  EXPECT_THAT(xrun::testing::read_file(dir_.path() + "/pairs.csv"), HasSubstr("test,0,insect,0,insect,12,family\n"));
   // Both heads are predicted, each by its own names.
   const std::string predicted = succeed({"predict", "ckpt/t", "--source", "test", "--rows", "0..3", "--topk", "1"});
   EXPECT_THAT(predicted, HasSubstr("test.csv:2   id   probabilities   ant"));

@@ -136,6 +136,10 @@ train quick {
   const auto report = nlohmann::json::parse(shown.out);
   EXPECT_THAT(shown.out, HasSubstr("\"accuracy\":1.0")) << shown.out;
   EXPECT_EQ(report["metrics"]["test"], 1.0) << shown.out;
+  const auto& by_head = report["per_class"]["test"];
+  ASSERT_EQ(by_head.size(), 2U) << shown.out;  // each logits against the labels of its own loss
+  EXPECT_EQ(report["misclassified"]["test"]["id"], 0) << shown.out;
+  EXPECT_GT(by_head["id"].size(), by_head["group"].size()) << shown.out;
 }
 
 TEST_F(LossTerms, TheLossOfARunIsTheSum) {

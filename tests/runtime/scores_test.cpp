@@ -243,15 +243,15 @@ TEST_F(Scores, FilesOfAnEvaluationReplaceOnlyTheirOwnKindAndAreWhole) {
 TEST(PerClass, ListsTheWorstFirstAndSaysHowManyAreLeft) {
   cli::SourceClasses source{.source = "test"};
   source.pairs = {{{0, 0}, 8}, {{0, 1}, 2}, {{1, 0}, 3}, {{1, 1}, 1}, {{1, 2}, 3}, {{2, 2}, 5}, {{3, -1}, 1}};
-  const cli::ClassNames names{{"cat", "dog", "cow\n", "hen"}};
-  EXPECT_EQ(cli::per_class_text(source, names),
+  source.names = cli::ClassNames{{"cat", "dog", "cow\n", "hen"}};
+  EXPECT_EQ(cli::per_class_text(source),
             "\ntest, 4 classes with samples, the worst first\n"
             "  class    samples   accuracy  precision  most often taken for\n"
             "  hen            1     0.00 %          -  none (1)\n"
             "  dog            7    14.29 %    33.33 %  cat (3)\n"
             "  cat           10    80.00 %    72.73 %  dog (2)\n"
             "  cow\u240a           5   100.00 %    62.50 %  -\n");
-  const json list = json::parse(cli::per_class_json(source, names).dump());
+  const json list = json::parse(cli::per_class_json(source).dump());
   EXPECT_EQ(list.size(), 4u);
   EXPECT_EQ(list[1], json::parse(R"({"class":1,"name":"dog","samples":7,"right":1,"predicted":3,
       "accuracy":0.14285714285714285,"precision":0.3333333333333333,
@@ -260,7 +260,7 @@ TEST(PerClass, ListsTheWorstFirstAndSaysHowManyAreLeft) {
   for (int64_t label = 10; label < 40; ++label) {
     source.pairs[{label, label}] = 1;
   }
-  EXPECT_THAT(cli::per_class_text(source, names), HasSubstr("\n  and 14 more: --format json lists all\n"));
+  EXPECT_THAT(cli::per_class_text(source), HasSubstr("\n  and 14 more: --format json lists all\n"));
 }
 
 }  // namespace
