@@ -163,6 +163,30 @@ std::optional<std::string_view> listed_as(std::string_view aliases, std::string_
   return std::nullopt;
 }
 
+constexpr ForeignNet kNets[] = {
+    {"resnet18", "basic_resnet", "basic_resnet([2, 2, 2, 2])"},
+    {"resnet34", "basic_resnet", "basic_resnet([3, 4, 6, 3])"},
+    {"resnet50", "resnet", "resnet([3, 4, 6, 3])"},
+    {"resnet101", "resnet", "resnet([3, 4, 23, 3])"},
+    {"resnet152", "resnet", "resnet([3, 8, 36, 3])"},
+    {"r18", "iresnet", "iresnet([2, 2, 2, 2])"},
+    {"r34", "iresnet", "iresnet([3, 4, 6, 3])"},
+    {"r50", "iresnet", "iresnet([3, 4, 14, 3])"},
+    {"r100", "iresnet", "iresnet([3, 13, 30, 3])"},
+    {"iresnet18", "iresnet", "iresnet([2, 2, 2, 2])"},
+    {"iresnet34", "iresnet", "iresnet([3, 4, 6, 3])"},
+    {"iresnet50", "iresnet", "iresnet([3, 4, 14, 3])"},
+    {"iresnet100", "iresnet", "iresnet([3, 13, 30, 3])"},
+    {"vitb16", "vit", "vit(width=768, depth=12, heads=12, patch=16)"},
+    {"vitbasepatch16224", "vit", "vit(width=768, depth=12, heads=12, patch=16)"},
+    {"visiontransformer", "vit", "vit(width=768, depth=12, heads=12, patch=16)"},
+    {"vits16", "vit", "vit(width=384, depth=12, heads=6, patch=16)"},
+    {"efficientnetb0", "efficientnet_b0", "efficientnet_b0"},
+    {"mobilefacenet", "mobilefacenet", "mobilefacenet(512)"},
+    {"bert", "text_encoder", "text_encoder(...)"},
+    {"transformerencoder", "text_encoder", "text_encoder(...)"},
+};
+
 }  // namespace
 
 std::string plain_name(std::string_view word) { return plain(word); }
@@ -209,5 +233,10 @@ std::string_view implied_argument(const OpDef& op, std::string_view word) {
 }
 
 bool is_spelling_of(std::string_view word, std::string_view name) { return plain(word) == plain(name); }
+
+const ForeignNet* foreign_net(std::string_view word) {
+  const auto* net = std::ranges::find(kNets, word, &ForeignNet::word);
+  return net == std::end(kNets) ? nullptr : net;
+}
 
 }  // namespace xrun::lang

@@ -24,6 +24,15 @@ bool is_spelling_of(std::string_view word, std::string_view name);
 // The fix for an unknown name of a kind: our name for it, else the nearest of `known`, else `otherwise`.
 Fix our_name(NameKind kind, std::string_view word, const std::vector<std::string>& known, Span at, Help otherwise);
 
+// A net of another library: our block, and how it is called.
+struct ForeignNet {
+  std::string_view word;  // as `plain_name` gives it
+  std::string_view block;
+  std::string_view call;
+};
+// The net that a plain name means; null if it means none.
+const ForeignNet* foreign_net(std::string_view word);
+
 // The operator that `word` means, by its name in any spelling or by an alias; null if it means none.
 const OpDef* foreign_op(const OpRegistry& ops, std::string_view word);
 // Our name of an argument, empty where the operator takes that number from its input; nothing if `word` is no alias.

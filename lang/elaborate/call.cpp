@@ -146,7 +146,7 @@ Callee Evaluator::find_callee(std::span<const Name> path, const Call& call, Scop
     auto fix = as_stages(path, call, scope);
     fix = fix || meant == nullptr ? fix : as_pipe(call, meant->name);
     fix = fix || meant != nullptr || !is_plain ? fix : without_identity(last, call);
-    fix = fix || meant != nullptr ? fix : not_imported(last, call);
+    fix = fix || meant != nullptr ? fix : not_imported(last, call, scope);
     refuse("XG0201", last.span, {"there is no operator or block `{}`", callee.name}, "unknown name",
            fix ? Help(std::move(*fix))
            : meant != nullptr

@@ -303,7 +303,7 @@ class Evaluator {
   std::optional<Datum> argument(const Signature& signature, const Param& param, const Ast& ast, ExprId id,
                                 Scope& scope);
   // foreign_values.cpp
-  std::optional<Fix> not_imported(const Name& name, const Call& call) const;
+  std::optional<Fix> not_imported(const Name& name, const Call& call, const Scope& scope) const;
   std::optional<Fix> as_stages(std::span<const Name> path, const Call& call, const Scope& scope) const;
   std::optional<Fix> as_pipe(const Call& call, std::string_view ours) const;
   std::optional<Fix> without_identity(const Name& name, const Call& call) const;

@@ -12,36 +12,6 @@
 namespace xrun::lang {
 namespace {
 
-// Nets of other libraries, and how ours are called.
-struct Net {
-  std::string_view word;  // as `plain_name` gives it
-  std::string_view block;
-  std::string_view call;
-};
-constexpr Net kNets[] = {
-    {"resnet18", "basic_resnet", "basic_resnet([2, 2, 2, 2])"},
-    {"resnet34", "basic_resnet", "basic_resnet([3, 4, 6, 3])"},
-    {"resnet50", "resnet", "resnet([3, 4, 6, 3])"},
-    {"resnet101", "resnet", "resnet([3, 4, 23, 3])"},
-    {"resnet152", "resnet", "resnet([3, 8, 36, 3])"},
-    {"r18", "iresnet", "iresnet([2, 2, 2, 2])"},
-    {"r34", "iresnet", "iresnet([3, 4, 6, 3])"},
-    {"r50", "iresnet", "iresnet([3, 4, 14, 3])"},
-    {"r100", "iresnet", "iresnet([3, 13, 30, 3])"},
-    {"iresnet18", "iresnet", "iresnet([2, 2, 2, 2])"},
-    {"iresnet34", "iresnet", "iresnet([3, 4, 6, 3])"},
-    {"iresnet50", "iresnet", "iresnet([3, 4, 14, 3])"},
-    {"iresnet100", "iresnet", "iresnet([3, 13, 30, 3])"},
-    {"vitb16", "vit", "vit(width=768, depth=12, heads=12, patch=16)"},
-    {"vitbasepatch16224", "vit", "vit(width=768, depth=12, heads=12, patch=16)"},
-    {"visiontransformer", "vit", "vit(width=768, depth=12, heads=12, patch=16)"},
-    {"vits16", "vit", "vit(width=384, depth=12, heads=6, patch=16)"},
-    {"efficientnetb0", "efficientnet_b0", "efficientnet_b0"},
-    {"mobilefacenet", "mobilefacenet", "mobilefacenet(512)"},
-    {"bert", "text_encoder", "text_encoder(...)"},
-    {"transformerencoder", "text_encoder", "text_encoder(...)"},
-};
-
 constexpr std::array<const char*, 2> kLibrary{"std/nets", "std/vision"};
 
 // The text between the bracket at `open` and its partner, without both; nothing if it has none on its line.
@@ -58,11 +28,12 @@ std::optional<std::string_view> in_brackets(std::string_view text, size_t open) 
 
 }  // namespace
 
-// A block of the standard library that is not imported: the line that brings it in, and the call if it is another one.
-std::optional<Fix> Evaluator::not_imported(const Name& name, const Call& call) const {
+// A block of the standard library under a name of another library, or not imported: the line that brings it in, if it
+// is not, and the call if it is another one.
+std::optional<Fix> Evaluator::not_imported(const Name& name, const Call& call, const Scope& scope) const {
   const std::string plain = plain_name(name.text);
-  const auto net = std::ranges::find(kNets, plain, &Net::word);
-  std::string block(net != std::end(kNets) ? net->block : std::string_view());
+  const ForeignNet* net = foreign_net(plain);
+  std::string block(net != nullptr ? net->block : std::string_view());
   const char* file = kLibrary[0];
   for (const char* library : kLibrary) {
     for (const std::string& known : names_in_library(library)) {
@@ -79,9 +50,14 @@ std::optional<Fix> Evaluator::not_imported(const Name& name, const Call& call) c
   const std::string_view text = sources_.text(name.span.file);
   const auto first_line = static_cast<uint32_t>(std::min(text.find('\n'), text.size() - 1) + 1);
   Fix fix{fmt::format("bring it in: {}", line)};
-  fix.edits.push_back({{name.span.file, first_line, first_line}, "\n" + line + "\n"});
-  const bool is_ours = net == std::end(kNets);
-  if (!is_ours) {
+  const bool known = scope.file != nullptr && scope.file->find(block);
+  if (known) {
+    fix.title = net == nullptr ? fmt::format("write {}", block) : fmt::format("write {}", net->call);
+  } else {
+    fix.edits.push_back({{name.span.file, first_line, first_line}, "\n" + line + "\n"});
+  }
+  const bool is_ours = net == nullptr;
+  if (!is_ours && !known) {
     fix.title = fmt::format("write {}, and bring it in: {}", net->call, line);
   }
   if (is_ours || net->call.find("...") != std::string_view::npos) {

@@ -4,10 +4,12 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <fmt/format.h>
 #include <unistd.h>
 
 #include "graph/base/regular_file.h"
 #include "lang/faults.h"
+#include "lang/foreign_names.h"
 #include "lang/std_library.h"
 #include "lang/syntax/parser.h"
 
@@ -263,8 +265,15 @@ void Loader::use(SourceFile& file, const Decl& decl, const SourceFile* source) {
       for (const auto& [known, unused] : from.spaces) {
         candidates.emplace_back(known.second);
       }
+      const ForeignNet* net = foreign_net(plain_name(name.text));
+      Help help = did_you_mean(name.text, candidates, name.span, {"leave it out, or declare it there"});
+      if (net != nullptr && from.find(net->block)) {
+        Fix ours{fmt::format("write {}, and call {}", net->block, net->call)};
+        ours.edits.push_back({name.span, std::string(net->block)});
+        help = std::move(ours);
+      }
       diagnostics_.add(fault("XG0201", name.span, {"`{}` declares no `{}`", from.path, name.text}, "not found there",
-                             did_you_mean(name.text, candidates, name.span, {"leave it out, or declare it there"})));
+                             std::move(help)));
       continue;
     }
     if (!file.used.emplace(name.text, found).second) {

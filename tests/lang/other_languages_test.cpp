@@ -239,6 +239,19 @@ TEST(OtherLanguages, NetsThatAreNotImportedAreBroughtIn) {
   }
 }
 
+// The library has nets under other names: the line that brings one in gets our name, then its calls do.
+TEST(OtherLanguages, NetsThatAreImportedByOtherNamesGetOurs) {
+  const std::string line = "from \"std/nets\" use ";
+  const std::string text =
+      line + "resnet18\n" + replaced(kText, "image -> conv(8, 3) -> relu -> flatten", "image -> resnet18");
+  EXPECT_THAT(check(text).rendered(), HasSubstr("help: write basic_resnet, and call basic_resnet([2, 2, 2, 2])"));
+  EXPECT_THAT(mended(text), HasSubstr(line + "basic_resnet\n"));
+  const std::string called = mended(mended(text));
+  EXPECT_THAT(called, HasSubstr("image -> basic_resnet([2, 2, 2, 2])\n"));
+  EXPECT_EQ(called.find(line), called.rfind(line)) << called;
+  EXPECT_FALSE(check(called).diagnostics.has_errors()) << called << check(called).rendered();
+}
+
 // A fault of the model is one error, wherever the evaluation that it spoils is named.
 TEST(OtherLanguages, AWrongModelLeavesItsEvaluationsDeclared) {
   const std::string eval =

@@ -8,6 +8,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::HasSubstr;
+using ::testing::Not;
 using ::testing::StartsWith;
 
 const std::string kBefore = R"(xgraph 1
@@ -133,6 +134,20 @@ block unit(x: [N, D]) -> [N, D] {
   EXPECT_THAT(hover("half", 0), HasSubstr("{ n / 2 } else { 1 }\n```"));
   EXPECT_THAT(hover("leaky_relu", 0), HasSubstr("if x > 0 { x } else { slope * x }\n```"));
   EXPECT_THAT(hover("unit", 0), HasSubstr("block unit(x: [N, D]) -> [N, D]\n```"));
+}
+
+// The operators that measure are declared like others, without the inputs that the compiler adds to them.
+TEST(Hover, ShowsTheInputsOfAMetric) {
+  TestClient client;
+  const std::string text = kBefore + "image -> flatten" + kAfter + R"(
+train t {
+  metrics = [recall_at(y, label)]
+}
+)";
+  client.open(text);
+  const auto hover = client.ask("textDocument/hover", text, "recall_at", 0)["contents"]["value"].get<std::string>();
+  EXPECT_THAT(hover, HasSubstr("recall_at(feature: [N, D], label: index(C)[N], k: int = 1, source: source = none)"));
+  EXPECT_THAT(hover, Not(HasSubstr("gather")));
 }
 
 }  // namespace
