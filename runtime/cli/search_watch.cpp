@@ -7,7 +7,7 @@
 
 namespace xrun::cli {
 
-SearchWatch::SearchWatch(const Console& console) : console_(console) {
+SearchWatch::SearchWatch(const Console& console, std::chrono::milliseconds every) : console_(console), every_(every) {
   try {
     thread_ = std::thread([this] { run(); });
   } catch (const std::system_error&) {  // the search goes on without lines
@@ -31,10 +31,9 @@ void SearchWatch::set(std::string what) {
 }
 
 void SearchWatch::run() {
-  constexpr std::chrono::seconds kEvery(10);
   const auto begin = std::chrono::steady_clock::now();
   std::unique_lock lock(mutex_);
-  for (auto next = begin + kEvery; !ended_.wait_until(lock, next, [this] { return ends_; }); next += kEvery) {
+  for (auto next = begin + every_; !ended_.wait_until(lock, next, [this] { return ends_; }); next += every_) {
     const auto passed = std::chrono::duration_cast<std::chrono::seconds>(next - begin).count();
     console_.note(fmt::format("planning for {} s{}{}\n", passed, what_.empty() ? "" : ": ", what_));
   }

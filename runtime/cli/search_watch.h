@@ -1,6 +1,7 @@
 // Lines that say how far the search for a plan is, while it takes long.
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <mutex>
 #include <string>
@@ -10,11 +11,12 @@
 
 namespace xrun::cli {
 
-// Prints a line every 10 s from its construction to its end, by a thread of its own; where no thread can be made, none.
+// Prints a line every 10 s from its construction to its destruction, by a thread of its own; none if no thread can be
+// made.
 // Nothing else may print to the console in the meantime.
 class SearchWatch {
  public:
-  explicit SearchWatch(const Console& console);
+  explicit SearchWatch(const Console& console, std::chrono::milliseconds every = std::chrono::seconds(10));
   ~SearchWatch();
   SearchWatch(const SearchWatch&) = delete;
   SearchWatch& operator=(const SearchWatch&) = delete;
@@ -26,6 +28,7 @@ class SearchWatch {
   void run();
 
   const Console& console_;
+  std::chrono::milliseconds every_;
   std::mutex mutex_;
   std::condition_variable ended_;
   bool ends_ = false;
