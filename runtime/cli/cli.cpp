@@ -284,14 +284,19 @@ void add_commands(CLI::App& app, CommandLine& line) {
   add_command(app, line, "doctor", "report on this machine", [&line] { return run_doctor(line.global); });
 }
 
-// The first flag of the command line that decides what is computed, where the command computes nothing; empty: none.
+// The first flag of the command line without effect on the command, since it decides what is computed and the command
+// computes nothing, or since only a run of `train` writes to its directory; empty: none.
 std::string idle_flag(const CLI::App& app, const Words& words) {
   const std::string command = app.get_subcommands()[0]->get_name();
-  if (command != "new" && command != "fmt" && command != "doctor" && command != "lsp") {
-    return "";
+  std::vector<const char*> idle;
+  if (command != "train") {
+    idle = {"-C"};
   }
-  for (const char* flag :
-       {"--set", "--run", "--cluster", "--schedule", "--devices", "--threads", "--deterministic", "--cost"}) {
+  if (command == "new" || command == "fmt" || command == "doctor" || command == "lsp") {
+    idle.insert(idle.end(),
+                {"--set", "--run", "--cluster", "--schedule", "--devices", "--threads", "--deterministic", "--cost"});
+  }
+  for (const char* flag : idle) {
     const CLI::Option& option = *app.get_option(flag);
     if (option.count() > 0 && words.variable(option).empty()) {  // a variable may be meant for other commands
       return flag;
@@ -307,8 +312,9 @@ int finish_globals(CommandLine& line, const CLI::App& app, const Words& words) {
     return variable.empty() ? "`" + flag + " " + value + "`" : "`" + variable + "` in the environment";
   };
   if (const std::string flag = idle_flag(app, words); !flag.empty()) {
-    return usage_fault("`" + flag + "` has no effect on `xrun " + app.get_subcommands()[0]->get_name() + "`",
-                       "leave it out");
+    return usage_fault(
+        "`" + flag + "` has no effect on `xrun " + app.get_subcommands()[0]->get_name() + "`",
+        flag == "-C" ? "leave it out: `xrun train` alone writes there, and other commands take paths" : "leave it out");
   }
   for (const std::string& set : line.sets) {
     const size_t equals = set.find('=');

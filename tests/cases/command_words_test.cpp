@@ -117,8 +117,10 @@ TEST(ValuesOnTheCommandLine, ThatAreEmptyAreRefused) {
 }
 
 TEST(FlagsOfEveryCommand, ThatDecideNothingAreRefused) {
-  for (const Words& words : {Words{"doctor", "--set", "a=b"}, Words{"doctor", "--devices", "2"},
-                             Words{"fmt", "a.xgraph", "--run", "r"}, Words{"new", "x", "--deterministic"}}) {
+  for (const Words& words :
+       {Words{"doctor", "--set", "a=b"}, Words{"doctor", "--devices", "2"}, Words{"fmt", "a.xgraph", "--run", "r"},
+        Words{"new", "x", "--deterministic"}, Words{"eval", "ckpt", "-C", "run"},
+        Words{"plan", "a.xgraph", "-C", "run"}, Words{"show", "ckpt", "-C", "run"}}) {
     const auto refused = run_xrun(words);
     EXPECT_EQ(refused.exit, 2) << refused.err;
     EXPECT_THAT(refused.err, HasSubstr("has no effect on `xrun " + words[0] + "`"));
