@@ -5,6 +5,8 @@
 #include <cstdio>
 #include <optional>
 
+#include "graph/base/counted.h"
+
 namespace xrun::planner {
 namespace {
 
@@ -12,11 +14,6 @@ std::string percent(double share) {
   char text[32];
   std::snprintf(text, sizeof text, share < 0.0995 ? "%.1f %%" : "%.0f %%", 100 * share);
   return text;
-}
-
-// "1 stage", "2 micro-batches".
-std::string count_of(int64_t n, const char* one, const char* more = "s") {
-  return format_count(n) + " " + one + (n == 1 ? "" : more);
 }
 
 // The fastest setting of some kind that was not chosen, compared with the chosen one.
@@ -69,7 +66,7 @@ std::string compare(const std::string& who, bool one, const Rival& rival) {
 std::string only_stages(const SearchInput& input, int wanted) {
   const ScheduleSpec& schedule = input.module.schedule;
   if (schedule.replicas && wanted * schedule.replicas->value > input.machine.devices) {
-    return count_of(schedule.replicas->value, "replica") + " take the devices";
+    return counted(schedule.replicas->value, "replica") + " take the devices";
   }
   return schedule.pins.empty() ? "the layers cannot be cut otherwise" : "the pins leave no other cuts";
 }
@@ -89,13 +86,12 @@ std::string only_replicas(const SearchInput& input, int stages) {
       continue;
     }
     if (schedule.micro_batches && schedule.micro_batches->value % r != 0) {
-      return "no other number divides the " + count_of(schedule.micro_batches->value, "micro-batch", "es") +
-             " asked for";
+      return "no other number divides the " + counted(schedule.micro_batches->value, "micro-batch") + " asked for";
     }
     partials_forbid = partials_forbid || (partials > 0 && partials % r != 0);
   }
   return partials_forbid
-             ? "no other number divides the " + count_of(partials, "partial") + " of gradients (deterministic)"
+             ? "no other number divides the " + counted(partials, "partial") + " of gradients (deterministic)"
              : "no other number divides row blocks and devices";
 }
 
@@ -113,7 +109,7 @@ Reason explain_stages(const Choice& choice, const std::vector<Candidate>& candid
   } else if (!other) {
     reason.text = only_stages(input, wanted);
   } else if (stages > 1) {
-    reason.text = compare(count_of(wanted, "stage"), wanted == 1, *other);
+    reason.text = compare(counted(wanted, "stage"), wanted == 1, *other);
   } else if (is_infeasible(*other) || is_untried(*other)) {
     reason.text = compare("two stages", false, *other);
   } else {

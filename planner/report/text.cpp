@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <numeric>
 
+#include "graph/base/counted.h"
 #include "graph/base/utf8.h"
 #include "graph/reader_def.h"
 #include "planner/graph_builds.h"
@@ -178,7 +179,7 @@ std::string growth_line(const Plan& plan) {
     return "";
   }
   const auto text = [](const SizeSummary& size) {
-    return "steps of " + format_count(size.batch) + " samples take " + format_seconds(size.step) + " and use " +
+    return "steps of " + counted(size.batch, "sample") + " take " + format_seconds(size.step) + " and use " +
            format_bytes(size.used);
   };
   return "  growth     first " + text(sizes.front()) + "; last " + text(sizes.back()) + "\n";

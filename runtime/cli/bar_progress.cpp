@@ -4,6 +4,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
+#include "graph/base/counted.h"
 #include "graph/base/utf8.h"
 
 namespace xrun::cli {
@@ -281,8 +282,8 @@ std::string BarProgress::work_lines(double time) const {
   const bool young = work_.elapsed(time) <= 0.5;
   if (has_parts && !young) {
     const double share = static_cast<double>(work_.done()) / static_cast<double>(work_.total());
-    text = fmt::format("  {} {}   {} of {} samples", work_.subject(), share_text(share, port_.columns, port_.unicode),
-                       format_count(work_.done()), format_count(work_.total()));
+    text = fmt::format("  {} {}   {}", work_.subject(), share_text(share, port_.columns, port_.unicode),
+                       counted_of(work_.done(), work_.total(), "sample"));
     const double rate = work_.rate();
     if (rate > 0 && work_.done() < work_.total()) {
       text += fmt::format("   {} samples/s   {} left", format_count(std::llround(rate)),

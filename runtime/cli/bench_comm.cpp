@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <fmt/format.h>
 
+#include "graph/base/counted.h"
 #include "graph/base/errors.h"
 #include "runtime/bench/collectives.h"
 #include "runtime/cli/bench.h"
@@ -101,8 +102,8 @@ class CommBenchmark final : public Benchmark {
       const Seconds time = median(times);
       const Seconds least = std::ranges::min(times);
       const double rate = static_cast<double>(one.bytes) / time;
-      report.fields.push_back({name, fmt::format("{:.2f} GB/s: {} (least {}, {} rounds)", rate / 1e9,
-                                                 format_seconds(time), format_seconds(least), times.size())});
+      report.fields.push_back({name, fmt::format("{:.2f} GB/s: {} (least {}, {})", rate / 1e9, format_seconds(time),
+                                                 format_seconds(least), counted(std::ssize(times), "round"))});
       report.json[name] = {{"bytes_per_s", rate}, {"median_s", time}, {"min_s", least}, {"seconds", times}};
     }
     if (world != nullptr) {

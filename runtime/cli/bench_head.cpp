@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 
+#include "graph/base/counted.h"
 #include "graph/head_shape.h"
 #include "runtime/bench/head_step.h"
 #include "runtime/cli/bench.h"
@@ -151,14 +152,13 @@ class HeadBenchmark final : public Benchmark {
     BenchReport report;
     report.fields = {
         {"head",
-         fmt::format("{} classes x {}, batch {}, {} products, {} weights, {}{}{}{}, {} {}, {} {}",
-                     format_count(one_.classes), one_.dim, one_.batch, dtype_, weights_,
-                     momentum_ == "none" ? "" : momentum_ + " momentum, ", classes_text(),
-                     one_.form.cosine ? ", cosine" : "",
-                     one_.margin.m2 != 0 ? fmt::format(", margin {}", one_.margin.m2) : "", one_.shards,
-                     one_.shards == 1 ? "shard" : "shards", one_.threads, one_.threads == 1 ? "thread" : "threads")},
-        {"step", fmt::format("{} (least {}, {} rounds): {}forward {}, backward and update {}", step_text(step),
-                             step_text(least), figures.rounds.size(),
+         fmt::format("{} classes x {}, batch {}, {} products, {} weights, {}{}{}{}, {}, {}", format_count(one_.classes),
+                     one_.dim, one_.batch, dtype_, weights_, momentum_ == "none" ? "" : momentum_ + " momentum, ",
+                     classes_text(), one_.form.cosine ? ", cosine" : "",
+                     one_.margin.m2 != 0 ? fmt::format(", margin {}", one_.margin.m2) : "",
+                     counted(one_.shards, "shard"), counted(one_.threads, "thread"))},
+        {"step", fmt::format("{} (least {}, {}): {}forward {}, backward and update {}", step_text(step),
+                             step_text(least), counted(std::ssize(figures.rounds), "round"),
                              one_.active > 0 ? "selection " + step_text(selection) + ", " : "", step_text(forward),
                              step_text(backward))},
         {"samples/s", rate < 100 ? fmt::format("{:.1f}", rate) : format_count(std::llround(rate))},

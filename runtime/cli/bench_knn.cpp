@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "graph/base/counted.h"
 #include "graph/knn_cells_layout.h"
 #include "ops/knn_recall.h"
 #include "runtime/bench/knn_build.h"
@@ -74,11 +75,11 @@ class KnnBenchmark final : public Benchmark {
         approximate_ ? fmt::format("approximate, {} {}", one_.probes, one_.probes == 1 ? "probe" : "probes") : "exact";
 
     BenchReport report;
-    report.fields = {{"knn", fmt::format("{} classes x {}, {} neighbours, {}, {} rows (synthetic), {} {}",
-                                         format_count(one_.classes), one_.dim, one_.neighbours, kind, rows_,
-                                         one_.threads, one_.threads == 1 ? "thread" : "threads")},
-                     {"build", fmt::format("{} (least {}, {} {})", build_text(time), build_text(least), times.size(),
-                                           times.size() == 1 ? "round" : "rounds")}};
+    report.fields = {
+        {"knn", fmt::format("{} classes x {}, {} neighbours, {}, {} rows (synthetic), {}", format_count(one_.classes),
+                            one_.dim, one_.neighbours, kind, rows_, counted(one_.threads, "thread"))},
+        {"build",
+         fmt::format("{} (least {}, {})", build_text(time), build_text(least), counted(std::ssize(times), "round"))}};
     report.json = {{"v", 1},
                    {"benchmark", "knn"},
                    {"synthetic", true},
