@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/errors.h"
+#include "graph/base/nearest.h"
 #include "ops/simd.h"
 #include "runtime/data/ignore.h"
 
@@ -53,7 +54,7 @@ Result<int64_t> find_column(const AttrValue& index, std::span<const CsvColumn> c
   std::erase(names, "");
   return content_error("XG0413", {"the table has no column `{}`", name},
                        names.empty() ? "say that its first line holds names: csv(..., header=true)"
-                                     : fmt::format("its columns are {}", fmt::join(names, ", ")));
+                                     : nearest_names(name, names));
 }
 
 // The first stage of a binding to a table, with its column by position; the texts of the column go to `texts`.

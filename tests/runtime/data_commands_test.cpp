@@ -113,7 +113,7 @@ TEST_F(CsvLabels, ColumnsHaveTheNamesOfTheHeader) {
     return result.err;
   };
   EXPECT_THAT(fault("column(\"specie\")"), HasSubstr("XG0413]: the table has no column `specie`"));
-  EXPECT_THAT(fault("column(\"specie\")"), HasSubstr("its columns are width, height, species"));
+  EXPECT_THAT(fault("column(\"specie\")"), HasSubstr("the nearest is `species`; others are width and height"));
   EXPECT_THAT(fault("column(\"species\") -> as_index(3, first=1)"), HasSubstr("XG0409]: the labels are texts"));
   EXPECT_THAT(fault("column(\"species\") -> as_index(2)"), HasSubstr("XG0"));
   std::string numbers = model("column(\"species\")");
