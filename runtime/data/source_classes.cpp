@@ -53,10 +53,12 @@ Result<ClassTable> table_of(const Transform& transform, const DataBinding& bindi
 Result<std::vector<int64_t>> numbers_in(const ClassTable& trained, const ClassTable& own, const std::string& source) {
   if (trained.named != own.named) {
     const auto kind = [](const ClassTable& table) { return table.named ? "names" : "numbers"; };
-    return content_error("XG0402",
-                         {"`{}` has {} as its classes in the source `{}`, and {} in training", own.input, kind(own),
-                          source, kind(trained)},
-                         {"write the {} that training had, or train again with the {}", kind(trained), kind(own)});
+    return content_error(
+        "XG0402",
+        {"`{}` has {} as its classes in the source `{}`, and {} in training", own.input, kind(own), source,
+         kind(trained)},
+        {"write the {} that training had, or train again{}", kind(trained),
+         trained.named ? ": `-> as_class` reads every cell of a column as a name" : " with the names"});
   }
   std::vector<int64_t> numbers = positions_of(own.names, trained.names);
   if (const auto lacking = std::ranges::find(numbers, -1); lacking != numbers.end()) {
