@@ -23,16 +23,16 @@ test: build
 	@ctest --test-dir build/release --output-on-failure --timeout 900 -LE waiting
 
 # The full product of plans of the determinism test, on one to three ranks, too, and all runs with recorded bits
-# (docs/determinism.md), and a million classes (docs/memory.md); long.
+# (docs/internals/determinism.md), and a million classes (docs/internals/memory.md); long.
 test-plans: build
 	@XRUN_ALL_PLANS=1 build/release/xrun_runtime_test --gtest_filter='Determinism*:ActivePlans*:Ranks*:Bits*:Memory*:MpiCommand.Every*'
 
 # All 2^32 inputs of each function of numbers: interpreted and compiled, by each instruction set of the processor; prints
-# the table of errors of docs/algorithms.md.
+# the table of errors of docs/internals/algorithms.md.
 test-exhaustive: build
 	@XRUN_EXHAUSTIVE=1 build/release/xrun_ops_test --gtest_filter='*Exhaustive*'
 
-# Power cuts, kills, system calls that fail, refused memory and threads, edited manifests and plans (docs/architecture.md,
+# Power cuts, kills, system calls that fail, refused memory and threads, edited manifests and plans (docs/internals/architecture.md,
 # "Tests of faults"): some by a printed seed, ten minutes in all; or all of them, more than an hour.
 test-faults: build
 	@XRUN_FAULT_RUNS=all build/release/xrun_faults_test --gtest_filter='PowerCuts*:EditedManifests*:NetworkScripts*:DamagedFiles*'
@@ -44,7 +44,7 @@ test-faults-full: build
 	@XRUN_FAULT_RUNS=all build/release/xrun_faults_test
 	@XRUN_FAULT_RUNS=all build/release/xrun_runtime_test --gtest_filter=EditedPlans*
 
-# The commands of docs/walkthrough.md, in a new directory; needs ../shared/data. WALK=--update writes their output into the page.
+# The commands of docs/start/walkthrough.md, in a new directory; needs ../shared/data. WALK=--update writes their output into the page.
 WALK ?=
 test-walk: build
 	@python3 tests/walk/walk.py $(WALK)

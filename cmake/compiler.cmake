@@ -15,7 +15,7 @@ if(XRUN_MOLD)
 endif()
 
 # AVX2 is the least that xrun runs on; wider kernels sit in functions or files with targets of their own and are chosen
-# at run time. Contraction is off so that a fused multiply-add is only where a kernel writes one: docs/determinism.md,
+# at run time. Contraction is off so that a fused multiply-add is only where a kernel writes one: docs/internals/determinism.md,
 # "Floating-point mode".
 add_compile_options(-march=x86-64-v3 -ffp-contract=off -fno-math-errno)
 

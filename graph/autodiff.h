@@ -47,9 +47,9 @@ struct AutodiffOptions {
 
 // Adds backward nodes for `graph.loss` and fills `param_grads`; weights that several operators read are untied
 // (graph/passes/untie.h). Gradients that fan in are explicit `add` nodes in
-// consumer order (docs/determinism.md, "Passes over the graph"). Sharded heads are not differentiated here: for a head,
-// the gradient of its feature enters the backward part as an input named "<head>.dx", made by the head pass (planner,
-// ops/head.h). Source: docs/algorithms.md, "Differentiation".
+// consumer order (docs/internals/determinism.md, "Passes over the graph"). Sharded heads are not differentiated here:
+// for a head, the gradient of its feature enters the backward part as an input named "<head>.dx", made by the head pass
+// (planner, ops/head.h). Source: docs/internals/algorithms.md, "Differentiation".
 Result<Graph> differentiate(Graph graph, const OpRegistry& registry, const AutodiffOptions& options);
 
 }  // namespace xrun

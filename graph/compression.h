@@ -1,6 +1,6 @@
 // Compression of gradients (`train.compress`): which weights are compressed, and how many elements a sender sends.
 // A sender is a replica, or a node whose replicas sum their gradients before (CompressSpec::per_node).
-// The method is that of Lin et al., "Deep Gradient Compression", ICLR 2018 (docs/algorithms.md, "Gradient
+// The method is that of Lin et al., "Deep Gradient Compression", ICLR 2018 (docs/internals/algorithms.md, "Gradient
 // compression").
 #pragma once
 

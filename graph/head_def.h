@@ -1,6 +1,6 @@
 // The mathematics of a sharded classifier head as data: the head operator gives the form of the logits, the loss gives
-// the margin (docs/algorithms.md, "Head pass" and "Margins"). Planner and executor read these values, never operator
-// names.
+// the margin (docs/internals/algorithms.md, "Head pass" and "Margins"). Planner and executor read these values, never
+// operator names.
 #pragma once
 
 #include <cstdint>

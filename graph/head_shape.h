@@ -1,6 +1,6 @@
-// Class blocks, shards and memory of a sharded classifier head as pure functions of its shape (docs/determinism.md,
-// "Class blocks" and "Sums over classes"). The planner counts with them, and the head kernels (ops/head.h) lay their
-// buffers out by them.
+// Class blocks, shards and memory of a sharded classifier head as pure functions of its shape
+// (docs/internals/determinism.md, "Class blocks" and "Sums over classes"). The planner counts with them, and the head
+// kernels (ops/head.h) lay their buffers out by them.
 //   class block  consecutive classes: the unit of sharding, of every sum over classes, and of selection
 //   subtree      aligned run of 2^l class blocks (cut off at the end): a node of the one fixed binary tree over blocks
 #pragma once
@@ -134,8 +134,8 @@ struct HeadGradientRows {
 HeadGradientRows head_gradient_rows(const HeadShape& shape, int64_t row_begin, int64_t row_end);
 
 // Layout of these buffers, shared with the kernels.
-// Width of a panel of a product; in bf16 also the step of sums, to which row blocks are padded (docs/determinism.md,
-// "Head products").
+// Width of a panel of a product; in bf16 also the step of sums, to which row blocks are padded
+// (docs/internals/determinism.md, "Head products").
 inline constexpr int64_t kHeadStep = 32;
 inline constexpr int64_t kHeadTileClasses =
     128;  // classes of a tile: logits of 512 rows stay in half a second-level cache

@@ -26,8 +26,8 @@ struct Module {
   ScheduleSpec schedule;
   std::vector<SourceDigest> sources;
   std::vector<Diagnostic> not_yet;  // checked, but not to be planned or trained by this edition
-  // SHA-256 of the elaborated model, data and train, hex; eval, log and paths are not in it (docs/language.md, "What
-  // holds everywhere").
+  // SHA-256 of the elaborated model, data and train, hex; eval, log and paths are not in it
+  // (docs/reference/language.md, "What holds everywhere").
   std::string math_digest;
 };
 

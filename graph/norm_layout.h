@@ -1,6 +1,6 @@
 // Where each tensor's sums of squares lie among those of a step that clips by norm: tensors that have a gradient, in
 // name order, one f64 for each chunk of kNormChunk elements, or for each class block of a head's tensors
-// (docs/determinism.md, "Scalars").
+// (docs/internals/determinism.md, "Scalars").
 #pragma once
 
 #include <vector>

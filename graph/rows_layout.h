@@ -1,5 +1,5 @@
-// Sizes and offsets of class rows in a mapped file, for plans and for rows files (docs/formats.md, "Rows files and undo
-// logs").
+// Sizes and offsets of class rows in a mapped file, for plans and for rows files (docs/reference/formats.md, "Rows
+// files and undo logs").
 #pragma once
 
 #include <cstddef>

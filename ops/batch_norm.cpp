@@ -2,7 +2,7 @@
 // mean and (biased) variance over the samples and positions of one row block; relu(y), prelu(y) with slopes of its own,
 // another function of y, or a sum with y, where it was absorbed. x [N, C, H, W] or [N, C]. Outside training the running
 // statistics take the place of the block's. Source: Ioffe, Szegedy, "Batch Normalization", ICML 2015; running
-// statistics: docs/determinism.md, "Batch norm".
+// statistics: docs/internals/determinism.md, "Batch norm".
 #include "ops/batch_norm.h"
 
 #include <cmath>

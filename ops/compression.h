@@ -1,6 +1,6 @@
 // The arithmetic of compressed gradients, element by element; the selection is ops/top_k.h. Formulas: Lin et al., "Deep
-// Gradient Compression", ICLR 2018 (docs/algorithms.md, "Gradient compression"). Nothing is fused, so that the bits are
-// those of every instruction set.
+// Gradient Compression", ICLR 2018 (docs/internals/algorithms.md, "Gradient compression"). Nothing is fused, so that
+// the bits are those of every instruction set.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The floating-point modes in which all kernels compute (docs/determinism.md, "Floating-point mode").
+// The floating-point modes in which all kernels compute (docs/internals/determinism.md, "Floating-point mode").
 #pragma once
 
 #include <cstdint>

@@ -202,7 +202,7 @@ Result<std::unique_ptr<Kernel>> make_dx(const KernelSpec& spec) {
 }
 
 // Whether the weight gradient is computed as that of a dense layer whose rows are the pixels: with AMX, for which
-// oneDNN's code for convolutions with windows of one pixel is up to nine times as slow (docs/benchmarks.md).
+// oneDNN's code for convolutions with windows of one pixel is up to nine times as slow (docs/reference/benchmarks.md).
 bool is_dense_gradient(const KernelSpec& spec, const dnn::ConvShape& s) {
   const bool one_pixel = s.kernel.area() == 1 && s.stride == kOne && s.pad == Extents{} && s.groups == 1;
   return one_pixel && s.dtype == DType::kBF16 && spec.isa >= Isa::kAmx;

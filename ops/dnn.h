@@ -1,5 +1,5 @@
-// The one wrapper of oneDNN: convolutions and dense layers for fixed shapes on one thread (docs/determinism.md,
-// "oneDNN").
+// The one wrapper of oneDNN: convolutions and dense layers for fixed shapes on one thread
+// (docs/internals/determinism.md, "oneDNN").
 #pragma once
 
 #include <array>

@@ -2,7 +2,7 @@
 // the global batch, operator path, element in memory order), so no mask is kept and the gradient is the same operator.
 // drop_path draws once a sample and drops all of it: the branch of a residual block (Huang et al., "Deep Networks with
 // Stochastic Depth", ECCV 2016).
-// Source: Srivastava et al., "Dropout", JMLR 2014; counters: docs/determinism.md, "Random numbers".
+// Source: Srivastava et al., "Dropout", JMLR 2014; counters: docs/internals/determinism.md, "Random numbers".
 #include <algorithm>
 #include <array>
 #include <cmath>

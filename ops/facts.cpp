@@ -13,7 +13,7 @@ namespace xrun::ops {
 namespace {
 
 // Rates of one core for kernels that have not been timed: what oneDNN's convolutions reach on the machines that this
-// was written on (docs/benchmarks.md, "Machines"), by instruction set.
+// was written on (docs/reference/benchmarks.md, "Machines"), by instruction set.
 struct Rates {
   Flops f32;
   Flops bf16;

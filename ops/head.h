@@ -1,15 +1,14 @@
 // The sharded classifier head: exact softmax and margins over class blocks without logits. A pass over h gathered rows,
-// in the order of docs/algorithms.md, "Head pass":
+// in the order of docs/internals/algorithms.md, "Head pass":
 //   forward    on each shard: statistics of its subtrees of class blocks
 //   combine    anywhere: all shards' statistics -> log-sum-exp, loss, hits of each row
 //   backward   on each shard: dX partials of its subtrees; with h = batch the update of its rows as well
 //   sum_dx     anywhere, or not at all: partials of neighbouring shards -> those of their subtrees together
 //   reduce_dx  anywhere: all shards' partials -> gradient of the features
 //   update     with h < batch, on each shard at the end of the step: dW and update over all rows of the batch
-// All results have the same bits for every number of shards, workers, and rows per pass (docs/determinism.md, "Class
-// blocks" to "Head sweeps").
-// Only constructors allocate, and `prepare` for rows in narrow formats; buffers have the sizes that graph/head_shape.h
-// gives, aligned to 64.
+// All results have the same bits for every number of shards, workers, and rows per pass (docs/internals/determinism.md,
+// "Class blocks" to "Head sweeps"). Only constructors allocate, and `prepare` for rows in narrow formats; buffers have
+// the sizes that graph/head_shape.h gives, aligned to 64.
 #pragma once
 
 #include <array>

@@ -49,7 +49,7 @@ Result<OpShape> infer_cosine(Types inputs, const Attrs& attrs) {
 }
 
 // The cost of one product with the class weights, as in evaluation. Training multiplies it by the number of products
-// (docs/algorithms.md, "Head sweeps").
+// (docs/internals/algorithms.md, "Head sweeps").
 OpCost head_cost(Types inputs, Types outputs, const Attrs&) {
   const double classes = static_cast<double>(outputs[0].dims[1]);
   const double dim = static_cast<double>(inputs[0].dims[1]);

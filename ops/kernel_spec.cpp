@@ -28,7 +28,8 @@ Result<std::unique_ptr<Kernel>> make_kernel(const Graph& graph, const Node& node
   const Op* op = find_op(node.op->name);
   if (op == nullptr || op->cpu == nullptr) {
     return Error{ErrorKind::kContent, "XG0805", "`" + std::string(node.op->name) + "` can be checked but not run yet",
-                 "use an operator that runs: docs/reference.md marks those that do not yet", node.span};
+                 "use an operator that runs: docs/reference/calls_and_settings.md marks those that do not yet",
+                 node.span};
   }
   auto kernel = op->cpu(spec_of(graph, node, options));
   if (!kernel.ok() && !kernel.error().span.valid()) {

@@ -6,8 +6,9 @@
 //   score of two classes    the f32 product n_a · n_b, one chain of fused multiply-adds in the order of the dimensions
 //   list of class c         c itself, then the others by score descending and id ascending, `neighbours` entries in all
 //
-// The scores of all pairs are computed tile by tile and never stored (docs/algorithms.md, "Graph of nearest classes").
-// The result depends on the weights and on `neighbours` alone: not on workers, shares, tiles, or the instruction set.
+// The scores of all pairs are computed tile by tile and never stored (docs/internals/algorithms.md, "Graph of nearest
+// classes"). The result depends on the weights and on `neighbours` alone: not on workers, shares, tiles, or the
+// instruction set.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Op: an operator's meaning (OpDef) together with the maker of its CPU kernel. Adding one: docs/adding_an_op.md.
+// Op: an operator's meaning (OpDef) together with the maker of its CPU kernel. Adding one:
+// docs/internals/adding_an_op.md.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +24,8 @@ struct TensorView {
   }
 };
 
-// The specification of a kernel. Calls have exactly these types and `rows` rows (docs/determinism.md, "Row blocks"), so
-// a kernel object is made once per spec and may hold compiled primitives.
+// The specification of a kernel. Calls have exactly these types and `rows` rows (docs/internals/determinism.md, "Row
+// blocks"), so a kernel object is made once per spec and may hold compiled primitives.
 struct KernelSpec {
   std::vector<TensorType> inputs;  // the node's inputs, parameters included
   std::vector<TensorType> outputs;
@@ -62,7 +63,8 @@ class Kernel {
   virtual Bytes scratch_bytes() const { return 0; }
 
   // The most parts that a call can be cut into. Each part computes some of the outputs, from the first operation to the
-  // last one and as the whole call does, so the cut changes no bit (docs/determinism.md, "Parts of a row block").
+  // last one and as the whole call does, so the cut changes no bit (docs/internals/determinism.md, "Parts of a row
+  // block").
   virtual int64_t parts() const { return 1; }
   // All parts of a phase end before those of the next one begin. A kernel with several phases passes values on in bytes
   // of `shared` that it does not use as `scratch`, since both may be the same memory.
@@ -81,8 +83,8 @@ class Kernel {
   }
 
   // For operators with `folds_states`: one update a step of the states (inputs of the node that are not trained) from
-  // the G outputs of all `blocks` row blocks of the global batch, in block order (docs/determinism.md, "Batch norm").
-  // Views are whole tensors: outputs [blocks, ...].
+  // the G outputs of all `blocks` row blocks of the global batch, in block order (docs/internals/determinism.md, "Batch
+  // norm"). Views are whole tensors: outputs [blocks, ...].
   virtual Status fold_states(std::span<const TensorView> /*inputs*/, std::span<const TensorView> /*outputs*/,
                              int64_t /*blocks*/) const {
     return {};

@@ -1,6 +1,6 @@
 // Updates of flat ranges of f32 weights: kernels for sgd and adamw (graph/known_update.h), and loops for all other
 // rules (ops/own_update.h). Every element is updated by itself, so a range may be cut anywhere; the norms that some
-// updates read come before (ops/update_norms.h). Sources: docs/algorithms.md, "Optimizers".
+// updates read come before (ops/update_norms.h). Sources: docs/internals/algorithms.md, "Optimizers".
 #pragma once
 
 #include <array>
@@ -46,7 +46,7 @@ struct OptimizerForm {
 // Errors: of read_update_rule and OwnUpdate::make.
 Result<OptimizerForm> optimizer_form(const CallSpec& spec, std::optional<Isa> compiled_for = {}, double ema = 0);
 
-// The scalars of one step for one tensor, computed in f64 (docs/determinism.md, "Scalars").
+// The scalars of one step for one tensor, computed in f64 (docs/internals/determinism.md, "Scalars").
 struct UpdateScalars {
   float rate = 0;
   float decay = 0;  // 0 where the tensor does not decay

@@ -1,4 +1,4 @@
-// Parts of a kernel call: which outputs each of them computes (docs/determinism.md, "Parts of a row block").
+// Parts of a kernel call: which outputs each of them computes (docs/internals/determinism.md, "Parts of a row block").
 #pragma once
 
 #include <algorithm>

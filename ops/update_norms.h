@@ -1,6 +1,6 @@
 // The norms of a tensor that an update reads, as those of the trust ratio of lars and lamb. Where weights are cut into
 // ranges, the sums of squares of the ranges are added in ascending order, in f64. They have the same bits on every
-// instruction set (docs/determinism.md, "Scalars").
+// instruction set (docs/internals/determinism.md, "Scalars").
 #pragma once
 
 #include <span>

@@ -8,7 +8,7 @@
 namespace xrun::ops {
 
 // Whether the kernels below compute this convolution because they are faster: a pure function of operator, row block,
-// shape and instruction set (docs/determinism.md, "Choice of kernels").
+// shape and instruction set (docs/internals/determinism.md, "Choice of kernels").
 bool takes_winograd(const KernelSpec& spec, const dnn::ConvShape& shape);
 
 // `shape` is that of the forward pass in all three. Inputs and outputs as in ops/weight_kernel.h.

@@ -1,8 +1,8 @@
 // Which replicas compress gradients (`train.compress`), and what they compress. Usually each replica is a sender: it
 // compresses its own gradients. With `per_node = true` the replicas of a node are one sender: one of them, the owner of
 // a tensor, receives the tensor's gradients whole from the others, sums them and compresses the sum. Tensors are shared
-// out among the replicas of a node by their elements, so that each owns about as many (docs/algorithms.md, "Gradient
-// compression").
+// out among the replicas of a node by their elements, so that each owns about as many (docs/internals/algorithms.md,
+// "Gradient compression").
 #pragma once
 
 #include <span>

@@ -16,17 +16,17 @@ namespace {
 constexpr Seconds kCall = 2e-7;
 
 // Reading a field of a sample, and one stage over one of its elements: the glyph model's three stages over 1 024 pixels
-// take 4.3 us (docs/benchmarks.md, "Figures"), a row of the digits with its label 0.7 us.
+// take 4.3 us (docs/reference/benchmarks.md, "Figures"), a row of the digits with its label 0.7 us.
 constexpr Seconds kSample = 2.5e-7;
 constexpr Seconds kElement = 1e-9;
 // Drawing an element of a made-up sample: two normal numbers of `synthetic`, or four of `sku_tree`, which draws them in
 // blocks and so in half the time each.
 constexpr Seconds kDrawn = 3e-8;
 
-// Head passes on one core of AMD Zen 4, by `xrun bench head` (docs/benchmarks.md, "Figures"): the share of the peak
-// that products reach; the operations in f32 for the exponential, maximum and sum of a logit; the cost of a row in each
-// class block beside its products; of a class row that lies alone in memory; of an element that is widened or rounded;
-// and of drawing an active class.
+// Head passes on one core of AMD Zen 4, by `xrun bench head` (docs/reference/benchmarks.md, "Figures"): the share of
+// the peak that products reach; the operations in f32 for the exponential, maximum and sum of a logit; the cost of a
+// row in each class block beside its products; of a class row that lies alone in memory; of an element that is widened
+// or rounded; and of drawing an active class.
 constexpr double kHeadShare = 0.9;
 constexpr Flops kLogit = 56;
 constexpr Seconds kBlockRow = 2e-8;
@@ -42,9 +42,9 @@ constexpr Seconds kCandidate = 1e-7;
 constexpr Seconds kCounted = 1.1e-8;
 constexpr Seconds kWritten = 3e-8;
 
-// Builds of graphs of nearest classes on the same core, by `xrun bench knn` (docs/benchmarks.md, "Figures"): the share
-// of the peak that the products of an exact and of an approximate one reach, and the cost of a class and of an entry of
-// its list beside them.
+// Builds of graphs of nearest classes on the same core, by `xrun bench knn` (docs/reference/benchmarks.md, "Figures"):
+// the share of the peak that the products of an exact and of an approximate one reach, and the cost of a class and of
+// an entry of its list beside them.
 constexpr double kGraphShare = 0.75;
 constexpr Seconds kGraphPair = 2.5e-10;  // to compare a score; only the products of AMX are too short to hide it
 constexpr double kCellsShare = 0.4;

@@ -12,9 +12,9 @@
 
 namespace xrun::planner {
 
-// Multiply-adds per (row, class, dim) of each pass of a head (docs/algorithms.md, "Head sweeps"): statistics 1;
-// gradients recompute the logits and sum dX, and dW where the update is fused; the update sweep recomputes the logits
-// once more for dW.
+// Multiply-adds per (row, class, dim) of each pass of a head (docs/internals/algorithms.md, "Head sweeps"): statistics
+// 1; gradients recompute the logits and sum dX, and dW where the update is fused; the update sweep recomputes the
+// logits once more for dW.
 inline constexpr double kHeadForwardMacs = 1;
 inline constexpr double kHeadBackwardMacs = 2;
 inline constexpr double kHeadFusedMacs = 3;
@@ -70,8 +70,8 @@ class CostModel {
 
   // Copies between devices go through memory that all share.
   Seconds copy(Bytes bytes) const;
-  // Collectives over `members`: `bytes` gathered or reduced in all, as seen by one member (docs/algorithms.md,
-  // "Collective costs").
+  // Collectives over `members`: `bytes` gathered or reduced in all, as seen by one member
+  // (docs/internals/algorithms.md, "Collective costs").
   Seconds all_gather(Bytes bytes, int members) const;
   Seconds reduce_scatter(Bytes bytes, int members) const;
   // Handing a task from one thread to another: parking and waking. 0 where one thread does everything.
@@ -84,7 +84,8 @@ class CostModel {
   // Reading and transforming the samples of a step, on one core.
   Seconds loader(const Module& module) const;
   // The step of a program that takes `makespan` by itself, keeps workers busy for `work` seconds in all, and leaves one
-  // of them waiting `waits` times, with the loader on the same workers (docs/algorithms.md, "The loader's share").
+  // of them waiting `waits` times, with the loader on the same workers (docs/internals/algorithms.md, "The loader's
+  // share").
   Seconds step_with_loader(const Module& module, Seconds makespan, Seconds work, int waits) const;
 
   const KernelFacts& facts() const { return facts_; }

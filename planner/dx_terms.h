@@ -2,8 +2,8 @@
 //
 // Usually each shard sends its own, one partial for each subtree of its class blocks. Where a node that is not the
 // receiver's has several shards next to one another, one of its devices first sums theirs to the subtrees of all their
-// blocks together (Kind::kSumDx), if these are fewer: then the network carries less (docs/algorithms.md, "Collective
-// costs"). The sum keeps the order of the tree over class blocks.
+// blocks together (Kind::kSumDx), if these are fewer: then the network carries less (docs/internals/algorithms.md,
+// "Collective costs"). The sum keeps the order of the tree over class blocks.
 #pragma once
 
 #include <map>

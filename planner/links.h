@@ -1,6 +1,6 @@
 // Traffic between the nodes of a cluster. Each node has one link to the network, which sends and receives at the same
 // time; blocks between devices of a node do not use it. A block that goes to several devices of one rank crosses the
-// network once (docs/algorithms.md, "Collective costs").
+// network once (docs/internals/algorithms.md, "Collective costs").
 #pragma once
 
 #include <map>

@@ -27,7 +27,7 @@ Error stale(const std::string& what) {
   return {ErrorKind::kContent, "XG0625", what, "make the plan again with `xrun plan`"};
 }
 
-// The checks of docs/formats.md, "Plan files", that need no graph.
+// The checks of docs/reference/formats.md, "Plan files", that need no graph.
 Status verify_loaded(const Program& program) {
   XRUN_TRY(verify_structure(program, nullptr));
   XRUN_TRY(verify_passes(program));

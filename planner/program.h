@@ -224,7 +224,7 @@ struct Stage {
   Bytes activation_bytes = 0;  // of one micro-batch
 };
 
-// A row range of a head on a device: whole class blocks (docs/determinism.md, "Class blocks").
+// A row range of a head on a device: whole class blocks (docs/internals/determinism.md, "Class blocks").
 struct HeadShard {
   int head = 0;
   int shard = 0;
@@ -323,8 +323,8 @@ struct Program {
   int senders() const { return replicas / sender_replicas; }  // of compressed gradients
   int micro_batches_of_replica() const { return micro_batches / replicas; }
   int64_t partials_of_replica() const { return partials / replicas; }
-  // The gradient partial, counted over all replicas, that row block `block` of the batch adds to (docs/determinism.md,
-  // "Gradient partials").
+  // The gradient partial, counted over all replicas, that row block `block` of the batch adds to
+  // (docs/internals/determinism.md, "Gradient partials").
   int64_t partial_of(int64_t block) const {
     if (deterministic) {
       return block * partials / (batch / norm_rows);

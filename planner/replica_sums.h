@@ -5,7 +5,7 @@
 // Usually one round has all replicas as members. Where runs of g replicas lie on one node each there are two: in the
 // first, the replicas of a run sum g slices; in the second, the replicas with the same slice in all runs share it out
 // among them. A run then sends one term of an element, its sum, where it would send one of each replica
-// (docs/algorithms.md, "Collective costs").
+// (docs/internals/algorithms.md, "Collective costs").
 #pragma once
 
 #include <span>

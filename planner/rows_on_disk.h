@@ -1,4 +1,4 @@
-// The disk space of a run's class rows that lie in files (docs/memory.md, "Rows in a file").
+// The disk space of a run's class rows that lie in files (docs/internals/memory.md, "Rows in a file").
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
 // Simulation: start and end of actions or instructions, from their order and durations
-// (docs/algorithms.md, "Simulation"). One function simulates the schedule before a Program exists, and one the Program
-// itself.
+// (docs/internals/algorithms.md, "Simulation"). One function simulates the schedule before a Program exists, and one
+// the Program itself.
 #pragma once
 
 #include <string>

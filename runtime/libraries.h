@@ -1,4 +1,4 @@
-// The libraries whose versions a result may depend on (docs/determinism.md).
+// The libraries whose versions a result may depend on (docs/internals/determinism.md).
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// The grammar of docs/language.md, "Grammar", for tree-sitter. Newlines are white space here: a statement ends where
+// The grammar of docs/reference/language.md, "Grammar", for tree-sitter. Newlines are white space here: a statement ends where
 // the next one begins, which is enough for highlighting, folding and selections.
 const comma = (rule) => seq(rule, repeat(seq(",", rule)), optional(","));
 

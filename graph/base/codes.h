@@ -1,5 +1,5 @@
-// The catalogue of diagnostic codes, of all rooms: a page for each, from docs/codes.md, whose text is part of the
-// binary. Codes are stable for ever. A test of tests/house holds the pages to the codes that the sources give.
+// The catalogue of diagnostic codes, of all rooms: a page for each, from docs/reference/codes.md, whose text is part of
+// the binary. Codes are stable for ever. A test of tests/house holds the pages to the codes that the sources give.
 #pragma once
 
 #include <optional>

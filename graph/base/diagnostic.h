@@ -1,4 +1,4 @@
-// Diagnostics: what is wrong with the user's text, where, and how to fix it (docs/language.md, "Mistakes").
+// Diagnostics: what is wrong with the user's text, where, and how to fix it (docs/reference/language.md, "Mistakes").
 #pragma once
 
 #include <string>
@@ -67,7 +67,7 @@ struct RenderOptions {
 // An Error as a Diagnostic; it has a span only when the model text is involved.
 Diagnostic diagnostic_of(const Error& error);
 
-// The text form of docs/language.md, "Mistakes", ending in a newline.
+// The text form of docs/reference/language.md, "Mistakes", ending in a newline.
 std::string render(const Diagnostic& diagnostic, const SourceMap& sources, const RenderOptions& options = {});
 std::string render(const Error& error, const SourceMap& sources, const RenderOptions& options = {});
 

@@ -1,5 +1,5 @@
 // Counter-based random numbers: a draw is a pure function of what it is for, never of the device, shard or thread that
-// makes it (docs/determinism.md, "Random numbers").
+// makes it (docs/internals/determinism.md, "Random numbers").
 // Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011 (Philox4x32-10).
 #pragma once
 

@@ -1,5 +1,5 @@
-// Datum: the value of an expression while a file is elaborated (docs/language.md, "Expressions"). Copies share lists,
-// which are constant.
+// Datum: the value of an expression while a file is elaborated (docs/reference/language.md, "Expressions"). Copies
+// share lists, which are constant.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // The names visible while a body is elaborated, and the names that tensors get from the structure of the text
-// (docs/language.md, "Models and blocks").
+// (docs/reference/language.md, "Models and blocks").
 #pragma once
 
 #include <functional>

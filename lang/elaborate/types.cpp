@@ -1,5 +1,5 @@
 // Tensor types: matches a declared type against a value, binds dimension variables and checks known ones
-// (docs/language.md, "Types and dimensions").
+// (docs/reference/language.md, "Types and dimensions").
 #include <algorithm>
 #include <fmt/format.h>
 

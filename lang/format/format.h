@@ -1,4 +1,4 @@
-// The canonical layout of a file of the language (docs/language.md, "Layout"): `xrun fmt`.
+// The canonical layout of a file of the language (docs/reference/language.md, "Layout"): `xrun fmt`.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// The curves of `lr` as records; the checker reads them, and the table of docs/reference.md is generated from them.
+// The curves of `lr` as records; the checker reads them, and the table of docs/reference/calls_and_settings.md is
+// generated from them.
 #pragma once
 
 #include <span>

@@ -11,8 +11,8 @@
 namespace xrun::lang {
 namespace {
 
-// Bounds of the default row block (docs/determinism.md, "Row blocks"). Larger blocks make kernels no faster, smaller
-// ones leave more blocks to share out, and statistics of few rows are noisy.
+// Bounds of the default row block (docs/internals/determinism.md, "Row blocks"). Larger blocks make kernels no faster,
+// smaller ones leave more blocks to share out, and statistics of few rows are noisy.
 constexpr int64_t kMostRows = 64;
 constexpr int64_t kManyBlocks = 16;
 constexpr int64_t kLeastRowsOfStatistics = 8;
@@ -254,7 +254,8 @@ void ModuleBuilder::set_default_rows(int64_t batch) {
   earlier_norm_rows_ = earlier != train.norm_rows && batch % earlier == 0 ? earlier : 0;
 }
 
-// The row block: the group of batch norm and the unit of every kernel call (docs/determinism.md, "Row blocks").
+// The row block: the group of batch norm and the unit of every kernel call (docs/internals/determinism.md, "Row
+// blocks").
 void ModuleBuilder::lower_norm_rows(const Settings& settings, const Scope& scope) {
   TrainSpec& train = module_.train;
   const int64_t batch = train.batch;

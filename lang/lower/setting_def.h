@@ -1,7 +1,7 @@
 // A setting of `data train cluster schedule run` as one record: its key, type, bounds and default, the action that
 // stores it, its value as text, and its lines of the math text. Lowering, suggestions, the math digest, `--emit
-// checked`, `show --explicit`, `xrun explain` and the tables of docs/reference.md read the records, so a new setting is
-// one more record (setting_def.cpp).
+// checked`, `show --explicit`, `xrun explain` and the tables of docs/reference/calls_and_settings.md read the records,
+// so a new setting is one more record (setting_def.cpp).
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,5 @@
 // Text to tokens: characters, numbers with units, strings, comments, and the newlines that end statements
-// (docs/language.md, "Words, numbers, lines").
+// (docs/reference/language.md, "Words, numbers, lines").
 #pragma once
 
 #include <cstdint>

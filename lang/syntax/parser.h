@@ -1,5 +1,5 @@
-// Tokens to syntax tree: recursive descent with one token of look-ahead beyond the current one (docs/language.md,
-// "Grammar").
+// Tokens to syntax tree: recursive descent with one token of look-ahead beyond the current one
+// (docs/reference/language.md, "Grammar").
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The recursive-descent parser, with a method for nearly every rule of docs/language.md, "Grammar". Only parser.cpp and
-// the parse_*.cpp beside it include this.
+// The recursive-descent parser, with a method for nearly every rule of docs/reference/language.md, "Grammar". Only
+// parser.cpp and the parse_*.cpp beside it include this.
 //
 // After a fault the parser is `lost_`: every rule returns at once, without a further report, until the statement,
 // setting or declaration around it has skipped to the next newline at its own brace depth. An error node stands for

@@ -1,6 +1,6 @@
-// Rows that no step uses, as dense training would have them (docs/algorithms.md, "Rows that no step uses"). SGD with
-// momentum mu and without decay does v = mu·v, w -= rate·v where the gradient is zero (w -= rate·mu·v in Nesterov's
-// form). So n idle steps behind step `last` do
+// Rows that no step uses, as dense training would have them (docs/internals/algorithms.md, "Rows that no step uses").
+// SGD with momentum mu and without decay does v = mu·v, w -= rate·v where the gradient is zero (w -= rate·mu·v in
+// Nesterov's form). So n idle steps behind step `last` do
 //   w -= v · S,  S = sum of rate(last + k) · mu^k over k = 1 .. n    (mu^(k + 1) in Nesterov's form)
 //   v *= mu^n
 // S is the same for all rows that have `last` in common, so a table has it for every step of the run.

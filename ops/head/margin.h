@@ -1,4 +1,4 @@
-// The margin of a target logit and its slope (docs/algorithms.md, "Margins"), in f64: one call a row.
+// The margin of a target logit and its slope (docs/internals/algorithms.md, "Margins"), in f64: one call a row.
 #pragma once
 
 #include "graph/head_def.h"

@@ -1,7 +1,7 @@
 // Selects the classes that take part in a step: the targets of its rows, then classes of the targets' lists of nearest
 // neighbours, then others drawn at random. They follow from labels, lists, seed and step alone, so that every shard,
 // rank and micro-batch has the same ones. Time grows with the active classes, the rows and the entries of their lists,
-// not with the number of classes (docs/algorithms.md, "Active classes").
+// not with the number of classes (docs/internals/algorithms.md, "Active classes").
 // Source: An et al., "Partial FC: Training 10 Million Identities on a Single Machine", ICCVW 2021; Song et al.,
 // "Large-Scale Training System for 100-Million Classification at Alibaba", KDD 2020.
 #pragma once

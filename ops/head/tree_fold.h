@@ -1,4 +1,4 @@
-// Sums of partial results of class blocks in one fixed binary tree (docs/determinism.md,
+// Sums of partial results of class blocks in one fixed binary tree (docs/internals/determinism.md,
 // "Sums over classes"), each pair added as soon as both
 // sides are complete. So few partial results wait for their neighbours, whatever the number of blocks, and a few
 // buffers suffice. The order in which blocks are finished changes no bit.

@@ -1,4 +1,4 @@
-// The head pass of a sharded head (docs/algorithms.md, "Head pass"): gathers, statistics, gradients, updates.
+// The head pass of a sharded head (docs/internals/algorithms.md, "Head pass"): gathers, statistics, gradients, updates.
 #include <algorithm>
 #include <set>
 

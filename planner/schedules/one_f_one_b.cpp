@@ -1,9 +1,9 @@
 // 1F1B: enough forward passes ahead to fill the stages behind, then one backward after each forward; a stage holds at
 // most stages - stage micro-batches. Source: Narayanan et al., "PipeDream", SOSP 2019; flush at the end of the step as
 // in "Memory-Efficient Pipeline-Parallel DNN Training", ICML 2021.
-// Head passes (docs/algorithms.md, "Head passes in a schedule"): on every stage, H_i stands before the first action
-// that, in the simulated schedule without head, starts at or after the end of the last stage's F_i. This orders all
-// actions by time, so stages never wait for one another in a cycle.
+// Head passes (docs/internals/algorithms.md, "Head passes in a schedule"): on every stage, H_i stands before the first
+// action that, in the simulated schedule without head, starts at or after the end of the last stage's F_i. This orders
+// all actions by time, so stages never wait for one another in a cycle.
 #include <algorithm>
 
 #include "planner/simulate.h"

@@ -1,6 +1,6 @@
 // Schedules: the order in which a stage runs forward and backward passes of micro-batches and the head passes
-// (docs/algorithms.md, "Schedules" and "Head passes in a schedule"). Each schedule has a file in schedules/, and
-// check_schedule checks them all.
+// (docs/internals/algorithms.md, "Schedules" and "Head passes in a schedule"). Each schedule has a file in schedules/,
+// and check_schedule checks them all.
 #pragma once
 
 #include <string>
@@ -54,9 +54,9 @@ Schedule schedule_inference(const ScheduleRequest& request);
 Schedule make_schedule(PipelineKind kind, const ScheduleRequest& request);
 
 // The rules of every schedule: each pass once on each stage, backward after its forward, backward passes and head
-// passes in ascending order (docs/determinism.md, "Gradient partials"), a head pass after the forward passes of its
-// micro-batches on the last stage and before their backward passes, the same order of head passes everywhere, and no
-// deadlock when stages run their lists in order. Errors: kContent, what is wrong and where.
+// passes in ascending order (docs/internals/determinism.md, "Gradient partials"), a head pass after the forward passes
+// of its micro-batches on the last stage and before their backward passes, the same order of head passes everywhere,
+// and no deadlock when stages run their lists in order. Errors: kContent, what is wrong and where.
 Status check_schedule(const Schedule& schedule);
 
 // Largest number of micro-batches of a stage that have begun forward and not ended backward.

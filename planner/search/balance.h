@@ -1,5 +1,5 @@
 // Balance: contiguous cuts of layers into stages that minimise the largest stage, regardless of memory
-// (docs/algorithms.md, "Balanced cuts").
+// (docs/internals/algorithms.md, "Balanced cuts").
 #pragma once
 
 #include <vector>

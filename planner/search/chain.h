@@ -1,5 +1,5 @@
 // Chain: the forward nodes of a graph in printed order with their times and sizes, so that stages are contiguous ranges
-// of it (docs/algorithms.md, "Chain of layers"). The head pass is kept apart.
+// of it (docs/internals/algorithms.md, "Chain of layers"). The head pass is kept apart.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,5 @@
-// Mesh: which device runs which stage of which replica, and which rows of which head (docs/algorithms.md, "Mesh").
+// Mesh: which device runs which stage of which replica, and which rows of which head (docs/internals/algorithms.md,
+// "Mesh").
 #pragma once
 
 #include <vector>

@@ -1,7 +1,8 @@
 // partition: for each bound t of the largest stage, ascending, g[s][j] = least time of the first j layers on s stages
 // with no stage above t; the optimum is the best of g[K][n] + (M - 1) · (largest stage used). The bounds end as soon as
 // the least time of all layers + (M - 1) · t is no better than the best result so far.
-// Source: Zheng et al., "Alpa", OSDI 2022, section 5.2, with recomputation per stage (docs/algorithms.md, "Partition").
+// Source: Zheng et al., "Alpa", OSDI 2022, section 5.2, with recomputation per stage (docs/internals/algorithms.md,
+// "Partition").
 #include "planner/search/partition.h"
 
 #include <algorithm>

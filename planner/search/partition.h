@@ -1,4 +1,4 @@
-// Partition: contiguous cuts of a chain of layers into stages, exactly (docs/algorithms.md, "Partition").
+// Partition: contiguous cuts of a chain of layers into stages, exactly (docs/internals/algorithms.md, "Partition").
 #pragma once
 
 #include <vector>

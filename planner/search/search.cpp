@@ -20,7 +20,7 @@
 namespace xrun::planner {
 namespace {
 
-// Cuts of one setting that are simulated, for the reason in docs/algorithms.md, "Partition".
+// Cuts of one setting that are simulated, for the reason in docs/internals/algorithms.md, "Partition".
 constexpr int kSimulatedCuts = 6;
 
 int64_t blocks_of_micro_batch(const SearchInput& input, const Setting& setting) {

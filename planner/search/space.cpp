@@ -298,8 +298,8 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
             schedule.micro_batches
                 ? count == schedule.micro_batches->value
                 : count <= std::max<int64_t>({kMostMicroBatches, replicas * times, train.accumulated()});
-        // Unless asked for, the largest number of replicas (docs/algorithms.md, "Mesh"), or one, where sums over
-        // replicas cost more than they save.
+        // Unless asked for, the largest number of replicas (docs/internals/algorithms.md, "Mesh"), or one, where sums
+        // over replicas cost more than they save.
         const int partials = deterministic ? static_cast<int>(std::min<int64_t>(4, blocks)) : 0;
         const int most = default_replicas(machine.devices, stages, static_cast<int>(count / times), partials);
         // In a cluster also those of one node, which need no network.

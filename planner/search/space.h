@@ -29,8 +29,8 @@ std::string to_text(const Setting& setting);  // "stages = 2, micro_batches = 4,
 // The divisors of n, ascending, 1 and n included; takes time in proportion to the square root of n.
 std::vector<int64_t> divisors(int64_t n);
 
-// Partials of gradients over all replicas (docs/determinism.md, "Gradient partials"): min(4, row blocks) under the
-// flag, else one for each worker of a replica's device, as far as a micro-batch has row blocks for them.
+// Partials of gradients over all replicas (docs/internals/determinism.md, "Gradient partials"): min(4, row blocks)
+// under the flag, else one for each worker of a replica's device, as far as a micro-batch has row blocks for them.
 int partials_of(const Setting& setting, bool deterministic, int64_t blocks, const Machine& machine);
 
 // Settings in a fixed order, none twice.

@@ -1,4 +1,4 @@
-// Checkpoints on disk (docs/formats.md, "Checkpoints"): a directory per step, which is complete or absent.
+// Checkpoints on disk (docs/reference/formats.md, "Checkpoints"): a directory per step, which is complete or absent.
 //
 //   DIR/step-000400/manifest.json                      digests of the files below, and of itself
 //   DIR/step-000400/model.json                         text of the model, its imports and its flags

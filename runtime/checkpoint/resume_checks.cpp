@@ -12,8 +12,8 @@
 namespace xrun::runtime {
 namespace {
 
-// Results of other kernels agree within a tolerance, not bit for bit (docs/determinism.md, "What it excludes").
-// Versions matter only for bits; a version that the manifest does not name is not compared.
+// Results of other kernels agree within a tolerance, not bit for bit (docs/internals/determinism.md, "What it
+// excludes"). Versions matter only for bits; a version that the manifest does not name is not compared.
 std::string others_of(const Manifest& manifest, const CheckpointOptions& run) {
   std::string others;
   const auto compare = [&](std::string_view what, const std::string& then, const std::string& now) {

@@ -1,5 +1,5 @@
 // Class rows in a mapped file, for heads larger than memory, with an undo log in place of a second copy
-// (docs/formats.md, "Rows files and undo logs").
+// (docs/reference/formats.md, "Rows files and undo logs").
 //
 //   PATH             all rows, mapped into the arena: a kernel changes them there, and the system writes them back
 //   PATH.undo-LOG    bytes that rows had at the checkpoint whose manifest names LOG, of all rows changed since

@@ -1,4 +1,4 @@
-// The header of a rows file (docs/formats.md, "Rows files and undo logs"): its tensor, rows and sections.
+// The header of a rows file (docs/reference/formats.md, "Rows files and undo logs"): its tensor, rows and sections.
 #pragma once
 
 #include <cstddef>

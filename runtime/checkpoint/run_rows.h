@@ -1,5 +1,5 @@
 // The rows files of a run: DIR/rows.HEAD for each head whose class rows lie in a file, beside the step directories of
-// its checkpoints (docs/formats.md, "Rows files and undo logs").
+// its checkpoints (docs/reference/formats.md, "Rows files and undo logs").
 #pragma once
 
 #include <map>

@@ -1,5 +1,6 @@
-// The undo log of a rows file (docs/formats.md, "Rows files and undo logs"): the bytes that rows had at a checkpoint,
-// appended before a row is changed for the first time after it. Writing them back gives the rows of that checkpoint.
+// The undo log of a rows file (docs/reference/formats.md, "Rows files and undo logs"): the bytes that rows had at a
+// checkpoint, appended before a row is changed for the first time after it. Writing them back gives the rows of that
+// checkpoint.
 #pragma once
 
 #include <cstddef>

@@ -67,7 +67,7 @@ nlohmann::json label_json(const Label& label, bool primary, const SourceMap& sou
           {"primary", primary}};
 }
 
-// One object per diagnostic (docs/language.md, "Mistakes").
+// One object per diagnostic (docs/reference/language.md, "Mistakes").
 nlohmann::json to_json(const Diagnostic& d, const SourceMap& sources) {
   nlohmann::json spans = nlohmann::json::array();
   if (d.primary.span.valid()) {

@@ -1,5 +1,5 @@
 // Embeddings of predicted rows: as lines of text or of JSON, or as files that also hold names and classes
-// (docs/formats.md, "Embeddings").
+// (docs/reference/formats.md, "Embeddings").
 #pragma once
 
 #include <string>

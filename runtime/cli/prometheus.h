@@ -1,4 +1,4 @@
-// The figures of a run for Prometheus, served over HTTP while the run lasts (docs/command.md, "Prometheus").
+// The figures of a run for Prometheus, served over HTTP while the run lasts (docs/reference/command.md, "Prometheus").
 #pragma once
 
 #include <memory>

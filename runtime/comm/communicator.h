@@ -1,6 +1,7 @@
 // The interface through which devices exchange data. An exchange is a value: blocks of device memory that a member
 // sends, and blocks that it receives into. It is posted and completes by two later calls; no task waits
-// (docs/determinism.md, "Collectives"). One process uses local_communicator.h; docs/adding_a_communicator.md adds more.
+// (docs/internals/determinism.md, "Collectives"). One process uses local_communicator.h;
+// docs/internals/adding_a_communicator.md adds more.
 #pragma once
 
 #include <cstddef>

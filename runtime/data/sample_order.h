@@ -1,4 +1,4 @@
-// The sample at each position of a run (docs/determinism.md, "Order of samples").
+// The sample at each position of a run (docs/internals/determinism.md, "Order of samples").
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Writes event files for TensorBoard (docs/formats.md, "Event files"), but only numbers over steps.
+// Writes event files for TensorBoard (docs/reference/formats.md, "Event files"), but only numbers over steps.
 #pragma once
 
 #include <cstdint>

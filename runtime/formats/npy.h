@@ -1,4 +1,4 @@
-// Writes NumPy's .npy files and .npz archives of them, as results need them (docs/formats.md, "Embeddings").
+// Writes NumPy's .npy files and .npz archives of them, as results need them (docs/reference/formats.md, "Embeddings").
 #pragma once
 
 #include <cstddef>

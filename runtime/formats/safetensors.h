@@ -1,5 +1,6 @@
-// Writes safetensors files (docs/formats.md, "Tensor files") front to back and reads them at any offset. Reading trusts
-// nothing in a file. The reference implementation reads written files, whose data begins at a multiple of 64.
+// Writes safetensors files (docs/reference/formats.md, "Tensor files") front to back and reads them at any offset.
+// Reading trusts nothing in a file. The reference implementation reads written files, whose data begins at a multiple
+// of 64.
 #pragma once
 
 #include <map>

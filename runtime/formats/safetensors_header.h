@@ -1,5 +1,5 @@
-// The header of safetensors files (docs/formats.md, "Tensor files"): u64 n, then n bytes of JSON that name the tensors
-// and the places of their data.
+// The header of safetensors files (docs/reference/formats.md, "Tensor files"): u64 n, then n bytes of JSON that name
+// the tensors and the places of their data.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // What a name stands for at a place of a file: the scopes of bodies, and what models, data, imports and the library
-// declare (docs/language.md, "Models and blocks").
+// declare (docs/reference/language.md, "Models and blocks").
 #pragma once
 
 #include <map>

@@ -53,7 +53,7 @@ struct StepRows {
 };
 
 // Training batches, filled ahead of their use into the ring of slots that the plan has in the host arena. Batch `step`
-// is a pure function of (data, seed, step): docs/determinism.md, "Order of samples".
+// is a pure function of (data, seed, step): docs/internals/determinism.md, "Order of samples".
 class BatchSource {
  public:
   virtual ~BatchSource() = default;

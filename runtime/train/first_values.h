@@ -1,4 +1,4 @@
-// The values of a tensor before the first step (docs/determinism.md, "Random numbers").
+// The values of a tensor before the first step (docs/internals/determinism.md, "Random numbers").
 #pragma once
 
 #include <cstdint>

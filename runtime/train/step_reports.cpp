@@ -176,7 +176,7 @@ void StepReports::read_active() {
   }
 }
 
-// In f64 and row order (docs/determinism.md, "Scalars"). Finite, since the executor has found each row so.
+// In f64 and row order (docs/internals/determinism.md, "Scalars"). Finite, since the executor has found each row so.
 Result<double> StepReports::mean_of(ValueId value) {
   XRUN_TRY(session_->read_rows(value, std::as_writable_bytes(std::span(rows_))));
   return std::accumulate(rows_.begin(), rows_.end(), 0.0) / static_cast<double>(rows_.size());

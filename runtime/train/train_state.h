@@ -50,10 +50,11 @@ class TrainState {
   TrainState(const Module& module, const planner::Program& program, const BoundMemory& memory,
              const DeviceSet& devices);
 
-  // First values of weights and states from the seed (docs/determinism.md, "Random numbers"), class weights rounded to
-  // the nearest of their format; optimizer states have the value that the optimizer gives. Of the tensors that `wanted`
-  // takes, where it is given: what a checkpoint fills needs none. Tasks of a device make what lies in its memory, so
-  // that its pages are touched first on its own NUMA node. `moved`: a renamed tensor gets the values of its first name.
+  // First values of weights and states from the seed (docs/internals/determinism.md, "Random numbers"), class weights
+  // rounded to the nearest of their format; optimizer states have the value that the optimizer gives. Of the tensors
+  // that `wanted` takes, where it is given: what a checkpoint fills needs none. Tasks of a device make what lies in its
+  // memory, so that its pages are touched first on its own NUMA node. `moved`: a renamed tensor gets the values of its
+  // first name.
   void initialise(uint64_t seed, const std::function<bool(const StateTensor&)>& wanted = {},
                   std::span<const Moved> moved = {});
 

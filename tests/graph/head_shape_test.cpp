@@ -129,7 +129,7 @@ TEST(HeadShape, RowBlocksArePaddedToTheStepOfTheSum) {
   }
 }
 
-// docs/memory.md, "A million classes".
+// docs/internals/memory.md, "A million classes".
 TEST(HeadShape, AMillionClassesNeedAtMost64MiBBesidesWeightsAndState) {
   for (const int workers : {1, 2, 8, 16}) {
     const HeadShape shape{.blocks = blocks_of(1'000'000),

@@ -21,7 +21,7 @@ TrainSpec growing(int64_t first, int64_t times, double after, double over, doubl
   return train;
 }
 
-// The formula of docs/language.md, with the units that a step begins with.
+// The formula of docs/reference/language.md, with the units that a step begins with.
 std::vector<std::pair<int64_t, int64_t>> steps_of(const TrainSpec& train, int64_t samples) {
   const GrowthSpec& growth = *train.growth;
   const double epoch = static_cast<double>(samples) / static_cast<double>(growth.first);

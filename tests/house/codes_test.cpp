@@ -1,6 +1,6 @@
-// Holds the codes of faults to the families of docs/language.md, "Mistakes": the table has every family that is in use
-// and no other, and a code of a family is given where the family is at home. Every code that the sources give has a
-// page in docs/codes.md, and every page a code that they give.
+// Holds the codes of faults to the families of docs/reference/language.md, "Mistakes": the table has every family that
+// is in use and no other, and a code of a family is given where the family is at home. Every code that the sources give
+// has a page in docs/reference/codes.md, and every page a code that they give.
 #include "graph/base/codes.h"
 
 #include <filesystem>
@@ -55,16 +55,16 @@ TEST(Codes, EachFamilyIsGivenWhereItIsAtHome) {
   for (const auto& [family, homes] : kHomes) {
     EXPECT_GT(found[family], 5) << family;
   }
-  const std::string table = text_of(root / "docs/language.md");
+  const std::string table = text_of(root / "docs/reference/language.md");
   std::set<std::string> named;
   const std::regex row("(XG[0-9]{2})xx");
   for (std::sregex_iterator it(table.begin(), table.end(), row), end; it != end; ++it) {
     named.insert((*it)[1].str());
   }
   for (const auto& [family, count] : found) {
-    EXPECT_EQ(named.erase(family), 1u) << family << " is in use and not in the table of docs/language.md";
+    EXPECT_EQ(named.erase(family), 1u) << family << " is in use and not in the table of docs/reference/language.md";
   }
-  EXPECT_TRUE(named.empty()) << *named.begin() << " is in the table of docs/language.md and not in use";
+  EXPECT_TRUE(named.empty()) << *named.begin() << " is in the table of docs/reference/language.md and not in use";
 }
 
 TEST(Codes, EachHasAPageAndEachPageIsOfOneThatIsGiven) {
@@ -98,7 +98,7 @@ TEST(Codes, EachHasAPageAndEachPageIsOfOneThatIsGiven) {
     EXPECT_EQ(page.text.find("```"), std::string_view::npos) << code;
   }
   for (const std::string& code : given) {
-    EXPECT_TRUE(pages.contains(code)) << code << " is given and has no page in docs/codes.md";
+    EXPECT_TRUE(pages.contains(code)) << code << " is given and has no page in docs/reference/codes.md";
   }
   EXPECT_FALSE(xrun::find_code("XG9999"));
 }

@@ -1,5 +1,5 @@
 // The grammars of editors/ know the words of the language: those that the lexer reserves, those that begin a
-// declaration, and those that the grammar of docs/language.md has in quotes.
+// declaration, and those that the grammar of docs/reference/language.md has in quotes.
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ std::set<std::string> words_in(const std::string& text, const std::string& patte
 // All words of the language that mean something by themselves.
 std::set<std::string> words_of_language() {
   using namespace xrun::lang;
-  const std::string page = text_of("docs/language.md");
+  const std::string page = text_of("docs/reference/language.md");
   const size_t begin = page.find("```ebnf");
   std::set<std::string> words = words_in(page.substr(begin, page.find("```\n", begin + 7) - begin), "\"([a-z]+)\"");
   for (TokenKind kind = TokenKind::kTrue; is_reserved(kind); kind = next(kind)) {

@@ -1,4 +1,4 @@
-// Holds the includes of every file to the table of rooms (docs/architecture.md).
+// Holds the includes of every file to the table of rooms (docs/internals/architecture.md).
 #include <algorithm>
 #include <filesystem>
 #include <fstream>

@@ -272,7 +272,7 @@ TEST_P(HeadOnIsa, ManyClassesInLargeBlocksMatchTheOracle) {
                {.shards = 2, .pass_rows = 16, .norm_rows = 8, .workers = 2, .isa = isa()});
 }
 
-// The same bits whatever the plan (docs/determinism.md, "Class blocks" to "Head sweeps").
+// The same bits whatever the plan (docs/internals/determinism.md, "Class blocks" to "Head sweeps").
 TEST_P(HeadOnIsa, BitsDoNotDependOnShardsWorkersOrFusion) {
   for (const bool cosine : {false, true}) {
     test::HeadProblem problem = make_problem({.classes = 2500,

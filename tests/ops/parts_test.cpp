@@ -1,5 +1,5 @@
-// Parts of a kernel call have the bits of the whole call (docs/determinism.md, "Parts of a row block"), for the shapes
-// that models have; the small ones of every operator are in conformance_test.cpp.
+// Parts of a kernel call have the bits of the whole call (docs/internals/determinism.md, "Parts of a row block"), for
+// the shapes that models have; the small ones of every operator are in conformance_test.cpp.
 #include "ops/parts.h"
 
 #include <gtest/gtest.h>

@@ -131,7 +131,7 @@ TEST(Durations, AStepBeginsBehindATaskOfTheLoader) {
 }
 
 // Passes of heads on one core of AMD Zen 4 with AVX-512 as `xrun bench head --threads 1 --batch 256 --kept 0 --cosine`
-// measured them (docs/benchmarks.md, "Figures"), in seconds: forward, then backward with the update.
+// measured them (docs/reference/benchmarks.md, "Figures"), in seconds: forward, then backward with the update.
 struct MeasuredHead {
   const char* what;
   HeadSweep sweep;

@@ -17,8 +17,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// As `xrun bench knn` has measured them on two cores of AMD Zen 4 (docs/benchmarks.md, "Figures"), in seconds; of
-// approximate ones with the time of their recall.
+// As `xrun bench knn` has measured them on two cores of AMD Zen 4 (docs/reference/benchmarks.md, "Figures"), in
+// seconds; of approximate ones with the time of their recall.
 TEST(GraphBuilds, TakeAsLongAsMeasured) {
   KernelFacts facts;
   facts.flops_per_second_f32 = 1.2e11;

@@ -126,8 +126,8 @@ bool is_weight_or_state(Purpose purpose) {
   }
 }
 
-// docs/memory.md, "A million classes". Blocks of 32 rows, since products in bf16 fill smaller ones up to that. The
-// graph of nearest classes lies in the host arena and is not counted.
+// docs/internals/memory.md, "A million classes". Blocks of 32 rows, since products in bf16 fill smaller ones up to
+// that. The graph of nearest classes lies in the host arena and is not counted.
 TEST(Memory, HeadsOfAMillionClassesNeedAtMost64MiBBeyondWeightsAndState) {
   const std::vector<ActiveSpec> modes{
       {.kind = ActiveSpec::kAll},

@@ -24,7 +24,8 @@ std::atomic<bool> counting{false};
 std::atomic<int64_t> counted{0};
 std::atomic<void*> first_caller{nullptr};
 
-// oneDNN's and TBB's own bookkeeping, in their libraries, is not ours (docs/memory.md, "What the plan counts").
+// oneDNN's and TBB's own bookkeeping, in their libraries, is not ours (docs/internals/memory.md, "What the plan
+// counts").
 void* allocate(size_t bytes, size_t alignment, void* caller) {
   if (counting.load(std::memory_order_relaxed) && caller >= &__executable_start && caller < &etext) {
     counted.fetch_add(1, std::memory_order_relaxed);

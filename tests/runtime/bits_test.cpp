@@ -1,4 +1,4 @@
-// Recorded bits (docs/determinism.md): deterministic runs of the command end with the weights that
+// Recorded bits (docs/internals/determinism.md): deterministic runs of the command end with the weights that
 // tests/golden/bits.json holds for this kind of processor and oneDNN. That file has two parts. `groups` says what is
 // trained: a model, its settings, and plans, which must all give the same bits. `digests` holds by machine, group and
 // instruction set the `weights` of the `end` event. A run is a group, one of its plans and an instruction set.
@@ -205,7 +205,7 @@ TEST_P(Bits, ADeterministicRunEndsWithTheRecordedWeights) {
     GTEST_SKIP() << "no bits of this group are recorded for " << machine
                  << "; record them with the binary of a commit that is known to be right: XRUN_UPDATE_GOLDENS=1 "
                     "XRUN_BINARY=/path/to/xrun build/release/xrun_runtime_test --gtest_filter='Bits*' "
-                    "(docs/determinism.md, Recorded bits)";
+                    "(docs/internals/determinism.md, Recorded bits)";
   }
   if (!recording && std::getenv("XRUN_ALL_PLANS") == nullptr) {
     keep_one_run();

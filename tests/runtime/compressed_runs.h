@@ -71,8 +71,8 @@ inline std::vector<float> values_of(const TrainState& state, const std::string& 
   return values;
 }
 
-// out(stem(x)) with a softmax, and the method of docs/algorithms.md, "Gradient compression", in f64. A sender has a run
-// of the batch, whose gradients it sums whole.
+// out(stem(x)) with a softmax, and the method of docs/internals/algorithms.md, "Gradient compression", in f64. A sender
+// has a run of the batch, whose gradients it sums whole.
 class Reference {
  public:
   Reference(const ModelOptions& options, int senders, const TrainState& first) : options_(options), senders_(senders) {

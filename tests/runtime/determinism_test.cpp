@@ -1,6 +1,6 @@
-// One result for every plan (docs/determinism.md): the weights after a few steps have the same bits for every legal
-// choice of devices, threads, stages, replicas, micro-batches, schedule, recomputation, overlap and head shards, in f32
-// and in bf16; each precision has bits of its own.
+// One result for every plan (docs/internals/determinism.md): the weights after a few steps have the same bits for every
+// legal choice of devices, threads, stages, replicas, micro-batches, schedule, recomputation, overlap and head shards,
+// in f32 and in bf16; each precision has bits of its own.
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <random>

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Block {
-  std::string where;  // "docs/language.md:12"
+  std::string where;  // "docs/reference/language.md:12"
   std::string text;
 };
 

@@ -1,6 +1,6 @@
-// Memory of the process against the plan (docs/memory.md, "How it is checked"): what is mapped is what was planned, and
-// the peak of a run exceeds the arenas and what was there before them by no more than what is listed as out of the
-// plan: code, compiled primitives, stacks, insides of libraries.
+// Memory of the process against the plan (docs/internals/memory.md, "How it is checked"): what is mapped is what was
+// planned, and the peak of a run exceeds the arenas and what was there before them by no more than what is listed as
+// out of the plan: code, compiled primitives, stacks, insides of libraries.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -168,8 +168,8 @@ TEST_F(Memory, OfSyntheticIsWhatWasPlanned) {
   expect_planned(model("synthetic"), {"--set", "classes=20k", "--devices", "2"});
 }
 
-// docs/memory.md, "A million classes". Plain SGD, so that there is no optimizer state: 2.0 GB of class weights are
-// enough to show it.
+// docs/internals/memory.md, "A million classes". Plain SGD, so that there is no optimizer state: 2.0 GB of class
+// weights are enough to show it.
 TEST_F(Memory, AMillionClassesNeedAtMost64MiBBeyondWeightsAndState) {
   if (std::getenv("XRUN_ALL_PLANS") == nullptr) {
     GTEST_SKIP() << "half a minute and 2 GiB: set XRUN_ALL_PLANS=1 (make test-plans)";

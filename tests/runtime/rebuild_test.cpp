@@ -1,4 +1,4 @@
-// docs/examples/rebuild_in_pytorch.py where there is PyTorch.
+// docs/reference/rebuild_in_pytorch.py where there is PyTorch.
 #include <cstdlib>
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ TEST(Rebuild, ThreeModelsGiveTheSameInPyTorch) {
   }
   const TemporaryDirectory directory;
   const std::string output = directory.path() + "/output";
-  const std::string command = "'" + python + "' '" + XRUN_SOURCE_DIR + "/docs/examples/rebuild_in_pytorch.py' '" +
+  const std::string command = "'" + python + "' '" + XRUN_SOURCE_DIR + "/docs/reference/rebuild_in_pytorch.py' '" +
                               XRUN_BINARY_DIR + "/xrun' >'" + output + "' 2>&1";
   EXPECT_EQ(std::system(command.c_str()), 0) << read_file(output);
   EXPECT_NE(read_file(output).find("vit: logits"), std::string::npos) << read_file(output);

@@ -1,4 +1,5 @@
-// docs/reference.md lists what can be called: its tables are what the registries say, and their examples check.
+// docs/reference/calls_and_settings.md lists what can be called: its tables are what the registries say, and their
+// examples check.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -17,7 +18,7 @@
 namespace xrun {
 namespace {
 
-constexpr std::string_view kDocument = "docs/reference.md";
+constexpr std::string_view kDocument = "docs/reference/calls_and_settings.md";
 
 struct Row {
   std::string call;   // "conv(x: [N, C, H, W], width: int)"

@@ -1,4 +1,5 @@
-// The balanced order of samples (docs/determinism.md, "Order of samples"); the others are in data_loader_test.cpp.
+// The balanced order of samples (docs/internals/determinism.md, "Order of samples"); the others are in
+// data_loader_test.cpp.
 #include "runtime/data/sample_order.h"
 
 #include <algorithm>

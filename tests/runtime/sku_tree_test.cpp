@@ -187,7 +187,8 @@ TEST(SkuTree, TheBestRuleOfTwoClassesIsTheKnownOne) {
   EXPECT_NEAR(accuracy_of_best_rule({.classes = 2, .noise = noise, .tail = 0}, 20'000), wanted, 0.01);
 }
 
-// Prints the accuracy that docs/benchmarks.md gives for the tree; XRUN_SKU_CLASSES and its sisters choose another one.
+// Prints the accuracy that docs/reference/benchmarks.md gives for the tree; XRUN_SKU_CLASSES and its sisters choose
+// another one.
 TEST(SkuTree, PrintsTheAccuracyOfTheBestRule) {
   const auto number = [](const char* name, double otherwise) {
     const char* text = std::getenv(name);

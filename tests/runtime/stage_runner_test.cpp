@@ -153,8 +153,8 @@ Outcome run(const Prepared& prepared, const PlanChoice& choice) {
   return {devices.counted().chain(), (*session)->state().weights_digest()};
 }
 
-// How much shorter is measured (docs/benchmarks.md), and depends on what else the machine does; here it is half, in the
-// best of three tries.
+// How much shorter is measured (docs/reference/benchmarks.md), and depends on what else the machine does; here it is
+// half, in the best of three tries.
 TEST(StageRunner, SixteenWorkersTakeLessTimeThanFourOnFourRowBlocks) {
   for (const PrecisionMode precision : {PrecisionMode::kMixedBf16, PrecisionMode::kF32}) {
     const Prepared prepared = glyphs(precision);

@@ -102,7 +102,7 @@ const std::map<std::string_view, double (*)(double)>& functions() {
   return all;
 }
 
-// By position in the batch and element (docs/determinism.md).
+// By position in the batch and element (docs/internals/determinism.md).
 RandomStream draws(const Call& c, int64_t row) { return {7, 3, static_cast<uint64_t>(row), stable_hash(c.path)}; }
 
 Values dropout(const Call& c) {

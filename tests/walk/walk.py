@@ -1,4 +1,4 @@
-"""Runs docs/walkthrough.md: writes its files, types its commands in order, and compares what they print with the page.
+"""Runs docs/start/walkthrough.md: writes its files, types its commands in order, and compares what they print with the page.
 
   walk.py [--xrun build/release/xrun] [--shared ../shared/data] [--python PYTHON] [--update]
 
@@ -19,7 +19,7 @@ import sys
 import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PAGE = os.path.join(HERE, "..", "..", "docs", "walkthrough.md")
+PAGE = os.path.join(HERE, "..", "..", "docs", "start", "walkthrough.md")
 BLOCK = re.compile(r"^```(console|xgraph \S+)\n(.*?)^```\n", re.M | re.S)
 BAR = re.compile(r"^<!-- at least ([\d.]+): (.*) -->$", re.M)
 # Lines that a slow machine prints and a fast one does not.
@@ -144,7 +144,7 @@ def main():
         faults = run(args, folder)
     if faults:
         sys.exit("\n" + "\n".join(faults))
-    print("\nThe walk went as docs/walkthrough.md says.")
+    print("\nThe walk went as docs/start/walkthrough.md says.")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,8 @@ class CpuDevice : public Device, public ops::Workers {
 };
 
 // One device for each entry of `threads` (workers, at least 1), with indices from `first` on. While the set lives, the
-// process may have as many TBB workers as the devices of all sets want together (docs/determinism.md, "Collectives").
+// process may have as many TBB workers as the devices of all sets want together (docs/internals/determinism.md,
+// "Collectives").
 //   cpus  by device, of this machine (place_devices): workers run on its processors alone, and its memory is asked of
 //         its nodes; empty: the system chooses both
 std::unique_ptr<DeviceSet> make_cpu_devices(std::span<const int> threads, std::span<const DeviceCpus> cpus = {},

@@ -1,4 +1,4 @@
-// Sums over partials and replicas in one fixed order (docs/determinism.md, "Gradient partials").
+// Sums over partials and replicas in one fixed order (docs/internals/determinism.md, "Gradient partials").
 #pragma once
 
 #include <cstdint>

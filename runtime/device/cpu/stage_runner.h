@@ -67,9 +67,9 @@ class StageRunner {
 
   BoundPass bind(const planner::Instruction& instruction) const;
   // Runs a pass: forward blocks are shared out one by one, backward blocks partial by partial, ascending inside a
-  // partial; fewer of them than workers are run node by node, in parts (docs/determinism.md, "Parts of a row block").
-  // Checks that all values that leave a forward pass are finite. Errors: those of kernels; kNonFinite, naming the first
-  // operator whose result is not finite and the rows of the batch.
+  // partial; fewer of them than workers are run node by node, in parts (docs/internals/determinism.md, "Parts of a row
+  // block"). Checks that all values that leave a forward pass are finite. Errors: those of kernels; kNonFinite, naming
+  // the first operator whose result is not finite and the rows of the batch.
   Status run(const BoundPass& pass, const StepContext& step, ops::Workers& workers);
 
  private:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Rebuilds three models of xrun in PyTorch from their checkpoints, and compares what both give.
 
-    python3 docs/examples/rebuild_in_pytorch.py build/release/xrun
+    python3 docs/reference/rebuild_in_pytorch.py build/release/xrun
 
 Needs PyTorch alone. Each model is trained for some steps in a temporary directory: a table with batch norm, a residual
-network of pictures with a head of cosines, a vision transformer. docs/formats.md, "Rebuilding logits elsewhere", says
+network of pictures with a head of cosines, a vision transformer. docs/reference/formats.md, "Rebuilding logits elsewhere", says
 in words what the functions below do.
 """
 
