@@ -6,21 +6,29 @@ SHELL := /bin/bash
 JOBS ?= $(shell nproc)
 TARGETS := all
 XRUN := build/release/xrun
+# Lists of packages/ that a goal needs; its prerequisites inherit them.
+PACKAGES := build
 
-.PHONY: deps deps-dev build test test-plans test-exhaustive test-faults test-faults-full test-walk test-lsp test-asan test-tsan fuzz bench demo glyphs cluster-demo fmt tidy clean
+.PHONY: installed deps deps-dev build test test-plans test-exhaustive test-faults test-faults-full test-walk test-lsp test-asan test-tsan fuzz bench demo glyphs cluster-demo fmt tidy clean
 
-deps:
-	@scripts/install_packages.sh
+installed:
+	@scripts/install_packages.sh $(PACKAGES)
 
-deps-dev:
-	@scripts/install_packages.sh --dev
+deps: PACKAGES := build test demo
+deps: installed
 
-build: deps
+deps-dev: PACKAGES := build test demo dev
+deps-dev: installed
+
+# Without libgtest-dev and libgmock-dev the tests are left out.
+build: installed
 	@mkdir -p build; cmake --preset release >build/configure.log 2>&1 || { cat build/configure.log; exit 1; }; \
 	cmake --build --preset release -j $(JOBS) --target $(TARGETS); echo "build: $$((SECONDS / 60)) min $$((SECONDS % 60)) s"
 
+test test-plans test-exhaustive test-faults test-faults-full test-walk test-asan test-tsan bench: PACKAGES := build test demo
+
 test: build
-	@ctest --test-dir build/release --output-on-failure --timeout 900 -LE waiting
+	@ctest --test-dir build/release --no-tests=error --output-on-failure --timeout 900 -LE waiting
 
 # The full product of plans of the determinism test, on one to three ranks, too, and all runs with recorded bits
 # (docs/internals/determinism.md), and a million classes (docs/internals/memory.md); long.
@@ -58,16 +66,16 @@ test-lsp: deps-dev build
 	@XRUN_LSP_EDITS=100000 build/release/xrun_lsp_test --gtest_brief=1
 
 # Builds of their own below build/asan and build/tsan; docs/decisions/0007-thread-sanitizer-and-onetbb.md.
-test-asan: deps
+test-asan: installed
 	@cmake --preset asan && cmake --build --preset asan -j $(JOBS)
 	@ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
 	  LSAN_OPTIONS=suppressions=$(CURDIR)/tests/sanitizers/leaks.supp:print_suppressions=0 \
-	  ctest --test-dir build/asan --output-on-failure --timeout 3600
+	  ctest --test-dir build/asan --no-tests=error --output-on-failure --timeout 3600
 
-test-tsan: deps
+test-tsan: installed
 	@cmake --preset tsan && cmake --build --preset tsan -j $(JOBS)
 	@TSAN_OPTIONS=suppressions=$(CURDIR)/tests/sanitizers/libraries.supp:halt_on_error=1 \
-	  ctest --test-dir build/tsan --output-on-failure --timeout 3600
+	  ctest --test-dir build/tsan --no-tests=error --output-on-failure --timeout 3600
 
 # FUZZ_RUNS=10000000 make fuzz: as many executions in all, about two hours of two cores. libFuzzer's entropic schedule,
 # stacks of allocations, a large quarantine and a look at the corpus every second would take longer than the front end
@@ -83,8 +91,9 @@ fuzz: deps-dev
 bench: build
 	@scripts/bench.sh
 
-# Who wants to see it learn need not wait for the tests to be built.
-demo glyphs: TARGETS := xrun
+# A demo builds only what it runs.
+demo glyphs cluster-demo: TARGETS := xrun
+demo glyphs cluster-demo: PACKAGES := build demo
 
 demo: build
 	@scripts/demo.sh
@@ -93,7 +102,6 @@ glyphs: build
 	@scripts/glyphs.sh
 
 # Four hosts on this machine, one of which is killed (scripts/cluster_demo.sh); as root, about ten minutes.
-cluster-demo: TARGETS := xrun
 cluster-demo: build
 	@scripts/cluster_demo.sh
 

@@ -1,4 +1,5 @@
-# Libraries, all from Debian packages (packages.txt) but CUDA. Targets are made here so that rooms link by name.
+# Finds the libraries of xrun, all from Debian packages (packages/build.txt) except CUDA. Targets are made here so that
+# folders link them by name.
 find_package(TBB REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)

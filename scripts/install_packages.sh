@@ -1,35 +1,34 @@
 #!/usr/bin/env bash
-# Installs the Debian packages of packages.txt that are missing, with --dev those marked [dev], too; says in one line
-# what it does or needs.
+# Installs the missing Debian packages of the named lists: install_packages.sh build demo reads packages/build.txt and
+# packages/demo.txt. Only root installs. For any other user the script prints the command that root has to run.
+# Exit status 4: packages are missing and were not installed.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
+for list in "$@"; do
+  if [ ! -f "packages/$list.txt" ]; then
+    echo "deps: there is no list packages/$list.txt" >&2
+    exit 2
+  fi
+done
+
 missing=()
-while read -r mark package; do
-  case "$mark" in
-    "" | "#"*) continue ;;
-    "[dev]") [ "${1-}" = --dev ] || continue ;;
-    *) package=$mark ;;
-  esac
+for package in $(for list in "$@"; do sed 's/#.*//' "packages/$list.txt"; done); do
   dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q "install ok installed" || missing+=("$package")
-done <packages.txt
+done
 
 if [ ${#missing[@]} -eq 0 ]; then
   exit 0
 fi
 if ! command -v apt-get >/dev/null; then
-  echo "deps: this needs Debian 12 (apt-get was not found); missing: ${missing[*]}" >&2
+  echo "deps: xrun is built on Debian 12, and apt-get was not found; missing: ${missing[*]}" >&2
   exit 4
 fi
-sudo=()
 if [ "$(id -u)" -ne 0 ]; then
-  if ! command -v sudo >/dev/null; then
-    echo "deps: not root and no sudo; as root: apt-get install ${missing[*]}" >&2
-    exit 4
-  fi
-  sudo=(sudo)
+  echo "deps: ${#missing[@]} Debian packages are missing; as root: apt-get install ${missing[*]}" >&2
+  exit 4
 fi
 echo "deps: installing ${#missing[@]} Debian packages: ${missing[*]}"
-"${sudo[@]}" apt-get update -qq
-"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
+apt-get update -qq
+DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >/dev/null
 echo "deps: installed in $((SECONDS / 60)) min $((SECONDS % 60)) s"
