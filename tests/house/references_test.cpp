@@ -182,7 +182,8 @@ TEST(References, EveryFileThatADocumentNamesIsInTheTree) {
       for (const std::regex& pattern : {file, model}) {
         for (Match it(line.begin(), line.end(), pattern), end; it != end; ++it, ++named) {
           const std::string name = (*it)[1].str();
-          EXPECT_EQ(files_ending_in(name), 1) << path << " names " << name << ", which has to mean one file of the tree";
+          EXPECT_EQ(files_ending_in(name), 1)
+              << path << " names " << name << ", which has to mean one file of the tree";
         }
       }
       for (Match it(line.begin(), line.end(), folder), end; it != end; ++it, ++named) {
