@@ -22,10 +22,10 @@ namespace xrun::runtime {
 Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec, StopFlag stop);
 Result<std::unique_ptr<Reader>> open_folder(const SourceSpec& spec, StopFlag stop, size_t most_pictures);
 
-// The same without the contents of archives: `read` gives only the start of pictures that looked_samples names.
+// Does the same without the contents of archives: `read` returns only the start of pictures that looked_samples names.
 Result<std::unique_ptr<Reader>> open_folder_header(const SourceSpec& spec, StopFlag stop);
 
-// The names of so many pictures alone take tens of GiB.
+// The names of this many pictures alone take tens of GiB.
 inline constexpr size_t kMostPictures = size_t{1} << 28;
 
 }  // namespace xrun::runtime

@@ -17,7 +17,7 @@ namespace xrun::runtime {
 // Runs in parallel on the workers of the calling arena; about 30 us a character.
 // Errors: XG0411 a missing font (names its package), XG0412 a font that FreeType cannot read.
 Result<std::unique_ptr<Reader>> open_glyphs(const SourceSpec& spec, StopFlag stop);
-// Finds the fonts and counts their characters; draws none.
+// Finds the fonts and counts their characters, but does not draw them.
 Result<std::unique_ptr<Reader>> open_glyphs_header(const SourceSpec& spec, StopFlag stop);
 
 }  // namespace xrun::runtime
