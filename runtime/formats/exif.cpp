@@ -24,7 +24,7 @@ uint32_t number_at(View bytes, size_t at, size_t width, bool big_endian) {
   return value;
 }
 
-// At most `length` bytes from `at` on.
+// Returns at most `length` bytes from `at` on.
 View part(View bytes, size_t at, size_t length) {
   return at >= bytes.size() ? View() : bytes.subspan(at, std::min(length, bytes.size() - at));
 }
@@ -36,7 +36,7 @@ View block_of_jpeg(View file) {
       return {};
     }
     const auto marker = std::to_integer<int>(file[at + 1]);
-    if (marker == 0xFF) {  // a fill byte
+    if (marker == 0xFF) {  // fill byte
       ++at;
       continue;
     }
