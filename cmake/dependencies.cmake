@@ -1,4 +1,4 @@
-# Libraries, all from Debian packages (packages.txt) but CUDA. Targets are made here so that rooms link by name.
+# Libraries, all from Debian packages (packages.txt) except CUDA. Targets are made here, so that folders link by name.
 find_package(TBB REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
@@ -27,7 +27,7 @@ if(XRUN_CUDA)
   find_package(CUDAToolkit REQUIRED)
 endif()
 
-# Debian's dnnl-config.cmake asks for OpenCL headers that nobody here needs, so the library is found by hand.
+# Debian's dnnl-config.cmake asks for OpenCL headers, which are not needed here, so the library is found by hand.
 find_path(XRUN_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp REQUIRED)
 find_library(XRUN_DNNL_LIBRARY dnnl REQUIRED)
 add_library(xrun_dnnl INTERFACE)
