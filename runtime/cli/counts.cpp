@@ -52,7 +52,7 @@ bool is_number(const CLI::Option& option) {
 
 bool is_real(const CLI::Option& option) { return option.get_type_name().starts_with("FLOAT"); }
 
-// `strict`: refuses texts that are not counts.
+// `strict`: rejects texts that are not counts.
 CLI::Validator counts(bool strict) {
   return {[strict](std::string& text) {
             if (const auto count = parse_count(text)) {

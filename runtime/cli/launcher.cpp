@@ -59,7 +59,7 @@ Result<Launch> find_launch(const std::function<const char*(const char* name)>& v
     return Launch{.count = tasks.value_or(0), .rank = *rank, .mpis = {Mpi::kOpenMpi, Mpi::kMpich}};
   }
   if (rank_in_pmi) {
-    // Not Open MPI: if it was built without PMI, as Debian's was, it ends the process in MPI_Init.
+    // Open MPI is left out: if it was built without PMI, as Debian's was, it ends the process in MPI_Init.
     return Launch{.count = value("PMI_SIZE").value_or(0), .rank = *rank_in_pmi, .mpis = {Mpi::kMpich}};
   }
   if (tasks.value_or(1) > 1) {

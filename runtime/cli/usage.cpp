@@ -26,7 +26,7 @@ std::vector<const CLI::Option*> options_in_use(const CLI::App& app) {
   return options;
 }
 
-// The variable with the value that CLI11 refuses, and its flag.
+// The variable whose value CLI11 rejects, and its flag.
 std::optional<std::pair<std::string, std::string>> find_variable(const CLI::App& app, const Words& words,
                                                                  const std::string& message) {
   for (const CLI::Option* option : options_in_use(app)) {

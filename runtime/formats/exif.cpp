@@ -74,7 +74,7 @@ View block_of_webp(View file) {
     const size_t length = number_at(file, at + 4, 4, false);
     if (starts_with(file.subspan(at), "EXIF")) {
       const View content = part(file, at + 8, length);
-      constexpr std::string_view kPrefix("Exif\0\0", 6);  // as in a JPEG; some programs write it
+      constexpr std::string_view kPrefix("Exif\0\0", 6);  // a JPEG begins like this; some programs also write it here
       return starts_with(content, kPrefix) ? content.subspan(kPrefix.size()) : content;
     }
     at += 8 + length + length % 2;

@@ -24,7 +24,7 @@ enum class Code : int {
   kRequestFailed = -32803,
 };
 
-// Why a request cannot be answered. Handlers throw it; the server catches it and answers.
+// The reason why a request cannot be answered. Handlers throw it; the server catches it and answers.
 struct Failure {
   Code code = Code::kRequestFailed;
   std::string message;

@@ -1,4 +1,4 @@
-// Where names are declared, and where they are used.
+// Navigation: the places where names are declared and used.
 #include <algorithm>
 #include <filesystem>
 #include <set>
