@@ -50,7 +50,7 @@ class SampleSequence {
   int64_t samples_;
   uint64_t seed_;
   std::vector<int64_t> by_class_;  // samples, class by class
-  std::vector<int64_t> begins_;    // where the classes that have samples begin, and the end
+  std::vector<int64_t> begins_;    // begins of the classes that have samples, and the end
 };
 
 }  // namespace xrun::runtime
