@@ -1,4 +1,4 @@
-# The commands of the project; README.md says which to start with. Everything is built below build/.
+# The commands of the project; README.md names the first ones. Everything is built below build/.
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := build
@@ -30,18 +30,19 @@ test test-plans test-exhaustive test-faults test-faults-full test-walk test-asan
 test: build
 	@ctest --test-dir build/release --no-tests=error --output-on-failure --timeout 900 -LE waiting
 
-# The full product of plans of the determinism test, on one to three ranks, too, and all runs with recorded bits
-# (docs/internals/determinism.md), and a million classes (docs/internals/memory.md); long.
+# All plans of the determinism test, also on two and three ranks, all runs with recorded bits
+# (docs/internals/determinism.md), and a million classes (docs/internals/memory.md). Takes long.
 test-plans: build
 	@XRUN_ALL_PLANS=1 build/release/xrun_runtime_test --gtest_filter='Determinism*:ActivePlans*:Ranks*:Bits*:Memory*:MpiCommand.Every*'
 
-# All 2^32 inputs of each function of numbers: interpreted and compiled, by each instruction set of the processor; prints
-# the table of errors of docs/internals/algorithms.md.
+# All 2^32 inputs of each function of numbers, interpreted and compiled, with each instruction set of the processor.
+# Prints the table of errors of docs/internals/algorithms.md.
 test-exhaustive: build
 	@XRUN_EXHAUSTIVE=1 build/release/xrun_ops_test --gtest_filter='*Exhaustive*'
 
-# Power cuts, kills, system calls that fail, refused memory and threads, edited manifests and plans (docs/internals/architecture.md,
-# "Tests of faults"): some by a printed seed, ten minutes in all; or all of them, more than an hour.
+# Power cuts, kills, failing system calls, refused memory and threads, edited manifests and plans
+# (docs/internals/architecture.md, "Tests of faults"). `test-faults` draws some of them by a printed seed and takes ten
+# minutes; `test-faults-full` runs all of them and takes more than an hour.
 test-faults: build
 	@XRUN_FAULT_RUNS=all build/release/xrun_faults_test --gtest_filter='PowerCuts*:EditedManifests*:NetworkScripts*:DamagedFiles*'
 	@XRUN_FAULT_RUNS=80 build/release/xrun_faults_test --gtest_filter='-PowerCuts*:EditedManifests*:NetworkScripts*:DamagedFiles*'
@@ -52,7 +53,8 @@ test-faults-full: build
 	@XRUN_FAULT_RUNS=all build/release/xrun_faults_test
 	@XRUN_FAULT_RUNS=all build/release/xrun_runtime_test --gtest_filter=EditedPlans*
 
-# The commands of docs/start/walkthrough.md, in a new directory; needs ../shared/data. WALK=--update writes their output into the page.
+# The commands of docs/start/walkthrough.md, in a new directory; needs ../shared/data. WALK=--update writes their output
+# into the page.
 WALK ?=
 test-walk: build
 	@python3 tests/walk/walk.py $(WALK)
@@ -65,7 +67,7 @@ test-lsp: deps-dev build
 	@XRUN=build/release/xrun nvim --headless --clean +'luafile tests/lsp/clients/neovim.lua'
 	@XRUN_LSP_EDITS=100000 build/release/xrun_lsp_test --gtest_brief=1
 
-# Builds of their own below build/asan and build/tsan; docs/decisions/0007-thread-sanitizer-and-onetbb.md.
+# Separate builds in build/asan and build/tsan; see docs/decisions/0007-thread-sanitizer-and-onetbb.md.
 test-asan: installed
 	@cmake --preset asan && cmake --build --preset asan -j $(JOBS)
 	@ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
@@ -77,9 +79,9 @@ test-tsan: installed
 	@TSAN_OPTIONS=suppressions=$(CURDIR)/tests/sanitizers/libraries.supp:halt_on_error=1 \
 	  ctest --test-dir build/tsan --no-tests=error --output-on-failure --timeout 3600
 
-# FUZZ_RUNS=10000000 make fuzz: as many executions in all, about two hours of two cores. libFuzzer's entropic schedule,
-# stacks of allocations, a large quarantine and a look at the corpus every second would take longer than the front end
-# itself; a finding is run again with them. Findings and logs: build/fuzz.
+# FUZZ_RUNS is the total number of executions: FUZZ_RUNS=10000000 takes about two hours on two cores. libFuzzer's
+# entropic schedule, stacks of allocations, a large quarantine and reading the corpus every second would take longer
+# than the front end itself, so they are off; run a finding again with them. Findings and logs: build/fuzz.
 FUZZ_RUNS ?= 1000000
 fuzz: deps-dev
 	@cmake --preset fuzz && cmake --build --preset fuzz -j $(JOBS)
@@ -101,14 +103,15 @@ demo: build
 glyphs: build
 	@scripts/glyphs.sh
 
-# Four hosts on this machine, one of which is killed (scripts/cluster_demo.sh); as root, about ten minutes.
+# Four hosts on this machine, one of which is killed (scripts/cluster_demo.sh). Needs root; takes about ten minutes.
 cluster-demo: build
 	@scripts/cluster_demo.sh
 
 fmt: deps-dev
 	@git ls-files '*.h' '*.cpp' | xargs clang-format-14 -i
 
-# Our sources against .clang-tidy, by the commands that build them (the build makes the generated headers). Long.
+# Checks our sources against .clang-tidy with the commands that build them (the build makes the generated headers).
+# Takes long.
 tidy: deps-dev build
 	@git ls-files 'graph/*.cpp' 'lang/*.cpp' 'ops/*.cpp' 'planner/*.cpp' 'runtime/*.cpp' | \
 	  xargs -P $(JOBS) -n 1 clang-tidy-14 -p build/release --quiet 2>&1 | sed '/warnings generated\.$$/d'

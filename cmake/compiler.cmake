@@ -14,9 +14,9 @@ if(XRUN_MOLD)
   add_link_options(-fuse-ld=mold)
 endif()
 
-# AVX2 is the least that xrun runs on; wider kernels sit in functions or files with targets of their own and are chosen
-# at run time. Contraction is off so that a fused multiply-add is only where a kernel writes one: docs/internals/determinism.md,
-# "Floating-point mode".
+# xrun needs at least AVX2; wider kernels are in functions or files with their own targets and are chosen at run time.
+# Contraction is off, so that a fused multiply-add is used only where a kernel writes one:
+# docs/internals/determinism.md, "Floating-point mode".
 add_compile_options(-march=x86-64-v3 -ffp-contract=off -fno-math-errno)
 
 function(xrun_warnings target)
@@ -37,11 +37,11 @@ if(XRUN_SANITIZE)
   add_link_options(-fsanitize=${XRUN_SANITIZE})
 endif()
 
-# A room: a static library of all sources of a folder.
+# Adds a static library of all sources of a folder.
 function(xrun_room name)
   cmake_parse_arguments(ARG "" "" "SOURCES;LINK;PRIVATE_LINK" ${ARGN})
   if(NOT "${ARG_SOURCES}" MATCHES "\\.cpp")
-    # A room that has only headers so far still configures.
+    # A folder with headers alone also needs a source.
     file(WRITE ${CMAKE_CURRENT_BINARY_DIR}/${name}_empty.cpp "")
     list(APPEND ARG_SOURCES ${CMAKE_CURRENT_BINARY_DIR}/${name}_empty.cpp)
   endif()

@@ -28,7 +28,7 @@ if(XRUN_CUDA)
   find_package(CUDAToolkit REQUIRED)
 endif()
 
-# Debian's dnnl-config.cmake asks for OpenCL headers that nobody here needs, so the library is found by hand.
+# Debian's dnnl-config.cmake asks for OpenCL headers, which are not needed here, so the library is found by hand.
 find_path(XRUN_DNNL_INCLUDE oneapi/dnnl/dnnl.hpp REQUIRED)
 find_library(XRUN_DNNL_LIBRARY dnnl REQUIRED)
 add_library(xrun_dnnl INTERFACE)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Four hosts train the glyph classifier for one epoch; one of them is killed and comes back. Then one process trains the
-# same plan without a fault, and both have the same weights. The hosts are network namespaces of this machine
-# (scripts/hosts.sh), which share its cores. Called by `make cluster-demo`, as root. Run again after an interruption, it
-# goes on from the last checkpoint; after its end it begins anew.
+# same plan without a fault, and the script checks that both runs have equal weights. The hosts are network namespaces
+# of this machine (scripts/hosts.sh), which share its cores. `make cluster-demo` calls this script; it needs root. After
+# an interruption it continues from the last checkpoint; after it has finished it starts again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,7 +15,7 @@ say() { printf '\n== %s\n' "$*"; }
 
 unfinished=$out/unfinished
 if [ -e "$unfinished" ]; then
-  say "Going on with the demo that was interrupted (rm -r $out begins anew)"
+  say "Continuing the interrupted demo (to start again, rm -r $out)"
 else
   rm -rf "$out"
 fi
@@ -42,7 +42,7 @@ say "Four hosts train one epoch; the third one is killed after the second checkp
 killer=$!
 "$xrun" train --restarts 20 -- "$hosts" mpirun $name 4 "$xrun" train "$out/glyphs.xplan" -C "$out/four" 2>&1 | tee "$out/four.log"
 
-say "One process trains the same plan, without a fault"
+say "One process trains the same plan without a fault"
 "$xrun" train "$out/glyphs.xplan" -C "$out/one" 2>&1 | tee "$out/one.log"
 
 say "Accuracy of both on cwTeX-Yen, a font that training never saw"

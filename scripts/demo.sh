@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Trains the glyph classifier for two epochs on this machine's cores, measures it on a font never seen, names some
-# characters of that font, and says how to go on. Called by `make demo` after install and build. Run again after an
-# interruption, it goes on from the last checkpoint; after its end it begins anew.
+# Trains the glyph classifier for two epochs on this machine's cores, evaluates it on an unseen font, names some
+# characters of that font, and prints the next commands. `make demo` calls this script after install and build. After an
+# interruption it continues from the last checkpoint; after it has finished it starts again.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -12,7 +12,7 @@ devices=$(nproc)
 unfinished=$out/unfinished
 say() { printf '\n== %s\n' "$*"; }
 if [ -e "$unfinished" ]; then
-  say "Going on with the demo that was interrupted (rm -r $out begins anew)"
+  say "Continuing the interrupted demo (to start again, rm -r $out)"
 else
   rm -rf "$out"
 fi
@@ -37,7 +37,7 @@ say "Eight characters of that font, as the model reads them"
 $xrun predict models/glyphs.xgraph "$out/ckpt/cosine/latest" "${flags[@]}" --source yen --rows 2000..2008 --topk 3
 
 rm "$unfinished"
-say "Done: training took $((trained / 60)) min $((trained % 60)) s, everything $(((SECONDS - began) / 60)) min $(((SECONDS - began) % 60)) s"
+say "Done: training took $((trained / 60)) min $((trained % 60)) s, the whole demo $(((SECONDS - began) / 60)) min $(((SECONDS - began) % 60)) s"
 cat <<END
   plan        $xrun show $out/glyphs.xplan
   schedule    $xrun show $out/glyphs.xplan --gantt

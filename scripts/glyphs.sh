@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The main job: eight epochs of the glyph classifier, then both unseen fonts. Called by `make glyphs`; run again after an
-# interruption, it goes on from the last checkpoint.
+# The main job: trains the glyph classifier for eight epochs, then evaluates it on both unseen fonts. `make glyphs`
+# calls this script. After an interruption it continues from the last checkpoint.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

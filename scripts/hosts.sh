@@ -1,18 +1,18 @@
 #!/usr/bin/env bash
-# Hosts on one machine: network namespaces on one switch, each with a name and an address of its own. Processes in them
-# reach each other by TCP alone, as on a cluster. Memory and files are those of the machine; each host has one of its
-# cores, which hosts share where there are more of them. Needs root and `ip` (iproute2).
+# Hosts on one machine: network namespaces on one switch, each with its own name and address. Processes in them reach
+# each other by TCP alone, as on a cluster. Memory and files are those of the machine; each host has one of its cores,
+# which hosts share if there are more hosts than cores. Needs root and `ip` (iproute2).
 #
 #   hosts.sh up NAME COUNT            makes hosts NAME-0, NAME-1, ...
 #   hosts.sh on HOST WORDS...         runs a command there
 #   hosts.sh mpirun NAME COUNT WORDS  mpirun on NAME-0, with one process on each host; WORDS may begin with options of mpirun
-#   hosts.sh mpich NAME COUNT WORDS   the same by the mpiexec of MPICH
-#   hosts.sh cut HOST                 takes its link away
-#   hosts.sh mend HOST                gives it back
-#   hosts.sh kill HOST                kills what runs there
-#   hosts.sh rate HOST 200mbit        limits what it sends and what it receives (`tc`)
+#   hosts.sh mpich NAME COUNT WORDS   does this with the mpiexec of MPICH
+#   hosts.sh cut HOST                 disables its link
+#   hosts.sh mend HOST                enables its link again
+#   hosts.sh kill HOST                kills its processes
+#   hosts.sh rate HOST 200mbit        limits the rates at which it sends and receives (`tc`)
 #   hosts.sh sweep PREFIX             removes the hosts PREFIX<process>, made by processes that have ended
-#   hosts.sh down NAME                kills what runs on all of them, and removes them
+#   hosts.sh down NAME                kills the processes of all its hosts, and removes the hosts
 set -euo pipefail
 PATH=$PATH:/usr/sbin:/sbin  # where `tc` and `ip` are
 
@@ -23,7 +23,7 @@ shift
 switch_of() { echo "${1%-*}-switch"; }
 port_of() { echo "port${1##*-}"; }
 
-# Those of the first process, whose list none of ours has cut.
+# The cores of process 1, whose list our processes have not restricted.
 usable_cores() {
   local part
   for part in $(awk '/^Cpus_allowed_list/ { gsub(",", " "); $1 = ""; print }' /proc/1/status); do
@@ -53,12 +53,12 @@ up() {  # NAME COUNT
     ip -n "$host" addr add "10.77.0.$((i + 1))/24" dev eth0
     ip -n "$host" link set dev eth0 up
     ip -n "$host" link set dev lo up
-    mkdir -p "/etc/netns/$host"  # whose files stand for those of /etc there
+    mkdir -p "/etc/netns/$host"  # its files replace those of /etc on the host
     for ((k = 0; k < count; ++k)); do
       echo "10.77.0.$((k + 1)) $name-$k"
     done >"/etc/netns/$host/hosts"
   done
-  "$self" on "$name-0" true  # that commands can be run there
+  "$self" on "$name-0" true  # checks that commands can be run there
 }
 
 kill_all() {  # HOST
@@ -114,7 +114,7 @@ case $act in
   down) down "$@" ;;
   sweep) sweep "$@" ;;
   on) on "$@" ;;
-  agent) on "$1" bash -c "${*:2}" ;;  # mpirun begins its own processes on other hosts by this
+  agent) on "$1" bash -c "${*:2}" ;;  # mpirun starts its own processes on other hosts this way
   -x) on "$1" bash -c "${*:2}" ;;  # mpiexec does the same, with an option of ssh
   mpirun) run_mpi "$@" ;;
   mpich) run_mpich "$@" ;;
@@ -126,7 +126,7 @@ case $act in
     tc -n "$(switch_of "$1")" qdisc replace dev "$(port_of "$1")" root tbf rate "$2" burst 64kb latency 50ms
     ;;
   *)
-    echo "hosts.sh: no act \`$act\`: see the head of $0" >&2
+    echo "hosts.sh: unknown command \`$act\`: see the head of $0" >&2
     exit 2
     ;;
 esac

@@ -1,5 +1,5 @@
-// The grammar of docs/reference/language.md, "Grammar", for tree-sitter. Newlines are white space here: a statement ends where
-// the next one begins, which is enough for highlighting, folding and selections.
+// The grammar of docs/reference/language.md, "Grammar", for tree-sitter. Newlines are white space here: a statement ends
+// where the next one begins, which is enough for highlighting, folding and selections.
 const comma = (rule) => seq(rule, repeat(seq(",", rule)), optional(","));
 
 const DECLARATIONS = [
@@ -69,7 +69,7 @@ module.exports = grammar({
     setting: ($) => seq($.setting_path, "=", $._expression),
     group: ($) => seq($.setting_path, optional(field("name", $.name)), $.settings),
     setting_path: ($) => seq($._key, repeat(seq(".", $.name))),
-    // Words that begin declarations may be keys: `optimizer` of `train`, `model` of `run`, a source called `test`.
+    // Words that begin declarations may also be keys: `optimizer` of `train`, `model` of `run`, a source called `test`.
     _key: ($) => choice($.name, alias(choice(...DECLARATIONS), $.name)),
 
     _expression: ($) => choice($.pipeline, $._value),

@@ -145,7 +145,7 @@ Result<CollectiveFigures> measure_collectives(const CollectiveCase& one, const M
   const auto communicator = make ? make(*devices, exchanges) : std::make_unique<LocalCommunicator>(*devices, exchanges);
   Completions completions;
   const auto run = [&](Group group) -> Result<Seconds> {
-    XRUN_TRY(communicator->agree({}).status);  // all ranks begin together
+    XRUN_TRY(communicator->agree({}).status);  // so that all ranks begin together
     const auto begin = Clock::now();
     for (size_t i = 0; i < exchanges.size(); ++i) {
       if (exchanges[i].group == group) {

@@ -13,11 +13,11 @@
 namespace xrun::runtime {
 
 struct CollectiveCase {
-  int devices = 2;  // of all ranks
-  int first = 0;    // device of this rank
-  int own = 2;      // devices of this rank
-  int threads = 1;  // of a device
-  Bytes bytes = 0;  // of the array: an all-gather leaves it on every device, a reduce-scatter begins with it on each
+  int devices = 2;  // total of all ranks
+  int first = 0;    // first device of this rank
+  int own = 2;      // number of devices of this rank
+  int threads = 1;  // threads per device
+  Bytes bytes = 0;  // size of the array, which an all-gather leaves and a reduce-scatter expects on every device
   int rounds = 1;
 };
 
@@ -31,8 +31,8 @@ struct CollectiveFigures {
 using MakeCommunicator =
     std::function<std::unique_ptr<Communicator>(const DeviceSet& devices, std::span<const Exchange> exchanges)>;
 
-// Without `make` all devices are in this process. All ranks call it with the same devices, bytes and rounds. The
-// results of the collectives are checked. Errors: kWorld if memory or threads are refused, and those of the
+// Measures both collectives and checks their results. Without `make`, all devices are in this process. All ranks call
+// it with the same devices, bytes and rounds. Errors: kWorld if memory or threads are refused, and those of the
 // communicator.
 Result<CollectiveFigures> measure_collectives(const CollectiveCase& one, const MakeCommunicator& make);
 

@@ -33,7 +33,7 @@ Memory take(Bytes size) {
   return memory;
 }
 
-// One operator on vectors, with memory of its own.
+// One operator on vectors, with its own memory.
 class Call {
  public:
   Call(ops::Isa isa, const char* name, const Attrs& attrs, DType dtype, int64_t elements, int inputs) {
@@ -51,7 +51,7 @@ class Call {
     }
     scratch_ = take(kernel_->scratch_bytes() + 64);
   }
-  // The result of another call as input.
+  // Uses the result of another call as an input.
   void read(int input, const Call& from) { in_[static_cast<size_t>(input)] = from.out_[0]; }
   void run() const {
     const Status status = kernel_->run({.inputs = in_, .outputs = out_, .scratch = scratch_.get()});
@@ -104,7 +104,7 @@ LoopRace race_functions(ops::Isa isa, std::string name, const char* op, const ch
       std::move(name), elements, rounds, [&] { own.run(); }, [&] { built_in.run(); });
 }
 
-// adamw by its kernel, or written so that no kernel knows the rule.
+// The form of adamw with its kernel, or written so that no kernel is known for the rule.
 Result<ops::OptimizerForm> adamw(ops::Isa isa, bool own) {
   XRUN_ASSIGN(const ScalarExpr all, parse_scalar_expr("t0 = 0.9 * x2 + 0.1 * x1; t1 = 0.999 * x3 + 0.001 * (x1 * x1); "
                                                       "x0 - x4 * (x6 * x0 + t0 * (1 / (1 - 0.9 ^ x5)) / "
@@ -132,7 +132,7 @@ Result<LoopRace> race_updates(ops::Isa isa, int64_t elements, int rounds) {
       "adamw", elements, rounds, [&] { step(own); }, [&] { step(kernel); });
 }
 
-// One loop for what eight operators compute in turn.
+// Compares one loop with the eight operators that it replaces.
 LoopRace race_chain(ops::Isa isa, int rounds) {
   const Call chain(isa, "map", function("-(abs(min(max(x0 * x1 + 3, 0), 6) * 0.5 - 1) + x1)"), DType::kF32, kBeyond, 2);
   std::vector<std::unique_ptr<Call>> calls;
@@ -159,7 +159,7 @@ LoopRace race_chain(ops::Isa isa, int rounds) {
       });
 }
 
-// Loops that no cache knows: a number in them is drawn.
+// Makes loops that are in no cache: a number in them is random.
 std::vector<ops::LoopForm> fresh_loops(int count) {
   constexpr const char* kTexts[] = {"x0 * sigmoid(x0)",    "max(x0, 0) + x1",
                                     "tanh(x0) * x1 + 0.5", "x0 * (min(max(x0 + 3, 0), 6) / 6)",
@@ -178,7 +178,7 @@ std::vector<ops::LoopForm> fresh_loops(int count) {
   return loops;
 }
 
-// A cache for the loops of the measurement, which nobody needs again.
+// A temporary cache for the loops of the measurement.
 class OwnCache {
  public:
   OwnCache() {
@@ -234,7 +234,7 @@ void measure_compiling(LoopFigures& figures) {
   figures.more_memory = resident() - before;
 }
 
-// The machine's bytes a second on one core, and the part of that core which the measurement got.
+// The machine's bytes per second on one core, and the share of that core that the measurement got.
 struct TriadRate {
   double rate = 0;
   double processors = 1;

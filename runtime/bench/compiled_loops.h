@@ -1,4 +1,4 @@
-// Measures compiled functions and updates against what is built in, on one core, and the time of compiling.
+// Measures compiled functions and updates against the built-in ones, on one core, and the time of compiling.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace xrun::runtime {
 
-// Two ways of computing the same, measured by turns: medians over the rounds.
+// Two implementations of one computation, measured by turns: medians over the rounds.
 struct LoopRace {
   std::string name;  // "silu, bf16"
   int64_t elements = 0;
@@ -25,18 +25,18 @@ struct LoopFigures {
   std::string compiler;  // "LLVM 19.1.7"
   std::vector<LoopRace> races;
   LoopRace chain;              // one loop for eight operators, beyond the caches; `built_in`: the operators in turn
-  double chain_of_triad = 0;   // its bytes a second over the machine's on one core
-  double processors = 1;       // the part of that core that the measurement of the machine's rate got
-  Seconds open = 0;            // the module
-  Seconds first = 0;           // the first loop
+  double chain_of_triad = 0;   // the chain's bytes per second, divided by the machine's rate on one core
+  double processors = 1;       // share of that core that was available while the machine's rate was measured
+  Seconds open = 0;            // opening the module
+  Seconds first = 0;           // compiling the first loop
   Seconds all = 0;             // `loops` loops on `threads` threads
-  Seconds all_from_cache = 0;  // the same, read from the cache, on one thread
-  Bytes more_memory = 0;       // resident, after all of these
+  Seconds all_from_cache = 0;  // the same loops, read from the cache, on one thread
+  Bytes more_memory = 0;       // additional resident memory after all of these
   int loops = 64;
   int threads = 1;
 };
 
-// `rounds` of each race. Errors: kWorld XG0821 without a compiler; kUsage XG0802.
+// Runs `rounds` rounds of each race. Errors: kWorld XG0821 there is no compiler; kUsage XG0802.
 Result<LoopFigures> measure_compiled_loops(int rounds, int threads);
 
 }  // namespace xrun::runtime

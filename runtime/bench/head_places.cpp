@@ -7,7 +7,7 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr int64_t kRowBlock = 64;  // rows of a row block if it divides the batch, else the batch is one
+constexpr int64_t kRowBlock = 64;  // rows of a row block if it divides the batch; otherwise the batch is one block
 
 HeadShape shape_of(const HeadCase& one, int64_t shard) {
   const ClassBlocks blocks{one.classes, class_block(one.classes, one.active > 0 ? one.active : one.classes)};
@@ -50,7 +50,7 @@ int64_t kept_classes(const HeadCase& one) {
   return sum;
 }
 
-// The share of the classes that takes part in a step.
+// The share of the classes that is active in a step.
 double part_of(const HeadCase& one) {
   return one.active > 0 ? static_cast<double>(one.active) / static_cast<double>(one.classes) : 1;
 }

@@ -169,14 +169,14 @@ class HeadStep {
   std::byte* memory_;
   ops::HeadJoin join_;
   ops::HeadUpdate update_;
-  std::vector<std::unique_ptr<ops::HeadPasses>> passes_;  // by shard; null: a shard without rows
+  std::vector<std::unique_ptr<ops::HeadPasses>> passes_;  // index: shard; null: a shard without rows
   std::vector<std::byte*> stats_;
   std::vector<ops::HeadDx> gradients_;
-  std::vector<ops::ActiveClasses> active_;  // by shard, of the step
+  std::vector<ops::ActiveClasses> active_;  // index: shard; of the current step
   int64_t all_active_ = 0;
 };
 
-// The largest number of classes whose head fits in free memory; 0: not even one.
+// The largest number of classes whose head fits in free memory; 0: not even one fits.
 int64_t classes_that_fit(HeadCase one, const Host& host) {
   int64_t fit = 0;
   int64_t too_many = one.classes;
@@ -243,7 +243,7 @@ Result<HeadFigures> measure_head_step(const HeadCase& one) {
     head.forward(workers);
     head.backward(workers);
     figures.first_loss = head.mean_loss();
-    figures.peak = peak_resident();  // a step allocates nothing, so the next ones need no more
+    figures.peak = peak_resident();  // a step allocates nothing, so later steps need no more
 
     XRUN_ASSIGN(const auto arrays, device.map(figures.memory.roofline));
     const Roofline roofline(isa, one.bf16,

@@ -107,7 +107,7 @@ Result<KnnFigures> measure_knn_build(const KnnCase& one) {
       });
     };
     figures.rounds.push_back({.time = build()});
-    figures.peak = peak_resident();  // a build allocates nothing, so the next ones need no more
+    figures.peak = peak_resident();  // a build allocates nothing, so later builds need no more
 
     if (one.probes > 0) {
       XRUN_ASSIGN(const auto working, device.map(need.recall));

@@ -46,7 +46,7 @@ struct KnnRound {
 
 struct KnnFigures {
   ops::Isa isa = ops::Isa::kAvx2;
-  std::string_view instruction;  // of the products
+  std::string_view instruction;  // instruction of the products
   KnnMemory memory;
   Bytes before = 0;            // held by the process before it mapped the rows
   Bytes peak = 0;              // the most it has held at one time, without the roofline's arrays
@@ -58,8 +58,8 @@ struct KnnFigures {
   std::vector<KnnRound> rounds;
 };
 
-// Errors: kInfeasible XG0601 before anything is mapped if memory does not suffice, with a number of classes that fits;
-// kUsage XG0802; kWorld XG0801, XG0803.
+// Measures the builds. Errors: kInfeasible XG0601 before anything is mapped if memory does not suffice, with a number
+// of classes that fits; kUsage XG0802; kWorld XG0801, XG0803.
 Result<KnnFigures> measure_knn_build(const KnnCase& one);
 
 }  // namespace xrun::runtime

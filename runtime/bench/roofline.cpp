@@ -21,7 +21,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr auto kWindow = std::chrono::milliseconds(50);
-constexpr int64_t kRounds = 1 << 14;  // of a loop between two reads of the clock: about 0.1 ms
+constexpr int64_t kRounds = 1 << 14;  // rounds of a loop between two reads of the clock: about 0.1 ms
 
 // Each loop repeats its instruction kRounds times for each sum and gives the number of operations.
 
@@ -132,7 +132,7 @@ Products products_of(ops::Isa isa, bool bf16) {
                                   : Products{repeat_avx2, "f32 FMA of 256 bits"};
 }
 
-// What the workers do together in a window of time; `repeat` does a piece of it and gives its amount.
+// Measures what all workers do together in a window of time; `repeat` does a piece of it and returns its amount.
 template <typename Repeat>
 MachineRate rate_of(ops::Workers& workers, const Repeat& repeat) {
   std::atomic<double> amount = 0;

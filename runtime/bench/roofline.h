@@ -15,7 +15,7 @@ namespace xrun::runtime {
 // Wall time, and processor time of this process; only the first includes the time that other programs take.
 struct Elapsed {
   Seconds wall = 0;
-  Seconds processor = 0;  // of all threads together
+  Seconds processor = 0;  // total of all threads
 };
 Elapsed elapsed_now();
 template <typename Body>
@@ -35,17 +35,17 @@ struct MachineRate {
 };
 struct MachineRates {
   MachineRate flops;         // operations: multiplications and additions
-  MachineRate exponentials;  // of f32, as heads compute them
-  MachineRate bytes;         // read and written
+  MachineRate exponentials;  // exponentials of f32, as heads compute them
+  MachineRate bytes;         // bytes read and written
 };
 
 class Roofline {
  public:
-  // The memory that `traffic` needs so that caches do not hold it.
+  // The amount of memory that `traffic` needs so that caches do not hold it.
   static Bytes memory_bytes(Bytes last_cache);
 
   // bf16: measures products of bf16 operands with the instructions that heads use for them on `isa`.
-  //   memory  memory_bytes(), of the device that the workers belong to
+  //   memory  memory_bytes() bytes, of the device that the workers belong to
   Roofline(ops::Isa isa, bool bf16, std::span<float> memory) : isa_(isa), bf16_(bf16), memory_(memory) {}
 
   // Each takes a twentieth of a second.

@@ -27,7 +27,7 @@ std::string eval_line(const runtime::EvalEvent& event) {
   return line;
 }
 
-// Cuts lines to `columns` by whole fields: a line that wraps would break the count of rows to erase.
+// Cuts lines to `columns`, keeping whole fields: a line that wraps would break the count of rows to erase.
 std::string clip_lines(const std::string& text, int columns) {
   constexpr std::string_view kGap = "   ";
   std::string out;
@@ -76,7 +76,7 @@ std::string share_text(double share, int columns, bool unicode) {
                      std::string(static_cast<size_t>(width - filled), ' '), std::floor(100 * share));
 }
 
-// "8.6 of 74.5 GiB": the unit only once if both have the same.
+// "8.6 of 74.5 GiB": the unit is printed once if both values have the same.
 std::string memory_text(const runtime::StepReport& step, Bytes usable) {
   std::string used = format_bytes(step.resident > 0 ? step.resident : step.memory);
   if (usable <= 0) {
@@ -90,7 +90,7 @@ std::string memory_text(const runtime::StepReport& step, Bytes usable) {
   return used + " of " + most;
 }
 
-// In steps as large as the last one.
+// The steps that remain, each as large as the last one.
 double steps_left(const BarState& state, int64_t done) {
   const runtime::StartEvent& start = state.start;
   return start.last_batch == 0
@@ -173,7 +173,7 @@ void BarProgress::on_resume(int64_t step, const std::string& path) {
   line(fmt::format("  Resumed   {} (step {})", path, format_count(step)));
 }
 
-// Takes steps as often as the bar is drawn.
+// Reports steps as often as the bar is drawn.
 bool BarProgress::wants_step(bool due) { return due || port_.now() - stepped_ > 0.1; }
 
 void BarProgress::on_step(const runtime::StepReport& step, bool) {
@@ -272,7 +272,7 @@ void BarProgress::erase() {
   }
 }
 
-// The lines about the work under way: a bar if it is not steps and reports parts, and the wait of a pause.
+// The lines about the work under way: a bar, if the work is not a step and reports parts, and the wait of a pause.
 std::string BarProgress::work_lines(double time) const {
   if (work_.idle()) {
     return "";

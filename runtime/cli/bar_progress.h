@@ -1,6 +1,6 @@
-// Progress on a terminal (docs/reference/command.md, "Progress"): a bar that steps redraw about ten times a second,
-// from half a second after the start, below a log that scrolls and keeps finished phases. The end leaves the last state
-// of the bar.
+// Progress on a terminal (docs/reference/command.md, "Progress"): a bar that is redrawn about ten times a second, from
+// half a second after the start, below a scrolling log of the finished phases. The last state of the bar stays on the
+// screen when the run ends.
 #pragma once
 
 #include <mutex>
@@ -43,7 +43,7 @@ class BarProgress : public runtime::EventSink {
   void on_end(const runtime::EndEvent& event) override;
   void on_interrupt() override;
 
-  // Redraws what changes with time alone: the seconds of a pause, and of work that reports no parts.
+  // Redraws the parts that change with time alone: the seconds of a pause, and of work that reports no parts.
   void beat();
 
  private:
@@ -64,7 +64,7 @@ class BarProgress : public runtime::EventSink {
   double began_;
   double drawn_ = -1e9;
   double stepped_ = -1e9;  // when on_step was last called
-  int rows_ = 0;           // lines of the drawing, to be erased
+  int rows_ = 0;           // number of drawn lines, to be erased
 };
 
 }  // namespace xrun::cli

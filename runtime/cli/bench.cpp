@@ -28,7 +28,7 @@ std::string text_of(const BenchReport& report) {
   return text;
 }
 
-// The first given flag that chooses a model or a plan, neither of which a benchmark has; empty: none.
+// The first given flag that chooses a model or a plan, which a benchmark does not have; empty: no such flag.
 std::string idle_flag(const GlobalOptions& options) {
   return !options.sets.empty()       ? "--set"
          : !options.run.empty()      ? "--run"
@@ -101,7 +101,7 @@ int run_bench(const GlobalOptions& options, Benchmark& benchmark) {
                          flag == "--devices" ? "give the threads of its one device: --threads 2" : "leave it out"});
   }
   const Result<BenchReport> report = benchmark.run(options);
-  if (!report.ok()) {  // without a message: another rank prints it
+  if (!report.ok()) {  // an error without a message is printed by another rank
     return report.error().message.empty() ? exit_code(report.error().kind) : console.fail(report.error());
   }
   if (report->fields.empty()) {

@@ -14,8 +14,8 @@
 
 namespace xrun::cli {
 
-// The figures of a benchmark. As text each field is a line, as Markdown a column, so that the rows of several runs make
-// one table.
+// The figures of a benchmark. Each field is a line of the text output and a column of the Markdown output, so that the
+// rows of several runs make one table.
 struct BenchReport {
   struct Field {
     std::string name;  // "step"
@@ -30,7 +30,7 @@ struct BenchReport {
 class Benchmark {
  public:
   virtual ~Benchmark() = default;
-  // Adds the benchmark's own flags, beside those of every command.
+  // Adds the benchmark's own flags to those that every command has.
   virtual void add_flags(CLI::App& command) = 0;
   // Errors: kUsage for flags that do not describe a case; those of the measurement.
   virtual Result<BenchReport> run(const GlobalOptions& options) = 0;
@@ -48,20 +48,21 @@ std::span<const BenchmarkEntry> benchmarks();
 Status check_number(const std::string& flag, int64_t value, int64_t most, const std::string& example);
 double median(std::vector<double> values);
 
-// The share of the machine's own rates that a benchmark reaches. Other programs that take processors while those rates
-// are measured make them too low, and the share too high, even above 1.
+// The share of the machine's own rates that a benchmark reaches. If other programs take processors while those rates
+// are measured, the rates are too low and the share is too high, even above 1.
 struct MachineShare {
-  double share = 0;            // by the clock
-  double processor_share = 0;  // by processor time of this process
+  double share = 0;            // measured by the clock
+  double processor_share = 0;  // measured by processor time of this process
   double processors = 1;       // the part of their processors that the workers got while the rates were measured
 
-  // Rates have a spread of some per cent on an idle machine, too.
+  // Even on an idle machine the rates have a spread of some per cent.
   static constexpr double kMost = 1.05;
-  // The share by the clock is not known.
+  // Whether other programs took processors, so that the share by the clock is not known.
   bool is_loaded() const { return processors < 0.9 || share > kMost; }
 };
-//   time     of the measurement of a rate whose workers never wait
-//   threads  that measured it, on `cores`
+// Computes MachineShare::processors.
+//   time     the measurement of a rate whose workers never wait
+//   threads  the number of threads that measured it, on `cores` cores
 double processors_of(const runtime::Elapsed& time, int threads, int cores);
 // "42 % of 460 GFLOP/s, by processor time 42 %"; on a loaded machine only the share by processor time, and why.
 std::string share_text(const MachineShare& share, const std::string& rates);

@@ -63,7 +63,7 @@ class CommBenchmark final : public Benchmark {
     return world == nullptr || world->rank() == 0 ? report(figures, one, world, host) : BenchReport();
   }
 
-  // Counts four arrays per device, a little more than it maps: three of that size and one share.
+  // Requires memory for four arrays per device, a little more than is mapped: three of that size and one share.
   Status check(int devices_here, const runtime::Host& host) const {
     XRUN_TRY(check_number("--mib", mib_, kMostMib, "64"));
     XRUN_TRY(check_number("--rounds", rounds_, kMostRounds, "9"));

@@ -21,11 +21,11 @@ constexpr int64_t kMaxShards = 4096;
 constexpr int64_t kMaxRounds = 10'000;
 constexpr int64_t kNeighbours = 32;
 constexpr int64_t kMaxNeighbours = 1 << 16;
-constexpr double kCosineScale = 64;  // of the logits, usual for training with margins
+constexpr double kCosineScale = 64;  // scale of the logits, usual for training with margins
 
 Error usage(const std::string& message, const std::string& help) { return {ErrorKind::kUsage, "", message, help}; }
 
-// At least three digits, so that steps can be compared.
+// Prints at least three digits, so that steps can be compared.
 std::string step_text(Seconds seconds) {
   return seconds < 1 ? format_seconds(seconds) : fmt::format("{:.2f} s", seconds);
 }
@@ -82,7 +82,7 @@ class HeadBenchmark final : public Benchmark {
   }
 
  private:
-  // The most classes that the targets of a step can have; all of these take part.
+  // The largest number of classes that the targets of a step can have; at least these are active.
   int64_t needed() const { return std::min(one_.batch, one_.classes); }
 
   Status check() const {

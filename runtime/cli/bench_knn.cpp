@@ -135,7 +135,7 @@ class KnnBenchmark final : public Benchmark {
                     BenchReport& report) const {
     std::vector<double> rates;
     std::vector<double> shares;
-    std::vector<double> processor_shares;  // other programs on the machine do not change them
+    std::vector<double> processor_shares;  // not changed by other programs on the machine
     std::vector<double> processors;
     for (const runtime::KnnRound& round : figures.rounds) {
       rates.push_back(round.flops.a_second());

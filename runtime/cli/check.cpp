@@ -46,7 +46,7 @@ std::string summary_json(const LoadedModel& model, size_t later) {
   return json_line(json);
 }
 
-// What is wrong with one file goes to the log. Gives 0 or the exit code.
+// Adds the faults of one file to the log. Returns 0 or the exit code.
 int log_file(const std::string& path, const GlobalOptions& options, bool strict, SarifLog& log) {
   if (const auto fault = find_fault(path)) {
     log.add(diagnostic_of(*fault), {});
@@ -107,7 +107,7 @@ int run_check(const GlobalOptions& options, const CheckArgs& args) {
     if (!model) {
       continue;
     }
-    // Only for a file without mistakes. With --strict, parts that this build cannot train are errors.
+    // Reported only for a file without mistakes. With --strict, parts that this build cannot train are errors.
     const Diagnostics later = unfinished_parts(*model, args.strict ? Severity::kError : Severity::kWarning);
     if (later.has_errors()) {
       console.report(later, model->sources);

@@ -16,7 +16,7 @@
 namespace xrun::cli {
 namespace {
 
-// From a larger source at least this many samples are decoded and fewer than twice as many, evenly spaced.
+// From a larger source at least this many and fewer than twice as many samples are decoded, evenly spaced.
 constexpr int64_t kLooks = 1000;
 // Decoding of a source stops after this many broken samples.
 constexpr size_t kMostBroken = 20;
@@ -30,11 +30,11 @@ struct Findings {
   int64_t decoded = 0;
   std::vector<Error> broken;
   std::vector<Error> warnings;
-  std::vector<runtime::LabelCount> labels;  // of the decoded samples, where some may lack them
+  std::vector<runtime::LabelCount> labels;  // counts of labels that samples may lack, over the decoded samples
 };
 
-// Gives faults of samples as findings, and faults of the source as errors. `trained`: the classes of `train`, set when
-// that source is opened.
+// Returns faults of samples as findings, and faults of the source as errors. `trained`: the classes of `train`, set
+// when that source is opened.
 Result<Findings> look_into(const Module& module, const SourceSpec& source, runtime::ClassTables& trained) {
   XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, source.name, module.graph));
   if (source.name == kTrained) {

@@ -11,7 +11,7 @@
 namespace xrun::cli {
 namespace {
 
-// The first lines of the files. Where a model has several heads, one more column names the head.
+// The first lines of the files. If a model has several heads, one more column names the head.
 constexpr std::string_view kPairs = "source,class,class_name,predicted,predicted_name,samples";
 constexpr std::string_view kWrong = "source\tname\tclass\tclass_name\tpredicted\tpredicted_name\tprobability";
 constexpr FileKind kPairsKind{

@@ -18,8 +18,8 @@ struct RankedClasses {
   int64_t k = 0;  // shown classes a row, at most best.k
 };
 
-// For each row a line for each of `ranked`, which has the name of the ranking where there are several; `scores`:
-// "probabilities" or "logits". A broken row has a line only in JSON.
+// A line for each row and each of `ranked`; it names the ranking if there are several. `scores`: "probabilities" or
+// "logits". A broken row has a line only in JSON.
 std::string class_lines(const Subject& subject, const std::vector<RankedClasses>& ranked, const std::string& scores,
                         bool json);
 

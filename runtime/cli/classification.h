@@ -18,31 +18,31 @@ struct WrongSample {
   std::string name;
   int64_t label = 0;
   int64_t predicted = 0;
-  float probability = 0;  // of the predicted class
+  float probability = 0;  // probability of the predicted class
 };
 
 // The predictions of one head, or output of logits, for one source.
 struct SourceClasses {
   std::string source;
-  std::string head;  // empty where the model has one
+  std::string head;  // empty if the model has one head
   ClassNames names;
   std::map<std::pair<int64_t, int64_t>, int64_t> pairs;  // (class, predicted class or -1: NaN) -> samples
   std::vector<WrongSample> wrong;                        // in the order of the samples
 };
 
-// A class of a source: how many of its samples were classified correctly, and as what the others were classified.
+// A class of a source: how many of its samples were classified correctly, and the most frequent mistake.
 struct ClassCount {
   int64_t label = 0;
   int64_t samples = 0;
   int64_t right = 0;
-  int64_t predicted = 0;   // samples of any class that were classified as it
-  int64_t taken_for = -1;  // the most frequent wrong prediction, of two the lower; -1: none, or NaN logits
+  int64_t predicted = 0;   // samples of any class that were predicted to be of this class
+  int64_t taken_for = -1;  // the most frequent wrong prediction, in a tie the lowest; -1: no mistake, or NaN logits
   int64_t taken = 0;
 };
 // Classes that have samples or were predicted, by number.
 std::vector<ClassCount> count_classes(const SourceClasses& source);
 
-// Threads: used by one.
+// Threads: an object is used by one thread.
 class Classification {
  public:
   // The logits of each ranking are compared with its label. REQUIRES: the session outlives it.
@@ -52,7 +52,7 @@ class Classification {
   // Adds the rows of a batch that was just evaluated. Errors: those of reading.
   Status add(runtime::RowSource& source, int64_t done, int64_t count);
 
-  // By source, in the order of the rankings.
+  // The results by source, in the order of the rankings.
   const std::vector<SourceClasses>& sources() const { return sources_; }
 
  private:
@@ -75,7 +75,7 @@ nlohmann::ordered_json per_class_json(const SourceClasses& source);
 
 // Checks before the evaluation whether the files that `args` names can be written. Errors: XG0901.
 Status check_class_files(const EvalArgs& args);
-// Writes these files. Errors: XG0901; older files then stay as they were, and no new one is left.
+// Writes these files. Errors: XG0901; existing files then keep their contents, and no new file is left.
 Status write_class_files(const EvalArgs& args, const std::vector<SourceClasses>& sources);
 std::string wrong_path(const EvalArgs& args);  // DIR/wrong.tsv
 

@@ -1,4 +1,4 @@
-// The whole command line: takes the arguments of `main` and gives the exit code.
+// The command line as a whole: takes the arguments of `main` and returns the exit code.
 #pragma once
 
 #include "runtime/cli/options.h"

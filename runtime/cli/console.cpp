@@ -43,7 +43,7 @@ bool has_utf8_locale() {
   return false;
 }
 
-// None if the file is not a terminal and COLUMNS is not set.
+// Nothing if the file is not a terminal and COLUMNS is not set.
 std::optional<int> find_columns(int file) {
   const int wanted = std::atoi(environment("COLUMNS").c_str());
   if (wanted > 0) {

@@ -19,7 +19,7 @@ std::string json_line(const nlohmann::ordered_json& json);
 // Follows NO_COLOR, CLICOLOR_FORCE, TERM=dumb, COLUMNS, the locale, --color and --ascii.
 class Console {
  public:
-  // `held`: receives the output to stderr instead; null: none.
+  // `held`: receives what would go to stderr; null: it goes to stderr.
   explicit Console(const GlobalOptions& options, std::string* held = nullptr);
 
   bool color() const { return color_; }
@@ -27,20 +27,20 @@ class Console {
   bool stderr_is_tty() const { return tty_; }
   bool json() const { return json_; }
   int columns() const { return columns_; }            // width of stderr
-  int page_columns() const { return page_columns_; }  // width of stdout; 0: neither a terminal nor COLUMNS, so no limit
+  int page_columns() const { return page_columns_; }  // width of stdout; 0: no limit (neither a terminal nor COLUMNS)
 
   // Characters that control the terminal or hide text are replaced (graph/base/utf8.h, `printable`).
   void out(std::string_view text) const;  // a result; with --format json the text is printed unchanged
   void out_json(std::string_view text) const;
   void note(std::string_view text) const;  // to stderr, unless quiet
-  // To stderr, unless quiet, unchanged: for text with terminal control sequences. REQUIRES: all else in it is
+  // Writes text with terminal control sequences to stderr unchanged, unless quiet. REQUIRES: everything else in it is
   // printable.
   void draw(std::string_view text) const;
   bool verbose() const { return verbose_; }
 
   // Diagnostics in order, to stderr, in the chosen format.
   void report(const Diagnostics& diagnostics, const SourceMap& sources) const;
-  // One error in the same form; gives its exit code.
+  // Reports one error in the same form and returns its exit code.
   int fail(const Error& error, const SourceMap& sources = {}) const;
 
  private:

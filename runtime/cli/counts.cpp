@@ -10,7 +10,7 @@
 namespace xrun::cli {
 namespace {
 
-// 1 where the text ends with no suffix, which is taken away otherwise.
+// Removes a suffix from the text and returns its factor; 1 if the text has no suffix.
 int64_t take_multiplier(std::string_view& text) {
   constexpr std::array<std::pair<char, int64_t>, 5> kSuffixes{
       {{'k', 1'000}, {'K', 1'000}, {'M', 1'000'000}, {'G', 1'000'000'000}, {'T', 1'000'000'000'000}}};
@@ -52,7 +52,7 @@ bool is_number(const CLI::Option& option) {
 
 bool is_real(const CLI::Option& option) { return option.get_type_name().starts_with("FLOAT"); }
 
-// `strict`: refuses texts that are not counts.
+// `strict`: rejects texts that are not counts.
 CLI::Validator counts(bool strict) {
   return {[strict](std::string& text) {
             if (const auto count = parse_count(text)) {

@@ -8,13 +8,13 @@
 
 namespace xrun::cli {
 
-// Decimal or hexadecimal digits, with `_` between them where that helps to read; `k` or `K`, `M`, `G` and `T` multiply
-// by powers of 1000, and only then may the number have a fraction. None: the text is not such a number, or the number
+// Decimal or hexadecimal digits, with `_` between them for legibility; `k` or `K`, `M`, `G` and `T` multiply by powers
+// of 1000, and only then may the number have a fraction. Nothing if the text is not such a number, or if the number
 // does not fit or is not whole.
 std::optional<int64_t> parse_count(std::string_view text);
 
-// Lets every option of a number, of `app` and its commands, take such counts. Texts of whole numbers that are not
-// counts are refused, and so are empty values of any option, such as an unset variable in `-o "$OUT"`.
+// Makes every number option of `app` and its commands accept such counts. Rejects texts of whole numbers that are not
+// counts, and empty values of any option, such as an unset variable in `-o "$OUT"`.
 void check_values(CLI::App& app);
 
 }  // namespace xrun::cli

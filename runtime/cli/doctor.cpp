@@ -48,7 +48,7 @@ std::string describe_cache() {
              : directory + " cannot be written: fonts are drawn and kernels timed anew each time";
 }
 
-// Cores that this process may use, by NUMA node.
+// The cores that this process may use, by NUMA node.
 std::map<int, int> cores_by_node() {
   std::map<int, int> cores;
   for (const runtime::Core& core : runtime::read_cpu_topology().cores) {

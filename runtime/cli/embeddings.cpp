@@ -37,7 +37,8 @@ struct Table {
   }
 };
 
-// The first output of real numbers. The logits of a head are none: they are made tile by tile, and no plan keeps them.
+// The first output of real numbers. The logits of a head do not count: they are made tile by tile, and no plan keeps
+// them.
 Result<NamedValue> embedding_output(const Graph& graph) {
   std::string head;
   for (const NamedValue& output : graph.outputs) {
@@ -171,7 +172,7 @@ std::string files_text(const std::string& path, const Table& table, const Subjec
   return json_line(object);
 }
 
-// An array of embeddings has its table beside it; any other array would be lost.
+// Checks that an array has its table next to it, as arrays of embeddings do; any other array would be lost.
 Status check_has_table(const std::string& path) {
   const auto has_bytes = [](const std::string& file) {
     std::error_code error;

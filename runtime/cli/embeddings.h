@@ -11,12 +11,12 @@
 namespace xrun::cli {
 
 // Checks before the computation whether embeddings may be written to `path`, FILE.npy or FILE.npz. Errors: XG0905 for
-// another extension; XG0901 where the path holds other content, which would be lost.
+// another extension; XG0901 if the path holds other content, which would be lost.
 Status check_embedding_path(const std::string& path);
 
-// Computes the first floating-point output for the rows of `subject`. Writes it to `path` and gives the names of the
-// files; without a path gives the rows as lines. Errors: XG0903 the model has no such output; XG0408 all rows are
-// broken; XG0901 the files cannot be written, and no new one is left.
+// Computes the first floating-point output for the rows of `subject`. Writes it to `path` and returns the names of the
+// files; without a path returns the rows as lines. Errors: XG0903 the model has no such output; XG0408 all rows are
+// broken; XG0901 the files cannot be written, and no new file is left.
 Result<std::string> embeddings(runtime::Session& session, Subject& subject, const ClassNames& names,
                                const std::string& path, bool json, runtime::EventSink& events);
 

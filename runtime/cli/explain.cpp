@@ -29,7 +29,7 @@ std::string indented(std::string_view text) {
   return out;
 }
 
-// The words of a text in lines of at most `width` columns; an empty line stays.
+// Breaks a text into lines of at most `width` columns; empty lines stay.
 std::string reflowed(std::string_view text, size_t width) {
   std::string out;
   size_t column = 0;
@@ -123,7 +123,7 @@ class Command {
   }
 
  private:
-  // A page is read best in lines that are not too long.
+  // Limits the width of lines, since long lines are hard to read.
   size_t width() const {
     constexpr int kMost = 100;
     const int columns = console_.page_columns();
@@ -144,8 +144,8 @@ class Command {
     return 0;
   }
 
-  // A line of the list. In a terminal it has the title, and a heading comes before the first one of its kind; elsewhere
-  // it is the name alone, which other commands can read: `xrun explain --list | xargs -n1 xrun explain`.
+  // Prints a line of the list. On a terminal it has the title, and a heading precedes the first line of its kind;
+  // elsewhere it is the name alone, for other commands: `xrun explain --list | xargs -n1 xrun explain`.
   void row(const std::string& kind, const std::string& name, const std::string& title, bool is_available,
            std::string& heading) const {
     if (console_.json()) {

@@ -10,9 +10,9 @@
 namespace xrun::cli {
 namespace {
 
-constexpr size_t kMostLines = 24;  // of operators; beyond, parts of the model take their place
+constexpr size_t kMostLines = 24;  // for operators; a longer way is shown as parts of the model
 
-// The value that a name means: a binding, an input, or what the last operator at or below a path gives.
+// The value that a name means: a binding, an input, or the result of the last operator at or below a path.
 std::optional<ValueId> find_value(const Graph& graph, const std::string& name) {
   for (const auto* named : {&graph.bindings, &graph.outputs, &graph.inputs}) {
     const auto found = std::ranges::find(*named, name, &NamedValue::name);
@@ -29,7 +29,8 @@ std::optional<ValueId> find_value(const Graph& graph, const std::string& name) {
   return last;
 }
 
-// The operators that lead to a value, the first one first: of several tensors that an operator takes, the first.
+// The operators that lead to a value, in order. If an operator takes several tensors, the way follows the first of
+// them.
 std::vector<NodeId> way_to(const Graph& graph, ValueId value) {
   std::vector<NodeId> way;
   while (graph.value(value).producer.valid()) {
@@ -54,7 +55,7 @@ struct Line {
 
 class Way {
  public:
-  // Parts of the model are paths of so many names as `name` has.
+  // Each part of the model is a path with as many names as `name` has.
   Way(const LoadedModel& model, ValueId value, const std::string& name)
       : model_(model), graph_(model.file.module.graph), depth_(1 + std::ranges::count(name, '.')) {
     const std::vector<NodeId> way = way_to(graph_, value);

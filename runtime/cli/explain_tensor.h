@@ -1,4 +1,4 @@
-// `xrun explain FILE:NAME`: how a tensor of a model comes to its shape, from the input on.
+// `xrun explain FILE:NAME`: how the shape of a tensor follows from the shape of the model's input.
 #pragma once
 
 #include <string>
@@ -8,9 +8,9 @@
 
 namespace xrun::cli {
 
-// A line for each operator on the way from an input of the model to the tensor, with the shape that it gives, its
-// parameters and its place; a long way has a line for each part of the model instead. `name`: a binding, an output, or
-// the path of an operator or of a part. Errors: XG0201 where the model has no such tensor.
+// A line for each operator between an input of the model and the tensor: the shape of its result, its parameters and
+// its place. A long way has a line for each part of the model instead. `name`: a binding, an output, or the path of an
+// operator or of a part. Errors: XG0201 the model has no such tensor.
 Result<std::string> explain_tensor(const LoadedModel& model, const std::string& name);
 
 }  // namespace xrun::cli

@@ -1,4 +1,4 @@
-// `xrun fix`: carries out the edits of messages that are sure, round after round, until a check finds none.
+// `xrun fix`: applies the sure edits of messages, round after round, until a check finds no more.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -14,8 +14,8 @@
 namespace xrun::cli {
 namespace {
 
-// An edit may uncover the next fault, as that of a bracket does; more rounds than these mean that edits undo each
-// other.
+// The fix of one fault, such as of a bracket, may uncover the next one; more rounds than these mean that edits undo
+// each other.
 constexpr int kMostRounds = 50;
 
 class Command {
@@ -58,7 +58,7 @@ class Command {
                          "correct what `xrun check` still finds by hand, and please report it");
   }
 
-  // Of the file alone: the text of another one changes only where that is named, too.
+  // Finds edits of this file alone: the text of another file changes only if it is also named.
   std::vector<Repair> find_repairs(const std::string& path, SourceMap& sources, Diagnostics& diagnostics) const {
     (void)lang::load(path, sources, diagnostics, {.ops = &ops::registry(), .run = options_.run, .sets = options_.sets});
     return sure_repairs(diagnostics, sources, path);
@@ -77,7 +77,7 @@ class Command {
                  printable_line(repair.title) + "\n");
   }
 
-  // The errors that have no sure edit.
+  // Reports the errors that have no sure edit.
   void tell_rest(const std::string& path, int errors) const {
     if (errors > 0 && !console_.json()) {
       const std::string shown = printable_line(path);

@@ -26,7 +26,7 @@ Status check_request(const FmtArgs& args) {
   return {};
 }
 
-// All of stdin, cut off one byte behind the longest text that the parser reads.
+// Reads stdin, up to one byte more than the longest text that the parser reads.
 std::string read_stdin() {
   std::string text(lang::kMaxFileBytes + 1, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), stdin));
@@ -76,7 +76,7 @@ class Command {
     return {};
   }
 
-  // Nothing, with the faults printed, if the text does not parse.
+  // Prints the faults and returns nothing if the text does not parse.
   std::optional<std::string> layout(const std::string& path, const std::string& text) {
     SourceMap sources;
     Diagnostics diagnostics;

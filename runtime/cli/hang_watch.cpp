@@ -12,7 +12,7 @@ using runtime::Work;
 using runtime::WorkReport;
 using Cause = runtime::WorkDeadline::Cause;
 
-// Numbers of work in a report that are no Work.
+// Numbers of work in a report that are not values of Work.
 constexpr int32_t kMessages = 100;  // a call of MPI
 constexpr int32_t kOthers = 101;    // waiting for other ranks
 
@@ -68,7 +68,8 @@ void HangWatch::begin(const runtime::WorkEvent& event) {
   }
 }
 
-// A device that computes does not wait, whatever is on its way. The network looks for messages at least every 10 ms.
+// A device that computes does not wait, whatever messages are on their way. The network looks for messages at least
+// every 10 ms.
 WorkReport HangWatch::look() {
   constexpr Seconds kStill = 1;
   const std::lock_guard lock(mutex_);

@@ -1,4 +1,4 @@
-// Tells the watch over ranks what this rank is doing and whether that hangs, and the user which rank is late.
+// Reports to the watch over ranks whether the work of this rank hangs, and to the user which rank is late.
 #pragma once
 
 #include <memory>
@@ -16,16 +16,16 @@
 
 namespace xrun::cli {
 
-// Threads: the trainer's calls `follow`, `leave` and `begin`; that of the watch calls `look` and `note_late`. None of
-// them waits.
+// Threads: the trainer's thread calls `follow`, `leave` and `begin`; the thread of the watch calls `look` and
+// `note_late`. No function waits.
 class HangWatch {
  public:
   // `world` outlives the object.
   explicit HangWatch(const runtime::World& world) : world_(world) {}
 
-  // From now on, until `leave`, the work of this rank is watched: see WorkDeadline for `timeout`. Late work of any rank
-  // goes to `events`, on a thread of its own, since a sink may write to the disk that hangs; null: another rank tells
-  // it.
+  // Watches the work of this rank from now on, until `leave`; see WorkDeadline for `timeout`. Late work of any rank is
+  // reported to `events`, on a separate thread, since a sink may write to the disk that hangs; null: another rank
+  // reports it.
   void follow(Seconds timeout, const runtime::DeviceSet& devices, runtime::EventSink* events);
   void leave();
   void begin(const runtime::WorkEvent& event);
@@ -40,17 +40,17 @@ class HangWatch {
   void tell();
 
   const runtime::World& world_;
-  std::mutex mutex_;                                 // of all below but `teller_`
-  std::unique_ptr<runtime::WorkDeadline> deadline_;  // null: not watched
+  std::mutex mutex_;                                 // guards all members below but `teller_`
+  std::unique_ptr<runtime::WorkDeadline> deadline_;  // null: the work is not watched
   const runtime::DeviceSet* devices_ = nullptr;
   runtime::EventSink* events_ = nullptr;
-  int64_t looks_ = 0;  // of the network, and when their number changed last
+  int64_t looks_ = 0;  // the network's count of looks for messages, which last changed at `moved_`
   Seconds moved_ = 0;
   std::vector<std::pair<int, runtime::WorkReport>> late_;
   std::unique_ptr<Pulse> teller_;
 };
 
-// Has the watch follow the work of this rank while it lives.
+// While an object lives, the watch follows the work of this rank.
 class WatchedWork {
  public:
   // `hangs` may be null.

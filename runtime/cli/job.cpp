@@ -152,7 +152,7 @@ Status check_same_plan(const planner::Plan& of_first, const std::string& path) {
   return error;
 }
 
-// The lowest rank that could not make its module prints why. Gives its exit code, or 0.
+// The lowest rank that could not make its module prints the cause. Returns its exit code, or 0.
 int settle(const Job& job, int exit, const std::string& held) {
   const auto exits = job.world->gather(std::to_string(exit));
   for (int rank = 0; exits.ok() && rank < job.count(); ++rank) {

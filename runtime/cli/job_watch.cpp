@@ -16,7 +16,7 @@ namespace {
 constexpr Seconds kMeeting = 10;
 constexpr std::chrono::seconds kStart(60);
 
-// `directory`: of the checkpoints; empty if not known. `leave_out`: as EndEvent has it.
+// `directory`: the checkpoint directory; empty if not known. `leave_out`: see EndEvent.
 Error loss_error(const runtime::World& world, const runtime::LostRank& lost, const std::string& directory,
                  const std::string& leave_out = "") {
   const std::string without = leave_out.empty() ? "" : " without `" + leave_out + "`";
@@ -57,7 +57,7 @@ bool near_teller(const Job& job, const runtime::LostRank& lost) {
 
 }  // namespace
 
-// Rank 0 prints the error; the others wait two seconds longer, so that they only do if rank 0 is missing.
+// Rank 0 prints the error; the others wait two seconds longer, so that they print it only if rank 0 is missing.
 StartLimit::StartLimit(const GlobalOptions& options, int rank, int count)
     : thread_([this, options, rank, count] {
         std::unique_lock lock(mutex_);

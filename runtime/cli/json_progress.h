@@ -1,4 +1,4 @@
-// Progress as JSON lines on stdout (docs/reference/command.md, "Progress"): one compact object an event.
+// Progress as JSON lines on stdout (docs/reference/command.md, "Progress"): one compact object per event.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,7 +9,7 @@
 namespace xrun::cli {
 
 // {metrics, samples, broken, synthetic}: metrics by key, evaluated and broken samples by source, and the names of
-// synthetic sources; where `ignore` leaves out labels also `labelled`, by source and label.
+// synthetic sources; if `ignore` leaves out labels, also `labelled`, by source and label.
 nlohmann::ordered_json evaluation_json(const std::vector<runtime::Measured>& metrics,
                                        const std::vector<runtime::MeasuredSource>& sources);
 

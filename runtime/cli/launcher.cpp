@@ -16,7 +16,7 @@ namespace {
 struct MpiNames {
   const char* name;
   const char* module;
-  const char* package;  // of Debian, to build the module with
+  const char* package;  // Debian package needed to build the module
   const char* launchers;
 };
 
@@ -26,7 +26,7 @@ MpiNames names_of(Mpi mpi) {
              : MpiNames{"MPICH", "libxrun_mpich.so", "libmpich-dev", "`mpiexec`, or `srun --mpi=pmi2`"};
 }
 
-// The module lies beside the program, or where the package puts libraries.
+// The module is in the program's directory, or where the package puts libraries.
 std::filesystem::path module_path(Mpi mpi) {
   const char* const module = names_of(mpi).module;
   std::error_code ignored;
@@ -49,7 +49,7 @@ Result<Launch> find_launch(const std::function<const char*(const char* name)>& v
   if (const auto count = value("OMPI_COMM_WORLD_SIZE")) {
     return Launch{.count = *count, .rank = value("OMPI_COMM_WORLD_RANK").value_or(0), .mpis = {Mpi::kOpenMpi}};
   }
-  // Before the variables of Slurm: where Hydra starts its proxies by srun, ranks inherit those of the proxy.
+  // These come before the variables of Slurm: if Hydra starts its proxies by srun, ranks inherit those of the proxy.
   const auto rank_in_pmi = value("PMI_RANK");
   if (rank_in_pmi && value("MPI_LOCALRANKID")) {
     return Launch{.count = value("PMI_SIZE").value_or(0), .rank = *rank_in_pmi, .mpis = {Mpi::kMpich}};
@@ -59,7 +59,7 @@ Result<Launch> find_launch(const std::function<const char*(const char* name)>& v
     return Launch{.count = tasks.value_or(0), .rank = *rank, .mpis = {Mpi::kOpenMpi, Mpi::kMpich}};
   }
   if (rank_in_pmi) {
-    // Not Open MPI, which ends the process in MPI_Init where it was built without PMI, as that of Debian was.
+    // Open MPI is left out: if it was built without PMI, as Debian's was, it ends the process in MPI_Init.
     return Launch{.count = value("PMI_SIZE").value_or(0), .rank = *rank_in_pmi, .mpis = {Mpi::kMpich}};
   }
   if (tasks.value_or(1) > 1) {

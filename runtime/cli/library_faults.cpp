@@ -22,7 +22,7 @@ void write_error(const char* text) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, text, std::strlen(text));
 }
 
-// Whether the code at this address belongs to a library that does not check what it allocates.
+// Whether the code at this address belongs to a library that does not check its allocations.
 bool is_of_unchecking_library(void* address) {
   Dl_info found{};
   if (::dladdr(address, &found) == 0 || found.dli_fname == nullptr) {

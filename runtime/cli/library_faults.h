@@ -1,4 +1,4 @@
-// Ends the process with exit code 4 and a message where a library would abort it. Saved files stay whole.
+// Ends the process with exit code 4 and a message where a library would abort it. Saved files stay intact.
 #pragma once
 
 namespace xrun::cli {
@@ -11,7 +11,7 @@ namespace xrun::cli {
 // REQUIRES: called before libraries start.
 void tell_library_faults();
 
-// From now on a call of `exit` is xrun's own and no fault.
+// Declares that `exit` will be called by xrun itself, so that the call is not a fault.
 void expect_exit();
 
 }  // namespace xrun::cli

@@ -16,8 +16,8 @@
 namespace xrun::cli {
 namespace {
 
-// Less than a text in memory may take: a model near them has twenty times the operators of a plan, and takes some
-// seconds and half a GiB.
+// These limits are lower than what fits in memory: a model near them has twenty times the operators of a plan, and
+// takes some seconds and half a GiB.
 constexpr int64_t kMostNodes = 1'000'000;
 constexpr int64_t kMostSteps = 16'000'000;
 
@@ -49,7 +49,8 @@ Status collect_facts(PreparedModel& prepared, ops::KernelTimes* times) {
   return {};
 }
 
-// collect_facts with measured times: reads those of earlier runs from their file and adds new ones to it.
+// Does the work of collect_facts with measured times: reads those of earlier runs from their file and adds new ones to
+// it.
 Status collect_measured_facts(PreparedModel& prepared, const std::string& cpu, const Console& console) {
   const std::string origin = runtime::times_origin(prepared.isa, cpu);
   const std::string path = runtime::kernel_times_path(origin);

@@ -22,22 +22,22 @@ struct LoadedModel {
 };
 
 // Reads and checks the file and prints its diagnostics. Nothing after errors; `exit` is then the exit code. `texts`:
-// the files by path, instead of those on disk; null: from disk.
+// the files by path, which are read instead of those on disk; null: from disk.
 std::optional<LoadedModel> load_model(const std::string& path, const GlobalOptions& options, const Console& console,
                                       bool strict, int& exit, const lang::Texts* texts = nullptr,
                                       lang::Facts* facts = nullptr);
 
-// The same without printing; nothing if there are errors.
+// Does the same without printing; nothing if there are errors.
 std::optional<lang::CheckedFile> read_quietly(const std::string& path, const GlobalOptions& options,
                                               const lang::Texts* texts = nullptr);
 
-// The parts of a module that this build checks but cannot execute (XG0199), and a model of too many operators (XG0198).
-// Empty: `plan` does not refuse the module for them.
+// Diagnostics of the parts of a module that this build checks but cannot execute (XG0199), and of a model with too many
+// operators (XG0198). Empty: `plan` accepts the module.
 Diagnostics unfinished_parts(const LoadedModel& model, Severity severity);
 
 // Prints why a module cannot be planned: it uses what this edition only checks, or it lacks a part.
 //   needs_training  the command runs training: `data` and `train` must be there
-// Gives 0 or the exit code.
+// Returns 0 or the exit code.
 int refuse_unfinished(const LoadedModel& model, const Console& console, bool needs_training);
 
 struct PreparedModel {
@@ -49,8 +49,8 @@ struct PreparedModel {
   ops::Isa isa = ops::Isa::kAvx2;
 };
 
-// Runs the passes and collects the kernels' sizes (with --cost measured also times; a note names the file of times that
-// were measured before).
+// Runs the passes and collects the kernels' sizes, with --cost measured also their times; a note names the file with
+// the times that were measured before.
 Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& options, const Console& console);
 
 }  // namespace xrun::cli

@@ -89,7 +89,7 @@ void add_graph(std::vector<LoggedGraph>& graphs, const Json& event) {
   }
 }
 
-// The times of the events of a run without an `end` event, so far; 0: none.
+// The times of the events so far of a run without an `end` event; 0: no events.
 struct OpenRun {
   double first = 0;
   double last = 0;

@@ -1,4 +1,4 @@
-// The output of `xrun show DIR/log.jsonl`: the log of a run as figures and curves.
+// The output of `xrun show DIR/log.jsonl`: figures and curves from the log of a run.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace xrun::cli {
 
-// A quantity over the steps of a run. With more than kMost points every other one is dropped, as often as needed.
+// A quantity over the steps of a run. While it has more than kMost points, every other one is dropped.
 class Series {
  public:
   static constexpr size_t kMost = 8192;
@@ -39,9 +39,9 @@ struct LoggedGraph {
 
 struct RunLogSummary {
   int runs = 0;           // starts
-  int64_t steps = 0;      // of the whole run
+  int64_t steps = 0;      // steps of the whole run
   int64_t last_step = 0;  // the last that was reached
-  // In all runs: a run without an `end` event, which goes on or was killed, counts until its last event.
+  // Time of all runs: a run without an `end` event, which goes on or was killed, counts until its last event.
   double seconds = 0;
   bool ended = false;   // the last run has an `end` event
   int64_t damaged = 0;  // lines that are not an event
@@ -50,11 +50,11 @@ struct RunLogSummary {
   // "loss", "lr", "images_per_s", metrics of batches, and for the active classes "HEAD.active", ".near", ".common",
   // ".mass".
   std::map<std::string, Series> training;
-  std::map<std::string, Series> evaluation;  // by key
+  std::map<std::string, Series> evaluation;  // index: key
 };
 
 // Reads a log line by line; lines above 1 MiB count as damaged. Drops the steps that a later start repeats. Errors:
-// kContent XG0909 where the file cannot be read or has no `start` event.
+// kContent XG0909 the file cannot be read or has no `start` event.
 Result<RunLogSummary> read_log(const std::string& path);
 
 // Figures and a curve of each quantity, for a terminal of `columns` columns.

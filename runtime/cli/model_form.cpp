@@ -33,8 +33,8 @@ std::string preprocessing(const Module& module, const NamedValue& input) {
   return text;
 }
 
-// The first part of the path of the loss, if `train` made it: "loss", or "loss_2" beside a part of the model that is
-// called so. Else empty.
+// The first part of the path of the loss, if `train` made it: "loss", or "loss_2" if a part of the model has that name.
+// Empty otherwise.
 std::string group_of_loss(const Graph& graph) {
   const NodeId producer = graph.loss.empty() ? NodeId() : graph.value(graph.loss[0].rows).producer;
   const std::string path = producer.valid() ? graph.node(producer).path : "";
@@ -98,7 +98,7 @@ std::vector<FormLine> inference_form(const Module& module) {
     std::string call = std::string(node.op->name);
     std::string attrs;
     for (const auto& [name, value] : node.attrs.all()) {
-      if (name != kStreamAttr) {  // only training draws, and the name of the stream is no difference
+      if (name != kStreamAttr) {  // only training draws, and the name of the stream does not matter
         attrs += fmt::format("{}{}={}", attrs.empty() ? "" : ", ", name, to_text(value));
       }
     }

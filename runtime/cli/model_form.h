@@ -1,5 +1,5 @@
-// The computation of a model from its inputs, as lines by which the model of a file and that of a checkpoint are
-// compared. It leaves out the parts of training alone: loss, metrics, optimizer, sources, labels, random augmentation.
+// The computation of a model from its inputs, as lines, to compare the model of a file with that of a checkpoint.
+// Without the parts that only training uses: loss, metrics, optimizer, sources, labels, random augmentation.
 #pragma once
 
 #include <span>
@@ -13,12 +13,12 @@ namespace xrun::cli {
 
 // One operator, or the preprocessing from a field of the data to an input.
 struct FormLine {
-  std::string same;   // equal for lines that compute the same; operands are counted backwards from the line
-  std::string shown;  // for messages: with the names of the text
+  std::string same;   // equal for lines that compute the same value; counts operands backwards from the line
+  std::string shown;  // for messages, with the names of the text
 };
 
-// The inputs with their preprocessing, then the model's operators that the loss depends on, in order. REQUIRES: the
-// module as the frontend gives it, before any pass.
+// The inputs with their preprocessing, then the model's operators that the loss depends on, in order. REQUIRES:
+// `module` is as the frontend returns it, before any pass.
 std::vector<FormLine> inference_form(const Module& module);
 
 // Names, after all moves, and types of the module's parameters, sorted.

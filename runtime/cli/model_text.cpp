@@ -76,7 +76,7 @@ std::optional<Error> find_foreign(const std::string& path) {
     return content_error("XG0123", "`" + path + "` is no text: byte " + std::to_string(nul) + " is 0",
                          "name an .xgraph file");
   }
-  // A program, a table of settings or a page of another tool: its faults would be many, and edits would damage it.
+  // A program, a table of settings or a page of another tool would have many faults, and edits would damage it.
   const auto line = first_line(head);
   if (!path.ends_with(kEnding) && line && !begins_a_model(*line)) {
     return content_error("XG0123", "`" + path + "` is not a model: it begins with neither `xgraph 1` nor a declaration",
@@ -87,7 +87,7 @@ std::optional<Error> find_foreign(const std::string& path) {
 
 bool is_hidden(const fs::path& path) { return path.filename().string().starts_with("."); }
 
-// Appends the files below a directory. A link to a directory is not followed, so that the walk ends.
+// Appends the files below a directory. Links to directories are not followed, so that the search ends.
 Status add_below(const std::string& directory, std::vector<std::string>& files) {
   const size_t before = files.size();
   std::error_code error;

@@ -1,4 +1,4 @@
-// `xrun new`: a directory with a model that trains at once.
+// `xrun new`: makes a directory with a model that can be trained at once.
 #pragma once
 
 #include <string>

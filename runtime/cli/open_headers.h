@@ -1,4 +1,4 @@
-// The facts about the data that `xrun plan` needs: it opens headers only and reads no samples.
+// Collects the facts about the data that `xrun plan` needs: opens headers only and reads no samples.
 #pragma once
 
 #include "graph/base/diagnostic.h"
@@ -8,9 +8,9 @@
 namespace xrun::cli {
 
 struct DataHeaders {
-  int64_t samples = 0;  // of an epoch; 0: not known
+  int64_t samples = 0;  // samples of an epoch; 0: not known
   DataMemory memory;
-  Diagnostics warnings;  // missing sources, and the warnings of the others
+  Diagnostics warnings;  // for missing sources, and the warnings of the others
 };
 
 // Opens the sources that a run of the plan opens. Missing data is only a warning, since plans are also made on machines

@@ -27,17 +27,17 @@ struct GlobalOptions {
   bool quiet = false;
   bool verbose = false;
   bool deterministic = false;
-  int threads = 0;                // of all devices together; 0: cores
+  int threads = 0;                // total threads of all devices; 0: the number of cores
   int devices = 0;                // CPU devices; 0: one per core
   std::string cost = "analytic";  // analytic measured
 
   // Set for a run of several processes (runtime/cli/job.h), not by flags.
   int ranks = 1;
-  int cores = 0;                // of all hosts; 0: of this host alone
-  Bytes memory = 0;             // of all hosts
-  Bytes node_memory = 0;        // of the host with the least
+  int cores = 0;                // cores of all hosts; 0: those of this host alone
+  Bytes memory = 0;             // memory of all hosts
+  Bytes node_memory = 0;        // memory of the host with the least
   std::vector<int> rank_nodes;  // the host of each rank, counted from 0
-  NetworkSpec network;          // between the hosts, measured
+  NetworkSpec network;          // measured between the hosts
 };
 
 struct CheckArgs {
@@ -48,7 +48,7 @@ struct CheckArgs {
 
 struct FmtArgs {
   std::vector<std::string> paths;  // files and directories
-  bool check = false;              // only say what would change
+  bool check = false;              // only print what would change
   bool std_in = false;             // from stdin to stdout
 };
 
@@ -59,7 +59,7 @@ struct FixArgs {
 struct ExplainArgs {
   std::vector<std::string> topics;  // codes, operators, settings
   bool list = false;
-  bool unavailable = false;  // of the list only what is known and not available yet
+  bool unavailable = false;  // list only what is known and not available yet
 };
 
 struct PlanArgs {
@@ -69,7 +69,7 @@ struct PlanArgs {
   std::string diff;      // an older plan, to print the differences
   bool exit_code = false;
   std::string why;  // the decision to explain
-  std::string fit;  // "classes": print how many fit
+  std::string fit;  // "classes": print how many classes fit
 };
 
 struct ShowArgs {
@@ -84,7 +84,7 @@ struct ShowArgs {
 struct TrainArgs {
   std::string file;  // model or plan
   std::string resume = "auto";
-  bool overwrite = false;  // with --resume never: a run that is there is put aside
+  bool overwrite = false;  // with --resume never: a run that is there is renamed
   bool extend = false;     // allow another length and rate than the checkpoint's
   std::optional<int64_t> steps;
   int64_t profile = -1;    // warm-up steps before the profile; -1: no profile
@@ -98,7 +98,7 @@ struct EvalArgs {
   bool per_class = false;
   std::string confusion;  // file for pairs of classes
   std::string wrong;      // directory for the list of misclassified samples
-  bool anyway = false;    // also where the file is another model than the checkpoint's
+  bool anyway = false;    // also if the file is another model than the checkpoint's
 };
 
 struct PredictArgs {
@@ -107,11 +107,11 @@ struct PredictArgs {
   std::vector<std::string> images;
   std::string source;
   std::string rows;    // a..b
-  int topk = 0;        // 0: five, or all where there are fewer classes
+  int topk = 0;        // 0: five, or all if there are fewer classes
   std::string scores;  // probabilities logits; empty: probabilities
   bool embedding = false;
   std::string output;   // .npy or .npz
-  bool anyway = false;  // also where the file is another model than the checkpoint's
+  bool anyway = false;  // also if the file is another model than the checkpoint's
 };
 
 }  // namespace xrun::cli

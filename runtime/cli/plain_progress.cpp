@@ -18,7 +18,7 @@ std::string synthetic_field(const std::vector<std::string>& sources) {
   return sources.empty() ? "" : fmt::format(" synthetic={}", fmt::join(sources, ","));
 }
 
-// Empty if the run did not pause, or for less than is printed.
+// Empty if the run did not pause, or for less time than is printed.
 std::string pause_field(std::string_view name, Seconds seconds) {
   return seconds < 0.005 ? "" : fmt::format(" {}={:.2f}", name, seconds);
 }
@@ -54,8 +54,8 @@ void PlainProgress::tell(std::string_view line, double time) {
   work_.move(time);
 }
 
-// Prints that work has finished, but only outside training, whose events have lines of their own, and only if a
-// heartbeat has named the work.
+// Prints that work has finished, but only if a heartbeat has named the work, and only outside training, whose events
+// have lines of their own.
 void PlainProgress::finish_work(const runtime::WorkEvent& next, double time) {
   if (beaten_in_work_ && !training_ && !work_.of_steps() && work_.through(next)) {
     tell(fmt::format("{} finished {} seconds={:.1f}", stamp(time), work_.fields(), work_.elapsed(time)), time);

@@ -1,4 +1,4 @@
-// Progress as greppable lines (docs/reference/command.md, "Progress"): one each `log.every`, one per phase, and
+// Progress as greppable lines (docs/reference/command.md, "Progress"): one every `log.every`, one per phase, and
 // heartbeats when nothing else is printed.
 #pragma once
 
@@ -45,7 +45,7 @@ class PlainProgress : public runtime::EventSink {
   bool training_ = false;
   bool beaten_in_work_ = false;
   Bytes usable_ = 0;
-  double loss_ = 0;  // of the last step that was reported
+  double loss_ = 0;  // loss of the last step that was reported
   double rate_ = 0;  // images a second; 0: no step yet
   double told_;
   double stepped_ = -1e9;  // when on_step was last called

@@ -25,7 +25,7 @@ namespace {
 
 constexpr int kDiffers = 10;
 
-// Refuses flags that contradict one another or would have no effect.
+// Rejects flags that contradict one another or would have no effect.
 Status check_request(const PlanArgs& args) {
   const auto fault = [](std::string message, std::string help) {
     return usage_error("XG0907", std::move(message), std::move(help));
@@ -171,7 +171,7 @@ int plan_alone(const GlobalOptions& options, const PlanArgs& args) {
 
 }  // namespace
 
-// Started by a launcher, rank 0 plans for the hosts of all ranks, and the others wait for it.
+// If a launcher started the process, rank 0 plans for the hosts of all ranks, and the others wait for it.
 int run_plan(const GlobalOptions& options, const PlanArgs& args) {
   auto joined = join_job(options, "plan");
   if (!joined.ok()) {

@@ -35,8 +35,8 @@ const WorkingDirectory& working_directory() {
 // The absolute form of FILE or of FILE:NAME.
 std::string absolute(const std::string& path) { return path.empty() ? "" : (working_directory().path / path).string(); }
 
-// A path below the working directory in its relative form, so that messages about a plan name files as messages about a
-// model do.
+// The relative form of a path below the working directory, so that messages about a plan name files like messages about
+// a model.
 std::string shown(const std::string& path) {
   const std::string below = std::filesystem::path(path).lexically_relative(working_directory().path).string();
   return below.empty() || below.starts_with("..") ? path : below;
@@ -165,7 +165,7 @@ std::optional<PlannedModel> load_planned(const std::string& path, const GlobalOp
   return with_module(std::move(plan).value(), path, given, console, exit, phase);
 }
 
-// The facts for other row blocks that a plan proposes, with times by formula, since measuring takes long.
+// Collects the facts for other row blocks that a plan proposes, with times by formula, since measuring takes long.
 planner::FactsOf facts_of(const PreparedModel& prepared) {
   return [isa = prepared.isa](const Module& module, bool training) {
     return ops::collect_facts(module.graph, module.train.norm_rows, training, isa, module.train.deterministic);
@@ -192,7 +192,7 @@ std::optional<PlannedModel> make_planned(const std::string& path, const GlobalOp
     exit = console.fail(plan.error(), planned->model.sources);
     return std::nullopt;
   }
-  // The flags and settings that made it are written into the plan.
+  // The flags and settings that made the plan are written into it.
   plan->options = plan_options(path, options);
   plan->sources = planned->model.file.module.sources;
   phase.done("planned", about_plan(*plan));
@@ -312,7 +312,7 @@ std::vector<runtime::Timing> predicted_timings(const planner::Program& program, 
   std::vector<runtime::Timing> timings;
   for (size_t i = 0; i < times.instructions.size(); ++i) {
     const planner::InstructionTime& one = times.instructions[i];
-    // The members of an exchange end together; before its data move they wait for the last of them.
+    // The members of an exchange end together; before its data moves they wait for the last of them.
     const Seconds moving = std::max(one.start, one.end - program.instructions[i].predicted);
     timings.push_back({.begin = one.start, .end = one.end, .moving = moving, .moved = one.end});
   }

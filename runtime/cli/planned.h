@@ -22,14 +22,14 @@ struct PlannedModel {
   LoadedModel model;
   PreparedModel prepared;
   planner::Plan plan;
-  int rank = 0;  // of this process, if several run the plan
+  int rank = 0;  // rank of this process, if several run the plan
 
-  // The workers of all devices of this process.
+  // The number of workers of all devices of this process.
   int workers() const;
 };
 
-// FILE: loads, prepares and plans. PLAN: loads the plan, makes its module again from the sources and refuses it if
-// anything has changed (XG06xx). Nothing after an error, which has been printed.
+// FILE: loads, prepares and plans. PLAN: loads the plan, makes its module again from the sources and rejects the plan
+// if anything has changed (XG06xx). Nothing after an error, which has been printed.
 std::optional<PlannedModel> plan_from(const std::string& path, const GlobalOptions& options, const Console& console,
                                       bool needs_training, int& exit);
 
@@ -42,15 +42,15 @@ std::optional<PlannedModel> plan_received(const std::string& bytes, const Global
 std::optional<PlannedModel> model_from(const std::string& path, const GlobalOptions& options, const Console& console,
                                        int& exit);
 
-// plan_from for files in memory, by path.
+// plan_from for files in memory; `texts` holds them by path.
 std::optional<PlannedModel> plan_texts(const std::string& path, const lang::Texts& texts, const GlobalOptions& options,
                                        const Console& console, int& exit);
 
 // Adds to the plan a row block that would use idle devices, and the costs of other choices for a large head
-// (planner/planner.h). For commands that print them.
+// (planner/planner.h). Used by commands that print them.
 Status explain_choices(PlannedModel& planned);
 
-// The absolute path by which a plan or a checkpoint keeps a source, since it may be used in another directory.
+// The absolute path under which a plan or a checkpoint keeps a source, since it may be used in another directory.
 std::string source_path(const std::string& path);
 
 // Adds the flags that a plan or a checkpoint was made with: given flags take precedence, but stored devices and threads
@@ -58,14 +58,14 @@ std::string source_path(const std::string& path);
 GlobalOptions with_plan_options(GlobalOptions options, const std::vector<std::pair<std::string, std::string>>& pairs,
                                 std::string& file);
 
-// The first given flag that decides what is computed or how, so that it has no effect on an existing plan; empty: none.
+// The first given flag that decides what is computed or how, and so has no effect on an existing plan; else empty.
 std::string deciding_flag(const GlobalOptions& options);
 
 bool is_plan_file(const std::string& path);
 
-// The predicted time of a training step, and of its instructions in the form in which an executor measures them.
+// The predicted times of a training step and of its instructions, in the form in which an executor measures them.
 runtime::StepPrediction predicted_step(const planner::Plan& plan);
-// The same of the steps before a growing batch has its last size.
+// Predictions for the steps before a growing batch has its last size.
 std::vector<runtime::SmallerStep> smaller_steps(const planner::Plan& plan);
 
 // Starts the devices of `rank`. `neighbours`: the ranks that share this host's processors, in order; empty: one rank.

@@ -74,7 +74,7 @@ Result<std::vector<RankedClasses>> rank(runtime::Session& session, Subject& subj
 
 Result<Predicted> predict(const PlannedModel& planned, const PredictArgs& args,
                           const Result<runtime::CheckpointInfo>& info, bool json, runtime::EventSink& events) {
-  // A wrong --topk is refused before any data is read.
+  // A wrong --topk is rejected before any data is read.
   std::vector<Ranking> rankings;
   if (!args.embedding) {
     XRUN_ASSIGN(rankings, wanted_rankings(planned, args.topk));

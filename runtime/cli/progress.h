@@ -15,7 +15,7 @@ namespace xrun::cli {
 // `mode`: auto (bar on a terminal, else plain), tty, plain, json (to stdout), none.
 std::unique_ptr<runtime::EventSink> make_progress(const std::string& mode, const Console& console);
 
-// The system's time in seconds since 1970.
+// The system time in seconds since 1970.
 double unix_time();
 
 // The output and the clock of progress: those of the console, or those of a test.
@@ -29,14 +29,14 @@ struct ProgressPort {
 // The table of `--profile`: for each device the parts of a step, their time, share and predicted time.
 std::string profile_text(const runtime::ProfileEvent& profile);
 
-// Texts of a run that is asked to stop, and that has stopped: where it is saved and how it goes on.
+// Texts about a run that is asked to stop, and that has stopped: where it is saved and how it goes on.
 inline constexpr std::string_view kStopping =
     "after this step, with a checkpoint; a second signal ends the run at once";
 std::string stop_text(const runtime::EndEvent& end);
-// "a step sent 3.0 MiB from the busiest of 4 hosts to the others"; of a run on several hosts
+// For a run on several hosts: "a step sent 3.0 MiB from the busiest of 4 hosts to the others".
 std::string network_text(const runtime::EndEvent& end);
 
-// "`label` measured on 118 of 120 rows"
+// "`label` measured on 118 of 120 rows".
 std::string labels_text(const runtime::LabelCount& count);
 
 // Calls `beat` every half second from its own thread until it is destroyed. Only another thread can report a pause,

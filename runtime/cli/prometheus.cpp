@@ -14,7 +14,8 @@
 namespace xrun::cli {
 namespace {
 
-// Why nobody can listen at an address. The server's library does not tell, so it is tried once more by hand.
+// Finds out why the server cannot listen at an address: its library does not report the cause, so this tries again
+// without it.
 std::string cause_at(const std::string& address) {
   const size_t colon = address.rfind(':');
   sockaddr_in place{};
@@ -46,19 +47,19 @@ using Labels = prometheus::Labels;
 struct Prometheus::Server {
   explicit Server(const std::string& address) : exposer(address) { exposer.RegisterCollectable(figures); }
 
-  // The server's threads ignore SIGPIPE for the whole process when they start, which they do at any time after the
-  // server was made: what the command does when the reader of its output is gone is put back with each event.
+  // The server's threads make the whole process ignore SIGPIPE when they start, which may be at any time after the
+  // server was made. So each event restores the action for the case that the reader of the command's output is gone.
   void keep_signals() const { ::sigaction(SIGPIPE, &lost_reader, nullptr); }
 
   prometheus::Family<prometheus::Gauge>& family(const std::string& name, const std::string& help) const {
     return prometheus::BuildGauge().Name("xrun_" + name).Help(help).Register(*figures);
   }
-  // A figure without labels, or one of several that differ in them.
+  // Sets a figure without labels, or one of several that differ in their labels.
   void set(const std::string& name, const std::string& help, double value, const Labels& labels = {}) const {
     family(name, help).Add(labels).Set(value);
   }
 
-  const struct sigaction lost_reader = action_of(SIGPIPE);  // before the server
+  const struct sigaction lost_reader = action_of(SIGPIPE);  // read before the server starts
   std::shared_ptr<prometheus::Registry> figures =
       std::make_shared<prometheus::Registry>(prometheus::Registry::InsertBehavior::Merge);
   prometheus::Exposer exposer;

@@ -9,11 +9,11 @@
 
 namespace xrun::cli {
 
-// Serves what the last events have said at http://ADDRESS:PORT/metrics, and no other page. Threads: the server's own
-// ones answer requests; the functions may be called from any thread.
+// Serves the figures of the latest events at http://ADDRESS:PORT/metrics, and no other page. Threads: the server's own
+// threads answer requests; the functions may be called from any thread.
 class Prometheus {
  public:
-  // `address`: IPv4, "127.0.0.1:9464". Errors: kWorld XG0817 where it cannot be listened at.
+  // `address`: IPv4, "127.0.0.1:9464". Errors: kWorld XG0817 the server cannot listen at it.
   static Result<std::unique_ptr<Prometheus>> listen(const std::string& address);
   ~Prometheus();
   Prometheus(const Prometheus&) = delete;

@@ -21,7 +21,7 @@
 namespace xrun::cli {
 namespace {
 
-// The same for all hosts that share a kernel.
+// The name of the machine, equal on all hosts that share a kernel.
 std::string machine_name() {
   std::string name;
   std::ifstream in("/proc/sys/kernel/random/boot_id");
@@ -120,7 +120,8 @@ Facts facts_of_command(const GlobalOptions& options, const TrainArgs& args) {
   for (const auto& [path, value] : options.sets) {
     sets += fmt::format(" {}={}", path, value);
   }
-  // Plan files are compared by plan_of_job, which can say more than that their bytes differ.
+  // The contents of plan files are left out: plan_of_job compares them, and can report more than that their bytes
+  // differ.
   const bool plan = is_plan_file(args.file);
   return {{"the file", plan ? "a plan" : digest_of_file(args.file)},
           {"--set", sets},
@@ -184,10 +185,10 @@ Status check_alike(const std::vector<RankFacts>& ranks) {
 
 // Ranks with the same processors share them, so these count once; a launcher may also give each rank its own.
 int cores_of(const std::vector<RankFacts>& ranks) {
-  std::map<std::string, int> cores;                         // by machine
-  std::map<std::string, std::set<std::string>> processors;  // by machine
+  std::map<std::string, int> cores;                         // index: machine
+  std::map<std::string, std::set<std::string>> processors;  // index: machine
   for (const auto& [host, own] : by_host(ranks)) {
-    std::map<std::string, int> shares;  // by processors
+    std::map<std::string, int> shares;  // index: processors
     for (const RankFacts& one : own) {
       shares[one.cpus] = one.cores;
       std::istringstream cpus(one.cpus);
@@ -209,8 +210,8 @@ int cores_of(const std::vector<RankFacts>& ranks) {
 
 HostMemory memory_of(const std::vector<RankFacts>& ranks) {
   struct Shared {
-    Bytes sum = 0;   // of the hosts
-    Bytes free = 0;  // that the machine has
+    Bytes sum = 0;   // total of the hosts
+    Bytes free = 0;  // free memory of the machine
   };
   std::map<std::string, Shared> machines;
   const auto hosts = by_host(ranks);

@@ -1,4 +1,4 @@
-// The properties in which the ranks of a run must be alike, and what their hosts have together.
+// The properties that must be equal on the ranks of a run, and the totals of their hosts.
 #pragma once
 
 #include <string>
@@ -21,30 +21,30 @@ struct RankFacts {
   int cores = 1;
   std::string cpus;  // processors that it may run on
   Bytes memory = 0;
-  Bytes machine_memory = 0;  // free on the machine, of which `memory` may be a limit
+  Bytes machine_memory = 0;  // free on the machine; `memory` may be a limit below it
   Facts build;               // "instruction set" and so on
 };
 
-// Of this process. Errors: those of ops::choose_isa.
+// The properties of this process. Errors: those of ops::choose_isa.
 Result<RankFacts> own_facts();
 // The flags of the command that decide what a rank does, without those about places and output.
 Facts facts_of_command(const GlobalOptions& options, const TrainArgs& args);
 
-// As text, a line for each value; line breaks in values become blanks, which does not hinder the comparison. Text that
-// ends too early gives the values before its end.
+// Converts facts to text, a line for each value; line breaks in values become blanks, which does not affect the
+// comparison. A text that ends too early gives the values before its end.
 std::string to_text(const Facts& facts);
 std::string to_text(const RankFacts& facts);
 Facts facts_from(const std::string& text);
 RankFacts rank_facts_from(const std::string& text);
 
-// "samples of the source `train`: 60 on rank 0, 59 on rank 2", for the first facts in which a rank differs from rank 0.
-// `facts`: by rank, each in the same order; `first`: the lowest rank that differs.
+// Describes the first facts in which a rank differs from rank 0: "samples of the source `train`: 60 on rank 0, 59 on
+// rank 2". `facts`: by rank, each in the same order; `first`: the lowest rank that differs.
 std::vector<std::string> differences(const std::vector<Facts>& facts, size_t& first);
-// Errors: XG0833 with the differences of the builds.
+// Checks that the builds are equal. Errors: XG0833 with the differences.
 Status check_alike(const std::vector<RankFacts>& ranks);
-// The cores of all hosts of these ranks; those of hosts that share a machine are at most its processors.
+// The cores of all hosts of these ranks; hosts that share a machine have at most its processors together.
 int cores_of(const std::vector<RankFacts>& ranks);
-// The free memory of all hosts, and of the one that has the least; hosts that share a machine share what it has.
+// The free memory of all hosts, and of the host that has the least; hosts on one machine share its free memory.
 struct HostMemory {
   Bytes all = 0;
   Bytes least = 0;

@@ -8,7 +8,7 @@
 namespace xrun::cli {
 namespace {
 
-// The name of the input that the value is; empty: it is computed.
+// The name of the input that the value is; empty: the value is computed.
 std::string input_name(const Graph& graph, ValueId id) {
   const auto input = std::ranges::find(graph.inputs, id, &NamedValue::value);
   return input == graph.inputs.end() ? "" : input->name;
@@ -29,7 +29,7 @@ std::vector<const Node*> losses_of(const Graph& graph) {
 }
 
 // The dense logits that a loss reads, as an output. The loss, the metrics and their logits are found in the graph
-// before `prepare`; the output has the same name after it.
+// before `prepare`; the output keeps its name.
 Result<Ranking> dense_ranking(const Graph& graph, const Node& loss, const Module& prepared) {
   if (graph.value(loss.inputs[0]).type.rank() != 2) {
     return content_error(
@@ -57,7 +57,7 @@ Result<Ranking> dense_ranking(const Graph& graph, const Node& loss, const Module
   return ranking;
 }
 
-// The logits of a sharded head; none: they are dense.
+// The logits of a sharded head; nothing if the logits are dense.
 std::optional<Ranking> head_ranking(const Graph& graph, const Node& loss, const PlannedModel& planned) {
   const planner::Program& program = planned.plan.inference;
   const Graph& prepared = planned.prepared.inference.graph;

@@ -62,7 +62,7 @@ class Child {
     return fault;
   }
 
-  // The exit code, or 128 + the signal.
+  // Waits for the end; returns the exit code, or 128 + the signal.
   int wait() {
     int status = 0;
     while (::waitpid(pid_.load(), &status, 0) < 0 && errno == EINTR) {
@@ -80,8 +80,8 @@ class Child {
   }
 
  private:
-  // Runs in the child. SIGTERM ends it together with its parent, which a second signal ends at once. XRUN_RESTARTS is
-  // removed, or an `xrun train` behind `--` would watch over a command, too.
+  // Runs in the child. If the parent dies, as after a second signal, the child gets SIGTERM. XRUN_RESTARTS is removed;
+  // otherwise an `xrun train` after `--` would also watch over a command.
   [[noreturn]] static void become(const std::vector<char*>& words, pid_t parent, int fault_pipe) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() == parent) {
@@ -100,7 +100,7 @@ class Child {
   std::atomic<pid_t> pid_{0};
 };
 
-// False: a stop was requested.
+// Returns false if a stop was requested.
 bool wait_for(Seconds seconds) {
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   while (Clock::now() < end && !StopSignals::requested().load()) {
@@ -117,7 +117,7 @@ std::string shell_line(const std::vector<std::string>& command) {
   return line;
 }
 
-// The flag, or its variable, with which every start of the command would begin at the same step; empty: none.
+// The flag, or its variable, with which every start of the command would begin at the same step; empty: no such flag.
 std::string begins_each_time(const std::vector<std::string>& command) {
   constexpr std::string_view kFlag = "--resume";
   for (size_t i = 0; i < command.size(); ++i) {
@@ -166,9 +166,9 @@ bool is_worth_restart(int exit_code) {
          (exit_code > kSignalled && exit_code != kInterrupted && exit_code != kTerminated);
 }
 
-// `timeout` ends with 124. MPICH's launcher ends with the numbers of the signals that ended ranks, joined bit by bit:
-// 15 is SIGTERM, and it is SIGABRT of one rank with SIGKILL of the others, which then report no end. Ranks that say
-// nothing at all may have another view of files than this process.
+// `timeout` ends with 124. MPICH's launcher ends with the bitwise OR of the signals that ended ranks: 15 is SIGTERM,
+// but also SIGABRT of one rank with SIGKILL of the others, which then report no end. Ranks that report nothing at all
+// may see other files than this process.
 bool misses_host(int exit_code, const RankReports& said, bool before, bool now) {
   constexpr std::array<int, 4> kMeant{0, 124, kSignalled + SIGINT, kSignalled + SIGTERM};
   const bool all_ended = std::ssize(said.exits) >= said.begun;
@@ -225,18 +225,18 @@ int run_restarts(const GlobalOptions& options, const RestartArgs& args, const st
               launcher.name, launcher.pid));
         });
     const int ended_with = child.wait();
-    watch.stop();  // it reads the reports, too
+    watch.stop();  // it also reads the reports
     const RankReports said = rank_exits.take();
     const int exit = exit_of_ranks(ended_with, said);
     const bool has_ranks = watch.had_ranks() || said.launched;
     const Seconds lived = std::chrono::duration<double>(Clock::now() - begin).count();
     if (StopSignals::requested().load()) {
-      // MPICH's launcher ends with 10, or 11, where the signal met ranks that could not handle it yet.
+      // MPICH's launcher ends with 10, or 11, if the signal met ranks that could not handle it yet.
       const bool by_signal = exit > kSignalled || exit == SIGUSR1 || exit == (SIGUSR1 | SIGKILL);
       return by_signal ? xrun::exit_code(ErrorKind::kInterrupted) : exit;
     }
     if (watch.killed() && std::ranges::find(said.exits, 0) != said.exits.end()) {
-      return 0;  // the run is done: its launcher alone was not
+      return 0;  // the run is complete; only its launcher did not end
     }
     if (!is_worth_restart(exit) && !misses_host(exit, said, had_ranks, has_ranks)) {
       return exit;

@@ -14,7 +14,7 @@ using runtime::ClassTables;
 
 constexpr size_t kMostNamed = 5;
 
-// " and 3 more", of names of which the first few are listed.
+// " and 3 more", for names of which only the first few are listed.
 std::string rest_of(const std::vector<std::string>& names) {
   return names.size() > kMostNamed
              ? fmt::format(" and {} more", format_count(static_cast<int64_t>(names.size() - kMostNamed)))
@@ -58,7 +58,7 @@ Span span_of_train(const Module& module) {
   return source == module.data.sources.end() ? Span() : source->reader.span;
 }
 
-// The source has classes that the checkpoint lacks, and maybe lacks some that it had.
+// The error for a source with classes that the checkpoint lacks; it may also lack some that the checkpoint has.
 Error other_classes(const ClassTable& trained, const std::vector<std::string>& added,
                     const std::vector<std::string>& gone, const Span& span) {
   Error error = content_error("XG0402",

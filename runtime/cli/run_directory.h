@@ -1,4 +1,4 @@
-// The directory of a run, as a person names it: that of its checkpoints and its log, or one above it (-C).
+// The directory of a run as a user names it: that of its checkpoints and its log, or one above it (-C).
 #pragma once
 
 #include <string>
@@ -12,15 +12,15 @@ namespace xrun::cli {
 struct FoundRun {
   std::string directory;
   bool has_checkpoint = false;
-  std::string log;  // its path; empty: there is none
+  std::string log;  // path of the log; empty: there is no log
 };
 
 // The runs in a directory and in directories up to three levels below it, by name. REQUIRES: it is a directory.
 std::vector<FoundRun> find_runs(const std::string& directory);
 
 // The log and the last checkpoint of the only run in a directory, as text or as a JSON document {v, directory, log,
-// checkpoint}, where null stands for what is not there. Errors: XG0909 there is no run; kUsage XG0906 there are
-// several; those of reading.
+// checkpoint}, where null stands for a missing part. Errors: XG0909 there is no run; kUsage XG0906 there are several;
+// those of reading.
 Result<std::string> describe_run(const std::string& directory, const Console& console);
 
 }  // namespace xrun::cli

@@ -19,7 +19,7 @@ LogFile::~LogFile() {
 }
 
 std::string LogFile::open(const std::string& path) {
-  // O_NONBLOCK: opening a special file must not wait; the check below refuses it.
+  // O_NONBLOCK: opening a special file must not wait; the check below rejects it.
   file_ = ::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
   struct stat status {};
   if (file_ < 0 || ::fstat(file_, &status) != 0) {

@@ -1,5 +1,5 @@
-// The log of a run: its events as JSON lines beside its checkpoints (docs/reference/command.md, "Logs"), independent of
-// the progress shown, and its figures as event files for TensorBoard and over HTTP for Prometheus.
+// The log of a run: its events as JSON lines next to its checkpoints (docs/reference/command.md, "Logs"), independent
+// of the progress shown; also its figures, as event files for TensorBoard and over HTTP for Prometheus.
 #pragma once
 
 #include <memory>
@@ -14,11 +14,11 @@
 
 namespace xrun::cli {
 
-// Where a run is logged, and for which other programs.
+// The place of the log, and the other programs that get the figures.
 struct LogOptions {
-  std::string directory;     // of the checkpoints
-  bool tensorboard = false;  // event files beside the log
-  std::string prometheus;    // the address at which figures are served; empty: none
+  std::string directory;     // the checkpoint directory
+  bool tensorboard = false;  // write event files next to the log
+  std::string prometheus;    // the address at which figures are served; empty: they are not served
 };
 
 // A file to which each event is appended with one write. After a failed write it is closed, and the run goes on.
@@ -29,9 +29,9 @@ class LogFile {
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;
 
-  // Opens or makes a regular file; ends a torn last line that a killed run left. Gives the error text, or an empty one.
+  // Opens or makes a regular file; ends a torn last line that a killed run left. Returns the error text, empty if none.
   std::string open(const std::string& path);
-  // Gives the error text and closes the file after a failed write. Does nothing if no file is open.
+  // Returns the error text and closes the file after a failed write. Does nothing if no file is open.
   std::string append(std::string_view text);
 
  private:
@@ -39,7 +39,7 @@ class LogFile {
 };
 
 // Passes events to another sink and logs them. Events before `on_start` are kept until then, because the checkpoint
-// directory may not exist yet. Threads: `on_interrupt` and `on_warn` from any.
+// directory may not exist yet. Threads: `on_interrupt` and `on_warn` may be called from any thread.
 class LoggedProgress : public runtime::EventSink {
  public:
   LoggedProgress(std::unique_ptr<runtime::EventSink> shown, const LogOptions& options);
@@ -77,7 +77,7 @@ class LoggedProgress : public runtime::EventSink {
   Output log_file_;
   Output event_file_;  // empty path: no event file
   JsonProgress log_;
-  std::string address_;                     // of LogOptions::prometheus
+  std::string address_;                     // LogOptions::prometheus
   std::unique_ptr<Prometheus> prometheus_;  // null: figures are not served
   bool started_ = false;
   bool shows_step_ = false;

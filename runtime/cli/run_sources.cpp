@@ -155,7 +155,7 @@ Status check_memory(const PlannedModel& planned, const DataMemory& data) {
 void DataMemory::add(const runtime::SampleRows& rows, const DataSpec& spec) {
   const auto source = std::ranges::find(spec.sources, rows.name(), &SourceSpec::name);
   const ReaderDef* reader = data_registry().find_reader(source->reader.name);
-  if (reader->held == nullptr) {  // else run_memory counts it
+  if (reader->held == nullptr) {  // otherwise run_memory counts it
     readers += rows.reader().memory();
   }
   const runtime::Decoding more = rows.decoding();

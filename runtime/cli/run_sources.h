@@ -16,10 +16,10 @@
 
 namespace xrun::cli {
 
-// The memory of a run beside its arenas that depends on its data.
+// The part of a run's memory that depends on its data, in addition to its arenas.
 struct DataMemory {
   runtime::Decoding decoding;  // per worker; the maximum over all sources
-  Bytes readers = 0;           // of readers that planner::run_memory cannot count, and of the sample order
+  Bytes readers = 0;           // for readers that planner::run_memory cannot count, and for the sample order
 
   // Adds a source of the run, fully opened or only its header.
   void add(const runtime::SampleRows& rows, const DataSpec& spec);
@@ -36,8 +36,8 @@ using BadSampleTold = std::function<void(const std::string& message)>;
 // Warnings of sources, as diagnostics.
 Diagnostics as_warnings(const std::vector<Error>& warnings);
 
-// Applies `class_weights` of `train` to the rows of the training source, whose classes are numbered by `classes`. Gives
-// the class of each sample if `order` is balanced, else nothing. Errors: those of class_weights and
+// Applies `class_weights` of `train` to the rows of the training source, whose classes are numbered by `classes`.
+// Returns the class of each sample if `order` is balanced, else nothing. Errors: those of class_weights and
 // SampleRows::labels_of.
 Result<std::vector<int32_t>> use_classes(runtime::SampleRows& rows, const Module& module,
                                          const runtime::ClassTables& classes, StopFlag stop = nullptr);
@@ -45,14 +45,14 @@ Result<std::vector<int32_t>> use_classes(runtime::SampleRows& rows, const Module
 // Passes the warnings of an opened source to `events`.
 void warn_of(const runtime::SampleRows& rows, runtime::EventSink& events);
 
-// Opens the named sources, in that order, for evaluation with the inference graph, and numbers their classes by those
-// of training. `on_bad` is called once for each broken sample, however often it is read. Errors: those of
-// SampleRows::open and number_by, also kInterrupted after `stop` is set.
+// Opens the named sources for evaluation with the inference graph, in the given order, and numbers their classes by
+// those of training. `on_bad` is called once for each broken sample, however often it is read. Errors: those of
+// SampleRows::open and number_by; kInterrupted after `stop` is set.
 struct RowOptions {
   StopFlag stop = nullptr;
   BadSampleTold on_bad = nullptr;
-  DataMemory* memory = nullptr;  // the sources are added to it; null: not counted
-  Facts* facts = nullptr;        // likewise
+  DataMemory* memory = nullptr;  // the sources are added to it; null: they are not counted
+  Facts* facts = nullptr;        // the sources are added to it; null: they are not added
   runtime::RowTasks::Patience patience;
 };
 Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,
@@ -61,7 +61,7 @@ Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const 
                                                                           runtime::EventSink& events,
                                                                           const RowOptions& options = {});
 
-// Prints a warning for each broken sample, which was left out; nothing with --format json, where results name them.
+// Warns of each broken sample, which was left out; prints nothing with --format json, since results name them.
 void report_broken(const std::vector<runtime::BrokenRow>& broken, const Console& console);
 
 // The sources that evaluation reads, in the order in which metrics of `eval`, else of `metrics`, first read them.

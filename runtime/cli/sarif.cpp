@@ -52,7 +52,7 @@ Json fix_of(const Fix& fix, const SourceMap& sources) {
   return {{"description", {{"text", fix.title}}}, {"artifactChanges", changes}};
 }
 
-// The message with what stands below it in the text form.
+// The message, with the lines that follow it in the text form.
 std::string message_of(const Diagnostic& diagnostic) {
   std::string text = diagnostic.message;
   text += diagnostic.primary.text.empty() ? "" : ": " + diagnostic.primary.text;

@@ -1,4 +1,4 @@
-// Lines that say how far the search for a plan is, while it takes long.
+// Lines about the progress of a long search for a plan.
 #pragma once
 
 #include <chrono>
@@ -11,8 +11,8 @@
 
 namespace xrun::cli {
 
-// Prints a line every 10 s from its construction to its destruction, by a thread of its own; none if no thread can be
-// made.
+// Prints a line every 10 s from its construction to its destruction, on a thread of its own; prints nothing if no
+// thread can be made.
 // Nothing else may print to the console in the meantime.
 class SearchWatch {
  public:
@@ -21,7 +21,7 @@ class SearchWatch {
   SearchWatch(const SearchWatch&) = delete;
   SearchWatch& operator=(const SearchWatch&) = delete;
 
-  // The work that the search does now, "program 2 of at most 6 (stages = 1, micro_batches = 4)".
+  // Sets the current work of the search: "program 2 of at most 6 (stages = 1, micro_batches = 4)".
   void set(std::string what);
 
  private:

@@ -24,7 +24,7 @@
 namespace xrun::cli {
 namespace {
 
-// Prints tokens or the syntax tree. These need no resolved names, so files with errors are shown, too.
+// Prints tokens or the syntax tree. These need no resolved names, so files with errors are also shown.
 int show_syntax(const ShowArgs& args, const Console& console) {
   constexpr Bytes kMost = 4 * kMiB + 1;  // one byte above the limit, so that the lexer sees a file that is too large
   const auto bytes = runtime::read_file(args.file, kMost);
@@ -109,14 +109,15 @@ bool is_directory(const std::string& path) {
   return std::filesystem::is_directory(path, ignored);
 }
 
-// A model without `train` or `data`, which cannot be planned: its shapes and sizes. Nothing: the model is for a plan.
+// Shows the shapes and sizes of a model without `train` or `data`, which cannot be planned. Nothing: the model can be
+// planned.
 std::optional<int> show_bare_model(const GlobalOptions& options, const ShowArgs& args, const Console& console) {
   if (is_plan_file(args.file) || !args.emit.empty() || args.gantt || (!args.table.empty() && args.table != "layers")) {
     return std::nullopt;
   }
   const auto quiet = read_quietly(args.file, options);
   if (!quiet || quiet->module.model.empty() || (quiet->module.has_train && quiet->module.has_data)) {
-    return std::nullopt;  // planning reports errors, too
+    return std::nullopt;  // planning reports errors as well
   }
   int exit = 0;
   const auto model = load_model(args.file, options, console, false, exit);
@@ -128,7 +129,7 @@ std::optional<int> show_bare_model(const GlobalOptions& options, const ShowArgs&
   return 0;
 }
 
-// Refuses flags that contradict one another or do not fit the file.
+// Rejects flags that contradict one another or do not fit the file.
 Status check_request(const GlobalOptions& options, const ShowArgs& args, bool json) {
   const bool checkpoint = runtime::is_checkpoint(args.file);
   const bool directory = !checkpoint && is_directory(args.file);

@@ -26,7 +26,7 @@ void wake_launcher(const Launch& launch, const std::atomic<bool>& asked_to_stop)
     return;
   }
   const auto end = Clock::now() + kLimit;
-  // A launcher that has ended leaves this process to another parent.
+  // If the launcher has ended, this process has another parent.
   while (!asked_to_stop.load() && Clock::now() < end && ::getppid() == parent && ::kill(parent, SIGCHLD) == 0) {
     std::this_thread::sleep_for(kBetween);
   }

@@ -8,10 +8,10 @@
 
 namespace xrun::cli {
 
-// Sends SIGCHLD, which ends such a sleep and is harmless otherwise, to the launcher or daemon of Open MPI that has
-// started this process, until `asked_to_stop` (StopSignals::requested), for a tenth of a second at most. The launcher
-// then sleeps again, until this process ends. Does nothing after another launch, or if the parent is another program,
-// such as a script.
+// Sends SIGCHLD, which ends such a sleep and is harmless otherwise, to the launcher or daemon of Open MPI that started
+// this process. Repeats it until `asked_to_stop` (StopSignals::requested) is set, for a tenth of a second at most. The
+// launcher then sleeps again, until this process ends. Does nothing after another launch, or if the parent is another
+// program, such as a script.
 void wake_launcher(const Launch& launch, const std::atomic<bool>& asked_to_stop);
 
 }  // namespace xrun::cli

@@ -11,7 +11,7 @@
 namespace xrun::cli {
 namespace {
 
-// Global, since a signal handler can reach nothing else.
+// These are global, since a signal handler can reach nothing else.
 std::atomic<bool> stop_requested{false};
 std::atomic<int64_t> first_signal{0};  // time of the first signal in nanoseconds
 std::atomic<int> event{-1};            // eventfd that the thread of StopSignals reads
@@ -62,7 +62,7 @@ void install_handlers() {
   for (const int number : {SIGINT, SIGTERM, SIGUSR1}) {
     ::sigaction(number, &action, nullptr);
   }
-  // The terminal may go away; nohup, which ignores the signal, tells the run to outlive it.
+  // The terminal may go away; a run under nohup, which ignores the signal, outlives it.
   struct sigaction before {};
   if (::sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) {
     ::sigaction(SIGHUP, &action, nullptr);

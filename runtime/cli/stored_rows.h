@@ -11,7 +11,7 @@
 
 namespace xrun::cli {
 
-// Gives the checkpoint that a run with this `train` resumes from: a step directory or the parent of several.
+// Returns the checkpoint that a run with this `train` resumes from: a step directory or the parent of several.
 using CheckpointPlace = std::function<std::string(const TrainSpec& train)>;
 
 // The options, with `train.norm_rows` added if the run has a checkpoint that differs in model, data and training only

@@ -20,7 +20,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 4> kLaunchers{"mpirun", "mpiexec", "orterun", "prterun"};
-// Processes that start ranks: those of Open MPI on another host, that of MPICH on each.
+// Processes that start ranks: Open MPI has one on each other host, MPICH one on each host.
 constexpr std::array<std::string_view, 3> kDaemons{"orted", "prted", "hydra_pmi_proxy"};
 constexpr auto kBetweenLooks = std::chrono::milliseconds(500);
 
@@ -28,7 +28,7 @@ constexpr auto kBetweenLooks = std::chrono::milliseconds(500);
 bool read_stat(const fs::path& directory, ProcessEntry& entry) {
   std::ifstream file(directory / "stat");
   std::string text;
-  std::getline(file, text, '\0');  // an iterator over the buffer would throw where the process ends meanwhile
+  std::getline(file, text, '\0');  // an iterator over the buffer would throw if the process ends meanwhile
   const size_t open = text.find('(');
   const size_t close = text.rfind(')');
   if (open == std::string::npos || close == std::string::npos || close < open) {
@@ -40,7 +40,7 @@ bool read_stat(const fs::path& directory, ProcessEntry& entry) {
   return static_cast<bool>(rest >> state >> entry.parent) && state != 'Z';
 }
 
-// Where both are installed, the end of a name says whose it is: mpiexec.hydra, mpirun.openmpi.
+// If both are installed, the end of a name shows the MPI: mpiexec.hydra, mpirun.openmpi.
 bool is_one_of(std::span<const std::string_view> names, const std::string& name) {
   return std::ranges::find(names, std::string_view(name).substr(0, name.find('.'))) != names.end();
 }
@@ -81,7 +81,7 @@ pid_t StuckLauncher::find(const std::vector<ProcessEntry>& processes, Seconds no
     had_rank_ = launcher_ == before ? had_rank_ : now;
     had_ranks_ = had_ranks_ || launcher_ != 0;
   }
-  // The children that ranks were started as: a script may go on after its rank.
+  // Keeps the children that ranks were started as: a script may go on after its rank.
   std::erase_if(children_, [&](const auto& child) {
     const auto at = by_pid.find(child.first);
     return at == by_pid.end() || at->second->parent != child.second;
@@ -93,8 +93,8 @@ pid_t StuckLauncher::find(const std::vector<ProcessEntry>& processes, Seconds no
   return launcher_ != 0 && now - had_rank_ >= patience_ ? launcher_ : 0;
 }
 
-// The launcher that is the command, or below it, if it has no child: one may be a script that goes on after its rank.
-// 0: there is none.
+// Finds a launcher without a child that is the command or below it; a child may be a script that goes on after its
+// rank. 0: there is no such launcher.
 pid_t StuckLauncher::childless_launcher(const std::map<pid_t, const ProcessEntry*>& by_pid) const {
   for (const auto& [pid, process] : by_pid) {
     if (!is_one_of(kLaunchers, process->name) ||
@@ -110,10 +110,10 @@ pid_t StuckLauncher::childless_launcher(const std::map<pid_t, const ProcessEntry
   return 0;
 }
 
-// Looks for the launcher above a rank, where the command is above both.
+// Looks for the launcher above a rank, if the command is above both.
 void StuckLauncher::note_rank(const ProcessEntry& rank, const std::map<pid_t, const ProcessEntry*>& by_pid) {
   pid_t launcher = 0;
-  std::optional<std::pair<pid_t, pid_t>> child;  // of the nearest launcher or daemon, and that one
+  std::optional<std::pair<pid_t, pid_t>> child;  // child of the nearest launcher or daemon, and that process
   pid_t below = rank.pid;
   for (auto at = by_pid.find(rank.parent); at != by_pid.end(); at = by_pid.find(at->second->parent)) {
     const ProcessEntry& process = *at->second;

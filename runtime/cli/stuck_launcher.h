@@ -1,5 +1,5 @@
 // Finds and kills a launcher that does not end after its ranks: mpirun waits for ever for a host that it can no longer
-// reach, and for a rank that was killed while it connected to it. A restart would wait with it.
+// reach, and for a rank that was killed while it connected to it. A restart would wait for ever as well.
 #pragma once
 
 #include <atomic>
@@ -18,21 +18,21 @@ namespace xrun::cli {
 struct ProcessEntry {
   pid_t pid = 0;
   pid_t parent = 0;
-  std::string name;      // as in the kernel: at most 15 bytes
+  std::string name;      // the kernel's name of the process, at most 15 bytes
   bool is_xrun = false;  // runs the same program as this process; below a launcher it is a rank
 };
 std::vector<ProcessEntry> list_processes();
 // Whether a process of this name starts ranks: a launcher, or its daemon on a host.
 bool starts_ranks(const std::string& name);
 
-// Finds a launcher, `command` or a descendant of it, that had ranks on this machine and for `patience` has had neither
-// a rank nor a process that ranks were started as, such as a script. Ranks of one run end together, so those on other
-// machines have ended, too, or cannot be reached.
+// Finds a launcher that outlives its ranks. It is `command` or a descendant of it, had ranks on this machine, and for
+// `patience` has had neither a rank nor a process that ranks were started as, such as a script. Ranks of one run end
+// together, so those on other machines have also ended or cannot be reached.
 class StuckLauncher {
  public:
   explicit StuckLauncher(pid_t command, Seconds patience = 5) : command_(command), patience_(patience) {}
-  // `now`: from the same clock in all calls; `gone`: whether ranks have reported to this machine and none of them is
-  // there, since they may end between two calls. Gives the process of the launcher, or 0.
+  // `now`: from the same clock in all calls; `gone`: whether ranks have reported to this machine and all of them have
+  // ended, since they may do so between two calls. Returns the process of the launcher, or 0.
   pid_t find(const std::vector<ProcessEntry>& processes, Seconds now, bool gone = false);
   bool had_ranks() const { return had_ranks_; }  // whether a launcher had ranks on this machine
 
@@ -49,15 +49,15 @@ class StuckLauncher {
   bool seen_ = false;  // one of its ranks was among the processes
 };
 
-// Looks for a stuck launcher twice a second on its own thread while it lives; calls `on_stuck`, then kills it.
-// `gone`: as StuckLauncher::find takes it; called on that thread.
+// Looks for a stuck launcher twice a second on its own thread while it lives; calls `on_stuck`, then kills it. `gone`:
+// see StuckLauncher::find; called on that thread.
 class LauncherWatch {
  public:
   LauncherWatch(pid_t command, std::function<bool()> gone, std::function<void(const ProcessEntry& launcher)> on_stuck);
   ~LauncherWatch() { stop(); }
   LauncherWatch(const LauncherWatch&) = delete;
   LauncherWatch& operator=(const LauncherWatch&) = delete;
-  void stop();                                          // ends the thread; the results below stay then
+  void stop();                                          // ends the thread; the results below keep their values
   bool had_ranks() const { return had_ranks_.load(); }  // StuckLauncher::had_ranks
   bool killed() const { return killed_.load(); }        // whether it has killed the launcher
 

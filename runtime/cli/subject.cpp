@@ -62,7 +62,8 @@ Result<Field> picture_field(const Module& module) {
                        "name rows of a source: --source NAME --rows a..b");
 }
 
-// The reader of the training source, for tables that are named in its place; null: it reads no tables.
+// The reader of the training source, which also reads the tables that are named instead of it; null: it reads no
+// tables.
 const SourceSpec* table_source(const DataSpec& data) {
   const auto train = std::ranges::find(data.sources, "train", &SourceSpec::name);
   return train != data.sources.end() && train->reader.name == "csv" ? &*train : nullptr;

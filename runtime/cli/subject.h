@@ -17,7 +17,7 @@ namespace xrun::cli {
 
 // The class of a sample according to its source.
 struct RowLabel {
-  std::optional<int64_t> number;  // training's number of the class; none: not known, or not a class of training
+  std::optional<int64_t> number;  // the class's number in training; nothing: not known, or not a class of training
   std::string name;               // empty if classes have no names
 };
 
@@ -33,7 +33,7 @@ class Subject {
   int64_t first() const { return first_; }
   int64_t count() const { return count_; }
   std::string name(int64_t row) const { return rows_->sample_name(first_ + row); }
-  // Empty where the source has no label for the row, or one that cannot be read. Errors: the system does not let it be
+  // Empty if the source has no label for the row, or one that cannot be read. Errors: the operating system denies the
   // read.
   Result<RowLabel> label(int64_t row);
 
@@ -41,7 +41,7 @@ class Subject {
   std::vector<runtime::BrokenRow> broken;
   // The fault of a broken row; null for any other.
   const std::string* fault_of(int64_t row) const;
-  // Errors: XG0408 if all rows are broken.
+  // Checks that rows are left. Errors: XG0408 all rows are broken.
   Status check_any_left() const;
 
  private:
@@ -49,8 +49,8 @@ class Subject {
   int64_t first_ = 0;
   int64_t count_ = 0;
   std::string label_input_;         // empty: a model without an input of classes
-  std::vector<std::string> names_;  // of the source's classes
-  std::vector<int64_t> numbers_;    // training's numbers by the source's class, -1: unknown to it; empty: the same
+  std::vector<std::string> names_;  // the source's classes
+  std::vector<int64_t> numbers_;    // training's numbers by the source's class, -1: unknown to it; empty: equal numbers
 };
 
 }  // namespace xrun::cli

@@ -35,7 +35,7 @@
 namespace xrun::cli {
 namespace {
 
-// Ends the process when a read never returns, such as from a server that is gone. The run has already been saved.
+// Ends the process if a read never returns, such as from a server that is gone. The run has already been saved.
 void leave_stuck(const std::string& source) {
   std::fprintf(stderr, "xrun: a read of the source `%s` does not end; the run ends without it\n", source.c_str());
   std::fflush(nullptr);
@@ -49,7 +49,7 @@ std::string checkpoint_directory(const GlobalOptions& options, const TrainSpec& 
       .string();
 }
 
-// Errors if the checkpoint directory has too little room for class rows in files.
+// Checks that the checkpoint directory has enough space for class rows in files.
 Status check_disk(const PlannedModel& planned, const std::string& directory, int64_t samples) {
   std::vector<runtime::RowsRoom> needed;
   for (const planner::RowsOnDisk& one :
@@ -59,7 +59,7 @@ Status check_disk(const PlannedModel& planned, const std::string& directory, int
   return runtime::check_room(directory, needed);
 }
 
-// The samples of so many steps where the batch grows; else null.
+// Returns the samples after a number of steps, for a batch that grows; null for other batches.
 std::function<int64_t(int64_t steps)> samples_after(const TrainSpec& train, int64_t samples) {
   if (!train.growth) {
     return nullptr;
@@ -75,7 +75,7 @@ struct Run {
 };
 
 // The options of the run's checkpoints. REQUIRES: `options` and `job` outlive the store.
-//   samples  of the training source
+//   samples  number of samples of the training source
 runtime::CheckpointOptions store_options(const PlannedModel& planned, const GlobalOptions& options,
                                          const TrainArgs& args, const Job& job, int64_t samples) {
   const TrainSpec& train = planned.prepared.training.train;
@@ -131,7 +131,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   memory.add(*rows, module.data);
   memory.readers += runtime::SampleSequence::memory(train.order, rows->samples());
   runtime::CheckpointOptions store = store_options(planned, options, args, job, rows->samples());
-  // Where no checkpoint may lie, the source decides the classes, and faults of `class_weights` are reported before a
+  // If there can be no checkpoint, the source decides the classes, and faults of `class_weights` are reported before a
   // directory is made.
   const bool may_go_on = args.resume != "never" &&
                          (args.resume != "auto" || !store.copy.empty() || runtime::is_checkpoint(store.directory));
@@ -139,7 +139,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   if (!may_go_on) {
     XRUN_ASSIGN(classes_of_samples, use_classes(*rows, module, rows->classes(), &StopSignals::requested()));
   }
-  // Rows of a run that is put aside keep their room.
+  // The row files of an earlier run that is renamed still take their space.
   XRUN_TRY(check_disk(planned, store.directory + (store.overwrite ? ".1" : ""), rows->samples()));
   XRUN_ASSIGN(auto checkpoints, runtime::make_checkpoint_store(std::move(store)));
   XRUN_ASSIGN(const auto trained, checkpoints->classes());
@@ -179,7 +179,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   return Run{std::move(planned), std::move(batches), std::move(eval), std::move(checkpoints)};
 }
 
-// Also tells the watch what this rank is doing.
+// Also reports to the watch what this rank is doing.
 template <typename Sink>
 class Watched final : public Sink {
  public:
@@ -210,7 +210,7 @@ std::unique_ptr<runtime::EventSink> make_sink(const Job& job, const Console& con
       LogOptions{.directory = directory, .tensorboard = train.log_tensorboard, .prometheus = train.log_prometheus});
 }
 
-// Flags with which the same command would not go on from what this run has saved.
+// Flags with which a repeated command would not go on from what this run has saved.
 std::string flags_of_one_start(const TrainArgs& args) {
   return args.resume == "auto" ? "" : "--resume " + args.resume + (args.overwrite ? " --overwrite" : "");
 }
@@ -220,7 +220,7 @@ Status status_of(const Result<T>& result) {
   return result.ok() ? Status() : Status(result.error());
 }
 
-// As run_train, as one of the processes of a job.
+// Does the work of run_train as one of the processes of a job.
 int train_in(Job& job, const GlobalOptions& given, const TrainArgs& args) {
   const GlobalOptions& options = job.options;
   const Console console(options);

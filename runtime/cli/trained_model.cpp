@@ -9,7 +9,7 @@
 namespace xrun::cli {
 namespace {
 
-// Checks the text of a checkpoint again; nothing if this version of xrun refuses it.
+// Checks the text of a checkpoint again; nothing if this version of xrun rejects it.
 std::optional<lang::CheckedFile> elaborate(const runtime::ModelText& text) {
   std::string file;
   const GlobalOptions options = with_plan_options({}, text.options, file);

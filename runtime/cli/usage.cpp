@@ -26,7 +26,7 @@ std::vector<const CLI::Option*> options_in_use(const CLI::App& app) {
   return options;
 }
 
-// The variable with the value that CLI11 refuses, and its flag.
+// The variable whose value CLI11 rejects, and its flag.
 std::optional<std::pair<std::string, std::string>> find_variable(const CLI::App& app, const Words& words,
                                                                  const std::string& message) {
   for (const CLI::Option* option : options_in_use(app)) {
@@ -80,7 +80,7 @@ std::vector<const CLI::App*> named_commands(const CLI::App& app, const Words& wo
   return levels;
 }
 
-// " bench head"; empty where no command is named.
+// " bench head"; empty if no command is named.
 std::string path_of(const std::vector<const CLI::App*>& commands) {
   std::string path;
   for (size_t i = 1; i < commands.size(); ++i) {
@@ -161,7 +161,7 @@ int find_unknown_command(const CLI::App& app, const Words& words) {
                            proposal(word, known, list));
 }
 
-// Prints what CLI11 refused, with the command, or with the variable if the value came from one.
+// Prints what CLI11 rejected, with the command, or with the variable if the value came from one.
 int parse_fault(const CLI::App& app, const Words& words, const CLI::ParseError& fault) {
   const std::string text = fault.what();
   if (const auto variable = find_variable(app, words, text)) {

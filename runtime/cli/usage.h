@@ -18,7 +18,7 @@ class Words {
  public:
   Words(int argc, const char* const* argv) : words_(argv, argv + argc) {}
 
-  // The word at `index`, 1 being the first behind `xrun`; empty beyond the last.
+  // The word at `index`, 1 being the first after `xrun`; empty beyond the last.
   std::string at(size_t index) const { return index < words_.size() ? words_[index] : ""; }
   // "XRUN_THREADS=many" if the variable takes effect: it is set, and the flag is not given. Else empty.
   std::string variable(const CLI::Option& option) const;
@@ -31,12 +31,12 @@ class Words {
   std::vector<std::string> words_;
 };
 
-// These print a fault and its fix, and give the exit code 2; or 0 if there is no fault.
+// These print a fault and its fix, and return the exit code 2; or 0 if there is no fault.
 int usage_fault(const std::string& message, const std::string& help);
 int find_unknown_command(const CLI::App& app, const Words& words);
 int parse_fault(const CLI::App& app, const Words& words, const CLI::ParseError& fault);
 
-// Warns of variables named almost as one of xrun, which have no effect.
+// Warns of variables whose names are almost those of xrun's variables, since they have no effect.
 void warn_of_variables(const CLI::App& app);
 
 // Prints the variables that take effect, after another usage fault, since one of them may be its cause.

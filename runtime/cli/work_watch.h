@@ -1,4 +1,4 @@
-// The work under way, its start and its last progress, from which heartbeats, pauses and bars of long work are shown.
+// The work under way, its start and its last progress, which heartbeats, pauses and bars of long work show.
 #pragma once
 
 #include <deque>
@@ -26,7 +26,7 @@ class WorkWatch {
   // False if the event begins another piece of work.
   bool same(const runtime::WorkEvent& event) const { return event.work == work_ && event.subject == subject_; }
   void begin(const runtime::WorkEvent& event, double time);
-  // Whether the work under way is complete when `next` begins. Failed work is followed by no other work.
+  // Whether the work under way is complete when `next` begins. After failed work no other work begins.
   bool through(const runtime::WorkEvent& next) const {
     return total_ > 0 ? done_ == total_ : next.work != runtime::Work::kNone;
   }
@@ -34,9 +34,9 @@ class WorkWatch {
   void move(double time) { moved_ = time; }
 
   bool idle() const { return work_ == runtime::Work::kNone; }
-  // A step, or the wait for its data, which the bar of the run shows.
+  // Whether the work is a step, or the wait for its data, which the bar of the run shows.
   bool of_steps() const { return work_ == runtime::Work::kData || work_ == runtime::Work::kStep; }
-  // A pause: nothing has happened for ten seconds.
+  // Whether the work pauses: nothing has happened for ten seconds.
   bool paused(double time) const { return !idle() && time - moved_ >= 10; }
   Seconds elapsed(double time) const { return time - began_; }
   Seconds still(double time) const { return time - moved_; }
@@ -47,7 +47,7 @@ class WorkWatch {
 
   std::string awaited() const;   // "step 12", "the data of train"
   std::string fields() const;    // "step step=12 of=300", "evaluate source=test samples=820 of=2000"
-  std::string finished() const;  // "Measured  test, 2 000 samples"; empty: no line is printed
+  std::string finished() const;  // "Measured  test, 2 000 samples"; empty: nothing is printed
 
  private:
   runtime::Work work_ = runtime::Work::kNone;

@@ -66,8 +66,8 @@ Status run_resize(const Step& step, AugmentScratch& scratch, const DrawKey&) {
   return {};
 }
 
-// Where a square in the middle begins if so many pixels beside it are free: their half, rounded to even, as torchvision
-// does. A negative number is padding, of which torchvision puts the smaller half first.
+// The start of a square in the middle if `free` pixels next to it are left: half of them, rounded to even, as in
+// torchvision. A negative number is padding, of which torchvision puts the smaller half first.
 int64_t middle(int64_t free) { return free / 2 + (free > 0 && free % 4 == 3 ? 1 : 0); }
 
 Status crop_to(const Step& step, AugmentScratch& scratch, bool random, const DrawKey& key) {
@@ -105,7 +105,7 @@ struct Rectangle {
   int64_t top, left, height, width;
 };
 
-// The rectangle of a random_resized_crop; the middle square where no attempt fits.
+// The rectangle of a random_resized_crop; the middle square if no attempt fits.
 Rectangle draw_rectangle(const Picture& picture, double least, const RandomStream* stream) {
   constexpr uint64_t kAttempts = 10;
   constexpr uint64_t kDraws = 4;
@@ -281,7 +281,7 @@ Result<double> class_of(double number, int64_t first, int64_t classes) {
   return made;
 }
 
-// A number that a stage has made f32.
+// Checks a number that a stage has converted to f32.
 Status check_exact(double number) {
   constexpr double kMostExact = 1 << 24;
   if (std::abs(number) < kMostExact || number == kNoLabel) {

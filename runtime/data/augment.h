@@ -41,29 +41,29 @@ struct DrawKey {
 
 // Working memory of one worker; after the first samples nothing more is allocated.
 struct AugmentScratch {
-  FieldValue source;  // from the reader
+  FieldValue source;  // the field as the reader returned it
   enum Form { kSource, kPicture, kRow, kNumber } form = kSource;
   Picture picture;
-  Picture other;            // the result of stages that cannot work in place; then swapped
-  std::vector<double> row;  // exact, where a picture has f32
+  Picture other;  // the result of stages that cannot work in place; swapped with the working picture afterwards
+  std::vector<double> row;  // exact, unlike the f32 of a picture
   double number = 0;
   Resizer resizer;
   std::vector<uint8_t> decoded;
   std::vector<uint32_t> draws;
-  std::vector<int32_t> labels;  // of one sample, for counts of labels that the batch does not want
+  std::vector<int32_t> labels;  // labels of one sample, for counts of labels that the batch does not want
 };
 
 // One compiled stage: the function that runs, with its arguments.
 struct AugmentStep {
   Status (*run)(const AugmentStep& step, AugmentScratch& scratch, const DrawKey& key) = nullptr;
   uint64_t stage = 0;
-  std::vector<float> a;  // arguments, by kind of stage
+  std::vector<float> a;  // arguments; their meaning depends on the kind of stage
   std::vector<float> b;
   int64_t size = 0;
   int64_t extra = 0;
-  std::vector<std::string> names;  // of the columns that it reads, where they have names
-  std::vector<double> values;      // of `ignore`
-  bool missing = false;            // missing values go on to `ignore`
+  std::vector<std::string> names;  // names of the columns that the stage reads, if they have names
+  std::vector<double> values;      // arguments of `ignore`
+  bool missing = false;            // missing values are passed on to `ignore`
 };
 
 // The step of one stage of a binding; `run` is null if this version has no stage of that name.
@@ -78,8 +78,8 @@ void load_row(AugmentScratch& scratch);
 // The number of a sample, from the form that holds it.
 double number_of(const AugmentScratch& scratch);
 
-// Errors: XG0402 if `number` is not a class in 0..classes - 1 (0 classes: no upper bound). A number that is too large
-// has no help of its own, only the label of the error, since more classes may be right.
+// Checks a label. Errors: XG0402 `number` is not a class in 0..classes - 1 (0 classes: no upper bound). For a number
+// that is too large the error has no help, only its label, since more classes may be right.
 Status check_label(double number, int64_t classes);
 
 }  // namespace xrun::runtime

@@ -1,4 +1,4 @@
-// The broken samples of a run: each is reported once, and their share is limited. Threads: any may call.
+// The broken samples of a run: each is reported once, and their share is limited. Threads: any thread may call.
 #pragma once
 
 #include <cstdint>
@@ -19,8 +19,8 @@ class BadSamples {
   BadSamples(int64_t samples, double max_bad, std::function<void(const std::string&)> on_bad)
       : samples_(samples), limit_(max_bad * static_cast<double>(samples)), on_bad_(std::move(on_bad)) {}
 
-  // Notes a broken sample. Error XG0408 if there are too many, which names the sample; its number is the first beyond
-  // the limit, however many other workers have found meanwhile.
+  // Records a broken sample. Errors: XG0408 there are too many; it names the sample, and gives the lowest number that
+  // exceeds the limit, however many other workers have found meanwhile.
   Status add(int64_t sample, const std::string& fault) {
     const std::scoped_lock lock(mutex_);
     if (bad_.insert(sample).second) {
@@ -35,7 +35,7 @@ class BadSamples {
     }
     return {};
   }
-  // Reports those that were not reported yet, on the calling thread.
+  // Reports the samples that were not reported yet, on the calling thread.
   void tell() {
     std::vector<std::string> messages;
     {

@@ -16,7 +16,7 @@ namespace {
 
 constexpr Bytes kLargestTable = kGiB;
 
-// Classes by name, or by number where no class has that name.
+// Finds classes by name, or by number if no class has that name.
 class ClassNumbers {
  public:
   ClassNumbers(int64_t classes, std::span<const std::string> names) : classes_(classes), names_(names) {

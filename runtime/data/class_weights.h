@@ -21,21 +21,21 @@ struct ListedWeight {
 struct ListedWeights {
   std::string path;
   std::vector<ListedWeight> weights;
-  bool header = false;  // the first line is taken for names of the columns
+  bool header = false;  // the first line holds the names of the columns
 };
 
 // Reads the table of csv(path), before the classes are known: two columns, with or without a header. Errors, at the
-// setting: XG0401 no such file; XG0412 another number of columns, or with the line: a weight that is not a number or
-// less than 0.
+// setting: XG0401 no such file; XG0412 the table does not have two columns, or (with the line) a weight is not a number
+// or is negative.
 Result<ListedWeights> read_class_weights(const ClassWeightsSpec& spec);
 
-// Weights of the classes 0..classes-1.
+// The weights of the classes 0..classes-1.
 //   inverse_frequency  samples / (classes that have samples · samples of the class), and 0 for a class without samples
 //   csv                those of the table, all scaled by one number
-//   labels             the class of each training sample; less than 0: it does not count
-//   names              of the classes, class 0 first; empty where they have none
-// Errors: those of read_class_weights; XG0402 with the line: an unknown class, or one that was listed before; a
-// class with samples that is not listed, or weights that are 0 for all samples.
+//   labels             the class of each training sample; negative: the sample does not count
+//   names              names of the classes, class 0 first; empty if they have no names
+// Errors: those of read_class_weights; XG0402 with the line: an unknown class, or one that was listed before; XG0402: a
+// class with samples is not listed, or the weights are 0 for all samples.
 Result<std::vector<float>> class_weights(const ClassWeightsSpec& spec, std::span<const int32_t> labels, int64_t classes,
                                          std::span<const std::string> names);
 

@@ -10,16 +10,16 @@
 
 namespace xrun::runtime {
 
-// The table of a file. Errors: XG0401; XG0412, also where the text is longer than options.largest or the file has
-// another format.
+// The table of a file. Errors: XG0401; XG0412, also if the text is longer than options.largest or the file has another
+// format.
 Result<CsvTable> read_csv(const std::string& path, const CsvOptions& options);
 
-// The source with the columns that bindings read by `as_class`, for open_csv, which reads them as texts; unchanged if
-// the reader is another one or there is none.
+// Marks the columns that bindings read by `as_class`, so that open_csv reads them as texts. Returns the source
+// unchanged if it has another reader or no such columns.
 SourceSpec with_text_columns(SourceSpec spec, const std::vector<DataBinding>& bindings);
 
-// Field `row` f64 [columns]; NaN is a missing value. Errors: XG0401, XG0412; XG0413 where the file ends before the rows
-// asked for.
+// Field `row` f64 [columns]; NaN is a missing value. Errors: XG0401, XG0412; XG0413 the file ends before the rows asked
+// for.
 Result<std::unique_ptr<Reader>> open_csv(const SourceSpec& spec, StopFlag stop);
 
 }  // namespace xrun::runtime

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 using Place = std::pair<dev_t, ino_t>;
 
-constexpr int kMostWays = 64;  // to one directory
+constexpr int kMostWays = 64;  // number of ways to one directory
 
 class Walk {
  public:
@@ -41,7 +41,7 @@ class Walk {
     fs::directory_iterator at(path, error);
     for (; !error && at != fs::directory_iterator(); at.increment(error)) {
       XRUN_TRY(check_stop(stop_));
-      std::error_code ignored;  // an entry that cannot be examined counts as no file
+      std::error_code ignored;  // an entry that cannot be examined does not count as a file
       if (at->is_directory(ignored)) {
         if (!enters_ || enters_(below_root(at->path().native()))) {
           XRUN_TRY(directory(at->path().native()));

@@ -1,4 +1,4 @@
-// The files below a directory, links followed.
+// The files below a directory; links are followed.
 #pragma once
 
 #include <functional>

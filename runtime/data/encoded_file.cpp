@@ -60,7 +60,7 @@ Error broken_sample(std::string why) {
 Status read_encoded(const std::string& path, bool only_start, FieldValue& out) {
   int file = -1;
   do {
-    file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // does not wait at a pipe in place of a file
+    file = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);  // does not wait if the path is a pipe
   } while (file < 0 && errno == EINTR);
   if (file < 0) {
     return fault_of(errno);

@@ -21,14 +21,14 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr Bytes kLargestArchive = 16 * kGiB;  // of all pictures taken from archives
+constexpr Bytes kLargestArchive = 16 * kGiB;  // total of all pictures taken from archives
 
 struct PictureFile {
-  size_t root = 0;    // which path
-  std::string name;   // below the root
-  std::string why;    // not empty: its archive entry is broken
+  size_t root = 0;    // index of the path
+  std::string name;   // path below the root
+  std::string why;    // cause, if the archive entry is broken
   size_t offset = 0;  // in the bytes of the archives
-  size_t bytes = 0;   // length there; of a header that of the start of an entry, or 0
+  size_t bytes = 0;   // length there; in a header, length of the start of an entry, or 0
   int64_t label = 0;
 };
 
@@ -68,7 +68,7 @@ Result<Root> find_root(const std::string& path) {
 
 class FolderReader final : public Reader {
  public:
-  // `header`: takes only the names of archive entries, and the starts of those that looked_samples names.
+  // `header`: reads only the names of archive entries, and the starts of those that looked_samples names.
   FolderReader(StopFlag stop, size_t most_pictures, bool header)
       : stop_(stop), most_pictures_(most_pictures), header_(header) {}
 
@@ -155,7 +155,7 @@ class FolderReader final : public Reader {
  private:
   std::string path_in_source(std::string_view name) const { return roots_.back().inner + std::string(name); }
 
-  // Adds a picture and its class; true if it is a sample. Notes other files.
+  // Adds a picture and its class; true if it is a sample. Records other files.
   Result<bool> note(std::string_view name, const Glob& match) {
     if (!is_picture_name(name)) {
       if (!is_hidden_file(name)) {
@@ -181,8 +181,8 @@ class FolderReader final : public Reader {
     return true;
   }
 
-  // A picture outside of all class directories would be a class without a name, number 0, and renumber the others.
-  // Where no picture lies in a directory, all are one class.
+  // A picture outside of all class directories would be a class without a name, number 0, and renumber the others. If
+  // no picture lies in a directory, all are one class.
   void leave_out_strays() {
     if (classes_.size() < 2 || classes_.erase("") == 0) {
       return;
@@ -242,7 +242,7 @@ class FolderReader final : public Reader {
     });
   }
 
-  // Reads the starts of pictures of looked_samples, archive by archive. REQUIRES: the pictures are sorted.
+  // Reads the starts of the pictures of looked_samples, archive by archive. REQUIRES: the pictures are sorted.
   Status load_starts() {
     std::map<std::pair<size_t, std::string_view>, PictureFile*> wanted;
     for (const int64_t sample : looked_samples(samples())) {
@@ -295,7 +295,7 @@ class FolderReader final : public Reader {
   StopFlag stop_;  // used while the source is opened
   size_t most_pictures_;
   bool header_;
-  Bytes most_bytes_ = std::min(kLargestArchive, detect_host().memory_free);  // of pictures from archives
+  Bytes most_bytes_ = std::min(kLargestArchive, detect_host().memory_free);  // limit for pictures from archives
   std::vector<Root> roots_;
   std::vector<PictureFile> pictures_;
   std::map<std::string, int64_t, std::less<>> classes_;

@@ -15,7 +15,7 @@ namespace {
 namespace fs = std::filesystem;
 
 struct Package {
-  std::string_view stem;  // a file stem, or its beginning where it ends in '*'
+  std::string_view stem;  // a file stem, or its beginning followed by '*'
   std::string_view package;
 };
 
@@ -62,7 +62,7 @@ bool is_font_file(const fs::path& path) {
 }
 
 // The first file of this stem below `folder`, in byte order of paths. Unreadable folders are skipped, since the font
-// may be found elsewhere.
+// may be in another folder.
 std::string find_below(const fs::path& folder, std::string_view stem) {
   std::string best;
   std::error_code error;

@@ -16,11 +16,11 @@ struct FontFace {
 };
 
 // Finds a font file with the name's stem below the system's font folders, then the user's: the first in byte order of
-// paths in the first folder that has one. Errors: XG0411 (kWorld) for a missing font, with the Debian package that has
-// it, where known; XG0413 for a face number that is not a number.
+// paths in the first folder that has one. Errors: XG0411 (kWorld) the font is missing (with its Debian package, if
+// known); XG0413 the face number is not a number.
 Result<FontFace> find_font(std::string_view name);
 
-// The Debian package that ships a font file of this stem; "" when unknown.
+// The Debian package that contains a font file of this stem; "" if unknown.
 std::string_view package_of_font(std::string_view stem);
 
 }  // namespace xrun::runtime

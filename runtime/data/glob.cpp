@@ -24,7 +24,7 @@ std::optional<int64_t> whole(std::string_view text) {
   return good ? std::optional(value) : std::nullopt;
 }
 
-// The alternatives that stand between braces.
+// Returns the alternatives between two braces.
 Result<std::vector<std::string>> spread(std::string_view inside, std::string_view pattern) {
   std::vector<std::string> out;
   if (const size_t dots = inside.find(".."); dots != std::string_view::npos) {

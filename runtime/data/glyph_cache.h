@@ -18,7 +18,7 @@ struct DrawnFace {
 // font file's path, size and time. Empty without a cache directory, or if there is no such font file.
 std::string glyph_cache_path(const std::string& font_path, const std::string& settings);
 
-// None if there is no such file, or if it is not byte for byte what was written.
+// Reads a drawn face; nothing if there is no such file, or if it is not byte for byte what was written.
 std::optional<DrawnFace> load_drawn_face(const std::string& cache_path, int64_t picture_bytes);
 
 // Stores the face if it can; errors are ignored.

@@ -19,9 +19,9 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr double kEmAbove = 0.88;  // of the em box, above the baseline
+constexpr double kEmAbove = 0.88;  // top of the em box, above the baseline
 constexpr double kEmBelow = 0.12;
-// Characters a task: opening a face takes milliseconds, drawing this many about 60.
+// Characters per task: opening a face takes milliseconds, drawing this many about 60.
 constexpr size_t kRunLength = 2048;
 // Must grow when the drawing of characters changes, so that older caches are not found.
 constexpr int kDrawVersion = 1;
@@ -57,10 +57,10 @@ class OpenFace {
     return made;
   }
 
-  // Glyph of a character; 0 when the face lacks it.
+  // The glyph of a character; 0 if the face lacks it.
   uint32_t glyph(int64_t codepoint) const { return FT_Get_Char_Index(face_.get(), static_cast<FT_ULong>(codepoint)); }
 
-  // Draws into out[size * size], which is zero. False when the outline is broken.
+  // Draws into out[size * size], which is zero. Returns false if the outline is broken.
   bool draw(uint32_t glyph, const GlyphSpec& spec, uint8_t* out) {
     if (FT_Load_Glyph(face_.get(), glyph, FT_LOAD_NO_BITMAP | FT_LOAD_NO_HINTING) != 0 ||
         face_->glyph->format != FT_GLYPH_FORMAT_OUTLINE) {
@@ -199,7 +199,7 @@ class GlyphReader final : public Reader {
     return {font, static_cast<size_t>(sample - first_[font])};
   }
 
-  // Everything that pictures depend on besides the font file.
+  // The settings that pictures depend on, in addition to the font file.
   std::string settings(int face) const {
     return fmt::format("{}|{}|{}..{}|{}|{}|{}.{}.{}", kDrawVersion, face, spec_.first, spec_.last, spec_.size, spec_.em,
                        FREETYPE_MAJOR, FREETYPE_MINOR, FREETYPE_PATCH);
@@ -215,7 +215,7 @@ class GlyphReader final : public Reader {
   Status list_characters(size_t font) {
     XRUN_ASSIGN(const OpenFace face, OpenFace::open(fonts_[font], spec_.em));
     auto& codepoints = faces_[font].codepoints;
-    codepoints.reserve(static_cast<size_t>(spec_.last - spec_.first));  // so that its capacity keeps to `glyphs_held`
+    codepoints.reserve(static_cast<size_t>(spec_.last - spec_.first));  // the capacity must match `glyphs_held`
     for (int64_t c = spec_.first; c < spec_.last; ++c) {
       if (face.glyph(c) != 0) {
         codepoints.push_back(static_cast<int32_t>(c));
@@ -259,7 +259,7 @@ class GlyphReader final : public Reader {
   GlyphSpec spec_;
   std::vector<FontFace> fonts_;
   std::vector<Field> fields_;
-  std::vector<DrawnFace> faces_;  // by font
+  std::vector<DrawnFace> faces_;  // index: font
   std::vector<int64_t> first_;    // first sample of each font
   int64_t samples_ = 0;
 };

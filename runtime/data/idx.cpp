@@ -15,7 +15,7 @@ namespace {
 constexpr int kBytes = 0x08;        // u8
 constexpr int kLastInteger = 0x0C;  // i32; larger types are real numbers
 
-// The error for a good file of other content.
+// The error for a valid file with other contents.
 Error wrong_content(const std::string& path, const IdxHeader& header, std::string_view what, std::string_view wanted,
                     const std::string& help) {
   return content_error("XG0412", {"{} holds {}; {} are {}", path, idx_content(header), what, wanted}, help);
@@ -34,7 +34,7 @@ Result<IdxFile> read_header(const std::string& path, StopFlag) {
   return file;
 }
 
-// Reads the header first: it says how much a compressed file may unpack to.
+// Reads the header first: it limits how much a compressed file may unpack to.
 Result<IdxFile> read_idx(const std::string& path, StopFlag stop) {
   XRUN_ASSIGN(IdxFile file, read_header(path, stop));
   const Bytes want = file.header.header_bytes + file.header.data_bytes;
@@ -51,7 +51,7 @@ Result<IdxFile> read_idx(const std::string& path, StopFlag stop) {
 
 class IdxReader final : public Reader {
  public:
-  // `gap`: classes up to the largest label without a sample, if a warning shall say so; else 0.
+  // `gap`: classes up to the largest label without a sample, if a warning is to report them; else 0.
   IdxReader(IdxFile images, std::vector<int32_t> labels, int64_t classes, int64_t gap, std::string path)
       : images_(std::move(images)), labels_(std::move(labels)), classes_(classes), gap_(gap), path_(std::move(path)) {
     const auto& dims = images_.header.dims;
@@ -127,7 +127,7 @@ Result<std::vector<int32_t>> labels_of(const IdxFile& file, const std::string& p
   return labels;
 }
 
-// The number of classes. Without `classes`, refuses labels far above the number of samples: heads would get that many
+// The number of classes. Without `classes`, rejects labels far above the number of samples: heads would get that many
 // classes.
 Result<int64_t> count_classes(const Attrs& args, const std::vector<int32_t>& labels, const std::string& path) {
   constexpr int64_t kMostPerSample = 16;
@@ -168,7 +168,7 @@ Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, StopFlag stop,
                                                         : "write one channel as [samples, height, width]; colour "
                                                           "pictures are read by `folder`, rows of numbers by `csv`");
   }
-  // A size of 0 stands for "unknown" elsewhere.
+  // A size of 0 means "unknown" elsewhere.
   if (images.header.dims[1] < 1 || images.header.dims[2] < 1 || images.header.dims[1] > 16'384 ||
       images.header.dims[2] > 16'384) {
     return broken_idx(images_path, fmt::format("pictures of {} x {}", images.header.dims[1], images.header.dims[2]));

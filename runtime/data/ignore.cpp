@@ -19,8 +19,8 @@ std::optional<int64_t> whole_number(const std::string& text) {
   return fault == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
 }
 
-// AugmentStep::values: ignored numbers, ascending; size: missing values are ignored; extra: the numbers are those of
-// texts.
+// Returns kNoLabel for an ignored number. AugmentStep::values: ignored numbers, ascending; size: missing values are
+// ignored; extra: the numbers stand for texts.
 double labelled(const AugmentStep& step, double number) {
   if (std::isnan(number)) {
     return step.size != 0 ? kNoLabel : number;

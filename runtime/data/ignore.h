@@ -13,9 +13,9 @@ namespace xrun::runtime {
 
 inline constexpr double kNoLabel = -std::numeric_limits<double>::infinity();
 
-// The step of a call of `ignore`. `texts`, those of a column of texts or of the directories of a folder, are its
-// classes in order; the ones that are ignored leave it, and the numbers of the others close up. Empty: labels are
-// numbers. `unmatched` gets those that no text of the column equals.
+// The step of a call of `ignore`. `texts` are the classes in order: the texts of a column, or the directories of a
+// folder. Those that are ignored are removed from it, and the others are renumbered without gaps. Empty: labels are
+// numbers. `unmatched` receives the texts of the call that are not in `texts`.
 AugmentStep ignore_step(const CallSpec& call, std::vector<std::string>& texts, std::vector<std::string>& unmatched);
 
 // Whether the call names cells by texts.
@@ -24,7 +24,7 @@ bool ignores_texts(const CallSpec& call);
 // Whether the call names missing values.
 bool ignores_missing(const CallSpec& call);
 
-// The warning for texts that `ignore` of an input names and the source `train` lacks; without a place.
+// The warning for texts that `ignore` of an input names and the source `train` lacks; it has no place in a file.
 Error nothing_to_ignore(const std::string& input, const std::vector<std::string>& texts);
 
 }  // namespace xrun::runtime

@@ -11,7 +11,7 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr int64_t kMostScanned = int64_t{1} << 28;  // samples whose labels are read: a second, if they are in memory
+constexpr int64_t kMostScanned = int64_t{1} << 28;  // labels that are read: takes a second if they are in memory
 
 std::string from_one_help(int64_t classes) {
   return fmt::format("all labels are in 1..{}: count them from 1, `as_index({}, first=1)`", classes,
@@ -36,7 +36,7 @@ int64_t raw_label(const Reader& reader, int64_t sample, int field, FieldValue& v
 
 struct Range {
   int64_t least = INT64_MAX;
-  int64_t beyond = INT64_MAX;  // the least label of the samples that is not below the number of classes
+  int64_t beyond = INT64_MAX;  // the lowest label that is not below the number of classes
 };
 
 Range range_of(const Reader& reader, int field, int64_t classes) {

@@ -18,18 +18,18 @@ struct LabelPlaces {
   Span binding;
 };
 
-// Whether the source has more classes than the head: one error for all of its samples, which names the first class that
-// does not fit where classes have names. Fields whose classes are counted by `as_index` are searched for a sample of
-// such a class. `trains`: it is the source of training; classes of others are found by their names, if they have some.
-// Errors: XG0402.
+// Checks that the source has no more classes than the head. There is one error for all samples, which names the first
+// class that does not fit if classes have names. Fields whose classes are counted by `as_index` are searched for a
+// sample of such a class. `trains`: this is the training source; the named classes of other sources are found by their
+// names. Errors: XG0402.
 Status check_class_count(const Reader& reader, int field, const DataBinding& binding, const Transform& transform,
                          int64_t classes, bool trains, const LabelPlaces& places);
 
-// Whether all samples have labels of 1 to `classes`, and one has `classes`. `read` reads the label of a sample, as
-// Transform::run does. Broken samples do not count.
+// Whether all samples have labels of 1 to `classes`, and one has `classes`. `read` returns the label of a sample like
+// Transform::run. Broken samples do not count.
 bool count_from_one(int64_t samples, int64_t classes, const std::function<Result<int64_t>(int64_t sample)>& read);
 
-// Completes an error of check_label for the sample `name`: its place, and a way to mend it.
+// Completes an error of check_label for the sample `name`: adds its place, and how to correct it.
 void explain_label(Error& error, const std::string& name, int64_t classes, bool from_one, const LabelPlaces& places);
 
 }  // namespace xrun::runtime

@@ -21,7 +21,7 @@ std::string counted(int64_t count, const char* one, const char* many) {
 }  // namespace
 
 bool is_tool_directory(std::string_view name) {
-  // Made by Synology and QNAP devices, Windows, ext4, Python and macOS.
+  // These are made by Synology and QNAP devices, Windows, ext4, Python and macOS.
   constexpr std::string_view kTools[] = {"@eaDir",     "#recycle",     "#snapshot",
                                          "@Recycle",   "$RECYCLE.BIN", "System Volume Information",
                                          "lost+found", "__pycache__",  "__MACOSX"};

@@ -11,16 +11,16 @@
 
 namespace xrun::runtime {
 
-// Whether a directory of this name holds files of a tool and no class: its name begins with a dot
+// Whether a directory of this name holds files of a tool instead of a class: its name begins with a dot
 // (.ipynb_checkpoints, .thumbnails), or a system or a storage device makes it (@eaDir, lost+found, __pycache__,
 // __MACOSX).
 bool is_tool_directory(std::string_view name);
 
 // The path down to the first directory of a tool in the path of a file: "cat/@eaDir" for "cat/@eaDir/1/2.png"; empty if
-// there is none.
+// it contains no such directory.
 std::string_view tool_directory_of(std::string_view file);
 
-// How many there are, and the names of the first twenty in byte order.
+// The number of files that were left out, and the names of the first twenty in byte order.
 class LeftOut {
  public:
   void add(std::string name);
@@ -32,13 +32,13 @@ class LeftOut {
   std::set<std::string> first_;
 };
 
-// All that a source leaves out, by kind.
+// The files that a source leaves out, by kind.
 struct FolderLeftOut {
   LeftOut others;  // files that are not pictures
   LeftOut strays;  // pictures outside of the class directories
-  LeftOut tools;   // directories
+  LeftOut tools;   // directories of tools
 
-  std::string describe() const;         // ", 2 other files, 1 directory left out"; empty where nothing is left out
+  std::string describe() const;         // ", 2 other files, 1 directory left out"; empty if nothing is left out
   std::vector<Error> warnings() const;  // XG0415, one for each kind
 };
 

@@ -17,7 +17,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Broken samples in a row, the first draw included, after which a source counts as unreadable.
+// Number of broken samples in a row, including the first draw, after which a source counts as unreadable.
 constexpr int kMostAttempts = 64;
 
 class Loader final : public BatchSource {
@@ -49,7 +49,7 @@ class Loader final : public BatchSource {
   void resize(const StepRows& steps) override {
     steps_ = steps;
     const std::scoped_lock lock(mutex_);
-    broken_.clear();  // rows of the steps that were filled ahead are those of other samples now
+    broken_.clear();  // the rows of the steps that were filled ahead are now other samples
   }
 
   bool ready(int64_t step) override { return tasks_.ready(step); }
@@ -118,7 +118,7 @@ class Loader final : public BatchSource {
     ++next_step_;
   }
 
-  // The labels of the batch are known: writes the factors of its rows.
+  // Writes the factors of a batch's rows, once its labels are known.
   void finish_labels(int64_t step) {
     const RowLabels& labels = labels_[static_cast<size_t>(step) % ring_.size()];
     counts_.take(rows_->partial_labels(), labels);
@@ -136,8 +136,8 @@ class Loader final : public BatchSource {
 
   // The broken samples of a step that is under way.
   struct Broken {
-    std::map<std::pair<int64_t, int>, std::string> messages;  // by row and attempt, of all ranks
-    std::vector<BrokenRow> untold;                            // not taken for the other ranks yet
+    std::map<std::pair<int64_t, int>, std::string> messages;  // index: row and attempt; of all ranks
+    std::vector<BrokenRow> untold;                            // not yet sent to the other ranks
   };
 
   // The message of a sample that is known to be broken.
@@ -190,14 +190,14 @@ class Loader final : public BatchSource {
   BadSamples bad_;
   tbb::enumerable_thread_specific<AugmentScratch> scratch_;
   std::vector<BatchView> ring_;
-  std::vector<RowLabels> labels_;  // by position of the ring
-  LabelCounts counts_;             // of the batch that was waited for last
+  std::vector<RowLabels> labels_;  // index: position in the ring
+  LabelCounts counts_;             // counts of the batch that was waited for last
   bool told_lacking_ = false;      // a batch without labels was reported
   StepRows steps_;
   int64_t next_step_ = 0;  // the first step that was not begun
   bool looked_ = false;    // the first batch was checked for warnings
   mutable std::mutex mutex_;
-  std::map<int64_t, Broken> broken_;  // by step, from the first fault until the step is released; guarded by mutex_
+  std::map<int64_t, Broken> broken_;  // index: step, from the first fault until the step is released; guarded by mutex_
   RowTasks tasks_;                    // last, since tasks use the members above
 };
 
@@ -281,10 +281,10 @@ class Rows final : public RowSource {
   AugmentScratch label_scratch_;
   int64_t first_ = 0;  // the sample of row 0
   BatchView batch_;
-  RowLabels labels_{0, 0};        // of the batch under way
-  LabelCounts counts_;            // of the batch that `finish` returned last
+  RowLabels labels_{0, 0};        // labels of the batch under way
+  LabelCounts counts_;            // counts of the batch that `finish` returned last
   std::mutex mutex_;              // guards found_ while rows are filled
-  std::vector<BrokenRow> found_;  // of the batch under way
+  std::vector<BrokenRow> found_;  // broken rows of the batch under way
   std::vector<BrokenRow> broken_;
   RowTasks tasks_;  // last, since tasks use the members above
 };

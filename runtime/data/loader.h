@@ -17,9 +17,9 @@ struct LoaderOptions {
   int64_t batch = 0;
   uint64_t seed = 1;
   SampleOrder order = SampleOrder::kShuffled;
-  std::vector<int32_t> classes;  // of each sample, as SampleSequence takes them; where the order is balanced
+  std::vector<int32_t> classes;  // the class of each sample for SampleSequence, if the order is balanced
   double max_bad = 0.001;        // share of the samples that may be broken before the run ends
-  int64_t wanted = 0;            // the samples that max_bad is a share of; 0: all
+  int64_t wanted = 0;            // the number of samples that max_bad refers to; 0: all
   bool sums_loss = false;        // the loss of a batch is the sum over its rows, not the mean
   int workers = 1;               // tasks that may run at once
   // Called once for each broken sample, on the thread that calls wait, replace or stop, or finish, add_broken or
@@ -27,13 +27,13 @@ struct LoaderOptions {
   std::function<void(const std::string& message)> on_bad;
   // Called for each warning about the first batch, on the thread that calls wait.
   std::function<void(const Error& warning)> on_warning;
-  RowTasks::Clock clock;  // times the tasks; null: the system's
+  RowTasks::Clock clock;  // times the tasks; null: the system clock
   RowTasks::Patience patience;
 };
 
-// Row r of step s is position s · batch + r of a SampleSequence, until `resize` says otherwise, so every batch is full.
-// A broken sample is replaced by a draw of (seed, epoch, position in the epoch, attempt) without moving any position.
-// What a batch holds depends on data, seed and step alone, never on threads or time.
+// Row r of step s is position s · batch + r of a SampleSequence, until `resize` changes that, so every batch is full. A
+// broken sample is replaced by a draw of (seed, epoch, position in the epoch, attempt) without moving any position. The
+// contents of a batch depend on data, seed and step alone, never on threads or time.
 //
 // Batches are filled by RowTasks: they take the workers that the devices leave, and no task waits. start, wait, release
 // and stop belong to one thread, not a worker; steps are released in order. Errors of `wait`: XG0408 more than
@@ -41,8 +41,8 @@ struct LoaderOptions {
 Result<std::unique_ptr<BatchSource>> make_loader(std::unique_ptr<SampleRows> rows, LoaderOptions options);
 
 // Samples first, first + 1, ... of the reader's listing, as an evaluation reads them (DrawKey::training is false). A
-// broken sample becomes a row of zeros that `broken_rows` names; beyond max_bad XG0408. Rows are filled by RowTasks,
-// too.
+// broken sample becomes a row of zeros that `broken_rows` names. Errors: XG0408 more than max_bad of them are broken.
+// RowTasks fills these rows as well.
 Result<std::unique_ptr<RowSource>> make_row_source(std::unique_ptr<SampleRows> rows, LoaderOptions options);
 
 }  // namespace xrun::runtime

@@ -9,7 +9,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Runs `body(c, y, x)` for the first pixel of each group of eight; the last group of a row may reach over its end.
+// Runs `body(c, y, x)` for the first pixel of each group of eight; the last group of a row may extend past its end.
 template <typename Body>
 void for_groups(const Picture& picture, Body body) {
   for (int c = 0; c < picture.channels(); ++c) {
@@ -46,7 +46,7 @@ void Picture::reshape(int channels, int height, int width) {
 }
 
 Bytes Picture::bytes(int channels, int64_t height, int64_t width) {
-  // With some slack behind the last plane.
+  // There is some slack after the last plane.
   return (channels * (height + 2) * stride_of(width) + 16) * static_cast<Bytes>(sizeof(float));
 }
 
@@ -239,7 +239,7 @@ void add_noise(Picture& picture, float sigma, const RandomStream& stream, std::v
 
 namespace {
 
-// Source pixels under the filter of one output pixel, at most.
+// The maximum number of source pixels under the filter of one output pixel.
 int64_t taps_of(int64_t from, int64_t to) {
   const double reach = std::max(1.0, static_cast<double>(from) / static_cast<double>(to));
   return std::min(from, static_cast<int64_t>(std::ceil(reach)) * 2 + 1);
@@ -284,12 +284,12 @@ struct PictureRows {
   const float* operator()(int y) const { return from.row(channel, y); }
 };
 
-// A ring of `count` rows of bytes as f32: each row takes the place of the one `count` above it.
+// A ring of `count` rows of bytes as f32: each row replaces the one `count` above it.
 struct ByteRows {
   const uint8_t* from;
   int channels;
   int width;
-  int count;    // held at one time
+  int count;    // number of rows held at one time
   float* held;  // [count, stride]
   int stride;
   int channel = 0;

@@ -1,4 +1,4 @@
-// Kernels on the working picture of the augmentations: planar f32 with room around each plane for vector code.
+// Kernels on the working picture of the augmentations: planar f32 with a border around each plane for vector code.
 #pragma once
 
 #include <cstdint>
@@ -44,7 +44,7 @@ class Picture {
   std::vector<float> data_;
 };
 
-// Planar and interleaved u8 to f32.
+// Convert planar and interleaved u8 to f32.
 void load_planar(const uint8_t* from, Picture& to);
 void load_planar(const float* from, Picture& to);
 void load_interleaved(const uint8_t* from, Picture& to);
@@ -52,7 +52,7 @@ void load_interleaved(const uint8_t* from, Picture& to);
 // x = x · factor[c] + offset[c]; one value serves all channels.
 void scale_shift(Picture& picture, std::span<const float> factor, std::span<const float> offset);
 
-// Copies the rectangle of `to`'s size at (top, left), which may reach over the edges: zeros there.
+// Copies the rectangle of `to`'s size at (top, left); the part of it outside `from` becomes zeros.
 void crop(const Picture& from, int top, int left, Picture& to);
 void flip_horizontally(Picture& picture);
 
@@ -75,16 +75,16 @@ void blur(Picture& from, float weight, Picture& to);
 // draw i of the stream. `draws` is scratch.
 void add_noise(Picture& picture, float sigma, const RandomStream& stream, std::vector<uint32_t>& draws);
 
-// Triangle filter widened by the ratio when it shrinks (antialiased bilinear), pixel centres at half.
+// Resizes with a triangle filter, widened by the ratio when it shrinks (antialiased bilinear), pixel centres at half.
 class Resizer {
  public:
-  // `to` has the wanted size. Keeps the weights of the last pair of sizes, and one row. Files say how wide a picture
-  // is, so memory does not grow with the product of its width and the height of `to`.
+  // `to` has the wanted size. Keeps the weights of the last pair of sizes, and one row. The width of a picture comes
+  // from its file, so memory does not grow with the product of this width and the height of `to`.
   void resize(const Picture& from, Picture& to);
-  // The same, bit for bit, for the interleaved bytes [height, width, channels of `to`] of a decoded picture; only the
-  // rows under the filter are converted to f32 at a time.
+  // Gives the same result, bit for bit, for the interleaved bytes [height, width, channels of `to`] of a decoded
+  // picture; only the rows under the filter are converted to f32 at a time.
   void resize(const uint8_t* from, int height, int width, Picture& to);
-  // Memory of the rows that it holds after that, with a picture `to` of this height.
+  // Memory of the rows that the object holds after that, with a picture `to` of this height.
   static Bytes bytes(int64_t height, int64_t width, int64_t to_height);
 
  private:

@@ -17,7 +17,7 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr Bytes kLargest = kMostPixels * 4;  // encoded; no picture that is decoded needs more
+constexpr Bytes kLargest = kMostPixels * 4;  // size of the encoded file; no picture that is decoded needs more
 
 std::string_view base_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
@@ -85,7 +85,7 @@ class PictureFiles : public Reader {
   std::vector<Field> fields_;
 };
 
-// Whether a file has the header of a picture. A file that cannot be read has none.
+// Whether a file has the header of a picture; false if it cannot be read.
 bool begins_as_picture(const std::string& path) {
   constexpr Bytes kStart = kMiB;
   const auto start = read_file(path, kStart);

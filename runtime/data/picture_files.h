@@ -22,16 +22,16 @@ struct PictureList {
   FolderLeftOut left_out;
 };
 
-// The files that are named: a directory stands for the pictures below it, in natural order
-// (runtime/data/natural_order.h), without those in directories of tools (runtime/data/left_out.h); all else stays as it
-// is, in the order given. A file of a directory is a picture by the extension of its name; one without an extension by
-// its content. Errors: XG0401; XG0406 a directory without pictures.
+// Lists the named files: a directory stands for the pictures below it, in natural order (runtime/data/natural_order.h),
+// without those in directories of tools (runtime/data/left_out.h); other names are kept, in the given order. A file of
+// a directory is a picture if the extension of its name says so or, without an extension, its content. Errors: XG0401;
+// XG0406 a directory without pictures.
 Result<PictureList> list_pictures(const std::vector<std::string>& paths);
 
-// Sample i is the file paths[i], which is read when it is wanted. `like` is the field of the model's own source that
-// feeds its input: an encoded field gives the file as it is; pixels [C, H, W] are decoded (grey for one channel, else
-// RGB), brought to H × W by antialiased bilinear scaling, and dark-on-light pictures are not inverted. A field `label`
-// is 0. Other files of the list are a warning.
+// Sample i is the file paths[i], which is read when it is needed. `like` is the field of the model's own source that
+// feeds its input: an encoded field returns the file unchanged; pixels [C, H, W] are decoded (grey for one channel,
+// else RGB) and resized to H × W by antialiased bilinear scaling; dark-on-light pictures are not inverted. A field
+// `label` is 0. A warning names the other files of the list.
 // Errors: XG0401 a file cannot be read; XG0412 it is too large, or `like` is not a picture field.
 Result<std::unique_ptr<Reader>> open_picture_files(PictureList pictures, const Field& like);
 

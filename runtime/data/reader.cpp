@@ -21,7 +21,7 @@ using OpenFunction = Result<std::unique_ptr<Reader>> (*)(const SourceSpec& spec,
 struct Opener {
   std::string_view name;
   OpenFunction open;
-  OpenFunction header = nullptr;  // null: `open` is as quick
+  OpenFunction header = nullptr;  // null: `open` is as fast
 };
 
 constexpr Opener kOpeners[] = {

@@ -1,4 +1,4 @@
-// Readers: a source of samples behind one interface; each kind (glyphs, idx, folder, csv, synthetic, sku_tree) is a
+// Readers: a common interface to sources of samples; each kind (glyphs, idx, folder, csv, synthetic, sku_tree) is a
 // pair of files.
 #pragma once
 
@@ -20,18 +20,18 @@
 
 namespace xrun::runtime {
 
-// A field of one sample: a view of `bytes`, and the memory for it where the reader does not keep the value itself.
-// Reused from sample to sample, so that a warm reader allocates nothing.
+// A field of one sample: a view of `bytes`, and the memory for it if the reader does not keep the value itself. Reused
+// from sample to sample, so that a warm reader allocates nothing.
 struct FieldValue {
   DType dtype = DType::kU8;
   int rank = 0;  // dimensions of one sample, without N: pictures [C, H, W]
   std::array<int64_t, 4> dims{};
-  std::span<const std::byte> bytes;  // until the next read into this value
+  std::span<const std::byte> bytes;  // valid until the next read into this value
   std::vector<std::byte> storage;
 
   int64_t elements() const;
   void set_view(DType type, std::span<const int64_t> shape, std::span<const std::byte> view);
-  // Makes `storage` hold the value, and gives it to be filled.
+  // Makes `storage` hold the value, and returns it to be filled.
   std::byte* set_own(DType type, std::span<const int64_t> shape);
   void set_integer(DType type, int64_t value);  // i32, i64
 };
@@ -44,42 +44,42 @@ class Reader {
   virtual int64_t samples() const = 0;
   // Fields with the sizes that were found; those of pictures that differ from sample to sample stay 0.
   virtual const std::vector<Field>& fields() const = 0;
-  // Labels are 0..classes()-1; 0 where the source has none.
+  // Labels are 0..classes()-1; 0 if the source has no labels.
   virtual int64_t classes() const = 0;
   // Reads field number `field` of a sample. Errors, which the caller completes with the sample's name: XG0412 its
-  // content is broken or gone, so that another sample may stand in; XG0401 the system does not let it be read.
+  // content is broken or gone, so that another sample may replace it; XG0401 the operating system denies the read.
   virtual Status read(int64_t sample, int field, FieldValue& out) const = 0;
 
-  virtual std::string class_name(int64_t label) const = 0;  // "" where classes have no names
-  // Whether samples have classes; pictures that all lie outside of class directories have none, and the label 0.
+  virtual std::string class_name(int64_t label) const = 0;  // "" if classes have no names
+  // Whether samples have classes; pictures that all lie outside of class directories have no class, and the label 0.
   virtual bool has_labels() const { return true; }
   virtual std::string sample_name(int64_t sample) const = 0;  // "uming U+4E00"
   // Samples in natural order, 2.png before 10.png, for predictions and evaluations; empty: in the order of their
-  // numbers. The numbers decide which samples a run draws when, so they do not follow this order.
+  // numbers. The numbers decide when a run draws which samples, so they do not follow this order.
   virtual std::vector<int64_t> listing() const { return {}; }
   virtual std::string describe() const = 0;  // "glyphs: 16 faces, 284 045 images, 20 902 classes"
-  // For a table: names and texts of its columns.
+  // Names and texts of the columns of a table; empty for other sources.
   virtual std::span<const CsvColumn> columns() const { return {}; }
-  // Memory held while the reader lives; of a header, that of the whole source, but of glyphs without their pictures.
+  // Memory held while the reader lives; for a header, that of the whole source, except that of glyphs' pictures.
   virtual Bytes memory() const { return 0; }
   // Warnings about a source that could be opened: as errors, with code and fix, without the source's name.
   virtual std::vector<Error> warnings() const { return {}; }
 
-  int find_field(std::string_view name) const;  // -1: there is none
+  int find_field(std::string_view name) const;  // -1: no such field
 };
 
 // Opens a source. Relative paths start at `spec.directory`. Runs on the calling thread and the workers of its arena.
 // Errors: XG0401 a file is missing or unreadable, XG0406 no sample, XG0410 a reader of a later version, XG0411 a font
 // is missing, XG0412 a file is broken; with the span of the reader call. kInterrupted soon after `stop` is set.
 Result<std::unique_ptr<Reader>> open_reader(const SourceSpec& spec, StopFlag stop = nullptr);
-// The same for counts, fields, classes and names alone: skips what is slow or large and needed only for samples. `read`
-// may be called only for labels and for encoded fields of looked_samples, of which it may give only the start.
+// Opens a source for counts, fields, classes and names alone: skips what is slow or large and needed only for samples.
+// `read` may be called only for labels and for encoded fields of looked_samples, of which it may return only the start.
 Result<std::unique_ptr<Reader>> open_header(const SourceSpec& spec);
 
 // Samples whose pictures a plan examines: at most 64, evenly spread, so that it takes a moment even on a slow disk.
 std::vector<int64_t> looked_samples(int64_t samples);
 
-// `path`, relative to `directory` unless it is absolute.
+// The absolute form of `path`, which is relative to `directory` unless it is absolute.
 std::string resolve_path(std::string_view directory, std::string_view path);
 
 }  // namespace xrun::runtime

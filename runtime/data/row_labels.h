@@ -13,28 +13,28 @@
 
 namespace xrun::runtime {
 
-// A partial label, and where the graph has the factors that follow from it: positions in Graph::inputs, -1 for none.
+// A partial label, and the inputs for the factors that follow from it: positions in Graph::inputs, -1 if there is none.
 struct PartialLabel {
   std::string input;
-  int64_t positions = 1;  // of a sample
+  int64_t positions = 1;  // label positions of one sample
   int64_t labelled = -1;
   int64_t row_factor = -1;
 
   static PartialLabel of(const Graph& graph, const NamedValue& label);
 };
 
-// The part of one row in one partial label.
+// The values of one row for one partial label.
 struct RowLabel {
   int32_t labels = 0;  // 0 or 1, or the number of its positions with a label
-  float weight = 1;    // of its class
+  float weight = 1;    // weight of its class
 };
 
-// The rows of one batch. Each row may be written by a thread of its own.
+// The rows of one batch. Different threads may write different rows.
 class RowLabels {
  public:
   RowLabels(size_t labels, int64_t rows) : labels_(labels), of_(labels * static_cast<size_t>(rows)) {}
 
-  // Indexed by partial label.
+  // The values of a row, indexed by partial label.
   std::span<RowLabel> row(int64_t row) { return std::span(of_).subspan(static_cast<size_t>(row) * labels_, labels_); }
   // The number of labels of each row, for partial label `which`.
   std::vector<int32_t> counts(size_t which) const;
@@ -50,9 +50,9 @@ class RowLabels {
 class LabelCounts {
  public:
   void take(const std::vector<PartialLabel>& labels, const RowLabels& rows);
-  // Indexed by row; empty for an input that is no partial label.
+  // The number of labels by row; empty for an input that is not a partial label.
   std::span<const int32_t> of(std::string_view input) const;
-  // The name of a label that no row has; null if there is none.
+  // The name of a label that all rows lack; null if there is no such label.
   const std::string* lacking() const;
 
  private:

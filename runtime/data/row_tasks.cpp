@@ -47,7 +47,7 @@ void RowTasks::begin() {
 
 Status RowTasks::wait(int64_t batch) {
   std::unique_lock lock(mutex_);
-  // After an error, rows before it are still being filled as long as there are tasks.
+  // After an error, the rows before it are still being filled as long as there are tasks.
   const bool done = wait_patiently(lock, [&] { return rows_left(batch) == 0 || (error_.has_value() && tasks_ == 0); });
   if (!done) {
     return Error{ErrorKind::kInterrupted, "", "stopped while a read of `" + name_ + "` did not end", "run again"};
@@ -65,7 +65,7 @@ void RowTasks::stop() {
   rows_left_.clear();
 }
 
-// Waits until `done` holds; false once the run was asked to end and the patience is over.
+// Waits until `done` holds; returns false once the run was asked to end and the patience is over.
 template <typename Done>
 bool RowTasks::wait_patiently(std::unique_lock<std::mutex>& lock, Done done) {
   constexpr auto kLook = std::chrono::milliseconds(100);
@@ -128,7 +128,7 @@ void RowTasks::fill(int64_t position) {
   ended_ = true;
 }
 
-// No exception may leave a task that was enqueued.
+// Turns exceptions into errors, since no exception may leave a task that was enqueued.
 Status RowTasks::fill_within_memory(int64_t position) {
   try {
     return fill_(position / rows_, position % rows_);

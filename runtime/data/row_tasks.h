@@ -29,16 +29,16 @@ class RowTasks {
   // Seconds of a clock that only goes forward.
   using Clock = std::function<Seconds()>;
   // Once `stop` is set, `wait` gives up after `seconds` (kInterrupted). stop() then calls `on_stuck` with the name; it
-  // must not return, since tasks that still run cannot be left behind.
+  // must not return, since tasks that still run cannot be abandoned.
   struct Patience {
     StopFlag stop = nullptr;
     Seconds seconds = 5;
     std::function<void(const std::string& name)> on_stuck;
   };
 
-  //   name     of the source, for errors
+  //   name     name of the source, for errors
   //   workers  tasks that may run at once
-  //   clock    null: the system's
+  //   clock    null: the system clock
   //   patience for rows that are still being read when the run was asked to end
   RowTasks(std::string name, int workers, FillRow fill, Clock clock, Patience patience);
   ~RowTasks() { stop(); }
@@ -74,12 +74,12 @@ class RowTasks {
   const Patience patience_;
   tbb::task_arena arena_;
 
-  int64_t rows_ = 0;                             // of a batch
-  std::vector<std::atomic<int64_t>> rows_left_;  // rows not filled yet, of each batch under way
+  int64_t rows_ = 0;                             // rows of one batch
+  std::vector<std::atomic<int64_t>> rows_left_;  // rows not filled yet of each batch under way
   // Positions are counted over all batches: batch · rows + row.
-  std::atomic<int64_t> next_{0};    // the first that no task has taken
-  std::atomic<int64_t> end_{0};     // after the last that may be taken
-  std::atomic<bool> ended_{false};  // by stop or an error
+  std::atomic<int64_t> next_{0};    // the first position that no task has taken
+  std::atomic<int64_t> end_{0};     // after the last position that may be taken
+  std::atomic<bool> ended_{false};  // ended by stop or an error
 
   std::mutex mutex_;  // guards the members below, and the changes that wait and stop wait for
   std::condition_variable changed_;

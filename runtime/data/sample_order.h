@@ -12,29 +12,29 @@ namespace xrun::runtime {
 
 struct SamplePlace {
   int64_t epoch = 0;
-  int64_t position = 0;  // in the epoch
+  int64_t position = 0;  // position in the epoch
   int64_t sample = 0;
   int64_t pass = 0;  // how often the sample was drawn before; keys its augmentation
 };
 
 // With n samples, position p lies in epoch e = p / n. In a shuffled order it is sample perm(n, e)(p mod n), in a
 // sequential one p mod n.
-// A balanced order goes in rounds of K positions, K classes that have samples: round r = p / K draws each class once,
-// in the order of perm(K, r), and so it is draw r of each class. Of a class with m samples that is number r mod m of
-// perm(m, class, r / m): all of its samples come once before one comes again.
+// A balanced order has rounds of K positions, if K classes have samples: round r = p / K draws each class once, in the
+// order of perm(K, r), and so it is draw r of each class. In a class with m samples this is number r mod m of perm(m,
+// class, r / m): all of its samples are drawn once before one is drawn again.
 // Immutable. Threads: any.
 class SampleSequence {
  public:
-  // `classes`: for a balanced order the class of each sample; less than 0: the sample is never drawn. REQUIRES: at
-  // least one sample is drawn.
+  // `classes`: for a balanced order the class of each sample; negative: the sample is never drawn. REQUIRES: at least
+  // one sample is drawn.
   SampleSequence(SampleOrder order, int64_t samples, uint64_t seed, std::span<const int32_t> classes = {});
 
-  SamplePlace at(int64_t position) const;  // of the run
+  SamplePlace at(int64_t position) const;  // position in the run
   // The replacement after `attempt` + 1 broken samples: in a balanced order one of the same class, and after many
-  // attempts any.
+  // attempts one of any class.
   int64_t substitute(const SamplePlace& place, uint64_t attempt) const;
 
-  // Memory of an order of so many samples.
+  // Memory of an order of this many samples.
   static Bytes memory(SampleOrder order, int64_t samples);
 
  private:
@@ -50,7 +50,7 @@ class SampleSequence {
   int64_t samples_;
   uint64_t seed_;
   std::vector<int64_t> by_class_;  // samples, class by class
-  std::vector<int64_t> begins_;    // of the classes that have samples, and the end
+  std::vector<int64_t> begins_;    // begins of the classes that have samples, and the end
 };
 
 }  // namespace xrun::runtime

@@ -24,7 +24,7 @@ namespace xrun::runtime {
 
 class SkuTree {
  public:
-  // REQUIRES: the arguments of the reader `sku_tree`, within its bounds (graph/reader_def.cpp).
+  // REQUIRES: `arguments` are those of the reader `sku_tree`, within its bounds (graph/reader_def.cpp).
   explicit SkuTree(const Attrs& arguments);
 
   int64_t classes() const { return classes_; }
@@ -33,10 +33,10 @@ class SkuTree {
   // Articles in a group, and groups in a department; the last group and department may have fewer.
   int64_t branches() const { return branches_; }
 
-  // The class whose prototype the sample is drawn from. Sample i of n lies at the i-th n-th part of all frequencies, at
-  // a random place inside it, so the classes of any number of samples have the frequencies of the tree.
+  // The class whose prototype the sample is drawn from. Sample i of n lies at a random place in the i-th of n equal
+  // parts of all frequencies, so the classes of any number of samples have the frequencies of the tree.
   int64_t class_of(int64_t sample) const;
-  // The label that the reader gives: class_of, or in a conflict another article of its group.
+  // The label that the reader returns: class_of, or in a conflict another article of its group.
   int64_t label_of(int64_t sample) const;
 
   // The class with this rank by frequency; rank 0 is the most frequent one. Class numbers do not reveal it.

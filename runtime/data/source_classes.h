@@ -14,12 +14,12 @@
 namespace xrun::runtime {
 
 // The classes of the input that `binding` fills from field number `field`: texts of a column, or the names that the
-// reader gives. A stage that counts labels from another number than 0 makes them numbers. Errors, without a place:
-// XG0402 two names are equal once they are valid UTF-8.
+// reader returns. A stage that counts labels from another number than 0 makes them numbers. Errors, without a place:
+// XG0402 two names are equal after conversion to valid UTF-8.
 Result<ClassTable> table_of(const Transform& transform, const DataBinding& binding, const Reader& reader, int field,
                             const std::string& source);
 
-// The names of a reader's classes, class 0 first; empty where a class has no name.
+// The names of a reader's classes, class 0 first; empty if a class has no name.
 std::vector<std::string> class_names_of(const Reader& reader);
 
 // The number that each class of `own` has in `trained`. REQUIRES: one of them has names. Errors, without a place:

@@ -38,7 +38,7 @@ class SyntheticReader final : public Reader {
     const auto count = static_cast<uint64_t>(out.elements());
     const RandomStream prototype(0, static_cast<uint64_t>(label), 0, kPrototype);
     const RandomStream noise(seed_, static_cast<uint64_t>(sample), 0, kNoise);
-    // Box-Muller gives two numbers a pair of draws: one block serves four pixels.
+    // Box-Muller makes two numbers from a pair of draws, so one block of draws serves four pixels.
     for (uint64_t i = 0; i < count; i += 4) {
       const auto base = four_normals(prototype.block(i / 4));
       const auto extra = four_normals(noise.block(i / 4));

@@ -1,5 +1,5 @@
-// The `synthetic` reader: samples computed from counters, stored nowhere, and called synthetic wherever they are
-// printed.
+// The `synthetic` reader: samples are computed from counters, not stored. Wherever they are printed they are called
+// synthetic.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@ namespace xrun::runtime {
 
 // Sample i has class i mod classes; its pixels are the prototype of the class, normal numbers of unit variance drawn
 // from the class alone, plus `noise` times normal numbers drawn from (seed, sample): another seed gives new samples of
-// the same classes. Fields `pixels` f32 [shape],
-// `label`.
+// the same classes.
+// Fields `pixels` f32 [shape], `label`.
 Result<std::unique_ptr<Reader>> open_synthetic(const SourceSpec& spec, StopFlag stop);
 
 }  // namespace xrun::runtime

@@ -83,7 +83,7 @@ Result<CallSpec> resolve_columns(CallSpec call, const TensorType& target, std::s
   return call;
 }
 
-// The stages of a binding. One that takes the row of a table as it is reads all columns, with their checks.
+// The stages of a binding. If no stage selects columns of a table, one that reads and checks all of them comes first.
 std::vector<CallSpec> stages_of(const DataBinding& binding, std::span<const CsvColumn> columns) {
   std::vector<CallSpec> stages = binding.stages;
   const bool selects = !stages.empty() && (stages[0].name == "column" || stages[0].name == "columns");
@@ -150,7 +150,7 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
       return at(content_error("XG0410", {"the stage `{}` is not there yet", call.name}, "leave it out for now"),
                 call.span);
     }
-    step.stage = i < added ? 0 : i - added;  // the key of its draws; the stage that is added draws nothing
+    step.stage = i < added ? 0 : i - added;  // key of its draws; the added stage draws nothing
     if (i == 0 && !columns.empty()) {
       step.names = names_of(call, columns);
     }
@@ -209,7 +209,7 @@ Bytes Transform::decode_bytes(const PictureHeader& header) const {
   const auto channels = static_cast<int>(decode.extra);
   const Bytes decoded = header.held + header.height * header.width * channels;
   const bool resized = decode.size > 0 && (header.height != decode.size || header.width != decode.size);
-  // The working picture and the other one of the stages that cannot work in place.
+  // The working picture, and the other one for stages that cannot work in place.
   return resized ? decoded + Resizer::bytes(header.height, header.width, decode.size) +
                        2 * Picture::bytes(channels, decode.size, decode.size)
                  : decoded + 2 * Picture::bytes(channels, header.height, header.width);
@@ -233,7 +233,7 @@ double Transform::mean(const std::byte* rows, int64_t count) const {
   return sum / static_cast<double>(elements);
 }
 
-// A row of numbers, as i32 classes or f64.
+// Writes a row of numbers, as i32 classes or f64.
 Status Transform::store_row(AugmentScratch& scratch, std::byte* out) const {
   load_row(scratch);
   if (std::ssize(scratch.row) != target_.row_elements()) {

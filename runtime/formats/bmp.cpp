@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kFileHeader = 14;
 constexpr size_t kOldHeader = 12;
-constexpr size_t kMasks = kFileHeader + 40;  // offset in the file: inside longer headers, behind one of 40 bytes
+constexpr size_t kMasks = kFileHeader + 40;  // offset in the file: inside longer headers, after one of 40 bytes
 constexpr uint32_t kPlain = 0;
 constexpr uint32_t kBitFields = 3;
 
@@ -24,7 +24,7 @@ struct Bmp {
   uint32_t bits = 0;
   std::array<uint32_t, 4> masks{};  // red, green, blue, alpha; for 16 and 32 bits
   std::vector<std::array<uint8_t, 3>> palette;
-  size_t pixels = 0;  // where they begin
+  size_t pixels = 0;  // offset of the pixels
   size_t row = 0;     // bytes of a row in the file
 };
 

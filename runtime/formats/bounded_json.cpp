@@ -5,7 +5,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Counts brackets outside strings. The count may be wrong for text that is not JSON, but the parser refuses such text.
+// Counts brackets outside strings. The count may be wrong for text that is not JSON, but the parser rejects such text.
 bool is_too_deep(std::string_view text) {
   int depth = 0;
   bool in_string = false;

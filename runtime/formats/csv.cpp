@@ -20,7 +20,7 @@ Error broken(std::string_view name, int64_t line, std::string_view why, std::str
 
 std::string counted_columns(size_t count) { return fmt::format("{} column{}", count, count == 1 ? "" : "s"); }
 
-// "2,5": a number with a comma as its point.
+// Recognises "2,5": a number with a comma as its decimal point.
 bool has_decimal_comma(std::string_view text) {
   const size_t comma = text.find(',');
   if (comma == std::string_view::npos) {
@@ -50,7 +50,7 @@ class Parser {
  public:
   Parser(std::string_view text, const CsvOptions& options, std::string_view name)
       : text_(text), options_(options), name_(name) {
-    // The byte order mark of UTF-8, which some programs write first.
+    // Skips the byte order mark of UTF-8, which some programs write first.
     if (constexpr std::string_view kMark = "\xEF\xBB\xBF"; text_.starts_with(kMark)) {
       text_.remove_prefix(kMark.size());
     }
@@ -77,8 +77,8 @@ class Parser {
   // The cells of a column so far.
   struct Found {
     bool named = false;       // CsvOptions::texts names the column
-    bool number = false;      // some are numbers
-    std::string placeholder;  // the place of the first one
+    bool number = false;      // some cells are numbers
+    std::string placeholder;  // the place of the first placeholder
   };
 
   std::string name_of(size_t column) const { return column < names_.size() ? names_[column] : ""; }
@@ -107,7 +107,7 @@ class Parser {
   void read_header(CsvRows& rows) {
     names_.clear();
     bool numbers = true;
-    bool counts = true;  // 0, 1, 2, ... or 1, 2, 3, ..., as programs number columns that have no names
+    bool counts = true;  // true for 0, 1, 2, ... or 1, 2, 3, ..., the names that programs give to columns without names
     while (const auto cell = rows.next_cell()) {
       const CsvCell meaning = classify_cell(*cell);
       numbers = numbers && meaning.kind == CsvCell::kNumber;
@@ -214,7 +214,7 @@ class Parser {
         texts[static_cast<size_t>(position)] = text;
       }
       if (!table_.columns[column].fault.empty()) {
-        // Numbers that are no texts are missing values.
+        // Numbers that are not texts are missing values.
         for (size_t at = column; at < table_.numbers.size(); at += width) {
           table_.numbers[at] = kMissing;
         }
@@ -228,8 +228,8 @@ class Parser {
   std::string_view text_;
   const CsvOptions& options_;
   std::string_view name_;
-  std::vector<std::string> names_;  // of the header
-  std::vector<Found> found_;        // by column
+  std::vector<std::string> names_;  // names of the header
+  std::vector<Found> found_;        // index: column
   CsvTable table_;
 };
 

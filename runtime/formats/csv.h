@@ -23,17 +23,17 @@ struct CsvOptions {
   char delimiter = ',';
   int64_t first = 0;  // rows [first, last), counted without the header
   int64_t last = INT64_MAX;
-  std::vector<CsvKey> texts;  // columns of texts, even if all their cells are numbers; others are not named
-  Bytes largest = 16 * kGiB;  // of the text, after gunzip
+  std::vector<CsvKey> texts;  // columns of texts, even if all cells are numbers; the cells decide about other columns
+  Bytes largest = 16 * kGiB;  // size limit of the text, after gunzip
   StopFlag stop = nullptr;
 };
 
 struct CsvColumn {
   std::string name;  // empty without a header
-  // The distinct texts of a column of texts, in byte order, or in order of first appearance if CsvOptions::texts names
-  // it.
+  // The distinct texts of a column of texts, in byte order, or in order of first appearance if CsvOptions::texts lists
+  // the column.
   std::vector<std::string> texts;
-  // Not empty: it is a column of texts. The place of the first of them: "t.csv:2: column 1 is \"x4\", not a number".
+  // Set for a column of texts: the place of its first text, "t.csv:2: column 1 is \"x4\", not a number".
   std::string fault;
   std::string help;  // for a column that should hold numbers
 };
@@ -46,7 +46,7 @@ struct CsvTable {
   int64_t rows_in_file = 0;
   std::vector<CsvColumn> columns;
   // Row by row: the number, or the position in CsvColumn::texts. NaN is a missing value; an infinity is a number that
-  // is infinite or more than f32 can hold.
+  // is infinite or larger than f32 can hold.
   std::vector<double> numbers;
   // Lines are counted from 1, including the header and empty lines: (row, line) wherever line - row changes.
   std::vector<std::pair<int64_t, int64_t>> lines;
@@ -55,7 +55,7 @@ struct CsvTable {
   int64_t line_of(int64_t row) const;
 };
 
-// `name` is for messages. Errors: XG0412 with the line: rows of different lengths, faults of CsvRows.
+// Parses a table. `name` is for messages. Errors: XG0412 with the line: rows of different lengths, faults of CsvRows.
 Result<CsvTable> parse_csv(std::string_view text, const CsvOptions& options, std::string_view name);
 
 }  // namespace xrun::runtime

@@ -14,12 +14,12 @@ struct CsvCell {
     kText,
   };
   Kind kind = kText;
-  double value = 0;  // of kNumber; infinite where it is infinite or more than f32 can hold
+  double value = 0;  // value of kNumber; infinite if it is infinite or larger than f32 can hold
 };
 
 CsvCell classify_cell(std::string_view text);
 
-// Whether it is kMissing.
+// Whether the text is kMissing.
 bool is_missing_value(std::string_view text);
 
 }  // namespace xrun::runtime

@@ -32,7 +32,7 @@ bool CsvRows::next_row() {
   return false;
 }
 
-// After the last character of a cell: passes the delimiter, or the line break that ends the row.
+// Called after the last character of a cell: skips the delimiter, or the line break that ends the row.
 void CsvRows::end_cell() {
   in_row_ = at_ < text_.size() && text_[at_] == delimiter_;
   if (in_row_) {

@@ -18,7 +18,7 @@ namespace xrun::runtime {
 
 class CsvRows {
  public:
-  static constexpr Bytes kLongestText = kMiB;  // of a cell in quotes
+  static constexpr Bytes kLongestText = kMiB;  // size limit of a cell in quotes
 
   // REQUIRES: the delimiter is not a line break. The text outlives this object.
   CsvRows(std::string_view text, char delimiter) : text_(text), delimiter_(delimiter) {}
@@ -30,7 +30,7 @@ class CsvRows {
 
   // The line on which the row begins, counted from 1; after a fault, the line on which its cell begins.
   int64_t line() const { return line_; }
-  // A quote that is not closed, or text after a closing quote; null if there is none.
+  // A quote that is not closed, or text after a closing quote; null if there is no fault.
   const char* fault() const { return fault_; }
 
  private:
@@ -45,11 +45,11 @@ class CsvRows {
   std::string_view text_;
   char delimiter_;
   size_t at_ = 0;
-  int64_t next_line_ = 1;  // at `at_`
+  int64_t next_line_ = 1;  // line number at `at_`
   int64_t line_ = 0;
   bool in_row_ = false;  // more cells follow
   const char* fault_ = nullptr;
-  std::string cell_;  // the last one in quotes
+  std::string cell_;  // the last cell in quotes
 };
 
 }  // namespace xrun::runtime

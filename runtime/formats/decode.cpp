@@ -16,8 +16,8 @@ namespace {
 
 struct PictureFormat {
   std::string_view name;
-  std::string_view extensions;  // of names of its files, each with a space after it
-  std::string_view start;       // of every file of the format
+  std::string_view extensions;  // extensions of file names, each with a space after it
+  std::string_view start;       // first bytes of every file of the format
   Result<PictureHeader> (*header)(std::span<const std::byte> file);
   Result<PictureHeader> (*decode)(std::span<const std::byte> file, const PixelTarget& target,
                                   std::vector<uint8_t>& out);
@@ -40,7 +40,7 @@ std::string list_formats(std::string_view word) {
   std::string list;
   for (size_t i = 0; i < std::size(kFormats); ++i) {
     if (kFormats[i].extensions.empty()) {
-      continue;  // another start of the format before it
+      continue;  // another start of the preceding format
     }
     const bool last = kFormats[i].name == std::end(kFormats)[-1].name;
     list += (list.empty() ? "" : last ? fmt::format(" {} ", word) : ", ") + std::string(kFormats[i].name);

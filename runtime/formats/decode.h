@@ -18,8 +18,8 @@ struct PictureSize {
   int width = 0;
 };
 
-// The header of the upright picture: sizes have the orientation applied. The start of a file suffices if its header
-// lies in it. Errors and threads: as decode_picture.
+// The header of the upright picture: sizes have the orientation applied. The start of a file suffices if it contains
+// the header. Errors and threads: those of decode_picture.
 Result<PictureHeader> read_picture_header(std::span<const std::byte> file);
 
 // Decodes to interleaved bytes [height, width, target.channels], turned upright by the EXIF orientation. `out` grows to

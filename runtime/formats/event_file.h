@@ -15,8 +15,8 @@ std::string event_record(std::string_view bytes);
 // The first record of a file. `time`: seconds since 1970.
 std::string first_event(double time);
 
-// The second record: a part of a run begins, and its first step is `step`. TensorBoard then forgets what earlier files
-// have of that step and later ones; without it steps that a resumed run repeats are shown twice.
+// The second record: a part of a run begins, and its first step is `step`. TensorBoard then forgets the records of
+// earlier files for that step and later ones; without it, steps that a resumed run repeats are shown twice.
 std::string start_event(double time, int64_t step);
 
 // The numbers of one step, by tag: a record with an Event message of TensorFlow's event.proto. Numbers become f32.

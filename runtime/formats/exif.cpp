@@ -24,7 +24,7 @@ uint32_t number_at(View bytes, size_t at, size_t width, bool big_endian) {
   return value;
 }
 
-// At most `length` bytes from `at` on.
+// Returns at most `length` bytes from `at` on.
 View part(View bytes, size_t at, size_t length) {
   return at >= bytes.size() ? View() : bytes.subspan(at, std::min(length, bytes.size() - at));
 }
@@ -36,7 +36,7 @@ View block_of_jpeg(View file) {
       return {};
     }
     const auto marker = std::to_integer<int>(file[at + 1]);
-    if (marker == 0xFF) {  // a fill byte
+    if (marker == 0xFF) {  // fill byte
       ++at;
       continue;
     }
@@ -74,7 +74,7 @@ View block_of_webp(View file) {
     const size_t length = number_at(file, at + 4, 4, false);
     if (starts_with(file.subspan(at), "EXIF")) {
       const View content = part(file, at + 8, length);
-      constexpr std::string_view kPrefix("Exif\0\0", 6);  // as in a JPEG; some programs write it
+      constexpr std::string_view kPrefix("Exif\0\0", 6);  // a JPEG begins like this; some programs also write it here
       return starts_with(content, kPrefix) ? content.subspan(kPrefix.size()) : content;
     }
     at += 8 + length + length % 2;

@@ -9,7 +9,7 @@
 namespace xrun::runtime {
 
 // The tag Orientation of the EXIF block of a JPEG (APP1), PNG (eXIf) or WebP (EXIF) file, 1 to 8; 1 (upright) if it is
-// missing or cannot be read. The start of a file suffices if the block lies in it. Every offset of the block is
+// missing or cannot be read. The start of a file suffices if it contains the block. Every offset of the block is
 // checked.
 //   1 upright   2 mirrored left-right   3 turned by 180 degrees   4 mirrored top-bottom
 //   5 transposed   6 to be turned right by 90   7 transposed along the other diagonal   8 to be turned left by 90

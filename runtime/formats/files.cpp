@@ -58,8 +58,8 @@ const char* help_for(int error_number) {
   }
 }
 
-// The error of libarchive: the system's error (its errno is passed on), else broken content, for which libarchive uses
-// other values of errno, ENOMEM among them.
+// The error of libarchive: the operating system's error if its errno is passed on, else broken content, for which
+// libarchive uses other values of errno, including ENOMEM.
 Error fault_of(archive* a, std::string_view path) {
   switch (const int number = archive_errno(a)) {
     case EACCES:
@@ -75,8 +75,8 @@ Error fault_of(archive* a, std::string_view path) {
   }
 }
 
-// libarchive gives names in the character set of the thread's locale; this object makes that UTF-8 while it lives.
-// Names that an archive does not mark as UTF-8 pass unchanged.
+// libarchive returns names in the character set of the thread's locale, which is UTF-8 while an object of this class
+// lives. Names that an archive does not mark as UTF-8 are not changed.
 class Utf8Names {
  public:
   Utf8Names() : utf8_(::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)) {
@@ -240,7 +240,7 @@ class OpenFile {
   int file_;
 };
 
-// One read into `to`; 0 at the end of the file. A signal that interrupts the read ends it only if a stop is requested.
+// Reads once into `to`; 0 at the end of the file. A signal that interrupts it has no effect unless a stop is requested.
 Result<size_t> read_some(int file, const std::string& path, std::span<std::byte> to, StopFlag stop) {
   for (;;) {
     XRUN_TRY(check_stop(stop));
@@ -265,7 +265,7 @@ class Gunzip {
   ~Gunzip() { ::inflateEnd(&stream_); }
   Gunzip(const Gunzip&) = delete;
 
-  // Appends the unpacked bytes of `packed` until `to` has `most` bytes; gives null or the fault. Empty `packed` means
+  // Appends the unpacked bytes of `packed` until `to` has `most` bytes; returns null or the fault. Empty `packed` means
   // the end of the file, which is a fault inside a member.
   const char* add(std::span<const std::byte> packed, std::vector<std::byte>& to, size_t most) {
     if (packed.empty()) {
@@ -303,7 +303,7 @@ class Gunzip {
   }
 
  private:
-  // Between members: padding of zeros, as on tapes, or the next member.
+  // Called between members, before padding of zeros, as on tapes, or the next member.
   const char* begin_member() {
     if (*stream_.next_in == 0) {
       padded_ = true;
@@ -321,7 +321,7 @@ class Gunzip {
   z_stream stream_{};
   uint64_t packed_ = 0;
   bool ended_ = false;   // after the last byte of a member
-  bool padded_ = false;  // and after zeros
+  bool padded_ = false;  // after zeros that follow a member
 };
 
 bool is_gzip(std::span<const std::byte> start) {
@@ -359,7 +359,7 @@ Result<std::vector<std::byte>> read_file(const std::string& path, Bytes most, St
 
 namespace {
 
-// The file that libarchive reads by callbacks: its own reader would go on after every signal.
+// The file that libarchive reads by callbacks, since its own reader would continue after every signal.
 struct ArchiveFile {
   const OpenFile& file;
   const std::string& path;
@@ -406,7 +406,7 @@ Status visit_archive(const std::string& path, StopFlag stop, const std::function
                     ? visit_open(a.get(), static_cast<size_t>(info.st_size), path, visit)
                     : Status(fault_of(a.get(), path));
   if (!done.ok()) {
-    XRUN_TRY(check_stop(stop));  // a stop is why the read failed
+    XRUN_TRY(check_stop(stop));  // if the read failed because of a stop
   }
   return done;
 }

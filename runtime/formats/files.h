@@ -1,5 +1,5 @@
 // Reads files and archives: whole contents with gzip decompressed (zlib, which checks the checksum of each member), and
-// entries of zip archives (libarchive). Refuses files that unpack to more than 1 MiB and 1,000 times their size.
+// entries of zip archives (libarchive). Rejects files that unpack to more than 1 MiB and 1,000 times their size.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@ namespace xrun::runtime {
 Error file_error(std::string_view path, int error_number);
 
 // The first `most` bytes of a file after gunzip; fewer if the file is shorter. To detect a file that is too large, ask
-// for one byte more than is allowed. Errors: XG0401, XG0412 (broken gzip: damaged, cut short, or bytes behind its last
+// for one byte more than is allowed. Errors: XG0401, XG0412 (broken gzip: damaged, cut short, or bytes after its last
 // member), kInterrupted, also if a signal ends a waiting read.
 Result<std::vector<std::byte>> read_file(const std::string& path, Bytes most, StopFlag stop = nullptr);
 
@@ -29,7 +29,7 @@ class ArchiveEntry {
  public:
   virtual ~ArchiveEntry() = default;
   virtual std::string_view name() const = 0;  // path inside the archive
-  virtual Bytes bytes() const = 0;            // according to the archive; 0 if it does not say
+  virtual Bytes bytes() const = 0;            // according to the archive; 0 if it is not given
   // Appends the contents, at most `most` bytes. Errors: XG0412 damaged, encrypted, or longer; XG0401 the archive cannot
   // be read.
   virtual Status read(std::vector<std::byte>& to, Bytes most) = 0;

@@ -54,7 +54,7 @@ double idx_number(int type, std::span<const std::byte> data, size_t index) {
       return std::bit_cast<double>(bits);
     default: {
       const size_t spare = 64 - 8 * width;
-      return static_cast<double>(static_cast<int64_t>(bits << spare) >> spare);  // with the sign of i8, i16, i32
+      return static_cast<double>(static_cast<int64_t>(bits << spare) >> spare);  // extends the sign of i8, i16, i32
     }
   }
 }

@@ -17,7 +17,7 @@ struct JpegState {
   jpeg_error_mgr errors;
   jpeg_progress_mgr progress;
   std::jmp_buf leave;
-  PictureHeader header;  // a copy: libjpeg frees the source after the picture
+  PictureHeader header;  // a copy, since libjpeg frees the source after the picture
   char message[JMSG_LENGTH_MAX];
 };
 

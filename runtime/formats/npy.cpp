@@ -30,8 +30,8 @@ std::u32string decode(std::string_view text) {
   return characters;
 }
 
-constexpr size_t kMostAtOnce = size_t{16} << 20;  // libarchive takes less than 2 GiB a call
-constexpr int kBlock = 1 << 20;                   // bytes that the sink gets at a time
+constexpr size_t kMostAtOnce = size_t{16} << 20;  // libarchive accepts less than 2 GiB per call
+constexpr int kBlock = 1 << 20;                   // bytes that are passed to the sink at a time
 
 la_ssize_t give(archive* a, void* to, const void* data, size_t size) {
   const int fault = (*static_cast<const ByteSink*>(to))({static_cast<const std::byte*>(data), size});

@@ -1,4 +1,4 @@
-// Writes NumPy's .npy files and .npz archives of them, as results need them (docs/reference/formats.md, "Embeddings").
+// Writes NumPy's .npy files and .npz archives of them, for results (docs/reference/formats.md, "Embeddings").
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace xrun::runtime {
 
 // An array: its type as NumPy writes it ("<f4", "<i8", "<U12"), its shape, and the bytes of its elements, row-major.
 struct NpyArray {
-  std::string name;  // in an archive
+  std::string name;  // name in an archive
   std::string descr;
   std::vector<int64_t> shape;
   std::span<const std::byte> data;
@@ -30,11 +30,11 @@ struct NpyTexts {
   std::string descr;
   std::vector<char32_t> data;
 };
-// Errors: XG0901 if the array is larger than `most`, such as by one long text among many.
+// Converts texts. Errors: XG0901 the array is larger than `most`, for example because of one long text among many.
 Result<NpyTexts> npy_texts(std::span<const std::string> texts, Bytes most);
 
-// Gives `to` a zip archive with NAME.npy for each array, of any size; arrays other than f32 are deflated. Holds no copy
-// of the arrays. Errors: kWorld XG0901, also where `to` takes no more bytes.
+// Passes to `to` a zip archive with NAME.npy for each array, of any size; arrays other than f32 are deflated. Holds no
+// copy of the arrays. Errors: kWorld XG0901, also if `to` accepts no more bytes.
 Status write_npz(std::span<const NpyArray> arrays, const ByteSink& to);
 
 }  // namespace xrun::runtime

@@ -35,7 +35,7 @@ Rgba pixel_at(const uint8_t* p) {
   }
 }
 
-// The weights of ITU-R 601 in units of 2^-16; they add up to one, so grey pixels stay as they are.
+// The weights of ITU-R 601 in units of 2^-16; they add up to one, so grey pixels do not change.
 uint8_t grey_of(const Rgba& p) { return static_cast<uint8_t>((p.r * 19595 + p.g * 38470 + p.b * 7471 + 0x8000) >> 16); }
 
 int over(int value, int alpha, int background) { return (value * alpha + background * (255 - alpha) + 127) / 255; }

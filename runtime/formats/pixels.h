@@ -20,8 +20,8 @@ namespace xrun::runtime {
 struct PictureHeader {
   int64_t height = 0;
   int64_t width = 0;
-  // Memory that decoding holds beside the result: coefficients of a progressive JPEG, the rows of an interlaced PNG,
-  // the picture before it is turned upright.
+  // Memory that decoding needs in addition to the result: coefficients of a progressive JPEG, the rows of an interlaced
+  // PNG, the picture before it is turned upright.
   Bytes held = 0;
 };
 
@@ -31,7 +31,7 @@ inline constexpr int64_t kMostPixels = int64_t{1} << 26;
 // The pixels that a picture is decoded to.
 struct PixelTarget {
   int channels = 3;                        // 1: grey, 3: RGB
-  std::array<uint8_t, 3> background = {};  // RGB behind transparent pixels; black
+  std::array<uint8_t, 3> background = {};  // RGB under transparent pixels; black
 };
 
 // The bytes of a pixel, interleaved. CMYK is the Adobe variant in JPEG: 255 is no ink.
@@ -45,7 +45,7 @@ void convert_row(PixelLayout layout, const uint8_t* from, size_t width, const Pi
 // The error XG0412 for a picture with broken content.
 Error broken_picture(std::string message);
 
-// Errors: XG0412 if the size is not 1 to kMostPixels pixels. `format` is for the message: "PNG".
+// Checks the size. Errors: XG0412 it is not 1 to kMostPixels pixels. `format` is for the message: "PNG".
 Status check_picture_size(std::string_view format, int64_t width, int64_t height);
 
 }  // namespace xrun::runtime

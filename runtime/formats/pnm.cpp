@@ -16,8 +16,8 @@ struct Pnm {
   PixelLayout layout = PixelLayout::kGrey;
   int64_t width = 0;
   int64_t height = 0;
-  int64_t largest = 0;  // value
-  size_t pixels = 0;    // where they begin
+  int64_t largest = 0;  // the largest value
+  size_t pixels = 0;    // offset of the pixels
 
   int64_t row_values() const { return width * bytes_of(layout); }
 };
@@ -26,7 +26,7 @@ char char_at(std::span<const std::byte> file, size_t at) {
   return at < file.size() ? static_cast<char>(file[at]) : '\0';
 }
 
-// The decimal number at or behind `at`, which is moved behind it; -1 if there is none, or one above 2^30.
+// Reads the decimal number at or after `at`, and moves `at` to its end; -1 if there is no number, or one above 2^30.
 int64_t next_number(std::span<const std::byte> file, size_t& at) {
   constexpr int64_t kMost = int64_t{1} << 30;
   for (;; ++at) {
@@ -74,7 +74,7 @@ Result<PictureHeader> read_pnm_header(std::span<const std::byte> file) {
 Result<PictureHeader> decode_pnm(std::span<const std::byte> file, const PixelTarget& target,
                                  std::vector<uint8_t>& out) {
   XRUN_ASSIGN(const Pnm pnm, parse(file));
-  const size_t width = pnm.largest > 255 && !pnm.text ? 2 : 1;  // bytes of a value; in text at least one digit
+  const size_t width = pnm.largest > 255 && !pnm.text ? 2 : 1;  // bytes per value; in text at least one digit
   const auto row_values = static_cast<size_t>(pnm.row_values());
   if (pnm.pixels > file.size() || row_values * static_cast<size_t>(pnm.height) * width > file.size() - pnm.pixels) {
     return broken_pnm("cut short");

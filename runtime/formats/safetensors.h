@@ -30,7 +30,7 @@ class SafetensorsWriter {
   // Makes the file durable and closes it. REQUIRES: all data has been written.
   Status finish();
 
-  Bytes bytes() const { return bytes_; }  // of the file so far
+  Bytes bytes() const { return bytes_; }  // bytes of the file so far
   std::string digest() const { return hash_.hex(); }
 
  private:

@@ -36,7 +36,7 @@ int bits_of(std::string_view dtype) {
 class HeaderReader : public json::json_sax_t {
  public:
   SafeHeader header;
-  std::string why;  // of the first fault
+  std::string why;  // cause of the first fault
 
   bool null() override { return fail("a null"); }
   bool boolean(bool) override { return fail("a true or false"); }
@@ -133,7 +133,7 @@ class HeaderReader : public json::json_sax_t {
   std::set<std::string> inner_;
 };
 
-// The bytes of the shape; -1 if they overflow or are not a whole number.
+// The number of bytes that the shape needs; -1 if it overflows or is not a whole number.
 Bytes bytes_of(const SafeTensor& tensor) {
   int64_t bits = bits_of(tensor.dtype);
   for (const int64_t dim : tensor.shape) {

@@ -14,12 +14,12 @@
 
 namespace xrun::runtime {
 
-// A tensor as the header names it. `dtype` is the format's own name ("F32", "BF16", "F8_E4M3", "U16").
+// A tensor as the header describes it. `dtype` is the format's own name ("F32", "BF16", "F8_E4M3", "U16").
 struct SafeTensor {
   std::string name;
   std::string dtype;
   std::vector<int64_t> shape;
-  Bytes begin = 0;  // in the data part
+  Bytes begin = 0;  // offset in the data part
   Bytes end = 0;
 };
 
@@ -44,7 +44,7 @@ Result<SafeHeader> parse_safetensors(std::span<const std::byte> start, Bytes fil
 std::string print_safetensors(const std::vector<SafeTensor>& tensors,
                               const std::map<std::string, std::string>& metadata);
 
-// Sorts by alignment, descending, then name, as the reference does, and sets the offsets.
+// Sorts by alignment, descending, then by name, like the reference implementation, and sets the offsets.
 void lay_out(std::vector<SafeTensor>& tensors);
 
 // The error XG0715 for a file that is damaged or not a safetensors file.

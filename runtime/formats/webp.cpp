@@ -35,14 +35,14 @@ uint32_t number_at(std::span<const std::byte> bytes, size_t at, size_t count) {
   return number;
 }
 
-// A picture of an animation: where it lies on the canvas, and its own file without the first header.
+// A picture of an animation: its place on the canvas, and its own file without the first header.
 struct Frame {
   int left = 0;
   int top = 0;
   std::span<const std::byte> file;
 };
 
-// The first picture of an animation with this canvas: the data of its first chunk ANMF, which begin with place, size
+// The first picture of an animation with this canvas: the data of its first chunk ANMF, which begins with place, size
 // and time in 16 bytes.
 Result<Frame> first_frame(std::span<const std::byte> file, const WebPBitstreamFeatures& canvas) {
   constexpr size_t kRiffHeader = 12;
@@ -74,13 +74,13 @@ Result<Frame> first_frame(std::span<const std::byte> file, const WebPBitstreamFe
   return broken_webp(VP8_STATUS_NOT_ENOUGH_DATA);
 }
 
-// An animation has transparent places where its first picture does not reach.
+// An animation is transparent in places that its first picture does not cover.
 PixelLayout layout_of(const WebPBitstreamFeatures& features) {
   return features.has_alpha != 0 || features.has_animation != 0 ? PixelLayout::kRgba : PixelLayout::kRgb;
 }
 
-// The decoder holds the decoded picture; a lossless one, or the alpha of a lossy one, it also holds in its own format,
-// which is counted for every file.
+// The decoder holds the decoded picture, and also, for a lossless picture or the alpha of a lossy one, a copy in its
+// own format, which is counted for every file.
 PictureHeader header_of(const WebPBitstreamFeatures& features) {
   const Bytes pixels = Bytes{features.width} * features.height;
   return {.height = features.height,

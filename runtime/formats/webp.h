@@ -5,10 +5,10 @@
 
 namespace xrun::runtime {
 
-// Both read lossy and lossless files, of an animation the first picture, on its whole canvas. Errors: XG0412. Threads:
-// any.
+// Both read lossy and lossless files; from an animation they read the first picture, on its whole canvas. Errors:
+// XG0412. Threads: any.
 Result<PictureHeader> read_webp_header(std::span<const std::byte> file);
-// `out` gets [height, width, target.channels] as stored, without the orientation.
+// `out` receives [height, width, target.channels] as stored, without the orientation.
 Result<PictureHeader> decode_webp(std::span<const std::byte> file, const PixelTarget& target,
                                   std::vector<uint8_t>& out);
 

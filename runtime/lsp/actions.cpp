@@ -1,4 +1,4 @@
-// Code actions: the fixes of diagnostics, and all that are sure at once.
+// Code actions: the fixes of diagnostics, and one action for all that are sure.
 #include <map>
 #include <optional>
 
@@ -8,7 +8,7 @@
 namespace xrun::lsp {
 namespace {
 
-// {uri: [edits]}; nothing if an edit is of a text that an editor cannot change.
+// {uri: [edits]}; nothing if an edit concerns a text that an editor cannot change.
 std::optional<Json> changes_of(const Context& context, const std::vector<Edit>& edits) {
   const SourceMap& sources = context.analysis().sources();
   Json changes = Json::object();

@@ -1,4 +1,4 @@
-// Completion: what can stand at a place. Behind an arrow the operators come first that take what flows there.
+// Completion: the words that can follow at a place. After an arrow, operators that take the incoming type come first.
 #include <algorithm>
 #include <fmt/format.h>
 #include <set>
@@ -93,7 +93,7 @@ class Completion {
 
   void add(std::string_view label, Item kind, std::string_view detail, std::string_view order,
            std::string_view doc = {}) {
-    // Beyond the bound only names that go on with what is written; an editor asks again at the next letter.
+    // Beyond the bound, only names that begin with the written letters; an editor asks again at the next letter.
     const std::string_view written = text_.substr(begin_, cursor_ - begin_);
     const bool goes_on = !written.empty() && label.starts_with(written);
     if (known_.size() >= (goes_on ? 2 * kMostShown : kMostShown)) {
@@ -141,8 +141,8 @@ class Completion {
     }
   }
 
-  // The type of what flows into the arrow before the cursor. The line is not finished, so it is checked up to the
-  // arrow.
+  // The type of the value that flows into the arrow before the cursor. The line is not finished, so it is checked up to
+  // the arrow.
   std::optional<size_t> flowing_rank() const {
     std::string text(text_.substr(0, before_->begin));
     const size_t end = text.find_last_not_of(" \n") + 1;
@@ -285,10 +285,10 @@ class Completion {
   const Analysis& analysis_;
   std::string_view text_;
   uint32_t cursor_;
-  uint32_t begin_;                       // of the word that is being written
+  uint32_t begin_;                       // start of the word that is being written
   const lang::Token* before_ = nullptr;  // the token before that word
   std::set<std::string> known_;
-  bool is_incomplete_ = false;  // more names than are shown
+  bool is_incomplete_ = false;  // there are more names than are shown
   Json items_ = Json::array();
 };
 

@@ -1,4 +1,4 @@
-// Diagnostics of a check as the protocol has them.
+// The diagnostics of a check in the form of the protocol.
 #include <fmt/format.h>
 #include <map>
 
@@ -29,7 +29,7 @@ class Published {
  private:
   bool is_here(const Span& span) const { return span.valid() && span.file == analysis_.file().file; }
 
-  // Where the text of another file is at fault, the import that leads there.
+  // The range of a span; for a fault in another file, that of the import that leads there.
   Json range_of(const Span& span) const {
     if (is_here(span)) {
       return analysis_.lines().range(span);
@@ -109,7 +109,7 @@ class Published {
   const Workspace& workspace_;
   const Document& document_;
   const Analysis& analysis_;
-  mutable std::map<int32_t, LineMap> lines_;  // of other files
+  mutable std::map<int32_t, LineMap> lines_;  // lines of other files
 };
 
 }  // namespace

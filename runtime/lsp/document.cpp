@@ -7,9 +7,9 @@
 namespace xrun::lsp {
 namespace {
 
-constexpr size_t kMostRead = size_t{1} << 30;  // by the changes of one message
+constexpr size_t kMostRead = size_t{1} << 30;  // total length of text read for the changes of one message
 
-// Bytes of the character at the start of a text that is not empty.
+// The number of bytes of the character at the start of a text that is not empty.
 uint32_t step(std::string_view text) { return std::max<uint32_t>(sequence_length(text), 1); }
 
 }  // namespace
@@ -89,7 +89,7 @@ uint32_t LineMap::offset(const Json& position) const {
     const uint32_t bytes = step(text_.substr(at, end - at));
     units += bytes == 4 ? 2 : 1;
     if (units > character) {
-      break;  // inside a pair of code units
+      break;  // the position is inside a pair of code units
     }
     at += bytes;
   }

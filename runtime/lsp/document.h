@@ -22,22 +22,22 @@ class LineMap {
   Json range(const Span& span) const { return range(span.begin, span.end); }
   uint32_t line_of(uint32_t offset) const;
   uint32_t column(uint32_t offset) const;  // in UTF-16 code units
-  // The offset of a position. A character beyond the end of its line means that end, and the line behind the last one
-  // the end of the text, as in the protocol; further lines are outside of the text, which is a Failure.
+  // The offset of a position. As in the protocol, a character beyond the end of its line means that end, and the line
+  // after the last one the end of the text. Later lines are outside of the text, which is a Failure.
   uint32_t offset(const Json& position) const;
 
   uint32_t lines() const { return static_cast<uint32_t>(starts_.size()); }
   std::string_view text() const { return text_; }
 
  private:
-  // A character and the UTF-16 code units before it. One each KiB, so that a column costs as much in a line of 4 MiB.
+  // A character and the UTF-16 code units before it. There is one per KiB, to find columns of long lines fast.
   struct Mark {
     uint32_t offset = 0;
     uint32_t units = 0;
   };
   static constexpr size_t kBetweenMarks = 1024;
 
-  uint32_t end_of_line(uint32_t line) const;  // before its line break
+  uint32_t end_of_line(uint32_t line) const;  // before the line break
   uint32_t units_before(uint32_t offset) const;
 
   std::string_view text_;
@@ -48,12 +48,12 @@ class LineMap {
 // Number of UTF-16 code units of UTF-8 text. A byte that belongs to no character counts as one.
 uint32_t utf16_length(std::string_view text);
 
-// The text after the changes of `textDocument/didChange`, each with a range or of the whole text. A Failure, if one of
-// them is outside of the text or if the text gets longer than kMostText; the text is then as it was.
+// Applies the changes of `textDocument/didChange`, each of a range or of the whole text, and returns the text. It is a
+// Failure if a change is outside of the text or the text gets longer than kMostText; the text then stays as it was.
 inline constexpr size_t kMostText = size_t{8} << 20;
 std::string changed(std::string text, const Json& changes);
 
-// The string, number or object of `value` called `key`; a Failure of code kInvalidParams if it is of another kind.
+// The string, number or object of `value` under `key`; a Failure of code kInvalidParams if it is of another kind.
 const Json& field(const Json& value, const char* key);
 const std::string& text_field(const Json& value, const char* key);
 int64_t number_field(const Json& value, const char* key);  // a whole number from 0 to 2^31 - 1

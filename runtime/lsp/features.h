@@ -13,15 +13,15 @@
 
 namespace xrun::lsp {
 
-// Symbols, folds, hints and proposals of one answer; each takes up to 2 KiB of memory, and nobody looks at more.
+// The most symbols, folds, hints or proposals in one answer; each takes up to 2 KiB of memory, and nobody reads more.
 inline constexpr size_t kMostShown = 20'000;
 
-// What the client can do with answers, from its `initialize`.
+// The client's abilities, from its `initialize`.
 struct Client {
-  bool annotates_edits = false;  // asks before it carries out an edit that says why
+  bool annotates_edits = false;  // asks before it applies an edit that has an explanation
 };
 
-// A document, the others, and the pages of the language.
+// A document, the other documents, and the pages of the language.
 struct Context {
   const Workspace& workspace;
   const Document& document;
@@ -77,7 +77,7 @@ struct Place {
   Occurrence name;
 };
 // All occurrences of the name at an offset, in all open documents, what they import, and the files of the editor's
-// folders that import the file of its declaration; none if that is unknown (navigation.cpp).
+// folders that import the file of its declaration; empty if the declaration is unknown (navigation.cpp).
 std::vector<Place> places_of_name(const Context& context, uint32_t offset);
 
 // The words of the path of the setting that contains an offset, "train.checkpoint.every"; and of the group around it,

@@ -13,9 +13,9 @@ Json formatting(const Context& context, const Json&) {
   const auto after = lang::format(context.document.path, before, sources, diagnostics);
   Json edits = Json::array();
   if (!after || *after == before) {
-    return edits;  // a text that does not parse stays as it is
+    return edits;  // a text that does not parse is not changed
   }
-  // What both texts have in common at their ends stays, so that cursors and marks there do.
+  // The common start and end of both texts are not edited, so that cursors and marks there stay.
   const auto [differs, unused] = std::ranges::mismatch(before, *after);
   size_t begin = static_cast<size_t>(differs - before.begin());
   begin = begin == 0 ? 0 : before.rfind('\n', begin - 1) + 1;

@@ -1,4 +1,4 @@
-// Inlay hints: the shape that leaves each stage of a pipeline, and the type or number behind each other binding.
+// Inlay hints: the shape after each stage of a pipeline, and the type or value of each other binding.
 #include <fmt/format.h>
 
 #include "runtime/lsp/features.h"
@@ -29,7 +29,7 @@ class Hints {
   }
 
  private:
-  // Whether a value does not say itself what it is; the last stage of a pipeline has its own hint.
+  // Whether a value needs a hint: literals show their value, and the last stage of a pipeline has its own hint.
   static bool tells(lang::ExprKind kind) {
     using enum lang::ExprKind;
     return kind != kPipe && kind != kNumber && kind != kString && kind != kBool && kind != kError;

@@ -1,4 +1,4 @@
-// Hover: what a name is, the page of what the language knows, and the types and numbers that the check has found.
+// Hover: the kind of a name, the page of a word of the language, and the types and numbers that the check has found.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -102,13 +102,13 @@ class Card {
     const std::vector<lang::Topic> found =
         path.empty() ? std::vector<lang::Topic>() : lang::find_topics(path, context_.topics);
     for (const lang::Topic& topic : found) {
-      // `steps` is a setting and a curve: a word of a call is no setting.
+      // `steps` is a setting and a curve; in a call it is not the setting.
       const bool is_meant = name_.kind == NameKind::kSetting || topic.kind != "setting" || found.size() == 1;
       out_ += is_meant ? fmt::format("{}\n", fenced("text", topic.page)) : "";
     }
   }
 
-  // Of the name here, which is that of a call's result, else where it is declared.
+  // Adds the values found at this place, such as a call's result, else those found where the name is declared.
   void add_values() {
     const lang::ValueFact* here = analysis_.facts().value(name_.at);
     const lang::ValueFact* fact = here != nullptr ? here : analysis_.facts().value(name_.definition);
@@ -153,7 +153,7 @@ Json hover(const Context& context, const Json& params) {
   if (name != nullptr) {
     text = Card(context, *name).markdown();
   } else if (const auto& decls = context.analysis().ast().decls; true) {
-    // The keyword of a declaration: what such declarations say.
+    // The keyword of a declaration shows the description of such declarations.
     const auto decl = std::ranges::find_if(
         decls, [&](const lang::Decl& one) { return one.keyword.begin <= offset && offset <= one.keyword.end; });
     if (decl != decls.end()) {

@@ -24,41 +24,41 @@ enum class Code : int {
   kRequestFailed = -32803,
 };
 
-// Why a request cannot be answered. Handlers throw it; the server catches it and answers.
+// The reason why a request cannot be answered. Handlers throw it; the server catches it and answers.
 struct Failure {
   Code code = Code::kRequestFailed;
   std::string message;
 };
 
-// A longer message is skipped and answered with an error. A text of 4 MiB in JSON's escapes has less.
+// Limit of a message; a longer one is skipped and answered with an error. A text of 4 MiB is shorter in JSON's escapes.
 inline constexpr size_t kMostContent = size_t{32} << 20;
 
 // Cuts a stream of bytes into the contents of messages.
 class FrameReader {
  public:
-  // Either the content of a message, or why what came is none.
+  // Either the content of a message, or why the received bytes are not a message.
   struct Frame {
     std::string content;
-    std::string fault;  // empty: `content` counts
+    std::string fault;  // empty: `content` is valid
   };
 
   void feed(std::string_view bytes);
-  // The next message or fault; nothing until more bytes have come. A series of faulty headers is one fault, until a
-  // good message ends it.
+  // The next message or fault; nothing until more bytes have come. A series of faulty headers counts as one fault,
+  // until a valid message ends it.
   std::optional<Frame> next();
 
  private:
-  // Reads the header that is `length` bytes long. Empty, or why it gives no content to read.
+  // Reads the header that is `length` bytes long. Returns why there is no content to read, or an empty text.
   std::string read_header(std::string_view header);
 
   std::string buffer_;
-  size_t at_ = 0;                 // the first byte of the buffer that was not read yet
-  size_t skip_ = 0;               // bytes of a content that is too long
-  std::optional<size_t> length_;  // of the content that follows
-  bool lost_ = false;             // a fault was told, and no good message came since
+  size_t at_ = 0;                 // the first unread byte of the buffer
+  size_t skip_ = 0;               // remaining bytes of a content that is too long
+  std::optional<size_t> length_;  // length of the content that follows
+  bool lost_ = false;             // a fault was reported, and no valid message has come since
 };
 
-// The message as JSON; nothing, with `why`, if it is not valid or beyond the bounds of nesting (128) and values (2^18).
+// The message as JSON; nothing, with `why`, if it is invalid or exceeds the bounds of nesting (128) or values (2^18).
 std::optional<Json> parse_message(std::string_view content, std::string& why);
 
 // A message with its header. Bytes that are not UTF-8 are replaced.

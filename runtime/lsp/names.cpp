@@ -30,7 +30,7 @@ class Walker {
       declaration(decl);
     }
     std::ranges::sort(found_, {}, [](const Occurrence& one) { return one.at.begin; });
-    // A setting such as `id = ...` may be met twice.
+    // A setting such as `id = ...` may be visited twice.
     found_.erase(std::unique(found_.begin(), found_.end(),
                              [](const Occurrence& a, const Occurrence& b) { return b.at.begin < a.at.end; }),
                  found_.end());
@@ -90,7 +90,7 @@ class Walker {
     }
   }
 
-  // `declares`: a capital that is no local name is a new dimension variable.
+  // `declares`: a capital that is not a local name is a new dimension variable.
   void type(const lang::Type& type, bool declares) {
     add(type.name, {NameKind::kType, {}, nullptr, nullptr});
     dimension(type.argument, declares);

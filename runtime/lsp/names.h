@@ -1,5 +1,5 @@
-// The names of one file: what each of them stands for, and where that is declared. Found in the tree alone, so it works
-// where the file has mistakes, too.
+// The names of one file: what each of them stands for, and where that is declared. They are found in the syntax tree
+// alone, so this also works if the file has mistakes.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace xrun::lsp {
 
 enum class NameKind {
   kUnknown,
-  kOperator,   // of the table of operators
+  kOperator,   // from the table of operators
   kBuiltin,    // readers, stages of data, curves, functions of numbers
   kBlock,      // declarations that a call names
   kFunction,   // `fn`
@@ -31,7 +31,7 @@ enum class NameKind {
   kParam,  // `param` and `state`
   kLabel,  // `as`
   kSource,
-  kField,  // what `data` binds besides inputs
+  kField,  // bound by `data`, but not an input
   kSetting,
   kArgument,  // the name of an argument of an operator
   kType,
@@ -40,7 +40,7 @@ enum class NameKind {
 struct Occurrence {
   Span at;
   NameKind kind = NameKind::kUnknown;
-  Span definition;                   // the name where it is declared; not valid where the language itself knows it
+  Span definition;                   // the name where it is declared; invalid if the language itself defines it
   const lang::Decl* decl = nullptr;  // the declaration that it names, or that declares it
   bool declares() const { return at == definition; }
 };
@@ -50,7 +50,7 @@ constexpr bool names_tensors(NameKind kind) {
   return kind == NameKind::kLabel || kind == NameKind::kHead || kind == NameKind::kParam || kind == NameKind::kBlock;
 }
 
-// What is not in the file: whether the language has an operator of that name, and files of the standard library.
+// Facts from outside the file: whether the language has an operator of a name, and files of the standard library.
 struct Surroundings {
   std::function<bool(std::string_view)> is_operator;
   std::function<const lang::SourceFile*(const char*)> library;
@@ -59,7 +59,7 @@ struct Surroundings {
 // All names of the file, by place; no two overlap.
 std::vector<Occurrence> find_names(const lang::SourceFile& file, const Surroundings& surroundings);
 
-// The one at a place, or that ends there; null if there is none.
+// The name at a place, or that ends there; null if there is no name.
 const Occurrence* name_at(const std::vector<Occurrence>& names, uint32_t offset);
 
 }  // namespace xrun::lsp

@@ -1,4 +1,4 @@
-// Where names are declared, and where they are used.
+// Navigation: the places where names are declared and used.
 #include <algorithm>
 #include <filesystem>
 #include <set>
@@ -12,7 +12,7 @@ namespace {
 
 Json location(const std::string& uri, Json range) { return {{"uri", uri}, {"range", std::move(range)}}; }
 
-// The text behind `import` or `from` at an offset; null if there is none.
+// The declaration whose text after `import` or `from` is at an offset; null if there is no such text.
 const lang::Decl* import_at(const lang::Ast& ast, uint32_t offset) {
   const auto found = std::ranges::find_if(ast.decls, [&](const lang::Decl& decl) {
     const bool imports = decl.kind == lang::DeclKind::kImport || decl.kind == lang::DeclKind::kFrom;
@@ -21,7 +21,7 @@ const lang::Decl* import_at(const lang::Ast& ast, uint32_t offset) {
   return found == ast.decls.end() ? nullptr : &*found;
 }
 
-// The file that an import brings in: null if it was not found.
+// The file that an import brings in; null if it was not found.
 const lang::SourceFile* imported_file(const lang::SourceFile& file, const lang::Decl& decl) {
   if (decl.kind == lang::DeclKind::kFrom) {
     const auto names = file.ast[decl.names];
@@ -38,7 +38,7 @@ const lang::SourceFile* imported_file(const lang::SourceFile& file, const lang::
   return nullptr;
 }
 
-// Files that are not open and may import `path`; none where it lies on no disk.
+// Files that are not open and may import `path`; empty if it is not on a disk.
 lang::Texts closed_importers(const Workspace& workspace, const std::string& path) {
   if (!path.starts_with('/')) {
     return {};
@@ -76,7 +76,7 @@ std::vector<Place> places_of_name(const Context& context, uint32_t offset) {
   if (asked == nullptr || !asked->definition.valid()) {
     return {};
   }
-  // Other checks number their files in another way, so the path tells which file a name is declared in.
+  // Other checks number their files differently, so the path identifies the file that declares a name.
   const std::string path = context.analysis().sources().path(asked->definition.file);
   const std::pair bytes(asked->definition.begin, asked->definition.end);
   std::set<std::string> read;
@@ -98,7 +98,7 @@ std::vector<Place> places_of_name(const Context& context, uint32_t offset) {
     if (document.analysis == nullptr) {
       continue;
     }
-    // By index: reading the names of a file may load files of the standard library, which are added at the end.
+    // Loops by index: reading the names of a file may load files of the standard library, which are added at the end.
     for (size_t i = 0; i < document.analysis->files().size(); ++i) {
       add(*document.analysis, document.analysis->files()[i]);
     }

@@ -164,7 +164,7 @@ Json folding_ranges(const Context& context, const Json&) {
       open.pop_back();
     }
   }
-  // Comments in lines that follow one another, and imports.
+  // Comments on consecutive lines, and imports.
   uint32_t first = 0;
   uint32_t last = 0;
   bool is_run = false;

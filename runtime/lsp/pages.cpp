@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// An editor may read the file at any time, so another text replaces it as a whole.
+// Writes the page; an editor may read the file at any time, so another text replaces it as a whole.
 bool write_page(const fs::path& path, std::string_view text) {
   std::error_code fault;
   fs::create_directories(path.parent_path(), fault);

@@ -6,11 +6,11 @@
 
 namespace xrun::lsp {
 
-// The URI of a file of the cache (graph/base/cache_file.h) with this text, which is written if it is not there:
-// "std/vision.xgraph". Empty if the cache cannot be written.
+// The URI of a file of the cache (graph/base/cache_file.h) with this text, which is written if it is not there yet.
+// `name`: "std/vision.xgraph". Empty if the cache cannot be written.
 std::string page_uri(const std::string& name, std::string_view text);
 
-// The page of a code, "XG0301"; empty if there is none.
+// The URI of the page of a code, "XG0301"; empty if there is no such page.
 std::string code_uri(const std::string& code);
 
 }  // namespace xrun::lsp

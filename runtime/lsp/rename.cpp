@@ -1,4 +1,4 @@
-// Renaming: all places of a name, and where tensors are named by it a `moved` for each of them or of their prefixes.
+// Renaming: replaces a name in all places, and adds a `moved` for each tensor (or prefix of tensors) named by it.
 #include <algorithm>
 #include <fmt/format.h>
 #include <functional>
@@ -23,7 +23,7 @@ bool is_reserved(std::string_view word) {
   return false;
 }
 
-// The name at an offset; a Failure if an editor cannot give it another one.
+// The name at an offset; a Failure if an editor cannot rename it.
 const Occurrence& renamed_name(const Context& context, uint32_t offset) {
   const Occurrence* name = name_at(context.analysis().names(), offset);
   if (name == nullptr || !name->definition.valid()) {
@@ -63,7 +63,7 @@ std::optional<lang::CheckedFile> checked(const std::string& path, const lang::Te
                     {.ops = &ops::registry(), .open = &open, .max_nodes = kMostNodes, .max_steps = kMostSteps});
 }
 
-// The texts with another word in the places.
+// The texts with another word at the places.
 lang::Texts renamed(const Context& context, std::vector<Place> places, const std::string& word) {
   lang::Texts texts = context.workspace.texts();
   for (const auto& [uri, document] : context.workspace.documents()) {
@@ -77,7 +77,7 @@ lang::Texts renamed(const Context& context, std::vector<Place> places, const std
   std::ranges::sort(places, std::greater(), [](const Place& place) { return place.name.at.begin; });
   for (const Place& place : places) {
     const auto text = texts.find(path_of(place.uri));
-    if (text != texts.end()) {  // not that of a file that the document does not read
+    if (text != texts.end()) {  // the document reads this file
       text->second.replace(std::min<size_t>(place.name.at.begin, text->second.size()),
                            place.name.at.end - place.name.at.begin, word);
     }
@@ -85,7 +85,7 @@ lang::Texts renamed(const Context& context, std::vector<Place> places, const std
   return texts;
 }
 
-// Two names without the parts that they end in alike, but with at least one part.
+// Removes equal parts at the end of two names, keeping at least one part of each.
 std::pair<std::string, std::string> shortest(std::string before, std::string after) {
   for (;;) {
     const size_t a = before.rfind('.');
@@ -98,8 +98,8 @@ std::pair<std::string, std::string> shortest(std::string before, std::string aft
   }
 }
 
-// The declarations that keep the checkpoints of the document's model; empty if it has none, does not check, or gets too
-// many of them, and if a name gets back one that it had.
+// The `moved` declarations that keep the checkpoints of the document's model usable. Empty if there is no model or it
+// has errors, if there are too many declarations, or if a name would get back one that it had.
 std::string moved_lines(const Context& context, const std::vector<Place>& places, const std::string& word) {
   constexpr size_t kMostMoves = 64;
   const auto before = checked(context.document.path, context.workspace.texts());

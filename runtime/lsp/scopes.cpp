@@ -100,7 +100,7 @@ Target Scopes::find(std::string_view name) const {
     return local;
   }
   if (name == "N") {
-    return {NameKind::kDimension, {}, nullptr, nullptr};  // the batch
+    return {NameKind::kDimension, {}, nullptr, nullptr};  // the batch dimension
   }
   if (lang::has_settings(decl_->kind)) {
     for (const Targets* targets : {&sources_, &outside_}) {

@@ -1,5 +1,5 @@
-// What a name stands for at a place of a file: the scopes of bodies, and what models, data, imports and the library
-// declare (docs/reference/language.md, "Models and blocks").
+// Finds what a name stands for at a place of a file: the scopes of bodies, and the declarations of models, data,
+// imports and the library (docs/reference/language.md, "Models and blocks").
 #pragma once
 
 #include <map>
@@ -14,7 +14,7 @@ struct Target {
   NameKind kind = NameKind::kUnknown;
   Span definition;
   const lang::Decl* decl = nullptr;
-  const lang::SourceFile* file = nullptr;  // of `decl`
+  const lang::SourceFile* file = nullptr;  // the file of `decl`
 };
 using Targets = std::map<std::string_view, Target>;
 
@@ -22,13 +22,13 @@ NameKind kind_of(const lang::Decl& decl);
 NameKind kind_of(lang::StmtKind kind);
 Target target_of(const lang::DeclRef& ref);
 
-// Follows a walk over the declarations of a file.
+// Tracks scopes while the declarations of a file are visited in order.
 class Scopes {
  public:
   // Both arguments outlive it.
   Scopes(const lang::SourceFile& file, const Surroundings& around);
 
-  // A level of names, as long as it lives.
+  // A level of names, which exists as long as the object.
   class Level {
    public:
     explicit Level(Scopes& scopes) : scopes_(scopes) { scopes_.levels_.emplace_back(); }
@@ -44,16 +44,16 @@ class Scopes {
   void declare(const lang::Name& name, const Target& target);
   void add_label(const lang::Name& name, const Target& target) { labels_.try_emplace(name.text, target); }
 
-  // Each gives an unknown target if nothing has the name.
-  // A name that is called or read: the nearest declaration, else what the language has.
+  // Each returns an unknown target if nothing has the name.
+  // A name that is called or read: the nearest declaration, else the language's own.
   Target find(std::string_view name) const;
   Target find_local(std::string_view name) const;
   // A name of a model or of the data, as `train` and `data` see it.
   Target find_outside(std::string_view name) const;
-  // What `a.b` names: a declaration of an imported file, or a binding of a model.
+  // The target of `a.b`: a declaration of an imported file, or a binding of a model.
   Target member(const lang::Ast& ast, const lang::Expr& expr) const;
   Target member(std::string_view of, std::string_view name) const;
-  // A part of a tensor's name: a label met so far, or a head. Otherwise a setting.
+  // A part of a tensor's name: a label met so far, or a head; otherwise a setting.
   Target tensor_scope(std::string_view name) const;
 
  private:

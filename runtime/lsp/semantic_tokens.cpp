@@ -96,7 +96,7 @@ Coloured of_name(const Occurrence& name) {
   return out;
 }
 
-// The type of a token that is no name with a meaning; nothing for one without colour.
+// The type of a token that is not a name with a meaning; nothing for one without colour.
 std::optional<uint32_t> type_of(const lang::Tokens& tokens, size_t at, bool begins) {
   const lang::Token& token = tokens.tokens[at];
   using enum lang::TokenKind;
@@ -127,7 +127,7 @@ std::vector<Coloured> coloured(const Analysis& analysis) {
                                       [](const Coloured& known, uint32_t begin) { return known.at.begin < begin; });
     return one != end && one->at.begin == at.begin;
   };
-  bool begins = true;  // a statement
+  bool begins = true;  // at the start of a statement
   for (size_t i = 0; i < tokens.tokens.size(); ++i) {
     const lang::Token& token = tokens.tokens[i];
     const Span at = tokens.span(token);
@@ -148,7 +148,7 @@ std::vector<Coloured> coloured(const Analysis& analysis) {
 
 Json token_legend() { return {{"tokenTypes", kTypes}, {"tokenModifiers", kModifiers}}; }
 
-// Five numbers a token: lines and characters from the one before, length, type, modifiers.
+// Each token is five numbers: lines and characters from the token before, length, type, modifiers.
 Json semantic_tokens(const Context& context, const Json&) {
   const LineMap& lines = context.analysis().lines();
   Json data = Json::array();
@@ -159,7 +159,7 @@ Json semantic_tokens(const Context& context, const Json&) {
     const uint32_t own_column = lines.column(token.at.begin);
     const uint32_t length = utf16_length(lines.text().substr(token.at.begin, token.at.end - token.at.begin));
     if (length == 0 || lines.line_of(token.at.end) != own_line) {
-      continue;  // clients take none of several lines
+      continue;  // clients do not accept tokens of several lines
     }
     data.push_back(own_line - line);
     data.push_back(own_line == line ? own_column - column : own_column);

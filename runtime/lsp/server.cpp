@@ -48,7 +48,7 @@ Json capabilities() {
           {"signatureHelpProvider", {{"triggerCharacters", {"(", ","}}}}};
 }
 
-// The value at a path of keys; null where there is none.
+// The value at a path of keys; null if there is no such value.
 Json value_at(const Json& json, std::initializer_list<const char*> path) {
   const Json* at = &json;
   for (const char* key : path) {
@@ -61,7 +61,7 @@ Json value_at(const Json& json, std::initializer_list<const char*> path) {
   return at->is_primitive() ? *at : Json();  // copying a deep value would recur
 }
 
-// The paths of the editor's folders: `workspaceFolders`, or `rootUri` of clients from before those.
+// The paths of the editor's folders: `workspaceFolders`, or `rootUri` of older clients.
 std::vector<std::string> folders_of(const Json& params) {
   std::vector<std::string> folders;
   constexpr size_t kMost = 64;
@@ -204,7 +204,7 @@ void Server::handle_notification(const std::string& method, const Json& params) 
       send(notification("textDocument/publishDiagnostics", {{"uri", uri}, {"diagnostics", Json::array()}}));
     }
   } catch (const Failure& failure) {
-    send(error_response(nullptr, failure));  // nothing else would tell the client that its text is another one now
+    send(error_response(nullptr, failure));  // reports that the client's text now differs from the server's
   }
 }
 

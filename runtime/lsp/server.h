@@ -1,7 +1,7 @@
-// The language server: takes the bytes that a client sends and gives the bytes of the answers (Language Server Protocol
-// 3.17). One thread; it does no input or output of its own, so that tests can feed it anything.
+// The language server: takes the bytes that a client sends and returns the bytes of the answers (Language Server
+// Protocol 3.17). It runs on one thread and does no input or output of its own, so that tests can send it anything.
 //
-// Changes of a text are checked once the client has sent nothing more, or when a request needs what the check finds.
+// Changes of a text are checked once the client has sent nothing more, or when a request needs the check's results.
 #pragma once
 
 #include <functional>
@@ -19,15 +19,15 @@ namespace xrun::lsp {
 
 class Server {
  public:
-  // `version`: of xrun, for the client. `send` gets a whole message with its header.
+  // `version`: the version of xrun, for the client. `send` receives a whole message with its header.
   Server(std::string version, std::function<void(std::string_view)> send);
 
   // Handles the messages that are complete.
   void receive(std::string_view bytes);
-  // The client is silent for now: checks what has changed and publishes the diagnostics.
+  // Called while the client is silent: checks what has changed and publishes the diagnostics.
   void rest();
 
-  // The exit code, once the client has said `exit`: 0 after `shutdown`, else 1.
+  // The exit code, once the client has sent `exit`: 0 after `shutdown`, else 1.
   std::optional<int> exit() const { return exit_; }
   bool has_changes() const { return has_changes_; }
 

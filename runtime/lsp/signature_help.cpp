@@ -24,15 +24,15 @@ bool closes(TokenKind kind) {
 // The call around a place.
 struct Call {
   std::string_view name;      // "conv"
-  std::string_view module;    // "vision" of vision.resnet(...); empty without
-  bool is_stage = false;      // stands after an arrow, so that its first tensor flows in
-  size_t arguments = 0;       // that end before the place
-  std::string_view argument;  // the name of the argument at the place, "stride" of stride=2; empty without
+  std::string_view module;    // "vision" of vision.resnet(...); otherwise empty
+  bool is_stage = false;      // follows an arrow, so that its first tensor is the incoming value
+  size_t arguments = 0;       // number of arguments that end before the place
+  std::string_view argument;  // name of the argument at the place, "stride" of stride=2; otherwise empty
 };
 
 struct Signature {
   std::string label;  // "conv(x: [N, C, H, W], width: int)"
-  std::string text;   // of the parameters, in brackets
+  std::string text;   // text of the parameters, in brackets
   std::string doc;
 };
 
@@ -58,7 +58,7 @@ std::vector<std::string_view> parameters_of(std::string_view text) {
   return parts;
 }
 
-// The text from an opening bracket up to the one that closes it; empty if none does.
+// The text from an opening bracket up to the one that closes it; empty if it is not closed.
 std::string_view in_brackets(std::string_view text) {
   int depth = 0;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -111,7 +111,7 @@ class Finder {
     return analysis_.text().substr(token.begin, token.end - token.begin);
   }
 
-  // Walks back from the place to the bracket of a call that is open there.
+  // Goes back from the place to the bracket of a call that is open there.
   bool find_call() {
     const auto end = std::ranges::partition_point(tokens_, [&](const Token& token) { return token.end <= offset_; });
     int depth = 0;
@@ -133,7 +133,7 @@ class Finder {
           read_argument(argument, end);
           return true;
         }
-        call_ = {};  // a list or a bracket of an expression: it is one argument of a call around it
+        call_ = {};  // a list or a bracket of an expression is one argument of a call around it
       }
     }
     return false;
@@ -202,7 +202,7 @@ class Finder {
     }
   }
 
-  // A word of a setting: `knn(...)` of `active_classes`. The page of the setting begins with its words.
+  // Adds a word of a setting, such as `knn(...)` of `active_classes`. The page of the setting begins with its words.
   void add_choice() {
     const std::string path = setting_path(analysis_, offset_);
     const auto topics = path.empty() ? std::vector<lang::Topic>() : lang::find_topics(path, context_.topics);
@@ -221,7 +221,7 @@ class Finder {
     }
   }
 
-  // The place of the parameter in the list; behind the last one for an argument too many.
+  // The index of the parameter in the list; the number of parameters if there are too many arguments.
   size_t active_of(const Signature& signature) const {
     const auto parameters = parameters_of(signature.text);
     if (!call_.argument.empty()) {
@@ -233,7 +233,7 @@ class Finder {
     return call_.arguments + (call_.is_stage && takes_tensor(parameters) ? 1 : 0);
   }
 
-  // Whether the first parameter is a tensor, or the operand of a function of numbers: stages of data have none.
+  // Whether the first parameter is a tensor, or the operand of a function of numbers; stages of data have neither.
   static bool takes_tensor(const std::vector<std::string_view>& parameters) {
     if (parameters.empty()) {
       return false;

@@ -39,7 +39,7 @@ std::string path_of(const std::string& uri) {
   constexpr std::string_view kScheme = "file://";
   const size_t slash = uri.starts_with(kScheme) ? uri.find('/', kScheme.size()) : std::string::npos;
   if (slash == std::string::npos) {
-    return fs::path(uri).lexically_normal().string();  // the loader's form
+    return fs::path(uri).lexically_normal().string();  // the form that the loader uses
   }
   std::string path;
   for (size_t i = slash; i < uri.size(); ++i) {
@@ -138,7 +138,7 @@ void Workspace::change(const std::string& uri, const Json& changes, std::optiona
   Document& document = documents_[at(uri).uri];
   const bool is_whole = changes.is_array() && !changes.empty() && !changes[0].contains("range");
   if (document.lost && !is_whole) {
-    return;  // told; the whole text helps
+    return;  // already reported; only the whole text helps
   }
   std::string& text = texts_[document.path];
   try {
@@ -176,7 +176,7 @@ std::vector<const Document*> Workspace::check() {
   std::vector<const Document*> checked;
   for (auto& [uri, document] : documents_) {
     if (document.changed && !document.lost) {
-      document.analysis.reset();  // before the next one, to need memory for one at a time
+      document.analysis.reset();  // freed before the next one is made, so that memory holds one at a time
       document.analysis = std::make_unique<Analysis>(document.path, texts_, &clean_trials_);
       document.changed = false;
       checked.push_back(&document);

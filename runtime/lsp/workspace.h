@@ -1,5 +1,5 @@
-// The open documents of an editor, each with what a check of it has found. A document is read as `xrun check` reads
-// files: what it imports comes from the disk, or from the editor where it is open there.
+// The open documents of an editor, each with the results of a check. A document is read as `xrun check` reads files:
+// imported files come from the disk, or from the editor if they are open there.
 #pragma once
 
 #include <map>
@@ -21,27 +21,27 @@
 
 namespace xrun::lsp {
 
-// An editor checks at every keystroke, so it expands less than a command does. Beyond it a file has XG0216 as a hint.
+// An editor checks at every keystroke, so it expands less than a command. A larger file gets XG0216 as a hint.
 inline constexpr int64_t kMostNodes = 100'000;
 inline constexpr int64_t kMostSteps = 2'000'000;
 
-// One check of a text, and what is known of it. Its parts refer to one another, so it stays where it is.
+// The results of one check of a text. Its parts refer to one another, so it cannot be moved.
 class Analysis {
  public:
-  // `path`: a key of `open`. `trials`: of earlier checks, of any text; null: none.
+  // `path`: a key of `open`. `trials`: those of earlier checks, of any text; null: no earlier checks.
   Analysis(const std::string& path, const lang::Texts& open, lang::CleanTrials* trials);
   Analysis(const Analysis&) = delete;
   Analysis& operator=(const Analysis&) = delete;
 
   const lang::SourceFile& file() const { return *facts_.main; }
-  const std::deque<lang::SourceFile>& files() const { return facts_.files->files(); }  // with those imported
+  const std::deque<lang::SourceFile>& files() const { return facts_.files->files(); }  // includes imported files
   const lang::Ast& ast() const { return file().ast; }
   std::string_view text() const { return sources_.text(file().file); }
   const LineMap& lines() const { return *lines_; }
   const SourceMap& sources() const { return sources_; }
   const Diagnostics& diagnostics() const { return diagnostics_; }
   const lang::Facts& facts() const { return facts_; }
-  // Found when first asked for.
+  // Computed at the first call.
   const std::vector<Occurrence>& names() const;
   const lang::Tokens& tokens() const;
   std::vector<Occurrence> names_of(const lang::SourceFile& file) const;
@@ -59,23 +59,23 @@ struct Document {
   std::string uri;
   std::string path;  // its key among the texts
   std::optional<int64_t> version;
-  bool changed = true;                 // since its last check
-  bool lost = false;                   // an edit could not be carried out, so its text is another than the editor's
+  bool changed = true;                 // since the last check
+  bool lost = false;                   // an edit could not be applied, so the text differs from the editor's
   std::unique_ptr<Analysis> analysis;  // null before the first check
 };
 
 class Workspace {
  public:
-  // The folders that an editor works in; without any, each file's own folder.
+  // Sets the folders that an editor works in; if there are no folders, each file's own folder is used.
   void set_folders(std::vector<std::string> folders) { folders_ = std::move(folders); }
   const std::vector<std::string>& folders() const { return folders_; }
 
-  // Failures: more documents or more text than an editor has open.
+  // Opens a document. It is a Failure if there are more documents or more text than an editor has open.
   void open(const std::string& uri, std::string text, std::optional<int64_t> version);
   void change(const std::string& uri, const Json& changes, std::optional<int64_t> version);
   void close(const std::string& uri);
 
-  // Checks what has changed, and gives the documents that were checked.
+  // Checks what has changed, and returns the documents that were checked.
   std::vector<const Document*> check();
 
   // A document with its analysis; a Failure if it is not open, or if its text is not known. REQUIRES: `check` was
@@ -83,7 +83,7 @@ class Workspace {
   const Document& find(const std::string& uri) const;
   const std::map<std::string, Document>& documents() const { return documents_; }
   const lang::Texts& texts() const { return texts_; }
-  // Of a file of an analysis; empty for one that lies on no disk.
+  // The URI of a file of an analysis; empty if the file is not on a disk.
   std::string uri_of(const std::string& path) const;
 
  private:
@@ -92,16 +92,16 @@ class Workspace {
   void mark_readers(const std::string& path);  // documents whose check depends on the file are checked again
 
   std::vector<std::string> folders_;
-  std::map<std::string, Document> documents_;  // by URI
-  lang::Texts texts_;                          // of the documents, by path
-  lang::CleanTrials clean_trials_;             // of all checks
+  std::map<std::string, Document> documents_;  // index: URI
+  lang::Texts texts_;                          // texts of the documents, by path
+  lang::CleanTrials clean_trials_;             // trials of all checks
 };
 
-// "/a/b c.xgraph" of "file:///a/b%20c.xgraph"; other URIs stay as they are. And back, for an absolute path.
+// Convert "file:///a/b%20c.xgraph" to "/a/b c.xgraph" (other URIs stay as they are), and an absolute path to a URI.
 std::string path_of(const std::string& uri);
 std::string file_uri(const std::string& path);
 
-// What all analyses share: whether a name is an operator that files may use.
+// Shared by all analyses: whether a name is an operator that files may use.
 bool is_operator(std::string_view name);
 
 }  // namespace xrun::lsp
