@@ -1,4 +1,4 @@
-// Active classes that leave no room for others are said before and while a run trains.
+// Settings whose active classes include few classes besides the labels are reported before and during training.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -51,7 +51,7 @@ TEST_F(BeginAnew, InTheDirectoryOfARunIsRefused) {
   EXPECT_THAT(refused.err, HasSubstr("add --overwrite, which first moves that run to ckpt/quick.1"));
   EXPECT_EQ(read_file(at("ckpt/quick/latest")), "step-000060\n");
   EXPECT_EQ(read_file(at("ckpt/quick/log.jsonl")), log);
-  // A run that is not at its end has a curve, too.
+  // A run that is not finished also has a curve.
   ASSERT_EQ(train({"-C", "part", "--steps", "10"}).exit, 0);
   EXPECT_EQ(train({"-C", "part", "--resume", "never"}).exit, 1);
   // Another model would not be taken for this one, either.
@@ -158,7 +158,7 @@ TEST_F(BeginAnew, RestartsGoOnAndNeverBeginAgain) {
   EXPECT_EQ(restarts({}).exit, 1);
 }
 
-// The demonstrations run `xrun train`, which says "run the same command to go on": so they must, too.
+// The demonstrations run `xrun train`, which says "run the same command to go on", so they must also go on.
 TEST(Demos, GoOnAfterAnInterruptionAndBeginAnewAfterTheirEnd) {
   const xrun::testing::TemporaryDirectory root;
   for (const char* name : {"scripts", "build/release"}) {

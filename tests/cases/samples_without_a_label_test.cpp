@@ -48,7 +48,7 @@ std::vector<nlohmann::json> events_of(const std::string& out, const std::string&
 
 class Case22SamplesWithoutALabel : public CommandRuns {
  protected:
-  // The case's model; `label` is the stages behind the column.
+  // Writes the model of the case; `label` is the list of stages after the column.
   void write_case(const std::string& label, const std::string& more = "") {
     write_model(fmt::format(R"(xgraph 1
 
