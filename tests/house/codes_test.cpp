@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// By the first digits of a code: how paths of files begin that may give it.
+// The first digits of a code, and how paths of files that may give it begin.
 const std::map<std::string, std::vector<std::string>> kHomes{
     {"XG06", {"planner/", "runtime/"}},
     {"XG07", {"runtime/checkpoint/", "runtime/formats/safetensors"}},
