@@ -1,4 +1,4 @@
-// What texts mean: constants, names of tensors, settings, --set, imports, defaults, limits.
+// The meaning of texts: constants, names of tensors, settings, --set, imports, defaults, limits.
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -487,7 +487,7 @@ TEST(Digest, ChangesWithWhatIsLearnedAndWithNothingElse) {
   }
 }
 
-// With every setting of `train` that changes what is learned, and with none of them.
+// One text has every setting of `train` that changes what is learned, the other has no such setting.
 TEST(Digest, ItsTextStays) {
   const std::string all =
       "  lr = [warmup(0 .. 1, 2 epochs), poly(1 .. 0.1, 500 steps, power=2), steps(0.1, at=[3 epochs, 9k samples], "

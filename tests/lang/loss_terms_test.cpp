@@ -103,7 +103,7 @@ train t {
   const auto terms = split_loss(graph, graph.loss).value();
   ASSERT_EQ(terms.size(), 2U);
   EXPECT_EQ(terms[0].factor, 3);
-  EXPECT_EQ(terms[1].factor, 1);  // what no head gives stays as it is
+  EXPECT_EQ(terms[1].factor, 1);  // a term without a head keeps its expression
 }
 
 TEST(LossTerms, OtherOperatorsOnTheLossOfAHeadAreRefused) {

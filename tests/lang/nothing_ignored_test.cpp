@@ -206,7 +206,7 @@ TEST(Edits, MendWhatTheyAreShownFor) {
   EXPECT_THAT(Checked("block c(x [N, C]) { return x }\n").rendered(), HasSubstr("~ block c(x: [N, C]) {"));
   EXPECT_THAT(Checked("let a = if 1 = 2 { 1 } else { 2 }\n").rendered(), HasSubstr("~ let a = if 1 == 2 {"));
   EXPECT_THAT(Checked("let a = f(rows=0:100)\n").rendered(), HasSubstr("~ let a = f(rows=0..100)"));
-  // What is missing behind a bracket that is never closed is no fault of its own.
+  // Missing text after a bracket that is never closed is not a fault of its own.
   EXPECT_THAT(codes(model("  y = relu(\n")), ElementsAre("XG0111"));
 }
 

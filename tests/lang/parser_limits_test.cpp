@@ -113,7 +113,7 @@ std::vector<Case> long_cases() {
 }
 
 struct Outcome {
-  double seconds = 0;  // of the processor: others that use the machine do not count
+  double seconds = 0;  // processor time: other processes on the machine do not count
   Diagnostics diagnostics;
 };
 
@@ -162,7 +162,7 @@ TEST(ParserLimits, WhatIsJustDeepEnoughIsRead) {
 }
 
 TEST(ParserLimits, EverythingIsReadInLinearTime) {
-  // A quadratic step would take minutes; the bound leaves room for sanitizers.
+  // A quadratic step would take minutes; the bound leaves time for sanitizers.
   constexpr double kBound = 10;
   std::vector<Case> all = long_cases();
   for (Case& c : deep_cases()) {

@@ -34,7 +34,7 @@ TEST(Rows, FormatsAreKeptPrintedAndPartOfTheMathematics) {
   EXPECT_TRUE(checked.module().not_yet.empty());
 }
 
-// As plans propose it.
+// Plans propose settings in this form.
 TEST(Rows, AFormatCanBeSetInOneLine) {
   const Checked checked(small_run("  groups.id.weights = bf16"));
   ASSERT_TRUE(checked.file.has_value()) << checked.rendered();

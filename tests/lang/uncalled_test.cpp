@@ -1,4 +1,5 @@
-// What nothing calls is tried with made-up arguments: its mistakes are found, and nothing else is.
+// Blocks and functions that nothing calls are tried with made-up arguments: their mistakes are found, and nothing else
+// is.
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
