@@ -1,4 +1,4 @@
-// What a client may do wrong: each is an error of JSON-RPC or ignored, and the server goes on.
+// Mistakes of clients: each is a JSON-RPC error or ignored, and the server goes on.
 #include "runtime/lsp/json_rpc.h"
 #include "tests/lsp/client.h"
 

@@ -250,7 +250,8 @@ model m {
 }
 )";
 
-// What the server keeps of trials must not outlive what they read. Most edits are taken back, so that it has much.
+// Results of trials that the server keeps must not outlive the text they depend on. Most edits are reverted, so that
+// the server keeps many results.
 TEST(RandomEdits, OfWhatNothingCallsGiveTheDiagnosticsOfAFreshServer) {
   const char* const given = std::getenv("XRUN_LSP_SEED");
   const uint64_t seed = given == nullptr ? std::random_device{}() : std::strtoull(given, nullptr, 10);
