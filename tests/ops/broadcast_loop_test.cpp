@@ -13,7 +13,7 @@ namespace {
 
 struct Operand {
   TensorType type;
-  Values values;  // as stored
+  Values values;  // values as stored
   Memory memory;
 };
 
@@ -120,7 +120,7 @@ TEST(BroadcastLoop, RandomShapesHaveTheBitsOfALoopOverTheElements) {
   }
 }
 
-// As batch norm has them: a vector with an element for each channel, and a number; and a number for each sample's
+// Shapes of batch norm: a vector with an element for each channel, and a number; and a number for each sample's
 // channel.
 TEST(BroadcastLoop, VectorsOfChannelsOfLargeResults) {
   const auto large = [](int64_t channels) {

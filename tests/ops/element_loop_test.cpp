@@ -24,7 +24,7 @@
 namespace xrun::ops {
 namespace {
 
-// Operands with 16 elements of room beyond those of a test, which must not change.
+// Operands with 16 extra elements after those of a test; the extra ones must not change.
 struct Operands {
   std::vector<std::vector<float>> inputs;
   std::vector<std::vector<float>> outputs;

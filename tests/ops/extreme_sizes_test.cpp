@@ -81,7 +81,7 @@ std::string text_of(const Case& c) {
 
 void check(const Case& c) {
   SCOPED_TRACE(text_of(c));
-  const std::clock_t begin = std::clock();  // of the processor: the machine may be busy
+  const std::clock_t begin = std::clock();  // processor time: the machine may be busy
   const Result<Graph> graph = graph_of(c);
   if (!graph.ok()) {
     EXPECT_TRUE(graph.error().code.starts_with("XG0")) << graph.error().message;

@@ -1,5 +1,5 @@
-// Functions behind a batch norm become one operator with it: which ones, and that a prelu keeps the bits of results,
-// and in f32 those of gradients.
+// Functions after a batch norm are fused with it into one operator: which ones, and that a prelu keeps the bits of
+// results, and in f32 those of gradients.
 #include <gtest/gtest.h>
 
 #include "graph/autodiff.h"

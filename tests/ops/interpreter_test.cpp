@@ -41,7 +41,7 @@ ScalarExpr function(ScalarOp op) {
 struct Bound {
   ScalarOp op;
   double low, high;
-  double ulps;      // of the result
+  double ulps;      // error of the result
   double absolute;  // where the result is small
 };
 

@@ -14,7 +14,7 @@
 namespace xrun::ops {
 namespace {
 
-// What a fold leaves of each subtree, with sums that tell in which order they were made.
+// The remains of each subtree after a fold; the sums show in which order they were made.
 struct Folded {
   std::vector<uint64_t> sums;
   int64_t blocks = 0;  // that were made, each once

@@ -26,9 +26,9 @@ std::vector<float> draw(size_t n, uint64_t key, float size = 1) {
   return v;
 }
 
-constexpr double kTrust = 0.1;  // of lars
+constexpr double kTrust = 0.1;  // trust coefficient of lars
 constexpr double kMomentum = 0.9;
-constexpr double kBeta1 = 0.9;  // of lamb
+constexpr double kBeta1 = 0.9;  // beta1 of lamb
 constexpr double kBeta2 = 0.999;
 constexpr double kEps = 1e-6;
 
@@ -64,7 +64,7 @@ struct Tensor {
   }
 };
 
-// The same in f64, from the formulas of the papers.
+// An oracle in f64, from the formulas of the papers.
 struct Oracle {
   std::vector<double> w;
   std::vector<double> m = std::vector<double>(w.size());
