@@ -114,7 +114,7 @@ TEST(ClassFit, TheLimitOfADeviceIsNamed) {
   EXPECT_EQ(fits.choices[0].limit, ClassLimit::kDevice);
   EXPECT_GT(fits.choices[0].classes, 2 * 8 * kMiB / 128 * 8 / 10) << "no optimizer state, two devices";
   EXPECT_THAT(report_classes(fits, subject.training, subject.machine), HasSubstr("memory_limit 8.0 MiB of a device"));
-  // The limit is that of a device, and so is the figure beside it; a run has two, and an evaluation.
+  // The limit is per device, and so is the figure next to it; a run has two devices, and an evaluation.
   EXPECT_LE(fits.choices[0].device, 8 * kMiB);
   EXPECT_GT(fits.choices[0].device, 7 * kMiB);
   EXPECT_GT(fits.choices[0].memory, 14 * kMiB);
@@ -200,7 +200,7 @@ TEST(HeadChoices, AreToldAsTheTextWouldAskForThem) {
   EXPECT_EQ(setting_text(all, exact, "id", 0), "active_classes = all, groups.id.untouched = as_is");
 }
 
-// Of a large head a plan says what other choices cost; of a small one it does not.
+// A plan lists the costs of other choices for a large head only.
 TEST(HeadChoices, ThePageOfAPlanHasTheirCosts) {
   for (const int64_t classes : {kLargeHead - 1, kLargeHead}) {
     const Subject subject(with_head(classes), kGiB);

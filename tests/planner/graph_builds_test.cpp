@@ -17,8 +17,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// As `xrun bench knn` has measured them on two cores of AMD Zen 4 (docs/reference/benchmarks.md, "Figures"), in
-// seconds; of approximate ones with the time of their recall.
+// The times are those that `xrun bench knn` measured on two cores of AMD Zen 4 (docs/reference/benchmarks.md,
+// "Figures"), in seconds; approximate builds include the time of their recall.
 TEST(GraphBuilds, TakeAsLongAsMeasured) {
   KernelFacts facts;
   facts.flops_per_second_f32 = 1.2e11;
@@ -50,7 +50,7 @@ TEST(GraphBuilds, TakeAsLongAsMeasured) {
                                                                                 {shape(1'000'000, 64), 20}}) {
     EXPECT_NEAR(cost.approximate_graph({.graph = graph}) / seconds, 1, 0.25) << graph.classes << " x " << graph.dim;
   }
-  // On two cores with AMX that serve other machines, too: its products do not hide the comparisons of scores.
+  // Measured on two cores with AMX that also serve other machines: its products do not hide the comparisons of scores.
   KernelFacts tiles;
   tiles.isa = "amx";
   tiles.flops_per_second_f32 = 1.2e11;

@@ -59,7 +59,7 @@ TEST(Planner, TwoEqualDevicesGetTwoReplicasRatherThanABubble) {
   EXPECT_GE(made->alternatives[0].step, made->predicted.step);
 }
 
-// What `why` says of a program that was made is what `also` says of it.
+// For a program that was made, `why` and `also` say the same.
 TEST(Planner, WhyAgreesWithWhatElseWasConsidered) {
   ModelOptions options = wide();
   options.batch = 4096;

@@ -239,7 +239,7 @@ TEST(Report, AHeadIsShownWithItsOwnBuffersOnly) {
   const Bytes alone = list_parts(planned.plan, planned.module)[1].memory;
   EXPECT_GT(alone, 0);
   std::vector<HeadPlan>& heads = planned.plan.training.heads;
-  heads.push_back(heads[0]);  // has none
+  heads.push_back(heads[0]);  // a second head without buffers
   const std::vector<PlanPart> parts = list_parts(planned.plan, planned.module);
   EXPECT_EQ(parts[1].memory, alone);
   EXPECT_EQ(parts[2].memory, 0);
@@ -456,7 +456,7 @@ TEST(Report, JsonHasTheKeysOfTheFormat) {
 
 TEST(Report, JsonOfAPathThatIsNotUtf8IsStillJson) {
   Planned planned = make(0, false);
-  planned.plan.sources = {{"caf\xE9.xgraph", "aa11"}};  // as Latin-1 has it
+  planned.plan.sources = {{"caf\xE9.xgraph", "aa11"}};  // a Latin-1 path
   const std::string text = report_json(planned.plan, planned.module);
   EXPECT_NE(text.find("\"caf\xEF\xBF\xBD.xgraph\": \"aa11\""), std::string::npos);
 }
@@ -488,7 +488,8 @@ TEST(Report, FlopsOfTheLayersAreThoseOfTheForwardGraph) {
   EXPECT_DOUBLE_EQ(sum, total_cost(planned.module.graph, Phase::kForward).flops);
 }
 
-// By the graph alone: what the nodes that run in a backward pass read and neither they nor the loader make.
+// Computed from the graph alone: the values that nodes of a backward pass read and that neither these nodes nor the
+// loader make.
 Bytes kept_for_backward(const Program& program, const Graph& graph, const Stage& stage) {
   std::set<NodeId> run(stage.recomputed.begin(), stage.recomputed.end());
   run.insert(stage.backward.begin(), stage.backward.end());

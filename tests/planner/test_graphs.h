@@ -208,7 +208,7 @@ struct ModelOptions {
   int64_t norm_rows = 8;
   std::string optimizer = "sgd";
   double momentum = 0.9;
-  RowFormat weights = RowFormat::kF32;  // of class weights
+  RowFormat weights = RowFormat::kF32;  // format of class weights
   RowFormat states = RowFormat::kF32;
 };
 

@@ -1,4 +1,4 @@
-// What the verifier finds of active classes and of the graph that they are selected by.
+// Checks of the verifier for active classes and the graph they are selected by.
 #include <gtest/gtest.h>
 
 #include "tests/planner/verify_case.h"
