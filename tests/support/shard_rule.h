@@ -35,7 +35,7 @@ struct ShardRule {
 Result<ShardRule> parse_shard_rule(std::string_view text, const std::vector<int>& input_ranks,
                                    const std::vector<int>& output_ranks);
 
-// The rule of a call. Errors: none but those of a definition that contradicts itself.
+// The rule of a call. Errors: only those of a definition that contradicts itself.
 Result<ShardRule> shard_rule(const Graph& graph, const Node& node);
 
 }  // namespace xrun
