@@ -66,7 +66,7 @@ TEST_F(BrokenSamples, OfAnEvaluationAreLeftOutCountedAndNamed) {
   EXPECT_EQ(object["broken_samples"][9]["source"], "test");
   EXPECT_THAT(object["broken_samples"][9]["message"].get<std::string>(), HasSubstr("no PNG, JPEG, WebP"));
 
-  // The same as without these files.
+  // The metrics are those without these files.
   for (int i = 0; i < 10; ++i) {
     fs::remove(directory_.path() + "/test/a/" + std::to_string(i) + ".png");
   }

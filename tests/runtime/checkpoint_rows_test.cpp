@@ -104,7 +104,7 @@ TEST_F(CheckpointRows, AreSavedAndLoadedAsTheyAreOnOtherShards) {
   }
 }
 
-// As if the values had been written in that format at once, since what is wider holds them exactly.
+// The result equals writing the values in the new format at once, since a wider format holds them exactly.
 TEST_F(CheckpointRows, OfAnotherFormatAreWidenedExactlyAndRoundedToTheNearest) {
   for (const RowFormat stored : kFormats) {
     save(stored);

@@ -31,7 +31,7 @@ class ClassWeights : public testing::Files {
     write("w.csv", text);
     return {.kind = ClassWeightsSpec::kCsv, .path = "w.csv", .directory = root_.string(), .span = {0, 3, 9}};
   }
-  // What is said of a table.
+  // The error for a table.
   Error fault_of(const std::string& text, std::span<const std::string> names = kNames) {
     auto weights = class_weights(csv(text), kLabels, 4, names);
     EXPECT_FALSE(weights.ok()) << text;

@@ -1,5 +1,5 @@
-// What commands say of data: labels that are texts, all bad files of a check, the memory that pictures take, inputs
-// that nobody scaled.
+// Output of commands about data: labels that are texts, all bad files of a check, the memory that pictures take, inputs
+// that are not scaled.
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>

@@ -210,7 +210,7 @@ TEST(NaturalOrder, ReadsDigitsAsNumbers) {
   for (size_t i = 0; i < order.size(); ++i) {
     for (size_t j = 0; j < order.size(); ++j) {
       if (order[i] == "a2.png" || order[j] == "a2.png") {
-        continue;  // beside a002.png: below
+        continue;  // sorts next to a002.png; checked below
       }
       EXPECT_EQ(runtime::comes_before(order[i], order[j]), i < j) << order[i] << " and " << order[j];
     }

@@ -101,7 +101,7 @@ TEST_F(ForeignText, OfTheEnvironmentIsShownHarmless) {
   run({"doctor"}, {.environment = {{"LANG", kHostile}, {"TERM", kHostile}, {"OMP_NUM_THREADS", kHostile}}});
 }
 
-// A model, its directory of checkpoints and its plan with such names: what is done is done, and told in words.
+// A model, its directory of checkpoints and its plan have such names: commands work, and print the names harmlessly.
 TEST_F(ForeignText, OfNamesOfFilesIsShownHarmless) {
   const std::string model = kHostile + ".xgraph";
   directory.write(model, tiny_model());

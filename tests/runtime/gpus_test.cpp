@@ -1,4 +1,4 @@
-// What `xrun doctor` says of GPUs, in a build with CUDA and in one without.
+// Output of `xrun doctor` about GPUs, in a build with CUDA and in one without.
 #include "runtime/device/gpus.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ TEST(Gpus, ABuildWithoutCudaSaysHowToBuildWithIt) {
   EXPECT_THAT(describe(std::nullopt), ElementsAre(HasSubstr("cmake --preset cuda")));
 }
 
-// On whatever machine this is: GPUs, or the reason why there are none.
+// Every machine has GPUs, or a reason why it has no GPUs.
 TEST(Gpus, TheRuntimeIsAskedWhereItIsBuiltIn) {
   const std::optional<Gpus> gpus = detect_gpus();
   if (!gpus) {

@@ -43,7 +43,7 @@ Prepared prepare_growing(const ModelOptions& options, int64_t times = 4) {
   return prepare_for(module);
 }
 
-// What a run ended with, and what it told.
+// The final state of a run and its output.
 struct Ended {
   TrainOutcome outcome;
   Recorder events;

@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// By the kernel's list of features, not by our own detection.
+// Checks the kernel's list of features instead of our own detection.
 bool has(const std::string& isa) {
   std::ifstream in("/proc/cpuinfo");
   std::set<std::string> flags;

@@ -150,7 +150,7 @@ TEST_F(MeasuredCost, TheSecondPlanTakesTheTimesOfTheFirst) {
   EXPECT_EQ(second.err, "note: times of " + kernels + " of " + kernels + " kernels are from " + kept()[0] +
                             "; remove it to measure again\n");
   EXPECT_EQ(fs::last_write_time(kept()[0]), written);
-  // What is predicted comes from these times: with kernels a thousand times slower, it is another.
+  // Predictions come from these times: with kernels a thousand times slower they change.
   std::string origin = content.substr(content.find('\n') + 1);
   origin.resize(origin.find('\n'));
   auto slow = load_kernel_times(kept()[0], origin);

@@ -18,7 +18,7 @@ class Kernels : public ::testing::Test {
   testing::Prepared prepared_ = testing::prepare_for(testing::make_module({.image = 8}));
   planner::Program program_ = testing::make_program(prepared_, {}).value();
 
-  // Forgets the scratch of updates. False where there is none.
+  // Forgets the scratch of updates. False if there is no such scratch.
   bool take_scratch_of_updates() {
     bool found = false;
     for (planner::Instruction& instruction : program_.instructions) {

@@ -57,7 +57,7 @@ TEST(LineMeans, SamplesAreCountedByTheClockWithoutEvaluationsAndSaves) {
     const CountedAs evaluation(line, kEvaluation);
     clock.time += 40;
     {
-      const CountedAs save(line, kSave);  // of the best step, in the middle of it
+      const CountedAs save(line, kSave);  // a save of the best step in the middle of the evaluation
       clock.time += 7;
     }
     clock.time += 3;

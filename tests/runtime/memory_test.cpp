@@ -23,7 +23,7 @@ constexpr Bytes kOutOfThePlan = 150 * kMiB;
 struct Measured {
   Bytes planned = 0;     // all arenas of training, as `xrun plan` has them
   Bytes evaluation = 0;  // those of evaluation
-  Bytes readers = 0;     // what readers hold, at most
+  Bytes readers = 0;     // most that readers hold
   double worst_gap = 0;
   Bytes mapped = 0;
   Bytes before = 0;  // peak before the first arena was mapped

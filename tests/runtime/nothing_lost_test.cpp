@@ -1,4 +1,4 @@
-// What the user has is neither written over nor silently replaced by something else.
+// Files of the user are neither overwritten nor silently replaced by something else.
 #include <cstdlib>
 #include <filesystem>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
-// Optimizers that a file writes: those of the formulas that have kernels have their bits, and any number of states
-// with any first values trains with the same bits for every plan, with class rows of every kind, and after a stop.
+// Optimizers that a file writes: formulas that have kernels give the bits of these kernels, and any number of states
+// with any initial values trains with equal bits for every plan, with class rows of every kind, and after a stop.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

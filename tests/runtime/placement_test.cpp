@@ -34,8 +34,8 @@ int node_of(const CpuTopology& topology, int cpu) {
   return -1;
 }
 
-// Checks that holds of every placement that binds: as many processors as workers, on the nodes that are named, none
-// twice.
+// Checks that hold for every placement that binds: as many processors as workers, on the nodes that are named, and no
+// processor twice.
 std::vector<DeviceCpus> placed(const CpuTopology& topology, const std::vector<int>& workers) {
   const auto devices = place_devices(topology, workers);
   EXPECT_EQ(devices.size(), workers.size());

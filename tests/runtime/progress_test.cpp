@@ -1,4 +1,4 @@
-// What a run shows while it goes on, by a clock of the test's own.
+// Output of a run while it goes on, by a clock of the test's own.
 #include "runtime/cli/progress.h"
 
 #include <atomic>

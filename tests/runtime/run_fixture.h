@@ -1,4 +1,4 @@
-// Runs of small models with a store in memory: what they tell, and how they go on.
+// Runs of small models with a store in memory: their output, and how they go on.
 #pragma once
 
 #include <atomic>

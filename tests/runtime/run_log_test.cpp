@@ -1,4 +1,4 @@
-// A run's log beside its checkpoints, and what `xrun show` makes of it.
+// The log that a run keeps with its checkpoints, and the output of `xrun show` for it.
 #include "runtime/cli/run_log.h"
 
 #include <bit>
@@ -53,7 +53,7 @@ TEST_F(RunLog, IsWrittenWhateverIsShown) {
     ASSERT_EQ(result.exit, 0) << result.err;
     std::vector<std::string> kinds;
     for (const auto& event : events()) {
-      if (event["t"] != "warn") {  // of a machine that is slow just now
+      if (event["t"] != "warn") {  // a warning that the machine is slow just now
         kinds.push_back(event["t"]);
       }
     }
@@ -61,7 +61,7 @@ TEST_F(RunLog, IsWrittenWhateverIsShown) {
                                                "checkpoint", "end"}))
         << mode;
   }
-  // With JSON on stdout, too, the log has the same events.
+  // The log has the same events if stdout has JSON.
   std::filesystem::remove_all(at("ckpt"));
   const auto json = run({"train", "tiny.xgraph", "--steps", "25", "--progress", "json"});
   std::string log = testing::read_file(at("ckpt/quick/log.jsonl"));
@@ -100,7 +100,7 @@ TEST_F(RunLog, ThatCannotBeWrittenIsGivenUp) {
   EXPECT_THAT(result.err, HasSubstr("the run goes on without this log"));
 }
 
-// By the bytes of the format; tests/runtime/tensorboard_test.py reads such a file with TensorBoard's own reader.
+// Checks the bytes of the format; tests/runtime/tensorboard_test.py reads such a file with TensorBoard's own reader.
 TEST(EventFile, RecordsHaveLengthsAndMaskedSums) {
   const std::string record = runtime::event_record("123456789");
   ASSERT_EQ(record.size(), 8u + 4 + 9 + 4);
@@ -216,7 +216,7 @@ TEST_F(RunLog, ActiveClassesAndGraphsAreShown) {
     text += R"({"v":1,"t":"graph","step":)" + std::to_string(step + 1) + R"(,"head":"id","of_step":)" +
             std::to_string(step) + R"(,"recall":0.93,"seconds":2.83,"waited_s":1.8})" + "\n";
   }
-  // What a later start repeats is forgotten.
+  // Steps that a later start repeats are dropped.
   text += R"({"v":1,"t":"start","first_step":70,"steps":400})"
           "\n"
           R"({"v":1,"t":"graph","step":76,"head":"forged\nid","recall":1e300,"seconds":-1,"waited_s":"long"})"

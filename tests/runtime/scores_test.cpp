@@ -1,4 +1,4 @@
-// Probabilities and logits of `predict`, and what `eval` tells class by class: the same numbers from two sides.
+// Probabilities and logits of `predict`, and the results of `eval` per class: equal numbers from two commands.
 #include <cmath>
 #include <filesystem>
 #include <gmock/gmock.h>

@@ -27,7 +27,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using Model = testing::CheckpointModel;
 
-// A disk below `root` that is slow, or refuses writes after so many.
+// A disk below `root` that is slow, or refuses writes after a given number of them.
 class OtherDisk final : public Io {
  public:
   explicit OtherDisk(std::string root) : root_(std::move(root)) {}
@@ -79,7 +79,7 @@ class SecondCopies : public testing::CheckpointDirectory {
     with.batch = 64;
     return with;
   }
-  // By path below a directory; without locks.
+  // Contents of the files below a directory by path, without locks.
   static std::map<std::string, std::string> files_below(const std::string& directory) {
     std::map<std::string, std::string> files;
     for (const auto& entry : fs::recursive_directory_iterator(directory)) {
@@ -194,7 +194,7 @@ TEST_F(SecondCopies, GiveBackWhatIsLostOrDamaged) {
   }
 }
 
-// The disk of the checkpoints is full after so many writes, the first of which is the lock's.
+// The disk of the checkpoints is full after a given number of writes, the first of which is that of the lock.
 TEST_F(SecondCopies, ThatCannotAllBePutBackAreTriedAgain) {
   save({20});
   const auto whole = files_below(root_);
@@ -235,7 +235,7 @@ TEST_F(SecondCopies, GiveBackTheStepThatIsNamed) {
   write(root_ + "/latest", "step-000010\n");
   fs::remove_all(root_ + "/step-000010");
   EXPECT_EQ(store(with_copy())->resume(model_.state()).value()->step, 10);
-  // Nothing is put back for a run that begins anew.
+  // Nothing is restored for a run that begins anew.
   fs::remove_all(root_);
   CheckpointOptions never = with_copy();
   never.resume = "never";
@@ -462,7 +462,7 @@ class CopiesOfRanks : public SecondCopies {
     with.peers = &world;
     return with;
   }
-  // Of each rank: what is put back, or its error.
+  // Restores on each rank: the restored files, or the error.
   std::vector<Result<std::vector<std::string>>> put_all_back() {
     std::vector<Result<std::vector<std::string>>> results(kRanks, std::vector<std::string>());
     testing::on_worlds(kRanks, [&](World& world) {

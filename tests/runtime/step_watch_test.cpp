@@ -35,7 +35,7 @@ class StepWatchTest : public ::testing::Test {
     return timings([](const Instruction&) { return false; });
   }
 
-  // What the watch says of steps with these times, `outside` seconds longer than their devices are at work.
+  // Warnings of the watch for steps with these times, which take `outside` seconds longer than their devices work.
   std::vector<WarnEvent> watch(const std::vector<Timing>& measured, Seconds outside = 0, Seconds wait = 0) {
     const auto expected = predicted();
     TimeTable table(program_, {0, program_.devices});

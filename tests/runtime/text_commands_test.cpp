@@ -216,7 +216,7 @@ TEST(ExplainCommand, TheListHasAllTopicsAndEachHasAPage) {
   EXPECT_THAT(wide.out, HasSubstr("  cluster.node.gpus            how many GPUs it has\n"));
 }
 
-// What is not available are readers, `verification` and GPUs.
+// Only some readers, `verification` and GPUs are unavailable.
 TEST(ExplainCommand, NothingElseIsUnavailable) {
   EXPECT_EQ(explain({"--list", "--unavailable"}).out,
             "verification\nrecordio\npairs\nlist\nwebdataset\nnpy\ntext\ncluster.node.gpus\ncluster.node.gpu\n"
@@ -300,7 +300,7 @@ TEST(ExplainCommand, ATensorHasTheWayToItsShape) {
   EXPECT_THAT(digits.out, HasSubstr("logits: f32[N, 10]\n"));
   EXPECT_THAT(digits.out, HasSubstr("  x         f32[N, 64]  input\n"));
   EXPECT_THAT(digits.out, HasSubstr("linear(64), 4 160 parameters, " + models + "digits.xgraph:"));
-  // A long way is told by the parts of the model; an operator of a part has a way of its own.
+  // A long path is shown by the parts of the model; an operator inside a part has a path of its own.
   const CommandResult face = explain({models + "face.xgraph:feature"});
   EXPECT_THAT(face.out, HasSubstr("  backbone  f32[N, 2048]"));
   EXPECT_THAT(face.out, HasSubstr("statistics over groups of 64 samples (train.norm_rows)"));

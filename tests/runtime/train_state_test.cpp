@@ -1,4 +1,4 @@
-// Names, rows, first values and the digest of a state, over shards and replicas.
+// Names, rows, initial values and the digest of a state, over shards and replicas.
 #include "runtime/train/train_state.h"
 
 #include <cmath>

@@ -208,7 +208,7 @@ TEST_F(RunsTest, ASignalFinishesTheStepAndSaves) {
   EXPECT_EQ(events_.ends.at(0).exit, 75);
 }
 
-// As a loader does whose reads hang.
+// Acts like a loader whose reads hang.
 class RowsThatStopComing final : public BatchSource {
  public:
   explicit RowsThatStopComing(BatchSource& rows) : rows_(rows) {}
@@ -247,7 +247,7 @@ TEST_F(RunsTest, AValueThatIsNotFiniteNamesItsOperatorAndRows) {
   store.tensors["stem.weight"].assign(bytes.begin(), bytes.end());
   store.latest = CheckpointStore::Resumed{2, "memory"};
   SyntheticRows rows(prepared_.module.graph, options_, 1000);
-  rows.poison(2 * options_.batch + 9, 1e20F);  // of the third step
+  rows.poison(2 * options_.batch + 9, 1e20F);  // a row of the third step
   const auto outcome = train_on(rows, &store);
   ASSERT_FALSE(outcome.ok());
   EXPECT_EQ(outcome.error().kind, ErrorKind::kNonFinite);
