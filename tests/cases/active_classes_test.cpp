@@ -73,7 +73,7 @@ TEST_F(FewOtherActiveClasses, AreSaidWithTheirNumbersAndASettingThatHelps) {
 }
 
 // Drawn classes, numbers of classes, accumulated batches, and heads of which all classes would be needed.
-TEST_F(FewOtherActiveClasses, InEachFormOfTheSetting) {
+TEST_F(FewOtherActiveClasses, AreReportedForEachFormOfTheSetting) {
   EXPECT_THAT(run("check", model_of(1000, "100", "sample(15%)")).err,
               AllOf(HasSubstr("XG0519"), HasSubstr("write p=40% or more, or batch = 37 or less")));
   EXPECT_THAT(run("check", model_of(1000, "100", "sample(150)")).err, HasSubstr("write p=400 or more"));

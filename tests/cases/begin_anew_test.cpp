@@ -40,7 +40,7 @@ class BeginAnew : public ::testing::Test {
   xrun::testing::TemporaryDirectory directory;
 };
 
-TEST_F(BeginAnew, InTheDirectoryOfARunIsRefused) {
+TEST_F(BeginAnew, IsRefusedInTheDirectoryOfARun) {
   ASSERT_EQ(train({}).exit, 0);
   const std::string log = read_file(at("ckpt/quick/log.jsonl"));
   const CommandResult refused = train({"--resume", "never"});
@@ -58,7 +58,7 @@ TEST_F(BeginAnew, InTheDirectoryOfARunIsRefused) {
   EXPECT_EQ(train({"--resume", "never", "--set", "train.seed=2"}).exit, 1);
 }
 
-TEST_F(BeginAnew, InADirectoryWithoutCheckpointsIsAsBefore) {
+TEST_F(BeginAnew, WorksInADirectoryWithoutCheckpoints) {
   EXPECT_EQ(train({"--resume", "never", "--steps", "5"}).exit, 0);
   fs::create_directories(at("other/ckpt/quick"));
   std::ofstream(at("other/ckpt/quick/notes.txt")) << "mine";
@@ -66,7 +66,7 @@ TEST_F(BeginAnew, InADirectoryWithoutCheckpointsIsAsBefore) {
   EXPECT_EQ(read_file(at("other/ckpt/quick/notes.txt")), "mine");
 }
 
-TEST_F(BeginAnew, WithOverwriteMovesTheRunThatIsThere) {
+TEST_F(BeginAnew, OverwriteMovesTheExistingRun) {
   ASSERT_EQ(train({}).exit, 0);
   const std::string log = read_file(at("ckpt/quick/log.jsonl"));
   const CommandResult second = train({"--resume", "never", "--overwrite", "--steps", "10"});

@@ -84,7 +84,7 @@ TEST_F(Case01StrayPictureInTrain, IsSkippedWithAWarningThatNamesIt) {
   EXPECT_THAT(eval.err, HasSubstr("source `test`: 1 picture is left out"));
 }
 
-TEST_F(Case01StrayPictureInTrain, InAFolderWithoutClassDirectoriesIsASample) {
+TEST_F(Case01StrayPictureInTrain, IsASampleInAFolderWithoutClassDirectories) {
   write_animals(dir, "train", 50);
   write_picture(dir, "unsorted/1.ppm", 200, 40, 40, 1);
   write_picture(dir, "unsorted/2.ppm", 40, 40, 200, 1);

@@ -111,7 +111,7 @@ TEST_F(Case22SamplesWithoutALabel, AreCountedByTheCheck) {
   EXPECT_EQ(line->at("labelled").at("label"), nlohmann::json({{"labels", 80}, {"of", 120}}));
 }
 
-TEST_F(Case22SamplesWithoutALabel, WithoutIgnoreAnError) {
+TEST_F(Case22SamplesWithoutALabel, AreAnErrorWithoutIgnore) {
   directory.write("train.csv", rows_of_twelve_classes(120, label_or_minus_one));
   write_case(" -> as_index(12)");
   const auto checked = run({"check", "--data", kFile});
