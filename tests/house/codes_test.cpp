@@ -67,7 +67,7 @@ TEST(Codes, EachFamilyIsGivenWhereItIsAtHome) {
   EXPECT_TRUE(named.empty()) << *named.begin() << " is in the table of docs/reference/language.md and not in use";
 }
 
-TEST(Codes, EachHasAPageAndEachPageIsOfOneThatIsGiven) {
+TEST(Codes, EachHasAPageAndEachPageHasACodeThatIsGiven) {
   const fs::path root = XRUN_SOURCE_DIR;
   // "XG0301", and in the text of a message "error[XG0803]".
   const std::regex pattern("[\"\\[](XG[0-9]{4})[\"\\]]");

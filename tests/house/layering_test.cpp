@@ -105,7 +105,7 @@ std::vector<Include> project_includes() {
   return includes;
 }
 
-TEST(Layering, EveryIncludeIsAllowedByTheTableOfRooms) {
+TEST(Layering, EveryIncludeIsAllowedByTheTableOfFolders) {
   const std::vector<Include> includes = project_includes();
   ASSERT_GT(includes.size(), 100u) << "the sources were not found below " << XRUN_SOURCE_DIR;
   for (const Include& include : includes) {
@@ -141,7 +141,7 @@ TEST(Layering, IncludesOfOursStartAtTheRoot) {
   }
 }
 
-TEST(Layering, NoRoomIsCalledUtilsCommonOrMisc) {
+TEST(Layering, NoFolderIsCalledUtilsCommonOrMisc) {
   for (const Include& include : project_includes()) {
     EXPECT_FALSE(std::regex_search(include.file, std::regex("(^|/)(utils?|common|misc|helpers?)(/|\\.)")))
         << include.file;
