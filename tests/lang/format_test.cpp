@@ -224,7 +224,7 @@ TEST(Format, TabsCarriageReturnsAndAByteOrderMarkAreReplaced) {
   EXPECT_EQ(laid_out("\xEF\xBB\xBFxgraph 1\r\n\r\nlet\ta = 1\r\n"), "xgraph 1\n\nlet a = 1\n");
 }
 
-TEST(Format, WhatDoesNotParseHasNoLayout) {
+TEST(Format, TextsThatDoNotParseHaveNoLayout) {
   for (const char* text : {"", "let a = 1\n", "xgraph 1\nlet a = \n", "xgraph 1\nlet a = \"\t\"\n", "xgraph 2\n"}) {
     SourceMap sources;
     Diagnostics diagnostics;

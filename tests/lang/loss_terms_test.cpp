@@ -129,7 +129,7 @@ TEST(LossTerms, EqualTermsAreMerged) {
   EXPECT_EQ(merged[1].factor, 2);
 }
 
-TEST(LossTerms, AnInputIsNoTerm) {
+TEST(LossTerms, AnInputIsNotATerm) {
   const Checked made(R"(
 model m {
   input x: f32[N, 8]
@@ -163,7 +163,7 @@ train t {
 }
 
 // The head pass comes after all operators of stages.
-TEST(HeadReaders, WhatAHeadGivesIsNotComputedWith) {
+TEST(HeadReaders, OperatorsOnResultsOfAHeadAreRefused) {
   const auto model = [](const std::string& statements, const std::string& metrics) {
     return Checked(
         "\nmodel m {\n  input x: f32[N, 8]\n  input y: index(10)[N]\n\n  feature = x -> linear(6)\n\n"

@@ -133,7 +133,7 @@ Outcome parse_text(std::string text) {
   return out;
 }
 
-TEST(ParserLimits, WhatIsDeepIsRefusedWithADiagnostic) {
+TEST(ParserLimits, DeepTextsAreRefusedWithADiagnostic) {
   for (const Case& c : deep_cases()) {
     const Outcome out = parse_text(build(c, 100'000));
     bool refused = false;
@@ -145,7 +145,7 @@ TEST(ParserLimits, WhatIsDeepIsRefusedWithADiagnostic) {
   }
 }
 
-TEST(ParserLimits, WhatIsJustDeepEnoughIsRead) {
+TEST(ParserLimits, TextsJustBelowTheLimitAreRead) {
   for (const int n : {kMaxNesting - 4, kMaxNesting + 4}) {
     const auto count = static_cast<size_t>(n);
     const bool fits = n < kMaxNesting;

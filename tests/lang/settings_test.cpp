@@ -220,7 +220,7 @@ class ChoiceOfFiles : public testing::Test {
   fs::path dir_ = fs::path(testing::TempDir()) / ("xrun_choice_" + std::to_string(::getpid()));
 };
 
-TEST_F(ChoiceOfFiles, OfAnotherFileSaysWhatIsThere) {
+TEST_F(ChoiceOfFiles, ListsTheDeclarationsOfAnotherFile) {
   EXPECT_THAT(rendered(path("main.xgraph"), {.schedule = path("two.xgraph") + ":zz"}),
               HasSubstr("help: name one that it has: a, b"));
   EXPECT_THAT(rendered(path("main.xgraph"), {.schedule = path("two.xgraph")}),

@@ -42,7 +42,7 @@ TEST(Uncalled, ResultsKeepTheDeclaredType) {
   EXPECT_THAT(wrong.rendered(), HasSubstr("nothing calls `b` yet: it was tried with x: f32[N, 64]"));
 }
 
-TEST(Uncalled, WhatSomeArgumentsMeetIsNoMistake) {
+TEST(Uncalled, ConditionsThatSomeArgumentsMeetAreNoMistake) {
   for (const std::string text : {
            "block b(x: [N, C], y: [N, D]) { return x + y }\n",
            "block b(x: [N, C]) {\n  assert C == 7, \"seven\"\n  return x + (x -> linear(7))\n}\n",
@@ -61,7 +61,7 @@ TEST(Uncalled, WhatSomeArgumentsMeetIsNoMistake) {
   }
 }
 
-TEST(Uncalled, WhatIsCalledIsJudgedByItsCalls) {
+TEST(Uncalled, CalledBlocksAreJudgedByTheirCalls) {
   const Checked checked(R"(
 block narrow(x: [N, D]) {
   return x + (x -> linear(8))
