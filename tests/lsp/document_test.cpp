@@ -47,7 +47,7 @@ TEST(Changed, AppliesChangesOneAfterTheOther) {
   EXPECT_EQ(changed("ab", Json::parse(R"([{"text": "x"}])")), "x");
 }
 
-TEST(Paths, OfUrisAreDecodedAndBack) {
+TEST(Paths, AreDecodedFromUrisAndEncodedBack) {
   EXPECT_EQ(path_of("file:///a/b%20c/%E4%B8%AD.xgraph"), "/a/b c/\u4e2d.xgraph");
   EXPECT_EQ(path_of("file://localhost/a/../b"), "/b");
   EXPECT_EQ(path_of("untitled:Untitled-1"), "untitled:Untitled-1");

@@ -99,7 +99,7 @@ TEST(Diagnostics, VanishWithTheirCauseAndWhenTheDocumentCloses) {
   EXPECT_EQ(client.take()["params"]["diagnostics"], Json::array());
 }
 
-TEST(Diagnostics, OfAnImportAreShownAtTheImportAndFollowTheOpenText) {
+TEST(Diagnostics, AreShownAtTheImportOfAFileAndFollowItsOpenText) {
   TestClient client;
   client.open("xgraph 1\n\nfrom \"part.xgraph\" use width\n\nlet twice = 2 * width\n");
   client.open("xgraph 1\n\nlet width = wrong\n", "file:///tmp/part.xgraph");

@@ -252,7 +252,7 @@ model m {
 
 // Results of trials that the server keeps must not outlive the text they depend on. Most edits are reverted, so that
 // the server keeps many results.
-TEST(RandomEdits, OfWhatNothingCallsGiveTheDiagnosticsOfAFreshServer) {
+TEST(RandomEdits, GiveTheDiagnosticsOfAFreshServerForUncalledCode) {
   const char* const given = std::getenv("XRUN_LSP_SEED");
   const uint64_t seed = given == nullptr ? std::random_device{}() : std::strtoull(given, nullptr, 10);
   const char* const wanted = std::getenv("XRUN_LSP_EDITS");
