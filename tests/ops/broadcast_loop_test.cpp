@@ -122,7 +122,7 @@ TEST(BroadcastLoop, RandomShapesHaveTheBitsOfALoopOverTheElements) {
 
 // Shapes of batch norm: a vector with an element for each channel, and a number; and a number for each sample's
 // channel.
-TEST(BroadcastLoop, VectorsOfChannelsOfLargeResults) {
+TEST(BroadcastLoop, VectorsOfChannelsHaveTheBitsOfALoopInLargeResults) {
   const auto large = [](int64_t channels) {
     return TensorType{.dtype = DType::kF32, .dims = {kBatch, channels, 64, 64}};
   };

@@ -46,7 +46,7 @@ void add_error(ScalarOp op, float x, float y, Worst& worst) {
 
 class Exhaustive : public ::testing::TestWithParam<ScalarOp> {};
 
-TEST_P(Exhaustive, AllInputs) {
+TEST_P(Exhaustive, AllLoopsAgreeOnAllInputs) {
   if (std::getenv("XRUN_EXHAUSTIVE") == nullptr) {
     GTEST_SKIP() << "make test-exhaustive looks at all inputs";
   }

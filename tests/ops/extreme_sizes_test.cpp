@@ -121,7 +121,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-TEST(ExtremeSizes, OfInputsAreRefusedOrComputed) {
+TEST(ExtremeSizes, InputsAreRefusedOrComputed) {
   for (const Case& c : cases()) {
     for (const int64_t size : kSizes) {
       size_t most = 0;
@@ -165,7 +165,7 @@ std::vector<Case> with_argument(const Case& c, int64_t size) {
   return grown;
 }
 
-TEST(ExtremeSizes, OfArgumentsAreRefusedOrComputed) {
+TEST(ExtremeSizes, ArgumentsAreRefusedOrComputed) {
   for (const Case& c : cases()) {
     for (const int64_t size : kSizes) {
       for (const int64_t signed_size : {size, -size}) {

@@ -33,7 +33,7 @@ TEST(FuseFunctions, APreluIsOneOperatorWithItsNorm) {
   EXPECT_EQ(graph.params.size(), b.graph.params.size());
 }
 
-TEST(FuseFunctions, WhatStaysApart) {
+TEST(FuseFunctions, OtherFunctionsStayApart) {
   using Names = std::vector<std::string>;
   GraphBuilder twice;  // the norm is read again
   const ValueId norm = twice.call("bn", {twice.input({8})}, kNorm);

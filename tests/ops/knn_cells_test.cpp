@@ -83,7 +83,7 @@ void expect_lists(const Matrix& m, int64_t neighbours, const std::vector<int32_t
   }
 }
 
-TEST(KnnCells, WithAllCellsTheGraphIsTheExactOne) {
+TEST(KnnCells, TheGraphOfAllCellsIsTheExactOne) {
   for (const auto& [classes, dim, neighbours] : std::vector<std::array<int64_t, 3>>{{1, 1, 1},
                                                                                     {1, 5, 4},
                                                                                     {2, 3, 5},

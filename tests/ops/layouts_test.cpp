@@ -64,7 +64,7 @@ TEST(Layouts, ConvolutionsAndWhatLiesBetweenAreChannelsLast) {
   }
 }
 
-TEST(Layouts, WhatWorksAlongTheLastDimensionIsRowMajor) {
+TEST(Layouts, OperatorsAlongTheLastDimensionAreRowMajor) {
   GraphBuilder b;
   const ValueId x = b.call("reshape", {b.input({12, 10})}, to_dims({3, 4, 10}));
   const ValueId y = b.call("softmax", {b.call("relu", {b.call("linear", {x}, {{"out", int64_t{6}}, {"bias", true}})})},

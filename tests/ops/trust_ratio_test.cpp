@@ -168,7 +168,7 @@ TEST(TrustRatio, NanStays) {
 }
 
 // Without a ratio, as tensors of one dimension and class rows are updated.
-TEST(TrustRatio, WithoutNormsTheyHaveTheBitsOfTheKernels) {
+TEST(TrustRatio, RulesWithoutNormsHaveTheBitsOfTheKernels) {
   for (const auto& [name, plain] : {std::pair{"lars", "sgd"}, {"lamb", "adamw"}}) {
     const OptimizerForm other = *optimizer_form(test::optimizer(plain, {{"momentum", kMomentum}, {"eps", kEps}}));
     ASSERT_NE(other.kind, OptimizerKind::kOwn);
