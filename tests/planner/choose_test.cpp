@@ -75,7 +75,7 @@ Module narrow(bool head = false, int64_t norm_rows = 32) {
 
 constexpr Bytes kPlenty = 4 * kGiB;
 
-TEST(Choose, WhereEverythingFitsOnlyWhatIsWantedIsMade) {
+TEST(Choose, OnlyWantedPlansAreMadeIfEverythingFits) {
   Subject subject(narrow(), 4);
   const Choice choice = subject.choose_within({kPlenty, 0});
   EXPECT_EQ(choice.fitted.size(), 6U);
@@ -85,7 +85,7 @@ TEST(Choose, WhereEverythingFitsOnlyWhatIsWantedIsMade) {
                                      [](const Fitted& f) { return std::llround(std::log(f.predicted.step) * 1e3); }));
 }
 
-TEST(Choose, WhatComesNowhereNearIsGivenUpAfterAFewPrograms) {
+TEST(Choose, HopelessLimitsAreGivenUpAfterAFewPrograms) {
   Subject subject(narrow(false, 256), 8);  // values of one row block are larger than all weights
   ASSERT_GT(subject.candidates.size(), 60U);
   Bytes weights = 0;
@@ -281,7 +281,7 @@ Result<KernelFacts> facts_of(const Module& module, bool) { return testing::make_
 
 // A plan that fits must be found even if only a smaller row block makes it fit: `norm_rows = 16` for 64 rows that are
 // one block.
-TEST(Fixes, ASmallerRowBlockIsOne) {
+TEST(Fixes, ASmallerRowBlockIsProposed) {
   Module module = narrow(false, 64);
   module.train.batch = 64;
   Subject subject(module, 1);

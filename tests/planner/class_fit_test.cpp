@@ -122,7 +122,7 @@ TEST(ClassFit, TheLimitOfADeviceIsNamed) {
               AllOf(HasSubstr("memory/device"), HasSubstr(format_bytes(fits.choices[0].device))));
 }
 
-TEST(ClassFit, WhatIsNotFoundInTimeIsSaid) {
+TEST(ClassFit, AnUnfinishedSearchIsReported) {
   const Subject subject(with_head(1000));
   int left = 2;
   const ClassFits fits = subject.fit([&] { return left-- > 0; }).value();
@@ -132,7 +132,7 @@ TEST(ClassFit, WhatIsNotFoundInTimeIsSaid) {
   EXPECT_THAT(report_classes(fits, subject.training, subject.machine), HasSubstr("not found in time"));
 }
 
-TEST(ClassFit, WithoutAHeadOrWithoutMemoryThereIsAnError) {
+TEST(ClassFit, AMissingHeadAndTooLittleMemoryAreErrors) {
   const auto headless = Subject(make_module({.layers = 2})).fit();
   ASSERT_FALSE(headless.ok());
   EXPECT_EQ(headless.error().code, "XG0629");
@@ -164,7 +164,7 @@ TEST(ClassFit, ThePageAndTheDocumentHaveEachChoice) {
   }
 }
 
-TEST(HeadChoices, FormatsThatTheOptimizerCannotHoldAreNone) {
+TEST(HeadChoices, LeaveOutFormatsThatTheOptimizerCannotHold) {
   Module module = with_head(1000);
   const Subject momentum(module);
   module.train.optimizer = test::optimizer("adamw");

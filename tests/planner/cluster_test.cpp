@@ -275,7 +275,7 @@ TEST(Cluster, CompressedGradientsSpareTheNetwork) {
   EXPECT_GT(dense->predicted.step, 3 * sparse->predicted.step);
 }
 
-TEST(Cluster, PageAndTablesOfAPlan) {
+TEST(Cluster, PageAndTablesOfAPlanAreStable) {
   Module module = head_model();
   module.schedule.replicas = Hint<int64_t>{4, {}};
   const Machine machine = machine_of(2, 2, kWide);

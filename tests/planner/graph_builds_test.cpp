@@ -166,13 +166,13 @@ TEST(GraphBuilds, AddTheirTimeToTheEpochAndTheRun) {
   EXPECT_EQ(build_time(read), build);
 }
 
-TEST(GraphBuilds, OfWeightsThatWereLearnedBeforeBeginAtOnce) {
+TEST(GraphBuilds, BeginAtOnceForTrainedWeights) {
   Planned planned({0.5, TrainSpan::kEpochs});
   planned.module.train.init_checkpoint = "other";
   EXPECT_EQ(graph_period(planned.plan, planned.module)->builds, 4);
 }
 
-TEST(GraphBuilds, WhereThePeriodIsNotKnownNothingIsAdded) {
+TEST(GraphBuilds, AddNothingIfThePeriodIsUnknown) {
   Planned planned({0.5, TrainSpan::kEpochs});
   planned.plan.samples = 0;
   EXPECT_FALSE(graph_period(planned.plan, planned.module).has_value());
@@ -182,7 +182,7 @@ TEST(GraphBuilds, WhereThePeriodIsNotKnownNothingIsAdded) {
   EXPECT_TRUE(graph_period(planned.plan, planned.module).has_value());
 }
 
-TEST(GraphBuilds, LongerThanTheirPeriodAreWarnedOf) {
+TEST(GraphBuilds, AreWarnedOfIfLongerThanTheirPeriod) {
   const Planned fast({0.5, TrainSpan::kEpochs});
   EXPECT_FALSE(slow_graphs(fast.plan, fast.module).has_value());
 
@@ -246,7 +246,7 @@ TEST(GraphBuilds, TheirMemoryIsAmongTheReasonsOfARefusal) {
   EXPECT_THAT(plan.error().choices, ::testing::Contains(::testing::StartsWith("active_classes = sample(1%) ")));
 }
 
-TEST(GraphBuilds, AreOfRunsWithLists) {
+TEST(GraphBuilds, AreOnlyMadeForRunsWithLists) {
   const Module module =
       testing::prepare_training(testing::make_module({.layers = 1, .classes = 200, .head = true, .batch = 64}));
   const Module inference =

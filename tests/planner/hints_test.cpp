@@ -201,7 +201,7 @@ TEST(Hints, GranularityThatCannotBeHeldIsRefused) {
 }
 
 // One row a replica on 300 devices; the machine never runs.
-TEST(Hints, NoMoreReplicasThanASumTakes) {
+TEST(Hints, NoChoiceHasMoreReplicasThanASumTakes) {
   const Machine machine{.name = "300 x cpu", .cores = 300, .devices = 300, .threads = 300, .memory = 64 * kGiB};
   Module module = make_module({.layers = 1, .batch = 300, .norm_rows = 1});
   const auto settings = [&] {

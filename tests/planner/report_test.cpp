@@ -47,7 +47,7 @@ Planned make(int stages, bool head, bool recompute = false) {
   return planned;
 }
 
-TEST(Report, PageOfAPlanWithHead) {
+TEST(Report, PageOfAPlanWithHeadIsStable) {
   const Planned planned = make(0, true);
   EXPECT_TRUE(test::matches_golden(report_text(planned.plan, planned.module), "report/head.txt"));
 }
@@ -147,7 +147,7 @@ TEST(Report, FormatsOfClassRowsAreNamedWhereTheirBytesAre) {
 }
 
 // Rows in a file are no memory of the plan: a head of 16 GiB fits in two, and the page says what the disk has to have.
-TEST(Report, PageOfAPlanWithRowsInAFile) {
+TEST(Report, PageOfAPlanNamesTheDiskForRowsInAFile) {
   Module module = testing::make_module({.layers = 1,
                                         .input = 64,
                                         .width = 64,
@@ -305,7 +305,7 @@ TEST(Report, DiffHasTheRowsThatChangedWithBothValues) {
       << report_diff(after, before);
 }
 
-TEST(Report, DiffOfAPipelineAgainstOneStage) {
+TEST(Report, DiffOfAPipelineAgainstOneStageIsStable) {
   const Plan one = make(0, true).plan;
   const Plan two = make(2, true).plan;
   EXPECT_TRUE(test::matches_golden(report_diff(one, two), "report/diff.txt"));
@@ -415,12 +415,12 @@ TEST(Report, WhyOfOneDecisionHasThePlansThatDecideItOtherwise) {
   EXPECT_NE(why_json(plan, "stages").find("\"choice\": \"stages = "), std::string::npos);
 }
 
-TEST(Report, PageOfAPipeline) {
+TEST(Report, PageOfAPipelineIsStable) {
   const Planned planned = make(2, false);
   EXPECT_TRUE(test::matches_golden(report_text(planned.plan, planned.module), "report/pipeline.txt"));
 }
 
-TEST(Report, Tables) {
+TEST(Report, TablesAreStable) {
   const Planned planned = make(2, true);
   std::string all;
   for (const char* table : {"layers", "memory", "comm", "why"}) {

@@ -191,7 +191,7 @@ TEST(VerifyOperands, SlotsThatTheRingCannotHaveAreFound) {
   expect_found("is of no input", [](Program& p) { find(p, Purpose::kInput).value = find(p, Purpose::kResult).value; });
 }
 
-TEST(VerifyOperands, WhatTheUpdateTakesForGrantedIsThere) {
+TEST(VerifyOperands, BuffersThatTheUpdateNeedsAreChecked) {
   const auto lose = [](Purpose purpose) {
     return [=](Program& p) { find(p, purpose).purpose = Purpose::kHeadScratch; };
   };

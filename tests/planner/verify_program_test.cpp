@@ -360,7 +360,7 @@ TEST(VerifyProgram, AReaderWaitsForAllExchangesThatWroteItsBytes) {
   EXPECT_TRUE(verify_order(program).ok());
 }
 
-TEST(VerifyProgram, NoMoreReplicasThanASumTakes) {
+TEST(VerifyProgram, MoreReplicasThanASumTakesAreRefused) {
   for (const int replicas : {kMostReplicas, kMostReplicas + 1}) {
     Program program = make_idle(replicas, 0);
     program.batch = program.micro_batches = program.replicas = program.partials = replicas;
