@@ -260,7 +260,7 @@ TEST_F(BackgroundSaves, AreToldWhenTheyAreDurable) {
   EXPECT_FALSE(watch.late.empty()) << "no step ran beside a save";
 }
 
-TEST_F(BackgroundSaves, OnAFullDiskEndTheRunAndLeaveTheOlderOne) {
+TEST_F(BackgroundSaves, EndTheRunOnAFullDiskAndLeaveTheOlderOne) {
   for (const int64_t writes : {0, 1, 5, 12, 17, 18, 19}) {
     prepare(true, {1000, TrainSpan::kSteps});
     fs::remove_all(root_);
@@ -318,7 +318,7 @@ TEST_F(BackgroundSaves, AStopWaitsForThem) {
 }
 
 // Numbers that are not finite end the run, at a step after the save.
-TEST_F(BackgroundSaves, OfNumbersThatAreNotFiniteLeaveTheOlderOne) {
+TEST_F(BackgroundSaves, LeaveTheOlderOneIfNumbersAreNotFinite) {
   prepare(true, {2, TrainSpan::kSteps});
   auto store = make_checkpoint_store(store_options());
   ASSERT_TRUE(store.ok());

@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(BenchShare, OfALoadedMachineIsNotKnown) {
+TEST(BenchShare, IsNotKnownOnALoadedMachine) {
   const std::string rates = "460.0 GFLOP/s";
   EXPECT_EQ(share_text({.share = 0.42, .processor_share = 0.43}, rates),
             "42 % of 460.0 GFLOP/s, by processor time 43 %");
@@ -27,7 +27,7 @@ TEST(BenchShare, OfALoadedMachineIsNotKnown) {
             "not known, since other programs had the processors");
 }
 
-TEST(BenchShare, OfTheProcessorsCountsNoMoreThreadsThanThereAreCores) {
+TEST(BenchShare, CountsNoMoreThreadsThanThereAreCores) {
   EXPECT_EQ(processors_of({.wall = 2, .processor = 2}, 1, 8), 1);
   EXPECT_EQ(processors_of({.wall = 2, .processor = 1}, 1, 8), 0.5);
   EXPECT_EQ(processors_of({.wall = 2, .processor = 4}, 8, 2), 1);

@@ -229,7 +229,7 @@ TEST_F(Checkpoint, TheLockOfAnotherHostIsSeen) {
   EXPECT_EQ(read(lock), "") << "it was given back";
 }
 
-TEST_F(Checkpoint, WithoutLocksTheFileTellsWhetherItsOwnerMayBeThere) {
+TEST_F(Checkpoint, TheFileSaysWithoutLocksWhetherItsOwnerMayBeThere) {
   struct WithoutLocks : Io {
     int lock(int) override { return ENOLCK; }
   } io;

@@ -168,7 +168,7 @@ TEST_F(FusedOperators, LieInOneStage) {
   }
 }
 
-TEST_F(Command, WhatIsNoTextIsSaidInOneError) {
+TEST_F(Command, FilesThatAreNotTextAreOneError) {
   directory.write("tiny.xgraph", tiny_model());
   ASSERT_EQ(run({"plan", "tiny.xgraph"}).exit, 0);
   directory.write("wide.xgraph", std::string("\xFF\xFEx\0g\0", 6));

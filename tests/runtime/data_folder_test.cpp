@@ -215,7 +215,7 @@ TEST_F(Folder, LeavesOutPicturesThatLieInNoClassDirectory) {
   EXPECT_EQ(read(), "; folder: 2 images, 1 class") << "a folder without class directories";
 }
 
-TEST_F(Folder, OfTwoPathsLeavesOutThePicturesOfAPathWithoutClasses) {
+TEST_F(Folder, LeavesOutThePicturesOfAPathWithoutClasses) {
   write("one/a/1.png", png(4, 1));
   write("one/b/1.png", png(4, 1));
   write("two/1.png", png(4, 2));
@@ -332,7 +332,7 @@ TEST_F(Folder, ReadsNamesOfArchivesInAnyScriptWhateverTheLocale) {
   EXPECT_EQ(reader->class_name(2), "\u732B");
 }
 
-TEST_F(Folder, OfTwoPathsSharesClasses) {
+TEST_F(Folder, SharesClassesOfTwoPaths) {
   write("one/a/1.png", png(4, 1));
   write("two/a/2.png", png(4, 2));
   write("two/b/1.png", png(4, 3));

@@ -20,7 +20,7 @@ TEST(Gpus, EqualOnesShareALine) {
                                           "driver for CUDA 13.0, runtime of CUDA 12.9" + kNothingRuns));
 }
 
-TEST(Gpus, WhereThereAreNoneTheErrorOfCudaSaysWhy) {
+TEST(Gpus, TheErrorOfCudaSaysWhyThereAreNoGpus) {
   EXPECT_THAT(describe(Gpus{.found = {}, .driver = "", .runtime = "13.0", .error = "no driver (cudaErrorX)"}),
               ElementsAre("none: no driver (cudaErrorX)", "no driver, runtime of CUDA 13.0" + kNothingRuns));
   EXPECT_THAT(describe(Gpus{.found = {}, .driver = "13.0", .runtime = "13.0", .error = ""}),

@@ -17,7 +17,7 @@ TEST(Heartbeats, ARankIsLostOnceItHasBeenSilentForLongerThanTheLimit) {
   }
 }
 
-TEST(Heartbeats, OfSeveralTheOneThatHasBeenSilentForTheLongestTime) {
+TEST(Heartbeats, NameTheRankThatHasBeenSilentForTheLongestTime) {
   Heartbeats beats(4, 0, kLimit, 0);
   beats.heard(1, 0.2);
   beats.heard(2, 0.1);

@@ -106,7 +106,7 @@ TEST(KernelTimes, TooManyForAFileAreThoseOfThisRun) {
   EXPECT_TRUE(load_kernel_times(path, kOrigin).empty());
 }
 
-TEST(KernelTimes, WithoutADirectoryNothingIsKept) {
+TEST(KernelTimes, AreNotKeptWithoutADirectory) {
   store_kernel_times("", kOrigin, some_times());
   EXPECT_TRUE(load_kernel_times("", kOrigin).empty());
   store_kernel_times("/dev/null/xrun/times", kOrigin, some_times());
@@ -208,7 +208,7 @@ TEST_F(MeasuredCost, JsonAndQuietSayNothingOfIt) {
   EXPECT_EQ(plan({}, {"--quiet"}).err, "");
 }
 
-TEST_F(MeasuredCost, WhoRunsAPlanMeasuresNothing) {
+TEST_F(MeasuredCost, RunningAPlanMeasuresNothing) {
   plan();
   fs::remove_all(directory.path() + "/cache");
   const auto result =

@@ -113,7 +113,7 @@ TEST_F(MovedNames, ChainsLeadFromEveryEarlierName) {
   EXPECT_EQ(begun.exit, 0) << begun.err;
 }
 
-TEST_F(MovedNames, WithoutTheLineTheMessageProposesIt) {
+TEST_F(MovedNames, TheMessageProposesAMissingLine) {
   ASSERT_EQ(train("run").exit, 0);
   write("embedding", "id");
   const auto refused = run({"eval", "m.xgraph", "run/ckpt/t"});

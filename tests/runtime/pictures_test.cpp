@@ -71,7 +71,7 @@ void expect_pixels(const Row& row, int channels, const std::vector<uint8_t>& wan
   EXPECT_LE(most, 1) << row.name << " to " << channels << " channels";
 }
 
-TEST(Pictures, OfEveryKindAreThePixelsThatPilReads) {
+TEST(Pictures, HaveThePixelsThatPilReads) {
   const std::vector<Row> rows = table();
   EXPECT_GE(rows.size(), 90u);
   for (const Row& row : rows) {

@@ -92,7 +92,7 @@ TEST(PlainProgress, ALongEvaluationIsToldByItsBatches) {
   EXPECT_THAT(shown.page, HasSubstr("finished evaluate source=test samples=2000 of=2000 seconds=41.0"));
 }
 
-TEST(PlainProgress, WhatFailsOrWasShortHasNoLine) {
+TEST(PlainProgress, FailedAndShortWorkHasNoLine) {
   Plain shown;
   shown.work(Work::kOpen, "train");
   EXPECT_EQ(lines(shown.after(12)), 1);

@@ -230,7 +230,7 @@ TEST(RankCommunicator, BroadcastsComeInTheOrderOfTheCallsOfAChannel) {
   }
 }
 
-TEST(RankCommunicator, WhatWaitsForARankThatGivesUpEndsInItsError) {
+TEST(RankCommunicator, WaitsForARankThatGivesUpEndInItsError) {
   on_worlds(3, [](World& world) {
     const auto devices = make_cpu_devices(std::vector{1}, {}, world.rank());
     const auto memory = devices->device(world.rank()).map(4096).value();
@@ -314,7 +314,7 @@ TEST(RankCommunicator, MemoryThatCannotBeReadEndsAllRanksInAnError) {
 }
 
 // The error of a rank may come before another rank has made its communicator.
-TEST(RankCommunicator, OfARunThatIsGivenUpEndsEveryWaitInTheError) {
+TEST(RankCommunicator, EndsEveryWaitInTheErrorOfARunThatIsGivenUp) {
   on_worlds(2, [](World& world) {
     const auto devices = make_cpu_devices(std::vector{1}, {}, world.rank());
     if (world.rank() == 1) {

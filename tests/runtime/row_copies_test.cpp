@@ -79,7 +79,7 @@ TEST_F(RowCopiesTest, KeptRowsAreReadAsTheyWere) {
   expect_begin(copies);
 }
 
-TEST_F(RowCopiesTest, WithoutMemoryNoRowIsKept) {
+TEST_F(RowCopiesTest, NoRowIsKeptWithoutMemory) {
   SaveMemory memory(1, SaveMemory::kPage);
   RowCopies copies(model.state(), file, memory);
   std::vector<int32_t> rows(2000);

@@ -95,7 +95,7 @@ TEST_F(RowsFiles, GoBackToTheCheckpointAndOnFromIt) {
   EXPECT_EQ(run.contents(), RowsModel(layout_).at(10));
 }
 
-TEST_F(RowsFiles, WithoutACheckpointNothingIsLogged) {
+TEST_F(RowsFiles, LogNothingWithoutACheckpoint) {
   RowsRun run(directory(), layout_);
   ASSERT_TRUE(run.begin().ok());
   ASSERT_TRUE(run.step().ok());
@@ -224,7 +224,7 @@ TEST_F(RowsFiles, ASaveThatFailsLeavesTheLogInUse) {
   expect_checkpoint();
 }
 
-TEST_F(RowsFiles, AfterAPowerCutRowsAreRestoredOnlyIfTheLogIsWhole) {
+TEST_F(RowsFiles, AreRestoredAfterAPowerCutOnlyIfTheLogIsWhole) {
   RowsFileOptions other;
   other.owner.boot = std::string(kBootDigits, 'e');
   // Rows have changed, and the log may have lost which.
@@ -339,7 +339,7 @@ TEST_F(RowsFiles, EverySingleBitOfAHeaderCounts) {
   }
 }
 
-TEST_F(RowsFiles, OfOtherLayoutsAreRefused) {
+TEST_F(RowsFiles, AreRefusedForOtherLayouts) {
   leave_killed(3);
   RowsLayout other = layout_;
   other.rows += 1;
@@ -357,7 +357,7 @@ TEST_F(RowsFiles, OfOtherLayoutsAreRefused) {
   expect_checkpoint();
 }
 
-TEST_F(RowsFiles, ThatAreBrokenOrSomebodyElsesAreRefused) {
+TEST_F(RowsFiles, AreRefusedIfBrokenOrOfAnotherRun) {
   leave_killed(3);
   const std::string rows = read_file(path());
   const std::string log = read_file(log_path());

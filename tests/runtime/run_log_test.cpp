@@ -68,7 +68,7 @@ TEST_F(RunLog, IsWrittenWhateverIsShown) {
   EXPECT_EQ(std::count(json.out.begin(), json.out.end(), '\n'), std::count(log.begin(), log.end(), '\n'));
 }
 
-TEST_F(RunLog, OfARunInPartsIsShownAsOne) {
+TEST_F(RunLog, ShowsARunInPartsAsOne) {
   directory.write("tiny.xgraph", testing::tiny_model());
   for (const char* steps : {"25", "45"}) {
     ASSERT_EQ(run({"train", "tiny.xgraph", "--steps", steps, "--progress", "none"}).exit, 0);
@@ -90,7 +90,7 @@ TEST_F(RunLog, OfARunInPartsIsShownAsOne) {
   EXPECT_EQ(json["training"].size(), 4u) << "loss, lr, images_per_s and the metric: " << json["training"];
 }
 
-TEST_F(RunLog, ThatCannotBeWrittenIsGivenUp) {
+TEST_F(RunLog, IsGivenUpIfItCannotBeWritten) {
   directory.write("tiny.xgraph", testing::tiny_model());
   std::filesystem::create_directories(at("ckpt/quick"));
   ASSERT_EQ(::mkfifo(at("ckpt/quick/log.jsonl").c_str(), 0600), 0);
@@ -138,7 +138,7 @@ TEST_F(RunLog, TensorBoardReadsTheEventFile) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(RunLog, IsRefusedWhereItIsNone) {
+TEST_F(RunLog, RefusesFilesThatAreNotLogs) {
   directory.write("empty.jsonl", "");
   directory.write("other.jsonl", "{\"a\": 1}\n[[[\n" + std::string(3'000'000, 'x') + "\n");
   ASSERT_EQ(::mkfifo(at("pipe.jsonl").c_str(), 0600), 0);
@@ -150,7 +150,7 @@ TEST_F(RunLog, IsRefusedWhereItIsNone) {
   EXPECT_EQ(run({"show", "empty.jsonl", "--table", "layers"}).exit, 2);
 }
 
-TEST_F(RunLog, PageOfALog) {
+TEST_F(RunLog, PageOfALogIsStable) {
   std::string text = R"({"v":1,"t":"start","first_step":0,"steps":400})"
                      "\n";
   for (int step = 10; step <= 200; step += 10) {

@@ -195,7 +195,7 @@ TEST_F(SecondCopies, GiveBackWhatIsLostOrDamaged) {
 }
 
 // The disk of the checkpoints is full after a given number of writes, the first of which is that of the lock.
-TEST_F(SecondCopies, ThatCannotAllBePutBackAreTriedAgain) {
+TEST_F(SecondCopies, AreTriedAgainIfNotAllCanBeRestored) {
   save({20});
   const auto whole = files_below(root_);
   int failed = 0;
@@ -243,7 +243,7 @@ TEST_F(SecondCopies, GiveBackTheStepThatIsNamed) {
   EXPECT_THAT(names(), ElementsAre("lock"));
 }
 
-TEST_F(SecondCopies, ThatAreDamagedTooLeaveTheError) {
+TEST_F(SecondCopies, LeaveTheErrorIfAlsoDamaged) {
   save({10, 20});
   const std::string name = "/step-000020/trunk.safetensors";
   flip_a_bit(root_ + name);
@@ -287,7 +287,7 @@ TEST_F(SecondCopies, AreKeptAsTheCheckpointsAre) {
 }
 
 // The save of step 3 finds the copy of step 1 under way, and that of step 2 waiting.
-TEST_F(SecondCopies, OfASlowDiskLeaveOutCheckpointsAndHoldUpNoSave) {
+TEST_F(SecondCopies, LeaveOutCheckpointsOnASlowDiskAndHoldUpNoSave) {
   OtherDisk disk(copy_);
   CheckpointOptions with = with_copy();
   with.io = &disk;
@@ -313,7 +313,7 @@ TEST_F(SecondCopies, OfASlowDiskLeaveOutCheckpointsAndHoldUpNoSave) {
   EXPECT_EQ(files_below(copy_), files_below(root_));
 }
 
-TEST_F(SecondCopies, ThatEndEarlyLeaveNothing) {
+TEST_F(SecondCopies, LeaveNothingIfTheyEndEarly) {
   OtherDisk disk(copy_);
   CheckpointOptions with = with_copy();
   with.io = &disk;
@@ -331,7 +331,7 @@ TEST_F(SecondCopies, ThatEndEarlyLeaveNothing) {
   }
 }
 
-TEST_F(SecondCopies, OnAFullDiskSayWhyAndLeaveTheOlderOnes) {
+TEST_F(SecondCopies, SayWhyOnAFullDiskAndLeaveTheOlderOnes) {
   for (int64_t writes = 0; writes < 12; ++writes) {
     fs::remove_all(root_);
     fs::remove_all(copy_);
@@ -359,7 +359,7 @@ TEST_F(SecondCopies, OnAFullDiskSayWhyAndLeaveTheOlderOnes) {
   }
 }
 
-TEST_F(SecondCopies, OfADamagedCheckpointAreNotPublished) {
+TEST_F(SecondCopies, AreNotPublishedForADamagedCheckpoint) {
   OtherDisk disk(copy_);
   CheckpointOptions with = with_copy();
   with.io = &disk;
@@ -531,7 +531,7 @@ TEST_F(CopiesOfRanks, TogetherGiveBackTheStep) {
   expect_whole(9, "all");
 }
 
-TEST_F(CopiesOfRanks, OfALostHostLeaveTheError) {
+TEST_F(CopiesOfRanks, LeaveTheErrorIfTheirHostIsLost) {
   fs::remove_all(copy_of(1));
   flip_a_bit(root_ + "/step-000020/" + files_[1][0].name);
   for (const auto& result : put_all_back()) {

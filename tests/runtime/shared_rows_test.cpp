@@ -172,7 +172,7 @@ TEST(SharedRows, TooManyBrokenSamplesEndTheRunOfAllRanks) {
   });
 }
 
-TEST(SharedRows, OfAnEvaluationAreBrokenForAllRanks) {
+TEST(SharedRows, AreBrokenForAllRanksInAnEvaluation) {
   const auto evaluate = [](std::vector<RowRange> wanted, Peers* peers) {
     const Graph inputs = graph();
     auto source = make_row_source(torn_rows(inputs), {.max_bad = 1}).value();

@@ -106,7 +106,7 @@ TEST_F(SlurmCommand, RanksHaveTheWeightsOfOneProcessAndOfMpirun) {
   EXPECT_EQ(weights_of(said.substr(second)), weights_of(whole.err)) << said;
 }
 
-TEST_F(SlurmCommand, WhatCannotRunIsToldOnce) {
+TEST_F(SlurmCommand, LaunchesThatCannotRunAreReportedOnce) {
   const auto alone = ranks("none", 4, train("none"));
   EXPECT_FALSE(alone.timed_out);
   EXPECT_EQ(alone.exit, 2) << alone.err;

@@ -93,7 +93,7 @@ TEST_F(StepWatchTest, RowsOfADeviceAddUpToTheStep) {
   }
 }
 
-TEST_F(StepWatchTest, AsPredictedSaysNothing) { EXPECT_TRUE(watch(predicted()).empty()); }
+TEST_F(StepWatchTest, StepsAsPredictedCauseNoWarning) { EXPECT_TRUE(watch(predicted()).empty()); }
 
 TEST_F(StepWatchTest, ASlowPassIsNamedWithItsDevice) {
   const auto found =
@@ -113,7 +113,7 @@ TEST_F(StepWatchTest, ASlowShardIsNamedWithItsHead) {
   EXPECT_THAT(found[0].message, HasSubstr(" (shard 0) takes 30.0 ms, predicted were 1.0 ms"));
 }
 
-TEST_F(StepWatchTest, WhatNoInstructionExplainsIsWaitingOrOutside) {
+TEST_F(StepWatchTest, UnexplainedTimeIsWaitingOrOutside) {
   const auto slow_moves = watch(timings([](const Instruction& one) { return one.kind == Kind::kRecv; }, 30));
   ASSERT_EQ(slow_moves.size(), 1u);
   EXPECT_THAT(slow_moves[0].message, HasSubstr(": data under way, nothing to compute takes "));

@@ -64,7 +64,7 @@ TEST_F(FmtCommand, CheckWritesNothingAndExitsWithOneWhereAFileWouldChange) {
   EXPECT_EQ(line, json::parse(R"({"v":1,"file":"a/other.xgraph","written":false,"first_line":2,"last_line":2})"));
 }
 
-TEST_F(FmtCommand, OfADirectoryTakesAllVisibleModels) {
+TEST_F(FmtCommand, TakesAllVisibleModelsOfADirectory) {
   directory_.write("a/one.xgraph", kOther);
   directory_.write("a/b/two.xgraph", kOther);
   directory_.write("a/.hidden/three.xgraph", kOther);
@@ -154,7 +154,7 @@ TEST(ExplainCommand, AnOperatorHasItsSignatureDefaultsAndExample) {
   EXPECT_EQ(explain({"Conv2d"}).out, result.out);
 }
 
-TEST(ExplainCommand, WhatTheLibraryDeclaresIsShownAsItIsWritten) {
+TEST(ExplainCommand, DeclarationsOfTheLibraryAreShownAsWritten) {
   EXPECT_THAT(explain({"leaky_relu"}).out,
               HasSubstr("pointwise leaky_relu(x, slope = 0.01) = if x > 0 { x } else { slope * x }\n\n"
                         "Every file knows it without an import.\n"));

@@ -115,7 +115,7 @@ TEST_F(TrainedModel, IsMeasuredFromTheCheckpointOfAPlanAlone) {
   EXPECT_EQ(run({"eval", "ckpt/t", "--devices", "1"}).out, with_plan.out);
 }
 
-TEST_F(TrainedModel, OfAnotherFunctionIsRefusedWithWhatDiffers) {
+TEST_F(TrainedModel, RefusesAnotherFunctionAndNamesTheDifference) {
   train({});
   write({.activation = "gelu"});
   const auto gelu = eval();

@@ -223,7 +223,7 @@ TEST(WorkDeadline, OpeningAndPreparingMayTakeAnyTime) {
   }
 }
 
-TEST(WorkDeadline, WithoutATimeoutNothingHangs) {
+TEST(WorkDeadline, NothingHangsWithoutATimeout) {
   Rank rank(0);
   for (const Work work : {Work::kStep, Work::kSave, Work::kOpen}) {
     rank.work(work, 1e5);
