@@ -54,7 +54,7 @@ TEST_F(BeginAnew, IsRefusedInTheDirectoryOfARun) {
   // A run that is not finished also has a curve.
   ASSERT_EQ(train({"-C", "part", "--steps", "10"}).exit, 0);
   EXPECT_EQ(train({"-C", "part", "--resume", "never"}).exit, 1);
-  // Another model would not be taken for this one, either.
+  // Another model would not replace this one.
   EXPECT_EQ(train({"--resume", "never", "--set", "train.seed=2"}).exit, 1);
 }
 

@@ -1,5 +1,5 @@
-// Words that people type around a command: counts with suffixes, variables of the environment, a pipe that nobody
-// reads, the help of a command, directories in place of files.
+// Words that people type around a command: counts with suffixes, variables of the environment, a pipe without a reader,
+// the help of a command, directories in place of files.
 #include <algorithm>
 #include <filesystem>
 #include <gmock/gmock.h>

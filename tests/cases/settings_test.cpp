@@ -23,7 +23,7 @@ using xrun::testing::run_xrun;
 using xrun::testing::TemporaryDirectory;
 using Words = std::vector<std::string>;
 
-// Where the effect of a setting is seen.
+// The place that shows the effect of a setting.
 enum class Seen {
   kWeights,  // the digest of the weights at the end of a run
   kEvents,   // the events of a run without its times: kinds, steps, names of figures

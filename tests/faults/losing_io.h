@@ -173,7 +173,7 @@ class LosingIo final : public Io {
     enum Kind { kAdd, kRemove, kRename, kExchange } kind;
     std::string name;
     std::string other;
-    std::shared_ptr<Node> node;  // that had the name, or gets it
+    std::shared_ptr<Node> node;  // the node that had the name, or gets it
   };
 
   struct Node {

@@ -1,5 +1,5 @@
-// Runs whose class rows lie in a file are killed at any time, and go on until they end: with the weights of a run that
-// nobody has killed, whose rows lay in memory.
+// Runs whose class rows lie in a file are killed at any time, and go on until they end with the weights of an
+// undisturbed run whose rows lay in memory.
 #include <filesystem>
 
 #include "tests/faults/runs.h"

@@ -30,7 +30,7 @@ constexpr int64_t kBestKept = 2;
 struct Promise {
   std::optional<int64_t> latest;
   std::map<int64_t, uint64_t> steps;  // number to the seed of the weights
-  std::vector<BestStep> best;         // that the manifest of `latest` has
+  std::vector<BestStep> best;         // named by the manifest of `latest`
 };
 
 class Course {

@@ -1,4 +1,4 @@
-// Whatever a text says is read or refused; nothing that is written is passed over.
+// All parts of a text are read or refused; nothing that is written is passed over.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -25,7 +25,7 @@ Operand make_operand(const TensorType& type, int64_t rows, uint64_t seed) {
   return operand;
 }
 
-// Where an operand has the element `i` of the result, both in logical order.
+// The position in an operand of the element `i` of the result, both in logical order.
 size_t place_of(const std::vector<int64_t>& result, std::vector<int64_t> operand, int64_t i) {
   operand.insert(operand.begin(), result.size() - operand.size(), 1);
   int64_t place = 0;

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kSeed = 73;
 
-// Which classes take part in a step.
+// The classes that take part in a step.
 struct Mode {
   const char* name;
   bool some;  // or all

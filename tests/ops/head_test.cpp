@@ -201,7 +201,7 @@ TEST(Margin, TheExactSlopeIsFiniteAtTheEnds) {
   }
 }
 
-// Whatever the margins: psi rises with the cosine, and its slope is that of psi.
+// For all margins, psi rises with the cosine, and its slope is that of psi.
 TEST(Margin, TheCappedSlopeIsThatOfAMarginThatRisesEverywhere) {
   constexpr double kStep = 1e-6;
   for (const double m1 : {0.5, 1.0, 1.35, 2.0, 4.0}) {

@@ -42,7 +42,7 @@ struct Bound {
   ScalarOp op;
   double low, high;
   double ulps;      // error of the result
-  double absolute;  // where the result is small
+  double absolute;  // error of small results
 };
 
 TEST(Interpreter, EachOperationIsNearItsValueInF64) {

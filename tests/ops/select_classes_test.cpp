@@ -280,7 +280,7 @@ TEST(SelectClasses, ShardsAndThreadsSelectTheSameClasses) {
   }
 }
 
-// Where lists name classes of one shard alone, it has them all, and the others hardly any.
+// If lists name only classes of one shard, it has all of them, and the others have hardly any.
 TEST(SelectClasses, OneShardMayHaveAllActiveClasses) {
   constexpr int64_t kClasses = 100'000;
   constexpr int64_t kActive = 2'000;

@@ -165,7 +165,7 @@ TEST(Choose, WeightsThatAreTooMuchByThemselvesAreNotEvenTried) {
   EXPECT_LE(subject.realised, 2) << "no batch makes weights smaller";
 }
 
-// Whatever the limit, a program that fits is found as long as there is one: the oracle makes them all.
+// A program that fits is found under any limit as long as there is one: the oracle makes them all.
 TEST(Choose, APlanThatExistsIsFound) {
   for (const bool head : {false, true}) {
     for (const int devices : {2, 4}) {

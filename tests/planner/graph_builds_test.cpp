@@ -64,8 +64,8 @@ TEST(GraphBuilds, TakeAsLongAsMeasured) {
   EXPECT_EQ(cost.exact_graph(shape(20'000, 64, 32, 1)), 2 * cost.exact_graph(shape(20'000, 64)));
 }
 
-// With two workers each, n ranks compare 2 - 1/n times as many pairs as one, and n times as fast; an approximate graph
-// has no pairs that count for both sides.
+// With two workers each, n ranks together compare 2 - 1/n times the pairs of one rank, and n times as fast; in an
+// approximate graph no pair counts for both sides.
 TEST(GraphBuilds, AreSharedOutByRanks) {
   KernelFacts facts;
   facts.flops_per_second_f32 = 1.2e11;

@@ -46,7 +46,7 @@ Bytes largest_device(const Program& program) {
   return largest;
 }
 
-// A batch of one row block on two devices: what nobody asked for is proposed with what it gains.
+// For a batch of one row block on two devices, a choice that no hint asks for is proposed with its gain.
 TEST(Hints, ARowBlockThatLeavesDevicesIdleIsSaid) {
   const auto reasons = [](ModelOptions options, const std::function<void(ScheduleSpec&)>& set) {
     Module module = make_module(options);

@@ -194,7 +194,7 @@ TEST(Report, PageOfAPlanNamesTheDiskForRowsInAFile) {
   EXPECT_FALSE(offers(all.error()));
 }
 
-// Where `cluster.node.storage` says how fast files are written, a plan says how long a save takes.
+// If `cluster.node.storage` says how fast files are written, a plan says how long a save takes.
 TEST(Report, SavesAreTimedWhereTheStorageIsKnown) {
   Planned planned = make(0, true);
   EXPECT_EQ(report_text(planned.plan, planned.module).find("a save"), std::string::npos);

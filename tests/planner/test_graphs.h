@@ -283,7 +283,7 @@ inline Module make_module(const ModelOptions& options) {
   return module;
 }
 
-// Sources of data that nobody opens.
+// Sources of data that are never opened.
 inline SourceSpec source(const std::string& name, const std::string& reader, Attrs args = {}) {
   SourceSpec spec;
   spec.name = name;

@@ -19,7 +19,7 @@ TEST(BenchShare, IsNotKnownOnALoadedMachine) {
   const MachineShare starved{.share = 0.8, .processor_share = 0.43, .processors = 0.4};
   EXPECT_EQ(share_text(starved, rates), "not known, since other programs had the processors; by processor time 43 %");
   EXPECT_THAT(loaded_note(starved), HasSubstr("the workers got 40 % of their processors"));
-  // More than all is possible for nobody, whatever the processors say.
+  // A share of more than all is impossible, whatever the processors say.
   const MachineShare beyond{.share = 3.17, .processor_share = 0.42, .processors = 0.97};
   EXPECT_EQ(share_text(beyond, rates), "not known, since other programs had the processors; by processor time 42 %");
   EXPECT_THAT(loaded_note(beyond), HasSubstr("the measured share of the machine's rates is 317 %"));

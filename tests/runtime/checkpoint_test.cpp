@@ -613,7 +613,7 @@ TEST_F(Checkpoint, NamesThatAreNoTextAreShownAsFarAsTheyAre) {
   const auto text = describe_checkpoint(root_ + "/latest", true);
   ASSERT_TRUE(text.ok()) << text.error().message;
   EXPECT_THAT(*text, HasSubstr("step-000001"));
-  root_ = parent;  // with which the test removes all
+  root_ = parent;  // so that the test removes all of it
 }
 
 TEST_F(Checkpoint, ReadOnlyDirectoryIsTheWorldsFault) {

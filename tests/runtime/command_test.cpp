@@ -370,8 +370,8 @@ TEST_F(Command, PredictRefusesATopKBeforeItReadsAnything) {
   }
 }
 
-// A metric counts the k best of dense logits; `predict` names as many, and the last batch, which is not full, counts as
-// the others do.
+// A metric counts the k best of dense logits. `predict` names that many, and the last batch, which is not full, counts
+// like the others.
 TEST_F(Command, PredictNamesAsManyClassesAsAMetricCounts) {
   constexpr int kClasses = 30;
   constexpr int kSamples = 101;

@@ -1,5 +1,6 @@
 // Gradients that the replicas of a node sum whole before the node compresses them (`topk(p, per_node=true)`): the
-// trajectory of the method with nodes as senders, equal bits for every plan with as many nodes, and checkpoints.
+// trajectory of the method with nodes as senders, equal bits for every plan with the same number of nodes, and
+// checkpoints.
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <set>

@@ -190,7 +190,7 @@ TEST_F(Readers, CsvAboveTheLimitIsRefusedNotCut) {
   }
 }
 
-// Each byte of a packed file either matters to the checksum or is a flag that nobody reads.
+// Each byte of a packed file either matters to the checksum or is a flag that is not read.
 TEST_F(Readers, DamagedGzipIsRefused) {
   const std::string rows = "1,2\n3,45\n6,7\n";
   const std::string path = (root_ / "t.csv.gz").string();

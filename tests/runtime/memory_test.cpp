@@ -98,7 +98,7 @@ class Memory : public ::testing::Test {
     EXPECT_EQ(measured.mapped, measured.planned);
     EXPECT_LE(measured.worst_gap, 0.02) << "arenas against the largest sum of live buffers";
     EXPECT_LE(measured.peak - measured.before - measured.mapped, kOutOfThePlan) << measured.text();
-    // Nor does the plan count what nobody uses.
+    // The plan does not count unused memory either.
     EXPECT_GE(measured.peak - measured.before, measured.mapped - measured.mapped / 10 - 4 * kMiB) << measured.text();
   }
 

@@ -1,4 +1,5 @@
-// Where devices lie on machines of several NUMA nodes, made up by hwloc; and what is asked of this machine's system.
+// Placement of devices on machines of several NUMA nodes, made up by hwloc, and the requests made to the system of this
+// machine.
 #include "runtime/device/cpu/placement.h"
 
 #include <algorithm>

@@ -29,7 +29,7 @@ using Channels = std::vector<std::shared_ptr<Channel>>;  // by rank; null for th
 // The tensors that the ranks of a run have saved together: whole tensors, with each rank's rows. Runs on any number of
 // ranks go on from it.
 struct SharedStore {
-  int steps = 0;  // that are done
+  int steps = 0;  // number of steps that are done
   std::map<std::string, std::vector<std::byte>> tensors;
   bool agrees = true;  // all ranks have the same bytes of what all of them have
   std::mutex mutex;

@@ -187,8 +187,8 @@ TEST(RankWatch, AProcessThatDoesNotEndIsEnded) {
   });
 }
 
-// Whoever else finds the port is not taken for a rank, and keeps nobody waiting: callers that say nothing, the wrong
-// thing, or too much.
+// A stranger that finds the port is not taken for a rank and delays no rank: callers that say nothing, the wrong thing,
+// or too much.
 TEST(RankMeeting, StrangersAreTurnedAway) {
   // A world whose texts can be read: the port of rank 0 is in them.
   class Overheard final : public Peers {
@@ -236,7 +236,7 @@ TEST(RankMeeting, StrangersAreTurnedAway) {
   });
 }
 
-// Rank 1 announces a port that nobody listens on.
+// Rank 1 announces a port without a listener.
 TEST(RankMeeting, RanksThatCannotReachEachOtherAreNamed) {
   on_worlds(2, [&](World& world) {
     if (world.rank() == 0) {

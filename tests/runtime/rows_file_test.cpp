@@ -418,7 +418,7 @@ TEST_F(RowsFiles, BelongToOneProcessAtATime) {
     EXPECT_EQ(refusal(layout_).code, "XG0712");
     EXPECT_EQ(RowsFile::create(path(), layout_).error().code, "XG0712");
   }
-  // Where the file system has no locks, the log says who has it.
+  // If the file system has no locks, the log says who has it.
   class Unlocked final : public Io {
     int lock(int /*file*/) override { return ENOLCK; }
   } io;
@@ -460,7 +460,7 @@ TEST_F(RowsFiles, AreMadeWholeOrNotAtAll) {
   EXPECT_EQ(RowsFile::create(directory() + "/nowhere/rows", layout_).error().code, "XG0711");
 }
 
-// A log that claims more than it has makes nobody reserve memory for it.
+// No memory is reserved for a log that claims more than it has.
 TEST_F(RowsFiles, ALogThatClaimsMuchIsRefused) {
   leave_killed(1);
   std::string log = read_file(log_path());

@@ -1,5 +1,5 @@
-// Where the time of steps went against what was predicted, and the warning of steps that are too slow: handmade times
-// on two stages with a sharded head.
+// The time of steps compared with the prediction, and the warning of steps that are too slow: handmade times on two
+// stages with a sharded head.
 #include "runtime/train/step_watch.h"
 
 #include <gmock/gmock.h>

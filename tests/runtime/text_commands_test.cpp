@@ -205,7 +205,7 @@ TEST(ExplainCommand, TheListHasAllTopicsAndEachHasAPage) {
   EXPECT_EQ(explain(names).exit, 0);
   const std::string missing = explain({"--list", "--unavailable", "--format", "json"}).out;
   EXPECT_EQ(static_cast<size_t>(std::ranges::count(missing, '\n')), unavailable);
-  // Where stdout is no terminal, names alone: `xrun explain --list | xargs -n1 xrun explain`.
+  // If stdout is not a terminal, the list has only names: `xrun explain --list | xargs -n1 xrun explain`.
   std::istringstream plain(explain({"--list"}).out);
   std::vector<std::string> listed;
   for (std::string line; std::getline(plain, line);) {

@@ -12,9 +12,9 @@ namespace xrun::testing {
 struct Launcher {
   std::string path;
   std::string module;              // xrun module of this build
-  std::string packages;            // that bring both
+  std::string packages;            // packages that bring both
   std::string rank;                // the variable that has a process's rank
-  std::vector<std::string> words;  // to start more ranks than there are cores
+  std::vector<std::string> words;  // options to start more ranks than there are cores
   std::vector<std::pair<std::string, std::string>> environment;
 
   // Why tests have to do without it; empty: it is there.

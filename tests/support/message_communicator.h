@@ -61,7 +61,7 @@ class MessageCommunicator final : public Communicator {
     Completion released;
     size_t missing = 0;                          // blocks
     std::map<int, size_t> next;                  // sending device to the index of its next block
-    std::vector<std::pair<int, Message>> early;  // that came before it was posted
+    std::vector<std::pair<int, Message>> early;  // messages that came before it was posted
   };
 
   // A broadcast that was asked for, and what has come of those with its channel and root.

@@ -9,7 +9,7 @@
 //   and
 //             the others zeros.
 //   ; k=g     attribute k counts the letter g and is cut with it: "ng__,g___->ng__; groups=g"
-// Where dimensions of one letter differ in size (groups and their channels; flattened dimensions, "nc__->nc"), they are
+// If dimensions of one letter differ in size (groups and their channels; flattened dimensions, "nc__->nc"), they are
 // cut at the same fraction, one of their greatest common divisor.
 // Source of the idea: Shardy's op sharding rules (factors that pass through, reduce, or stay whole).
 #pragma once
