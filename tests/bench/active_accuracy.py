@@ -60,7 +60,7 @@ train cosine {{
 }}
 """
 
-# 1 % of the classes are 209: a batch of 32 has room for four nearest classes of each target, and some at random.
+# 1 % of the classes are 209: a batch of 32 leaves space for four nearest classes of each target and some random ones.
 NEIGHBOURS = {"10%": 32, "1%": 4}
 KNN = "knn(neighbours={neighbours}, active={share}, rebuild=0.1 epochs, log_q={log_q})"
 SAMPLE = "sample({share}, log_q={log_q})"

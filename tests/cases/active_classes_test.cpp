@@ -1,4 +1,4 @@
-// Active classes that leave no room for others are said before and while a run trains.
+// Settings whose active classes include few classes besides the labels are reported before and during training.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -73,7 +73,7 @@ TEST_F(FewOtherActiveClasses, AreSaidWithTheirNumbersAndASettingThatHelps) {
 }
 
 // Drawn classes, numbers of classes, accumulated batches, and heads of which all classes would be needed.
-TEST_F(FewOtherActiveClasses, InEachFormOfTheSetting) {
+TEST_F(FewOtherActiveClasses, AreReportedForEachFormOfTheSetting) {
   EXPECT_THAT(run("check", model_of(1000, "100", "sample(15%)")).err,
               AllOf(HasSubstr("XG0519"), HasSubstr("write p=40% or more, or batch = 37 or less")));
   EXPECT_THAT(run("check", model_of(1000, "100", "sample(150)")).err, HasSubstr("write p=400 or more"));

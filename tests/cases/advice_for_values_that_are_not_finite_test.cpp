@@ -61,7 +61,7 @@ train t {{
   int runs_ = 0;
 };
 
-TEST_F(Case18AdviceForValuesThatAreNotFinite, InTheFirstStepItIsTheOperatorAndItsInput) {
+TEST_F(Case18AdviceForValuesThatAreNotFinite, TheFirstStepNamesTheOperatorAndItsInput) {
   struct Row {
     const char* logits;
     const char* op;

@@ -40,7 +40,7 @@ class BeginAnew : public ::testing::Test {
   xrun::testing::TemporaryDirectory directory;
 };
 
-TEST_F(BeginAnew, InTheDirectoryOfARunIsRefused) {
+TEST_F(BeginAnew, IsRefusedInTheDirectoryOfARun) {
   ASSERT_EQ(train({}).exit, 0);
   const std::string log = read_file(at("ckpt/quick/log.jsonl"));
   const CommandResult refused = train({"--resume", "never"});
@@ -51,14 +51,14 @@ TEST_F(BeginAnew, InTheDirectoryOfARunIsRefused) {
   EXPECT_THAT(refused.err, HasSubstr("add --overwrite, which first moves that run to ckpt/quick.1"));
   EXPECT_EQ(read_file(at("ckpt/quick/latest")), "step-000060\n");
   EXPECT_EQ(read_file(at("ckpt/quick/log.jsonl")), log);
-  // A run that is not at its end has a curve, too.
+  // A run that is not finished also has a curve.
   ASSERT_EQ(train({"-C", "part", "--steps", "10"}).exit, 0);
   EXPECT_EQ(train({"-C", "part", "--resume", "never"}).exit, 1);
-  // Another model would not be taken for this one, either.
+  // Another model would not replace this one.
   EXPECT_EQ(train({"--resume", "never", "--set", "train.seed=2"}).exit, 1);
 }
 
-TEST_F(BeginAnew, InADirectoryWithoutCheckpointsIsAsBefore) {
+TEST_F(BeginAnew, WorksInADirectoryWithoutCheckpoints) {
   EXPECT_EQ(train({"--resume", "never", "--steps", "5"}).exit, 0);
   fs::create_directories(at("other/ckpt/quick"));
   std::ofstream(at("other/ckpt/quick/notes.txt")) << "mine";
@@ -66,7 +66,7 @@ TEST_F(BeginAnew, InADirectoryWithoutCheckpointsIsAsBefore) {
   EXPECT_EQ(read_file(at("other/ckpt/quick/notes.txt")), "mine");
 }
 
-TEST_F(BeginAnew, WithOverwriteMovesTheRunThatIsThere) {
+TEST_F(BeginAnew, OverwriteMovesTheExistingRun) {
   ASSERT_EQ(train({}).exit, 0);
   const std::string log = read_file(at("ckpt/quick/log.jsonl"));
   const CommandResult second = train({"--resume", "never", "--overwrite", "--steps", "10"});
@@ -158,7 +158,7 @@ TEST_F(BeginAnew, RestartsGoOnAndNeverBeginAgain) {
   EXPECT_EQ(restarts({}).exit, 1);
 }
 
-// The demonstrations run `xrun train`, which says "run the same command to go on": so they must, too.
+// The demonstrations run `xrun train`, which says "run the same command to go on", so they must also go on.
 TEST(Demos, GoOnAfterAnInterruptionAndBeginAnewAfterTheirEnd) {
   const xrun::testing::TemporaryDirectory root;
   for (const char* name : {"scripts", "build/release"}) {

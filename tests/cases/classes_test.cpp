@@ -232,7 +232,7 @@ TEST_F(Case20ValidationLacksAClass, DirectoriesAreMatchedByName) {
   succeed({"train", "m.xgraph", "--progress", "none"});
   EXPECT_THAT(succeed({"eval", "ckpt/t"}), HasSubstr("test   8 samples"));
   EXPECT_THAT(succeed({"eval", "ckpt/t"}), HasSubstr("100.00 %"));
-  // Archives and tables do so, too.
+  // A class that training did not have is still an error.
   write_picture(dir_, "test/auk/1.ppm", 90, 90, 90, 1);
   const auto refused = run({"eval", "ckpt/t"});
   EXPECT_EQ(refused.exit, 1);

@@ -1,5 +1,5 @@
-// Words that people type around a command: counts with suffixes, variables of the environment, a pipe that nobody
-// reads, the help of a command, directories in place of files.
+// Words that people type around a command: counts with suffixes, variables of the environment, a pipe without a reader,
+// the help of a command, directories in place of files.
 #include <algorithm>
 #include <filesystem>
 #include <gmock/gmock.h>
@@ -54,7 +54,7 @@ TEST(CountsOnTheCommandLine, TakeSuffixesAndUnderscores) {
   EXPECT_THAT(steps.out, HasSubstr("\"step\":2"));
 }
 
-TEST(CountsOnTheCommandLine, ThatAreNoneAreRefused) {
+TEST(CountsOnTheCommandLine, AreRefusedIfNotWholeNumbers) {
   for (const char* word :
        {"20m", "1.5", "2e3", "_2", "2__0", "1.2345K", "99999999999999999999", "9223372036854776K", "k", "", "2 k"}) {
     const auto bench = run_xrun({"bench", "head", "--classes", word});
@@ -70,7 +70,7 @@ TEST(CountsOnTheCommandLine, ThatAreNoneAreRefused) {
   EXPECT_THAT(variable.err, HasSubstr("`XRUN_THREADS=many` in the environment"));
 }
 
-TEST(VariablesOfTheEnvironment, ThatAreEmptyAreNotSet) {
+TEST(VariablesOfTheEnvironment, CountAsUnsetIfEmpty) {
   TemporaryDirectory at;
   at.write("tiny.xgraph", tiny_model());
   const Words words{"show", "tiny.xgraph", "--emit", "backward"};
@@ -87,7 +87,7 @@ TEST(VariablesOfTheEnvironment, ThatAreEmptyAreNotSet) {
   EXPECT_THAT(wrong.err, HasSubstr("XG0802"));
 }
 
-TEST(VariablesOfTheEnvironment, WithATypingErrorAreNamed) {
+TEST(VariablesOfTheEnvironment, AreNamedIfMisspelt) {
   const auto typo = run_xrun({"explain", "conv"}, {.environment = {{"XRUN_THREAD", "1"}, {"XRUN_JTI", "off"}}});
   EXPECT_EQ(typo.exit, 0);
   EXPECT_THAT(typo.err,
@@ -100,7 +100,7 @@ TEST(VariablesOfTheEnvironment, WithATypingErrorAreNamed) {
 }
 
 // An unset variable of a shell, as in `-o "$OUT"`, must not stand for the default.
-TEST(ValuesOnTheCommandLine, ThatAreEmptyAreRefused) {
+TEST(ValuesOnTheCommandLine, AreRefusedIfEmpty) {
   TemporaryDirectory at;
   at.write("tiny.xgraph", tiny_model());
   const CommandOptions here{.directory = at.path()};
@@ -116,7 +116,7 @@ TEST(ValuesOnTheCommandLine, ThatAreEmptyAreRefused) {
   EXPECT_FALSE(std::filesystem::exists(at.path() + "/tiny.xplan"));
 }
 
-TEST(FlagsOfEveryCommand, ThatDecideNothingAreRefused) {
+TEST(FlagsOfEveryCommand, AreRefusedIfTheyHaveNoEffect) {
   for (const Words& words :
        {Words{"doctor", "--set", "a=b"}, Words{"doctor", "--devices", "2"}, Words{"fmt", "a.xgraph", "--run", "r"},
         Words{"new", "x", "--deterministic"}, Words{"eval", "ckpt", "-C", "run"},
@@ -177,7 +177,7 @@ TEST(ShowOfADirectory, DescribesItsOnlyRun) {
   const auto killed = run_xrun({"show", "runs/one"}, here);
   EXPECT_EQ(killed.exit, 0) << killed.err;
   EXPECT_THAT(killed.out, HasSubstr("log.jsonl"));
-  // Several, and none.
+  // A directory with several runs, and one without runs.
   ASSERT_EQ(run_xrun({"train", "tiny.xgraph", "--steps", "1", "--progress", "none", "-C", "runs/two"}, here).exit, 0);
   const auto several = run_xrun({"show", "runs"}, here);
   EXPECT_EQ(several.exit, 2);

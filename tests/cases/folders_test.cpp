@@ -77,14 +77,14 @@ TEST_F(Case01StrayPictureInTrain, IsSkippedWithAWarningThatNamesIt) {
   EXPECT_THAT(train.err, HasSubstr(warning));
   EXPECT_THAT(run({"eval", "ckpt/t"}).out, HasSubstr("100"));
   EXPECT_THAT(run({"predict", "ckpt/t", "test/cat/1.ppm", "--topk", "1"}).out, HasSubstr("   cat "));
-  // The source that is measured leaves them out, too.
+  // The evaluated source also leaves them out.
   write_picture(dir, "test/overview.ppm", 40, 40, 200, 1);
   const auto eval = run({"eval", "ckpt/t", "--per-class"});
   EXPECT_EQ(eval.exit, 0) << eval.err;
   EXPECT_THAT(eval.err, HasSubstr("source `test`: 1 picture is left out"));
 }
 
-TEST_F(Case01StrayPictureInTrain, InAFolderWithoutClassDirectoriesIsASample) {
+TEST_F(Case01StrayPictureInTrain, IsASampleInAFolderWithoutClassDirectories) {
   write_animals(dir, "train", 50);
   write_picture(dir, "unsorted/1.ppm", 200, 40, 40, 1);
   write_picture(dir, "unsorted/2.ppm", 40, 40, 200, 1);

@@ -47,7 +47,7 @@ TEST_F(LargeBatch, IsWarnedOfByPlanTrainAndCheck) {
   EXPECT_THAT(check.err, HasSubstr(said));
 }
 
-TEST_F(LargeBatch, OfAnUpdateCountsItsParts) {
+TEST_F(LargeBatch, CountsAccumulatedPartsOfAnUpdate) {
   const CommandResult plan =
       run({"plan", "tiny.xgraph", "--dry-run"},
           {"--set", "train.batch=320", "--set", "train.grad_accumulation=4", "--set", "train.lr=1e-2"});
@@ -57,7 +57,7 @@ TEST_F(LargeBatch, OfAnUpdateCountsItsParts) {
   EXPECT_THAT(plan.err, HasSubstr("make their product at most 640"));
 }
 
-TEST_F(LargeBatch, OfAllSamplesIsNone) {
+TEST_F(LargeBatch, IsNotReportedForABatchOfAllSamples) {
   for (const char* batch : {"train.batch=640", "train.batch=32"}) {
     const CommandResult plan = run({"plan", "tiny.xgraph", "--dry-run"}, {"--set", batch, "--set", "train.lr=1e-2"});
     EXPECT_EQ(plan.exit, 0) << plan.err;

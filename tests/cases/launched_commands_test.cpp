@@ -72,7 +72,7 @@ TEST_F(LaunchedCommands, AnswerOnce) {
   }
 }
 
-TEST_F(LaunchedCommands, ThatFailSaySoOnce) {
+TEST_F(LaunchedCommands, ReportAFailureOnce) {
   const auto failed = ranks(3, {"eval", "nothing"});
   EXPECT_EQ(failed.exit, 2) << failed.err;
   EXPECT_EQ(count(failed.err, "needs a checkpoint"), 1) << failed.err;
@@ -81,7 +81,7 @@ TEST_F(LaunchedCommands, ThatFailSaySoOnce) {
   EXPECT_EQ(count(absent.err, "error["), 1) << absent.err;
 }
 
-TEST_F(LaunchedCommands, WithDifferentWordsEachDoTheirOwn) {
+TEST_F(LaunchedCommands, DoTheirOwnWorkIfTheirWordsDiffer) {
   const auto both = pair({"explain", "conv"}, {"explain", "linear"});
   EXPECT_EQ(both.exit, 0) << both.err;
   EXPECT_THAT(both.out, HasSubstr("conv("));
@@ -89,7 +89,7 @@ TEST_F(LaunchedCommands, WithDifferentWordsEachDoTheirOwn) {
   EXPECT_THAT(both.err, Not(HasSubstr("works in one process")));
 }
 
-TEST_F(LaunchedCommands, OfTwoKindsAreRefusedOnce) {
+TEST_F(LaunchedCommands, AreRefusedOnceIfTheyAreOfTwoKinds) {
   const Words train{"train", "tiny.xgraph", "--progress", "none"};
   struct Case {
     Words first;
@@ -108,7 +108,7 @@ TEST_F(LaunchedCommands, OfTwoKindsAreRefusedOnce) {
   }
 }
 
-TEST_F(LaunchedCommands, OnRanksThatAreNotAlikeAreRefusedOnce) {
+TEST_F(LaunchedCommands, AreRefusedOnceIfRanksAreNotAlike) {
   const Words train{"train", "tiny.xgraph", "--progress", "none"};
   const auto other = pair(train, train, "XRUN_ISA=avx2");
   EXPECT_EQ(other.exit, 4) << other.err;

@@ -119,7 +119,7 @@ TEST_F(Case15MilestonesAfterAWarmUp, UnitsMayBeMixedAndCurvesBeforeMayBeSeveral)
   EXPECT_THAT(falls_of(model_of("epochs = 2", "steps(0.1, at=[1 epoch])")), ElementsAre(Pair(10, 0.01)));
 }
 
-TEST_F(Case15MilestonesAfterAWarmUp, WhereTheBatchGrowsTimesAreThoseOfTheRun) {
+TEST_F(Case15MilestonesAfterAWarmUp, TimesAreThoseOfTheRunIfTheBatchGrows) {
   const auto falls = falls_of(model_of("epochs = 8", "[warmup(0 .. 0.1, 1 epoch), steps(0.1, at=[4 epochs])]",
                                        "grow(16 .. 32, over=2 epochs, after=1 epoch)"));
   ASSERT_EQ(falls.size(), 1u);

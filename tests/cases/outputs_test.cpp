@@ -59,7 +59,7 @@ class Outputs : public ::testing::Test {
   TemporaryDirectory at_;
 };
 
-TEST_F(Outputs, OfAnInputAreTheInput) {
+TEST_F(Outputs, HaveTheValuesOfAnInput) {
   const std::string rest = "  logits = x -> linear(8) -> relu -> linear(5)\n  output logits\n";
   const std::string raw = model("  raw = x\n  output raw\n" + rest);
   train(raw);
@@ -81,7 +81,7 @@ TEST_F(Outputs, OfAnInputAreTheInput) {
   }
 }
 
-TEST_F(Outputs, OfAMetricMayBeAnInput) {
+TEST_F(Outputs, MayBeInputsThatAMetricReads) {
   std::string text = model("  logits = x -> linear(5)\n  output logits\n");
   text.replace(text.find("accuracy(logits, label)"), 23, "recall_at(x, label, source=test)");
   train(text);
@@ -90,7 +90,7 @@ TEST_F(Outputs, OfAMetricMayBeAnInput) {
   EXPECT_THAT(eval.out, HasSubstr("recall_at_test"));
 }
 
-TEST_F(Outputs, OfAHeadAreNotKept) {
+TEST_F(Outputs, RefuseHeadsWhoseLogitsAreNotKept) {
   const std::string head = "  f = x -> linear(4)\n  head id = classifier(f, 5)\n  output id\n";
   train(model(head, "id"));
   const auto refused = embedding(model(head, "id"));

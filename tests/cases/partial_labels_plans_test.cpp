@@ -91,17 +91,17 @@ class PartialLabels : public CommandRuns {
   }
 };
 
-TEST_F(PartialLabels, OfSumsHaveOneResultUnderEveryPlan) {
+TEST_F(PartialLabels, SumsHaveOneResultUnderEveryPlan) {
   write_model(kDense);
   expect_one_result();
 }
 
-TEST_F(PartialLabels, OfHeadsHaveOneResultUnderEveryPlan) {
+TEST_F(PartialLabels, HeadsHaveOneResultUnderEveryPlan) {
   write_model(kHeads);
   expect_one_result();
 }
 
-TEST_F(PartialLabels, WithClassWeightsHaveOneResultUnderEveryPlan) {
+TEST_F(PartialLabels, ClassWeightsHaveOneResultUnderEveryPlan) {
   write_model(kWeighted);
   expect_one_result();
 }
@@ -191,7 +191,7 @@ TEST_F(PartialLabels, ABalancedOrderDrawsLabelledRows) {
   EXPECT_EQ(results[0], results[1]);
 }
 
-TEST_F(PartialLabels, WhatElseReadsThemIsRefused) {
+TEST_F(PartialLabels, OtherReadersAreRefused) {
   struct Fault {
     std::string text;
     const char* message;

@@ -13,7 +13,7 @@ using xrun::testing::CommandResult;
 using xrun::testing::run_xrun;
 using xrun::testing::TemporaryDirectory;
 
-constexpr double kSeconds = 3;  // of processor time
+constexpr double kSeconds = 3;  // processor time
 
 // Seconds of processor time of the commands that have ended.
 double processor_time() {
@@ -27,7 +27,7 @@ double processor_time() {
 
 struct Ran {
   CommandResult result;
-  double seconds = 0;  // of processor time
+  double seconds = 0;  // processor time
 };
 
 Ran run(const std::string& text, std::vector<std::string> words) {

@@ -48,7 +48,7 @@ std::vector<nlohmann::json> events_of(const std::string& out, const std::string&
 
 class Case22SamplesWithoutALabel : public CommandRuns {
  protected:
-  // The case's model; `label` is the stages behind the column.
+  // Writes the model of the case; `label` is the list of stages after the column.
   void write_case(const std::string& label, const std::string& more = "") {
     write_model(fmt::format(R"(xgraph 1
 
@@ -111,7 +111,7 @@ TEST_F(Case22SamplesWithoutALabel, AreCountedByTheCheck) {
   EXPECT_EQ(line->at("labelled").at("label"), nlohmann::json({{"labels", 80}, {"of", 120}}));
 }
 
-TEST_F(Case22SamplesWithoutALabel, WithoutIgnoreAnError) {
+TEST_F(Case22SamplesWithoutALabel, AreAnErrorWithoutIgnore) {
   directory.write("train.csv", rows_of_twelve_classes(120, label_or_minus_one));
   write_case(" -> as_index(12)");
   const auto checked = run({"check", "--data", kFile});

@@ -23,7 +23,7 @@ using xrun::testing::run_xrun;
 using xrun::testing::TemporaryDirectory;
 using Words = std::vector<std::string>;
 
-// Where the effect of a setting is seen.
+// The place that shows the effect of a setting.
 enum class Seen {
   kWeights,  // the digest of the weights at the end of a run
   kEvents,   // the events of a run without its times: kinds, steps, names of figures
@@ -41,7 +41,7 @@ struct Case {
   Seen seen;
   std::string written;          // "train.checkpoint.every=2 steps"
   Words around = {};            // settings and flags of both runs
-  std::string other = {};       // what is written without the setting; empty: nothing
+  std::string other = {};       // written in place of the setting; empty: nothing
   const char* model = nullptr;  // null: kModel
 };
 
@@ -402,7 +402,7 @@ TEST_F(EachSetting, ADefaultThatIsWrittenIsNotSeen) {
 TEST_F(EachSetting, IsSeenOrRefused) {
   directory_.write("m.xgraph", kModel);
   ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none", "--set", "train.checkpoint.dir=\"first\""}).exit, 0);
-  std::map<std::string, std::string> known;  // what is seen without a setting
+  std::map<std::string, std::string> known;  // results without the setting
   for (const Case& one : cases()) {
     const bool has_twin = one.other.empty() && one.model == nullptr;
     const std::string twin = fmt::format("{} {}", static_cast<int>(one.seen), fmt::join(one.around, " "));

@@ -95,7 +95,7 @@ TEST_F(Case04CsvOneMissingLabel, IsABrokenSampleOfANumericColumn) {
   EXPECT_THAT(run({"eval", "ckpt/t"}).out, HasSubstr("100")) << "classes are the numbers of the labels";
 }
 
-TEST_F(Case04CsvOneMissingLabel, OrFeatureOrTextIsABrokenSampleToo) {
+TEST_F(Case04CsvOneMissingLabel, MissingFeaturesAndTextsAreBrokenSamples) {
   write_model("column(6)", "  max_bad = 0.05\n", 12);
   const auto named = [](int, int label) { return fmt::format("kind{:02}", label); };
   dir.write("test.csv", table(36, named));

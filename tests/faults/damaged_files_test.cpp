@@ -75,7 +75,7 @@ class DamagedFiles : public testing::CheckpointDirectory {
 };
 
 // The length of a header in front of it counts as its part.
-TEST_F(DamagedFiles, WithAnyBitOfTheManifestOrAHeaderFlippedAreRefused) {
+TEST_F(DamagedFiles, AreRefusedForAnyFlippedBitOfTheManifestOrAHeader) {
   std::vector<std::pair<std::string, int64_t>> bytes;  // file, place
   const auto add = [&](const std::string& name, int64_t length) {
     for (int64_t at = 0; at < length; ++at) {
@@ -103,7 +103,7 @@ TEST_F(DamagedFiles, WithAnyBitOfTheManifestOrAHeaderFlippedAreRefused) {
   std::cout << flips.size() << " of " << 8 * bytes.size() << " bits of the manifest and " << headers << " headers\n";
 }
 
-TEST_F(DamagedFiles, WithOneBitFlippedAreRefused) {
+TEST_F(DamagedFiles, AreRefusedForOneFlippedBit) {
   const int64_t flips = xrun::testing::fault_runs(300, kFlips);
   Random random(xrun::testing::fault_seed());
   for (int64_t i = 0; i < flips; ++i) {
@@ -124,7 +124,7 @@ void exchange_parts(const std::string& a, std::string& b, Random& random) {
   b.replace(to, bytes, a.substr(from, bytes));
 }
 
-TEST_F(DamagedFiles, ThatWereCutOrExchangedAreRefused) {
+TEST_F(DamagedFiles, AreRefusedIfCutOrExchanged) {
   const int64_t exchanges = xrun::testing::fault_runs(200, kExchanges);
   Random random(xrun::testing::fault_seed());
   std::map<std::string, std::string> good;

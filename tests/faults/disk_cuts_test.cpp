@@ -34,7 +34,7 @@ namespace fs = std::filesystem;
 using testing::CheckpointModel;
 
 constexpr int64_t kCuts = 1000;
-constexpr int64_t kClasses = 3000;  // of the model that is saved
+constexpr int64_t kClasses = 3000;  // classes of the saved model
 
 CheckpointOptions options(const std::string& disk, Io& io) {
   return {.directory = disk + "/ckpt",
@@ -80,7 +80,8 @@ class ClonedDisk {
   const std::string& missing() const { return missing_; }
   std::string path() const { return below("disk"); }
 
-  // Mounts what the disk holds now, until `forget_clone`: its path, or none, and `missing` says why.
+  // Mounts the current contents of the disk until `forget_clone` and returns the path; nullopt on failure, and
+  // `missing` says why.
   std::optional<std::string> clone() {
     image_ = below(fmt::format("xfs/clone{}.img", ++clones_));  // no loop device has blocks of a former one
     const int from = ::open(below("xfs/disk.img").c_str(), O_RDONLY | O_CLOEXEC);
@@ -116,7 +117,7 @@ class ClonedDisk {
 
   xrun::testing::TemporaryDirectory directory_;
   std::string missing_;
-  std::string image_;  // of the newest clone
+  std::string image_;  // image file of the newest clone
   int64_t clones_ = 0;
   int before_ = -1;  // the mounts of the thread before
 };
@@ -155,7 +156,7 @@ class Saves {
   std::thread thread_;
 };
 
-// What is wrong with the checkpoints of a disk.
+// Checks the checkpoints of a disk.
 class Look {
  public:
   // Empty: every step is whole, and a run would go on from step `announced` or a newer one.
@@ -190,8 +191,8 @@ class Look {
   CheckpointModel saved_{2, kClasses};
 };
 
-// How many of `cuts` leave less than was announced; the first ones are told in `faults`. A new step is announced before
-// each cut.
+// Counts how many of `cuts` leave less than was announced and describes the first ones in `faults`. A new step is
+// announced before each cut.
 int64_t count_losses(ClonedDisk& disk, Io& io, int64_t cuts, std::string& faults) {
   std::mt19937_64 random(xrun::testing::fault_seed());
   const Saves saves(disk.path(), io);

@@ -62,7 +62,7 @@ train t {
 )");
   }
 
-  // The command of all ranks, in which `of_rank` hangs in `what` once there is a checkpoint; -1: none does.
+  // The command of all ranks. Rank `of_rank` hangs in `what` once there is a checkpoint; -1: no rank hangs.
   Words command(int of_rank, const std::string& what, int timeout) const {
     const std::string shell = fmt::format(
         "if [ $OMPI_COMM_WORLD_RANK = {} ] && mkdir once 2> /dev/null; then export LD_PRELOAD={} XRUN_HANG={} "
@@ -90,7 +90,7 @@ train t {
 
 struct Hang {
   std::string call;
-  std::string told;  // as a pattern
+  std::string told;  // a regular expression
 };
 const Hang kHangs[] = {{"open:train/", "(reading the data of|computing) step [0-9 ]+"},
                        {"sync", "saving the checkpoint"},
@@ -111,7 +111,8 @@ TEST_F(HungRanks, AreNamedWithWhatTheyDo) {
                                                       rank, hang.told)));
     EXPECT_THAT(result.err, HasSubstr("help: start the same command again: it goes on from ckpt/t/step-000"));
     EXPECT_EQ(result.err.find("error[XG0840]"), result.err.rfind("error[XG0840]")) << result.err;
-    if (hang.call != "sync") {  // of saves none is known to be late: the run has made one
+    // No save is known to be late, since the run has made only one before.
+    if (hang.call != "sync") {
       EXPECT_THAT(result.err, ContainsRegex(fmt::format("warning\\[XG0844\\]: rank {} on [^\n]* holds up the run: {} "
                                                         "has not ended after 3\\.[0-9] s",
                                                         rank, hang.told)));

@@ -1,5 +1,5 @@
-// Runs that save after every step, between steps or in the background, are killed at any time, and go on until they
-// end: with the weights of a run that nobody has killed.
+// Runs that save after every step, between steps or in the background, are killed at any time, and go on until they end
+// with the weights of an undisturbed run.
 #include <filesystem>
 
 #include "tests/faults/runs.h"

@@ -1,9 +1,9 @@
-// A disk that may lose what was not synced. Changes are made below a real directory, where the process that makes them
-// sees them, and are noted with what syncs have made durable. When the power goes, calls fail and do nothing more;
-// `lose` then leaves there what a disk may hold: of each file the synced bytes, those of now, a part of these, or
-// zeroes; and of the names in a directory what the last sync left, with any of the changes since, as far as they fit
-// together. Files whose room was reserved are changed in place, by writes to memory, and not renamed: each sector is
-// that of the last sync or that of now.
+// A disk that may lose data that was not synced. Changes are made below a real directory, where the process that makes
+// them sees them, and are recorded together with what syncs have made durable. When the power goes, calls fail and do
+// nothing more. `lose` then leaves there what a disk may hold. A file has its synced bytes, its current bytes, a part
+// of these, or zeroes. A directory has the names of the last sync with any of the changes since, as far as they fit
+// together. Files with reserved space are changed in place, by writes to memory, and are not renamed: each of their
+// sectors is that of the last sync or the current one.
 //   path of a rename: within one directory        files: as small as memory holds them
 #pragma once
 
@@ -30,15 +30,15 @@ class LosingIo final : public Io {
  public:
   using Random = std::mt19937_64;
 
-  // What is below `root` now is durable.
+  // Everything below `root` counts as durable from now on.
   explicit LosingIo(std::string root) : root_path_(std::move(root)), root_(scan(root_path_)) {}
 
   // The power goes at the `call`-th call from now, which does nothing; the first is 1.
   void cut_at(int64_t call) { left_ = call; }
   bool is_off() const { return left_ <= 0; }
-  // As on network file systems.
+  // Exchanging two names fails from now on, like on network file systems.
   void forget_exchange() { has_exchange_ = false; }
-  // As if the process had left its syncs out.
+  // Syncs make nothing durable from now on, like in a process that leaves them out.
   void forget_syncs() { has_syncs_ = false; }
 
   void lose(Random& random) {
@@ -72,7 +72,7 @@ class LosingIo final : public Io {
   int close(int file) override {
     const std::lock_guard lock(mutex_);
     open_.erase(file);
-    const int fault = Io::close(file);  // of the process, and not of the disk
+    const int fault = Io::close(file);  // the process's file; the disk keeps its own
     return is_cut() ? EIO : fault;
   }
   int write(int file, std::span<const std::byte> bytes) override {
@@ -173,7 +173,7 @@ class LosingIo final : public Io {
     enum Kind { kAdd, kRemove, kRename, kExchange } kind;
     std::string name;
     std::string other;
-    std::shared_ptr<Node> node;  // that had the name, or gets it
+    std::shared_ptr<Node> node;  // the node that had the name, or gets it
   };
 
   struct Node {
@@ -238,7 +238,7 @@ class LosingIo final : public Io {
     directory.changes.push_back(std::move(change));
   }
 
-  // As far as it fits what is there: a change before it may have been lost.
+  // Applies a change if it fits the names that are there: a change before it may have been lost.
   static void apply(const Change& change, Names& names) {
     const auto at = names.find(change.name);
     if (change.kind == Change::kAdd) {
@@ -264,7 +264,7 @@ class LosingIo final : public Io {
       node.now = node.is_in_place ? mixed(node.synced, node.now, random) : torn(node.synced, node.now, random);
       return;
     }
-    // All changes, none, the first few, or any of them.
+    // Keeps all changes, no changes, the first few, or any subset.
     const uint64_t way = random() % 4;
     const size_t first = way == 0 ? node.changes.size() : way == 2 ? random() % (node.changes.size() + 1) : 0;
     node.names = node.synced_names;

@@ -1,5 +1,5 @@
-// Runs whose class rows lie in a file are killed at any time, and go on until they end: with the weights of a run that
-// nobody has killed, whose rows lay in memory.
+// Runs whose class rows lie in a file are killed at any time, and go on until they end with the weights of an
+// undisturbed run whose rows lay in memory.
 #include <filesystem>
 
 #include "tests/faults/runs.h"
@@ -56,7 +56,7 @@ TEST_F(MappedKills, LeaveARunThatGoesOnToTheSameWeights) {
   int64_t undone = 0;  // kills that left rows of a later step than the checkpoint
   for (int64_t kill = 0; kill < kills;) {
     const std::string checkpoints = "course" + std::to_string(courses);
-    // At once after a save, or in the steps behind it.
+    // Kills right after a save, or in the steps that follow.
     CommandOptions options{.signal = SIGKILL};
     const int saved = reached + 2 * (1 + static_cast<int>(random() % 3));
     options.signal_on = random() % 2 == 0 ? " checkpoint step=" + std::to_string(saved) + " "

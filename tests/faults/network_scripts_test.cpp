@@ -19,7 +19,7 @@ using runtime::connect_to;
 using runtime::listen_on_any_port;
 
 constexpr int64_t kScripts = 2000;
-// What a script does, and to whom.
+// The faults of a script and the ranks they affect.
 struct Script {
   std::string text;
   std::set<int> touched;    // ranks that have a fault, and ends of links that do
@@ -36,7 +36,8 @@ Script draw_harmless(SimulatedRun& run) {
     const int b = (a + 1 + static_cast<int>(run.random()() % static_cast<uint64_t>(run.count() - 1))) % run.count();
     const Seconds length = run.draw(0.05, 0.6);
     switch (run.random()() % 4) {
-      case 0: {  // as of a machine that is stopped with all of its processes
+      // The machine is stopped with all of its processes.
+      case 0: {
         const Seconds pause = run.draw(1, 20);
         for (int rank = 0; rank < run.count(); ++rank) {
           run.rank(rank).fate.frozen.push_back({.begin = time, .end = time + pause + run.draw(0, 0.5)});
@@ -172,7 +173,7 @@ struct Figures {
   int64_t losses = 0;
   int64_t commits = 0;
   Seconds slowest = 0;  // from a fault of one rank to the last one that knows
-  Seconds death = 0;    // the same of one that is killed
+  Seconds death = 0;    // like `slowest`, but from the death of a rank
 };
 
 void check(SimulatedRun& run, const Script& script, Figures& figures) {
@@ -199,7 +200,7 @@ void check(SimulatedRun& run, const Script& script, Figures& figures) {
     SCOPED_TRACE(fmt::format("rank {}", r));
     const SimulatedRun::Rank& one = run.rank(r);
     const auto& lost = one.rules->lost();
-    // What the others have said earlier may still be under way, and is a sign of life when it arrives.
+    // A message that others sent earlier may still be under way, and is a sign of life when it arrives.
     const Seconds deadline = awake_after(one, *first, kLimits.silence + 1 + (script.only ? 0 : run.net().longest()));
     if (!lost) {
       ASSERT_TRUE(one.dead && one.fate.killed <= deadline)

@@ -26,11 +26,11 @@ constexpr int64_t kReopens = 1000;
 constexpr int64_t kReopensOfADirectory = 25;
 constexpr int64_t kBestKept = 2;
 
-// What a run promises about its directory at some time.
+// The contents of its directory that a run promises at some time.
 struct Promise {
   std::optional<int64_t> latest;
-  std::map<int64_t, uint64_t> steps;  // by number, with the seed of their weights
-  std::vector<BestStep> best;         // that the manifest of `latest` has
+  std::map<int64_t, uint64_t> steps;  // number to the seed of the weights
+  std::vector<BestStep> best;         // named by the manifest of `latest`
 };
 
 class Course {
@@ -52,7 +52,7 @@ class Course {
     io.lose(random_);
   }
 
-  // What is left: every step that the run promised.
+  // Checks that every step that the run promised is left.
   void look() {
     // A run takes the directory, and may give a step its name back.
     auto store = make_checkpoint_store(options(system_io()));
@@ -102,7 +102,8 @@ class Course {
             .io = &io};
   }
 
-  // As the trainer does: goes on, tells the records again, and saves, evaluates and remembers until something fails.
+  // Acts like the trainer: resumes, writes the records again, and saves, evaluates and records the best steps until
+  // something fails.
   void run(LosingIo& io) {
     CheckpointOptions with = options(io);
     const bool goes_back = promise_.steps.size() > 1 && random_() % 2 == 0;
@@ -181,7 +182,8 @@ class Course {
   bool remember(CheckpointStore& store, const std::vector<BestStep>& best) {
     const bool done = store.remember({{.metric = "accuracy", .keep = kBestKept, .best = best}}).ok();
     best_may_be_named_ = best_may_be_named_ || !best.empty();
-    if (!best.empty()) {  // of a step that the run went back to, the best ones may have been removed since
+    // If the run went back to an earlier step, the best steps may have been removed since.
+    if (!best.empty()) {
       const bool there =
           std::ranges::any_of(best, [&](const BestStep& one) { return promise_.steps.contains(one.step); });
       best_is_named_ = there && (done || best_is_named_);
@@ -217,14 +219,14 @@ class Course {
   CheckpointModel read_{3};
   std::map<std::string, uint64_t> seed_of_;  // weights by their digest
   Promise promise_;
-  std::optional<Promise> coming_;  // of the save that was cut short
+  std::optional<Promise> coming_;  // the promise of the save that was cut short
   uint64_t seeds_ = 0;
   int64_t announced_ = 0;
   bool best_is_named_ = false;
   bool best_may_be_named_ = false;
 };
 
-// As a power cut leaves it where the file system cannot exchange two directories.
+// The directory is as a power cut leaves it if the file system cannot exchange two directories.
 TEST(PowerCuts, AStepThatMadeRoomGetsItsNameBack) {
   const xrun::testing::TemporaryDirectory parent;
   const std::string directory = parent.path() + "/ckpt";

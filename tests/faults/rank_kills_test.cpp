@@ -1,6 +1,6 @@
-// Runs of one to three processes that save after every step, between steps or in the background: again and again one of
-// the ranks is killed or frozen, at any time. The others end, and the run goes on from the last checkpoint to the
-// weights of a run that nobody has harmed. So no sample is left out or seen twice: the weights would tell.
+// Runs of one to three processes that save after every step, between steps or in the background. Again and again one of
+// the ranks is killed or frozen at some time. The others end, and the run goes on from the last checkpoint to the
+// weights of an undisturbed run. So no sample is left out or seen twice, since the weights would differ.
 #include <filesystem>
 #include <fmt/format.h>
 #include <iostream>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kKills = 1000;
 constexpr int kSteps = 200;
-constexpr int kMostRanks = 3;  // and so many devices in each run
+constexpr int kMostRanks = 3;  // also the number of devices in each run
 
 class RankKills : public TinyRuns {
  protected:
@@ -73,8 +73,8 @@ void RankKills::kill_ranks(const Launcher& launcher, int64_t kills) {
     const bool freeze = random() % 6 == 0;
     // A rank that is frozen before all are up is missed after a minute.
     const double after = (freeze ? 1 : 0) + static_cast<double>(random() % 1500) / 1000;
-    // The run may end before its time is over; nothing of it is then left to be harmed. A rank that is frozen behind
-    // the end of the others wakes later, so that mpirun does not wait for it.
+    // The run may end before its time is over; then nothing of it is left to be harmed. A rank that is frozen after the
+    // others have ended wakes later, so that mpirun does not wait for it.
     const auto result = ranks(launcher, count, train(checkpoints, random() % 2 == 0), rank,
                               fmt::format("(sleep {:.3f}; kill -{} $$; sleep 15; kill -CONT $$) > /dev/null 2>&1 &",
                                           after, freeze ? "STOP" : "KILL"));
@@ -99,8 +99,8 @@ void RankKills::kill_ranks(const Launcher& launcher, int64_t kills) {
 
 TEST_F(RankKills, LeaveARunThatGoesOnToTheSameWeights) { kill_ranks(open_mpi(), fault_runs(12, kKills)); }
 
-// The launcher kills the other ranks, too, and has exit codes of its own.
-TEST_F(RankKills, OfMpichLeaveARunThatGoesOnToTheSameWeights) { kill_ranks(mpich(), fault_runs(6, kKills)); }
+// The launcher of MPICH also kills the other ranks and has its own exit codes.
+TEST_F(RankKills, LeaveARunThatGoesOnToTheSameWeightsUnderMpich) { kill_ranks(mpich(), fault_runs(6, kKills)); }
 
 }  // namespace
 }  // namespace xrun::testing

@@ -46,7 +46,7 @@ class Refusals : public TinyRuns {
     return run_xrun(words, options);
   }
 
-  // Whatever was refused, the checkpoint of step 10 is there, or that of step 20.
+  // After any refusal the checkpoint of step 10 or that of step 20 is there.
   void expect_nothing_lost(const std::string& refusal) {
     const auto shown = run({"show", "ckpt/quick", "--format", "json"});
     ASSERT_EQ(shown.exit, 0) << refusal << ": " << shown.err;

@@ -21,12 +21,12 @@ using runtime::WatchRules;
 using runtime::WorkReport;
 
 inline constexpr WatchLimits kLimits;
-inline constexpr Seconds kBegin = 1000;  // as the clock begins
-inline constexpr Seconds kLength = 25;   // of a script
+inline constexpr Seconds kBegin = 1000;  // start of the clock
+inline constexpr Seconds kLength = 25;   // length of a script
 inline constexpr Seconds kForEver = 1e12;
 inline constexpr Seconds kStep = 0.1;
 
-// What happens to one rank.
+// The faults of one rank.
 struct Fate {
   Seconds killed = kForEver;
   Seconds hangs = kForEver;
@@ -43,8 +43,8 @@ struct Fate {
   }
 };
 
-// A run: each rank does its part of a step and tells rank 0, which commits the step once all ranks have, as it writes a
-// manifest. A rank that has lost another one ends a little later.
+// A run: each rank does its part of a step and reports it to rank 0, which commits the step once all ranks are done,
+// just as it writes a manifest. A rank that has lost another one ends a little later.
 class SimulatedRun {
  public:
   SimulatedRun(int ranks, uint64_t seed) : random_(seed), net_(clock_, seed + 1), ranks_(static_cast<size_t>(ranks)) {
@@ -77,7 +77,7 @@ class SimulatedRun {
     Fate fate;
     std::unique_ptr<WatchRules> rules;
     std::vector<Socket> steps;  // to rank 0; of rank 0 to the others
-    std::vector<int64_t> done;  // of rank 0: the steps that each rank has done
+    std::vector<int64_t> done;  // only in rank 0: the steps that each rank has done
     Seconds next = 0;           // when it does something again
     Seconds turned = 0;         // when it did something last
     std::optional<Seconds> lost_at;
@@ -139,7 +139,7 @@ class SimulatedRun {
       if (random_() % 2 == 0) {  // else a launcher has killed it
         one.rules->end();
       }
-      net_.kill(r);  // as the system does for a process that has ended
+      net_.kill(r);  // the system closes the connections of an ended process
       return;
     }
     WorkReport work{.step = std::ssize(commits_)};
@@ -202,7 +202,7 @@ class SimulatedRun {
   SimulatedClock clock_;
   SimulatedNet net_;
   std::vector<Rank> ranks_;
-  std::vector<Seconds> commits_;  // of each step
+  std::vector<Seconds> commits_;  // time of each step's commit
   Seconds asked_ = 0;             // when rank 0 asked for the step under way
 };
 

@@ -1,5 +1,5 @@
-// Runs of two processes one of which has a quarter of a core: it is named soon, with its factor. None is named in a run
-// without such a limit.
+// Runs of two processes, one of which has a quarter of a core: it is named soon, with its factor. No rank is named in a
+// run without such a limit.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -72,7 +72,7 @@ TEST_F(SlowRanks, ARankWithAQuarterOfACoreIsNamedWithinTwentySteps) {
   if (!whole.path() || !quarter.path()) {
     GTEST_SKIP() << "this system lets nobody make a control group with a share of processor time";
   }
-  std::vector<double> errors;  // of the factors
+  std::vector<double> errors;  // errors of the reported factors
   for (int64_t run = 0; run < std::max<int64_t>(fault_runs(3, 12), 3); ++run) {
     const auto result = run_ranks(whole, quarter, 25);
     ASSERT_EQ(result.exit, 0) << result.err;
@@ -95,7 +95,7 @@ TEST_F(SlowRanks, NobodyIsNamedInASteadyRun) {
   if (!first.path() || !second.path()) {
     GTEST_SKIP() << "this system lets nobody make a control group with a share of processor time";
   }
-  constexpr int64_t kHour = 95'000;  // so many steps take an hour on the fastest machine that was tried
+  constexpr int64_t kHour = 95'000;  // this many steps take an hour on the fastest machine that was tried
   const auto result = run_ranks(first, second, fault_runs(150, kHour));
   ASSERT_EQ(result.exit, 0) << result.err;
   for (const auto& [step, message] : slow_ranks(result.out)) {

@@ -70,7 +70,7 @@ struct Fault {
   std::string result;
 };
 
-// As strace is told: `brk` alone has no errors, and gives a lower end of the heap than it was asked for.
+// Arguments of strace. `brk` alone cannot be given an error, so it returns a lower end of the heap than was asked for.
 std::vector<std::string> results_of(const std::string& call) {
   std::vector<std::string> results;
   for (const std::string& error : errors_of(call)) {
@@ -97,7 +97,7 @@ class SystemCalls : public TinyRuns {
     fs::copy(directory.path() + "/ckpt", directory.path() + "/before", fs::copy_options::recursive);
   }
 
-  // As a grandchild, so that the exit is that of xrun, and a kill ends it.
+  // Runs xrun with strace as its grandchild, so that the exit code is that of xrun and a kill ends xrun.
   CommandResult run_below_strace(const Words& words, const Words& options) {
     Words all{"-D", "-f", "-qq", "--seccomp-bpf"};
     all.insert(all.end(), options.begin(), options.end());
@@ -111,7 +111,7 @@ class SystemCalls : public TinyRuns {
   std::vector<Fault> faults_of(const Words& words) {
     begin_again();
     EXPECT_EQ(run_below_strace(words, {"-o", "calls"}).exit, 0);
-    std::map<std::pair<int, std::string>, int> calls;  // by thread
+    std::map<std::pair<int, std::string>, int> calls;  // calls by thread and name
     std::map<std::string, int> loaders;
     std::map<std::string, int> most;
     bool is_loaded = false;
@@ -178,7 +178,7 @@ class SystemCalls : public TinyRuns {
 TEST_F(SystemCalls, OneThatFailsInTrainingLosesNothing) {
   const std::string weights = weights_of(run(train_to(15)));
   ASSERT_NE(weights, "");
-  // What fails may be the writing of the last line itself, on stderr; the run after it tells the weights then.
+  // The write of the last line on stderr may be the call that fails; then the next run prints the weights.
   try_all(
       train_to(15), 20, [&](const CommandResult& result) { EXPECT_THAT(weights_of(result), AnyOf(weights, "")); },
       [&] {

@@ -41,7 +41,7 @@ class TinyRuns : public ::testing::Test {
     return at == std::string::npos ? "" : result.err.substr(at + 9, result.err.find(' ', at + 1) - at - 9);
   }
 
-  // A command that cannot do what it is told says so, and ends by itself.
+  // A command that cannot do its work says so and ends by itself.
   static void expect_said(const CommandResult& result) {
     if (result.exit == 127) {  // before `main`
       EXPECT_THAT(result.err, ::testing::HasSubstr("error while loading shared libraries"));

@@ -1,4 +1,4 @@
-// What the language's fuzz target asks of every input; the ordinary test binary asks it of the corpus, too.
+// Checks of the language's fuzz target for every input; the ordinary test binary also runs them over the corpus.
 #pragma once
 
 #include <set>

@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const auto plan = xrun::planner::load_plan_bytes(bytes);
   if (plan.ok()) {
-    // What was accepted can be written and is accepted again.
+    // An accepted plan can be written and is accepted again.
     const auto again = xrun::planner::load_plan_bytes(xrun::planner::plan_bytes(*plan));
     XRUN_CHECK(again.ok(), "a loaded plan is not loaded again: " + again.error().message);
   }

@@ -43,7 +43,7 @@ void sign(std::span<uint8_t> records, const RowsLayout& layout, const std::strin
   }
 }
 
-// Behind a header that is right, so that records are reached.
+// Puts the records after a valid header, so that they are parsed.
 void read_log(std::vector<uint8_t> records, bool is_signed, bool power_was_cut) {
   static const RowsLayout layout{
       .tensor = "t", .rows = 100, .sections = {{"weight", "f8e4m3", 3}, {"scale", "f32", 4}}};

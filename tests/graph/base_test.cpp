@@ -314,7 +314,7 @@ TEST_F(Rendering, NothingInATextSteersTheTerminal) {
   EXPECT_NE(text.find("second\uFFFD"), std::string::npos) << text;
 }
 
-TEST(Utf8, WhatIsPrintedNeitherSteersNorHides) {
+TEST(Utf8, PrintableTextNeitherSteersNorHides) {
   EXPECT_EQ(printable("caf\u00E9 \u6f22\n"), "caf\u00E9 \u6f22\n");
   EXPECT_EQ(printable(std::string_view("\0\t\r\x7F", 4)), "\u2400\u2409\u240D\u2421");
   EXPECT_EQ(printable("\u009B\u202E\u2066\xE9"), "\uFFFD\uFFFD\uFFFD\uFFFD");

@@ -105,7 +105,7 @@ HeadShape million(int workers) {
           .workers = workers};
 }
 
-// What a pass keeps beside the working memory of each worker: its own partial result, and half of one that waits.
+// In addition to the working memory of each worker, a pass keeps its own partial result and half of one that waits.
 TEST(HeadShape, PartialResultsOfBlocksDoNotPileUp) {
   for (const int workers : {1, 2, 8, 64}) {
     const HeadShape shape = million(workers);

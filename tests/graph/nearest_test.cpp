@@ -50,7 +50,7 @@ TEST(NearestNames, StayShortForAnyNumberAndLengthOfNames) {
 
 TEST(NearestNames, TakeASecondForAMillionNames) {
   const std::vector<std::string> names = numbered(1'000'000);
-  const std::clock_t start = std::clock();  // of the processor, since other processes may run
+  const std::clock_t start = std::clock();  // processor time, since other processes may run
   const std::string text = nearest_names("idenitty_999999x", names);
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   EXPECT_EQ(text.substr(0, 33), "the nearest is `identity_999999`;");

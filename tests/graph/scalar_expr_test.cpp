@@ -36,7 +36,7 @@ TEST(ScalarExpr, TextParsesBack) {
   }
 }
 
-TEST(ScalarExpr, TextsThatPeopleRead) {
+TEST(ScalarExpr, PrintsTextsThatPeopleRead) {
   const auto canonical = [](std::string_view text) { return to_text(parsed(text)); };
   EXPECT_EQ(canonical("x0*min(max(x0+3,0),6)/6"), "x0 * min(max(x0 + 3, 0), 6) / 6");
   EXPECT_EQ(canonical("exp(x0) / (1 + exp(x0))"), "t0 = exp(x0); t0 / (1 + t0)");
@@ -49,7 +49,7 @@ TEST(ScalarExpr, TextsThatPeopleRead) {
   EXPECT_EQ(canonical("1e-7 * x0"), "1e-07 * x0");
 }
 
-TEST(ScalarExpr, WhatHasNoEffectIsLeftOut) {
+TEST(ScalarExpr, LeavesOutOperationsWithoutEffect) {
   const auto simple = [](std::string_view text) { return to_text(parsed(text)); };
   EXPECT_EQ(simple("x0 * 1 + 0"), "x0");
   EXPECT_EQ(simple("x0 / 1 - 0"), "x0");
@@ -116,7 +116,7 @@ TEST(ScalarExpr, DerivativesAgreeWithDifferences) {
   EXPECT_LT(at_edges, 60);
 }
 
-TEST(ScalarExpr, DerivativesAtCorners) {
+TEST(ScalarExpr, DerivativesAtCornersAreFinite) {
   const auto at = [](std::string_view text, double x) {
     const int wanted[] = {0};
     return evaluate(gradient_of(parsed(text), 1, wanted), std::vector{x, 1.0})[0];
@@ -135,7 +135,7 @@ TEST(ScalarExpr, LinearGradientsReadNoInput) {
   EXPECT_EQ(to_text(gradient_of(parsed("3 * x0 - x1"), 2, wanted)), "x2 * 3, -x2");
 }
 
-TEST(ScalarExpr, DerivativesThatAreNowhereFinite) {
+TEST(ScalarExpr, NamesOperationsThatAreNowhereFinite) {
   const auto name = [](std::string_view text) {
     const ScalarExpr expr = parsed(text);
     const ScalarNode* node = never_finite(expr);

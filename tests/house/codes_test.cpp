@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// By the first digits of a code: how paths of files begin that may give it.
+// The first digits of a code, and how paths of files that may give it begin.
 const std::map<std::string, std::vector<std::string>> kHomes{
     {"XG06", {"planner/", "runtime/"}},
     {"XG07", {"runtime/checkpoint/", "runtime/formats/safetensors"}},
@@ -67,7 +67,7 @@ TEST(Codes, EachFamilyIsGivenWhereItIsAtHome) {
   EXPECT_TRUE(named.empty()) << *named.begin() << " is in the table of docs/reference/language.md and not in use";
 }
 
-TEST(Codes, EachHasAPageAndEachPageIsOfOneThatIsGiven) {
+TEST(Codes, EachHasAPageAndEachPageHasACodeThatIsGiven) {
   const fs::path root = XRUN_SOURCE_DIR;
   // "XG0301", and in the text of a message "error[XG0803]".
   const std::regex pattern("[\"\\[](XG[0-9]{4})[\"\\]]");

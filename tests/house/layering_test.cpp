@@ -1,4 +1,4 @@
-// Holds the includes of every file to the table of rooms (docs/internals/architecture.md).
+// Holds the includes of every file to the table of folders in docs/internals/architecture.md.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -22,7 +22,8 @@ Folders operator+(Folders a, const Folders& b) {
 }
 
 const Folders kGraph{"graph", "graph/base"};
-// What the parts of `runtime` share: kernels, the interfaces of devices and communicators, files of other projects.
+// Folders that all parts of `runtime` may include: kernels, the interfaces of devices and communicators, files of other
+// projects.
 const Folders kRuntime = kGraph + Folders{"runtime", "ops", "runtime/device", "runtime/comm"};
 const Folders kPlanner = kGraph + Folders{"planner", "planner/schedules"};
 
@@ -63,7 +64,7 @@ const std::map<std::string, Folders> kMayInclude{
                  "runtime/comm/ranks", "lang/format", "lang/syntax", "planner/report", "planner/verify"}},
 };
 
-// What `runtime` may see of `planner`.
+// The headers of `planner` that `runtime` may include.
 const std::set<std::string> kPlannerDoor{"planner/program.h", "planner/plan.h", "planner/machine.h",
                                          "planner/cost_model.h"};
 
@@ -104,7 +105,7 @@ std::vector<Include> project_includes() {
   return includes;
 }
 
-TEST(Layering, EveryIncludeIsAllowedByTheTableOfRooms) {
+TEST(Layering, EveryIncludeIsAllowedByTheTableOfFolders) {
   const std::vector<Include> includes = project_includes();
   ASSERT_GT(includes.size(), 100u) << "the sources were not found below " << XRUN_SOURCE_DIR;
   for (const Include& include : includes) {
@@ -140,7 +141,7 @@ TEST(Layering, IncludesOfOursStartAtTheRoot) {
   }
 }
 
-TEST(Layering, NoRoomIsCalledUtilsCommonOrMisc) {
+TEST(Layering, NoFolderIsCalledUtilsCommonOrMisc) {
   for (const Include& include : project_includes()) {
     EXPECT_FALSE(std::regex_search(include.file, std::regex("(^|/)(utils?|common|misc|helpers?)(/|\\.)")))
         << include.file;

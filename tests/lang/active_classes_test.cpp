@@ -69,7 +69,7 @@ TEST(ActiveClasses, RefuseNumbersThatMakeNoSense) {
   EXPECT_THAT(with_active("some(3)").codes(), ElementsAre("XG0205"));
 }
 
-TEST(ActiveClasses, APlainOneIsAskedAbout) {
+TEST(ActiveClasses, TheNumberOneIsRefusedAsAmbiguous) {
   for (const char* value : {"sample(1)", "sample(1.0)", "knn(neighbours=16, active=1, rebuild=1000 steps)"}) {
     const Checked one = with_active(value);
     EXPECT_THAT(one.codes(), ElementsAre("XG0214")) << value;
@@ -158,7 +158,7 @@ TEST(ActiveClasses, AreNoMoreThanThereAre) {
   EXPECT_THAT(with_active("sample(1000)").codes(), IsEmpty());
 }
 
-TEST(ActiveClasses, OfAGraphNeedAGraphBeforeTheEnd) {
+TEST(ActiveClasses, NeedAGraphBeforeTheEndOfTheRun) {
   const std::string knn = "knn(neighbours=16, active=60%, rebuild=";
   const Checked late = with_active(knn + "2 epochs)\n  epochs = 2");
   EXPECT_THAT(late.codes(), ElementsAre("XG0214"));
@@ -166,7 +166,7 @@ TEST(ActiveClasses, OfAGraphNeedAGraphBeforeTheEnd) {
   EXPECT_THAT(with_active(knn + "0.5 epochs)\n  epochs = 2").codes(), IsEmpty());
 }
 
-TEST(ActiveClasses, OfAGraphNeedCosines) {
+TEST(ActiveClasses, GraphsNeedCosines) {
   const Checked inner =
       with_active("knn(neighbours=16, active=60%, rebuild=1000 steps)", "classifier(feature, classes)");
   EXPECT_THAT(inner.codes(), ElementsAre("XG0205"));

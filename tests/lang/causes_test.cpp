@@ -78,7 +78,7 @@ TEST(Causes, TypesAreCheckedWhereTheyAreDeclared) {
               IsEmpty());
 }
 
-TEST(Causes, NoneIsAValueWhereItIsTheDefault) {
+TEST(Causes, NoneIsAValueIfItIsTheDefault) {
   EXPECT_THAT(Checked(model("  y = x -> linear(3, bias=none)\n")).codes(), ElementsAre("XG0205"));
   EXPECT_THAT(Checked("block b(x: [N, D], k: int = none) { return x }\n" + model("  y = b(x, none)\n")).codes(),
               IsEmpty());

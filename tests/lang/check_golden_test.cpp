@@ -1,4 +1,5 @@
-// Files of tests/golden/check: fail_* give the rendered diagnostics beside them; the others give their module as text.
+// Files of tests/golden/check: each fail_* has its rendered diagnostics in a file next to it; the others have their
+// module as text.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

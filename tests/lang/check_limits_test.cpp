@@ -39,7 +39,7 @@ TEST(Limits, CopiesAreCountedBeforeTheyAreMade) {
   const auto with = [](const std::string& stage) {
     return "model m {\n  input x: f32[N, 8]\n  y = x -> " + stage + "\n  output y\n}\n";
   };
-  constexpr double kSeconds = 2;  // the copies themselves would take ten times as many
+  constexpr double kSeconds = 2;  // the copies themselves would take ten times as long
   const auto seconds_of = [](const std::string& text) {
     const auto begin = std::chrono::steady_clock::now();
     EXPECT_THAT(Checked(text).codes(), ElementsAre("XG0216"));

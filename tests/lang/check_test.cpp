@@ -1,4 +1,4 @@
-// What texts mean: constants, names of tensors, settings, --set, imports, defaults, limits.
+// The meaning of texts: constants, names of tensors, settings, --set, imports, defaults, limits.
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -49,7 +49,7 @@ TEST(Constants, FunctionsAndLetsAreEvaluatedWhereTheyAreDeclared) {
   expect_holds("a == 12", "let a = b * 2\nlet b = c + 1\nlet c = 5\n");
 }
 
-TEST(Constants, WhatHasNoValueIsRefused) {
+TEST(Constants, ExpressionsWithoutAValueAreRefused) {
   for (const auto& [expression, code] : std::vector<std::pair<std::string, std::string>>{{"1 / 0 == 1", "XG0307"},
                                                                                          {"1 % 0 == 1", "XG0307"},
                                                                                          {"2 ^ 200 > 0", "XG0109"},
@@ -487,7 +487,7 @@ TEST(Digest, ChangesWithWhatIsLearnedAndWithNothingElse) {
   }
 }
 
-// With every setting of `train` that changes what is learned, and with none of them.
+// One text has every setting of `train` that changes what is learned, the other has no such setting.
 TEST(Digest, ItsTextStays) {
   const std::string all =
       "  lr = [warmup(0 .. 1, 2 epochs), poly(1 .. 0.1, 500 steps, power=2), steps(0.1, at=[3 epochs, 9k samples], "

@@ -31,7 +31,7 @@ TEST(Compress, IsKeptPrintedAndPartOfTheMathematics) {
   EXPECT_THAT(checked.module().not_yet, IsEmpty());
 }
 
-TEST(Compress, ByNodeIsKeptPrintedAndPartOfTheMathematics) {
+TEST(Compress, PerNodeIsKeptPrintedAndPartOfTheMathematics) {
   const Checked checked = with_compress("topk(0.1%, per_node=true)");
   ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
   EXPECT_TRUE(checked.module().train.compress.per_node);

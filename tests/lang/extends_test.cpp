@@ -174,7 +174,7 @@ cluster big {
   expect_same(extended, written);
 }
 
-TEST(Extends, AChainOfThreeAndARun) {
+TEST(Extends, AChainOfThreeIsResolvedForARun) {
   const Checked checked(std::string(kBase) + R"(
 train large extends larger {
   batch = 512

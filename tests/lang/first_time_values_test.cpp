@@ -1,4 +1,5 @@
-// What a text computes, with the real kernels on one row block: a checker that accepts it must mean it.
+// The values that a text computes, with the real kernels on one row block: a text that the checker accepts must compute
+// what it says.
 #include <cmath>
 #include <gtest/gtest.h>
 #include <limits>

@@ -39,7 +39,7 @@ TEST(FirstWords, LabelsOfUnknownClassesAreNotCountedByAFeature) {
   EXPECT_THAT(checked.codes(), ElementsAre("XG0303")) << checked.rendered();
 }
 
-TEST(FirstWords, WithoutAHeadOfCosinesTheMessageSaysWhereOneComesFrom) {
+TEST(FirstWords, MissingCosinesAreExplainedByTheMessage) {
   const Checked checked(replaced(with_loss("arcface(feature, label)"), "cosine_classifier", "classifier"));
   EXPECT_THAT(checked.codes(), ElementsAre("XG0303"));
   EXPECT_THAT(checked.rendered(), HasSubstr("give it the result of `cosine_classifier`, or use `softmax_ce`"));

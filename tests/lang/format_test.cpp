@@ -85,7 +85,7 @@ std::string shaken(std::mt19937_64& random, const std::string& text) {
   Diagnostics diagnostics;
   const auto [tokens, ast] = parse_with_tokens(sources, sources.add("shaken.xgraph", text), diagnostics);
   const auto pick = [&](int of) { return static_cast<int>(random() % static_cast<uint64_t>(of)); };
-  int depth = 0;  // of ( and [
+  int depth = 0;  // open ( and [
   std::string out = text.substr(0, tokens.tokens.front().begin);
   for (size_t i = 0; i + 1 < tokens.tokens.size(); ++i) {
     const Token& token = tokens.tokens[i];
@@ -199,7 +199,8 @@ TEST(Format, DocumentationStaysWithItsDeclaration) {
   EXPECT_EQ(fault_of_layout(text), "");
 }
 
-// What stands above a declaration without a blank line moves with it and documents it, plain comments among it or not.
+// Lines above a declaration without a blank line in between move with it and document it, with or without plain
+// comments among them.
 TEST(Format, PlainCommentsDoNotPartDocumentationFromItsDeclaration) {
   const std::string text = "xgraph 1\n\nlet a = 1\n\n## of n\n# note\noption n: int = 1\n";
   EXPECT_EQ(fault_of_layout(text), "");
@@ -223,7 +224,7 @@ TEST(Format, TabsCarriageReturnsAndAByteOrderMarkAreReplaced) {
   EXPECT_EQ(laid_out("\xEF\xBB\xBFxgraph 1\r\n\r\nlet\ta = 1\r\n"), "xgraph 1\n\nlet a = 1\n");
 }
 
-TEST(Format, WhatDoesNotParseHasNoLayout) {
+TEST(Format, TextsThatDoNotParseHaveNoLayout) {
   for (const char* text : {"", "let a = 1\n", "xgraph 1\nlet a = \n", "xgraph 1\nlet a = \"\t\"\n", "xgraph 2\n"}) {
     SourceMap sources;
     Diagnostics diagnostics;

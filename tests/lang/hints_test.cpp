@@ -45,7 +45,7 @@ train softmax {
 )";
 
 struct Outcome {
-  std::string module;  // as text
+  std::string module;  // the printed module
   std::vector<std::string> later;
 };
 
@@ -64,7 +64,7 @@ Outcome check(const std::vector<std::pair<std::string, std::string>>& sets) {
     for (const Diagnostic& d : file->module.not_yet) {
       outcome.later.push_back(d.message);
     }
-    // What is not available stands at the end of the text.
+    // Unavailable settings are listed at the end of the text.
     outcome.module = print_module(file->module, file->run);
     outcome.module = outcome.module.substr(0, outcome.module.find("not yet: "));
   }
@@ -74,7 +74,7 @@ Outcome check(const std::vector<std::pair<std::string, std::string>>& sets) {
 struct Case {
   const char* path;
   const char* value;
-  const char* later;  // what is not available yet; null: the module says what was asked for
+  const char* later;  // the message about an unavailable setting; null: the module has what was asked for
 };
 
 const std::vector<Case> kCases{

@@ -103,7 +103,7 @@ train t {
   const auto terms = split_loss(graph, graph.loss).value();
   ASSERT_EQ(terms.size(), 2U);
   EXPECT_EQ(terms[0].factor, 3);
-  EXPECT_EQ(terms[1].factor, 1);  // what no head gives stays as it is
+  EXPECT_EQ(terms[1].factor, 1);  // a term without a head keeps its expression
 }
 
 TEST(LossTerms, OtherOperatorsOnTheLossOfAHeadAreRefused) {
@@ -129,7 +129,7 @@ TEST(LossTerms, EqualTermsAreMerged) {
   EXPECT_EQ(merged[1].factor, 2);
 }
 
-TEST(LossTerms, AnInputIsNoTerm) {
+TEST(LossTerms, AnInputIsNotATerm) {
   const Checked made(R"(
 model m {
   input x: f32[N, 8]
@@ -163,7 +163,7 @@ train t {
 }
 
 // The head pass comes after all operators of stages.
-TEST(HeadReaders, WhatAHeadGivesIsNotComputedWith) {
+TEST(HeadReaders, OperatorsOnResultsOfAHeadAreRefused) {
   const auto model = [](const std::string& statements, const std::string& metrics) {
     return Checked(
         "\nmodel m {\n  input x: f32[N, 8]\n  input y: index(10)[N]\n\n  feature = x -> linear(6)\n\n"

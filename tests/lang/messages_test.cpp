@@ -19,7 +19,7 @@ struct Answer {
   std::string text;
 };
 
-// What `check` says of a text, what this version cannot carry out included.
+// All diagnostics that `check` reports for a text, including those for what this version cannot carry out.
 Answer check(std::string_view text) {
   SourceMap sources;
   Diagnostics diagnostics;

@@ -1,4 +1,4 @@
-// Whatever a text says is read or refused; nothing that is written is passed over.
+// All parts of a text are read or refused; nothing that is written is passed over.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -60,7 +60,7 @@ TEST(NothingIgnored, ARunNamesDeclarations) {
   EXPECT_THAT(codes(small_run({}, "run r {\n  train { a = 1 }\n}\n")), testing::Contains("XG0205"));
 }
 
-TEST(NothingIgnored, WhatNoRunChoosesHasKnownKeys) {
+TEST(NothingIgnored, UnusedDeclarationsHaveKnownKeys) {
   const std::string run =
       "run r {\n  data = items\n  train = softmax\n  schedule = two\n}\nschedule two {\n  stages = 2\n}\n";
   EXPECT_THAT(codes(small_run({}, run)), IsEmpty());
@@ -108,7 +108,7 @@ TEST(NothingIgnored, LabelsNameSomething) {
   EXPECT_THAT(codes(model("  y = x -> relu\n  head id = x -> cosine_classifier(10) as foo\n")), ElementsAre("XG0224"));
 }
 
-TEST(NothingIgnored, WhatGrowsIsBounded) {
+TEST(NothingIgnored, GrowingTextsAreBounded) {
   std::string text = "let s0 = \"" + std::string(64, 'a') + "\"\n";
   for (int i = 1; i <= 10; ++i) {
     const std::string before = "s" + std::to_string(i - 1);
@@ -141,7 +141,7 @@ TEST(NothingIgnored, FunctionsOfNumbersTakeWhatFlows) {
       IsEmpty());
 }
 
-TEST(NothingIgnored, AFloatIsOneWhereverItIsWritten) {
+TEST(NothingIgnored, AFloatIsAFloatWhereverItIsWritten) {
   EXPECT_THAT(codes("option b: int = a\noption a: float = 2.5\n"), ElementsAre("XG0205"));
   EXPECT_THAT(codes("option a: float = 2.5\noption b: int = a\n"), ElementsAre("XG0205"));
   EXPECT_THAT(codes("option n: int = 1e3\ntest \"t\" {\n  expect n == 1000\n}\n"), IsEmpty());
@@ -158,7 +158,7 @@ TEST(NothingIgnored, AModelOfATestIsBuiltOnce) {
   EXPECT_EQ(checked.file->tests[0].expectations, 3);
 }
 
-TEST(NothingIgnored, WhatIsInsideAModelIsNoTest) {
+TEST(NothingIgnored, ATestDoesNotLetAModelReadAnother) {
   const std::string text =
       model("  y = x -> linear(10) as a\n") +
       "model other {\n  input x: f32[N, 64]\n  y = net.y -> relu\n  output y\n}\nrun r { model = net }\n";
@@ -185,13 +185,13 @@ TEST(NothingIgnored, ANameIsASymbolWhereTheDefaultIsOne) {
               ElementsAre("XG0201"));
 }
 
-TEST(Imports, WhatCouldNotBeHadIsReportedOnce) {
+TEST(Imports, MissingNamesAndFilesAreReportedOnce) {
   EXPECT_THAT(codes("from \"std/vision\" use bassic\n" + model("  y = x -> bassic\n")), ElementsAre("XG0201"));
   EXPECT_THAT(codes("import \"std/visions\" as v\nlet k = v.k\n" + model("  y = x -> v.foo\n")), ElementsAre("XG0207"));
   EXPECT_THAT(codes("import \"std/visions\"\n" + model("  y = x -> visions.foo\n")), ElementsAre("XG0207"));
 }
 
-TEST(Imports, AreMissedInSettingsToo) {
+TEST(Imports, AreReportedInSettingsIfMissing) {
   const std::string use = "from \"std/vision\" use k, opt\n";
   EXPECT_THAT(codes(use + small_run("  seed = k")), ElementsAre("XG0201", "XG0201"));
   std::string text = use + small_run();
@@ -201,12 +201,12 @@ TEST(Imports, AreMissedInSettingsToo) {
               ElementsAre("XG0207"));
 }
 
-TEST(Edits, MendWhatTheyAreShownFor) {
+TEST(Edits, FixTheFaultTheyAreShownFor) {
   EXPECT_THAT(Checked(model("  y = x -> relu // half\n")).rendered(), HasSubstr("~   y = x -> relu # half"));
   EXPECT_THAT(Checked("block c(x [N, C]) { return x }\n").rendered(), HasSubstr("~ block c(x: [N, C]) {"));
   EXPECT_THAT(Checked("let a = if 1 = 2 { 1 } else { 2 }\n").rendered(), HasSubstr("~ let a = if 1 == 2 {"));
   EXPECT_THAT(Checked("let a = f(rows=0:100)\n").rendered(), HasSubstr("~ let a = f(rows=0..100)"));
-  // What is missing behind a bracket that is never closed is no fault of its own.
+  // Missing text after a bracket that is never closed is not a fault of its own.
   EXPECT_THAT(codes(model("  y = relu(\n")), ElementsAre("XG0111"));
 }
 

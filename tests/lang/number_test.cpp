@@ -72,7 +72,7 @@ TEST(Number, WholeNumbersAreExact) {
   EXPECT_EQ(whole("9223372036854775807"), INT64_MAX);
 }
 
-TEST(Number, OthersAreRoundedOnce) {
+TEST(Number, FractionsAreRoundedOnce) {
   EXPECT_EQ(real("0.1"), 0.1);
   EXPECT_EQ(real("5e-4"), 5e-4);
   EXPECT_EQ(real("3e+2"), 300.0);
@@ -109,7 +109,7 @@ TEST(Number, WholeInBaseIsExactOrNothing) {
   EXPECT_FALSE(read("100000000000000000000000000000000000000TB").number.whole_in_base().has_value());
 }
 
-TEST(Number, EndsBeforeWhatIsNotItsOwn) {
+TEST(Number, EndsBeforeTextThatIsNotPartOfIt) {
   EXPECT_EQ(read("0..10").rest, "..10");
   EXPECT_EQ(read("1 / s").rest, " / s");
   EXPECT_EQ(read("100M/s").rest, "/s");

@@ -70,9 +70,9 @@ std::string mended(std::string text) {
 }
 
 struct Slip {
-  const char* from;   // of kText
+  const char* from;   // text in kText
   const char* wrong;  // instead of it
-  const char* right;  // what the edits make of it
+  const char* right;  // the result of the edits
 };
 
 // Each is one error, unless `wrong` has several signs.

@@ -66,7 +66,7 @@ TEST(OwnOptimizer, BecomesARule) {
   EXPECT_THAT(call.args.texts("rule.states"), ElementsAre("m"));
 }
 
-TEST(OwnOptimizer, WhatDependsOnTheStepAloneIsComputedOnce) {
+TEST(OwnOptimizer, ValuesThatDependOnTheStepAloneAreComputedOnce) {
   const Answer adam(
       "optimizer own(beta1 = 0.9, beta2 = 0.999) {\n  state m = 0\n  state v = 0\n"
       "  m = beta1 * m + (1 - beta1) * grad\n  v = beta2 * v + (1 - beta2) * grad ^ 2\n"
@@ -79,7 +79,7 @@ TEST(OwnOptimizer, WhatDependsOnTheStepAloneIsComputedOnce) {
   EXPECT_EQ(rule->scalars.results().size(), 3U);
 }
 
-TEST(OwnOptimizer, TestsOfOtherRoomsHaveTheRulesOfTheLibrary) {
+TEST(OwnOptimizer, TestsOfOtherFoldersHaveTheRulesOfTheLibrary) {
   for (const auto& [call, name, arguments] : std::initializer_list<std::tuple<const char*, const char*, Attrs>>{
            {"sgd", "sgd", {}},
            {"sgd(momentum=0.75)", "sgd", {{"momentum", 0.75}}},
@@ -142,7 +142,7 @@ TEST(OwnOptimizer, StepsOfSumsVanishWithTheGradients) {
   EXPECT_FALSE(steps_vanish(drift.file->module.train.optimizer)) << "a state that is not 0 at first";
 }
 
-TEST(OwnOptimizer, OfARuleThatIsKnownHasItsMathDigest) {
+TEST(OwnOptimizer, HasTheMathDigestOfAKnownRule) {
   const auto digest = [](const std::string& text, const std::string& call) {
     return Answer(text, call).file->module.math_digest;
   };

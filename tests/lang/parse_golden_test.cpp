@@ -1,4 +1,5 @@
-// Files of tests/golden/parse: whole files parse without a word, fail_* give the rendered diagnostics beside them.
+// Files of tests/golden/parse: whole files parse without a diagnostic; each fail_* has its rendered diagnostics in a
+// file next to it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -78,7 +78,7 @@ void expect_sound(const std::string& text) {
   if (diagnostics.has_errors()) {
     return;
   }
-  // What parses without a fault has no error nodes and reads back as itself.
+  // A text that parses without a fault has no error nodes and reads back as itself.
   ASSERT_EQ(printed.find("<error>"), printed.npos) << text;
   SourceMap again;
   Diagnostics none;

@@ -113,7 +113,7 @@ std::vector<Case> long_cases() {
 }
 
 struct Outcome {
-  double seconds = 0;  // of the processor: others that use the machine do not count
+  double seconds = 0;  // processor time: other processes on the machine do not count
   Diagnostics diagnostics;
 };
 
@@ -133,7 +133,7 @@ Outcome parse_text(std::string text) {
   return out;
 }
 
-TEST(ParserLimits, WhatIsDeepIsRefusedWithADiagnostic) {
+TEST(ParserLimits, DeepTextsAreRefusedWithADiagnostic) {
   for (const Case& c : deep_cases()) {
     const Outcome out = parse_text(build(c, 100'000));
     bool refused = false;
@@ -145,7 +145,7 @@ TEST(ParserLimits, WhatIsDeepIsRefusedWithADiagnostic) {
   }
 }
 
-TEST(ParserLimits, WhatIsJustDeepEnoughIsRead) {
+TEST(ParserLimits, TextsJustBelowTheLimitAreRead) {
   for (const int n : {kMaxNesting - 4, kMaxNesting + 4}) {
     const auto count = static_cast<size_t>(n);
     const bool fits = n < kMaxNesting;
@@ -162,7 +162,7 @@ TEST(ParserLimits, WhatIsJustDeepEnoughIsRead) {
 }
 
 TEST(ParserLimits, EverythingIsReadInLinearTime) {
-  // A quadratic step would take minutes; the bound leaves room for sanitizers.
+  // A quadratic step would take minutes; the bound leaves time for sanitizers.
   constexpr double kBound = 10;
   std::vector<Case> all = long_cases();
   for (Case& c : deep_cases()) {

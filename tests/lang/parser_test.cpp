@@ -72,7 +72,7 @@ TEST(ParseFile, SettingsMayShareALine) {
       "xgraph 1\n\ntrain t { groups { id { weights = bf16   untouched = exact } } lr = 0.1 epochs = 2 }\n");
   EXPECT_THAT(one.faults(), ElementsAre());
   EXPECT_EQ(print_ast(one.ast), print_ast(lines.ast));
-  // Where no `=` follows, a newline is missing, or the name does not belong there.
+  // If no `=` follows, a newline is missing, or the name does not belong there.
   EXPECT_THAT(Parsed("xgraph 1\n\ntrain t {\n  lr = 0.1 batch\n}\n").faults(), ElementsAre("XG0110 4:12"));
   EXPECT_THAT(Parsed("xgraph 1\n\ntrain t {\n  lr = 0.1 0.2\n}\n").faults(), ElementsAre("XG0110 4:12"));
   // Statements of a model have a line each.

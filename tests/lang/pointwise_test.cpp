@@ -66,7 +66,7 @@ TEST(Pointwise, ATensorGivenTwiceIsReadOnce) {
   EXPECT_EQ(square.file->module.graph.nodes[0].inputs.size(), 1U);
 }
 
-TEST(Pointwise, OfNumbersIsANumber) {
+TEST(Pointwise, GivesANumberForNumbers) {
   const Answer size("pointwise half(x) = floor(x / 2)\n", "  y = x -> linear(half(9))\n");
   EXPECT_THAT(size.codes(), IsEmpty()) << size.rendered();
   EXPECT_EQ(size.file->module.graph.nodes[0].attrs.integer("out"), 4);
@@ -80,7 +80,7 @@ TEST(Pointwise, StandardOnesNeedNoImport) {
   EXPECT_THAT(own.maps(), ElementsAre("2 * x0"));
 }
 
-TEST(Pointwise, SignsOfTensorsWithoutAnOperator) {
+TEST(Pointwise, SignsOfTensorsWithoutAnOperatorBecomeMaps) {
   const Answer signs("", "  y = max(x ^ 2, x) * (x > 0.5) + min(x % 3, x)\n");
   EXPECT_THAT(signs.maps(), ElementsAre("x0 * x0", "max(x0, x1)", "0.5 < x0", "x0 - floor(x0 / 3) * 3", "min(x0, x1)"));
   const Answer axis("", "  y = max(x, 1)\n");
@@ -115,7 +115,7 @@ TEST(Pointwise, OperandsBroadcast) {
   EXPECT_THAT(text.codes(), ElementsAre("XG0205"));
 }
 
-TEST(Pointwise, WhatCannotTrainIsSaid) {
+TEST(Pointwise, FunctionsThatCannotTrainAreReported) {
   const Answer log("pointwise f(x) = log(-1 - x * x)\n", "  y = x -> f\n");
   EXPECT_THAT(log.codes(), ElementsAre("XG0313"));
   EXPECT_THAT(log.rendered(), HasSubstr("`log` has no finite value"));
@@ -156,7 +156,7 @@ TEST(Pointwise, IsBounded) {
   EXPECT_THAT(doubled.codes(), testing::Contains("XG0216"));
 }
 
-TEST(Pointwise, AsAnArgumentKeepsItsFirstParameterOpen) {
+TEST(Pointwise, KeepsItsFirstParameterOpenAsAnArgument) {
   const auto answer = [](const std::string& loss) {
     return Checked("pointwise arc(c, m = 0.5) = cos(acos(clamp(c, -1, 1)) + m)\npointwise two(a, b) = a + b\n" +
                        replaced(small_run(), "softmax_ce(id, label, scale=16)", loss),
@@ -216,7 +216,7 @@ TEST(OwnParams, MayBeReadBySeveralOperators) {
   EXPECT_THAT(without.rendered(), HasSubstr("XG0198]: this operator reads the weight `p` and gives it no gradient"));
 }
 
-TEST(OwnParams, WhatIsNoFirstValueIsRefused) {
+TEST(OwnParams, WrongInitialValuesAreRefused) {
   const auto answer = [](const std::string& param) {
     return Answer("", "  param p: " + param + "\n  y = x * p\n").codes();
   };
@@ -234,7 +234,7 @@ TEST(OwnParams, WhatIsNoFirstValueIsRefused) {
 }
 
 // Parameters may meet each other first; the tensor of the batch then takes the whole function, in one node.
-TEST(OfParams, AFunctionOfParametersWaitsForATensor) {
+TEST(FunctionsOfParams, WaitForATensor) {
   const auto model = [](const std::string& statements) {
     return Checked(
         "model m {\n  input x: f32[N, 8]\n\n  param a: [8] = ones\n  param b: [8] = ones\n  param t: [1] = 0\n\n" +
@@ -254,7 +254,7 @@ TEST(OfParams, AFunctionOfParametersWaitsForATensor) {
   EXPECT_EQ(text_of("  y = hswish(a + t) * x\n").find("hswish"), std::string::npos);
 }
 
-TEST(OfParams, WhatTakesATensorOfTheBatchRefusesThem) {
+TEST(FunctionsOfParams, AreRefusedByOperatorsOnTheBatch) {
   for (const char* value : {"linear(4)", "relu", "softmax"}) {
     const Checked made("model m {\n  input x: f32[N, 8]\n\n  param a: [8] = ones\n\n  y = a + 1 -> " +
                            std::string(value) + "\n  z = x * a\n  output z\n}\n",

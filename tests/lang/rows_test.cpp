@@ -34,7 +34,7 @@ TEST(Rows, FormatsAreKeptPrintedAndPartOfTheMathematics) {
   EXPECT_TRUE(checked.module().not_yet.empty());
 }
 
-// As plans propose it.
+// Plans propose settings in this form.
 TEST(Rows, AFormatCanBeSetInOneLine) {
   const Checked checked(small_run("  groups.id.weights = bf16"));
   ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
@@ -139,7 +139,7 @@ TEST(MathDifference, SettingsOfGroupsAreToldAsTheyAreWritten) {
   EXPECT_THAT(lines, ElementsAre("train.groups.id.weights: bf16, fp8", "train.groups.id.states: not set, bf16"));
 }
 
-TEST(Rows, InAFileAreOfLargeHeadsWithActiveClasses) {
+TEST(Rows, MayBeInAFileForLargeHeadsWithActiveClasses) {
   const auto text = [](const std::string& classes, const std::string& settings, const std::string& train) {
     const std::string out = replaced(with_group("      rows = mapped\n" + settings), "10 in 2 .. 1000", classes);
     return replaced(out, "  optimizer", train + "  optimizer");

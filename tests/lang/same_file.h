@@ -13,9 +13,9 @@
 
 namespace xrun::lang {
 
-// What a layout must keep; it may move declarations and group digits.
+// Content that a layout must keep; it may move declarations and group digits.
 struct FileContent {
-  std::vector<std::string> declarations;  // as print_ast prints them, with the documentation
+  std::vector<std::string> declarations;  // printed by print_ast, with the documentation
   std::vector<std::string> comments;
   bool operator==(const FileContent&) const = default;
 };
@@ -33,7 +33,7 @@ inline std::optional<FileContent> content_of(const std::string& text) {
   FileContent content;
   const auto is_digit_at = [](const std::string& s, size_t at) { return at < s.size() && is_digit(s[at]); };
   std::string printed = print_ast(ast);
-  printed.resize(printed.find_last_not_of('\n') + 1);  // of whichever declaration is the last
+  printed.resize(printed.find_last_not_of('\n') + 1);  // the newline of the last declaration
   content.declarations.emplace_back();
   for (size_t i = 0; i < printed.size(); ++i) {
     if (printed[i] == '\n' && i + 1 < printed.size() && printed[i + 1] == '\n') {
@@ -50,8 +50,8 @@ inline std::optional<FileContent> content_of(const std::string& text) {
   return content;
 }
 
-// What is wrong with the canonical layout of a text; empty if it keeps the file and laying it out again changes
-// nothing, or if the text does not parse.
+// The fault in the canonical layout of a text. Empty if the layout keeps the file and a second layout changes nothing,
+// or if the text does not parse.
 inline std::string fault_of_layout(const std::string& text) {
   SourceMap sources;
   Diagnostics diagnostics;

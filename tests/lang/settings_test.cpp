@@ -45,7 +45,7 @@ TEST(SetFlag, RefusesToWalkBelowAValue) {
                                       HasSubstr("the value")));
   EXPECT_THAT(with_set("train.optimizer.momentum", "0.5").codes(), ElementsAre("XG0210"));
   EXPECT_THAT(with_set("data.x.y", "1").codes(), ElementsAre("XG0210"));
-  // Of two flags the second one, too.
+  // The second of two flags is also checked.
   EXPECT_THAT(Checked(small_run(), {.sets = {{"schedule.stages", "2"}, {"schedule.stages.x", "2"}}}).codes(),
               ElementsAre("XG0210"));
 }
@@ -162,7 +162,7 @@ TEST(Metrics, NamesInAListAreUnique) {
               ElementsAre("accuracy_train", "accuracy_k2_val"));
   EXPECT_THAT(metric_names("softmax_ce(id, label, scale=16), softmax_ce(id, label, scale=0.5)"),
               ElementsAre("softmax_ce_scale16_0", "softmax_ce_scale0_5"));
-  // Defaults that are words or truth values are defaults, too, and a written default is one.
+  // Words and truth values are defaults like numbers, and a written default counts as one.
   EXPECT_THAT(metric_names("arcface(id, label), arcface(id, label, margin_grad=capped, easy=false), "
                            "arcface(id, label, margin_grad=exact, easy=true)"),
               ElementsAre("arcface", "arcface_2", "arcface_easytrue_margin_gradexact"));
@@ -220,7 +220,7 @@ class ChoiceOfFiles : public testing::Test {
   fs::path dir_ = fs::path(testing::TempDir()) / ("xrun_choice_" + std::to_string(::getpid()));
 };
 
-TEST_F(ChoiceOfFiles, OfAnotherFileSaysWhatIsThere) {
+TEST_F(ChoiceOfFiles, ListsTheDeclarationsOfAnotherFile) {
   EXPECT_THAT(rendered(path("main.xgraph"), {.schedule = path("two.xgraph") + ":zz"}),
               HasSubstr("help: name one that it has: a, b"));
   EXPECT_THAT(rendered(path("main.xgraph"), {.schedule = path("two.xgraph")}),

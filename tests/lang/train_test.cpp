@@ -119,7 +119,7 @@ TEST(ClassSettings, ChangeTheMathDigestAndTheirDefaultsDoNot) {
     EXPECT_TRUE(digests.insert(Checked(small_run(fmt::format("  {}", settings))).module().math_digest).second)
         << settings;
   }
-  // As of `init`, where the file lies is no mathematics.
+  // The location of the file is not part of the mathematics, as with `init`.
   EXPECT_FALSE(digests.insert(Checked(small_run("  class_weights = csv(\"a/w.csv\")")).module().math_digest).second);
 }
 

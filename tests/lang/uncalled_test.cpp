@@ -1,4 +1,5 @@
-// What nothing calls is tried with made-up arguments: its mistakes are found, and nothing else is.
+// Blocks and functions that nothing calls are tried with made-up arguments: their mistakes are found, and nothing else
+// is.
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -41,7 +42,7 @@ TEST(Uncalled, ResultsKeepTheDeclaredType) {
   EXPECT_THAT(wrong.rendered(), HasSubstr("nothing calls `b` yet: it was tried with x: f32[N, 64]"));
 }
 
-TEST(Uncalled, WhatSomeArgumentsMeetIsNoMistake) {
+TEST(Uncalled, ConditionsThatSomeArgumentsMeetAreNoMistake) {
   for (const std::string text : {
            "block b(x: [N, C], y: [N, D]) { return x + y }\n",
            "block b(x: [N, C]) {\n  assert C == 7, \"seven\"\n  return x + (x -> linear(7))\n}\n",
@@ -60,7 +61,7 @@ TEST(Uncalled, WhatSomeArgumentsMeetIsNoMistake) {
   }
 }
 
-TEST(Uncalled, WhatIsCalledIsJudgedByItsCalls) {
+TEST(Uncalled, CalledBlocksAreJudgedByTheirCalls) {
   const Checked checked(R"(
 block narrow(x: [N, D]) {
   return x + (x -> linear(8))

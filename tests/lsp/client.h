@@ -25,7 +25,7 @@ class TestClient {
 
   Server& server() { return server_; }
 
-  // The next message of the server; null if there is none.
+  // The next message of the server; null if there is no message.
   Json take() {
     if (received_.empty()) {
       return nullptr;

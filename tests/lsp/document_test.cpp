@@ -15,8 +15,8 @@ TEST(LineMap, CountsInUtf16CodeUnits) {
   EXPECT_EQ(lines.lines(), 4u);
   EXPECT_EQ(lines.position(0), at(0, 0));
   EXPECT_EQ(lines.position(1), at(0, 1));
-  EXPECT_EQ(lines.position(3), at(0, 2));  // behind the two bytes of e acute
-  EXPECT_EQ(lines.position(7), at(0, 4));  // behind a pair of code units
+  EXPECT_EQ(lines.position(3), at(0, 2));  // after the two bytes of e acute
+  EXPECT_EQ(lines.position(7), at(0, 4));  // after a pair of code units
   EXPECT_EQ(lines.position(5), at(0, 2));  // inside of it
   EXPECT_EQ(lines.position(10), at(1, 0));
   EXPECT_EQ(lines.position(12), at(2, 0));
@@ -47,7 +47,7 @@ TEST(Changed, AppliesChangesOneAfterTheOther) {
   EXPECT_EQ(changed("ab", Json::parse(R"([{"text": "x"}])")), "x");
 }
 
-TEST(Paths, OfUrisAreDecodedAndBack) {
+TEST(Paths, AreDecodedFromUrisAndEncodedBack) {
   EXPECT_EQ(path_of("file:///a/b%20c/%E4%B8%AD.xgraph"), "/a/b c/\u4e2d.xgraph");
   EXPECT_EQ(path_of("file://localhost/a/../b"), "/b");
   EXPECT_EQ(path_of("untitled:Untitled-1"), "untitled:Untitled-1");

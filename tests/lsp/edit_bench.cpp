@@ -15,7 +15,7 @@ namespace {
 
 const std::string kUri = "file:///tmp/bench.xgraph";
 
-// Of this thread: other programs that run at the same time do not count.
+// Processor time of this thread: other programs that run at the same time do not count.
 double cpu_ms() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -44,7 +44,7 @@ std::string thousand_lines() {
   return text;
 }
 
-// `asks`: the requests that editors send behind each edit are part of the time.
+// `asks`: the time includes the requests that editors send after each edit.
 void edit(benchmark::State& state, bool asks) {
   const std::string text = thousand_lines();
   size_t bytes = 0;
@@ -58,7 +58,7 @@ void edit(benchmark::State& state, bool asks) {
   const LineMap lines(text);
   const Json about{{"textDocument", {{"uri", kUri}}}, {"range", lines.range(0, 2000)}};
   std::vector<double> times;
-  std::vector<double> first_times;  // of the three
+  std::vector<double> first_times;  // first of three times
   int version = 0;
   const auto change = [&](const Json& begin, const Json& end, const char* put) {
     send(notification("textDocument/didChange",

@@ -1,4 +1,4 @@
-// What an editor shows and changes, over models as users write them.
+// Information and edits that an editor shows, over models as users write them.
 #include <filesystem>
 #include <fstream>
 
@@ -99,7 +99,7 @@ TEST(Diagnostics, VanishWithTheirCauseAndWhenTheDocumentCloses) {
   EXPECT_EQ(client.take()["params"]["diagnostics"], Json::array());
 }
 
-TEST(Diagnostics, OfAnImportAreShownAtTheImportAndFollowTheOpenText) {
+TEST(Diagnostics, AreShownAtTheImportOfAFileAndFollowItsOpenText) {
   TestClient client;
   client.open("xgraph 1\n\nfrom \"part.xgraph\" use width\n\nlet twice = 2 * width\n");
   client.open("xgraph 1\n\nlet width = wrong\n", "file:///tmp/part.xgraph");
@@ -299,7 +299,7 @@ TEST(Rename, ChangesEveryPlaceAndTheResultChecks) {
   }
 }
 
-// A file with a block, and others beside it and below it that import it, or only speak of it.
+// A file with a block, and files next to it and below it that import it or only mention it.
 class ClosedFiles : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -340,7 +340,7 @@ TEST_F(ClosedFiles, AreReachedByReferences) {
   for (const Json& place : ask(client, "textDocument/references", {{"context", {{"includeDeclaration", true}}}})) {
     ++places[place["uri"].get<std::string>()];
   }
-  // What does not parse has its names as far as they were read.
+  // A file that does not parse has the names that were read before the fault.
   places.erase(uri("broken.xgraph"));
   const std::map<std::string, int> wanted{
       {uri("base.xgraph"), 1}, {uri("near.xgraph"), 3}, {uri("deep/er/far.xgraph"), 3}};

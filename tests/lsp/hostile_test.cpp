@@ -1,4 +1,4 @@
-// What a client may do wrong: each is an error of JSON-RPC or ignored, and the server goes on.
+// Mistakes of clients: each is a JSON-RPC error or ignored, and the server goes on.
 #include "runtime/lsp/json_rpc.h"
 #include "tests/lsp/client.h"
 
@@ -73,7 +73,7 @@ TEST(Frames, LengthsThatAreNoNumbersAreFaults) {
   }
 }
 
-TEST(Messages, OutsideOfTheBoundsOrTheGrammarAreNoJson) {
+TEST(Messages, AreRefusedBeyondTheBoundsOrTheGrammar) {
   std::string why;
   EXPECT_TRUE(parse_message("{\"a\": [1, \"[[[[\", {}]}", why));
   EXPECT_FALSE(parse_message(std::string(200, '[') + std::string(200, ']'), why));
@@ -147,7 +147,7 @@ Json change(int from_line, int from, int to_line, int to, const std::string& tex
              {"text", text}}}}};
 }
 
-TEST(Edits, OutsideOfTheTextAreErrorsUntilTheWholeTextIsSent) {
+TEST(Edits, AreErrorsOutsideOfTheTextUntilTheWholeTextIsSent) {
   const std::string text = "xgraph 1\n\nlet a = 1\n";
   for (const Json& bad :
        {change(99, 0, 99, 1, "x"), change(1, 0, 0, 0, "x"), change(-1, 0, 0, 0, "x"), change(0, 5, 0, 2, "x")}) {
@@ -167,7 +167,7 @@ TEST(Edits, OutsideOfTheTextAreErrorsUntilTheWholeTextIsSent) {
   }
 }
 
-TEST(Edits, OfTheWrongKindAreErrors) {
+TEST(Edits, AreErrorsIfMalformed) {
   for (const char* changes : {"3", "{}", "[3]", "[{}]", R"([{"text": 3}])", R"([{"text": "x", "range": 1}])",
                               R"([{"text": "x", "range": {"start": {"line": 0.5, "character": 0}, "end": 0}}])",
                               R"([{"text": "x", "range": {"start": {"line": 1e300, "character": 0}, "end": {}}}])"}) {

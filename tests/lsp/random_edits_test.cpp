@@ -250,8 +250,9 @@ model m {
 }
 )";
 
-// What the server keeps of trials must not outlive what they read. Most edits are taken back, so that it has much.
-TEST(RandomEdits, OfWhatNothingCallsGiveTheDiagnosticsOfAFreshServer) {
+// Results of trials that the server keeps must not outlive the text they depend on. Most edits are reverted, so that
+// the server keeps many results.
+TEST(RandomEdits, GiveTheDiagnosticsOfAFreshServerForUncalledCode) {
   const char* const given = std::getenv("XRUN_LSP_SEED");
   const uint64_t seed = given == nullptr ? std::random_device{}() : std::strtoull(given, nullptr, 10);
   const char* const wanted = std::getenv("XRUN_LSP_EDITS");

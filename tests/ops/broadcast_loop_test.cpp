@@ -13,7 +13,7 @@ namespace {
 
 struct Operand {
   TensorType type;
-  Values values;  // as stored
+  Values values;  // values as stored
   Memory memory;
 };
 
@@ -25,7 +25,7 @@ Operand make_operand(const TensorType& type, int64_t rows, uint64_t seed) {
   return operand;
 }
 
-// Where an operand has the element `i` of the result, both in logical order.
+// The position in an operand of the element `i` of the result, both in logical order.
 size_t place_of(const std::vector<int64_t>& result, std::vector<int64_t> operand, int64_t i) {
   operand.insert(operand.begin(), result.size() - operand.size(), 1);
   int64_t place = 0;
@@ -120,9 +120,9 @@ TEST(BroadcastLoop, RandomShapesHaveTheBitsOfALoopOverTheElements) {
   }
 }
 
-// As batch norm has them: a vector with an element for each channel, and a number; and a number for each sample's
+// Shapes of batch norm: a vector with an element for each channel, and a number; and a number for each sample's
 // channel.
-TEST(BroadcastLoop, VectorsOfChannelsOfLargeResults) {
+TEST(BroadcastLoop, VectorsOfChannelsHaveTheBitsOfALoopInLargeResults) {
   const auto large = [](int64_t channels) {
     return TensorType{.dtype = DType::kF32, .dims = {kBatch, channels, 64, 64}};
   };

@@ -88,7 +88,7 @@ CaughtUpRows caught_up(const HeadWeights& stored, ClassRange rows, int64_t dim) 
   return out;
 }
 
-// Rows that were updated once and then left alone, beside updates with gradients of zero.
+// Rows that were updated once and then left alone are compared with updates by gradients of zero.
 TEST(CatchUp, RowsAreWhereUpdatesWithoutGradientsLeaveThem) {
   constexpr int64_t kDim = 43;
   constexpr int64_t kSteps = 2000;
@@ -109,7 +109,7 @@ TEST(CatchUp, RowsAreWhereUpdatesWithoutGradientsLeaveThem) {
         x = stream.normal(at++);
       }
     }
-    std::fill_n(velocity.begin(), kDim, 0.0F);  // of the row without an update
+    std::fill_n(velocity.begin(), kDim, 0.0F);  // the row without an update
     bias_velocity[0] = 0;
     const HeadWeights stored{.weight = reinterpret_cast<std::byte*>(weight.data()),
                              .bias = bias.data(),
@@ -173,7 +173,7 @@ class Training {
     steps_.advance(end, rate_of);
   }
 
-  // As after a restart: the table is made again.
+  // Makes the table again, like a restart.
   void resume() {
     const int64_t step = steps_.step();
     steps_ = IdleSteps(kMomentum, form_.nesterov);

@@ -102,7 +102,7 @@ void compare(const naive::Image& image, const naive::Window& w, DType dtype, uin
 }
 
 // Images are larger or smaller than windows, paddings and strides.
-TEST(DepthwiseGradient, OfRandomConvolutionsIsThatOfTheFormula) {
+TEST(DepthwiseGradient, AgreesWithTheFormulaForRandomConvolutions) {
   constexpr uint64_t kSeed = 20261127;
   const RandomStream stream(kSeed, 1);
   uint64_t draws = 0;

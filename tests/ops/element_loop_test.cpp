@@ -24,7 +24,7 @@
 namespace xrun::ops {
 namespace {
 
-// Operands with 16 elements of room beyond those of a test, which must not change.
+// Operands with 16 extra elements after those of a test; the extra ones must not change.
 struct Operands {
   std::vector<std::vector<float>> inputs;
   std::vector<std::vector<float>> outputs;
@@ -104,7 +104,7 @@ class CompiledLoop : public ::testing::TestWithParam<Isa> {
   }
 };
 
-TEST_P(CompiledLoop, EachOperationOnSpecialValues) {
+TEST_P(CompiledLoop, HasTheBitsOfTheInterpreterForSpecialValues) {
   std::mt19937 random(1);
   for (auto op = static_cast<int>(ScalarOp::kAdd); op <= static_cast<int>(ScalarOp::kBf16); ++op) {
     const auto known = static_cast<ScalarOp>(op);
@@ -116,7 +116,7 @@ TEST_P(CompiledLoop, EachOperationOnSpecialValues) {
 }
 
 // A compiler computes with constants and does not flush denormal numbers, as processors do.
-TEST_P(CompiledLoop, EachOperationWithConstantsThatLeadToDenormalNumbers) {
+TEST_P(CompiledLoop, HasTheBitsOfTheInterpreterForConstantsThatLeadToDenormalNumbers) {
   std::mt19937 random(3);
   for (auto op = static_cast<int>(ScalarOp::kAdd); op <= static_cast<int>(ScalarOp::kBf16); ++op) {
     const auto known = static_cast<ScalarOp>(op);
@@ -139,7 +139,7 @@ TEST_P(CompiledLoop, EachOperationWithConstantsThatLeadToDenormalNumbers) {
   }
 }
 
-TEST_P(CompiledLoop, RandomExpressions) {
+TEST_P(CompiledLoop, HasTheBitsOfTheInterpreterForRandomExpressions) {
   for (uint32_t seed = 0; seed < 150; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     std::mt19937 random(seed);
@@ -149,7 +149,7 @@ TEST_P(CompiledLoop, RandomExpressions) {
   }
 }
 
-TEST_P(CompiledLoop, EveryLength) {
+TEST_P(CompiledLoop, HasTheBitsOfTheInterpreterForEveryLength) {
   std::mt19937 random(2);
   for (size_t n = 1; n <= 70; ++n) {
     compare<float>(form_of(*parse_scalar_expr("x0 * x2 + x1, x1 - x0")), n, random);

@@ -19,7 +19,7 @@ constexpr int64_t kInputs = int64_t{1} << 32;
 constexpr int64_t kChunk = int64_t{1} << 16;
 
 struct Worst {
-  double ulps = 0;  // of results that are normal numbers
+  double ulps = 0;  // error of results that are normal numbers
   float at = 0;
   int64_t wrong = 0;  // results that are not a number, infinite or finite where the value in f64 is not
 };
@@ -46,7 +46,7 @@ void add_error(ScalarOp op, float x, float y, Worst& worst) {
 
 class Exhaustive : public ::testing::TestWithParam<ScalarOp> {};
 
-TEST_P(Exhaustive, AllInputs) {
+TEST_P(Exhaustive, AllLoopsAgreeOnAllInputs) {
   if (std::getenv("XRUN_EXHAUSTIVE") == nullptr) {
     GTEST_SKIP() << "make test-exhaustive looks at all inputs";
   }

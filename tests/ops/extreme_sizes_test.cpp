@@ -81,7 +81,7 @@ std::string text_of(const Case& c) {
 
 void check(const Case& c) {
   SCOPED_TRACE(text_of(c));
-  const std::clock_t begin = std::clock();  // of the processor: the machine may be busy
+  const std::clock_t begin = std::clock();  // processor time: the machine may be busy
   const Result<Graph> graph = graph_of(c);
   if (!graph.ok()) {
     EXPECT_TRUE(graph.error().code.starts_with("XG0")) << graph.error().message;
@@ -121,7 +121,7 @@ std::vector<Case> cases() {
   return all;
 }
 
-TEST(ExtremeSizes, OfInputsAreRefusedOrComputed) {
+TEST(ExtremeSizes, InputsAreRefusedOrComputed) {
   for (const Case& c : cases()) {
     for (const int64_t size : kSizes) {
       size_t most = 0;
@@ -165,7 +165,7 @@ std::vector<Case> with_argument(const Case& c, int64_t size) {
   return grown;
 }
 
-TEST(ExtremeSizes, OfArgumentsAreRefusedOrComputed) {
+TEST(ExtremeSizes, ArgumentsAreRefusedOrComputed) {
   for (const Case& c : cases()) {
     for (const int64_t size : kSizes) {
       for (const int64_t signed_size : {size, -size}) {

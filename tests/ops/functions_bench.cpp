@@ -70,7 +70,7 @@ BENCHMARK_CAPTURE(call, chain_of_eight_own_f32, "map", function("tanh((min(max(x
                   DType::kF32, 2, 1)
     ->Apply(sizes);
 
-// adamw by its kernel, and by the loop of a rule that has none.
+// adamw by its own kernel, or by the loop for rules without a kernel.
 void step(benchmark::State& state, bool own) {
   CallSpec spec = test::optimizer("adamw");
   if (own) {
@@ -98,7 +98,7 @@ BENCHMARK_CAPTURE(step, adamw_own, true)->Apply(sizes);
 // ---- forward and backward of functions, and steps of optimizers, on two threads of half the elements each: what
 // tests/bench/torch_functions.py compares with torch.compile.
 constexpr int64_t kWidth = 1024;
-constexpr int64_t kRows = 4096;  // of a thread
+constexpr int64_t kRows = 4096;  // rows per thread
 
 // A call of one operator; operands that are not given get memory of their own.
 class Call {

@@ -1,5 +1,5 @@
-// Functions behind a batch norm become one operator with it: which ones, and that a prelu keeps the bits of results,
-// and in f32 those of gradients.
+// Functions after a batch norm are fused with it into one operator: which ones, and that a prelu keeps the bits of
+// results, and in f32 those of gradients.
 #include <gtest/gtest.h>
 
 #include "graph/autodiff.h"
@@ -33,7 +33,7 @@ TEST(FuseFunctions, APreluIsOneOperatorWithItsNorm) {
   EXPECT_EQ(graph.params.size(), b.graph.params.size());
 }
 
-TEST(FuseFunctions, WhatStaysApart) {
+TEST(FuseFunctions, OtherFunctionsStayApart) {
   using Names = std::vector<std::string>;
   GraphBuilder twice;  // the norm is read again
   const ValueId norm = twice.call("bn", {twice.input({8})}, kNorm);

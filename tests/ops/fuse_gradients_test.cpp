@@ -1,4 +1,4 @@
-// Element-wise gradients that become one operator, with the sums behind them: which ones, and that results keep their
+// Element-wise gradients are fused into one operator with the sums after them: which ones, and that results keep their
 // bits, rounding included.
 #include <gtest/gtest.h>
 #include <random>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kRows = 6;
 
-// A graph with the loss of a classifier behind `features` [N, D].
+// A graph with the loss of a classifier on `features` [N, D].
 Graph trained(GraphBuilder& b, ValueId features) {
   b.classify(features);
   return b.graph;

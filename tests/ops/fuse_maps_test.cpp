@@ -29,7 +29,7 @@ output y0 %2
 
 // A result that is read twice, one that is an output, one of another shape, and a sum of three that would keep three
 // tensors in the place of two.
-TEST(FuseMaps, WhatStaysApart) {
+TEST(FuseMaps, OtherMapsStayApart) {
   GraphBuilder b;
   const ValueId x = b.input({8});
   const ValueId twice = b.call("exp", {x});

@@ -83,7 +83,7 @@ TEST(FuseResiduals, TheLaterNormTakesTheSum) {
   EXPECT_EQ(node.fused_paths, (std::vector<std::string>{"add3", "relu4"}));
 }
 
-TEST(FuseResiduals, WhatStaysApart) {
+TEST(FuseResiduals, OtherSumsStayApart) {
   GraphBuilder twice;  // the norm is read again
   const ValueId norm = twice.call("bn", {twice.input({8})}, kNorm);
   twice.output(twice.call("mul", {twice.call("add", {norm, twice.input({8})}), norm}));
@@ -150,7 +150,7 @@ output y0 %2
 )");
 }
 
-TEST(FuseReductions, WhatStaysApart) {
+TEST(FuseReductions, OtherReductionsStayApart) {
   GraphBuilder across;  // not along what lies together in memory
   across.output(across.call("sum", {across.call("exp", {across.input({96, 96})})}, axis(1)));
   EXPECT_EQ(operators_of(with_reductions(across.graph)), "exp sum");

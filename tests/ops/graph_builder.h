@@ -35,7 +35,7 @@ struct GraphBuilder {
                  {"groups", int64_t{1}},
                  {"bias", false}});
   }
-  // The loss of a classifier of 5 classes behind features [N, D]; its logits are an output.
+  // Adds the loss of a classifier of 5 classes on features [N, D]; its logits are an output.
   void classify(ValueId features) {
     const ValueId logits = call("linear", {features}, {{"out", int64_t{5}}, {"bias", true}});
     output(logits);

@@ -15,7 +15,7 @@ namespace {
 
 constexpr uint64_t kSeed = 73;
 
-// Which classes take part in a step.
+// The classes that take part in a step.
 struct Mode {
   const char* name;
   bool some;  // or all
@@ -38,7 +38,7 @@ struct Rows {
 const OptimizerForm kPlain{.kind = OptimizerKind::kSgd, .weight_decay = 0.01};
 const OptimizerForm kMomentum{.kind = OptimizerKind::kSgd, .momentum = 0.9, .weight_decay = 0.01, .states = 1};
 const OptimizerForm kAdamw{.kind = OptimizerKind::kAdamw, .weight_decay = 0.01, .states = 2};
-// They are compiled, or interpreted; a fault would end the whole binary, so it is told.
+// Rules are compiled or interpreted; a fault would end the whole binary, so it is reported here.
 OptimizerForm form_of(const char* name) {
   auto form = optimizer_form(test::optimizer(name, {{"weight_decay", 0.01}}), detect_isa());
   EXPECT_TRUE(form.ok()) << name;
@@ -92,7 +92,7 @@ const Loss kLosses[] = {
     {"threshold", true, margin(16, 1, 0.5, 0, MarginGrad::kThreshold)},
 };
 
-// What else a loss may have.
+// Additional features of a loss.
 enum Extra { kNothing, kFilter, kSmoothing, kFilterAndSmoothing, kFactors, kExtras };
 bool allowed(const Loss& loss, int extra) {
   const bool filter = extra == kFilter || extra == kFilterAndSmoothing;

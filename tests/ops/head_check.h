@@ -13,7 +13,7 @@
 
 namespace xrun::ops {
 
-// What the processor has, whether or not the product would choose it.
+// Whether the processor has an instruction set, regardless of whether the product would choose it.
 inline bool has(Isa isa) {
   __builtin_cpu_init();
   switch (isa) {
@@ -71,7 +71,7 @@ inline int64_t filtered(const test::HeadProblem& problem) {
   return count;
 }
 
-// The same problem over some of the classes.
+// The problem restricted to some of the classes.
 inline test::HeadProblem part_of(const test::HeadProblem& whole, const std::vector<int32_t>& classes) {
   test::HeadProblem part = whole;
   part.classes = static_cast<int64_t>(classes.size());
@@ -113,9 +113,9 @@ inline void expect_rows_near(const std::vector<float>& got, const std::vector<do
   }
 }
 
-// The distance of neighbours of `x` in a format: what stochastic rounding can move it by at most. bf16 has seven bits
-// behind the leading one, fp8 three, and below its smallest normal number equal steps of 2^-9 of the row's scale, which
-// is at most 1/224 of the row's largest number.
+// The distance between neighbours of `x` in a format, which is the most that stochastic rounding can move it by. bf16
+// has seven bits after the leading one, fp8 three; below its smallest normal number fp8 has equal steps of 2^-9 of the
+// row's scale, which is at most 1/224 of the row's largest number.
 inline double format_step(RowFormat format, double x, double largest_of_row) {
   switch (format) {
     case RowFormat::kF32:
@@ -137,7 +137,7 @@ struct Updated {
 inline constexpr double kStepRate = 0.1;
 inline constexpr double kStepDecay = 0.01;
 
-// Of adamw and lamb, in the first step.
+// The step of adamw and lamb before any trust ratio, in the first update.
 inline double adam_step(const OptimizerForm& form, double w, double m, double v) {
   return m / (1 - form.beta1) / (std::sqrt(v / (1 - form.beta2)) + form.eps) + kStepDecay * w;
 }
@@ -169,7 +169,7 @@ inline void expect_updated_rows(const test::HeadProblem& problem, const StepPlan
       largest[1] = std::max(largest[1], std::abs(row[d].states[0]));
       largest[2] = std::max(largest[2], std::abs(row[d].states[1]));
     }
-    const double wrong_g = bound * want.dw_size[i];  // of an element of dW
+    const double wrong_g = bound * want.dw_size[i];  // an element of dW
     for (size_t d = 0; d < dim; ++d) {
       const size_t at = static_cast<size_t>(part[i]) * dim + d;
       const double g = want.dw[i * dim + d];
@@ -225,7 +225,8 @@ inline test::HeadAnswer expect_step(const test::HeadProblem& problem, const Step
       problem.bf16 ? 1e-2 * std::max(1.0, problem.margin.scale / 32) : 1e-5 * std::max(1.0, problem.margin.scale / 16);
   expect_rows_near(got.loss, want.loss, want.loss_size, bound, "loss");
   expect_rows_near(got.dx, want.dx, want.dx_size, bound, "dX");
-  if (plan.pass_rows == problem.rows) {  // the plain gradients, too
+  // The plain gradients are compared as well.
+  if (plan.pass_rows == problem.rows) {
     std::vector<float> dw;
     std::vector<float> db;
     std::vector<double> db_size;

@@ -199,8 +199,8 @@ TEST(HeadKernels, TilesGiveTheProductsOfPairs) {
   }
 }
 
-// What is prefetched is memory that the product does not read, so the result stays; the ranges advance until none is
-// left.
+// Prefetched memory is not read by the product, so the result stays the same. The ranges advance until nothing is left
+// of them.
 TEST(HeadKernels, ProductsTakeWhatTheyPrefetchFromTheFront) {
   const std::vector<char> ahead(1 << 16);
   std::vector<std::pair<const HeadKernels*, bool>> kernels{{&kHeadAvx2, false}};

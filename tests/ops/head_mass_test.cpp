@@ -32,7 +32,7 @@ Numbers numbers(uint64_t seed) {
   return made;
 }
 
-// By the definition, in f64.
+// The share by its definition, in f64.
 double naive_share(const Numbers& of, const std::set<int32_t>& active) {
   double share = 0;
   for (int64_t row = 0; row < kRows; ++row) {

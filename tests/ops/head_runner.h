@@ -74,11 +74,11 @@ struct StepPlan {
   Isa isa = Isa::kAvx2;
   bool fused = false;  // update in the backward pass; needs one pass
   bool bf16_features = false;
-  int64_t kept_blocks = 0;  // of each shard
+  int64_t kept_blocks = 0;  // per shard
   RowFormat weights = RowFormat::kF32;
   RowFormat states = RowFormat::kF32;
   int64_t active = 0;      // classes that take part
-  int64_t neighbours = 0;  // of `lists`, by which they are chosen first
+  int64_t neighbours = 0;  // list entries of a class, which are chosen first
   std::vector<int32_t> lists;
   bool log_q = false;
   OptimizerForm form{.kind = OptimizerKind::kSgd, .momentum = 0.9, .weight_decay = 0.01, .states = 1};
@@ -101,7 +101,7 @@ struct StepResult {
   std::vector<float> prepared;  // after the update
   double squares = 0;
   std::vector<int32_t> active;     // classes
-  std::vector<float> corrections;  // of these, with log_q
+  std::vector<float> corrections;  // for `active`, with log_q
 
   bool operator==(const StepResult&) const = default;
 };
@@ -160,13 +160,14 @@ struct NarrowRows {
 
 inline std::vector<float> floats(const std::byte* data, size_t n) {
   std::vector<float> values(n);
-  if (n > 0) {  // of a shard without classes there is nothing to copy from
+  // A shard without classes has nothing to copy from.
+  if (n > 0) {
     std::memcpy(values.data(), data, n * sizeof(float));
   }
   return values;
 }
 
-// What the states of the optimizer are before the step.
+// Values of the optimizer states before the step.
 inline constexpr float kFirstState = 0.5F;
 inline constexpr float kSecondState = 0.25F;
 inline constexpr float kBiasState = 0.25F;
@@ -248,7 +249,7 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
   }
 
   std::vector<Block> selections;
-  std::vector<ActiveClasses> active;  // by shard
+  std::vector<ActiveClasses> active;  // indexed by shard
   std::vector<std::vector<float>> corrections;
   for (int64_t r = 0; r < plan.shards && plan.active > 0; ++r) {
     const HeadShape shape = shape_of(problem, plan, r, h);

@@ -201,7 +201,7 @@ TEST(Margin, TheExactSlopeIsFiniteAtTheEnds) {
   }
 }
 
-// Whatever the margins: psi rises with the cosine, and its slope is that of psi.
+// For all margins, psi rises with the cosine, and its slope is that of psi.
 TEST(Margin, TheCappedSlopeIsThatOfAMarginThatRisesEverywhere) {
   constexpr double kStep = 1e-6;
   for (const double m1 : {0.5, 1.0, 1.35, 2.0, 4.0}) {
@@ -272,7 +272,7 @@ TEST_P(HeadOnIsa, ManyClassesInLargeBlocksMatchTheOracle) {
                {.shards = 2, .pass_rows = 16, .norm_rows = 8, .workers = 2, .isa = isa()});
 }
 
-// The same bits whatever the plan (docs/internals/determinism.md, "Class blocks" to "Head sweeps").
+// Results have equal bits for every plan (docs/internals/determinism.md, "Class blocks" to "Head sweeps").
 TEST_P(HeadOnIsa, BitsDoNotDependOnShardsWorkersOrFusion) {
   for (const bool cosine : {false, true}) {
     test::HeadProblem problem = make_problem({.classes = 2500,
@@ -347,7 +347,7 @@ TEST_P(HeadOnIsa, NarrowRowsGiveTheBitsOfTheirValues) {
       EXPECT_EQ(narrow.dx, wide.dx);
       EXPECT_EQ(narrow.dw, wide.dw);
       EXPECT_EQ(narrow.best, wide.best);
-      const double step = format == RowFormat::kBf16 ? 0x1p-7 : 0x1p-3;  // of the format, relative to a value
+      const double step = format == RowFormat::kBf16 ? 0x1p-7 : 0x1p-3;  // spacing of the format relative to a value
       for (size_t i = 0; i < wide.weight.size(); ++i) {
         float largest = 0;
         for (int64_t d = 0; format == RowFormat::kFp8 && d < problem.dim; ++d) {
@@ -473,7 +473,8 @@ TEST_P(HeadOnIsa, SelectedClassesAreAHeadOfTheirOwn) {
   }
 }
 
-// All active classes lie in the block in the middle, so that the others have none, nor have two of three shards.
+// All active classes lie in the middle block, so the other blocks have no active classes, and neither do two of three
+// shards.
 TEST_P(HeadOnIsa, BlocksWithoutActiveClassesAddNothing) {
   constexpr int64_t kClasses = 20'902;
   constexpr int32_t kFirst = 8192;
@@ -587,7 +588,7 @@ TEST_P(HeadOnIsa, PassesOfManyRowsGoThroughTheTilesInRuns) {
                {.pass_rows = 600, .norm_rows = 60, .workers = 2, .isa = isa()});
 }
 
-// A row's part across is added once, behind the runs of rows and the tiles of its block.
+// The part of a row across the class weight is added once, after the runs of rows and the tiles of its block.
 TEST_P(HeadOnIsa, AngularMarginsOfManyRowsMatchTheOracle) {
   test::HeadProblem problem = make_problem({.classes = 300,
                                             .dim = 32,

@@ -1,4 +1,4 @@
-// What operators refuse, and that both shapes are said.
+// Shape inference: operators refuse wrong shapes, and messages name both shapes.
 #include <gtest/gtest.h>
 
 #include "graph/graph.h"

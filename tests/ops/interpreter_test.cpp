@@ -41,8 +41,8 @@ ScalarExpr function(ScalarOp op) {
 struct Bound {
   ScalarOp op;
   double low, high;
-  double ulps;      // of the result
-  double absolute;  // where the result is small
+  double ulps;      // error of the result
+  double absolute;  // error of small results
 };
 
 TEST(Interpreter, EachOperationIsNearItsValueInF64) {

@@ -52,7 +52,7 @@ BENCHMARK_CAPTURE(backbone_step, mixed_bf16, PrecisionMode::kMixedBf16)->UseManu
 
 enum class Direction { kForward, kDx, kDw };
 
-// As many channels out as in.
+// A convolution with equal numbers of input and output channels.
 KernelSpec conv_spec(Direction direction, DType dtype, int64_t channels, int64_t pixels, int64_t rows) {
   const TensorType image{.dtype = dtype, .dims = {kBatch, channels, pixels, pixels}};
   const TensorType weight{.dtype = DType::kF32, .dims = {channels, channels, 3, 3}};
@@ -176,7 +176,7 @@ void depthwise_dw(benchmark::State& state, DType dtype, bool own) {
   }
 }
 
-// Of EfficientNet-B0 and MobileFaceNet.
+// Shapes from EfficientNet-B0 and MobileFaceNet.
 void depthwise_shapes(benchmark::internal::Benchmark* bench) {
   bench->Args({32, 112, 3, 1})->Args({128, 28, 3, 1})->Args({96, 112, 3, 2})->Args({256, 14, 3, 1});
   bench->Args({144, 56, 5, 2})->Args({672, 14, 5, 1})->Args({1152, 7, 5, 1})->Unit(benchmark::kMillisecond);

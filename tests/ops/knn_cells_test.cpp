@@ -29,7 +29,7 @@ Cells build(const Matrix& m, int64_t neighbours, int64_t probes, Isa isa = detec
   Cells out{std::vector<int32_t>(static_cast<size_t>(m.classes * neighbours + 1), -7)};
   ThreadWorkers threads(workers);
   out.compared = graph.build(m.values.data(), out.ids.data(), scratch.data(), threads).compared;
-  EXPECT_EQ(out.ids.back(), -7);  // a guard behind the lists
+  EXPECT_EQ(out.ids.back(), -7);  // a guard after the lists
   out.ids.pop_back();
   return out;
 }
@@ -83,7 +83,7 @@ void expect_lists(const Matrix& m, int64_t neighbours, const std::vector<int32_t
   }
 }
 
-TEST(KnnCells, WithAllCellsTheGraphIsTheExactOne) {
+TEST(KnnCells, TheGraphOfAllCellsIsTheExactOne) {
   for (const auto& [classes, dim, neighbours] : std::vector<std::array<int64_t, 3>>{{1, 1, 1},
                                                                                     {1, 5, 4},
                                                                                     {2, 3, 5},
@@ -138,7 +138,7 @@ TEST(KnnCells, FewCellsFindMostNeighboursOfClusters) {
   EXPECT_GT(before, 0.8) << "seed " << kKnnSeed;
 }
 
-// Of fewer classes than are drawn all count, so the share is known.
+// If there are fewer classes than are drawn, all of them count, so the share is known.
 TEST(KnnCells, RecallIsTheShareOfTheNearestThatListsName) {
   const Matrix m = random_rows(200, 16);
   const std::vector<int32_t> all = exact(m, 9);

@@ -20,7 +20,7 @@ namespace {
 // The shares of a build, a thread each, that copy from one another.
 struct Meeting {
   explicit Meeting(int n) : arrays(static_cast<size_t>(n)), barrier(n) {}
-  std::vector<std::span<std::byte>> arrays;  // of each share
+  std::vector<std::span<std::byte>> arrays;  // one per share
   std::barrier<> barrier;
 };
 
@@ -152,7 +152,7 @@ TEST(KnnShares, GiveTheExactListsOfOneBuild) {
   }
 }
 
-// Rows that bf16 does not tell apart.
+// Rows whose differences vanish in bf16.
 TEST(KnnShares, SearchTheirOwnClassesAgain) {
   Matrix m = random_rows(900, 32);
   for (int64_t c = 0; c < m.classes; ++c) {

@@ -26,7 +26,7 @@ struct Built {
 Built build(const Matrix& m, int64_t neighbours, Isa isa, int count) {
   const KnnGraph graph({.classes = m.classes, .dim = m.dim, .neighbours = neighbours, .workers = count}, isa);
   Block scratch(graph.scratch_bytes());
-  // A guard behind the lists.
+  // The extra element is a guard after the lists.
   Built out{std::vector<int32_t>(static_cast<size_t>(m.classes * neighbours + 1), -7), {}};
   ThreadWorkers workers(count);
   out.report = graph.build(m.values.data(), out.ids.data(), scratch.data(), workers);
@@ -71,7 +71,7 @@ TEST(Knn, FindsTheNearestOfRandomRows) {
   }
 }
 
-// The lists of f32 are those of f64, up to scores that f32 cannot tell apart.
+// The lists of f32 are those of f64, up to scores that are equal in f32.
 TEST(Knn, ListsAreThoseOfExactCosines) {
   const Matrix m = random_rows(900, 48);
   const auto cosine = [&](int64_t a, int64_t b) {

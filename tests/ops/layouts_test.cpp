@@ -64,7 +64,7 @@ TEST(Layouts, ConvolutionsAndWhatLiesBetweenAreChannelsLast) {
   }
 }
 
-TEST(Layouts, WhatWorksAlongTheLastDimensionIsRowMajor) {
+TEST(Layouts, OperatorsAlongTheLastDimensionAreRowMajor) {
   GraphBuilder b;
   const ValueId x = b.call("reshape", {b.input({12, 10})}, to_dims({3, 4, 10}));
   const ValueId y = b.call("softmax", {b.call("relu", {b.call("linear", {x}, {{"out", int64_t{6}}, {"bias", true}})})},
@@ -75,7 +75,7 @@ TEST(Layouts, WhatWorksAlongTheLastDimensionIsRowMajor) {
   EXPECT_EQ(operators_of(graph), "reshape linear relu softmax layer_norm");
 }
 
-// One copy for all readers, and none where both layouts are one order.
+// All readers share one copy, and there is no copy if both layouts have one order.
 TEST(Layouts, TensorsAreReorderedWhereRulesMeet) {
   GraphBuilder b;
   const ValueId x = b.conv(b.input({3, 6, 6}), 8);
@@ -160,7 +160,7 @@ TEST(Layouts, ValuesAndGradientsStay) {
         const Value& value = of.values[i];
         if (!value.producer.valid()) {
           const auto count = static_cast<size_t>(value.type.elements(3, 3));
-          // By their order, which the pass keeps; their numbers change.
+          // Seeds are the positions of values, which the pass keeps; their numbers change.
           values[ValueId(i)] =
               value.type.classes > 0 ? Values(count, 1) : random_values(count, -0.5, 0.5, values.size());
         }

@@ -22,8 +22,8 @@ namespace xrun::ops {
 
 using Values = std::vector<double>;
 
-// Bytes at an address that is a multiple of 64, plus `offset` of them, with a guard behind them: a test fails where
-// something writes into it.
+// Bytes at an address that is a multiple of 64, plus `offset` of them, followed by a guard: a test fails if something
+// writes into it.
 class Memory {
  public:
   explicit Memory(Bytes size, Bytes offset = 0)
@@ -110,10 +110,10 @@ inline Values random_values(size_t n, double low, double high, uint64_t seed) {
 
 struct RunOptions {
   KernelOptions kernel;
-  Bytes offset = 0;  // of every buffer from a multiple of 4096; shows whether bits depend on addresses
+  Bytes offset = 0;  // distance of every buffer from a multiple of 4096; shows whether bits depend on addresses
   int64_t first_row = 0;
-  int64_t parts = 1;  // of each call, where its kernel can be cut into so many
-  // Of tensors whose layout their operator does not prescribe, where no pass has given the graph layouts.
+  int64_t parts = 1;  // parts of each call, if its kernel can be cut into that many
+  // Layout of tensors whose operator prescribes no layout, if no pass has given the graph layouts.
   Layout layout = Layout::kChannelsLast;
 };
 

@@ -26,7 +26,7 @@ std::map<ValueId, Values> random_inputs(const Graph& graph, int64_t rows) {
   return values;
 }
 
-TEST(Parts, OfTheGlyphBackboneHaveTheBitsOfTheWhole) {
+TEST(Parts, HaveTheBitsOfTheWholeGlyphBackbone) {
   constexpr int64_t kRows = 16;
   for (const PrecisionMode precision : {PrecisionMode::kF32, PrecisionMode::kMixedBf16}) {
     const Module module = glyphs_module(kRows, 100, precision).value();
@@ -49,7 +49,7 @@ TEST(Parts, OfTheGlyphBackboneHaveTheBitsOfTheWhole) {
 }
 
 // Gradients of weights are cut by primitives of their own, which have to add in the order of the whole one.
-TEST(Parts, OfAWeightGradientHaveTheBitsOfTheWhole) {
+TEST(Parts, HaveTheBitsOfTheWholeWeightGradient) {
   struct Shape {
     int64_t rows, channels, pixels, outputs, window, stride;
   };

@@ -25,7 +25,7 @@ std::vector<float> stored(RowFormat format, const std::vector<float>& values, co
   return out;
 }
 
-// What the bits of e4m3 mean, by its definition.
+// The value of e4m3 bits, by definition of the format.
 double fp8_value(int code) {
   const int exponent = code >> 3 & 15;
   const int mantissa = code & 7;
@@ -83,7 +83,7 @@ TEST(RowFormat, MeansOfRoundedNumbersAreTheNumbers) {
       const double gap = static_cast<double>(*seen[i].rbegin()) - static_cast<double>(*seen[i].begin());
       EXPECT_LE(*seen[i].begin(), values[i]);
       EXPECT_GE(*seen[i].rbegin(), values[i]);
-      // Five standard deviations of a mean of draws, and what sixteen random bits cannot tell apart.
+      // Five standard deviations of a mean of draws, and the resolution of sixteen random bits.
       EXPECT_NEAR(sums[i] / kDraws, values[i], gap * (5 * 0.5 / std::sqrt(kDraws) + 0x1p-15)) << values[i];
     }
   }

@@ -91,7 +91,7 @@ std::vector<int32_t> some_labels(int64_t classes, int64_t rows, uint64_t stream)
   return labels;
 }
 
-// Each class first, then others from its surroundings, some of them twice; `holes` in a hundred entries are of none.
+// Each class first, then others from its surroundings, some of them twice; `holes` in a hundred entries name no class.
 std::vector<int32_t> some_lists(int64_t classes, int64_t neighbours, uint64_t holes) {
   std::vector<int32_t> lists;
   const auto around = static_cast<uint64_t>(std::min(classes, 4 * neighbours));
@@ -131,7 +131,8 @@ Chosen choose(const HeadShape& shape, const std::vector<int32_t>& labels, const 
       }
     }
   }
-  // By position, and of one position by the turn of the list, those for which there is room.
+  // List entries are taken by position, and within a position in the rotated order of the targets, as long as there is
+  // space.
   const std::vector<int32_t> targets(chosen.targets.begin(), chosen.targets.end());
   for (int64_t p = 0; p < shape.neighbours && !lists.empty(); ++p) {
     for (size_t i = 0; i < targets.size(); ++i) {
@@ -146,7 +147,7 @@ Chosen choose(const HeadShape& shape, const std::vector<int32_t>& labels, const 
   return chosen;
 }
 
-// What a selection for the whole head has to hold.
+// Checks a selection for the whole head.
 void expect_selection(const HeadShape& shape, const std::vector<int32_t>& labels, const std::vector<int32_t>& lists) {
   const int64_t classes = shape.blocks.classes;
   const Selected got = select(shape, labels, lists);
@@ -279,13 +280,13 @@ TEST(SelectClasses, ShardsAndThreadsSelectTheSameClasses) {
   }
 }
 
-// Where lists name classes of one shard alone, it has them all, and the others hardly any.
+// If lists name only classes of one shard, it has all of them, and the others have hardly any.
 TEST(SelectClasses, OneShardMayHaveAllActiveClasses) {
   constexpr int64_t kClasses = 100'000;
   constexpr int64_t kActive = 2'000;
   std::vector<int32_t> labels(40);
   std::iota(labels.begin(), labels.end(), 0);
-  std::vector<int32_t> lists(static_cast<size_t>(40 * kActive));  // of the targets, which are the first classes
+  std::vector<int32_t> lists(static_cast<size_t>(40 * kActive));  // lists of the targets, which are the first classes
   for (size_t i = 0; i < lists.size(); ++i) {
     lists[i] = static_cast<int32_t>(i % kActive);
   }

@@ -127,7 +127,7 @@ void expect_parts_combine(const Graph& graph, const Node& node, const ShardRule&
   const Part part(graph, node, rule, letter, c.rows);
   const int64_t middle = part.steps() / 2;
   if (middle == 0) {
-    return;  // of size 1 in this case; another one has more (EveryLetterIsCutInSomeCase)
+    return;  // the size is 1 in this case; another case has more (EveryLetterIsCutInSomeCase)
   }
   const auto first = part.run(options_for(c), whole, 0, middle);
   const auto second = part.run(options_for(c), whole, middle, part.steps());

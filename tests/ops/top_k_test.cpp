@@ -149,7 +149,7 @@ TEST(Compression, SentElementsLeaveVelocityAndResidualAndAllOthersStay) {
   EXPECT_EQ(residual, (std::vector<float>{2.0F, 0.5F, 0, 0}));
 }
 
-// More elements than are computed at once, and some behind them.
+// Uses more elements than are computed at once, and a remainder.
 TEST(Compression, ManyElementsAreAddedAsOneIs) {
   constexpr size_t kCount = 37;
   const CompressScalars scalars{.scale = 0.7F, .limit = 1.5F, .decay = 0.1F, .momentum = 0.9F};

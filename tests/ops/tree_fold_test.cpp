@@ -14,10 +14,10 @@
 namespace xrun::ops {
 namespace {
 
-// What a fold leaves of each subtree, with sums that tell in which order they were made.
+// The remains of each subtree after a fold; the sums show in which order they were made.
 struct Folded {
   std::vector<uint64_t> sums;
-  int64_t blocks = 0;  // that were made, each once
+  int64_t blocks = 0;  // number of blocks that were made, each once
 };
 
 uint64_t leaf(int64_t block) { return static_cast<uint64_t>(block) * 0x9E3779B97F4A7C15U + 1; }

@@ -26,9 +26,9 @@ std::vector<float> draw(size_t n, uint64_t key, float size = 1) {
   return v;
 }
 
-constexpr double kTrust = 0.1;  // of lars
+constexpr double kTrust = 0.1;  // trust coefficient of lars
 constexpr double kMomentum = 0.9;
-constexpr double kBeta1 = 0.9;  // of lamb
+constexpr double kBeta1 = 0.9;  // beta1 of lamb
 constexpr double kBeta2 = 0.999;
 constexpr double kEps = 1e-6;
 
@@ -64,7 +64,7 @@ struct Tensor {
   }
 };
 
-// The same in f64, from the formulas of the papers.
+// An oracle in f64, from the formulas of the papers.
 struct Oracle {
   std::vector<double> w;
   std::vector<double> m = std::vector<double>(w.size());
@@ -168,7 +168,7 @@ TEST(TrustRatio, NanStays) {
 }
 
 // Without a ratio, as tensors of one dimension and class rows are updated.
-TEST(TrustRatio, WithoutNormsTheyHaveTheBitsOfTheKernels) {
+TEST(TrustRatio, RulesWithoutNormsHaveTheBitsOfTheKernels) {
   for (const auto& [name, plain] : {std::pair{"lars", "sgd"}, {"lamb", "adamw"}}) {
     const OptimizerForm other = *optimizer_form(test::optimizer(plain, {{"momentum", kMomentum}, {"eps", kEps}}));
     ASSERT_NE(other.kind, OptimizerKind::kOwn);

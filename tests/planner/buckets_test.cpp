@@ -80,7 +80,7 @@ TEST(Buckets, AGradientLargerThanABucketHasOneToItself) {
 
 // The most bytes of terms that device 0 holds at once, and those of all buckets together.
 std::pair<Bytes, Bytes> terms_of(const Case& made) {
-  std::map<int32_t, Bytes> changes;  // by instruction
+  std::map<int32_t, Bytes> changes;  // per instruction
   Bytes sum = 0;
   for (const Buffer& buffer : made.program.buffers) {
     if (buffer.purpose == Purpose::kTerms && buffer.head < 0 && buffer.device == 0) {

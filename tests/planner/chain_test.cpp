@@ -129,8 +129,8 @@ TEST(Chain, RecomputedNodesKeepWhatTheyReadInsteadOfWhatTheyMake) {
 TEST(Remat, RunsAgainOnlyWhatTheBackwardPassNeeds) {
   const Made made = make({.layers = 1, .norm = false});
   const int n = made.chain.size();
-  // stem -> linear -> relu -> out -> loss, accuracy; nothing behind reads the rows of loss as numbers but `fill`, and
-  // nothing reads accuracy. The linear layer's result is kept by nobody, but relu reads it.
+  // stem -> linear -> relu -> out -> loss, accuracy. No later node but `fill` reads the rows of loss as numbers, and
+  // nothing reads accuracy. The linear layer's result is not kept, but relu reads it.
   const auto all = rematerialized(made.module.graph, made.chain, 0, n, {0, 1, 2, 3, 4, 5});
   EXPECT_EQ(all, (std::vector<bool>{true, true, true, true, true, false}));
   const auto relu = rematerialized(made.module.graph, made.chain, 0, n, {2});

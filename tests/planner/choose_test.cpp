@@ -1,4 +1,4 @@
-// Of many candidates few become programs, and none that fits is lost by that.
+// Few of many candidates are made into programs, and no candidate that fits is lost by that.
 #include "planner/search/choose.h"
 
 #include <algorithm>
@@ -75,7 +75,7 @@ Module narrow(bool head = false, int64_t norm_rows = 32) {
 
 constexpr Bytes kPlenty = 4 * kGiB;
 
-TEST(Choose, WhereEverythingFitsOnlyWhatIsWantedIsMade) {
+TEST(Choose, OnlyWantedPlansAreMadeIfEverythingFits) {
   Subject subject(narrow(), 4);
   const Choice choice = subject.choose_within({kPlenty, 0});
   EXPECT_EQ(choice.fitted.size(), 6U);
@@ -85,7 +85,7 @@ TEST(Choose, WhereEverythingFitsOnlyWhatIsWantedIsMade) {
                                      [](const Fitted& f) { return std::llround(std::log(f.predicted.step) * 1e3); }));
 }
 
-TEST(Choose, WhatComesNowhereNearIsGivenUpAfterAFewPrograms) {
+TEST(Choose, HopelessLimitsAreGivenUpAfterAFewPrograms) {
   Subject subject(narrow(false, 256), 8);  // values of one row block are larger than all weights
   ASSERT_GT(subject.candidates.size(), 60U);
   Bytes weights = 0;
@@ -165,7 +165,7 @@ TEST(Choose, WeightsThatAreTooMuchByThemselvesAreNotEvenTried) {
   EXPECT_LE(subject.realised, 2) << "no batch makes weights smaller";
 }
 
-// Whatever the limit, a program that fits is found as long as there is one: the oracle makes them all.
+// A program that fits is found under any limit as long as there is one: the oracle makes them all.
 TEST(Choose, APlanThatExistsIsFound) {
   for (const bool head : {false, true}) {
     for (const int devices : {2, 4}) {
@@ -201,8 +201,8 @@ int64_t recomputed_nodes(const Fitted& fitted) {
   return count;
 }
 
-// What is over the memory of the whole machine may go wherever it can: not every layer of every stage runs again. Under
-// 1F1B the first stages hold the most.
+// The excess over the memory of the whole machine may be freed on any stage, so not every layer of every stage runs
+// again. Under 1F1B the first stages hold the most.
 TEST(Choose, ALimitOnAllDevicesIsHeldByTheStagesThatCanFreeMemory) {
   Module module = make_module({.layers = 8, .input = 64, .width = 64, .batch = 4096, .norm_rows = 64});
   module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "synthetic")};
@@ -265,7 +265,7 @@ TEST(Choose, NoProgramIsBelowTheFloorOfItsWeights) {
 // A fix of hints needs hints; a batch is whole row blocks of every batch that an update accumulates.
 TEST(Fixes, SmallerBatchesAreLegalOnes) {
   Module module = narrow();
-  module.train.grad_accumulation = 4;  // of 8 row blocks each
+  module.train.grad_accumulation = 4;  // batches of 8 row blocks
   Subject subject(module, 2);
   const Choice roomy = subject.choose_within({kPlenty, 0}, {.wanted = 1});
   const MemoryLimits limits{kPlenty, roomy.fitted[0].largest_device / 3};
@@ -279,8 +279,9 @@ TEST(Fixes, SmallerBatchesAreLegalOnes) {
 
 Result<KernelFacts> facts_of(const Module& module, bool) { return testing::make_facts(module); }
 
-// What fits must be found, be it by a smaller row block alone: `norm_rows = 16` of 64 rows that are one block.
-TEST(Fixes, ASmallerRowBlockIsOne) {
+// A plan that fits must be found even if only a smaller row block makes it fit: `norm_rows = 16` for 64 rows that are
+// one block.
+TEST(Fixes, ASmallerRowBlockIsProposed) {
   Module module = narrow(false, 64);
   module.train.batch = 64;
   Subject subject(module, 1);

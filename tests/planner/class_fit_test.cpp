@@ -114,7 +114,7 @@ TEST(ClassFit, TheLimitOfADeviceIsNamed) {
   EXPECT_EQ(fits.choices[0].limit, ClassLimit::kDevice);
   EXPECT_GT(fits.choices[0].classes, 2 * 8 * kMiB / 128 * 8 / 10) << "no optimizer state, two devices";
   EXPECT_THAT(report_classes(fits, subject.training, subject.machine), HasSubstr("memory_limit 8.0 MiB of a device"));
-  // The limit is that of a device, and so is the figure beside it; a run has two, and an evaluation.
+  // The limit is per device, and so is the figure next to it; a run has two devices, and an evaluation.
   EXPECT_LE(fits.choices[0].device, 8 * kMiB);
   EXPECT_GT(fits.choices[0].device, 7 * kMiB);
   EXPECT_GT(fits.choices[0].memory, 14 * kMiB);
@@ -122,7 +122,7 @@ TEST(ClassFit, TheLimitOfADeviceIsNamed) {
               AllOf(HasSubstr("memory/device"), HasSubstr(format_bytes(fits.choices[0].device))));
 }
 
-TEST(ClassFit, WhatIsNotFoundInTimeIsSaid) {
+TEST(ClassFit, AnUnfinishedSearchIsReported) {
   const Subject subject(with_head(1000));
   int left = 2;
   const ClassFits fits = subject.fit([&] { return left-- > 0; }).value();
@@ -132,7 +132,7 @@ TEST(ClassFit, WhatIsNotFoundInTimeIsSaid) {
   EXPECT_THAT(report_classes(fits, subject.training, subject.machine), HasSubstr("not found in time"));
 }
 
-TEST(ClassFit, WithoutAHeadOrWithoutMemoryThereIsAnError) {
+TEST(ClassFit, AMissingHeadAndTooLittleMemoryAreErrors) {
   const auto headless = Subject(make_module({.layers = 2})).fit();
   ASSERT_FALSE(headless.ok());
   EXPECT_EQ(headless.error().code, "XG0629");
@@ -164,7 +164,7 @@ TEST(ClassFit, ThePageAndTheDocumentHaveEachChoice) {
   }
 }
 
-TEST(HeadChoices, FormatsThatTheOptimizerCannotHoldAreNone) {
+TEST(HeadChoices, LeaveOutFormatsThatTheOptimizerCannotHold) {
   Module module = with_head(1000);
   const Subject momentum(module);
   module.train.optimizer = test::optimizer("adamw");
@@ -200,7 +200,7 @@ TEST(HeadChoices, AreToldAsTheTextWouldAskForThem) {
   EXPECT_EQ(setting_text(all, exact, "id", 0), "active_classes = all, groups.id.untouched = as_is");
 }
 
-// Of a large head a plan says what other choices cost; of a small one it does not.
+// A plan lists the costs of other choices for a large head only.
 TEST(HeadChoices, ThePageOfAPlanHasTheirCosts) {
   for (const int64_t classes : {kLargeHead - 1, kLargeHead}) {
     const Subject subject(with_head(classes), kGiB);

@@ -110,7 +110,7 @@ TEST(Links, CountWhatEachNodeSendsAndReceives) {
   EXPECT_EQ(gather.links()[0].received, 0);
 }
 
-// A send between nodes of 25 MB takes a second on its link; so does another, behind it.
+// A send of 25 MB between nodes takes a second on its link, and another one after it takes one more.
 TEST(Links, ExchangesTakeTurnsOnALink) {
   const Machine machine = machine_of(3, 1, kThin);
   Program program;
@@ -257,7 +257,7 @@ TEST(Cluster, OneShardANodeLiesOnItsFirstDevice) {
 }
 
 // Dense gradients are reduced and gathered in slices: (R - 1) / R of them cross a link twice. Pairs of compressed ones
-// count at the density of most steps, though their blocks have room for those of the warm-up.
+// count at the density of most steps, though their blocks have space for those of the warm-up.
 TEST(Cluster, CompressedGradientsSpareTheNetwork) {
   Module module = testing::make_module({.layers = 4, .input = 1024, .width = 1024, .batch = 64, .norm_rows = 8});
   module.schedule.replicas = Hint<int64_t>{4, {}};
@@ -275,7 +275,7 @@ TEST(Cluster, CompressedGradientsSpareTheNetwork) {
   EXPECT_GT(dense->predicted.step, 3 * sparse->predicted.step);
 }
 
-TEST(Cluster, PageAndTablesOfAPlan) {
+TEST(Cluster, PageAndTablesOfAPlanAreStable) {
   Module module = head_model();
   module.schedule.replicas = Hint<int64_t>{4, {}};
   const Machine machine = machine_of(2, 2, kWide);

@@ -24,7 +24,7 @@ struct Layout {
   bool overlap = true;
   uint64_t recompute_seed = 0;  // 0: nothing is run again
   bool head_rows_all = true;    // h = batch; GPipe only
-  int kept_blocks = 0;          // class blocks whose logits each shard keeps, where it has so many
+  int kept_blocks = 0;          // class blocks whose logits each shard keeps, if it has that many
   int nodes = 1;                // with contiguous runs of the devices
 };
 

@@ -105,8 +105,8 @@ TEST(Durations, SyntheticSamplesAreDrawnByTheLoader) {
   EXPECT_EQ(cost.loader(made.module), 0) << "only training is predicted";
 }
 
-// Between two steps the loader's tasks take all workers, so that the next step begins behind those that run; what is
-// left of its work is done where devices wait, else beside what they compute.
+// Between two steps the loader's tasks take all workers, so the next step begins after the tasks that are running. The
+// rest of the loader's work is done while devices wait, or else concurrently with their computation.
 TEST(Durations, AStepBeginsBehindATaskOfTheLoader) {
   Made made = make({}, 2);
   const auto step = [&](int threads, int cores, int64_t elements, Seconds makespan, Seconds work, int waits = 0) {

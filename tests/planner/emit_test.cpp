@@ -81,7 +81,7 @@ TEST(Emit, OneFOneBKeepsTheRowsForASweepAtTheEnd) {
 }
 
 TEST(Emit, RowsOfAHeadTakeTheBytesOfTheirFormats) {
-  // Of class weights, their bias, their optimizer states and their scales.
+  // Sums the bytes of class weights, their bias, their optimizer states and their scales.
   const auto bytes = [](RowFormat weights, RowFormat states, bool training) {
     const Module made = make_module(
         {.layers = 1, .classes = 1000, .head = true, .head_bias = true, .weights = weights, .states = states});

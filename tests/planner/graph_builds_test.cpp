@@ -17,8 +17,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// As `xrun bench knn` has measured them on two cores of AMD Zen 4 (docs/reference/benchmarks.md, "Figures"), in
-// seconds; of approximate ones with the time of their recall.
+// The times are those that `xrun bench knn` measured on two cores of AMD Zen 4 (docs/reference/benchmarks.md,
+// "Figures"), in seconds; approximate builds include the time of their recall.
 TEST(GraphBuilds, TakeAsLongAsMeasured) {
   KernelFacts facts;
   facts.flops_per_second_f32 = 1.2e11;
@@ -50,7 +50,7 @@ TEST(GraphBuilds, TakeAsLongAsMeasured) {
                                                                                 {shape(1'000'000, 64), 20}}) {
     EXPECT_NEAR(cost.approximate_graph({.graph = graph}) / seconds, 1, 0.25) << graph.classes << " x " << graph.dim;
   }
-  // On two cores with AMX that serve other machines, too: its products do not hide the comparisons of scores.
+  // Measured on two cores with AMX that also serve other machines: its products do not hide the comparisons of scores.
   KernelFacts tiles;
   tiles.isa = "amx";
   tiles.flops_per_second_f32 = 1.2e11;
@@ -64,8 +64,8 @@ TEST(GraphBuilds, TakeAsLongAsMeasured) {
   EXPECT_EQ(cost.exact_graph(shape(20'000, 64, 32, 1)), 2 * cost.exact_graph(shape(20'000, 64)));
 }
 
-// With two workers each, n ranks compare 2 - 1/n times as many pairs as one, and n times as fast; an approximate graph
-// has no pairs that count for both sides.
+// With two workers each, n ranks together compare 2 - 1/n times the pairs of one rank, and n times as fast; in an
+// approximate graph no pair counts for both sides.
 TEST(GraphBuilds, AreSharedOutByRanks) {
   KernelFacts facts;
   facts.flops_per_second_f32 = 1.2e11;
@@ -166,13 +166,13 @@ TEST(GraphBuilds, AddTheirTimeToTheEpochAndTheRun) {
   EXPECT_EQ(build_time(read), build);
 }
 
-TEST(GraphBuilds, OfWeightsThatWereLearnedBeforeBeginAtOnce) {
+TEST(GraphBuilds, BeginAtOnceForTrainedWeights) {
   Planned planned({0.5, TrainSpan::kEpochs});
   planned.module.train.init_checkpoint = "other";
   EXPECT_EQ(graph_period(planned.plan, planned.module)->builds, 4);
 }
 
-TEST(GraphBuilds, WhereThePeriodIsNotKnownNothingIsAdded) {
+TEST(GraphBuilds, AddNothingIfThePeriodIsUnknown) {
   Planned planned({0.5, TrainSpan::kEpochs});
   planned.plan.samples = 0;
   EXPECT_FALSE(graph_period(planned.plan, planned.module).has_value());
@@ -182,7 +182,7 @@ TEST(GraphBuilds, WhereThePeriodIsNotKnownNothingIsAdded) {
   EXPECT_TRUE(graph_period(planned.plan, planned.module).has_value());
 }
 
-TEST(GraphBuilds, LongerThanTheirPeriodAreWarnedOf) {
+TEST(GraphBuilds, AreWarnedOfIfLongerThanTheirPeriod) {
   const Planned fast({0.5, TrainSpan::kEpochs});
   EXPECT_FALSE(slow_graphs(fast.plan, fast.module).has_value());
 
@@ -246,7 +246,7 @@ TEST(GraphBuilds, TheirMemoryIsAmongTheReasonsOfARefusal) {
   EXPECT_THAT(plan.error().choices, ::testing::Contains(::testing::StartsWith("active_classes = sample(1%) ")));
 }
 
-TEST(GraphBuilds, AreOfRunsWithLists) {
+TEST(GraphBuilds, AreOnlyMadeForRunsWithLists) {
   const Module module =
       testing::prepare_training(testing::make_module({.layers = 1, .classes = 200, .head = true, .batch = 64}));
   const Module inference =

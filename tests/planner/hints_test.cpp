@@ -46,7 +46,7 @@ Bytes largest_device(const Program& program) {
   return largest;
 }
 
-// A batch of one row block on two devices: what nobody asked for is proposed with what it gains.
+// For a batch of one row block on two devices, a choice that no hint asks for is proposed with its gain.
 TEST(Hints, ARowBlockThatLeavesDevicesIdleIsSaid) {
   const auto reasons = [](ModelOptions options, const std::function<void(ScheduleSpec&)>& set) {
     Module module = make_module(options);
@@ -201,7 +201,7 @@ TEST(Hints, GranularityThatCannotBeHeldIsRefused) {
 }
 
 // One row a replica on 300 devices; the machine never runs.
-TEST(Hints, NoMoreReplicasThanASumTakes) {
+TEST(Hints, NoChoiceHasMoreReplicasThanASumTakes) {
   const Machine machine{.name = "300 x cpu", .cores = 300, .devices = 300, .threads = 300, .memory = 64 * kGiB};
   Module module = make_module({.layers = 1, .batch = 300, .norm_rows = 1});
   const auto settings = [&] {

@@ -110,8 +110,8 @@ TEST(Memory, PartialsOfADeterministicRunAreCounted) {
   EXPECT_EQ(four, 4 * one);
 }
 
-// What lies in memory from step to step because the text asks for it: rows, what the optimizer keeps for them, and the
-// step that updated each last.
+// Whether a buffer stays in memory from step to step because the text asks for it: rows, their optimizer states, and
+// the step that last updated each row.
 bool is_weight_or_state(Purpose purpose) {
   switch (purpose) {
     case Purpose::kWeight:

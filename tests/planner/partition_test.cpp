@@ -122,7 +122,7 @@ double exhaustive_objective(const PartitionRequest& request, const Cuts& cuts) {
   return sum + (request.micro_batches - 1) * largest;
 }
 
-// Cuts before joined layers are none of the choices.
+// No choice has a cut before a joined layer.
 TEST(Partition, NoCutLiesBeforeAJoinedLayer) {
   int infeasible = 0;
   for (uint64_t seed = 1; seed <= 200; ++seed) {
@@ -300,7 +300,7 @@ TEST(Partition, CutsVeryLongChainsNearTheOptimum) {
     EXPECT_LT(stage.recomputed.back(), stage.end);
   }
   request.recompute = Recompute::kAuto;
-  request.cap = 8 * 9001 / 4 * 5;  // of 8 micro-batches: three of eight layers run again
+  request.cap = 8 * 9001 / 4 * 5;  // 8 micro-batches: three of eight layers run again
   const auto fitting = partition(request);
   ASSERT_FALSE(fitting.empty());
   for (const PartitionStage& stage : fitting[0].stages) {

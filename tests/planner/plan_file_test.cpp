@@ -63,7 +63,7 @@ std::string code_of(const std::vector<std::byte>& bytes) {
   return plan.ok() ? "" : plan.error().code;
 }
 
-// With a trailer that fits, so that what is behind the digest is tested.
+// Adds a valid digest, so that the checks after that of the digest are tested.
 std::vector<std::byte> sign(std::vector<std::byte> bytes) {
   unsigned char digest[SHA256_DIGEST_LENGTH];
   SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest);
@@ -79,7 +79,7 @@ TEST(PlanFile, KeepsEverything) {
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
   EXPECT_EQ(print(loaded->training, made.training.graph), print(made.plan.training, made.training.graph));
   EXPECT_EQ(print(loaded->inference, made.inference.graph), print(made.plan.inference, made.inference.graph));
-  // What the text leaves out: a second writing has the same bytes.
+  // The text leaves out some values, but a second writing has the same bytes.
   EXPECT_EQ(plan_bytes(*loaded), plan_bytes(made.plan));
   EXPECT_EQ(loaded->id, "12345678");
   EXPECT_EQ(loaded->options, made.plan.options);
@@ -180,7 +180,7 @@ TEST(PlanFile, IsWrittenAsAWholeOrNotAtAll) {
   fs::create_directory(path + ".tmp");
   EXPECT_TRUE(save_plan(plan, path).ok());
   EXPECT_EQ(files_of(folder), (std::vector<std::string>{"small.xplan", "small.xplan.tmp"}));
-  // What cannot be put in place is removed.
+  // A file that cannot be put in place is removed.
   const Status refused = save_plan(plan, path + ".tmp");
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::kUsage);

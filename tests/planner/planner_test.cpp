@@ -59,7 +59,7 @@ TEST(Planner, TwoEqualDevicesGetTwoReplicasRatherThanABubble) {
   EXPECT_GE(made->alternatives[0].step, made->predicted.step);
 }
 
-// What `why` says of a program that was made is what `also` says of it.
+// For a program that was made, `why` and `also` say the same.
 TEST(Planner, WhyAgreesWithWhatElseWasConsidered) {
   ModelOptions options = wide();
   options.batch = 4096;
@@ -93,7 +93,7 @@ TEST(Planner, ABatchOfAnyNumberFindsTheSmallerOneThatFits) {
 }
 
 // Half of a batch may have no legal settings: that is no fix, and not the answer.
-TEST(Planner, WhatDoesNotFitIsToldOfAccumulatedBatchesToo) {
+TEST(Planner, RefusalsOfAccumulatedBatchesProposeNoIllegalBatch) {
   // Weights alone are too much; one row block is.
   for (const auto& [width, norm_rows] : {std::pair<int64_t, int64_t>{512, 64}, {64, 512}}) {
     Module module = make_module({.layers = 6, .input = 64, .width = width, .batch = 16'384, .norm_rows = norm_rows});
@@ -124,7 +124,7 @@ TEST(Planner, NothingIsSaidNotToFitWhereMemoryHasNoLimit) {
   }
 }
 
-TEST(Planner, WhatHintsExcludeIsNotLaidToTheModel) {
+TEST(Planner, ChoicesExcludedByHintsAreNotBlamedOnTheModel) {
   Module module = make_module(wide());
   module.schedule.replicas = Hint<int64_t>{2, {}};
   auto made = plan(module, machine_of(2));
@@ -361,7 +361,7 @@ TEST(Planner, RecomputesWhatItMustToFit) {
   EXPECT_GE(tight->predicted.step, roomy->predicted.step);
 }
 
-TEST(Planner, WhatDoesNotFitIsRefusedWithPartsAndPlansThatFit) {
+TEST(Planner, RefusalsListPartsAndPlansThatFit) {
   ModelOptions options{.layers = 6, .input = 64, .width = 64, .batch = 4096, .norm_rows = 64};
   Module module = make_module(options);
   module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "synthetic")};
@@ -381,7 +381,7 @@ TEST(Planner, WhatDoesNotFitIsRefusedWithPartsAndPlansThatFit) {
 }
 
 // The whole text of XG0601, from costs by formula.
-TEST(Planner, WhatDoesNotFitIsShownAtTheBatchOrAtTheLimit) {
+TEST(Planner, RefusalsPointAtTheBatchOrTheLimit) {
   SourceMap sources;
   const std::string text =
       "xgraph 1\n\ntrain once {\n  batch     = 4096\n}\n\nschedule deep {\n  stages        = 2\n"
@@ -425,7 +425,7 @@ TEST(Planner, RecomputeHintsAreObeyed) {
   EXPECT_GT(all->predicted.step, some->predicted.step);
 }
 
-TEST(Planner, SamePlanForTheSameInput) {
+TEST(Planner, EqualInputsGiveEqualPlans) {
   const Module module = make_module(wide());
   const auto a = plan(module, machine_of(3));
   const auto b = plan(module, machine_of(3));

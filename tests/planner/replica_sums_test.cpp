@@ -100,7 +100,7 @@ bool sends_slices(const Program& program, const Instruction& one) {
          program.buffer(one.operands[0].buffer).purpose == Purpose::kGradient;
 }
 
-// What stage 0 does on replica 0, with the devices that an exchange joins.
+// The steps of stage 0 on replica 0, with the devices that an exchange joins.
 std::vector<std::string> steps_of(const Program& program) {
   std::vector<std::string> steps;
   for (const Instruction& one : program.instructions) {
@@ -128,7 +128,7 @@ TEST(ReplicaSums, NodesSumBeforeTheyExchange) {
   EXPECT_EQ(testing::complaint(one), "");
   EXPECT_EQ(one.program.node_replicas, 2);
   EXPECT_THAT(steps_of(one.program), ElementsAre("to 2", "sum", "to 4", "sum", "to all 2 4 6"));
-  // Of several buckets, each takes its next round in turn.
+  // If there are several buckets, each takes its next round in turn.
   const testing::Case many = two_nodes(1);
   EXPECT_EQ(testing::complaint(many), "");
   const std::vector<std::string> steps = steps_of(many.program);
@@ -145,7 +145,7 @@ TEST(ReplicaSums, ANodeSendsItsOwnSumAndNotThoseOfItsReplicas) {
     }
     Machine machine = nodes_of({0, 0, 0, 0, 1, 1, 1, 1});
     machine.ranks = 2;
-    std::map<Kind, Bytes> bytes;  // of node 0
+    std::map<Kind, Bytes> bytes;  // sent by node 0
     const auto loads = link_loads(made.program, machine);
     std::set<int> known;
     for (const Instruction& one : made.program.instructions) {
@@ -175,7 +175,7 @@ Instruction& nth(Program& p, Kind kind, int n) {
   });
 }
 
-// Moves the exchanges of the second round of stage 0 behind all of its sums.
+// Moves the exchanges of the second round of stage 0 after all of its sums.
 void exchange_too_late(Program& p) {
   std::set<InstructionId> late;
   std::map<int, int> seen;  // exchanges by replica

@@ -47,7 +47,7 @@ Planned make(int stages, bool head, bool recompute = false) {
   return planned;
 }
 
-TEST(Report, PageOfAPlanWithHead) {
+TEST(Report, PageOfAPlanWithHeadIsStable) {
   const Planned planned = make(0, true);
   EXPECT_TRUE(test::matches_golden(report_text(planned.plan, planned.module), "report/head.txt"));
 }
@@ -147,7 +147,7 @@ TEST(Report, FormatsOfClassRowsAreNamedWhereTheirBytesAre) {
 }
 
 // Rows in a file are no memory of the plan: a head of 16 GiB fits in two, and the page says what the disk has to have.
-TEST(Report, PageOfAPlanWithRowsInAFile) {
+TEST(Report, PageOfAPlanNamesTheDiskForRowsInAFile) {
   Module module = testing::make_module({.layers = 1,
                                         .input = 64,
                                         .width = 64,
@@ -194,7 +194,7 @@ TEST(Report, PageOfAPlanWithRowsInAFile) {
   EXPECT_FALSE(offers(all.error()));
 }
 
-// Where `cluster.node.storage` says how fast files are written, a plan says how long a save takes.
+// If `cluster.node.storage` says how fast files are written, a plan says how long a save takes.
 TEST(Report, SavesAreTimedWhereTheStorageIsKnown) {
   Planned planned = make(0, true);
   EXPECT_EQ(report_text(planned.plan, planned.module).find("a save"), std::string::npos);
@@ -239,7 +239,7 @@ TEST(Report, AHeadIsShownWithItsOwnBuffersOnly) {
   const Bytes alone = list_parts(planned.plan, planned.module)[1].memory;
   EXPECT_GT(alone, 0);
   std::vector<HeadPlan>& heads = planned.plan.training.heads;
-  heads.push_back(heads[0]);  // has none
+  heads.push_back(heads[0]);  // a second head without buffers
   const std::vector<PlanPart> parts = list_parts(planned.plan, planned.module);
   EXPECT_EQ(parts[1].memory, alone);
   EXPECT_EQ(parts[2].memory, 0);
@@ -305,7 +305,7 @@ TEST(Report, DiffHasTheRowsThatChangedWithBothValues) {
       << report_diff(after, before);
 }
 
-TEST(Report, DiffOfAPipelineAgainstOneStage) {
+TEST(Report, DiffOfAPipelineAgainstOneStageIsStable) {
   const Plan one = make(0, true).plan;
   const Plan two = make(2, true).plan;
   EXPECT_TRUE(test::matches_golden(report_diff(one, two), "report/diff.txt"));
@@ -415,12 +415,12 @@ TEST(Report, WhyOfOneDecisionHasThePlansThatDecideItOtherwise) {
   EXPECT_NE(why_json(plan, "stages").find("\"choice\": \"stages = "), std::string::npos);
 }
 
-TEST(Report, PageOfAPipeline) {
+TEST(Report, PageOfAPipelineIsStable) {
   const Planned planned = make(2, false);
   EXPECT_TRUE(test::matches_golden(report_text(planned.plan, planned.module), "report/pipeline.txt"));
 }
 
-TEST(Report, Tables) {
+TEST(Report, TablesAreStable) {
   const Planned planned = make(2, true);
   std::string all;
   for (const char* table : {"layers", "memory", "comm", "why"}) {
@@ -456,7 +456,7 @@ TEST(Report, JsonHasTheKeysOfTheFormat) {
 
 TEST(Report, JsonOfAPathThatIsNotUtf8IsStillJson) {
   Planned planned = make(0, false);
-  planned.plan.sources = {{"caf\xE9.xgraph", "aa11"}};  // as Latin-1 has it
+  planned.plan.sources = {{"caf\xE9.xgraph", "aa11"}};  // a Latin-1 path
   const std::string text = report_json(planned.plan, planned.module);
   EXPECT_NE(text.find("\"caf\xEF\xBF\xBD.xgraph\": \"aa11\""), std::string::npos);
 }
@@ -488,7 +488,8 @@ TEST(Report, FlopsOfTheLayersAreThoseOfTheForwardGraph) {
   EXPECT_DOUBLE_EQ(sum, total_cost(planned.module.graph, Phase::kForward).flops);
 }
 
-// By the graph alone: what the nodes that run in a backward pass read and neither they nor the loader make.
+// Computed from the graph alone: the values that nodes of a backward pass read and that neither these nodes nor the
+// loader make.
 Bytes kept_for_backward(const Program& program, const Graph& graph, const Stage& stage) {
   std::set<NodeId> run(stage.recomputed.begin(), stage.recomputed.end());
   run.insert(stage.backward.begin(), stage.backward.end());

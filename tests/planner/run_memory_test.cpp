@@ -75,7 +75,7 @@ TEST(RunMemory, SavesInTheBackgroundCount) {
   EXPECT_LE(save_staging(made->training), kSaveStaging);
 }
 
-TEST(RunMemory, WhatReadersHoldDecidesWhetherAPlanFits) {
+TEST(RunMemory, MemoryOfReadersDecidesWhetherAPlanFits) {
   const Bytes arenas = memory_of(module_of({source("train", "synthetic")})).sum();
   const Module module = module_of({glyphs_source("train", {"a"}, 512)});
   const RunMemory whole = memory_of(module);

@@ -71,7 +71,7 @@ TEST(SimulateProgram, WorkersBeyondTheCoresShareThem) {
   EXPECT_DOUBLE_EQ(times->instructions[0].end, 6);
   EXPECT_DOUBLE_EQ(times->instructions[3].start, 6);
   EXPECT_DOUBLE_EQ(times->makespan, 8);
-  // Who idles leaves its core to the others: in a chain of three nobody shares.
+  // An idle device leaves its core to the others: in a chain of three no devices share a core.
   Program chain =
       program_of(3, {instruction(0, 0, Stream::kCompute, 4, {}), instruction(1, 1, Stream::kCompute, 4, {0}),
                      instruction(2, 2, Stream::kCompute, 6, {1})});

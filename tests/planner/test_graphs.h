@@ -208,7 +208,7 @@ struct ModelOptions {
   int64_t norm_rows = 8;
   std::string optimizer = "sgd";
   double momentum = 0.9;
-  RowFormat weights = RowFormat::kF32;  // of class weights
+  RowFormat weights = RowFormat::kF32;  // format of class weights
   RowFormat states = RowFormat::kF32;
 };
 
@@ -283,7 +283,7 @@ inline Module make_module(const ModelOptions& options) {
   return module;
 }
 
-// Sources of data that nobody opens.
+// Sources of data that are never opened.
 inline SourceSpec source(const std::string& name, const std::string& reader, Attrs args = {}) {
   SourceSpec spec;
   spec.name = name;

@@ -20,13 +20,13 @@ struct CaseOptions {
   ModelOptions model{.layers = 3, .classes = 900, .head = true, .skips = true};
   PipelineKind pipeline = PipelineKind::kGpipe;
   bool clip_heads = false;
-  bool weighted = false;  // by classes
+  bool weighted = false;  // rows have the weights of their classes
   bool knn = false;       // some of the classes are active
   bool training = true;
   bool overlap = true;
   bool compress = false;  // gradients
   bool per_node = false;  // each node its sum of them
-  Bytes bucket = 0;       // of gradients; 0: that of the default, which is one for all
+  Bytes bucket = 0;       // size of gradient buckets; 0: the default, which is one bucket for all
   int replicas = 2;
   int nodes = 1;
   int devices = 5;
@@ -111,7 +111,7 @@ inline void drop(Instruction& one, Role role) {
   std::erase_if(one.operands, [=](const Operand& each) { return each.role == role; });
 }
 
-// What a plan file does not hold follows from what it holds.
+// Derives the fields that a plan file does not hold.
 inline void derive_all(Program& program) {
   for (Instruction& one : program.instructions) {
     derive_accesses(one);

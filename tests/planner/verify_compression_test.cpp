@@ -148,7 +148,7 @@ TEST(VerifyCompression, ProgramsThatCompressByNodeAreSoundOnEveryNumberOfNodes) 
 TEST(VerifyCompression, NodesSumWholeGradientsBeforeOneReplicaCompressesThem) {
   const Case made = make_case(kByNode);
   const Program& program = made.program;
-  std::map<int, std::set<ParamId>> owned;  // by replica
+  std::map<int, std::set<ParamId>> owned;  // per replica
   for (const Instruction& one : program.instructions) {
     if (is_compressed_terms(made, one)) {
       for (const Operand& each : one.operands) {
@@ -176,7 +176,7 @@ TEST(VerifyCompression, ALinkMovesThePairsOfItsNodeOnce) {
     const Case made = make_case(options);
     Machine machine{.devices = 8, .device_nodes = {0, 0, 0, 0, 1, 1, 1, 1}};
     machine.ranks = 2;
-    Bytes bytes = 0;  // of node 0
+    Bytes bytes = 0;  // sent by node 0
     std::set<int> known;
     const auto loads = link_loads(made.program, machine);
     for (const Instruction& one : made.program.instructions) {

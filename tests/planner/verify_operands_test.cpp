@@ -79,7 +79,7 @@ TEST(VerifyOperands, AnyChangeOfAnyOperandIsFound) {
       const size_t at = random() % one.operands.size();
       const size_t change = random() % changes.size();
       changes[change](one.operands[at]);
-      // Values may lie anywhere in a slice, and kernels compare the scratch behind them with what they need.
+      // Values may lie anywhere in a slice, and kernels check that the scratch after them is large enough.
       if (one.operands[at].by == By::kWorker && change >= 7) {
         continue;
       }
@@ -191,7 +191,7 @@ TEST(VerifyOperands, SlotsThatTheRingCannotHaveAreFound) {
   expect_found("is of no input", [](Program& p) { find(p, Purpose::kInput).value = find(p, Purpose::kResult).value; });
 }
 
-TEST(VerifyOperands, WhatTheUpdateTakesForGrantedIsThere) {
+TEST(VerifyOperands, BuffersThatTheUpdateNeedsAreChecked) {
   const auto lose = [](Purpose purpose) {
     return [=](Program& p) { find(p, purpose).purpose = Purpose::kHeadScratch; };
   };

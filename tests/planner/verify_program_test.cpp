@@ -15,7 +15,7 @@ TEST(VerifyProgram, DependenciesThatPointForwardAreFound) {
 }
 
 TEST(VerifyProgram, EveryDependencyThatEmitWroteIsNeeded) {
-  // Dependencies are already without what is implied, so none can be left out.
+  // Emit leaves out implied dependencies, so each of the others is needed.
   for (const CaseOptions& options : {CaseOptions(), CaseOptions{.replicas = 4, .nodes = 2, .devices = 8}}) {
     const Case made = make_case(options);
     int removed = 0;
@@ -267,7 +267,7 @@ Program make_idle(int devices, size_t instructions) {
   return program;
 }
 
-// What a crafted file of some megabytes may ask for, by the millions: each ends at once.
+// A crafted file of some megabytes may ask for these by the millions: each check ends at once.
 TEST(VerifyProgram, CraftedGroupsAndDependencesDoNotHoldTheVerifier) {
   constexpr size_t kDevices = 1000;
   constexpr size_t kInstructions = 20'000;
@@ -360,7 +360,7 @@ TEST(VerifyProgram, AReaderWaitsForAllExchangesThatWroteItsBytes) {
   EXPECT_TRUE(verify_order(program).ok());
 }
 
-TEST(VerifyProgram, NoMoreReplicasThanASumTakes) {
+TEST(VerifyProgram, MoreReplicasThanASumTakesAreRefused) {
   for (const int replicas : {kMostReplicas, kMostReplicas + 1}) {
     Program program = make_idle(replicas, 0);
     program.batch = program.micro_batches = program.replicas = program.partials = replicas;

@@ -1,4 +1,4 @@
-// What the verifier finds of active classes and of the graph that they are selected by.
+// Checks of the verifier for active classes and the graph they are selected by.
 #include <gtest/gtest.h>
 
 #include "tests/planner/verify_case.h"
@@ -32,7 +32,7 @@ TEST(VerifySelection, EveryShardSelectsOnceAStepBeforeItsPasses) {
   EXPECT_EQ(made.program.heads[0].active, 810);
 }
 
-TEST(VerifySelection, NoneWhereAllClassesTakePart) {
+TEST(VerifySelection, NothingIsSelectedIfAllClassesTakePart) {
   const Case made = make_case();
   EXPECT_EQ(count(made.program, Kind::kHeadSelect), 0);
   EXPECT_EQ(made.program.heads[0].active, 0);
@@ -70,7 +70,7 @@ TEST(VerifySelection, FindsOperandsThatAreNotTheirs) {
   }
 }
 
-TEST(VerifySelection, FindsWhatMeasuresSomethingElse) {
+TEST(VerifySelection, FindsMeasurementsOfSomethingElse) {
   for (const Role role : {Role::kFeature, Role::kLabel, Role::kSelection, Role::kMass, Role::kWeight, Role::kScratch}) {
     expect_operand_found(
         "where its operand", [=](Program& p) { drop(find(p, Kind::kHeadMass), role); }, kKnn);

@@ -1,4 +1,4 @@
-// What commands say of active classes and their graphs: before a run, in its log, and where it cannot go on.
+// Output of commands about active classes and their graphs: before a run, in its log, and if it cannot go on.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

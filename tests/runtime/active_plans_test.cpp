@@ -145,7 +145,7 @@ class Draws {
 
 class ActivePlans : public RunsTest {
  protected:
-  // All that a run tells and leaves.
+  // All outputs of a run.
   struct Story {
     std::vector<double> losses;
     std::vector<std::pair<int64_t, double>> active;  // how many, and the share from lists
@@ -193,7 +193,7 @@ class ActivePlans : public RunsTest {
     }
   }
 
-  // What the story must be about: a model that learns, and that selects and builds graphs where it should.
+  // Checks that the story is of a model that learns, and that selects classes and builds graphs when it should.
   void expect_sound(const Story& story) {
     ASSERT_EQ(story.losses.size(), static_cast<size_t>(options_.steps));
     EXPECT_TRUE(std::ranges::all_of(story.losses, [](double loss) { return std::isfinite(loss); }));

@@ -144,7 +144,7 @@ TEST(AllGather, EndsWhenItIsCancelled) {
   });
 }
 
-TEST(AllGather, OfOneProcessIsThereAtOnce) {
+TEST(AllGather, IsCompleteAtOnceInOneProcess) {
   const auto devices = make_cpu_devices(std::vector{1});
   LocalCommunicator communicator(*devices, {});
   std::vector<std::byte> bytes(static_cast<size_t>(kMostBroadcast) + 5, std::byte{3});

@@ -64,7 +64,7 @@ Result<std::vector<uint8_t>> pixels_of(const std::string& file, int channels, ui
   return pixels;
 }
 
-TEST(Animations, OfWebPAreTheirFirstPicture) {
+TEST(Animations, AreReadAsTheirFirstPicture) {
   for (const char* name : {"lossy.webp", "lossless.webp", "alpha_lossy.webp", "alpha_lossless.webp"}) {
     const std::string file = animation(22, 14, frame(name, 0, 0) + frame("grey.webp", 0, 0));
     const auto header = read_picture_header(std::as_bytes(std::span(file))).value();
@@ -93,7 +93,7 @@ TEST(Animations, HaveTheBackgroundWhereTheirFirstPictureDoesNotReach) {
   }
 }
 
-TEST(Animations, ThatAreBrokenAreRefused) {
+TEST(Animations, AreRefusedIfBroken) {
   const std::string good = animation(22, 14, frame("lossy.webp", 0, 0));
   // Cut anywhere, the file is refused or gives no pixels of another size; it is never read beyond its end.
   for (size_t size = 12; size < good.size(); size += 7) {

@@ -25,7 +25,7 @@ using planner::Program;
 using ::testing::HasSubstr;
 
 // Two buffers of 128 bytes that take turns in one place: 0 writes the first, 1 reads it, 2 writes the second, 3 reads
-// that. A third one, of 64 bytes behind them, lives all the time.
+// that. A third one, of 64 bytes after them, is alive all the time.
 Program take_turns() {
   Program program;
   program.devices = 1;
@@ -60,7 +60,7 @@ class Writes final : public testing::InstructionBackend {
   }
 };
 
-// What the watch says of a step, by both executors.
+// The message of the watch for a step; both executors must give the same one.
 std::string verdict(const Program& program, const std::function<void(int32_t, const BoundMemory&)>& body = nullptr) {
   std::string said;
   for (const bool parallel : {false, true}) {

@@ -30,7 +30,8 @@ using testing::prepare_for;
 using testing::RunsTest;
 using testing::SyntheticRows;
 
-// A disk that takes its time for each write and each sync, and is full after so many writes. Steps overtake it.
+// A disk that takes its time for each write and each sync, and is full after a given number of writes. Steps overtake
+// it.
 class SlowIo final : public Io {
  public:
   std::chrono::microseconds write_time{0};
@@ -48,7 +49,7 @@ class SlowIo final : public Io {
 };
 
 struct Saved {
-  std::map<std::string, std::string> files;  // of all steps, manifests too: "step-000002/trunk.safetensors"
+  std::map<std::string, std::string> files;  // files of all steps, with manifests: "step-000002/trunk.safetensors"
   std::string weights;
 };
 
@@ -59,7 +60,7 @@ class BackgroundSaves : public RunsTest {
     fs::remove_all(root_);
     options_ = {.classes = 700, .head = true, .dropout = 0.1, .steps = 12};
   }
-  // Trains what is prepared, and tells `events`.
+  // Trains the prepared module and reports to `events`.
   Result<TrainOutcome> train_watched(CheckpointStore* store, EventSink& events,
                                      const std::atomic<bool>* stop = nullptr) {
     const auto program = make_program(prepared_, choice_).value();
@@ -199,7 +200,7 @@ TEST_F(BackgroundSaves, HaveTheRowsOfActiveClassesInEveryPlanAndFormat) {
 TEST_F(BackgroundSaves, DoNotHoldUpStepsThatChangeFewRows) {
   struct Watch final : EventSink {
     std::vector<CheckpointEvent> saves;
-    std::map<int64_t, int64_t> done;  // by the step of a save: the step that was done when it ended
+    std::map<int64_t, int64_t> done;  // step of a save to the step that was done when it ended
     int64_t step = 0;
     bool wants_step(bool /*due*/) override { return true; }
     void on_step(const StepReport& event, bool /*due*/) override { step = event.step; }
@@ -259,7 +260,7 @@ TEST_F(BackgroundSaves, AreToldWhenTheyAreDurable) {
   EXPECT_FALSE(watch.late.empty()) << "no step ran beside a save";
 }
 
-TEST_F(BackgroundSaves, OnAFullDiskEndTheRunAndLeaveTheOlderOne) {
+TEST_F(BackgroundSaves, EndTheRunOnAFullDiskAndLeaveTheOlderOne) {
   for (const int64_t writes : {0, 1, 5, 12, 17, 18, 19}) {
     prepare(true, {1000, TrainSpan::kSteps});
     fs::remove_all(root_);
@@ -291,7 +292,7 @@ TEST_F(BackgroundSaves, OnAFullDiskEndTheRunAndLeaveTheOlderOne) {
   }
 }
 
-// A run that was asked to stop saves its last step, behind the save that is under way.
+// A run that was asked to stop saves its last step after the save that is under way.
 TEST_F(BackgroundSaves, AStopWaitsForThem) {
   std::atomic<bool> stop = false;
   io_.write_time = std::chrono::milliseconds(1);
@@ -317,7 +318,7 @@ TEST_F(BackgroundSaves, AStopWaitsForThem) {
 }
 
 // Numbers that are not finite end the run, at a step after the save.
-TEST_F(BackgroundSaves, OfNumbersThatAreNotFiniteLeaveTheOlderOne) {
+TEST_F(BackgroundSaves, LeaveTheOlderOneIfNumbersAreNotFinite) {
   prepare(true, {2, TrainSpan::kSteps});
   auto store = make_checkpoint_store(store_options());
   ASSERT_TRUE(store.ok());

@@ -42,7 +42,7 @@ TEST(BenchCommand, HelpNamesTheBenchmarksAndTheFlagsOfEach) {
   EXPECT_TRUE(test::matches_golden(run_xrun({"bench", "head", "--help"}).out, "help/bench_head.txt"));
 }
 
-TEST(BenchCommand, CollectivesOfTwoDevices) {
+TEST(BenchCommand, CollectivesOfTwoDevicesAreMeasured) {
   const CommandResult result =
       run_xrun({"bench", "comm", "--mib", "2", "--rounds", "4", "--threads", "2", "--format", "json"});
   ASSERT_EQ(result.exit, 0) << result.err;

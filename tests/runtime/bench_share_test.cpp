@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(BenchShare, OfALoadedMachineIsNotKnown) {
+TEST(BenchShare, IsNotKnownOnALoadedMachine) {
   const std::string rates = "460.0 GFLOP/s";
   EXPECT_EQ(share_text({.share = 0.42, .processor_share = 0.43}, rates),
             "42 % of 460.0 GFLOP/s, by processor time 43 %");
@@ -19,7 +19,7 @@ TEST(BenchShare, OfALoadedMachineIsNotKnown) {
   const MachineShare starved{.share = 0.8, .processor_share = 0.43, .processors = 0.4};
   EXPECT_EQ(share_text(starved, rates), "not known, since other programs had the processors; by processor time 43 %");
   EXPECT_THAT(loaded_note(starved), HasSubstr("the workers got 40 % of their processors"));
-  // More than all is possible for nobody, whatever the processors say.
+  // A share of more than all is impossible, whatever the processors say.
   const MachineShare beyond{.share = 3.17, .processor_share = 0.42, .processors = 0.97};
   EXPECT_EQ(share_text(beyond, rates), "not known, since other programs had the processors; by processor time 42 %");
   EXPECT_THAT(loaded_note(beyond), HasSubstr("the measured share of the machine's rates is 317 %"));
@@ -27,7 +27,7 @@ TEST(BenchShare, OfALoadedMachineIsNotKnown) {
             "not known, since other programs had the processors");
 }
 
-TEST(BenchShare, OfTheProcessorsCountsNoMoreThreadsThanThereAreCores) {
+TEST(BenchShare, CountsNoMoreThreadsThanThereAreCores) {
   EXPECT_EQ(processors_of({.wall = 2, .processor = 2}, 1, 8), 1);
   EXPECT_EQ(processors_of({.wall = 2, .processor = 1}, 1, 8), 0.5);
   EXPECT_EQ(processors_of({.wall = 2, .processor = 4}, 8, 2), 1);

@@ -40,8 +40,8 @@ CommandResult run_command(const std::vector<std::string>& words, const std::stri
   return run_xrun(words, options);
 }
 
-// "AuthenticAMD 25/17, oneDNN 2.6.3": vendor, family and model as the kernel tells them, and the version of the library
-// that the command has loaded.
+// "AuthenticAMD 25/17, oneDNN 2.6.3": vendor, family and model as the kernel reports them, and the version of the
+// library that the command has loaded.
 std::string machine_kind(const Json& doctor) {
   std::map<std::string, std::string> cpu;
   std::ifstream in("/proc/cpuinfo");

@@ -47,7 +47,7 @@ class BrokenSamples : public ::testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(BrokenSamples, OfAnEvaluationAreLeftOutCountedAndNamed) {
+TEST_F(BrokenSamples, AreLeftOutCountedAndNamedInAnEvaluation) {
   train();
   const std::vector<std::string> words{"eval", "m.xgraph", "ckpt/t", "--set", "data.max_bad=50%"};
   const auto text = run(words);
@@ -66,7 +66,7 @@ TEST_F(BrokenSamples, OfAnEvaluationAreLeftOutCountedAndNamed) {
   EXPECT_EQ(object["broken_samples"][9]["source"], "test");
   EXPECT_THAT(object["broken_samples"][9]["message"].get<std::string>(), HasSubstr("no PNG, JPEG, WebP"));
 
-  // The same as without these files.
+  // The metrics are those without these files.
   for (int i = 0; i < 10; ++i) {
     fs::remove(directory_.path() + "/test/a/" + std::to_string(i) + ".png");
   }
@@ -76,7 +76,7 @@ TEST_F(BrokenSamples, OfAnEvaluationAreLeftOutCountedAndNamed) {
   EXPECT_EQ(json::parse(without.out)["broken"]["test"], 0);
 }
 
-TEST_F(BrokenSamples, OfAnEvaluationEndItBeyondMaxBad) {
+TEST_F(BrokenSamples, EndAnEvaluationBeyondMaxBad) {
   train();
   const auto result = run({"eval", "m.xgraph", "ckpt/t"});
   EXPECT_EQ(result.exit, 1);
@@ -90,7 +90,7 @@ TEST_F(BrokenSamples, OfAnEvaluationEndItBeyondMaxBad) {
   EXPECT_THAT(all.err, HasSubstr("error[XG0408]: no sample of source `test` can be read"));
 }
 
-TEST_F(BrokenSamples, OfEvaluationsDuringARunAreCountedInEachAndNamedOnce) {
+TEST_F(BrokenSamples, AreCountedInEachEvaluationOfARunAndNamedOnce) {
   const auto result =
       run({"train", "m.xgraph", "--progress", "json", "--set", "data.max_bad=50%", "--set", "train.epochs=3"});
   ASSERT_EQ(result.exit, 0) << result.err;
@@ -113,7 +113,7 @@ TEST_F(BrokenSamples, OfEvaluationsDuringARunAreCountedInEachAndNamedOnce) {
   EXPECT_THAT(plain.err, HasSubstr(" test.broken=10"));
 }
 
-TEST_F(BrokenSamples, OfAPredictionAreLeftOutAndNamed) {
+TEST_F(BrokenSamples, AreLeftOutAndNamedInAPrediction) {
   train();
   const std::vector<std::string> words{"predict",      "m.xgraph", "ckpt/t",          "test/b/9.png",
                                        "test/a/1.png", "--set",    "data.max_bad=50%"};

@@ -59,7 +59,7 @@ INSTANTIATE_TEST_SUITE_P(Weights, CaughtUpFormats,
                          ::testing::Values(RowFormat::kF32, RowFormat::kBf16, RowFormat::kFp8),
                          [](const auto& param) { return std::string(name_of(param.param)); });
 
-// What is measured on the way, and by a reader of the checkpoint, who knows no rates.
+// Compares the measurements during the run with those of a reader of the checkpoint, which knows no rates.
 TEST_P(CaughtUpFormats, EveryReaderFindsTheRowsThatTheNextStepWouldFind) {
   options_.weights = GetParam();
   prepared_ = prepare_for(make_module(options_));

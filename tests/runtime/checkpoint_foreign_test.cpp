@@ -1,4 +1,4 @@
-// What others have put into a directory of checkpoints, or in the place of one: it is neither removed nor followed.
+// Foreign files in a directory of checkpoints, or in the place of one, are neither removed nor followed.
 #include <ctime>
 #include <fmt/format.h>
 #include <gmock/gmock.h>

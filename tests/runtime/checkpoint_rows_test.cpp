@@ -104,8 +104,8 @@ TEST_F(CheckpointRows, AreSavedAndLoadedAsTheyAreOnOtherShards) {
   }
 }
 
-// As if the values had been written in that format at once, since what is wider holds them exactly.
-TEST_F(CheckpointRows, OfAnotherFormatAreWidenedExactlyAndRoundedToTheNearest) {
+// The result equals writing the values in the new format at once, since a wider format holds them exactly.
+TEST_F(CheckpointRows, AreWidenedExactlyAndRoundedToTheNearestInAnotherFormat) {
   for (const RowFormat stored : kFormats) {
     save(stored);
     Model source = model_of(stored);
@@ -126,7 +126,7 @@ TEST_F(CheckpointRows, OfAnotherFormatAreWidenedExactlyAndRoundedToTheNearest) {
   }
 }
 
-TEST_F(CheckpointRows, ThatWereEditedAreRefused) {
+TEST_F(CheckpointRows, AreRefusedIfEdited) {
   const auto set_scale = [](float scale) {
     return [scale](std::vector<Stored>& all) {
       reinterpret_cast<float*>(find(all, "id.weight.scale").data.data())[5] = scale;
@@ -185,7 +185,7 @@ TEST_F(CheckpointRows, ThatWereEditedAreRefused) {
 }
 
 // A run that has gone wrong is not saved: NaN in any format.
-TEST_F(CheckpointRows, ThatAreNotFiniteAreNotSaved) {
+TEST_F(CheckpointRows, AreNotSavedIfNotFinite) {
   for (const RowFormat format : kFormats) {
     for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
       Model model = model_of(format);

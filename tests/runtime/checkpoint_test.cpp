@@ -213,7 +213,7 @@ TEST_F(Checkpoint, DirectoryBelongsToOneRunAtATime) {
   EXPECT_EQ(second.error().code, "XG0712");
 }
 
-// As it looks from here when a run on another host has the lock: a network file system carries it by the file.
+// A run on another host has the lock. From here it looks like this, since a network file system locks per file.
 TEST_F(Checkpoint, TheLockOfAnotherHostIsSeen) {
   fs::create_directories(root_);
   const std::string lock = root_ + "/lock";
@@ -229,7 +229,7 @@ TEST_F(Checkpoint, TheLockOfAnotherHostIsSeen) {
   EXPECT_EQ(read(lock), "") << "it was given back";
 }
 
-TEST_F(Checkpoint, WithoutLocksTheFileTellsWhetherItsOwnerMayBeThere) {
+TEST_F(Checkpoint, TheFileSaysWithoutLocksWhetherItsOwnerMayBeThere) {
   struct WithoutLocks : Io {
     int lock(int) override { return ENOLCK; }
   } io;
@@ -274,7 +274,7 @@ TEST_F(Checkpoint, UnfinishedSavesOfOthersStay) {
   ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
   EXPECT_EQ(names(), (std::vector<std::string>{"latest", "lock", "step-000001", "step-000008.tmp-0123456789abcdef",
                                                "step-000009.tmp-" + to_text(other) + tail}));
-  // Who takes the lock after somebody knows that this one has ended.
+  // The next owner of the lock knows that the previous one has ended.
   write(root_ + "/lock", "node7 " + to_text(other) + "\n");
   store();
   EXPECT_EQ(names(), (std::vector<std::string>{"latest", "lock", "step-000001", "step-000008.tmp-0123456789abcdef"}));
@@ -578,7 +578,7 @@ TEST_F(Checkpoint, ALatestThatCannotBeReadIsNoReasonToTakeAnother) {
   EXPECT_EQ(newest.error().code, "XG0713");
 }
 
-// As network file systems answer.
+// Network file systems answer with these errors.
 TEST_F(Checkpoint, DirectoriesChangePlacesWithoutOneMoveForIt) {
   const auto names_in = [](const std::string& path) {
     std::set<std::string> names;
@@ -613,7 +613,7 @@ TEST_F(Checkpoint, NamesThatAreNoTextAreShownAsFarAsTheyAre) {
   const auto text = describe_checkpoint(root_ + "/latest", true);
   ASSERT_TRUE(text.ok()) << text.error().message;
   EXPECT_THAT(*text, HasSubstr("step-000001"));
-  root_ = parent;  // with which the test removes all
+  root_ = parent;  // so that the test removes all of it
 }
 
 TEST_F(Checkpoint, ReadOnlyDirectoryIsTheWorldsFault) {

@@ -31,7 +31,7 @@ class ClassWeights : public testing::Files {
     write("w.csv", text);
     return {.kind = ClassWeightsSpec::kCsv, .path = "w.csv", .directory = root_.string(), .span = {0, 3, 9}};
   }
-  // What is said of a table.
+  // The error for a table.
   Error fault_of(const std::string& text, std::span<const std::string> names = kNames) {
     auto weights = class_weights(csv(text), kLabels, 4, names);
     EXPECT_FALSE(weights.ok()) << text;
@@ -48,7 +48,7 @@ class ClassWeights : public testing::Files {
   }
 };
 
-TEST_F(ClassWeights, OfInverseFrequencyHaveTheMeanOneOverTheSamples) {
+TEST_F(ClassWeights, HaveTheMeanOneOverTheSamplesForInverseFrequency) {
   const auto weights = class_weights({.kind = ClassWeightsSpec::kInverseFrequency}, kLabels, 4, {}).value();
   // samples / (classes that have samples · samples of the class), as scikit-learn's "balanced".
   EXPECT_THAT(weights, ElementsAre(10.0F / (3 * 6), 10.0F / (3 * 3), 0.0F, 10.0F / 3));
@@ -59,7 +59,7 @@ TEST_F(ClassWeights, OfInverseFrequencyHaveTheMeanOneOverTheSamples) {
   EXPECT_NEAR(sum / 10, 1, 1e-7);
 }
 
-TEST_F(ClassWeights, OfATableAreFoundByNameOrNumberAndScaled) {
+TEST_F(ClassWeights, AreFoundInATableByNameOrNumberAndScaled) {
   const float scale = 10.0F / (6 * 1 + 3 * 2 + 1 * 8);
   const auto expect_all = [&](const std::string& text, std::span<const std::string> names) {
     const auto weights = class_weights(csv(text), kLabels, 4, names);
@@ -124,7 +124,7 @@ TEST_F(ClassWeights, FaultsOfTheTableNameTheLine) {
 }
 
 // The losses of rows, and the weights after a step, of one linear layer with softmax_ce, in f64.
-TEST(WeightedLoss, AndItsGradientMatchTheOracle) {
+TEST(WeightedLoss, MatchesTheOracleWithItsGradient) {
   const testing::ModelOptions options{
       .layers = 0, .input = 6, .width = 5, .classes = 4, .batch = 24, .arguments = {}, .weighted = true};
   for (const bool reduce_sum : {false, true}) {
@@ -192,7 +192,7 @@ TEST(WeightedLoss, AndItsGradientMatchTheOracle) {
 }
 
 // The loss of each row of a head is that of the same rows without weights, times the weight.
-TEST(WeightedLoss, OfAHeadIsThatOfTheRowTimesItsWeight) {
+TEST(WeightedLoss, IsTheLossOfTheRowTimesItsWeightInAHead) {
   for (const PrecisionMode precision : {PrecisionMode::kF32, PrecisionMode::kMixedBf16}) {
     std::vector<std::vector<float>> losses;
     std::vector<int32_t> labels(48);

@@ -110,7 +110,7 @@ TEST_F(Command, TooManyOperatorsAreRefusedBeforeTheWork) {
 }
 
 // Operators that are fused into others keep the names that the text gives them: those with weights, a relu, a function
-// behind an operator, functions one after the other, and what is computed once though it is written twice.
+// after an operator, a chain of functions, and a value that is written twice but computed once.
 class FusedOperators : public Command {
  protected:
   CommandResult plan(const std::string& schedule) {
@@ -168,7 +168,7 @@ TEST_F(FusedOperators, LieInOneStage) {
   }
 }
 
-TEST_F(Command, WhatIsNoTextIsSaidInOneError) {
+TEST_F(Command, FilesThatAreNotTextAreOneError) {
   directory.write("tiny.xgraph", tiny_model());
   ASSERT_EQ(run({"plan", "tiny.xgraph"}).exit, 0);
   directory.write("wide.xgraph", std::string("\xFF\xFEx\0g\0", 6));
@@ -370,8 +370,8 @@ TEST_F(Command, PredictRefusesATopKBeforeItReadsAnything) {
   }
 }
 
-// A metric counts the k best of dense logits; `predict` names as many, and the last batch, which is not full, counts as
-// the others do.
+// A metric counts the k best of dense logits. `predict` names that many, and the last batch, which is not full, counts
+// like the others.
 TEST_F(Command, PredictNamesAsManyClassesAsAMetricCounts) {
   constexpr int kClasses = 30;
   constexpr int kSamples = 101;
@@ -633,7 +633,7 @@ train t {
   EXPECT_THAT(rest.err, HasSubstr("note: parts/ckpt/t/step-000003 was trained with norm_rows = 32, and so it goes on; "
                                   "a new run takes 2\n"));
   EXPECT_EQ(digest(rest), digest(whole));
-  // What the text or a flag says is another training.
+  // A value in the text or a flag makes it another training.
   const auto said = run({"train", "m.xgraph", "-C", "parts", "--set", "train.norm_rows=2"});
   EXPECT_EQ(said.exit, 1);
   EXPECT_THAT(said.err, HasSubstr("XG0701"));
@@ -657,7 +657,7 @@ TEST_F(Command, ARunBeginsWithTheWeightsOfACheckpoint) {
   const auto tuned = start("tuned", {"--set", init});
   EXPECT_THAT(same_weights, HasSubstr(digest(tuned)));
   EXPECT_THAT(tuned.out, Not(HasSubstr(R"("t":"warn")")));
-  // The same model with more classes.
+  // The model is unchanged except that it has more classes.
   std::string wide = tiny_model();
   for (const auto& [from, to] : {std::pair{"classes: int = 37", "classes: int = 50"}, {"37 * 24", "50 * 24"}}) {
     wide.replace(wide.find(from), std::string(from).size(), to);
@@ -733,7 +733,7 @@ TEST_F(Command, AStoppedRunSaysWhereItIsSavedAndHowItGoesOn) {
               HasSubstr("; run the same command without `--resume never` to go on\n"));
 }
 
-// As `timeout` does: the process, and then its group.
+// `timeout` sends the signal to the process, and then to its group.
 TEST_F(Command, OneRequestMayComeAsTwoSignals) {
   directory.write("tiny.xgraph", tiny_model());
   const std::string words = "cd " + directory.path() + " && { " + XRUN_BINARY_DIR +

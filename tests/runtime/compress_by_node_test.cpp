@@ -1,5 +1,6 @@
 // Gradients that the replicas of a node sum whole before the node compresses them (`topk(p, per_node=true)`): the
-// trajectory of the method with nodes as senders, equal bits for every plan with as many nodes, and checkpoints.
+// trajectory of the method with nodes as senders, equal bits for every plan with the same number of nodes, and
+// checkpoints.
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <set>
@@ -66,7 +67,7 @@ std::vector<PlanChoice> choices_with(int nodes) {
   return choices;
 }
 
-// Where each node has one replica, a replica is a sender without `per_node`, too.
+// If each node has one replica, a replica is also a sender without `per_node`.
 TEST(CompressByNode, OnlyTheNumberOfNodesChangesTheBits) {
   const ModelOptions options = deep_model();
   CompressSpec compress = by_node(0.02);
@@ -123,14 +124,14 @@ TEST(CompressByNode, RanksHaveTheBitsOfOneProcess) {
   }
 }
 
-// Of each tensor, one replica of a node has the residual, and the replicas of a node share the tensors out.
+// One replica of a node has the residual of a tensor, and the replicas of a node divide the tensors among them.
 TEST(CompressByNode, ANodeKeepsOneResidual) {
   const ModelOptions options = deep_model();
   const Prepared prepared = testing::prepare_for(compressed_module(options, by_node(0.03)));
   auto running = start(prepared, options, on_nodes(2, 4));
   EXPECT_EQ(running->session->state().find("layer1.linear.weight.residual")->rows(), 2);
   std::map<std::string, int> copies;
-  std::map<int, Bytes> kept;  // by replica
+  std::map<int, Bytes> kept;  // per replica
   for (const planner::Buffer& buffer : running->program.buffers) {
     if (buffer.purpose == planner::Purpose::kResidual) {
       ++copies[buffer.name];

@@ -1,5 +1,5 @@
-// Compressed gradients: the trajectory of the method as its paper writes it, equal bits for every plan with as many
-// replicas, and checkpoints.
+// Compressed gradients: the trajectory of the method as its paper writes it, equal bits for every plan with the same
+// number of replicas, and checkpoints.
 #include <cmath>
 #include <filesystem>
 #include <fmt/format.h>

@@ -87,7 +87,7 @@ class Reference {
 
   // `x` is [batch, input].
   void step(const float* x, const int32_t* labels, double density, double rate, double momentum, double decay) {
-    std::map<std::string, std::vector<Vector>> gradients;  // by sender
+    std::map<std::string, std::vector<Vector>> gradients;  // per sender
     for (int sender = 0; sender < senders_; ++sender) {
       for (auto& [name, gradient] : gradients_of(x, labels, sender)) {
         gradients[name].push_back(gradient);
@@ -109,7 +109,7 @@ class Reference {
  private:
   struct Tensor {
     Vector weight;
-    std::vector<Vector> velocity;  // by sender; of a tensor that is sent whole the first one
+    std::vector<Vector> velocity;  // per sender; a tensor that is sent whole has only the first
     std::vector<Vector> residual;
   };
 
@@ -173,7 +173,7 @@ class Reference {
     }
   }
 
-  // Of the mean loss over the whole batch: the terms of the rows of one sender.
+  // Gradients of the mean loss over the whole batch: the terms from the rows of one sender.
   std::map<std::string, Vector> gradients_of(const float* x, const int32_t* labels, int sender) const {
     const auto in = static_cast<size_t>(options_.input);
     const auto width = static_cast<size_t>(options_.width);
@@ -244,7 +244,7 @@ inline ModelOptions deep_model() {
   return options;
 }
 
-// A run with the model of the reference, step by step beside it. `senders`: replicas, or nodes, each with as many rows.
+// Compares a run with the reference model step by step. `senders`: replicas or nodes, each with equally many rows.
 inline void expect_follows_paper(const Prepared& prepared, const ModelOptions& options, const PlanChoice& choice,
                                  int senders) {
   auto running = start(prepared, options, choice);
@@ -276,8 +276,8 @@ inline void expect_follows_paper(const Prepared& prepared, const ModelOptions& o
   }
 }
 
-// What the senders of two states keep of a tensor, which is not nothing, has the same sum; exactly where `after` has
-// more senders.
+// The values that the senders of two states keep of a tensor are not all zero and have equal sums; the sums are exactly
+// equal if `after` has more senders.
 inline void expect_equal_sums(const TrainState& before, const TrainState& after, const std::string& name) {
   const auto senders_of = [&](const TrainState& state) { return static_cast<size_t>(state.find(name)->rows()); };
   const auto old_values = values_of(before, name);

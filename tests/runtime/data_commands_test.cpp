@@ -1,5 +1,5 @@
-// What commands say of data: labels that are texts, all bad files of a check, the memory that pictures take, inputs
-// that nobody scaled.
+// Output of commands about data: labels that are texts, all bad files of a check, the memory that pictures take, inputs
+// that are not scaled.
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -91,7 +91,7 @@ TEST_F(CsvLabels, AreTextsOfTheTrainingInByteOrderKeptInTheCheckpoint) {
   }
 }
 
-TEST_F(CsvLabels, ThatTrainingDidNotHaveAreRefused) {
+TEST_F(CsvLabels, AreRefusedIfTrainingDidNotHaveThem) {
   ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none"}).exit, 0);
   write("test.csv", "width,height,species\n0,1,setosa\n0,1,rosa\n");
   for (const std::vector<std::string>& words : {std::vector<std::string>{"eval", "m.xgraph", "ckpt/t"},
@@ -235,7 +235,7 @@ TEST_F(CheckData, SaysWhichSamplesItDecoded) {
 using PictureMemory = DataCommands;
 
 // 64 million pixels in some kilobytes.
-TEST_F(PictureMemory, OfLargePicturesCountsInThePlanAndInARun) {
+TEST_F(PictureMemory, CountsLargePicturesInThePlanAndInARun) {
   write("train/a/1.png", runtime::testing::png(8192, 8192, 7));
   EXPECT_LT(fs::file_size(directory_.path() + "/train/a/1.png"), 300'000u);
   write("train/b/1.png", runtime::testing::png(4, 7));
@@ -259,7 +259,7 @@ TEST_F(PictureMemory, OfLargePicturesCountsInThePlanAndInARun) {
 
 using Inputs = DataCommands;
 
-TEST_F(Inputs, ThatNobodyScaledAreTold) {
+TEST_F(Inputs, AreReportedIfNotScaled) {
   for (int i = 0; i < 8; ++i) {
     write("train/" + std::string(i % 2 == 0 ? "a/" : "b/") + std::to_string(i) + ".png", runtime::testing::png(4, 150));
   }

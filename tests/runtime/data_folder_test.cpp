@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 using Folder = Files;
 
-// As long as it lives, no file can be opened: EMFILE.
+// No file can be opened while it lives: EMFILE.
 class NoMoreFiles {
  public:
   NoMoreFiles() {
@@ -215,7 +215,7 @@ TEST_F(Folder, LeavesOutPicturesThatLieInNoClassDirectory) {
   EXPECT_EQ(read(), "; folder: 2 images, 1 class") << "a folder without class directories";
 }
 
-TEST_F(Folder, OfTwoPathsLeavesOutThePicturesOfAPathWithoutClasses) {
+TEST_F(Folder, LeavesOutThePicturesOfAPathWithoutClasses) {
   write("one/a/1.png", png(4, 1));
   write("one/b/1.png", png(4, 1));
   write("two/1.png", png(4, 2));
@@ -301,7 +301,7 @@ TEST_F(Folder, EntriesThatContradictTheirArchiveAreBroken) {
   const size_t directory = good.find("PK\1\2");
   ASSERT_NE(directory, std::string::npos);
   FieldValue value;
-  const size_t data = 30 + static_cast<size_t>(good[26]) + static_cast<size_t>(good[28]);  // behind name and extra
+  const size_t data = 30 + static_cast<size_t>(good[26]) + static_cast<size_t>(good[28]);  // after name and extra
   for (const size_t at : {data + 10, directory + 16}) {  // in the data of the first entry; its checksum
     std::string damaged = good;
     damaged[at] = static_cast<char>(damaged[at] ^ 1);
@@ -332,7 +332,7 @@ TEST_F(Folder, ReadsNamesOfArchivesInAnyScriptWhateverTheLocale) {
   EXPECT_EQ(reader->class_name(2), "\u732B");
 }
 
-TEST_F(Folder, OfTwoPathsSharesClasses) {
+TEST_F(Folder, SharesClassesOfTwoPaths) {
   write("one/a/1.png", png(4, 1));
   write("two/a/2.png", png(4, 2));
   write("two/b/1.png", png(4, 3));
@@ -385,7 +385,7 @@ TEST_F(Folder, FileThatVanishesOrIsTornIsABrokenSample) {
   }
 }
 
-// What the system does not let be read is no fault of the samples: others must not take their place.
+// A file that the system does not let us read is not a fault of the sample: no other sample may take its place.
 TEST_F(Folder, FilesThatTheSystemDoesNotOpenEndTheRun) {
   const std::string first = write("a/1.png", png(6, 100));
   write("a/2.png", png(6, 100));
@@ -428,7 +428,7 @@ TEST_F(Folder, FilesThatTheSystemDoesNotOpenEndTheRun) {
   ASSERT_TRUE(loader->wait(0).ok());
   loader->stop();
 #if !defined( \
-    __SANITIZE_ADDRESS__)  // built with UBSan, too, which opens a pipe to look at an object before a virtual call
+    __SANITIZE_ADDRESS__)  // such a build has UBSan, which opens a pipe to look at an object before a virtual call
   const NoMoreFiles guard;
   ASSERT_TRUE(loader->start(0, {&batch.view, 1}).ok());
   const Status waited = loader->wait(0);

@@ -32,7 +32,7 @@ constexpr const char* kTrainingFaces[] = {"wqy-zenhei",
                                           "ipag",
                                           "ipam"};
 
-// Another place for caches while it lives; "/dev/null" has room for none.
+// Moves the folder of caches while it lives; nothing can be stored below "/dev/null".
 class CacheHome {
  public:
   explicit CacheHome(const std::string& path) {
@@ -164,7 +164,7 @@ TEST(Glyphs, TheSixteenFacesGiveAllTheirImages) {
   EXPECT_LE(reader->memory(), data_registry().find_reader("glyphs")->held(spec.reader.args));
 }
 
-// What is drawn depends neither on threads nor on time: twice the same bytes.
+// Drawings depend neither on threads nor on time: drawing twice gives equal bytes.
 TEST(Glyphs, DrawingIsRepeatable) {
   NEED_FONT("cwkai");
   const CacheHome no_cache("/dev/null");

@@ -56,7 +56,7 @@ std::pair<float, float> range_of(const Module& module, const std::string& source
   return {low, high};
 }
 
-TEST(ShippedData, OmniglotRows) {
+TEST(ShippedData, OmniglotRowsHaveTheirRange) {
   if (shared_data("omniglot").empty()) {
     GTEST_SKIP() << "the shared data omniglot is not here";
   }
@@ -67,7 +67,7 @@ TEST(ShippedData, OmniglotRows) {
   range_of(module, "test", 8'115, 1'623);
 }
 
-TEST(ShippedData, MnistRows) {
+TEST(ShippedData, MnistRowsHaveTheirRange) {
   if (shared_data("mnist").empty()) {
     GTEST_SKIP() << "the shared data mnist is not here";
   }
@@ -77,7 +77,7 @@ TEST(ShippedData, MnistRows) {
   EXPECT_NEAR(high, 1, 1e-4);
 }
 
-TEST(ShippedData, GlyphRows) {
+TEST(ShippedData, GlyphRowsHaveTheirRange) {
   for (const char* font : {"cwyen", "unifont"}) {
     if (!find_font(font).ok()) {
       GTEST_SKIP() << "the font " << font << " is not installed";

@@ -60,7 +60,7 @@ TEST_F(PictureFiles, FaultsNameTheFile) {
 }
 
 // Every extension of the table, and a file without one by its content.
-TEST_F(PictureFiles, OfADirectoryAreThoseThatAreReadWhereTheyAreNamed) {
+TEST_F(PictureFiles, AreFoundInADirectoryByExtensionOrContent) {
   std::vector<std::string> wanted;
   for (const char* name : {"a.apng", "b.bmp", "c.DIB", "d.jfif", "e.jpe", "f.jpeg", "g.jpg", "h.pgm", "i.png", "j.pnm",
                            "k.ppm", "l.webp", "m", "n/p"}) {

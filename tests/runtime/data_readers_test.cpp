@@ -180,7 +180,7 @@ TEST_F(Readers, CsvAboveTheLimitIsRefusedNotCut) {
   const auto whole = read_csv(path, {.largest = 9});
   ASSERT_TRUE(whole.ok()) << whole.error().message;
   EXPECT_EQ(whole->numbers, (std::vector<double>{1, 2, 3, 45}));
-  // At 7 bytes the part that fits would be a table, too: 1,2 and 3,4.
+  // At 7 bytes the part that fits would also be a table: 1,2 and 3,4.
   for (const Bytes largest : {Bytes{8}, Bytes{7}, Bytes{4}}) {
     const auto cut = read_csv(path, {.largest = largest});
     ASSERT_FALSE(cut.ok()) << largest;
@@ -190,7 +190,7 @@ TEST_F(Readers, CsvAboveTheLimitIsRefusedNotCut) {
   }
 }
 
-// Each byte of a packed file either matters to the checksum or is a flag that nobody reads.
+// Each byte of a packed file either matters to the checksum or is a flag that is not read.
 TEST_F(Readers, DamagedGzipIsRefused) {
   const std::string rows = "1,2\n3,45\n6,7\n";
   const std::string path = (root_ / "t.csv.gz").string();

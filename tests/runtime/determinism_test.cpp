@@ -34,7 +34,7 @@ constexpr int kSteps = 3;
 struct Digest {
   std::string weights;
   double loss = 0;
-  std::string states;  // running statistics and states of the optimizer, too
+  std::string states;  // also running statistics and states of the optimizer
   bool operator==(const Digest&) const = default;
 };
 
@@ -77,7 +77,7 @@ Result<Digest> run(const Prepared& prepared, const ModelOptions& options, const 
   return digest;
 }
 
-// What every plan is held to: the sequential executor, one thread.
+// Every plan must equal the sequential executor with one thread.
 Result<Digest> reference(const Prepared& prepared, const ModelOptions& options) {
   return run(prepared, options, {}, On::kOracle);
 }
@@ -126,7 +126,7 @@ TEST(Determinism, ActiveClassesAreTheSameForEveryPlan) {
   }
 }
 
-// Rows are rounded by random numbers of the step and the class, so that their bits are one result, too.
+// Rows are rounded by random numbers of the step and the class, so every plan must give equal bits.
 TEST(Determinism, ClassRowsInNarrowFormatsHaveTheSameBitsForEveryPlan) {
   const std::vector<PlanChoice> choices{
       {.shards = 4},
@@ -208,7 +208,7 @@ TEST(Determinism, DevicesWithMemoryOfTheirOwnGiveTheSameBits) {
 }
 
 TEST(Determinism, AnAddressOfADeviceIsFollowedByItsTasksAlone) {
-  GTEST_FLAG_SET(death_test_style, "threadsafe");  // workers run beside the test
+  GTEST_FLAG_SET(death_test_style, "threadsafe");  // workers run concurrently with the test
   const std::vector<int> threads{1};
   const testing::GuardedDeviceSet devices(threads);
   const auto memory = devices.device(0).map(4096).value();

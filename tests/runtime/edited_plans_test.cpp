@@ -252,7 +252,7 @@ Result<Plan> through_file(const Plan& plan, const Module& module) {
 }
 
 TEST(EditedPlans, AreRefusedOrGiveTheSameResult) {
-  const int64_t edits = xrun::testing::fault_runs(60, 2500);  // of each plan
+  const int64_t edits = xrun::testing::fault_runs(60, 2500);  // edits of each plan
   Random random(xrun::testing::fault_seed(29));
   const Prepared prepared = testing::prepare_for(testing::make_module(testing::hard_model()));
   int accepted = 0;
@@ -295,7 +295,8 @@ TEST(EditedPlans, AreRefusedOrGiveTheSameResult) {
       ::alarm(60);  // a plan that waits for ever ends the test
       const auto weights = run(prepared, loaded->training);
       ::alarm(0);
-      if (weights.ok()) {  // an error in words is a refusal, too
+      // An error in words also refuses the plan.
+      if (weights.ok()) {
         EXPECT_EQ(*weights, expected) << choice.text() << ", edit " << edit << ", the " << i << "th";
       }
     }

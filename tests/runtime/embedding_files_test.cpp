@@ -64,7 +64,7 @@ class EmbeddingFiles : public ::testing::Test {
   TemporaryDirectory directory_;
 };
 
-TEST_F(EmbeddingFiles, OfAnArrayHaveATableBesideIt) {
+TEST_F(EmbeddingFiles, HaveATableNextToAnArray) {
   const auto result = embed("e.npy");
   ASSERT_EQ(result.exit, 0) << result.err;
   EXPECT_EQ(result.out, "e.npy   f32[5, 3]   logits\ne.tsv   names, labels and classes\n");
@@ -91,7 +91,7 @@ TEST_F(EmbeddingFiles, OfAnArrayHaveATableBesideIt) {
   EXPECT_EQ(row, 5u);
 }
 
-TEST_F(EmbeddingFiles, OfAnArchiveAreArraysThatNumPyReads) {
+TEST_F(EmbeddingFiles, HaveArraysThatNumPyReadsInAnArchive) {
   ASSERT_EQ(embed("e.npz").exit, 0);
   std::map<std::string, std::string> arrays;
   ASSERT_TRUE(runtime::visit_archive(at("e.npz"), nullptr, [&](runtime::ArchiveEntry& entry) {
@@ -170,7 +170,7 @@ TEST_F(EmbeddingFiles, NeverReplaceThoseOfOthers) {
   }
 }
 
-TEST_F(EmbeddingFiles, AndPredictionsListFilesAsPeopleDo) {
+TEST_F(EmbeddingFiles, ListFilesInNaturalOrderLikePredictions) {
   const auto names = [&](const std::vector<std::string>& words) {
     std::vector<std::string> all;
     for (const std::string& line : lines_of(run(words).out)) {
@@ -210,7 +210,7 @@ TEST(NaturalOrder, ReadsDigitsAsNumbers) {
   for (size_t i = 0; i < order.size(); ++i) {
     for (size_t j = 0; j < order.size(); ++j) {
       if (order[i] == "a2.png" || order[j] == "a2.png") {
-        continue;  // beside a002.png: below
+        continue;  // sorts next to a002.png; checked below
       }
       EXPECT_EQ(runtime::comes_before(order[i], order[j]), i < j) << order[i] << " and " << order[j];
     }

@@ -42,7 +42,7 @@ class ExactNumbers : public Files {
   }
 };
 
-TEST_F(ExactNumbers, ClassesOfColumnsAndRows) {
+TEST_F(ExactNumbers, AreKeptInClassesOfColumnsAndRows) {
   const std::string line = "20000001,20000003,16777217\n";
   const TensorType few{.dtype = DType::kI32, .dims = {kBatch, 2}, .classes = 16};
   EXPECT_THAT(numbers<int32_t>(row_of(line, few, {columns(0, 2), as_index(16, 20'000'000)}).value()),
@@ -58,7 +58,7 @@ TEST_F(ExactNumbers, ClassesOfColumnsAndRows) {
               ElementsAre((int64_t{1} << 40) - 1));
 }
 
-TEST_F(ExactNumbers, InputsOfF64) {
+TEST_F(ExactNumbers, AreKeptInInputsOfF64) {
   const TensorType pair{.dtype = DType::kF64, .dims = {kBatch, 2}};
   const TensorType one{.dtype = DType::kF64, .dims = {kBatch}};
   EXPECT_THAT(numbers<double>(row_of("16777217,0.1\n", pair, {columns(0, 2)}).value()), ElementsAre(16'777'217, 0.1));
@@ -66,7 +66,7 @@ TEST_F(ExactNumbers, InputsOfF64) {
   EXPECT_THAT(numbers<double>(row_of("5,16777217\n", one, {column(1)}).value()), ElementsAre(16'777'217));
 }
 
-TEST_F(ExactNumbers, ThatWentThroughF32AreRefused) {
+TEST_F(ExactNumbers, AreRefusedIfRoundedToF32) {
   const TensorType pair{.dtype = DType::kI32, .dims = {kBatch, 2}, .classes = 30'000'000};
   const CallSpec scale{"scale", {{"k", 1.0}}, {}};
   const auto refused = row_of("16777217,5\n", pair, {columns(0, 2), scale, as_index(30'000'000)});

@@ -1,5 +1,5 @@
-// What the parallel executor itself costs: steps of instructions that do nothing; s/instruction is the time of a step
-// over its instructions.
+// The overhead of the parallel executor: steps of instructions that do nothing; s/instruction is the time of a step
+// divided by the number of its instructions.
 #include <benchmark/benchmark.h>
 
 #include "runtime/comm/local/local_communicator.h"

@@ -29,7 +29,7 @@ using planner::Program;
 using planner::Role;
 using planner::Stream;
 
-constexpr int kNumbers = 8;  // of a buffer
+constexpr int kNumbers = 8;  // numbers per buffer
 
 // A program over buffers of some numbers each, which belong to devices round robin.
 struct Builder {

@@ -123,7 +123,7 @@ TEST_F(ExtendedRun, BeginsFromADenseModelOfOtherClasses) {
   const auto more = train({"-C", "more", "--set", R"(train.init=checkpoint("ckpt/t"))"});
   ASSERT_EQ(more.exit, 0) << more.err;
   EXPECT_THAT(more.out, AllOf(HasSubstr("the layer `fc`: 5 of 9 classes are in"), Not(HasSubstr("`linear`"))));
-  // The same classes: nothing is new, but for what is skipped.
+  // With equal classes nothing is new, except for skipped layers.
   write("");
   const auto same = train({"-C", "same", "--steps", "0", "--set", R"(train.init=checkpoint("ckpt/t"))"});
   const auto skip = train({"-C", "skip", "--steps", "0", "--set", R"(train.init=checkpoint("ckpt/t", skip=[fc]))"});
@@ -188,7 +188,7 @@ TEST_F(ExtendedRun, TheBestStepsStayBesideTheLast) {
   EXPECT_THAT(run({"show", "ckpt/t"}).out, HasSubstr("  highest yen   "));
 }
 
-// What was best is known to a run that goes on.
+// A run that goes on knows the best steps so far.
 TEST_F(ExtendedRun, RecordsGoOnWithTheRun) {
   write("  checkpoint {\n    keep = 1\n    best = highest(yen, 2)\n  }");
   const std::string rate = "[constant(0.1, 2 epochs), constant(3, 6 epochs)]";

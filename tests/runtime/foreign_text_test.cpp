@@ -61,7 +61,7 @@ TEST_F(ForeignText, RedrawsOfTheBarAreNotForeign) {
   EXPECT_EQ(without_redraws(kHostile), kHostile);
 }
 
-TEST_F(ForeignText, OfTheCommandLineIsShownHarmless) {
+TEST_F(ForeignText, IsShownHarmlessFromTheCommandLine) {
   directory.write("tiny.xgraph", tiny_model());
   for (const Words& words : std::vector<Words>{{kHostile},
                                                {"plan", kHostile},
@@ -92,7 +92,7 @@ TEST_F(ForeignText, OfTheCommandLineIsShownHarmless) {
   }
 }
 
-TEST_F(ForeignText, OfTheEnvironmentIsShownHarmless) {
+TEST_F(ForeignText, IsShownHarmlessFromTheEnvironment) {
   directory.write("tiny.xgraph", tiny_model());
   for (const char* name : {"XRUN_RUN", "XRUN_CLUSTER", "XRUN_DEVICES", "XRUN_PROGRESS", "XRUN_SET"}) {
     run({"plan", "tiny.xgraph", "--dry-run"}, {.environment = {{name, kHostile}}});
@@ -101,8 +101,8 @@ TEST_F(ForeignText, OfTheEnvironmentIsShownHarmless) {
   run({"doctor"}, {.environment = {{"LANG", kHostile}, {"TERM", kHostile}, {"OMP_NUM_THREADS", kHostile}}});
 }
 
-// A model, its directory of checkpoints and its plan with such names: what is done is done, and told in words.
-TEST_F(ForeignText, OfNamesOfFilesIsShownHarmless) {
+// A model, its directory of checkpoints and its plan have such names: commands work, and print the names harmlessly.
+TEST_F(ForeignText, IsShownHarmlessInNamesOfFiles) {
   const std::string model = kHostile + ".xgraph";
   directory.write(model, tiny_model());
   for (const char* mode : {"plain", "tty"}) {
@@ -129,7 +129,7 @@ TEST_F(ForeignText, OfNamesOfFilesIsShownHarmless) {
   EXPECT_EQ(run({"train", kHostile + ".xplan"}).exit, 1) << "the plan's model is gone";
 }
 
-TEST_F(ForeignText, OfTheModelIsShownHarmless) {
+TEST_F(ForeignText, IsShownHarmlessFromTheModel) {
   // Within a string, in a comment, as a character of its own, and as the name of a file that is not there.
   for (const std::string& text : std::vector<std::string>{
            "xgraph 1\n\"" + kHostile, "xgraph 1\n# " + kHostile, "xgraph 1\n" + kHostile,
@@ -144,7 +144,7 @@ TEST_F(ForeignText, OfTheModelIsShownHarmless) {
 }
 
 // Every string of a manifest, one at a time: shown or refused.
-TEST_F(ForeignText, OfACheckpointIsShownHarmless) {
+TEST_F(ForeignText, IsShownHarmlessFromACheckpoint) {
   directory.write("tiny.xgraph", tiny_model());
   ASSERT_EQ(run({"train", "tiny.xgraph", "--steps", "2", "--progress", "none"}).exit, 0);
   const std::string latest = read_file(directory.path() + "/ckpt/quick/latest");
@@ -168,7 +168,7 @@ TEST_F(ForeignText, OfACheckpointIsShownHarmless) {
   EXPECT_GT(strings, 10);
 }
 
-TEST_F(ForeignText, OfClassesAndPicturesIsShownHarmless) {
+TEST_F(ForeignText, IsShownHarmlessInNamesOfClassesAndPictures) {
   for (const char* name : {"one", "two"}) {
     const fs::path file = fs::path(directory.path()) / "pictures" / (name + kHostile) / (kHostile + ".png");
     fs::create_directories(file.parent_path());

@@ -1,4 +1,4 @@
-// What `xrun doctor` says of GPUs, in a build with CUDA and in one without.
+// Output of `xrun doctor` about GPUs, in a build with CUDA and in one without.
 #include "runtime/device/gpus.h"
 
 #include <gmock/gmock.h>
@@ -20,7 +20,7 @@ TEST(Gpus, EqualOnesShareALine) {
                                           "driver for CUDA 13.0, runtime of CUDA 12.9" + kNothingRuns));
 }
 
-TEST(Gpus, WhereThereAreNoneTheErrorOfCudaSaysWhy) {
+TEST(Gpus, TheErrorOfCudaSaysWhyThereAreNoGpus) {
   EXPECT_THAT(describe(Gpus{.found = {}, .driver = "", .runtime = "13.0", .error = "no driver (cudaErrorX)"}),
               ElementsAre("none: no driver (cudaErrorX)", "no driver, runtime of CUDA 13.0" + kNothingRuns));
   EXPECT_THAT(describe(Gpus{.found = {}, .driver = "13.0", .runtime = "13.0", .error = ""}),
@@ -31,7 +31,7 @@ TEST(Gpus, ABuildWithoutCudaSaysHowToBuildWithIt) {
   EXPECT_THAT(describe(std::nullopt), ElementsAre(HasSubstr("cmake --preset cuda")));
 }
 
-// On whatever machine this is: GPUs, or the reason why there are none.
+// Every machine has GPUs, or a reason why it has no GPUs.
 TEST(Gpus, TheRuntimeIsAskedWhereItIsBuiltIn) {
   const std::optional<Gpus> gpus = detect_gpus();
   if (!gpus) {

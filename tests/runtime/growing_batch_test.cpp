@@ -43,7 +43,7 @@ Prepared prepare_growing(const ModelOptions& options, int64_t times = 4) {
   return prepare_for(module);
 }
 
-// What a run ended with, and what it told.
+// The final state of a run and its output.
 struct Ended {
   TrainOutcome outcome;
   Recorder events;
@@ -234,7 +234,7 @@ TEST(GrowingBatch, AStopAtAChangeOfSizeEndsTheRunCleanly) {
   const Ended whole = run_plan(prepared, options, {.micro_batches = 4});
   for (const int64_t step : {clock.sizes().all()[1].first_step, clock.sizes().all()[2].first_step}) {
     Ended run;
-    run.events.every = 1000;  // nobody looks at the steps
+    run.events.every = 1000;  // no step is looked at
     const planner::Plan plan = plan_of(prepared, {.micro_batches = 4});
     const auto devices = make_cpu_devices(plan.training.threads);
     SyntheticRows rows(prepared.module.graph, options, kSamples);

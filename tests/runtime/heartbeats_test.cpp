@@ -17,7 +17,7 @@ TEST(Heartbeats, ARankIsLostOnceItHasBeenSilentForLongerThanTheLimit) {
   }
 }
 
-TEST(Heartbeats, OfSeveralTheOneThatHasBeenSilentForTheLongestTime) {
+TEST(Heartbeats, NameTheRankThatHasBeenSilentForTheLongestTime) {
   Heartbeats beats(4, 0, kLimit, 0);
   beats.heard(1, 0.2);
   beats.heard(2, 0.1);
@@ -31,7 +31,7 @@ TEST(Heartbeats, ARankThatHasSaidThatItEndsIsNotMissed) {
   EXPECT_EQ(beats.silent(1000), std::nullopt);
 }
 
-// A machine that sleeps, or a process that is stopped, hears nobody; its own silence is not theirs.
+// A machine that sleeps, or a process that is stopped, hears no other rank; its own silence is not theirs.
 TEST(Heartbeats, ARankThatStoodStillItselfGivesOthersTheirTimeAnew) {
   Heartbeats beats(2, 0, kLimit, 0);
   EXPECT_EQ(beats.tick(0.25), 0);
@@ -44,7 +44,7 @@ TEST(Heartbeats, ARankThatStoodStillItselfGivesOthersTheirTimeAnew) {
   EXPECT_EQ(beats.silent(60.25 + kLimit + 0.25), 1);
 }
 
-// Signs of life come every quarter of a second, up to a second late; nobody is lost in an hour, and a rank that stops
+// Signs of life come every quarter of a second, up to a second late. No rank is lost in an hour, and a rank that stops
 // is found within the limit and one look.
 TEST(Heartbeats, DelaysOfASecondAreNoLossInAnHour) {
   constexpr uint64_t kSeed = 20261124;

@@ -171,7 +171,7 @@ TEST_F(Hosts, APlanKnowsTheNetworkAndWhatCrossesIt) {
   };
   for (size_t i = 0; i < choices.size(); ++i) {
     SCOPED_TRACE("choice " + std::to_string(i));
-    // Evaluation would send, too.
+    // Evaluation would also send, so there are no metrics.
     const Words base = Words{"tiny.xgraph", "--devices", "8", "--set", "train.metrics=[]"} + choices[i];
     const Words planned = Words{"plan"} + base + Words{"--dry-run", "--format", "json"};
     const auto plan = all(planned);

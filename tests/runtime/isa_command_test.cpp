@@ -14,7 +14,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// By the kernel's list of features, not by our own detection.
+// Checks the kernel's list of features instead of our own detection.
 bool has(const std::string& isa) {
   std::ifstream in("/proc/cpuinfo");
   std::set<std::string> flags;
@@ -90,7 +90,7 @@ TEST_P(Isa, AProcessorWithoutItRefuses) {
 INSTANTIATE_TEST_SUITE_P(Command, Isa, ::testing::Values("avx2", "avx512", "avx512_bf16", "amx"),
                          [](const auto& one) { return std::string(one.param); });
 
-TEST(IsaName, OneThatIsNoneIsRefusedWithThoseThatAre) {
+TEST(IsaName, UnknownNamesAreRefusedWithTheKnownOnes) {
   const auto result = run_xrun({"doctor"}, {.environment = {{"XRUN_ISA", "sse2"}}});
   EXPECT_EQ(result.exit, 2);
   EXPECT_THAT(result.err, HasSubstr("`sse2` is no instruction set"));

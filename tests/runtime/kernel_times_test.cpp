@@ -106,7 +106,7 @@ TEST(KernelTimes, TooManyForAFileAreThoseOfThisRun) {
   EXPECT_TRUE(load_kernel_times(path, kOrigin).empty());
 }
 
-TEST(KernelTimes, WithoutADirectoryNothingIsKept) {
+TEST(KernelTimes, AreNotKeptWithoutADirectory) {
   store_kernel_times("", kOrigin, some_times());
   EXPECT_TRUE(load_kernel_times("", kOrigin).empty());
   store_kernel_times("/dev/null/xrun/times", kOrigin, some_times());
@@ -150,7 +150,7 @@ TEST_F(MeasuredCost, TheSecondPlanTakesTheTimesOfTheFirst) {
   EXPECT_EQ(second.err, "note: times of " + kernels + " of " + kernels + " kernels are from " + kept()[0] +
                             "; remove it to measure again\n");
   EXPECT_EQ(fs::last_write_time(kept()[0]), written);
-  // What is predicted comes from these times: with kernels a thousand times slower, it is another.
+  // Predictions come from these times: with kernels a thousand times slower they change.
   std::string origin = content.substr(content.find('\n') + 1);
   origin.resize(origin.find('\n'));
   auto slow = load_kernel_times(kept()[0], origin);
@@ -208,7 +208,7 @@ TEST_F(MeasuredCost, JsonAndQuietSayNothingOfIt) {
   EXPECT_EQ(plan({}, {"--quiet"}).err, "");
 }
 
-TEST_F(MeasuredCost, WhoRunsAPlanMeasuresNothing) {
+TEST_F(MeasuredCost, RunningAPlanMeasuresNothing) {
   plan();
   fs::remove_all(directory.path() + "/cache");
   const auto result =

@@ -18,7 +18,7 @@ class Kernels : public ::testing::Test {
   testing::Prepared prepared_ = testing::prepare_for(testing::make_module({.image = 8}));
   planner::Program program_ = testing::make_program(prepared_, {}).value();
 
-  // Forgets the scratch of updates. False where there is none.
+  // Forgets the scratch of updates. False if there is no such scratch.
   bool take_scratch_of_updates() {
     bool found = false;
     for (planner::Instruction& instruction : program_.instructions) {
@@ -41,19 +41,19 @@ class Kernels : public ::testing::Test {
   }
 };
 
-TEST_F(Kernels, OfTheirOwnPlanAreMade) {
+TEST_F(Kernels, AreMadeForTheirOwnPlan) {
   const auto made = make();
   EXPECT_TRUE(made.ok()) << made.error().message;
 }
 
-TEST_F(Kernels, ThatWantMoreScratchThanPlannedAreRefused) {
+TEST_F(Kernels, AreRefusedIfTheyNeedMoreScratchThanPlanned) {
   for (planner::Operand& operand : program_.instructions[0].operands) {
     operand.bytes = operand.role == planner::Role::kScratch ? 0 : operand.bytes;
   }
   expect_refused(" works in ");
 }
 
-TEST_F(Kernels, WhosePreparedWeightsAreLargerThanPlannedAreRefused) {
+TEST_F(Kernels, AreRefusedIfPreparedWeightsAreLargerThanPlanned) {
   for (planner::Buffer& buffer : program_.buffers) {
     buffer.bytes = buffer.purpose == Purpose::kPrepared ? 64 : buffer.bytes;
   }
@@ -61,7 +61,7 @@ TEST_F(Kernels, WhosePreparedWeightsAreLargerThanPlannedAreRefused) {
 }
 
 // With AVX-512 weights are prepared in scratch in f32, and with AVX2 in bf16.
-TEST_F(Kernels, WhoseUpdateHasTooLittleScratchAreRefused) {
+TEST_F(Kernels, AreRefusedIfTheirUpdateHasTooLittleScratch) {
   if (!take_scratch_of_updates()) {
     prepared_ = testing::prepare_for(testing::make_module({.image = 8, .precision = PrecisionMode::kMixedBf16}));
     program_ = testing::make_program(prepared_, {}).value();

@@ -68,7 +68,7 @@ class SparseFile {
 };
 
 TEST_F(LargeFiles, AnNpzOfFourGigabytesIsWrittenPieceByPiece) {
-  constexpr int64_t kRows = 1'101'005;  // of 4096 bytes: 4.2 GiB
+  constexpr int64_t kRows = 1'101'005;  // rows of 4096 bytes: 4.2 GiB
   const Zeros zeros(static_cast<size_t>(kRows) * 4096);
   const std::span<std::byte> rows = zeros.span();
   const size_t marks[] = {0, (size_t{1} << 31) - 1, size_t{1} << 31, size_t{1} << 32, rows.size() - 1};

@@ -1,4 +1,4 @@
-// What the environment says of a launcher, and what ranks find out about one another before anything begins.
+// Launchers found by their environment, and checks between ranks before a run begins.
 #include "runtime/cli/launcher.h"
 
 #include <algorithm>

@@ -14,7 +14,7 @@ struct Hands final : Clock {
 constexpr auto kEvaluation = LineMeans::Activity::kEvaluation;
 constexpr auto kSave = LineMeans::Activity::kSave;
 
-TEST(LineMeans, OfOneStepHaveItsBits) {
+TEST(LineMeans, HaveTheBitsOfASingleStep) {
   const Hands clock;
   LineMeans line(7, false, clock);
   line.begin();
@@ -57,7 +57,7 @@ TEST(LineMeans, SamplesAreCountedByTheClockWithoutEvaluationsAndSaves) {
     const CountedAs evaluation(line, kEvaluation);
     clock.time += 40;
     {
-      const CountedAs save(line, kSave);  // of the best step, in the middle of it
+      const CountedAs save(line, kSave);  // a save of the best step in the middle of the evaluation
       clock.time += 7;
     }
     clock.time += 3;
@@ -78,7 +78,7 @@ TEST(LineMeans, SamplesAreCountedByTheClockWithoutEvaluationsAndSaves) {
 }
 
 // A report between two lines, as heartbeats and bars ask for, is that of the line so far.
-TEST(LineMeans, AReportBetweenTwoLinesEndsNone) {
+TEST(LineMeans, AReportBetweenTwoLinesEndsNoLine) {
   Hands clock;
   LineMeans line(1, false, clock);
   line.begin();

@@ -1,5 +1,5 @@
 // Losses that are sums: of two heads, and of a head and a dense loss. The factors weigh the gradients, every plan has
-// the same bits, and the loss that a run tells is the sum.
+// equal bits, and the reported loss is the sum.
 #include <cmath>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A head on the middle of the model beside the one at its end, and a dense loss on both features.
+// A head on the middle of the model in addition to the one at its end, and a dense loss on both features.
 std::string summed(const std::string& loss, const std::string& settings) {
   return R"(xgraph 1
 
@@ -64,8 +64,8 @@ TEST_F(LossTerms, EveryPlanHasTheSameBits) {
   expect_one_result();
 }
 
-// By a power of two, so that nothing is rounded: twice the loss at half the rate of plain sgd is the same run. The
-// batch grows, so that steps of two sizes weigh their rows.
+// Twice the loss at half the rate of plain sgd is an equal run: a power of two, so that nothing is rounded. The batch
+// grows, so that steps of two sizes weigh their rows.
 TEST_F(LossTerms, AFactorMultipliesTheGradients) {
   const auto settings = [](const std::string& rate) {
     return "  batch     = grow(16 .. 32, over=0.5 epochs, after=0.5 epochs)\n  epochs    = 2\n  optimizer = "
@@ -150,7 +150,7 @@ TEST_F(LossTerms, TheLossOfARunIsTheSum) {
   const double none = first("softmax_ce(early, label) * 1 + 0 * softmax_ce(id, label)");
   const double one = first("softmax_ce(early, label) + softmax_ce(id, label, scale=1)");
   const double three = first("3 * softmax_ce(id, label) + softmax_ce(early, label)");
-  EXPECT_GT(one - none, 3);  // of 37 classes at first: ln(37) is 3.6
+  EXPECT_GT(one - none, 3);  // 37 classes at first: ln(37) is 3.6
   EXPECT_NEAR(three - none, 3 * (one - none), 1e-4);
 }
 

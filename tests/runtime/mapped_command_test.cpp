@@ -1,4 +1,4 @@
-// Class rows in a file from the command line: the plan, the run, the readers, a disk without room.
+// Class rows in a file from the command line: the plan, the run, the readers, a disk without space.
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

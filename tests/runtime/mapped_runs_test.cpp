@@ -62,7 +62,7 @@ class MappedRuns : public RunsTest {
     return train_on(rows, kept.get(), steps, nullptr, measured);
   }
 
-  // The same run without a file.
+  // Trains without a file, and otherwise alike.
   TrainOutcome in_memory() {
     const RowPlace place = options_.rows;
     choose(options_.weights, options_.states, RowPlace::kMemory);

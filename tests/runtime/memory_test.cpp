@@ -23,7 +23,7 @@ constexpr Bytes kOutOfThePlan = 150 * kMiB;
 struct Measured {
   Bytes planned = 0;     // all arenas of training, as `xrun plan` has them
   Bytes evaluation = 0;  // those of evaluation
-  Bytes readers = 0;     // what readers hold, at most
+  Bytes readers = 0;     // most that readers hold
   double worst_gap = 0;
   Bytes mapped = 0;
   Bytes before = 0;  // peak before the first arena was mapped
@@ -98,7 +98,7 @@ class Memory : public ::testing::Test {
     EXPECT_EQ(measured.mapped, measured.planned);
     EXPECT_LE(measured.worst_gap, 0.02) << "arenas against the largest sum of live buffers";
     EXPECT_LE(measured.peak - measured.before - measured.mapped, kOutOfThePlan) << measured.text();
-    // Nor does the plan count what nobody uses.
+    // The plan does not count unused memory either.
     EXPECT_GE(measured.peak - measured.before, measured.mapped - measured.mapped / 10 - 4 * kMiB) << measured.text();
   }
 
@@ -121,7 +121,7 @@ std::string digits_csv() {
   return rows.str();
 }
 
-TEST_F(Memory, OfDigitsIsWhatWasPlanned) {
+TEST_F(Memory, MatchesThePlanForDigits) {
   directory.write("digits.csv", digits_csv());
   expect_planned(directory.write("digits.xgraph", read_file(model("digits"))), {});
 }
@@ -136,7 +136,7 @@ TEST_F(Memory, ARunThatEvaluatesMapsTheArenasOfEvaluationToo) {
   EXPECT_EQ(measured.mapped, measured.planned + measured.evaluation);
 }
 
-TEST_F(Memory, OfMnistIsWhatWasPlanned) {
+TEST_F(Memory, MatchesThePlanForMnist) {
   const std::string root = runtime::testing::shared_data("mnist").string();
   if (root.empty()) {
     GTEST_SKIP() << "no MNIST here";
@@ -146,7 +146,7 @@ TEST_F(Memory, OfMnistIsWhatWasPlanned) {
                                   "--set", "schedule.micro_batches=4", "--set", "schedule.recompute=all"});
 }
 
-TEST_F(Memory, OfOmniglotIsWhatWasPlanned) {
+TEST_F(Memory, MatchesThePlanForOmniglot) {
   const std::string root = runtime::testing::shared_data("omniglot").string();
   if (root.empty()) {
     GTEST_SKIP() << "no Omniglot here";
@@ -154,7 +154,7 @@ TEST_F(Memory, OfOmniglotIsWhatWasPlanned) {
   expect_planned(model("omniglot"), {"--set", "root=\"" + root + "\"", "--devices", "2", "--set", "schedule.stages=2"});
 }
 
-TEST_F(Memory, OfGlyphsIsWhatWasPlannedAndWhatItsReadersHoldToo) {
+TEST_F(Memory, MatchesThePlanForGlyphsAndTheirReaders) {
   Measured measured;
   expect_planned(model("glyphs"), {}, 3, measured);
   if (HasFatalFailure() || IsSkipped()) {
@@ -164,7 +164,7 @@ TEST_F(Memory, OfGlyphsIsWhatWasPlannedAndWhatItsReadersHoldToo) {
   EXPECT_LE(measured.before, measured.readers + kOutOfThePlan) << measured.text();
 }
 
-TEST_F(Memory, OfSyntheticIsWhatWasPlanned) {
+TEST_F(Memory, MatchesThePlanForSynthetic) {
   expect_planned(model("synthetic"), {"--set", "classes=20k", "--devices", "2"});
 }
 

@@ -79,7 +79,7 @@ TEST(Models, ThoseThatTrainHereUseNothingOfLaterEditions) {
   }
 }
 
-TEST(Models, LayersTakeTheirFirstValues) {
+TEST(Models, LayersTakeTheirInitialValues) {
   const auto inits_of = [](const std::string& body, std::string& faults) {
     SourceMap sources;
     Diagnostics diagnostics;

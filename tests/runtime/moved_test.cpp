@@ -16,8 +16,7 @@ class MovedNames : public ::testing::Test {
  protected:
   void SetUp() override { write("embed", "id"); }
 
-  // A model with a dropout, so that random numbers of steps have a name, too.
-  // A model with a dropout, so that random numbers of steps have a name, too.
+  // A model with a dropout, so that the random numbers of steps also depend on a name.
   static std::string model_of(const std::string& layer, const std::string& head) {
     std::string text = R"(xgraph 1
 
@@ -114,7 +113,7 @@ TEST_F(MovedNames, ChainsLeadFromEveryEarlierName) {
   EXPECT_EQ(begun.exit, 0) << begun.err;
 }
 
-TEST_F(MovedNames, WithoutTheLineTheMessageProposesIt) {
+TEST_F(MovedNames, TheMessageProposesAMissingLine) {
   ASSERT_EQ(train("run").exit, 0);
   write("embedding", "id");
   const auto refused = run({"eval", "m.xgraph", "run/ckpt/t"});
@@ -125,7 +124,7 @@ TEST_F(MovedNames, WithoutTheLineTheMessageProposesIt) {
 
 TEST_F(MovedNames, ACheckpointWithBothNamesIsRefused) {
   ASSERT_EQ(train("run").exit, 0);
-  // The same model with the first layer called as the last one was.
+  // The first layer has the name that the last one had.
   std::string text = model_of("out", "id");
   text.replace(text.find("linear(6) as out"), 16, "linear(6) as last");
   directory.write("m.xgraph", text + "\nmoved \"embed\" -> \"out\"\n");

@@ -289,8 +289,8 @@ TEST_F(MpiCommand, RanksSaveInTheSameStepsWhereTheProgramChoosesThem) {
   }
 }
 
-// A graph of nearest classes is built by both ranks and used by both.
-// Saves in the background have the tensors of saves between two steps, and are told once they are durable on all ranks.
+// A graph of nearest classes is built by both ranks and used by both. Saves in the background have the tensors of saves
+// between two steps, and are reported once they are durable on all ranks.
 TEST_F(MpiCommand, RanksSaveInTheBackgroundWhatTheySaveBetweenSteps) {
   const Words often{"--set", "train.checkpoint.every=7 steps", "--set", "train.checkpoint.keep=100"};
   for (const Words& active : {Words{}, Words{"--set",
@@ -395,7 +395,7 @@ TEST_F(MpiCommand, ASignalToOneRankEndsAllWithACheckpoint) {
   EXPECT_EQ(count(result.out + result.err, " end step="), 1) << result.err;
   EXPECT_THAT(result.out + result.err, HasSubstr("exit=75"));
   EXPECT_THAT(result.err, Not(HasSubstr("error[")));
-  // What was saved goes on in one process.
+  // The saved run goes on in one process.
   const auto more = one({"train", "tiny.xgraph", "--devices", "2", "--deterministic", "--progress", "json", "--set",
                          "train.epochs=100000", "--steps", "1"});
   EXPECT_EQ(more.exit, 0) << more.err;
@@ -483,7 +483,7 @@ TEST_F(MpiCommand, AFrozenRankEndsTheOthers) {
 }
 
 // Rank 0 is frozen when the run is over and MPI waits for all ranks to end. It wakes later, since it may have been
-// frozen behind that: then nobody waited for it, and the next attempt is made.
+// frozen after that: then no rank waited for it, and the next attempt is made.
 TEST_F(MpiCommand, ARankThatIsFrozenAtTheEndKeepsNobody) {
   const std::string command = fmt::format("{} train tiny.xgraph --devices 2 --progress plain --resume never", kXrun);
   const std::string freeze =
@@ -500,7 +500,7 @@ TEST_F(MpiCommand, ARankThatIsFrozenAtTheEndKeepsNobody) {
   EXPECT_THAT(result.err, HasSubstr("error[XG0840]: rank 0 on "));
 }
 
-// All ranks are there, and none is called lost, while every one of them is slowed down.
+// All ranks are there, and no rank is called lost, while every one of them is slowed down.
 TEST_F(MpiCommand, RanksThatAreStoppedForASecondAreNotLost) {
   const std::string pauses =
       "(for i in 1 2 3; do sleep 0.3; kill -STOP $$ 2> /dev/null || exit; sleep 1; kill -CONT $$; done) &";

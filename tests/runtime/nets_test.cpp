@@ -13,7 +13,7 @@ namespace {
 
 struct Net {
   const char* name;
-  const char* use;   // of std/nets
+  const char* use;   // imported from std/nets
   const char* call;  // on `image`, a picture of `shape`
   const char* shape;
 };

@@ -1,4 +1,4 @@
-// What the user has is neither written over nor silently replaced by something else.
+// Files of the user are neither overwritten nor silently replaced by something else.
 #include <cstdlib>
 #include <filesystem>
 #include <gmock/gmock.h>
@@ -105,7 +105,7 @@ TEST_F(NothingLost, ARunWhoseReaderGoesAwayIsSaved) {
   EXPECT_THAT(read_file(at("err")), HasSubstr("cannot be written to stdout"));
 }
 
-TEST_F(NothingLost, WhatIsNoCheckpointIsCalledByWhatItIs) {
+TEST_F(NothingLost, PathsThatAreNotCheckpointsAreNamedByTheirKind) {
   fs::create_directories(at("empty"));
   EXPECT_THAT(run({"eval", "tiny.xgraph", "empty"}).err, HasSubstr("there is no step in this directory"));
   EXPECT_THAT(run({"eval", "tiny.xgraph", "tiny.xgraph"}).err, HasSubstr("it is a file"));

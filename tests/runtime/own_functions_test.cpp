@@ -1,5 +1,5 @@
-// What users write themselves trains: `pointwise` functions, parameters of blocks, optimizers; the same bits for every
-// plan, and for a run that was stopped.
+// Code that users write trains: `pointwise` functions, parameters of blocks, optimizers. Bits are equal for every plan,
+// and for a run that was stopped.
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -78,7 +78,7 @@ class OwnFunctions : public CommandRuns {
  protected:
   void SetUp() override { write_model(kOwn); }
 
-  // The program in a directory of its own, where no module is beside it.
+  // The program in a directory of its own, without modules next to it.
   CommandOptions alone() {
     const auto place = std::filesystem::path(directory.path()) / "alone";
     std::filesystem::create_directories(place);

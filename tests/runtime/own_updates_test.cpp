@@ -1,5 +1,5 @@
-// Optimizers that a file writes: those of the formulas that have kernels have their bits, and any number of states
-// with any first values trains with the same bits for every plan, with class rows of every kind, and after a stop.
+// Optimizers that a file writes: formulas that have kernels give the bits of these kernels, and any number of states
+// with any initial values trains with equal bits for every plan, with class rows of every kind, and after a stop.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -139,7 +139,7 @@ TEST_F(OwnUpdates, HaveTheBitsOfTheKernels) {
   }
 }
 
-TEST_F(OwnUpdates, OfManyStatesAndNormsHaveTheSameBitsForEveryPlan) {
+TEST_F(OwnUpdates, ManyStatesAndNormsHaveTheSameBitsForEveryPlan) {
   for (const std::string precision : {"f32", "mixed(bf16)"}) {
     const Flags flags = with({"--devices", "1"}, "train.precision=" + precision);
     const std::string plain = train("one" + precision, flags);
@@ -156,7 +156,7 @@ TEST_F(OwnUpdates, OfManyStatesAndNormsHaveTheSameBitsForEveryPlan) {
   }
 }
 
-TEST_F(OwnUpdates, OfClassRowsThatAreDrawnAndNarrowHaveTheSameBitsForEveryPlan) {
+TEST_F(OwnUpdates, DrawnAndNarrowClassRowsHaveTheSameBitsForEveryPlan) {
   const std::string plain = train("one", {"--devices", "1"}, {}, "b");
   for (size_t i = 0; i < plans().size(); ++i) {
     EXPECT_EQ(train(std::to_string(i), plans()[i], {}, "b"), plain) << "plan " << i;
@@ -165,7 +165,7 @@ TEST_F(OwnUpdates, OfClassRowsThatAreDrawnAndNarrowHaveTheSameBitsForEveryPlan) 
   EXPECT_EQ(train("parts", plans()[0], {}, "b"), plain);
 }
 
-TEST_F(OwnUpdates, StatesBeginWithTheirFirstValues) {
+TEST_F(OwnUpdates, StatesBeginWithTheirInitialValues) {
   for (const std::string run : {"a", "b"}) {
     const std::string name = run == "a" ? "quick" : "narrow";
     const Flags still = with(Flags{}, "train.optimizer=still");

@@ -19,7 +19,7 @@ std::string replaced_word(const std::string& text, int word, const std::string& 
   return text.substr(0, begin) + by + text.substr(std::min(text.find(' ', begin), text.size()));
 }
 
-TEST(PeerMemory, OfThisProcessIsRead) {
+TEST(PeerMemory, ReadsThisProcess) {
   const auto memory = PeerMemory::open(PeerMemory::own_place());
   if (!memory) {
     GTEST_SKIP() << "this system lets no process read the memory of another one";
@@ -34,7 +34,7 @@ TEST(PeerMemory, OfThisProcessIsRead) {
   EXPECT_EQ(memory->read(16, std::as_writable_bytes(std::span(here))), EFAULT);
 }
 
-TEST(PeerMemory, OfNobodyElseIsTaken) {
+TEST(PeerMemory, RefusesPlacesOfOtherProcesses) {
   const std::string place = PeerMemory::own_place();
   for (const std::string& other :
        {std::string(), std::string("nonsense"), replaced_word(place, 0, "another.4.2"), replaced_word(place, 1, "0"),
@@ -45,7 +45,7 @@ TEST(PeerMemory, OfNobodyElseIsTaken) {
 }
 
 // A child has the mark of its parent, and may read the memory of that.
-TEST(PeerMemory, OfAProcessThatHasEndedGivesAnError) {
+TEST(PeerMemory, GivesAnErrorForAProcessThatHasEnded) {
   int ready[2];
   int end[2];
   ASSERT_EQ(::pipe(ready), 0);

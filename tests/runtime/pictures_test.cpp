@@ -71,7 +71,7 @@ void expect_pixels(const Row& row, int channels, const std::vector<uint8_t>& wan
   EXPECT_LE(most, 1) << row.name << " to " << channels << " channels";
 }
 
-TEST(Pictures, OfEveryKindAreThePixelsThatPilReads) {
+TEST(Pictures, HaveThePixelsThatPilReads) {
   const std::vector<Row> rows = table();
   EXPECT_GE(rows.size(), 90u);
   for (const Row& row : rows) {
@@ -94,7 +94,7 @@ TEST(Pictures, DamageIsRefusedOrDecodes) {
       std::string flipped = good;
       flipped[at] = static_cast<char>(flipped[at] ^ (1 << (at % 8)));
       for (const std::string& text : {flipped, good.substr(0, at)}) {
-        const std::vector<char> exact(text.begin(), text.end());  // nothing lies behind its last byte
+        const std::vector<char> exact(text.begin(), text.end());  // nothing follows its last byte
         const auto file = std::as_bytes(std::span(exact));
         const auto header = read_picture_header(file);
         if (header.ok() && header->width * header->height < 1'000'000) {

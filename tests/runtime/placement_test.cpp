@@ -1,4 +1,5 @@
-// Where devices lie on machines of several NUMA nodes, made up by hwloc; and what is asked of this machine's system.
+// Placement of devices on machines of several NUMA nodes, made up by hwloc, and the requests made to the system of this
+// machine.
 #include "runtime/device/cpu/placement.h"
 
 #include <algorithm>
@@ -34,8 +35,8 @@ int node_of(const CpuTopology& topology, int cpu) {
   return -1;
 }
 
-// Checks that holds of every placement that binds: as many processors as workers, on the nodes that are named, none
-// twice.
+// Checks that hold for every placement that binds: as many processors as workers, on the nodes that are named, and no
+// processor twice.
 std::vector<DeviceCpus> placed(const CpuTopology& topology, const std::vector<int>& workers) {
   const auto devices = place_devices(topology, workers);
   EXPECT_EQ(devices.size(), workers.size());

@@ -20,16 +20,16 @@ namespace xrun::runtime::testing {
 
 struct PlanChoice {
   int devices = 1;
-  int threads = 1;  // of all devices
+  int threads = 1;  // total of all devices
   int stages = 1;
   int replicas = 1;
-  int micro_batches = 1;  // of the global batch
+  int micro_batches = 1;  // number that the global batch is divided into
   PipelineKind pipeline = PipelineKind::kGpipe;
   bool recompute = false;
   int shards = 1;
   bool overlap = true;
   bool deterministic = true;
-  int kept_blocks = 0;  // class blocks whose logits each shard keeps, where it has so many
+  int kept_blocks = 0;  // class blocks whose logits each shard keeps, if it has that many
   int nodes = 1;        // with contiguous runs of the devices
 
   std::string text() const {

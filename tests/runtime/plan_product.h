@@ -49,8 +49,8 @@ inline std::vector<PlanChoice> all_choices(const Module& module) {
                                             .recompute = recompute,
                                             .shards = shards,
                                             .overlap = overlap,
-                                            // None, one or all; not a product of its own, which would be three times
-                                            // as large.
+                                            // No block, one or all; not a product of its own, which would be three
+                                            // times as large.
                                             .kept_blocks = kKept[(stages + shards + micro_batches) % 3],
                                             .nodes = replicas == 4 && overlap ? 2 : 1};
                     if (is_legal(module, choice)) {

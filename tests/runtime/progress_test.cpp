@@ -1,4 +1,4 @@
-// What a run shows while it goes on, by a clock of the test's own.
+// Output of a run while it goes on, by a clock of the test's own.
 #include "runtime/cli/progress.h"
 
 #include <atomic>
@@ -92,7 +92,7 @@ TEST(PlainProgress, ALongEvaluationIsToldByItsBatches) {
   EXPECT_THAT(shown.page, HasSubstr("finished evaluate source=test samples=2000 of=2000 seconds=41.0"));
 }
 
-TEST(PlainProgress, WhatFailsOrWasShortHasNoLine) {
+TEST(PlainProgress, FailedAndShortWorkHasNoLine) {
   Plain shown;
   shown.work(Work::kOpen, "train");
   EXPECT_EQ(lines(shown.after(12)), 1);

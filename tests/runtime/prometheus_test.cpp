@@ -32,7 +32,7 @@ class Socket {
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
 
-  // Listens at a port that nobody has, and gives it.
+  // Listens at a free port and returns it.
   int listen() const {
     sockaddr_in place = at(0);
     socklen_t size = sizeof(place);

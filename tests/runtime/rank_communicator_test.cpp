@@ -58,9 +58,9 @@ class Calls {
   Status status_;
 };
 
-constexpr Bytes kRoom = 16 * kMiB;  // of what a device sends; behind it each group has one for what it receives
+constexpr Bytes kRoom = 16 * kMiB;  // bytes that a device sends; after them each group has as many for what it receives
 
-// Blocks of one group: between any devices, of a few bytes or of some messages, some of none; some go to all devices.
+// Blocks of one group: between any devices, empty, of a few bytes or of some messages; some go to all devices.
 std::vector<Exchange> random_group(int group, int devices, std::mt19937& random) {
   std::vector<Exchange> members(static_cast<size_t>(devices));
   std::vector<Bytes> from(members.size(), 0);
@@ -86,7 +86,7 @@ std::vector<Exchange> random_group(int group, int devices, std::mt19937& random)
   return members;
 }
 
-// What the device has at this place of its room in this step.
+// The value of the device's byte `at` in this step.
 std::byte value_at(int device, Bytes at, int step) {
   return static_cast<std::byte>((at * 7 + at / 253 + device * 41 + step * 17) % 251);
 }
@@ -230,7 +230,7 @@ TEST(RankCommunicator, BroadcastsComeInTheOrderOfTheCallsOfAChannel) {
   }
 }
 
-TEST(RankCommunicator, WhatWaitsForARankThatGivesUpEndsInItsError) {
+TEST(RankCommunicator, WaitsForARankThatGivesUpEndInItsError) {
   on_worlds(3, [](World& world) {
     const auto devices = make_cpu_devices(std::vector{1}, {}, world.rank());
     const auto memory = devices->device(world.rank()).map(4096).value();
@@ -258,7 +258,7 @@ TEST(RankCommunicator, WhatWaitsForARankThatGivesUpEndsInItsError) {
       EXPECT_EQ(status.error().message, "rank 1 on b: its disk is full");
     }
     EXPECT_TRUE(released.wait(1).ok());
-    // Behind an error all calls end in it.
+    // After an error all calls end in it.
     Calls later;
     communicator.broadcast(0, 1, byte, later.one());
     EXPECT_FALSE(later.wait(1).ok());
@@ -314,7 +314,7 @@ TEST(RankCommunicator, MemoryThatCannotBeReadEndsAllRanksInAnError) {
 }
 
 // The error of a rank may come before another rank has made its communicator.
-TEST(RankCommunicator, OfARunThatIsGivenUpEndsEveryWaitInTheError) {
+TEST(RankCommunicator, EndsEveryWaitInTheErrorOfARunThatIsGivenUp) {
   on_worlds(2, [](World& world) {
     const auto devices = make_cpu_devices(std::vector{1}, {}, world.rank());
     if (world.rank() == 1) {

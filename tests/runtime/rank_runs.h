@@ -24,12 +24,12 @@
 
 namespace xrun::runtime::testing {
 
-using Channels = std::vector<std::shared_ptr<Channel>>;  // by rank, none for the own one
+using Channels = std::vector<std::shared_ptr<Channel>>;  // by rank; null for this rank
 
-// What the ranks of a run have saved together: whole tensors, each rank's rows of them. Runs of any ranks go on from
-// it.
+// The tensors that the ranks of a run have saved together: whole tensors, with each rank's rows. Runs on any number of
+// ranks go on from it.
 struct SharedStore {
-  int steps = 0;  // that are done
+  int steps = 0;  // number of steps that are done
   std::map<std::string, std::vector<std::byte>> tensors;
   bool agrees = true;  // all ranks have the same bytes of what all of them have
   std::mutex mutex;
@@ -66,23 +66,23 @@ struct SharedStore {
 };
 
 struct RankOptions {
-  int steps = 3;                       // of the run as a whole
+  int steps = 3;                       // steps of the run as a whole
   int fails_in_step = -1;              // this rank's data are not finite then
   int stops_in_step = -1;              // this rank is asked to stop then
   int gives_up_in_step = -1;           // this rank is gone then
-  std::chrono::milliseconds delay{0};  // of what it broadcasts beside the steps
-  const SharedStore* from = nullptr;   // where the run goes on, and what it saves to behind its last step
+  std::chrono::milliseconds delay{0};  // delay of broadcasts other than those of steps
+  const SharedStore* from = nullptr;   // where the run goes on; `to` is where it saves after its last step
   SharedStore* to = nullptr;
 };
 
-// What one rank ends with: the weights of all ranks, and the ranges that it has itself.
+// The final state of one rank: the weights of all ranks, and the number of ranges that it has itself.
 struct RankResult {
   Status status;
   int steps = 0;
-  std::vector<float> losses;    // of the rows of all steps, where this rank has them
-  std::vector<int64_t> active;  // of the first head, by step, where this rank has a shard of it
+  std::vector<float> losses;    // losses of the rows of all steps that this rank has
+  std::vector<int64_t> active;  // active classes of the first head per step, if this rank has a shard of it
   std::vector<GraphEvent> graphs;
-  std::vector<int32_t> lists;  // of the last graph of the first head
+  std::vector<int32_t> lists;  // lists of the last graph of the first head
   std::string weights;
   size_t ranges = 0;
   bool stops = false;
@@ -224,7 +224,7 @@ inline std::vector<RankResult> run_ranks(const Prepared& prepared, const ModelOp
   return results;
 }
 
-// The same plan in one process.
+// Runs the plan in one process.
 inline RankResult run_one(const Prepared& prepared, const ModelOptions& model, const planner::Program& program,
                           const RankOptions& options = {}) {
   RankResult result;

@@ -22,7 +22,7 @@ using testing::on_worlds;
 
 void pause(Seconds time) { std::this_thread::sleep_for(std::chrono::duration<double>(time)); }
 
-// Waits for a loss; none after `patience`.
+// Waits for a loss; nullopt after `patience`.
 std::optional<LostRank> wait_for_loss(const RankWatch& watch, Seconds patience = 20) {
   for (Seconds waited = 0; waited < patience && !watch.lost(); waited += 0.005) {
     pause(0.005);
@@ -59,7 +59,7 @@ TEST(RankWatch, AConnectionThatClosesWithoutAWordIsADeath) {
     ASSERT_TRUE(sockets.ok()) << sockets.error().message;
     if (world.rank() == 2) {
       ASSERT_TRUE(world.agree(Status()).ok());
-      sockets->clear();  // as a process that is killed
+      sockets->clear();  // like a process that is killed
       ASSERT_TRUE(world.agree(Status()).ok());
       return;
     }
@@ -116,7 +116,7 @@ TEST(RankWatch, ACutLinkIsToldToThoseWhoseLinksHold) {
   });
 }
 
-// Rank 1 reports work that is late, for a while, and then that it hangs: all are told of both, once.
+// Rank 1 reports work that is late, for a while, and then that it hangs: all ranks learn of both, once.
 TEST(RankWatch, LateWorkIsToldAndARankThatHangsIsLostByAll) {
   on_worlds(3, [&](World& world) {
     auto sockets = meet_ranks(world, 10);
@@ -150,7 +150,7 @@ TEST(RankWatch, LateWorkIsToldAndARankThatHangsIsLostByAll) {
   });
 }
 
-// A process that was stopped learns that the others ended in the meantime, and blames none of them.
+// A process that was stopped learns that the others ended in the meantime, and blames no other rank.
 TEST(RankWatch, ARankThatStoodStillIsTheOneThatIsLost) {
   on_worlds(2, [&](World& world) {
     auto sockets = meet_ranks(world, 10);
@@ -187,8 +187,8 @@ TEST(RankWatch, AProcessThatDoesNotEndIsEnded) {
   });
 }
 
-// Whoever else finds the port is not taken for a rank, and keeps nobody waiting: callers that say nothing, the wrong
-// thing, or too much.
+// A stranger that finds the port is not taken for a rank and delays no rank: callers that say nothing, the wrong thing,
+// or too much.
 TEST(RankMeeting, StrangersAreTurnedAway) {
   // A world whose texts can be read: the port of rank 0 is in them.
   class Overheard final : public Peers {
@@ -236,7 +236,7 @@ TEST(RankMeeting, StrangersAreTurnedAway) {
   });
 }
 
-// Rank 1 tells a port that nobody listens on.
+// Rank 1 announces a port without a listener.
 TEST(RankMeeting, RanksThatCannotReachEachOtherAreNamed) {
   on_worlds(2, [&](World& world) {
     if (world.rank() == 0) {

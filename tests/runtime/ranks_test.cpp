@@ -41,7 +41,7 @@ void expect_bits_of_one(const ModelOptions& model, const std::vector<PlanChoice>
 
 TEST(Ranks, SomePlansGiveTheBitsOfOneProcess) {
   constexpr uint32_t kSeed = 21;
-  constexpr size_t kPlans = 16;  // of those that cover every pair of values
+  constexpr size_t kPlans = 16;  // plans out of those that cover every pair of values
   RecordProperty("seed", static_cast<int>(kSeed));
   for (const PrecisionMode precision : {PrecisionMode::kF32, PrecisionMode::kMixedBf16}) {
     const ModelOptions model = testing::hard_model(precision);

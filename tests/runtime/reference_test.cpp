@@ -69,7 +69,7 @@ std::string fields_of(const ReaderDef& reader) {
 std::vector<Row> declarations_of(std::string_view file) {
   std::vector<Row> rows;
   std::string doc;
-  std::string head;  // of the block, until its brace
+  std::string head;  // header of the block, up to its brace
   const std::string_view text = lang::std_source(file).value_or("");
   EXPECT_FALSE(text.empty()) << file;
   for (size_t at = 0; at < text.size();) {
@@ -80,7 +80,7 @@ std::vector<Row> declarations_of(std::string_view file) {
       doc += (doc.empty() ? "" : " ") + std::string(line.substr(3));
     } else if (line.starts_with("block ") || line.starts_with("pointwise ") || line.starts_with("optimizer ") ||
                !head.empty()) {
-      // A head of several lines, joined to one: no space and no comma beside its brackets.
+      // A header of several lines is joined to one: no space and no comma next to its brackets.
       const std::string_view part = line.substr(std::min(line.find_first_not_of(' '), line.size()));
       if (part.starts_with(')') && head.ends_with(',')) {
         head.pop_back();
@@ -227,7 +227,7 @@ TEST(Reference, OnlyWhatPassesPutInIsNoOperatorForModels) {
 
 // ---- examples --------------------------------------------------------------------------------------------------
 
-// What is wrong with a file; nothing when it checks and needs nothing of a later edition.
+// The faults of a file; empty if it checks and needs nothing of a later edition.
 std::string faults_of(const std::string& text) {
   SourceMap sources;
   Diagnostics diagnostics;
@@ -243,7 +243,7 @@ std::string faults_of(const std::string& text) {
   return faults;
 }
 
-// Faults in the place that suits the example best: none where there is a place in which it checks.
+// The faults in the place that suits the example best: empty if it checks in some place.
 std::string faults_of_best(const std::vector<std::string>& texts) {
   std::string all;
   for (const std::string& text : texts) {

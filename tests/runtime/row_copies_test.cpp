@@ -41,7 +41,7 @@ class RowCopiesTest : public ::testing::Test {
     model.state().read_rows(tensor, kBegin, kEnd, reinterpret_cast<std::byte*>(values.data()));
     return values;
   }
-  // As a step changes a row: its weights and their optimizer states.
+  // Changes a row like a step: its weights and their optimizer states.
   void change(int32_t row) {
     const std::vector<float> values(kWidth, -1000.0F - static_cast<float>(row));
     for (const StateTensor* tensor : file.tensors) {
@@ -66,7 +66,7 @@ TEST_F(RowCopiesTest, KeptRowsAreReadAsTheyWere) {
   RowCopies copies(model.state(), file, memory);
   ASSERT_EQ(file.tensors.size(), 3U) << "weights and two states of adamw";
   ASSERT_TRUE(copies.fits());
-  // Rows of other files are not kept, and a row has one copy: that of its first value.
+  // Rows of other files are not kept, and a row has one copy: that of its initial value.
   ASSERT_TRUE(copies.keep(std::vector<int32_t>{0, kBegin - 1, kBegin, 1234, kEnd - 1, kEnd, kClasses - 1}));
   for (const int32_t row : {0, 100, 1234, 2899, 2999}) {
     change(row);
@@ -79,7 +79,7 @@ TEST_F(RowCopiesTest, KeptRowsAreReadAsTheyWere) {
   expect_begin(copies);
 }
 
-TEST_F(RowCopiesTest, WithoutMemoryNoRowIsKept) {
+TEST_F(RowCopiesTest, NoRowIsKeptWithoutMemory) {
   SaveMemory memory(1, SaveMemory::kPage);
   RowCopies copies(model.state(), file, memory);
   std::vector<int32_t> rows(2000);

@@ -188,7 +188,7 @@ TEST_F(RowFormats, ARunBeginsFromRowsInAnotherFormat) {
   EXPECT_THAT(refused.err + refused.out, HasSubstr("XG0701"));
 }
 
-// Through a plan file, which holds the formats, too.
+// Uses a plan file, which also holds the formats.
 TEST_F(RowFormats, ARunTakesTheMemoryThatThePlanSays) {
   const auto arenas = [&](const std::string& weights, const std::string& states) {
     const CommandResult planned = run({"plan", "m.xgraph", "-o", weights + ".xplan", "--format", "json", "--devices",

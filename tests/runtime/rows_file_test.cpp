@@ -27,7 +27,7 @@ using xrun::testing::small_rows;
 
 class RowsFiles : public ::testing::Test {
  protected:
-  // A run that is killed after `after` steps behind its checkpoint of step 5; gives what rows it had then.
+  // A run that is killed `after` steps after its checkpoint of step 5; returns the rows it had then.
   Sections leave_killed(int after, RowsFileOptions options = {}) {
     FailingIo io(FailingIo::Fault::kKilled, 1'000'000);
     options.io = &io;
@@ -95,7 +95,7 @@ TEST_F(RowsFiles, GoBackToTheCheckpointAndOnFromIt) {
   EXPECT_EQ(run.contents(), RowsModel(layout_).at(10));
 }
 
-TEST_F(RowsFiles, WithoutACheckpointNothingIsLogged) {
+TEST_F(RowsFiles, LogNothingWithoutACheckpoint) {
   RowsRun run(directory(), layout_);
   ASSERT_TRUE(run.begin().ok());
   ASSERT_TRUE(run.step().ok());
@@ -181,7 +181,7 @@ TEST_F(RowsFiles, AKillOrAFullDiskAtAnyCallLeavesACheckpoint) {
       }
       const auto checkpoint = RowsRun::checkpoint_in(directory.path());
       ASSERT_GE(checkpoint ? checkpoint->first : 0, announced);
-      // Going back fails once more at each of its calls, too.
+      // Restoring fails once more at each of its calls.
       for (int64_t again = 1; checkpoint && again < 20; ++again) {
         FailingIo other(FailingIo::Fault::kKilled, again);
         RowsRun run(directory.path(), layout_, {.io = &other});
@@ -224,7 +224,7 @@ TEST_F(RowsFiles, ASaveThatFailsLeavesTheLogInUse) {
   expect_checkpoint();
 }
 
-TEST_F(RowsFiles, AfterAPowerCutRowsAreRestoredOnlyIfTheLogIsWhole) {
+TEST_F(RowsFiles, AreRestoredAfterAPowerCutOnlyIfTheLogIsWhole) {
   RowsFileOptions other;
   other.owner.boot = std::string(kBootDigits, 'e');
   // Rows have changed, and the log may have lost which.
@@ -233,7 +233,7 @@ TEST_F(RowsFiles, AfterAPowerCutRowsAreRestoredOnlyIfTheLogIsWhole) {
   EXPECT_EQ(error.code, "XG0717");
   EXPECT_EQ(error.kind, ErrorKind::kWorld);
   EXPECT_THAT(error.message, HasSubstr("since step 5 may be lost"));
-  expect_checkpoint();  // the same system still knows
+  expect_checkpoint();  // the same system still knows which rows changed
   // A run that ends in order closes its log.
   {
     RowsRun run(directory(), layout_);
@@ -252,7 +252,7 @@ TEST_F(RowsFiles, AfterAPowerCutRowsAreRestoredOnlyIfTheLogIsWhole) {
   EXPECT_EQ(refusal(layout_).code, "XG0710") << "a kill leaves no zeros";
   EXPECT_TRUE(RowsFile::restore(path(), layout_, version(), other).ok());
   expect_checkpoint();
-  // A system that does not tell its boot id is none that is known.
+  // A system that does not report its boot id never counts as the same system.
   fs::remove(directory() + "/manifest");
   RowsFileOptions nobody;
   nobody.owner.boot = std::string(kBootDigits, '0');
@@ -333,13 +333,13 @@ TEST_F(RowsFiles, EverySingleBitOfAHeaderCounts) {
     EXPECT_EQ(parse(text.substr(0, bytes)).error().code, "XG0710") << bytes;
   }
   EXPECT_EQ(parse("xrun rows 2\n").error().code, "XG0714");
-  // A digest that is right makes no header of what is none.
+  // A valid digest does not make a header of these lines.
   for (const char* lines : {"xrun rows 1\n", "xrun rows 1\nid x\ntensor t\nrow_begin 0\nrows 1\nsection a b 1\n"}) {
     EXPECT_EQ(parse(seal(lines, static_cast<size_t>(kRowsHeaderBytes))).error().code, "XG0710");
   }
 }
 
-TEST_F(RowsFiles, OfOtherLayoutsAreRefused) {
+TEST_F(RowsFiles, AreRefusedForOtherLayouts) {
   leave_killed(3);
   RowsLayout other = layout_;
   other.rows += 1;
@@ -357,7 +357,7 @@ TEST_F(RowsFiles, OfOtherLayoutsAreRefused) {
   expect_checkpoint();
 }
 
-TEST_F(RowsFiles, ThatAreBrokenOrSomebodyElsesAreRefused) {
+TEST_F(RowsFiles, AreRefusedIfBrokenOrOfAnotherRun) {
   leave_killed(3);
   const std::string rows = read_file(path());
   const std::string log = read_file(log_path());
@@ -381,7 +381,7 @@ TEST_F(RowsFiles, ThatAreBrokenOrSomebodyElsesAreRefused) {
   expect("XG0710", "the rows have gone on to another checkpoint");
   write(log_path(), log.substr(0, 100));
   expect("XG0710", "cut short");
-  // Of another file, and of another run.
+  // The log is of another file, or of another run.
   const auto header = parse_undo_header(std::as_bytes(std::span(log)), "log").value();
   UndoHeader other = header;
   other.rows = draw_id();
@@ -418,7 +418,7 @@ TEST_F(RowsFiles, BelongToOneProcessAtATime) {
     EXPECT_EQ(refusal(layout_).code, "XG0712");
     EXPECT_EQ(RowsFile::create(path(), layout_).error().code, "XG0712");
   }
-  // Where the file system has no locks, the log says who has it.
+  // If the file system has no locks, the log says who has it.
   class Unlocked final : public Io {
     int lock(int /*file*/) override { return ENOLCK; }
   } io;
@@ -460,7 +460,7 @@ TEST_F(RowsFiles, AreMadeWholeOrNotAtAll) {
   EXPECT_EQ(RowsFile::create(directory() + "/nowhere/rows", layout_).error().code, "XG0711");
 }
 
-// A log that claims more than it has makes nobody reserve memory for it.
+// No memory is reserved for a log that claims more than it has.
 TEST_F(RowsFiles, ALogThatClaimsMuchIsRefused) {
   leave_killed(1);
   std::string log = read_file(log_path());

@@ -12,7 +12,7 @@ namespace {
 
 using testing::PlanChoice;
 
-// By rank, of the inputs `x` and `label`.
+// Rows of the inputs `x` and `label` that each rank reads.
 std::vector<std::map<std::string, RowRange>> read_by_ranks(const PlanChoice& choice, int ranks) {
   const testing::Prepared prepared = testing::prepare_for(testing::make_module(testing::hard_model()));
   auto made = testing::make_program(prepared, choice);

@@ -105,7 +105,7 @@ class RowsRun {
     ::munmap(arena_, arena_bytes_);
   }
 
-  // The step and the rows of the checkpoint; none where there is none.
+  // The step and the rows of the checkpoint; nullopt if there is no checkpoint.
   static std::optional<std::pair<int64_t, RowsVersion>> checkpoint_in(const std::string& directory) {
     std::ifstream in(directory + "/manifest");
     std::pair<int64_t, RowsVersion> read;
@@ -189,8 +189,8 @@ class UnsyncedIo : public Io {
   int sync(int /*file*/) override { return 0; }
 };
 
-// A system that does nothing any more from some call on, as for a process that was killed there, or whose disk is full
-// from there on: then the first write that needs room gets half of it.
+// A system whose calls do nothing from some call on, like for a process that was killed there or whose disk is full
+// from there on. On a full disk the first write that needs space gets half of it.
 class FailingIo final : public UnsyncedIo {
  public:
   enum class Fault { kKilled, kFull };

@@ -1,4 +1,4 @@
-// Runs of small models with a store in memory: what they tell, and how they go on.
+// Runs of small models with a store in memory: their output, and how they go on.
 #pragma once
 
 #include <atomic>
@@ -22,7 +22,7 @@ struct Recorder final : EventSink {
   std::vector<StepReport> steps;
   std::vector<EvalEvent> evals;
   std::vector<EndEvent> ends;
-  std::vector<std::pair<Work, int64_t>> works;  // with what was done
+  std::vector<std::pair<Work, int64_t>> works;  // each with the amount done
   std::vector<std::string> subjects;
   void on_work(const WorkEvent& event) override {
     works.emplace_back(event.work, event.done);
@@ -32,7 +32,7 @@ struct Recorder final : EventSink {
   int64_t every = 1;
   int64_t asked = 0;
   bool wants_step(bool) override { return ++asked % every == 0; }
-  std::function<void(const StepReport&)> at_step;  // where given
+  std::function<void(const StepReport&)> at_step;  // called for each step if set
   void on_step(const StepReport& report, bool) override {
     steps.push_back(report);
     if (at_step) {

@@ -1,4 +1,4 @@
-// A run's log beside its checkpoints, and what `xrun show` makes of it.
+// The log that a run keeps with its checkpoints, and the output of `xrun show` for it.
 #include "runtime/cli/run_log.h"
 
 #include <bit>
@@ -53,7 +53,7 @@ TEST_F(RunLog, IsWrittenWhateverIsShown) {
     ASSERT_EQ(result.exit, 0) << result.err;
     std::vector<std::string> kinds;
     for (const auto& event : events()) {
-      if (event["t"] != "warn") {  // of a machine that is slow just now
+      if (event["t"] != "warn") {  // a warning that the machine is slow just now
         kinds.push_back(event["t"]);
       }
     }
@@ -61,14 +61,14 @@ TEST_F(RunLog, IsWrittenWhateverIsShown) {
                                                "checkpoint", "end"}))
         << mode;
   }
-  // With JSON on stdout, too, the log has the same events.
+  // The log has the same events if stdout has JSON.
   std::filesystem::remove_all(at("ckpt"));
   const auto json = run({"train", "tiny.xgraph", "--steps", "25", "--progress", "json"});
   std::string log = testing::read_file(at("ckpt/quick/log.jsonl"));
   EXPECT_EQ(std::count(json.out.begin(), json.out.end(), '\n'), std::count(log.begin(), log.end(), '\n'));
 }
 
-TEST_F(RunLog, OfARunInPartsIsShownAsOne) {
+TEST_F(RunLog, ShowsARunInPartsAsOne) {
   directory.write("tiny.xgraph", testing::tiny_model());
   for (const char* steps : {"25", "45"}) {
     ASSERT_EQ(run({"train", "tiny.xgraph", "--steps", steps, "--progress", "none"}).exit, 0);
@@ -90,7 +90,7 @@ TEST_F(RunLog, OfARunInPartsIsShownAsOne) {
   EXPECT_EQ(json["training"].size(), 4u) << "loss, lr, images_per_s and the metric: " << json["training"];
 }
 
-TEST_F(RunLog, ThatCannotBeWrittenIsGivenUp) {
+TEST_F(RunLog, IsGivenUpIfItCannotBeWritten) {
   directory.write("tiny.xgraph", testing::tiny_model());
   std::filesystem::create_directories(at("ckpt/quick"));
   ASSERT_EQ(::mkfifo(at("ckpt/quick/log.jsonl").c_str(), 0600), 0);
@@ -100,7 +100,7 @@ TEST_F(RunLog, ThatCannotBeWrittenIsGivenUp) {
   EXPECT_THAT(result.err, HasSubstr("the run goes on without this log"));
 }
 
-// By the bytes of the format; tests/runtime/tensorboard_test.py reads such a file with TensorBoard's own reader.
+// Checks the bytes of the format; tests/runtime/tensorboard_test.py reads such a file with TensorBoard's own reader.
 TEST(EventFile, RecordsHaveLengthsAndMaskedSums) {
   const std::string record = runtime::event_record("123456789");
   ASSERT_EQ(record.size(), 8u + 4 + 9 + 4);
@@ -138,7 +138,7 @@ TEST_F(RunLog, TensorBoardReadsTheEventFile) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(RunLog, IsRefusedWhereItIsNone) {
+TEST_F(RunLog, RefusesFilesThatAreNotLogs) {
   directory.write("empty.jsonl", "");
   directory.write("other.jsonl", "{\"a\": 1}\n[[[\n" + std::string(3'000'000, 'x') + "\n");
   ASSERT_EQ(::mkfifo(at("pipe.jsonl").c_str(), 0600), 0);
@@ -150,7 +150,7 @@ TEST_F(RunLog, IsRefusedWhereItIsNone) {
   EXPECT_EQ(run({"show", "empty.jsonl", "--table", "layers"}).exit, 2);
 }
 
-TEST_F(RunLog, PageOfALog) {
+TEST_F(RunLog, PageOfALogIsStable) {
   std::string text = R"({"v":1,"t":"start","first_step":0,"steps":400})"
                      "\n";
   for (int step = 10; step <= 200; step += 10) {
@@ -216,7 +216,7 @@ TEST_F(RunLog, ActiveClassesAndGraphsAreShown) {
     text += R"({"v":1,"t":"graph","step":)" + std::to_string(step + 1) + R"(,"head":"id","of_step":)" +
             std::to_string(step) + R"(,"recall":0.93,"seconds":2.83,"waited_s":1.8})" + "\n";
   }
-  // What a later start repeats is forgotten.
+  // Steps that a later start repeats are dropped.
   text += R"({"v":1,"t":"start","first_step":70,"steps":400})"
           "\n"
           R"({"v":1,"t":"graph","step":76,"head":"forged\nid","recall":1e300,"seconds":-1,"waited_s":"long"})"

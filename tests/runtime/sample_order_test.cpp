@@ -14,7 +14,7 @@ namespace {
 
 using namespace testing;
 
-// A long tail: of class c 40 / (c + 1) samples, mixed; class 3 has none, and every tenth sample is of no class.
+// A long tail, mixed: class c has 40 / (c + 1) samples, class 3 has no samples, and every tenth sample has no class.
 std::vector<int32_t> long_tail() {
   std::vector<int32_t> classes;
   for (int32_t i = 0; i < 40; ++i) {

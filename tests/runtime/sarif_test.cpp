@@ -34,7 +34,7 @@ TEST(Sarif, HasRulesResultsRelatedPlacesAndFixes) {
   EXPECT_TRUE(test::matches_golden(text, "sarif/two_files.sarif"));
 }
 
-TEST(Sarif, OfFilesWithoutFaultsHasNoResults) {
+TEST(Sarif, HasNoResultsForFilesWithoutFaults) {
   TemporaryDirectory directory;
   directory.write("good.xgraph", "xgraph 1\n\nlet a = 1\n");
   const CommandResult result = check(directory, {"good.xgraph"});

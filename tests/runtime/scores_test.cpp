@@ -1,4 +1,4 @@
-// Probabilities and logits of `predict`, and what `eval` tells class by class: the same numbers from two sides.
+// Probabilities and logits of `predict`, and the results of `eval` per class: equal numbers from two commands.
 #include <cmath>
 #include <filesystem>
 #include <gmock/gmock.h>
@@ -129,7 +129,7 @@ TEST_F(Scores, AreProbabilitiesOverAllClassesOfDenseLogits) {
   EXPECT_EQ(two[7]["classes"][1], probabilities[7]["classes"][1]);
 }
 
-// Whatever the plan: one pass over the batch, or one a micro-batch of two replicas.
+// Holds for every plan: one pass over the batch, or one for each micro-batch of two replicas.
 TEST_F(Scores, AreProbabilitiesOverAllShardsOfAHead) {
   write_tiny();
   ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none"}).exit, 0);

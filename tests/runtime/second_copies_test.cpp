@@ -27,7 +27,7 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using Model = testing::CheckpointModel;
 
-// A disk below `root` that is slow, or refuses writes after so many.
+// A disk below `root` that is slow, or refuses writes after a given number of them.
 class OtherDisk final : public Io {
  public:
   explicit OtherDisk(std::string root) : root_(std::move(root)) {}
@@ -79,7 +79,7 @@ class SecondCopies : public testing::CheckpointDirectory {
     with.batch = 64;
     return with;
   }
-  // By path below a directory; without locks.
+  // Contents of the files below a directory by path, without locks.
   static std::map<std::string, std::string> files_below(const std::string& directory) {
     std::map<std::string, std::string> files;
     for (const auto& entry : fs::recursive_directory_iterator(directory)) {
@@ -194,8 +194,8 @@ TEST_F(SecondCopies, GiveBackWhatIsLostOrDamaged) {
   }
 }
 
-// The disk of the checkpoints is full after so many writes, the first of which is the lock's.
-TEST_F(SecondCopies, ThatCannotAllBePutBackAreTriedAgain) {
+// The disk of the checkpoints is full after a given number of writes, the first of which is that of the lock.
+TEST_F(SecondCopies, AreTriedAgainIfNotAllCanBeRestored) {
   save({20});
   const auto whole = files_below(root_);
   int failed = 0;
@@ -235,7 +235,7 @@ TEST_F(SecondCopies, GiveBackTheStepThatIsNamed) {
   write(root_ + "/latest", "step-000010\n");
   fs::remove_all(root_ + "/step-000010");
   EXPECT_EQ(store(with_copy())->resume(model_.state()).value()->step, 10);
-  // Nothing is put back for a run that begins anew.
+  // Nothing is restored for a run that begins anew.
   fs::remove_all(root_);
   CheckpointOptions never = with_copy();
   never.resume = "never";
@@ -243,7 +243,7 @@ TEST_F(SecondCopies, GiveBackTheStepThatIsNamed) {
   EXPECT_THAT(names(), ElementsAre("lock"));
 }
 
-TEST_F(SecondCopies, ThatAreDamagedTooLeaveTheError) {
+TEST_F(SecondCopies, LeaveTheErrorIfAlsoDamaged) {
   save({10, 20});
   const std::string name = "/step-000020/trunk.safetensors";
   flip_a_bit(root_ + name);
@@ -287,7 +287,7 @@ TEST_F(SecondCopies, AreKeptAsTheCheckpointsAre) {
 }
 
 // The save of step 3 finds the copy of step 1 under way, and that of step 2 waiting.
-TEST_F(SecondCopies, OfASlowDiskLeaveOutCheckpointsAndHoldUpNoSave) {
+TEST_F(SecondCopies, LeaveOutCheckpointsOnASlowDiskAndHoldUpNoSave) {
   OtherDisk disk(copy_);
   CheckpointOptions with = with_copy();
   with.io = &disk;
@@ -313,7 +313,7 @@ TEST_F(SecondCopies, OfASlowDiskLeaveOutCheckpointsAndHoldUpNoSave) {
   EXPECT_EQ(files_below(copy_), files_below(root_));
 }
 
-TEST_F(SecondCopies, ThatEndEarlyLeaveNothing) {
+TEST_F(SecondCopies, LeaveNothingIfTheyEndEarly) {
   OtherDisk disk(copy_);
   CheckpointOptions with = with_copy();
   with.io = &disk;
@@ -331,7 +331,7 @@ TEST_F(SecondCopies, ThatEndEarlyLeaveNothing) {
   }
 }
 
-TEST_F(SecondCopies, OnAFullDiskSayWhyAndLeaveTheOlderOnes) {
+TEST_F(SecondCopies, SayWhyOnAFullDiskAndLeaveTheOlderOnes) {
   for (int64_t writes = 0; writes < 12; ++writes) {
     fs::remove_all(root_);
     fs::remove_all(copy_);
@@ -359,7 +359,7 @@ TEST_F(SecondCopies, OnAFullDiskSayWhyAndLeaveTheOlderOnes) {
   }
 }
 
-TEST_F(SecondCopies, OfADamagedCheckpointAreNotPublished) {
+TEST_F(SecondCopies, AreNotPublishedForADamagedCheckpoint) {
   OtherDisk disk(copy_);
   CheckpointOptions with = with_copy();
   with.io = &disk;
@@ -462,7 +462,7 @@ class CopiesOfRanks : public SecondCopies {
     with.peers = &world;
     return with;
   }
-  // Of each rank: what is put back, or its error.
+  // Restores on each rank: the restored files, or the error.
   std::vector<Result<std::vector<std::string>>> put_all_back() {
     std::vector<Result<std::vector<std::string>>> results(kRanks, std::vector<std::string>());
     testing::on_worlds(kRanks, [&](World& world) {
@@ -531,7 +531,7 @@ TEST_F(CopiesOfRanks, TogetherGiveBackTheStep) {
   expect_whole(9, "all");
 }
 
-TEST_F(CopiesOfRanks, OfALostHostLeaveTheError) {
+TEST_F(CopiesOfRanks, LeaveTheErrorIfTheirHostIsLost) {
   fs::remove_all(copy_of(1));
   flip_a_bit(root_ + "/step-000020/" + files_[1][0].name);
   for (const auto& result : put_all_back()) {

@@ -138,7 +138,7 @@ TEST_F(SecondCopyCommands, ARunGoesOnFromThemWithTheSameWeights) {
   }
 }
 
-TEST_F(SecondCopyCommands, ThatAreDamagedTooEndTheRunWithItsError) {
+TEST_F(SecondCopyCommands, DamagedCopiesEndTheRunWithItsError) {
   ASSERT_EQ(train("run", at("copies"), {"--steps", "20"}).exit, 0);
   for (const std::string& place : {at("run/ckpt/t"), at("copies")}) {
     fs::resize_file(place + "/step-000020/trunk.safetensors", 50);
@@ -151,7 +151,7 @@ TEST_F(SecondCopyCommands, ThatAreDamagedTooEndTheRunWithItsError) {
 }
 
 // The copies of steps 20 and 40 cannot be published: files have their names. That of step 20 may be left out before.
-TEST_F(SecondCopyCommands, ThatFailAreWarnedOfOnceAndCountedAtTheEnd) {
+TEST_F(SecondCopyCommands, FailedCopiesAreWarnedOfOnceAndCountedAtTheEnd) {
   fs::create_directories(at("copies"));
   directory.write("copies/step-000020", "mine");
   directory.write("copies/step-000040", "mine");

@@ -18,7 +18,7 @@ using testing::Batch;
 using testing::on_worlds;
 
 constexpr int64_t kSamples = 120;
-constexpr int64_t kRows = 12;  // of a batch
+constexpr int64_t kRows = 12;  // rows per batch
 constexpr int64_t kSteps = 10;
 
 // Two fields, each of which is broken in some samples: pictures of one value, and labels, which are the sample.
@@ -57,10 +57,10 @@ std::unique_ptr<SampleRows> torn_rows(const Graph& graph) {
   return SampleRows::make("train", std::make_unique<TornReader>(), {.name = "d"}, graph).value();
 }
 
-// What a process has of the batches of a run.
+// The rows that a process has of the batches of a run.
 struct Seen {
-  std::vector<std::pair<float, int32_t>> rows;  // of all steps: -1 where it does not read them
-  std::set<std::string> broken;                 // the samples of whose faults it tells
+  std::vector<std::pair<float, int32_t>> rows;  // rows of all steps; -1 if the process does not read them
+  std::set<std::string> broken;                 // samples whose faults it reports
 };
 
 // `halved_at`: from this step on a step has half of the rows; -1: never.
@@ -129,8 +129,7 @@ TEST(SharedRows, RanksHaveTheSamplesOfOneProcess) {
   }
 }
 
-// What was found broken in rows that were filled ahead is no fault of the samples that lie there after a change of
-// size.
+// A fault found in rows that were filled ahead is not a fault of the samples that lie there after a change of size.
 TEST(SharedRows, RanksHaveTheSamplesOfOneProcessWhereStepsChangeTheirSize) {
   const int64_t halved_at = kSteps / 2;
   const Seen whole = train_on({}, nullptr, halved_at);
@@ -173,7 +172,7 @@ TEST(SharedRows, TooManyBrokenSamplesEndTheRunOfAllRanks) {
   });
 }
 
-TEST(SharedRows, OfAnEvaluationAreBrokenForAllRanks) {
+TEST(SharedRows, AreBrokenForAllRanksInAnEvaluation) {
   const auto evaluate = [](std::vector<RowRange> wanted, Peers* peers) {
     const Graph inputs = graph();
     auto source = make_row_source(torn_rows(inputs), {.max_bad = 1}).value();

@@ -14,8 +14,8 @@ namespace {
 std::atomic<bool> asked_to_stop{false};
 void on_stop(int) { asked_to_stop = true; }
 
-// What ends the sleep of a launcher: SI_USER, a process has sent SIGCHLD; CLD_EXITED, its rank has ended; 0: nothing.
-// `children`: SIGCHLD alone, which is blocked.
+// Waits for the signal that ends the sleep of a launcher: SI_USER, a process has sent SIGCHLD; CLD_EXITED, its rank has
+// ended; 0: no signal. `children`: only SIGCHLD, which is blocked.
 int sleep_of_launcher(const sigset_t& children) {
   const struct timespec limit { .tv_sec = 20, .tv_nsec = 0 };
   siginfo_t about{};

@@ -49,7 +49,7 @@ class SlurmCommand : public ::testing::Test {
     words.insert(words.begin(), kXrun);
     return slurm->srun(mpi).run(count, words, {.directory = directory.path()});
   }
-  // Under --restarts, where `rank` first does `what` beside its training in the first start.
+  // Runs under --restarts; in the first start `rank` does `what` concurrently with its training.
   CommandResult restarts(int rank, const std::string& what, const Words& words, CommandOptions options = {}) const {
     const Launcher launcher = slurm->srun("pmix");
     const std::string script = fmt::format("if [ ${} = {} ] && mkdir once 2> /dev/null; then ({}) & fi; exec {}",
@@ -106,7 +106,7 @@ TEST_F(SlurmCommand, RanksHaveTheWeightsOfOneProcessAndOfMpirun) {
   EXPECT_EQ(weights_of(said.substr(second)), weights_of(whole.err)) << said;
 }
 
-TEST_F(SlurmCommand, WhatCannotRunIsToldOnce) {
+TEST_F(SlurmCommand, LaunchesThatCannotRunAreReportedOnce) {
   const auto alone = ranks("none", 4, train("none"));
   EXPECT_FALSE(alone.timed_out);
   EXPECT_EQ(alone.exit, 2) << alone.err;

@@ -37,13 +37,13 @@ struct ModelOptions {
   ClipSpec clip;
   ActiveSpec active;
   bool weighted = false;                // the rows of a class count by a weight of its own
-  RowFormat weights = RowFormat::kF32;  // of class weights
+  RowFormat weights = RowFormat::kF32;  // format of class weights
   RowFormat states = RowFormat::kF32;
   Untouched untouched = Untouched::kAsIs;
   RowPlace rows = RowPlace::kMemory;
 };
 
-// Of a class, where rows are weighted.
+// The weight of a class, if rows are weighted.
 inline float test_weight(int64_t label) { return 0.25F * static_cast<float>(label % 7); }
 
 class ModelBuilder {
@@ -62,7 +62,7 @@ class ModelBuilder {
   int count_ = 0;
 };
 
-// As the language would give it: before graph/pipeline.h.
+// The module that the language would give, before graph/pipeline.h.
 inline Module make_module(const ModelOptions& options) {
   ModelBuilder b;
   Module& module = b.module;
@@ -192,7 +192,7 @@ class SyntheticRows final : public BatchSource, public RowSource {
   Status finish() override { return rows_read_; }
   void cancel() override {}
 
-  // Gives one sample a first value of its own.
+  // Sets the first value of one sample.
   void poison(int64_t sample, float value = std::nanf("")) {
     poisoned_ = sample;
     poison_ = value;

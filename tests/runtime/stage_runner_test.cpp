@@ -21,7 +21,7 @@ using testing::make_program;
 using testing::PlanChoice;
 using testing::Prepared;
 
-// Of the calling thread: what other processes do on the machine does not count.
+// Processor time of the calling thread: other processes on the machine do not count.
 double cpu_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -87,9 +87,9 @@ class CountedDevice final : public CpuDevice {
 
   int workers_;
   std::unique_ptr<DeviceSet> cpu_;
-  std::vector<Call> calls_;  // of for_each, in a step
+  std::vector<Call> calls_;  // calls of for_each in a step
   size_t shared_ = 0;        // calls of this step
-  double end_ = 0;           // of the last item
+  double end_ = 0;           // time of the last item
 };
 
 class CountedDeviceSet final : public DeviceSet {
@@ -130,11 +130,11 @@ void fill(const Module& module, int64_t batch, const BatchView& slot) {
 }
 
 struct Outcome {
-  double seconds = 0;  // of a step, from its first task to its last one
+  double seconds = 0;  // time of a step, from its first task to its last one
   std::string weights;
 };
 
-// A few steps on one device with so many workers.
+// Runs a few steps on one device with the given number of workers.
 Outcome run(const Prepared& prepared, const PlanChoice& choice) {
   constexpr int kRuns = 4;
   const Result<planner::Program> program = make_program(prepared, choice);

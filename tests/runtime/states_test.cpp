@@ -12,7 +12,7 @@ namespace {
 using ::testing::HasSubstr;
 
 // Features minus their running mean, over the root of their running square; the states of the first block are read
-// again behind the second.
+// again after the second.
 constexpr const char* kStates = R"(xgraph 1
 
 block scaled(x: [N, D], keep: float = 0.9) -> [N, D] {

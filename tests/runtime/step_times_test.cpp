@@ -1,4 +1,4 @@
-// Where the time of a step went: handmade times, and a run whose stages sleep.
+// The parts of the time of a step: handmade times, and a run whose stages sleep.
 #include "runtime/executor/step_times.h"
 
 #include <chrono>

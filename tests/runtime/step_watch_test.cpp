@@ -1,5 +1,5 @@
-// Where the time of steps went against what was predicted, and the warning of steps that are too slow: handmade times
-// on two stages with a sharded head.
+// The time of steps compared with the prediction, and the warning of steps that are too slow: handmade times on two
+// stages with a sharded head.
 #include "runtime/train/step_watch.h"
 
 #include <gmock/gmock.h>
@@ -35,7 +35,7 @@ class StepWatchTest : public ::testing::Test {
     return timings([](const Instruction&) { return false; });
   }
 
-  // What the watch says of steps with these times, `outside` seconds longer than their devices are at work.
+  // Warnings of the watch for steps with these times, which take `outside` seconds longer than their devices work.
   std::vector<WarnEvent> watch(const std::vector<Timing>& measured, Seconds outside = 0, Seconds wait = 0) {
     const auto expected = predicted();
     TimeTable table(program_, {0, program_.devices});
@@ -93,7 +93,7 @@ TEST_F(StepWatchTest, RowsOfADeviceAddUpToTheStep) {
   }
 }
 
-TEST_F(StepWatchTest, AsPredictedSaysNothing) { EXPECT_TRUE(watch(predicted()).empty()); }
+TEST_F(StepWatchTest, StepsAsPredictedCauseNoWarning) { EXPECT_TRUE(watch(predicted()).empty()); }
 
 TEST_F(StepWatchTest, ASlowPassIsNamedWithItsDevice) {
   const auto found =
@@ -113,7 +113,7 @@ TEST_F(StepWatchTest, ASlowShardIsNamedWithItsHead) {
   EXPECT_THAT(found[0].message, HasSubstr(" (shard 0) takes 30.0 ms, predicted were 1.0 ms"));
 }
 
-TEST_F(StepWatchTest, WhatNoInstructionExplainsIsWaitingOrOutside) {
+TEST_F(StepWatchTest, UnexplainedTimeIsWaitingOrOutside) {
   const auto slow_moves = watch(timings([](const Instruction& one) { return one.kind == Kind::kRecv; }, 30));
   ASSERT_EQ(slow_moves.size(), 1u);
   EXPECT_THAT(slow_moves[0].message, HasSubstr(": data under way, nothing to compute takes "));

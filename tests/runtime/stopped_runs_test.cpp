@@ -115,7 +115,7 @@ TEST_P(StoppedRuns, GoOnWithTheSameLosses) {
   }
 }
 
-// Step 55 waits for the first graph: the run ends before it or, if the graph is there already, behind it.
+// Step 55 waits for the first graph: the run ends before that step or, if the graph is there already, after it.
 TEST_P(StoppedRuns, AStopWhileAGraphIsWaitedForLosesNothing) {
   const auto whole = train_with(nullptr, 80);
   ASSERT_TRUE(whole.ok()) << whole.error().message;

@@ -90,7 +90,7 @@ class Watch : public ::testing::Test {
     return named;
   }
 
-  // Ends a window of so many seconds, in which device 1 was slower by `factor`. Gives how many devices are named.
+  // Ends a window of that many seconds, in which device 1 was slower by `factor`. Returns how many devices are named.
   int64_t judge(double factor, Seconds window) {
     return std::ssize(watch.judge({pace(0, 0.1, 0.1), pace(1, 0.1 * factor, 0.1)}, window));
   }
@@ -183,7 +183,7 @@ TEST_F(Watch, ALongWindowTellsMoreAndNeverEnough) {
   EXPECT_EQ(judge(2, 1000), 1);
 }
 
-// Five steps of a millisecond tell little.
+// Five steps of a millisecond are weak evidence.
 TEST_F(Watch, AShortWindowTellsLittle) {
   seconds = 0.001;
   EXPECT_EQ(windows(1, 8), 0);
@@ -198,7 +198,7 @@ TEST_F(Watch, AWindowTakesHalfASecondAtLeast) {
   EXPECT_EQ(watch.window(), 6);
 }
 
-// Its windows above the threshold tell the factor, not those between them.
+// The factor comes from the windows above the threshold, not from those between them.
 TEST_F(Watch, AFactorThatChangesIsToldByItsSlowWindows) {
   std::vector<Straggler> named;
   for (const double factor : {8.0, 1.4, 1.4, 1.4, 8.0}) {

@@ -180,7 +180,7 @@ TEST(StuckLauncher, IsKilledWhereNoLookHasSeenItsRanks) {
                       "#!/bin/sh\n"
                       "if [ -e once ]; then exit 0; fi\n"
                       ": > once\n"
-                      // As a rank that is killed at once.
+                      // The rank reports its begin and ends, as if it were killed at once.
                       "space=$(cat /proc/sys/kernel/random/boot_id)/$(readlink /proc/self/ns/pid)\n"
                       "sh -c 'echo begin@$$@$0' $space >> $XRUN_RANK_EXITS\n"
                       "mkfifo never; read line < never\n");

@@ -64,7 +64,7 @@ TEST_F(FmtCommand, CheckWritesNothingAndExitsWithOneWhereAFileWouldChange) {
   EXPECT_EQ(line, json::parse(R"({"v":1,"file":"a/other.xgraph","written":false,"first_line":2,"last_line":2})"));
 }
 
-TEST_F(FmtCommand, OfADirectoryTakesAllVisibleModels) {
+TEST_F(FmtCommand, TakesAllVisibleModelsOfADirectory) {
   directory_.write("a/one.xgraph", kOther);
   directory_.write("a/b/two.xgraph", kOther);
   directory_.write("a/.hidden/three.xgraph", kOther);
@@ -154,7 +154,7 @@ TEST(ExplainCommand, AnOperatorHasItsSignatureDefaultsAndExample) {
   EXPECT_EQ(explain({"Conv2d"}).out, result.out);
 }
 
-TEST(ExplainCommand, WhatTheLibraryDeclaresIsShownAsItIsWritten) {
+TEST(ExplainCommand, DeclarationsOfTheLibraryAreShownAsWritten) {
   EXPECT_THAT(explain({"leaky_relu"}).out,
               HasSubstr("pointwise leaky_relu(x, slope = 0.01) = if x > 0 { x } else { slope * x }\n\n"
                         "Every file knows it without an import.\n"));
@@ -205,7 +205,7 @@ TEST(ExplainCommand, TheListHasAllTopicsAndEachHasAPage) {
   EXPECT_EQ(explain(names).exit, 0);
   const std::string missing = explain({"--list", "--unavailable", "--format", "json"}).out;
   EXPECT_EQ(static_cast<size_t>(std::ranges::count(missing, '\n')), unavailable);
-  // Where stdout is no terminal, names alone: `xrun explain --list | xargs -n1 xrun explain`.
+  // If stdout is not a terminal, the list has only names: `xrun explain --list | xargs -n1 xrun explain`.
   std::istringstream plain(explain({"--list"}).out);
   std::vector<std::string> listed;
   for (std::string line; std::getline(plain, line);) {
@@ -216,7 +216,7 @@ TEST(ExplainCommand, TheListHasAllTopicsAndEachHasAPage) {
   EXPECT_THAT(wide.out, HasSubstr("  cluster.node.gpus            how many GPUs it has\n"));
 }
 
-// What is not available are readers, `verification` and GPUs.
+// Only some readers, `verification` and GPUs are unavailable.
 TEST(ExplainCommand, NothingElseIsUnavailable) {
   EXPECT_EQ(explain({"--list", "--unavailable"}).out,
             "verification\nrecordio\npairs\nlist\nwebdataset\nnpy\ntext\ncluster.node.gpus\ncluster.node.gpu\n"
@@ -300,7 +300,7 @@ TEST(ExplainCommand, ATensorHasTheWayToItsShape) {
   EXPECT_THAT(digits.out, HasSubstr("logits: f32[N, 10]\n"));
   EXPECT_THAT(digits.out, HasSubstr("  x         f32[N, 64]  input\n"));
   EXPECT_THAT(digits.out, HasSubstr("linear(64), 4 160 parameters, " + models + "digits.xgraph:"));
-  // A long way is told by the parts of the model; an operator of a part has a way of its own.
+  // A long path is shown by the parts of the model; an operator inside a part has a path of its own.
   const CommandResult face = explain({models + "face.xgraph:feature"});
   EXPECT_THAT(face.out, HasSubstr("  backbone  f32[N, 2048]"));
   EXPECT_THAT(face.out, HasSubstr("statistics over groups of 64 samples (train.norm_rows)"));

@@ -121,7 +121,7 @@ TEST_F(TiedWeights, RefusesTensorsThatDoNotFit) {
   EXPECT_THAT(answer("linear(8) -> cosine_classifier(16, weight=w)"), HasSubstr("are sharded"));
 }
 
-TEST_F(TiedWeights, WhatHasNoEffectOnThemIsRefused) {
+TEST_F(TiedWeights, SettingsWithoutEffectAreRefused) {
   const auto answer = [&](const std::string& from, const std::string& to) {
     std::string text = kTied;
     const size_t at = text.find(from);

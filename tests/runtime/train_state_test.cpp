@@ -1,4 +1,4 @@
-// Names, rows, first values and the digest of a state, over shards and replicas.
+// Names, rows, initial values and the digest of a state, over shards and replicas.
 #include "runtime/train/train_state.h"
 
 #include <cmath>
@@ -58,7 +58,7 @@ TEST_F(TrainStateTest, TensorsAreNamedByParameterAndOptimizerState) {
   EXPECT_EQ(made->state->find("stem.weight")->head, "");
 }
 
-TEST_F(TrainStateTest, FirstValuesAreThoseOfTheSeedWhateverThePlan) {
+TEST_F(TrainStateTest, InitialValuesAreThoseOfTheSeedWhateverThePlan) {
   const auto one = make_state(prepared_, {});
   const auto other =
       make_state(prepared_, {.devices = 4, .threads = 4, .stages = 2, .replicas = 2, .micro_batches = 4, .shards = 4});
@@ -79,7 +79,7 @@ TEST_F(TrainStateTest, FirstValuesAreThoseOfTheSeedWhateverThePlan) {
   EXPECT_NEAR(std::sqrt(square / static_cast<double>(values.size())), deviation, 0.1 * deviation);
 }
 
-TEST_F(TrainStateTest, FirstValuesHaveTheSpreadThatTheModelAsksFor) {
+TEST_F(TrainStateTest, InitialValuesHaveTheSpreadThatTheModelAsksFor) {
   struct Spread {
     Init init;
     double most;
@@ -130,7 +130,7 @@ TEST_F(TrainStateTest, ClassRowsInNarrowFormatsHaveTensorsOfTheirOwn) {
 }
 
 // The rows of the seed, each value the nearest of the format.
-TEST_F(TrainStateTest, FirstValuesOfNarrowRowsAreThoseOfF32Rounded) {
+TEST_F(TrainStateTest, InitialValuesOfNarrowRowsAreThoseOfF32Rounded) {
   const auto values_of = [&](const PlanChoice& choice, std::string* digest) {
     const auto made = make_state(prepared_, choice);
     made->state->initialise(5);
@@ -184,7 +184,7 @@ TEST_F(TrainStateTest, ValuesOfNarrowRowsAreWrittenAndReadAcrossShards) {
   EXPECT_EQ(read, written);
 }
 
-TEST_F(TrainStateTest, WhatIsNotWantedKeepsItsValues) {
+TEST_F(TrainStateTest, UnwantedTensorsKeepTheirValues) {
   const auto all = make_state(prepared_, {});
   all->state->initialise(5);
   const auto part = make_state(prepared_, {});

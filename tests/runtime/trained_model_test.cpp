@@ -1,4 +1,4 @@
-// A checkpoint holds the text of its model: it is evaluated from it alone, and other models are told apart from it.
+// A checkpoint holds the text of its model: it is evaluated from it alone, and other models are recognised.
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -115,7 +115,7 @@ TEST_F(TrainedModel, IsMeasuredFromTheCheckpointOfAPlanAlone) {
   EXPECT_EQ(run({"eval", "ckpt/t", "--devices", "1"}).out, with_plan.out);
 }
 
-TEST_F(TrainedModel, OfAnotherFunctionIsRefusedWithWhatDiffers) {
+TEST_F(TrainedModel, RefusesAnotherFunctionAndNamesTheDifference) {
   train({});
   write({.activation = "gelu"});
   const auto gelu = eval();
@@ -161,7 +161,7 @@ TEST_F(TrainedModel, WordsWithoutACheckpointAreRefused) {
   EXPECT_EQ(run({"predict", "ckpt/t"}).exit, 2);
 }
 
-// What is no ordinary file is said, and not waited for.
+// A file that is not an ordinary file is reported, and not waited for.
 TEST_F(TrainedModel, PipesInThePlaceOfFilesAreSaid) {
   train({});
   ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0600), 0);

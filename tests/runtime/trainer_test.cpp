@@ -187,7 +187,7 @@ TEST_F(RunsTest, ARunWithTrustRatiosGoesOnByAnotherPlan) {
   }
 }
 
-TEST_F(RunsTest, WhatACheckpointReplacesIsNotComputed) {
+TEST_F(RunsTest, ValuesThatACheckpointReplacesAreNotComputed) {
   MemoryStore store;
   ASSERT_TRUE(train_with(&store, 2).ok());
   EXPECT_THAT(events_.subjects, ::testing::Contains("the first weights"));
@@ -208,7 +208,7 @@ TEST_F(RunsTest, ASignalFinishesTheStepAndSaves) {
   EXPECT_EQ(events_.ends.at(0).exit, 75);
 }
 
-// As a loader does whose reads hang.
+// Acts like a loader whose reads hang.
 class RowsThatStopComing final : public BatchSource {
  public:
   explicit RowsThatStopComing(BatchSource& rows) : rows_(rows) {}
@@ -247,7 +247,7 @@ TEST_F(RunsTest, AValueThatIsNotFiniteNamesItsOperatorAndRows) {
   store.tensors["stem.weight"].assign(bytes.begin(), bytes.end());
   store.latest = CheckpointStore::Resumed{2, "memory"};
   SyntheticRows rows(prepared_.module.graph, options_, 1000);
-  rows.poison(2 * options_.batch + 9, 1e20F);  // of the third step
+  rows.poison(2 * options_.batch + 9, 1e20F);  // a row of the third step
   const auto outcome = train_on(rows, &store);
   ASSERT_FALSE(outcome.ok());
   EXPECT_EQ(outcome.error().kind, ErrorKind::kNonFinite);
@@ -371,7 +371,7 @@ TEST_F(RunsTest, AnEvaluationThatWasLeftIsMadeUpForByTheNextRun) {
   EXPECT_EQ(events_.evals[0].step, 12);
 }
 
-TEST_F(RunsTest, WhatWasLearnedOutlivesMemoryThatEndsInAnEvaluation) {
+TEST_F(RunsTest, LearnedWeightsOutliveMemoryThatEndsInAnEvaluation) {
   struct Greedy final : RowSource {
     std::string_view name() const override { return "val"; }
     int64_t samples() const override { return 100; }
@@ -388,7 +388,7 @@ TEST_F(RunsTest, WhatWasLearnedOutlivesMemoryThatEndsInAnEvaluation) {
   EXPECT_EQ(store.latest->step, 12);
 }
 
-TEST_F(RunsTest, WhatWasLearnedOutlivesAnEvaluationThatFails) {
+TEST_F(RunsTest, LearnedWeightsOutliveAnEvaluationThatFails) {
   MemoryStore store;
   SyntheticRows rows(prepared_.module.graph, options_, 1000);
   SyntheticRows broken(prepared_.inference.graph, options_, 101);
@@ -400,7 +400,7 @@ TEST_F(RunsTest, WhatWasLearnedOutlivesAnEvaluationThatFails) {
   EXPECT_EQ(store.latest->step, 12);
 }
 
-TEST_F(RunsTest, WhatWasLearnedOutlivesDataThatEnds) {
+TEST_F(RunsTest, LearnedWeightsOutliveDataThatEnds) {
   MemoryStore store;
   SyntheticRows rows(prepared_.module.graph, options_, 1000);
   rows.fail_from(7);

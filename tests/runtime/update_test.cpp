@@ -1,4 +1,4 @@
-// What a step does to which tensors: clipping of single values, freezing, accumulation of batches.
+// Changes of tensors by a step: clipping of single values, freezing, accumulation of batches.
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
@@ -180,7 +180,7 @@ std::vector<double> first_step(const std::string& optimizer, std::span<const flo
 }
 
 // The gradient of a first step is the velocity that sgd with momentum keeps, if nothing decays. Each dense matrix has a
-// ratio; class rows are updated as by sgd or adamw, and tensors of one dimension without decay, too.
+// ratio. Class rows are updated as by sgd or adamw, and so are tensors of one dimension, without decay.
 TEST(Update, TrustRatiosAreOfDenseMatrices) {
   constexpr double kDecay = 0.05;
   constexpr double kGroupDecay = 0.5;

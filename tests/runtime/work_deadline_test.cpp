@@ -199,7 +199,7 @@ TEST(WorkDeadline, ACallForMessagesThatDoesNotReturnIsLateInAnyWork) {
   EXPECT_NEAR(rank.until(&WorkDeadline::State::hangs, Cause::kMessages), kTimeout - 3, 2 * kLook);
 }
 
-// A process that is stopped, or a machine that sleeps, does no work and misses none.
+// A stopped process or a sleeping machine does no work and misses no deadline.
 TEST(WorkDeadline, TimeInWhichTheProcessStoodStillDoesNotCount) {
   Rank rank;
   for (int i = 0; i < 10; ++i) {
@@ -223,7 +223,7 @@ TEST(WorkDeadline, OpeningAndPreparingMayTakeAnyTime) {
   }
 }
 
-TEST(WorkDeadline, WithoutATimeoutNothingHangs) {
+TEST(WorkDeadline, NothingHangsWithoutATimeout) {
   Rank rank(0);
   for (const Work work : {Work::kStep, Work::kSave, Work::kOpen}) {
     rank.work(work, 1e5);

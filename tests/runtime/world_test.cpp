@@ -1,4 +1,4 @@
-// What ranks tell one another: texts in rounds, the errors of some to all, and how a rank leaves.
+// Exchanges between ranks: texts in rounds, the errors of some to all, and how a rank leaves.
 #include "runtime/comm/ranks/world.h"
 
 #include <atomic>
@@ -17,7 +17,7 @@ using testing::on_worlds;
 
 Error broken(const std::string& words) { return content_error("XG0401", {"{}", words}, "mend it"); }
 
-// Of a rank and a round; between no bytes and some MiB.
+// A text for a rank and a round, empty or up to some MiB long.
 std::string text_of(int rank, int round) {
   std::mt19937 random(static_cast<uint32_t>(rank * 1000 + round));
   const size_t size = round % 5 == 4 ? random() % 3'000'000 : random() % 40;

@@ -33,7 +33,7 @@ struct Fault {
   std::string model;  // text of m.xgraph
   std::vector<std::string> words;
   int exit = 0;
-  std::string place;  // "m.xgraph:3:9" behind the arrow; without one, what the first line names: a file, a flag
+  std::string place;  // "m.xgraph:3:9" after the arrow; without one, the file or flag that the first line names
   std::string cause;  // before the help
   std::string fix;    // in the help
   std::function<void(const std::string& directory)> prepare = nullptr;
@@ -106,7 +106,7 @@ TEST_P(WrongInput, GivesTheExitCodeAndSaysPlaceCauseAndFix) {
   }
   EXPECT_THAT(first.cause, HasSubstr(fault.cause));
   EXPECT_THAT(first.help, HasSubstr(fault.fix));
-  // Whatever else is said has a fix, too.
+  // All other reports also have a fix.
   for (const Report& report : reports) {
     EXPECT_GT(report.help.size(), 5U) << report.message;
   }
@@ -855,7 +855,7 @@ INSTANTIATE_TEST_SUITE_P(Plan, WrongInput, ::testing::ValuesIn(plan_faults()), n
 INSTANTIATE_TEST_SUITE_P(Data, WrongInput, ::testing::ValuesIn(data_faults()), name_of_fault);
 INSTANTIATE_TEST_SUITE_P(Checkpoint, WrongInput, ::testing::ValuesIn(checkpoint_faults()), name_of_fault);
 
-// Plans are made where no data is, too (docs/decisions/0011).
+// Plans can also be made without data (docs/decisions/0011).
 TEST(WrongInput, DataThatIsNotThereIsAWarningOfAPlan) {
   const TemporaryDirectory directory;
   const CommandOptions options{.directory = directory.path()};

@@ -1,9 +1,9 @@
-// What oneTBB orders, told to ThreadSanitizer. libtbb.so is not instrumented, so TSan sees neither that a task's giver
-// comes before its runner, nor that all tasks come before the end of their wait, nor that memory of TBB's pools changes
-// hands. A suppression would not do: libtbb.so is on the stack of every task, so it would hide our races, too.
-// In the tsan preset this file is part of the runtime (runtime/CMakeLists.txt) and stands before the entry points of
-// libtbb.so that TBB's headers call: it wraps each task in one that says "acquired" first, and takes memory from
-// malloc.
+// Reports the order of events that oneTBB guarantees to ThreadSanitizer. libtbb.so is not instrumented, so TSan sees
+// neither that the code that spawns a task comes before the task, nor that all tasks come before the end of their wait,
+// nor that memory of TBB's pools changes hands. A suppression would not do: libtbb.so is on the stack of every task, so
+// it would also hide our own races. In the tsan preset this file is part of the runtime (runtime/CMakeLists.txt) and
+// takes the place of the entry points of libtbb.so that TBB's headers call: it wraps each task in one that says
+// "acquired" first, and takes memory from malloc.
 #include <cstdlib>
 #include <dlfcn.h>
 #include <new>
@@ -101,7 +101,7 @@ void deallocate(d1::small_object_pool& pool, void* memory, size_t bytes, const d
   deallocate(pool, memory, bytes);
 }
 void* cache_aligned_allocate(size_t bytes) { return aligned(bytes, 128); }
-// libtbb.so gives back memory of its own here, too, from threads of which TSan does not see that they come later.
+// libtbb.so also frees memory of its own here, from threads that TSan cannot see to come later.
 void cache_aligned_deallocate(void* memory) {
   AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
   std::free(memory);

@@ -14,7 +14,7 @@ struct NormalClasses {
   int64_t dim = 0;
   std::span<const float> means;    // [classes, dim]
   std::span<const double> shares;  // [classes], the probability of each class; above 0
-  double deviation = 1;            // of the noise in each dimension; above 0
+  double deviation = 1;            // deviation of the noise in each dimension; above 0
   int64_t group = 1;
   double conflicts = 0;
 };

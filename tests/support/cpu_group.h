@@ -41,7 +41,7 @@ class CpuGroup {
   CpuGroup(const CpuGroup&) = delete;
   CpuGroup& operator=(const CpuGroup&) = delete;
 
-  // None: no such group can be made.
+  // The folder of the group; nullopt if it cannot be made.
   const std::optional<std::filesystem::path>& path() const { return path_; }
   // A shell command that moves the shell into the group.
   std::string enter() const { return fmt::format("echo $$ > {}/cgroup.procs", path_->string()); }

@@ -102,7 +102,7 @@ const std::map<std::string_view, double (*)(double)>& functions() {
   return all;
 }
 
-// By position in the batch and element (docs/internals/determinism.md).
+// Draws are keyed by position in the batch and by element (docs/internals/determinism.md).
 RandomStream draws(const Call& c, int64_t row) { return {7, 3, static_cast<uint64_t>(row), stable_hash(c.path)}; }
 
 Values dropout(const Call& c) {
@@ -145,8 +145,8 @@ Values group_norm(const Call& c) {
   });
 }
 
-// What is added to the score of a key: the bias of its place relative to the query, or -infinity where the query does
-// not see it. Positions are cells of a grid, moved by the shift before they are cut into windows.
+// Computes the term added to the score of a key: the bias of its place relative to the query, or -infinity if the query
+// does not see it. Positions are cells of a grid, moved by the shift before they are cut into windows.
 struct Places {
   explicit Places(const Call& c) : call(c) {
     const int64_t t = c.in[0].dim(1);

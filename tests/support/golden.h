@@ -1,4 +1,5 @@
-// Golden files: a text of a step of the way, compared with the file beside the case, rewritten only on demand.
+// Golden files: a text made by a compilation step is compared with the file of the case, which is rewritten only on
+// demand.
 #pragma once
 
 #include <gtest/gtest.h>

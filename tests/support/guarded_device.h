@@ -1,7 +1,7 @@
-// CPU devices whose memory only their own tasks can touch: a test double that stands for a device with memory of its
-// own. Each arena is one memfd mapped twice: what kernels are given is closed (PROT_NONE) unless a task of a device
-// runs; copies into and out of it use the other mapping, which nobody else is handed. Whoever follows an address of a
-// device from anywhere else ends the process.
+// CPU devices whose memory only their own tasks can touch: a test double for a device with memory of its own. Each
+// arena is one memfd mapped twice. The mapping that kernels get is closed (PROT_NONE) unless a task of a device runs;
+// copies into and out of it use the other mapping, which is not handed out. Following an address of a device from
+// anywhere else ends the process.
 #pragma once
 
 #include <algorithm>

@@ -12,7 +12,7 @@ namespace {
 constexpr double kSmallestNorm = 1e-12;
 constexpr double kSmallestExp = 1e-28;  // in f32 smaller ones lose bits, and then vanish
 
-// What products read: in f32 the values themselves, in bf16 the nearest bf16 of their f32.
+// The value that products read: in f32 the value itself, in bf16 the nearest bf16 of its f32.
 double rounded(double x, bool bf16) {
   if (!bf16) {
     return x;
@@ -28,7 +28,7 @@ double rounded(double x, bool bf16) {
 // Rows normalised where cosines are asked for, with the norms.
 struct Operand {
   std::vector<double> plain;    // normalised, not rounded
-  std::vector<double> rounded;  // as products read it
+  std::vector<double> rounded;  // the values that products read
   std::vector<double> norm;
   std::vector<double> size;  // norms of what products read
 };
@@ -160,13 +160,14 @@ HeadAnswer solve(const HeadProblem& problem) {
                           (lse - (1 - smoothing) * z[label] - smoothing * total / static_cast<double>(classes)));
     answer.loss_size.push_back(
         factor * (std::fabs(lse) + std::fabs(z[label]) + smoothing * std::fabs(total) / static_cast<double>(classes)));
-    // Of a target's gradient the part across the class weight has the slope of the margin.
+    // The slope of the margin scales the part of a target's gradient across the class weight.
     const double steep = cosine ? target.slope * std::sqrt(std::max(0.0, 1 - seen * seen)) : 0;
     for (int64_t c = 0; c < classes; ++c) {
       const bool is_target = static_cast<size_t>(c) == label;
       const double p = std::exp(z[static_cast<size_t>(c)] - lse);
       const double outer =
-          filtered[static_cast<size_t>(c)] ? 0 : scale * problem.row_weight * factor;  // by psi of the class
+          // The factor of the gradient with respect to psi of the class.
+          filtered[static_cast<size_t>(c)] ? 0 : scale * problem.row_weight * factor;
       const double smooth = smoothing / static_cast<double>(classes);
       const double g = (p - (is_target ? 1 - smoothing : 0) - smooth) * outer * (is_target ? target.slope : 1);
       const double size =

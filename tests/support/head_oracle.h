@@ -20,7 +20,7 @@ struct HeadProblem {
   std::vector<float> weight;    // [classes, dim]
   std::vector<float> bias;      // [classes] or empty
   std::vector<int32_t> labels;  // outside 0..classes-1: the row has weight 0
-  std::vector<float> factors;   // of the losses of the rows; empty: 1
+  std::vector<float> factors;   // factors of the losses of the rows; empty: 1
   // The target cosines that a margin reads: the slope of an angle is too steep near cos = 1 to be compared otherwise.
   std::vector<float> target_logits;  // [rows] or empty
   std::vector<float> corrections;    // [classes] or empty: added to scaled logits of rows with other targets

@@ -8,7 +8,7 @@ namespace xrun::runtime::testing {
 
 class InstructionBackend : public Backend {
  public:
-  // Devices are given once they are there; the sequential executor needs none.
+  // Sets the devices once they exist; the sequential executor has no devices.
   void set_devices(const DeviceSet& devices, const planner::Program& program) {
     devices_ = &devices;
     entries_.resize(program.instructions.size());

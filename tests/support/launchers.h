@@ -11,10 +11,10 @@ namespace xrun::testing {
 
 struct Launcher {
   std::string path;
-  std::string module;              // of this build
-  std::string packages;            // that bring both
+  std::string module;              // xrun module of this build
+  std::string packages;            // packages that bring both
   std::string rank;                // the variable that has a process's rank
-  std::vector<std::string> words;  // to start more ranks than there are cores
+  std::vector<std::string> words;  // options to start more ranks than there are cores
   std::vector<std::pair<std::string, std::string>> environment;
 
   // Why tests have to do without it; empty: it is there.
@@ -34,7 +34,7 @@ struct Launcher {
     options.environment.insert(options.environment.end(), environment.begin(), environment.end());
     return run_xrun({all.begin() + 1, all.end()}, options);
   }
-  // The same below `xrun train --restarts 0`, which ends a launcher that does not end with its ranks.
+  // Runs the command below `xrun train --restarts 0`, which ends a launcher that does not end with its ranks.
   CommandResult run_watched(int ranks, const std::vector<std::string>& command, CommandOptions options) const {
     std::vector<std::string> all{"train", "--restarts", "0", "--"};
     const std::vector<std::string> own = words_for(ranks, command);

@@ -10,14 +10,14 @@
 namespace xrun::runtime::testing {
 namespace {
 
-// What a message begins with.
+// The header of a message.
 struct Header {
   enum Kind : int32_t { kBlock, kText, kBroadcast };
   int32_t kind = kBlock;
-  int32_t group = 0;  // of a broadcast: channel
+  int32_t group = 0;  // broadcasts: the channel
   int32_t from = 0;   // device; of a text or a broadcast: rank
   int32_t to = 0;
-  int64_t round = 0;  // of a text
+  int64_t round = 0;  // texts only
 };
 
 Message message_of(const Header& header, std::span<const std::byte> body) {
@@ -204,7 +204,7 @@ void MessageCommunicator::post(int exchange, Completion received, Completion rel
   });
 }
 
-// What is sent has been copied: it is free at once.
+// Sent blocks have been copied, so their memory is free at once.
 void MessageCommunicator::send_blocks(Member& member) {
   const Exchange& exchange = member.exchange;
   for (const Block& block : exchange.sends) {
@@ -335,7 +335,7 @@ void MessageCommunicator::fail_broadcasts(int root, const std::string& why) {
   }
 }
 
-// Whoever waits for a block of a rank that is gone is told so.
+// Fails every wait for a block of a rank that is gone.
 void MessageCommunicator::lose(int rank) {
   {
     const std::lock_guard lock(mutex_);

@@ -25,7 +25,7 @@ class Channel {
  public:
   virtual ~Channel() = default;
   virtual bool send(const Message& message) = 0;  // false: the other end is gone
-  virtual std::optional<Message> receive() = 0;   // waits; none: the other end is gone
+  virtual std::optional<Message> receive() = 0;   // waits; nullopt: the other end is gone
   virtual void close() = 0;                       // ends both directions, and the other thread's wait
 };
 
@@ -39,7 +39,7 @@ std::shared_ptr<Channel> make_socket_channel(int socket);
 class MessageCommunicator final : public Communicator {
  public:
   //   rank_of   rank of a device
-  //   channels  by rank; none for the own one
+  //   channels  by rank; null for this rank
   MessageCommunicator(int rank, std::function<int(int device)> rank_of, std::span<const Exchange> exchanges,
                       std::vector<std::shared_ptr<Channel>> channels);
   ~MessageCommunicator() override;
@@ -60,8 +60,8 @@ class MessageCommunicator final : public Communicator {
     Completion received;
     Completion released;
     size_t missing = 0;                          // blocks
-    std::map<int, size_t> next;                  // by sending device: which of its blocks comes next
-    std::vector<std::pair<int, Message>> early;  // that came before it was posted
+    std::map<int, size_t> next;                  // sending device to the index of its next block
+    std::vector<std::pair<int, Message>> early;  // messages that came before it was posted
   };
 
   // A broadcast that was asked for, and what has come of those with its channel and root.
@@ -88,15 +88,15 @@ class MessageCommunicator final : public Communicator {
   const int rank_;
   std::function<int(int)> rank_of_;
   std::vector<std::shared_ptr<Channel>> channels_;
-  std::vector<Member> members_;                  // of the worker's thread
+  std::vector<Member> members_;                  // used by the worker's thread
   std::map<std::pair<int, int>, size_t> index_;  // (group, device)
   std::vector<std::thread> readers_;
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards all members below
   std::condition_variable changed_;
   std::deque<std::function<void()>> events_;
   bool stopping_ = false;
   std::set<int> lost_;                                   // ranks that are gone: they may have ended their run
-  std::map<int64_t, std::map<int, std::string>> texts_;  // by round, by rank
+  std::map<int64_t, std::map<int, std::string>> texts_;  // by round, then by rank
   int64_t round_ = 0;
   std::map<std::pair<int, int>, Broadcasts> broadcasts_;  // by channel and root
   std::thread worker_;

@@ -17,7 +17,8 @@ class NetworkHosts {
       missing_ = "only root makes network namespaces";
     } else if (::access("/usr/sbin/ip", X_OK) != 0 && ::access("/sbin/ip", X_OK) != 0) {
       missing_ = "no `ip` (iproute2)";
-    } else if (act({"sweep", "xrun-test"}).exit != 0) {  // of tests that were killed
+      // Removes the namespaces of tests that were killed.
+    } else if (act({"sweep", "xrun-test"}).exit != 0) {
       missing_ = "network namespaces cannot be listed";
     } else if (const CommandResult made = act({"up", name_, std::to_string(count)}); made.exit != 0) {
       missing_ = "no network namespaces can be made: " + made.err;

@@ -1,4 +1,4 @@
-// Optimizers of lang/std/optimizers.xgraph for tests of rooms that know no language: sgd, adamw, lars and lamb.
+// Optimizers of lang/std/optimizers.xgraph for tests that do not link the language: sgd, adamw, lars and lamb.
 // tests/lang/own_optimizer_test.cpp compares them with the library.
 #pragma once
 

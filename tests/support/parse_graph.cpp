@@ -75,7 +75,7 @@ class Cursor {
     XRUN_TRY(expect("\""));
     return text;
   }
-  // u{1B}, behind a backslash.
+  // Parses u{1B}, the rest of an escape after its backslash.
   Status character(std::string& text) {
     rest_.remove_prefix(2);
     uint32_t code = 0;

@@ -15,7 +15,7 @@
 
 namespace xrun::runtime::testing {
 
-// What connects the ranks. Threads: any.
+// Connects the ranks. Threads: any.
 class Switchboard {
  public:
   // `seed`: of how long messages take.
@@ -31,9 +31,9 @@ class Switchboard {
   using Inbox = std::deque<std::pair<int, std::vector<std::byte>>>;  // from whom
 
   const uint64_t seed_;
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards all members below
   std::condition_variable changed_;
-  std::vector<Inbox> inboxes_;  // by rank
+  std::vector<Inbox> inboxes_;  // indexed by rank
   size_t finished_ = 0;
   std::string error_;
 };

@@ -7,7 +7,7 @@
 
 namespace xrun::testing {
 
-// An expression of three inputs and two results, with at most so many operations of all kinds.
+// An expression of three inputs and two results, with at most that many operations of all kinds.
 ScalarExpr random_expr(std::mt19937& random, int operations);
 
 }  // namespace xrun::testing

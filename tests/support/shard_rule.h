@@ -9,7 +9,7 @@
 //   and
 //             the others zeros.
 //   ; k=g     attribute k counts the letter g and is cut with it: "ng__,g___->ng__; groups=g"
-// Where dimensions of one letter differ in size (groups and their channels; flattened dimensions, "nc__->nc"), they are
+// If dimensions of one letter differ in size (groups and their channels; flattened dimensions, "nc__->nc"), they are
 // cut at the same fraction, one of their greatest common divisor.
 // Source of the idea: Shardy's op sharding rules (factors that pass through, reduce, or stay whole).
 #pragma once
@@ -35,7 +35,7 @@ struct ShardRule {
 Result<ShardRule> parse_shard_rule(std::string_view text, const std::vector<int>& input_ranks,
                                    const std::vector<int>& output_ranks);
 
-// The rule of a call. Errors: none but those of a definition that contradicts itself.
+// The rule of a call. Errors: only those of a definition that contradicts itself.
 Result<ShardRule> shard_rule(const Graph& graph, const Node& node);
 
 }  // namespace xrun

@@ -50,7 +50,7 @@ std::optional<Seconds> SimulatedNet::arrival_over(int a, int b) {
   return sent + delay;
 }
 
-// What can never arrive holds up all that is sent after it.
+// A message that can never arrive holds up all that is sent after it.
 void SimulatedNet::put(int socket, std::vector<std::byte> bytes) {
   const End& from = ends_[static_cast<size_t>(socket)];
   End& to = ends_[static_cast<size_t>(from.other)];

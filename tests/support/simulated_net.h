@@ -35,7 +35,7 @@ class SimulatedNet final : public Net {
   struct Span {
     Seconds begin = 0;
     Seconds end = 0;
-    Seconds delay = 0;  // of what is sent in between; unused in a cut
+    Seconds delay = 0;  // delay of messages sent in between; unused in a cut
   };
 
   SimulatedNet(SimulatedClock& clock, uint64_t seed) : clock_(clock), random_(seed) {}
@@ -48,7 +48,7 @@ class SimulatedNet final : public Net {
   std::pair<int, int> join(int a, int b);
   // The process of a node ends without a word: its connections are closed.
   void kill(int node);
-  // When something arrives next at the node, of what arrives after `after`; none: nothing is under way.
+  // The time after `after` at which something arrives next at the node; nullopt: nothing is under way.
   std::optional<Seconds> next_arrival(int node, Seconds after) const;
 
   // The longest time that a message that arrived, or will, is under way.
@@ -78,7 +78,7 @@ class SimulatedNet final : public Net {
     bool ended = false;  // nothing more is sent
     std::deque<Packet> inbox;
     Seconds last = 0;         // arrival of the last packet
-    std::deque<int> callers;  // of a listener
+    std::deque<int> callers;  // only in a listener
   };
 
   static std::pair<int, int> link(int a, int b) { return {std::min(a, b), std::max(a, b)}; }
@@ -90,7 +90,7 @@ class SimulatedNet final : public Net {
   std::mt19937_64 random_;
   std::map<std::pair<int, int>, std::vector<Span>> cuts_;
   std::map<std::pair<int, int>, std::vector<Span>> delays_;
-  std::vector<End> ends_;  // by socket
+  std::vector<End> ends_;  // indexed by socket
   int caller_ = 0;
   Seconds longest_ = 0;
 };

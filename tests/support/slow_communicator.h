@@ -1,5 +1,5 @@
-// A communicator whose rank sends what it broadcasts late, or never; single bytes go at once. Everything else is as by
-// the communicator behind it.
+// A communicator whose rank sends its broadcasts late, or never; single bytes go at once. Everything else is passed to
+// the wrapped communicator.
 #pragma once
 
 #include <atomic>
@@ -60,7 +60,7 @@ class SlowCommunicator final : public Communicator {
   int rank_;
   std::chrono::milliseconds delay_;
   std::atomic<bool> ended_ = false;
-  std::mutex mutex_;  // of the two below
+  std::mutex mutex_;  // guards the two members below
   std::vector<std::thread> senders_;
   std::vector<Completion> kept_;
 };

@@ -56,7 +56,7 @@ class SlurmHost {
   // Why there is no Slurm; empty: there is.
   const std::string& missing() const { return missing_; }
 
-  // srun with a plugin of MPI: "pmix", "pmi2", "none".
+  // srun with an MPI plugin: "pmix", "pmi2", "none".
   Launcher srun(const std::string& mpi) const {
     return {.path = "/usr/bin/srun",
             .module = mpi == "pmi2" ? "libxrun_mpich.so" : "libxrun_mpi.so",
@@ -170,8 +170,8 @@ SlurmdPidFile={3}/slurmd.pid
 
   TemporaryDirectory directory_;
   std::string missing_;
-  pid_t namespace_ = -1;  // of `unshare`
-  int input_ = -1;        // of the shell in the namespace
+  pid_t namespace_ = -1;  // the `unshare` process
+  int input_ = -1;        // input of the shell in the namespace
 };
 
 }  // namespace xrun::testing

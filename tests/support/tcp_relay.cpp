@@ -11,7 +11,7 @@
 namespace xrun::testing {
 namespace {
 
-// What comes from one side of a connection and goes to the other.
+// Bytes from one side of a connection that go to the other.
 struct Way {
   struct Part {
     Seconds due = 0;

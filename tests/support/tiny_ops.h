@@ -1,4 +1,4 @@
-// A handful of operators with an interpreter in f64, so that the graph room is tested without any kernel.
+// A handful of operators with an interpreter in f64, so that the folder graph/ is tested without any kernel.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ const OpRegistry& tiny_registry();
 // copies here: the interpreter judges structure, not rounding.
 struct TinyRun {
   int64_t rows = 0;
-  std::vector<std::vector<double>> values;  // by ValueId
+  std::vector<std::vector<double>> values;  // indexed by ValueId
 };
 TinyRun draw_leaves(const Graph& graph, int64_t rows, uint64_t seed);
 void evaluate(const Graph& graph, TinyRun& run);
