@@ -1,6 +1,6 @@
-// Progress on a terminal (docs/reference/command.md, "Progress"): a bar that steps redraw about ten times a second,
-// from half a second after the start, below a log that scrolls and keeps finished phases. The end leaves the last state
-// of the bar.
+// Progress on a terminal (docs/reference/command/progress.md, "Progress"): a bar that steps redraw about ten times a
+// second, from half a second after the start, below a log that scrolls and keeps finished phases. The end leaves the
+// last state of the bar.
 #pragma once
 
 #include <mutex>
