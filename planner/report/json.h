@@ -1,4 +1,4 @@
-// Plans as one JSON document for programs (docs/reference/command.md, "Planning"): minor versions only add keys.
+// Plans as one JSON document for programs (docs/reference/command/plan.md, "Planning"): minor versions only add keys.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,5 @@
-// Plans as text for people: the page of `xrun plan`, tables and a Gantt view (docs/reference/command.md, "Planning").
+// Plans as text for people: the page of `xrun plan`, tables and a Gantt view (docs/reference/command/plan.md,
+// "Planning").
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// Progress on a terminal (docs/reference/command.md, "Progress"): a bar that is redrawn about ten times a second, from
-// half a second after the start, below a scrolling log of the finished phases. The last state of the bar stays on the
-// screen when the run ends.
+// Progress on a terminal (docs/reference/command/progress.md, "Progress"): a bar that is redrawn about ten times a
+// second, from half a second after the start, below a scrolling log of the finished phases. The last state of the bar
+// stays on the screen when the run ends.
 #pragma once
 
 #include <mutex>

@@ -1,5 +1,5 @@
 // Counts how often each class was predicted as which class while a checkpoint is evaluated, and reports these counts
-// for `eval` (docs/reference/command.md, "Evaluation by class").
+// for `eval` (docs/reference/command/eval.md, "Evaluation by class").
 #pragma once
 
 #include <map>

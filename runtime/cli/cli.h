@@ -5,8 +5,8 @@
 
 namespace xrun::cli {
 
-// Parses the arguments, runs the subcommand and gives its exit code (docs/reference/command.md, "Exit codes"). Throws
-// nothing.
+// Parses the arguments, runs the subcommand and gives its exit code (docs/reference/command/overview.md, "Exit codes").
+// Throws nothing.
 int run_command_line(int argc, const char* const* argv);
 
 // Prints the exception that is being handled to stderr and gives its exit code. Also called when the process ends

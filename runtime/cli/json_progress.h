@@ -1,4 +1,4 @@
-// Progress as JSON lines on stdout (docs/reference/command.md, "Progress"): one compact object per event.
+// Progress as JSON lines on stdout (docs/reference/command/progress.md, "Progress"): one compact object per event.
 #pragma once
 
 #include <nlohmann/json.hpp>

@@ -27,7 +27,7 @@ class Series {
   int64_t seen_ = 0;
 };
 
-// A graph of nearest classes that the run has used, from its event (docs/reference/command.md, "Progress").
+// A graph of nearest classes that the run has used, from its event (docs/reference/command/progress.md, "Progress").
 struct LoggedGraph {
   int64_t step = 0;
   std::string head;

@@ -12,8 +12,8 @@
 
 namespace xrun::cli {
 
-// Flags that every subcommand takes (docs/reference/command.md, "Flags everywhere"). Each long flag may come from
-// XRUN_<NAME>.
+// Flags that every subcommand takes (docs/reference/command/overview.md, "Flags of every command"). Each long flag may
+// come from XRUN_<NAME>.
 struct GlobalOptions {
   std::vector<std::pair<std::string, std::string>> sets;  // --set PATH=VALUE
   std::string run;

@@ -1,5 +1,5 @@
-// Progress as greppable lines (docs/reference/command.md, "Progress"): one every `log.every`, one per phase, and
-// heartbeats when nothing else is printed.
+// Progress as greppable lines (docs/reference/command/progress.md, "Progress"): one every `log.every`, one per phase,
+// and heartbeats when nothing else is printed.
 #pragma once
 
 #include <mutex>

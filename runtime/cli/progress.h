@@ -1,4 +1,4 @@
-// Progress of a run (docs/reference/command.md, "Progress"): a redrawn bar, greppable lines, or JSON events.
+// Progress of a run (docs/reference/command/progress.md, "Progress"): a redrawn bar, greppable lines, or JSON events.
 #pragma once
 
 #include <functional>

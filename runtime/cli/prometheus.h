@@ -1,4 +1,5 @@
-// The figures of a run for Prometheus, served over HTTP while the run lasts (docs/reference/command.md, "Prometheus").
+// The figures of a run for Prometheus, served over HTTP while the run lasts (docs/reference/command/progress.md,
+// "Prometheus").
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // `xrun train --restarts N -- COMMAND`: runs a training command, and starts it again if it ended for a reason that a
-// restart from the last checkpoint may fix (docs/reference/command.md, "Restarts").
+// restart from the last checkpoint may fix (docs/reference/command/several_processes.md, "Restarts").
 #pragma once
 
 #include <string>

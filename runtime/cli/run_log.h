@@ -1,5 +1,5 @@
-// The log of a run: its events as JSON lines next to its checkpoints (docs/reference/command.md, "Logs"), independent
-// of the progress shown; also its figures, as event files for TensorBoard and over HTTP for Prometheus.
+// The log of a run: its events as JSON lines next to its checkpoints (docs/reference/command/progress.md, "Logs"),
+// independent of the progress shown; also its figures, as event files for TensorBoard and over HTTP for Prometheus.
 #pragma once
 
 #include <memory>

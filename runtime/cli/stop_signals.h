@@ -1,5 +1,5 @@
-// Signals that ask a run to stop (docs/reference/command.md, "Exit codes"): the first asks for a clean end, a second
-// one ends the process at once.
+// Signals that ask a run to stop (docs/reference/command/overview.md, "Exit codes"): the first asks for a clean end, a
+// second one ends the process at once.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// Messages about faults in the command line and in the variables that stand for flags (docs/reference/command.md,
-// "Flags everywhere").
+// Messages about faults in the command line and in the variables that stand for flags
+// (docs/reference/command/overview.md, "Flags of every command").
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -1,5 +1,5 @@
-// The events that a run reports (docs/reference/command.md, "Progress"), and the work under way between them. The
-// printers (bar, lines, JSON) implement EventSink.
+// The events that a run reports (docs/reference/command/progress.md, "Progress"), and the work under way between them.
+// The printers (bar, lines, JSON) implement EventSink.
 #pragma once
 
 #include <cstdint>

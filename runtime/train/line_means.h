@@ -1,5 +1,5 @@
-// The work of a run since its last line of progress (docs/reference/command.md, "Progress"): means of losses and
-// metrics, and the samples by the clock, without the time of evaluations and saves.
+// The work of a run since its last line of progress (docs/reference/command/progress.md, "Progress"): means of losses
+// and metrics, and the samples by the clock, without the time of evaluations and saves.
 #pragma once
 
 #include <cstdint>
