@@ -1,6 +1,6 @@
-// Reverse accumulation. Nodes are visited from last to first; the gradients of a value come from its consumers, which
-// have all been visited, and are added in consumer order. What is wanted: values from which the loss is reached and
-// which depend on a parameter that is updated.
+// Reverse accumulation. Nodes are visited from last to first. The gradients of a value come from its consumers, which
+// have all been visited, and are added in consumer order. A value needs a gradient if the loss depends on it and it
+// depends on a parameter that is updated.
 #include "graph/autodiff.h"
 
 #include <algorithm>
@@ -155,7 +155,7 @@ class Differentiator {
     return {};
   }
 
-  // The sum of the gradients of a value, in consumer order; invalid when there are none.
+  // The sum of the gradients of a value, in consumer order; invalid if it has no gradient.
   Result<ValueId> total(ValueId value, NodeId producer) {
     std::vector<Partial> partials = partials_[value];
     if (partials.empty()) {
