@@ -33,9 +33,8 @@ struct FrontendOptions {
   // Trials of earlier checks with equal options (lang/clean_trials.h), to which this check adds its own; may be null.
   CleanTrials* clean_trials = nullptr;
   const Texts* open = nullptr;  // texts that `load` uses instead of those on disk; may be null
-  bool is_stored =
-      false;  // the text of a checkpoint: faults that can only harm training were accepted once and are accepted again
-  bool strict = false;  // warn about an unlabelled operator with parameters that has an unlabelled sibling
+  bool is_stored = false;       // the text of a checkpoint: accepts faults that can only harm training
+  bool strict = false;          // warn about an unlabelled operator with parameters that has an unlabelled sibling
   // Bounds of an elaboration, so that it always ends soon: max_nodes bounds the operators, tensors and parameters of a
   // graph; max_steps bounds the steps of evaluation of the model, its tests and uncalled declarations together. Adding
   // an operator to a graph also costs steps. Exceeding a bound is an error (XG0216).

@@ -30,7 +30,7 @@ enum class Dimension : uint8_t {
 // One row of the table of units. A value in this unit times scale / divisor is the value in the dimension's base unit
 // (bytes, bytes per second, seconds, FLOP/s, watts, hertz, steps, epochs, samples).
 struct UnitInfo {
-  std::string_view text;  // as written: "GiB", "Gbit/s", "epochs"
+  std::string_view text;  // "GiB", "Gbit/s", "epochs"
   Dimension dimension = Dimension::kPlain;
   int64_t scale = 1;
   int64_t divisor = 1;
