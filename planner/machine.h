@@ -12,7 +12,7 @@ namespace xrun::planner {
 
 struct Machine {
   std::string name = "cpu";  // "2 x cpu", or with the cluster's name for its processor
-  int cores = 1;             // of all nodes together; so is memory
+  int cores = 1;             // total of all nodes, as is memory
   int devices = 1;           // each a TBB arena
   int threads = 1;           // total of all devices; at least `devices`
   Bytes memory = 0;          // usable by all devices together, after `reserve`

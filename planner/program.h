@@ -158,8 +158,7 @@ enum class Kind : uint8_t {
   kReduceScatter,
   // At the end of a step, before kSumReplicas for the gradients that are sent whole. This kind and the next ones come
   // last in this list because plan files store the numbers of kinds. Adds gradients of compressed weights, the
-  // replica's or the sums of its
-  // sender, to their velocities and residuals, and takes out the largest elements.
+  // replica's or the sums of its sender, to their velocities and residuals, and takes out the largest elements.
   kCompress,
   // After kSumReplicas: adds the gradients of all readers of a tied weight in a binary tree, into the gradient of the
   // stage's copy.
