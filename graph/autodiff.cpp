@@ -59,7 +59,7 @@ class Differentiator {
   }
 
  private:
-  // Each reader of a tied weight gives it a gradient, or none does.
+  // Either all readers of a tied weight give it a gradient, or no reader does.
   Status check_tied() const {
     for (size_t p = 0; p < graph_.params.size(); ++p) {
       const std::vector<ParamId> readers =

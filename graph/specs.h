@@ -117,7 +117,7 @@ struct ActiveSpec {
   int64_t of(int64_t classes) const;
 };
 
-// accuracy(logits, label, k, source): a value of the graph that is 1 where the row is right.
+// accuracy(logits, label, k, source): a value of the graph that is 1 if the row is right.
 struct MetricSpec {
   std::string name;        // key in `eval`, or the operator's name in `metrics`
   ValueId value;           // f32[N] per-row result of the metric operator; of recall_at [N, D + 2] (ops/recall_op.cpp)
@@ -208,7 +208,7 @@ struct TrainSpec {
   std::vector<MetricSpec> eval;
   TrainSpan log_every{10, TrainSpan::kSteps};
   bool log_tensorboard = false;
-  std::string log_prometheus;  // ADDRESS:PORT where Prometheus reads the run's metrics; empty: not served
+  std::string log_prometheus;  // ADDRESS:PORT at which Prometheus reads the run's metrics; empty: not served
   TrainSpan checkpoint_every{1, TrainSpan::kEpochs};
   int64_t checkpoint_keep = 3;
   std::string checkpoint_dir;

@@ -34,7 +34,7 @@ std::vector<uint8_t> reads_of(const ScalarExpr& all, int first_step_input) {
   return found;
 }
 
-// `results` of `all` as an expression of its own, with input `first + i` as input i.
+// `results` of `all` as a separate expression, with input `first + i` as input i.
 ScalarExpr part_of(const ScalarExpr& all, std::vector<ScalarId> results, int first, int inputs) {
   ScalarExpr part;
   if (results.empty()) {

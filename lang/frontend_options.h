@@ -38,7 +38,6 @@ struct FrontendOptions {
   // Bounds of an elaboration, so that it always ends soon: max_nodes bounds the operators, tensors and parameters of a
   // graph; max_steps bounds the steps of evaluation of the model, its tests and uncalled declarations together. Adding
   // an operator to a graph also costs steps. Exceeding a bound is an error (XG0216).
-  // an operator to a graph costs steps, too. Exceeding a bound is XG0216.
   int64_t max_nodes = 4'000'000;
   int64_t max_steps = 64'000'000;
 };

@@ -44,9 +44,8 @@ Status replace_file(const std::string& path, Pieces pieces, const FileKind& kind
 // Writes the next bytes of a file. Returns 0, or the errno of the write that failed.
 using ByteSink = std::function<int(std::span<const std::byte>)>;
 
-/// Replaces a file with content that `fill` produces while it is written, in order. Errors: also those of `fill`,
-/// unless a
-/// those of `fill`, unless a write had failed before.
+/// Replaces a file with content that is produced while it is written: `fill` passes its bytes to the sink, in order.
+/// Errors: also those of `fill`, unless a write had failed before.
 Status replace_file(const std::string& path, const FileKind& kind, const std::function<Status(const ByteSink&)>& fill);
 
 /// Replaces the content of an existing ordinary file, as `replace_file` does. The new file has the permissions of the

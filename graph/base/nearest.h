@@ -17,8 +17,8 @@ inline constexpr size_t kMostCandidates = 1000;
 // near, or if there are more than kMostCandidates.
 std::string nearest(std::string_view written, const std::vector<std::string>& candidates);
 
-// Help text for an unknown name of a class or column, of which there may be millions. It names the nearest
-// and at most five others:
+// Help text for an unknown name of a class or column, of which there may be millions. It names the nearest and
+// at most five others:
 //   the nearest is `zebra`; others are cat, cow, dog, fox, hen and 17 924 more
 //   the nearest is `café`, which looks the same: it has U+00E9 where this one has U+0065 U+0301; others are ...
 //   no known name is near; some are cat, cow, dog, fox, hen and 17 925 more

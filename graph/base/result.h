@@ -28,7 +28,7 @@ struct Error {
   std::string code;     // "XG0402"; may be empty
   std::string message;  // the fault, lower case, no full stop; names the place if there is no span
   std::string help;     // how to fix it; may be empty
-  Span span{};          // where in the model text, when known
+  Span span{};          // place in the model text, if known
 
   // Set mostly for errors with a span:
   std::string label;          // text next to the mark

@@ -66,7 +66,7 @@ struct Datum {
   int64_t weight = 1;  // 1 + the weights of the items, and 1 per 64 bytes of their text; bounded
   int depth = 0;       // nesting of lists; bounded
   Span span;           // place in the text, for labels
-  Span origin;         // text that gives the option or let its value
+  Span origin;         // text with the value of the option or let
 
   bool is_error() const { return kind == DatumKind::kError; }
   bool number() const { return kind == DatumKind::kExact || kind == DatumKind::kReal; }

@@ -178,7 +178,7 @@ void drop_newlines(Tokens& list) {
   tokens.resize(kept);
 }
 
-// `model m:` of Python: the colon stands for the brace, if a brace closes what it opens.
+// `model m:` of Python: the colon stands for `{` if a `}` closes the body.
 void colons_for_braces(Tokens& list, Faults& faults) {
   std::vector<Token>& tokens = list.tokens;
   size_t colon = 0;  // 0: no open colon
