@@ -1,6 +1,8 @@
 // Class blocks, shards and memory of a sharded classifier head as pure functions of its shape
 // (docs/internals/determinism.md, "Class blocks" and "Sums over classes"). The planner computes sizes with them, and
 // the head kernels (ops/head.h) lay out their buffers with them.
+//   class block  consecutive classes: the unit of sharding, of every sum over classes, and of selection
+//   subtree      aligned run of 2^l class blocks (cut off at the end): a node of the one fixed binary tree over blocks
 #pragma once
 
 #include <cstdint>
