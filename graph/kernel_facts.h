@@ -15,7 +15,7 @@ struct KernelFact {
   std::vector<Bytes> prepared;   // per input: bytes of the prepared (reordered, rounded) weight; 0: not prepared
   Seconds time = 0;              // 0: unknown, use the analytic cost
   std::vector<Seconds> prepare;  // per input: time to make the prepared form; empty: unknown
-  double work = 1;               // share of the operator's flops that `time` stands for
+  double work = 1;               // cost of the kernel's arithmetic as a fraction of the operator's flops
 };
 
 struct KernelFacts {
