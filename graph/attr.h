@@ -31,7 +31,7 @@ class Attrs {
   const AttrValue* find(std::string_view name) const;
   bool has(std::string_view name) const { return find(name) != nullptr; }
 
-  // The value of an argument. REQUIRES: it exists and has this kind; `real` and `reals` take whole numbers, too.
+  // The value of an argument. REQUIRES: it exists and has this kind; `real` and `reals` also accept whole numbers.
   bool flag(std::string_view name) const;
   int64_t integer(std::string_view name) const;
   double real(std::string_view name) const;
@@ -39,7 +39,7 @@ class Attrs {
   const std::vector<int64_t>& integers(std::string_view name) const;
   std::vector<double> reals(std::string_view name) const;
   const std::vector<std::string>& texts(std::string_view name) const;
-  // The same; an absent argument gives `otherwise`.
+  // The value of an argument, or `otherwise` if it is absent. REQUIRES: it has this kind.
   bool flag(std::string_view name, bool otherwise) const;
   int64_t integer(std::string_view name, int64_t otherwise) const;
   double real(std::string_view name, double otherwise) const;
@@ -51,7 +51,7 @@ class Attrs {
   std::vector<std::pair<std::string, AttrValue>> values_;
 };
 
-std::string to_text(const AttrValue& value);  // floats in their shortest form that reads back exactly
-std::string to_text(const Attrs& attrs);      // "k=3, stride=2"
+std::string to_text(const AttrValue& value);  // text of a value; floats in their shortest form that reads back exactly
+std::string to_text(const Attrs& attrs);      // text of all arguments: "k=3, stride=2"
 
 }  // namespace xrun

@@ -1,6 +1,6 @@
-// Reverse accumulation. Nodes are visited from last to first; the gradients of a value come from its consumers, which
-// have all been visited, and are added in consumer order. What is wanted: values from which the loss is reached and
-// which depend on a parameter that is updated.
+// Reverse accumulation. Nodes are visited from last to first. The gradients of a value come from its consumers, which
+// have all been visited, and are added in consumer order. A value needs a gradient if the loss depends on it and it
+// depends on a parameter that is updated.
 #include "graph/autodiff.h"
 
 #include <algorithm>
@@ -59,7 +59,7 @@ class Differentiator {
   }
 
  private:
-  // Each reader of a tied weight gives it a gradient, or none does.
+  // Either all readers of a tied weight give it a gradient, or no reader does.
   Status check_tied() const {
     for (size_t p = 0; p < graph_.params.size(); ++p) {
       const std::vector<ParamId> readers =
@@ -155,7 +155,7 @@ class Differentiator {
     return {};
   }
 
-  // The sum of the gradients of a value, in consumer order; invalid when there are none.
+  // The sum of the gradients of a value, in consumer order; invalid if it has no gradient.
   Result<ValueId> total(ValueId value, NodeId producer) {
     std::vector<Partial> partials = partials_[value];
     if (partials.empty()) {

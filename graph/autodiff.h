@@ -8,7 +8,7 @@
 
 namespace xrun {
 
-// Argument of OpDef::grad: gives the tensors and the output gradients of one node, and appends its backward nodes.
+// Argument of OpDef::grad: has the tensors and the output gradients of one node, and appends its backward nodes.
 class GradBuilder {
  public:
   GradBuilder(Graph& graph, const OpRegistry& registry, NodeId node, std::vector<ValueId> output_grads,
@@ -24,9 +24,9 @@ class GradBuilder {
 
   // Appends a backward node, with parameters among its `inputs`, and returns its outputs. Errors: those of infer.
   Result<std::vector<ValueId>> emit(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {});
-  // Appends a node whose outputs are the gradients of the inputs 0, 1, ...; drops those that are not wanted.
+  // Appends a node whose outputs are the gradients of the inputs 0, 1, ...; drops those that are not needed.
   Status set_grads_by(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {});
-  // Appends a node that gives the gradient of one input. Does nothing if that gradient is not wanted.
+  // Appends a node that computes the gradient of one input. Does nothing if that gradient is not needed.
   Status set_grad_by(int input, std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {});
   // Sets the gradient of an input. REQUIRES: it was not set before.
   void set_grad(int input, ValueId grad);
@@ -45,11 +45,11 @@ struct AutodiffOptions {
   double row_weight = 1;  // d(objective)/d(loss of a row): 1 / batch for a mean
 };
 
-// Adds backward nodes for `graph.loss` and fills `param_grads`; weights that several operators read are untied
-// (graph/passes/untie.h). Gradients that fan in are explicit `add` nodes in
-// consumer order (docs/internals/determinism.md, "Passes over the graph"). Sharded heads are not differentiated here:
-// for a head, the gradient of its feature enters the backward part as an input named "<head>.dx", made by the head pass
-// (planner, ops/head.h). Source: docs/internals/algorithms.md, "Differentiation".
+// Adds backward nodes for `graph.loss` and fills `param_grads`; weights that several operators read are untied first
+// (graph/passes/untie.h). Gradients that fan in are explicit `add` nodes in consumer order
+// (docs/internals/determinism.md, "Passes over the graph"). Sharded heads are not differentiated here: the gradient of
+// a head's feature enters the backward part as an input named "<head>.dx", computed by the head pass (planner,
+// ops/head.h). Source: docs/internals/algorithms.md, "Differentiation".
 Result<Graph> differentiate(Graph graph, const OpRegistry& registry, const AutodiffOptions& options);
 
 }  // namespace xrun

@@ -5,7 +5,7 @@
 namespace xrun {
 namespace {
 
-// The value before casts, which mixed precision puts between a parameter and its reader.
+// The value before casts, which mixed precision inserts between a parameter and its reader.
 ValueId before_casts(const Graph& graph, ValueId id) {
   for (;;) {
     const NodeId producer = graph.value(id).producer;
@@ -16,13 +16,13 @@ ValueId before_casts(const Graph& graph, ValueId id) {
   }
 }
 
-// The name of the input that the value is; empty: it is computed.
+// The name of the input that the value is; empty if the value is computed.
 std::string input_name(const Graph& graph, ValueId id) {
   const auto input = std::ranges::find(graph.inputs, id, &NamedValue::value);
   return input == graph.inputs.end() ? "" : input->name;
 }
 
-// The name of the head whose node this is; empty: it is no head.
+// The name of the head whose node this is; empty for other nodes.
 std::string head_name(const Graph& graph, NodeId node) {
   const auto head = std::ranges::find(graph.heads, node, &Head::node);
   return head == graph.heads.end() ? "" : head->name;
@@ -32,7 +32,7 @@ class Collector {
  public:
   explicit Collector(const Graph& graph) : graph_(graph) {}
 
-  // The parameters of the operator that makes the logits of a loss.
+  // Adds the parameters of the operator that computes the logits of a loss.
   void add_loss(const Node& loss) {
     const std::string input = input_name(graph_, loss.inputs[1]);
     const ValueId logits = before_casts(graph_, loss.inputs[0]);

@@ -17,12 +17,12 @@ struct ClassRows {
   enum Kind { kHead, kLogits, kEmbedding } kind = kHead;
 };
 
-// In the order of the nodes; a parameter is listed once, for the first input that it belongs to. Takes graphs before
-// and after `prepare`.
+// Lists them in the order of the nodes; a parameter is listed once, for the first input that it belongs to. Accepts
+// graphs before and after `prepare`.
 std::vector<ClassRows> class_rows(const Graph& graph);
 
-// The names of the inputs from which the outputs and the features of heads are computed. The others, labels, are read
-// by losses and metrics alone.
+// The names of the inputs from which the outputs and the features of heads are computed. The other inputs, labels, are
+// read only by losses and metrics.
 std::vector<std::string> inputs_of_results(const Graph& graph);
 
 }  // namespace xrun

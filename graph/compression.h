@@ -1,7 +1,6 @@
-// Compression of gradients (`train.compress`): which weights are compressed, and how many elements a sender sends.
-// A sender is a replica, or a node whose replicas sum their gradients before (CompressSpec::per_node).
-// The method is that of Lin et al., "Deep Gradient Compression", ICLR 2018 (docs/internals/algorithms.md, "Gradient
-// compression").
+// Compression of gradients (`train.compress`): which weights are compressed, and how many elements a sender sends. A
+// sender is a replica, or a node whose replicas sum their gradients first (CompressSpec::per_node). The method is that
+// of Lin et al., "Deep Gradient Compression", ICLR 2018 (docs/internals/algorithms.md, "Gradient compression").
 #pragma once
 
 #include <cstdint>
@@ -20,25 +19,25 @@ struct GradientPair {
 };
 static_assert(sizeof(GradientPair) == 8);
 
-// The states that each sender keeps for a compressed weight, in place of those of the optimizer: its velocity, and the
+// The states that each sender keeps for a compressed weight, in place of the optimizer's: its velocity, and the
 // accumulated velocities that were not sent.
 inline constexpr std::string_view kResidualStates[] = {"velocity", "residual"};
 
-// Whether the gradient of a weight is compressed: `on` names it, it lies outside of heads, and it has two dimensions or
-// more. Biases and the weights of norms are few numbers that are sent whole.
+// Whether the gradient of a weight is compressed: `on` names the weight, it is not part of a head, and it has at least
+// two dimensions. Biases and the weights of norms are small and are sent whole.
 bool is_compressed(const TrainSpec& train, const Graph& graph, ParamId param);
 
-// The pairs that a sender sends of a tensor: density * elements, rounded up; at least one.
+// The number of pairs that a sender sends for a tensor: density * elements, rounded up; at least one.
 int64_t pairs_of(int64_t elements, double density);
 
-// Whether so few of a tensor's elements are selected that a sample bounds the least of them (ops/top_k.h): one of 32 or
-// fewer, of a quarter million or more.
+// Whether a sample is used to bound the least selected element (ops/top_k.h): at most one element in 32 is selected,
+// and the tensor has at least a quarter million elements.
 bool selects_by_sample(int64_t elements, int64_t pairs);
 
 // The density of step `step`, counted from 0. The first `warmup` steps are four equal parts with 1/4, 1/16, 1/64 and
 // 1/256 of the elements, but never less than the density after them.
 double density_at(const CompressSpec& compress, double warmup, int64_t step);
-// That of the first step.
+// The density of the first step.
 double largest_density(const CompressSpec& compress);
 
 }  // namespace xrun

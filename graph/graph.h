@@ -1,5 +1,5 @@
-// The graph: values and nodes in vectors, ids as handles. Nodes are in topological order; the printed order is the
-// order in which the planner cuts stages. A Graph is a value: passes take one and give another.
+// The graph: values and nodes in vectors, ids as handles. Nodes are in topological order; the planner cuts stages in
+// the printed order. A Graph is a value: passes take one and return another.
 #pragma once
 
 #include <optional>
@@ -28,7 +28,7 @@ using ExpansionId = Id<ExpansionTag>;
 struct Value {
   TensorType type;
   std::string name;       // binding name or path of the producer; for printing
-  NodeId producer;        // none for inputs and parameters
+  NodeId producer;        // invalid for inputs and parameters
   int output = 0;         // which output of the producer
   ParamId param;          // valid for parameters
   bool is_input = false;  // fed by data: a model input or a label
@@ -39,11 +39,11 @@ enum class Phase : uint8_t { kForward, kBackward };
 struct Node {
   const OpDef* op = nullptr;
   std::vector<ValueId> inputs;  // the call's operands, then its own parameters in the order of OpShape::params
-  int operands = 0;             // how many of the inputs are operands; an operand may be a parameter, too
+  int operands = 0;             // number of inputs that are operands; an operand may also be a parameter
   std::vector<ValueId> outputs;
   Attrs attrs;
-  std::string path;  // "layer1.bottleneck_2.conv": names tensors and random streams; a backward node has its forward's
-  std::vector<std::string> fused_paths;  // paths of the operators that were fused into this one; hints name it by them
+  std::string path;  // "layer1.bottleneck_2.conv": names tensors and random streams; shared by its backward nodes
+  std::vector<std::string> fused_paths;  // paths of the operators that were fused into this one; hints may use them
   Span span;
   ExpansionId expansion;  // the calls in the text that led to this node: Graph::expansions
   Phase phase = Phase::kForward;
@@ -55,13 +55,14 @@ struct Parameter {
   std::string name;  // "layer1.bottleneck_2.conv.weight"
   ValueId value;
   Init init;
-  bool trained = true;  // false: state (running statistics)
+  bool trained = true;  // false: a state (running statistics)
   bool head = false;    // class weights of a sharded head: [C, D] or [C]
   bool frozen = false;  // a weight that this run does not update (`freeze`)
-  // After differentiation, of a weight that several operators read: the parameter of its first reader, itself included.
-  // Each reader has a parameter and a gradient of its own; all have one name and stay equal (graph/passes/untie.h).
+  // Set by differentiation for a weight that several operators read: the parameter of its first reader, itself
+  // included. Each reader has a parameter and a gradient of its own; all have one name and stay equal
+  // (graph/passes/untie.h).
   ParamId tied;
-  Span span;  // the call that owns it, or the label that its name comes from
+  Span span;  // the call that owns it, or the label from which its name comes
   bool labelled = false;
 
   bool updated() const { return trained && !frozen; }
@@ -70,7 +71,7 @@ struct Parameter {
 // A sharded head: features in, loss and metrics out; the node itself is planned as a head pass over all devices.
 struct Head {
   std::string name;
-  NodeId node;  // its operator has `head`
+  NodeId node;  // node whose operator has `head`
   Span span;
 };
 
@@ -82,7 +83,7 @@ struct NamedValue {
 // One call in the chain of calls that leads to a node. The nodes of a block share its chain, to save memory.
 struct ExpansionStep {
   Expansion step;
-  ExpansionId outer;  // none for the outermost
+  ExpansionId outer;  // invalid for the outermost
 };
 
 struct Graph {
@@ -93,9 +94,9 @@ struct Graph {
   std::vector<NamedValue> outputs;   // results of inference
   std::vector<NamedValue> bindings;  // every name bound in the model: `shape(digits.logits)`, `train.loss`
   std::vector<Head> heads;
-  std::vector<ValueId> metrics;            // values of train.metrics, then of train.eval; kept by passes
+  std::vector<ValueId> metrics;            // values of train.metrics, then those of train.eval; kept by passes
   std::vector<LossTerm> loss;              // empty before training is attached
-  IdVector<ParamId, ValueId> param_grads;  // after autodiff: one per param, none where not updated or not reached
+  IdVector<ParamId, ValueId> param_grads;  // after autodiff: one per parameter; invalid if not updated or not reached
   IdVector<ExpansionId, ExpansionStep> expansions;
 
   const Value& value(ValueId id) const { return values[id]; }
@@ -109,15 +110,15 @@ struct Graph {
   // Appends a node and a value for each of its outputs. `types`: the output types, from infer.
   NodeId add_node(Node node, const std::vector<TensorType>& types);
 
-  int64_t parameter_count() const;  // trained elements, heads included; of a tied weight once
-  // Whether the parameter is another reader's of a tied weight.
+  int64_t parameter_count() const;  // trained elements, heads included; a tied weight counts once
+  // Whether the parameter belongs to a later reader of a tied weight.
   bool is_tied_copy(ParamId id) const { return params[id].tied.valid() && params[id].tied != id; }
 };
 
 // Calls `op` on `inputs`: infers, creates the parameters that the call owns as `path`.weight and so on, and appends the
-// node. Tensors of `given` take the place of those of these names. All new forward nodes come from here; passes copy
-// them. Errors: those of infer, sizes above graph/limits.h, XG0301 for a given tensor of another type, XG0203 for one
-// that the call does not own.
+// node. Tensors of `given` replace the own ones of these names. All new forward nodes come from here; passes copy them.
+// Errors: those of infer, sizes above graph/limits.h, XG0301 for a given tensor of another type, XG0203 for one that
+// the call does not own.
 Result<NodeId> call_op(Graph& graph, const OpDef& op, std::vector<ValueId> inputs, Attrs attrs, std::string path,
                        Span span, std::span<const NamedValue> given = {});
 

@@ -8,10 +8,10 @@
 
 namespace xrun {
 
-// Whether `name`, of a tensor or of a part of the model, equals `path` or lies below it.
+// Whether `name`, the name of a tensor or of a part of the model, equals `path` or lies below it.
 bool is_below(std::string_view path, std::string_view name);
 
-// The value of a setting, such as &GroupSpec::lr, for a tensor; nullopt if no group with the tensor sets it.
+// The value of a setting, such as &GroupSpec::lr, for a tensor; nullopt if no group that contains the tensor sets it.
 template <typename T>
 std::optional<T> group_rule(const TrainSpec& train, std::string_view tensor, std::optional<T> GroupSpec::*setting) {
   const GroupSpec* best = nullptr;
@@ -23,10 +23,10 @@ std::optional<T> group_rule(const TrainSpec& train, std::string_view tensor, std
   return best == nullptr ? std::nullopt : best->*setting;
 }
 
-// How the class weights of a head are stored and updated; row_rules takes their name, "id.weight".
+// Describes how the class weights of a head are stored and updated; row_rules takes their name, "id.weight".
 struct RowRules {
-  RowFormat weights = RowFormat::kF32;  // in memory
-  RowFormat states = RowFormat::kF32;   // optimizer states
+  RowFormat weights = RowFormat::kF32;  // format in memory
+  RowFormat states = RowFormat::kF32;   // format of optimizer states
   Untouched untouched = Untouched::kAsIs;
   RowPlace rows = RowPlace::kMemory;
 };

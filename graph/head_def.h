@@ -17,7 +17,7 @@ struct HeadForm {
   bool bias = false;
 };
 
-// The storage format of class rows, or of their optimizer states; all arithmetic is in f32. fp8 is e4m3 (four bits of
+// The storage format of class rows or their optimizer states; all arithmetic is in f32. fp8 is e4m3 (four bits of
 // exponent, three of mantissa) with an f32 scale for each row.
 enum class RowFormat : uint8_t { kF32, kBf16, kFp8 };
 constexpr int64_t element_bytes(RowFormat format) {
@@ -32,12 +32,12 @@ constexpr std::string_view name_of(RowFormat format) {
 // uses a row, the updates that it would have had meanwhile with zero gradients.
 enum class Untouched : uint8_t { kAsIs, kExact };
 
-// Class rows and their optimizer states are stored in memory, or in a mapped file.
+// Where class rows and their optimizer states are stored: in memory, or in a mapped file.
 enum class RowPlace : uint8_t { kMemory, kMapped };
 
 // The longest list of nearest classes that a class may have.
 inline constexpr int64_t kMostNeighbours = 4096;
-// An approximate graph compares a class with the classes of this many cells: by default, and at most.
+// The number of cells whose classes an approximate graph compares with a class: by default, and at most.
 inline constexpr int64_t kUsualProbes = 16;
 inline constexpr int64_t kMostProbes = 4096;
 
@@ -54,11 +54,11 @@ struct MarginForm {
   double filter = 1;  // larger cosines of classes other than the row's target count as 0; 1: no filter
   bool easy = false;
   MarginGrad grad = MarginGrad::kCapped;
-  // psi as a function of the target's cosine, and its derivative, in the place of m1, m2, m3 and the variants: two
-  // results of one input. Null: the formula above.
+  // psi as a function of the target's cosine, and its derivative, in place of m1, m2, m3 and the variants: two results
+  // of one input. Null: the formula above.
   std::shared_ptr<const ScalarExpr> own;
 
-  // Whether the slope of the target's logit is not 1.
+  // Whether the derivative of the target's logit differs from 1.
   bool angular() const { return own != nullptr || m1 != 1 || m2 != 0; }
   // Whether the logits must be cosines (HeadForm::cosine).
   bool of_cosines() const { return angular() || m3 != 0 || filter < 1; }

@@ -12,10 +12,10 @@ namespace {
 
 constexpr int64_t kMinBlock = 64;
 constexpr int64_t kMaxBlock = 16384;
-// Partial results that a pass has at a time, but the first of each subtree. Each worker makes one; of blocks that are
-// handed out in order and finished in any, at most half as many more wait for a neighbour that is being made, and a
-// whole run of blocks leaves one for each of its powers of two. With fewer than that some workers would find no room;
-// with one for each power of two a pass still comes to its end.
+// The most partial results that a pass holds at a time, without the first one of each subtree. Each worker makes one.
+// Blocks are handed out in order and finished in any order, so at most half as many more wait for a neighbour in
+// progress, and a whole run of blocks leaves one for each of its powers of two. With less memory some workers would
+// have to wait; with one for each power of two a pass still completes.
 int64_t partials_of(int64_t blocks, int64_t subtrees, int64_t workers) {
   const int64_t powers = std::bit_width(static_cast<uint64_t>(blocks));
   return std::min(blocks - subtrees, workers + workers / 2 + powers - 1);
@@ -65,7 +65,7 @@ std::vector<BlockRange> ClassBlocks::subtrees(BlockRange range, int max_level) c
   std::vector<BlockRange> parts;
   for (int64_t begin = range.begin; begin < range.end;) {
     int64_t length = 1;
-    // Doubles while the larger run is aligned and inside the range; behind the last block there is nothing to own.
+    // Doubles while the larger run is aligned and inside the range; after the last block there is nothing to own.
     for (int level = 0; level < max_level && begin % (2 * length) == 0 &&
                         std::min(begin + 2 * length, blocks) <= range.end && begin + length < range.end;
          ++level) {
@@ -108,10 +108,11 @@ Bytes head_gradient_bytes(const HeadShape& shape) {
 
 namespace {
 
-// A step has as many active classes as the shape says, or its targets where these are more.
+// The active classes of a step: the number that the shape gives, or the step's targets if they are more.
 int64_t most_active(const HeadShape& shape) { return std::max(shape.active, shape.step_rows); }
 
-// What is not chosen is drawn from all blocks alike, so these classes have their share and, at most, all targets.
+// Classes that are not chosen are drawn evenly from all blocks: these classes get their share and, at most, all
+// targets.
 int64_t most_drawn(const HeadShape& shape, int64_t classes) {
   const int64_t share = shape.active * classes / shape.blocks.classes + 1;  // rounded up
   return std::min({classes, most_active(shape), shape.step_rows + share});
@@ -124,7 +125,7 @@ HeadSelection head_selection(const HeadShape& shape) {
   const bool lists = shape.neighbours > 0;
   const int64_t in_lists = shape.step_rows * (shape.neighbours + 1);
   const int64_t chosen = lists ? std::max(shape.step_rows, std::min(shape.active, in_lists)) : shape.step_rows;
-  // Lists may name classes of one shard alone.
+  // Lists may name only classes of one shard.
   const int64_t most = lists ? std::min(shape.shard.size(), most_active(shape)) : most_drawn(shape, shape.shard.size());
   HeadSelection at{.total = align_up(sizeof(HeadCounts)), .most = most};
   const auto take = [&at](int64_t count) {

@@ -1,14 +1,14 @@
-// What sharded heads give: the head pass computes it on all devices, after all stages.
+// Values computed from sharded heads: the head pass computes them on all devices, after all stages.
 #pragma once
 
 #include "graph/graph.h"
 
 namespace xrun {
 
-// The node of the sharded head whose loss `loss` computes; none for any other operator.
+// The node of the sharded head whose loss `loss` computes; invalid for any other operator.
 NodeId head_of_loss(const Graph& graph, NodeId loss);
 
-// Marks logits, the losses, metrics and lists that read them, and all that is computed from these.
+// Marks logits, the losses, metrics and lists that read them, and everything computed from these.
 IdVector<ValueId, bool> values_of_heads(const Graph& graph);
 
 }  // namespace xrun

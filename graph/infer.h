@@ -1,4 +1,4 @@
-// The operands of a call as `OpDef::infer` takes them.
+// The operands of a call in the form that `OpDef::infer` expects.
 #pragma once
 
 #include "graph/graph.h"

@@ -12,22 +12,22 @@ namespace xrun {
 // Facts of one node, for one call on one row block.
 struct KernelFact {
   Bytes scratch = 0;             // per worker, during the call
-  std::vector<Bytes> prepared;   // per input: bytes of the prepared (reordered, rounded) weight; 0: used as it is
+  std::vector<Bytes> prepared;   // per input: bytes of the prepared (reordered, rounded) weight; 0: not prepared
   Seconds time = 0;              // 0: unknown, use the analytic cost
-  std::vector<Seconds> prepare;  // per input: of making the prepared form; empty: unknown
-  double work = 1;               // share of the operator's flops that the kernel takes the time of
+  std::vector<Seconds> prepare;  // per input: time to make the prepared form; empty: unknown
+  double work = 1;               // cost of the kernel's arithmetic as a fraction of the operator's flops
 };
 
 struct KernelFacts {
   std::string isa;  // "avx512_bf16"
   bool measured = false;
-  std::vector<KernelFact> nodes;  // by NodeId
+  std::vector<KernelFact> nodes;  // index: NodeId
   // Head passes: seconds per (row · class · dim) multiply-add of each pass, and fixed scratch per worker.
   double head_seconds_per_mac = 0;
-  Flops flops_per_second_f32 = 1e11;  // of one core, for analytic cost
+  Flops flops_per_second_f32 = 1e11;  // one core's, for the analytic cost
   Flops flops_per_second_bf16 = 2e11;
-  double bytes_per_second = 1e10;  // of an update's buffers, on one core
-  std::string digest;              // of all the above but the times
+  double bytes_per_second = 1e10;  // bandwidth of one core over an update's buffers
+  std::string digest;              // digest of all fields above except times
 };
 
 }  // namespace xrun

@@ -6,9 +6,9 @@
 namespace xrun {
 namespace {
 
-constexpr int64_t kClassesOfCell = 64;  // on average, at least
-constexpr int64_t kSampleOfCell = 16;   // classes of the sample, on average
-constexpr int64_t kLargest = 8;         // times the average
+constexpr int64_t kClassesOfCell = 64;  // least average
+constexpr int64_t kSampleOfCell = 16;   // average number of sampled classes
+constexpr int64_t kLargest = 8;         // multiple of the average
 
 Bytes take(Bytes& end, Bytes bytes) {
   const Bytes begin = end;

@@ -1,6 +1,6 @@
-// Sizes of an approximate build of the graph of nearest classes and of the measurement of its recall, and the places of
-// their working memory. The planner counts with them, and the kernels (ops/knn_cells.h, ops/knn_recall.h) lay their
-// buffers out by them.
+// Sizes of an approximate build of the graph of nearest classes and of the measurement of its recall, and the layout of
+// their working memory. The planner computes sizes with it, and the kernels (ops/knn_cells.h, ops/knn_recall.h) lay out
+// their buffers with it.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,15 @@ namespace xrun {
 struct KnnCellsShape {
   KnnShape graph;
   int64_t probes = kUsualProbes;  // cells that a class is compared with; more take longer and find more
-  uint64_t seed = 0;              // of the sample
+  uint64_t seed = 0;              // seed of the sample
 
-  // At least 64 classes per cell on average, and so few cells that finding the nearest takes no longer than comparing.
+  // At least 64 classes per cell on average, and few enough cells that finding the nearest takes no longer than
+  // comparing.
   int64_t cells() const;
 };
 
-inline constexpr int64_t kKnnSearchRows = 1024;                  // rows of a search, at most
-inline constexpr int64_t kKnnSearchStride = 8 * kKnnPanel + 16;  // of a tile of scores
+inline constexpr int64_t kKnnSearchRows = 1024;                  // most rows of a search
+inline constexpr int64_t kKnnSearchStride = 8 * kKnnPanel + 16;  // stride of a tile of scores
 inline constexpr int64_t kKnnRecallClasses = 256;                // classes whose lists are compared with exact ones
 inline constexpr int64_t kKnnRecallPacked = 128;                 // classes that are packed at a time
 
@@ -29,7 +30,7 @@ struct KnnSearchLayout {
   KnnSearchLayout(int64_t dim, int64_t most);
 
   int64_t dim_padded;
-  int64_t capacity;  // of a list
+  int64_t capacity;  // capacity of a list
   Bytes directions, left, tile, hits, own, keys, counts, limits;
   Bytes total = 0;
 };
@@ -39,10 +40,10 @@ struct KnnCellsLayout {
 
   int64_t classes, dim, dim_padded, cells, probes;
   int64_t sample;   // classes from which the cells are computed
-  int64_t largest;  // classes of a cell that a class is compared with, at most
-  int64_t most;     // entries of a list of the search
+  int64_t largest;  // most classes of a cell that a class is compared with
+  int64_t most;     // most entries of a list of the search
   Bytes inverse, probed, order, starts, centres, centre_panels, panels, workers;
-  Bytes wanted, rows, sums, direction, compared, search;  // in a worker's slice
+  Bytes wanted, rows, sums, direction, compared, search;  // parts of a worker's slice
   Bytes slice = 0;
   Bytes total = 0;
 };
@@ -51,9 +52,9 @@ struct KnnRecallLayout {
   explicit KnnRecallLayout(const KnnShape& shape);
 
   int64_t rows, dim_padded, wanted;
-  Bytes all, ids, inverse, direction, panels, search;  // in a worker's slice
+  Bytes all, ids, inverse, direction, panels, search;  // parts of a worker's slice
   Bytes slice = 0;
-  Bytes best;  // of one row, from all workers
+  Bytes best;  // results of one row from all workers
   Bytes total;
 };
 

@@ -7,7 +7,7 @@ namespace {
 
 constexpr int64_t kSkew = 32;  // rows of a tile start in different sets of the first-level cache
 
-// Takes one range after another.
+// Allocates one range after another.
 class Ranges {
  public:
   Bytes take(Bytes bytes) {

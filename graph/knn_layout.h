@@ -1,5 +1,5 @@
-// Sizes of a build of the graph of nearest classes, and the places of its working memory. The planner counts with them,
-// and the kernels (ops/knn.h) lay their buffers out by them.
+// Sizes of a build of the graph of nearest classes, and the layout of its working memory. The planner computes sizes
+// with it, and the kernels (ops/knn.h) lay out their buffers with it.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@ struct KnnShape {
   int64_t classes = 1;  // at most 2^31 - 1
   int64_t dim = 1;
   int64_t neighbours = 1;  // entries of a list
-  int workers = 1;         // workers of a build, at most
+  int workers = 1;         // most workers of a build
 
   // Entries of a list that hold a class; the others are -1.
   int64_t found() const { return neighbours < classes ? neighbours : classes; }
@@ -23,8 +23,8 @@ Bytes knn_scratch_bytes(const KnnShape& shape);
 
 inline constexpr int64_t kKnnPanel = 32;  // rows and columns of a tile of a product
 inline constexpr Bytes kKnnRoundingBytes = 16;
-inline constexpr int64_t kKnnBlock = 512;  // classes of a block, at most
-inline constexpr int64_t kKnnAgain = 256;  // classes that a worker searches again at a time, at most
+inline constexpr int64_t kKnnBlock = 512;  // most classes of a block
+inline constexpr int64_t kKnnAgain = 256;  // most classes that a worker searches again at a time
 
 // A pure function of the shape and the operand type: with `in_pairs` an element is two bf16, else one f32.
 struct KnnLayout {
@@ -35,10 +35,10 @@ struct KnnLayout {
   int64_t blocks;
   int64_t dim_padded;
   int64_t steps;     // elements of a packed row
-  int64_t capacity;  // of a list of candidates
-  int64_t stride;    // of a tile of scores
+  int64_t capacity;  // capacity of a list of candidates
+  int64_t stride;    // stride of a tile of scores
 
-  // Offsets in the scratch.
+  // Offsets in the scratch:
   Bytes inverse = 0;
   Bytes limits = 0;  // for all blocks, then for one more block with limits that no score reaches
   Bytes counts = 0;
@@ -48,7 +48,7 @@ struct KnnLayout {
   Bytes workers = 0;  // the first worker's slice
   Bytes total = 0;
 
-  // Offsets in a worker's slice.
+  // Offsets in a worker's slice:
   Bytes tile = 0;
   Bytes hits = 0;
   Bytes direction = 0;

@@ -7,7 +7,7 @@ namespace xrun {
 namespace {
 
 // Expressions with the inputs of make_update_rule, written with operators. Operations come in the order in which the
-// language makes them, so that the numbers of a step have the same places.
+// language makes them, so that the numbers of a step have equal places.
 struct Term {
   ScalarExpr* expr;
   ScalarId id;
@@ -80,7 +80,7 @@ bool same(const UpdateRule& a, const UpdateRule& b) {
          to_text(a.scalars) == to_text(b.scalars);
 }
 
-// c of a new state `c * state + ...`.
+// The factor c of a new state `c * state + ...`.
 std::optional<double> kept_share(const UpdateRule& rule, int state) {
   const ScalarExpr& expr = rule.elements;
   const ScalarNode& sum = expr.node(expr.results()[static_cast<size_t>(1 + state)]);
@@ -91,8 +91,8 @@ std::optional<double> kept_share(const UpdateRule& rule, int state) {
   return share == nullptr ? std::nullopt : std::optional(*share);
 }
 
-// Whether no element of the rule is more than a sum of inputs of elements with factors. Numbers of the step and of
-// norms are factors.
+// Whether each element of the rule is only a sum of inputs of elements with factors. Numbers of the step and of norms
+// are factors.
 bool is_linear(const UpdateRule& rule) {
   enum Degree { kFactor, kLinear, kOther };
   const ScalarExpr& expr = rule.elements;

@@ -1,6 +1,6 @@
-// Updates that other parts know: kernels compute them without a compiler (ops/optimizer.h), and `compress` and class
-// rows that catch up need the momentum of sgd. They are known by what a rule computes, whatever its optimizer is
-// called.
+// Updates that other parts recognise: kernels compute them without a compiler (ops/optimizer.h), and `compress` and
+// class rows that catch up need the momentum of sgd. They are recognised by the rule's operations, not by the
+// optimizer's name.
 #pragma once
 
 #include "graph/specs.h"
@@ -12,23 +12,23 @@ namespace xrun {
 struct KnownUpdate {
   enum Kind { kOther, kSgd, kAdamw };
   Kind kind = kOther;
-  double momentum = 0;  // of sgd, which has no state where it is 0
+  double momentum = 0;  // momentum of sgd, which has no state if it is 0
   bool nesterov = false;
-  double beta1 = 0;  // of adamw
+  double beta1 = 0;  // first decay rate of adamw
   double beta2 = 0;
   double eps = 0;
 };
 
-// REQUIRES: the kind is not kOther.
+// The rule of a known update. REQUIRES: the kind is not kOther.
 UpdateRule rule_of(const KnownUpdate& update);
-// The update of which rule_of makes this rule, else kOther.
+// The update whose rule_of equals this rule, else kOther.
 KnownUpdate known_update(const UpdateRule& rule);
-// That of a run; kOther where the call has no rule that can be read.
+// The update of a run's optimizer; kOther if the call has no readable rule.
 KnownUpdate known_update(const CallSpec& optimizer);
 
 // Whether the steps of class rows vanish with the gradients: the new weight and states are sums of the weight, the
-// gradient and the states with factors, and the states are 0 at first. Steps that are divided by second moments are
-// not, so class rows in fp8 cannot hold them: every row moves in every step, and the noise of its rounding adds up.
+// gradient and the states with factors, and the states start at 0. Steps that are divided by second moments do not
+// vanish, so class rows in fp8 cannot store them: every row moves in every step, and the noise of its rounding adds up.
 bool steps_vanish(const CallSpec& optimizer);
 
 }  // namespace xrun

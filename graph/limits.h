@@ -1,5 +1,5 @@
-// The largest tensors of a graph. A larger one is refused where it would be made, so that every size fits 64 bits as a
-// product of dimensions.
+// The largest tensors of a graph. A larger tensor is rejected where it would be made, so that every size fits 64 bits
+// as a product of dimensions.
 #pragma once
 
 #include <cstddef>
@@ -7,7 +7,7 @@
 
 namespace xrun {
 
-// Elements of one sample, and of a weight: more than any machine holds.
+// Most elements of one sample, and of a weight: more than any machine can store.
 inline constexpr int64_t kMostElementsOfSample = int64_t{1} << 36;
 inline constexpr int64_t kMostElementsOfWeight = int64_t{1} << 50;
 // More dimensions than any operator needs; loops over dimensions keep their counters in arrays of this size.

@@ -1,4 +1,4 @@
-// Module: the meaning of one run: the graph of the chosen model with its loss and metrics, and the specs.
+// Module: the meaning of one run, as the graph of the chosen model with its loss and metrics, and the specs.
 #pragma once
 
 #include <string>
@@ -25,9 +25,9 @@ struct Module {
   ClusterSpec cluster;
   ScheduleSpec schedule;
   std::vector<SourceDigest> sources;
-  std::vector<Diagnostic> not_yet;  // checked, but not to be planned or trained by this edition
-  // SHA-256 of the elaborated model, data and train, hex; eval, log and paths are not in it
-  // (docs/reference/language.md, "What holds everywhere").
+  std::vector<Diagnostic> not_yet;  // checked, but this edition cannot plan or train them
+  // SHA-256 of the elaborated model, data and train, hex; without eval, log and paths (docs/reference/language.md,
+  // "What holds everywhere").
   std::string math_digest;
 };
 

@@ -1,5 +1,5 @@
 // `moved "a" -> "b"`: names that tensors and parts of a model had in earlier texts. Checkpoints may have the earlier
-// ones; random numbers and the math digest keep the first ones, so that a renamed model is the same run.
+// names; random numbers and the math digest keep the first names, so that a renamed model is still the same run.
 #pragma once
 
 #include <span>
@@ -11,18 +11,18 @@
 
 namespace xrun {
 
-// The attribute of an operator that draws numbers (OpDef::random) and was renamed: the path that keys its stream.
+// Attribute of an operator that draws numbers (OpDef::random) and was renamed: the path that keys its stream.
 inline constexpr std::string_view kStreamAttr = "stream";
 
-// A tensor, or all that lies at and below a path.
+// A tensor, or everything at and below a path.
 struct Moved {
   std::string from;
   std::string to;
-  Span span;  // of the declaration
+  Span span;  // place of the declaration
 };
 
-// All three follow chains, such as "a" -> "b", "b" -> "c"; of several moves of one name that with the longest path
-// counts.
+// All three follow chains, such as "a" -> "b", "b" -> "c"; of several moves that fit a name, the one with the longest
+// path counts.
 //
 // The name of a tensor or a part before all moves, and after them. REQUIRES: it does not lead back to itself.
 std::string first_name(std::span<const Moved> moved, std::string_view name);

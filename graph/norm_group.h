@@ -1,4 +1,4 @@
-// The numbers that an operator normalises together.
+// The group of numbers that an operator normalises together.
 #pragma once
 
 #include <cstdint>
@@ -9,12 +9,12 @@
 namespace xrun {
 
 struct NormGroup {
-  int64_t numbers = 0;             // of a sample; 0: the operator does not normalise, or takes samples together
-  std::string_view result_of_one;  // the result for a single number, which does not depend on its size: "1"
+  int64_t numbers = 0;             // per sample; 0: it does not normalise, or normalises several samples together
+  std::string_view result_of_one;  // the result for a single number, which is independent of its value: "1"
 };
 
-// The group of an operator with this first operand. REQUIRES: OpDef::infer succeeded. It is no field of OpDef, since
-// one check of the language reads it (docs/decisions/0050-norms-of-one-number.md).
+// The group of an operator with this first operand. REQUIRES: OpDef::infer succeeded. It is not a field of OpDef, since
+// only one check of the language reads it (docs/decisions/0050-norms-of-one-number.md).
 using NormOf = NormGroup (*)(const OpDef& op, const TensorType& x, const Attrs& attrs);
 
 }  // namespace xrun

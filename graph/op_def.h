@@ -1,6 +1,6 @@
 // OpDef: the meaning of an operator as one value. `lang` reads the signature, `graph` infers and differentiates,
-// `planner` reads the cost; kernels are in ops/. The shard rule is read by the conformance suite, which holds kernels
-// to it; no plan splits an operator yet. No switch over operator names outside ops/: add a field here.
+// `planner` reads the cost; kernels are in ops/. The conformance suite tests kernels against the shard rule; no plan
+// splits an operator yet. Never switch over operator names outside ops/: add a field here.
 #pragma once
 
 #include <span>
@@ -24,29 +24,29 @@ enum class RowProperty {
   kReduces,     // sums over samples; outputs without a batch dimension are added into an accumulator (weight gradients)
 };
 
-// How mixed precision treats the operator (graph/passes/mixed_precision.cpp).
+// The operator's rule in mixed precision (graph/passes/mixed_precision.cpp).
 enum class PrecisionRule {
-  kFollows,  // computes in the dtype that comes in, sums in f32 (pointwise, pooling, batch norm)
+  kFollows,  // computes in the dtype of its input, sums in f32 (pointwise, pooling, batch norm)
   kNarrow,   // activations are cast to the narrow dtype; weights stay f32 and are rounded when prepared (conv, linear)
   kWide,     // inputs are cast to f32 (losses, softmax)
 };
 
-// How the operator takes and gives tensors that can lie in memory in more than one way (assign_layouts,
+// The layouts of operands and results that can be stored in more than one layout (assign_layouts,
 // graph/passes/passes.h).
 enum class LayoutRule {
-  kAlike,         // all operands and results lie alike (element-wise)
+  kAlike,         // all operands and results have one layout (element-wise)
   kChannelsLast,  // channels-last (convolutions, pooling, norms of channels)
   kRowMajor,      // row-major: it works along the last dimension (linear, layer_norm)
-  kAny,           // each as it likes: the kernel goes by strides (transpose, concat)
+  kAny,           // any layout for each: the kernel uses strides (transpose, concat)
 };
 
 enum class Availability { kReady, kNotYet };
 
-// First values of a parameter. Draws are Philox counters of (seed, tensor path, element).
+// Initial values of a parameter. Draws are Philox counters of (seed, tensor path, element).
 struct Init {
   enum Kind { kConstant, kNormal, kHeNormal, kUniform, kTruncNormal };
   Kind kind = kConstant;
-  // The constant; the standard deviation of kNormal, and of kTruncNormal before values beyond two deviations are drawn
+  // The constant; the standard deviation of kNormal, and of kTruncNormal, which draws values beyond two deviations
   // again; the largest magnitude of kUniform.
   double value = 0;
   int64_t fan_in = 0;  // kHeNormal: standard deviation sqrt(2 / fan_in)
@@ -66,88 +66,89 @@ struct OpShape {
   std::vector<ParamDecl> params;
 };
 
-// A call that a part of another operator's call stands for.
+// One of the calls that another operator's call expands to.
 struct PartCall {
   std::string_view op;
   Attrs attrs;
 };
 
-// Per sample.
+// Cost per sample.
 struct OpCost {
   Flops flops = 0;
   Bytes bytes = 0;
 };
 
 struct OpDef {
-  std::string_view name;       // "conv"; one of gradients and passes alone has a dot, which none can write: "conv.dx"
+  std::string_view name;       // "conv"; internal names have a dot, which no text can write: "conv.dx"
   std::string_view signature;  // in the language's own syntax: "(x: [N, C, H, W], width: int, k: int = 1)"; tensor
                                // parameters come first; "relu" without arguments is "(x: [N, ...])"
   std::string_view group;      // row of the standard-library table, "convolution"
   std::string_view doc;        // one sentence
   std::string_view example;    // a pipeline stage, "conv(64, 3, stride=2)"
-  // What other frameworks call it and its arguments, for messages alone: "conv2d kernel_size=k in_channels=". Nothing
-  // follows `=` where the operator takes that number from its input. Capitals and `_` do not count.
+  // Names of the operator and its arguments in other frameworks, only for messages: "conv2d kernel_size=k
+  // in_channels=". Nothing follows `=` if the operator takes that number from its input. Case and `_` do not count.
   std::string_view aliases;
   Availability availability = Availability::kReady;
   bool variadic = false;    // the first tensor parameter takes any number of tensors (concat)
-  int visible_outputs = 1;  // further outputs are for the gradient only (batch statistics)
+  int visible_outputs = 1;  // further outputs are only for the gradient (batch statistics)
   RowProperty rows = RowProperty::kRowWise;
   PrecisionRule precision = PrecisionRule::kFollows;
   bool random = false;           // draws numbers (dropout)
   bool differs_in_eval = false;  // has another meaning outside training (bn, dropout)
-  bool folds_states = false;     // its G outputs are kept until the update, which folds them into its states (bn)
-  bool internal = false;         // only passes and gradients use it; the language does not know its name (cast)
+  bool folds_states = false;     // keeps its G outputs until the update, which folds them into its states (bn)
+  bool internal = false;         // only passes and gradients use it; the language has no name for it (cast)
   LayoutRule layout = LayoutRule::kAlike;
-  std::string_view absorbs;   // a pointwise operator that may be fused as attribute `<name>=true`: "relu"
+  std::string_view absorbs;   // a pointwise operator that may be fused: "relu", fused as attribute `relu=true`
   std::string_view contains;  // the operator that a loss applies to its first input: "softmax"
 
   // Types of outputs and own parameters from the types of the call's inputs (without parameters) and the arguments.
   // Errors carry XG03xx codes; the caller adds the span.
   Result<OpShape> (*infer)(std::span<const TensorType> inputs, const Attrs& attrs) = nullptr;
   OpCost (*cost)(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs& attrs) = nullptr;
-  // True when the call gives back its first input unchanged: dropout(0), flatten of a matrix. Null: never.
+  // True if the call returns its first input unchanged: dropout(0), flatten of a matrix. Null: never.
   bool (*is_identity)(std::span<const TensorType> inputs, const Attrs& attrs) = nullptr;
-  // Whether numbers given by place begin with a size that the operator takes from its input x, as other frameworks have
-  // it: conv(3, 64, 3) on 3 channels. Null: never.
+  // Whether positional numbers begin with a size that the operator takes from its input x, as in other frameworks:
+  // conv(3, 64, 3) on 3 channels. Null: never.
   bool (*begins_with_size)(const TensorType& x, std::span<const int64_t> numbers) = nullptr;
-  // Calls that a call of this operator stands for, of the same inputs: `split` is slices. It has no node of its own and
-  // no kernel. Of a single part with several results the call gives the last. Null: a node. REQUIRES: infer succeeded.
+  // Calls on the same inputs that a call of this operator expands to: `split` is slices. The operator has no node of
+  // its own and no kernel. If there is a single part with several results, the call returns the last. Null: a node.
+  // REQUIRES: infer succeeded.
   std::vector<PartCall> (*parts)(std::span<const TensorType> inputs, const Attrs& attrs) = nullptr;
-  // The text of a ScalarExpr: what the operator computes for one element of its operands, which broadcast. Null: it is
-  // not element-wise.
+  // The text of a ScalarExpr: the value of one element as a function of its operands' elements, which broadcast. Null:
+  // the operator is not element-wise.
   std::string (*expr)(const Attrs& attrs) = nullptr;
-  bool fuses = false;  // the kernel computes `expr` to the last bit, so a group may compute it as well (fuse_maps)
-  bool sums = false;   // adds up its operand to the shape that the attribute `dims` gives (fuse_sums)
-  // Whether a function of several operands, the attribute `of`, may take the place of the operand x: the call then
-  // computes it itself, where it reads it (fuse_reductions). Null: never.
+  bool fuses = false;  // the kernel computes `expr` exactly, bit for bit, so a group may also compute it (fuse_maps)
+  bool sums = false;   // sums its operand to the shape in the attribute `dims` (fuse_sums)
+  // Whether a function of several operands, the attribute `of`, may replace the operand x: the call then computes it
+  // while it reads (fuse_reductions). Null: never.
   bool (*takes_function)(const TensorType& x, const Attrs& attrs) = nullptr;
-  // Where the rule of layouts depends on the call. Null: it is `layout`.
+  // The layout rule if it depends on the call. Null: it is `layout`.
   LayoutRule (*layout_of)(std::span<const TensorType> inputs, const Attrs& attrs) = nullptr;
   // Emits the backward nodes; null: no gradient flows through (metrics, stop_gradient).
   Status (*grad)(GradBuilder& builder) = nullptr;
-  // How dimensions split and combine (tests/support/shard_rule.h): "n*->n*". Where that depends on the call, `shard_of`
-  // gives the text. Operators without a kernel have neither: heads are split by class blocks (head_shape.h).
+  // How dimensions split and combine (tests/support/shard_rule.h): "n*->n*". If that depends on the call, `shard_of`
+  // returns the text. Operators without a kernel have neither: heads are split by class blocks (head_shape.h).
   std::string_view shard;
   std::string (*shard_of)(std::span<const TensorType> inputs, std::span<const TensorType> outputs,
                           const Attrs& attrs) = nullptr;
 
-  // Only for classifier heads: attributes to form. Only for losses on heads: arguments to margin form.
+  // Only for classifier heads: the form for these attributes. Only for losses on heads: the margin for these arguments.
   HeadForm (*head)(const Attrs& attrs) = nullptr;
   Result<MarginForm> (*margin)(const Attrs& attrs) = nullptr;
   // Only for metrics: k of top-k accuracy, counted on logits before the margin.
   int64_t (*metric_k)(const Attrs& attrs) = nullptr;
 
-  // Whether the language can name it.
+  // Whether the language can name the operator.
   bool is_word() const { return !internal && name.find('.') == std::string_view::npos; }
 };
 
-// The operators that a run knows; a view over the catalog of ops/, passed as an argument.
+// The operators known to a run; a view over the catalog of ops/, passed as an argument.
 class OpRegistry {
  public:
   OpRegistry() = default;
   explicit OpRegistry(std::vector<const OpDef*> ops);  // sorted here; names are unique
 
-  const OpDef* find(std::string_view name) const;  // null when unknown
+  const OpDef* find(std::string_view name) const;  // null if unknown
   std::span<const OpDef* const> all() const { return ops_; }
 
  private:

@@ -1,5 +1,5 @@
-// What the optimizer of a run keeps beside each weight, and what it reads: the planner counts both. An optimizer is a
-// call that carries its update (graph/update_rule.h).
+// The states that the optimizer of a run keeps for each weight, and the values that it reads: the planner counts both.
+// An optimizer is a call that carries its update (graph/update_rule.h).
 #pragma once
 
 #include <string>
@@ -10,18 +10,18 @@
 
 namespace xrun {
 
-// Names of all that a weight carries: the states of the optimizer, in the order of its rule, and the running mean of
-// `ema` behind them.
+// Names of all values kept for a weight: the states of the optimizer, in the order of its rule, then the running mean
+// of `ema`.
 inline constexpr std::string_view kMeanState = "ema";
 std::vector<std::string> states_beside_weights(const TrainSpec& train);
-// What is read before an update to sum norms: sweeps over weight and gradient, and over the states, too, or not.
+// Reads before an update that sum norms: sweeps over weight and gradient, with or without the states.
 struct NormReads {
   int sweeps = 0;
   bool states = false;
 };
 NormReads norm_reads(const CallSpec& optimizer);
-// The values that an argument takes, "at least 0, and less than 1", where `value` is not one of them; else empty. An
-// argument means the same to every optimizer that has it.
+// The allowed values of an argument, "at least 0, and less than 1", if `value` is not allowed; else empty. An argument
+// has one meaning in every optimizer that has it.
 std::string_view refused_argument(std::string_view argument, double value);
 
 }  // namespace xrun

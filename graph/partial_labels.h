@@ -1,6 +1,6 @@
 // Partial labels: inputs of class numbers that some samples, or some positions of a sample, do not have. The stage
-// `ignore` of their binding names the cells that stand for no label; such a label is -1 in a batch. The loss is the
-// mean over the labels that are there: the loader writes the factors of rows for it (docs/decisions/0058).
+// `ignore` of their binding names the cells that stand for a missing label, which is -1 in a batch. The loss is the
+// mean over the labels that exist: the loader writes the row factors for it (docs/decisions/0058).
 #pragma once
 
 #include <string>
@@ -17,24 +17,23 @@ bool is_partial(const DataSpec& data, std::string_view input);
 // The inputs of the graph whose labels are partial, in the order of its inputs.
 std::vector<NamedValue> partial_labels(const Graph& graph, const DataSpec& data);
 
-// How many partial labels a value is computed from: none, one, which `label` names, or several.
+// The number of partial labels that a value is computed from: zero, one, which `label` names, or several.
 struct LabelsRead {
   enum Count { kNone, kOne, kSeveral } count = kNone;
   ValueId label;
   bool operator==(const LabelsRead&) const = default;
 };
-// Indexed by value.
+// Index: value.
 IdVector<ValueId, LabelsRead> labels_read(const Graph& graph, const std::vector<NamedValue>& partial);
 
-// The name of the partial label that a value is computed from; empty where it has none.
+// The name of the partial label that a value is computed from; empty if there is no such label.
 std::string label_of(const Graph& graph, const DataSpec& data, ValueId value);
 
-// Inputs of the training graph that the loader fills, f32[N], beside TrainSpec::weight_input, whose rows without a
-// label have the weight 1:
-//   labelled_input     the labels of a row over the mean of that number over the rows of the batch, so that the mean
-//   over
-//                      the rows is that over the labels; with `reduce = sum` the share of the row's positions that have
-//                      a label
+// Inputs of the training graph that the loader fills, f32[N], in addition to TrainSpec::weight_input, in which rows
+// without a label have the weight 1:
+//   labelled_input     the number of labels of a row divided by its mean over the rows of the batch, so that the
+//                      mean over the rows is the mean over the labels; with `reduce = sum` the fraction of the row's
+//                      positions that have a label
 //   row_factor_input   the product of that and of the weight of the row's class
 std::string labelled_input(std::string_view label);
 std::string row_factor_input(std::string_view label);

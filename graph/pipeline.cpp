@@ -9,7 +9,7 @@
 namespace xrun {
 namespace {
 
-// Passes see one graph; what the specs hold of it rides along as `loss` and `metrics`.
+// Passes see one graph, so the values that the specs refer to are carried in it as `loss` and `metrics`.
 void attach_values(Module& module, bool training) {
   Graph& graph = module.graph;
   graph.metrics.clear();
@@ -96,7 +96,7 @@ Module with_batch(Module prepared, int64_t batch) {
   for (Node& node : prepared.graph.nodes) {
     const double weight = node.inputs.empty() ? 0 : train.row_weight(node.inputs[0]);
     if (node.op->name == "fill" && node.phase == Phase::kBackward && weight != 0) {
-      node.attrs.set("value", weight);  // where `differentiate` begins
+      node.attrs.set("value", weight);  // `differentiate` begins with this value
     }
   }
   return prepared;

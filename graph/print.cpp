@@ -47,7 +47,7 @@ std::string node_text(const Graph& graph, const Node& node, size_t index) {
   return text + " @" + node.path;
 }
 
-// What is known by a name, and the metrics.
+// Prints the named values and the metrics.
 std::string names_text(const Graph& graph) {
   std::string out;
   for (const NamedValue& binding : graph.bindings) {

@@ -21,7 +21,7 @@ double number(std::string_view text) {
   return value;
 }
 
-// `all`: "size 4..1024, em 4..1024".
+// Checks the arguments against bounds such as "size 4..1024, em 4..1024".
 Status check_bounds(std::string_view all, const Attrs& args) {
   while (!all.empty()) {
     const std::string_view one = all.substr(0, all.find(", "));
@@ -55,7 +55,7 @@ Status check_interval(const Attrs& args, std::string_view name, int64_t limit) {
   return {};
 }
 
-// Pictures above this side are refused before memory is taken for them.
+// Pictures with a larger side are rejected before memory is allocated for them.
 constexpr int64_t kLargestSide = 16'384;
 constexpr int64_t kLastCodePoint = 0x110000;
 constexpr int64_t kMostColumns = 1 << 24;
@@ -91,7 +91,7 @@ Result<std::vector<Field>> glyphs_fields(const Attrs& args) {
                             {"codepoint", per_sample(DType::kI32, {})}};
 }
 
-// Every character of every face: its picture and its code point.
+// Memory for every character of every face: its picture and its code point.
 Bytes glyphs_held(const Attrs& args) {
   const auto& chars = args.integers("chars");
   const int64_t size = args.integer("size");
@@ -214,7 +214,7 @@ constexpr ReaderDef kReaders[] = {
 
 // ---- stages ----------------------------------------------------------------------------------------------------
 
-// A fault unless the field is a decoded picture.
+// Returns an error unless the field is a decoded picture.
 Status check_picture(const AugmentDef& def, const Field& input) {
   if (input.encoded) {
     return content_error("XG0409", {"`{}` needs a picture, but `{}` is an encoded file", def.name, input.name},
@@ -312,7 +312,7 @@ Result<TensorType> normalized(const AugmentDef& def, const Field& input, const A
   return type;
 }
 
-// One whole number a sample, or a row of them.
+// The type of a class label: one whole number per sample, or a row of them.
 Result<TensorType> class_number(const AugmentDef&, const Field& input, const Attrs& args) {
   if (input.encoded || input.type.rank() > 2) {
     return content_error(
@@ -331,7 +331,7 @@ Result<TensorType> class_number(const AugmentDef&, const Field& input, const Att
   return per_sample(DType::kI32, {input.type.dims[1]}, classes);
 }
 
-// The number of a text of a column, which opening the table finds.
+// The type of a text column's class numbers; opening the table determines their count.
 Result<TensorType> class_of_text(const AugmentDef&, const Field& input, const Attrs&) {
   const DType dtype = input.type.dtype;
   if (input.name != "row" || input.encoded || input.type.rank() != 1 ||
@@ -343,7 +343,7 @@ Result<TensorType> class_of_text(const AugmentDef&, const Field& input, const At
   return per_sample(DType::kI64, {});
 }
 
-// One label a sample or a row of them, before they become classes.
+// The type of labels, one per sample or a row of them, before they become classes.
 Result<TensorType> partly_labelled(const AugmentDef&, const Field& input, const Attrs& args) {
   if (input.encoded || input.type.rank() > 2 || input.type.dtype == DType::kU8 || input.type.dtype == DType::kBool) {
     return content_error(

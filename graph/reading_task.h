@@ -1,4 +1,4 @@
-// The time for which the loader keeps a worker. The runtime keeps to it, and the planner predicts with it.
+// The time for which the loader occupies a worker. The runtime keeps to it, and the planner predicts with it.
 #pragma once
 
 #include "graph/base/units.h"

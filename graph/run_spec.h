@@ -1,5 +1,5 @@
-// What a run does beside its steps: where it begins, when it saves and what it keeps, when it ends early. No plan
-// depends on it.
+// Settings of a run outside its steps: where it begins, when it saves and which checkpoints it keeps, when it ends
+// early. No plan depends on them.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace xrun {
 
-// `best = highest(yen, 3)`: the steps whose evaluation gave the best values are kept beside the last ones.
+// `best = highest(yen, 3)`: the checkpoints with the best evaluation values are kept in addition to the last ones.
 struct BestSpec {
   std::string metric;  // a key of an evaluation
   bool highest = true;
@@ -20,34 +20,34 @@ struct BestSpec {
   Span span;
 };
 
-// `stop_when = plateau(yen, 3 epochs)` or `yen >= 99%`: looked at after each evaluation.
+// `stop_when = plateau(yen, 3 epochs)` or `yen >= 99%`: checked after each evaluation.
 struct StopSpec {
   enum Test { kPlateau, kLess, kLessEqual, kGreater, kGreaterEqual };
   std::string metric;  // a key of an evaluation
   Test test = kPlateau;
-  TrainSpan length;  // of a plateau: as long without a new best
-  double limit = 0;  // of a comparison
-  std::string text;  // as it was written
+  TrainSpan length;  // kind plateau: the time without a new best
+  double limit = 0;  // kind comparison: the threshold
+  std::string text;  // the text of the setting
   Span span;
 };
 
-// `checkpoint.every = auto(mtbf=24h)`: saves as far apart as costs least (runtime/train/save_interval.h).
+// `checkpoint.every = auto(mtbf=24h)`: saves at the interval of least cost (runtime/train/save_interval.h).
 struct AutoSave {
-  double mtbf = 0;  // mean seconds between two failures of what the run stands on
+  double mtbf = 0;  // mean seconds between two failures of the run's hardware
   Span span;
 };
 
 struct RunSpec {
-  // Of `init = checkpoint(path, skip=[...])`, whose path is TrainSpec::init_checkpoint: parts that start from the seed
-  // all the same, by prefix.
+  // Setting `init = checkpoint(path, skip=[...])`, whose path is TrainSpec::init_checkpoint: parts that nevertheless
+  // start from the seed, by prefix.
   std::vector<std::string> init_skip;
   Span init_span;
   std::optional<AutoSave> auto_save;  // instead of TrainSpec::checkpoint_every
   std::optional<BestSpec> best;
-  std::string copy;  // `checkpoint.copy`: where each host keeps second copies of checkpoints; empty: nowhere
+  std::string copy;  // `checkpoint.copy`: where each host keeps second copies of checkpoints; empty: no copies
   Span copy_span;
   std::optional<StopSpec> stop_when;
-  std::vector<Moved> moved;  // names that the checkpoints of earlier texts have
+  std::vector<Moved> moved;  // names in the checkpoints of earlier texts
 };
 
 }  // namespace xrun

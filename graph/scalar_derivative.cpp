@@ -7,8 +7,9 @@
 namespace xrun {
 namespace {
 
-// f of a derivative, which is linear in it: where the derivative is a choice, f of both branches, so that a branch that
-// is 0 stays 0 where f is infinite or NaN, as at 0 for sqrt(max(x, 0)). `budget` bounds the branches.
+// Applies f, which must be linear, to a derivative. If the derivative is a choice, f is applied to both branches, so
+// that a branch that is 0 stays 0 where f is infinite or NaN, as at 0 for sqrt(max(x, 0)). `budget` bounds the
+// branches.
 template <class F>
 ScalarId of_branches(ScalarExpr& into, ScalarId derivative, const F& f, int& budget) {
   const ScalarNode node = into.node(derivative);
@@ -29,7 +30,7 @@ ScalarId of_branches(ScalarExpr& into, ScalarId derivative, const F& f) {
   return of_branches(into, derivative, f, budget);
 }
 
-// The derivatives of all operations by one input, in the expression that they are appended to; none where it is 0.
+// The derivatives of all operations by one input, in the expression to which they are appended; invalid if it is 0.
 class ForwardDerivative {
  public:
   ForwardDerivative(ScalarExpr& into, std::span<const ScalarId> copies) : into_(into), copies_(copies) {}
@@ -69,12 +70,12 @@ class ForwardDerivative {
     return yes.valid() || no.valid() ? make(ScalarOp::kSelect, condition, or_zero(yes), or_zero(no)) : ScalarId();
   }
 
-  // The derivative of y = a^b by b: y ln a, and 0 where a is not above 0.
+  // The derivative of y = a^b by b: y ln a, and 0 unless a is above 0.
   ScalarId by_exponent(ScalarId a, ScalarId y) {
     return choice(make(ScalarOp::kLess, number(0), a), make(ScalarOp::kMul, y, make(ScalarOp::kLog, a)), {});
   }
 
-  // `y`: the node's own value.
+  // The derivative of one operation; `y` is the node's own value.
   ScalarId of(const ScalarNode& node, ScalarId y) {
     const int arity = arity_of(node.op);
     const ScalarId a = arity > 0 ? copy(node, 0) : ScalarId();
@@ -135,14 +136,14 @@ class ForwardDerivative {
       case ScalarOp::kSigmoid:
         return product(da, make(ScalarOp::kMul, y, make(ScalarOp::kSub, number(1), y)));
       case ScalarOp::kBf16:
-        return da;  // the steps of rounding are no part of what is trained
+        return da;  // rounding is not differentiated
       default:
         return {};  // comparisons, sign, floor: constant between their steps
     }
   }
 
   ScalarExpr& into_;
-  std::span<const ScalarId> copies_;  // of the nodes, in `into_`
+  std::span<const ScalarId> copies_;  // copies of the nodes, in `into_`
   std::vector<ScalarId> derivatives_;
 };
 
@@ -154,7 +155,7 @@ ScalarExpr gradient_of(const ScalarExpr& expr, int inputs, std::span<const int> 
   for (int i = 0; i < inputs; ++i) {
     places.push_back(made.input(i));
   }
-  ScalarExpr all = expr;  // with every node as a result, to have the copy of each
+  ScalarExpr all = expr;  // every node is a result, to get the copy of each
   std::vector<ScalarId> every;
   for (size_t i = 0; i < expr.nodes().size(); ++i) {
     every.push_back(ScalarId(i));

@@ -31,7 +31,7 @@ constexpr OpFacts kFacts[] = {
     {ScalarOp::kErf, 1, "erf", true},       {ScalarOp::kSin, 1, "sin", true},
     {ScalarOp::kCos, 1, "cos", true},       {ScalarOp::kAcos, 1, "acos", true},
     {ScalarOp::kTanh, 1, "tanh", true},     {ScalarOp::kSigmoid, 1, "sigmoid", true},
-    {ScalarOp::kBf16, 1, "bf16", false},  // of passes, not of the language
+    {ScalarOp::kBf16, 1, "bf16", false},  // used by passes, not in the language
 };
 
 const OpFacts& facts_of(ScalarOp op) { return kFacts[static_cast<size_t>(op)]; }
@@ -158,7 +158,7 @@ const double* ScalarExpr::constant_of(ScalarId id) const {
   return node(id).op == ScalarOp::kConstant ? &node(id).value : nullptr;
 }
 
-// Small whole exponents are products, as people compute them; 1/2 is the square root.
+// Small whole exponents become products, as people compute them; 1/2 becomes the square root.
 ScalarId ScalarExpr::power(ScalarId base, ScalarId exponent) {
   constexpr double kLargest = 16;
   const double e = *constant_of(exponent);
@@ -223,7 +223,7 @@ ScalarId ScalarExpr::make(ScalarOp op, ScalarId a, ScalarId b, ScalarId c) {
     return known;
   }
   if (op == ScalarOp::kAdd || op == ScalarOp::kMul) {
-    // The two orders have the same bits.
+    // Both orders give the same bits.
     if (const auto swapped = known_.find({op, {b, a, ScalarId()}, 0}); swapped != known_.end()) {
       return swapped->second;
     }

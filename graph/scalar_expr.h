@@ -1,5 +1,5 @@
-// ScalarExpr: a function of numbers as a value. It is what a `pointwise` function and an element-wise operator compute
-// for one element; `map` carries it as text, so that it is printed, hashed and stored like any other attribute.
+// ScalarExpr: a function of numbers as a value. A `pointwise` function and an element-wise operator compute it for one
+// element; `map` carries it as text, so that it is printed, hashed and stored like any other attribute.
 #pragma once
 
 #include <array>
@@ -24,12 +24,12 @@ enum class ScalarOp : uint8_t {
   kMul,
   kDiv,
   kPow,
-  kMin,  // NaN where one of both is
+  kMin,  // NaN if one or both are NaN
   kMax,
-  kLess,  // comparisons: 1 where it holds, else 0
+  kLess,  // comparisons: 1 if true, else 0
   kLessEqual,
   kEqual,
-  kSelect,  // the second where the first is not 0, else the third
+  kSelect,  // the second if the first is not 0, else the third
   kNeg,
   kExp,
   kLog,
@@ -52,48 +52,48 @@ using ScalarId = Id<ScalarTag>;
 struct ScalarNode {
   ScalarOp op = ScalarOp::kConstant;
   std::array<ScalarId, 3> args;  // all before the node itself
-  double value = 0;              // of a constant, finite
-  int input = 0;                 // which one, for an input
+  double value = 0;              // value of a constant, finite
+  int input = 0;                 // index of an input
 
   bool operator==(const ScalarNode&) const = default;
 };
 
-// The most operations of a function that is written, and of one that is derived or read.
+// The most operations of a function in the text, and of a derived or parsed one.
 inline constexpr size_t kMostScalarOps = 4096;
 inline constexpr size_t kMostDerivedScalarOps = 16 * kMostScalarOps;
 inline constexpr int kMostScalarInputs = 16;
 
-// Operations in topological order and the results among them. Equal operations are one; those of constants are computed
-// in f64, and those without effect are left out: `x * 1`, `x + 0`. No other rule changes a rounding, except that powers
-// with small whole exponents are products.
+// Operations in topological order and the results among them. Equal operations are stored once; operations on constants
+// are computed in f64, and those without effect are left out: `x * 1`, `x + 0`. No other rule changes a rounding,
+// except that powers with small whole exponents are products.
 class ScalarExpr {
  public:
   ScalarId input(int index);
   ScalarId constant(double value);
-  // Appends an operation, or gives the id of an equal one. REQUIRES: as many arguments as `op` has.
+  // Appends an operation, or returns the id of an equal one. REQUIRES: the number of arguments that `op` has.
   ScalarId make(ScalarOp op, ScalarId a, ScalarId b = {}, ScalarId c = {});
-  // Appends the operations of `other`, with `inputs` in the place of its inputs; gives its results.
+  // Appends the operations of `other`, with `inputs` in place of its inputs; returns its results.
   std::vector<ScalarId> insert(const ScalarExpr& other, std::span<const ScalarId> inputs);
-  // Leaves out what no result depends on.
+  // Removes operations that no result depends on.
   void prune();
   void set_results(std::vector<ScalarId> results) { results_ = std::move(results); }
 
   const std::vector<ScalarNode>& nodes() const { return nodes_; }
   const std::vector<ScalarId>& results() const { return results_; }
   const ScalarNode& node(ScalarId id) const { return nodes_[static_cast<size_t>(id.index)]; }
-  // The value of a constant, or null.
+  // The value of a constant; null for other operations.
   const double* constant_of(ScalarId id) const;
-  // By node: whether a result depends on it.
+  // Whether a result depends on it; index: node.
   std::vector<bool> reached() const;
   // The inputs that a result depends on, ascending.
   std::vector<int> inputs_read() const;
-  size_t operations() const;  // that results depend on; inputs and constants are not counted
+  size_t operations() const;  // number of operations that results depend on, without inputs and constants
 
  private:
   using Key = std::tuple<ScalarOp, std::array<ScalarId, 3>, uint64_t>;
   ScalarId share(const ScalarNode& node);
   ScalarId power(ScalarId base, ScalarId exponent);
-  // The operation in a simpler form; invalid where there is none.
+  // The operation in a simpler form; invalid if there is no simpler form.
   ScalarId simplified(ScalarOp op, ScalarId a, ScalarId b, ScalarId c);
 
   std::vector<ScalarNode> nodes_;
@@ -102,30 +102,30 @@ class ScalarExpr {
 };
 
 int arity_of(ScalarOp op);
-std::string_view name_of(ScalarOp op);  // "exp"; of an operator its sign, "+"
-// The function of a name such as `exp`, `min` or `select`; null for another word.
+std::string_view name_of(ScalarOp op);  // "exp"; for an operator its sign, "+"
+// The function with a name such as `exp`, `min` or `select`; null for another word.
 const ScalarOp* scalar_function(std::string_view name);
 
-// One operation, and a whole function, in f64.
+// The value of one operation, and of a whole function, in f64.
 double apply(ScalarOp op, double a, double b = 0, double c = 0);
 std::vector<double> evaluate(const ScalarExpr& expr, std::span<const double> inputs);
-// The same without memory of its own: one value for each node. REQUIRES: `values` has as many.
+// Evaluates in the caller's memory: one value for each node. REQUIRES: `values` has that size.
 void evaluate(const ScalarExpr& expr, std::span<const double> inputs, std::span<double> values);
 
 // ---- text (scalar_text.cpp): "t0 = exp(x0); t0 / (t0 + 1), x1 * t0". Inputs are x0, x1, ...; an operation that is
-// used twice has a name. parse_scalar_expr gives an expression with the same text, and errors (XG0303) for any other
-// text.
+// used twice has a name. parse_scalar_expr returns an expression with the same text, and an error (XG0303) for any
+// other text.
 std::string to_text(const ScalarExpr& expr);
 Result<ScalarExpr> parse_scalar_expr(std::string_view text);
 
 // ---- derivatives (scalar_derivative.cpp)
-// The gradient of an expression of n inputs: inputs 0 .. n - 1 are those of `expr`, and n + r is the gradient of result
-// r; a result for each of `wanted`, the sum over r of that gradient times the derivative by the wanted input. Forward
-// accumulation, so that a choice (`select`) also chooses between the derivatives of its branches. At a corner: `max`
-// and `min` take the second operand's where both are equal, `abs` has 0.
+// The gradient of an expression of n inputs. Inputs 0 .. n - 1 are those of `expr`, and n + r is the gradient of result
+// r. It has a result for each of `wanted`: the sum over r of that gradient times the derivative by the wanted input.
+// Forward accumulation, so that a choice (`select`) also chooses between the derivatives of its branches. At a corner,
+// `max` and `min` take the second operand's if both are equal, `abs` has 0.
 ScalarExpr gradient_of(const ScalarExpr& expr, int inputs, std::span<const int> wanted);
-// The first operation that is finite at none of many points at which its arguments are; null if there is none. Such a
-// derivative cannot train.
+// The first operation that is not finite at any of many points at which its arguments are finite; null if there is no
+// such operation. Such a derivative cannot train.
 const ScalarNode* never_finite(const ScalarExpr& expr);
 
 }  // namespace xrun

@@ -9,7 +9,7 @@
 namespace xrun {
 namespace {
 
-// How tightly operators bind: comparisons, sums, products, a sign, powers.
+// Precedence of operators: comparisons, sums, products, a sign, powers.
 enum Binding : int { kLoose, kComparison, kSum, kProduct, kSign, kPower, kTight };
 
 Binding binding_of(ScalarOp op) {
@@ -33,7 +33,7 @@ Binding binding_of(ScalarOp op) {
   }
 }
 
-// The parser's bound on nested brackets and signs; what would be deeper gets a name.
+// The parser's bound on nested brackets and signs; deeper parts get a name.
 constexpr int kDeepest = 64;
 
 class Printer {
@@ -105,7 +105,7 @@ class Printer {
       return name + operand(node.args[0], kPower);
     }
     if (binding != kTight) {
-      // Powers lean to the right, all others to the left.
+      // Powers associate to the right, all others to the left.
       const auto tighter = static_cast<Binding>(binding + 1);
       const bool right = node.op == ScalarOp::kPow;
       return operand(node.args[0], right || binding == kComparison ? tighter : binding) + " " + name + " " +

@@ -1,5 +1,5 @@
-// The settings of a file: training, data, machine, hints. Values have spans, so that an infeasible plan can point at
-// the line that asks for it.
+// The settings of a file: training, data, machine, hints. Values have spans, so that the error for an infeasible plan
+// can point at the line that asks for it.
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ struct CallSpec {
 struct SourceSpec {
   std::string name;
   CallSpec reader;
-  std::string directory;  // of the declaring file: relative paths in `reader` start here
+  std::string directory;  // directory of the declaring file: relative paths in `reader` start here
   Span span;
 };
 
@@ -61,7 +61,7 @@ struct ClassCount {
 struct MovedClass {
   std::string from;
   std::string to;
-  std::string input;  // `classes label { ... }`; empty: of every input
+  std::string input;  // `classes label { ... }`; empty: every input
   Span span;
 };
 
@@ -81,7 +81,7 @@ struct CurveSpec {
   std::string kind;  // warmup constant cosine poly steps
   double from = 0;
   double to = 0;
-  std::optional<TrainSpan> span;  // none: the rest of the run
+  std::optional<TrainSpan> span;  // nullopt: the rest of the run
   double power = 1;
   std::vector<TrainSpan> at;
   double by = 0.1;
@@ -92,7 +92,8 @@ struct GroupSpec {
   std::string path;  // tensor prefix
   std::optional<double> lr;
   std::optional<double> weight_decay;
-  // For the class weights of a head: their format, the format of optimizer states, untouched rows, and where rows lie.
+  // For the class weights of a head: their format, the format of optimizer states, the rule for untouched rows, and the
+  // place of rows.
   std::optional<RowFormat> weights;
   std::optional<RowFormat> states;
   std::optional<Untouched> untouched;
@@ -100,23 +101,23 @@ struct GroupSpec {
   Span span;
 };
 
-// The classes that take part in a step of a sharded head, beside those of the batch's labels.
+// The classes that take part in a step of a sharded head, in addition to those of the batch's labels.
 struct ActiveSpec {
   enum Kind { kAll, kSample, kKnn };
   Kind kind = kAll;
-  double amount = 1;              // up to 1: a share of the classes; above: a number of classes
-  int64_t neighbours = 0;         // of kKnn: entries of a class's list
-  TrainSpan rebuild;              // of kKnn: from one graph to the next
-  bool exact = true;              // of kKnn: the graph has the exact nearest classes, not approximate ones
-  int64_t probes = kUsualProbes;  // of kKnn without exact: KnnCellsShape::probes
+  double amount = 1;              // up to 1: a fraction of the classes; above: a number of classes
+  int64_t neighbours = 0;         // kKnn: entries of a class's list
+  TrainSpan rebuild;              // kKnn: time from one graph to the next
+  bool exact = true;              // kKnn: the graph has the exact nearest classes, not approximate ones
+  int64_t probes = kUsualProbes;  // kKnn without exact: KnnCellsShape::probes
   bool log_q = false;             // logits are corrected by the sampling probability of their class
   Span span;
 
-  // The number of active classes out of `classes`; all of them without a selection.
+  // The number of active classes out of `classes`; all of them if nothing is selected.
   int64_t of(int64_t classes) const;
 };
 
-// accuracy(logits, label, k, source): a value of the graph that is 1 where the row is right.
+// accuracy(logits, label, k, source): a value of the graph that is 1 if the row is right.
 struct MetricSpec {
   std::string name;        // key in `eval`, or the operator's name in `metrics`
   ValueId value;           // f32[N] per-row result of the metric operator; of recall_at [N, D + 2] (ops/recall_op.cpp)
@@ -137,10 +138,10 @@ struct ClipSpec {
 // Compression of gradients: of each tensor, a sender sends the elements with the largest accumulated gradients and
 // keeps the others for later steps (graph/compression.h). Each replica is a sender, or each node.
 struct CompressSpec {
-  double density = 0;               // share of the elements that is sent; 0: gradients are sent whole
+  double density = 0;               // fraction of the elements that is sent; 0: gradients are sent whole
   std::vector<std::string> on;      // tensors below these paths; empty: all outside of heads
-  std::optional<TrainSpan> warmup;  // in which the density falls to `density`
-  bool per_node = false;            // the replicas of a node sum their gradients whole, and the sum is compressed
+  std::optional<TrainSpan> warmup;  // time in which the density falls to `density`
+  bool per_node = false;            // the replicas of a node first sum their gradients, and the sum is compressed
   Span span;
 
   bool is_on() const { return density > 0; }
@@ -155,7 +156,7 @@ constexpr std::string_view name_of(SampleOrder order) {
 struct ClassWeightsSpec {
   enum Kind { kNone, kInverseFrequency, kCsv };
   Kind kind = kNone;
-  std::string path;       // of kCsv
+  std::string path;       // path of kCsv
   std::string directory;  // a relative path starts here
   Span span;
 };
@@ -164,9 +165,9 @@ struct ClassWeightsSpec {
 // three, ... of them, along half a cosine (graph/step_sizes.h).
 struct GrowthSpec {
   int64_t first = 0;  // samples of a step at first
-  int64_t times = 1;  // the last size over the first
-  TrainSpan after;    // steps of the first size before the growth begins; in epochs or samples, as `over`
-  TrainSpan over;     // the growth itself
+  int64_t times = 1;  // the last size divided by the first
+  TrainSpan after;    // time with steps of the first size before the growth begins; in epochs or samples, as `over`
+  TrainSpan over;     // duration of the growth
   Span span;
 };
 
@@ -178,11 +179,11 @@ struct LossTerm {
 
 struct TrainSpec {
   std::string name;
-  // Samples of an update: `batch` of the text times grad_accumulation; of a growing batch the last size.
+  // Samples of an update: `batch` in the text times grad_accumulation; for a growing batch the last size.
   int64_t batch = 0;
   std::optional<GrowthSpec> growth;
   TrainSpan duration;
-  std::vector<LossTerm> loss;  // empty: none; the run minimises the sum of the terms
+  std::vector<LossTerm> loss;  // the run minimises the sum of the terms; may be empty
   bool reduce_sum = false;
   std::vector<MetricSpec> metrics;
   CallSpec optimizer;
@@ -194,20 +195,20 @@ struct TrainSpec {
   int64_t norm_rows = 64;
   int64_t grad_accumulation = 1;
   ClipSpec clip;
-  double ema = 0;  // what the running mean of the weights keeps in a step; 0: there is no mean
+  double ema = 0;  // decay of the running mean of the weights in a step; 0: there is no mean
   std::vector<std::string> freeze;
-  std::string init_checkpoint;  // empty: from the seed
-  std::string directory;        // of the declaring file: a relative `init_checkpoint` starts here
+  std::string init_checkpoint;  // path of the initial weights; empty: weights are drawn from the seed
+  std::string directory;        // directory of the declaring file: a relative `init_checkpoint` starts here
   SampleOrder order = SampleOrder::kShuffled;
   ClassWeightsSpec class_weights;
   ActiveSpec active_classes;
   CompressSpec compress;
-  std::string class_input;  // input with the labels for a balanced order and class weights; empty without both
+  std::string class_input;  // input with the labels for a balanced order and class weights; empty if neither is used
   std::optional<TrainSpan> eval_every;
   std::vector<MetricSpec> eval;
   TrainSpan log_every{10, TrainSpan::kSteps};
   bool log_tensorboard = false;
-  std::string log_prometheus;  // ADDRESS:PORT where Prometheus reads the figures of the run; empty: nowhere
+  std::string log_prometheus;  // ADDRESS:PORT at which Prometheus reads the run's metrics; empty: not served
   TrainSpan checkpoint_every{1, TrainSpan::kEpochs};
   int64_t checkpoint_keep = 3;
   std::string checkpoint_dir;
@@ -215,9 +216,9 @@ struct TrainSpec {
   Span span;
   Span batch_span;
 
-  // The samples in which a run counts its progress: those of a step, or of its first steps where the batch grows.
+  // The samples in which a run counts its progress: those of a step, or of its first steps if the batch grows.
   int64_t unit() const { return growth ? growth->first : batch; }
-  // Another number of samples for an update; a growing batch then begins with as small a part of it as before.
+  // Sets another number of samples for an update; the first size of a growing batch stays the same fraction of it.
   // REQUIRES: a multiple of `accumulated`.
   void resize(int64_t samples) {
     batch = samples;
@@ -225,9 +226,9 @@ struct TrainSpec {
       growth->first = samples / growth->times;
     }
   }
-  // d(objective) / d(value of a row), of a term with the factor 1.
+  // d(objective) / d(value of a row), for a term with the factor 1.
   double row_weight() const { return reduce_sum ? 1.0 : 1.0 / static_cast<double>(batch); }
-  // The same of the term with these rows; 0 where no term has them.
+  // The row weight of the term with these rows; 0 if no term has them.
   double row_weight(ValueId rows) const {
     for (const LossTerm& term : loss) {
       if (term.rows == rows) {
@@ -236,32 +237,32 @@ struct TrainSpec {
     }
     return 0;
   }
-  // The batches whose rows no micro-batch mixes: those that a step accumulates.
+  // The number of batches that a step accumulates; no micro-batch mixes their rows.
   int64_t accumulated() const { return growth ? growth->times : grad_accumulation; }
   // The input of the training graph with the weight of each row's class.
   std::string weight_input() const { return class_input + ".class_weight"; }
-  // The metrics of an evaluation: `eval`, or `metrics` where there is no `eval`.
+  // The metrics of an evaluation: `eval`, or `metrics` if there is no `eval`.
   const std::vector<MetricSpec>& measured() const { return eval.empty() ? metrics : eval; }
 };
 
-// What joins the nodes of a cluster. Each node has one link, which sends and receives at the same time.
+// The network between the nodes of a cluster. Each node has one link, which sends and receives at the same time.
 struct NetworkSpec {
-  std::string name;     // "ethernet"; empty: not known
+  std::string name;     // "ethernet"; empty: unknown
   double rate = 0;      // bytes a second in each direction
-  Seconds latency = 0;  // of a message
+  Seconds latency = 0;  // time of a message without its bytes
   bool known() const { return rate > 0; }
   bool operator==(const NetworkSpec&) const = default;
 };
 
 struct ClusterSpec {
   std::string name;
-  std::string cpu;  // a name for reports; empty: "cpu"
+  std::string cpu;  // name for reports; empty: "cpu"
   int64_t nodes = 1;
   NetworkSpec network;
-  int64_t cores = 0;   // of a node; 0: detect
-  Bytes memory = 0;    // of a node; 0: detect
-  Bytes reserve = -1;  // of a node; -1: default
-  double storage = 0;  // bytes a second that a node reads or writes in files; 0: not known
+  int64_t cores = 0;   // per node; 0: detect
+  Bytes memory = 0;    // per node; 0: detect
+  Bytes reserve = -1;  // per node; -1: default
+  double storage = 0;  // bytes a second that a node reads or writes in files; 0: unknown
   Span span;
 };
 
@@ -283,7 +284,7 @@ struct RecomputeHint {
 struct ShardHint {
   std::string head;
   int64_t shards = 0;       // K shards, shard r on device r mod devices; 0: all devices
-  bool by_node = false;     // in place of `shards`: one on the first device of each node
+  bool by_node = false;     // instead of `shards`: one on the first device of each node
   std::string granularity;  // auto micro_batch step
   Span span;
 };
@@ -304,7 +305,7 @@ struct ScheduleSpec {
   std::optional<Hint<RecomputeHint>> recompute;
   std::optional<Hint<bool>> overlap;
   std::optional<Hint<Bytes>> memory_limit;
-  Bytes bucket = Bytes{25} << 20;  // gradients that replicas reduce together: 1 B and more
+  Bytes bucket = Bytes{25} << 20;  // gradients that replicas reduce together: at least 1 B
   std::vector<ShardHint> shards;
   std::vector<PinHint> pins;
   Span span;

@@ -1,5 +1,5 @@
 // The sizes of the steps of a run. A run counts its progress in units of TrainSpec::unit() samples: a step is one unit,
-// or several where the batch grows.
+// or several if the batch grows.
 #pragma once
 
 #include <cstdint>
@@ -9,17 +9,17 @@
 
 namespace xrun {
 
-// The length of a run in units: whole ones, rounded up. `samples`: of an epoch.
+// The length of a run in whole units, rounded up. `samples`: samples of an epoch.
 int64_t units_of_run(const TrainSpec& train, int64_t samples);
 
-// Steps of one size that follow one another.
+// Consecutive steps of one size.
 struct SizedSteps {
   int64_t first_step = 0;
-  int64_t begin = 0;  // unit with which the first of them begins
-  int64_t units = 1;  // of each step
+  int64_t begin = 0;  // first unit of the first step
+  int64_t units = 1;  // units of each step
 };
 
-// A growing batch takes n(t) units at unit t, with the spans `after` = a and `over` = b:
+// A growing batch has n(t) units at unit t, with the spans `after` = a and `over` = b:
 //   n(t) = round(1 + (times - 1) · (1 - cos(pi · (t - a) / b)) / 2)   for a <= t <= a + b
 // one unit before, `times` units after. The last step of a run may reach over its end. Source: "continuous" growth of
 // FCCS, Song et al., "Large-Scale Training System for 100-Million Classification at Alibaba", KDD 2020; the formula is
@@ -28,9 +28,9 @@ class StepSizes {
  public:
   StepSizes(const TrainSpec& train, int64_t samples);
 
-  int64_t steps() const { return steps_; }  // of the whole run
+  int64_t steps() const { return steps_; }  // steps of the whole run
   int64_t units_of(int64_t step) const { return run_of(step).units; }
-  // The unit with which a step begins: so many units are done before it. `step` may lie behind the end of the run.
+  // The first unit of a step, which equals the number of units done before it. `step` may lie after the end of the run.
   int64_t begin_of(int64_t step) const;
   // The first step that begins with unit `unit` or a later one.
   int64_t step_at(int64_t unit) const;

@@ -22,23 +22,23 @@ inline constexpr int64_t kBatch = -1;  // N: one entry per sample
 inline constexpr int64_t kPerBlock =
     -2;  // one entry per row block of the batch (statistics of batch norm); printed "G"
 
-// How the elements of a tensor [N, C, H, W] lie in memory: as written, or with the channels last (NHWC). The pass
-// assign_layouts chooses (graph/passes/passes.h); tensors of any other rank are row-major.
+// Memory order of the elements of a tensor [N, C, H, W]: as written, or with the channels last (NHWC). The pass
+// assign_layouts chooses it (graph/passes/passes.h); tensors of any other rank are row-major.
 enum class Layout : uint8_t { kRowMajor, kChannelsLast };
 
 struct TensorType {
   DType dtype = DType::kF32;
   std::vector<int64_t> dims;
-  bool sharded = false;               // sharded[N, C]: C is split over devices and never lies in one place
+  bool sharded = false;               // sharded[N, C]: C is split over devices and never stored in one place
   int64_t classes = 0;                // index(C): whole numbers in 0..C-1; 0 means "not an index"
-  Layout layout = Layout::kRowMajor;  // of a value in memory; no part of its type, so equal types may differ in it
+  Layout layout = Layout::kRowMajor;  // the value's, in memory; not part of the type, so equal types may differ
 
   bool has_batch() const { return !dims.empty() && dims[0] == kBatch; }
   bool per_block() const { return !dims.empty() && dims[0] == kPerBlock; }
   int rank() const { return static_cast<int>(dims.size()); }
-  bool has_layouts() const { return has_batch() && rank() == 4; }  // can lie in more than one way
+  bool has_layouts() const { return has_batch() && rank() == 4; }  // can be stored in more than one layout
   bool is_channels_last() const { return layout == Layout::kChannelsLast && has_layouts(); }
-  // Elements of one sample, of one row block, or of the whole tensor when it has neither.
+  // Elements of one sample, of one row block, or of the whole tensor if it has neither.
   int64_t row_elements() const;
   // Elements and bytes for `rows` samples in row blocks of `norm_rows`.
   int64_t elements(int64_t rows, int64_t norm_rows) const;

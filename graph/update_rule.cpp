@@ -14,7 +14,7 @@ constexpr std::string_view kRatios = "rule.ratios";
 constexpr std::string_view kScalars = "rule.scalars";
 constexpr std::string_view kStates = "rule.states";
 
-// What an operation depends on.
+// The kinds of inputs that an operation depends on.
 enum Reads : uint8_t { kNothing = 0, kElement = 1, kStep = 2, kNorm = 4 };
 
 std::vector<uint8_t> reads_of(const ScalarExpr& all, int first_step_input) {
@@ -34,7 +34,7 @@ std::vector<uint8_t> reads_of(const ScalarExpr& all, int first_step_input) {
   return found;
 }
 
-// `results` of `all` as an expression of its own, with input `first + i` as input i.
+// `results` of `all` as a separate expression, with input `first + i` as input i.
 ScalarExpr part_of(const ScalarExpr& all, std::vector<ScalarId> results, int first, int inputs) {
   ScalarExpr part;
   if (results.empty()) {
@@ -58,7 +58,7 @@ class Elements {
   Elements(const ScalarExpr& all, const std::vector<uint8_t>& reads, int first_step_input)
       : all_(all), reads_(reads), first_(first_step_input) {}
 
-  // Notes the numbers that an element reads.
+  // Records the numbers that an element reads.
   void find_uniform() {
     const std::vector<bool> reached = all_.reached();
     for (size_t i = 0; i < all_.nodes().size(); ++i) {
@@ -100,15 +100,15 @@ class Elements {
     return expr;
   }
 
-  std::vector<ScalarId> steps;   // numbers of a step
-  std::vector<ScalarId> ratios;  // numbers of norms
+  std::vector<ScalarId> steps;   // numbers per step
+  std::vector<ScalarId> ratios;  // numbers per norm
 
  private:
   uint8_t reads(ScalarId id) const { return reads_[static_cast<size_t>(id.index)]; }
-  // What mixes numbers of the step with norms is computed with the elements.
+  // Whether an operation is computed per element; operations that mix numbers of the step with norms are.
   bool is_of_elements(ScalarId id) const { return (reads(id) & kElement) != 0 || reads(id) == (kStep | kNorm); }
   void note(ScalarId id) {
-    // An operation of constants alone that is left is not finite; it stands with the numbers of the step.
+    // An operation with only constants that is left is not finite; it is computed with the numbers of the step.
     const bool is_uniform = id.valid() && !is_of_elements(id) && all_.node(id).op != ScalarOp::kConstant;
     if (!is_uniform) {
       return;
@@ -131,7 +131,7 @@ class Elements {
   int first_;
 };
 
-// By state: whether the new weight or a norm depends on it, also through other states.
+// Whether the new weight or a norm depends on a state, also through other states; index: state.
 std::vector<bool> states_read(ScalarExpr expr, size_t states) {
   const std::vector<ScalarId> all = expr.results();
   std::vector<bool> is_read(states, false);
@@ -159,7 +159,7 @@ T argument_or(const Attrs& arguments, std::string_view name, T otherwise) {
   return known == nullptr ? otherwise : *known;
 }
 
-// Whether a rule that was read can be computed.
+// Whether a parsed rule can be computed.
 bool fits(const UpdateRule& rule) {
   const auto below = [](const ScalarExpr& expr, int inputs) {
     const std::vector<int> read = expr.inputs_read();
@@ -174,7 +174,7 @@ bool fits(const UpdateRule& rule) {
       !below(rule.scalars, kStepInputs) || !below(rule.ratios, norms)) {
     return false;
   }
-  // A norm reads those before it alone.
+  // A norm may read only the norms before it.
   const int first_ratio = 2 + rule.states + rule.step_scalars();
   for (int i = 0; i < norms; ++i) {
     const ScalarExpr& norm = rule.norms[static_cast<size_t>(i)];
@@ -225,7 +225,7 @@ void leave_out_unread_states(ScalarExpr& all, std::vector<std::string>& names, s
     return;
   }
   ScalarExpr kept;
-  std::vector<ScalarId> places{kept.input(0), kept.input(1)};  // of the inputs of `all`
+  std::vector<ScalarId> places{kept.input(0), kept.input(1)};  // places of the inputs of `all`
   int next = 2;
   for (const bool read : is_read) {
     places.push_back(read ? kept.input(next++) : ScalarId());

@@ -1,8 +1,7 @@
-// The trials that found nothing wrong with a declaration that nothing calls (lang/elaborate/uncalled.h). An editor
-// checks a file at every keystroke, and trials that would read the same texts as before would find the same. One
-// thread.
+// The trials that found no faults in a declaration that nothing calls (lang/elaborate/uncalled.h). An editor checks a
+// file at every keystroke, and a trial that reads unchanged texts would have an unchanged result. One thread.
 //
-// REQUIRES: all checks that share it have the same options, but for `facts` and `open`.
+// REQUIRES: all checks that share it have equal options, except for `facts` and `open`.
 #pragma once
 
 #include <array>
@@ -14,11 +13,11 @@ namespace xrun::lang {
 
 class CleanTrials {
  public:
-  using Key = std::array<std::byte, 16>;  // a digest of the texts that the trials of a declaration read
+  using Key = std::array<std::byte, 16>;  // digest of the texts that the trials of a declaration read
 
   struct Steps {
-    int64_t longest = 0;  // of evaluation, of the longest trial: a smaller bound might end it early
-    int64_t all = 0;      // of all trials of the declaration
+    int64_t longest = 0;  // evaluation steps of the longest trial: a smaller bound might end it early
+    int64_t all = 0;      // evaluation steps of all trials of the declaration
   };
 
   // Null if no such trials are known.

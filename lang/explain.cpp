@@ -46,7 +46,7 @@ std::string sentence(std::string_view doc) {
   return text;
 }
 
-// Lines of cells in columns; an empty cell at the end is left out.
+// Cells in aligned columns, one row per line; an empty cell at the end is left out.
 std::string table(const std::vector<std::vector<std::string>>& rows) {
   std::vector<size_t> widths;
   for (const auto& row : rows) {
@@ -79,7 +79,7 @@ std::string parameter_table(std::string_view signature) {
   return rows.empty() ? "" : "\n" + table(rows);
 }
 
-// The words of other frameworks for it, without those of its arguments.
+// The words of other frameworks for an operator, without those for its arguments.
 std::string foreign_words(std::string_view aliases) {
   std::string words;
   for (const std::string_view word : parts_of(aliases, ' ')) {
@@ -148,7 +148,7 @@ Topic topic_of(const SettingDef& def) {
   return topic;
 }
 
-// A declaration with settings: the list of those of its first level.
+// The topic of a declaration with settings: the list of its first-level settings.
 Topic topic_of(DeclKind kind, std::string_view title) {
   Topic topic{.name = std::string(keyword_of(kind)), .kind = "declaration", .title = std::string(title)};
   topic.page = fmt::format("{} NAME {{ ... }}\n\n{}", topic.name, sentence(title));
@@ -163,7 +163,7 @@ Topic topic_of(DeclKind kind, std::string_view title) {
   return topic;
 }
 
-// Blocks, functions and optimizers of the standard library, as they are written there.
+// Adds blocks, functions and optimizers of the standard library, as they are written there.
 void add_library(std::vector<Topic>& topics) {
   for (const std::string_view file : std_files()) {
     SourceMap sources;
@@ -188,7 +188,7 @@ void add_library(std::vector<Topic>& topics) {
   }
 }
 
-// Whether the parts of a path are those of the name; a part of capitals stands for any name.
+// Whether the parts of a path equal those of the name; a part in capitals stands for any name.
 bool matches(std::string_view name, std::string_view path) {
   const std::vector<std::string_view> a = parts_of(name, '.');
   const std::vector<std::string_view> b = parts_of(path, '.');

@@ -1,5 +1,5 @@
-// What can be written in a file, as pages for people: operators, readers, stages of data, optimizers, curves, settings,
-// declarations. The records that the checker reads are what the pages say.
+// The vocabulary of a file, as pages for people: operators, readers, stages of data, optimizers, curves, settings,
+// declarations. The pages are made from the records that the checker reads.
 #pragma once
 
 #include <string>
@@ -13,16 +13,16 @@ namespace xrun::lang {
 struct Topic {
   std::string name;          // "conv", "train.checkpoint.every", "train"
   std::string kind;          // "operator", "setting"
-  std::string title;         // half a sentence
-  bool is_available = true;  // false: known and checked, but not carried out yet
-  std::string page;          // lines of text, the last one ended
+  std::string title;         // a short phrase
+  bool is_available = true;  // false: known and checked, but not implemented yet
+  std::string page;          // lines of text, each ended by a newline
 };
 
 // All topics, by kind and then in the order of their tables.
 std::vector<Topic> all_topics(const OpRegistry& ops);
 
-// The topics that `name` names: usually one, several where a word has more meanings, as `steps` has. A setting may be
-// named without its declaration, and with a name of the user in the place of capitals: "schedule.shard.id.over".
+// The topics with the name `name`: usually one, several if a word has several meanings, as `steps` has. A setting may
+// be given without its declaration, and with a name of the user in place of capitals: "schedule.shard.id.over".
 std::vector<Topic> find_topics(std::string_view name, const std::vector<Topic>& topics);
 
 }  // namespace xrun::lang

@@ -41,14 +41,14 @@ class Writer {
  private:
   void insert(uint32_t at, std::string text) { edits_.push_back({{file_.file, at, at}, std::move(text)}); }
 
-  // Adds arguments to the call whose name ends at `at`: behind those that it has, in brackets if it has none.
+  // Adds arguments to the call whose name ends at `at`: after its arguments, or in new brackets if it has none.
   void add_arguments(uint32_t at, const std::string& arguments) {
     const std::string_view text = sources_.text(file_.file);
     if (at >= text.size() || text[at] != '(') {
       insert(at, "(" + arguments + ")");
       return;
     }
-    uint32_t last = at;  // the last character of the brackets that is no space and in no comment
+    uint32_t last = at;  // last character inside the brackets that is neither a space nor in a comment
     int depth = 0;
     for (uint32_t i = at; i < text.size(); ++i) {
       const char c = text[i];
@@ -68,7 +68,7 @@ class Writer {
     insert(last + 1, (last == at ? "" : text[last] == ',' ? " " : ", ") + arguments);
   }
 
-  // The settings of a group that are not written, as lines.
+  // The missing settings of a group, as lines.
   using Lines = std::vector<std::pair<std::string, std::string>>;
 
   void complete(const Decl& decl) {
@@ -79,7 +79,7 @@ class Writer {
     const Settings settings = read_settings({&file_, &decl}, reported);
     const Module plain;
     const Shown shown{is_chosen ? module : plain, checked_.run};
-    Lines lines;  // by the name of the group
+    Lines lines;  // key: the name of the group
     for (const SettingDef& def : all_settings()) {
       if (def.kind != decl.kind || def.is_name() || def.fallback.starts_with("required")) {
         continue;
@@ -96,7 +96,7 @@ class Writer {
       const SettingNode* group = def.group.empty() ? &settings.root : settings.root.find(def.group);
       const bool is_written = group != nullptr && group->find(def.key) != nullptr;
       const std::string text = is_written || def.group == "groups PATH" ? "" : def.text(shown);
-      // What follows from other settings is known only of a declaration that runs.
+      // Values that follow from other settings are known only for a declaration that runs.
       if (!text.empty() && (is_chosen || text == def.fallback)) {
         lines.emplace_back(def.group, fmt::format("{} = {}", def.key, text));
       }
@@ -104,7 +104,7 @@ class Writer {
     write(lines, decl);
   }
 
-  // Each kind that a run does not name is the only one of the file.
+  // Completes the declarations of a run; a kind that the run does not name has only one declaration in the file.
   void complete_run(const Decl& decl) {
     Diagnostics reported;
     const Settings settings = read_settings({&file_, &decl}, reported);
@@ -119,7 +119,7 @@ class Writer {
     write(lines, decl);
   }
 
-  // Writes lines at the end of their groups; a group that is not there at the end of the declaration.
+  // Writes lines at the end of their groups; a missing group is written at the end of the declaration.
   void write(const Lines& lines, const Decl& decl) {
     std::vector<std::string> groups;
     for (const auto& [group, line] : lines) {
@@ -127,7 +127,7 @@ class Writer {
         groups.push_back(group);
       }
     }
-    // Of texts at one place the last one goes in front.
+    // If several texts are inserted at one place, the last one comes first.
     for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
       std::string text;
       for (const auto& [of, line] : lines) {
@@ -144,14 +144,14 @@ class Writer {
     }
   }
 
-  // Whether only spaces stand before a byte on its line.
+  // Whether only spaces precede a byte on its line.
   bool starts_line(uint32_t at) const {
     const std::string_view before = sources_.text(file_.file).substr(0, at);
     const size_t last = before.find_last_not_of(' ');
     return last != std::string_view::npos && before[last] == '\n';
   }
 
-  // The end of the group "checkpoint" or "shard id" in braces; 0: there is none.
+  // The end of the group "checkpoint" or "shard id" in braces; 0 if it does not exist.
   uint32_t end_of(std::string_view group, std::span<const Setting> settings) const {
     for (const Setting& one : settings) {
       std::string name = join_path(file_.ast[one.path]);

@@ -1,8 +1,8 @@
-// What the checker has found out about spans of the text, for editors: the types and numbers that stand for a name, a
-// stage or a call, the parameters that a call owns, and the arguments that it leaves out. The checker fills it where
-// FrontendOptions::facts is set.
+// The checker's findings about spans of the text, for editors: the types and numbers of a name, a stage or a call, the
+// parameters that a call owns, and the arguments that it leaves out. The checker fills it if FrontendOptions::facts is
+// set.
 //
-// A block is expanded wherever it is called, so one span may have several values; the first few are kept. Memory is
+// A block is expanded at each of its calls, so one span may have several values; the first few are kept. Memory is
 // bounded by the size of the text. One thread.
 #pragma once
 
@@ -21,40 +21,40 @@
 
 namespace xrun::lang {
 
-// What one span stands for: "f32[N, 64, 56, 56]", "(f32[N, 8], f32[N, 8])", "64", in the order in which they were met.
+// The values of one span: "f32[N, 64, 56, 56]", "(f32[N, 8], f32[N, 8])", "64", in the order of their evaluation.
 struct ValueFact {
   std::vector<std::string> texts;
-  bool has_more = false;  // further values that are not kept
-  TensorType last;        // of the last text, where that is a tensor
+  bool has_more = false;  // there are further values that are not kept
+  TensorType last;        // type of the last text, if it is a tensor
 };
 
-// What calls at one span made, of all expansions together.
+// The results of the calls at one span, of all expansions together.
 struct CallFact {
   int64_t tensors = 0;
   int64_t elements = 0;
-  std::string first;  // the name of the first one, "layer1.conv.weight"
-  Flops flops = 0;    // of a sample, forward
+  std::string first;  // name of the first parameter, "layer1.conv.weight"
+  Flops flops = 0;    // per sample, forward
 };
 
 class Facts {
  public:
   void add_value(const Span& at, const Datum& value, const Graph& graph);
-  // The parameters of `graph` from number `owned` on and nodes of so many `flops` belong to the call at `at`.
+  // Adds the parameters of `graph` from number `owned` on, and nodes of `flops`, to the call at `at`.
   void add_call(const Span& at, const Graph& graph, size_t owned, Flops flops);
 
-  // The arguments that a call leaves out, "pad=3 // 2, bias=false"; `end`: of its name.
+  // Adds the arguments that a call leaves out, "pad=3 // 2, bias=false"; `end`: the end of its name.
   void add_defaults(int32_t file, uint32_t end, std::string text) {
     defaults_.try_emplace({file, end}, std::move(text));
   }
-  // By file and end of the name.
+  // Key: the file and the end of the name.
   const std::map<std::pair<int32_t, uint32_t>, std::string>& default_arguments() const { return defaults_; }
 
-  // Null where nothing is known of the span.
+  // Null if nothing is known about the span.
   const ValueFact* value(const Span& at) const;
   const CallFact* call(const Span& at) const;
 
   // The files of the check with their trees, the main file first. They refer to the SourceMap and the Diagnostics of
-  // the check. Null before it.
+  // the check. Null before the check.
   std::shared_ptr<Loader> files;
   const SourceFile* main = nullptr;  // null if it could not be read
 

@@ -25,7 +25,7 @@ Fix replacement(Text title, Span span, Text text, bool sure) {
 }
 
 Fix did_you_mean(std::string_view name, const std::vector<std::string>& candidates, Span at, Help otherwise) {
-  // A name in a string may look like a known one and have other characters.
+  // A name in a string may look like a known one but have other characters.
   for (const std::string& known : candidates) {
     if (const std::string difference = difference_of_alikes(name, known); !difference.empty()) {
       return replacement({"write `{}`, which looks the same: {}", known, difference}, at, known);
@@ -37,7 +37,7 @@ Fix did_you_mean(std::string_view name, const std::vector<std::string>& candidat
 
 Diagnostic& Faults::add(Diagnostic diagnostic) {
   const Severity severity = diagnostic.severity;
-  // Both are bounded, so that a hostile file cannot fill the memory.
+  // The number of errors and of warnings is bounded, so that a hostile file cannot fill the memory.
   if (severity == Severity::kError ? full() : full_of_warnings()) {
     dropped_ = std::move(diagnostic);
     return dropped_;

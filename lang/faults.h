@@ -1,5 +1,5 @@
-// Makes the faults of the user's text, each with its fix; and collects those of one file in a sink that sorts them by
-// place and bounds their number.
+// Makes diagnostics for faults in the user's text, each with its fix, and collects those of one file in a sink that
+// sorts them by place and bounds their number.
 #pragma once
 
 #include <deque>
@@ -12,7 +12,7 @@
 
 namespace xrun::lang {
 
-// The fix of a fault: with edits, or a title alone.
+// The fix of a fault: with edits, or only a title.
 struct Help {
   Help(Fix made) : fix(std::move(made)) {}
   Help(const char* title) : fix{title} {}
@@ -24,15 +24,15 @@ struct Help {
   Fix fix;
 };
 
-// Makes an error. This room makes its diagnostics only by these two, so that each has a fix. Labels and notes are added
-// to the result: fault(...).also(span, "declared here").note("...").
+// Makes an error. All diagnostics of lang/ are made by these two functions, so that each has a fix. Labels and notes
+// are added to the result: fault(...).also(span, "declared here").note("...").
 Diagnostic fault(const char* code, Span at, Text message, Text label, Help help);
 Diagnostic warning(const char* code, Span at, Text message, Text label, Help help);
 
 // Makes a fix of one replacement; an empty span inserts.
 Fix replacement(Text title, Span span, Text text, bool sure = false);
-// Makes a fix that replaces `name` by the nearest candidate if that one is near enough to be a typing slip; otherwise
-// returns the fix of `otherwise`.
+// Makes a fix that replaces `name` by the nearest candidate if it is near enough to be a typing slip; otherwise returns
+// `otherwise`.
 Fix did_you_mean(std::string_view name, const std::vector<std::string>& candidates, Span at, Help otherwise);
 
 // Collects the faults that lexer and parser find in one file; `flush` passes them on, sorted by place.
@@ -44,7 +44,7 @@ class Faults {
   explicit Faults(Diagnostics& sink) : sink_(sink) {}
 
   // Keeps the diagnostic and returns it, so that notes and spans can be added. Drops errors beyond kMaxErrors and
-  // warnings beyond as many, so that no number of warnings hides an error.
+  // warnings beyond that number, so that no number of warnings hides an error.
   Diagnostic& error(const char* code, Span at, Text message, Text label, Help help) {
     return add(lang::fault(code, at, std::move(message), std::move(label), std::move(help)));
   }

@@ -73,7 +73,7 @@ class Frontend {
       check_uncalled(evaluator_, *main);
     }
     for (const SourceFile& file : loader_->files()) {
-      // What every file knows is a part of the program, as operators are.
+      // Files that every file knows are part of the program, as operators are.
       if (!is_known_without_import(file.path)) {
         checked.module.sources.push_back({file.path, sha256_hex(sources_.text(file.file))});
       }
@@ -104,7 +104,7 @@ class Frontend {
     }
   }
 
-  // The tree that the parser would make of the text if it stood in quotes.
+  // The tree that the parser would make of the text in quotes.
   static Ast string_value(int32_t file, const std::string& text) {
     Ast ast;
     ast.file = file;
@@ -160,7 +160,7 @@ class Frontend {
     }
   }
 
-  // Checks the options, the types and what is extended of the files that were read since the last call.
+  // Checks the options, the types and the `extends` of the files that were read since the last call.
   void check_headers() {
     for (; headers_checked_ < loader_->files().size(); ++headers_checked_) {
       const SourceFile& file = loader_->files()[headers_checked_];
@@ -174,7 +174,7 @@ class Frontend {
     }
   }
 
-  // The names of the declarations of a kind; one without a name is left out, since nothing can refer to it.
+  // The names of the declarations of a kind; declarations without a name are left out, since nothing can refer to them.
   static std::vector<std::string> names_of(const SourceFile& file, DeclKind kind) {
     std::vector<std::string> names;
     for (const DeclRef& other : file.all(kind)) {
@@ -201,7 +201,7 @@ class Frontend {
                                                           keyword_of(kind), keyword_of(kind), name)
                                             : fmt::format("name one that it has: {}", few_of(known))});
       if (!at.valid()) {
-        fix.edits.clear();  // the name stands on the command line, not in a file that could be edited
+        fix.edits.clear();  // the name is on the command line, not in a file that could be edited
       }
       diagnostics_.add(fault("XG0213", at, {"`{}` has no `{} {}`", file.path, keyword_of(kind), name}, "unknown name",
                              std::move(fix)));
@@ -209,8 +209,8 @@ class Frontend {
     return found;
   }
 
-  // The only declaration of a kind, or none; several are reported, since nothing says which one is meant. Without a
-  // model nothing is trained, and a file may hold several, for other files or for --cluster.
+  // The only declaration of a kind, or an empty reference; several are reported, since it is not clear which one is
+  // meant. Without a model nothing is trained, and a file may have several, for other files or for --cluster.
   DeclRef only(DeclKind kind) {
     const auto found = main_->all(kind);
     if (found.size() > 1 && main_->all(DeclKind::kModel).empty()) {
@@ -283,7 +283,7 @@ class Frontend {
       const std::string name = node->has_value() ? path_text(*node->ast, node->value) : "";
       const SourceFile* file = node->file;
       if (name.empty() || file->is_missing(name)) {
-        continue;  // reported
+        continue;  // already reported
       }
       const size_t dot = name.find('.');
       if (dot != std::string::npos) {
@@ -332,7 +332,7 @@ class Frontend {
     return all[0];
   }
 
-  // Checks the constants, which no run chooses.
+  // Checks the constants, which do not depend on a run.
   void check_constants(const SourceFile& file) {
     for (const Decl& decl : file.ast.decls) {
       if (decl.kind == DeclKind::kLet) {
@@ -353,7 +353,7 @@ class Frontend {
 };
 
 // Loads the files that `path` imports and then `path`, so that the loader finds each import among the loaded texts.
-// `met` ends the recursion in a circle, and the loader reports an import of it that is not loaded.
+// `met` ends the recursion in a cycle; the loader reports imports that are not loaded.
 const SourceFile* load_imports_first(const std::string& path, const Texts& texts, std::set<std::string>& met,
                                      Loader& loader) {
   const auto text = texts.find(std::filesystem::path(path).lexically_normal().string());
@@ -386,7 +386,7 @@ std::string setting_flag(std::string_view key, const std::string& value, Nearnes
       found = fmt::format("{}.{}={}", keyword_of(kind), meant, value);
     }
   }
-  // Quotes a flag with characters that the shell would interpret.
+  // A flag with characters that the shell would interpret is quoted.
   const bool is_plain = found.find_first_of(" ()[]{}\"'$&;<>|*?#~`\\!") == std::string::npos;
   return found.empty() ? found : is_plain ? "--set " + found : "--set '" + found + "'";
 }

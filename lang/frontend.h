@@ -23,45 +23,45 @@ struct TestResult {
 };
 
 struct CheckedFile {
-  Module module;  // `module.model` is empty when the file has no model: a library of blocks
+  Module module;  // `module.model` is empty if the file has no model: a library of blocks
   RunSpec run;
   std::vector<TestResult> tests;
-  // If the text leaves `norm_rows` open: the default that earlier versions used, with which checkpoints of such runs
-  // continue. 0 if that is today's default, does not divide the batch, or `norm_rows` is set.
+  // The default `norm_rows` of earlier versions, with which checkpoints of such runs continue, if the text leaves it
+  // open. 0 if the default is unchanged, does not divide the batch, or `norm_rows` is set.
   int64_t earlier_norm_rows = 0;
 };
 
-// A setting under the math digest, or the model, that two files give differently; `then` and `now` are empty for the
+// A setting under the math digest, or the model, that differs between two files; `then` and `now` are empty for the
 // model, which needs more than a line.
 struct MathDifference {
   std::string what;  // "model", "data.image", "train.epochs"
   std::string then;
   std::string now;
-  bool is_class_count = false;  // only numbers of classes differ: of a head, of dense logits, of labels
+  bool is_class_count = false;  // only numbers of classes differ: those of a head, of dense logits, of labels
 };
 std::vector<MathDifference> math_differences(const CheckedFile& then, const CheckedFile& now);
 
-// The math digest that earlier versions gave the text: they counted `at` of `steps` from the begin of the curve. It is
-// that of today where no curve comes before `steps` (docs/decisions/0028-changes-before-the-first-release.md).
+// The math digest of the text in earlier versions, which counted `at` of `steps` from the start of the curve. It equals
+// today's digest if no curve comes before `steps` (docs/decisions/0028-changes-before-the-first-release.md).
 std::string earlier_math_digest(const CheckedFile& file);
 
 // Reads the file at `path` and its imports, checks everything, elaborates the chosen model with data and train, and
 // runs the tests of the main file if there are no errors so far. Module::not_yet lists the features that are checked
-// but that this edition cannot run; planning and training refuse a module that has some.
-// Returns nothing if there are errors; they are in `diagnostics`, and so are warnings.
+// but that this edition cannot run; planning and training reject a module that has such features. Returns nullopt if
+// there are errors; they are in `diagnostics`, and so are warnings.
 std::optional<CheckedFile> load(const std::string& path, SourceMap& sources, Diagnostics& diagnostics,
                                 const FrontendOptions& options);
 
-// The same for texts in memory: `path` is one of them, and "std/..." may be among them. Imports open no file;
-// a file of `--cluster` or `--schedule` is opened if it is not among the texts.
+// Loads texts in memory: `path` is one of them, and "std/..." may be among them. Imports open no file; a file of
+// `--cluster` or `--schedule` is opened if it is not among the texts.
 std::optional<CheckedFile> load_texts(const std::string& path, const Texts& texts, SourceMap& sources,
                                       Diagnostics& diagnostics, const FrontendOptions& options);
 
-// The same for one text in memory. Imports other than "std/..." are not found, since imports open no file here.
+// Checks one text in memory. Imports other than "std/..." are not found, since imports open no file here.
 std::optional<CheckedFile> check_text(const std::string& name, std::string text, SourceMap& sources,
                                       Diagnostics& diagnostics, const FrontendOptions& options);
 
-// The flag that is meant by --epochs 3 or --set epochs=3: "--set train.epochs=3" if `key` is a setting of `train` or
+// The intended flag for --epochs 3 or --set epochs=3: "--set train.epochs=3" if `key` is a setting of `train` or
 // `schedule` (kExact), or is near to one (kNear); otherwise empty.
 enum class Nearness { kExact, kNear };
 std::string setting_flag(std::string_view key, const std::string& value, Nearness nearness);

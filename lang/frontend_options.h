@@ -19,7 +19,7 @@ class Facts;
 using Texts = std::map<std::string, std::string>;  // texts of files by path, without `.` and `..`
 
 struct FrontendOptions {
-  const OpRegistry* ops = nullptr;     // required
+  const OpRegistry* ops = nullptr;     // registry of operators; required
   const DataRegistry* data = nullptr;  // null: data_registry()
   NormOf norm_of = nullptr;            // null: norms within a sample are not checked
   std::string run;                     // --run NAME; empty: the only `run`, or the only declaration of each kind
@@ -29,15 +29,15 @@ struct FrontendOptions {
   std::vector<std::pair<std::string, std::string>> sets;
   std::string cluster;     // --cluster FILE[:NAME]
   std::string schedule;    // --schedule FILE[:NAME]
-  Facts* facts = nullptr;  // filled with what is known of spans (lang/facts.h); null: not needed
-  // Trials of earlier checks with the same options (lang/clean_trials.h), to which this one adds its own; null: none.
+  Facts* facts = nullptr;  // filled with findings about spans (lang/facts.h); null: not needed
+  // Trials of earlier checks with equal options (lang/clean_trials.h), to which this check adds its own; may be null.
   CleanTrials* clean_trials = nullptr;
-  const Texts* open = nullptr;  // texts that `load` takes instead of those on disk; null: none
-  bool is_stored = false;  // the text of a checkpoint: what can only harm training, and was accepted once, is accepted
-  bool strict = false;     // warn about an unlabelled operator with parameters that has an unlabelled sibling
+  const Texts* open = nullptr;  // texts that `load` uses instead of those on disk; may be null
+  bool is_stored = false;       // the text of a checkpoint: accepts faults that can only harm training
+  bool strict = false;          // warn about an unlabelled operator with parameters that has an unlabelled sibling
   // Bounds of an elaboration, so that it always ends soon: max_nodes bounds the operators, tensors and parameters of a
   // graph; max_steps bounds the steps of evaluation of the model, its tests and uncalled declarations together. Adding
-  // an operator to a graph costs steps, too. Exceeding a bound is XG0216.
+  // an operator to a graph also costs steps. Exceeding a bound is an error (XG0216).
   int64_t max_nodes = 4'000'000;
   int64_t max_steps = 64'000'000;
 };

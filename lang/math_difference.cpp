@@ -10,7 +10,7 @@
 namespace xrun::lang {
 namespace {
 
-// The value in the first line of a part: the text behind ` = `, or else all but the first word ("cosine 0.1 0 rest" of
+// The value in the first line of a part: the text after ` = `, or else all but the first word ("cosine 0.1 0 rest" of
 // "rate cosine 0.1 0 rest"). A part without text belongs to a setting that is not set.
 std::string value_of(const std::string& text) {
   if (text.empty()) {
@@ -21,13 +21,14 @@ std::string value_of(const std::string& text) {
   return equals != std::string::npos ? line.substr(equals + 3) : line.substr(std::min(line.find(' ') + 1, line.size()));
 }
 
-// The value as print_module shows it, or if it has no line there, the value of the part.
+// The value as print_module shows it or, if it has no line there, the value of the part.
 std::string shown(const MathPart* part, const CheckedFile& file) {
   const std::string text = part == nullptr ? "" : setting_text(file.module, part->what);
   return text.empty() ? value_of(part == nullptr ? "" : part->text) : text;
 }
 
-// Adds the settings of groups that differ, one by one. False if none does: groups may differ only in their order.
+// Adds the settings of groups that differ, one by one. Returns false if no setting differs: groups may differ only in
+// their order.
 bool add_groups(const Module& then, const Module& now, std::vector<MathDifference>& differences) {
   const auto before = group_settings(then);
   const auto after = group_settings(now);

@@ -19,7 +19,7 @@ std::vector<std::string> names_of(const Range& range, Name name) {
   return names;
 }
 
-// "a, b, c": the elements of a range as `print` writes them; those that it writes as nothing are left out.
+// "a, b, c": the elements of a range as `print` writes them; elements with an empty text are left out.
 template <class Range, class Print>
 std::string listed(const Range& range, Print print) {
   std::string text;

@@ -15,10 +15,10 @@ namespace xrun::lang {
 std::string print_module(const Module& module, const RunSpec& run = {});
 
 // The value of a setting of `train`, "train.lr", as print_module shows it (the length of the run with its unit); empty
-// if it has none.
+// if it has no value.
 std::string setting_text(const Module& module, const std::string& path);
 
-// The settings of the groups, each a path and a value: "groups.id.weights", "bf16".
+// The settings of the groups, each as a path and a value: "groups.id.weights", "bf16".
 std::vector<std::pair<std::string, std::string>> group_settings(const Module& module);
 
 }  // namespace xrun::lang

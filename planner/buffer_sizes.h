@@ -1,4 +1,4 @@
-// Sizes of buffers that follow from more than one tensor's type, as emission sets and the verifier requires them.
+// Sizes of buffers that depend on more than one tensor's type; emission sets them and the verifier requires them.
 #pragma once
 
 #include <string>
@@ -9,30 +9,30 @@
 
 namespace xrun::planner {
 
-// Names of the states that go with each weight: those of the optimizer, and its running mean.
+// Names of the states that are kept for each weight: those of the optimizer, and its running mean.
 std::vector<std::string> optimizer_states(const Module& module);
 
-// kGradient: all partials of one replica.
+// Size of kGradient: all partials of one replica.
 Bytes gradient_bytes(const Program& program, const TensorType& gradient);
 
-// Of kPairs: the pairs of one replica, as many as it sends where the density is largest.
+// Size of kPairs: the pairs of one replica, as many as it sends at the largest density.
 Bytes pairs_bytes(const Module& module, ParamId param);
 
-// kHeadWeight, kHeadOptimizer, kHeadScale and kHeadLast: of a shard's rows of the class weights or of the bias.
+// Size of kHeadWeight, kHeadOptimizer, kHeadScale and kHeadLast: a shard's rows of the class weights or of the bias.
 Bytes shard_bytes(const HeadPlan& head, const HeadShard& shard, ParamId param, Purpose purpose);
 // Whether a shard's rows have scales.
 inline bool has_scales(const HeadPlan& head) { return head.weights == RowFormat::kFp8; }
-// Whether rows catch up with steps that did not use them; if so, all passes read the states and the last step of rows.
+// Whether rows catch up with steps that did not use them; if so, all passes read the states and the rows' last steps.
 inline bool catches_up(const HeadPlan& head) { return head.untouched == Untouched::kExact; }
 
-// kHeadLists.
+// Size of kHeadLists.
 Bytes lists_bytes(const HeadPlan& head);
 
-// kHeadBuild: the lists, and behind them the working memory of a build.
+// Size of kHeadBuild: the lists, followed by the working memory of a build.
 Bytes build_bytes(const Program& program, const HeadPlan& head);
 
-// A shard's parts of the buffers that several shards share: kHeadStats has those of all shards in order, kHeadGradient
-// those of the shards of its device. A shard without rows has no bytes.
+// A shard's parts of the buffers that several shards share: kHeadStats has the parts of all shards in order,
+// kHeadGradient the parts of the shards of its device. The parts of a shard without rows are empty.
 struct ShardPart {
   Bytes stats_offset = 0;
   Bytes stats = 0;
@@ -41,16 +41,16 @@ struct ShardPart {
 };
 std::vector<ShardPart> shard_parts(const Program& program, const Graph& graph, const HeadPlan& head);
 
-// kHeadStats: of all shards of a head.
+// Size of kHeadStats for all shards of a head.
 Bytes all_stats_bytes(const std::vector<ShardPart>& parts);
 
-// kHeadGradient: of the shards that lie on `device`.
+// Size of kHeadGradient for the shards on `device`.
 Bytes device_gradient_bytes(const HeadPlan& head, const std::vector<ShardPart>& parts, int device);
 
-// kHeadSoftmax of `rows` rows.
+// Size of kHeadSoftmax for `rows` rows.
 Bytes softmax_bytes(const Program& program, const Graph& graph, const HeadPlan& head, int64_t rows);
 
-// kResult of a head's logits: best classes and their logits.
+// Size of kResult for a head's logits: best classes and their logits.
 Bytes best_bytes(const HeadPlan& head, int64_t rows);
 
 }  // namespace xrun::planner

@@ -1,5 +1,5 @@
-// Refuses what a plan cannot hold, before any work that grows with it. Sizes are added up in floating point here; below
-// these limits the products and sums of the planner fit 64 bits.
+// Rejects modules that are too large for a plan, before any work that grows with their size. Sizes are added up in
+// floating point here; below these limits the products and sums of the planner fit 64 bits.
 #include <algorithm>
 #include <cmath>
 
@@ -8,11 +8,11 @@
 namespace xrun::planner {
 namespace {
 
-// The most operators of a forward pass. Placing buffers takes many seconds for so many, and grows with the square.
+// The most operators of a forward pass. Placing buffers takes many seconds for this number, and grows with its square.
 constexpr int64_t kMostNodes = 12'288;
-// Passes drop operators and fuse them, two to one at the most in models that people write.
+// Passes drop operators and fuse them, at most two to one in models that people write.
 constexpr int64_t kMostBeforePasses = 4 * kMostNodes;
-// Each takes some instructions on every device.
+// Each micro-batch takes some instructions on every device.
 constexpr int64_t kMostMicroBatches = 16'384;
 // More than any machine has.
 constexpr double kMostBytes = 0x1p50;
@@ -65,7 +65,7 @@ std::string bytes_text(double bytes) {
   return bytes < 0x1p62 ? format_bytes(static_cast<Bytes>(bytes)) : "more than 4 EiB";
 }
 
-// The logits of a head never lie in memory as a whole.
+// The logits of a head are never stored in memory as a whole.
 Status check_bytes(const Module& module) {
   const Graph& graph = module.graph;
   double sum = 0;

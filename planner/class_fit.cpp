@@ -14,10 +14,10 @@ namespace {
 constexpr int64_t kMostClasses = INT32_MAX;
 // One program shows whether anything fits.
 constexpr Effort kOneProgram{.wanted = 1, .of_kind = 1, .refused = 1};
-// The plans for one choice before the search goes on by bisection.
+// The plans for one choice before the search continues by bisection.
 constexpr int kGuesses = 8;
 
-// The class numbers of three significant digits, by place: 1 .. 99, then 100 .. 999 times each power of ten.
+// The class numbers of three significant digits, by index: 1 .. 99, then 100 .. 999 times each power of ten.
 int64_t number_at(int64_t place) {
   if (place < 100) {
     return place;
@@ -29,7 +29,7 @@ int64_t number_at(int64_t place) {
   return number;
 }
 
-// The place of the largest such number that is not above `number`.
+// The index of the largest such number that is at most `number`.
 int64_t place_of(int64_t number) {
   int64_t zeros = 0;
   for (; number >= 1000; number /= 10) {
@@ -38,7 +38,7 @@ int64_t place_of(int64_t number) {
   return number < 100 ? std::max<int64_t>(0, number) : number + 900 * zeros;
 }
 
-// The bytes of class rows with their states, scales and so on.
+// The bytes of class rows with their states, scales and other values.
 Bytes row_bytes(const Program& program) {
   Bytes sum = 0;
   for (const Buffer& buffer : program.buffers) {
@@ -59,7 +59,7 @@ class Search {
         limits_(limits),
         in_time_(in_time) {}
 
-  // `guess`: about as many classes as will fit, or more.
+  // `guess`: about the number of classes that will fit, or more.
   Result<ClassFit> run(int64_t guess) {
     int64_t at = place_of(std::min(guess, kMostClasses));
     int64_t stride = 1;
@@ -76,7 +76,7 @@ class Search {
     return found_;
   }
 
-  // The memory that the smallest number that was refused would need.
+  // The memory that the smallest refused number would need.
   const MemoryLimits& needed() const { return needed_; }
 
  private:
@@ -114,7 +114,7 @@ class Search {
     return {};
   }
 
-  // The next guess after a refusal, by the excess of its memory.
+  // The next guess after a refusal, from the excess of its memory.
   int64_t next_guess(int64_t refused, int64_t stride) const {
     const auto by_size = static_cast<int64_t>(static_cast<double>(number_at(refused)) - std::ceil(over_));
     return over_ > 0 ? std::min(place_of(by_size), refused - 1) : refused - stride;
@@ -126,14 +126,14 @@ class Search {
   Module inference_;
   const MemoryLimits& limits_;
   const std::function<bool()>& in_time_;
-  MemoryLimits needed_;                           // by the last plan that was refused
-  int64_t fits_ = 0;                              // place of the largest number that is known to fit
-  int64_t refused_ = place_of(kMostClasses) + 1;  // of the smallest that does not
-  double over_ = 0;                               // classes that the last refusal was over by
+  MemoryLimits needed_;                           // memory of the last refused plan
+  int64_t fits_ = 0;                              // index of the largest number that is known to fit
+  int64_t refused_ = place_of(kMostClasses) + 1;  // index of the smallest number that does not fit
+  double over_ = 0;                               // excess of the last refusal, in classes
   ClassFit found_{.limit = ClassLimit::kNumbers};
 };
 
-// The error that no choice has room for one class. `least`: the memory of the one nearest to the limits.
+// The error if no choice has memory for one class. `least`: the memory of the choice nearest to the limits.
 Error no_room(const Module& training, const MemoryLimits& limits, const MemoryLimits& least) {
   const auto& hint = training.schedule.memory_limit;
   const bool device = hint && least.device > limits.device;
@@ -178,7 +178,7 @@ Result<ClassFits> fit_classes(const ClassFitInput& input) {
   MemoryLimits least;
   const std::vector<HeadChoice> choices = head_choices(training, head);
   for (const HeadChoice& choice : choices) {
-    // About as many classes fit with other active classes, so the last result is the guess.
+    // The number of classes that fit hardly depends on the active classes, so start from the previous result.
     const int64_t guess = before != nullptr && before->same_rows(choice) && fits.choices.back().classes > 0
                               ? fits.choices.back().classes
                               : limits.total / (head.dim * element_bytes(choice.weights));

@@ -1,5 +1,5 @@
 // Finds how many classes fit: the largest head that has a plan, for each choice of active classes and of the format of
-// class rows. Only the number of classes of a head varies: data, labels and all other layers stay as the text has them.
+// class rows. Only the number of classes of a head varies; data, labels and all other layers stay as in the text.
 #pragma once
 
 #include <functional>
@@ -17,21 +17,21 @@ namespace xrun::planner {
 enum class ClassLimit { kMemory, kNode, kDevice, kNumbers };
 
 struct ClassFit {
-  std::string rows;       // in memory: "bf16, states bf16"
+  std::string rows;       // formats in memory: "bf16, states bf16"
   std::string active;     // "sample 10 %"
-  bool of_text = false;   // the choice that the text makes
-  int64_t classes = 0;    // the most that fit, to three digits; 0: none
-  bool complete = false;  // false: the time was up, and more may fit
+  bool of_text = false;   // whether it is the text's choice
+  int64_t classes = 0;    // most classes that fit, to three digits; 0: not even one
+  bool complete = false;  // false: the time ran out, and more may fit
   Seconds step = 0;       // predicted, with `classes`
-  Bytes memory = 0;       // of the run
-  Bytes device = 0;       // of the device that needs most, in training
-  Seconds graph = 0;      // to build the graph of nearest classes; 0: the choice needs none
+  Bytes memory = 0;       // memory of the run
+  Bytes device = 0;       // memory of the device that needs most, in training
+  Seconds graph = 0;      // to build the graph of nearest classes; 0: the choice needs no graph
   ClassLimit limit = ClassLimit::kMemory;
 };
 
 struct ClassFits {
   std::string head;
-  int64_t classes = 0;  // of the text
+  int64_t classes = 0;  // number in the text
   int64_t dim = 0;
   std::vector<ClassFit> choices;
   int plans = 0;  // number of plans that were made
@@ -44,13 +44,12 @@ struct ClassFitInput {
   const KernelFacts& inference_facts;
   const Machine& machine;
   bool deterministic = false;
-  std::function<bool()> in_time;  // asked before each plan
+  std::function<bool()> in_time;  // called before each plan; false ends the search
 };
 
-// Finds for each choice the most classes of the trained head that has most. Plans are made for class numbers of three
-// digits: for each choice the number that is found fits, and the next one does not.
-// Errors: kContent XG0629 for a model without such a head; kInfeasible XG0601 where no choice has a plan for one class;
-// those of plan_heads.
+// Finds for each choice the most classes of the largest trained head. Plans are made for class numbers of three digits:
+// for each choice the number found fits, and the next one does not. Errors: kContent XG0629 for a model without such a
+// head; kInfeasible XG0601 if no choice has a plan for one class; those of plan_heads.
 Result<ClassFits> fit_classes(const ClassFitInput& input);
 
 }  // namespace xrun::planner

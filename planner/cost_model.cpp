@@ -19,14 +19,14 @@ constexpr Seconds kCall = 2e-7;
 // take 4.3 us (docs/reference/benchmarks.md, "Figures"), a row of the digits with its label 0.7 us.
 constexpr Seconds kSample = 2.5e-7;
 constexpr Seconds kElement = 1e-9;
-// Drawing an element of a made-up sample: two normal numbers of `synthetic`, or four of `sku_tree`, which draws them in
-// blocks and so in half the time each.
+// Drawing an element of a generated sample: two normal numbers for `synthetic`, or four for `sku_tree`, which draws
+// them in blocks and so in half the time each.
 constexpr Seconds kDrawn = 3e-8;
 
-// Head passes on one core of AMD Zen 4, by `xrun bench head` (docs/reference/benchmarks.md, "Figures"): the share of
+// Head passes on one core of AMD Zen 4, by `xrun bench head` (docs/reference/benchmarks.md, "Figures"): the fraction of
 // the peak that products reach; the operations in f32 for the exponential, maximum and sum of a logit; the cost of a
-// row in each class block beside its products; of a class row that lies alone in memory; of an element that is widened
-// or rounded; and of drawing an active class.
+// row in each class block in addition to its products; of a class row that is not next to others in memory; of an
+// element that is widened or rounded; and of drawing an active class.
 constexpr double kHeadShare = 0.9;
 constexpr Flops kLogit = 56;
 constexpr Seconds kBlockRow = 2e-8;
@@ -35,20 +35,20 @@ constexpr Seconds kWidened = 4.5e-10;
 constexpr Seconds kRounded = 2.5e-9;
 constexpr Seconds kSelected = 5e-8;
 
-// Selections of the largest elements on such a core (`xrun_ops_bench --benchmark_filter=select/`): an element of the
-// tensor and one that is selected, by a sample and by counting all. Comparing takes the time, not the memory.
+// Selections of the largest elements on such a core (`xrun_ops_bench --benchmark_filter=select/`): cost of an element
+// of the tensor and of a selected one, with a sample and with counting all. Comparing takes the time, not the memory.
 constexpr Seconds kSampled = 1.7e-9;
 constexpr Seconds kCandidate = 1e-7;
 constexpr Seconds kCounted = 1.1e-8;
 constexpr Seconds kWritten = 3e-8;
 
 // Builds of graphs of nearest classes on the same core, by `xrun bench knn` (docs/reference/benchmarks.md, "Figures"):
-// the share of the peak that the products of an exact and of an approximate one reach, and the cost of a class and of
-// an entry of its list beside them.
+// the fraction of the peak that the products of an exact and of an approximate build reach, and the additional cost of
+// a class and of an entry of its list.
 constexpr double kGraphShare = 0.75;
-constexpr Seconds kGraphPair = 2.5e-10;  // to compare a score; only the products of AMX are too short to hide it
+constexpr Seconds kGraphPair = 2.5e-10;  // to compare a score; only AMX products are too short to hide it
 constexpr double kCellsShare = 0.4;
-constexpr int kCellRounds = 4;  // of k-means
+constexpr int kCellRounds = 4;  // rounds of k-means
 constexpr Seconds kGraphClass = 3e-6;
 constexpr Seconds kGraphEntry = 3.1e-7;
 constexpr Seconds kCellsClass = 5e-6;

@@ -27,7 +27,7 @@ Bytes operand_bytes(const Instruction& instruction) {
   return sum;
 }
 
-// The bytes that a sum of dX reads and writes: all partials of its terms, and of its result.
+// The bytes that a sum of dX reads and writes: all partials of its terms and of its result.
 Bytes dx_bytes(const Program& program, const Instruction& sum) {
   const HeadPlan& head = program.heads[static_cast<size_t>(sum.head)];
   const ClassBlocks blocks = head.blocks();
@@ -49,7 +49,7 @@ Bytes dx_bytes(const Program& program, const Instruction& sum) {
   return bytes;
 }
 
-// The time to select the largest elements of the residuals that a compression has added to.
+// The time to select the largest elements of the residuals that a compression has updated.
 Seconds selection_time(const Instruction& compression, double density, int workers, const CostModel& cost) {
   Seconds sum = 0;
   for (const Operand& operand : compression.operands) {

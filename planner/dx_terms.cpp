@@ -6,7 +6,7 @@
 namespace xrun::planner {
 
 DxTerms::DxTerms(const HeadPlan& head, std::span<const int> device_nodes) : head_(head), device_nodes_(device_nodes) {
-  std::vector<DxTerm> runs;  // of shards next to one another on a node
+  std::vector<DxTerm> runs;  // runs of neighbouring shards on a node
   for (const HeadShard& shard : head.shards) {
     if (shard.row_begin >= shard.row_end) {
       continue;
@@ -26,7 +26,7 @@ DxTerms::DxTerms(const HeadPlan& head, std::span<const int> device_nodes) : head
     }
     if (partials(run) < apart) {
       terms_.push_back(std::move(run));
-    } else {  // the sum would send as much
+    } else {  // the sum would not send less
       std::ranges::move(shards, std::back_inserter(terms_));
     }
   }

@@ -7,16 +7,16 @@
 namespace xrun::planner {
 namespace {
 
-// The share of a period that a build may take in a proposal of a longer period.
+// The fraction of a period that a build may take when a longer period is proposed.
 constexpr double kLittle = 0.1;
 
-// Total steps of the run; 0: not known.
+// Total steps of the run; 0: unknown.
 double steps_of(const Plan& plan, const TrainSpec& train) {
   const bool known = plan.samples > 0 || train.duration.unit != TrainSpan::kEpochs;
   return known ? std::ceil(train.duration.steps(plan.samples, train.batch)) : 0;
 }
 
-// A `rebuild` of one digit that is long enough for builds of `build` seconds: "2 epochs". None where it would be as
+// A `rebuild` of one digit that is long enough for builds of `build` seconds: "2 epochs". Nullopt if it would be as
 // long as the run.
 std::optional<TrainSpan> longer_rebuild(const Plan& plan, const TrainSpec& train, const GraphPeriod& period,
                                         Seconds build) {
@@ -90,7 +90,7 @@ std::optional<GraphPeriod> graph_period(const Plan& plan, const Module& module) 
   period.time = period.steps * plan.predicted.step;
   period.added = build_time(plan) / period.steps;
   if (const double total = steps_of(plan, train); total > 0) {
-    // The first graph is built at the start if the first weights were learned by another run, else after a period.
+    // The first graph is built at the start if the initial weights come from another run, else after a period.
     const bool at_start = !train.init_checkpoint.empty();
     period.builds = static_cast<int64_t>(std::ceil(total / period.steps)) - (at_start ? 0 : 1);
     period.added = static_cast<double>(period.builds) * build_time(plan) / total;

@@ -9,7 +9,7 @@
 namespace xrun::planner {
 namespace {
 
-// The loss, the metrics and the labels of a head: the head nodes that read its logits.
+// Finds the loss, the metrics and the labels of a head: the head nodes that read its logits.
 Status find_readers(const Graph& graph, std::span<const NodeId> head_nodes, bool training, HeadPlan& plan) {
   const auto take_label = [&](const Node& node) -> Status {
     if (node.inputs.size() < 2) {

@@ -7,10 +7,11 @@
 namespace xrun::planner {
 namespace {
 
-// The part of its blocks that an exchange sends: those of compressed gradients have room for the warm-up, in which more
-// pairs are sent than in most steps (emit_compression.cpp counts in `bytes` what all senders send in those).
+// The fraction of its blocks that an exchange sends: blocks of compressed gradients have capacity for the warm-up, in
+// which more pairs are sent than in most steps (emit_compression.cpp counts in `bytes` the bytes of all senders in
+// those).
 double sent_part(const Program& program, const Instruction& member) {
-  std::set<BufferId> buffers;  // with the pairs of all senders
+  std::set<BufferId> buffers;  // buffers with the pairs of all senders
   for (const Operand& operand : member.operands) {
     if (program.buffer(operand.buffer).purpose == Purpose::kPairs) {
       buffers.insert(operand.buffer);

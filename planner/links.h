@@ -12,40 +12,40 @@
 
 namespace xrun::planner {
 
-// What the link of a node moves.
+// Bytes that the link of a node moves.
 struct LinkBytes {
   Bytes sent = 0;
   Bytes received = 0;
   Bytes busier() const { return std::max(sent, received); }
 };
 
-// By the link that moves most, in its busier direction.
+// The busiest link's bytes, in its busier direction.
 Bytes busiest_of(const std::vector<LinkBytes>& links);
 
-// What the links of all nodes move.
+// The load of the links of all nodes.
 class LinkLoad {
  public:
   explicit LinkLoad(const Machine& machine) : machine_(machine), links_(static_cast<size_t>(machine.nodes())) {}
 
-  // Each of the devices `from` sends the same block of `each` bytes to all of the devices `to`.
+  // Each of the devices `from` sends one block of `each` bytes to all of the devices `to`.
   void add_shared(std::span<const int> from, std::span<const int> to, Bytes each);
-  // One block.
+  // Adds one block.
   void add(int from, int to, Bytes bytes);
-  // What a node sends to other nodes, or receives from them.
+  // Adds bytes that a node sends to other nodes, or receives from them.
   void add_sent(int node, Bytes bytes) { links_[static_cast<size_t>(node)].sent += bytes; }
   void add_received(int node, Bytes bytes) { links_[static_cast<size_t>(node)].received += bytes; }
 
   const std::vector<LinkBytes>& links() const { return links_; }
   Bytes busiest() const { return busiest_of(links_); }
-  // The time of the busiest link, with the latency of one message; 0 where nothing crosses the network.
+  // The time of the busiest link, with the latency of one message; 0 if nothing crosses the network.
   Seconds time() const;
 
  private:
   const Machine& machine_;
-  std::vector<LinkBytes> links_;  // by node
+  std::vector<LinkBytes> links_;  // index: node
 };
 
-// The load of each group of exchanges of a step that crosses the network, by group.
+// The load of each group of exchanges of a step that crosses the network; key: group.
 std::map<int, LinkLoad> link_loads(const Program& program, const Machine& machine);
 
 }  // namespace xrun::planner

@@ -1,5 +1,5 @@
-// The machine that a plan is made for: CPU devices of one process, or of several that run it together on one node or on
-// a cluster of nodes that a network joins.
+// The machine for which a plan is made: CPU devices of one process, or of several processes that run it together on one
+// node or on a cluster of nodes joined by a network.
 #pragma once
 
 #include <string>
@@ -11,12 +11,12 @@
 namespace xrun::planner {
 
 struct Machine {
-  std::string name = "cpu";  // "2 x cpu", or with the name that the cluster gives its processor
-  int cores = 1;             // of all nodes together, as memory is
+  std::string name = "cpu";  // "2 x cpu", or with the cluster's name for its processor
+  int cores = 1;             // total of all nodes, as is memory
   int devices = 1;           // each a TBB arena
-  int threads = 1;           // of all devices together; at least `devices`
+  int threads = 1;           // total of all devices; at least `devices`
   Bytes memory = 0;          // usable by all devices together, after `reserve`
-  Bytes node_memory = 0;     // of it, what the node with the least has
+  Bytes node_memory = 0;     // the smallest node's part of it
   int ranks = 1;             // processes, which have contiguous runs of devices (Program::rank_of)
   // The node of each device, counted from 0; empty: there is one node.
   std::vector<int> device_nodes;
@@ -29,17 +29,17 @@ struct Machine {
   int nodes() const;
 };
 
-// The processes that will run a plan, and what was found of their nodes.
+// The processes that will run a plan, and the detected properties of their nodes.
 struct MachineRequest {
   int devices = 0;              // 0: one per core, or one a rank beyond 1,024 cores; at least one a rank
   int threads = 0;              // 0: cores
-  int ranks = 1;                // 1 where the cluster has several nodes: one process for each of them
-  std::vector<int> rank_nodes;  // the node of each rank; empty: all on one
-  Bytes node_memory = 0;        // of the node with the least; 0: all have as much
-  NetworkSpec network;          // between them
+  int ranks = 1;                // 1 if the cluster has several nodes: one process for each of them
+  std::vector<int> rank_nodes;  // node of each rank; empty: all on one
+  Bytes node_memory = 0;        // memory of the smallest node; 0: all nodes have equal memory
+  NetworkSpec network;          // the network between the nodes
 };
 
-// `cores` and `memory` are the detected ones of all nodes of the ranks. The cluster spec, where given, replaces them:
+// `cores` and `memory` are the detected totals of all nodes of the ranks. The cluster spec, if given, replaces them:
 // its nodes have contiguous runs of ranks.
 Machine make_machine(const ClusterSpec& cluster, const MachineRequest& request, int cores, Bytes memory);
 

@@ -1,4 +1,4 @@
-// Plan: the planner's answer: a Program, what it will cost, and why this one.
+// Plan: the planner's result: a Program, its predicted cost, and the reasons for it.
 #pragma once
 
 #include <string>
@@ -20,18 +20,18 @@ struct Reason {
 struct Alternative {
   std::string text;  // "stages = 2, micro_batches = 4"
   Seconds step = 0;
-  Bytes memory = 0;  // largest device
-  std::string note;  // what it loses
-  int stages = 1;    // the settings of the text
+  Bytes memory = 0;  // memory of the largest device
+  std::string note;  // its disadvantage
+  int stages = 1;    // settings in the text
   int replicas = 1;
   int micro_batches = 1;
-  int recomputed = 0;  // layers
+  int recomputed = 0;  // number of layers
 };
 
 struct Prediction {
   Seconds step = 0;
   double images_per_second = 0;
-  double bubble = 0;  // share of a step in which devices are idle, fill and drain included
+  double bubble = 0;  // fraction of a step in which devices are idle, fill and drain included
   double imbalance = 0;
   Seconds exposed_comm = 0;
 };
@@ -40,23 +40,23 @@ struct Prediction {
 // plan.
 struct HeadCost {
   std::string text;     // "sample 10 %, f32"
-  bool chosen = false;  // by the text
+  bool chosen = false;  // whether it is the text's choice
   bool fits = true;
   Seconds step = 0;
-  Bytes memory = 0;  // of the run
-  Bytes moved = 0;   // in a step: class rows, states of the optimizer and kept logits, as passes read and write them
+  Bytes memory = 0;  // memory of the run
+  Bytes moved = 0;   // per step: class rows, states of the optimizer and kept logits, as passes read and write them
 };
 
-// A build of the graph of nearest classes of a head: how long it takes on all cores, with nothing beside it.
+// A build of the graph of nearest classes of a head: its time on all cores, without concurrent work.
 struct GraphBuild {
-  int head = 0;          // in Graph::heads
+  int head = 0;          // index in Graph::heads
   bool is_exact = true;  // whether the text asks for the exact graph
   Seconds exact = 0;
-  Seconds approximate = 0;  // its recall is measured, too
+  Seconds approximate = 0;  // includes measuring its recall
   Seconds time() const { return is_exact ? exact : approximate; }
 };
 
-// The program of the steps with `units` units of samples (graph/step_sizes.h), where the batch grows.
+// The program of the steps with `units` units of samples (graph/step_sizes.h), if the batch grows.
 struct StepProgram {
   int64_t units = 1;
   Program program;
@@ -67,23 +67,23 @@ struct Plan {
   std::string id;  // first 8 hex digits of a digest over the contents
   std::string model;
   Machine machine;
-  Program training;   // of a step; where the batch grows, of a step of the last size
-  Program inference;  // forward only, with the same stages and shards; pads the last row block
-  std::vector<std::pair<std::string, std::string>> options;  // flags and --set that made it
+  Program training;   // program of a step; if the batch grows, of a step of the last size
+  Program inference;  // forward only, with equal stages and shards; pads the last row block
+  std::vector<std::pair<std::string, std::string>> options;  // flags and --set with which it was made
   std::vector<SourceDigest> sources;
   std::string math_digest;
   std::string facts_digest;
   std::string isa;
   Prediction predicted;
-  int64_t samples = 0;  // of an epoch, where the data could be counted; else 0
-  Bytes decoding = 0;   // held by a worker that decodes pictures, where data could be read; plan files do not keep it
+  int64_t samples = 0;  // per epoch, if the data could be counted; else 0
+  Bytes decoding = 0;   // held by a worker that decodes pictures, if the data could be read; not in plan files
   std::vector<Reason> why;
   std::vector<Alternative> alternatives;
-  // Where the batch grows, the programs of smaller steps, in ascending order; plan files do not keep them
-  // (planner/step_programs.h). All have the same arenas, with weights and states in the same places.
+  // The programs of smaller steps, in ascending order, if the batch grows; plan files do not keep them
+  // (planner/step_programs.h). All have equal arenas, with weights and states at equal places.
   std::vector<StepProgram> smaller;
-  std::vector<GraphBuild> graphs;  // plan files do not keep them; complete_plan makes them again
-  // Costs of choices for the head `costs_of`, where it is large (explain_head_choices); plan files do not keep them.
+  std::vector<GraphBuild> graphs;  // not in plan files; complete_plan makes them again
+  // Costs of choices for the head `costs_of`, if it is large (explain_head_choices); plan files do not keep them.
   std::string costs_of;
   std::vector<HeadCost> costs;
 };

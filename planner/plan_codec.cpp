@@ -11,7 +11,7 @@ namespace {
 using flatbuffers::FlatBufferBuilder;
 using flatbuffers::Offset;
 
-// Tables of a plan are flat; a file with more depth than this is refused.
+// Tables of a plan are flat; a file with more depth than this is rejected.
 constexpr flatbuffers::uoffset_t kMaxDepth = 16;
 constexpr flatbuffers::uoffset_t kMaxTables = 16'000'000;
 
@@ -133,8 +133,8 @@ class Writer {
   FlatBufferBuilder builder_;
 };
 
-// Copies out of a verified buffer. Several references to one vector are legal FlatBuffers, so a small file could cause
-// huge copies. The copied bytes are counted, since those of an honest file never exceed its own size.
+// Copies from a verified buffer. Several references to one vector are legal FlatBuffers, so a small file could cause
+// huge copies. The copied bytes are counted, since those of a valid file never exceed its own size.
 class Reader {
  public:
   explicit Reader(size_t bytes) : budget_(bytes) {}
@@ -188,7 +188,7 @@ class Reader {
     return value != nullptr && take(value->size() + 4) ? value->str() : std::string();
   }
 
-  // Calls for each table of a vector; a table counts with the least bytes that it takes in a file.
+  // Calls a function for each table of a vector; a table counts with the smallest size that it can have in a file.
   template <typename T, typename F>
   void each(const flatbuffers::Vector<Offset<T>>* list, F&& body) {
     for (flatbuffers::uoffset_t i = 0; list != nullptr && i < list->size() && take(8); ++i) {
@@ -214,7 +214,7 @@ class Reader {
     return static_cast<Enum>(ok_ ? number : 0);
   }
 
-  // The nodes are indexed by device, so a list that does not fit the devices is refused.
+  // The nodes are indexed by device, so a list that does not fit the devices is rejected.
   Machine get(const fb::Machine& in) {
     Machine machine{
         .name = text(in.name()),
@@ -400,7 +400,7 @@ class Reader {
   bool ok_ = true;
 };
 
-// Schema and version are at the same place in plans of every schema; other tables may have another layout.
+// Schema and version are at fixed places in plans of every schema; other tables may have another layout.
 bool read_schema(std::span<const uint8_t> bytes, DecodedPlan& decoded) {
   flatbuffers::Verifier verifier(bytes.data(), bytes.size());
   const size_t root = verifier.VerifyOffset(0);

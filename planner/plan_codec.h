@@ -16,12 +16,11 @@ std::vector<std::byte> encode_plan(const Plan& plan, uint32_t schema);
 struct DecodedPlan {
   uint32_t schema = 0;
   std::string xrun_version;
-  Plan plan;  // empty when the schema is not `wanted`
+  Plan plan;  // empty if the schema is not `wanted`
 };
 
 // REQUIRES: `bytes` begin at a multiple of 16. Allocates at most a small multiple of the size of `bytes`, whatever they
-// contain.
-// Errors: kContent XG0621.
+// contain. Errors: kContent XG0621.
 Result<DecodedPlan> decode_plan(std::span<const std::byte> bytes, uint32_t wanted, const std::string& name);
 
 }  // namespace xrun::planner

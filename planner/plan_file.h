@@ -11,25 +11,26 @@
 
 namespace xrun::planner {
 
-// Incremented when readers of the former schema could misread a file.
+// Incremented if readers of the previous schema could misread a file.
 inline constexpr uint32_t kPlanSchema = 6;
 
 std::vector<std::byte> plan_bytes(const Plan& plan);
 
-// Trusts nothing in the bytes: checks the digest, runs the FlatBuffers verifier with limits, checks every index, and
-// runs the verifier of programs as far as it needs no graph (`check_fresh` does the rest). `name` is for messages.
-// Errors: kContent XG0621, not a plan, truncated or damaged; XG0624, made by an older or newer xrun; XG0622, a program
-// that is not sound.
+// Reads a plan without trusting its bytes: checks the digest, runs the FlatBuffers verifier with limits, checks every
+// index, and runs the verifier of programs as far as it needs no graph (`check_fresh` does the rest). `name` is for
+// messages. Errors: kContent XG0621 for a file that is not a plan, truncated or damaged; XG0624 for a plan of an older
+// or newer xrun; XG0622 for a program that is not sound.
 Result<Plan> load_plan_bytes(std::span<const std::byte> bytes, const std::string& name = "plan");
 
 // Replaces `path` once the whole file is written. Errors: kWorld with the path.
 Status save_plan(const Plan& plan, const std::string& path);
-// Errors: those of load_plan_bytes; kContent XG0621, no such file; kWorld, a file that cannot be read.
+// Reads a plan file. Errors: those of load_plan_bytes; kContent XG0621 if it does not exist; kWorld if it cannot be
+// read.
 Result<Plan> load_plan(const std::string& path);
 
-// Whether the plan still fits what it was made from: the sources, the mathematics, the kernels, the machine; then that
-// its programs run on these graphs. `training` and `inference` are prepared from the sources as they are now.
-// Errors: kContent XG0625 naming what has changed; XG0622.
+// Checks that the plan still fits its sources, the mathematics, the kernels and the machine, and that its programs run
+// on these graphs. `training` and `inference` are prepared from the sources as they are now. Errors: kContent XG0625
+// that names the change; XG0622.
 Status check_fresh(const Plan& plan, const Module& training, const KernelFacts& facts, const Machine& machine,
                    const Module* inference = nullptr);
 

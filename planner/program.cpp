@@ -124,7 +124,7 @@ std::string to_text(const Operand& operand) {
   return text + (operand.step == 0 ? "" : fmt::format(",{}/{}", operand.step, kSteps[static_cast<int>(operand.by)]));
 }
 
-// A line for each node of a stage pass; for all other operands one line.
+// A line for each node of a stage pass; all other operands are on one line.
 std::string operand_lines(const Instruction& instruction) {
   std::string nodes;
   std::string others;
@@ -245,7 +245,7 @@ std::vector<ClassRange> classes_of_dx_terms(const Instruction& sum, const HeadPl
       if (!terms.empty()) {
         terms.back().end = shard.row_begin;
       }
-      // On a node the last term is a shard; where the features were made, all terms together have all classes.
+      // On a node the last term is a shard; on the devices that made the features, all terms together have all classes.
       terms.push_back({shard.row_begin, sum.kind == Kind::kSumDx ? shard.row_end : head.classes});
     }
   }
@@ -272,7 +272,7 @@ HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan&
     XRUN_CHECK(margin.ok(), "the arguments of a loss were checked");
     shape.margin = *margin;
   } else {
-    shape.margin.scale = node.attrs.real("scale", 1);  // of inference
+    shape.margin.scale = node.attrs.real("scale", 1);  // set for inference
   }
   shape.row_weight = head.row_weight;
   shape.top_k = head.top_k;

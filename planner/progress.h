@@ -1,4 +1,4 @@
-// How far a search for a plan is.
+// Progress reports of a search for a plan.
 #pragma once
 
 #include <functional>

@@ -7,7 +7,7 @@ namespace {
 
 constexpr auto kElement = static_cast<Bytes>(sizeof(float));
 
-// Part `i` of `n` of a slice, which are equal but for one element.
+// Part `i` of `n` of a slice; the parts are equal except for one element.
 Slice part_of(Slice slice, int i, int n) {
   const int64_t count = slice.bytes / kElement;
   const int64_t begin = count * i / n;
@@ -28,7 +28,7 @@ bool fits_nodes(const Machine& machine, const std::vector<int>& devices, int cou
 }  // namespace
 
 std::vector<int> ReplicaSums::members(int round, int replica) const {
-  const bool inside = owner_ >= 0 || (rounds() == 2 && round == 0);  // a node
+  const bool inside = owner_ >= 0 || (rounds() == 2 && round == 0);  // inside a node
   const bool across = rounds() == 2 && round == 1;
   std::vector<int> members;
   for (int other = 0; other < replicas_; ++other) {
@@ -82,7 +82,7 @@ int longest_runs(const Machine& machine, std::span<const std::vector<int>> stage
 int replicas_of_node(const Machine& machine, std::span<const std::vector<int>> stages) {
   const int count = longest_runs(machine, stages);
   const bool all = !stages.empty() && count == static_cast<int>(stages[0].size());
-  return all ? 1 : count;  // all on one node sum at once
+  return all ? 1 : count;  // if all are on one node, they sum at once
 }
 
 }  // namespace xrun::planner

@@ -7,7 +7,7 @@
 namespace xrun::planner {
 namespace {
 
-// Steps from one checkpoint to the next; none where that depends on an unknown number of samples.
+// Steps from one checkpoint to the next; nullopt if it depends on an unknown number of samples.
 std::optional<int64_t> steps_between(const TrainSpec& train, int64_t samples) {
   if (train.checkpoint_every.unit == TrainSpan::kEpochs && samples == 0) {
     return std::nullopt;
@@ -16,8 +16,8 @@ std::optional<int64_t> steps_between(const TrainSpec& train, int64_t samples) {
   return static_cast<int64_t>(std::clamp(steps, 1.0, 0x1p50));
 }
 
-// The expected bytes of pages that have at least one of `active` rows drawn at random; few rows lie in nearly as many
-// pages.
+// The expected bytes of pages that have at least one of `active` rows drawn at random; if rows are few, nearly each has
+// its own page.
 Bytes touched_pages(const RowsLayout& layout, double active) {
   double pages = 0;
   for (const RowsSection& section : layout.sections) {
@@ -40,7 +40,7 @@ std::vector<RowsOnDisk> rows_on_disk(const Module& module, const Program& traini
       continue;
     }
     const RowsLayout layout = rows_layout(training, module.graph, h);
-    // More classes are active where a batch has more labels.
+    // More classes are active if a batch has more labels.
     const double active = static_cast<double>(std::max(head.active, training.batch));
     const double changed = steps ? active * static_cast<double>(*steps) : static_cast<double>(head.classes);
     const auto rows = static_cast<int64_t>(std::min(changed, static_cast<double>(head.classes)));

@@ -43,7 +43,7 @@ class Run {
     return moved;
   }
 
-  // A head pass starts when every stage has come to it.
+  // A head pass starts when every stage has reached it.
   bool head_pass() {
     Seconds start = 0;
     for (size_t s = 0; s < next_.size(); ++s) {
@@ -127,14 +127,14 @@ class Run {
 // starts when all members are posted.
 struct Unit {
   std::vector<int> members;
-  int waits = 0;  // members that are not posted
+  int waits = 0;  // members that are not posted yet
 };
 
 // An instruction waits for others to end, or, in the stream kComm, for the exchange before it to be posted.
 struct Waiting {
-  int waits = 0;               // for this many
-  std::vector<int> after_end;  // instructions that wait until this one has ended
-  int posted_next = -1;        // the exchange that waits until this one is posted
+  int waits = 0;               // number of these
+  std::vector<int> after_end;  // instructions that wait for the end of this one
+  int posted_next = -1;        // exchange that waits until this one is posted
 };
 
 std::vector<Waiting> make_waiting(const Program& program) {
@@ -186,7 +186,7 @@ Seconds exposed(std::vector<InstructionTime> comm, const std::vector<Instruction
   std::sort(comm.begin(), comm.end(),
             [](const InstructionTime& a, const InstructionTime& b) { return a.start < b.start; });
   Seconds sum = 0;
-  Seconds covered = 0;  // up to here exchanges have been counted
+  Seconds covered = 0;  // time up to which exchanges have been counted
   for (InstructionTime one : comm) {
     one.start = std::max(one.start, covered);
     one.end = std::max(one.end, one.start);
@@ -233,7 +233,7 @@ void summarise(const Program& program, ProgramTimes& times) {
 
 // A discrete-event simulation of the instructions: the end of a unit posts the instructions that waited only for it.
 // The clock of work advances with real time while every busy worker has a core, else more slowly; `late_` is the time
-// by which it is behind.
+// by which it lags.
 class ProgramRun {
  public:
   ProgramRun(const Program& program, int cores)
@@ -272,7 +272,7 @@ class ProgramRun {
     }
   }
 
-  // Posts what is ready, and begins the units of which all members are posted.
+  // Posts the ready instructions, and begins the units of which all members are posted.
   void post_ready() {
     while (!ready_.empty()) {
       const auto instruction = static_cast<size_t>(ready_.back());
@@ -297,7 +297,7 @@ class ProgramRun {
     busy_ += workers(unit);
   }
 
-  // When the links of a unit are free for it: at once, unless it crosses the network. They are then taken.
+  // The time when the links of a unit are free for it: at once, unless it crosses the network. Reserves them.
   Seconds link_start(size_t unit) {
     const auto load = loads_.find(program_.instructions[static_cast<size_t>(units_[unit].members[0])].group);
     if (load == loads_.end() || rate_ <= 0) {
@@ -361,14 +361,14 @@ class ProgramRun {
 
   const Program& program_;
   int cores_;
-  std::map<int, LinkLoad> loads_;  // by group
-  std::vector<Link> links_;        // by node
+  std::map<int, LinkLoad> loads_;  // key: group
+  std::vector<Link> links_;        // index: node
   double rate_ = 0;
-  std::vector<Waiting> waiting_;  // by instruction
-  std::vector<int> unit_of_;      // by instruction
+  std::vector<Waiting> waiting_;  // index: instruction
+  std::vector<int> unit_of_;      // index: instruction
   std::vector<Unit> units_;
-  std::vector<int> ready_;                        // instructions that wait for nothing and are not posted
-  std::set<std::pair<Seconds, size_t>> running_;  // (end, unit), by the clock of work
+  std::vector<int> ready_;                        // instructions that wait for nothing and are not posted yet
+  std::set<std::pair<Seconds, size_t>> running_;  // (end, unit), in the clock of work
   Seconds now_ = 0;
   Seconds late_ = 0;
   int busy_ = 0;

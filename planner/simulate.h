@@ -22,7 +22,7 @@ struct ActionTime {
 struct ScheduleTimes {
   std::vector<std::vector<ActionTime>> stages;
   Seconds makespan = 0;
-  // Shares of stages x makespan: the time in which devices are idle, and the part of it that unequal stages cause.
+  // Fractions of stages x makespan: the time in which devices are idle, and the part of it that unequal stages cause.
   double bubble = 0;
   double imbalance = 0;
 };
@@ -36,17 +36,17 @@ struct InstructionTime {
 };
 
 struct ProgramTimes {
-  std::vector<InstructionTime> instructions;  // by InstructionId
+  std::vector<InstructionTime> instructions;  // index: InstructionId
   Seconds makespan = 0;
   double bubble = 0;         // idle share of the compute streams of the devices that hold stages
-  Seconds exposed_comm = 0;  // of the device that waits longest: idle while its communication runs
+  Seconds exposed_comm = 0;  // on the device that waits longest: idle while its communication runs
 };
 
-// An instruction takes `Instruction::predicted`; members of a collective or of a send/recv pair end together. While the
-// computing devices have more workers than `cores` (0: no limit), everything slows down by the same factor.
-// Errors: kContent naming the instructions that wait for one another.
+// Simulates a program. An instruction takes `Instruction::predicted`; members of a collective or of a send/recv pair
+// end together. While the computing devices have more workers than `cores` (0: no limit), everything slows down by one
+// factor. Errors: kContent that names the instructions that wait for one another.
 Result<ProgramTimes> simulate(const Program& program, int cores = 0);
-// The same with the cores of a machine and its network: exchanges between nodes take turns on the links that they use.
+// Simulates with the cores of a machine and its network: exchanges between nodes take turns on the links that they use.
 Result<ProgramTimes> simulate(const Program& program, const Machine& machine);
 
 }  // namespace xrun::planner

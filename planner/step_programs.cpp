@@ -18,7 +18,7 @@
 namespace xrun::planner {
 namespace {
 
-// The decision behind `largest`, the program of a step of the last size, for a step of `module`'s batch.
+// The decision from which `largest`, the program of a step of the last size, was made, for a step of `module`'s batch.
 Decision decide_smaller(const Program& largest, const Module& module, const CostModel& cost) {
   const TrainSpec& train = module.train;
   const int64_t rows = largest.micro_batch_rows();
@@ -56,7 +56,7 @@ Decision decide_smaller(const Program& largest, const Module& module, const Cost
   return decision;
 }
 
-// The place of a buffer that holds what a run has learned, and what it holds.
+// The place of a buffer with learned values, and the key of its content.
 auto place_of(const Buffer& buffer) {
   return std::tuple(buffer.device, buffer.offset, buffer.bytes, buffer.purpose, buffer.param.index, buffer.state,
                     buffer.value.index, buffer.head, buffer.shard);
@@ -75,7 +75,7 @@ Places places_of(const Program& program) {
   return places;
 }
 
-// The error of a plan file that another xrun made, or somebody changed.
+// The error for a plan file that another xrun made, or that was edited.
 Error other_plan(const Plan& plan, bool loaded, const std::string& what) {
   XRUN_CHECK(loaded, "a plan for a growing batch: " + what);
   return {ErrorKind::kContent, "XG0625", "the steps of a growing batch cannot run plan " + plan.id + ": " + what,

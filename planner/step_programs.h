@@ -1,5 +1,5 @@
-// Programs of the steps of a growing batch before it has its last size: the plan's program with fewer micro-batches,
-// and all else alike.
+// Programs of the steps of a growing batch before it has its last size: the plan's program with fewer micro-batches and
+// otherwise equal.
 #pragma once
 
 #include <vector>
@@ -10,10 +10,10 @@
 
 namespace xrun::planner {
 
-// Fills Plan::smaller, and enlarges the arenas of Plan::training where a smaller step should need more than the last.
-// Does nothing where the batch does not grow. `module`: prepared for training, with the facts that the plan was made
-// with. Errors: those of emit and of the verifier; XG0625, for a plan that was loaded, where its arenas are too small
-// for smaller steps, or its weights lie elsewhere.
+// Fills Plan::smaller, and enlarges the arenas of Plan::training if a smaller step should need more than the last. Does
+// nothing if the batch does not grow. `module`: prepared for training, with the facts with which the plan was made.
+// Errors: those of emit and of the verifier; XG0625, for a plan that was loaded, if its arenas are too small for
+// smaller steps, or its weights have other places.
 Status add_step_programs(Plan& plan, const Module& module, const KernelFacts& facts);
 
 }  // namespace xrun::planner

@@ -1,5 +1,5 @@
-// Letters with their marks are one character in the form NFC of Unicode and several in NFD; macOS writes names of files
-// in NFD. Texts are compared in the form NFD, with letters of other alphabets as the ASCII letters that they look like.
+// A letter with its marks is one character in Unicode's form NFC and several in NFD; macOS writes file names in NFD.
+// Texts are compared in the form NFD, with letters of other alphabets as the ASCII letters that they look like.
 #include "graph/base/alike.h"
 
 #include <algorithm>
@@ -116,7 +116,7 @@ bool is_mark(uint32_t code) {
          (code >= 0x1161 && code <= 0x11FF);
 }
 
-// The characters that are compared.
+// The characters of a text in the form in which texts are compared.
 std::vector<uint32_t> look_of(std::string_view text) {
   std::vector<uint32_t> look;
   for (const uint32_t code : characters(text)) {
@@ -175,7 +175,7 @@ bool is_invisible(uint32_t code) {
 
 char ascii_alike(uint32_t code) {
   if (code >= 0xFF01 && code <= 0xFF5E) {
-    return static_cast<char>(code - 0xFEE0);  // the full-width forms
+    return static_cast<char>(code - 0xFEE0);  // full-width forms
   }
   if (code == 0xA0 || (code >= 0x2000 && code <= 0x200A) || code == 0x202F || code == 0x205F || code == 0x3000) {
     return ' ';

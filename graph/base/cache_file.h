@@ -1,6 +1,6 @@
 // Cache files under $XDG_CACHE_HOME/xrun, else ~/.cache/xrun. A file may vanish, be damaged or not be writable at any
-// time; then the work that it would have saved is done again. So it is for a file that belongs to another user or that
-// others may write, since some files hold code.
+// time; the work that it would have saved is then done again. Files that belong to another user, or that others may
+// write, are ignored, since some files hold code.
 #pragma once
 
 #include <cstdio>
@@ -19,17 +19,17 @@ namespace xrun {
 // The directory of the cache; empty if neither XDG_CACHE_HOME nor HOME is an absolute path.
 std::string cache_directory();
 
-// The path DIRECTORY/kind-DIGEST, with the digest of `key`, the full description of the content. Empty without a
-// directory.
+// The path DIRECTORY/kind-DIGEST, with the digest of `key`, the full description of the content. Empty if there is no
+// cache directory.
 std::string path_in_cache(std::string_view kind, std::string_view key);
 
 // A cached file being read, front to back. Its last 32 bytes are the digest of those before.
 class CachedFile {
  public:
-  // None if there is no such file, it is too short for a digest, or other users may have written it.
+  // Returns nullopt if the file does not exist, is too short for a digest, or may have been written by other users.
   static std::optional<CachedFile> open(const std::string& path);
 
-  // Fills `out`; false if the file ends before.
+  // Fills `out`; false if the file is too short.
   bool read(std::span<std::byte> out);
   // Whether the digest matches the bytes read. REQUIRES: all `size()` bytes were read.
   bool intact();
@@ -46,7 +46,7 @@ class CachedFile {
 };
 
 // Writes the pieces one after the other, then their digest, to a temporary file and renames it, so that readers never
-// see a part. Best effort: reports no errors.
+// see a partial file. Best effort: reports no errors.
 void store_cached(const std::string& path, std::initializer_list<std::span<const std::byte>> pieces);
 
 }  // namespace xrun

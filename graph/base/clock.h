@@ -1,5 +1,5 @@
-// The clock of code whose waits have deadlines. Tests replace it with one that they move themselves, so that hours pass
-// in milliseconds.
+// The clock for waits with deadlines. Tests replace it with a clock that they advance themselves, so that hours pass in
+// milliseconds.
 #pragma once
 
 #include "graph/base/units.h"

@@ -1,5 +1,5 @@
-// The catalogue of diagnostic codes, of all rooms: a page for each, from docs/reference/codes.md, whose text is part of
-// the binary. Codes are stable for ever. A test of tests/house holds the pages to the codes that the sources give.
+// The catalogue of diagnostic codes: a page for each, from docs/reference/codes.md, whose text is part of the binary.
+// Codes never change their meaning. A test in tests/house compares the pages with the codes in the sources.
 #pragma once
 
 #include <optional>
@@ -8,13 +8,13 @@
 
 namespace xrun {
 
-// Views of the catalogue's text. The examples are whole files of the language; codes that only a running command gives
-// have none.
+// Views of the catalogue's text. The examples are whole files of the language; codes that only a running command
+// reports have no examples.
 struct CodePage {
   std::string_view code;   // "XG0301"
   std::string_view title;  // "tensors of different shapes"
-  std::string_view text;   // what it means and what to do; lines end where the document's do
-  std::string_view wrong;  // a text for which `check` gives the code
+  std::string_view text;   // meaning and remedy; lines end where the document's do
+  std::string_view wrong;  // a text for which `check` reports the code
   std::string_view right;  // the same text, corrected
 };
 

@@ -1,5 +1,5 @@
-// Rendering. A diagnostic shows the lines that its labels touch, primary file first; several labels of one line share
-// one underline row where their texts leave room, else they hang below one another, rightmost first.
+// Rendering. A diagnostic shows the lines that its labels touch, the primary label's file first. Labels of one line
+// share an underline row if their texts fit; otherwise they hang below one another, rightmost first.
 #include "graph/base/diagnostic.h"
 
 #include <algorithm>
@@ -29,19 +29,19 @@ Palette palette(bool color) {
   return {"\033[1;31m", "\033[1;33m", "\033[1m", "\033[1;34m", "\033[1;36m", "\033[0m"};
 }
 
-// A program may write lines of megabytes; what is shown of one is a window of so many columns around its first mark,
-// and so many of them before it.
+// A program may have lines of megabytes. Only kMostColumns of a line are shown, from kColumnsBefore before its first
+// mark.
 constexpr int kMostColumns = 200;
 constexpr int kColumnsBefore = 60;
 constexpr std::string_view kCut = "...";
 
 struct Window {
   bool is_part = false;
-  int begin = 0;     // code points before it
-  std::string text;  // with `...` where something is left out
+  int begin = 0;     // code points before the window
+  std::string text;  // with `...` in place of omitted parts
 };
 
-// The bytes of the first `count` code points.
+// The number of bytes of the first `count` code points.
 size_t bytes_of(std::string_view text, int count) {
   size_t at = 0;
   while (at < text.size() && count > 0) {
@@ -68,13 +68,13 @@ Window window_of(std::string_view line, int at) {
               (begin + kMostColumns < all ? std::string(kCut) : "")};
 }
 
-// The mark that is to be seen, whatever is left out of its line.
+// The mark that stays visible when a line is cut.
 const Mark& shown_of(const std::vector<Mark>& marks) {
   const auto primary = std::find_if(marks.begin(), marks.end(), [](const Mark& mark) { return mark.primary; });
   return primary != marks.end() ? *primary : marks.front();
 }
 
-// To their places in a part of the line; those of what is left out stand at its edges.
+// Moves marks to their columns in a part of the line; marks of omitted text go to the edges.
 void move_marks(std::vector<Mark>& marks, const Window& window) {
   const int shift = window.begin > 0 ? window.begin - static_cast<int>(kCut.size()) : 0;
   const int last = count_code_points(window.text);
@@ -96,7 +96,7 @@ std::vector<std::string> underline(std::vector<Mark> marks) {
               mark.primary ? '^' : '-');
   }
   std::vector<std::string> rows{row};
-  // The rightmost text stands beside the underline; the others hang below, rightmost first.
+  // The rightmost text stands next to the underline; the others hang below, rightmost first.
   std::vector<Mark> hanging;
   for (size_t i = 0; i < marks.size(); ++i) {
     if (marks[i].text.empty()) {
@@ -189,7 +189,7 @@ class Renderer {
   }
 
   void snippet(const Diagnostic& d) {
-    // file -> line -> marks; the primary's file comes first.
+    // file -> line -> marks; the primary label's file comes first
     std::map<int32_t, std::map<int, std::vector<Mark>>> files;
     std::vector<int32_t> order{d.primary.span.file};
     const auto add = [&](const Label& label, bool primary) {
@@ -218,9 +218,9 @@ class Renderer {
     }
   }
 
-  // The lines around that of `at`, without those that stand far from it; takes them out of `lines`.
+  // Prints the lines near `at`, but not distant ones; takes them out of `lines`.
   void block(int32_t file, std::map<int, std::vector<Mark>>& lines, Position at, const char* arrow) {
-    constexpr int kNear = 3;  // lines apart
+    constexpr int kNear = 3;  // largest distance in lines
     auto from = lines.find(at.line);
     while (from != lines.begin() && from->first - std::prev(from)->first <= kNear) {
       --from;
@@ -292,7 +292,7 @@ class Renderer {
     }
   }
 
-  // Each line that the edits touch, as it will read; of another way to fix it without its number.
+  // Prints each line that the edits touch, as it will read; `again` (an alternative fix) leaves out its number.
   void edited_lines(const Fix& fix, bool again) {
     std::set<std::pair<int32_t, int>> lines;
     for (const Edit& edit : fix.edits) {
@@ -304,20 +304,20 @@ class Renderer {
       std::string text(sources_.line(file, number));
       const char* start = sources_.line(file, number).data();
       const auto offset = static_cast<uint32_t>(start - sources_.text(file).data());
-      uint32_t first = UINT32_MAX;  // of the bytes that change
+      uint32_t first = UINT32_MAX;  // first byte that changes
       std::vector<Edit> edits = fix.edits;
       std::sort(edits.begin(), edits.end(), [](const Edit& a, const Edit& b) { return a.span.begin > b.span.begin; });
       for (const Edit& edit : edits) {
         if (edit.span.file == file && sources_.position(file, edit.span.begin).line == number) {
-          // A carriage return is no part of the line that is shown.
+          // A carriage return is not part of the line that is shown.
           const auto size = static_cast<uint32_t>(text.size());
           const uint32_t begin = std::min(edit.span.begin - offset, size);
           const uint32_t end = std::clamp(edit.span.end - offset, begin, size);
           text.replace(begin, end - begin, edit.text);
-          first = begin;  // the edits go from the right to the left
+          first = begin;  // edits are applied from right to left
         }
       }
-      // An edit may put in line ends; the lines behind the first have no number yet.
+      // An edit may insert line ends; the lines after the first have no number yet.
       size_t begin = 0;
       for (size_t end = 0; end != std::string::npos; begin = end + 1) {
         end = text.find('\n', begin);
@@ -337,15 +337,15 @@ class Renderer {
 }  // namespace
 
 void Diagnostics::add(Diagnostic diagnostic) {
-  // Further ones are only counted, so that a hostile text costs neither memory nor time. Errors and warnings are
-  // bounded apart, so that no number of warnings hides an error.
+  // Further diagnostics are only counted, so that a hostile text costs neither memory nor time. Errors and warnings
+  // have separate limits, so that no number of warnings hides an error.
   constexpr int kMostKept = 500;
   int& count = diagnostic.severity == Severity::kError ? errors_ : warnings_;
   if (count >= kMostKept) {
     ++count;
     return;
   }
-  // One cause, one error: a second diagnostic of the same code at the same place says nothing new.
+  // One cause, one error: a second diagnostic with an equal code at an equal place says nothing new.
   const bool known = std::any_of(all_.begin(), all_.end(), [&](const Diagnostic& d) {
     return d.primary.span == diagnostic.primary.span && d.code == diagnostic.code && d.message == diagnostic.message;
   });

@@ -11,7 +11,7 @@ namespace xrun {
 
 enum class Severity { kError, kWarning };
 
-// One way to fix it: a title and, where the edit is mechanical, the edits. Adjacent fixes with the same title are
+// One way to fix the fault: a title and, if the edit is mechanical, the edits. Adjacent fixes with equal titles are
 // alternatives; the title is shown once.
 struct Fix {
   std::string title;

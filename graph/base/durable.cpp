@@ -26,13 +26,13 @@ bool is_of(const FileKind& kind, const std::string& path) {
   return file && start.ends_with(kind.magic);
 }
 
-// The name under which a file is written; what is left under it is removed.
+// The temporary name under which a file is written; the destructor removes a file that is left under it.
 struct Fresh {
   explicit Fresh(const std::string& path) : target(path) {
     std::error_code error;
     const std::filesystem::path real = std::filesystem::weakly_canonical(path, error);
     target = error ? path : real.string();
-    // A name of this process: another one may be writing the same result.
+    // The name contains the process id, since another process may be writing to `target` as well.
     name = target + ".tmp-" + std::to_string(::getpid());
   }
   ~Fresh() { std::remove(name.c_str()); }
@@ -75,7 +75,7 @@ Status check_place(const std::string& path, const FileKind& kind) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) {
-    return {};  // or cannot be seen, which writing will say
+    return {};  // or cannot be examined, which the write will report
   }
   if (!std::filesystem::is_regular_file(status)) {
     return Error{ErrorKind::kUsage, std::string(kind.code), "`" + path + "` is no ordinary file",
@@ -128,7 +128,7 @@ int rewrite_file(const std::string& path, std::span<const std::byte> bytes) {
   if (const int fault = write_durably(fresh.name, bytes); fault != 0) {
     return fault;
   }
-  // The owner first, since giving a file away clears bits of its mode. Only root may give it away.
+  // The owner is set first, since giving a file away clears bits of its mode. Only root may give it away.
   if (::chown(fresh.name.c_str(), info.st_uid, info.st_gid) != 0 && errno != EPERM) {
     return errno;
   }

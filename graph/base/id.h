@@ -7,7 +7,7 @@
 
 namespace xrun {
 
-// A distinct integer type for each Tag; -1 means "none".
+// A distinct integer type for each Tag; -1 is the invalid id.
 template <typename Tag>
 struct Id {
   int32_t index = -1;

@@ -1,6 +1,6 @@
 // The file system calls that write durable files and checkpoints. Tests replace them with calls that lose unsynced data
-// at a power cut (tests/faults/losing_io.h), or that lack one call, as network file systems do. Reads need no such
-// layer, since a process reads what it has written, synced or not.
+// at a power cut (tests/faults/losing_io.h), or with a file system that lacks a call, as network file systems do. Reads
+// need no such layer, since a process reads what it has written, synced or not.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace xrun {
 
-// Every call returns 0 or an errno, unless it says otherwise. A signal cuts none of them short.
+// Every call returns 0 or an errno, unless it says otherwise. Calls continue after signals.
 class Io {
  public:
   virtual ~Io() = default;
@@ -22,8 +22,8 @@ class Io {
   virtual int write(int file, std::span<const std::byte> bytes);
   /// Makes a file empty.
   virtual int truncate(int file);
-  /// Makes a file at least `bytes` long, filled up with zeros, and reserves disk space for all of it, so that later
-  /// writes into it cannot fail for lack of space.
+  /// Makes a file at least `bytes` long, filled with zeros, and reserves disk space for all of it, so that later writes
+  /// into it cannot fail for lack of space.
   virtual int reserve(int file, int64_t bytes);
   /// Makes the bytes of a file, or the names in a directory, survive a power cut.
   virtual int sync(int file);
@@ -32,17 +32,17 @@ class Io {
   virtual int remove_directory(const std::string& path);
   /// Also renames a directory, to a new name or onto an empty directory.
   virtual int rename(const std::string& from, const std::string& to);
-  /// Exchanges two directories atomically. EINVAL, ENOSYS or EOPNOTSUPP where the file system has no such call.
+  /// Exchanges two directories atomically. EINVAL, ENOSYS or EOPNOTSUPP if the file system has no such call.
   virtual int exchange(const std::string& a, const std::string& b);
   /// Removes a file of an open directory.
   virtual int unlink_in(int directory, const std::string& name);
   int unlink(const std::string& path);
 
-  /// Locks an open file or directory for this process alone. EWOULDBLOCK where another process holds the lock.
+  /// Locks an open file or directory for this process alone. EWOULDBLOCK if another process holds the lock.
   virtual int lock(int file);
 };
 
-/// The calls of the system.
+/// The system's calls.
 Io& system_io();
 
 }  // namespace xrun

@@ -7,10 +7,10 @@
 namespace xrun {
 
 // Asks the system for large pages: getting a page of 4 KiB costs as much as filling it with the nodes of a syntax tree.
-// Has no effect on less than two large pages, or where the system declines.
+// Has no effect on less than two large pages, or if the system declines.
 void prefer_large_pages(void* data, size_t bytes);
 
-// Reserves room for `count` elements in large pages.
+// Reserves capacity for `count` elements in large pages.
 template <typename T>
 void reserve_large(std::vector<T>& vector, size_t count) {
   vector.reserve(count);

@@ -36,7 +36,7 @@ size_t distance(std::string_view a, std::string_view b, size_t most) {
       row[j] = static_cast<uint8_t>(least);
       least_here = std::min(least_here, static_cast<size_t>(least));
     }
-    // No later row falls below two rows that lie above `most`.
+    // No later row falls below two rows that are above `most`.
     if (std::min(least_before, least_here) > most) {
       return most + 1;
     }
@@ -51,7 +51,7 @@ std::string in_small_letters(std::string_view word) {
   return text;
 }
 
-// The position of the nearest candidate, or of the end.
+// The position of the nearest candidate, or the end.
 size_t find_nearest(std::string_view written, std::span<const std::string> candidates) {
   if (written.size() > kLongest) {
     return candidates.size();
@@ -67,7 +67,7 @@ size_t find_nearest(std::string_view written, std::span<const std::string> candi
       continue;
     }
     const std::string candidate = in_small_letters(known);
-    // `batchsize` for `batch`: a word with something attached is near, too.
+    // `batchsize` for `batch`: a word with something attached is also near.
     const bool attached =
         candidate.size() >= 4 && name.size() >= 4 && (name.starts_with(candidate) || candidate.starts_with(name));
     if (difference > allowed && !attached) {
@@ -86,7 +86,7 @@ size_t find_nearest(std::string_view written, std::span<const std::string> candi
   return best;
 }
 
-// A name in a list: in one line, and cut after so many bytes.
+// A name in a list: on one line, cut after a number of bytes.
 std::string shown(std::string_view name) {
   constexpr size_t kMostBytes = 60;
   if (name.size() <= kMostBytes) {
@@ -124,7 +124,7 @@ std::string nearest_names(std::string_view written, std::span<const std::string>
   if (candidates.empty()) {
     return "no names are known";
   }
-  // A name that looks the same is the one that is meant, whatever its distance in bytes.
+  // A name that looks the same is the one that was meant, whatever its distance in bytes.
   const auto differs = [&](const std::string& known) { return difference_of_alikes(written, known); };
   const auto alike =
       std::ranges::find_if(candidates, [&](const std::string& known) { return !differs(known).empty(); });

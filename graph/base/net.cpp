@@ -14,7 +14,7 @@
 namespace xrun {
 namespace {
 
-constexpr int kWaiting = 128;  // callers that the system keeps until they are accepted
+constexpr int kWaiting = 128;  // callers that the system queues until they are accepted
 
 void send_at_once(int socket) {
   const int on = 1;
@@ -23,7 +23,7 @@ void send_at_once(int socket) {
 
 int milliseconds(Seconds patience) { return static_cast<int>(std::clamp(patience, 0.0, 1e6) * 1e3); }
 
-// Closes the socket after a fault, which it returns.
+// Closes the socket after a fault and returns the fault.
 int give_up(int socket, int fault) {
   ::close(socket);
   return -fault;
@@ -31,7 +31,7 @@ int give_up(int socket, int fault) {
 
 }  // namespace
 
-// IPv6 takes callers of IPv4, too; some systems have none.
+// IPv6 sockets also accept callers of IPv4; some systems have no IPv6.
 int Net::listen(int& port) {
   int fault = 0;
   for (const int family : {AF_INET6, AF_INET}) {

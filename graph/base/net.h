@@ -1,4 +1,4 @@
-// The TCP calls of the connections between ranks. Tests replace them with calls in which links are cut and messages are
+// The TCP calls for connections between ranks. Tests replace them with calls in which links are cut and messages are
 // delayed (tests/support/simulated_net.h).
 #pragma once
 
@@ -19,23 +19,23 @@ class Net {
 
   /// Listens on all addresses of this host, on a port that the system chooses.
   virtual int listen(int& port);
-  /// The next incoming connection; -EAGAIN: there is none.
+  /// The next incoming connection; -EAGAIN if there is no connection.
   virtual int accept(int listener);
-  /// Connects to a numeric address; -ETIMEDOUT: nobody has answered in time.
+  /// Connects to a numeric address; -ETIMEDOUT if nobody has answered in time.
   virtual int connect(const std::string& address, int port, Seconds patience);
-  /// Sends as many of the bytes as the buffer takes.
+  /// Sends as many of the bytes as fit the buffer.
   virtual int64_t send(int socket, std::span<const std::byte> bytes);
   /// Receives the bytes that have arrived. 0: the other side has closed the connection; -EAGAIN: nothing has arrived.
   virtual int64_t receive(int socket, std::span<std::byte> bytes);
   /// Returns whether `accept` or `receive` has something to return for one of the sockets. Negative numbers are
   /// ignored.
   virtual bool wait(std::span<const int> sockets, Seconds patience);
-  /// The other side receives what was sent, and then the end.
+  /// Ends sending: the other side receives the bytes sent so far, and then the end.
   virtual void end_sending(int socket);
   virtual void close(int socket);
 };
 
-/// The calls of the system.
+/// The system's calls.
 Net& system_net();
 
 }  // namespace xrun

@@ -61,7 +61,7 @@ inline void multiply(__m256i a, __m256i m, __m256i& high, __m256i& low) {
   low = _mm256_blend_epi32(even, _mm256_slli_epi64(odd, 32), 0xAA);
 }
 
-// The words of eight blocks side by side.
+// Stores the words of eight blocks next to each other.
 inline void store_blocks(__m256i c0, __m256i c1, __m256i c2, __m256i c3, uint32_t* out) {
   const __m256i a = _mm256_unpacklo_epi32(c0, c1), b = _mm256_unpacklo_epi32(c2, c3);
   const __m256i c = _mm256_unpackhi_epi32(c0, c1), d = _mm256_unpackhi_epi32(c2, c3);
@@ -75,7 +75,7 @@ inline void store_blocks(__m256i c0, __m256i c1, __m256i c2, __m256i c3, uint32_
 }
 
 // G times eight Philox blocks at once, since the rounds of one group leave the multiplier idle for most of their
-// latency; counter words 1 to 3 are the same in all. out[32 G].
+// latency; all have the same counter words 1 to 3. out[32 G].
 template <int G>
 void philox_eights(uint32_t first, const std::array<uint32_t, 4>& counter, uint64_t key, uint32_t* out) {
   __m256i c0[G], c1[G], c2[G], c3[G];
@@ -145,7 +145,7 @@ float RandomStream::normal(uint64_t element) const {
 
 namespace {
 
-// c[0] + x·(c[1] + x·(...)).
+// The polynomial c[0] + x·(c[1] + x·(...)).
 template <size_t N>
 __m256d polynomial(__m256d x, const double (&c)[N]) {
   __m256d sum = _mm256_set1_pd(c[N - 1]);
@@ -155,13 +155,13 @@ __m256d polynomial(__m256d x, const double (&c)[N]) {
   return sum;
 }
 
-// Whole numbers below 2^51 in the lanes of 64 bits.
+// Converts whole numbers below 2^51 in lanes of 64 bits.
 __m256d to_double(__m256i whole) {
   const __m256d magic = _mm256_set1_pd(0x1p52);
   return _mm256_sub_pd(_mm256_castsi256_pd(_mm256_or_si256(whole, _mm256_castpd_si256(magic))), magic);
 }
 
-// log(x) of normal 0 < x < 2, within some units of the last place: x = 2^k · f with f in [sqrt(1/2), sqrt(2)), and
+// log(x) for normal 0 < x < 2, within some units of the last place: x = 2^k · f with f in [sqrt(1/2), sqrt(2)), and
 // log(f) = 2 atanh(s) with s = (f - 1) / (f + 1), |s| < 0.172.
 __m256d log_four(__m256d x) {
   constexpr double kAtanh[] = {2.0,      2.0 / 3,  2.0 / 5,  2.0 / 7,  2.0 / 9,
@@ -180,7 +180,8 @@ __m256d log_four(__m256d x) {
                          _mm256_mul_pd(s, polynomial(_mm256_mul_pd(s, s), kAtanh)));
 }
 
-// cos(x) of 0 <= x <= 2 pi, within some units of the last place also near its zeros: pi / 2 is taken away in two parts.
+// cos(x) for 0 <= x <= 2 pi, within some units of the last place also near its zeros: pi / 2 is subtracted in two
+// parts.
 __m256d cos_four(__m256d x) {
   constexpr double kHigh = std::numbers::pi / 2;
   constexpr double kLow = 6.123233995736766e-17;  // pi / 2 - kHigh
@@ -210,9 +211,9 @@ __m256d cos_four(__m256d x) {
   return _mm256_xor_pd(_mm256_blendv_pd(cosine, sine, odd), sign);
 }
 
-// Box–Muller of four pairs of draws. Both this and the C library's functions are within 2^-42 of the true value, so
-// where everything that near rounds to one float, it is the float of `normal`. Gives a bit for each of the four of
-// which that is not known: one in 2^17.
+// Box–Muller of four pairs of draws. Both this and the C library's functions are within 2^-42 of the true value. If all
+// values that close round to one float, it is the float of `normal`. Returns a bit for each of the four for which this
+// is not certain: one in 2^17.
 int normal_four(const uint32_t* draws, float* out) {
   const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(draws));
   const __m256i radii = _mm256_srli_epi64(_mm256_slli_epi64(pairs, 32), 40);
@@ -225,7 +226,7 @@ int normal_four(const uint32_t* draws, float* out) {
   const __m128 low = _mm256_cvtpd_ps(_mm256_mul_pd(z, _mm256_set1_pd(1 - 0x1p-42)));
   const __m128 high = _mm256_cvtpd_ps(_mm256_mul_pd(z, _mm256_set1_pd(1 + 0x1p-42)));
   _mm_storeu_ps(out, low);
-  // A radius of 0 has a sign, too.
+  // A radius of 0 has a sign, so a result of 0 is also uncertain.
   const __m128 known = _mm_and_ps(_mm_cmpeq_ps(low, high), _mm_cmpneq_ps(low, _mm_setzero_ps()));
   return ~_mm_movemask_ps(known) & 15;
 }

@@ -1,4 +1,4 @@
-// Counter-based random numbers: a draw is a pure function of what it is for, never of the device, shard or thread that
+// Counter-based random numbers: a draw is a pure function of its purpose, never of the device, shard or thread that
 // makes it (docs/internals/determinism.md, "Random numbers").
 // Source: Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011 (Philox4x32-10).
 #pragma once
@@ -13,7 +13,7 @@ namespace xrun {
 // One Philox4x32-10 block: 128 random bits for a 128-bit counter and a 64-bit key.
 std::array<uint32_t, 4> philox(const std::array<uint32_t, 4>& counter, uint64_t key);
 
-// Stable 64-bit hash of a path or a name (FNV-1a): the same on every machine and in every version.
+// Stable 64-bit hash of a path or a name (FNV-1a): equal on every machine and in every version.
 uint64_t stable_hash(std::string_view text);
 
 // Uniform in [0, 1) with 24 bits; uniform in (0, 1] for logarithms.
@@ -28,7 +28,7 @@ class RandomStream {
  public:
   RandomStream(uint64_t seed, uint64_t a, uint64_t b = 0, uint64_t c = 0);
 
-  // Random access: the draws of block `block` (elements 4·block .. 4·block + 3).
+  // Random access: the draws of one block (elements 4·block .. 4·block + 3).
   std::array<uint32_t, 4> block(uint64_t block) const { return philox(counter_of(block), key_); }
   // All draws from block `first` on: out[4·i + j] = block(first + i)[j]. Many times faster than one by one.
   void fill(uint64_t first, std::span<uint32_t> out) const;

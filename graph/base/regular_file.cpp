@@ -8,11 +8,11 @@
 namespace xrun {
 
 int open_regular(const std::string& path, Links links) {
-  // Without O_NONBLOCK the call itself would wait at a pipe. On an ordinary file the flag has no effect.
+  // Without O_NONBLOCK the open itself would wait for a pipe's writer. The flag has no effect on an ordinary file.
   const int flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY | (links == Links::kRefuse ? O_NOFOLLOW : 0);
   const int file = ::open(path.c_str(), flags);
   if (file < 0) {
-    return errno == ENXIO ? -ESPIPE : -errno;  // ENXIO: a socket, or a device that is not there
+    return errno == ENXIO ? -ESPIPE : -errno;  // ENXIO: a socket, or a device that does not exist
   }
   struct stat info {};
   const int fault = ::fstat(file, &info) != 0 ? errno

@@ -27,12 +27,12 @@ enum class ErrorKind {
 struct Error {
   ErrorKind kind = ErrorKind::kContent;
   std::string code;     // "XG0402"; may be empty
-  std::string message;  // what was seen, lower case, no full stop; names the place when there is no span
+  std::string message;  // the fault, lower case, no full stop; names the place if there is no span
   std::string help;     // how to fix it; may be empty
-  Span span{};          // where in the model text, when known
+  Span span{};          // place in the model text, if known
 
-  // Mostly for errors with a span.
-  std::string label;          // beside the mark
+  // Set mostly for errors with a span:
+  std::string label;          // text next to the mark
   std::vector<Label> others;  // other places involved
   std::vector<std::string> notes;
   std::vector<Edit> edits;           // the edits that carry out `help`

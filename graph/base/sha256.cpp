@@ -1,5 +1,5 @@
 // These functions of OpenSSL work on a context of the caller. Their successors in OpenSSL 3 find an algorithm in tables
-// that they allocate, and crash where an allocation has failed, because they do not check it.
+// that they allocate, and crash if an allocation has failed, because they do not check it.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include "graph/base/sha256.h"
 

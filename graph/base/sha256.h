@@ -11,9 +11,9 @@ namespace xrun {
 
 using Sha256 = std::array<std::byte, 32>;
 
-// Allocates nothing.
+// The digest of some bytes. Allocates nothing.
 Sha256 sha256(std::span<const std::byte> bytes);
-// As 64 hex digits.
+// The digest as 64 hex digits.
 std::string sha256_hex(std::string_view text);
 
 }  // namespace xrun

@@ -23,7 +23,7 @@ struct Span {
 // The span from the start of `a` to the end of `b`; both lie in one file.
 Span join(const Span& a, const Span& b);
 
-// A span with a few words beside its underline; the text may be empty.
+// A span with a few words next to its underline; the text may be empty.
 struct Label {
   Span span;
   std::string text;
@@ -44,7 +44,7 @@ struct Position {
 // The files of one run, in the order in which they were read. Owns their text; views of it live as long as the map.
 class SourceMap {
  public:
-  // Adds a file and gives its number. `path` is what the user typed, and what is printed.
+  // Adds a file and returns its number. `path` is the path as the user typed it; messages print it.
   int32_t add(std::string path, std::string text);
 
   int32_t size() const { return static_cast<int32_t>(files_.size()); }
@@ -66,10 +66,10 @@ class SourceMap {
     std::string text;
     std::vector<uint32_t> line_starts;
   };
-  std::deque<File> files_;  // views of a text stay good when files are added
+  std::deque<File> files_;  // a deque, so that views of a text stay valid when files are added
 };
 
-// Number of code points in UTF-8 text: of all bytes that are not continuation bytes (0b10xxxxxx).
+// Number of code points in UTF-8 text: the bytes that are not continuation bytes (0b10xxxxxx).
 int count_code_points(std::string_view text);
 
 }  // namespace xrun

@@ -7,7 +7,7 @@
 
 namespace xrun {
 
-// True: the work should end; a signal handler may set it, too. Null: nobody asks.
+// True: the work should end; a signal handler may set it. Null: the work cannot be stopped.
 using StopFlag = const std::atomic<bool>*;
 
 // Errors: kInterrupted once the flag is set. Threads: any.

@@ -1,4 +1,4 @@
-// Text in UTF-8: where its characters end, and how text of users is shown on a terminal.
+// Text in UTF-8: the ends of its characters, and the form in which text of users is shown on a terminal.
 #pragma once
 
 #include <cstdint>
@@ -7,10 +7,11 @@
 
 namespace xrun {
 
-// Bytes of the well-formed UTF-8 sequence at the start of `text`, 0 if there is none (Unicode 15, table 3-7).
+// Bytes of the well-formed UTF-8 sequence at the start of `text`; 0 if there is no such sequence (Unicode 15, table
+// 3-7).
 uint32_t sequence_length(std::string_view text);
 
-// A control character of ASCII, and how it is written in a string of the language: "\\u{1B}".
+// Whether it is a control character of ASCII, and its form in a string of the language: "\\u{1B}".
 bool is_control(char c);
 std::string escape_of(char c);
 // Appends the character with this number; at most 0x10FFFF.
@@ -20,7 +21,7 @@ void append_utf8(std::string& out, uint32_t code);
 // (ESC is U+241B); other such characters and bytes that are not UTF-8 become U+FFFD, each of one column. Line feeds
 // stay.
 std::string printable(std::string_view text);
-// The same in one line: line feeds become pictures, too.
+// The printable text on one line: line feeds also become pictures.
 std::string printable_line(std::string_view text);
 
 // The text with each byte that is not part of a UTF-8 character written as "\\xE9", so that texts that differ in such

@@ -1,4 +1,4 @@
-// XXH3-128 of bytes: as 32 hex digits, by which checkpoints name the contents of their files, or as 16 bytes.
+// XXH3-128 of bytes: as 32 hex digits, which name the contents of files in checkpoints, or as 16 bytes.
 #pragma once
 
 #include <array>

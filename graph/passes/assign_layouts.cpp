@@ -13,7 +13,7 @@ namespace {
 
 std::string_view name_of(Layout layout) { return layout == Layout::kChannelsLast ? "channels_last" : "row_major"; }
 
-// Whether both layouts are one order of the elements.
+// Whether both layouts store the elements in one order.
 bool is_one_order(const TensorType& type) { return type.dims[1] == 1 || type.dims[2] * type.dims[3] == 1; }
 
 class Assigner {
@@ -43,7 +43,8 @@ class Assigner {
                                              : std::nullopt;
   }
 
-  // What the first reader of each value takes; of one whose operands and results lie alike, what its own reader takes.
+  // Finds the layout that the first reader of each value needs; if that reader follows its operands, the layout that
+  // its own reader needs.
   void find_wishes() {
     for (size_t i = graph_.nodes.size(); i-- > 0;) {
       const Node& node = graph_.nodes[i];
@@ -77,7 +78,7 @@ class Assigner {
     return {};
   }
 
-  // The layouts of those inputs in which it matters.
+  // The layouts of those inputs whose layout matters.
   std::vector<Layout> layouts_of(const std::vector<ValueId>& inputs) const {
     std::vector<Layout> layouts;
     for (const ValueId input : inputs) {
@@ -89,8 +90,8 @@ class Assigner {
     return layouts;
   }
 
-  // Of an operator whose operands and results lie alike. Random numbers are drawn in the order of the memory, so that a
-  // gradient lies as the forward result does.
+  // Layout of an operator whose operands and results have one layout. Random numbers are drawn in memory order, so a
+  // gradient has the layout of the forward result.
   Layout common_layout(const Node& node, const std::vector<ValueId>& inputs) const {
     if (node.op->random && node.phase == Phase::kBackward) {
       return graph_of_result().value(rewriter_.map(graph_.node(node.forward).outputs[0])).type.layout;
@@ -101,7 +102,7 @@ class Assigner {
     return layouts.empty() || differ ? wish_for(node).value_or(first) : first;
   }
 
-  // Of an operator that can write any layout: as the reader of its result takes it, else as its operand lies.
+  // Layout of an operator that can write any layout: the one that the reader of its result needs, else its operand's.
   Layout free_layout(const Node& node, const std::vector<ValueId>& inputs) const {
     const std::vector<Layout> layouts = layouts_of(inputs);
     return wish_for(node).value_or(layouts.empty() ? Layout::kRowMajor : layouts[0]);
@@ -113,8 +114,8 @@ class Assigner {
 
   const Graph& graph_of_result() const { return rewriter_.result(); }
 
-  // The value in another layout. A partition may cut between two forward nodes, so backward nodes share a copy only
-  // where they have one forward node, or where that node reads the copy itself.
+  // The value in another layout. A partition may cut between two forward nodes, so backward nodes share a copy only if
+  // they have one forward node, or if that node reads the copy itself.
   Result<ValueId> reordered(ValueId value, Layout to, NodeId reader) {
     const Node& node = graph_.node(reader);
     const bool backward = node.phase == Phase::kBackward;
@@ -145,7 +146,7 @@ class Assigner {
   const OpDef* reorder_;
   IdVector<ValueId, std::optional<Layout>> wishes_;
   Rewriter rewriter_;
-  std::map<std::pair<ValueId, NodeId>, ValueId> copies_;  // by value and forward node; none: of the forward part
+  std::map<std::pair<ValueId, NodeId>, ValueId> copies_;  // key: value and forward node; invalid: in the forward part
   std::set<std::pair<ValueId, NodeId>> read_by_forward_;  // forward nodes that read such a copy
 };
 

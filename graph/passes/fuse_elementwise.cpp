@@ -8,12 +8,12 @@
 namespace xrun {
 namespace {
 
-// What a node becomes with its only consumer in it. Further inputs of the consumer follow those of the node.
+// The operator of a node after it absorbed its only consumer. Further inputs of the consumer follow those of the node.
 struct Absorbed {
   const OpDef* op = nullptr;
   Attrs attrs;
 };
-// None where a node does not take in a consumer of its first output.
+// Returns nullopt if a node does not absorb a consumer of its first output.
 using Absorb = std::function<std::optional<Absorbed>(const Node& node, const Node& consumer)>;
 
 Graph absorb_consumers(const Graph& graph, const Absorb& absorb) {
@@ -67,7 +67,7 @@ Result<Graph> fuse_functions(Graph graph, const OpRegistry& registry) {
       return std::nullopt;
     }
     const OpDef* const pair = registry.find(std::string(node.op->name) + "." + std::string(consumer.op->name));
-    if (pair != nullptr && consumer.operands == 1) {  // else of fuse_residuals
+    if (pair != nullptr && consumer.operands == 1) {  // else fuse_residuals fuses it
       return Absorbed{pair, node.attrs};
     }
     if (!consumer.op->fuses || consumer.inputs.size() != 1) {

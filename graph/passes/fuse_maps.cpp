@@ -11,12 +11,12 @@
 namespace xrun {
 namespace {
 
-constexpr int kMostNodes = 64;  // of a group
+constexpr int kMostNodes = 64;  // most nodes of a group
 
-// The function that the nodes of a group compute together, from the last one, whose results stay.
+// The function that the nodes of a group compute together; the results of the last node stay.
 struct Group {
   ScalarExpr expr;
-  std::vector<ValueId> inputs;  // of the old graph, in the order of the expression's inputs
+  std::vector<ValueId> inputs;  // inputs in the old graph, in the order of the expression's inputs
   std::map<NodeId, std::vector<ScalarId>> nodes;
 };
 
@@ -44,9 +44,9 @@ class MapFuser {
   }
 
  private:
-  // Whether a node may take in its operands. A function that reads nothing is a constant, which a larger expression
-  // would compute in f64. A derivative of sqrt, acos or a power is infinite at a finite result; between operators the
-  // gradient of a `relu` or `clamp` then turns it into 0, and in one expression it would be NaN. Gradients are not
+  // Whether a node may absorb its operands. A function without inputs is a constant, which a larger expression would
+  // compute in f64. A derivative of sqrt, acos or a power is infinite at a finite result; between operators the
+  // gradient of a `relu` or `clamp` then turns it into 0, but in one expression it would be NaN. Gradients are not
   // differentiated again.
   bool takes_operands(const Node& node) const {
     if (!node.op->fuses || node.phase != phase_) {
@@ -64,12 +64,12 @@ class MapFuser {
   }
   const TensorType& type(ValueId id) const { return graph_.value(id).type; }
 
-  // A node goes into its only consumer where both have the same shape and type, so that nothing is computed twice. Two
-  // of the backward part have one forward node, because a partition may cut between forward nodes.
+  // A node is absorbed by its only consumer if both have one shape and type, so that nothing is computed twice. Two
+  // nodes of the backward part must have one forward node, because a partition may cut between forward nodes.
   void find_absorbed() {
     const IdVector<ValueId, NodeId> readers = sole_readers(graph_);
     absorbed_ = IdVector<NodeId, bool>(graph_.nodes.size(), false);
-    // From the end, so that the group of a consumer is known to be one before its operands join.
+    // The loop starts at the end, so that the group of a consumer is known before its operands join.
     for (size_t i = graph_.nodes.size(); i-- > 0;) {
       const Node& node = graph_.nodes[i];
       if (!node.op->fuses || node.phase != phase_ || node.outputs.size() != 1 || !readers[node.outputs[0]].valid()) {
@@ -97,8 +97,8 @@ class MapFuser {
     }
   }
 
-  // A backward pass keeps the inputs of a forward group in the place of what its operators keep, about one value each.
-  // A group of more inputs than operators stays apart: it would need more memory.
+  // A backward pass keeps the inputs of a forward group in place of the values that its operators keep, about one each.
+  // A group with more inputs than operators is split again: it would need more memory.
   void release_groups_that_cost_more() {
     for (size_t i = graph_.nodes.size(); i-- > 0;) {
       const NodeId id(i);
@@ -116,7 +116,7 @@ class MapFuser {
     }
   }
 
-  // The operands of a node are results again; what they have absorbed stays so.
+  // Makes the operands of a node results again; nodes that they have absorbed stay absorbed.
   void release(NodeId id) {
     for (const NodeId operand : absorbed_operands(id)) {
       absorbed_[operand] = false;
@@ -135,7 +135,7 @@ class MapFuser {
     return operands;
   }
 
-  // None where the group exceeds what a `map` may have, or an expression cannot be read.
+  // Returns nullopt if the group exceeds the limits of a `map`, or an expression cannot be read.
   std::optional<Group> group_of(NodeId id) const {
     Group group;
     const auto results = add(id, group);
@@ -152,7 +152,7 @@ class MapFuser {
     return group;
   }
 
-  // Appends what a node computes; of operands in the group with the rounding that they had in memory.
+  // Appends the expression of a node; operands in the group are rounded as they were in memory.
   std::optional<std::vector<ScalarId>> add(NodeId id, Group& group) const {
     if (const auto known = group.nodes.find(id); known != group.nodes.end()) {
       return known->second;

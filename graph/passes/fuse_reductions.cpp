@@ -1,4 +1,4 @@
-// A reduction computes the element-wise function that it alone reads.
+// A reduction computes the element-wise function that only it reads.
 #include <algorithm>
 
 #include "graph/base/check.h"
@@ -32,8 +32,8 @@ class ReductionFuser {
   }
 
  private:
-  // Whether the only reader of a function is a reduction that may compute it. No node between the two reads what the
-  // function reads, so that its gradients are added in the order that they have.
+  // Whether the only reader of a function is a reduction that may compute it. No node between the two reads the
+  // function's operands, so that their gradients are added in an unchanged order.
   bool is_absorbed(NodeId id) const {
     const Node& node = graph_.node(id);
     const NodeId reader = readers_[node.outputs[0]];
@@ -55,7 +55,7 @@ class ReductionFuser {
     const Node& node = graph_.node(function);
     Result<ScalarExpr> expr = parse_scalar_expr(node.op->expr(node.attrs));
     XRUN_CHECK(expr.ok(), "an element-wise operator has a function that cannot be read");
-    // The rounding that an element had in memory.
+    // Rounds an element as it was rounded in memory.
     if (graph_.value(node.outputs[0]).type.dtype == DType::kBF16) {
       expr->set_results({expr->make(ScalarOp::kBf16, expr->results()[0])});
     }

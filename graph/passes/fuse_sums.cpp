@@ -1,4 +1,4 @@
-// Gradients of operands that were broadcast, and of parameters, are added up where they are computed.
+// Gradients of broadcast operands and of parameters are summed where they are computed.
 #include <algorithm>
 
 #include "graph/base/check.h"
@@ -31,8 +31,8 @@ class SumFuser {
   }
 
  private:
-  // For each result of an element-wise gradient the operator that adds it up, if nothing else reads it. A sum over the
-  // samples is not computed in parts, so beside other results it stays apart.
+  // For each result of an element-wise gradient, the operator that sums it, if nothing else reads it. A sum over the
+  // samples is not computed in parts, so it is not fused if there are other results.
   std::vector<NodeId> sums_behind(NodeId id) const {
     const Node& node = graph_.node(id);
     std::vector<NodeId> sums(node.outputs.size());
@@ -60,7 +60,7 @@ class SumFuser {
         continue;
       }
       attrs.set("dims" + std::to_string(i), graph_.node(sums[i]).attrs.integers("dims"));
-      // The rounding that a term had in memory.
+      // Rounds a term as it was rounded in memory.
       if (graph_.value(node.outputs[i]).type.dtype == DType::kBF16) {
         results[i] = expr->make(ScalarOp::kBf16, results[i]);
       }

@@ -21,7 +21,7 @@ class Mixer {
   }
 
  private:
-  // The dtype that the activations of a node are cast to; nothing where they stay as they are.
+  // The dtype to which the activations of a node are cast; nullopt if they stay unchanged.
   std::optional<DType> wish(const Node& node, const std::vector<ValueId>& inputs) {
     switch (node.op->precision) {
       case PrecisionRule::kNarrow:
@@ -31,7 +31,7 @@ class Mixer {
       case PrecisionRule::kFollows:
         break;
     }
-    // Operands that differ meet in f32.
+    // Operands of different dtypes are cast to f32.
     std::optional<DType> common;
     for (const ValueId id : inputs) {
       const Value& value = rewriter_.result().value(id);

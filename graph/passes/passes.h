@@ -1,4 +1,4 @@
-// The passes: graph to graph, each in a file of its own, in the order of graph/pipeline.cpp.
+// The passes: graph to graph, each in its own file, in the order of graph/pipeline.cpp.
 #pragma once
 
 #include "graph/graph.h"
@@ -6,24 +6,24 @@
 namespace xrun {
 
 // Class weights and partial labels (graph/partial_labels.h): each term of the loss is multiplied by new inputs, f32[N],
-// with factors of its rows: by `mul`, or by the head pass where a sharded head gives the loss, which then has a factor
-// as its third input. Before simplification, in training alone. REQUIRES: split_loss.
+// with the factors of its rows. `mul` multiplies, or the head pass if a sharded head gives the loss, which then has a
+// factor as its third input. Runs before simplification, only in training. REQUIRES: split_loss.
 Result<Graph> weigh_loss(Graph graph, const OpRegistry& registry, const TrainSpec& train, const DataSpec& data);
 
-// Simplification: calls that give back their input (OpDef::is_identity) go.
+// Simplification: calls that return their input (OpDef::is_identity) are removed.
 Result<Graph> simplify(Graph graph);
 
-// Common subexpressions: two calls of one operator on the same values with the same arguments become one, unless they
-// own parameters or draw random numbers.
+// Common subexpressions: two calls of one operator on the same values with equal arguments become one, unless they own
+// parameters or draw random numbers.
 Result<Graph> eliminate_common_subexpressions(Graph graph);
 
-// Dead code elimination: nodes that reach neither loss, outputs, metrics, heads nor gradients go; with a loss, updates
-// of states stay.
+// Dead code elimination: nodes that reach neither loss, outputs, metrics, heads nor gradients are removed; with a loss,
+// updates of states stay.
 Result<Graph> eliminate_dead_code(Graph graph);
 
-// Results that an input feeds as it is, such as an output `raw = x`, or x through operators that simplification takes
-// away: each becomes a copy, since a plan keeps values that operators make. For inference, after simplification. Needs
-// the operator `stop_gradient`; a registry without it leaves the graph as it is.
+// Results that are an input itself, such as an output `raw = x`, or x through operators that simplification removes:
+// each becomes a copy, since a plan keeps values that operators make. For inference, after simplification. Needs the
+// operator `stop_gradient`; a registry without it leaves the graph unchanged.
 Result<Graph> copy_results(Graph graph, const OpRegistry& registry);
 
 // Mixed precision: activations of narrow operators become bf16, by explicit casts; weights stay f32 and are rounded
@@ -37,34 +37,34 @@ Result<Graph> mix_precision(Graph graph, const OpRegistry& registry, DType narro
 Result<Graph> fuse_elementwise(Graph graph);
 
 // Fusion of element-wise operators (OpDef::fuses) into their only consumer: a chain becomes one `map`, which rounds
-// where its operators stored bf16. A group has at most as many inputs as operators, so that training keeps no more.
-// Of the forward part before differentiation; of the backward part after it, where the operators of a group are those
-// of one forward node: the sum of the gradients of a value with what its producer makes of it. A registry without the
-// operator `map` leaves the graph as it is.
+// where its operators stored bf16. A group has at most as many inputs as operators, so that training keeps no more
+// values. Phase: the forward part before differentiation, the backward part after it, where all operators of a group
+// must belong to one forward node: the sum of the gradients of a value with the gradient of its producer. A registry
+// without the operator `map` leaves the graph unchanged.
 Result<Graph> fuse_maps(Graph graph, const OpRegistry& registry, Phase phase);
 
-// Fusion of other functions into producers that take any (OpDef::absorbs is `*`). One of a single number, of an
-// operator or a `map`, is the producer's attribute `then`: bn -> silu. An operator with weights becomes one operator
-// with its producer where the registry has the pair: bn -> prelu is `bn.prelu`. Before differentiation.
+// Fusion of other functions into producers that accept any (OpDef::absorbs is `*`). A function of a single number, an
+// operator or a `map`, becomes the producer's attribute `then`: bn -> silu. An operator with weights is fused with its
+// producer if the registry has the pair: bn -> prelu is `bn.prelu`. Before differentiation.
 Result<Graph> fuse_functions(Graph graph, const OpRegistry& registry);
 
-// Fusion of sums into the producer of one of their operands where the registry has the pair: bn(x) + y is `bn.add`.
-// Before differentiation.
+// Fusion of sums into the producer of one of their operands if the registry has the pair: bn(x) + y is `bn.add`. Before
+// differentiation.
 Result<Graph> fuse_residuals(Graph graph, const OpRegistry& registry);
 
-// Fusion of a function with the reduction that alone reads it (OpDef::takes_function), which computes it as its
-// attribute `of`: mean(x * x, 1) reads x alone. Before differentiation.
+// Fusion of a function with the reduction that is its only reader (OpDef::takes_function); the reduction computes it as
+// its attribute `of`: mean(x * x, 1) reads only x. Before differentiation.
 Result<Graph> fuse_reductions(Graph graph);
 
-// Gradients that are only summed (OpDef::sums), of operands that were broadcast and of parameters: the element-wise
-// operator that makes them adds them up itself, as `map.sum`. After differentiation.
+// Gradients that are only summed (OpDef::sums), those of broadcast operands and of parameters: the element-wise
+// operator that computes them also sums them, as `map.sum`. After differentiation.
 Result<Graph> fuse_sums(Graph graph, const OpRegistry& registry);
 
-// Layouts of all tensors that can lie in memory in more than one way (LayoutRule). Inputs from data and what
-// convolutions read are channels-last, what works along the last dimension is row-major, and values between them lie as
-// their operands or their readers do. Where two rules meet an operator `reorder` copies the tensor, once for all
-// readers in the forward part and once for each forward node in the backward part. The last pass: fused operators have
-// other rules, and no other pass keeps layouts.
+// Layouts of all tensors that can be stored in more than one layout (LayoutRule). Inputs from data and operands of
+// convolutions are channels-last, operators along the last dimension are row-major, and values between them have the
+// layout of their operands or their readers. Between two different rules an operator `reorder` copies the tensor, once
+// for all readers in the forward part and once for each forward node in the backward part. This is the last pass: fused
+// operators have other rules, and no other pass preserves layouts.
 Result<Graph> assign_layouts(Graph graph, const OpRegistry& registry);
 
 // The rule that a node follows.

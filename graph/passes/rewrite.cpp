@@ -34,7 +34,7 @@ void add_paths(Node& fused, const Node& part) {
 }
 
 Rewriter::Rewriter(const Graph& old) : old_(old), values_(old.values.size()), nodes_(old.nodes.size()) {
-  // Value ids of inputs and parameters keep their relative order, so a graph without changes prints as before.
+  // Value ids of inputs and parameters keep their relative order, so an unchanged graph prints as before.
   for (size_t i = 0; i < old.values.size(); ++i) {
     const Value& value = old.values[i];
     if (!value.producer.valid()) {

@@ -1,4 +1,5 @@
-// Rewriter, the frame of all passes: walks an old graph in order and builds a new one, with a map of values and nodes.
+// Rewriter, the base of all passes: goes through an old graph in order and builds a new one, with a map of values and
+// nodes.
 #pragma once
 
 #include <span>
@@ -8,13 +9,13 @@
 
 namespace xrun {
 
-// The loss, the outputs and the metrics, as far as they are there: values that something besides nodes holds.
+// The loss, the outputs and the metrics that exist: values that are used by something other than nodes.
 std::vector<ValueId> results_of(const Graph& graph);
 
-// For each value the node that alone reads it, once or more; none where another node or the graph holds it.
+// For each value its only reader, which may read it more than once; invalid if another node or the graph uses it.
 IdVector<ValueId, NodeId> sole_readers(const Graph& graph);
 
-// Adds the paths of a node that has become a part of `fused`.
+// Adds the paths of a node that has become part of `fused`.
 void add_paths(Node& fused, const Node& part);
 
 class Rewriter {
@@ -32,12 +33,12 @@ class Rewriter {
   bool has(ValueId id) const { return values_[id].valid(); }
   void replace(ValueId old_value, ValueId new_value) { values_[old_value] = new_value; }
 
-  // Copies a node with mapped inputs; types of outputs are taken over.
+  // Copies a node with mapped inputs and unchanged output types.
   NodeId copy(NodeId id);
   NodeId copy(NodeId id, std::vector<ValueId> new_inputs, Attrs attrs);
 
-  // Maps outputs, bindings, heads, loss, metrics and gradients, and gives the new graph. Bindings whose value is gone
-  // are dropped. Parameters that nothing reads any more stay: a pass never changes what is trained.
+  // Maps outputs, bindings, heads, loss, metrics and gradients, and returns the new graph. Bindings whose value is gone
+  // are dropped. Parameters without readers stay: a pass never changes the set of trained parameters.
   Graph finish() &&;
 
  private:

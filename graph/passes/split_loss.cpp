@@ -29,7 +29,7 @@ IdVector<ValueId, bool> find_computed(const Graph& graph) {
   return computed;
 }
 
-// By how much an operator multiplies each of its inputs; none for one that does more.
+// The factor by which an operator multiplies each of its inputs; nullopt if it does anything else.
 std::optional<std::vector<double>> factors_of(const Node& node) {
   if (node.op->name == "add") {
     return std::vector<double>{1, 1};
@@ -79,7 +79,7 @@ Status check_terms(const Graph& graph, const std::vector<LossTerm>& terms) {
   return {};
 }
 
-// Marks sums whose operands are computed from other partial labels than one another.
+// Marks sums whose operands are computed from different partial labels.
 IdVector<ValueId, bool> find_mixed(const Graph& graph, const IdVector<ValueId, LabelsRead>& read) {
   IdVector<ValueId, bool> mixed(graph.values.size(), false);
   for (const Node& node : graph.nodes) {
@@ -94,7 +94,7 @@ IdVector<ValueId, bool> find_mixed(const Graph& graph, const IdVector<ValueId, L
   return mixed;
 }
 
-// Takes the marked sums of a loss apart; losses whose values are not marked stay as they are.
+// Splits the marked sums of a loss; losses whose values are not marked stay unchanged.
 Result<std::vector<LossTerm>> split_sums(const Graph& graph, const std::vector<LossTerm>& loss,
                                          const IdVector<ValueId, bool>& computed) {
   if (std::ranges::none_of(loss, [&](const LossTerm& term) { return computed[term.rows]; })) {
@@ -131,7 +131,7 @@ Result<std::vector<LossTerm>> split_sums(const Graph& graph, const std::vector<L
   return terms;
 }
 
-// Each term compares with one partial label at most, since it leaves out the rows without that label.
+// Each term compares with at most one partial label, since it leaves out the rows without that label.
 Status check_labels(const Graph& graph, const std::vector<LossTerm>& terms, const IdVector<ValueId, LabelsRead>& read) {
   for (const LossTerm& term : terms) {
     if (read[term.rows].count == LabelsRead::kSeveral) {

@@ -7,13 +7,13 @@
 namespace xrun {
 namespace {
 
-// The input with factors of rows of this name, made where the first term needs it.
+// The input with the row factors of this name; created for the first term that needs it.
 ValueId factors_of(Graph& graph, const std::string& name) {
   const auto known = std::ranges::find(graph.inputs, name, &NamedValue::name);
   return known != graph.inputs.end() ? known->value : graph.add_input(name, {.dtype = DType::kF32, .dims = {kBatch}});
 }
 
-// Gives the loss of a head its factor, and with it equal calls that are metrics, so that they stay one loss.
+// Gives the loss of a head its factor, and also equal calls that are metrics, so that they stay one loss.
 void weigh_head(Graph& graph, NodeId loss, ValueId factor, bool metrics_too) {
   const Node first = graph.node(loss);
   for (Node& node : graph.nodes) {
@@ -40,7 +40,7 @@ Result<Graph> weigh_loss(Graph graph, const OpRegistry& registry, const TrainSpe
     const auto label = std::ranges::find(partial, read[term.rows].label, &NamedValue::value);
     const bool leaves_out = label != partial.end();
     if (head_of_loss(graph, made_by).valid()) {
-      // The label of a head is the only one that class weights can be of.
+      // Class weights can only belong to the label of a head.
       const std::string name = !leaves_out ? train.weight_input()
                                : by_class  ? row_factor_input(label->name)
                                            : labelled_input(label->name);

@@ -8,7 +8,7 @@
 namespace xrun::lang {
 namespace {
 
-// Reports a number for a parameter that takes whole numbers.
+// Reports a fractional number for a parameter that takes whole numbers.
 Diagnostic not_whole(const std::string& what, const Datum& value, Span at, std::string_view written) {
   const double real = value.as_double();
   const Text message{"{} is not a whole number: {}", what, to_text(value)};
@@ -27,7 +27,7 @@ Diagnostic not_whole(const std::string& what, const Datum& value, Span at, std::
       .note("`/` is exact");
 }
 
-// One number for both directions of an image, or two: the value becomes a list of two.
+// Accepts one number for both directions of an image, or two: the value becomes a list of two.
 bool accept_pair(Datum& value) {
   const auto whole = [](Datum& number) {
     const std::optional<int64_t> real = number.kind == DatumKind::kReal ? to_int64(number.real) : std::nullopt;
@@ -67,8 +67,8 @@ bool Evaluator::accept(const Signature& signature, const Param& param, Datum& va
   return accept_scalar(signature, param, value, at);
 }
 
-// Dimensions of a tensor that has the elements of the first parameter. One -1 among them is the one that follows from
-// the others; it becomes a number here, so that no operator takes it for N.
+// Accepts dimensions of a tensor that has the elements of the first parameter. One -1 among them is computed from the
+// others; it becomes a number here, so that no operator takes it for N.
 bool Evaluator::accept_dims(const Signature& signature, Datum& value, Span at, const Scope& env) {
   std::vector<Datum> items = *value.items;
   const auto first = env.locals.find(signature.params[0].name.text);
@@ -137,7 +137,7 @@ bool Evaluator::accept_scalar(const Signature& signature, const Param& param, Da
     }
     return expects(is_open ? "a number, since one function is an argument of another" : "a constant");
   }
-  // `none` is a valid value where it is the default.
+  // `none` is a valid value if it is the default.
   const bool takes_none = param.value.valid() && (*signature.ast)[param.value].kind == ExprKind::kNone;
   if (value.kind == DatumKind::kNone && (takes_none || !param.type.span.valid())) {
     return true;

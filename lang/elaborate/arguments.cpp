@@ -15,7 +15,7 @@ namespace {
 // One argument of a call before it is evaluated.
 struct Given {
   size_t param = 0;
-  std::optional<Datum> value;  // from the left of `->`
+  std::optional<Datum> value;  // the value before `->`
   ExprId expr;
   Span span;
 };
@@ -97,7 +97,7 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
         std::find_if(params.begin(), params.end(), [&](const Param& p) { return p.name.text == arg.name.text; });
     if (found == params.end()) {
       if (!good) {
-        continue;  // one report for a call is enough
+        continue;  // one report per call is enough
       }
       report(with_signature(
           fault("XG0203", arg.name.span, {"`{}` has no argument named `{}`", signature.name, arg.name.text},
@@ -137,7 +137,7 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
   if (!good) {
     return std::nullopt;
   }
-  // linear(768, 10): the number in the place of `bias` says that the first one is not the outputs.
+  // linear(768, 10): a number at the position of `bias` shows that the first one is not the number of outputs.
   const auto is_number_for_flag = [](const BoundArg& arg) {
     return arg.given && arg.param->type.name.text == "bool" && arg.value().number();
   };
@@ -183,7 +183,7 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
   return bound;
 }
 
-// Keeps the arguments that a call of a record or an optimizer leaves out, as text. A default is an expression of the
+// Records the arguments that a call of a record or an optimizer leaves out, as text. A default is an expression of the
 // other parameters: `pad: int = k // 2` of conv(64, 3) gives `pad=3 // 2`.
 void Evaluator::note_defaults(const Signature& signature, const Call& call, std::span<const BoundArg> bound) const {
   const bool is_shown = signature.owned != nullptr || signature.is_optimizer;
@@ -210,7 +210,7 @@ void Evaluator::note_defaults(const Signature& signature, const Call& call, std:
       continue;
     }
     const Expr& expr = (*signature.ast)[arg.param->value];
-    // Names in the default of an optimizer are those of its file, so the value is written in their place.
+    // Names in the default of an optimizer are those of its file, so the value replaces the expression.
     const bool is_plain = expr.kind == ExprKind::kNumber || expr.kind == ExprKind::kBool;
     const bool is_value = signature.is_optimizer && !is_plain;
     const std::string_view text = is_value ? std::string_view() : sources_.text(expr.span);
@@ -269,7 +269,7 @@ std::optional<Datum> Evaluator::argument(const Signature& signature, const Param
                                          Scope& scope) {
   const Expr& expr = ast[id];
   const bool by_type = is_symbol_type(param.type.name.text);
-  // `margin_grad = capped`: the default shows that the parameter takes symbols.
+  // `margin_grad = capped`: the default shows that the parameter accepts symbols.
   const bool by_default =
       !param.type.span.valid() && param.value.valid() && (*signature.ast)[param.value].kind == ExprKind::kName;
   if (expr.kind == ExprKind::kName && by_type) {
@@ -319,7 +319,7 @@ std::optional<Datum> Evaluator::argument(const Signature& signature, const Param
 }
 
 void Evaluator::bind_param(const Param& param, Datum value, Scope& env) {
-  if (env.file != nullptr) {  // not of an operator
+  if (env.file != nullptr) {  // false for operators
     note(param.name.span, value);
   }
   env.locals[param.name.text] = {.value = std::move(value), .span = param.name.span, .used = true};

@@ -7,7 +7,7 @@
 namespace xrun::lang {
 namespace {
 
-// Converts the items of a list to one type; nothing if one of them does not convert.
+// Converts the items of a list to one type; nullopt if one of them does not convert.
 template <class T, class Convert>
 std::optional<AttrValue> list_of(const std::vector<Datum>& items, Convert convert) {
   std::vector<T> list;
@@ -34,7 +34,7 @@ std::optional<std::string> words_of(const Datum& value) {
   return words ? std::optional(value.text) : std::nullopt;
 }
 
-// A constant as an attribute; nothing if it has no attribute type.
+// A constant as an attribute; nullopt if it has no attribute type.
 std::optional<AttrValue> to_attr(const Datum& value) {
   if (value.kind == DatumKind::kBool) {
     return value.flag;
@@ -65,7 +65,7 @@ std::optional<Attrs> Evaluator::attributes(const Signature& signature, const std
     if (takes_tensor(*arg.param) || value.kind == DatumKind::kTensor || value.kind == DatumKind::kNone) {
       continue;
     }
-    // Two equal numbers of a pair are one, so that equal calls print alike.
+    // A pair of two equal numbers becomes one number, so that equal calls print alike.
     const bool is_pair = arg.param->type.name.text == "pair" && value.items != nullptr;
     const bool both = is_pair && equal(value.items->front(), value.items->back());
     const auto attr = to_attr(both ? value.items->front() : value);

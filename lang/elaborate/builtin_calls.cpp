@@ -1,11 +1,11 @@
-// Calls of the functions of numbers that the language has: `floor(x)`, `max(a, b)`.
+// Calls of the language's functions of numbers: `floor(x)`, `max(a, b)`.
 #include <algorithm>
 
 #include "lang/elaborate/evaluator.h"
 
 namespace xrun::lang {
 
-// The arguments of a function of numbers, which takes them by place.
+// The arguments of a function of numbers, which are all positional.
 std::optional<std::vector<Datum>> Evaluator::plain_args(const std::string& name, const Call& call, Scope& scope) {
   std::vector<Datum> args;
   if (call.flowing && call.flowing->kind == DatumKind::kTuple) {

@@ -1,4 +1,4 @@
-// Calls: finds the operator, block or function of a name, and evaluates the call.
+// Calls: finds the operator, block or function with a name, and evaluates the call.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -13,7 +13,7 @@ bool is_measure(std::string_view name) {
   return name == "params" || name == "shape" || name == "flops" || name == "bytes";
 }
 
-// a.b.c as its names; empty for another expression.
+// The names of a.b.c; empty for another expression.
 std::vector<Name> names_of_path(const Ast& ast, ExprId id) {
   std::vector<Name> path;
   while (ast[id].kind == ExprKind::kField) {
@@ -105,7 +105,7 @@ Callee Evaluator::find_callee(std::span<const Name> path, const Call& call, Scop
     }
   }
   if (scope.file != nullptr && scope.file->is_missing(path[0].text)) {
-    return callee;  // reported where it is imported
+    return callee;  // reported at the import
   }
   if (const DeclRef known = path.size() == 1 ? find_in_library("std/pointwise", last.text) : DeclRef{}) {
     callee.decl = known;
@@ -208,7 +208,7 @@ Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& sco
     case Callee::kUnknown:
       return {};
     case Callee::kOp: {
-      // A name of both an operator and a function of numbers: the first argument decides.
+      // If a name is both an operator and a function of numbers, the first argument decides.
       const bool has_one = call.args.size() == (call.flowing ? 0U : 1U);
       const bool may_be_either =
           is_constant_function(callee.name) || (has_one && scalar_function(callee.name) != nullptr);
@@ -222,7 +222,7 @@ Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& sco
         if (flowing.flowing->is_error()) {
           return {};
         }
-        // max(x, y) of several tensors is element-wise; max(x, 1) is that of an axis.
+        // max(x, y) of several tensors is element-wise; max(x, 1) reduces an axis.
         const bool by_place = std::ranges::none_of(flowing.args, [](const Arg& arg) { return bool(arg.name); });
         if (scalar_function(callee.name) != nullptr && by_place) {
           std::vector<Datum> all =

@@ -13,7 +13,7 @@
 
 namespace xrun::lang {
 
-// The operator, block or function that a called name stands for.
+// The operator, block or function that a called name refers to.
 struct Callee {
   enum Kind { kUnknown, kBlock, kFn, kOp, kBuiltin, kPointwise };
   Kind kind = kUnknown;
@@ -22,13 +22,13 @@ struct Callee {
   std::string name;
 };
 
-// A call as it is written.
+// A call in the text.
 struct Call {
   const Ast* ast = nullptr;
   std::span<const Arg> args;
-  std::optional<Datum> flowing;  // from the left of `->`; a tuple fills the first parameters
-  Name label;                    // `as`
-  Span span;                     // the whole call
+  std::optional<Datum> flowing;  // the value before `->`; a tuple fills the first parameters
+  Name label;                    // name after `as`
+  Span span;                     // span of the whole call
   Span name_span;
   std::string_view read_apart = {};  // a parameter that takes paths, and whose argument is not among `args`
 };

@@ -1,4 +1,4 @@
-// Calls of operators: arguments become operands and attributes, and what a call may hide is said.
+// Calls of operators: arguments become operands and attributes; reports calls that probably do not mean what they say.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -15,7 +15,7 @@ std::pair<int64_t, int64_t> sides_of(const Datum& value) {
   return {to_int64(height).value_or(1), to_int64(width).value_or(1)};
 }
 
-// Whether an expression is a name that nothing declares.
+// Whether an expression is a name without a declaration.
 bool is_misspelt(const Expr& value, Scope& scope) {
   return value.kind == ExprKind::kName && scope.find(value.name.text) == nullptr && scope.file != nullptr &&
          !scope.file->find(value.name.text) && !scope.file->is_missing(value.name.text);
@@ -23,14 +23,14 @@ bool is_misspelt(const Expr& value, Scope& scope) {
 
 }  // namespace
 
-// Takes out the arguments that give a tensor which the operator would own, such as `weight=table`; one whose name is
-// unknown is reported and has no value.
+// Takes out the arguments that give a tensor which the operator would own, such as `weight=table`; an argument with an
+// unknown name is reported and has no value.
 std::vector<NamedValue> Evaluator::given_tensors(const Signature& signature, const Call& call, Scope& scope,
                                                  std::vector<Arg>& others) {
   std::vector<NamedValue> given;
   for (const Arg& arg : call.args) {
     const Expr& value = (*call.ast)[arg.value];
-    // `bias=b` gives a tensor where `bias=true` asks for one.
+    // `bias=b` gives a tensor, whereas `bias=true` asks for one.
     const bool known = !arg.name || std::ranges::any_of(signature.params, [&](const Param& param) {
       return param.name.text == arg.name.text && param.type.name.text != "bool";
     });
@@ -73,7 +73,7 @@ Datum Evaluator::call_op(const OpDef& op, const Call& written, Scope& scope) {
   const std::vector<NamedValue> given =
       op.parts == nullptr ? given_tensors(signature, written, scope, others) : std::vector<NamedValue>();
   if (std::ranges::any_of(given, [](const NamedValue& one) { return !one.value.valid(); })) {
-    return {};  // reported
+    return {};  // already reported
   }
   if (!given.empty()) {
     call.args = others;
@@ -119,7 +119,7 @@ Datum Evaluator::call_op(const OpDef& op, const Call& written, Scope& scope) {
 }
 
 // Warns of default padding on windows of an even size with an equal stride: they are meant as patches, and the padding
-// adds one more, half outside.
+// adds one more, half of it outside.
 void Evaluator::warn_padded_patches(const OpDef& op, const std::vector<BoundArg>& bound, const Datum& made, Span at) {
   const auto given = [&](std::string_view name) {
     const auto arg = std::ranges::find(bound, name, [](const BoundArg& one) { return one.param->name.text; });
@@ -152,7 +152,7 @@ void Evaluator::warn_padded_patches(const OpDef& op, const std::vector<BoundArg>
 }
 
 void Evaluator::note_columns(const std::vector<BoundArg>& bound, const Datum& made) {
-  constexpr size_t kMany = 1000;  // bounds the memory; faults of further logits are placed at the label in the loss
+  constexpr size_t kMany = 1000;  // bounds the memory; faults of further logits are reported at the label in the loss
   if (made.kind != DatumKind::kTensor || work_.columns.size() >= kMany) {
     return;
   }

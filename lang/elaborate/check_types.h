@@ -7,14 +7,14 @@
 
 namespace xrun::lang {
 
-// Reports XG0303 for types of parameters, results and inputs, and XG0202 for parameters of the same name. Elaboration
+// Reports XG0303 for types of parameters, results and inputs, and XG0202 for parameters of equal names. Elaboration
 // does not report such types again.
 void check_types(const SourceFile& file, Diagnostics& diagnostics);
 
-// Whether a type is one of the logits of a head: `sharded` or `cosines`.
+// Whether a type is a type of a head's logits: `sharded` or `cosines`.
 bool is_of_heads(std::string_view type);
 
-// Whether a type may bind this name, as C of `index(C)` and H of [N, H]: it begins with a capital letter.
+// Whether a type may bind this name, such as C of `index(C)` and H of [N, H]: it begins with a capital letter.
 bool is_dimension_variable(const Expr& expr);
 
 }  // namespace xrun::lang

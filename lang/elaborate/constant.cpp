@@ -29,7 +29,7 @@ Datum mismatch(Op op, const Datum& a, const Datum& b, Problem& problem) {
                    "bring both sides to one kind: numbers with numbers of the same unit, strings with strings");
 }
 
-// Reports arguments that a function of numbers does not take.
+// Reports arguments that a function of numbers does not accept.
 Datum not_taken(std::string message, Problem& problem) {
   return no_result(
       problem, "XG0304", std::move(message),
@@ -80,7 +80,8 @@ Datum multiply_or_divide(Op op, const Datum& a, const Datum& b, Problem& problem
   const bool times = op == Op::kMul;
   Dimension dimension = a.dimension;
   if (b.dimension != Dimension::kPlain) {
-    // A quantity over one of the same dimension is a plain number; a plain number times a quantity keeps the dimension.
+    // A quantity divided by one of equal dimension is a plain number; a plain number times a quantity keeps the
+    // dimension.
     if (times && a.dimension == Dimension::kPlain) {
       dimension = b.dimension;
     } else if (!times && a.dimension == b.dimension) {
@@ -172,7 +173,7 @@ Datum rounded(bool up, const Datum& value, Problem& problem) {
     return make_exact({up ? ceil_of(value.exact) : floor_of(value.exact), 1}, value.dimension);
   }
   const double whole = up ? std::ceil(value.real) : std::floor(value.real);
-  // Floats of 2^62 and more, infinity and NaN are refused: they are not exact counts.
+  // Floats of 2^62 and more, infinity and NaN are rejected: they are not exact counts.
   if (!(std::fabs(whole) < 0x1.0p62)) {
     return too_large(problem);
   }
@@ -195,7 +196,7 @@ Datum extreme(bool largest, std::span<const Datum> args, Problem& problem) {
 
 bool is_sequence(const Datum& value) { return value.kind == DatumKind::kList || value.kind == DatumKind::kTuple; }
 
-// A list with a number: the sign works on each item, as in [3, 5] // 2.
+// A list with a number: the operator applies to each item, as in [3, 5] // 2.
 Datum each_binary(Op op, const Datum& a, const Datum& b, Problem& problem) {
   const Datum& list = is_sequence(a) ? a : b;
   std::vector<Datum> items;

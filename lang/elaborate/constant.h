@@ -1,4 +1,4 @@
-// Arithmetic of constants, and the functions of numbers that the language has.
+// Arithmetic of constants, and the language's functions of numbers.
 #pragma once
 
 #include <span>
@@ -10,17 +10,17 @@
 
 namespace xrun::lang {
 
-// Why an operation has no result.
+// The reason why an operation has no result.
 struct Problem {
   const char* code = "XG0304";
   std::string message;
   std::string fix;
 };
 
-// Applies an operator to two constants. Returns an error node and fills `problem` where there is no result, as for
+// Applies an operator to two constants. Returns an error node and fills `problem` if there is no result, as for
 // tensors. Float results are finite.
 Datum constant_binary(Op op, const Datum& a, const Datum& b, Problem& problem);
-// floor, ceil, round, max, min, abs, sqrt, exp, log, len.
+// Applies floor, ceil, round, max, min, abs, sqrt, exp, log or len.
 Datum constant_function(std::string_view name, std::span<const Datum> args, Problem& problem);
 bool is_constant_function(std::string_view name);
 

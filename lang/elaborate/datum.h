@@ -28,8 +28,8 @@ enum class DatumKind : uint8_t {
   kSymbol,  // a bare name that a parameter or a setting defines
   kBatch,   // N
   kTensor,
-  kOfParams,  // a function of parameters alone, element by element, which a tensor of the batch has not met yet
-  kScalar,    // inside of a `pointwise` body: a number of each element; `flag`: 1 or 0, a condition
+  kOfParams,  // an element-wise function of parameters that has not met a tensor of the batch yet
+  kScalar,    // inside a `pointwise` body: a number of each element; `flag`: 1 or 0, a condition
   kTuple,
   kList,
   kRange,  // two items
@@ -43,7 +43,7 @@ struct Rational {
   bool operator==(const Rational&) const = default;
 };
 
-// Return nothing where a product before reduction reaches 2^126. REQUIRES for `divide`: b is not 0.
+// Return nullopt if a product before reduction reaches 2^126. REQUIRES for `divide`: b is not 0.
 std::optional<Rational> add(const Rational& a, const Rational& b);
 std::optional<Rational> subtract(const Rational& a, const Rational& b);
 std::optional<Rational> multiply(const Rational& a, const Rational& b);
@@ -65,8 +65,8 @@ struct Datum {
   std::shared_ptr<const std::vector<Datum>> items;  // kTuple, kList, kRange; kOfParams: the parameters
   int64_t weight = 1;  // 1 + the weights of the items, and 1 per 64 bytes of their text; bounded
   int depth = 0;       // nesting of lists; bounded
-  Span span;           // where it was written, for labels
-  Span origin;         // the text that gives the option or let this value
+  Span span;           // place in the text, for labels
+  Span origin;         // text with the value of the option or let
 
   bool is_error() const { return kind == DatumKind::kError; }
   bool number() const { return kind == DatumKind::kExact || kind == DatumKind::kReal; }
@@ -86,11 +86,11 @@ Datum make_tensor(ValueId id);
 Datum make_items(DatumKind kind, std::vector<Datum> items);
 Datum make_plain(DatumKind kind);  // kNone, kAuto, kBatch
 
-// The value as an int64 where it is a whole plain number that fits.
+// The value as an int64 if it is a whole plain number that fits.
 std::optional<int64_t> to_int64(const Datum& value);
-// The same, and a float without a unit counts if it is whole.
+// The value as an int64 if it is a whole plain number that fits, or a float without a unit that is whole.
 std::optional<int64_t> whole_number(const Datum& value);
-// A float as an int64: 3.0 gives 3; 3.5 and 1e30 give nothing.
+// A float as an int64: 3.0 gives 3; 3.5 and 1e30 give nullopt.
 std::optional<int64_t> to_int64(double real);
 
 using xrun::to_text;                         // for attributes and tensor types
@@ -98,7 +98,7 @@ std::string to_text(const Rational& value);  // "7/2"
 std::string to_text(const Datum& value);     // for messages: at most 16 items of a list; "a tensor"
 std::string kind_text(const Datum& value);   // "the number 3", "a list": completes "gets ..."
 
-// Whether two values of any kind are equal; N equals N. Tensors and error nodes equal nothing.
+// Whether two values of any kind are equal; N equals N. Tensors and error nodes are not equal to anything.
 bool equal(const Datum& a, const Datum& b);
 
 }  // namespace xrun::lang

@@ -184,7 +184,7 @@ Datum Evaluator::eval_index(const Ast& ast, const Expr& expr, Scope& scope) {
   return (*value.items)[static_cast<size_t>(*at)];
 }
 
-// `f32[N, 3, 224, 224]` in a test: makes an input of this type.
+// Makes an input of the type `f32[N, 3, 224, 224]` in a test.
 Datum Evaluator::eval_type_input(const Ast& ast, const Expr& expr, Scope& scope) {
   if (!in_test_) {
     return refuse("XG0220", expr.span, "a tensor type is not a value", "only `test` blocks make up tensors",
@@ -287,7 +287,7 @@ Datum Evaluator::eval_unary(const Ast& ast, const Expr& expr, Scope& scope) {
                                          : make_real(-value.real, value.dimension);
 }
 
-// `and`, `or`: the right side is evaluated only where the left one does not decide.
+// `and`, `or`: the right side is evaluated only if the left one does not decide.
 Datum Evaluator::eval_logic(const Ast& ast, const Expr& expr, Scope& scope) {
   const Datum left = eval(ast, expr.lhs, scope);
   if (left.kind == DatumKind::kScalar) {

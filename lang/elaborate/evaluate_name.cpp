@@ -51,7 +51,7 @@ Datum Evaluator::eval_name(const Name& name, Scope& scope) {
 
 Datum Evaluator::unknown_name(const Name& name, Scope& scope) {
   if (scope.file != nullptr && scope.file->is_missing(name.text)) {
-    return {};  // reported where it is imported
+    return {};  // reported at the import
   }
   if (find_op(name.text) != nullptr) {
     return refuse("XG0220", name.span, {"`{}` is an operator, not a value", name.text}, "",
@@ -104,7 +104,7 @@ Datum Evaluator::unknown_name(const Name& name, Scope& scope) {
 
 void Evaluator::set_option(const Decl* decl, Datum value, Span span) {
   if (decl->type_name.text == "float" && value.plain_number()) {
-    value = make_real(value.as_double());  // `2` is a float where one is declared
+    value = make_real(value.as_double());  // `2` is a float if a float is declared
   } else if (const auto whole = whole_number(value); decl->type_name.text == "int" && whole) {
     value = make_whole(*whole);
   }
@@ -123,7 +123,7 @@ Datum Evaluator::eval_constant(const DeclRef& decl) {
   }
   constants_[decl.decl] = {Datum(), false};
   Scope scope{.file = decl.file};
-  const BuildsScalars none(scalars_, nullptr);  // the value does not depend on the place that asks first
+  const BuildsScalars none(scalars_, nullptr);  // the value does not depend on its first user
   Datum value = eval(decl.file->ast, decl.decl->value, scope);
   if (value.kind == DatumKind::kTensor) {
     value = refuse("XG0205", value.span, "a constant cannot be a tensor", "",
@@ -174,7 +174,7 @@ Datum Evaluator::eval_field(const Ast& ast, const Expr& expr, Scope& scope) {
     }
   }
   if (lhs.kind == ExprKind::kName && scope.file != nullptr && scope.file->is_missing(lhs.name.text)) {
-    return {};  // reported where it is imported
+    return {};  // reported at the import
   }
   // An unknown name with a field, such as digits.csv, is taken for a path without its quotes.
   const bool known = lhs.kind != ExprKind::kName || scope.find(lhs.name.text) != nullptr || scope.resolve ||

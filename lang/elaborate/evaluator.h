@@ -1,6 +1,6 @@
-// Elaboration: walks the syntax tree once, computes constants, and appends nodes to a graph for tensors. Checking and
-// lowering are one walk, since the checked shapes are those of the graph. One thread; sources, diagnostics, options and
-// signatures outlive the evaluator.
+// Elaboration: visits the syntax tree once, computes constants, and appends nodes to a graph for tensors. Checking and
+// lowering happen in one pass, since the checked shapes are those of the graph. One thread; sources, diagnostics,
+// options and signatures outlive the evaluator.
 #pragma once
 
 #include <functional>
@@ -38,7 +38,7 @@ struct TestResult;  // lang/frontend.h
 
 struct Trial;
 
-// An optimizer of a file: its update, and the names of its states.
+// An optimizer declared in a file: its update, and the names of its states.
 struct OwnOptimizer {
   UpdateRule rule;
   std::vector<std::string> states;
@@ -46,23 +46,23 @@ struct OwnOptimizer {
 
 // The calls of norm(x) in the update of an optimizer.
 struct NormCalls {
-  int elements = 0;                // inputs of the expression that are of an element; the others are of the step
-  int first_input = 0;             // its input that is the first norm
-  std::vector<ScalarId> summed{};  // by norm: the number whose squares it sums
+  int elements = 0;                // inputs of the expression that belong to an element; the others belong to the step
+  int first_input = 0;             // input of the expression that is the first norm
+  std::vector<ScalarId> summed{};  // the number whose squares each norm sums
   std::vector<Span> spans{};
 };
 
 // The calls of batch_mean(x) in the assignment of a state: inputs 1, 2 .. of its expression.
 struct MeanCalls {
-  Scope* scope = nullptr;  // of the statement: `x` is a tensor of it
+  Scope* scope = nullptr;  // scope of the statement: `x` is one of its tensors
   std::vector<Datum> tensors;
 };
 
-// What follows after a body has looked at a statement: nothing; the statement is run as in all bodies; the statement is
-// refused; or the rest of the body is left out.
+// The next step after a body has examined a statement: nothing is left to do; the statement is run as in all bodies;
+// the statement is rejected; or the rest of the body is skipped.
 enum class Step { kDone, kShared, kRefused, kEnd };
 
-// A kind of body: what is its own, and the message for a statement that it cannot have.
+// A kind of body: its own statements, and the message for a statement that it cannot have.
 struct BodyKind {
   std::function<Step(const Stmt&)> run;
   const char* refusal;
@@ -71,7 +71,7 @@ struct BodyKind {
 };
 
 // The result after a reported fault; converts to an error node or to an empty optional. A function that returns an
-// optional Datum has to choose one of both itself: the conversion is an error of -Wconversion.
+// optional Datum has to choose one of them itself: the conversion is an error of -Wconversion.
 struct Refused {
   operator Datum() const { return {}; }
   template <class T>
@@ -97,7 +97,7 @@ class Evaluator {
  public:
   Evaluator(SourceMap& sources, Diagnostics& diagnostics, const FrontendOptions& options, Signatures& signatures);
 
-  // ---- expressions (evaluate.cpp): an error node where a fault was reported
+  // ---- expressions (evaluate.cpp): an error node if a fault was reported
   Datum eval(const Ast& ast, ExprId id, Scope& scope);
   Datum eval_constant(const DeclRef& decl);  // an option or a let; computed once
   Datum eval_stages(Datum value, const Ast& ast, std::span<const Stage> stages, Scope& scope);
@@ -108,8 +108,8 @@ class Evaluator {
   // `call`: for the fix of an unknown name.
   Callee find_callee(std::span<const Name> path, const Call& call, Scope& scope);
   const OpDef* find_op(std::string_view name) const;  // null if the language has no operator of that name
-  // Appends a node for `op` (apply.cpp); returns an error node when infer fails. Faults are placed at `at`. Without a
-  // label the node is called `name`, or as the operator is. `given`: see xrun::call_op.
+  // Appends a node for `op` (apply.cpp); returns an error node if infer fails. Faults are placed at `at`. Without a
+  // label the node is called `name`, or otherwise like the operator. `given`: see xrun::call_op.
   Datum apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at,
               std::string_view name = {}, std::span<const NamedValue> given = {});
 
@@ -126,8 +126,8 @@ class Evaluator {
 
   // ---- arguments (arguments.cpp)
   // Matches the arguments of a call with parameters, evaluates and checks them; parameters and dimension variables
-  // become locals of `env`. Returns nothing when a fault was reported.
-  // `op_call`: the span of a call f(x) of an operator, for XG0305.
+  // become locals of `env`. Returns nullopt if a fault was reported. `op_call`: the span of a call f(x) of an operator,
+  // for XG0305.
   std::optional<std::vector<BoundArg>> bind(const Signature& signature, const Call& call, Scope& scope, Scope& env,
                                             Span op_call = {});
   // Constant arguments as attributes; tensors and `none` are left out.
@@ -141,11 +141,11 @@ class Evaluator {
   std::optional<TensorType> tensor_type(const Ast& ast, const Type& type, Scope& scope);
   // `siblings`: all dimensions of the type; the fix of XG0312 edits them together.
   std::optional<int64_t> dimension(const Ast& ast, ExprId id, Scope& scope, std::span<const ExprId> siblings = {});
-  // Reports XG0305 where `value` is sharded; `is_call`: `at` is a call that could be `topk`.
+  // Reports XG0305 if `value` is sharded; `is_call`: `at` is a call that could be `topk`.
   bool refuse_sharded(const Datum& value, Span at, bool is_call = false);
 
-  // ---- calls as other frameworks have them (foreign_calls.cpp)
-  // The fix that writes a call of `op` in our words; without an edit where an argument has no meaning here.
+  // ---- calls in the style of other frameworks (foreign_calls.cpp)
+  // The fix that writes a call of `op` in our words; without an edit if an argument has no meaning here.
   Fix in_our_words(const OpDef& op, const Call& call, std::string title, std::span<const BoundArg> bound = {});
 
   // ---- blocks and models (expand.cpp, expand_model.cpp)
@@ -159,8 +159,8 @@ class Evaluator {
   void take_constants(const Evaluator& other) {
     constants_ = other.constants_, library_ = other.library_, sizes_ = other.sizes_;
   }
-  // Whether the bounds leave room for one more expansion of a declaration, by the least that it takes; else ends the
-  // elaboration with XG0216 at `at`. `alone`: in a text without anything else.
+  // Whether the bounds permit one more expansion of a declaration, by its least size; else ends the elaboration with
+  // XG0216 at `at`. `alone`: in a text without anything else.
   bool has_room_for(const DeclRef& ref, Span at, bool alone = false);
 
   // ---- tests (tests_eval.cpp)
@@ -178,7 +178,7 @@ class Evaluator {
   void report(Diagnostic diagnostic);  // with the chain of expansions
   // Reports lang::fault(...).
   Refused refuse(const char* code, Span at, Text message, Text label, Help help);
-  // Kept for Module::not_yet; `help` names what is available instead.
+  // Recorded for Module::not_yet; `help` names the available alternative.
   void not_yet(Span at, Text what, Help help);
   std::vector<Diagnostic> take_not_yet() { return std::exchange(not_yet_, {}); }
   bool exhausted() const { return exhausted_; }
@@ -187,7 +187,7 @@ class Evaluator {
   void charge(int64_t steps) { steps_ += steps; }  // steps of another evaluator with the same budget
   Noted& noted() { return noted_; }                // for messages
   void warn_unused(const Scope& scope);
-  // For FrontendOptions::facts: a value; a call with the parameters and nodes that the graph has got since.
+  // For FrontendOptions::facts: records a value; or a call with the parameters and nodes added to the graph since.
   void note(const Span& at, const Datum& value) const;
   void note_call(const Span& at, size_t owned, size_t made);
   void note_defaults(const Signature& signature, const Call& call, std::span<const BoundArg> bound) const;
@@ -216,7 +216,7 @@ class Evaluator {
   bool spend(Span at);
   bool refuse_growth(Span at);
   bool refuse_size(double nodes, double steps, std::string_view name, Span at);
-  bool has_room_for(int64_t copies, int64_t size, int64_t steps) const;  // each copy adds so much
+  bool has_room_for(int64_t copies, int64_t size, int64_t steps) const;  // for copies that each add size and steps
   Datum too_deep(Span at);                                               // reports and ends the elaboration
   Datum recurs(Span at, std::string message);
 
@@ -270,7 +270,7 @@ class Evaluator {
 
   // pointwise.cpp
   Datum pointwise_body(const DeclRef& ref, Scope& env);
-  bool is_of_params(const Datum& value) const;  // a parameter, a state, or a function of such
+  bool is_of_params(const Datum& value) const;  // a parameter, a state, or a function of such values
   std::optional<Datum> margin_function(const Signature& signature, const Param& param, const Ast& ast, ExprId id,
                                        Scope& scope);
   Datum apply_map(const ScalarExpr& expr, const std::vector<Datum>& tensors, std::string_view name, const Name& label,
@@ -335,11 +335,11 @@ class Evaluator {
   Signatures& signatures_;
   std::vector<Diagnostic> not_yet_;
   std::function<const SourceFile*(const char*)> library_;
-  ScalarExpr* scalars_ = nullptr;  // the `pointwise` body that is being evaluated; null outside of one
-  NormCalls* norms_ = nullptr;     // of the optimizer that is being evaluated; null outside of one
-  MeanCalls* means_ = nullptr;     // of the assignment that is being evaluated; null outside of one
+  ScalarExpr* scalars_ = nullptr;  // the `pointwise` body that is being evaluated; null outside
+  NormCalls* norms_ = nullptr;     // norms of the optimizer that is being evaluated; null outside
+  MeanCalls* means_ = nullptr;     // means of the assignment that is being evaluated; null outside
   Noted noted_;
-  std::shared_ptr<ExpansionSizes> sizes_;  // of all evaluators of a text
+  std::shared_ptr<ExpansionSizes> sizes_;  // shared by all evaluators of a text
   int64_t steps_ = 0;
   int depth_ = 0;
   int calls_ = 0;  // nested calls

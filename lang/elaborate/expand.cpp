@@ -91,7 +91,7 @@ void Evaluator::walk_body(const Ast& ast, const Decl& decl, Scope& scope, const 
   }
 }
 
-// False for a statement that only some bodies have.
+// Runs a statement that all bodies have; returns false for any other.
 bool Evaluator::run_shared(const Ast& ast, const Stmt& stmt, Scope& scope) {
   switch (stmt.kind) {
     case StmtKind::kBind: {

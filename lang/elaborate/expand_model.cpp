@@ -72,7 +72,7 @@ void Evaluator::model_head(const Ast& ast, const Stmt& stmt, Scope& scope) {
   bind_local(name, value, scope, false);
 }
 
-// Nothing calls a model, so its parameters have values; what it is fed with is an input.
+// Nothing calls a model, so its parameters need values; data comes through inputs.
 bool Evaluator::refuse_open_params(const Signature& signature, Scope& scope) {
   bool open = false;
   for (const Param& param : signature.params) {

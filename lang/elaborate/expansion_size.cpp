@@ -9,7 +9,7 @@
 namespace xrun::lang {
 namespace {
 
-// The evaluator refuses calls that nest deeper; what lies below then counts nothing.
+// The evaluator rejects calls that nest deeper; deeper declarations then count nothing.
 constexpr int kDeepest = 200;
 constexpr ExpansionSize kOperator{.steps = 16, .nodes = 2};  // with its tensor
 
@@ -78,7 +78,7 @@ class SizeCounter {
     return sum;
   }
 
-  // f(x), module.f(x)
+  // The size of a call f(x) or module.f(x).
   ExpansionSize call(const Expr& at) {
     const Expr& callee = ast_[at.lhs];
     std::vector<Name> path;
@@ -92,7 +92,7 @@ class SizeCounter {
     return sum;
   }
 
-  // `flows`: a tensor, so that it is no call of a function of numbers.
+  // `flows`: a tensor, so that it is not a call of a function of numbers.
   ExpansionSize named(std::span<const Name> path, bool flows) {
     const SourceFile* file = &file_;
     if (path.size() == 2) {

@@ -1,5 +1,5 @@
 // The least work of expanding a declaration, counted from its text before it is expanded: each call of a block or a
-// function counts the body of that one again, so that a few lines which double one another are found to be too much.
+// function counts its body again, so that a few lines that double one another are found to be too large.
 #pragma once
 
 #include <unordered_map>
@@ -9,10 +9,10 @@
 
 namespace xrun::lang {
 
-// Lower bounds; doubles, because twenty doublings more than fit a whole number take twenty lines. Of alternatives the
-// smaller one counts, and a `repeat` whose count is no number in the text counts nothing.
+// Lower bounds; doubles, because twenty lines can cause more doublings than a whole number can count. Alternatives
+// count as the smaller one, and a `repeat` whose count is not a number in the text counts nothing.
 struct ExpansionSize {
-  double steps = 0;  // of evaluation
+  double steps = 0;  // steps of evaluation
   double nodes = 0;  // operators, tensors and parameters
 };
 
@@ -27,8 +27,8 @@ class ExpansionSizes {
   friend class SizeCounter;
 
   const OpRegistry* ops_;
-  std::unordered_map<const Decl*, ExpansionSize> known_;  // 0 while it is being counted
-  int depth_ = 0;                                         // of declarations that are being counted
+  std::unordered_map<const Decl*, ExpansionSize> known_;  // 0 while a declaration is being counted
+  int depth_ = 0;                                         // number of declarations that are being counted
 };
 
 }  // namespace xrun::lang

@@ -1,5 +1,5 @@
-// Names, arguments and values of calls as other frameworks have them, where they are not those of an operator: nets
-// that are not imported, methods, lists of tensors, paths without quotes.
+// Names, arguments and values of calls in the style of other frameworks that do not belong to an operator: nets that
+// are not imported, methods, lists of tensors, paths without quotes.
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array<const char*, 2> kLibrary{"std/nets", "std/vision"};
 
-// The text between the bracket at `open` and its partner, without both; nothing if it has none on its line.
+// The text between the bracket at `open` and its partner, without both; nullopt if its line has no partner.
 std::optional<std::string_view> in_brackets(std::string_view text, size_t open) {
   int depth = 0;
   for (size_t at = open; at < text.size() && text[at] != '\n'; ++at) {
@@ -28,8 +28,8 @@ std::optional<std::string_view> in_brackets(std::string_view text, size_t open) 
 
 }  // namespace
 
-// A block of the standard library under a name of another library, or not imported: the line that brings it in, if it
-// is not, and the call if it is another one.
+// Fixes a block of the standard library under a name of another library, or without an import: the missing import line,
+// and the call if its name differs.
 std::optional<Fix> Evaluator::not_imported(const Name& name, const Call& call, const Scope& scope) const {
   const std::string plain = plain_name(name.text);
   const ForeignNet* net = foreign_net(plain);
@@ -71,7 +71,7 @@ std::optional<Fix> Evaluator::not_imported(const Name& name, const Call& call, c
   return fix;
 }
 
-// `x.relu().flatten()`: methods of a value are stages behind an arrow.
+// `x.relu().flatten()`: methods of a value are stages after an arrow.
 std::optional<Fix> Evaluator::as_stages(std::span<const Name> path, const Call&, const Scope& scope) const {
   bool is_value = false;
   for (const Scope* level = &scope; level != nullptr && path.size() == 2; level = level->parent) {
@@ -101,7 +101,7 @@ std::optional<Fix> Evaluator::as_stages(std::span<const Name> path, const Call&,
                      std::move(stages), true);
 }
 
-// `Linear(8)(x)`: a layer that is made and called at once. The fix calls `ours` with what is in the second brackets.
+// `Linear(8)(x)`: a layer that is made and called at once. The fix calls `ours` with the second brackets' content.
 std::optional<Fix> Evaluator::as_pipe(const Call& call, std::string_view ours) const {
   const std::string_view text = sources_.text(call.span.file);
   const size_t end = call.span.end;
@@ -142,7 +142,7 @@ std::optional<Fix> Evaluator::without_identity(const Name& name, const Call& cal
   return std::nullopt;
 }
 
-// None, -1, B, batch: the batch as other frameworks write it.
+// Whether it is None, -1, B or batch: the batch in other frameworks.
 bool Evaluator::is_other_batch(const Ast& ast, ExprId id, const Scope& scope) const {
   const Expr& expr = ast[id];
   const std::string_view text = sources_.text(expr.span);
@@ -152,7 +152,7 @@ bool Evaluator::is_other_batch(const Ast& ast, ExprId id, const Scope& scope) co
          (expr.kind == ExprKind::kName && !is_known && std::ranges::find(kWords, text) != kWords.end());
 }
 
-// concat([a, b]), [a, b] -> concat: several tensors stand without brackets, or in round ones before an arrow.
+// concat([a, b]), [a, b] -> concat: several tensors are written without brackets, or in parentheses before an arrow.
 Fix Evaluator::tensors_of_list(const Datum& value, Span at) const {
   const std::string_view text = sources_.text(at);
   if (value.kind != DatumKind::kList || text.size() < 2 || text.front() != '[' || text.back() != ']') {
@@ -166,7 +166,7 @@ Fix Evaluator::tensors_of_list(const Datum& value, Span at) const {
                      flows ? fmt::format("({})", inner) : inner, true);
 }
 
-// The fix for an argument that other frameworks have; nothing if they do not have it.
+// The fix for an argument that other frameworks have; nullopt if they do not have it.
 std::optional<Fix> Evaluator::foreign_argument(const Signature& signature, const Call& call, const Name& name) const {
   const auto has = [&](std::string_view param) {
     return std::ranges::any_of(signature.params, [&](const Param& p) { return p.name.text == param; });
@@ -191,7 +191,7 @@ std::optional<Fix> Evaluator::foreign_argument(const Signature& signature, const
                                   {"rotate={}", radians(ast.number(arg->value).value)}, true)
                     : replacement({"`{}` is `{}` here", name.text, ours}, name.span, std::string(ours), true);
   }
-  if (signature.name == "random_flip" && name.text == "p") {  // p=0.5 is how it works
+  if (signature.name == "random_flip" && name.text == "p") {  // p=0.5 is the fixed behaviour
     const bool is_half = value.kind == ExprKind::kNumber && ast.number(arg->value).value == 0.5;
     const Span brackets{call.span.file, call.name_span.end, call.span.end};
     return is_half && call.args.size() == 1
@@ -201,7 +201,7 @@ std::optional<Fix> Evaluator::foreign_argument(const Signature& signature, const
   return std::nullopt;
 }
 
-// Whether an expression is made of names that nothing declares and of signs that paths have.
+// Whether an expression consists of undeclared names and of signs that paths have.
 bool Evaluator::is_unquoted(const Ast& ast, ExprId id, const Scope& scope) const {
   const Expr* leftmost = &ast[id];
   while (leftmost->kind == ExprKind::kBinary || leftmost->kind == ExprKind::kField) {

@@ -1,4 +1,4 @@
-// Noted: what an evaluator keeps for its messages alone. No value of a model depends on it.
+// State that an evaluator records only for its messages. No value of a model depends on it.
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 namespace xrun::lang {
 
 struct Noted {
-  SkippedIf skipped;                     // the last `if` stage that left its input as it was
+  SkippedIf skipped;                     // last `if` stage that passed its input through
   Span op_call;                          // the operator call whose arguments are being bound
   Span bound_value;                      // the value of the model's binding that is being evaluated
-  std::map<int32_t, Span> inputs;        // by graph input: the reader or stage that makes it, for XG0402
-  std::map<int32_t, Span> class_counts;  // by value of a label: see class_count_of
+  std::map<int32_t, Span> inputs;        // index: graph input; the reader or stage that makes it, for XG0402
+  std::map<int32_t, Span> class_counts;  // index: value of a label; see class_count_of
   int64_t gather_batch = 0;              // for XG0305: global batch and bytes of an element, 0: unknown
   int64_t gather_bytes = 0;
 
-  // The text that sets the head's number of classes, for labels that a loss has matched; invalid if unknown.
+  // The text that sets the head's number of classes, for labels that a loss has compared with; invalid if unknown.
   Span class_count_of(ValueId label) const {
     const auto known = class_counts.find(label.index);
     return known != class_counts.end() ? known->second : Span();

@@ -23,7 +23,7 @@ void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl
   }
   const std::string_view type = decl.type_name.text;
   if (type.empty()) {
-    return;  // reported where it is missing
+    return;  // the missing value was reported
   }
   const bool known = type == "int" || type == "float" || type == "bool" || type == "str";
   if (!known) {

@@ -1,4 +1,4 @@
-// Optimizers that are written in the language: their statements become one update rule.
+// Optimizers written in the language: their statements become one update rule.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -15,7 +15,7 @@ namespace {
 // A name that an update assigns at most once: a state, or the weight.
 struct Assigned {
   std::string_view name;
-  Span declared;  // of the state
+  Span declared;  // declaration of the state
   Span assigned;
   ScalarId value;
 };
@@ -28,7 +28,7 @@ Datum scalar(ScalarId id, Span at) {
 
 }  // namespace
 
-// The statements of an optimizer, in order. The weight comes first among the assigned, then the states.
+// The statements of an optimizer, in order. The weight is the first assigned name, then the states.
 class OptimizerBody {
  public:
   OptimizerBody(Evaluator& evaluator, const DeclRef& ref, Scope& env)
@@ -102,7 +102,7 @@ class OptimizerBody {
     bind("grad", expr.input(1));
     bind("lr", expr.input(first + static_cast<int>(StepInput::kRate)));
     bind("step", expr.input(first + static_cast<int>(StepInput::kStep)));
-    // Groups and tensors of one dimension have a decay of their own.
+    // Groups and tensors of one dimension have their own decay.
     if (env_.locals.contains("weight_decay")) {
       bind("weight_decay", expr.input(first + static_cast<int>(StepInput::kDecay)));
     }
@@ -175,7 +175,7 @@ class OptimizerBody {
     const Name& name = ast_[stmt.names][0];
     const Datum value = ev_.eval(ast_, stmt.value, env_);
     if (value.is_error()) {
-      // A name of what cannot be computed is no further fault.
+      // A name without a computable value is not reported again.
       env_.locals.try_emplace(name.text, Local{.value = Datum(), .span = name.span, .used = true});
       return false;
     }
@@ -200,7 +200,7 @@ class OptimizerBody {
   }
 
   bool check_assigned() {
-    std::vector<std::string> others;  // bound and never read: what may be a misspelt state
+    std::vector<std::string> others;  // bound and never read: may be a misspelt state
     for (const auto& [name, local] : env_.locals) {
       if (local.warns && !local.used) {
         others.emplace_back(name);
@@ -224,8 +224,8 @@ class OptimizerBody {
     return true;
   }
 
-  // Norms are 0 for class rows, for tensors of one dimension, and for weights that begin with 0. An update that divides
-  // by one would make them NaN.
+  // Norms are 0 for class rows, for tensors of one dimension, and for weights that start at 0. An update that divides
+  // by a norm would make them NaN.
   void check_without_norms(const ScalarExpr& expr, const NormCalls& norms) {
     if (norms.summed.empty()) {
       return;
@@ -253,7 +253,7 @@ class OptimizerBody {
   const Ast& ast_;
   Scope& env_;
   std::vector<Assigned> assigned_;
-  std::vector<double> first_;  // values of the states
+  std::vector<double> first_;  // initial values of the states
 };
 
 std::optional<OwnOptimizer> Evaluator::eval_optimizer(const DeclRef& ref, Scope& env) {
@@ -302,7 +302,7 @@ Datum Evaluator::norm_call(const Call& call, Scope& scope) {
   return make_scalar(scalars_->input(norms_->first_input + place));
 }
 
-// Evaluates the statements of an optimizer that no `train` takes.
+// Evaluates the statements of an optimizer that no `train` uses.
 void Evaluator::try_optimizer(const DeclRef& ref) {
   Scope env{.file = ref.file};
   const Signature& signature = signatures_.of(ref);

@@ -1,4 +1,4 @@
-// `param` and `state` statements: tensors that a block or model owns, and their first values.
+// `param` and `state` statements: tensors that a block or model owns, and their initial values.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace xrun::lang {
 namespace {
 
-// The terms of a product with a weight [in, out]: all dimensions but the last one.
+// Fan-in of a weight [in, out]: all dimensions but the last one.
 int64_t fan_in_of(const TensorType& type) {
   return std::accumulate(type.dims.begin(), type.dims.empty() ? type.dims.end() : type.dims.end() - 1, int64_t{1},
                          std::multiplies<>());
@@ -78,7 +78,7 @@ std::optional<TensorType> Evaluator::param_type(const Ast& ast, const Stmt& stmt
   return made;
 }
 
-// A number, or a call of an initialiser, whose name is looked up before all others.
+// Reads a number, or a call of an initialiser, whose name is looked up before all others.
 std::optional<Init> Evaluator::initialiser(const Ast& ast, ExprId id, const TensorType& type, Scope& scope) {
   const Expr& expr = ast[id];
   const bool is_call = expr.kind == ExprKind::kCall && ast[expr.lhs].kind == ExprKind::kName;
@@ -105,7 +105,7 @@ std::optional<Init> Evaluator::initialiser(const Ast& ast, ExprId id, const Tens
     return value ? std::optional(Init{.value = *value}) : std::nullopt;
   }
   if (!known) {
-    // Other frameworks call them by other authors' names.
+    // Other frameworks name initialisers after other authors.
     std::string ours(word->text);
     for (const auto& [theirs, name] : {std::pair{"kaiming_", "he_"}, std::pair{"glorot_", "xavier_"}}) {
       ours = ours.starts_with(theirs) ? name + ours.substr(std::string_view(theirs).size()) : ours;

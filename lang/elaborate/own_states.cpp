@@ -1,5 +1,5 @@
 // `state` statements of blocks and models: tensors that training keeps without a gradient. A state is assigned once,
-// from itself and means of the batch; what reads it in a step sees the value from before the step.
+// from itself and means of the batch; within a step, readers see its value from before the step.
 #include <algorithm>
 #include <fmt/format.h>
 #include <utility>

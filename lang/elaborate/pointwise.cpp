@@ -8,8 +8,8 @@
 namespace xrun::lang {
 namespace {
 
-// An element of a tensor, or of a function of parameters, as a scalar of `expr`; tensors are its inputs in order, each
-// once.
+// An element of a tensor, or of a function of parameters, as a scalar of `expr`; its inputs are the tensors in order,
+// each once.
 Datum element_of(const Datum& tensor, std::vector<Datum>& tensors, ScalarExpr& expr, Span at) {
   if (tensor.kind == DatumKind::kOfParams) {
     std::vector<ScalarId> inputs;
@@ -90,7 +90,7 @@ Datum Evaluator::call_pointwise(const DeclRef& ref, const Call& call, Scope& sco
 
 Datum Evaluator::pointwise_body(const DeclRef& ref, Scope& env) {
   active_.push_back(ref.decl);
-  NormCalls* const norms = std::exchange(norms_, nullptr);  // of one element
+  NormCalls* const norms = std::exchange(norms_, nullptr);  // norms belong to one element
   MeanCalls* const means = std::exchange(means_, nullptr);
   Datum value = eval(ref.file->ast, ref.decl->value, env);
   norms_ = norms;
@@ -110,7 +110,7 @@ Datum Evaluator::apply_map(const ScalarExpr& expr, const std::vector<Datum>& ten
     return refuse("XG0199", at, {"`{}` needs the operator `map`, which these operators lack", name}, "",
                   {"report this"});
   }
-  // A gradient has about four operations for each one and each tensor.
+  // A gradient has about four operations for each operation and each tensor.
   const bool has_room =
       expr.operations() <= kMostScalarOps && 4 * tensors.size() * expr.operations() <= kMostDerivedScalarOps;
   if (tensors.size() > kMostScalarInputs || !has_room) {
@@ -128,7 +128,7 @@ Datum Evaluator::apply_map(const ScalarExpr& expr, const std::vector<Datum>& ten
   return apply(*map, tensors, Attrs{{"y", to_text(expr)}}, label, at, name);
 }
 
-// Warns of a function that has no finite value, and of one that has a parameter without a finite derivative.
+// Warns of a function that has no finite value, or that has a parameter without a finite derivative.
 void Evaluator::warn_derivatives(const Decl& decl, const ScalarExpr& expr, int inputs) {
   const auto warn = [&](const ScalarNode* node, std::string_view what) {
     if (node != nullptr) {
@@ -152,7 +152,8 @@ void Evaluator::warn_derivatives(const Decl& decl, const ScalarExpr& expr, int i
   }
 }
 
-// A function as an argument, `arc(m=0.3)`: its first parameter stays open. The text of the function of one number.
+// A function as an argument, `arc(m=0.3)`: its first parameter stays open. Returns the text of the function of one
+// number.
 std::optional<Datum> Evaluator::margin_function(const Signature& signature, const Param& param, const Ast& ast,
                                                 ExprId id, Scope& scope) {
   const Expr& expr = ast[id];
@@ -166,7 +167,7 @@ std::optional<Datum> Evaluator::margin_function(const Signature& signature, cons
     const std::vector<Name> path = in_module ? std::vector{ast[named.lhs].name, named.name} : std::vector{named.name};
     callee = find_callee(path, call, scope);
     if (callee.kind == Callee::kUnknown) {
-      return std::nullopt;  // reported
+      return std::nullopt;  // already reported
     }
   }
   if (callee.kind != Callee::kPointwise || scalars_ != nullptr) {
@@ -221,7 +222,7 @@ void Evaluator::try_pointwise(const DeclRef& ref) {
   }
 }
 
-// `x ^ 2`, `x > 0`, `max(x, y)`: an operation of tensors and numbers. `compute` gives its result.
+// `x ^ 2`, `x > 0`, `max(x, y)`: an operation on tensors and numbers. `compute` builds its result.
 Datum Evaluator::map_of(const std::vector<Datum>& operands, std::string_view name, Span at,
                         const std::function<Datum(const std::vector<Datum>&)>& compute) {
   ScalarExpr expr;

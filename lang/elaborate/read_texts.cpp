@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kMostDecls = 64;
 constexpr size_t kMostBytes = size_t{64} << 10;
 
-// The size comes first, so that no two lists of texts give the same bytes.
+// The size comes first, so that no two lists of texts have equal bytes.
 void append(std::string& all, std::string_view text) {
   all += std::to_string(text.size());
   all += ' ';

@@ -20,7 +20,7 @@ namespace xrun::lang {
 struct SkippedIf {
   Span condition;
   Span pipe;          // the stages that were skipped
-  std::string input;  // the name that the pipeline starts with; empty when it starts with another expression
+  std::string input;  // name with which the pipeline starts; empty if it starts with another expression
   explicit operator bool() const { return condition.valid(); }
 };
 
@@ -31,7 +31,7 @@ struct Local {
   bool warns = false;   // an unused binding gets a warning
   bool output = false;  // is an output of the model
   bool is_state = false;
-  Span assigned;  // of a state: where
+  Span assigned;  // assignment of a state
   SkippedIf skipped;
 };
 
@@ -42,7 +42,7 @@ struct Scope {
   std::map<std::string_view, Local> locals;
   // Makes further names of this level on demand, such as fields of the data.
   std::function<std::optional<Datum>(std::string_view, Span)> resolve;
-  std::vector<std::string> resolvable;  // names of `resolve`, for suggestions
+  std::vector<std::string> resolvable;  // names that `resolve` knows, for suggestions
 
   Local* find(std::string_view name) {
     for (Scope* scope = this; scope != nullptr; scope = scope->parent) {
@@ -57,12 +57,12 @@ struct Scope {
 // The stack of tensor-name scopes: "blocks.7.attention".
 class TensorNames {
  public:
-  // The path of a leaf: `label` where there is one, else `name`, `name_2`, `name_3` in source order.
-  // Nothing when the label is in use in this scope.
+  // The path of a leaf: `label` if there is one, else `name`, `name_2`, `name_3` in source order. Nullopt if the label
+  // is in use in this scope.
   std::optional<std::string> leaf(std::string_view name, std::string_view label);
   void enter(std::string path) { scopes_.push_back({std::move(path), {}, {}}); }
   void leave() { scopes_.pop_back(); }
-  // The number of the last unlabelled leaf of this name in the scope; 0: none.
+  // The number of the last unlabelled leaf of this name in the scope; 0 if there is no such leaf.
   int count(std::string_view name) const;
   const std::string& path() const { return scopes_.back().path; }
 

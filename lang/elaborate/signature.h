@@ -21,9 +21,9 @@ namespace xrun::lang {
 struct Signature {
   std::string name;          // "conv"
   std::string text;          // "conv(x: [N, C, H, W], width: int)": shown in notes
-  const Ast* ast = nullptr;  // has the parameters
+  const Ast* ast = nullptr;  // tree with the parameters
   std::span<const Param> params;
-  const OpDef* op = nullptr;         // null: not of an operator
+  const OpDef* op = nullptr;         // null: not an operator
   bool is_pointwise = false;         // parameters without a type are tensors or numbers
   bool is_optimizer = false;         // `show --explicit` writes the arguments that a call leaves out, as for records
   bool variadic = false;             // the first parameter takes all positional arguments
@@ -55,13 +55,13 @@ class Signatures {
 
   const Signature& of(const OpDef& op);
   const Signature& of(const DeclRef& decl);  // a block, a function or a model with parameters
-  // `text` is "(x: int, ...)", as the records of readers, stages and optimizers have it.
+  // `text` is "(x: int, ...)", the form in the records of readers, stages and optimizers.
   const Signature& of(std::string_view name, std::string_view text, bool variadic = false);
 
  private:
   SourceMap& sources_;
   std::map<std::string, Signature, std::less<>> written_;
-  std::unordered_map<const OpDef*, const Signature*> of_ops_;  // among those
+  std::unordered_map<const OpDef*, const Signature*> of_ops_;  // signatures of operators
   std::map<const Decl*, Signature> declared_;
 };
 

@@ -7,7 +7,7 @@
 namespace xrun::lang {
 namespace {
 
-// The tensor operator of a sign, and its verb in messages. arithmetic_of is null for a sign without one.
+// The tensor operator for a sign, and its verb in messages. arithmetic_of is null for a sign without an operator.
 struct Arithmetic {
   Op op;
   std::string_view name;
@@ -23,7 +23,7 @@ const Arithmetic* arithmetic_of(Op op) {
   return found == std::end(kAll) ? nullptr : found;
 }
 
-// The name of a node for a sign without an operator of its own.
+// The node's name for a sign without an operator of its own.
 std::string_view word_of(Op op) {
   return op == Op::kPow ? "power" : op == Op::kMod ? "remainder" : op == Op::kFloorDiv ? "quotient" : "compare";
 }
@@ -101,7 +101,7 @@ Datum Evaluator::tensor_arithmetic(Op op, const Datum& a, const Datum& b, const 
     }
     return apply(*tensor_op, {a, b}, {}, {}, expr.span);
   }
-  // A tensor with a number is one operator with two constants, scale * x + shift; number / x is that of 1 / x.
+  // A tensor with a number is one operator with two constants, scale * x + shift; number / x applies it to 1 / x.
   const OpDef* affine = options_.ops->find("scale_shift");
   if (affine == nullptr) {
     return refuse("XG0304", expr.name.span, {"{} needs tensors on both sides", sign}, "",
@@ -154,7 +154,7 @@ void Evaluator::explain_skipped(Diagnostic& d, const Ast& ast, const Expr& expr,
     if (active_.empty() || active_.back()->results.count != 1) {
       continue;
     }
-    // The block declares its result: [N, 4 * width, ...] for x: [N, C, ...].
+    // If the block declares its result: [N, 4 * width, ...] for x: [N, C, ...].
     const Decl& block = *active_.back();
     const auto result = ast[ast[block.results].front().dims];
     for (const Param& param : ast[block.params]) {

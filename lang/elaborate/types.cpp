@@ -29,7 +29,7 @@ void collect_names(const Ast& ast, ExprId id, std::vector<std::string_view>& nam
   }
 }
 
-// The stage that turns a tensor of `has` dimensions into one of `wanted`.
+// The stage that turns a tensor with `has` dimensions into one with `wanted`.
 const char* rank_fix(size_t has, size_t wanted) {
   return has == 4 && wanted == 2   ? "put `flatten` or `global_avg_pool` before it"
          : has == 4 && wanted == 3 ? "put `flatten(2) -> transpose(1, 2)` before it to make a sequence of an image"
@@ -39,7 +39,7 @@ const char* rank_fix(size_t has, size_t wanted) {
 
 }  // namespace
 
-// A dimension as a number, kBatch for N; reports anything else and returns nothing.
+// A dimension as a number, kBatch for N; reports anything else and returns nullopt.
 std::optional<int64_t> Evaluator::dimension(const Ast& ast, ExprId id, Scope& scope, std::span<const ExprId> siblings) {
   const Datum value = eval(ast, id, scope);
   if (value.is_error()) {
@@ -93,11 +93,11 @@ std::optional<int64_t> Evaluator::dimension(const Ast& ast, ExprId id, Scope& sc
   return whole;
 }
 
-// The type of an input; nothing when a fault was reported.
+// The type of an input; nullopt if a fault was reported.
 std::optional<TensorType> Evaluator::tensor_type(const Ast& ast, const Type& type, Scope& scope) {
   TensorType made;
   if (!type.span.valid()) {
-    return std::nullopt;  // reported where it is missing
+    return std::nullopt;  // the missing type was reported
   }
   if (!type.has_dims) {
     return refuse("XG0303", type.span, "an input is a tensor", "no dimensions here",
@@ -106,14 +106,14 @@ std::optional<TensorType> Evaluator::tensor_type(const Ast& ast, const Type& typ
   if (type.name.text == "index") {
     const auto classes = type.argument.valid() ? dimension(ast, type.argument, scope) : std::nullopt;
     if (!classes || *classes < 0) {
-      return std::nullopt;  // `N` was reported where it is declared
+      return std::nullopt;  // `N` was reported at its declaration
     }
     made.classes = *classes;
     made.dtype = *classes > INT32_MAX ? DType::kI64 : DType::kI32;
   } else if (type.name) {
     const auto dtype = parse_dtype(type.name.text);
     if (!dtype) {
-      return std::nullopt;  // reported where it is declared
+      return std::nullopt;  // reported at its declaration
     }
     made.dtype = *dtype;
   }
@@ -154,8 +154,8 @@ std::optional<TensorType> Evaluator::tensor_type(const Ast& ast, const Type& typ
   return made;
 }
 
-// Reports a sharded value, and returns whether it is one: only parameters of type `sharded` or `cosines` take it, since
-// other code would need all columns in one place.
+// Reports a sharded value, and returns whether it is sharded: only parameters of type `sharded` or `cosines` accept it,
+// since other code would need all columns in one place.
 bool Evaluator::refuse_sharded(const Datum& value, Span at, bool is_call) {
   const TensorType& type = type_of(value);
   if (!type.sharded) {
@@ -174,7 +174,7 @@ bool Evaluator::refuse_sharded(const Datum& value, Span at, bool is_call) {
     label += fmt::format(": {} x {} x {} bytes", format_count(noted_.gather_batch), format_count(classes),
                          noted_.gather_bytes);
   }
-  // `topk` fits only if the call is all of a binding's value; other code would not take its result.
+  // `topk` fits only if the call is all of a binding's value; other code would not accept its result.
   const bool best = is_call && at == noted_.bound_value;
   Diagnostic d =
       fault("XG0305", at, std::move(message), std::move(label),
@@ -191,8 +191,8 @@ bool Evaluator::refuse_sharded(const Datum& value, Span at, bool is_call) {
   return true;
 }
 
-// Reports labels whose number of classes differs from that of the logits. The fix changes the number of the model,
-// at `counted` if the text has it.
+// Reports labels whose number of classes differs from the number of logits. The fix changes the number in the model, at
+// `counted` if the text has it.
 void Evaluator::refuse_labels(const Datum& label, int64_t has, int64_t classes, Span counted, Span at) {
   const bool more = has > classes;
   const std::string count = format_with_underscores(has);
@@ -209,7 +209,7 @@ void Evaluator::refuse_labels(const Datum& label, int64_t has, int64_t classes, 
   if (const auto source = noted_.inputs.find(label.tensor.index); source != noted_.inputs.end()) {
     d.secondary.push_back({source->second, fmt::format("labels 0..{}", has - 1)});
   }
-  // The loss and the metrics take the same label: one report is enough.
+  // The loss and the metrics use one label: one report is enough.
   const auto& reported = diagnostics_.all();
   if (std::none_of(reported.begin(), reported.end(),
                    [&](const Diagnostic& known) { return known.code == d.code && known.message == d.message; })) {
@@ -265,7 +265,7 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
   if ((type.name && !is_index && !wants_sharded && !parse_dtype(type.name.text)) ||
       (is_index && (!type.argument.valid() || ast[type.argument].name.text == "N")) ||
       std::ranges::count_if(dims, is_ellipsis) > 1) {
-    return false;  // reported where it is declared
+    return false;  // reported at its declaration
   }
   if (is_index) {
     const Expr& argument = ast[type.argument];
@@ -297,7 +297,7 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
     }
     noted_.class_counts.try_emplace(value.tensor.index, counted);
     if (actual.classes == 0 && classes > 0) {
-      // The labels' number of classes is unknown until the data is opened; until then it is that of the head.
+      // The labels' number of classes is unknown until the data is opened; until then the head's number is used.
       TensorType& stored = work_.graph.value(value.tensor).type;
       stored.classes = classes;
       stored.dtype = classes > INT32_MAX ? DType::kI64 : DType::kI32;

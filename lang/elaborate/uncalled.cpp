@@ -14,7 +14,7 @@ namespace xrun::lang {
 namespace {
 
 // Trials with equal dimensions and with different ones, all with many divisors, so that a fault in every trial is not
-// due to the numbers. One of the last five satisfies a constraint such as width = C or T = side * side.
+// due to the numbers. Each of the last five satisfies a constraint such as width = C or T = side * side.
 constexpr std::array<Trial, 8> kTrials{{
     {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 2, .real = 0.5, .flag = true},
     {.first_dim = 48, .step = 48, .open_dims = 0, .whole = 1, .real = 1, .flag = false},
@@ -31,19 +31,19 @@ constexpr int kManyErrors = 100;  // further reports would not help
 constexpr int64_t kMostSteps = 100'000;
 constexpr int64_t kMostNodes = 100'000;
 
-// Whether a fault does not depend on the arguments.
+// Whether a fault is independent of the arguments.
 bool is_structural(std::string_view code) {
   constexpr std::string_view kCodes[] = {"XG0201", "XG0202", "XG0203", "XG0204", "XG0208", "XG0220", "XG0224"};
   return std::find(std::begin(kCodes), std::end(kCodes), code) != std::end(kCodes);
 }
 
-// Whether a fault makes a trial useless: an assertion that excludes its arguments, or a bound that may be that of the
-// trial alone.
+// Whether a fault makes a trial useless: an assertion that excludes its arguments, or a bound that may apply only to
+// the trial.
 bool spoils(std::string_view code) {
   return code == "XG0218" || code == "XG0216" || code == "XG0106" || code == "XG0109";
 }
 
-// `place`: the index of the parameter; trials with `spread` give each parameter another number.
+// `place`: the index of the parameter; trials with `spread` give each parameter a different number.
 Datum made_up_constant(std::string_view type, const Trial& trial, size_t place) {
   const auto step = static_cast<int64_t>(trial.spread ? std::min<size_t>(place, 8) : 0);
   const Datum whole = make_whole(trial.whole << step);
@@ -55,7 +55,7 @@ Datum made_up_constant(std::string_view type, const Trial& trial, size_t place) 
                            : Datum();  // an error node: expressions that use it are not checked
 }
 
-// New dimension variables become locals of `env`. Returns nothing where the type is unclear.
+// Makes a type; new dimension variables become locals of `env`. Returns nullopt if the type is unclear.
 std::optional<TensorType> made_up_type(Evaluator& evaluator, const Ast& ast, const Type& type, const Trial& trial,
                                        int64_t& next, Scope& env) {
   const auto dim_of = [&](ExprId id) -> std::optional<int64_t> {
@@ -127,7 +127,7 @@ class Suspicions {
   Suspicions(Evaluator& evaluator, const DeclRef& ref) : evaluator_(evaluator), ref_(ref) {}
 
   void run(const FrontendOptions& options) {
-    // Nothing of these depends on the trial.
+    // One trial is enough, since these do not depend on it.
     const bool once = ref_.decl->kind == DeclKind::kModel || is_scalar(*ref_.decl);
     for (const Trial& trial : std::span(kTrials).first(once ? 1 : kTrials.size())) {
       if (fair_ >= kFewTrials && !is_suspicious()) {
@@ -157,7 +157,7 @@ class Suspicions {
     }
   }
 
-  // Whether no trial reported anything, in this declaration or elsewhere. After `run`.
+  // Whether no trial reported anything, in this declaration or elsewhere. REQUIRES: after `run`.
   bool clean() const { return clean_; }
   const CleanTrials::Steps& steps() const { return steps_; }
 
@@ -169,7 +169,7 @@ class Suspicions {
       } else if (suspicion.trials == fair_ && fault.code != "XG0199") {
         if (!arguments_.empty()) {
           if (is_open()) {
-            fault.severity = Severity::kWarning;  // some arguments may make it right
+            fault.severity = Severity::kWarning;  // some arguments may make it correct
           }
           fault.notes.push_back(
               fmt::format("nothing calls `{}` yet: it was tried with {}", ref_.decl->name.text, arguments_));
@@ -291,7 +291,7 @@ void check_uncalled(Evaluator& evaluator, const SourceFile& file) {
     }
   }
   FrontendOptions options = evaluator.options();
-  // All first trials together get 1/16 of the file's steps, or what is left of them; each trial gets 200 or more.
+  // All first trials together get 1/16 of the file's steps, or the remaining ones; each trial gets at least 200.
   const int64_t budget = std::min(options.max_steps / 16, evaluator.steps_left());
   const int64_t most = std::clamp<int64_t>(options.max_steps / 500, 1, 1000);
   waiting.resize(std::min(waiting.size(), static_cast<size_t>(most)));

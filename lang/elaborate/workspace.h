@@ -13,7 +13,7 @@ namespace xrun::lang {
 // A model or block that is being expanded.
 struct Expanding {
   Expansion step;
-  ExpansionId id;  // valid once the graph has a node of it
+  ExpansionId id;  // valid once the graph has one of its nodes
 };
 
 struct Workspace {
@@ -21,23 +21,23 @@ struct Workspace {
   TensorNames names;
   std::vector<Expanding> expansion;  // outermost first
   int64_t name_weight = 0;           // 1 for every 64 bytes of a node's name
-  // By value: where the text sets the number of columns of logits [N, C]; for labels that do not fit them.
+  // Index: value. The text that sets the number of columns of logits [N, C]; for labels that do not fit them.
   std::map<int32_t, Span> columns;
-  std::vector<Flops> flops;  // of the first nodes, each computed once though many calls contain it
+  std::vector<Flops> flops;  // flops of the first nodes, each computed once although many calls contain it
 
   // The size that FrontendOptions::max_nodes bounds: operators, their tensors and parameters. Each takes less than 1
-  // KiB; one with a long name counts for several.
+  // KiB; a long name counts as several.
   int64_t size() const {
     return static_cast<int64_t>(graph.nodes.size() + graph.values.size() + graph.params.size()) + name_weight;
   }
-  // The chain of expansions of a new node; adds the steps that the graph does not have yet.
+  // The chain of expansions of a new node; adds its missing steps to the graph.
   ExpansionId expansion_id();
   std::vector<Expansion> steps() const;
-  // The floating-point operations of a sample in the nodes from number `first` on, and the forward pass.
+  // The floating-point operations per sample in the forward nodes from number `first` on.
   Flops flops_from(size_t first);
-  // Takes back the last node, which has one output.
+  // Removes the last node, which has one output.
   void drop_last_node();
-  // An empty workspace with the same expansions, for a graph of a test.
+  // An empty workspace with equal expansions, for a graph of a test.
   Workspace aside() const;
 };
 

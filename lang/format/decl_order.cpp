@@ -28,7 +28,7 @@ DeclOrder::DeclOrder(const Tokens& tokens, const Ast& ast, uint32_t end, size_t 
   sort();
 }
 
-// The first of the comments from `comment` on that no blank line separates from `begin`, the place of a declaration.
+// The first comment, from `comment` on, that no blank line separates from the declaration at `begin`.
 size_t DeclOrder::first_attached(size_t comment, uint32_t begin) const {
   const std::vector<Comment>& comments = tokens_.comments;
   size_t attached = comment;
@@ -41,7 +41,7 @@ size_t DeclOrder::first_attached(size_t comment, uint32_t begin) const {
   return attached;
 }
 
-// What starts behind a declaration and the comment on its last line.
+// The entry that starts after a declaration and the comment on its last line.
 DeclOrder::Entry DeclOrder::behind(const Decl& decl, size_t comment) const {
   uint32_t end = decl.span.end;
   const std::vector<Comment>& comments = tokens_.comments;

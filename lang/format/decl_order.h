@@ -11,28 +11,28 @@
 
 namespace xrun::lang {
 
-// Comments that a blank line separates from the declaration below them head a section, and nothing is moved out of its
-// section. All other comments before a declaration move with it.
+// Comments that a blank line separates from the declaration below them are the head of a section; nothing moves out of
+// its section. All other comments before a declaration move with it.
 class DeclOrder {
  public:
   // A declaration with the comments before it.
   struct Entry {
     const Decl* decl = nullptr;
-    uint32_t end_before = 0;  // where the one before ends in the file, or the head of the section
-    size_t comment = 0;       // its first comment
+    uint32_t end_before = 0;  // end of the previous declaration in the file, or of the section's head
+    size_t comment = 0;       // index of its first comment
     int rank = 0;             // imports, options, others
-    std::string_view path;    // of an import
-    // The comments [head, head_end) of the section that it is the first of, and where what is before them ends.
+    std::string_view path;    // path of an import
+    // Comments [head, head_end) of the section that starts with this entry, and the end of the text before them.
     size_t head = 0;
     size_t head_end = 0;
     uint32_t head_end_before = 0;
   };
 
-  // `end`, `comment`: where the line of the edition ends, and the first comment behind it.
+  // `end`, `comment`: the end of the edition's line, and the first comment after it.
   DeclOrder(const Tokens& tokens, const Ast& ast, uint32_t end, size_t comment);
 
   const std::vector<Entry>& entries() const { return entries_; }
-  // Where the last declaration of the file ends, with the comment on its line; and the first comment behind it.
+  // The end of the last declaration of the file, with the comment on its line; and the first comment after it.
   uint32_t end() const { return end_; }
   size_t next_comment() const { return next_comment_; }
 
@@ -43,7 +43,7 @@ class DeclOrder {
 
   const Tokens& tokens_;
   std::vector<Entry> entries_;
-  std::vector<size_t> sections_;  // the first entry of each but the first
+  std::vector<size_t> sections_;  // first entry of each section except the first
   uint32_t end_ = 0;
   size_t next_comment_ = 0;
 };

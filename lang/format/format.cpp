@@ -1,4 +1,4 @@
-// Lays out declarations, statements and settings by the tree; the lines of one statement are LineBreaker's.
+// Lays out declarations, statements and settings by the tree; LineBreaker breaks the lines of one statement.
 #include "lang/format/format.h"
 
 #include <algorithm>
@@ -16,12 +16,12 @@ namespace {
 
 constexpr int kIndent = 2;
 
-// The pieces [begin, end) of a statement or setting; for a group of settings those in front of its brace.
+// The pieces [begin, end) of a statement or setting; for a group of settings, the pieces before its brace.
 struct Range {
   size_t begin = 0;
   size_t end = 0;
-  size_t assign = 0;  // the `=` to align; 0: none
-  int kind = 0;       // the `=` of neighbours of one kind are aligned
+  size_t assign = 0;  // the `=` to align; 0: no `=`
+  int kind = 0;       // the `=` of neighbours with equal kinds are aligned
 };
 
 class Formatter {
@@ -56,7 +56,7 @@ class Formatter {
  private:
   uint32_t end_of_text() const { return static_cast<uint32_t>(tokens_.text.size()) + 1; }
 
-  // `xgraph 1` with the comments before it.
+  // Writes `xgraph 1` with the comments before it.
   void edition() {
     constexpr size_t kPieces = 2;
     writer_.comments(pieces_[0].begin, 0, true);
@@ -88,14 +88,14 @@ class Formatter {
     }
   }
 
-  // What stands before a brace, and the brace.
+  // Writes the pieces before a brace, and the brace.
   void header(size_t begin, size_t brace, int indent) {
     const bool is_empty = pieces_[brace].partner == brace + 1;
     breaker_.write(begin, brace, indent, is_empty ? 3 : 2);  // " {}", " {"
     writer_.piece(brace, indent);
   }
 
-  // The statements or settings behind the brace, and the brace that closes them.
+  // Writes the statements or settings after the brace, and the brace that closes them.
   template <class T>
   void body(Run<T> run, size_t brace, int indent) {
     const size_t close = pieces_[brace].partner;
@@ -132,7 +132,7 @@ class Formatter {
     return static_cast<size_t>(std::ranges::lower_bound(all, pieces_[piece].begin, {}, &Comment::begin) - all.begin());
   }
 
-  // The comments before a statement or setting, and the blank line that the author put there.
+  // Writes the comments before a statement or setting, and the author's blank line there.
   void start(const Range& range, int indent) {
     const uint32_t begin = pieces_[range.begin].begin;
     writer_.comments(begin, indent, true);
@@ -178,7 +178,7 @@ class Formatter {
     return !pieces_.must_break(range.begin, range.end) && indent + pieces_.width(range.begin, range.end) <= kLineWidth;
   }
 
-  // The end of the run that starts at `begin`: neighbours of one kind, each in one line, without a blank line between
+  // The end of the run that starts at `begin`: neighbours of one kind, each on one line, without a blank line between
   // them, that fit with their `=` in one column.
   size_t end_of_run(const std::vector<Range>& ranges, size_t begin, int indent) const {
     size_t end = begin + 1;
@@ -186,7 +186,7 @@ class Formatter {
       return end;
     }
     int widest = 0;
-    int rest = 0;  // the most columns behind a name
+    int rest = 0;  // most columns after a name
     const auto fits = [&](const Range& range) {
       const int name = name_width(range);
       const int wider = std::max(widest, name);
@@ -245,10 +245,10 @@ class Formatter {
   const Pieces& pieces_;
   Writer writer_;
   LineBreaker breaker_;
-  size_t behind_ = 0;  // the first piece behind the last declaration, where the next one is likely
+  size_t behind_ = 0;  // first piece after the last declaration, where the next one probably is
 };
 
-// The text without a byte-order mark and carriage returns at the ends of lines.
+// The text without a byte-order mark and without carriage returns at the ends of lines.
 std::string without_foreign_ends(std::string_view text) {
   if (text.starts_with("\xEF\xBB\xBF")) {
     text.remove_prefix(3);
@@ -266,7 +266,7 @@ std::string without_foreign_ends(std::string_view text) {
   return out;
 }
 
-// Whether the tree is whole: tabs, which are replaced, leave nothing out of it.
+// Whether the tree is complete: the only faults are tabs, which are replaced.
 bool has_only_tabs(const Diagnostics& diagnostics) {
   return std::ranges::all_of(diagnostics.all(), [](const Diagnostic& d) {
     return d.severity == Severity::kWarning || (d.code == "XG0103" && d.message.starts_with("a tab;"));
@@ -314,7 +314,7 @@ ChangedLines changed_lines(std::string_view before, std::string_view after) {
   while (tail < shorter - head && before[before.size() - 1 - tail] == after[after.size() - 1 - tail]) {
     ++tail;
   }
-  // A difference that ends with a line is in that line.
+  // A difference that ends at the end of a line belongs to that line.
   const size_t end = std::max(head, before.size() - tail);
   const bool ends_line = end > head && before[end - 1] == '\n';
   const int first = line_at(before, head);

@@ -28,7 +28,7 @@ void LineBreaker::write(size_t a, size_t b, int indent, int behind) {
   line(begin, b, begin == a ? indent : indent + kIndent, behind);
 }
 
-// A line of a pipeline as the author broke it.
+// Writes a line of a pipeline as the author broke it.
 void LineBreaker::line(size_t a, size_t b, int indent, int behind) {
   if (fits(a, b, indent, behind)) {
     segment(a, b, indent, behind);
@@ -36,7 +36,7 @@ void LineBreaker::line(size_t a, size_t b, int indent, int behind) {
   }
   size_t begin = a;
   int own = indent;
-  // The lines below the first one stand two spaces further in, and so does this line if it is one of them.
+  // Lines below the first are indented by two more spaces, and so is this line if it is one of them.
   const int below = pieces_[a].kind == TokenKind::kArrow ? indent : indent + kIndent;
   for (size_t i = a; i < b; i = pieces_.next(i)) {
     if (i > a && pieces_[i].kind == TokenKind::kArrow) {
@@ -82,7 +82,7 @@ bool LineBreaker::fits_flat(size_t a, size_t b, int behind) const {
   return writer_.column() + (space ? 1 : 0) + pieces_.width(a, b) + behind <= kLineWidth;
 }
 
-// The end of the part of [a, b) that starts at `a` and is broken nowhere but inside its brackets.
+// The end of the part of [a, b) that starts at `a` and is broken only inside its brackets.
 size_t LineBreaker::chunk_end(size_t a, size_t b) const {
   size_t end = pieces_.next(a);
   while (end < b && !pieces_[end].may_start_line) {
@@ -91,7 +91,7 @@ size_t LineBreaker::chunk_end(size_t a, size_t b) const {
   return end;
 }
 
-// The columns from behind the bracket at `close` to the next place where the line may be broken.
+// The columns from the end of the bracket at `close` to the next place where the line may be broken.
 int LineBreaker::columns_behind(size_t close, size_t b, int behind) const {
   int columns = 0;
   for (size_t i = close + 1; i < b; ++i) {
@@ -106,7 +106,7 @@ int LineBreaker::columns_behind(size_t close, size_t b, int behind) const {
   return columns + behind;
 }
 
-// A line that is broken before no further arrow.
+// Writes a line that is broken before no further arrow.
 void LineBreaker::segment(size_t a, size_t b, int indent, int behind) {
   if (!pieces_.must_break(a, b) && fits_flat(a, b, behind)) {
     write_flat(a, b, indent + kIndent);
@@ -152,7 +152,7 @@ void LineBreaker::brackets(size_t open, int indent) {
   writer_.piece(close, inner);
 }
 
-// As many items in a line as fit; an item of several lines, and a pipe of a fork, has its lines for itself.
+// Writes as many items per line as fit; an item of several lines, or a pipe of a fork, has its lines for itself.
 void LineBreaker::items(size_t open, int indent) {
   const Bracket bracket = pieces_[open].bracket;
   const size_t close = pieces_[open].partner;

@@ -1,5 +1,4 @@
-// Breaks what does not fit in a line: a pipeline before its arrows, then brackets from the outside, then behind
-// operators.
+// Breaks lines that are too long: a pipeline before its arrows, then brackets from the outside, then after operators.
 #pragma once
 
 #include <cstddef>
@@ -9,21 +8,21 @@
 
 namespace xrun::lang {
 
-// A range of pieces of one level, such as a statement, is written like this:
-//   - a pipeline starts a new line, two spaces further in, before each arrow where the author started one;
-//   - a line of it that does not fit starts a new line before each of its arrows;
-//   - in a line without arrows that does not fit, brackets are broken from the left: what is between them stands on
-//     lines of its own, as many items in a line as fit, with a comma behind the last one;
-//   - a line that is still too long is broken behind operators. Anything longer stays as it is.
-// A comment inside ends its line, so that it forces a break of the brackets around it.
+// Writes a range of pieces of one level, such as a statement, by these rules:
+//   - a pipeline starts a new line, indented by two more spaces, before each arrow where the author broke the line;
+//   - if such a line does not fit, it starts a new line before each of its arrows;
+//   - in a line without arrows that does not fit, brackets are broken from the left: their content is written on
+//     lines of its own, as many items in a line as fit, with a comma after the last one;
+//   - a line that is still too long is broken after operators. Anything longer stays as it is.
+// A comment ends its line, so a comment inside brackets forces them to break.
 class LineBreaker {
  public:
   LineBreaker(const Pieces& pieces, Writer& writer) : pieces_(pieces), writer_(writer) {}
 
-  // Writes the pieces [a, b), the first one on the line begun, which has the indentation `indent`. `behind`: the
-  // columns of what the caller writes behind the last piece.
+  // Writes the pieces [a, b), the first one on the current line, which has the indentation `indent`. `behind`: the
+  // columns of the text that the caller writes after the last piece.
   void write(size_t a, size_t b, int indent, int behind);
-  // The same in one line, whatever its length. REQUIRES: no forced break inside.
+  // Writes the pieces in one line, whatever its length. REQUIRES: no forced break inside.
   void write_flat(size_t a, size_t b, int indent);
 
  private:

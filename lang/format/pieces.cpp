@@ -20,7 +20,7 @@ bool closes(TokenKind kind) {
 
 bool is_arithmetic(TokenKind kind) { return kind >= TokenKind::kPlus && kind <= TokenKind::kCaret; }
 
-// Whether a value ends with such a token, so that `(`, `[` and `-` behind it continue the value.
+// Whether a value ends with such a token, so that `(`, `[` and `-` after it continue the value.
 bool ends_value(TokenKind kind) {
   switch (kind) {
     case TokenKind::kName:
@@ -38,13 +38,13 @@ bool ends_value(TokenKind kind) {
   }
 }
 
-// Whether the number is written with digits alone: `12`, `16_384`, `0x4E00`.
+// Whether the number is written only with digits: `12`, `16_384`, `0x4E00`.
 bool is_plain(const Number& number) {
   const auto is_of_digits = [](char c) { return is_digit(c) || c == '_'; };
   return number.is_whole && number.unit == kNoUnit && (number.is_hex || std::ranges::all_of(number.text, is_of_digits));
 }
 
-// "16384" with its digits in groups of three; empty where the number stays as it is written: below 10 000, or with a
+// "16384" with its digits in groups of three; empty if the number stays as it is written: below 10 000, or with a
 // point, an exponent or a multiplier.
 std::string grouped(const Number& number) {
   constexpr size_t kFirstGrouped = 5;  // digits
@@ -105,7 +105,8 @@ size_t Pieces::at(uint32_t offset, size_t from) const {
   return from + static_cast<size_t>(found - near.begin());
 }
 
-// What the tree alone knows: which words are keywords, and which brackets hold parameters, names and types.
+// Finds the facts that only the tree has: which words are keywords, and which brackets hold parameters, names and
+// types.
 void Pieces::find_keywords_and_types(const Ast& ast) {
   const auto piece_at = [&](uint32_t offset) { return &pieces_[at(offset)]; };
   for (const Stmt& stmt : ast.pool<Stmt>()) {
@@ -169,7 +170,7 @@ void Pieces::find_brackets(const Ast& ast) {
       piece.partner = begin;
       const bool is_tuple = opening.kind == TokenKind::kLeftParen && opening.bracket == Bracket::kOne && commas > 0;
       opening.bracket = is_tuple ? Bracket::kElements : opening.bracket;
-      // The comma of a tuple of one is what makes it a tuple.
+      // The comma makes it a tuple of one, so it is needed.
       pieces_[i - 1].is_spare =
           pieces_[i - 1].kind == TokenKind::kComma && may_end_in_comma(opening.bracket) && !(is_tuple && commas == 1);
     }
@@ -194,7 +195,7 @@ void Pieces::find_spaces() {
   }
 }
 
-// Whether it is an operator behind which a statement continues on the next line; `^` is never broken.
+// Whether it is an operator after which a statement continues on the next line; `^` is never broken.
 bool Pieces::is_binary(size_t at) const {
   const TokenKind kind = pieces_[at].kind;
   return kind == TokenKind::kAnd || kind == TokenKind::kOr ||
@@ -249,7 +250,7 @@ bool Pieces::is_tight_range(size_t at) const {
 }
 
 void Pieces::find_breaks(const Tokens& tokens) {
-  // Where `->` may keep its line: inside ( ) and [ ] newlines mean nothing.
+  // Whether `->` may keep its line, for each open bracket: inside ( ) and [ ] newlines mean nothing.
   std::vector<bool> keeps{true};
   auto comment = tokens.comments.begin();
   int breaks = 0;

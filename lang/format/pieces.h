@@ -16,37 +16,37 @@ namespace xrun::lang {
 // The width of a line in canonical layout.
 inline constexpr int kLineWidth = 100;
 
-// What stands between a pair of brackets decides how it breaks.
+// The content of a pair of brackets, which decides how it breaks.
 enum class Bracket : uint8_t {
-  kNone,      // no bracket
+  kNone,      // not a bracket
   kOne,       // ( ) around one expression; a stage or a value in { }
-  kItems,     // dimensions, indices, names: a comma behind the last one is not allowed
-  kParams,    // parameters, with spaces around `=`; from here on the last item may have a comma behind it
+  kItems,     // dimensions, indices, names: a comma after the last one is not allowed
+  kParams,    // parameters, with spaces around `=`; from here on the last item may have a comma after it
   kArgs,      // arguments
   kElements,  // elements of a list or a tuple
-  kPipes,     // pipes of a fork, each on a line of its own
+  kPipes,     // pipes of a fork, each on its own line
 };
 constexpr bool has_commas(Bracket bracket) { return bracket >= Bracket::kItems; }
 constexpr bool may_end_in_comma(Bracket bracket) { return bracket >= Bracket::kParams; }
 
-// As small as it may be: a file of 4 MiB has millions of pieces, and memory costs more time than arithmetic.
+// Kept as small as possible: a file of 4 MiB has millions of pieces, and memory costs more time than arithmetic.
 struct Piece {
   TokenKind kind = TokenKind::kEnd;
-  Bracket bracket = Bracket::kNone;  // of an opening bracket
-  bool space : 1 = false;            // before it, unless it starts a line
+  Bracket bracket = Bracket::kNone;  // kind of an opening bracket
+  bool space : 1 = false;            // space before it, unless it starts a line
   bool starts_segment : 1 = false;   // an arrow before which the author broke the line, to be kept
-  bool may_start_line : 1 = false;   // behind a binary operator, or behind a comma outside brackets
-  bool is_spare : 1 = false;         // a comma behind the last item, left out where the items stand in one line
-  bool is_keyword : 1 = false;       // `return`, `assert`, `expect`, `in`: a bracket behind it starts a value
+  bool may_start_line : 1 = false;   // after a binary operator, or after a comma outside brackets
+  bool is_spare : 1 = false;         // a comma after the last item, left out if the items are on one line
+  bool is_keyword : 1 = false;       // `return`, `assert`, `expect`, `in`: a bracket after it starts a value
   bool is_prefix : 1 = false;        // the `-` of a negative value
-  bool is_plain_number : 1 = false;  // a whole number of digits alone
+  bool is_plain_number : 1 = false;  // a whole number written only with digits
   uint32_t begin = 0;                // bytes in the file
   uint32_t end = 0;
-  uint32_t partner = 0;  // of a bracket: the index of the other one; of a number whose digits are grouped anew: its
-                         // place in Pieces from 1
+  uint32_t partner = 0;  // bracket: index of the other one; number whose digits are grouped anew: its place in
+                         // Pieces from 1
   int width = 0;         // columns
-  int columns = 0;       // of all pieces up to the end of this one, in one line
-  int breaks = 0;        // forced line breaks up to the start of this one: kept ones, and those behind comments
+  int columns = 0;       // columns of all pieces up to the end of this one, in one line
+  int breaks = 0;        // forced line breaks up to the start of this one: kept ones, and those after comments
 };
 
 // The pieces are the tokens without newlines; the last one is kEnd.
@@ -56,19 +56,19 @@ class Pieces {
   Pieces(const Tokens& tokens, const Ast& ast);
 
   const Piece& operator[](size_t at) const { return pieces_[at]; }
-  // As it is written: numbers with their digits in groups.
+  // The text in the layout: numbers have their digits in groups.
   std::string_view text(const Piece& piece) const {
     const bool is_new = piece.kind == TokenKind::kNumber && piece.partner > 0;
     return is_new ? numbers_[piece.partner - 1] : source_.substr(piece.begin, piece.end - piece.begin);
   }
-  // The first piece that starts at `offset` or behind it. REQUIRES for `from`: it is not behind that piece.
+  // The first piece that starts at or after `offset`. REQUIRES for `from`: it is not after that piece.
   size_t at(uint32_t offset, size_t from = 0) const;
 
   // Columns of the pieces [a, b) in one line, without the space before the first one. REQUIRES: a < b.
   int width(size_t a, size_t b) const { return pieces_[b - 1].columns - pieces_[a].columns + pieces_[a].width; }
   // Whether a line break is forced between the pieces [a, b).
   bool must_break(size_t a, size_t b) const { return pieces_[b - 1].breaks != pieces_[a].breaks; }
-  // The piece behind `at` on its level: behind the partner of an opening bracket.
+  // The next piece on the level of `at`: after the partner of an opening bracket.
   size_t next(size_t at) const { return (pieces_[at].bracket == Bracket::kNone ? at : pieces_[at].partner) + 1; }
 
  private:
@@ -84,7 +84,7 @@ class Pieces {
 
   std::vector<Piece> pieces_;
   std::string_view source_;
-  std::deque<std::string> numbers_;  // the texts of numbers whose digits are grouped anew
+  std::deque<std::string> numbers_;  // texts of numbers whose digits are grouped anew
 };
 
 }  // namespace xrun::lang

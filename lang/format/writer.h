@@ -11,40 +11,42 @@
 
 namespace xrun::lang {
 
-// A comment is written before the piece that it stands before in the file: behind what is written if it stood on the
-// same line there, else on a line of its own.
+// A comment is written before the piece that follows it in the file: after the last text if both were on one line in
+// the file, else on a line of its own.
 class Writer {
  public:
   Writer(const Tokens& tokens, const Pieces& pieces, std::string& out) : tokens_(tokens), pieces_(pieces), out_(out) {}
 
-  // The piece, after its space and the comments before it; `indent` is that of the line which follows such a comment.
+  // Writes the piece, after its space and the comments before it; `indent` is the indentation of the line after such a
+  // comment.
   void piece(size_t at, int indent);
-  // A text that is not in the file, directly behind what is written: the comma behind the last item of a broken list.
+  // Writes a text that is not in the file, directly after the last text: the comma after the last item of a broken
+  // list.
   void text(std::string_view text);
   void spaces(int count);
 
   // Continues on a new line with this indentation.
   void new_line(int indent);
-  // The comments before the byte `offset`, then a new line if there were any. `keeps_blank`: the blank lines before
-  // them are kept, as those between statements are.
+  // Writes the comments before the byte `offset`, then a new line if there were any. `keeps_blank`: the blank lines
+  // before them are kept, as those between statements are.
   void comments(uint32_t offset, int indent, bool keeps_blank);
-  // The comment before the byte `offset` on the line of the piece written last; documentation there is of the next
-  // declaration.
+  // Writes the comment before the byte `offset` that is on the line of the last piece; a documentation comment there
+  // belongs to the next declaration.
   void comment_behind(uint32_t offset, int indent);
-  // An empty line, unless a brace was opened last; the next piece starts a line.
+  // Writes an empty line, unless a brace was opened last; the next piece starts a line.
   void blank_line();
-  // Whether an empty line stands in the file between what was written last and the byte `offset`.
+  // Whether the file has an empty line between the last text and the byte `offset`.
   bool blank_before(uint32_t offset) const;
   void open_braces() { is_opened_ = true; }
 
-  // Continues at another place of the file: behind the byte `end`, with the comment of this number next.
+  // Continues at another place of the file: after the byte `end`, with the comment of this number next.
   void go_to(uint32_t end, size_t comment);
   uint32_t end() const { return end_; }
   size_t next_comment() const { return comment_; }
 
-  // Of the line so far; the indentation if nothing is written on it.
+  // Column in the current line; the indentation if nothing is written on it.
   int column() const { return is_fresh_ ? indent_ : column_; }
-  bool has_text() const { return !is_fresh_; }  // on the line
+  bool has_text() const { return !is_fresh_; }  // in the current line
 
  private:
   void put(std::string_view text, int width);
@@ -53,12 +55,12 @@ class Writer {
   const Tokens& tokens_;
   const Pieces& pieces_;
   std::string& out_;
-  uint32_t end_ = 0;  // in the file, of what was written last
+  uint32_t end_ = 0;  // end of the last text, in the file
   size_t comment_ = 0;
   int column_ = 0;
   int indent_ = 0;
-  bool is_fresh_ = true;    // nothing is written on the line
-  bool is_opened_ = false;  // a brace was opened on the line before
+  bool is_fresh_ = true;    // nothing is written on the current line
+  bool is_opened_ = false;  // a brace was opened on the previous line
 };
 
 }  // namespace xrun::lang

@@ -16,7 +16,7 @@ struct CurveKind {
 };
 
 std::span<const CurveKind> curve_kinds();
-// REQUIRES: there is one of this name.
+// The curve with this name. REQUIRES: it exists.
 const CurveKind& curve_kind(std::string_view name);
 
 }  // namespace xrun::lang

@@ -11,11 +11,11 @@ namespace xrun::lang {
 
 inline constexpr std::string_view kRowField = "row";  // the field of a binding that starts with a stage
 
-// Null where there is no field of this name.
+// The field with this name; null if it does not exist.
 const Field* find_field(const std::vector<Field>& fields, std::string_view name);
 // "`pixels`, `label`"
 std::string field_list(const std::vector<Field>& fields);
-// The type of a field, "u8[N, ?, ?, 3]" where a size is unknown until the data is opened; or "an encoded file".
+// The type of a field, "u8[N, ?, ?, 3]" if a size is unknown until the data is opened; or "an encoded file".
 std::string field_text(const Field& field);
 
 }  // namespace xrun::lang

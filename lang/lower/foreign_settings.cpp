@@ -9,7 +9,7 @@ namespace xrun::lang {
 namespace {
 
 struct ForeignSetting {
-  std::string_view word;  // as `plain_name` gives it
+  std::string_view word;  // in the form of `plain_name`
   std::string_view ours;
 };
 
@@ -165,7 +165,7 @@ constexpr ForeignSetting kSettings[] = {
 
 struct ForeignChoice {
   std::string_view key;
-  std::string_view word;  // as `plain_name` gives it
+  std::string_view word;  // in the form of `plain_name`
   std::string_view ours;
 };
 
@@ -210,7 +210,7 @@ constexpr ForeignChoice kChoices[] = {
     {"init", "he", "seed"},
 };
 
-// Hyphens, too, as in "bf16-mixed".
+// Also removes hyphens, as in "bf16-mixed".
 std::string plain_choice(std::string_view word) {
   std::string text = plain_name(word);
   std::erase(text, '-');

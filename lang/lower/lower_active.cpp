@@ -15,7 +15,7 @@ bool is_percent(std::string_view written) {
 
 }  // namespace
 
-// Reads a share of the classes (up to 1) or a number of them (2 or more); a plain 1 may mean either and is refused.
+// Reads a share of the classes (up to 1) or a number of them (2 or more); a plain 1 may mean either and is rejected.
 std::optional<double> ModuleBuilder::active_amount(const BoundArg& arg, std::string_view word) {
   const double amount = arg.value().as_double();
   const std::string_view written = ev_.sources().text(arg.value().span);
@@ -106,14 +106,14 @@ void ModuleBuilder::lower_active_classes(const SettingNode& node, Scope& scope, 
   module_.train.active_classes = active.value_or(ActiveSpec());
 }
 
-// Warns where the labels of a step fill so many of the active classes that few are left that they are told apart from.
+// Warns if the labels of a step fill so much of the active classes that few other classes are left to compare with.
 void ModuleBuilder::warn_of_few_others(const std::string& head, int64_t classes) {
   const TrainSpec& train = module_.train;
   const ActiveSpec& active = train.active_classes;
   const int64_t chosen = active.of(classes);
   const int64_t labels = std::min(train.batch, classes);
   const int64_t others = chosen - labels;
-  // All classes are active, or three quarters of the active ones are others.
+  // All classes are active, or at least three quarters of the active ones are others.
   if (chosen == classes || 4 * others >= 3 * chosen) {
     return;
   }
@@ -135,7 +135,8 @@ void ModuleBuilder::warn_of_few_others(const std::string& head, int64_t classes)
                  .also(train.batch_span, "the batch"));
 }
 
-// Checks that the model has heads to select classes from, and that a step can hold the classes of all its labels.
+// Checks that the model has heads whose classes can be selected, and that a step can hold the classes of all its
+// labels.
 void ModuleBuilder::check_active_classes() {
   const TrainSpec& train = module_.train;
   const ActiveSpec& active = train.active_classes;

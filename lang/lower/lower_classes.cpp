@@ -20,8 +20,8 @@ std::vector<NamedValue> targets_of_loss(const Graph& graph) {
   return targets;
 }
 
-// The labels: inputs with which losses over classes compare; where there are none, the inputs with class numbers that
-// the loss depends on and results do not.
+// The labels: inputs with which losses over classes compare; if there are none, the inputs with class numbers that the
+// loss depends on and results do not.
 std::vector<NamedValue> labels_of_loss(const Graph& graph) {
   if (auto targets = targets_of_loss(graph); !targets.empty()) {
     return targets;
@@ -93,7 +93,7 @@ void ModuleBuilder::lower_moved_class(const SettingNode& node, const std::string
            {"write its old name and its new one, or leave the line out"});
     return;
   }
-  // Follows the moves from the new name on.
+  // Follows the moves, starting at the new name.
   std::string name = moved.to;
   for (size_t i = 0; i <= module_.data.moved_classes.size() && name != moved.from; ++i) {
     const auto next = std::ranges::find_if(module_.data.moved_classes, [&](const MovedClass& other) {
@@ -157,7 +157,7 @@ void ModuleBuilder::lower_class_weights(const SettingNode& node, Scope& scope, c
   }
 }
 
-// Finds the labels that both settings use: the only ones that the loss depends on.
+// Finds the labels that both settings use: the only labels that the loss depends on.
 void ModuleBuilder::find_class_input(const Settings& settings) {
   TrainSpec& train = module_.train;
   const char* key = train.class_weights.kind != ClassWeightsSpec::kNone ? "class_weights"

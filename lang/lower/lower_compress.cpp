@@ -27,7 +27,7 @@ void ModuleBuilder::lower_compress(const SettingNode& node, Scope& scope, const 
     if (path_text(ast, arg.value) != "all") {
       compress.on = paths(ast, arg.value, "on");
       if (compress.on.empty()) {
-        return;  // reported
+        return;  // already reported
       }
     }
   }
@@ -64,7 +64,7 @@ void ModuleBuilder::check_compress() {
   if (!compress.is_on() || graph.params.empty()) {
     return;
   }
-  // Each replica adds the momentum before it selects; other rules would need the sum of all gradients for that.
+  // Each replica adds the momentum before it selects; other rules would need the sum of all gradients first.
   const KnownUpdate update = known_update(train.optimizer);
   if (!train.optimizer.name.empty() && update.kind != KnownUpdate::kSgd) {
     ev_.not_yet(compress.span, {"`compress` with the optimizer `{}`", train.optimizer.name},
@@ -72,7 +72,7 @@ void ModuleBuilder::check_compress() {
   } else if (update.nesterov) {
     ev_.not_yet(compress.span, "`compress` with `nesterov`", {"leave `nesterov` out, or write compress = none"});
   }
-  // The gradients of a weight that several operators read are sent whole: each reader has one of its own.
+  // The gradients of a weight that several operators read are sent whole: each reader has its own.
   const auto readers = consumers_of(graph);
   const auto is_tied = [&](ParamId param) { return readers[graph.param(param).value].size() > 1; };
   const auto all = [](ParamId) { return true; };

@@ -1,4 +1,4 @@
-// Lowers `lr`: a number, a curve, or a list of curves that follow one another and fill the run.
+// Lowers `lr`: a number, a curve, or a list of consecutive curves that fill the run.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -182,7 +182,7 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
 }
 
 // Whether a run reaches this time of `at`, as far as units can be compared before the data is known (check_curve in
-// runtime/train/rate.h knows the rest); otherwise reports it. REQUIRES: the curves before this one are lowered.
+// runtime/train/rate.h checks the rest); otherwise reports it. REQUIRES: the curves before this one are lowered.
 bool ModuleBuilder::is_reached(const TrainSpan& at, Span place) {
   const TrainSpan& run = module_.train.duration;
   if (at.unit == run.unit && run.amount > 0 && at.amount >= run.amount) {
@@ -190,11 +190,11 @@ bool ModuleBuilder::is_reached(const TrainSpan& at, Span place) {
                {"leave it out, or make the run longer"});
     return false;
   }
-  TrainSpan begin{.amount = 0, .unit = at.unit};  // at least; curves in other units come on top
+  TrainSpan begin{.amount = 0, .unit = at.unit};  // a lower bound; curves in other units add to it
   for (const CurveSpec& before : module_.train.lr) {
     begin.amount += before.span && before.span->unit == at.unit ? before.span->amount : 0;
   }
-  // The text of a checkpoint may be from the time when `at` was counted from the begin of the curve.
+  // The text of a checkpoint may be from the time when `at` was counted from the start of the curve.
   if (begin.amount == 0 || at.amount > begin.amount || ev_.options().is_stored) {
     return true;
   }

@@ -1,4 +1,4 @@
-// Lowers `data`: sources with their readers, and the bindings that make inputs of their fields.
+// Lowers `data`: sources with their readers, and the bindings that make inputs from their fields.
 #include <algorithm>
 #include <fmt/format.h>
 #include <utility>
@@ -10,7 +10,7 @@
 namespace xrun::lang {
 namespace {
 
-// The field that is usually meant by a word of other tools.
+// The field that a word of other tools usually means.
 std::string usual_field(std::string_view word, const std::vector<std::string>& fields) {
   constexpr std::pair<std::string_view, std::string_view> kUsual[] = {
       {"class", "label"}, {"target", "label"}, {"y", "label"},      {"labels", "label"}, {"category", "label"},
@@ -28,7 +28,7 @@ std::string usual_field(std::string_view word, const std::vector<std::string>& f
 
 namespace {
 
-// "`idx`, `csv`": the readers or stages that this edition has.
+// The readers or stages of this edition: "`idx`, `csv`".
 template <class Def>
 std::string ready(const std::vector<const Def*>& all) {
   return listed(all, [](const Def* def) {
@@ -221,7 +221,7 @@ void ModuleBuilder::lower_binding(const SettingNode& node, Scope& scope, const S
       continue;
     }
     if (!good) {
-      continue;  // what the binding gives is unknown, and what reads it reports nothing
+      continue;  // the binding's field is unknown, and its readers report nothing
     }
     Field now = *field;
     for (const auto& [stage, def] : stages) {

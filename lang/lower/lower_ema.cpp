@@ -24,8 +24,8 @@ void ModuleBuilder::lower_ema(const SettingNode& node, Scope& scope, const Setti
   ema_span_ = value_span(node);
 }
 
-// Means follow from the updates that are made: of rows that catch up, and of weights whose gradients are sent in parts,
-// some are made later or elsewhere.
+// Means follow the updates of a step. Updates of rows that catch up, and of weights whose gradients are sent in parts,
+// are partly made later or elsewhere.
 void ModuleBuilder::check_ema() {
   const TrainSpec& train = module_.train;
   if (train.ema <= 0) {

@@ -9,7 +9,7 @@
 namespace xrun::lang {
 namespace {
 
-// The most that a batch may grow: a plan has a program for each size.
+// Largest growth of a batch: a plan has a program for each size.
 constexpr int64_t kMostTimes = 64;
 
 constexpr std::string_view kGrow = "(sizes: sizes, over: span, after: span = none)";
@@ -137,7 +137,7 @@ void ModuleBuilder::check_growth(const Settings& settings) {
   train.batch *= growth.times;
 }
 
-// `lr = fccs(peak)`: rises before the batch grows, is constant while it grows, and falls when it has grown.
+// `lr = fccs(peak)`: rises before the batch grows, is constant while it grows, and falls afterwards.
 void ModuleBuilder::lower_fccs(const Ast& ast, ExprId id, Scope& scope) {
   TrainSpec& train = module_.train;
   const auto bound = arguments(ast, id, "fccs", curve_kind("fccs").signature, scope);
@@ -152,7 +152,7 @@ void ModuleBuilder::lower_fccs(const Ast& ast, ExprId id, Scope& scope) {
     return;
   }
   if (!train.growth) {
-    // A batch with a fault of its own has been reported.
+    // A fault in the batch was already reported.
     if (train.batch > 0 || !train.batch_span.valid()) {
       ev_.report(fault("XG0511", span, "`fccs` follows a batch that grows, and this one does not", "its rate",
                        {"write {}", kGrowExample})

@@ -9,7 +9,7 @@
 namespace xrun::lang {
 namespace {
 
-// Says how the field of a source differs from the input that it feeds.
+// Describes the difference between the field of a source and the input that it feeds.
 std::string mismatch(const TensorType& input, const Field& field) {
   if (field.type.rank() != input.rank()) {
     return fmt::format("{} dimension{}, not {}", field.type.rank(), field.type.rank() == 1 ? "" : "s", input.rank());
@@ -24,7 +24,7 @@ std::string mismatch(const TensorType& input, const Field& field) {
 
 }  // namespace
 
-// Whether a field can feed an input. A float input takes floats of any width and u8; a size that is unknown until the
+// Whether a field can feed an input. A float input accepts floats of any width and u8; a size that is unknown until the
 // data is opened fits any size.
 bool ModuleBuilder::fits(const TensorType& input, const Field& field) const {
   if (field.encoded || field.type.rank() != input.rank()) {
@@ -70,7 +70,7 @@ void ModuleBuilder::bind_input(const NamedValue& input) {
   for (const Source& source : sources_) {
     const Field* field = given(source, input.name);
     if (field == nullptr && (target != targets_.end() || data_is_partial_)) {
-      continue;  // the binding had a fault, which was reported
+      continue;  // the binding's fault was reported
     }
     if (field != nullptr && fits(type, *field)) {
       continue;
@@ -92,11 +92,11 @@ void ModuleBuilder::bind_input(const NamedValue& input) {
       d.secondary.push_back({declared->span, "this input"});
     }
     ev_.report(std::move(d));
-    return;  // other sources would get the same report
+    return;  // other sources would get an equal report
   }
 }
 
-// The field that a source gives for a name: that of the binding, or without a binding the field of this name.
+// The field that a source gives for a name: the binding's, or without a binding the field with this name.
 const Field* ModuleBuilder::given(const Source& source, std::string_view name) const {
   const auto bound = source.bound.find(std::string(name));
   if (bound != source.bound.end()) {
@@ -153,7 +153,7 @@ std::optional<Datum> ModuleBuilder::data_value(std::string_view name, Span at) {
   }
   const Field* field = given(*train, name);
   if (field == nullptr) {
-    return is_target ? std::optional(Datum()) : std::nullopt;  // the binding had a fault, which was reported
+    return is_target ? std::optional(Datum()) : std::nullopt;  // the binding's fault was reported
   }
   if (field->encoded) {
     return Datum(ev_.refuse("XG0421", at, {"`{}` is an encoded file", name}, "not decoded",
@@ -176,7 +176,7 @@ std::optional<Datum> ModuleBuilder::data_value(std::string_view name, Span at) {
   return value;
 }
 
-// Whether an unknown name may be declared in a part that could not be read; one close to a known name may not.
+// Whether an unknown name may be declared in a part that could not be read; false if it is close to a known name.
 bool ModuleBuilder::may_be_a_field(std::string_view name, const std::vector<std::string>& known) const {
   const bool unread =
       data_is_partial_ || broken_sources_.contains("train") || (sources_.empty() && !broken_sources_.empty());

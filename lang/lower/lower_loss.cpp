@@ -14,8 +14,8 @@ namespace xrun::lang {
 
 namespace {
 
-// Whether an argument equals its default. One whose default is computed from other arguments counts as equal, since
-// those arguments already tell the calls apart.
+// Whether an argument equals its default. A default that is computed from other arguments counts as equal, since those
+// arguments already distinguish the calls.
 bool is_default(const Ast& ast, const Param& param, const AttrValue& value) {
   if (!param.value.valid()) {
     return false;
@@ -43,7 +43,7 @@ bool is_default(const Ast& ast, const Param& param, const AttrValue& value) {
   }
 }
 
-// A bare name, the name of a call, or that of the last stage of a pipeline; null for another expression.
+// The name of a bare name, of a call, or of the last stage of a pipeline; null for another expression.
 const Name* called_name(const Ast& ast, const Expr& expr) {
   if (expr.kind == ExprKind::kName) {
     return &expr.name;
@@ -158,8 +158,8 @@ void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
   ev_.graph().loss = module_.train.loss;
 }
 
-// The head pass comes after all stages, so what a head gives is read by losses, metrics, lists, outputs, and sums of
-// losses alone.
+// The head pass comes after all stages, so only losses, metrics, lists, outputs, and sums of losses can read the values
+// of a head.
 void ModuleBuilder::check_head_readers() {
   const Graph& graph = ev_.graph();
   const auto of_head = values_of_heads(graph);
@@ -218,7 +218,7 @@ void ModuleBuilder::lower_metrics(const SettingNode& node, Scope& scope, const S
   }
 }
 
-// The arguments that differ from the defaults, as a part of a name: "_k5_val" of accuracy(logits, label, k=5,
+// The arguments that differ from the defaults, as a part of a name: "_k5_val" for accuracy(logits, label, k=5,
 // source=val).
 std::string ModuleBuilder::differences(const MetricSpec& metric) {
   const Graph& graph = ev_.graph();
@@ -261,7 +261,7 @@ void ModuleBuilder::lower_eval_metric(const SettingNode& node, Scope& scope, con
   }
 }
 
-// Lowers accuracy(logits, label, source=val) to a node of the graph and the source that it is measured on.
+// Lowers accuracy(logits, label, source=val) to a node of the graph and the source on which it is measured.
 std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const std::string& name, Scope& scope) {
   const Expr& expr = ast[id];
   if (expr.kind == ExprKind::kError) {

@@ -18,7 +18,7 @@ Diagnostic contradiction(Span at, Text message, Text label, Help help) {
 
 }  // namespace
 
-// Those of all files count: blocks and the model itself may come from imports.
+// Declarations of all files count: blocks and the model itself may come from imports.
 void ModuleBuilder::read_moved(const std::deque<SourceFile>& files) {
   Diagnostics& faults = ev_.diagnostics();
   for (const SourceFile& file : files) {
@@ -67,7 +67,7 @@ void ModuleBuilder::read_moved(const std::deque<SourceFile>& files) {
   }
 }
 
-// REQUIRES: the graph is built.
+// Checks the moves. REQUIRES: the graph is built.
 void ModuleBuilder::check_moved() {
   if (!choice_.model || ev_.diagnostics().has_errors()) {
     return;
@@ -83,7 +83,7 @@ void ModuleBuilder::check_moved() {
           {"leave the line out, or name a part: `xrun show FILE --table layers` lists them"}));
     }
   }
-  // Draws are counters of the path, so a renamed part keeps its first one.
+  // Draws are counters of the path, so a renamed part keeps its first path.
   for (Node& node : ev_.graph().nodes) {
     if (const std::string first = first_name(run_.moved, node.path); node.op->random && first != node.path) {
       node.attrs.set(std::string(kStreamAttr), first);

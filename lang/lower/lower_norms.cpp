@@ -1,5 +1,5 @@
-// Finds norms that take one number at a time: their result does not depend on the size of the number, so that what
-// comes before them does not learn.
+// Finds norms over a single number: their result does not depend on the number, so that the layers before them do not
+// learn.
 #include <algorithm>
 #include <fmt/format.h>
 #include <vector>
@@ -9,7 +9,7 @@
 namespace xrun::lang {
 namespace {
 
-// The numbers of each channel that a batch norm takes together.
+// The numbers of each channel that a batch norm normalises together.
 int64_t numbers_of_channel(const TensorType& x, int64_t rows) {
   int64_t numbers = rows;
   for (size_t i = 2; i < x.dims.size() && numbers == 1; ++i) {

@@ -1,4 +1,4 @@
-// Checks the labels that some samples lack, by the stage `ignore` of their bindings.
+// Checks labels that some samples lack, declared by the stage `ignore` of their bindings.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -16,7 +16,7 @@ bool reads_labels(const OpDef& op) { return op.margin != nullptr || op.metric_k 
 
 }  // namespace
 
-// A number that is a class already is no longer the one that the data has.
+// Once a number has become a class, it no longer equals the number in the data.
 void ModuleBuilder::check_order_of_ignore(const DataBinding& binding) {
   const auto index = std::ranges::find(binding.stages, "as_index", &CallSpec::name);
   const auto late = std::find_if(index, binding.stages.end(), [](const CallSpec& one) { return one.name == "ignore"; });
@@ -27,7 +27,7 @@ void ModuleBuilder::check_order_of_ignore(const DataBinding& binding) {
   }
 }
 
-// Where a sample has no label, only losses and metrics know what to do.
+// Only losses and metrics handle samples without a label.
 void ModuleBuilder::check_readers_of_partial(const DataBinding& binding, ValueId input) {
   const Graph& graph = ev_.graph();
   const Span ignore = ignore_of(binding).span;

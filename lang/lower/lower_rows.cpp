@@ -1,5 +1,5 @@
-// Checks the settings of groups that only class weights of a sharded head have: their formats, the treatment of rows
-// of inactive classes, and the place of rows.
+// Checks the settings of groups that apply only to class weights of a sharded head: their formats, the treatment of
+// rows of inactive classes, and the place of rows.
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -13,7 +13,7 @@
 namespace xrun::lang {
 namespace {
 
-// One code for all faults of these settings.
+// One code for all faults in these settings.
 constexpr const char* kCode = "XG0515";
 
 }  // namespace
@@ -66,8 +66,8 @@ bool ModuleBuilder::check_owner(const GroupSetting& setting) {
 }
 
 // Stochastic rounding keeps the mean of fp8 weights right, but an update adds noise that grows with its size. Updates
-// that are sums with factors, as those of sgd and lars, vanish with the gradients, as those of most rows do. Of others
-// this is not known: updates that are divided by second moments are about as large as the rate for every element, so
+// that are sums with factors, such as sgd's and lars's, vanish with the gradients, as those of most rows do. This is
+// unknown for others: updates that are divided by second moments are about as large as the rate for every element, so
 // their noise adds up in every row with each step.
 void ModuleBuilder::check_fp8(const GroupSetting& setting) {
   const CallSpec& optimizer = module_.train.optimizer;
@@ -88,7 +88,7 @@ void ModuleBuilder::check_exact(const GroupSetting& setting, const GroupSpec& gr
   const TrainSpec& train = module_.train;
   const CallSpec& optimizer = train.optimizer;
   if (optimizer.name.empty()) {
-    return;  // the optimizer was reported
+    return;  // the optimizer's fault was reported
   }
   const auto refuse = [&](Span cause, std::string why, const std::string& fix) {
     Diagnostic d = fault(kCode, setting.value_span, "`untouched = exact` needs sgd with momentum in f32 and no decay",

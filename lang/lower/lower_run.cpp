@@ -1,5 +1,5 @@
-// Lowers `init` (initial weights), `log.prometheus`, `checkpoint` (what is saved) and `stop_when` (early stop). Their
-// metrics are keys of evaluations, which are known only after all of `train` has been read.
+// Lowers `init` (initial weights), `log.prometheus`, `checkpoint` (which checkpoints are saved) and `stop_when` (early
+// stop). Their metrics are keys of evaluations, which are known only after all of `train` has been read.
 #include <algorithm>
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -37,8 +37,8 @@ std::optional<MetricCall> metric_call(std::span<const Arg> args, std::string_vie
   return good ? std::optional(MetricCall{&args[0], args.size() < 2 ? nullptr : &args[1]}) : std::nullopt;
 }
 
-// Whether a text is an IPv4 address with a port; the server's library has no IPv6. Names of hosts are not looked up:
-// what a name stands for may change while the run waits in a queue.
+// Whether a text is an IPv4 address with a port; the server's library has no IPv6. Host names are not looked up: their
+// address may change while the run waits in a queue.
 bool is_address(const std::string& text) {
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos) {
@@ -124,8 +124,7 @@ void ModuleBuilder::lower_checkpoint_every(const SettingNode& node, Scope& scope
   run_.auto_save = AutoSave{.mtbf = *seconds, .span = value_span(node)};
 }
 
-// Every host has the directory on a disk of its own, so the path cannot begin in the working directory, which they
-// share.
+// Every host has the directory on its own disk, so the path cannot start in the working directory, which they share.
 void ModuleBuilder::lower_copy(const SettingNode& node, Scope& scope, const SettingDef& def) {
   if (symbol(node) == def.fallback) {
     return;

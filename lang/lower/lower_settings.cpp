@@ -47,16 +47,16 @@ void ModuleBuilder::unknown_setting(const SettingNode& node, DeclKind kind, std:
   const auto& reported = ev_.diagnostics().all();
   const bool lost_brace = std::ranges::any_of(reported, [](const Diagnostic& d) { return d.code == "XG0111"; });
   if (lost_brace && !group.empty() && find_setting(kind, {}, node.key) != nullptr) {
-    return;  // the missing `}` stands before it
+    return;  // the missing `}` is before it
   }
   const std::string_view place = group.empty() ? keyword_of(kind) : group.substr(0, group.find(' '));
   const std::vector<std::string> names = setting_keys(kind, group);
   Fix fix = our_setting(node, kind, group, names,
                         {"leave it out, or write one that `{}` knows: {}", place, fmt::join(names, ", ")});
   if (!fix.edits.empty() && ev_.sources().text(node.key_span) != node.key) {
-    fix.edits.clear();  // the key is from --set, and its span is that of the value
+    fix.edits.clear();  // the key comes from --set, and its span is the value's
   }
-  // Pads a shorter key, which keeps the column of the `=`.
+  // Pads a shorter key to keep the column of the `=`.
   if (!fix.edits.empty() && fix.edits[0].span == node.key_span && node.key.size() > fix.edits[0].text.size() &&
       node.key_span != node.span) {
     fix.edits[0].text.resize(node.key.size(), ' ');
@@ -66,7 +66,7 @@ void ModuleBuilder::unknown_setting(const SettingNode& node, DeclKind kind, std:
                  .note("a setting is known or it is an error; none is ever ignored"));
 }
 
-// The fix for an unknown setting: ours for that of another tool, else the nearest of `known`, else `otherwise`.
+// The fix for an unknown setting: ours for another tool's setting, else the nearest of `known`, else `otherwise`.
 Fix ModuleBuilder::our_setting(const SettingNode& node, DeclKind kind, std::string_view group,
                                const std::vector<std::string>& known, Help otherwise) {
   std::string_view ours = kind == DeclKind::kTrain && group.empty() ? foreign_setting(node.key) : std::string_view();

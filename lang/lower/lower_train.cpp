@@ -1,5 +1,5 @@
-// Lowers the settings of `train` to fields of TrainSpec; loss and metrics are in lower_loss.cpp, rates in
-// lower_curves.cpp, a growing batch in lower_growth.cpp, the optimizer and what is frozen in lower_update.cpp.
+// Lowers the settings of `train` to fields of TrainSpec. Loss and metrics are in lower_loss.cpp, rates in
+// lower_curves.cpp, a growing batch in lower_growth.cpp, the optimizer and frozen weights in lower_update.cpp.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -61,13 +61,13 @@ void ModuleBuilder::require(const Settings& settings, std::initializer_list<std:
   }
 }
 
-// Every operator that reads a weight has to give it a gradient, if another one does.
+// If one operator that reads a weight gives it a gradient, all readers must.
 void ModuleBuilder::check_readers() {
   const Graph& graph = ev_.graph();
   if (module_.train.loss.empty()) {
     return;
   }
-  std::vector<bool> reaches(graph.nodes.size(), false);  // the loss depends on the node by way of gradients
+  std::vector<bool> reaches(graph.nodes.size(), false);  // the loss depends on the node through gradients
   std::vector<ValueId> open{module_.train.loss[0].rows};
   while (!open.empty()) {
     const NodeId id = graph.value(open.back()).producer;
@@ -229,8 +229,8 @@ const Node* ModuleBuilder::coupled_node() const {
   return at == nodes.end() ? nullptr : &*at;
 }
 
-// Sets the default row block. It affects the result, so it depends on the batch alone, never on the machine: the
-// largest divisor of the batch up to 64, and without a batch norm also up to a sixteenth of the batch, or 1.
+// Sets the default row block. It affects the result, so it depends only on the batch, never on the machine: the largest
+// divisor of the batch up to 64, and without a batch norm also up to a sixteenth of the batch, or 1.
 void ModuleBuilder::set_default_rows(int64_t batch) {
   TrainSpec& train = module_.train;
   const Node* coupled = coupled_node();
@@ -249,12 +249,12 @@ void ModuleBuilder::set_default_rows(int64_t batch) {
             .also(coupled->span, "normalises the rows of a block together"));
     train.norm_rows = batch;  // a group of one sample would be a second fault
   }
-  // The default of earlier versions, with which their checkpoints continue.
+  // Default of earlier versions, with which their checkpoints continue.
   const int64_t earlier = std::min(kMostRows, batch);
   earlier_norm_rows_ = earlier != train.norm_rows && batch % earlier == 0 ? earlier : 0;
 }
 
-// The row block: the group of batch norm and the unit of every kernel call (docs/internals/determinism.md, "Row
+// Lowers the row block: the group of batch norm and the unit of every kernel call (docs/internals/determinism.md, "Row
 // blocks").
 void ModuleBuilder::lower_norm_rows(const Settings& settings, const Scope& scope) {
   TrainSpec& train = module_.train;

@@ -40,7 +40,7 @@ void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope, const
     return;
   }
   if (scope.file->is_missing(name)) {
-    return;  // reported where it is imported
+    return;  // reported at the import
   }
   const DeclRef known = ev_.find_in_library(kLibrary, name);
   if (!known) {
@@ -50,7 +50,7 @@ void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope, const
   lower_own_optimizer(known, node, scope);
 }
 
-// The optimizer that `"adam"` or `torch.optim.SGD(...)` means; empty if it means none of the library.
+// The optimizer that `"adam"` or `torch.optim.SGD(...)` means; empty if the library has no such optimizer.
 std::string ModuleBuilder::library_optimizer(const SettingNode& node, const std::vector<std::string>& names) {
   const Ast& ast = *node.ast;
   const Expr& expr = ast[node.value];
@@ -82,7 +82,7 @@ void ModuleBuilder::refuse_optimizer(const SettingNode& node, const std::string&
   Fix fix = our_name(NameKind::kOptimizer, name, names, named,
                      {"write one of {}, as in adamw(weight_decay=0.05)",
                       listed(names, [](const std::string& known) { return fmt::format("`{}`", known); })});
-  // Arguments that it does not have would be the next fault.
+  // Otherwise unknown arguments would be the next fault.
   const std::string meant = fix.edits.empty() ? "" : fix.edits[0].text;
   const std::string known = meant.empty() ? "" : signature_of(meant);
   for (const Arg& arg : (*node.ast)[(*node.ast)[node.value].args]) {
@@ -124,7 +124,7 @@ bool ModuleBuilder::check_arguments(const std::string& optimizer, const std::vec
   return true;
 }
 
-// `optimizer = lion` of the file or the library: the rate is that of `train`, so a call gives the other parameters.
+// `optimizer = lion` from the file or the library: the rate is set by `train`, so a call gives the other parameters.
 void ModuleBuilder::lower_own_optimizer(const DeclRef& own, const SettingNode& node, Scope& scope) {
   Signature signature = ev_.signatures().of(own);
   const auto rate = std::ranges::find(signature.params, "lr", [](const Param& param) { return param.name.text; });
@@ -201,7 +201,7 @@ void ModuleBuilder::lower_tensors_at(const SettingNode& node, const std::string&
 }
 
 // Weights below the paths get no gradient, no update and no optimizer state. Running statistics are not weights: they
-// still follow the data, since later layers are trained on values that the batch normalises.
+// still follow the data, since later layers are trained on values normalised by the batch.
 void ModuleBuilder::lower_freeze(const SettingNode& node, Scope&, const SettingDef&) {
   module_.train.freeze = paths(node);
   std::vector<Parameter>& params = ev_.graph().params;

@@ -102,9 +102,9 @@ std::string batch_line(const TrainSpec& train) {
 
 namespace {
 
-// A time of `steps`, counted from the begin of the curve. Texts have counted so at first, and so a rate keeps its text
-// however the language counts. Where it depends on the data, because units differ, the text says that the time is
-// counted from the start of the run.
+// A time of `steps`, counted from the start of the curve. The first versions counted this way, so the math text of a
+// rate keeps this form. If it depends on the data, because units differ, the text says that the time is counted from
+// the start of the run.
 std::string time_line(const TrainSpec& train, const CurveSpec& curve, TrainSpan at) {
   const bool is_comparable =
       std::all_of(train.lr.data(), &curve, [&](const CurveSpec& one) { return one.span && one.span->unit == at.unit; });
@@ -193,7 +193,7 @@ std::string freeze_lines(const TrainSpec& train) {
   return out;
 }
 
-// What is renamed has its first names, so that a run stays the same when the text says that a name has moved.
+// Renamed parts get their first names, so that a run keeps its digest when the text says that a name has moved.
 Module with_first_names(const Module& module, std::span<const Moved> moved) {
   Module first = module;
   for (Node& node : first.graph.nodes) {

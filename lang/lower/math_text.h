@@ -1,4 +1,5 @@
-// The text that the math digest is computed from: all that decides the learned weights, without placement and metrics.
+// The text from which the math digest is computed: everything that determines the learned weights, without placement
+// and metrics.
 #pragma once
 
 #include <string>
@@ -13,7 +14,7 @@ namespace xrun::lang {
 // The graph with its loss, the training source, the bindings, and the lines of the settings of `train`
 // (SettingDef::math). Checkpoints and plans store the digest, so the text of a given model must never change.
 std::string math_text(const Module& module, const RunSpec& run = {});
-// The same in parts, each with the name of its origin: "model", "data.image", "train.batch".
+// A part of the text, with the name of its origin: "model", "data.image", "train.batch".
 struct MathPart {
   std::string what;
   std::string text;
@@ -30,14 +31,14 @@ std::string active_line(const TrainSpec& train);
 std::string compress_line(const TrainSpec& train);
 std::string freeze_lines(const TrainSpec& train);
 
-// Numbers, spans and calls as the text has them: in the shortest form that reads back exactly.
+// Numbers, spans and calls in the shortest form that reads back exactly.
 std::string exact(double number);
 std::string exact(const TrainSpan& span);
 std::string exact(const CallSpec& call);
-// The optimizer. One with the rule and the states of `sgd` or `adamw` has its text, whatever it is called; any other
-// has its rule beside its name and arguments.
+// The line of the optimizer. An optimizer with the rule and the states of `sgd` or `adamw` has that one's line,
+// whatever its name; any other has its rule in addition to its name and arguments.
 std::string optimizer_line(const TrainSpec& train);
-// The file name of a path: the text has no directories.
+// The file name of a path: the math text has no directories.
 std::string without_directory(const std::string& path);
 
 }  // namespace xrun::lang

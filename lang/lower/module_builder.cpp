@@ -10,7 +10,7 @@
 
 namespace xrun::lang {
 
-// Whether the command line sets anything of this kind; the file may have no such declaration.
+// Whether the command line sets something in a declaration of this kind; the file may have no such declaration.
 bool ModuleBuilder::has_flags(DeclKind kind) const {
   const std::string prefix = std::string(keyword_of(kind)) + ".";
   return std::any_of(flags_.begin(), flags_.end(), [&](const SetFlag& flag) { return flag.path.starts_with(prefix); });
@@ -35,7 +35,7 @@ Settings ModuleBuilder::settings_of(const DeclRef& decl, DeclKind kind) {
 
 Scope ModuleBuilder::constants(const DeclRef& decl) { return {.file = decl ? decl.file : &main_}; }
 
-// The names of the file that a setting is written in, which may be another one than that of the declaration.
+// The names visible in a setting's file, which may differ from the declaration's file.
 Scope ModuleBuilder::scope_of(const SettingNode& node, const Scope& scope) {
   Scope own = scope;
   own.file = node.file != nullptr ? node.file : scope.file;
@@ -106,7 +106,7 @@ Module ModuleBuilder::build(const Choice& choice) {
   if (choice.schedule || has_flags(DeclKind::kSchedule)) {
     lower_schedule(choice.schedule);
   }
-  if (!has_train || !module_.train.loss.empty()) {  // else the loss was refused
+  if (!has_train || !module_.train.loss.empty()) {  // otherwise the loss was rejected
     check_head_readers();
   }
   check_norms();

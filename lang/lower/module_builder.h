@@ -19,19 +19,19 @@
 
 namespace xrun::lang {
 
-// The declarations of one run; those that a file does not have are empty.
+// The declarations of one run; empty if the file does not have them.
 struct Choice {
   DeclRef model, data, train, cluster, schedule;
   bool has_unknown_data = false;  // the run names data that was not found
 };
 
-// --set PATH=VALUE, parsed.
+// A parsed --set PATH=VALUE.
 struct SetFlag {
   std::string path;
   Ast ast;
 };
 
-// A unit that a bare number may lack: the text to insert behind it, and a comment for the end of the line.
+// A unit that a bare number may lack: the text to insert after it, and a comment for the end of the line.
 struct UnitChoice {
   std::string text;
   std::string comment;
@@ -46,7 +46,7 @@ class ModuleBuilder {
   // Reads the `moved` declarations of all files. REQUIRES: before `build`.
   void read_moved(const std::deque<SourceFile>& files);
   Module build(const Choice& choice);
-  // The settings of the run besides its steps: `init`, `checkpoint`, `stop_when`. REQUIRES: after `build`.
+  // The settings of the run outside its steps: `init`, `checkpoint`, `stop_when`. REQUIRES: after `build`.
   const RunSpec& run() const { return run_; }
   // Checks the keys of a declaration that the run did not choose; its values are checked by a run that chooses it.
   // REQUIRES: after `build`.
@@ -68,9 +68,9 @@ class ModuleBuilder {
   void refuse_class(const SettingNode& node);
   void check_moved_classes();
   void lower_binding(const SettingNode& node, Scope& scope, const SettingDef& def);
-  void refuse_optimizer(const SettingNode& node, const std::string& name);  // that nothing has
+  void refuse_optimizer(const SettingNode& node, const std::string& name);  // for an unknown name
   std::string library_optimizer(const SettingNode& node, const std::vector<std::string>& names);
-  std::string signature_of(const std::string& optimizer);  // of the library; empty: it has none
+  std::string signature_of(const std::string& optimizer);  // from the library; empty: unknown optimizer
   bool check_arguments(const std::string& optimizer, const std::vector<BoundArg>& bound);
   void lower_own_optimizer(const DeclRef& own, const SettingNode& node, Scope& scope);
   void lower_optimizer(const SettingNode& node, Scope& scope, const SettingDef& def);
@@ -101,11 +101,11 @@ class ModuleBuilder {
   void lower_pin(const SettingNode& node, Scope& scope, const SettingDef& def);
 
  private:
-  // One source of the data with the fields that it gives.
+  // One source of the data with its fields.
   struct Source {
     SourceSpec spec;
     std::vector<Field> fields;
-    // By target: the field that a binding makes from this source.
+    // Key: target. The field that a binding makes from this source.
     std::map<std::string, Field> bound;
   };
 
@@ -114,18 +114,18 @@ class ModuleBuilder {
   Settings settings_of(const DeclRef& decl, DeclKind kind);
   Scope constants(const DeclRef& decl);
   static Scope scope_of(const SettingNode& node, const Scope& scope);
-  // Relative paths in the setting start here; from the command line, at the main file.
+  // The directory where relative paths in the setting start; the main file's for settings from the command line.
   const std::string& directory_of(const SettingNode& node) const {
     return node.file != nullptr ? node.file->directory : main_.directory;
   }
   bool names_a_tensor(std::string_view prefix) const;
   bool names_a_part(std::string_view prefix) const;
 
-  // setting_values.cpp: each reads a value of one kind, or reports another kind and returns nothing
+  // setting_values.cpp: each reads a value of one kind, or reports another kind and returns nullopt
   std::optional<Datum> value_of(const SettingNode& node, Scope& scope, const SettingDef& def);
   std::optional<int64_t> whole(const SettingNode& node, Scope& scope, const SettingDef& def);
   std::optional<double> real(const SettingNode& node, Scope& scope, const SettingDef& def);
-  void refuse_unit(const SettingNode& node, const Datum& value);  // for a setting that takes a plain number
+  void refuse_unit(const SettingNode& node, const Datum& value);  // for a setting that expects a plain number
   void refuse_bare(Span at, std::string message, const std::vector<UnitChoice>& units, std::string otherwise);
   void refuse_path(Span at, const std::string& path);  // for a path that names no part of the model
   std::optional<bool> flag(const SettingNode& node, Scope& scope, const SettingDef& def);
@@ -141,7 +141,7 @@ class ModuleBuilder {
   std::optional<std::vector<BoundArg>> arguments(const Ast& ast, ExprId id, std::string_view name,
                                                  std::string_view signature, Scope& scope);
   std::optional<std::vector<BoundArg>> arguments(const SettingNode& node, const SettingChoice& choice, Scope& scope);
-  // The same without the argument `read_apart`, which is a path or some and cannot be evaluated: `args` has the others.
+  // Binds all arguments except `read_apart`, which consists of paths and cannot be evaluated: `args` has the others.
   std::optional<std::vector<BoundArg>> arguments(const SettingNode& node, const SettingChoice& choice,
                                                  std::span<const Arg> args, std::string_view read_apart, Scope& scope);
 
@@ -154,7 +154,7 @@ class ModuleBuilder {
   Fix our_choice(const SettingNode& node, const SettingDef& def, const std::vector<std::string>& names);
   Fix without_quotes(const SettingNode& node, const SettingDef& def, Help otherwise);
   void refuse_value(const SettingNode& node, const SettingDef& def);  // reports a value for a setting that is a group
-  // The choice that is written; reports a word that is not a choice, and arguments of a choice that takes none.
+  // The choice in the text; reports a word that is not a choice, and arguments of a choice without arguments.
   std::optional<SettingChoice> choose(const SettingNode& node, const SettingDef& def);
   void say_later(const SettingNode& node, const SettingDef& def);
 
@@ -195,7 +195,7 @@ class ModuleBuilder {
   void lower_train(const DeclRef& decl);
   void lower_duration(const Settings& settings, const Scope& scope);
   void lower_norm_rows(const Settings& settings, const Scope& scope);
-  const Node* coupled_node() const;  // the first that takes the rows of a block together; null: there is none
+  const Node* coupled_node() const;  // the first node that combines the rows of a block; null if there is no such node
   void set_default_rows(int64_t batch);
   void require(const Settings& settings, std::initializer_list<std::string_view> keys);
   void lower_loss(const SettingNode& node, Scope& scope);
@@ -211,7 +211,7 @@ class ModuleBuilder {
   void lower_fccs(const Ast& ast, ExprId id, Scope& scope);
 
   // lower_rows.cpp
-  // A written setting of the tensor group `path`.
+  // A setting in the text of the tensor group `path`.
   struct GroupSetting {
     std::string path;
     std::string key;
@@ -269,14 +269,14 @@ class ModuleBuilder {
   Module module_;
   RunSpec run_;
   Span ema_span_;
-  bool active_is_wrong_ = false;  // `active_classes` had a fault, which was reported
+  bool active_is_wrong_ = false;  // the fault of `active_classes` was reported
   std::vector<Source> sources_;
-  std::map<std::string, Datum, std::less<>> data_inputs_;  // graph inputs made of fields that the loss or a metric uses
+  std::map<std::string, Datum, std::less<>> data_inputs_;  // graph inputs from fields that the loss or a metric uses
   std::map<std::string, Span, std::less<>> targets_;       // targets of the data's bindings
   std::set<std::string, std::less<>> asked_;               // targets that the loss or a metric uses
   bool data_is_partial_ = false;                       // a part could not be read; a missing name may be declared there
   std::set<std::string, std::less<>> written_;         // settings of `train`, and those that fixes write
-  std::set<std::string, std::less<>> unmeasured_;      // evaluations that were declared and have a fault
+  std::set<std::string, std::less<>> unmeasured_;      // declared evaluations that have a fault
   bool metrics_are_partial_ = false;                   // a metric has a fault
   std::set<std::string, std::less<>> broken_sources_;  // sources whose fields are unknown
   int64_t earlier_norm_rows_ = 0;

@@ -45,7 +45,7 @@ Spec& ModuleBuilder::spec_of(T Spec::*) {
   }
 }
 
-// Reads a value of type T; the record's type gives the unit.
+// Reads a value of type T; the record's type determines the unit.
 template <class T>
 std::optional<T> ModuleBuilder::read(const SettingNode& node, Scope& scope, const SettingDef& def) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -140,7 +140,7 @@ const Spec& shown_spec(const Shown& shown, T Spec::*) {
   }
 }
 
-// The text of a value that `read` reads.
+// The text of a value that `read` has read.
 std::string value_text(const SettingDef&, bool value) { return value ? "true" : "false"; }
 std::string value_text(const SettingDef& def, double value) {
   return def.type == "share"  ? fmt::format("{:.12g}%", 100 * value)
@@ -153,7 +153,7 @@ std::string value_text(const SettingDef& def, const std::string& value) {
   return value.empty() ? std::string(def.fallback) : value;
 }
 std::string value_text(const SettingDef& def, std::integral auto value) {
-  // Outside the bounds, as 0 cores are, it was never set.
+  // A value outside the bounds, such as 0 cores, was never set.
   const bool is_set = static_cast<double>(value) >= def.low;
   return !is_set ? std::string(def.fallback) : def.type.ends_with("size") ? size_text(value) : std::to_string(value);
 }
@@ -162,7 +162,7 @@ std::string value_text(const SettingDef& def, const Hint<T>& hint) {
   return value_text(def, hint.value);
 }
 
-// The text of what `store` has stored.
+// The text of a value that `store` has stored.
 template <auto kMember>
 std::string show_member(const SettingDef& def, const Shown& shown) {
   const auto& member = shown_spec(shown, kMember).*kMember;
@@ -175,7 +175,7 @@ std::string show_member(const SettingDef& def, const Shown& shown) {
   }
 }
 
-// The word of what `store_choice` has stored.
+// The word of a choice that `store_choice` has stored.
 template <auto kMember>
 std::string show_choice(const SettingDef& def, const Shown& shown) {
   const auto& member = shown_spec(shown, kMember).*kMember;
@@ -205,8 +205,8 @@ constexpr DeclKind kRun = DeclKind::kRun;
 
 constexpr double kMany = 1 << 20;
 constexpr double kMostSteps = 0x1p50;
-constexpr double kMostSamples = 1 << 30;  // of a batch; bounded because the planner tries its divisors
-constexpr double kMostCores = 1024;       // as many as --devices takes
+constexpr double kMostSamples = 1 << 30;  // samples per batch; bounded because the planner tries its divisors
+constexpr double kMostCores = 1024;       // the limit of --devices
 constexpr double kMostNodes = 1024;
 constexpr double kMostBytes = 1e6 * 0x1p40;
 
@@ -228,7 +228,7 @@ constexpr SettingDef kSettings[] = {
     Def{kData, "", "NAME", "field -> stages", "the field of its own name",
         "what an input of the model or a label is made of", &B::lower_binding},
 
-    // In the order of the math text.
+    // The records are in the order of the math text.
     Def{kTrain,
         "",
         "batch",

@@ -21,7 +21,7 @@ class ModuleBuilder;
 struct Scope;
 struct SettingNode;
 
-// Where a setting was lowered to; of a setting of a group or a shard, which one.
+// The place of a lowered setting; for a setting of a group or a shard, which one.
 struct Shown {
   const Module& module;
   const RunSpec& run;
@@ -34,8 +34,8 @@ struct SettingDef {
   using Show = std::string (*)(const SettingDef& def, const Shown& shown);
   using Math = std::string (*)(const TrainSpec& train);
 
-  // How a value comes from the text to the module, and back: checks and stores it (null: the builder reads it apart
-  // from the others); writes it down (null: it has no value of its own).
+  // Moves a value from the text to the module, and back: `store` checks and stores it (null: the builder reads it
+  // separately); `show` writes its text (null: it has no value of its own).
   struct Access {
     constexpr Access(Action from_text = nullptr, Show to_text = nullptr) : store(from_text), show(to_text) {}
     constexpr Access(std::nullptr_t, Show to_text = nullptr) : show(to_text) {}
@@ -45,22 +45,22 @@ struct SettingDef {
 
   DeclKind kind = DeclKind::kError;
   std::string_view group;     // the group that contains it, "checkpoint", "shard HEAD"; empty on the first level
-  std::string_view key;       // "seed"; capitals, "PATH", stand for a name that the user chooses
+  std::string_view key;       // "seed"; in capitals, "PATH", a name that the user chooses
   std::string_view type;      // "int"; for a choice its words and calls, "none, value(x: float)"
-  std::string_view fallback;  // the default as written; "required" where there is none, empty for a name
-  std::string_view doc;       // half a sentence
+  std::string_view fallback;  // the default as in the text; "required" if there is none, empty for a name
+  std::string_view doc;       // a short phrase
   Access access = {};
-  double low = 0;  // bounds of a number or a size; both are allowed values
+  double low = 0;  // bounds of a number or a size, both inclusive
   double high = HUGE_VAL;
-  bool is_learned = false;   // learned weights depend on it, and the graph does not have it already
+  bool is_learned = false;   // learned weights depend on it, and the graph does not contain it already
   Math math = nullptr;       // its lines of the math text; null: its key and its value
-  bool later = false;        // a value other than the default is XG0199
+  bool later = false;        // a value other than the default is rejected with XG0199
   std::string_view what;     // its name in XG0199; empty: its path
   std::string_view instead;  // the fix of XG0199; empty: "leave it out"
-  std::string_view choices;  // words and calls, where `type` describes them in another way
+  std::string_view choices;  // words and calls, if `type` describes them in another way
   std::string_view example;  // a line for a required setting; for a group the title of a fix and its lines
 
-  // Copies with further fields.
+  // Return copies with further fields.
   constexpr SettingDef learned(Math lines = nullptr) const;
   constexpr SettingDef not_yet(std::string_view what_it_is = {}, std::string_view fix = {}) const;
   constexpr SettingDef of_choices(std::string_view words) const;
@@ -71,14 +71,14 @@ struct SettingDef {
   std::string text(const Shown& shown) const;  // its value; empty if it is not set and has no default
 };
 
-// All records. Those of `train` are in the order of the math text.
+// All records. Records of `train` are in the order of the math text.
 std::span<const SettingDef> all_settings();
 
-// Null if no record has this key; records for names that the user chooses are not considered.
+// Returns null if no record has this key; records for names that the user chooses are not considered.
 const SettingDef* find_setting(DeclKind kind, std::string_view group, std::string_view key);
-// The record of a first-level key. REQUIRES: there is one.
+// The record of a first-level key. REQUIRES: it exists.
 const SettingDef& setting(DeclKind kind, std::string_view key);
-// The keys that can be written in a group, sorted.
+// The keys that a group may contain, sorted.
 std::vector<std::string> setting_keys(DeclKind kind, std::string_view group);
 
 // A choice of a setting: a word or a call.

@@ -129,7 +129,7 @@ std::string show_directory(const SettingDef&, const Shown& shown) {
   return quoted(train.checkpoint_dir.empty() ? "ckpt/" + train.name : train.checkpoint_dir);
 }
 
-// Nothing where there is none, so that texts of modules are those of versions without the setting.
+// Empty if there is none, so that texts of modules equal those of versions without the setting.
 std::string show_copy(const SettingDef&, const Shown& shown) {
   return shown.run.copy.empty() ? "" : quoted(shown.run.copy);
 }

@@ -1,5 +1,5 @@
-// Values of settings as the language writes them, from the module that they were lowered to. The records of the
-// settings (setting_def.cpp) refer to these functions; an empty text is a setting that is not set and has no default.
+// Values of settings as texts of the language, from the module to which they were lowered. The records of the settings
+// (setting_def.cpp) refer to these functions; an empty text means a setting that is not set and has no default.
 #pragma once
 
 #include <optional>
@@ -42,7 +42,7 @@ std::string show_stop(const SettingDef& def, const Shown& shown);
 std::string show_network(const SettingDef& def, const Shown& shown);
 std::string show_recompute(const SettingDef& def, const Shown& shown);
 std::string show_over(const SettingDef& def, const Shown& shown);
-// Of a setting that is checked and has one value alone.
+// The text of a setting that is checked and has only one value.
 std::string show_default(const SettingDef& def, const Shown& shown);
 
 }  // namespace xrun::lang

@@ -20,7 +20,7 @@ std::string_view example_of(Dimension dimension) {
                                          : "a number with its unit";
 }
 
-// A number for a setting: that of its example line, else its default, else its least.
+// A number for a setting: from its example line, else its default, else its least value.
 std::string example_number(const SettingDef& def) {
   const size_t sign = def.example.find(" = ");
   const bool has_default = !def.fallback.empty() && def.fallback.find_first_not_of("0123456789.") == std::string::npos;
@@ -49,7 +49,7 @@ std::optional<Datum> ModuleBuilder::value_of(const SettingNode& node, Scope& sco
   return value.is_error() ? std::nullopt : std::optional(std::move(value));
 }
 
-// `batch = "40"`: a number, a word or a truth value does not stand in quotes.
+// `batch = "40"`: numbers, words and truth values have no quotes.
 Fix ModuleBuilder::without_quotes(const SettingNode& node, const SettingDef& def, Help otherwise) {
   const Expr& expr = (*node.ast)[node.value];
   if (expr.kind != ExprKind::kString) {
@@ -120,7 +120,7 @@ std::optional<double> ModuleBuilder::real(const SettingNode& node, Scope& scope,
 
 void ModuleBuilder::refuse_unit(const SettingNode& node, const Datum& value) {
   const Expr& expr = (*node.ast)[node.value];
-  // `epochs = 300 steps`: the unit is the other of both settings.
+  // `epochs = 300 steps`: the unit belongs to the other of the two settings.
   const bool is_number = expr.kind == ExprKind::kNumber;
   const std::string_view unit = is_number ? info_of(node.ast->number(node.value).unit).text : std::string_view();
   if ((node.key == "epochs" && unit == "steps") || (node.key == "steps" && unit == "epochs")) {
@@ -274,7 +274,7 @@ void ModuleBuilder::refuse_bare(Span at, std::string message, const std::vector<
     const auto begin = static_cast<uint32_t>(text.data() - ev_.sources().text(at.file).data());
     const uint32_t end = begin + static_cast<uint32_t>(text.size());
     for (const UnitChoice& unit : units) {
-      // Edits have no order at one place: a number at the end of its line gets both in one.
+      // Edits at one place have no order: a number at the end of its line gets both in one edit.
       const bool at_end = at.end == end;
       fixes.push_back(
           replacement("say which one you mean", {at.file, at.end, at.end}, unit.text + (at_end ? unit.comment : "")));

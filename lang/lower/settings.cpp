@@ -121,7 +121,7 @@ void read_group(const SourceFile& file, Run<Setting> run, SettingNode& into, std
   }
 }
 
-// Puts `over` in the place of a node of its key, or behind the others. Of two groups, it does so for each child.
+// Replaces the node with the key of `over`, or appends it. If both are groups, this is done for each child.
 void put_over(std::vector<SettingNode>& nodes, const SettingNode& over) {
   const auto at = std::ranges::find(nodes, over.key, &SettingNode::key);
   if (at == nodes.end()) {
@@ -137,7 +137,7 @@ void put_over(std::vector<SettingNode>& nodes, const SettingNode& over) {
   }
 }
 
-// The declaration that `decl` extends; nothing if there is none, or only one of another kind.
+// The declaration that `decl` extends; empty if there is no such declaration, or only one of another kind.
 DeclRef base_of(const DeclRef& decl) {
   return decl.decl->base ? decl.file->find(decl.decl->kind, decl.decl->base.text) : DeclRef{};
 }
@@ -161,13 +161,13 @@ void check_extends(const DeclRef& decl, Diagnostics& diagnostics) {
   const Name& base = decl.decl->base;
   const std::string_view keyword = keyword_of(decl.decl->kind);
   if (!base || decl.file->is_missing(base.text)) {
-    return;  // a missing import was reported
+    return;  // the missing import was reported
   }
   const std::vector<DeclRef> all = lineage(decl);
   if (base_of(all.back()).decl == decl.decl) {
     const auto place = [](const DeclRef& one) { return std::pair(one.decl->span.file, one.decl->span.begin); };
     if (std::ranges::any_of(all, [&](const DeclRef& one) { return place(one) < place(decl); })) {
-      return;  // a circle is reported once
+      return;  // a cycle is reported once
     }
     Diagnostic d =
         fault("XG0208", base.span,
@@ -226,7 +226,7 @@ Settings read_own_settings(const DeclRef& ref, Diagnostics& diagnostics) {
 Settings read_settings(const DeclRef& decl, Diagnostics& diagnostics) {
   const std::vector<DeclRef> all = lineage(decl);
   Settings settings = read_own_settings(all.back(), diagnostics);
-  settings.has_error = settings.has_error || all.back().decl->base;  // the settings of that one are not known
+  settings.has_error = settings.has_error || all.back().decl->base;  // the settings of that declaration are unknown
   for (size_t i = all.size() - 1; i-- > 0;) {
     Settings over = read_own_settings(all[i], diagnostics);
     // `epochs` and `steps` are two names of one setting.

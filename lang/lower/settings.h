@@ -1,5 +1,5 @@
-// The settings of a declaration as a tree, over those of the declarations that it extends and under those of --set. The
-// known settings are in setting_def.h.
+// The settings of a declaration as a tree: its own override those of the declarations that it extends, and --set
+// overrides both. The known settings are in setting_def.h.
 #pragma once
 
 #include <span>
@@ -13,16 +13,16 @@
 
 namespace xrun::lang {
 
-// `a.b = value` and `a { b = value }` are the same tree.
+// `a.b = value` and `a { b = value }` give equal trees.
 struct SettingNode {
   std::string key;
   Span key_span;
   Span span;
-  const SourceFile* file = nullptr;  // that it is written in, whose names its value sees; null: the command line
+  const SourceFile* file = nullptr;  // file of the setting, whose names its value sees; null: the command line
   const Ast* ast = nullptr;          // syntax tree of the value
   ExprId value;                      // invalid: a group
-  ExprId to;                         // of `moved value -> to`, whose key is "moved" and the old name
-  bool has_error = false;            // of a group: a setting in it could not be read
+  ExprId to;                         // new name of `moved value -> to`, whose key is "moved" and the old name
+  bool has_error = false;            // group: a setting in it could not be read
   std::vector<SettingNode> children;
 
   bool has_value() const { return value.valid(); }
@@ -35,18 +35,19 @@ struct Settings {
   bool has_error = false;            // a setting could not be read; a missing setting may be that one
 };
 
-// The declaration, the one that it extends, the one that that extends, ...: as far as they are found.
+// The declaration, the one that it extends, that one's base, ...: as far as they are found.
 std::vector<DeclRef> lineage(const DeclRef& decl);
-// Reports a declaration that extends nothing, something of another kind, or itself.
+// Reports a declaration that extends an unknown name, a declaration of another kind, or itself.
 void check_extends(const DeclRef& decl, Diagnostics& diagnostics);
 
-// Reads the settings that stand in a declaration; a setting that is given twice is XG0211.
+// Reads the settings in a declaration; a repeated setting is rejected with XG0211.
 Settings read_own_settings(const DeclRef& decl, Diagnostics& diagnostics);
-// The same, and those of the declarations that it extends. Its own values replace theirs key by key, in groups, too.
+// Reads the settings of a declaration and of those that it extends. Its own values replace theirs key by key, also in
+// groups.
 Settings read_settings(const DeclRef& decl, Diagnostics& diagnostics);
 
 // Sets `path` ("shard.id.over") to a value from the command line, which replaces any value or group there. A path
-// through a setting that has a value is XG0210: values below it would not be read.
+// through a setting that has a value is rejected with XG0210: values below it would not be read.
 void override_setting(Settings& settings, std::string_view path, const Ast& ast, ExprId value,
                       Diagnostics& diagnostics);
 
@@ -54,9 +55,9 @@ void override_setting(Settings& settings, std::string_view path, const Ast& ast,
 Span value_span(const SettingNode& node);
 // The text of a value that is a bare name, `none` or `auto`; empty for another expression.
 std::string symbol(const SettingNode& node);
-// The same, or the called name of a value that is a call.
+// The text of a bare name, `none` or `auto`, or the called name if the value is a call.
 std::string word(const SettingNode& node);
-// "backbone.stem" of a name, a chain of fields or a string; empty for another expression.
+// "backbone.stem" for a name, a chain of fields or a string; empty for another expression.
 std::string path_text(const Ast& ast, ExprId id);
 
 }  // namespace xrun::lang

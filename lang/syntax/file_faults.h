@@ -1,4 +1,4 @@
-// Faults that a file has by the hundred or not at all, which are reported once, with their number: tabs, carriage
+// Faults that occur by the hundred in a file or not at all, and are reported once, with their number: tabs, carriage
 // returns, bytes that are not UTF-8.
 #pragma once
 
@@ -19,7 +19,7 @@ struct Counted {
   }
 };
 
-// Reports bytes from `begin` on that are not UTF-8, since in a file of another encoding every umlaut is such a byte.
+// Reports bytes from `begin` on that are not UTF-8 once; a file in another encoding has one for every umlaut.
 void check_encoding(std::string_view text, int32_t file, uint32_t begin, Faults& faults);
 void report_counted(const Counted& tabs, const Counted& returns, int32_t file, const std::string& path, Faults& faults);
 

@@ -18,7 +18,7 @@ struct Sign {
   bool sure = true;
 };
 
-// Longer ones first.
+// Longer signs come first.
 constexpr Sign kSigns[] = {
     {"-->", "->", TokenKind::kArrow},        {"~>", "->", TokenKind::kArrow},
     {"|>", "->", TokenKind::kArrow},         {">>", "->", TokenKind::kArrow},
@@ -65,7 +65,7 @@ bool is_word_of_language(std::string_view word) {
 
 constexpr const char* kComments = "a comment starts with `#` and ends with its line";
 
-// A comment between two signs, which may have several lines.
+// A comment between two signs, possibly of several lines.
 ForeignText block_comment(const Place& place, std::string_view open, std::string_view close) {
   const size_t found = place.text.find(close, place.at + open.size());
   const size_t line_end = place.at + place.rest_of_line().size();
@@ -95,7 +95,7 @@ ForeignText block_comment(const Place& place, std::string_view open, std::string
   return made;
 }
 
-// `a => b` is an arrow, except where values are compared or a function is declared.
+// Replaces `a => b`: it is an arrow, except in comparisons and in declarations of functions.
 Sign fat_arrow(std::string_view before) {
   const std::string_view line = trimmed(before);
   if (line.starts_with("fn ") || line.starts_with("pointwise ")) {
@@ -111,7 +111,7 @@ Sign fat_arrow(std::string_view before) {
   return {"=>", "->", TokenKind::kArrow};
 }
 
-// The sign that a full-width form stands for, of the kinds that are signs of the language.
+// The sign that a full-width form stands for, if it is a sign of the language.
 std::optional<Sign> full_width(std::string_view sequence, char ascii) {
   static const std::string kAll = "()[]{},:.=+-*/%^<>";
   const size_t found = kAll.find(ascii);
@@ -130,7 +130,7 @@ bool is_ascii_word(std::string_view text) {
   return !text.empty() && is_name_start(text[0]) && std::ranges::all_of(text, is_name_char);
 }
 
-// Punctuation, signs and symbols, which end a word.
+// Whether it is punctuation, a sign or a symbol, which ends a word.
 bool is_symbol(uint32_t code) {
   const auto within = [&](uint32_t first, uint32_t last) { return code >= first && code <= last; };
   return (within(0x80, 0xBF) && code != 0xAA && code != 0xAD && code != 0xB5 && code != 0xBA) || code == 0xD7 ||
@@ -186,7 +186,7 @@ std::optional<ForeignText> foreign_comment(const Place& place, bool starts_state
                      .fix = replacement(kComments, place.to(place.at + static_cast<uint32_t>(sign.size())), "#", true)};
 }
 
-// `c ? a : b` of C, where its parts are clear: the condition follows `=`, a comma or a bracket.
+// `c ? a : b` of C, if its parts are clear: the condition follows `=`, a comma or a bracket.
 std::optional<ForeignText> question_mark(const Place& place) {
   const std::string_view line = place.rest_of_line().substr(1);
   ForeignText made{.end = place.at + 1,
@@ -196,7 +196,7 @@ std::optional<ForeignText> question_mark(const Place& place) {
   const std::string_view before = place.line_before();
   size_t begin = before.size();
   int depth = 0;
-  // `=` that assigns, not that of a comparison.
+  // An assigning `=`, not part of a comparison.
   const auto stops = [&](size_t at) {
     const bool compares = (at + 1 < before.size() && before[at + 1] == '=') ||
                           (at > 0 && std::string_view("=<>!").find(before[at - 1]) != std::string_view::npos);
@@ -274,8 +274,8 @@ std::optional<ForeignText> foreign_sign(const Place& place) {
 
 std::optional<ForeignText> foreign_word(const Place& place) {
   uint32_t end = place.at;
-  std::string plain;                // in ASCII, as far as its characters have an ASCII letter that they look like
-  std::optional<uint32_t> foreign;  // the first character that names do not have
+  std::string plain;                // ASCII form, as far as the characters look like ASCII letters
+  std::optional<uint32_t> foreign;  // first character that names cannot have
   for (bool goes_on = true; goes_on && end < place.text.size();) {
     const std::string_view rest = place.text.substr(end);
     const uint32_t length = sequence_length(rest);

@@ -1,5 +1,5 @@
-// Text as users of other languages and of word processors write it: their signs, comments, and letters that look like
-// ours. The lexer reports each with what stands for it here.
+// Text in the style of other languages and of word processors: their signs, comments, and letters that look like ours.
+// The lexer reports each with its replacement.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 namespace xrun::lang {
 
 struct ForeignText {
-  uint32_t end = 0;                   // where it ends
-  TokenKind meant = TokenKind::kBad;  // the token that it stands for; kNewline: none, as a comment
+  uint32_t end = 0;                   // end of the text
+  TokenKind meant = TokenKind::kBad;  // the token that it stands for; kNewline: no token, as for a comment
   std::string message;
   Fix fix;
 };
@@ -31,12 +31,12 @@ struct Place {
   std::string_view rest_of_line() const;
 };
 
-// A comment of another language: `//`, `/* */`, `--`, `%`, `;`, `"""`, `<!-- -->`. `starts_statement`: nothing of the
-// statement stands before it.
+// A comment of another language: `//`, `/* */`, `--`, `%`, `;`, `"""`, `<!-- -->`. `starts_statement`: it is the first
+// text of its statement.
 std::optional<ForeignText> foreign_comment(const Place& place, bool starts_statement);
-// A sign such as `=>`, `&&` or a full-width comma; an invisible character; a space of another kind.
+// A sign such as `=>`, `&&` or a full-width comma; an invisible character; a space other than U+0020.
 std::optional<ForeignText> foreign_sign(const Place& place);
-// The word that begins at the place and has characters that names do not have; `at` may stand before ASCII letters.
+// The word that begins at the place and has characters that names cannot have; `at` may point at ASCII letters.
 std::optional<ForeignText> foreign_word(const Place& place);
 
 // A string in quotes of another language or a word processor.
@@ -44,7 +44,7 @@ std::optional<ForeignText> foreign_string(const Place& place);
 // The fix of a `;` at the place: nothing, or a newline before the next statement.
 Fix statement_end(const Place& place);
 
-// Whether two words stand side by side, as in prose; no expression has them.
+// Whether two words follow one another, as in prose; no expression has them.
 bool is_prose(std::string_view text);
 // "0.1745": an angle in degrees as radians.
 std::string radians(double degrees);

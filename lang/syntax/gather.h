@@ -29,7 +29,7 @@ class Gather {
     std::vector<T>& pool = ast.pool<T>();
     const Run<T> run{static_cast<uint32_t>(pool.size()), static_cast<uint32_t>(size())};
     if (pool.empty() && base_ == 0) {
-      std::swap(pool, stack_);  // a generated text is often one long list: it is not copied
+      std::swap(pool, stack_);  // a generated text is often one long list, so it is not copied
       return run;
     }
     grow(pool, size());

@@ -1,5 +1,5 @@
 // Scans the raw tokens twice: pairs the brackets, then drops the newlines that end no statement. Pairing comes first so
-// that a parenthesis left open does not hide the newlines below it.
+// that an unclosed parenthesis does not hide the newlines below it.
 #include <algorithm>
 
 #include "lang/syntax/lexer.h"
@@ -8,7 +8,7 @@
 namespace xrun::lang {
 namespace {
 
-// Whether the statement continues behind the token: a binary operator, `->`, `=` or `,`.
+// Whether the statement continues after the token: a binary operator, `->`, `=` or `,`.
 bool continues_behind(TokenKind kind) {
   switch (kind) {
     case TokenKind::kArrow:
@@ -90,7 +90,7 @@ class Pairing {
 
   void close(Token& token) {
     const TokenKind partner = partner_of(token.kind);
-    // A brace left open on this line is likelier than a surplus closing bracket.
+    // A brace left open on this line is likelier than an extra closing bracket.
     size_t at = open_.size();
     while (at > 0 && tokens_.tokens[open_[at - 1].token].kind != partner) {
       const Open& open = open_[at - 1];
@@ -150,7 +150,7 @@ class Pairing {
 
 void drop_newlines(Tokens& list) {
   std::vector<Token>& tokens = list.tokens;
-  std::vector<bool> mute;  // for each open bracket: whether newlines inside it are dropped
+  std::vector<bool> mute;  // whether newlines are dropped, for each open bracket
   size_t kept = 0;
   for (size_t i = 0; i < tokens.size(); ++i) {
     const Token token = tokens[i];
@@ -178,10 +178,10 @@ void drop_newlines(Tokens& list) {
   tokens.resize(kept);
 }
 
-// `model m:` of Python: the colon stands for the brace, if a brace closes what it opens.
+// `model m:` of Python: the colon stands for `{` if a `}` closes the body.
 void colons_for_braces(Tokens& list, Faults& faults) {
   std::vector<Token>& tokens = list.tokens;
-  size_t colon = 0;  // 0: none is open
+  size_t colon = 0;  // 0: no open colon
   bool in_header = false;
   for (size_t i = 0; i < tokens.size(); ++i) {
     Token& token = tokens[i];

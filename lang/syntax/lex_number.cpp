@@ -27,7 +27,7 @@ class NumberLexer : private Cursor {
   }
 
  private:
-  // Reads digits and underscores, the digits into digits_; reports underscores that stand at an end or together.
+  // Reads digits and underscores, the digits into digits_; reports underscores at an end or in a row.
   template <typename IsDigit>
   void digits(IsDigit is_one) {
     const uint32_t from = at_;
@@ -101,7 +101,7 @@ class NumberLexer : private Cursor {
       faults_.error("XG0105", span(begin_, at_ + 1), "a dot must be followed by a digit", "ends in a dot",
                     replacement("write the zero, or leave out the dot", span(at_, at_ + 1), ".0"));
       ++at_;
-      skip_name();  // belongs to the same mistake
+      skip_name();  // part of the same mistake
       has_dot = true;
     }
     const auto fraction = static_cast<int64_t>(digits_.size() - before_dot);
@@ -238,7 +238,7 @@ class NumberLexer : private Cursor {
                   replacement("leave it out", span(end, unit.end), "", false));
   }
 
-  // Whether a word unit stands behind the number and `spaces` spaces.
+  // Whether a word unit follows the number after `spaces` spaces.
   bool word_unit_behind(uint32_t spaces) const {
     const std::string_view name = name_at(at_ + spaces);
     const std::optional<Unit> unit = find_unit(name);
@@ -253,7 +253,7 @@ class NumberLexer : private Cursor {
     return from < text_.size() ? text_.substr(from, to - from) : std::string_view();
   }
 
-  // Reads a word unit behind one space; reports a misplaced unit or multiplier. The key of a setting is neither.
+  // Reads a word unit after one space; reports a misplaced unit or multiplier. The key of a setting is neither.
   void unit_behind_spaces() {
     uint32_t spaces = 0;
     while (peek(spaces) == ' ') {
@@ -359,7 +359,7 @@ class NumberLexer : private Cursor {
   bool reported_size_ = false;
 };
 
-// A fast path for most numbers of large texts: a few digits with nothing behind them that could belong to the number.
+// A fast path for most numbers of large texts: a few digits, and no text after them that could belong to the number.
 bool lex_plain(std::string_view text, uint32_t begin, uint32_t& end, Number& number) {
   constexpr uint32_t kExact = 15;  // decimal digits that a double holds exactly
   int64_t value = 0;

@@ -43,7 +43,8 @@ class StringLexer : private Cursor {
   }
 
  private:
-  // A string without its second quote, which most likely stands before the brackets or the argument that end the line.
+  // A string without its second quote, which is most likely missing before the brackets or the argument that end the
+  // line.
   std::string unclosed(uint32_t begin, uint32_t& end) {
     const std::string_view line = Place{text_, file_, begin}.rest_of_line();
     const size_t length = likely_length(Place{text_, file_, begin}.line_before(), line);
@@ -57,9 +58,9 @@ class StringLexer : private Cursor {
     return std::string(value);
   }
 
-  // The bytes of `line`, which begins with a quote, up to where the other quote is missing.
+  // The number of bytes of `line`, which begins with a quote, before the likely place of the missing quote.
   static size_t likely_length(std::string_view before, std::string_view line) {
-    std::string open;  // the brackets that this line left open
+    std::string open;  // brackets that this line left open
     bool in_string = false;
     for (const char c : before) {
       in_string = in_string != (c == '"');

@@ -48,7 +48,7 @@ constexpr std::array<Signs, 128> signs_by_first() {
 
 constexpr std::array<Signs, 128> kSigns = signs_by_first();
 
-// The longest sign that `text` begins with; kBad if it begins with none.
+// The longest sign at the start of `text`; kBad if there is no sign.
 TokenKind sign_at(std::string_view text) {
   const auto first = static_cast<unsigned char>(text[0]);
   for (int i = 0; first < kSigns.size() && i < kSigns[first].count; ++i) {
@@ -66,8 +66,8 @@ class Lexer : private Cursor {
     out_.file = file;
     out_.text = text_;
     const std::string_view read = text_.substr(0, kMaxFileBytes);
-    // Of a large text, as many as it can have, a token a byte and a number every other: growth would copy them, and
-    // memory that stays unused is never touched. Of other texts, as many as most have.
+    // A large text reserves the maximum, a token per byte and a number per two bytes: growth would copy them, and
+    // unused memory is never touched. Other texts reserve the usual number.
     constexpr size_t kLarge = size_t{1} << 20;
     const size_t bytes = read.size();
     reserve_large(out_.tokens, bytes < kLarge ? bytes / 3 + 16 : bytes + 16);
@@ -165,7 +165,7 @@ class Lexer : private Cursor {
 
   Place place(uint32_t at) const { return {text_, file_, at}; }
 
-  // Whether nothing of its statement stands before the cursor.
+  // Whether the cursor is at the start of its statement.
   bool starts_statement() const {
     return open_ == 0 && (out_.tokens.empty() || out_.tokens.back().kind == TokenKind::kNewline);
   }
@@ -176,11 +176,11 @@ class Lexer : private Cursor {
     } else if (kind == TokenKind::kRightParen || kind == TokenKind::kRightBracket) {
       open_ = std::max(0, open_ - 1);
     } else if (kind == TokenKind::kLeftBrace || kind == TokenKind::kRightBrace) {
-      open_ = 0;  // a bracket above it was never closed
+      open_ = 0;  // an earlier bracket was never closed
     }
   }
 
-  // Whether the sign at the cursor may be one of another language; most are not.
+  // Whether the sign at the cursor may belong to another language; most do not.
   bool may_be_foreign() const {
     const char c = peek();
     const char second = peek(1);
@@ -213,7 +213,7 @@ class Lexer : private Cursor {
     }
   }
 
-  // Reports text of another language, and goes on after it with the token that it stands for; false if there is none.
+  // Reports text of another language, and continues after it with the token that it stands for; false if there is none.
   bool foreign(uint32_t begin, std::optional<ForeignText> found) {
     if (!found) {
       return false;
@@ -230,7 +230,7 @@ class Lexer : private Cursor {
     return true;
   }
 
-  // folder(pictures"): the only quote of its line follows a word that it should have opened before.
+  // folder(pictures"): the only quote of its line follows a word that it should have preceded.
   bool opening_is_missing() {
     const std::string_view line = place(at_).line_before();
     const std::string_view ends = ")],";
@@ -253,7 +253,7 @@ class Lexer : private Cursor {
     return true;
   }
 
-  // Whether a value ends directly before the cursor, so that a dot here selects a field of it.
+  // Whether a value ends directly before the cursor, so that a dot here selects one of its fields.
   bool touches_value() const {
     if (out_.tokens.empty() || out_.tokens.back().end != at_) {
       return false;
@@ -265,7 +265,7 @@ class Lexer : private Cursor {
 
   void leading_dot() {
     const uint32_t begin = at_;
-    if (touches_value()) {  // x.5: the parser says that a name is missing
+    if (touches_value()) {  // x.5: the parser reports that a name is missing
       ++at_;
       push(TokenKind::kDot, begin);
       return;
@@ -285,7 +285,7 @@ class Lexer : private Cursor {
     const uint32_t length = sequence_length(rest);
     if (!out_.tokens.empty() && out_.tokens.back().kind == TokenKind::kBad && out_.tokens.back().end == begin) {
       at_ += std::max(length, 1U);
-      out_.tokens.back().end = at_;  // one report for consecutive bad characters
+      out_.tokens.back().end = at_;  // consecutive bad characters are reported once
       return;
     }
     if (foreign(begin, foreign_string(place(begin)))) {
@@ -297,7 +297,7 @@ class Lexer : private Cursor {
     at_ += std::max(length, 1U);
     push(TokenKind::kBad, begin);
     if (length == 0) {
-      return;  // check_encoding has reported it
+      return;  // already reported by check_encoding
     }
     const auto code = static_cast<unsigned char>(rest[0]);
     if (code < 0x20 || code == 0x7F) {

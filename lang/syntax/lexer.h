@@ -26,7 +26,7 @@ class Cursor {
   Cursor(std::string_view text, int32_t file, uint32_t at, Faults& faults)
       : text_(text), file_(file), at_(at), faults_(faults) {}
 
-  // The character `ahead` places behind the cursor; '\0' behind the end of the text.
+  // The character `ahead` places after the cursor; '\0' after the end of the text.
   char peek(size_t ahead = 0) const { return at_ + ahead < text_.size() ? text_[at_ + ahead] : '\0'; }
   Span span(uint32_t from, uint32_t to) const { return {file_, from, to}; }
   void skip_name() {
@@ -41,19 +41,19 @@ class Cursor {
   Faults& faults_;
 };
 
-// The number that starts at `begin` (a digit) with its unit. Sets `end` to the place behind it; faults are reported,
-// and the value is then the best guess.
+// The number that starts at `begin` (a digit) with its unit. Sets `end` to the first byte after it; faults are
+// reported, and the value is then the best guess.
 Number lex_number(std::string_view text, int32_t file, uint32_t begin, uint32_t& end, Faults& faults);
 
-// The value of the string that starts at `begin` (a quote). Sets `end` to the place behind it; faults are reported.
+// The value of the string that starts at `begin` (a quote). Sets `end` to the first byte after it; faults are reported.
 std::string lex_string(std::string_view text, int32_t file, uint32_t begin, uint32_t& end, Faults& faults);
 
-// Pairs the brackets and drops the newlines that end no statement: those inside () and [], beside `->`, and behind `=`,
+// Pairs the brackets and drops the newlines that end no statement: those inside () and [], next to `->`, and after `=`,
 // `,` and binary operators unless a declaration follows. Several newlines in a row become one.
 void lay_out(Tokens& tokens, Faults& faults);
 
 // Whether a declaration starts at the token `at`: its keyword in column 1, followed by a name, a string or `{`.
-// Elsewhere the keyword is a name. A declaration that starts inside an open bracket shows that this was not closed.
+// Elsewhere the keyword is a name. A declaration that starts inside an open bracket shows that it was not closed.
 bool starts_declaration(const Tokens& tokens, size_t at);
 
 }  // namespace xrun::lang

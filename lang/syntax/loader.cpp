@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxFiles = 1000;
 
-// The fault for the cause in errno. A pipe is refused: it gives its text only once, and resuming or checking a run
+// The fault for the cause in errno. A pipe is rejected: it gives its text only once, and resuming or checking a run
 // reads the model again.
 Diagnostic unreadable(Span at, const std::string& path, std::string label) {
   const int why = errno;
@@ -35,7 +35,7 @@ Diagnostic unreadable(Span at, const std::string& path, std::string label) {
                                 : "check the path"});
 }
 
-// The key of a file: its path without `.`, `..` behind a directory, and doubled slashes.
+// The key of a file: its path without `.`, without `..` after a directory, and without doubled slashes.
 std::string key_of(const std::string& path) { return fs::path(path).lexically_normal().string(); }
 
 }  // namespace
@@ -46,7 +46,7 @@ std::optional<std::string> read_whole_file(const std::string& path) {
     errno = -file;
     return std::nullopt;
   }
-  // One byte more than a file may have is enough for the lexer to refuse it.
+  // One byte more than a file may have is enough for the lexer to reject it.
   std::string text(kMaxFileBytes + 1, '\0');
   size_t size = 0;
   ssize_t got = 1;

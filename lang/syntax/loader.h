@@ -16,7 +16,7 @@ namespace xrun::lang {
 
 struct SourceFile;
 
-// A declaration and the file that it stands in; both null if there is none.
+// A declaration and its file; both null if there is no declaration.
 struct DeclRef {
   const SourceFile* file = nullptr;
   const Decl* decl = nullptr;
@@ -25,30 +25,30 @@ struct DeclRef {
 
 struct SourceFile {
   int32_t file = -1;
-  std::string path;       // as printed
-  std::string directory;  // of `path`, "" for the current one; relative paths start here
+  std::string path;       // path in messages
+  std::string directory;  // directory of `path`, "" for the current one; relative paths start here
   Ast ast;
   std::map<std::string_view, const Decl*> names;  // options, lets, functions, optimizers, blocks
-  // Models, data, train, cluster, schedule and run declarations have a namespace for each kind. A declaration without a
-  // name has the empty name.
+  // Models, data, train, cluster, schedule and run declarations have a namespace for each kind. The name of an unnamed
+  // declaration is empty.
   std::map<std::pair<DeclKind, std::string_view>, const Decl*> spaces;
   std::map<std::string_view, const SourceFile*> modules;  // import "x.xgraph" as x
   std::map<std::string_view, DeclRef> used;               // from "x.xgraph" use a
-  std::set<std::string_view> missing;                     // names and imports that were not found; reported
+  std::set<std::string_view> missing;                     // names and imports that were not found; already reported
 
-  // Whether the import of `name`, or of the file that stands before its dot, has failed.
+  // Whether the import of `name`, or of the file before its dot, has failed.
   bool is_missing(std::string_view name) const { return missing.contains(name.substr(0, name.find('.'))); }
 
-  // The declaration of `name`, made in this file or brought in by `use`.
+  // The declaration of `name`, made in this file or imported by `use`.
   DeclRef find(std::string_view name) const;
   DeclRef find(DeclKind space, std::string_view name) const;
-  std::vector<DeclRef> all(DeclKind space) const;  // in source order; then those brought in by `use`
+  std::vector<DeclRef> all(DeclKind space) const;  // in source order; then those imported by `use`
 };
 
 class Loader {
  public:
-  // `reads_files`: false for texts in memory, which import only the standard library and texts loaded before.
-  // `open`: texts, by key_of(path), that stand for the files on disk; null: none.
+  // `reads_files`: false for texts in memory, which import only the standard library and texts loaded before. `open`:
+  // texts, by key_of(path), that replace the files on disk; may be null.
   Loader(SourceMap& sources, Diagnostics& diagnostics, bool reads_files,
          const std::map<std::string, std::string>* open = nullptr)
       : sources_(sources), diagnostics_(diagnostics), reads_files_(reads_files), open_(open) {}
@@ -75,10 +75,10 @@ class Loader {
   bool reads_files_;
   const std::map<std::string, std::string>* open_;
   std::deque<SourceFile> files_;
-  std::map<std::string, const SourceFile*> by_key_;  // null while it is being read
+  std::map<std::string, const SourceFile*> by_key_;  // null while the file is being read
 };
 
-// The content of a file, cut off one byte beyond kMaxFileBytes; nothing if it cannot be read, with the cause in errno
+// The content of a file, cut off one byte beyond kMaxFileBytes; nullopt if it cannot be read, with the cause in errno
 // (ESPIPE: a pipe or a device).
 std::optional<std::string> read_whole_file(const std::string& path);
 

@@ -9,7 +9,7 @@
 
 namespace xrun::lang {
 
-// Holds every whole number that the lexer accepts; a larger one is XG0109.
+// Holds every whole number that the lexer accepts; larger ones are rejected with XG0109.
 __extension__ typedef __int128 Int128;
 std::string to_text(Int128 value);
 
@@ -17,9 +17,9 @@ std::string to_text(Int128 value);
 enum class Dimension : uint8_t {
   kPlain,    // no unit
   kSize,     // bytes
-  kRate,     // bytes a second
+  kRate,     // bytes per second
   kTime,     // seconds
-  kCompute,  // floating-point operations a second
+  kCompute,  // floating-point operations per second
   kPower,    // watts
   kClock,    // hertz
   kSteps,    // this and the next two: lengths of training
@@ -28,16 +28,16 @@ enum class Dimension : uint8_t {
 };
 
 // One row of the table of units. A value in this unit times scale / divisor is the value in the dimension's base unit
-// (bytes, bytes a second, seconds, FLOP/s, watts, hertz, steps, epochs, samples).
+// (bytes, bytes per second, seconds, FLOP/s, watts, hertz, steps, epochs, samples).
 struct UnitInfo {
-  std::string_view text;  // as written: "GiB", "Gbit/s", "epochs"
+  std::string_view text;  // "GiB", "Gbit/s", "epochs"
   Dimension dimension = Dimension::kPlain;
   int64_t scale = 1;
   int64_t divisor = 1;
-  bool word = false;  // follows one space; the others touch the number
+  bool word = false;  // follows one space; other units touch the number
 };
 
-// All units; a Unit is an index of this table, 0 is "no unit".
+// All units; a Unit is an index into this table, 0 is "no unit".
 using Unit = uint8_t;
 inline constexpr Unit kNoUnit = 0;
 std::span<const UnitInfo> unit_table();
@@ -47,8 +47,8 @@ std::string_view name_of(Dimension dimension);  // "a size", "a data rate", "a t
 
 // A literal. `16_384` and `1.5M` are whole, `0.5`, `5e-4`, `4.0` and `10%` are not.
 struct Number {
-  std::string_view text;  // of the file, without the unit: "25", "16_384", "0x4E00", "10%"
-  Int128 whole = 0;       // the exact value where is_whole
+  std::string_view text;  // text in the file, without the unit: "25", "16_384", "0x4E00", "10%"
+  Int128 whole = 0;       // the exact value if is_whole
   double value = 0;       // correctly rounded; with `%` and the multiplier applied, without the unit
   bool is_whole = false;
   bool is_hex = false;
@@ -59,7 +59,7 @@ struct Number {
   Dimension dimension() const { return info_of(unit).dimension; }
   // The value in the base unit of its dimension: 25Gbit/s is 3.125e9.
   double in_base() const;
-  // The same for a whole literal if the result is whole, too: 16GiB is 17179869184; nothing for 3bit or 0.5GiB.
+  // The exact value of a whole literal if the result is whole: 16GiB is 17179869184; nullopt for 3bit or 0.5GiB.
   std::optional<Int128> whole_in_base() const;
 };
 

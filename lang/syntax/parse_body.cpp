@@ -45,7 +45,7 @@ Run<T> Parser::braced(T (Parser::*item)(), void (Parser::*end)()) {
 Run<Stmt> Parser::body() { return braced(&Parser::statement, &Parser::end_of_statement); }
 Run<Setting> Parser::settings() { return braced(&Parser::setting, &Parser::end_of_setting); }
 
-// The text after the value of a statement or setting belongs to the value, which is then not known.
+// Text after the value of a statement or setting belongs to the value, which is then unknown.
 void Parser::spoil(Stmt& stmt) {
   if (stmt.value.valid()) {
     stmt.value = error_node(stmt.span);
@@ -123,7 +123,7 @@ Stmt Parser::statement() {
   }
   for (const Name& name : ast_[stmt.names]) {
     if (!name) {
-      stmt.kind = StmtKind::kError;  // the name that it declares is not known
+      stmt.kind = StmtKind::kError;  // the name that it declares is unknown
     }
   }
   stmt.span = from(start);
@@ -176,7 +176,7 @@ void Parser::binding(Stmt& stmt) {
   stmt.value = value_or_error();
 }
 
-// A name that begins no statement.
+// Reports a name that does not begin a statement.
 void Parser::unknown_statement(const Name& name) {
   std::vector<std::string> words;
   for (const auto& [word, kind] : kStatementWords) {
@@ -244,7 +244,7 @@ Setting Parser::setting() {
   return setting;
 }
 
-// A class is called by a name or, where it is no name of the language, by a string.
+// A class is given by a name or, if the name has other characters than letters and digits, by a string.
 ExprId Parser::class_name(std::string_view what) {
   if (!lost_ && !at(TokenKind::kName) && !at(TokenKind::kString)) {
     expected(what,

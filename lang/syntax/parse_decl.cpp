@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kEdition = 1;
 
-// The type of an option with this value, where it is written out; else empty.
+// The type of an option with this value, if it is a literal; else empty.
 std::string_view option_type_of(const Ast& ast, ExprId id) {
   const Expr& written = ast[id];
   const Expr& value = written.kind == ExprKind::kUnary ? ast[written.lhs] : written;
@@ -89,7 +89,7 @@ void Parser::declarations() {
       continue;
     }
     if (at(TokenKind::kRightBrace)) {
-      advance();  // it closes something that was skipped
+      advance();  // it closes a bracket that was skipped
       depth_ = 0;
       continue;
     }
@@ -135,7 +135,7 @@ Decl Parser::declaration() {
     return decl;
   }
   if (lost_) {
-    // The body is read all the same, since its faults have causes of their own.
+    // The body is still read, since its faults have causes of their own.
     decl.has_fault = true;
     lost_ = false;
     while (!at(TokenKind::kLeftBrace) && !at(TokenKind::kNewline) && !at(TokenKind::kEnd)) {
@@ -230,7 +230,7 @@ void Parser::declaration_header(Decl& decl) {
   }
 }
 
-// "->" type { "," type }, of a block. A model names its results in its body.
+// "->" type { "," type }: the results of a block. A model names its results in its body.
 void Parser::results(Decl& decl) {
   const Span start = here();
   const uint32_t behind = last_end_;
@@ -245,7 +245,7 @@ void Parser::results(Decl& decl) {
     fault("XG0110", from(start), "a model has no result types", "its results have names",
           replacement("leave them out, and name each result in the body: output logits",
                       {tokens_.file, behind, last_end_}, ""));
-    lost_ = false;  // the body is read all the same
+    lost_ = false;  // the body is still read
   }
 }
 
@@ -255,7 +255,7 @@ void Parser::option_header(Decl& decl) {
   Diagnostic* untyped = nullptr;
   if (!lost_ && at(TokenKind::kAssign)) {
     untyped = expected("`:` and a type: int, float, bool or str", "write it behind the name");
-    lost_ = false;  // the value is read all the same
+    lost_ = false;  // the value is still read
   } else {
     expect(TokenKind::kColon, "`:` and a type: int, float, bool or str");
     decl.type_name = expect_name("a type: int, float, bool or str");
@@ -286,11 +286,11 @@ void Parser::settings_header(Decl& decl) {
 }
 
 // The ## lines directly before the declaration at `begin`. The first ## lines before it that a blank line separates
-// from the text behind them document the file; they go to `file_doc` unless it is null.
+// from the text after them document the file; they go to `file_doc` unless it is null.
 std::string Parser::doc_before(uint32_t begin, std::string* file_doc) {
   std::string doc;
   bool file_doc_taken = false;
-  uint32_t end = 0;  // of the last comment; a plain one does not part documentation from what follows
+  uint32_t end = 0;  // end of the last comment; a plain one does not separate documentation from the declaration
   const std::vector<Comment>& comments = tokens_.comments;
   const auto is_blank_between = [&](uint32_t a, uint32_t b) {
     const std::string_view gap = tokens_.text.substr(a, b - a);

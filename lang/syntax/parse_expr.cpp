@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kTokenKinds = static_cast<size_t>(TokenKind::kGreaterEqual) + 1;
 
-// The binary operator of each kind of token; kNeg: none.
+// The binary operator of each kind of token; kNeg: not an operator.
 std::array<Op, kTokenKinds> list_operators() {
   std::array<Op, kTokenKinds> operators{};
   for (size_t kind = 0; kind < kTokenKinds; ++kind) {

@@ -1,5 +1,5 @@
-// Text as users of other languages write it, as far as its meaning is clear: loops, declarations and choices of Python,
-// statements with a word or a type that ours do not have, paths without quotes.
+// Text in the style of other languages, as far as its meaning is clear: loops, declarations and choices of Python,
+// statements with a word or a type that the language does not have, paths without quotes.
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ struct Word {
   std::string_view ours;
 };
 
-// Words of declarations whose rest is written as ours.
+// Words of declarations whose rest has the syntax of the language.
 constexpr Word kDeclarations[] = {
     {"const", "let"},        {"var", "let"},         {"val", "let"},        {"define", "let"},
     {"function", "fn"},      {"func", "fn"},         {"fun", "fn"},         {"network", "model"},
@@ -87,7 +87,7 @@ Fix Parser::choice_in_braces(const Expr& expr) const {
                      {"if {} {{ {} }} else {{ {} }}", text(expr.condition), text(expr.lhs), text(expr.rhs)}, true);
 }
 
-// After `for ...:` or `if ...:` skips the lines of its body, which are indented more.
+// Skips the lines of a body after `for ...:` or `if ...:`, which are indented more.
 void Parser::skip_indented(uint32_t begin) {
   const auto column = [&](uint32_t at) { return at - (tokens_.text.rfind('\n', at) + 1); };
   while (!at(TokenKind::kNewline) && !at(TokenKind::kEnd) && !at(TokenKind::kLeftBrace)) {
@@ -118,7 +118,7 @@ Span Parser::unquoted_path() const {
   return {tokens_.file, here().begin, has_name ? end : here().begin};
 }
 
-// How often the loop that begins at the token repeats, and the name that counts: "3 as i"; empty if it is not clear.
+// The repetitions of the loop that begins at the token, and the name that counts: "3 as i"; empty if it is not clear.
 std::string Parser::repetitions(size_t at) const {
   const auto kind_at = [&](size_t i) { return tokens_.tokens[std::min(i, tokens_.tokens.size() - 1)].kind; };
   const auto text_at = [&](size_t i) { return std::string(tokens_.spelling(tokens_.tokens[i])); };
@@ -140,7 +140,7 @@ std::string Parser::repetitions(size_t at) const {
   return first && kind_at(at + 1) != TokenKind::kComma ? text_at(at) + index : "";
 }
 
-// `x -> for i in 0..3 { ... }`: the loop is a stage, `repeat`.
+// `x -> for i in 0..3 { ... }`: the loop is the stage `repeat`.
 bool Parser::foreign_loop() {
   if (lost_ || !at(TokenKind::kName) || !is_one_of(kLoops, tokens_.spelling(current())) ||
       (ahead().kind != TokenKind::kName && ahead().kind != TokenKind::kNumber)) {
@@ -161,7 +161,7 @@ bool Parser::foreign_loop() {
   return true;
 }
 
-// A statement that starts with a name and goes on with neither `=` nor a word that statements have.
+// Reports a statement that starts with a name and continues with neither `=` nor a word that statements have.
 void Parser::no_statement(const Name& name) {
   const Span before{tokens_.file, name.span.begin, name.span.begin};
   const Span to_next{tokens_.file, name.span.begin, here().begin};
@@ -194,7 +194,7 @@ void Parser::no_statement(const Name& name) {
   }
 }
 
-// `if c { ... }` as a statement, as in other languages.
+// Reports `if c { ... }` as a statement, as in other languages.
 void Parser::reserved_statement() {
   const std::string_view word = text_of(kind());
   const char* example = at(TokenKind::kIf)         ? "y = if c { a } else { b }, or x -> if c { relu }"
@@ -206,7 +206,7 @@ void Parser::reserved_statement() {
   skip_indented(here().begin);
 }
 
-// Reports what starts no declaration. Returns the kind that is meant, if the rest is written as ours.
+// Reports text that starts no declaration. Returns the intended kind if the rest has the syntax of the language.
 DeclKind Parser::unknown_declaration() {
   if (!at(TokenKind::kName)) {
     expected("a declaration", declarations_help());
@@ -229,7 +229,7 @@ DeclKind Parser::unknown_declaration() {
     lost_ = false;
     return kind_of(ours->ours);
   }
-  // Its body has no faults of its own. The next declaration starts in column 1.
+  // The body is skipped without reporting its faults. The next declaration starts in column 1.
   while (!at(TokenKind::kEnd) && !starts_declaration(tokens_, at_) &&
          (!ahead().starts_line || tokens_.tokens[at_ + 1].kind == TokenKind::kRightBrace)) {
     advance();
@@ -237,7 +237,7 @@ DeclKind Parser::unknown_declaration() {
   return DeclKind::kError;
 }
 
-// f32(N, 64): only `index` takes round brackets.
+// Whether dimensions are in round brackets, f32(N, 64): only `index` may have them.
 bool Parser::has_round_dims(const Name& type) const {
   return !lost_ && at(TokenKind::kLeftParen) && type && type.text != "index" &&
          (ahead().kind == TokenKind::kNumber || ahead().kind == TokenKind::kName) &&

@@ -110,7 +110,7 @@ ExprId Parser::list() {
   return add({.kind = ExprKind::kList, .span = from(tokens_.span(open)), .items = items});
 }
 
-// `x = f(` at the end of a line: the open bracket was reported, and the missing argument has the same cause.
+// `x = f(` at the end of a line: the open bracket was reported, and it is also the cause of the missing argument.
 void Parser::leave_open(const Token& open) {
   lost_ = lost_ || (open.unpaired && (at(TokenKind::kNewline) || at(TokenKind::kEnd)));
 }

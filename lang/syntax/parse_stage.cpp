@@ -1,4 +1,4 @@
-// Stages behind `->`, and the pipes in braces inside them.
+// Stages after `->`, and the pipes in braces inside them.
 #include <algorithm>
 
 #include "lang/syntax/parser_rules.h"

@@ -148,7 +148,7 @@ Diagnostic* Parser::expected(std::string_view what, Help help) {
   return fault("XG0110", here(), {"expected {}, found {}", what, describe(tokens_, current())}, "", std::move(help));
 }
 
-// Inserts the sign behind the last token that was read, after a space unless the sign is written without one.
+// Inserts the sign after the last token read, after a space unless the sign is written without one.
 Fix Parser::insertion(std::string_view sign) const {
   const bool tight = sign == "," || sign == ":" || sign == ")" || sign == "]" || sign == "(";
   return replacement({"put `{}` there", sign}, {tokens_.file, last_end_, last_end_},
@@ -165,15 +165,15 @@ Diagnostic* Parser::fault(const char* code, Span at, Text message, Text label, H
     return nullptr;
   }
   if (kind() == TokenKind::kBad || current().unpaired) {
-    return nullptr;  // the cause was reported by the lexer
+    return nullptr;  // already reported by the lexer
   }
   if (at.begin == at.end || tokens_.text[at.begin] == '\n') {
-    at = {at.file, last_end_, last_end_};  // a missing token belongs behind the last one, not on the next line
+    at = {at.file, last_end_, last_end_};  // a missing token belongs after the last one, not on the next line
   }
   return &faults_.error(code, at, std::move(message), std::move(label), std::move(help));
 }
 
-// Reports text behind a statement, a setting or a declaration on its line.
+// Reports text after a statement, a setting or a declaration on its line.
 void Parser::end_of_statement() {
   if (lost_ || at(TokenKind::kNewline) || at(TokenKind::kEnd) || at(TokenKind::kRightBrace) ||
       starts_declaration(tokens_, at_)) {
@@ -214,7 +214,7 @@ void Parser::recover(int depth) {
   }
 }
 
-// Whether a body ends here: at its `}`, which is taken, or at another declaration or the end of the file, where the
+// Whether a body ends here: at its `}`, which is consumed, or at another declaration or the end of the file, where the
 // missing `}` is reported.
 bool Parser::body_ends(const Token& open) {
   skip_newlines();
@@ -229,7 +229,7 @@ bool Parser::body_ends(const Token& open) {
     return false;
   }
   if (std::exchange(misses_brace_, false)) {
-    depth_ = 0;  // the brace inside that was reported is the one
+    depth_ = 0;  // the inner brace that was reported is the missing one
   }
   if (depth_ > 0) {
     const Span opening = suspect_.valid() ? suspect_ : tokens_.span(open);

@@ -11,18 +11,19 @@
 
 namespace xrun::lang {
 
-// The deepest nesting of brackets, prefix signs, `^` and else-ifs; more is XG0106, so that recursion over a tree cannot
-// overflow the stack. Expressions are at most kMaxHeight nodes high for the same reason (`a + a + a + ...`).
+// The deepest nesting of brackets, prefix signs, `^` and else-ifs; deeper nesting is rejected with XG0106, so that
+// recursion over a tree cannot overflow the stack. Expressions are at most kMaxHeight nodes high for that reason (`a +
+// a + a + ...`).
 inline constexpr int kMaxNesting = 64;
 inline constexpr int kMaxHeight = 512;
-// A longer file is XG0101 and is not read.
+// Longer files are rejected with XG0101 and not read.
 inline constexpr uint32_t kMaxFileBytes = 4u << 20;
 
 // Parses a whole file. Every independent fault is reported (XG01xx) and leaves an error node; time and memory are
 // linear in the size of the file.
 Ast parse(const SourceMap& sources, int32_t file, Diagnostics& diagnostics);
 
-// The same with the tokens, for what is written between the nodes; their numbers and strings are in the tree.
+// A parsed file with its tokens, for the text between the nodes; their numbers and strings are in the tree.
 struct ParsedFile {
   Tokens tokens;
   Ast ast;

@@ -1,9 +1,9 @@
 // The recursive-descent parser, with a method for nearly every rule of docs/reference/language.md, "Grammar". Only
-// parser.cpp and the parse_*.cpp beside it include this.
+// parser.cpp and the parse_*.cpp next to it include this.
 //
 // After a fault the parser is `lost_`: every rule returns at once, without a further report, until the statement,
-// setting or declaration around it has skipped to the next newline at its own brace depth. An error node stands for
-// the expression, statement, setting or declaration that could not be read.
+// setting or declaration around it has skipped to the next newline at its own brace depth. An error node stands for the
+// expression, statement, setting or declaration that could not be read.
 #pragma once
 
 #include <optional>
@@ -58,20 +58,20 @@ class Parser {
   bool take(TokenKind wanted);
   bool enter();
   void skip_newlines();
-  // Takes the token, or reports that `what` was expected ("`:` and a type") with a fix that inserts the token.
+  // Consumes the token, or reports that `what` was expected ("`:` and a type") with a fix that inserts the token.
   bool expect(TokenKind wanted, std::string_view what = {});
   Name expect_name(std::string_view what);
-  Name expect_new_name(std::string_view what);  // one that is declared here: XG0120 if it starts upper-case
+  Name expect_new_name(std::string_view what);  // a name that is declared here: XG0120 if it starts upper-case
   ExprId expect_string(std::string_view what);
   ExprId class_name(std::string_view what);
-  // Takes the closing bracket of `open`, or reports that it or `otherwise` was expected, unless `open` was reported as
-  // never closed.
+  // Consumes the closing bracket of `open`, or reports that it or `otherwise` was expected, unless `open` was reported
+  // as never closed.
   bool expect_close(const Token& open, TokenKind closing, std::string_view otherwise = {});
   Name take_name();
   // Reports "expected a value, found `)`".
   Diagnostic* expected(std::string_view what, Help help);
   Diagnostic* fault(const char* code, Span at, Text message, Text label, Help help);
-  Fix insertion(std::string_view sign) const;  // inserts a sign that is missing here
+  Fix insertion(std::string_view sign) const;  // inserts a missing sign
   void end_of_statement();
   void recover(int depth);
   bool body_ends(const Token& open);
@@ -165,24 +165,24 @@ class Parser {
   Faults& faults_;
   Ast ast_;
   size_t at_ = 0;
-  uint32_t last_end_ = 0;  // the end of the last token read
-  int depth_ = 0;          // of open braces
+  uint32_t last_end_ = 0;  // end of the last token read
+  int depth_ = 0;          // number of open braces
   int nesting_ = 0;
   bool lost_ = false;
   bool misses_brace_ = false;  // a `}` of this declaration was reported as missing
-  Span suspect_;               // the first `{` closed in column 1 inside another: likely the one not closed
-  size_t next_comment_ = 0;    // the first comment that doc_before has not read
-  std::vector<int> heights_;   // of ast_.exprs
-  int stage_height_ = 0;       // of the stages just read: highest expression plus levels of pipes
+  Span suspect_;               // the first `{` closed in column 1 inside another: probably the one that was not closed
+  size_t next_comment_ = 0;    // first comment that doc_before has not read
+  std::vector<int> heights_;   // heights of ast_.exprs
+  int stage_height_ = 0;       // height of the stages just read: highest expression plus levels of pipes
 
-  Pools stacks_;  // for Gather
+  Pools stacks_;  // stacks of Gather
 };
 
-// The words that declarations start with, and a help text that lists them.
+// The words with which declarations start, and a help text that lists them.
 std::vector<std::string> declaration_words();
 std::string declarations_help();
 
-// How a message names a token: "`->`", "a string", "the end of the line".
+// The name of a token in messages: "`->`", "a string", "the end of the line".
 std::string describe(const Tokens& tokens, const Token& token);
 
 }  // namespace xrun::lang

@@ -10,15 +10,15 @@
 
 namespace xrun::lang {
 
-// One token a line: place, kind, spelling. Faults of the lexer go to `diagnostics`.
+// One token per line: place, kind, spelling. Faults of the lexer go to `diagnostics`.
 std::string print_tokens(const SourceMap& sources, int32_t file, Diagnostics& diagnostics);
 
-// The tree as source text with every operator in parentheses, one statement a line, and of the comments only the
-// documentation. A tree without error nodes can be parsed again: parse(print(ast)) prints the same. An error node is
+// The tree as source text with every operator in parentheses, one statement per line, and with documentation comments
+// only. A tree without error nodes can be parsed again: parse(print(ast)) prints an equal text. An error node is
 // "<error>".
 std::string print_ast(const Ast& ast);
 
-// A type in the same form: "f32[N, 3, 112, 112]".
+// A type in that form: "f32[N, 3, 112, 112]".
 std::string print_type(const Ast& ast, const Type& type);
 
 }  // namespace xrun::lang

@@ -22,11 +22,11 @@ using Pools =
 class Ast {
  public:
   int32_t file = -1;
-  int edition = 0;  // of `xgraph 1`; 0 if missing or another edition (reported)
-  std::string doc;  // the first ## lines behind `xgraph 1` and before all declarations that a blank line follows
+  int edition = 0;  // number after `xgraph`; 0 if missing or another edition (reported)
+  std::string doc;  // the first ## lines that a blank line follows, after `xgraph 1` and before all declarations
   std::vector<Decl> decls;  // in source order
-  Run<Param> params;        // of parse_params
-  ExprId value;             // of parse_value
+  Run<Param> params;        // result of parse_params
+  ExprId value;             // result of parse_value
 
   const Expr& operator[](ExprId id) const { return exprs[id.index]; }
   template <class T>
@@ -34,10 +34,10 @@ class Ast {
     return std::span<const T>(pool<T>()).subspan(run.first, run.count);
   }
 
-  const Number& number(ExprId id) const { return numbers[exprs[id.index].literal]; }     // of a kNumber
-  const std::string& text(ExprId id) const { return strings[exprs[id.index].literal]; }  // of a kString, decoded
+  const Number& number(ExprId id) const { return numbers[exprs[id.index].literal]; }     // REQUIRES: a kNumber
+  const std::string& text(ExprId id) const { return strings[exprs[id.index].literal]; }  // REQUIRES: a kString; decoded
 
-  // The pools; the parser fills them, others read through the operators above.
+  // The pools; the parser fills them, other code reads them with the operators above.
   std::vector<Expr> exprs;
   std::vector<Number> numbers;
   std::vector<std::string> strings;

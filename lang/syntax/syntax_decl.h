@@ -73,9 +73,9 @@ std::string_view keyword_of(DeclKind kind);  // "train"
 DeclKind kind_of(std::string_view keyword);  // kError for a word that starts no declaration
 constexpr DeclKind next(DeclKind kind) { return static_cast<DeclKind>(static_cast<uint8_t>(kind) + 1); }
 
-// Whether `key = value` stands between the braces.
+// Whether the braces contain settings, `key = value`.
 constexpr bool has_settings(DeclKind kind) { return kind >= DeclKind::kData && kind <= DeclKind::kRun; }
-// Whether statements stand between the braces.
+// Whether the braces contain statements.
 constexpr bool has_body(DeclKind kind) {
   return (kind >= DeclKind::kOptimizer && kind <= DeclKind::kModel) || kind == DeclKind::kTest;
 }
@@ -87,14 +87,14 @@ constexpr bool has_own_names(DeclKind kind) { return kind >= DeclKind::kModel &&
 struct Decl {
   DeclKind kind = DeclKind::kError;
   bool has_params = false;
-  bool has_fault = false;  // a fault was reported in it, so parts missing from it are not reported again
+  bool has_fault = false;  // a fault was reported in it, so missing parts are not reported again
   Span span;               // from the keyword to the end
   Span keyword;
-  std::string doc;  // the lines of its ## comments, without the signs
+  std::string doc;  // lines of its ## comments, without the signs
   Name name;
-  Name base;        // of `extends`
-  Name type_name;   // of an option
-  Run<Name> names;  // of `use`
+  Name base;        // name after `extends`
+  Name type_name;   // type of an option
+  Run<Name> names;  // names of `use`
   Run<Param> params;
   Run<Type> results;
   Run<Stmt> body;
@@ -102,7 +102,7 @@ struct Decl {
   ExprId text;  // a kString: path of an import, title of a test, old name of `moved`
   ExprId to;    // a kString: new name of `moved`
   ExprId value;
-  ExprId range;  // of an option, the expression behind `in`
+  ExprId range;  // range of an option, the expression after `in`
 };
 
 }  // namespace xrun::lang

@@ -21,8 +21,8 @@ struct Run {
   bool empty() const { return count == 0; }
 };
 
-// A name and its place. The text is a view of the SourceMap that the file was parsed from, which outlives the Ast.
-// It is empty if an optional name is absent, or if a fault was reported instead of the name.
+// A name and its place. The text is a view of the SourceMap from which the file was parsed, which outlives the Ast. It
+// is empty if an optional name is absent, or if a fault was reported instead of the name.
 struct Name {
   std::string_view text;
   Span span;
@@ -54,7 +54,7 @@ struct Param {
 };
 
 enum class ExprKind : uint8_t {
-  kError,   // a fault was reported here, so evaluating it reports nothing more
+  kError,   // a fault was reported here, so evaluation reports nothing more
   kNumber,  // number
   kString,  // text
   kBool,    // flag
@@ -134,9 +134,9 @@ struct Stage {
   Run<Name> path;         // kCall: NAME { "." NAME }
   Run<Arg> args;
   ExprId value;  // kRepeat: the count; kIf: the condition
-  Name index;    // kRepeat: `i` of `repeat 12 as i { ... }`
+  Name index;    // kRepeat: `i` in `repeat 12 as i { ... }`
   Run<Pipe> pipes;
-  Name label;  // `blocks` of `repeat ... { ... } as blocks`
+  Name label;  // label after `as`: `blocks` in `repeat ... { ... } as blocks`
 };
 
 }  // namespace xrun::lang

@@ -15,7 +15,7 @@ namespace xrun::lang {
 enum class TokenKind : uint8_t {
   kEnd,
   kNewline,  // ends a statement; lay_out drops all other newlines
-  kBad,      // characters that were reported already
+  kBad,      // characters that were already reported
   kName,
   kNumber,  // with its unit
   kString,
@@ -62,8 +62,8 @@ enum class TokenKind : uint8_t {
   kGreaterEqual,
 };
 
-// The names in messages of the tokens that have no fixed spelling, and the spellings of the others; both in the order
-// of TokenKind.
+// The names, for messages, of tokens without a fixed spelling, and the spellings of the others; both in the order of
+// TokenKind.
 inline constexpr std::string_view kTokenNames[] = {"the end of the file",
                                                    "the end of the line",
                                                    "characters that the language does not have",
@@ -76,7 +76,7 @@ inline constexpr std::string_view kTokenSpellings[] = {
     "+",    "-",     "*",    "/",    "//",  "%",  "^",   "==", "!=",   "<",      "<=",       ">",    ">="};
 static_assert(std::size(kTokenNames) + std::size(kTokenSpellings) == static_cast<size_t>(TokenKind::kGreaterEqual) + 1);
 
-// The spelling of a sign or a reserved word, "->"; the name in messages of any other token, "a name".
+// The spelling of a sign or a reserved word, "->"; for any other token its name in messages, "a name".
 constexpr std::string_view text_of(TokenKind kind) {
   const auto place = static_cast<size_t>(kind);
   return place < std::size(kTokenNames) ? kTokenNames[place] : kTokenSpellings[place - std::size(kTokenNames)];
@@ -86,14 +86,14 @@ constexpr bool is_reserved(TokenKind kind) { return kind >= TokenKind::kTrue && 
 
 struct Token {
   TokenKind kind = TokenKind::kEnd;
-  bool starts_line = false;  // in column 1: a declaration there ends all that was left open above it
-  bool unpaired = false;     // a bracket without a partner, or a sign of another language; reported already
+  bool starts_line = false;  // in column 1: a declaration there ends everything left open before it
+  bool unpaired = false;     // a bracket without a partner, or a sign of another language; already reported
   uint32_t begin = 0;        // byte offsets in the file
   uint32_t end = 0;
   uint32_t literal = 0;  // kNumber: index into numbers; kString: index into strings
 };
 
-// A comment up to the end of its line, without the spaces there.
+// A comment up to the end of its line, without trailing spaces.
 struct Comment {
   uint32_t begin = 0;
   uint32_t end = 0;

@@ -1,10 +1,11 @@
 // Finds the instructions that an instruction must wait for, except those that the order of its stream or other waits
 // imply.
 //
-// All instructions that touch a buffer are of one device, so each device is handled by itself. Computations of a device
-// end in order; exchanges beside them (the stream kComm) are posted in order, but received and released in any order.
-// So the algorithm records for each exchange and stream the place in the stream from which on the exchange is known to
-// be received, and released; and for each instruction the progress of the other stream when it begins.
+// All instructions that touch a buffer belong to one device, so each device is handled separately. Computations of a
+// device end in order; exchanges that run in parallel (the stream kComm) are posted in order, but received and released
+// in any order. So the algorithm records for each exchange and stream the position in the stream from which the
+// exchange is known to be received, and released; and for each instruction the progress of the other stream when it
+// begins.
 #include "planner/emit/dependences.h"
 
 #include <algorithm>
@@ -16,7 +17,7 @@
 namespace xrun::planner {
 namespace {
 
-// The event that is waited for: an exchange has received its blocks, or has released those that it sends.
+// An event to wait for: an exchange has received its blocks, or has released those that it sends.
 enum Event : uint8_t { kReceived, kReleased };
 
 struct Wait {
@@ -28,7 +29,7 @@ struct Wait {
   bool operator==(const Wait&) const = default;
 };
 
-// The bytes that an exchange touches, by buffer; blocks that lie side by side are one range.
+// The bytes that an exchange touches, by buffer; adjacent blocks are one range.
 struct Range {
   BufferId buffer;
   Bytes begin = 0;
@@ -89,7 +90,7 @@ class Deriver {
     std::array<int32_t, 2> other{};   // instructions of the other stream known to have ended, or been posted
     std::map<Bytes, Tenant> tenants;  // the last buffer in each part of the arena, by its first byte
   };
-  // The place from which on each stream knows that an exchange was received, or released; by event, by stream.
+  // The position from which each stream knows that an exchange was received, or released; index: event, then stream.
   struct Known {
     std::array<std::array<int32_t, 2>, 2> since{{{INT32_MAX, INT32_MAX}, {INT32_MAX, INT32_MAX}}};
   };
@@ -203,10 +204,10 @@ class Deriver {
     }
   }
 
-  // The read of a computation is over when it has ended, that of an exchange when it has released what it sends.
+  // A computation has read when it has ended, an exchange when it has released what it sends.
   Wait end_of_read(int32_t reader) const { return {reader, is_beside(at(reader)) ? kReleased : kReceived}; }
 
-  // The first access to a buffer waits for all accesses to the buffers that had its bytes before.
+  // The first access to a buffer waits for all accesses to the buffers that previously had its bytes.
   void occupy(const Buffer& buffer, std::vector<Wait>& waits) {
     seen_[static_cast<size_t>(buffer.id.index)] = true;
     if (buffer.device == kHost || buffer.persistent || buffer.bytes == 0) {
@@ -227,7 +228,7 @@ class Deriver {
       for (const int32_t reader : readers_[static_cast<size_t>(tenant.buffer.index)]) {
         waits.push_back(end_of_read(reader));
       }
-      // Its bytes outside of the new buffer stay its own.
+      // Bytes outside the new buffer still belong to the old one.
       at = tenants.erase(at);
       if (first < begin) {
         tenants.emplace_hint(at, first, Tenant{begin, tenant.buffer});
@@ -240,7 +241,7 @@ class Deriver {
   }
 
   // An exchange that sends a part of a buffer and receives another part both reads and writes it. An exchange that
-  // writes parts which none of the listed accesses has touched joins the writers; any other write replaces both lists.
+  // writes parts which no listed access has touched joins the writers; any other write replaces both lists.
   void touch(const Instruction& instruction) {
     for (const BufferId id : instruction.writes) {
       auto& writers = writers_[static_cast<size_t>(id.index)];
@@ -262,14 +263,14 @@ class Deriver {
   }
 
   Program& program_;
-  std::vector<int32_t> place_;                 // by instruction: its number in its stream, from 1
-  std::vector<int32_t> other_;                 // by instruction: progress of the other stream
-  std::vector<Known> known_;                   // by instruction, of exchanges
-  std::vector<std::vector<int32_t>> writers_;  // by buffer: the last one, or exchanges that wrote parts of it
-  std::vector<std::vector<int32_t>> readers_;  // by buffer: since the last write
-  std::vector<bool> seen_;                     // by buffer
+  std::vector<int32_t> place_;                 // index: instruction; its number in its stream, from 1
+  std::vector<int32_t> other_;                 // index: instruction; progress of the other stream
+  std::vector<Known> known_;                   // index: instruction; only exchanges
+  std::vector<std::vector<int32_t>> writers_;  // index: buffer; the last writer, or exchanges that wrote parts of it
+  std::vector<std::vector<int32_t>> readers_;  // index: buffer; readers since the last write
+  std::vector<bool> seen_;                     // index: buffer
   std::vector<DeviceState> devices_;
-  std::vector<std::vector<Range>> ranges_;  // by instruction, of exchanges
+  std::vector<std::vector<Range>> ranges_;  // index: instruction; only exchanges
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// The steps of an emission: trace values, make persistent buffers, walk the lists of the schedule in an order in which
-// every value is made before it is read; then emit the update, place buffers, and derive dependencies.
+// The steps of an emission: trace values, make persistent buffers, go through the lists of the schedule in an order in
+// which every value is made before it is read; then emit the update, place buffers, and derive dependencies.
 #include "planner/emit/emit.h"
 
 #include <algorithm>
@@ -155,7 +155,7 @@ void Emitter::take(int stage_index, int replica, const Action& action) {
   }
 }
 
-// Stages take turns, one action each, so that the list is near to the order of a real run.
+// Stages take turns, one action each, so that the list is close to the order of a real run.
 Status Emitter::walk_schedule() {
   const auto& orders = decision_.schedule.orders;
   const auto replicas = static_cast<size_t>(decision_.replicas);
@@ -216,7 +216,7 @@ Result<Program> Emitter::run() {
   program_.schedule = decision_.pipeline;
   program_.overlap = decision_.overlap;
   program_.stages = decision_.stages;
-  std::vector<std::vector<int>> devices;  // by stage
+  std::vector<std::vector<int>> devices;  // index: stage
   for (const Stage& stage : program_.stages) {
     devices.push_back(stage.devices);
   }

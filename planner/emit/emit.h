@@ -12,19 +12,19 @@ namespace xrun::planner {
 
 struct EmitRequest {
   const Module& module;      // prepared (graph/pipeline.h); `decision` refers to its graph
-  const KernelFacts& facts;  // by its NodeIds
+  const KernelFacts& facts;  // index: NodeIds of the module's graph
   const Machine& machine;
   const Decision& decision;
-  int input_ring = 2;  // positions of the ring: batches that the loader may fill ahead
+  int input_ring = 2;  // positions of the ring: number of batches that the loader may fill ahead
 };
 
-// The program of a training step, or of inference on one batch.
-// Errors: kInfeasible XG0605, rows that micro-batches, replicas or partials do not divide; kContent XG0198, a graph
-// that stages cannot carry; kContent XG0623, orders of the schedule that wait for each other.
+// Returns the program of a training step, or of inference on one batch. Errors: kInfeasible XG0605 for rows that cannot
+// be divided by micro-batches, replicas or partials; kContent XG0198 for a graph that stages cannot carry; kContent
+// XG0623 for orders of the schedule that wait for each other.
 Result<Program> emit(const EmitRequest& request);
 
-// Values that are read after a step, except those that a head makes: loss and metrics of training; metrics and outputs
-// of inference.
+// Values that are read after a step, except those that a head makes: loss and metrics in training; metrics and outputs
+// in inference.
 std::vector<ValueId> result_values(const Module& module, const Decision& decision);
 
 }  // namespace xrun::planner

@@ -1,6 +1,6 @@
 // Compressed gradients: senders take the largest elements out of their accumulated gradients (kCompress), and all
 // replicas receive them as pairs, which the update adds in the order of the senders. A sender is a replica, or the
-// replicas of a node, which sum their gradients before (planner/compression_owners.h).
+// replicas of a node, which sum their gradients first (planner/compression_owners.h).
 #include <algorithm>
 #include <iterator>
 
@@ -53,7 +53,7 @@ void Emitter::emit_compression(int stage_index) {
   groups_ += program_.replicas > 1 ? 1 : 0;
 }
 
-// The gradients of a bucket travel to their owners while those of the bucket before are summed.
+// The gradients of a bucket travel to their owners while those of the previous bucket are summed.
 void Emitter::emit_sender_sums(int stage_index) {
   if (program_.sender_replicas == 1) {
     return;
@@ -69,7 +69,7 @@ void Emitter::emit_sender_sums(int stage_index) {
   }
 }
 
-// Of the gradients that the replica owns.
+// Compresses the gradients that the replica owns.
 Instruction Emitter::compress(const std::vector<ParamId>& compressed, int stage_index, int replica) const {
   const int device = device_of(stage_index, replica);
   Instruction compress{.kind = Kind::kCompress, .device = device, .stage = stage_index, .replica = replica};
@@ -91,10 +91,10 @@ Instruction Emitter::compress(const std::vector<ParamId>& compressed, int stage_
   return compress;
 }
 
-// Owners send their pairs to all other replicas, those of their own node among them.
+// Owners send their pairs to all other replicas, including those of their own node.
 Instruction Emitter::gather_of_pairs(const std::vector<ParamId>& compressed, int stage_index, int replica) const {
   Instruction gather = slice_exchange(Kind::kAllGather, stage_index, replica);
-  Bytes sent = 0;  // by one sender, at the density that holds for most of the run
+  Bytes sent = 0;  // per sender, at the density that holds for most of the run
   for (const ParamId param : compressed) {
     sent += pairs_of(gradient_elements(param), request_.module.train.compress.density) *
             static_cast<Bytes>(sizeof(GradientPair));

@@ -4,12 +4,12 @@
 
 namespace xrun::planner {
 
-// A micro-batch in a pass of a head, and where its gradients are summed.
+// A micro-batch in a pass of a head, and the place where its gradients are summed.
 struct Emitter::DxPlace {
   size_t head = 0;
   int pass = 0;
-  int index = 0;   // of the micro-batch inside each replica
-  int shard = -1;  // on nodes: the first of the shards that are summed
+  int index = 0;   // index of the micro-batch in each replica
+  int shard = -1;  // sums on nodes: the first of the summed shards
 };
 
 void Emitter::emit_dx(size_t head, int pass, int index) {
@@ -32,7 +32,7 @@ void Emitter::emit_dx(size_t head, int pass, int index) {
   }
 }
 
-// Sends all terms to the devices that sum them, if they are not there already.
+// Sends all terms to the devices that sum them, unless they are there already.
 void Emitter::emit_dx_terms(const DxPlace& at, const std::vector<DxSum>& sums) {
   std::vector<Instruction> exchanges;
   Bytes received = 0;
@@ -151,7 +151,7 @@ Bytes Emitter::add_dx_received(const DxPlace& at, const DxSum& sum, Instruction&
   return bytes;
 }
 
-// All terms in the order of their classes: those of the own device where they are, others where they were received.
+// Adds all terms in the order of their classes: the device's own in place, others from the receive buffer.
 void Emitter::add_dx_reads(const DxPlace& at, const DxSum& sum, Instruction& instruction) const {
   Bytes received = 0;
   for (const DxTerm& term : sum.terms) {

@@ -86,7 +86,8 @@ Instruction Emitter::head_instruction(size_t head, Kind kind, const HeadShard& s
                           .head_pass = pass,
                           .shard = shard.shard,
                           .span = graph_.node(plan.node).span};
-  // Products: statistics need logits; backward logits that were not kept, dX, and dW if it updates; sweeps logits, dW.
+  // Products: statistics need logits; backward needs logits that were not kept, dX, and dW if it updates; sweeps need
+  // logits and dW.
   switch (kind) {
     case Kind::kHeadForward:
       instruction.flops = 2 * macs;
@@ -113,7 +114,7 @@ const HeadShard* Emitter::first_shard(size_t head, int device) const {
   return at == shards.end() ? nullptr : &*at;
 }
 
-// Selects the active classes of the step, on every shard from the labels of all rows.
+// Selects the active classes of the step on every shard, starting from the labels of all rows.
 void Emitter::emit_selections() {
   for (size_t h = 0; h < program_.heads.size(); ++h) {
     const HeadPlan& plan = program_.heads[h];
@@ -137,7 +138,7 @@ void Emitter::emit_selections() {
   }
 }
 
-// Measures the active classes' share of the softmax for the rows of the first pass, in the steps that ask for it.
+// Measures the active classes' share of the softmax for the rows of the first pass, in steps that request it.
 void Emitter::emit_masses() {
   for (size_t h = 0; h < program_.heads.size(); ++h) {
     const HeadPlan& plan = program_.heads[h];
@@ -174,7 +175,7 @@ void Emitter::emit_head_pass(int pass) {
 
 void Emitter::emit_head_pass(size_t head, int pass) {
   const HeadPlan& plan = program_.heads[head];
-  // Copies inputs of the data whose rows lie apart in the batch.
+  // Copies inputs of the data whose rows are not contiguous in the batch.
   for (const int device : shard_devices(head)) {
     Instruction copy{
         .kind = Kind::kCopy, .device = device, .replica = -1, .head = static_cast<int>(head), .head_pass = pass};
@@ -363,7 +364,7 @@ void Emitter::emit_head_gradients(size_t head, int pass) {
   }
 }
 
-// One sweep over all rows of the batch for each shard, where the passes did not update.
+// One sweep over all rows of the batch for each shard, if the passes did not update.
 void Emitter::emit_head_updates() {
   for (size_t h = 0; h < program_.heads.size(); ++h) {
     const HeadPlan& plan = program_.heads[h];

@@ -126,7 +126,7 @@ void Emitter::add_head_buffers() {
   }
 }
 
-// The lists of nearest classes, which lie once on the host, and the buffers of their next build.
+// The lists of nearest classes, which are stored once on the host, and the buffers of their next build.
 void Emitter::add_graph_buffers(size_t head) {
   const HeadPlan& plan = program_.heads[head];
   const auto add_one = [&](Purpose purpose, Bytes bytes, const std::string& name) {

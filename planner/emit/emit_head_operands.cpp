@@ -4,7 +4,7 @@
 
 namespace xrun::planner {
 
-// The row of the pass, or of the batch, that a buffer of a head begins with.
+// The row of the pass, or of the batch, with which a buffer of a head begins.
 int64_t Emitter::pass_row(size_t head, const Buffer& buffer, int pass) const {
   return buffer.head_pass >= 0 || pass < 0 ? 0 : program_.heads[head].rows * pass;
 }
@@ -15,7 +15,7 @@ int64_t Emitter::head_row(size_t head, const Buffer& buffer, int micro_batch) co
   return program_.micro_batch_rows() * (by_replica ? micro_batch / per_replica() : micro_batch);
 }
 
-// The rows of the instruction's pass, or of the batch, in a buffer with a value's rows.
+// Adds the rows of the instruction's pass, or of the batch, in a buffer with a value's rows.
 void Emitter::add_rows(size_t head, Role role, BufferId id, Instruction& instruction) const {
   const Buffer& buffer = program_.buffer(id);
   const int64_t rows = instruction.head_pass < 0 ? program_.batch : program_.heads[head].rows;
@@ -40,7 +40,7 @@ void Emitter::add_features_and_labels(size_t head, Instruction& instruction) {
   }
 }
 
-// Adds the active classes of a shard, where not all take part.
+// Adds the active classes of a shard, if not all classes are active.
 void Emitter::add_selection(size_t head, const HeadShard& shard, Instruction& instruction) const {
   if (program_.heads[head].active > 0) {
     instruction.operands.push_back(whole(Role::kSelection, Access::kRead, shards_.at({head, shard.shard}).selection));
@@ -58,7 +58,7 @@ void Emitter::add_softmax(size_t head, Access access, Instruction& instruction) 
                                   .bytes = (pass < 0 ? program_.batch : plan.rows) * kHeadSoftmaxRow});
 }
 
-// Adds the rows of a shard, with their optimizer states where they are updated, or catch up.
+// Adds the rows of a shard, with their optimizer states if they are updated or catch up.
 void Emitter::add_weights(size_t head, const HeadShard& shard, Instruction& instruction, bool update) const {
   const ShardBuffers& buffers = shards_.at({head, shard.shard});
   const Access access = update ? Access::kUpdate : Access::kRead;
@@ -126,8 +126,8 @@ void Emitter::add_head_scratch(size_t head, const HeadShard& shard, Bytes bytes,
   }
 }
 
-// Loss, metrics and best classes, in the order of their values; rows of a pass that lie apart in the batch have buffers
-// of their own, and a copy brings them to their places.
+// Adds loss, metrics and best classes, in the order of their values. Rows of a pass that are not contiguous in the
+// batch have buffers of their own, from which a copy moves them to their places.
 void Emitter::add_results(size_t head, Instruction& instruction) {
   const HeadPlan& plan = program_.heads[head];
   for (const auto& [key, result] : results_) {
@@ -166,7 +166,7 @@ void Emitter::add_results(size_t head, Instruction& instruction) {
   }
 }
 
-// Rows of the copy's pass, of every replica and, for best classes of logits, of both tensors.
+// Adds the rows of the copy's pass, for every replica and, for best classes of logits, for both tensors.
 void Emitter::add_copy(size_t head, BufferId from_id, BufferId to_id, Instruction& copy) const {
   const HeadPlan& plan = program_.heads[head];
   const Buffer& from = program_.buffer(from_id);

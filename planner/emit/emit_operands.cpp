@@ -29,7 +29,7 @@ int64_t Emitter::first_row(const Buffer& buffer) const {
   return buffer.replica < 0 ? 0 : program_.batch / program_.replicas * buffer.replica;
 }
 
-// Row blocks from row `first` of the batch on.
+// Row blocks of the batch, starting at row `first`.
 Operand Emitter::rows_operand(Role role, Access access, BufferId id, ValueId value, int64_t first) const {
   const Buffer& buffer = program_.buffer(id);
   const int64_t g = program_.norm_rows;
@@ -56,7 +56,7 @@ Operand Emitter::micro_batch_operand(Role role, Access access, BufferId id, Valu
           .bytes = type(value).bytes(program_.micro_batch_rows(), program_.norm_rows)};
 }
 
-// Input `index` of a node of a stage pass, where it is not local to the pass.
+// Input `index` of a node of a stage pass, unless it is local to the pass.
 Operand Emitter::input_operand(const Instruction& instruction, NodeId node, size_t index) const {
   const ValueId value = graph_.node(node).inputs[index];
   const ParamId param = graph_.value(value).param;

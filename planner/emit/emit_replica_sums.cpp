@@ -1,5 +1,5 @@
 // Sums of gradients over replicas (planner/replica_sums.h), bucket by bucket (`schedule.bucket`). In each round a
-// replica receives the terms of its slices (kReduceScatter) and sums them (kSumReplicas); behind the last one it sends
+// replica receives the terms of its slices (kReduceScatter) and sums them (kSumReplicas); after the last round it sends
 // its sums to all others (kAllGather).
 #include <algorithm>
 
@@ -39,7 +39,7 @@ void Emitter::emit_slices_to_owners(int stage_index, int round, const Bucket& bu
     if (members.front() != first) {
       continue;
     }
-    bool any = false;  // a lane has no elements of small gradients
+    bool any = false;  // a lane may have no elements of small gradients
     for (const int replica : members) {
       Instruction exchange = slices_to_owners(stage_index, replica, round, bucket);
       if (!exchange.operands.empty()) {
@@ -67,8 +67,8 @@ void Emitter::emit_slices_to_all(int stage_index, const Bucket& bucket) {
   ++groups_;
 }
 
-// The gradients of a stage that are compressed or the others, in the order of the parameters, which is the same for all
-// members of an exchange. A gradient that is larger than a bucket has one to itself.
+// The compressed or the other gradients of a stage, in the order of the parameters, which is the same for all members
+// of an exchange. A gradient larger than a bucket has its own.
 std::vector<Emitter::Bucket> Emitter::gradient_buckets(int stage_index, bool compressed) const {
   const auto& gradients = flow_.stages[static_cast<size_t>(stage_index)].gradients;
   std::vector<Bucket> buckets;

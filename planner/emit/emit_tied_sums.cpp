@@ -7,7 +7,7 @@
 
 namespace xrun::planner {
 
-// The first reader in a stage of the weight that `param` reads; `param` itself where the weight is not tied.
+// The first reader, in a stage, of the weight that `param` reads; `param` itself if the weight is not tied.
 ParamId Emitter::holder(ParamId param, int stage_index) const {
   if (!graph_.param(param).tied.valid()) {
     return param;
@@ -93,7 +93,7 @@ void Emitter::emit_tied_exchange(const std::vector<ParamId>& readers, int replic
   ++groups_;
 }
 
-// For each tied weight of a stage: the holder's gradient, then those of the other readers.
+// Sums, for each tied weight of a stage, the holder's gradient and those of the other readers.
 Instruction Emitter::sum_of_readers(int stage_index, int replica) const {
   Instruction sum{
       .kind = Kind::kSumTied, .device = device_of(stage_index, replica), .stage = stage_index, .replica = replica};

@@ -20,7 +20,7 @@ void Emitter::emit_update() {
       Instruction update{.kind = Kind::kUpdate, .device = device, .stage = one.index, .replica = replica};
       for (const ParamId param : flow.gradients) {
         if (holder(param, one.index) != param) {
-          continue;  // its gradient was added to that of the holder
+          continue;  // its gradient was added to the holder's
         }
         // The pairs of a compressed gradient are summed in its first partial.
         const bool compressed = is_compressed(param);
@@ -77,7 +77,7 @@ void Emitter::emit_update() {
   emit_head_updates();
 }
 
-// Partial 0 of a gradient; stepped by partial, all partials of the replica.
+// Partial 0 of a gradient; with a step, all partials of the replica.
 Operand Emitter::gradient_operand(Role role, Access access, ParamId param, int device) const {
   const BufferId id = gradients_.at({param, device});
   const Buffer& buffer = program_.buffer(id);
@@ -145,7 +145,7 @@ void Emitter::emit_folds() {
   emit_tied_sums();
 }
 
-// Running statistics are folded from all row blocks of the batch on every replica alike.
+// Running statistics are folded from all row blocks of the batch, equally on every replica.
 void Emitter::emit_statistics_gather() {
   if (program_.replicas == 1) {
     return;
@@ -191,7 +191,7 @@ void Emitter::emit_statistics_gather() {
   }
 }
 
-// Sums of squares of `param`; of the class blocks `part` where it belongs to a head.
+// Sums of squares of `param`; for a head's parameter, those of the class blocks `part`.
 Operand Emitter::norms_operand(ParamId param, BlockRange part, int device, Access access) const {
   const auto at = static_cast<size_t>(param.index);
   const bool of_head = graph_.param(param).head;
@@ -225,18 +225,18 @@ void Emitter::add_norm_buffers() {
 
 void Emitter::emit_norms() {
   add_norm_buffers();
-  std::map<int, std::vector<Operand>> made;  // by device: sums that no other device has
+  std::map<int, std::vector<Operand>> made;  // key: device; sums that no other device has
   for (const Stage& one : program_.stages) {
     for (int replica = 0; replica < program_.replicas; ++replica) {
       const int device = device_of(one.index, replica);
       Instruction norm{.kind = Kind::kNorm, .device = device, .stage = one.index, .replica = replica};
       for (const ParamId param : flow_.stages[static_cast<size_t>(one.index)].gradients) {
         if (is_compressed(param) || graph_.is_tied_copy(param)) {
-          continue;  // clipped by itself, before it is added to the residual; or counted by its first reader
+          continue;  // clipped separately, before it is added to the residual; or counted by its first reader
         }
         norm.operands.push_back(gradient_operand(Role::kGradient, Access::kRead, param, device));
         norm.operands.push_back(norms_operand(param, {}, device, Access::kWrite));
-        if (replica == 0) {  // replicas agree
+        if (replica == 0) {  // replicas have equal values
           made[device].push_back(norm.operands.back());
         }
       }

@@ -51,7 +51,7 @@ class Emitter {
   Operand micro_batch_operand(Role role, Access access, BufferId buffer, ValueId value, int micro_batch) const;
   Operand scratch_operand(BufferId scratch, Bytes offset, Bytes bytes) const;
   Operand whole(Role role, Access access, BufferId buffer) const;
-  int64_t first_row(const Buffer& buffer) const;  // of the batch, in a buffer of a stage
+  int64_t first_row(const Buffer& buffer) const;  // row of the batch, in a buffer of a stage
 
   // emit_head_operands.cpp
   void add_rows(size_t head, Role role, BufferId buffer, Instruction& instruction) const;
@@ -83,11 +83,11 @@ class Emitter {
   Instruction head_instruction(size_t head, Kind kind, const HeadShard& shard, int pass) const;
   BufferId pass_buffer(size_t head, ValueId value, int device, int pass);
   BufferId softmax_buffer(size_t head, int device, int pass);
-  const HeadShard* first_shard(size_t head, int device) const;  // with rows; null without
-  std::vector<int> shard_devices(size_t head) const;            // of shards with rows, ascending
+  const HeadShard* first_shard(size_t head, int device) const;  // first shard with rows; null if there is none
+  std::vector<int> shard_devices(size_t head) const;            // devices of shards with rows, ascending
   bool trains(size_t head) const { return program_.training && program_.heads[head].loss.valid(); }
   bool updates(size_t head) const { return trains(head) && !program_.heads[head].frozen; }
-  // Whether passes have buffers of their own, since their rows lie apart in the batch.
+  // Whether passes have buffers of their own, since their rows are not contiguous in the batch.
   bool apart(size_t head) const { return program_.replicas > 1 && program_.heads[head].rows < program_.batch; }
   int pass_of(int index) const { return decision_.schedule.head_passes <= 1 ? 0 : index; }
   Seconds share(size_t head, const HeadShard& shard, Seconds slowest) const;
@@ -152,7 +152,7 @@ class Emitter {
   // Building blocks.
   BufferId add_buffer(Buffer buffer);
   Instruction& add(Instruction instruction);
-  BufferId place(ValueId value, int device, int micro_batch) const;  // none when it has no buffer there
+  BufferId place(ValueId value, int device, int micro_batch) const;  // invalid if it has no buffer there
   void set_place(ValueId value, int device, int micro_batch, BufferId buffer);
   BufferId add_activation(ValueId value, int device, int replica, int micro_batch);
   BufferId add_scratch(int device, Bytes slice, const std::string& name);
@@ -174,16 +174,16 @@ class Emitter {
   std::map<std::tuple<int32_t, int, int>, BufferId> places_;            // (value, device, micro-batch or -1)
   std::map<ValueId, BufferId> inputs_;                                  // position 0 of the ring
   std::map<std::pair<ParamId, int>, BufferId> weights_;                 // (parameter, device): weight or state
-  std::map<std::pair<ParamId, int>, std::vector<BufferId>> optimizer_;  // by state
+  std::map<std::pair<ParamId, int>, std::vector<BufferId>> optimizer_;  // per state
   std::map<std::tuple<int32_t, int, int>, BufferId> prepared_;          // (node, input, device)
   std::map<std::pair<ParamId, int>, BufferId> gradients_;               // (parameter, device)
   std::map<std::pair<ParamId, int>, BufferId> gradient_terms_;          // (parameter, device)
   std::map<std::pair<ParamId, int>, BufferId> pairs_;                   // (parameter, device)
-  std::map<int, BufferId> norms_;                                       // by device
+  std::map<int, BufferId> norms_;                                       // key: device
   NormLayout norm_layout_;
 
   // Heads; keys begin with the index in Program::heads.
-  std::vector<std::vector<ShardPart>> shard_parts_;  // by head, by shard
+  std::vector<std::vector<ShardPart>> shard_parts_;  // index: head, shard
   struct ShardBuffers {
     std::vector<BufferId> weights;  // weight, bias
     std::vector<BufferId> states;
@@ -209,10 +209,10 @@ class Emitter {
   std::vector<std::vector<size_t>> next_;                // [stage][replica]
   std::vector<std::vector<std::vector<bool>>> forward_;  // [stage][replica][index]: done
   std::vector<std::vector<std::vector<bool>>> backward_;
-  std::vector<bool> heads_done_;  // by pass
+  std::vector<bool> heads_done_;  // index: pass
   int next_head_ = 0;
   int groups_ = 0;
-  std::vector<BlockLayout> forward_layouts_;  // by stage
+  std::vector<BlockLayout> forward_layouts_;  // index: stage
   std::vector<BlockLayout> backward_layouts_;
   std::set<BufferId> zeroed_;  // gradients that a backward pass has begun
 };

@@ -1,5 +1,5 @@
-// First fit and best fit over ranges in a chosen order: a range goes into a gap between ranges that were placed before
-// and are alive at the same time. Ranges that are placed early get better places, so the order decides.
+// First fit and best fit over ranges in a chosen order: a range goes into a gap between ranges that were placed earlier
+// and are alive at the same time. Ranges that are placed early get better places, so the order matters.
 #include "planner/emit/memory.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 namespace xrun::planner {
 namespace {
 
-constexpr double kGoodEnough = 1.01;  // of live_max; the promise is 1.02
+constexpr double kGoodEnough = 1.01;  // factor on live_max; 1.02 is promised
 constexpr int kClimbs = 24;
 
 using Order = std::vector<int32_t>;
@@ -63,7 +63,7 @@ class Packer {
     climb();
   }
 
-  // Puts the ranges that end at the top first and tries again.
+  // Moves the ranges that end at the top to the front and tries again.
   void climb() {
     for (int round = 0; round < kClimbs; ++round) {
       Order order = best_order_;
@@ -97,7 +97,7 @@ class Packer {
     const LiveRange& range = at(i);
     const Bytes size = align_up(range.bytes);
     Bytes offset = -1;
-    Bytes end = 0;  // of what is occupied so far, in ascending offsets
+    Bytes end = 0;  // end of the occupied part so far, in ascending offsets
     Bytes smallest = 0;
     for (const Placed& other : placed_) {
       if (other.first > range.last || range.first > other.last) {
@@ -121,7 +121,7 @@ class Packer {
     placed_.insert(where, {offset, offset + size, range.first, range.last});
   }
 
-  // The search for a gap reads these, which lie side by side in memory.
+  // Kept contiguous in memory for the search for a gap.
   struct Placed {
     Bytes begin;
     Bytes end;
@@ -206,8 +206,8 @@ std::vector<LiveRange> live_ranges(const std::vector<Buffer*>& buffers) {
 }
 
 // Extends the live range of buffers of the communication stream from the computation before to the one after it: then
-// no computation waits for memory of a message, and no message for memory of a computation. Only where bytes are left
-// over, so that the largest sum of live ranges does not grow.
+// no computation waits for the memory of a message, and no message for the memory of a computation. Only bytes that are
+// left over are used, so that the largest sum of live ranges does not grow.
 void add_slack(const Program& program, const std::vector<Buffer*>& buffers, std::vector<LiveRange>& ranges) {
   const auto count = static_cast<int32_t>(program.instructions.size());
   std::vector<Bytes> live(static_cast<size_t>(count) + 1, 0);
@@ -220,7 +220,7 @@ void add_slack(const Program& program, const std::vector<Buffer*>& buffers, std:
   const auto stream_is = [&](int32_t i, Stream stream) {
     return program.instructions[static_cast<size_t>(i)].stream == stream;
   };
-  // Extends from `from` in steps of `step` to the next computation of the device, if there is room all the way.
+  // Extends from `from` in steps of `step` to the next computation of the device, if there is memory all the way.
   const auto reach = [&](int32_t from, int32_t step, const LiveRange& range) {
     int32_t to = from;
     do {
@@ -252,7 +252,7 @@ bool is_result(const Program& program, const Buffer& buffer) {
          (buffer.purpose == Purpose::kHeadSoftmax && !program.training);
 }
 
-// Class rows in files lie in the address space behind the arena.
+// Class rows in files are mapped in the address space after the arena.
 void place_behind(const Arena& arena, const std::vector<Buffer*>& mapped) {
   Bytes behind = align_up(arena.bytes, kMappedAlignment);
   for (Buffer* buffer : mapped) {

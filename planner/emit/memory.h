@@ -1,4 +1,4 @@
-// Memory plan: live ranges to offsets in one arena per device, and places of block-local values in a worker's slice.
+// Memory plan: live ranges to offsets in one arena per device, and offsets of block-local values in a worker's slice.
 #pragma once
 
 #include <span>
@@ -23,7 +23,7 @@ struct BlockLayout {
   Bytes bytes = 0;
 };
 
-// Something that is alive from time `first` to time `last`, both included.
+// A range of memory that is alive from time `first` to time `last`, both included.
 struct LiveRange {
   Bytes bytes = 0;
   int32_t first = 0;
@@ -37,12 +37,12 @@ struct Packing {
 };
 
 // Gives every range an offset, a multiple of kAlignment, so that ranges that are alive together do not overlap. Sizes
-// count rounded up to kAlignment. Several orders of first fit and best fit are tried and the smallest result is kept.
+// are rounded up to kAlignment. Several orders of first fit and best fit are tried and the smallest result is kept.
 // Source: greedy by size and by breadth, Pisarchyk, Lee, "Efficient Memory Management for Deep Neural Net Inference",
 // 2020; the climb that puts the ranges of the peak first is ours.
 Packing pack(std::span<LiveRange> ranges);
 
-// The same lower bound without packing, for the search.
+// The lower bound Packing::live_max without packing, for the search.
 Bytes live_max(std::span<const LiveRange> ranges);
 
 // A worker's slice for `nodes` run in order on one row block: values in `locals` from their producer to their last
@@ -50,10 +50,10 @@ Bytes live_max(std::span<const LiveRange> ranges);
 BlockLayout layout_block(const Graph& graph, const KernelFacts& facts, std::span<const NodeId> nodes,
                          std::span<const ValueId> locals, int64_t norm_rows);
 
-// Sets first_use and last_use of all buffers from the instructions, then offsets and `arenas`: persistent buffers
-// first, in the order of the buffers, those that a step fills anew (`is_refilled`) behind those that hold what was
-// learned, whose places then do not depend on the batch; then the others by `pack`. Arenas: the host's first, then one
-// a device.
+// Sets first_use and last_use of all buffers from the instructions, then offsets and `arenas`. Persistent buffers come
+// first, in the order of the buffers; those that a step fills anew (`is_refilled`) come after those with learned
+// values, whose offsets then do not depend on the batch. The others follow by `pack`. Arenas: the host's first, then
+// one per device.
 void place_buffers(Program& program);
 // Makes each arena at least as large as the one of the same index in `arenas`.
 void enlarge_arenas(Program& program, const std::vector<Arena>& arenas);

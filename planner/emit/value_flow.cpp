@@ -71,7 +71,7 @@ class Tracer {
       }
     }
     // The gradient of a feature is delivered to the stage that made the feature, as if its backward pass had made it:
-    // skips may carry it on unchanged to earlier stages.
+    // skips may carry it unchanged to earlier stages.
     for (const HeadPlan& head : decision_.heads) {
       const int maker = flow_.maker[static_cast<size_t>(head.feature.index)];
       if (head.feature_grad.valid() && maker >= 0) {

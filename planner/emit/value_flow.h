@@ -1,5 +1,5 @@
-// The values of a graph that is cut into stages: those that a stage keeps, receives and sends, and those that live only
-// in a worker's scratch.
+// The values of a graph that is cut into stages: those that a stage keeps, receives and sends, and those that exist
+// only in a worker's scratch.
 #pragma once
 
 #include <vector>
@@ -17,14 +17,14 @@ struct Crossing {
   int to = 0;
   bool backward = false;       // made by a backward pass
   bool read_forward = false;   // the receiver's forward pass reads it
-  bool read_backward = false;  // its backward pass does (of gradients: always)
+  bool read_backward = false;  // its backward pass reads it (gradients: always)
 };
 
 // The values of one stage. Lists are in node order, without repetition.
 struct StageFlow {
   std::vector<ValueId> inputs_forward;  // fed by data
   std::vector<ValueId> inputs_backward;
-  std::vector<ValueId> kept;            // made in F, in a buffer: saved, sent, gathered, a result, statistics
+  std::vector<ValueId> kept;            // made in F, in a buffer: saved, sent, gathered, results, statistics
   std::vector<ValueId> saved;           // made in F, read in B
   std::vector<ValueId> statistics;      // G outputs that the update folds
   std::vector<ValueId> results;         // per-row loss, metrics, outputs made in F
@@ -33,16 +33,16 @@ struct StageFlow {
   std::vector<ParamId> gradients;       // parameters whose gradient B accumulates
   std::vector<ValueId> forward_locals;
   std::vector<ValueId> backward_locals;
-  std::vector<ParamId> params;  // of all its nodes
+  std::vector<ParamId> params;  // parameters of all its nodes
 };
 
 struct ValueFlow {
   std::vector<StageFlow> stages;
-  std::vector<Crossing> crossings;  // by producer, then receiver
+  std::vector<Crossing> crossings;  // sorted by producer, then receiver
   std::vector<int> maker;           // stage of each value's producer; -1: none, or a head pass
 };
 
-// `results` are the values that are read after the step. Errors: kContent XG0198, a graph that cannot be cut into
+// `results` are the values that are read after the step. Errors: kContent XG0198 for a graph that cannot be cut into
 // stages: a stage reads logits of a sharded head, or a weight's gradient is not a sum over samples.
 Result<ValueFlow> trace_values(const Graph& graph, const Decision& decision, const std::vector<ValueId>& results);
 

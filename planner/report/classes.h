@@ -1,4 +1,4 @@
-// How many classes fit (planner/class_fit.h), as text for people and as JSON.
+// Reports how many classes fit (planner/class_fit.h), as text for people and as JSON.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace xrun::planner {
 
-// The page of `xrun plan --fit classes`, ending in a newline; no line is wider than `columns`, where words allow it; 0:
-// no limit.
+// The page of `xrun plan --fit classes`, ending in a newline; no line is wider than `columns` if words permit it; 0: no
+// limit.
 std::string report_classes(const ClassFits& fits, const Module& module, const Machine& machine, int columns = 0);
 
 // {v, model, head, classes, dim, cluster: {name, memory}, choices: [{rows, active, of_text, classes, complete,

@@ -1,4 +1,4 @@
-// The traffic between the nodes of a cluster, as reports show it.
+// The traffic between the nodes of a cluster, for reports.
 #pragma once
 
 #include <string>
@@ -9,25 +9,26 @@
 
 namespace xrun::planner {
 
-// What exchanges of one purpose move in a step.
+// The traffic of the exchanges of one purpose in a step.
 struct NetworkUse {
   std::string what;   // "features"
-  Bytes busiest = 0;  // by the link that moves most, in its busier direction
-  Seconds time = 0;   // of that link
+  Bytes busiest = 0;  // bytes of the busiest link, in its busier direction
+  Seconds time = 0;   // time of that link
 };
 
 struct NetworkSummary {
-  std::vector<LinkBytes> links;  // of all exchanges of a step, by node
+  std::vector<LinkBytes> links;  // bytes of all exchanges of a step; index: node
   std::vector<NetworkUse> uses;  // in the order of the step
   Bytes busiest() const { return busiest_of(links); }
 };
 
-// Empty where the plan is for one node.
+// Empty if the plan is for one node.
 NetworkSummary network_of(const Plan& plan);
 
-// "ethernet 200 Mbit/s, 50 us"
+// A network as text: "ethernet 200 Mbit/s, 50 us".
 std::string to_text(const NetworkSpec& network);
-// "4 nodes, ethernet 200 Mbit/s, 50 us: the busiest link moves 12.0 MiB a step, 503.3 ms: ..."; empty for one node.
+// The line of a plan: "4 nodes, ethernet 200 Mbit/s, 50 us: the busiest link moves 12.0 MiB a step, 503.3 ms: ...";
+// empty for one node.
 std::string network_text(const Plan& plan);
 // A table of the bytes of each node's link; empty for one node.
 std::string network_table(const Plan& plan);

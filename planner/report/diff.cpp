@@ -47,7 +47,7 @@ std::string percent(double share) {
   return text;
 }
 
-// The decision of an alternative for a key, and that of the plan; equal numbers where alternatives have no such key.
+// The decision of an alternative for a key, and that of the plan; equal numbers if alternatives have no such key.
 std::pair<int, int> compared(const Plan& plan, const Alternative& other, const std::string& key) {
   const Program& program = plan.training;
   if (key == "stages") {

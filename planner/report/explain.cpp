@@ -22,14 +22,14 @@ struct Rival {
 
   Setting setting;
   Prediction predicted;
-  double ratio = 0;  // of the step's time, minus 1
+  double ratio = 0;  // ratio of the steps' times, minus 1
   Known known = Known::kProgram;
 };
 
-// Candidates are sorted by thousandths: of two neighbours the later one may be ahead by so much.
+// Candidates are sorted by thousandths: of two neighbours, the later one may be faster by this much.
 constexpr double kAlike = 1e-3;
 
-// The fastest of the wanted settings: by its program where one was made, else by the estimate.
+// The fastest of the wanted settings: by its program if one was made, else by the estimate.
 template <typename Wanted>
 std::optional<Rival> fastest(const Choice& choice, const std::vector<Candidate>& candidates, const Wanted& wanted) {
   const Fitted& chosen = choice.fitted[0];
@@ -50,7 +50,7 @@ std::optional<Rival> fastest(const Choice& choice, const std::vector<Candidate>&
 
 bool is_infeasible(const Rival& rival) { return rival.known == Rival::Known::kInfeasible; }
 
-// Whether a setting is faster by estimate, but was left out because others of its kind were tried before it.
+// Whether a setting is faster by estimate, but was left out because others of its kind were tried first.
 bool is_untried(const Rival& rival) { return rival.known == Rival::Known::kEstimate && rival.ratio < -kAlike; }
 
 std::string slower(const Rival& rival) { return rival.ratio > 5e-4 ? percent(rival.ratio) + " slower" : "no faster"; }
@@ -62,7 +62,7 @@ std::string compare(const std::string& who, bool one, const Rival& rival) {
                                      : (one ? " is " : " are ") + slower(rival));
 }
 
-// Why no candidate has `wanted` stages.
+// The reason why no candidate has `wanted` stages.
 std::string only_stages(const SearchInput& input, int wanted) {
   const ScheduleSpec& schedule = input.module.schedule;
   if (schedule.replicas && wanted * schedule.replicas->value > input.machine.devices) {
@@ -71,7 +71,7 @@ std::string only_stages(const SearchInput& input, int wanted) {
   return schedule.pins.empty() ? "the layers cannot be cut otherwise" : "the pins leave no other cuts";
 }
 
-// Why no candidate has more replicas on as many stages.
+// The reason why no candidate has more replicas on this number of stages.
 std::string only_replicas(const SearchInput& input, int stages) {
   const ScheduleSpec& schedule = input.module.schedule;
   const TrainSpec& train = input.module.train;

@@ -1,4 +1,4 @@
-// Explanations of a plan: why each setting was chosen, what else was considered, and what to do when nothing fits.
+// Explanations of a plan: why each setting was chosen, what else was considered, and what to do if nothing fits.
 #pragma once
 
 #include <string>
@@ -15,29 +15,28 @@ std::vector<Reason> explain(const SearchInput& input, const Choice& choice, cons
 // The other programs that were compared.
 std::vector<Alternative> list_alternatives(const std::vector<Fitted>& fitted);
 
-// Layers that run again in the backward pass, of all stages.
+// Number of layers of all stages that run again in the backward pass.
 int recomputed_layers(const Program& program);
 
-// Buffers of a device that are alive when it needs most: their sizes add up to its Arena::live_max.
+// Buffers of a device that are alive at its peak: their sizes add up to its Arena::live_max.
 std::vector<BufferId> live_at_peak(const Program& program, int device);
 
-// "in bf16, states in f32": class weights of a head that are not as wide as they could be; else empty.
+// "in bf16, states in f32": the formats of a head's class weights if they are narrower than they could be; else empty.
 std::string formats_text(const Program& program, int32_t head);
 
-// Memory of a device at that moment by what it is for, largest first: "weights", "activations", ...
+// Memory of a device at its peak, by purpose, largest first: "weights", "activations", ...
 struct MemoryPart {
   std::string name;
   Bytes bytes = 0;
 };
 std::vector<MemoryPart> memory_parts(const Program& program, int device);
 
-// "64 rows are one block: norm_rows=32 would use both devices, 43 % faster". Empty where there are row blocks for all
-// devices, where a hint decides the replicas, or where no smaller block is faster by prediction.
-// Errors: those of `facts_of`.
+// "64 rows are one block: norm_rows=32 would use both devices, 43 % faster". Empty if there are row blocks for all
+// devices, if a hint decides the replicas, or if no smaller block is faster by prediction. Errors: those of `facts_of`.
 Result<std::string> propose_row_block(const Plan& plan, const FitInput& input, const FactsOf& facts_of);
 
-// XG0601: the memory of the smallest plan, part by part, and changes that fit. `rows_too`: smaller row blocks were
-// tried.
+// The error XG0601: the memory of the smallest plan, part by part, and changes that fit. `rows_too`: smaller row blocks
+// were tried.
 Error explain_infeasible(const SearchInput& input, const Fitted& smallest, const MemoryLimits& limits,
                          const std::vector<std::string>& fixes, bool rows_too);
 

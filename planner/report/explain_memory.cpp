@@ -75,7 +75,7 @@ std::string formats_text(const Program& program, int32_t index) {
 }
 
 std::vector<BufferId> live_at_peak(const Program& program, int device) {
-  std::map<int32_t, Bytes> change;  // by place in the time line
+  std::map<int32_t, Bytes> change;  // key: place in the time line
   for (const Buffer& buffer : program.buffers) {
     if (buffer.device == device && !buffer.persistent && buffer.first_use >= 0) {
       change[buffer.first_use] += align_up(buffer.bytes);

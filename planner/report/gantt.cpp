@@ -51,7 +51,7 @@ std::string line_of(const Program& program, const ProgramTimes& times, int devic
     }
     const auto begin = std::min(width - 1, static_cast<size_t>(times.instructions[i].start * scale + 1e-9));
     const auto end = std::clamp(static_cast<size_t>(std::llround(times.instructions[i].end * scale)), begin, width);
-    // An instruction that is shorter than half a column is not drawn over its neighbour.
+    // An instruction shorter than half a column is not drawn over its neighbour.
     for (size_t c = begin; c < end; ++c) {
       line[c] = c - begin < label.size() ? label[c - begin] : '=';
     }
@@ -65,10 +65,10 @@ std::string percent(double share) {
   return text;
 }
 
-// The same stages under other settings, by the simulation of action lists.
+// Simulates the action lists of these stages under other settings.
 ScheduleTimes simulate_stages(const Program& program, PipelineKind kind, int micro_batches, int& held) {
   ScheduleRequest request{.micro_batches = micro_batches};
-  const int own = program.micro_batches / program.replicas;  // of each replica
+  const int own = program.micro_batches / program.replicas;  // micro-batches of each replica
   const double part = static_cast<double>(own) / micro_batches;
   for (const Stage& stage : program.stages) {
     request.forward.push_back(stage.forward_time * part);
@@ -79,7 +79,7 @@ ScheduleTimes simulate_stages(const Program& program, PipelineKind kind, int mic
   return simulate(schedule, request);
 }
 
-// The change by a larger number of micro-batches, or by the other schedule.
+// The gain of a larger number of micro-batches, or of the other schedule.
 std::string hint_of(const Program& program) {
   if (program.stages.size() < 2) {
     return "";
@@ -150,7 +150,7 @@ std::string report_gantt(const Plan& plan, int columns) {
     text += row.name + " " + row.text + "\n";
   }
   text += "F, B: forward, backward of a micro-batch; H: head; U: sums and update; =: goes on; .: waits\n";
-  // The schedule of the stages alone explains the first two; all other idle time is waiting for the rest.
+  // The schedule of the stages explains only the first two; all other idle time is waiting for the rest.
   const Prediction& predicted = plan.predicted;
   const double others = times.bubble - predicted.bubble - predicted.imbalance;
   text += "idle " + percent(predicted.bubble + predicted.imbalance) + ": fill and drain " + percent(predicted.bubble) +

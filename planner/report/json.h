@@ -9,16 +9,16 @@
 
 namespace xrun::planner {
 
-// `v` of every document of a plan. Version 1 had it as text, `format_version`.
+// `v` of every document of a plan. Version 1 stored it as the text `format_version`.
 inline constexpr int kReportVersion = 2;
 
-// The document as text, indented, ending in a newline; bytes that are no UTF-8 are replaced.
+// The document as text, indented, ending in a newline; bytes that are not UTF-8 are replaced.
 std::string document_text(const nlohmann::ordered_json& document);
 nlohmann::ordered_json json_of(const Reason& reason);
 nlohmann::ordered_json json_of(const Alternative& alternative);
 nlohmann::ordered_json json_of(const HeadCost& cost);
 
-// {v, plan, model, digests, cluster, settings, data, parts, stages, shards, ops, memory, run_memory, comm,
+// The document {v, plan, model, digests, cluster, settings, data, parts, stages, shards, ops, memory, run_memory, comm,
 // predicted, why, alternatives, graphs of a run that builds some, and head_choices of a large head}, indented, ending
 // in a newline. Bytes and seconds are plain numbers.
 std::string report_json(const Plan& plan, const Module& module);
@@ -26,8 +26,8 @@ std::string report_json(const Plan& plan, const Module& module);
 // The tables of report_table (planner/report/text.h) as {v, plan, <table>: [...]}; memory and why as in report_json.
 std::string table_json(const Plan& plan, const Module& module, const std::string& table, int depth = 0);
 
-// {v, plan, step_seconds, instructions: [{device, stream, what, stage, micro_batch, begin, end}]}, seconds from the
-// begin of the step; `stage` and `micro_batch` only where an instruction has one.
+// The document {v, plan, step_seconds, instructions: [{device, stream, what, stage, micro_batch, begin, end}]}, seconds
+// from the start of the step; `stage` and `micro_batch` only if an instruction has one.
 std::string gantt_json(const Plan& plan);
 
 }  // namespace xrun::planner

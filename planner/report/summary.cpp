@@ -22,7 +22,7 @@ bool is_head_buffer(Purpose purpose) {
          purpose == Purpose::kGathered || purpose == Purpose::kTerms || purpose == Purpose::kHeadSums;
 }
 
-// The busiest device's seconds of instructions of some kind.
+// The seconds that the busiest device spends in instructions of some kind.
 template <typename Pred>
 Seconds busiest(const Program& program, const Pred& wanted) {
   std::map<int, Seconds> sums;
@@ -55,7 +55,7 @@ Bytes at_peak(const Program& program, int device, const Pred& wanted) {
   return sum;
 }
 
-// The memory of a part on the largest device; where it has none there, on the device that has most of it.
+// The memory of a part on the largest device; if it has no memory there, on the device that has most of it.
 template <typename Pred>
 void set_memory(const Program& program, const Pred& wanted, PlanPart& part) {
   part.memory = at_peak(program, largest_device(program), wanted);
@@ -111,7 +111,7 @@ PlanPart backbone_part(const Plan& plan, const Module& module) {
 PlanPart head_part(const Plan& plan, const Module& module, size_t index) {
   const Graph& graph = module.graph;
   const HeadPlan& head = plan.training.heads[index];
-  const auto own = static_cast<int32_t>(index);  // its number in instructions and buffers
+  const auto own = static_cast<int32_t>(index);  // its index in instructions and buffers
   PlanPart part{.name = "head " + graph.heads[static_cast<size_t>(head.head)].name};
   int64_t classes = 0;
   for (const HeadShard& shard : head.shards) {
@@ -157,7 +157,7 @@ std::map<NodeId, Bytes> saved_by_node(const Program& program, const Graph& graph
       std::ranges::for_each(*values, [&](ValueId value) { count(id, value); });
     }
   }
-  for (const ValueId value : std::set(kept)) {  // that only the backward pass reads
+  for (const ValueId value : std::set(kept)) {  // read only by the backward pass
     count(stage.forward.front(), value);
   }
   return saved;
@@ -204,7 +204,7 @@ std::vector<PlanPart> list_parts(const Plan& plan, const Module& module) {
     other.memory -= part.elsewhere ? 0 : part.memory;
     waiting -= part.time;
   }
-  // Instructions that run beside others add no time.
+  // Instructions that run in parallel with others add no time.
   other.time = std::min(other.time, std::max(0.0, waiting));
   waiting -= other.time;
   parts.push_back(std::move(other));
@@ -282,7 +282,7 @@ std::vector<LayerSummary> list_layers(const Plan& plan, const Module& module, in
   for (const Stage& stage : program.stages) {
     double forward = 0;
     double backward = 0;
-    std::map<NodeId, double> back;  // by forward node
+    std::map<NodeId, double> back;  // key: forward node
     std::map<NodeId, Bytes> saved = saved_by_node(program, graph, stage);
     for (const NodeId id : stage.forward) {
       forward += weight_of(graph, id);
@@ -370,7 +370,7 @@ std::vector<SizeSummary> list_sizes(const Plan& plan) {
 
 namespace {
 
-// The time of a run whose batch grows. `added`: to each step of the last size.
+// The time of a run whose batch grows. `added`: time added to each step of the last size.
 Seconds grown_time(const Plan& plan, const TrainSpec& train, Seconds added) {
   const StepSizes sizes(train, plan.samples);
   Seconds sum = 0;

@@ -1,4 +1,4 @@
-// The figures that reports give of a plan: parts, devices, layers, communication.
+// The figures of a plan in reports: parts, devices, layers, communication.
 #pragma once
 
 #include <optional>
@@ -11,7 +11,7 @@
 
 namespace xrun::planner {
 
-// The bytes that all workers of the loader hold to decode pictures, where the data could be read.
+// The bytes that all workers of the loader hold to decode pictures, if the data could be read.
 inline Bytes decoding_of(const Plan& plan) { return plan.decoding * plan.machine.threads; }
 
 // A row of the text plan: the backbone, a head, or all the rest.
@@ -19,9 +19,9 @@ struct PlanPart {
   std::string name;
   std::string how;
   int64_t parameters = 0;
-  Bytes memory = 0;        // of the largest device, or of the one that has most of it
+  Bytes memory = 0;        // on the largest device, or on the one that has most of it
   bool elsewhere = false;  // the largest device has nothing of it
-  Seconds time = 0;        // of the busiest device; of "waiting", what is left of the step
+  Seconds time = 0;        // on the busiest device; for "waiting", the rest of the step
 };
 std::vector<PlanPart> list_parts(const Plan& plan, const Module& module);
 
@@ -40,37 +40,37 @@ struct LayerSummary {
   std::string output;  // dims of one sample, "64 x 28 x 28"
   int stage = 0;
   int64_t parameters = 0;
-  Flops forward_flops = 0;  // of one sample
-  Seconds forward = 0;      // of one micro-batch: its share of the stage's time by arithmetic and memory traffic
+  Flops forward_flops = 0;  // per sample
+  Seconds forward = 0;      // per micro-batch: its share of the stage's time by arithmetic and memory traffic
   Seconds backward = 0;
-  Bytes saved = 0;  // for the backward pass, of one micro-batch; values of other stages at their first reader
+  Bytes saved = 0;  // for the backward pass, per micro-batch; values of other stages at their first reader
 };
-// The dims of one sample, "64 x 28 x 28".
+// The dimensions of one sample, "64 x 28 x 28".
 std::string dims_text(const TensorType& type);
 // The first parts of a path, which name its layer.
 std::string layer_name(const std::string& path, int depth);
-// In printed order. `depth`: parts of a path that make a layer; 0: the first one, and the number of an element of a
-// list after it.
+// Layers in printed order. `depth`: number of parts of a path that name a layer; 0: the first one, with the number of
+// an element of a list after it.
 std::vector<LayerSummary> list_layers(const Plan& plan, const Module& module, int depth = 0);
 
 struct CommSummary {
   std::string what;  // "all_reduce gradients"
-  int count = 0;     // in a step
-  Bytes bytes = 0;   // in a step, as seen by one device
+  int count = 0;     // per step
+  Bytes bytes = 0;   // per step, as seen by one device
   Seconds time = 0;
 };
 std::vector<CommSummary> list_communication(const Plan& plan);
 
-// Where the batch grows, its sizes with their steps, in ascending order; else empty.
+// The sizes of a growing batch with their steps, in ascending order; empty if the batch does not grow.
 struct SizeSummary {
   int64_t batch = 0;
   Seconds step = 0;
-  Bytes used = 0;  // of the arenas, which are large enough for the last size
+  Bytes used = 0;  // used bytes of the arenas, which are large enough for the last size
 };
 std::vector<SizeSummary> list_sizes(const Plan& plan);
 
-// The predicted times of an epoch and of the whole run, with their builds of graphs, without evaluation and saves;
-// the epoch with steps of the last size; none where they depend on an unknown number of samples.
+// The predicted times of an epoch and of the whole run, with their builds of graphs, without evaluation and saves; the
+// epoch with steps of the last size; nullopt if they depend on an unknown number of samples.
 struct RunTimes {
   std::optional<Seconds> epoch;
   std::optional<Seconds> run;
@@ -79,7 +79,7 @@ RunTimes run_times(const Plan& plan, const Module& module);
 
 // Times of the plan's training program. Plans are verified before they are reported, so there is no error.
 ProgramTimes times_of(const Plan& plan);
-// The same of another of its programs (Plan::smaller).
+// Times of another program of a plan (Plan::smaller).
 ProgramTimes times_of(const Program& program, const Machine& machine);
 
 }  // namespace xrun::planner

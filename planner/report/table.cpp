@@ -13,7 +13,7 @@
 namespace xrun::planner {
 namespace {
 
-constexpr size_t kLeastWords = 16;  // the least width of a column of words
+constexpr size_t kLeastWords = 16;  // least width of a column of words
 
 std::string_view word_at(const std::string& text, size_t at) {
   const std::string_view rest = std::string_view(text).substr(std::min(at, text.size()));
@@ -55,11 +55,11 @@ std::string wrapped(const std::string& text, size_t indent, int width) {
   for (size_t at = 0; at < text.size();) {
     const size_t spaces = std::min(text.size(), text.find_first_not_of(' ', at)) - at;
     size_t end = std::min(text.size(), text.find(' ', at + spaces));
-    // A number and its unit stand on one line: "47.2 %", "63.4 ms", "12 345 samples/s".
+    // A number and its unit stay on one line: "47.2 %", "63.4 ms", "12 345 samples/s".
     while (end < text.size() && is_number(text, at + spaces, end) && is_unit(text, end + 1)) {
       end = std::min(text.size(), text.find(' ', end + 1));
     }
-    const std::string word = text.substr(at, end - at);  // and the spaces before it
+    const std::string word = text.substr(at, end - at);  // with the spaces before it
     const auto length = static_cast<size_t>(count_code_points(word));
     if (columns > 0 && used > indent && used + length > columns) {
       out += "\n" + std::string(indent, ' ') + word.substr(spaces);
@@ -139,7 +139,7 @@ std::string TextTable::lines(const std::string& indent, int width) const {
     }
     line.erase(line.find_last_not_of(' ') + 1);
     const bool words = columns_.back() == Align::kLeft && row.size() == columns_.size();
-    size_t last = indent.size();  // where the last column begins
+    size_t last = indent.size();  // start of the last column
     for (size_t c = 0; c + 1 < columns_.size(); ++c) {
       last += widths[c] + 2;
     }

@@ -91,7 +91,7 @@ std::string memory_line(const Plan& plan, const RunMemory& memory) {
          "\n";
 }
 
-// The note that results come from made-up samples; empty where there are none.
+// The note that results come from generated samples; empty if there are no such samples.
 std::string synthetic_text(const Module& module) {
   std::string text;
   for (const std::string& name : synthetic_sources(module.data)) {
@@ -100,7 +100,7 @@ std::string synthetic_text(const Module& module) {
   return text;
 }
 
-// The memory of readers and decoders; empty where that is nothing.
+// The memory of readers and decoders; empty if it is 0.
 std::string readers_text(const RunMemory& memory, const Plan& plan) {
   std::string text = memory.readers > 0 ? "at most " + format_bytes(memory.readers) + " held by readers" : "";
   if (!memory.uncounted.empty()) {
@@ -145,7 +145,7 @@ std::string devices_lines(const Plan& plan, const Module& module, const RunMemor
   return table.text("  ", columns);
 }
 
-// Notes on made-up data and on the memory of readers; empty where there are none.
+// Notes on generated data and on the memory of readers; empty if there are none.
 std::string data_line(const Plan& plan, const Module& module, const RunMemory& memory) {
   std::string data = synthetic_text(module);
   const std::string readers = readers_text(memory, plan);
@@ -172,7 +172,7 @@ std::string graphs_line(const Plan& plan, const Module& module) {
   return "  graphs     " + printable_line(text) + "\n";
 }
 
-// Times and memory of the first and the last steps of a growing batch; empty where it does not grow.
+// Times and memory of the first and the last steps of a growing batch; empty if it does not grow.
 std::string growth_line(const Plan& plan) {
   const std::vector<SizeSummary> sizes = list_sizes(plan);
   if (sizes.empty()) {
@@ -185,8 +185,8 @@ std::string growth_line(const Plan& plan) {
   return "  growth     first " + text(sizes.front()) + "; last " + text(sizes.back()) + "\n";
 }
 
-// Class rows in files, which need no memory of the plan but space on the disk, and how long files take where
-// `cluster.node.storage` tells.
+// Class rows in files, which take disk space instead of the plan's memory, and the time of files if
+// `cluster.node.storage` gives a rate.
 std::string disk_lines(const Plan& plan, const Module& module) {
   const double rate = module.cluster.storage;
   const auto time = [&](Bytes bytes) { return format_seconds(static_cast<double>(bytes) / rate); };

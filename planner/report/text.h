@@ -14,7 +14,7 @@ namespace xrun::planner {
 // `columns`; 0: no limit.
 std::string report_text(const Plan& plan, const Module& module, int columns = 0);
 
-// "layers", "memory", "comm" or "why"; any other name gives an empty text. `depth`: of layers (list_layers).
+// The table "layers", "memory", "comm" or "why"; empty for any other name. `depth`: of layers (list_layers).
 std::string report_table(const Plan& plan, const Module& module, std::string_view table, int depth = 0);
 
 // One line for each device over the time of a step, at most `columns` wide: F and B with their micro-batch, H head

@@ -1,6 +1,6 @@
-// GPipe: all forward passes, the head, all backward passes. Backward passes ascend, as sums over samples fold in that
-// order in every schedule (docs/internals/determinism.md, "Gradient partials"). Source: Huang et al., "GPipe", NeurIPS
-// 2019.
+// GPipe: all forward passes, the head, all backward passes. Backward passes ascend, since in every schedule sums over
+// samples fold in that order (docs/internals/determinism.md, "Gradient partials"). Source: Huang et al., "GPipe",
+// NeurIPS 2019.
 #include "planner/schedules/schedule.h"
 
 namespace xrun::planner {

@@ -1,4 +1,4 @@
-// 1F1B: enough forward passes ahead to fill the stages behind, then one backward after each forward; a stage holds at
+// 1F1B: enough forward passes ahead to fill the later stages, then one backward after each forward; a stage holds at
 // most stages - stage micro-batches. Source: Narayanan et al., "PipeDream", SOSP 2019; flush at the end of the step as
 // in "Memory-Efficient Pipeline-Parallel DNN Training", ICML 2021.
 // Head passes (docs/internals/algorithms.md, "Head passes in a schedule"): on every stage, H_i stands before the first
@@ -31,7 +31,7 @@ Schedule schedule_one_f_one_b(const ScheduleRequest& request) {
   if (request.head_passes == 0) {
     return plain;
   }
-  // For passes that take no time, "before" and "after" would be the same instant.
+  // If passes took no time, "before" and "after" would be the same instant.
   ScheduleRequest timed = request;
   for (auto* list : {&timed.forward, &timed.backward}) {
     for (Seconds& time : *list) {

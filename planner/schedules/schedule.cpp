@@ -9,7 +9,7 @@ Error broken(int stage, const std::string& what) {
   return {ErrorKind::kContent, "XG0002", "schedule: stage " + std::to_string(stage) + ": " + what, ""};
 }
 
-// Index of each action in a list: where[kind][index], -1 when it is missing.
+// Index of each action in a list: where[kind][index], -1 if it is missing.
 struct Places {
   std::vector<int> forward, backward, head;
 };
@@ -48,10 +48,10 @@ Result<Places> find_places(const Schedule& schedule, int stage) {
   return places;
 }
 
-// Micro-batch j belongs to head pass j, or to pass 0 where there is one pass.
+// Micro-batch j belongs to head pass j, or to pass 0 if there is only one pass.
 int pass_of(const Schedule& schedule, int micro_batch) { return schedule.head_passes == 1 ? 0 : micro_batch; }
 
-// Runs the lists in order, each action once the actions that it needs are done; reports the stages that deadlock.
+// Runs the lists in order, each action once its predecessors are done; reports the stages that deadlock.
 Status check_progress(const Schedule& schedule) {
   const auto stages = schedule.orders.size();
   std::vector<size_t> next(stages, 0);

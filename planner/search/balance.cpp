@@ -20,8 +20,8 @@ std::vector<double> prefix_sums(const std::vector<double>& weights) {
   return sums;
 }
 
-// Fills stages greedily up to `limit`; empty when that takes more than `stages`. Stages that are left over are cut off
-// the end one layer each, which never makes a stage larger.
+// Fills stages greedily up to `limit`; empty if that takes more than `stages`. Missing stages are cut off the end, one
+// layer each, which never makes a stage larger.
 Cuts fill(const std::vector<double>& sums, int stages, double limit) {
   const int n = static_cast<int>(sums.size()) - 1;
   Cuts cuts{0};
@@ -30,7 +30,7 @@ Cuts fill(const std::vector<double>& sums, int stages, double limit) {
       return {};
     }
     const int begin = cuts.back();
-    const int most = n - (stages - static_cast<int>(cuts.size()));  // the stages behind need a layer each
+    const int most = n - (stages - static_cast<int>(cuts.size()));  // the later stages need a layer each
     int end = begin;
     while (end < most && sums[static_cast<size_t>(end) + 1] - sums[static_cast<size_t>(begin)] <= limit) {
       ++end;
@@ -74,7 +74,7 @@ Cuts balance(const std::vector<double>& weights, int stages) {
 Cuts balance_by_bisection(const std::vector<double>& weights, int stages) {
   XRUN_CHECK(stages >= 1 && stages <= static_cast<int>(weights.size()), "between one stage and as many as layers");
   const std::vector<double> sums = prefix_sums(weights);
-  // The order of floating-point numbers that are not negative is that of their bits.
+  // Floating-point numbers that are not negative have the order of their bits.
   auto low = std::bit_cast<uint64_t>(0.0);
   auto high = std::bit_cast<uint64_t>(sums.back());
   while (low < high) {

@@ -6,15 +6,15 @@
 
 namespace xrun::planner {
 
-// Cuts: stage s has layers cuts[s] .. cuts[s + 1] - 1; stages + 1 entries, no stage is empty.
+// Stage s has layers cuts[s] .. cuts[s + 1] - 1; there are stages + 1 entries, and no stage is empty.
 using Cuts = std::vector<int>;
 
 // The cuts that minimise the largest stage, by dynamic programming over all cuts, O(stages n²); `weights` has a number
 // for each layer. REQUIRES: 1 <= stages <= number of weights.
 Cuts balance(const std::vector<double>& weights, int stages);
-// The same optimum by bisection over the answer, O(64 n): exact, as it ends between neighbouring numbers.
+// The optimum by bisection over the answer, O(64 n): exact, as it ends between neighbouring numbers.
 Cuts balance_by_bisection(const std::vector<double>& weights, int stages);
-// Largest stage of these cuts.
+// The largest stage of these cuts.
 double bottleneck(const std::vector<double>& weights, const Cuts& cuts);
 
 }  // namespace xrun::planner

@@ -9,7 +9,7 @@
 namespace xrun::planner {
 namespace {
 
-// The classifier heads and the nodes that read their logits.
+// Finds the classifier heads and the nodes that read their logits.
 void split_head_nodes(const Graph& graph, Chain& chain) {
   const auto of_head = values_of_heads(graph);
   chain.position.assign(graph.nodes.size(), -1);
@@ -111,7 +111,7 @@ void measure_parameters(const Module& module, const KernelFacts& facts, Chain& c
   }
 }
 
-// States that a step updates: those that a node folds statistics into.
+// Finds states that a step updates: those into which a node folds statistics.
 void find_joined(const Graph& graph, Chain& chain) {
   chain.joined.assign(chain.nodes.size(), false);
   const auto consumers = consumers_of(graph);

@@ -1,5 +1,5 @@
 // Chain: the forward nodes of a graph in printed order with their times and sizes, so that stages are contiguous ranges
-// of it (docs/internals/algorithms.md, "Chain of layers"). The head pass is kept apart.
+// of it (docs/internals/algorithms.md, "Chain of layers"). The head pass is separate.
 #pragma once
 
 #include <vector>
@@ -12,10 +12,10 @@ namespace xrun::planner {
 struct Chain {
   std::vector<NodeId> nodes;                  // forward nodes of the stages
   std::vector<NodeId> head_nodes;             // heads and everything that reads their logits
-  std::vector<std::vector<NodeId>> backward;  // by position: backward nodes that belong to it, in order
-  std::vector<int> position;                  // by NodeId; of a backward node that of its forward; -1 of heads
+  std::vector<std::vector<NodeId>> backward;  // index: position; its backward nodes, in order
+  std::vector<int> position;                  // index: NodeId; a backward node has its forward node's; heads have -1
 
-  // Per row block, one worker.
+  // Per row block and worker.
   std::vector<Seconds> forward_time;
   std::vector<Seconds> backward_time;
   // Per row block: outputs of the node that backward nodes read.
@@ -26,13 +26,13 @@ struct Chain {
   std::vector<Bytes> parameters;  // f32 weights
   std::vector<Bytes> resident;    // weights, states, optimizer states, prepared forms, one gradient partial
   std::vector<Bytes> gradients;   // one partial
-  std::vector<Bytes> whole;       // those of them that replicas sum whole
-  std::vector<Bytes> pairs;       // that a replica sends of those that are compressed
+  std::vector<Bytes> whole;       // the part that replicas sum whole
+  std::vector<Bytes> pairs;       // the compressed ones, as pairs that a replica sends
 
-  // The last stage makes the features of all heads, so no cut is behind this position.
+  // The last stage makes the features of all heads, so no cut is after this position.
   int last_cut = 0;
-  // By position: no cut before it, since operators on both sides read a state that a step updates, and one device
-  // updates it.
+  // Index: position. True: no cut before it, since operators on both sides read a state that a step updates, and one
+  // device updates it.
   std::vector<bool> joined;
   int size() const { return static_cast<int>(nodes.size()); }
   int most_stages() const;
@@ -41,10 +41,10 @@ struct Chain {
 // REQUIRES: the graph has its backward nodes if `module` trains.
 Chain make_chain(const Module& module, const CostModel& cost);
 
-// Values that nodes begin..end-1 (a stage) take from earlier nodes, each once.
+// Values that nodes begin..end-1 (a stage) read from earlier nodes, each once.
 std::vector<ValueId> received_values(const Graph& graph, const Chain& chain, int begin, int end);
-// Values that a stage keeps for its backward pass when it runs `recomputed` (by position) again: read by its backward
-// or recomputed nodes, and neither made by a recomputed node nor a batch input.
+// Values that a stage keeps for its backward pass if it runs `recomputed` (positions) again: those read by its backward
+// or recomputed nodes that are neither made by a recomputed node nor a batch input.
 std::vector<ValueId> kept_values(const Graph& graph, const Chain& chain, int begin, int end,
                                  const std::vector<bool>& recomputed);
 

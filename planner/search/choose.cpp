@@ -1,13 +1,13 @@
-// Candidates are tried fastest first. Most do not fit where memory is short, and a program takes long to make, so after
-// a refusal the leanest candidates of the same kind are tried next, with everything run again:
-//   - for each pipeline the one with the most micro-batches. Under 1F1B a stage holds as many micro-batches as stages
-//     are behind it, and a head pass has the rows of one, so both shrink with the size of a micro-batch. Under GPipe a
+// Candidates are tried fastest first. If memory is short, most do not fit, and a program takes long to make, so after
+// a refusal the leanest candidates of that kind are tried next, with everything run again:
+//   - for each pipeline the one with the most micro-batches. Under 1F1B a stage holds a micro-batch for itself and for
+//     each later stage, and a head pass has the rows of one, so both shrink with the size of a micro-batch. A GPipe
 //     stage holds all micro-batches, whatever their number, and only the values in transit shrink.
 //   - for both pipelines, since a head with several passes keeps features for the sweep at the end, and a head with one
 //     pass does not.
-// Where these exceed a limit by more than the argument neglects (rounding, gaps between buffers, scratch of workers),
-// no candidate of the kind fits; else a few of its fastest candidates are tried. The same is done once for the kinds
-// that are leanest by the estimate of the partition: where none of them comes near the limits, no kind does.
+// If these exceed a limit by more than the argument neglects (rounding, gaps between buffers, scratch of workers), no
+// candidate of the kind fits; else a few of its fastest candidates are tried. This is also done once for the kinds that
+// are leanest by the estimate of the partition: if none of them comes near the limits, no kind does.
 #include "planner/search/choose.h"
 
 #include <algorithm>
@@ -31,7 +31,7 @@ struct KindState {
   int fitted = 0;
   int refused = 0;
   bool asked = false;  // its leanest candidates were tried
-  bool near = false;   // some program fits, or almost
+  bool near = false;   // some program fits, or nearly fits
   bool left = false;
 };
 
@@ -81,7 +81,7 @@ class Chooser {
   void leave_heavy_kinds() {
     choice_.weights_alone = true;
     for (auto& [key, kind] : kinds_) {
-      const Candidate& leanest = *kind.leanest.begin()->second;  // has the fewest partials, too
+      const Candidate& leanest = *kind.leanest.begin()->second;  // also has the fewest partials
       kind.left = !allow(memory_floor(input_.search, leanest, leanest.decision.partials));
       choice_.weights_alone =
           choice_.weights_alone && !allow(memory_floor(input_.search, leanest, leanest.setting.replicas));
@@ -141,7 +141,7 @@ class Chooser {
     return {};
   }
 
-  // The candidate with everything run again, unless hints decide that; none where no cuts keep the pins.
+  // The candidate with everything run again, unless hints decide that; nullopt if no cuts satisfy the pins.
   Result<std::optional<Candidate>> with_least_memory(const Candidate& candidate) const {
     if (input_.search.hints.hinted) {
       return std::optional(candidate);
@@ -163,7 +163,7 @@ class Chooser {
     return {};
   }
 
-  // Tries a candidate; where the estimate exceeds the limits, one program with everything run again may refuse it.
+  // Tries a candidate; if the estimate exceeds the limits, one program with everything run again may refuse it.
   Status ask(const Candidate& candidate) {
     if (share_of(candidate) <= 1) {
       return attempt(candidate);
@@ -206,7 +206,7 @@ class Chooser {
     return {};
   }
 
-  // Among plans whose predicted times are equal to a thousandth, the simplest is best.
+  // The simplest plan is best among those whose predicted times are equal to a thousandth.
   void sort_fitted() {
     std::ranges::stable_sort(choice_.fitted, {}, [](const Fitted& f) {
       const Setting& setting = f.candidate.setting;
@@ -220,13 +220,13 @@ class Chooser {
   const MemoryLimits& limits_;
   const Effort& effort_;
   Choice choice_;
-  std::map<std::tuple<int, int, int>, KindState> kinds_;  // by stages, replicas and devices of heads
+  std::map<std::tuple<int, int, int>, KindState> kinds_;  // key: stages, replicas and devices of heads
   std::set<const Candidate*> tried_;
   bool asked_all_ = false;
 };
 
-// The least bytes of each layer of the chain. A weight that several layers read is left out, since the stages that hold
-// it depend on the cuts.
+// The least bytes of each layer of the chain. A weight that several layers read is left out, since the cuts determine
+// which stages hold it.
 std::vector<Bytes> layer_floors(const SearchInput& input, int partials_of_replica) {
   const Graph& graph = input.module.graph;
   const Chain& chain = input.chain;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// A layer that may run again: the bytes that this frees for one micro-batch, and its time beyond the price of them.
+// A layer that may run again: the bytes that this frees for one micro-batch, and its time minus their price.
 struct Item {
   int layer;
   Bytes bytes;
@@ -30,7 +30,7 @@ class Cheapest {
       bytes_before_.push_back(bytes_before_.back() + item.bytes);
       seconds_before_.push_back(seconds_before_.back() + item.seconds);
     }
-    // At least one descent, and the visits that are left for the table of all stages.
+    // At least one descent, and this stage's part of the visits for the table of all stages.
     const double stages = static_cast<double>(request.layers.size()) * static_cast<double>(request.layers.size());
     visits_ = static_cast<int64_t>(items_.size()) + std::min<int64_t>(200'000, static_cast<int64_t>(5e7 / stages));
     search(0, need, 0);
@@ -47,7 +47,7 @@ class Cheapest {
     if (last == bytes_before_.end()) {
       return kInfinity;
     }
-    const auto end = static_cast<size_t>(last - bytes_before_.begin());  // items at .. end - 1, the last one in part
+    const auto end = static_cast<size_t>(last - bytes_before_.begin());  // items at .. end - 1, part of the last one
     const Item& part = items_[end - 1];
     return seconds_before_[end - 1] - seconds_before_[at] +
            part.seconds * static_cast<double>(wanted - bytes_before_[end - 1]) / static_cast<double>(part.bytes);
@@ -67,7 +67,7 @@ class Cheapest {
     chosen_.push_back(items_[at].layer);
     search(at + 1, need - items_[at].bytes, spent + items_[at].seconds);
     chosen_.pop_back();
-    size_t next = at + 1;  // of equal layers, leaving one leaves the later ones: which of them run does not matter
+    size_t next = at + 1;  // leaving a layer leaves later equal ones: which of them run does not matter
     while (next < items_.size() && items_[next].bytes == items_[at].bytes &&
            items_[next].seconds == items_[at].seconds) {
       ++next;
@@ -89,7 +89,7 @@ Seconds time_beyond_price(const PartitionRequest& request, int held, const Parti
   return layer.forward - request.seconds_per_kept_byte * static_cast<double>(held * layer.saved);
 }
 
-// True if the layer runs again even where memory has no limit.
+// True if the layer runs again even without a memory limit.
 bool runs_again(const PartitionRequest& request, int held, const PartitionLayer& layer) {
   switch (request.recompute) {
     case Recompute::kNone:

@@ -1,4 +1,4 @@
-// Very long chains, shortened for `partition`, whose tables grow with the square of the layers.
+// Shortens very long chains for `partition`, whose tables grow with the square of the layers.
 #pragma once
 
 #include <vector>
@@ -8,12 +8,12 @@
 namespace xrun::planner {
 
 struct CoarseLayers {
-  PartitionRequest request;  // of the groups
+  PartitionRequest request;  // request for the groups
   std::vector<int> begin;    // first layer of each group; the number of layers at the end
 };
 
 // Merges neighbouring layers into about `most` groups of equal numbers of layers. Groups end before the last legal cut
-// and where layers are pinned to different stages. Layers that are marked to run again are counted as such.
+// and where layers are pinned to different stages. Layers that are marked to run again are counted as run again.
 CoarseLayers merge_layers(const PartitionRequest& request, int most);
 
 // Turns stages of groups into stages of the layers of `request`; a group that runs again becomes all of its layers.

@@ -1,4 +1,4 @@
-// Decision: everything that the search has chosen and that emit turns into a Program.
+// Decision: all choices of the search, which emit turns into a Program.
 #pragma once
 
 #include <vector>
@@ -14,21 +14,21 @@ struct Decision {
   bool deterministic = false;
   bool overlap = true;
   PipelineKind pipeline = PipelineKind::kGpipe;
-  int64_t batch = 0;      // global rows of a step
+  int64_t batch = 0;      // global rows per step
   int64_t norm_rows = 0;  // g
-  int micro_batches = 1;  // of the global batch; replica r owns r · M / R .. (r + 1) · M / R - 1
+  int micro_batches = 1;  // in the global batch; replica r owns r · M / R .. (r + 1) · M / R - 1
   int replicas = 1;
   int partials = 1;      // over all replicas
   int head_devices = 0;  // Setting::head_devices
 
-  // Filled: index, devices, forward, backward, recomputed (in order), forward_time, backward_time. Emit fills the rest.
-  // Nodes of the head pass (heads, their losses and metrics) are in no stage.
+  // Filled in: index, devices, forward, backward, recomputed (in order), forward_time, backward_time. Emit fills the
+  // rest. Nodes of the head pass (heads, their losses and metrics) are in no stage.
   std::vector<Stage> stages;
-  // Filled in full. All shards of all heads; a shard may be empty.
+  // Complete: all shards of all heads; a shard may be empty.
   std::vector<HeadPlan> heads;
   Schedule schedule;
-  // Seconds of one head pass on the slowest device: forward statistics, backward (with update where fused), and of
-  // the update sweep of the step.
+  // Seconds of one head pass on the slowest device: forward statistics, backward (with update if fused), and of the
+  // update sweep of the step.
   Seconds head_forward_time = 0;
   Seconds head_backward_time = 0;
   Seconds head_update_time = 0;

@@ -10,10 +10,10 @@
 namespace xrun::planner {
 namespace {
 
-// How often the limits of stages are corrected by the bytes of a program beyond the partition's estimate.
+// The number of corrections of the stages' limits by the bytes of a program beyond the partition's estimate.
 constexpr int kCorrections = 3;
 
-// Seconds in which workers compute, over all workers.
+// Seconds in which workers compute, summed over all workers.
 Seconds work_of(const Program& program) {
   Seconds sum = 0;
   for (const Instruction& instruction : program.instructions) {
@@ -39,9 +39,9 @@ int waits_of(const Program& program, const ProgramTimes& times, Seconds hand_ove
   return std::ranges::max(waits);
 }
 
-// Bytes by which a plan is over its limits: all devices together, and the one that is over by the most.
+// Bytes by which a plan exceeds its limits: on all devices together, and on the device with the largest excess.
 MemoryLimits excess_of(const Fitted& fitted, const MemoryLimits& limits) {
-  // What a node is over its limit is taken from all stages, since the partition does not know of nodes.
+  // The excess of a node is taken from all stages, since the partition does not know nodes.
   const Bytes of_node = limits.node > 0 ? std::max<Bytes>(0, fitted.largest_node - limits.node) : 0;
   return {std::max(of_node, fitted.memory.sum() - limits.total),
           limits.device > 0 ? std::max<Bytes>(0, fitted.largest_device - limits.device) : 0};
@@ -123,7 +123,7 @@ Result<Fitted> realise(const FitInput& input, const Candidate& candidate) {
 
 namespace {
 
-// The candidate with kept logits in the memory that is left, where that is faster.
+// The candidate with kept logits in the remaining memory, if that is faster.
 Result<std::optional<Fitted>> with_kept_logits(const FitInput& input, const MemoryLimits& limits, Fitted fitted) {
   Candidate candidate = fitted.candidate;
   if (keep_logits(input, fitted, limits, candidate.decision)) {
@@ -144,7 +144,7 @@ Result<std::optional<Fitted>> fit(const FitInput& input, const Candidate& candid
     return with_kept_logits(input, limits, std::move(plain));
   }
   if (!input.search.hints.hinted) {
-    // The excess is subtracted from the estimate's limit: that of all stages together, or of each.
+    // The excess is subtracted from the estimate's limit: for all stages together, or for each.
     MemoryLimits excess = excess_of(plain, limits);
     MemoryLimits within{candidate.all_stages, candidate.largest_stage};
     StageLimits asked;

@@ -28,7 +28,7 @@ FixLine line_of(std::string change, const Fitted& fitted, const char* note) {
   return {std::move(change), fitted.memory.sum(), fitted.predicted.images_per_second, note};
 }
 
-// Fixes in lines, one below the other.
+// The lines of all fixes, one below the other.
 std::vector<std::string> texts_of(const std::vector<FixLine>& fixes) {
   size_t width = 44;
   for (const FixLine& fix : fixes) {
@@ -44,7 +44,7 @@ std::vector<std::string> texts_of(const std::vector<FixLine>& fixes) {
   return texts;
 }
 
-// The line of the text with which an update takes `batch` samples.
+// The line of the text with which an update has `batch` samples.
 std::string batch_text(const TrainSpec& train, int64_t batch) {
   const std::string first = std::to_string(batch / train.accumulated());
   return train.growth ? "batch = grow(" + first + " .. " + std::to_string(batch) + ", ...)" : "batch = " + first;
@@ -65,13 +65,13 @@ int most_micro_batches(const std::vector<Setting>& settings) {
 
 // The result for a batch that does not fit.
 struct Refusal {
-  double over = 0;  // share of the limits that its leanest program needs
+  double over = 0;  // memory of its leanest program as a fraction of the limits
   int64_t batch = 0;
-  int micro_batches = 1;  // the most that it has
+  int micro_batches = 1;  // its largest number of micro-batches
 };
 
-// The memory of a program falls no faster than its batch, or, under 1F1B, than its micro-batches. A quarter is allowed
-// for plans that need less than the programs that were made.
+// The memory of a program falls at most in proportion to its batch or, under 1F1B, its micro-batches. A quarter is
+// allowed for plans that need less than the programs that were made.
 bool may_fit(const Refusal& known, int64_t batch, int micro_batches) {
   const double rows = static_cast<double>(batch) / static_cast<double>(known.batch);
   return known.over * rows * std::min(1.0, static_cast<double>(known.micro_batches) / micro_batches) <= 1.25;
@@ -82,7 +82,7 @@ class FixSearch {
   FixSearch(const FitInput& input, const MemoryLimits& limits, const Module& free)
       : input_(input), limits_(limits), free_(free), base_(input.search) {}
 
-  // The plan that the changed text would get, where one fits.
+  // The plan for the changed text, if one fits.
   Result<Choice> choose_among(const Module& module, const std::vector<Setting>& settings) const {
     XRUN_ASSIGN(LayerHints hints, layer_hints(module, base_.chain));
     const SearchInput changed{module, base_.chain, base_.cost, base_.machine, std::move(hints), base_.deterministic};
@@ -93,8 +93,8 @@ class FixSearch {
     return choice.fitted.empty() ? Result<Choice>(std::move(choice)) : choose(input, candidates, limits_, Effort{});
   }
 
-  // A smaller row block than that of the text, the largest with which something fits, or nearly so; with `smaller_too`
-  // in a smaller batch, where none does in the whole one.
+  // The largest row block, smaller than the text's, with which something fits, or nearly so; with `smaller_too` in a
+  // smaller batch, if none does in the whole one.
   std::optional<FixLine> smaller_rows(const FactsOf& facts_of, bool smaller_too) const {
     const TrainSpec& train = base_.module.train;
     const bool coupled = has_coupled_rows(base_.module.graph);
@@ -103,7 +103,7 @@ class FixSearch {
     int64_t tried = 2 * train.norm_rows;
     for (const int64_t rows : blocks) {
       if (2 * tried < 3 * rows) {
-        continue;  // almost the same as the one before
+        continue;  // almost equal to the previous one
       }
       tried = rows;
       if (const auto fitted = fits(facts_of, rows, train.batch)) {
@@ -113,7 +113,7 @@ class FixSearch {
     return smaller_too && !blocks.empty() ? smaller_rows_and_batch(facts_of, blocks.back()) : std::nullopt;
   }
 
-  // Other active classes, or other formats of class rows, of a large head.
+  // Fixes with other active classes, or other formats of class rows, of a large head.
   std::vector<FixLine> head_choices() const {
     const Module& module = base_.module;
     const auto heads = plan_heads(module, base_.chain, base_.machine, module.train.batch);
@@ -174,7 +174,7 @@ class FixSearch {
   }
 
  private:
-  // The same training, with class rows on the disk.
+  // The training with class rows on the disk.
   std::optional<Fitted> rows_in_a_file(const HeadPlan& head) const {
     if (head.mapped || head.active == 0 || head.classes < kLeastMappedClasses || head.untouched != Untouched::kAsIs) {
       return std::nullopt;

@@ -8,9 +8,9 @@
 
 namespace xrun::planner {
 
-// Lines for explain_infeasible, fastest first: hints left out, where there are any; of a large head other active
-// classes, or other formats of class rows; a smaller row block; the largest half, quarter, ... of the batch that fits.
-// All but the first change training. A change without any legal plan is left out, without an error.
+// Lines for explain_infeasible, fastest first: removed hints, if there are any; for a large head other active classes,
+// or other formats of class rows; a smaller row block; the largest half, quarter, ... of the batch that fits. All but
+// the first change training. A change without any legal plan is left out, without an error.
 //   refused   the choice for `training` itself, in which nothing fits
 //   facts_of  facts of the kernels of other row blocks; without it no other row blocks are tried
 std::vector<std::string> find_fixes(const Module& training, const FitInput& input, const MemoryLimits& limits,

@@ -143,7 +143,7 @@ Module with_classes(Module module, size_t head, int64_t classes) {
 
 namespace {
 
-// The head `index` of a program.
+// The bytes that the passes of a head move in a step.
 Bytes bytes_moved(const Program& program, const HeadPlan& head, int states) {
   const int64_t taking = head.active > 0 ? head.active : head.classes;
   const Bytes row = head.dim * element_bytes(head.weights);
@@ -162,7 +162,7 @@ Bytes bytes_moved(const Program& program, const HeadPlan& head, int states) {
 
 namespace {
 
-// Setting::head_devices of a program.
+// Setting::head_devices from which a program was made.
 int head_devices_of(const Program& program, const ScheduleSpec& schedule) {
   if (places_heads(schedule)) {
     return 0;

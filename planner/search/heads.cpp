@@ -113,7 +113,7 @@ Seconds link_time(const HeadPlan& head, const Machine& machine, bool trains, con
   for (const HeadShard& shard : head.shards) {
     shards.push_back(shard.device);
   }
-  const Bytes features = head.rows * head.dim * 4 / static_cast<Bytes>(makers.size());  // of one of them
+  const Bytes features = head.rows * head.dim * 4 / static_cast<Bytes>(makers.size());  // bytes from one of them
   LinkLoad gather(machine);
   LinkLoad stats(machine);
   LinkLoad scatter(machine);
@@ -123,7 +123,7 @@ Seconds link_time(const HeadPlan& head, const Machine& machine, bool trains, con
     return gather.time() + stats.time();
   }
   // Every node sends its partials for each of the makers on other nodes.
-  std::map<int, int64_t> receivers;  // by node
+  std::map<int, int64_t> receivers;  // key: node
   for (const int maker : makers) {
     receivers[machine.node_of(maker)] += 1;
   }

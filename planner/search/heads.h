@@ -9,9 +9,9 @@
 
 namespace xrun::planner {
 
-// Every head of `module` with its shards. `rows`: gathered rows of one pass, h (less than the batch: dW and update are
-// a sweep of their own). `head_devices`: see shard_devices.
-// Errors: kContent XG0604 for a shard hint of an unknown head; those of plan_head.
+// Every head of `module` with its shards. `rows`: gathered rows of one pass, h (if less than the batch, dW and update
+// are a separate sweep). `head_devices`: see shard_devices. Errors: kContent XG0604 for a shard hint of an unknown
+// head; those of plan_head.
 Result<std::vector<HeadPlan>> plan_heads(const Module& module, const Chain& chain, const Machine& machine, int64_t rows,
                                          int head_devices = 0);
 
@@ -28,7 +28,7 @@ struct HeadTimes {
 struct TrainingHeads {
   int64_t batch = 0;
   bool trains = true;
-  int states = 0;  // of the optimizer for each weight
+  int states = 0;  // optimizer states of each weight
 };
 TrainingHeads training_heads(const Module& module);
 // `makers`: the devices that make the features.

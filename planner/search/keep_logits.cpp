@@ -8,8 +8,8 @@
 namespace xrun::planner {
 namespace {
 
-// The ratio of the product's time to that of the copies from which on keeping is worth the memory. Heads of 64 dims
-// gain a tenth in f32 and nothing in bf16, whose products take half as long.
+// The ratio of the product's time to that of the copies from which keeping is worth the memory. Heads of 64 dims gain a
+// tenth in f32 and nothing in bf16, whose products take half as long.
 constexpr double kGain = 1.25;
 
 // Whether copying a logit out and back takes much less time than the product that makes it again.
@@ -31,7 +31,7 @@ Bytes logits_bytes(const FitInput& input, const Program& program, const HeadPlan
 }  // namespace
 
 bool keep_logits(const FitInput& input, const Fitted& fitted, const MemoryLimits& limits, Decision& decision) {
-  std::map<int, Bytes> wanted;  // by device
+  std::map<int, Bytes> wanted;  // key: device
   Bytes all = 0;
   for (const HeadPlan& head : decision.heads) {
     for (const HeadShard& shard : head.shards) {

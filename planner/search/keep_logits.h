@@ -6,8 +6,8 @@
 
 namespace xrun::planner {
 
-// Gives the shards of `decision`, from which `fitted` was made, as many kept blocks as fit into the memory that is
-// left, where that saves time, and updates the times of the heads. Returns whether any are kept.
+// Gives the shards of `decision`, from which `fitted` was made, as many kept blocks as fit into the remaining memory,
+// if that saves time, and updates the times of the heads. Returns whether any are kept.
 bool keep_logits(const FitInput& input, const Fitted& fitted, const MemoryLimits& limits, Decision& decision);
 
 }  // namespace xrun::planner

@@ -37,8 +37,8 @@ bool fuses_part(const Node& node, const std::string& part) {
   return std::ranges::any_of(node.fused_paths, [&](const std::string& path) { return below(path, part); });
 }
 
-// The stage of each node of the chain that pins name, else -1. The pin of a node's own path counts before those of
-// operators that were fused into it: where a block begins with such an operator, the rest of the block decides.
+// The stage of each node of the chain that pins name, else -1. The pin of a node's own path takes precedence over those
+// of operators that were fused into it: if a block begins with such an operator, the rest of the block decides.
 Result<std::vector<int>> pinned_stages(const Module& module, const Chain& chain) {
   const auto node = [&](size_t i) -> const Node& { return module.graph.node(chain.nodes[i]); };
   std::vector<int> stages(static_cast<size_t>(chain.size()), -1);

@@ -1,4 +1,4 @@
-// What `schedule` says of single layers: pins to stages, and layers that run again in the backward pass.
+// The hints of `schedule` about single layers: pins to stages, and layers that run again in the backward pass.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@
 
 namespace xrun::planner {
 
-// Hints about single layers, by position in the chain: the stage that a layer is pinned to (-1: any), and whether it is
-// to run again.
+// Hints about single layers, by position in the chain: the stage to which a layer is pinned (-1: any), and whether it
+// must run again.
 struct LayerHints {
   Recompute recompute = Recompute::kNone;
   bool hinted = false;  // recompute was given
@@ -19,8 +19,8 @@ struct LayerHints {
   std::vector<bool> again;
 };
 
-// Errors: kContent XG0604, a path that names no layer, or more shards than class blocks; XG0608, a pin to a stage that
-// is not there, or pins that differ of operators that are computed together.
+// Errors: kContent XG0604 for a path that names no layer, or for more shards than class blocks; XG0608 for a pin to a
+// stage that does not exist, or for different pins of operators that are computed together.
 Result<LayerHints> layer_hints(const Module& module, const Chain& chain);
 
 }  // namespace xrun::planner

@@ -1,5 +1,4 @@
-// Mesh: which device runs which stage of which replica, and which rows of which head (docs/internals/algorithms.md,
-// "Mesh").
+// Mesh: the device of each stage of each replica, and of each head's rows (docs/internals/algorithms.md, "Mesh").
 #pragma once
 
 #include <vector>
@@ -14,15 +13,15 @@ struct Mesh {
   int stages = 1;
   int replicas = 1;
 
-  // Devices beyond stages x replicas hold head shards only.
+  // Devices beyond stages x replicas have only head shards.
   int device_of(int stage, int replica) const { return replica * stages + stage; }
 };
 
-// Replicas unless a hint says otherwise: the largest R <= devices / stages, kMostReplicas at most, that divides
-// `micro_batches`, and `partials` where that is not 0.
+// The number of replicas unless a hint gives it: the largest R <= devices / stages, at most kMostReplicas, that divides
+// `micro_batches`, and `partials` if it is not 0.
 int default_replicas(int devices, int stages, int micro_batches, int partials);
 
-// The device of each shard of a head: as the hint says (null: none), else one shard on each of the first `wanted`
+// The device of each shard of a head: as in the hint (null: no hint), else one shard on each of the first `wanted`
 // devices; 0: on each device.
 std::vector<int> shard_devices(const Machine& machine, const ShardHint* hint, int wanted);
 // Row ranges of a head, shard r on devices[r]. Shards own whole class blocks, possibly none.

@@ -17,12 +17,12 @@
 namespace xrun::planner {
 namespace {
 
-// Up to this many layers, every bound is tried.
+// With up to this many layers, every bound is tried.
 constexpr int kExactLayers = 48;
 
-// Beyond this, neighbours are merged, since the tables below grow with the square of the layers.
+// With more layers, neighbours are merged, since the tables below grow with the square of the layers.
 constexpr int kMostLayers = 2048;
-// The same where each stage chooses the layers to run again.
+// The limit if each stage chooses the layers to run again.
 constexpr int kMostLayersChosen = 256;
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
@@ -31,7 +31,7 @@ constexpr double kInfinity = std::numeric_limits<double>::infinity();
 class StageTable {
  public:
   explicit StageTable(const PartitionRequest& request) : request_(request), size_(request.layers.size() + 1) {
-    // Where memory has neither limit nor price, the number of micro-batches that are held makes no difference.
+    // Without a limit or price of memory, the number of held micro-batches makes no difference.
     const bool alike = request.cap == 0 && request.seconds_per_kept_byte == 0;
     for (int s = 0; s < request.stages; ++s) {
       const int held = micro_batches_held(request.pipeline, s, request.stages, request.micro_batches);
@@ -43,11 +43,11 @@ class StageTable {
     }
   }
 
-  // Times of stage `s` from layer `begin`, by end; infinite where it does not fit.
+  // Times of stage `s` from layer `begin`; index: end; infinite if it does not fit.
   const Seconds* times(int s, int begin) const {
     return by_stage_[static_cast<size_t>(s)]->times.data() + static_cast<size_t>(begin) * size_;
   }
-  // The same plus the price of the memory that the stage holds.
+  // Times plus the price of the memory that the stage holds.
   const Seconds* costs(int s, int begin) const {
     const Table& table = *by_stage_[static_cast<size_t>(s)];
     return (table.costs.empty() ? table.times : table.costs).data() + static_cast<size_t>(begin) * size_;
@@ -67,7 +67,7 @@ class StageTable {
  private:
   struct Table {
     std::vector<Seconds> times;
-    std::vector<Seconds> costs;  // empty where memory has no price
+    std::vector<Seconds> costs;  // empty if memory has no price
   };
   size_t place(int begin, int end) const { return static_cast<size_t>(begin) * size_ + static_cast<size_t>(end); }
 
@@ -162,7 +162,7 @@ class Partitioner {
       }
       if (floor >= best) {
         if (bounds[at] < 1.01 * seen) {
-          continue;  // an alternative near the last one is the same plan
+          continue;  // an alternative near the last one is that plan again
         }
       } else if (n_ > kExactLayers) {
         // No prediction of many layers is exact to 1 / 1000. The last bound of such a window allows all cuts that the
@@ -196,7 +196,7 @@ class Partitioner {
                                 static_cast<double>(request_.layers[static_cast<size_t>(position)].incoming);
   }
 
-  // The positions after which stage `s` may begin or end: other stages need layers, too, and heads follow the last cut.
+  // The positions after which stage `s` may begin or end: other stages also need layers, and heads follow the last cut.
   int last_end(int s) const { return n_ - (request_.stages - s - 1); }
   int last_begin(int s) const { return s == 0 ? 0 : std::min(last_cut_, last_end(s) - 1); }
 
@@ -223,7 +223,7 @@ class Partitioner {
     std::vector<int> now(static_cast<size_t>(n_) + 2, 0);  // ways to each position
     now[0] = 1;
     for (int s = 0; s < request_.stages; ++s) {
-      std::vector<int> changes(now.size(), 0);  // of the number of stages that may end at a position
+      std::vector<int> changes(now.size(), 0);  // changes in the number of stages that may end at a position
       for (int i = s; i <= last_begin(s); ++i) {
         if (now[static_cast<size_t>(i)] == 0 || request_.layers[static_cast<size_t>(i)].joined) {
           continue;
@@ -244,7 +244,7 @@ class Partitioner {
     return before < kInfinity && !request_.layers[static_cast<size_t>(i)].joined;
   }
 
-  // The least sum of all stages with none above `limit`; keeps the table for trace.
+  // The least sum of all stages if none is above `limit`; keeps the table for trace.
   double cheapest(Seconds limit) {
     const int stages = request_.stages;
     const auto width = static_cast<size_t>(n_) + 1;
@@ -318,8 +318,8 @@ class Partitioner {
   int n_;
   int last_cut_;
   StageTable table_;
-  std::vector<Seconds> hops_;               // by position
-  std::vector<std::vector<int>> pin_ends_;  // [stage][layer]: the first one behind it that is pinned to another stage
+  std::vector<Seconds> hops_;               // index: position
+  std::vector<std::vector<int>> pin_ends_;  // [stage][layer]: the first later one that is pinned to another stage
   std::vector<double> best_;                // [stages][layers]
 };
 

@@ -19,27 +19,27 @@ struct PartitionLayer {
   bool joined = false;  // no cut before this layer
 };
 
-// kChosen: the layers that are marked. kAuto: none where they fit, else the cheapest set that does.
+// kChosen: the marked layers. kAuto: no layers if the stage fits, else the cheapest set that makes it fit.
 enum class Recompute { kNone, kAll, kChosen, kAuto };
 
 struct PartitionRequest {
   std::vector<PartitionLayer> layers;
   int stages = 1;
-  int micro_batches = 1;  // of one replica
+  int micro_batches = 1;  // per replica
   PipelineKind pipeline = PipelineKind::kGpipe;
   Recompute recompute = Recompute::kNone;
-  Bytes cap = 0;                     // of each stage; 0: no limit
-  Bytes total = 0;                   // of all stages together; 0: no limit; only with kAuto
-  double seconds_per_kept_byte = 0;  // kAuto: what memory costs; a layer runs again where that is cheaper
+  Bytes cap = 0;                     // per stage; 0: no limit
+  Bytes total = 0;                   // for all stages together; 0: no limit; only with kAuto
+  double seconds_per_kept_byte = 0;  // kAuto: the price of memory; a layer runs again if that is cheaper
   double seconds_per_boundary_byte = 0;
-  int last_cut = 0;    // no cut behind this position; 0: any
-  int candidates = 1;  // how many partitions are wanted
+  int last_cut = 0;    // no cut after this position; 0: any
+  int candidates = 1;  // number of partitions wanted
 };
 
 struct PartitionStage {
   int begin = 0;
   int end = 0;
-  std::vector<int> recomputed;  // layers run again, ascending
+  std::vector<int> recomputed;  // layers that run again, ascending
   Seconds forward = 0;
   Seconds backward = 0;  // recomputation included
   Bytes memory = 0;
@@ -49,19 +49,19 @@ struct PartitionStage {
 struct Partition {
   std::vector<PartitionStage> stages;
   Seconds objective = 0;  // sum of stage times and hops + (M - 1) x largest stage time
-  Bytes memory() const;   // of all stages
+  Bytes memory() const;   // total of all stages
 };
 
-// Micro-batches that a stage holds: all of them (GPipe), or as many as stages are behind it, itself counted (1F1B).
+// Micro-batches that a stage holds: all (GPipe), or the number of stages from this one to the last (1F1B).
 int micro_batches_held(PipelineKind pipeline, int stage, int stages, int micro_batches);
 
 // The best partitions, best first: the first one is optimal for the objective (with more than 48 layers, to 1 / 1000;
-// with more than 2,048 layers, or 256 where each stage chooses what to run again, among cuts between groups of
+// with more than 2,048 layers, or 256 if each stage chooses what to run again, among cuts between groups of
 // neighbours). The others are the optima under other bounds of the largest stage, which a simulated schedule may
-// prefer. A limit on the total is kept by planner/search/total_memory.h. Empty when none fits.
+// prefer. Limits on the total are handled by planner/search/total_memory.h. Empty if no partition fits.
 std::vector<Partition> partition(const PartitionRequest& request);
 
-// Times and memory of a stage to which layers are added one by one; those whose kept bytes cost more than their time,
+// Times and memory of a stage to which layers are added one by one; layers whose kept bytes cost more than their time,
 // or that the request marks, run again.
 class StageSums {
  public:
@@ -84,8 +84,8 @@ class StageSums {
   Bytes memory_;
 };
 
-// Chooses the cheapest set of layers begin..end-1 to run again, where kept bytes have their price, so that resident +
-// held x (incoming + saved of the others) fits the cap: exact branch and bound. False when none fits. Adds the cost to
+// Chooses the cheapest set of layers begin..end-1 to run again, counting the price of kept bytes, so that resident +
+// held x (incoming + saved of the others) fits the cap: exact branch and bound. False if no set fits. Adds the cost to
 // `stage`.
 bool choose_recompute(const PartitionRequest& request, int held, PartitionStage& stage);
 

@@ -1,5 +1,5 @@
-// Other row blocks: plans for another `norm_rows` than that of the text. Kernels are made for the rows of a block, so
-// their facts are collected again.
+// Plans for another row block, `norm_rows`, than the text's. Kernels are made for the rows of a block, so their facts
+// are collected again.
 #pragma once
 
 #include <memory>
@@ -14,14 +14,13 @@ namespace xrun::planner {
 // The input of a search over plans with another row block. Members refer to one another, so it is not copied or moved.
 class OtherRows {
  public:
-  // `base` outlives it. With measured facts each time is taken as proportional to the rows.
-  // Errors: those of `facts_of` and layer_hints.
+  // `base` outlives it. Measured times are assumed to be proportional to the rows. Errors: those of `facts_of` and
+  // layer_hints.
   static Result<std::unique_ptr<OtherRows>> make(const FitInput& base, const FactsOf& facts_of, int64_t norm_rows);
   OtherRows(const OtherRows&) = delete;
   OtherRows& operator=(const OtherRows&) = delete;
 
-  // The choice for a batch that is a multiple of the row block.
-  // Errors: those of legal_settings, search and choose.
+  // The choice for a batch that is a multiple of the row block. Errors: those of legal_settings, search and choose.
   Result<Choice> choose_plan(int64_t batch, const MemoryLimits& limits, const Effort& effort) const;
   int64_t norm_rows() const { return training_.train.norm_rows; }
 
@@ -43,8 +42,8 @@ class OtherRows {
 // is learned.
 bool has_coupled_rows(const Graph& graph);
 
-// The row blocks that a text may ask for in place of the larger ones of `train`, descending: those that divide its
-// batch, with a batch norm none of fewer rows than statistics need.
+// The row blocks, descending, that a text may request in place of the larger ones of `train`: those that divide its
+// batch and, with a batch norm, have at least the rows that statistics need.
 std::vector<int64_t> smaller_row_blocks(const TrainSpec& train, bool coupled);
 
 }  // namespace xrun::planner

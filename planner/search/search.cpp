@@ -20,14 +20,14 @@
 namespace xrun::planner {
 namespace {
 
-// Cuts of one setting that are simulated, for the reason in docs/internals/algorithms.md, "Partition".
+// Number of cuts of one setting that are simulated, for the reason in docs/internals/algorithms.md, "Partition".
 constexpr int kSimulatedCuts = 6;
 
 int64_t blocks_of_micro_batch(const SearchInput& input, const Setting& setting) {
   return input.module.train.batch / setting.micro_batches / input.module.train.norm_rows;
 }
 
-// Partials that the row blocks of one micro-batch add to.
+// Number of partials to which the row blocks of one micro-batch add.
 int64_t meeting_partials(const SearchInput& input, const Setting& setting, int partials) {
   return input.deterministic ? std::max(1, partials / setting.micro_batches) : partials / setting.replicas;
 }
@@ -70,7 +70,7 @@ Bytes numbers_moved(const Module& module) {
   return norms.sweeps * (2 + (norms.states ? states : 0)) + 4 + 2 * states;
 }
 
-// The devices of a stage, by replica.
+// The devices of a stage; index: replica.
 std::vector<int> devices_of(const SearchInput& input, const Setting& setting, int stage) {
   const Mesh mesh{input.machine.devices, setting.stages, setting.replicas};
   std::vector<int> devices;
@@ -80,7 +80,7 @@ std::vector<int> devices_of(const SearchInput& input, const Setting& setting, in
   return devices;
 }
 
-// What the replicas of a stage, on `devices`, exchange between nodes for the sums of `bytes` of gradients.
+// Adds the exchanges between nodes of a stage's replicas, on `devices`, for the sums of `bytes` of gradients.
 void add_sums(const ReplicaSums& sums, const std::vector<int>& devices, Bytes bytes, LinkLoad& load) {
   for (int round = 0; round < sums.rounds(); ++round) {
     for (size_t r = 0; r < devices.size(); ++r) {
@@ -111,7 +111,7 @@ Seconds sum_time(const ReplicaSums& sums, const CostModel& cost, int replicas, B
 // stages share the links between nodes.
 Seconds update_time(const SearchInput& input, const Setting& setting, const Partition& cuts) {
   const Bytes moved = numbers_moved(input.module);
-  std::vector<std::vector<int>> devices;  // by stage
+  std::vector<std::vector<int>> devices;  // index: stage
   for (size_t s = 0; s < cuts.stages.size(); ++s) {
     devices.push_back(devices_of(input, setting, static_cast<int>(s)));
   }
@@ -137,7 +137,7 @@ Seconds update_time(const SearchInput& input, const Setting& setting, const Part
     const Seconds time = input.cost.sweep(bytes * moved, input.machine.threads_of(0)) + exchanged;
     slowest = std::max(slowest, time);
     add_sums(sums, devices[s], whole, load);
-    std::vector<int> senders;  // a device of each
+    std::vector<int> senders;  // a device of each sender
     for (size_t r = 0; r < devices[s].size(); r += static_cast<size_t>(run)) {
       senders.push_back(devices[s][r]);
     }
@@ -146,7 +146,7 @@ Seconds update_time(const SearchInput& input, const Setting& setting, const Part
   return slowest + load.time();
 }
 
-// The time of a micro-batch of all replicas to come to stage `s`; of the first stage, that of a copy.
+// The time until a micro-batch of all replicas reaches stage `s`; for the first stage, the time of a copy.
 Seconds hop_time(const SearchInput& input, const Setting& setting, const PartitionRequest& request,
                  const Partition& cuts, size_t s) {
   const Bytes bytes = request.layers[static_cast<size_t>(cuts.stages[s].begin)].incoming;
@@ -195,7 +195,7 @@ void add_stages(const SearchInput& input, const Setting& setting, const Partitio
       stage.forward.push_back(chain.nodes[p]);
       if (again[p]) {
         stage.recomputed.push_back(chain.nodes[p]);
-        // Blocks run again partial by partial, as the backward pass does.
+        // Blocks run again partial by partial, as in the backward pass.
         repeated += request.layers[p].forward;
       }
       stage.forward_time += request.layers[p].forward;
@@ -217,7 +217,7 @@ void fill_request(const Decision& decision, const CostModel& cost, Seconds hop, 
   request.micro_batches = decision.micro_batches / decision.replicas;
 }
 
-// `work`: seconds of all workers in stage passes; `heads` those of the head passes, on all devices at once.
+// `work`: seconds of all workers in stage passes; `heads`: seconds of the head passes, which use all devices at once.
 struct StepTimes {
   ScheduleTimes schedule;
   Seconds work = 0;
@@ -228,8 +228,8 @@ struct StepTimes {
 
 Prediction predict(const Decision& decision, const StepTimes& times, const Machine& machine) {
   Prediction predicted;
-  // Where there are more threads than cores, idle devices leave their cores to the others, so a step takes the larger
-  // of all work divided by the cores, and the longest chain of passes.
+  // If there are more threads than cores, idle devices leave their cores to the others, so a step takes the larger of
+  // all work divided by the cores, and the longest chain of passes.
   const Seconds shared = times.work / machine.cores + times.heads;
   const bool crowded = machine.threads > machine.cores && shared > times.schedule.makespan;
   const Seconds makespan = crowded ? shared : times.schedule.makespan;
@@ -242,8 +242,8 @@ Prediction predict(const Decision& decision, const StepTimes& times, const Machi
   return predicted;
 }
 
-// Settings that differ only in the schedule have the same cuts where memory has no limit; only the memory of their
-// stages differs.
+// Settings that differ only in the schedule have equal cuts if memory has no limit; only the memory of their stages
+// differs.
 class CutMemo {
  public:
   const std::vector<Partition>& cut(const Setting& setting, const PartitionRequest& request) {
@@ -379,7 +379,7 @@ Result<Decision> decide_inference(const Module& inference, const Chain& chain, c
   const Graph& graph = inference.graph;
   const Machine& machine = cost.machine();
   const int64_t blocks = decision.batch / decision.micro_batches / decision.norm_rows;
-  int at = 0;  // stages are contiguous: a node is never before one that is printed earlier
+  int at = 0;  // stages are contiguous: a node never precedes one that is printed earlier
   for (size_t i = 0; i < chain.nodes.size(); ++i) {
     const Node& node = graph.node(chain.nodes[i]);
     const auto known = stage_of.find({node.path, node.op->name});

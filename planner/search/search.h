@@ -1,4 +1,4 @@
-// Search: for every legal setting the best cuts by exact partition and simulated schedule, as decisions to emit.
+// Search: finds for every legal setting the best cuts by exact partition and simulated schedule, as decisions to emit.
 #pragma once
 
 #include <vector>
@@ -33,28 +33,27 @@ struct Candidate {
   Recompute recompute = Recompute::kNone;
   Decision decision;
   Prediction predicted;
-  Bytes largest_stage = 0;  // by the estimate of the partition
-  Bytes all_stages = 0;     // the same, of all replicas together
-  Bytes largest_node = 0;   // the same, of the node with most, in a cluster
+  Bytes largest_stage = 0;  // estimate of the partition
+  Bytes all_stages = 0;     // estimate for all replicas together
+  Bytes largest_node = 0;   // estimate for the node with most, in a cluster
 };
 
 // The memory that the stages of a pipeline may hold; 0: no limit.
 struct StageLimits {
-  Bytes stage = 0;  // each
-  Bytes total = 0;  // together, of one replica; only with Recompute::kAuto
+  Bytes stage = 0;  // limit of each stage
+  Bytes total = 0;  // limit of all stages of one replica; only with Recompute::kAuto
 };
 
-// The best decision for a setting, in a list of one; the list is empty when no cuts are within the limits and keep the
-// pins.
-// Errors: those of plan_heads.
+// The best decision for a setting, in a list of one; the list is empty if no cuts are within the limits and satisfy the
+// pins. Errors: those of plan_heads.
 Result<std::vector<Candidate>> decide(const SearchInput& input, const Setting& setting, Recompute recompute,
                                       const StageLimits& limits = {});
 
-// One candidate per legal setting, fastest first; of equals the one with fewer stages, micro-batches, replicas.
+// One candidate per legal setting, fastest first; ties go to fewer stages, then micro-batches, then replicas.
 Result<std::vector<Candidate>> search(const SearchInput& input, const std::vector<Setting>& settings);
 
-// The forward-only decision of the same cuts, devices and shards for the graph without loss and backward part.
-// `training` is the graph that `decision` is for. Errors: those of plan_heads.
+// The forward-only decision with these cuts, devices and shards for the graph without loss and backward part.
+// `training` is the graph of `decision`. Errors: those of plan_heads.
 Result<Decision> decide_inference(const Module& inference, const Chain& chain, const CostModel& cost,
                                   const Graph& training, const Decision& decision);
 

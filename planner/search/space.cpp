@@ -9,7 +9,7 @@
 namespace xrun::planner {
 namespace {
 
-// Beyond this the passes of a micro-batch are shorter than starting them.
+// With more micro-batches, the passes of one are shorter than the time to start them.
 constexpr int64_t kMostMicroBatches = 64;
 
 Error refuse(const char* code, std::string message, std::string help, Span span) {
@@ -24,7 +24,7 @@ std::string list(const std::vector<int64_t>& values) {
   return text;
 }
 
-// "one of 1, 2, 4", or "1" where there is no choice.
+// "one of 1, 2, 4", or "1" if there is only one value.
 std::string one_of(const std::vector<int64_t>& values) { return (values.size() > 1 ? "one of " : "") + list(values); }
 
 // Micro-batches are runs of whole row blocks and lie inside one of the batches that an update accumulates.
@@ -59,7 +59,7 @@ Status check_stages(const Module& module, const Chain& chain, const Machine& mac
   return {};
 }
 
-// The error that micro-batches would cut a row block; its second place is the node that needs the rows of one together.
+// The error if micro-batches would cut a row block; its second place is the node that combines the rows of a block.
 Error cut_row_blocks(const Module& module, const Hint<int64_t>& hint, const std::vector<int64_t>& legal) {
   const TrainSpec& train = module.train;
   const int64_t rows = train.batch / hint.value;
@@ -158,7 +158,7 @@ Status check_replicas(const Module& module, const Machine& machine, int64_t bloc
   return {};
 }
 
-// The first hint of a head that sets the rows of its passes; passes of all heads go together.
+// The first hint of a head that sets the rows of its passes; the passes of all heads run together.
 const ShardHint* find_granularity(const ScheduleSpec& schedule) {
   for (const ShardHint& hint : schedule.shards) {
     if (hint.granularity == "micro_batch" || hint.granularity == "step") {
@@ -189,7 +189,7 @@ int devices_of_first_node(const Machine& machine) {
   return count;
 }
 
-// The error that hints exclude one another: lists the given hints, with the place of one of them.
+// The error if hints exclude one another: lists the given hints, with the place of one of them.
 Error conflict(const ScheduleSpec& schedule, const TrainSpec& train, const Machine& machine) {
   std::string hints;
   Span span = schedule.span;
@@ -283,7 +283,7 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
   // The first steps of a growing batch have a `times`-th of the micro-batches.
   const int64_t times = train.growth ? train.growth->times : 1;
   bool early_backward = false;
-  // In a cluster heads may lie on its first node alone.
+  // In a cluster heads may be placed only on its first node.
   const int first_node = devices_of_first_node(machine);
   const bool heads_move = first_node < machine.devices && !module.graph.heads.empty() && !places_heads(schedule);
   std::vector<Setting> settings;
@@ -298,11 +298,11 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
             schedule.micro_batches
                 ? count == schedule.micro_batches->value
                 : count <= std::max<int64_t>({kMostMicroBatches, replicas * times, train.accumulated()});
-        // Unless asked for, the largest number of replicas (docs/internals/algorithms.md, "Mesh"), or one, where sums
+        // Unless a hint gives it, the largest number of replicas (docs/internals/algorithms.md, "Mesh"), or one if sums
         // over replicas cost more than they save.
         const int partials = deterministic ? static_cast<int>(std::min<int64_t>(4, blocks)) : 0;
         const int most = default_replicas(machine.devices, stages, static_cast<int>(count / times), partials);
-        // In a cluster also those of one node, which need no network.
+        // In a cluster also the number for one node, which needs no network.
         const int inside = default_replicas(first_node, stages, static_cast<int>(count / times), partials);
         const bool usual = replicas == 1 || replicas == most || (first_node >= stages && replicas == inside);
         if (!wanted || count % (replicas * times) != 0 || (!schedule.replicas && !usual)) {

@@ -10,10 +10,10 @@ Seconds largest_of(const Partition& made) {
   return std::ranges::max(made.stages, {}, [](const PartitionStage& stage) { return stage.time(); }).time();
 }
 
-// A layer that runs again and may be kept instead.
+// A layer that runs again but may be kept instead.
 struct Spared {
   size_t stage = 0;
-  size_t at = 0;  // among the stage's recomputed layers
+  size_t at = 0;  // index in the stage's recomputed layers
   Bytes bytes = 0;
   double value = 0;  // seconds of the step per byte
 };

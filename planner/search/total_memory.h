@@ -1,4 +1,4 @@
-// A limit on what all stages hold together: memory that one stage frees is there for the others.
+// A limit on the memory of all stages together: memory that one stage frees is available to the others.
 #pragma once
 
 #include <functional>
@@ -7,9 +7,9 @@
 
 namespace xrun::planner {
 
-// The best partitions that hold no more than request.total, found by `partition`, which ignores that field. Memory gets
-// a price, the smallest one for which the stages stay within the total, since their memory falls as the price rises.
-// Layers of one price run again all or none, so room that is left goes to those that cost most to run again.
+// The best partitions that need no more than request.total, found with `partition`, which ignores that field. Memory
+// gets a price, the smallest one for which the stages stay within the total, since their memory falls as the price
+// rises. Layers of one price run again all or none, so the remaining memory goes to those that cost most to run again.
 std::vector<Partition> partition_within_total(
     PartitionRequest request, const std::function<std::vector<Partition>(const PartitionRequest&)>& partition);
 

@@ -1,4 +1,4 @@
-// What the checks of exchanges share: which exchange an instruction belongs to, the members of its group, and the
+// Shared by the checks of exchanges: the exchange that an instruction belongs to, the members of its group, and the
 // blocks that are sent and received. The members of a group follow from stages and shards, so that all sent blocks are
 // received, and no others.
 #pragma once
@@ -24,7 +24,7 @@ enum class Exchange {
   kHeadGradients    // gradients of features go to the stage that makes them, or first to a device of their node
 };
 
-// REQUIRES: verified structure, by which every exchange has a group.
+// REQUIRES: verified structure, in which every exchange has a group.
 class ExchangeView : protected OperandView {
  protected:
   ExchangeView(const Program& program, const Module& module) : OperandView(program, module) {
@@ -61,7 +61,7 @@ class ExchangeView : protected OperandView {
     return members_.at(one_->group) == wanted ? Status() : at_fault("has other members than its exchange");
   }
 
-  // All replicas of one stage, and of no other that has the same devices.
+  // All replicas of one stage, and of no other stage on these devices.
   Status check_replicas() const {
     XRUN_TRY(check_stage());
     return check_members(devices_of_stage());
@@ -81,7 +81,7 @@ class ExchangeView : protected OperandView {
     return program_.stages[static_cast<size_t>(one_->stage)].devices[static_cast<size_t>(replica)];
   }
 
-  // A block of `bytes` at `offset` of the buffer of the next operand, to or from device `peer`.
+  // Takes a block of `bytes` at `offset` of the buffer of the next operand, to or from device `peer`.
   Status take_block(Role role, int peer, Bytes offset, Bytes bytes) {
     return take({.role = role,
                  .access = role == Role::kReceived ? Access::kWrite : Access::kRead,
@@ -90,7 +90,7 @@ class ExchangeView : protected OperandView {
                  .bytes = bytes});
   }
 
-  // All rows of a micro-batch in a buffer of a stage.
+  // Takes all rows of a micro-batch in a buffer of a stage.
   Status take_micro_batch(Operand wanted, ValueId value, int micro_batch) {
     XRUN_ASSIGN(const Buffer* buffer, next(wanted.role));
     const bool of_stage = buffer->purpose == Purpose::kActivation || buffer->purpose == Purpose::kResult;
@@ -102,20 +102,20 @@ class ExchangeView : protected OperandView {
     return take(wanted);
   }
 
-  std::map<int, std::set<int>> members_;  // devices by group
+  std::map<int, std::set<int>> members_;  // devices of each group
 
  private:
   bool has_first(Purpose purpose) const {
     return !one_->operands.empty() && program_.buffer(one_->operands[0].buffer).purpose == purpose;
   }
 
-  // Whether an exchange brings together the gradients of a tied weight's readers, which other stages have.
+  // Whether an exchange collects the gradients of a tied weight's readers, which other stages have.
   bool is_of_readers() const {
     return (has_first(Purpose::kGradient) || has_first(Purpose::kTerms)) &&
            !devices_of_stage().contains(one_->operands[0].index);
   }
 
-  std::map<int, int> stage_of_;  // by group
+  std::map<int, int> stage_of_;  // key: group
 };
 
 }  // namespace xrun::planner

@@ -1,4 +1,4 @@
-// Checks that all instructions of a head share: operands with the rows, statistics, softmax and selection of a pass.
+// Checks shared by all instructions of a head: operands with the rows, statistics, softmax and selection of a pass.
 #pragma once
 
 #include <vector>
@@ -16,11 +16,12 @@ class HeadOperandView : protected OperandView {
   }
 
   bool one_pass() const { return head().rows == program_.batch; }
-  // Whether the rows of a pass lie apart in the batch, so that passes have buffers of their own.
+  // Whether the rows of a pass are not contiguous in the batch, so that passes have buffers of their own.
   bool apart() const { return program_.replicas > 1 && !one_pass(); }
   int64_t rows() const { return is_head_sweep(one_->kind) ? program_.batch : head().rows; }
 
-  // Whether a buffer of the head has the rows of the instruction: those of its pass, or all in which they are one run.
+  // Whether a buffer of the head has the rows of the instruction: those of its pass, or all rows if the pass's are one
+  // run.
   bool has_its_rows(const Buffer& buffer) const {
     if (is_head_sweep(one_->kind)) {
       return buffer.head_pass < 0;
@@ -28,12 +29,12 @@ class HeadOperandView : protected OperandView {
     return buffer.head_pass < 0 ? !apart() : buffer.head_pass == one_->head_pass;
   }
 
-  // The first row of the instruction in such a buffer.
+  // The instruction's first row in such a buffer.
   int64_t row_in(const Buffer& buffer) const {
     return buffer.head_pass >= 0 || is_head_sweep(one_->kind) ? 0 : head().rows * one_->head_pass;
   }
 
-  // A pass has a head and the number of a pass, except that a sweep has no number, since it takes the rows of all.
+  // A pass has a head and the number of a pass; a sweep has no number, since it covers the rows of all passes.
   Status check_place() const {
     const bool sweep = is_head_sweep(one_->kind);
     if (!has_head() || one_->stage >= 0 || (sweep ? one_->head_pass >= 0 : one_->head_pass < 0)) {
@@ -70,7 +71,7 @@ class HeadOperandView : protected OperandView {
                  .bytes = rows() * kHeadSoftmaxRow});
   }
 
-  // A shard's part of statistics or of dX partials.
+  // Takes a shard's part of statistics or of dX partials.
   Status take_part(Role role, Access access, const HeadShard& shard) {
     XRUN_ASSIGN(const Buffer* buffer, next(role));
     const bool stats = role == Role::kStats;
@@ -97,7 +98,7 @@ class HeadOperandView : protected OperandView {
     return take_whole(Role::kSelection, access, buffer);
   }
 
-  std::vector<std::vector<ShardPart>> parts_;  // by head, by shard
+  std::vector<std::vector<ShardPart>> parts_;  // index: head, shard
 };
 
 }  // namespace xrun::planner

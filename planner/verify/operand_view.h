@@ -1,5 +1,5 @@
-// The operands of an instruction as the verifier takes them: one after the other, each compared as a whole with the one
-// that it derives from the module and the buffers.
+// The verifier's view of an instruction's operands: one after the other, each compared as a whole with the operand that
+// it derives from the module and the buffers.
 #pragma once
 
 #include <algorithm>
@@ -38,7 +38,7 @@ class OperandView {
 
   bool next_is(Role role) const { return at_ < one_->operands.size() && one_->operands[at_].role == role; }
 
-  // The buffer of the next operand, which has to have this role.
+  // The buffer of the next operand, which must have this role.
   Result<const Buffer*> next(Role role) const {
     if (!next_is(role)) {
       return at_fault("has {} where its operand {} is its {}",
@@ -47,14 +47,14 @@ class OperandView {
     return &program_.buffer(one_->operands[at_].buffer);
   }
 
-  // Takes the next operand, which has to be `wanted` in that buffer.
+  // Takes the next operand, which must be `wanted` in that buffer.
   Status take(Operand wanted) {
     const Operand& has = one_->operands[at_++];
     wanted.buffer = has.buffer;
     return has == wanted ? Status() : at_fault("has a wrong operand {} ({})", at_ - 1, name_of(wanted.role));
   }
 
-  // Takes all of `buffer`, which the next operand has to name.
+  // Takes all of `buffer`, which the next operand must name.
   Status take_whole(Role role, Access access, const Buffer* buffer, ParamId param = {}, int32_t index = -1) {
     XRUN_ASSIGN(const Buffer* has, next(role));
     if (has != buffer) {
@@ -79,7 +79,7 @@ class OperandView {
   const HeadPlan& head() const { return program_.heads[static_cast<size_t>(one_->head)]; }
   static bool has_rows(const HeadShard& shard) { return shard.row_begin < shard.row_end; }
 
-  // Devices of shards with rows.
+  // Devices that have shards with rows.
   static std::set<int> holders_of(const HeadPlan& head) {
     std::set<int> devices;
     for (const HeadShard& shard : head.shards) {
@@ -105,25 +105,25 @@ class OperandView {
   }
 
   bool compressed(ParamId param) const { return owners_.compresses(param); }
-  // Those of them whose gradients are compressed, or the others.
+  // The gradients of a stage that are compressed, or the others.
   std::set<ParamId> gradients_of(const Stage& stage, bool compressed_ones) const {
     std::set<ParamId> params = gradients_of(stage);
     std::erase_if(params, [&](ParamId param) { return compressed(param) != compressed_ones; });
     return params;
   }
 
-  // The buffer of a parameter on the instruction's device; null when there is none.
+  // The buffer of a parameter on the instruction's device; null if it does not exist.
   const Buffer* own(ParamId param, Purpose purpose, int state = -1) const {
     return params_.find(param, purpose, one_->replica, one_->device, state);
   }
 
-  // The weight or running state that the instruction's device has for a parameter; null when there is none.
+  // The weight or running state of a parameter on the instruction's device; null if it does not exist.
   const Buffer* parameter(ParamId param) const {
     const Buffer* buffer = own(params_.holder(graph_, param, one_->replica, one_->device), Purpose::kWeight);
     return buffer != nullptr ? buffer : own(param, Purpose::kState);
   }
 
-  // Those gradients of a stage whose weights it updates: of a tied weight the one of the copy that it has.
+  // The gradients of a stage whose weights it updates: for a tied weight, the gradient of the stage's copy.
   std::set<ParamId> held(const std::set<ParamId>& params, int replica, int device) const {
     std::set<ParamId> holders;
     for (const ParamId param : params) {
@@ -132,7 +132,7 @@ class OperandView {
     return holders;
   }
 
-  // The row of the batch that a buffer of a stage begins with.
+  // The row of the batch with which a buffer of a stage begins.
   int64_t first_row(const Buffer& buffer) const {
     return buffer.micro_batch >= 0 ? buffer.micro_batch * program_.micro_batch_rows()
            : buffer.replica < 0    ? 0
@@ -147,9 +147,9 @@ class OperandView {
                 : rows.replica < 0 || rows.replica == micro_batch / program_.micro_batches_of_replica());
   }
 
-  // The sums of a gradient over replicas: over all, or those that come before its compression.
+  // The sums of a gradient over replicas: over all, or those before its compression.
   ReplicaSums sums_of(ParamId param) const { return compressed(param) ? owners_.sums(param) : sums_; }
-  // What a replica sums of a gradient in a round, and what it sends to all after the last one.
+  // The slice of a gradient that a replica sums in a round, and that it sends to all after the last one.
   Slice slice_of(ParamId param, int round, int replica) const {
     return sums_of(param).slice(elements_of(param), round, replica);
   }
@@ -157,7 +157,7 @@ class OperandView {
   int64_t elements_of(ParamId param) const { return type(graph_.param_grads[param]).elements(0, 0); }
 
   // Whether a buffer holds terms from other devices for the gradient of a micro-batch's features: for all of it
-  // (`shard` -1), or for the sum of a node's shards, of which `shard` is the first; whether it holds that sum.
+  // (`shard` -1), or for the sum of a node's shards, of which `shard` is the first; also true if it holds that sum.
   static bool holds_dx_terms(const Buffer& buffer, int head, int micro_batch, int shard) {
     return buffer.purpose == Purpose::kTerms && is_of_dx(buffer, head, micro_batch, shard);
   }
@@ -187,10 +187,10 @@ class OperandView {
   const Module& module_;
   const Graph& graph_;
   ParamBuffers params_;
-  ReplicaSums sums_;  // of gradients that are sent whole
+  ReplicaSums sums_;  // sums of gradients that are sent whole
   CompressionOwners owners_;
-  const Instruction* one_ = nullptr;  // the instruction that is checked
-  size_t at_ = 0;                     // its next operand
+  const Instruction* one_ = nullptr;  // the instruction being checked
+  size_t at_ = 0;                     // index of its next operand
 };
 
 }  // namespace xrun::planner

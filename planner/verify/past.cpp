@@ -5,8 +5,8 @@
 namespace xrun::planner {
 
 Past::Past(const Program& program) : program_(program), marks_(program.instructions.size()) {
-  // Indexed by device and stream, then by place - 1: computations that have ended, or exchanges that were posted, when
-  // the instruction at this place begins.
+  // Index: device and stream, then place - 1: computations that have ended, or exchanges that were posted, when the
+  // instruction at this place begins.
   std::vector<std::vector<int32_t>> seen(static_cast<size_t>(program.devices) * 2);
   const auto seen_of = [&](const Instruction& one, size_t stream) -> std::vector<int32_t>& {
     return seen[static_cast<size_t>(one.device) * 2 + stream];
@@ -32,7 +32,7 @@ Past::Past(const Program& program) : program_(program), marks_(program.instructi
     }
     places.push_back(other);
   }
-  // Whatever a stream learns at a place, the other one learns once it has seen this place.
+  // Facts known to a stream at a place are known to the other one once it has seen this place.
   const auto first_that_saw = [&](const Instruction& one, size_t stream, int32_t place) {
     const std::vector<int32_t>& places = seen_of(one, stream);
     const auto found = std::lower_bound(places.begin(), places.end(), place);

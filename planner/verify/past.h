@@ -1,9 +1,9 @@
-// The order that holds between instructions of a device whatever its streams do. Computations of a device end in order;
-// exchanges beside them are posted in order and complete in any order. So each instruction has, for each stream of its
+// The order between instructions of a device that holds in every run. Computations of a device end in order; exchanges
+// that run in parallel are posted in order and complete in any order. So each instruction has, for each stream of its
 // device, a first place in that stream which begins only after the instruction has ended: for a computation it follows
 // from the number of computations that are known to have ended, for an exchange from the places in both streams at
-// which it is known to be received, or released. These places are monotone: what one instruction of a stream knows, all
-// later ones of the stream know.
+// which it is known to be received, or released. These places are monotone: facts known to one instruction of a stream
+// are known to all later ones of the stream.
 #pragma once
 
 #include <cstdint>
@@ -19,24 +19,24 @@ class Past {
   enum Event : uint8_t { kReceived, kReleased };
   static constexpr int32_t kNever = std::numeric_limits<int32_t>::max();
 
-  // REQUIRES: verified structure. `program` must outlive the value. Linear in the program, but for a logarithm.
+  // REQUIRES: verified structure. `program` must outlive the value. Linear in the program, except for a logarithm.
   explicit Past(const Program& program);
 
   static size_t stream_of(const Instruction& one) { return one.stream == Stream::kComm ? 1 : 0; }
   int32_t place(int32_t instruction) const { return marks_[static_cast<size_t>(instruction)].place; }
-  // The first place in a stream of the instruction's device that begins after the event; kNever if none is known to.
+  // The first place in a stream of the instruction's device that begins after the event; kNever if none is known.
   int32_t since(int32_t instruction, Event event, size_t stream) const {
     return marks_[static_cast<size_t>(instruction)].since[event][stream];
   }
 
-  // `a` has ended, or come so far, before `b` of the same device begins.
+  // Whether `a` has ended, or an exchange has been received, before `b` of the same device begins.
   bool received(int32_t a, int32_t b) const { return ordered(a, b, kReceived); }
   bool released(int32_t a, int32_t b) const { return ordered(a, b, kReleased); }
 
  private:
   struct Mark {
-    int32_t place = 0;                                           // in its stream, from 1
-    int32_t since[2][2] = {{kNever, kNever}, {kNever, kNever}};  // by event, by stream
+    int32_t place = 0;                                           // position in its stream, from 1
+    int32_t since[2][2] = {{kNever, kNever}, {kNever, kNever}};  // index: event, stream
   };
 
   bool ordered(int32_t a, int32_t b, Event event) const {
@@ -44,7 +44,7 @@ class Past {
   }
 
   const Program& program_;
-  std::vector<Mark> marks_;  // by instruction
+  std::vector<Mark> marks_;  // index: instruction
 };
 
 }  // namespace xrun::planner

@@ -1,4 +1,4 @@
-// The sums of dX that an instruction belongs to, for the checks of its operands.
+// The sums of dX of an instruction, for the checks of its operands.
 #pragma once
 
 #include <map>
@@ -10,8 +10,8 @@
 
 namespace xrun::planner {
 
-// Those of the last micro-batch are kept, so that a plan whose instructions of a micro-batch stand together is checked
-// fast.
+// The sums of the last micro-batch are kept, so that plans with the instructions of a micro-batch next to each other
+// are checked fast.
 class SumsOfDx {
  public:
   // Empty if no sum has the shard of the instruction. REQUIRES: the instruction has a head, a stage and a micro-batch

@@ -1,5 +1,5 @@
 // Checks the blocks of exchanges: the i-th block that a member sends to a device is the i-th that this device's member
-// receives from it. An executor waits for as many bytes as a block has; a block too few would hold it for ever.
+// receives from it. An executor waits for all bytes of a block; a missing block would hold it forever.
 #include <algorithm>
 #include <tuple>
 
@@ -12,13 +12,13 @@ namespace {
 struct Block {
   int from = 0;
   int to = 0;
-  size_t at = 0;  // among the operands of its member
+  size_t at = 0;  // index among the operands of its member
   Bytes bytes = 0;
 
   auto way() const { return std::tuple(from, to); }
 };
 
-// `members` of one group.
+// Checks the `members` of one group.
 Status check_group(std::span<const Instruction> members) {
   std::vector<Block> sent;
   std::vector<Block> received;

@@ -1,4 +1,4 @@
-// Buffers against the module: each belongs to something that exists, lies where the executor looks for it, and has the
+// Buffers against the module: each belongs to something that exists, is where the executor looks for it, and has the
 // bytes that are written into it. Buffers of heads: verify_head_buffers.cpp.
 #include <algorithm>
 #include <numeric>
@@ -140,13 +140,13 @@ class Buffers {
         return buffer.head >= 0 ? Status() : check_gradient_terms(buffer);
       case Purpose::kNorms:
         return check_bytes(buffer, norm_bytes_);
-      default:  // of a head; or scratch, whose size the operands check
+      default:  // buffers of heads; or scratch, whose size the operands check
         break;
     }
     return {};
   }
 
-  // A buffer of a stage, on the device of its `replica`.
+  // A buffer of a stage must be on the device of its `replica`.
   Status check_parameter(const Buffer& buffer) const {
     const bool gradient = buffer.purpose == Purpose::kGradient;
     if (!buffer.param.valid() || !buffer.value.valid() || graph_.param(buffer.param).head ||
@@ -209,8 +209,8 @@ class Buffers {
     return check_bytes(buffer, pairs_bytes(module_, buffer.param) * program_.senders());
   }
 
-  // The slices of a gradient that the other replicas send to the one that sums them; or all of the gradient of a tied
-  // weight that another stage sends.
+  // Terms are the slices of a gradient that the other replicas send to the one that sums them; or all of the gradient
+  // of a tied weight that another stage sends.
   Status check_gradient_terms(const Buffer& buffer) const {
     const ValueId gradient = buffer.param.valid() && program_.training ? graph_.param_grads[buffer.param] : ValueId();
     if (!gradient.valid() || !of_replica_.contains({buffer.device, buffer.replica})) {
@@ -223,7 +223,7 @@ class Buffers {
     return check_bytes(buffer, sums.terms(type(gradient).elements(0, 0), buffer.replica));
   }
 
-  // The size depends on the kernel; it is compared where the kernel is made.
+  // The size depends on the kernel; it is compared when the kernel is made.
   Status check_prepared(const Buffer& buffer) {
     const auto stage = buffer.node.valid() ? stage_of_.find(buffer.node) : stage_of_.end();
     if (stage == stage_of_.end() || buffer.replica < 0 ||
@@ -243,7 +243,7 @@ class Buffers {
     return {};
   }
 
-  // Buffers with rows of values, except those of heads.
+  // Checks buffers with rows of values, except those of heads.
   Status check_rows(const Buffer& buffer) {
     if (!buffer.value.valid() || graph_.value(buffer.value).param.valid()) {
       return nothing(buffer, "value");

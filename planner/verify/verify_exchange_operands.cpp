@@ -1,5 +1,5 @@
 // Operands of exchanges between stages, of batch statistics and of the sums of squares that a clip counts: the rows or
-// blocks that each member sends to each device, and where each device receives them.
+// blocks that each member sends to each device, and the place where each device receives them.
 #include <algorithm>
 #include <map>
 
@@ -50,7 +50,7 @@ class ExchangeOperands : ExchangeView {
     return end();
   }
 
-  // Batch statistics of each replica's row blocks to all replicas, those of the own one included.
+  // Batch statistics of each replica's row blocks go to all replicas, including its own.
   Status check_statistics() {
     if (one_->operands.empty()) {
       return at_fault("gathers nothing");
@@ -81,7 +81,7 @@ class ExchangeOperands : ExchangeView {
     return end();
   }
 
-  // The sums of squares that each device has made: of stages those of replica 0, of heads those of their shards.
+  // The sums of squares that each device has made: for stages those of replica 0, for heads those of their shards.
   void list_norms() {
     const NormLayout layout = norm_layout(module_);
     constexpr auto kSum = static_cast<Bytes>(sizeof(double));
@@ -112,7 +112,7 @@ class ExchangeOperands : ExchangeView {
     }
   }
 
-  // Sums of squares, in place. The blocks that a device sends may have any order, but it is the same for all receivers.
+  // Sums of squares, in place. The blocks that a device sends may have any order, but one order for all receivers.
   Status check_norms() {
     XRUN_TRY(check_members(norm_devices_));
     for (const auto& [from, sums] : made_norms_) {
@@ -142,10 +142,10 @@ class ExchangeOperands : ExchangeView {
     return end();
   }
 
-  std::map<int, std::multiset<std::pair<Bytes, Bytes>>> made_norms_;  // by device: offsets and bytes
+  std::map<int, std::multiset<std::pair<Bytes, Bytes>>> made_norms_;  // key: device; offsets and bytes
   std::set<int> norm_devices_;
-  std::map<std::pair<int, int>, std::vector<std::pair<Bytes, Bytes>>> norm_order_;  // (group, sending device)
-  std::map<int, ValueId> value_of_;                                                 // by group: statistics
+  std::map<std::pair<int, int>, std::vector<std::pair<Bytes, Bytes>>> norm_order_;  // key: (group, sending device)
+  std::map<int, ValueId> value_of_;                                                 // key: group; statistics
 };
 
 }  // namespace

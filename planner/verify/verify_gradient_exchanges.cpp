@@ -44,8 +44,8 @@ class GradientExchanges : ExchangeView {
     }
   }
 
-  // Gradients to the replicas that sum them: those that are compressed to their owners, slices of the others in the
-  // round that has the group's members.
+  // Gradients go to the replicas that sum them: compressed ones to their owners, slices of the others in the round that
+  // has the group's members.
   Status check_terms() {
     XRUN_TRY(check_stage());
     const ParamId first = one_->operands.empty() ? ParamId() : program_.buffer(one_->operands[0].buffer).param;
@@ -69,14 +69,14 @@ class GradientExchanges : ExchangeView {
     return at_fault("has other members than its exchange");
   }
 
-  // Sums to all replicas.
+  // Sums go to all replicas.
   Status check_sums() {
     XRUN_TRY(check_replicas());
     return check_slices(sums_.rounds());
   }
 
-  // An exchange carries a run of the weights, which is the same for all members; the runs of a stage follow one another
-  // in each round, and in the exchange of the sums behind the last one.
+  // An exchange carries a run of the weights, which is equal for all members; the runs of a stage follow one another in
+  // each round, and in the exchange of the sums after the last one.
   Status check_slices(int round) {
     const std::vector<ParamId>& all = exchanged(one_->stage, round);
     size_t& next = sliced_[{one_->stage, one_->replica, round}];
@@ -116,7 +116,7 @@ class GradientExchanges : ExchangeView {
     return {};
   }
 
-  // A slice of the gradient itself; a slice without elements is not sent.
+  // Takes a slice of the gradient itself; a slice without elements is not sent.
   Status take_slice(Role role, ParamId param, int other, Slice slice) {
     if (slice.bytes == 0) {
       return {};
@@ -154,7 +154,7 @@ class GradientExchanges : ExchangeView {
     return {};
   }
 
-  // Whether the members of a replica's sum share out any elements of a gradient in a round.
+  // Whether the members of a replica's sum divide any elements of a gradient among them in a round.
   bool exchanges(ParamId param, int round, int replica) const {
     return round == kOfSender || round == sums_.rounds() || sums_.shared(elements_of(param), round, replica).bytes > 0;
   }
@@ -164,7 +164,7 @@ class GradientExchanges : ExchangeView {
     return (round == kOfSender ? compressed_ : whole_)[static_cast<size_t>(stage)];
   }
 
-  // The pairs of the senders whose gradients a replica owns to all others, in place. Weights have one order for all
+  // The pairs of the senders whose gradients a replica owns go to all others, in place. Weights have one order for all
   // members.
   Status check_pairs() {
     XRUN_TRY(check_replicas());
@@ -187,7 +187,7 @@ class GradientExchanges : ExchangeView {
     return end();
   }
 
-  // The gradients of a tied weight's readers on this device to the others that read it, and theirs.
+  // The gradients of a tied weight's readers on this device go to the others that read it, and theirs come here.
   Status check_readers() {
     if (!on_its_device()) {
       return at_fault("is of no stage, or elsewhere");
@@ -203,7 +203,7 @@ class GradientExchanges : ExchangeView {
         group_of_.try_emplace({weight.index, one_->replica}, one_->group).first->second != one_->group) {
       return at_fault("exchanges another weight than its group, or one that is exchanged twice");
     }
-    std::vector<int> devices;  // by reader
+    std::vector<int> devices;  // index: reader
     for (const ParamId reader : readers) {
       const NodeId maker = graph_.value(graph_.param_grads[reader]).producer;
       for (const Stage& stage : program_.stages) {
@@ -232,16 +232,16 @@ class GradientExchanges : ExchangeView {
     return end();
   }
 
-  // In place of a round: the exchange before gradients are compressed, in which their owners receive them.
+  // Stands for a round: the exchange before gradients are compressed, in which their owners receive them.
   static constexpr int kOfSender = -1;
 
-  std::vector<std::vector<ParamId>> whole_;       // by stage: weights whose gradients are sent whole
-  std::vector<std::vector<ParamId>> compressed_;  // the others
-  // Slices that were exchanged: weights of a stage, by (stage, replica, round); those of a group.
+  std::vector<std::vector<ParamId>> whole_;       // index: stage; weights whose gradients are sent whole
+  std::vector<std::vector<ParamId>> compressed_;  // index: stage; the others
+  // Counts of exchanged slices: per (stage, replica, round), weights of the stage; per group, its own.
   std::map<std::tuple<int, int, int>, size_t> sliced_;
   std::map<int, std::pair<size_t, size_t>> runs_;
-  std::map<int, ParamId> tied_of_;                   // by group: the tied weight whose gradients it exchanges
-  std::map<std::pair<int32_t, int>, int> group_of_;  // by tied weight and replica
+  std::map<int, ParamId> tied_of_;                   // key: group; the tied weight whose gradients it exchanges
+  std::map<std::pair<int32_t, int>, int> group_of_;  // key: tied weight and replica
 };
 
 }  // namespace

@@ -28,7 +28,7 @@ class HeadBuffers {
  private:
   const TensorType& type(ValueId id) const { return graph_.value(id).type; }
 
-  // The module alone decides what heads compute; the plan decides only which shard owns which classes.
+  // Only the module decides what heads compute; the plan decides which shard owns which classes.
   Status check_heads() {
     if (program_.heads.size() != graph_.heads.size()) {
       return wrong("{} heads of a model that has {}", program_.heads.size(), graph_.heads.size());
@@ -88,8 +88,8 @@ class HeadBuffers {
     }
   }
 
-  // A buffer of terms from other devices (kTerms), or of the sum of a node's shards (kHeadSums). The operands check
-  // which device of a node sums.
+  // Checks a buffer of terms from other devices (kTerms), or of the sum of a node's shards (kHeadSums). The operands
+  // check which device of a node sums.
   Status check_dx(const Buffer& buffer) const {
     const auto head = static_cast<size_t>(buffer.head);
     const DxTerms& terms = dx_terms_[head];
@@ -121,7 +121,7 @@ class HeadBuffers {
     return bytes;
   }
 
-  // The rows of a head pass, or all rows of the batch.
+  // The rows are those of a head pass, or all rows of the batch.
   Status check_rows(const Buffer& buffer) const {
     const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
     const int64_t rows = buffer.head_pass >= 0 ? head.rows : program_.batch;
@@ -189,7 +189,7 @@ class HeadBuffers {
                                    : head_selection(head_shape(program_, graph_, head, *shard, head.rows)).total);
   }
 
-  // Buffers of the graph of nearest classes.
+  // Checks buffers of the graph of nearest classes.
   Status check_graph(const Buffer& buffer) {
     if (buffer.head < 0 || program_.heads[static_cast<size_t>(buffer.head)].neighbours == 0 ||
         !graphs_.insert({buffer.purpose, buffer.head}).second) {
@@ -201,7 +201,7 @@ class HeadBuffers {
                                                                           : build_bytes(program_, head));
   }
 
-  // Statistics (of all shards), softmax, or dX partials (of all shards of the device).
+  // Checks statistics (of all shards), softmax, or dX partials (of all shards of the device).
   Status check_pass(const Buffer& buffer) const {
     if (buffer.head < 0 || buffer.replica >= 0) {
       return nothing(buffer, "head");
@@ -266,12 +266,12 @@ class HeadBuffers {
   const Graph& graph_;
   ParamBuffers params_;
   std::vector<std::string> states_;
-  std::vector<std::vector<ShardPart>> parts_;           // by head, by shard
-  std::vector<DxTerms> dx_terms_;                       // by head
+  std::vector<std::vector<ShardPart>> parts_;           // index: head, shard
+  std::vector<DxTerms> dx_terms_;                       // index: head
   std::set<std::pair<int, int>> stage_devices_;         // with the replica
   std::set<std::tuple<int32_t, int, int>> logits_;      // (head, shard, pass)
   std::set<std::tuple<Purpose, int, int>> selections_;  // (purpose, head, shard)
-  std::set<std::pair<Purpose, int>> graphs_;            // by purpose and head
+  std::set<std::pair<Purpose, int>> graphs_;            // purpose and head
 };
 
 }  // namespace

@@ -39,7 +39,8 @@ class HeadExchanges : ExchangeView {
     }
   }
 
-  // Features or labels of a micro-batch of every replica, from the stage that makes them to the devices of the shards.
+  // Features or labels of a micro-batch of every replica go from the stage that makes them to the devices of the
+  // shards.
   Status check_gather() {
     if (!has_head() || one_->stage < 0 || !inside(one_->gather, 0, program_.micro_batches_of_replica())) {
       return at_fault("gathers micro-batch {} of head {}", one_->gather, one_->head);
@@ -86,7 +87,7 @@ class HeadExchanges : ExchangeView {
 
   int micro_batch(int replica) const { return replica * program_.micro_batches_of_replica() + one_->gather; }
 
-  // Each shard's statistics to the devices of all other shards, in place.
+  // Each shard's statistics go to the devices of all other shards, in place.
   Status check_statistics() {
     if (!has_head()) {
       return at_fault("is of no head");
@@ -113,8 +114,8 @@ class HeadExchanges : ExchangeView {
     return end();
   }
 
-  // dX partials to the devices that sum them: of a node those of shards next to one another, the first of which is the
-  // exchange's; or all terms, to the devices of the stage that made the features.
+  // dX partials go to the devices that sum them: on a node the partials of neighbouring shards, the first of which is
+  // the exchange's; or all terms, to the devices of the stage that made the features.
   Status check_gradients() {
     if (!has_head() || one_->stage < 0 || !inside(one_->gather, 0, program_.micro_batches_of_replica())) {
       return at_fault("is of no head");
@@ -125,7 +126,7 @@ class HeadExchanges : ExchangeView {
       return at_fault("carries the gradient of no feature of its stage");
     }
     const std::span<const DxSum> sums = sums_of_dx_.sums(program_, *one_);
-    if (one_->group != group_) {  // whose members stand together
+    if (one_->group != group_) {  // the members of a group are next to each other
       group_ = one_->group;
       XRUN_TRY(check_members(members_of(sums)));
     }
@@ -180,10 +181,10 @@ class HeadExchanges : ExchangeView {
     return {};
   }
 
-  std::vector<std::vector<ShardPart>> parts_;  // by head, by shard
-  std::vector<std::set<int>> holders_;         // by head: devices of shards with rows
-  std::map<int, ValueId> value_of_;            // by group: features or labels
-  int group_ = -1;                             // of the gradients that were checked last
+  std::vector<std::vector<ShardPart>> parts_;  // index: head, shard
+  std::vector<std::set<int>> holders_;         // index: head; devices of shards with rows
+  std::map<int, ValueId> value_of_;            // key: group; features or labels
+  int group_ = -1;                             // group of the last checked gradients
   SumsOfDx sums_of_dx_;
 };
 

@@ -41,7 +41,7 @@ class HeadOperands : HeadOperandView {
     return check_shard_pass(clipped);
   }
 
-  // A shard selects by the labels of all rows of the batch, as the data gives them.
+  // A shard selects with the labels of all rows of the batch, as they come from the data.
   Status check_select() {
     if (!has_head() || head().active == 0 || one_->stage >= 0 || one_->head_pass >= 0 ||
         !inside(one_->shard, 0, count(head().shards))) {
@@ -202,7 +202,7 @@ class HeadOperands : HeadOperandView {
     return take_whole(Role::kScratch, Access::kWrite, scratch);
   }
 
-  int states_ = 0;  // of the optimizer
+  int states_ = 0;  // number of optimizer states
 };
 
 }  // namespace

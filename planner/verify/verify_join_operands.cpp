@@ -59,7 +59,7 @@ class JoinOperands : HeadOperandView {
     return end();
   }
 
-  // Loss, metrics and, in inference, the best classes of the logits, in the order of their values.
+  // Takes loss, metrics and, in inference, the best classes of the logits, in the order of their values.
   Status check_results() {
     const HeadPlan& plan = head();
     std::set<ValueId> values;
@@ -90,7 +90,7 @@ class JoinOperands : HeadOperandView {
     return {};
   }
 
-  // `second`: in the second half of the buffer.
+  // `second`: the result is in the second half of the buffer.
   Status take_result(Role role, ValueId value, NodeId maker, Bytes row, bool second) {
     XRUN_ASSIGN(const Buffer* buffer, next(role));
     if (buffer->purpose != Purpose::kResult || buffer->value != value || buffer->head != one_->head ||
@@ -149,7 +149,7 @@ class JoinOperands : HeadOperandView {
     return take(wanted(Role::kTo, Access::kWrite, *to));
   }
 
-  // The rows of a micro-batch of a stage, in a buffer of the stage.
+  // Takes the rows of a micro-batch of a stage, in a buffer of the stage.
   Status take_stage_rows(Role role, Access access, ValueId value, int micro_batch) {
     XRUN_ASSIGN(const Buffer* buffer, next(role));
     const bool of_stage = buffer->purpose == Purpose::kActivation || buffer->purpose == Purpose::kResult;
@@ -172,7 +172,7 @@ class JoinOperands : HeadOperandView {
            one_->head_pass == pass && inside(one_->gather, 0, program_.micro_batches_of_replica());
   }
 
-  // Terms that the device has are read in place, others where they were received.
+  // Terms on the device itself are read in place, others in the receive buffer.
   Status take_dx_terms(const DxSum& sum) {
     Bytes received = 0;
     for (const DxTerm& term : sum.terms) {
@@ -199,14 +199,14 @@ class JoinOperands : HeadOperandView {
     return buffer.purpose == Purpose::kHeadGradient && buffer.head == one_->head && buffer.head_pass == one_->head_pass;
   }
 
-  // The sum of its replica that the instruction makes; null where there is none on its device.
+  // The sum of its replica that the instruction makes; null if there is none on its device.
   const DxSum* find_sum() {
     const auto sums = sums_of_dx_.sums(program_, *one_);
     const auto found = std::ranges::find_if(sums, [this](const DxSum& sum) { return sum.replica == one_->replica; });
     return found == sums.end() || found->device != one_->device ? nullptr : &*found;
   }
 
-  // Sums the rows of its replica's micro-batch, where its features were made.
+  // Sums the rows of its replica's micro-batch, on the device that made the features.
   Status check_reduce_dx() {
     const DxSum* sum = sums_gradients() && one_->shard < 0 ? find_sum() : nullptr;
     if (sum == nullptr) {
@@ -218,7 +218,7 @@ class JoinOperands : HeadOperandView {
     return end();
   }
 
-  // Sums those rows over shards of a node, to one of its devices.
+  // Sums these rows over shards of a node, on one of its devices.
   Status check_sum_dx() {
     const DxSum* sum = sums_gradients() && one_->shard >= 0 ? find_sum() : nullptr;
     if (sum == nullptr) {

@@ -1,6 +1,6 @@
-// Checks that buffers which share bytes are never in use together. The buffers of a device are taken in the order of
-// their first use; each has to begin after the ones that had its bytes last have ended, and then has these bytes. That
-// it begins after earlier ones follows.
+// Checks that buffers which share bytes are never in use together. The buffers of a device are processed in the order
+// of their first use; each must begin after the buffers that last had its bytes have ended, and then has these bytes.
+// It follows that it begins after earlier ones.
 #include <algorithm>
 #include <map>
 
@@ -11,9 +11,9 @@
 namespace xrun::planner {
 namespace {
 
-// All accesses to a buffer. Streams begin in order, so of a later buffer only the first access in each counts.
+// All accesses to a buffer. Streams begin in order, so only the first access of a later buffer in each stream counts.
 struct Life {
-  int32_t first = -1;  // instruction
+  int32_t first = -1;  // instruction of the first access
   int32_t last = -1;
   int32_t begins[2] = {Past::kNever, Past::kNever};  // the first place in each stream that touches it
   int32_t over[2] = {0, 0};                          // the first place in each stream that begins after all accesses
@@ -109,13 +109,13 @@ class Memory {
     return !lasts(program_, a) && !b.persistent && a.last_use < b.first_use && over(0) && over(1);
   }
 
-  // `buffers` by first use.
+  // `buffers`: sorted by first use.
   Status check_shared(std::span<const Buffer* const> buffers) const {
     struct Tenant {
       Bytes end = 0;
       const Buffer* buffer = nullptr;
     };
-    std::map<Bytes, Tenant> tenants;  // by their first byte
+    std::map<Bytes, Tenant> tenants;  // key: first byte
     for (const Buffer* buffer : buffers) {
       const Bytes begin = buffer->offset;
       const Bytes end = begin + buffer->bytes;
@@ -143,7 +143,7 @@ class Memory {
   }
 
   Status check_live(const Arena& arena, std::span<const Buffer* const> buffers) const {
-    std::vector<std::pair<int32_t, Bytes>> changes;  // frees sort before what begins at the same instruction
+    std::vector<std::pair<int32_t, Bytes>> changes;  // frees sort before allocations at the same instruction
     for (const Buffer* buffer : buffers) {
       if (!is_mapped(program_, *buffer)) {
         changes.emplace_back(buffer->first_use, align_up(buffer->bytes));
@@ -167,7 +167,7 @@ class Memory {
   const Program& program_;
   const int32_t end_;  // the last instruction
   const std::vector<Life> lives_;
-  std::vector<std::vector<const Buffer*>> of_device_;  // with bytes, the host's first
+  std::vector<std::vector<const Buffer*>> of_device_;  // buffers with bytes, the host's first
 };
 
 }  // namespace

@@ -1,5 +1,6 @@
-// Operands of stage passes: every input and output of every node has its place, values of other passes in buffers that
-// hold their rows, values of this pass also in the slice of a worker, where those in use together share no bytes.
+// Operands of stage passes: every input and output of every node has its place. Values of other passes are in buffers
+// that have their rows; values of this pass may also be in the slice of a worker, where those in use together share no
+// bytes.
 #include <algorithm>
 #include <map>
 
@@ -49,7 +50,8 @@ class StageOperands : OperandView {
     size_t last = 0;
   };
 
-  // Stages are ranges of the forward nodes in order; nodes that run again belong to their stage; each node is in one.
+  // Stages are ranges of the forward nodes in order; nodes that run again belong to their stage; each node is in one
+  // stage.
   Status check_nodes() const {
     std::set<NodeId> seen;
     int32_t last = -1;
@@ -154,7 +156,7 @@ class StageOperands : OperandView {
     return scratch.bytes / program_.threads[static_cast<size_t>(one_->device)];
   }
 
-  // The pass has one scratch buffer; a value has one place in a slice, from where it is made on.
+  // The pass has one scratch buffer; a value has one place in a slice, starting with its producer.
   Status check_local(Operand wanted, const Buffer& buffer, ValueId value, size_t n) {
     const Operand& has = one_->operands[at_];
     if (scratch_ != nullptr && scratch_ != &buffer) {
@@ -178,7 +180,7 @@ class StageOperands : OperandView {
     return take(wanted);
   }
 
-  // The scratch of kernels lies behind the values; its size is compared where the kernels are made.
+  // The scratch of kernels follows the values; its size is compared when the kernels are made.
   Status check_scratch() {
     XRUN_ASSIGN(const Buffer* buffer, next(Role::kScratch));
     const Operand& has = one_->operands[at_];
@@ -198,7 +200,8 @@ class StageOperands : OperandView {
                  .step = slice_of(*buffer)});
   }
 
-  // Local values that are in use together do not share bytes: by offset, one is compared with those that begin in it.
+  // Local values that are in use together do not share bytes: sorted by offset, each is compared with those that begin
+  // in it.
   Status check_slices() const {
     std::vector<const Local*> sorted;
     for (const auto& [value, local] : locals_) {
@@ -221,7 +224,7 @@ class StageOperands : OperandView {
   std::map<std::tuple<int32_t, int32_t, int>, const Buffer*> prepared_;  // (node, input, replica)
   std::map<BufferId, InstructionId> begun_;                              // gradients: the first pass that adds to them
   std::map<InstructionId, std::set<BufferId>> zeroed_;
-  std::map<ValueId, Local> locals_;  // of the pass
+  std::map<ValueId, Local> locals_;  // values local to the pass
   const Buffer* scratch_ = nullptr;
 };
 

@@ -1,8 +1,7 @@
 // Checks that two accesses to one buffer, one of them a write, are ordered. A computation touches all bytes of a
-// buffer, an exchange its blocks; those that lie side by side in a buffer are one range. For each buffer the check
-// keeps the last computations that wrote and read it, and the pieces that exchanges have touched since that write.
-// Computations end in order and learn of exchanges once (planner/verify/past.h), so each access is compared with few
-// others.
+// buffer, an exchange its blocks; adjacent blocks in a buffer are one range. For each buffer the check keeps the last
+// computations that wrote and read it, and the pieces that exchanges have touched since that write. Computations end in
+// order and see the end of an exchange once (planner/verify/past.h), so each access is compared with few others.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -85,20 +84,20 @@ class Order {
   struct Piece {
     Bytes end = 0;
     int32_t write = -1;          // the last exchange that wrote it, if any
-    std::vector<int32_t> reads;  // since then
+    std::vector<int32_t> reads;  // reads since then
   };
   struct Accesses {
     int32_t write = -1;  // the last computation that wrote the buffer
     int32_t read = -1;   // the last one that read it
     std::map<Bytes, Piece> pieces;
-    // Exchanges that no computation has been compared with yet.
+    // Exchanges with which no computation has been compared yet.
     std::vector<int32_t> new_writes;
     std::vector<int32_t> new_reads;
   };
 
   Accesses& of(BufferId id) { return accesses_[static_cast<size_t>(id.index)]; }
 
-  // An in-place read and write counts as a read of what another instruction wrote before.
+  // An in-place read and write counts as a read of bytes that another instruction wrote before.
   Status check_first_access(const Instruction& one) {
     for (const BufferId id : one.reads) {
       const Buffer& buffer = program_.buffer(id);
@@ -135,7 +134,7 @@ class Order {
 
   static int64_t count_of(std::span<const int32_t> list) { return static_cast<int64_t>(list.size()); }
 
-  // Later computations know what this one knows.
+  // Everything known to this computation is known to later ones.
   Status read(int32_t now, BufferId id) {
     Accesses& all = of(id);
     XRUN_TRY(check_over(all.new_writes, {}, now, id));
@@ -199,8 +198,8 @@ class Order {
 
   const Program& program_;
   const Past past_;
-  std::vector<bool> written_;       // by buffer
-  std::vector<Accesses> accesses_;  // by buffer
+  std::vector<bool> written_;       // index: buffer
+  std::vector<Accesses> accesses_;  // index: buffer
   int64_t work_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Helpers and parts of the verifier for its own files; its door is verify_program.h.
+// Helpers and parts of the verifier for its own files; its public header is verify_program.h.
 #pragma once
 
 #include <fmt/format.h>
@@ -29,14 +29,14 @@ int64_t count(const std::vector<T>& list) {
 Status check_bytes(const Buffer& buffer, Bytes least);
 Error nothing(const Buffer& buffer, const char* what);
 
-// Buffers of parameters by where they belong, the first of each.
+// Buffers of parameters by their owner, the first of each.
 class ParamBuffers {
  public:
   explicit ParamBuffers(const Program& program);
 
-  // Null when there is none.
+  // Null if it does not exist.
   const Buffer* find(ParamId param, Purpose purpose, int replica, int device, int state = -1) const;
-  // The parameter whose weight buffer a device has for `param`: that of its first reader there, if the weight is tied.
+  // The parameter whose weight buffer a device uses for `param`: that of its first reader there, if the weight is tied.
   ParamId holder(const Graph& graph, ParamId param, int replica, int device) const;
   const Buffer* find_shard(ParamId param, Purpose purpose, int shard, int state = -1) const;
 
@@ -48,10 +48,11 @@ class ParamBuffers {
 // Every buffer belongs to something in the module and has its size, and no buffer is missing that the executor
 // relies on: weights of gradients, states of weights, inputs of every slot.
 Status verify_buffers(const Program& program, const Module& module);
-// Heads are those of the module, and the same holds for their buffers.
+// Heads equal those of the module, and the requirements above hold for their buffers.
 Status verify_head_buffers(const Program& program, const Module& module);
 
-// The operands of every instruction are those that follow from the module and the buffers; after these are verified.
+// The operands of every instruction are those that follow from the module and the buffers. REQUIRES: these are
+// verified.
 Status verify_stage_operands(const Program& program, const Module& module);
 Status verify_head_operands(const Program& program, const Module& module);      // passes over the shards of heads
 Status verify_join_operands(const Program& program, const Module& module);      // combined shards, copied rows

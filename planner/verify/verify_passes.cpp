@@ -27,7 +27,7 @@ class Passes {
   Status check_shards() const {
     for (size_t h = 0; h < program_.heads.size(); ++h) {
       const HeadPlan& head = program_.heads[h];
-      std::map<int, std::vector<const Buffer*>> weights;  // by shard
+      std::map<int, std::vector<const Buffer*>> weights;  // index: shard
       for (const Buffer& buffer : program_.buffers) {
         if (buffer.purpose == Purpose::kHeadWeight && buffer.param == head.weight) {
           weights[buffer.shard].push_back(&buffer);
@@ -62,7 +62,7 @@ class Passes {
     return {};
   }
 
-  // Exchanges have a stream of their own where the plan overlaps them.
+  // Exchanges have a separate stream if the plan overlaps them.
   Status check_streams() const {
     for (const Instruction& one : program_.instructions) {
       const bool beside = program_.overlap && communicates(one.kind);
@@ -74,9 +74,9 @@ class Passes {
     return {};
   }
 
-  // Members stand together in the list, one on each device. All streams and dependencies follow the list, and an
-  // exchange waits for nothing but that all of its members are posted: so the first instruction in the list that has
-  // not ended can go on, and no devices wait for one another.
+  // Members are next to each other in the list, one on each device. All streams and dependencies follow the list, and
+  // an exchange waits only until all of its members are posted: so the first instruction in the list that has not ended
+  // can continue, and no devices wait for one another.
   Status check_groups() const {
     std::set<int> closed;
     const auto& all = program_.instructions;
@@ -98,7 +98,7 @@ class Passes {
         if (!devices.insert(all[end].device).second) {
           return wrong("device {} is in group {} twice", all[end].device, first.group);
         }
-        // Stages that read one weight exchange its gradients, each replica by itself.
+        // Stages that read one weight exchange its gradients, separately for each replica.
         const bool of_readers = first.kind == Kind::kAllGather && first.head < 0 && first.stage >= 0 &&
                                 all[end].stage >= 0 && all[end].replica == first.replica;
         if (end > begin && first.kind != Kind::kSend &&
@@ -133,7 +133,7 @@ class Passes {
     return {};
   }
 
-  // Each micro-batch once forward and, in training, once backward on every stage, backward in ascending order.
+  // Each micro-batch runs once forward and, in training, once backward on every stage, backward in ascending order.
   Status check_stage_passes() const {
     std::map<std::tuple<int, int, int, int>, int> seen;  // (pass, stage, replica, micro-batch)
     std::map<std::pair<int, int>, int> last;             // (stage, replica): micro-batch of the last backward
@@ -185,7 +185,7 @@ class Passes {
     return {};
   }
 
-  // Each shard once a step, on its device.
+  // Each shard selects once a step, on its device.
   Status check_selection(const Instruction& one, std::set<std::pair<int, int>>& selected) const {
     if (one.head < 0) {
       return wrong("instruction {} selects classes of no head", one.id.index);
@@ -199,7 +199,7 @@ class Passes {
     return {};
   }
 
-  // Passes of heads: each shard once in each pass, passes ascending and alike on all devices, weights changed once.
+  // Passes of heads: each shard once in each pass, passes ascending and equal on all devices, weights changed once.
   Status check_head_passes() const {
     std::map<std::tuple<Kind, int, int, int>, int> seen;  // (kind, head, shard, j)
     std::map<std::pair<int, int>, int> last;              // (device, head): j

@@ -115,7 +115,7 @@ class Structure {
     return {};
   }
 
-  // A state that the stage updates is read in this stage alone.
+  // A state that the stage updates is read only in this stage.
   Status check_states(const Stage& stage) const {
     if (!graph_ || !program_.training) {
       return {};
@@ -141,7 +141,7 @@ class Structure {
     return {};
   }
 
-  // Whether some number of active classes leads to blocks of this size.
+  // Whether some number of active classes gives blocks of this size.
   static bool is_class_block(const HeadPlan& head) {
     const int64_t smallest = class_block(head.classes, head.classes);
     return inside(head.class_block, smallest, 2 * std::max(head.classes, smallest)) &&
@@ -273,8 +273,8 @@ class Structure {
     return {};
   }
 
-  // Numbers inside their ranges, buffers of the instruction's device or inputs of the host, and `reads` and `writes` as
-  // they follow from the operands.
+  // Numbers are in their ranges, buffers are the device's or inputs of the host, and `reads` and `writes` follow from
+  // the operands.
   Status check_operands(const Instruction& instruction) const {
     for (const Operand& operand : instruction.operands) {
       const bool ids = (!operand.node.valid() || is_node(operand.node)) &&
@@ -304,7 +304,7 @@ class Structure {
 
   const Program& program_;
   const Graph* graph_;
-  std::set<int> stage_devices_;  // of all stages so far
+  std::set<int> stage_devices_;  // devices of all stages so far
 };
 
 }  // namespace

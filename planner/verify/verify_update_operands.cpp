@@ -55,7 +55,7 @@ class UpdateOperands : OperandView {
   std::set<int>& done() { return done_[{one_->stage, one_->replica}]; }
 
   // Whether the gradients of the instruction's stage are summed over its partials; and over all replicas as well. A
-  // stage may update running statistics alone.
+  // stage may update only running statistics.
   bool is_folded() {
     return gradients_[static_cast<size_t>(one_->stage)].empty() || program_.partials == program_.replicas ||
            done().contains(kFold);
@@ -65,11 +65,10 @@ class UpdateOperands : OperandView {
                            gathered_[{one_->stage, one_->replica}] == whole_[static_cast<size_t>(one_->stage)]);
   }
 
-  // How often the instruction's replica has summed its slice of a gradient.
+  // The number of rounds in which the instruction's replica has summed its slice of a gradient.
   int rounds_summed(ParamId param) { return summed_[{one_->stage, one_->replica}][param]; }
 
-  // A replica exchanges the terms of a round once, when it has summed those of the rounds before, which are what it
-  // sends.
+  // A replica exchanges the terms of a round once, after it has summed those of the rounds before, which it sends.
   Status note_terms() {
     if (!on_its_device()) {
       return at_fault("is of no stage, or elsewhere");
@@ -101,7 +100,7 @@ class UpdateOperands : OperandView {
     return {};
   }
 
-  // All-gathers bring pairs and slices of other replicas, and gradients of a tied weight from other stages.
+  // All-gathers collect pairs and slices of other replicas, and gradients of a tied weight from other stages.
   Status note_gather() {
     const Buffer& first = program_.buffer(one_->operands[0].buffer);
     const std::pair place{one_->stage, one_->replica};
@@ -181,7 +180,7 @@ class UpdateOperands : OperandView {
     }
   }
 
-  // The weights whose gradients the instruction has to name.
+  // The weights whose gradients the instruction must name.
   std::set<ParamId> gradients_named() const {
     const auto stage = static_cast<size_t>(one_->stage);
     std::set<ParamId> named = one_->kind == Kind::kCompress      ? compressed_[stage]
@@ -240,7 +239,7 @@ class UpdateOperands : OperandView {
     return {};
   }
 
-  // The weight, for its decay, the sender's states, and its own place among the pairs.
+  // The operands: the weight, for its decay, the sender's states, and its own place among the pairs.
   Status check_compress(ParamId param) {
     if (program_.sender_replicas > 1 && rounds_summed(param) == 0) {
       return at_fault("compresses the gradient of `{}` before the replicas of its node have summed it",
@@ -262,7 +261,7 @@ class UpdateOperands : OperandView {
                  .bytes = bytes});
   }
 
-  // The replica's slice of each gradient of a bucket, and the same slice of the others, which an exchange has brought.
+  // The replica's slice of each gradient of a bucket, and that slice of the others, which an exchange has delivered.
   Status check_sums(const std::set<ParamId>& params) {
     if (!next_is(Role::kSum)) {
       return at_fault("sums nothing");
@@ -307,7 +306,7 @@ class UpdateOperands : OperandView {
                  .bytes = slice.bytes});
   }
 
-  // The gradient of the copy that the device has of each tied weight, and those of all other readers.
+  // The gradient of the device's copy of each tied weight, and those of all other readers.
   Status check_tied_sums() {
     for (const ParamId held : std::set<ParamId>(left_)) {
       left_.erase(held);
@@ -383,7 +382,7 @@ class UpdateOperands : OperandView {
     if (!next_is(Role::kScratch)) {
       return {};
     }
-    // Kernels prepare weights in it; its size is compared where the kernels are made.
+    // Kernels prepare weights in it; its size is compared when the kernels are made.
     XRUN_ASSIGN(const Buffer* scratch, next(Role::kScratch));
     const Bytes slice = scratch->bytes / program_.threads[static_cast<size_t>(one_->device)];
     if (scratch->purpose != Purpose::kScratch) {
@@ -392,7 +391,7 @@ class UpdateOperands : OperandView {
     return take({.role = Role::kScratch, .access = Access::kWrite, .by = By::kWorker, .bytes = slice, .step = slice});
   }
 
-  // Batch statistics of all row blocks, which an all-gather has brought together where there are replicas.
+  // Batch statistics of all row blocks, which an all-gather has collected if there are replicas.
   Status check_fold(NodeId id) {
     const Node& node = graph_.node(id);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -431,7 +430,7 @@ class UpdateOperands : OperandView {
     return {};
   }
 
-  // Whether a replica has summed all gradients of the stage of which it owns elements.
+  // Whether a replica has summed all gradients of the stage for which it owns elements.
   bool sums_slices(const Stage& stage, int replica) {
     std::map<ParamId, int>& rounds = summed_[{stage.index, replica}];
     return std::ranges::all_of(whole_[static_cast<size_t>(stage.index)], [&](ParamId param) {
@@ -474,21 +473,21 @@ class UpdateOperands : OperandView {
     return {};
   }
 
-  int states_;                                 // of the optimizer
-  std::vector<std::set<ParamId>> gradients_;   // by stage
+  int states_;                                 // number of optimizer states
+  std::vector<std::set<ParamId>> gradients_;   // index: stage
   std::vector<std::set<ParamId>> compressed_;  // those that are compressed
   std::vector<std::set<ParamId>> whole_;       // the others
-  std::set<std::pair<int, int>> gathers_;      // (stage, replica): its pairs and those of the others are here
+  std::set<std::pair<int, int>> gathers_;      // (stage, replica): its pairs and those of the others have arrived
   std::set<std::pair<int, int>> ended_;        // (stage, replica): whose gradients are complete
-  // By (stage, replica): in how many rounds the replica has received the terms of each gradient, and summed them;
-  // gradients whose sums are here.
+  // Key: (stage, replica). Numbers of rounds in which the replica has received the terms of each gradient, and summed
+  // them; gradients whose sums have arrived.
   std::map<std::pair<int, int>, std::map<ParamId, int>> received_;
   std::map<std::pair<int, int>, std::map<ParamId, int>> summed_;
   std::map<std::pair<int, int>, std::set<ParamId>> gathered_;
-  std::map<std::pair<int, int>, std::set<ParamId>> brought_;  // tied weights whose other readers' gradients are here
-  std::map<int, std::vector<const Buffer*>> prepared_;        // by replica, in the order of their nodes
-  std::map<std::pair<int, int>, std::set<int>> done_;         // (stage, replica): ranks of what was done
-  std::set<ParamId> left_;                                    // of the instruction: gradients that it has not named
+  std::map<std::pair<int, int>, std::set<ParamId>> brought_;  // tied weights with all other readers' gradients
+  std::map<int, std::vector<const Buffer*>> prepared_;        // key: replica; in the order of their nodes
+  std::map<std::pair<int, int>, std::set<int>> done_;         // key: (stage, replica); ranks of the finished operations
+  std::set<ParamId> left_;                                    // gradients that the instruction has not named yet
 };
 
 }  // namespace
