@@ -166,8 +166,7 @@ struct EndEvent {
   int64_t bad_samples = 0;
   int64_t timed_steps = 0;           // timed steps since the start
   std::vector<DeviceTimes> devices;  // the devices of this rank: sums over the timed steps
-  std::vector<Bytes>
-      host_sent;  // index: host; average bytes that a step's exchanges send to other hosts; empty: one host
+  std::vector<Bytes> host_sent;      // index: host; average bytes sent to other hosts in a step; empty: one host
   // Memory of the process: its arenas, including those of evaluation; its peak before the first arena was mapped; and
   // its peak so far.
   Bytes arenas = 0;

@@ -12,7 +12,7 @@
 
 namespace xrun::runtime {
 
-// Owns a descriptor, or none.
+// Owns at most one descriptor.
 class Socket {
  public:
   explicit Socket(int descriptor = -1, Net& net = system_net()) : descriptor_(descriptor), net_(&net) {}
