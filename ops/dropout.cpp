@@ -1,8 +1,8 @@
 // Dropout: each element is 0 with probability p, else x / (1 - p). The draws are counters of (seed, step, position in
 // the global batch, operator path, element in memory order), so no mask is kept and the gradient is the same operator.
 // drop_path draws once per sample and drops all of it: the branch of a residual block (Huang et al., "Deep Networks
-// with Stochastic Depth", ECCV 2016). Source: Srivastava et al., "Dropout", JMLR 2014; counters:
-// docs/internals/determinism.md, "Random numbers".
+// with Stochastic Depth", ECCV 2016).
+// Source: Srivastava et al., "Dropout", JMLR 2014; counters: docs/internals/determinism.md, "Random numbers".
 #include <algorithm>
 #include <array>
 #include <cmath>

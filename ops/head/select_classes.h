@@ -21,8 +21,8 @@ namespace xrun::ops {
 //   memory  head_selection of the shape; holds the result, which HeadCounts::common compares with the selection of the
 //           last step. REQUIRES: zeros before the first step, else its `common` is meaningless.
 // With shape.log_q, the correction of a drawn class is -log(share), where share is the drawn part of its block's
-// classes without targets and neighbours. That of targets and neighbours is 0. REQUIRES: labels of shape.step_rows
-// rows.
+// classes without targets and neighbours. That of targets and neighbours is 0.
+// REQUIRES: labels of shape.step_rows rows.
 ActiveClasses select_classes(const HeadShape& shape, std::span<const int32_t> labels, uint64_t seed, int64_t step,
                              std::byte* memory, Workers& workers, const int32_t* lists = nullptr);
 // The last selection in `memory`.

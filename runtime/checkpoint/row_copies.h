@@ -16,11 +16,11 @@
 
 namespace xrun::runtime {
 
-// The rows of one file as they were when its save began. All arguments outlive the object. Threads: one reads, any
-// others keep rows. The mutex guards everything that changes; it is held while rows are copied, but not while rows of
-// the state are read for the file. These are read in small parts, and a row of the part being read is copied, and so
-// changes, only after the part. So a row either is read before it changes, or has a copy, and then the row of the state
-// is never read.
+// The rows of one file as they were when its save began. All arguments outlive the object.
+// Threads: one reads, any others keep rows. The mutex guards everything that changes; it is held while rows are copied,
+// but not while rows of the state are read for the file. These are read in small parts, and a row of the part being
+// read is copied, and so changes, only after the part. So a row either is read before it changes, or has a copy, and
+// then the row of the state is never read.
 class RowCopies {
  public:
   // REQUIRES: file.by_rows.

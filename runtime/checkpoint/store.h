@@ -64,10 +64,10 @@ struct CheckpointOptions {
 
 // The directory belongs to one run at a time. Errors: XG0711 it cannot be written, or not all ranks see the same one;
 // XG0712 another run has it; XG0701 it holds checkpoints of another model, data or training; XG0722 it holds a run, but
-// this one starts anew; those of put_aside; with `copy` also those of StepCopies::open. Errors of save, begin_save and
-// saved: XG0711 (kWorld; no partial files are left), XG0810 a number is not finite. Errors of begin_save also: XG0803,
-// the system cannot start a thread. Errors of resume and start_from: those of open_checkpoint and load_checkpoint;
-// resume also XG0701.
+// this one starts anew; those of put_aside; with `copy` also those of StepCopies::open.
+// Errors of save, begin_save and saved: XG0711 (kWorld; no partial files are left), XG0810 a number is not finite.
+// Errors of begin_save also: XG0803, the system cannot start a thread. Errors of resume and start_from: those of
+// open_checkpoint and load_checkpoint; resume also XG0701.
 Result<std::unique_ptr<CheckpointStore>> make_checkpoint_store(CheckpointOptions options);
 
 }  // namespace xrun::runtime
