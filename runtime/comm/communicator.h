@@ -57,8 +57,8 @@ class Communicator {
   virtual ~Communicator() = default;
   // Posts the exchange with this index among those that the communicator was created for. Never blocks, and calls
   // neither completion before it returns.
-  //   received  called when all blocks are in their places; not called if the member receives none
-  //   released  called when the sent blocks may be overwritten; not called if the member sends none
+  //   received  called when all blocks are in their places; not called if the member receives no blocks
+  //   released  called when the sent blocks may be overwritten; not called if the member sends no blocks
   // REQUIRES: until then no other code accesses received blocks or writes to sent ones.
   virtual void post(int exchange, Completion received, Completion released) = 0;
   // Changes the sizes of all blocks to those of `exchanges`, which are otherwise unchanged. All ranks do this between

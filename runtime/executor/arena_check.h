@@ -56,7 +56,7 @@ class ArenaCheck {
   std::vector<std::vector<planner::BufferId>> named_;      // index: instruction; the buffers it accesses, each once
   std::vector<std::vector<planner::BufferId>> on_device_;  // index: device; the watched buffers
   std::vector<std::vector<Extent>> between_;               // index: device; all bytes but the persistent ones
-  std::mutex mutex_;                                       // guards what follows
+  std::mutex mutex_;                                       // guards all below
   std::vector<Watched> buffers_;
   std::vector<uint8_t> ended_;  // index: instruction; the events of this step so far
   std::vector<std::byte> staging_;

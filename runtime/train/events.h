@@ -157,7 +157,7 @@ struct WarnEvent {
 struct EndEvent {
   int64_t step = 0;
   int64_t steps = 0;    // steps of the whole run
-  double loss = 0;      // loss of the last step (after an error: of the last reported step); NaN if there is none
+  double loss = 0;      // loss of the last step (after an error: of the last reported step); NaN without one
   std::string weights;  // XXH3-128, 32 hex digits
   int exit = 0;
   std::string saved;      // the last checkpoint that was saved or resumed; empty: no checkpoint

@@ -46,7 +46,7 @@ class Saves {
   Status finish_copies();
   // Call before the graphs of classes change, because no instruction changes them.
   void before_graphs_change();
-  // The path of the newest durable checkpoint; empty if there is none.
+  // The path of the newest durable checkpoint; empty if no checkpoint is durable.
   const std::string& path() const { return path_; }
   void resumed_from(std::string path) { path_ = std::move(path); }
 
