@@ -114,7 +114,7 @@ class Run {
     return sent;
   }
 
-  // Saves the progress if an evaluation runs out of memory.
+  // Turns a lack of memory, as in an evaluation, into an error, so that the progress is saved.
   Status steps_within_memory() {
     try {
       return run_steps();
