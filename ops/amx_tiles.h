@@ -12,8 +12,8 @@ struct alignas(64) AmxTiles {
   uint16_t bytes_per_row[16] = {64, 64, 64, 64, 64, 64, 64, 64};
   uint8_t rows[16] = {16, 16, 16, 16, 16, 16, 16, 16};
 };
-// A constant in memory: GCC 12 declares only its first eight bytes as read by _tile_loadconfig, and drops stores to the
-// rest of a local one.
+// A constant in memory: GCC 12 assumes that _tile_loadconfig reads only the first eight bytes, and drops stores to the
+// rest of a local variable.
 inline constexpr AmxTiles kAmxTiles;
 
 }  // namespace xrun::ops

@@ -75,7 +75,7 @@ struct Binary {
         dims, {block_strides(spec.outputs[0], spec.rows), broadcast_strides(spec.inputs[0], dims, spec.rows),
                broadcast_strides(spec.inputs[1], dims, spec.rows)});
     const int64_t n = loops.inner_count();
-    const int64_t each = loops.is_one_run() ? kElementRun : n;  // calls of several runs stay whole
+    const int64_t each = loops.is_one_run() ? kElementRun : n;  // calls of several runs are not divided
     return kernel_over(
         n, each, [isa = spec.isa, relu = spec.attrs.flag("relu", false), loops](const KernelCall& call, Range some) {
           const T* const a = call.inputs[0].as<T>();
@@ -141,7 +141,7 @@ Status grad_div(GradBuilder& builder) {
   return {};
 }
 
-// With a relu that was absorbed.
+// Includes a relu that was absorbed.
 template <class F>
 std::string expr_of(const Attrs& attrs) {
   return attrs.flag("relu", false) ? "max(" + F::expr(attrs) + ", 0)" : F::expr(attrs);
@@ -168,7 +168,7 @@ constexpr Op kSub = binary_op<Sub, grad_sub>();
 constexpr Op kMul = binary_op<Mul, grad_mul>();
 constexpr Op kDiv = binary_op<Div, grad_div>();
 
-// where(c, a, b): a where c is not 0, else b. All of one shape; no gradient for c.
+// where(c, a, b): a if c is not 0, else b. All have one shape; no gradient for c.
 Result<OpShape> infer_where(std::span<const TensorType> inputs, const Attrs& attrs) {
   XRUN_TRY(expect_activation("where", inputs[0]));
   for (size_t i = 1; i < 3; ++i) {

@@ -1,8 +1,9 @@
 // Self-attention over T positions with h heads of d = D / h numbers: [q k v] = x Wqkvᵀ + bqkv, per head
 // o = softmax(q kᵀ / sqrt(d) + b) v, y = o Wprojᵀ + bproj. x, y [N, T, D]; Wqkv [3D, D]; Wproj [D, D].
-// b is -infinity for keys that a query does not see: those behind it (causal), and those outside of its window
-// (ops/attention_windows.h). With `relative` b adds a trained number for each head and place of a key relative to a
-// query. Sources: Vaswani et al., "Attention Is All You Need", NeurIPS 2017; Liu et al., "Swin Transformer", ICCV 2021.
+// b is -infinity for keys that a query does not see: those after it (causal), and those outside of its window
+// (ops/attention_windows.h). With `relative` b adds a trained number for each head and each place of a key relative to
+// a query. Sources: Vaswani et al., "Attention Is All You Need", NeurIPS 2017; Liu et al., "Swin Transformer", ICCV
+// 2021.
 
 #include "graph/autodiff.h"
 #include "ops/attention_kernel.h"
@@ -92,8 +93,8 @@ Status grad_attention(GradBuilder& builder) {
   return builder.set_grad_by(0, "linear.dx", {dqkv[0], builder.input(1)});
 }
 
-// Only samples can be split: queries, keys and values lie one after the other, head by head, so a run of features is
-// not a part of the operator.
+// Only samples can be split: queries, keys and values are stored one after the other, head by head, so a run of
+// features is not a part of the operator.
 std::string shard_attention(Types in, Types, const Attrs&) {
   std::string inputs = "n.";
   for (size_t i = 1; i < in.size(); ++i) {

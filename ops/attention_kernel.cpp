@@ -1,6 +1,6 @@
 // Attention window by window, in f32. Scores [h, t, t] exist for one window at a time; the backward pass computes them
-// again from q and k. One window of the whole sequence is used where it lies; others are gathered to scratch, and their
-// results scattered.
+// again from q and k. If one window covers the whole sequence, it is used in place; other windows are gathered into
+// scratch, and their results scattered.
 #include "ops/attention_kernel.h"
 
 #include <algorithm>
@@ -30,7 +30,7 @@ struct Sizes {
         causal(attrs.flag("causal", false)),
         relative(attrs.flag("relative", false)) {}
   Windows windows;
-  int64_t positions;  // of the sequence
+  int64_t positions;  // number of positions in the sequence
   int64_t t, dim, h, d, padded;
   bool causal;
   bool relative;
@@ -53,7 +53,7 @@ Status multiply(const dnn::Primitive& product, const float* a, const float* b, f
   return product.run(arguments, scratch);
 }
 
-// The probabilities of the scores of one window, in place.
+// Computes the probabilities from the scores of one window, in place.
 class Probabilities {
  public:
   Probabilities(Isa isa, const Sizes& sizes) : isa_(isa), sizes_(sizes) {
@@ -80,7 +80,7 @@ class Probabilities {
  private:
   Isa isa_;
   Sizes sizes_;
-  std::vector<float> regions_;  // of the tokens of each window; empty where all may attend to all
+  std::vector<float> regions_;  // regions of the tokens of each window; empty if every token may attend to all
 };
 
 // One window's rows of an activation [T, D], as f32.
@@ -88,7 +88,7 @@ class Rows {
  public:
   Rows(Isa isa, DType dtype, const Windows& windows) : isa_(isa), dtype_(dtype), windows_(windows) {}
 
-  // Whether rows have to be moved: they are narrow, or of several windows.
+  // Whether rows must be moved: they are narrow, or the sequence has several windows.
   bool move() const { return dtype_ != DType::kF32 || !windows_.is_whole(); }
 
   void gather(const std::byte* from, int64_t dim, int64_t window, float* to) const {
@@ -191,7 +191,7 @@ class Attention final : public Kernel {
     return part;
   }
 
-  // scratch: scores | products' own | [q k v] and o, if they are moved
+  // scratch: scores | scratch of the products | [q k v] and o, if they are moved
   Bytes moved_offset() const {
     return sizes_.score_bytes() + align_up(std::max(scores_.scratch_bytes(), mix_.scratch_bytes()));
   }
@@ -275,7 +275,7 @@ class AttentionGrad final : public Kernel {
 
   int64_t table() const { return sizes_.h * sizes_.windows.offsets(); }
 
-  // scratch: P | dP | products' own | [q k v], do and d[q k v], if they are moved | gradient of the table
+  // scratch: P | dP | scratch of the products | [q k v], do and d[q k v], if they are moved | gradient of the table
   Bytes moved_offset() const {
     return 2 * sizes_.score_bytes() +
            align_up(std::max({scores_.scratch_bytes(), dp_.scratch_bytes(), dv_.scratch_bytes(), dq_.scratch_bytes(),

@@ -51,8 +51,8 @@ struct SoftmaxGradBody {
   }
 };
 
-// Scores that do not count become -infinity: those of keys behind their query (causal), and of keys in another region.
-// `regions` has one number a token, padded; null: all are in one. A query always attends to itself.
+// Sets masked scores to -infinity: those of keys after their query (causal), and of keys in another region. `regions`
+// has one number for each token, padded; null: all are in one region. A query always attends to itself.
 struct MaskBody {
   template <class L>
   XRUN_INLINE static void run(float* scores, int64_t heads, int64_t t, int64_t stride, bool causal,
@@ -101,7 +101,7 @@ struct BiasBody {
   }
 };
 
-// Adds dS to the gradient of the table, and scales it.
+// Adds the scaled dS to the gradient of the table.
 struct BiasGradBody {
   template <class L>
   XRUN_INLINE static void run(float* ds, double* dtable, int64_t heads, const Windows& w, int64_t stride, float scale) {

@@ -9,7 +9,7 @@
 namespace xrun::ops {
 namespace {
 
-// Rows of a grid of t positions: those given, a square's for windows, and else one.
+// The number of rows of a grid of t positions: the given one, with windows that of a square, and otherwise one.
 Result<int64_t> height_of(int64_t t, const Attrs& attrs) {
   if (attrs.has("height")) {
     const int64_t height = attrs.integer("height");

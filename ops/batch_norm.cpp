@@ -1,7 +1,7 @@
 // Batch norm over a row block (ghost batch norm): y = weight · (x - mean) / sqrt(var + eps) + bias, per channel, with
-// mean and (biased) variance over the samples and positions of one row block; relu(y), prelu(y) with slopes of its own,
-// another function of y, or a sum with y, where it was absorbed. x [N, C, H, W] or [N, C]. Outside training the running
-// statistics take the place of the block's. Source: Ioffe, Szegedy, "Batch Normalization", ICML 2015; running
+// mean and (biased) variance over the samples and positions of one row block. An absorbed function gives relu(y),
+// prelu(y) with its own slopes, another function of y, or a sum with y. x [N, C, H, W] or [N, C]. Outside training the
+// running statistics replace those of the block. Source: Ioffe, Szegedy, "Batch Normalization", ICML 2015; running
 // statistics: docs/internals/determinism.md, "Batch norm".
 #include "ops/batch_norm.h"
 
@@ -52,7 +52,7 @@ Status grad_bn(GradBuilder& builder) {
                               passed);
 }
 
-// Gives inputs those of the gradients that are wanted.
+// Gives the listed inputs those of the gradients that are wanted.
 void set_wanted(GradBuilder& builder, std::initializer_list<int> inputs, const std::vector<ValueId>& grads) {
   for (size_t i = 0; i < grads.size(); ++i) {
     if (const int input = inputs.begin()[i]; builder.wanted(input)) {
@@ -106,8 +106,8 @@ Status grad_bn_add(GradBuilder& builder) {
   return {};
 }
 
-// Mean and variance of some columns of x [rows, columns]. Sums are of x - x[0, c], so that a large mean costs no
-// digits.
+// Mean and variance of some columns of x [rows, columns]. Sums are of x - x[0, c], so that a large mean causes no loss
+// of precision.
 template <typename T>
 struct StatisticsBody {
   template <class L>
@@ -143,7 +143,7 @@ struct NormalizeBody {
   }
 };
 
-// The norm is rounded as it would lie in memory before the sum.
+// Before the sum, the norm is rounded as it would be in memory.
 template <typename T, bool kRelu>
 struct NormalizeAddBody {
   template <class L>
@@ -247,7 +247,7 @@ class BatchNorm final : public BatchNormBase {
   }
 
   bool training_;
-  size_t first_weight_;  // input; the tensor that is added lies before it
+  size_t first_weight_;  // index of the input; the tensor that is added comes before it
   double momentum_;
 };
 

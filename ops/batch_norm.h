@@ -1,4 +1,4 @@
-// The parts of batch norm and its gradient that are the same: the norm of some lanes, and the shapes of a kernel.
+// The common parts of batch norm and its gradient: the norm of some lanes, and the shapes of a kernel.
 #pragma once
 
 #include <cmath>
@@ -17,7 +17,7 @@ XRUN_INLINE L normalize(const NormColumns& p, const T* x, int64_t c, int64_t n) 
          load_upto<L>(p.bias + c, n);
 }
 
-// What follows the norm in its loops. In front of a prelu the norm is rounded as it would lie in memory; the gradient
+// The function after the norm in the loops. Before a prelu the norm is rounded as it would be in memory; the gradient
 // computes with the norm in f32, and does not round between the two.
 enum class Behind : uint8_t { kNothing, kRelu, kPrelu };
 
@@ -30,7 +30,7 @@ XRUN_INLINE L stored(L v) {
   }
 }
 
-// Of norms `v`.
+// Applies the function to norms `v`.
 template <Behind kBehind, typename T, class L>
 XRUN_INLINE L follow(const NormColumns& p, L v, int64_t c, int64_t n) {
   if constexpr (kBehind == Behind::kPrelu) {
@@ -76,7 +76,7 @@ class BatchNormBase : public Kernel {
     }
   }
 
-  // Calls `run` with what follows the norm as a constant.
+  // Calls `run` with the function after the norm as a compile-time constant.
   template <typename Run>
   void with_behind(const Run& run) const {
     switch (behind_) {

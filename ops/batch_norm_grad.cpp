@@ -1,5 +1,5 @@
-// Gradients of batch norm: dx = scale · (g - mean(g) - x̂ · mean(g · x̂)), with g the gradient in front of the function
-// that was absorbed; those of weight and bias are the sums of g · x̂ and g.
+// Gradients of batch norm: dx = scale · (g - mean(g) - x̂ · mean(g · x̂)), where g is the gradient before the absorbed
+// function; those of weight and bias are the sums of g · x̂ and g.
 #include <algorithm>
 #include <cmath>
 
@@ -27,8 +27,8 @@ OpCost grad_cost(std::span<const TensorType> inputs, std::span<const TensorType>
   return pointwise_cost(inputs, outputs, 14 + 2 * function_operations(attrs));  // a function and its derivative
 }
 
-// The gradient in front of what follows the norm `v`, from that behind it, `g`: of a relu zero where the forward pass
-// cut it.
+// Computes the gradient before the function of the norm `v` from the gradient `g` after it: for a relu it is zero where
+// the forward pass clipped.
 template <Behind kBehind, class L>
 XRUN_INLINE L before(const NormColumns& p, L v, L g, int64_t c, int64_t n) {
   if constexpr (kBehind == Behind::kNothing) {
@@ -38,8 +38,8 @@ XRUN_INLINE L before(const NormColumns& p, L v, L g, int64_t c, int64_t n) {
   }
 }
 
-// The norm by the same operations in the same order as in the forward pass, so that its sign is the same and it need
-// not be kept; 0 where nothing follows that asks for it.
+// Computes the norm by exactly the operations of the forward pass, so that its sign is the same and it need not be
+// kept; 0 if no function needs it.
 template <Behind kBehind, class L, typename T>
 XRUN_INLINE L norm_of(const NormColumns& p, const T* x, int64_t c, int64_t n) {
   if constexpr (kBehind == Behind::kNothing) {
@@ -54,8 +54,8 @@ XRUN_INLINE L standardize(const NormColumns& p, const T* x, int64_t c, int64_t n
   return (load_upto<L>(x + c, n) - load_upto<L>(p.mean + c, n)) * load_upto<L>(p.rstd + c, n);
 }
 
-// Sums over rows of g and of g · x̂; of a prelu also the gradient of its slopes, which is added to that of the row
-// blocks before.
+// Sums g and g · x̂ over rows; for a prelu also computes the gradient of its slopes, which is added to that of the
+// preceding row blocks.
 template <typename T, Behind kBehind>
 struct GradSumsBody {
   static constexpr bool kSlopes = kBehind == Behind::kPrelu;
@@ -87,8 +87,8 @@ struct GradSumsBody {
   }
 };
 
-// The same sums of g, which a function has given; added to `sum` and `dot` in f64. The rows are one block of
-// `reduce_columns`, so that the order is that of GradSumsBody.
+// Computes the same sums for a g that a function has given; adds them to `sum` and `dot` in f64. The rows are one block
+// of `reduce_columns`, so that the order is that of GradSumsBody.
 template <typename T>
 struct FunctionSumsBody {
   template <class L>
@@ -193,8 +193,8 @@ class BatchNormGrad final : public BatchNormBase {
     return view.data + r * channels_ * static_cast<int64_t>(sizeof(T));
   }
 
-  // With a function, the gradient between it and the norm, `g`, lies in dx until the second pass. It is rounded as it
-  // would be if the function were a node of its own.
+  // With a function, the gradient between it and the norm, `g`, is kept in dx until the second pass. It is rounded as
+  // it would be if the function were a node of its own.
   void sum_function(const KernelCall& call, const NormColumns& columns, Range some, float* sum, float* dot) const {
     auto* const sums = reinterpret_cast<double*>(call.scratch + 4 * stride() * static_cast<Bytes>(sizeof(float)));
     double* const dots = sums + stride();
@@ -215,7 +215,7 @@ class BatchNormGrad final : public BatchNormBase {
     }
   }
 
-  // To the gradients of weight and bias; sums become means.
+  // Adds the sums to the gradients of weight and bias; the sums become means.
   void add_sums(Range some, float* sum, float* dot, float* dweight, float* dbias) const {
     const float inverse = 1.0F / static_cast<float>(rows_);
     for (int64_t c = some.begin; c < some.end; ++c) {

@@ -14,11 +14,11 @@
 namespace xrun::ops {
 
 // The type of an element-wise result. Activations have one rank and one element type; parameters have no batch, and
-// their last dimension stands under the last one of the activations: [D] goes with [N, T, D]. `verb`: "add", for
+// their last dimension is aligned with the last one of the activations: [D] goes with [N, T, D]. `verb`: "add", for
 // messages. Errors: XG0301, XG0304.
 Result<TensorType> broadcast(std::string_view verb, std::span<const TensorType> operands);
 
-// Dimensions of an operand with those of 1 that it lacks in front. REQUIRES: at most `rank` of them.
+// Adds leading dimensions of 1 to an operand. REQUIRES: it has at most `rank` dimensions.
 TensorType aligned(const TensorType& operand, int rank);
 
 // Gives `grad`, of the shape of the result, to an input that may have been broadcast, or is a parameter.

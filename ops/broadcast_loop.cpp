@@ -73,7 +73,7 @@ void BroadcastLoop::choose_pieces() {
   }
   const int64_t step = std::lcm(period_, int64_t{kLanes});
   if (run == 0) {
-    each_ = elements_;  // none is read in blocks
+    each_ = elements_;  // no operand is read in blocks
   } else if (repeats && period_ >= kShortest && (period_ <= kScalarBlock || (lies_there && run == period_))) {
     each_ = period_;
   } else if (repeats && step <= kScalarBlock) {
@@ -85,7 +85,7 @@ void BroadcastLoop::choose_pieces() {
   }
 }
 
-// The elements of the piece that begins at `begin`.
+// The number of elements of the piece that begins at `begin`.
 int64_t BroadcastLoop::piece(int64_t begin, int64_t end) const {
   const int64_t most = std::min(each_, end - begin);
   const int64_t cut = period_ > 0 ? period_ : run_;
@@ -93,8 +93,8 @@ int64_t BroadcastLoop::piece(int64_t begin, int64_t end) const {
   return past > 0 || run_ > 0 ? std::min({most, cut - past, kScalarBlock}) : most;
 }
 
-// Gives the addresses of the operands of a piece. Where the piece before began with a period, as this one does, they
-// are those of that piece (`has_read`) and are not copied again. Returns whether this piece begins with one.
+// Gets the addresses of the operands of a piece. If the previous piece began with a period, and this one does, the
+// addresses are reused (`has_read`), and nothing is copied again. Returns whether this piece begins with a period.
 bool BroadcastLoop::read_operands(std::span<const TensorView> inputs, std::byte* scratch, int64_t begin, int64_t n,
                                   bool has_read, const void** read) const {
   const bool repeats = period_ > 0 && begin % period_ == 0;

@@ -1,4 +1,4 @@
-// An element-wise loop over a row block, some of whose operands are broadcast.
+// An element-wise loop over a row block with broadcast operands.
 #pragma once
 
 #include <algorithm>
@@ -15,9 +15,8 @@
 
 namespace xrun::ops {
 
-// Operands without their own element for each result are read where they lie, as long as their elements follow one
-// another in f32, or copied to blocks of f32. Blocks that repeat, such as those of a vector with an element for each
-// channel, are copied once.
+// Broadcast operands are read in place if their elements are contiguous f32; otherwise they are copied to blocks of
+// f32. Blocks that repeat, such as those of a vector with an element for each channel, are copied once.
 class BroadcastLoop {
  public:
   // `expr` reads the inputs of the spec and gives its outputs. REQUIRES: broadcast() of their types succeeds.
@@ -28,7 +27,7 @@ class BroadcastLoop {
 
   int64_t elements() const { return elements_; }
   Bytes scratch_bytes() const { return loop_.scratch_bytes(); }
-  // Computes some of the elements; any number of threads, each with a scratch of its own.
+  // Computes some of the elements. Any number of threads, each with a scratch of its own.
   void run(const KernelCall& call, Range some) const;
   // Computes some of the elements in pieces of at most `most`: results(begin, outputs) gives the address of element
   // `begin` of each result, done(begin, n) follows each piece.
@@ -37,7 +36,7 @@ class BroadcastLoop {
                   const Results& results, const Done& done) const {
     std::array<const void*, kMostOperands> read;
     std::array<void*, kMostOperands> outputs;
-    bool has_read = false;  // operands that repeat, by the piece before
+    bool has_read = false;  // whether the previous piece read the operands that repeat
     for (int64_t begin = some.begin, n = 0; begin < some.end; begin += n) {
       n = piece(begin, std::min(some.end, begin + most));
       has_read = read_operands(inputs, scratch, begin, n, has_read, read.data());
@@ -52,7 +51,7 @@ class BroadcastLoop {
   struct Operand {
     BroadcastReader reader;
     LoopInput kind = LoopInput::kF32;
-    Bytes size = 0;  // of an element; 0 where the operand is broadcast
+    Bytes size = 0;  // size of an element; 0 if the operand is broadcast
     bool is_read() const { return size == 0 && kind != LoopInput::kUniform; }
   };
   static std::vector<Operand> operands_of(const KernelSpec& spec);
@@ -62,12 +61,12 @@ class BroadcastLoop {
   bool read_operands(std::span<const TensorView> inputs, std::byte* scratch, int64_t begin, int64_t n, bool has_read,
                      const void** read) const;
 
-  int64_t elements_ = 0;  // of a result in the row block
+  int64_t elements_ = 0;  // elements of a result in the row block
   Bytes result_size_ = 0;
   std::vector<Operand> operands_;
-  int64_t period_ = 0;  // elements after which all broadcast operands repeat; 0: they do not
+  int64_t period_ = 0;  // elements after which all broadcast operands repeat; 0: they do not repeat
   int64_t each_ = 0;    // elements of a piece; with a period, whole periods
-  int64_t run_ = 0;     // where they do not repeat: pieces end where their elements cease to follow one another; 0: any
+  int64_t run_ = 0;     // if they do not repeat: pieces end where contiguous elements end; 0: anywhere
   ElementLoop loop_;
 };
 

@@ -1,5 +1,5 @@
-// Walks the elements of an operand whose dimensions are equal to those of a result, or 1: reads them as if they had
-// been copied to the shape of the result, or adds terms of that shape to them.
+// Iterates over the elements of an operand whose dimensions are equal to those of a result, or 1: reads them as if they
+// had been copied to the shape of the result, or adds terms of that shape to them.
 #pragma once
 
 #include <algorithm>
@@ -14,25 +14,24 @@
 
 namespace xrun::ops {
 
-// Where the elements of a broadcast operand lie, in the order in which the result lies in memory: runs, each of equal
-// steps.
+// The places of a broadcast operand's elements, in the memory order of the result: runs with constant steps.
 class BroadcastRuns {
  public:
-  // REQUIRES: broadcast() of these types succeeds. `rows`: of the row block.
+  // REQUIRES: broadcast() of these types succeeds. `rows`: rows of the row block.
   BroadcastRuns(const TensorType& operand, const TensorType& result, int64_t rows);
 
-  const std::vector<int64_t>& dims() const { return dims_; }    // of the result, merged; the innermost last
-  const std::vector<int64_t>& steps() const { return steps_; }  // of the operand, in elements
+  const std::vector<int64_t>& dims() const { return dims_; }    // dimensions of the result, merged; the innermost last
+  const std::vector<int64_t>& steps() const { return steps_; }  // steps of the operand, in elements
   bool is_one_run() const { return dims_.size() == 1; }
 
-  // The run that an element of the result lies in.
+  // The run that contains an element of the result.
   struct Place {
     std::array<int64_t, kMostDims> index{};
-    int64_t at = 0;  // of the operand
+    int64_t at = 0;  // offset in the operand
   };
   Place place_of(int64_t element) const;
-  // Calls body(at, done, run): from `done` of the `n` elements from `begin` on, `run` have the operand's elements at,
-  // at + step ...
+  // Calls body(at, done, run) for parts of the `n` elements from `begin` on: the `run` elements after the first `done`
+  // have the operand's elements at, at + step ...
   template <typename Body>
   void for_each(int64_t begin, int64_t n, const Body& body) const {
     Place place = place_of(begin);
@@ -52,23 +51,23 @@ class BroadcastRuns {
   std::vector<int64_t> steps_;
 };
 
-// Reads an operand as if it had the shape of the result: f32, in the result's order in memory.
+// Reads an operand as if it had the shape of the result: f32, in the memory order of the result.
 class BroadcastReader {
  public:
-  // REQUIRES: broadcast() of these types succeeds. `rows`: of the row block.
+  // REQUIRES: broadcast() of these types succeeds. `rows`: rows of the row block.
   BroadcastReader(const TensorType& operand, const TensorType& result, int64_t rows)
       : is_f32_(operand.dtype == DType::kF32), runs_(operand, result, rows) {}
 
-  // Whether the operand has the elements of the result, in the same order: then there is nothing to copy.
+  // Whether the operand has the elements of the result, in the same order: then nothing needs to be copied.
   bool is_whole() const { return runs_.is_one_run() && runs_.steps()[0] == 1; }
-  // The number of elements after which the operand repeats, 1 for a single number; 0: it does not.
+  // The number of elements after which the operand repeats, 1 for a single number; 0: it does not repeat.
   int64_t period() const;
-  // Elements of the innermost run, which follow one another in memory or are one that repeats; whether runs are read
-  // without a copy: f32 that follow one another.
+  // The number of elements of the innermost run, which are contiguous or repeat a single one; and whether runs are read
+  // without a copy, because they are contiguous f32.
   int64_t run() const { return runs_.dims().back(); }
   bool lies_there() const { return is_f32_ && runs_.steps().back() == 1; }
-  // The address of `n` elements from `begin` on: of the operand itself where they lie there in f32, one after the
-  // other, else of `block`, to which they are copied.
+  // The address of `n` elements from `begin` on: in the operand itself if they are contiguous f32 there, otherwise in
+  // `block`, to which they are copied.
   const float* read(const std::byte* operand, int64_t begin, int64_t n, float* block) const;
 
  private:
@@ -79,15 +78,15 @@ class BroadcastReader {
   BroadcastRuns runs_;
 };
 
-// Adds terms that have the shape of a larger tensor to sums of the operand's shape. The terms of a sum are added in the
-// order in which they lie in memory.
+// Adds terms that have the shape of a larger tensor to sums of the operand's shape. The terms of a sum are added in
+// their memory order.
 class BroadcastSums {
  public:
   // `terms`: the type of the larger tensor.
   BroadcastSums(Isa isa, const TensorType& sums, const TensorType& terms, int64_t rows)
       : isa_(isa), runs_(sums, terms, rows) {}
 
-  // Adds `n` terms, those from `begin` on in the order of the larger tensor. Sums in f32, or in f64.
+  // Adds `n` terms, beginning with term `begin` in the order of the larger tensor. Sums in f32, or in f64.
   void add(const float* terms, int64_t begin, int64_t n, float* sums) const;
   void add(const Bf16* terms, int64_t begin, int64_t n, float* sums) const;
   void add(const float* terms, int64_t begin, int64_t n, double* sums) const;

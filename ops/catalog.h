@@ -1,4 +1,5 @@
-// The operators, by the files that define them; a file begins with the mathematics of its operators and their sources.
+// The operators, grouped by the files that define them; a file begins with the formulas of its operators and their
+// sources.
 #pragma once
 
 #include <span>

@@ -24,8 +24,8 @@ inline constexpr int64_t kColumnRun = 64 / static_cast<int64_t>(sizeof(T));
 
 inline constexpr int64_t kSumBlock = 64;  // rows added in f32 before the sum goes to f64
 
-// Reduces a strip of `groups` · 16 columns (fewer in the last group), at most kMost · 16; arguments as of
-// reduce_columns. A number of groups that the compiler knows keeps the sums in registers.
+// Reduces a strip of `groups` · 16 columns (fewer in the last group), at most kMost · 16; arguments as for
+// reduce_columns. If the compiler knows the number of groups, it keeps the sums in registers.
 template <class L, int kSums, int kMost, typename Groups, typename Add, typename Finish>
 XRUN_INLINE void reduce_strip(int64_t rows, int64_t columns, int64_t c, Groups groups, const Add& add,
                               const Finish& finish) {
@@ -64,9 +64,10 @@ XRUN_INLINE void reduce_strip(int64_t rows, int64_t columns, int64_t c, Groups g
   }
 }
 
-// Walks columns begin .. end - 1: add(r, c, left, sums) adds the terms of row r, columns c .. c + 15 (of which `left`
-// exist) to kSums lane groups; finish(c, n, totals) gets the f64 totals [kSums][16] of n columns. Strips are as wide as
-// rows, up to 512 columns, so that memory is read in its order; the order of a column's terms is the same in any strip.
+// Iterates over columns begin .. end - 1: add(r, c, left, sums) adds the terms of row r, columns c .. c + 15 (of which
+// `left` exist) to kSums lane groups; finish(c, n, totals) gets the f64 totals [kSums][16] of n columns. Strips are as
+// wide as rows, up to 512 columns, so that memory is read in its order; the order of a column's terms does not depend
+// on strips.
 template <class L, int kSums, typename Add, typename Finish>
 XRUN_INLINE void reduce_columns(int64_t rows, int64_t begin, int64_t end, const Add& add, const Finish& finish) {
   constexpr int kFew = 4;

@@ -27,7 +27,7 @@ struct ConvArguments {
 constexpr Extents kOne{1, 1};
 constexpr int64_t kLargestWindow = 4096;
 
-// Padding that keeps the size of an image at stride 1, where windows have an odd size.
+// Padding that keeps the size of an image at stride 1, for windows of odd size.
 Extents half_of(const Extents& k) { return {k.h / 2, k.w / 2}; }
 
 constexpr int64_t kMostChannels = 1 << 20;
@@ -201,8 +201,8 @@ Result<std::unique_ptr<Kernel>> make_dx(const KernelSpec& spec) {
                                      : make_apply_weight(spec, dnn::conv_backward_data(shape));
 }
 
-// Whether the weight gradient is computed as that of a dense layer whose rows are the pixels: with AMX, for which
-// oneDNN's code for convolutions with windows of one pixel is up to nine times as slow (docs/reference/benchmarks.md).
+// Whether the weight gradient is computed as that of a dense layer whose rows are the pixels. This applies to AMX, for
+// which oneDNN's code for 1 x 1 convolutions is up to nine times slower (docs/reference/benchmarks.md).
 bool is_dense_gradient(const KernelSpec& spec, const dnn::ConvShape& s) {
   const bool one_pixel = s.kernel.area() == 1 && s.stride == kOne && s.pad == Extents{} && s.groups == 1;
   return one_pixel && s.dtype == DType::kBF16 && spec.isa >= Isa::kAmx;
@@ -234,7 +234,7 @@ Result<std::unique_ptr<Kernel>> make_dw(const KernelSpec& spec) {
   return dnn::overruns_workspace(shape) ? make_strided_gradient(spec, shape, make_dw_for) : make_dw_for(spec, shape);
 }
 
-// (channels, width, k): then what would be k is no size of a window, and what would be the stride is smaller.
+// Whether the numbers are (channels, width, k), not (width, k, stride): then numbers[1] is no window size.
 bool begins_with_channels(const TensorType& x, std::span<const int64_t> numbers) {
   return numbers.size() > 2 && numbers[0] == x.dims[1] && numbers[2] < numbers[1] &&
          ((numbers[1] >= 6 && numbers[1] % 2 == 0) || numbers[1] > 16);

@@ -10,7 +10,7 @@ namespace xrun::ops {
 
 void widen(Isa isa, const Bf16* from, float* to, int64_t n);
 void narrow(Isa isa, const float* from, Bf16* to, int64_t n);
-// f32 to the f32 that has the value of the nearest bf16. `from` may be `to`.
+// Rounds f32 to the nearest bf16, stored as f32. `from` may be `to`.
 void round_to_bf16(Isa isa, const float* from, float* to, int64_t n);
 
 }  // namespace xrun::ops

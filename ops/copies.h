@@ -34,15 +34,15 @@ void run_copy(const Copy& copy, const T* source, T* target) {
   });
 }
 
-// Copies into one output. Its first `zeroes` elements are set to 0 before, where the copies do not cover all of it.
+// Copies into one output. If the copies do not cover all of it, its first `zeroes` elements are set to 0 before.
 struct Copies {
   std::vector<Copy> copies;
   int64_t zeroes = 0;
 };
 
-// Fills the whole output from elements of the first input: from element `from` on, in `strides`.
+// Fills the whole output with elements of the first input: from element `from` on, with `strides`.
 Copies copy_from(const KernelSpec& spec, int64_t from, const std::vector<int64_t>& strides);
-// Copies the whole first input to elements of the output from `to` on, in `strides`; the output is zero elsewhere.
+// Copies the whole first input to elements of the output from `to` on, with `strides`; the output is zero elsewhere.
 Copies copy_to(const KernelSpec& spec, int64_t to, const std::vector<int64_t>& strides);
 
 template <typename T>
@@ -58,7 +58,7 @@ Result<std::unique_ptr<Kernel>> make_copies_of(Copies all) {
   });
 }
 
-// A kernel that runs the copies which `kCopies` gives for a spec; elements are bf16 or have four bytes.
+// A kernel that runs the copies which `kCopies` returns for a spec; elements are bf16 or have four bytes.
 template <Copies (*kCopies)(const KernelSpec&)>
 Result<std::unique_ptr<Kernel>> make_copies(const KernelSpec& spec) {
   return spec.inputs[0].dtype == DType::kBF16 ? make_copies_of<Bf16>(kCopies(spec))

@@ -15,12 +15,12 @@ namespace {
 #include "ops/head/insert_best.h"
 
 struct RowSums {
-  float max = 0;     // of z
-  float exps = 0;    // of exp(z - max)
-  double total = 0;  // of z
+  float max = 0;     // max of z
+  float exps = 0;    // sum of exp(z - max)
+  double total = 0;  // sum of z
 };
 
-// Sixteen elements; those behind the end of the row have a value that changes neither maximum nor sum.
+// Sixteen elements; those after the end of the row have a value that changes neither maximum nor sum.
 template <class L>
 XRUN_INLINE L padded(const float* p, int64_t left, float scale) {
   if (left >= kLanes) {
@@ -95,13 +95,13 @@ struct DenseRows {
   Isa isa;
   int64_t rows;
   int64_t classes;
-  int64_t positions;  // of a row
+  int64_t positions;  // positions of a row
   float scale;
   double smoothing;
   int64_t k;
 };
 
-// Without a target 0, but NaN if a logit is NaN.
+// Without a target the result is 0, but NaN if a logit is NaN.
 double cross_entropy(const DenseRows& of, const float* x, int32_t label) {
   const RowSums sums = of.sums(x);
   const double lse = static_cast<double>(sums.max) + std::log(static_cast<double>(sums.exps));
@@ -112,7 +112,7 @@ double cross_entropy(const DenseRows& of, const float* x, int32_t label) {
   return lse - (1 - of.smoothing) * z - of.smoothing * sums.total / static_cast<double>(of.classes);
 }
 
-// 1 or 0.
+// Returns 1 or 0.
 double hit(const DenseRows& of, const float* x, int32_t label) {
   bool sound = of.has_target(label);
   int64_t ahead = 0;

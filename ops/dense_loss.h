@@ -11,7 +11,7 @@ namespace xrun::ops {
 Result<std::unique_ptr<Kernel>> make_dense_ce(const KernelSpec& spec);
 // (logits, label, dloss [N]) -> [N, ..., C]: dloss / labels · scale · (softmax(z) - (1 - e)·[target] - e / C).
 Result<std::unique_ptr<Kernel>> make_dense_ce_dx(const KernelSpec& spec);
-// (logits, label) -> [N]: 1 where fewer than k logits are ahead of the label's; ties go to the lower class.
+// (logits, label) -> [N]: 1 if fewer than k logits are ahead of the label's; ties go to the lower class.
 Result<std::unique_ptr<Kernel>> make_dense_accuracy(const KernelSpec& spec);
 // (logits) -> classes i32 [N, k], logits [N, k], best first.
 Result<std::unique_ptr<Kernel>> make_dense_topk(const KernelSpec& spec);

@@ -7,7 +7,7 @@
 namespace xrun::ops {
 namespace {
 
-// Columns of a window whose sums registers hold at once.
+// Columns of a window whose sums fit into registers at once.
 constexpr int kMostColumns = 5;
 
 // Adds the products of a row of dy with a row of x to the sums of some columns of the window, [columns][16]. `row` is
@@ -35,7 +35,7 @@ struct ColumnSums {
     }
   }
 
-  // The same for a number of columns that is known at run time, at most kColumns.
+  // Like add_row, for a number of columns that is known at run time, at most kColumns.
   template <class L, typename T>
   XRUN_INLINE static void add_some(int64_t columns, const dnn::ConvShape& s, const T* dy, int64_t channels,
                                    const float* row, float* sums) {
@@ -76,7 +76,7 @@ struct GradientBody {
     std::fill_n(totals, scratch.sums, 0.0F);
     for (int64_t n = 0; n < s.rows; ++n) {
       std::fill_n(sums, scratch.sums, 0.0F);
-      // Rows of x in order, and all their channels, since a few channels of each pixel would be read slowly.
+      // Takes rows of x in order, with all their channels, since reading a few channels of each pixel would be slow.
       for (int64_t y = 0; y < s.height; ++y) {
         for (int64_t c = channels.begin; c < channels.end; c += kLanes) {
           add_row<L>(s, n, y, c, x, dy, row, sums + (c - channels.begin) / kLanes * scratch.window);
@@ -102,7 +102,7 @@ struct GradientBody {
                                   const T* dy, float* row, float* sums) {
     const int64_t channels = std::min<int64_t>(s.channels - channel, kLanes);
     const T* const from = x + (n * s.height + y) * s.width * s.channels + channel;
-    const int64_t read = std::min(s.width, (s.out_width() - 1) * s.stride.w + s.reach().w - s.pad.w);  // by outputs
+    const int64_t read = std::min(s.width, (s.out_width() - 1) * s.stride.w + s.reach().w - s.pad.w);  // for outputs
     for (int64_t j = 0; j < read; ++j) {
       store(row + (s.pad.w + j) * kLanes, load_upto<L>(from + j * s.channels, channels));
     }

@@ -1,4 +1,4 @@
-// The one wrapper of oneDNN: convolutions and dense layers for fixed shapes on one thread
+// The only wrapper of oneDNN: convolutions and dense layers for fixed shapes on one thread
 // (docs/internals/determinism.md, "oneDNN").
 #pragma once
 
@@ -16,8 +16,9 @@
 
 namespace xrun::ops::dnn {
 
-// A compiled call. Arguments are the pointers in the order that its maker names; every one but those marked "own form"
-// is in the project's layout (images channels-last, the rest row-major). Several threads may run one primitive at once.
+// A compiled call. Arguments are the pointers in the order that the function creating it names; all except those marked
+// "own form" are in the project's layout (images channels-last, the rest row-major). Several threads may run a
+// primitive.
 class Primitive {
  public:
   Primitive();
@@ -53,7 +54,7 @@ struct ConvShape {
   Extents pad;
   Extents dilation{1, 1};
   int64_t groups = 1;
-  DType dtype = DType::kF32;  // of activations and weights; sums are f32
+  DType dtype = DType::kF32;  // type of activations and weights; sums are f32
   bool bias = false;
   bool operator==(const ConvShape&) const = default;
 
@@ -69,9 +70,9 @@ Result<Primitive> conv_forward(const ConvShape& shape);
 Result<Primitive> conv_backward_data(const ConvShape& shape);
 // x, dy, dweight (own form, f32). REQUIRES: not overruns_workspace(shape).
 Result<Primitive> conv_backward_weights(const ConvShape& shape);
-// Whether oneDNN would address a workspace by blocks of 8 or 16 channels that it reserves for fewer, so that it writes
-// beyond it and mixes up the pixels (its issue 6035): windows of one pixel, a stride, no padding, and fewer channels
-// than a block.
+// Whether oneDNN would access a workspace in blocks of 8 or 16 channels although it reserves memory for fewer, so that
+// it writes beyond the end and mixes up the pixels (its issue 6035): 1 x 1 windows, a stride, no padding, and fewer
+// channels than a block.
 bool overruns_workspace(const ConvShape& shape);
 
 struct LinearShape {
@@ -103,9 +104,9 @@ struct MatmulShape {
 // a, b, c. For strided operands oneDNN 2.6 has only gemm:jit, which allocates its inner buffers itself.
 Result<Primitive> matmul(const MatmulShape& shape);
 
-// Plain f32 weight as declared -> the own form of `argument` of `user`.
+// Converts a plain f32 weight as declared to the own form of `argument` of `user`.
 Result<Primitive> pack_weight(const Primitive& user, int argument);
-// Own form -> plain f32, which is added to the target.
+// Converts the own form to plain f32 and adds it to the target.
 Result<Primitive> unpack_weight_add(const Primitive& user, int argument);
 
 }  // namespace xrun::ops::dnn

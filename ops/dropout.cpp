@@ -1,7 +1,7 @@
 // Dropout: each element is 0 with probability p, else x / (1 - p). The draws are counters of (seed, step, position in
 // the global batch, operator path, element in memory order), so no mask is kept and the gradient is the same operator.
-// drop_path draws once a sample and drops all of it: the branch of a residual block (Huang et al., "Deep Networks with
-// Stochastic Depth", ECCV 2016).
+// drop_path draws once per sample and drops all of it: the branch of a residual block (Huang et al., "Deep Networks
+// with Stochastic Depth", ECCV 2016).
 // Source: Srivastava et al., "Dropout", JMLR 2014; counters: docs/internals/determinism.md, "Random numbers".
 #include <algorithm>
 #include <array>
@@ -38,7 +38,7 @@ Result<OpShape> infer_drop_path(std::span<const TensorType> inputs, const Attrs&
 
 bool drops_nothing(std::span<const TensorType>, const Attrs& attrs) { return attrs.real("p") == 0; }
 
-// Linear in x with the same draws: the gradient is the operator itself on dy.
+// Dropout is linear in x with fixed draws, so the gradient is the operator itself applied to dy.
 Status grad_same(GradBuilder& builder) {
   return builder.set_grads_by(builder.node().op->name, {builder.output_grad(0)}, builder.node().attrs);
 }
@@ -67,7 +67,7 @@ struct DropBody {
   }
 };
 
-// The draws of each row of a block are a stream of their own.
+// The draws of each row of a block are a separate stream.
 struct Rows {
   explicit Rows(const KernelSpec& spec)
       : isa(spec.isa), training(spec.training), n(spec.inputs[0].row_elements()), path(stable_hash(path_of(spec))) {}
@@ -94,7 +94,7 @@ struct Rows {
 template <typename T>
 Result<std::unique_ptr<Kernel>> make_dropout(const KernelSpec& spec) {
   const double p = spec.attrs.real("p");
-  // Draws below this number drop the element; the largest number where p · 2^32 would round up to 2^32.
+  // Draws below this number drop the element; if p · 2^32 would round up to 2^32, the largest number is used.
   const auto keep_from = static_cast<uint32_t>(std::min<int64_t>(std::lround(p * 0x1.0p31) * 2, UINT32_MAX));
   const auto scale = static_cast<float>(1 / (1 - p));
   return kernel_over_rows(spec.rows, [rows = Rows(spec), keep_from, scale](const KernelCall& call, Range some) {
@@ -105,7 +105,7 @@ Result<std::unique_ptr<Kernel>> make_dropout(const KernelSpec& spec) {
                   static_cast<size_t>(some.size() * rows.n) * sizeof(T));
       return;
     }
-    constexpr int64_t kDraws = 1024;  // at a time, on the stack
+    constexpr int64_t kDraws = 1024;  // drawn at a time, on the stack
     std::array<uint32_t, kDraws> draws;
     rows.for_each(call, some, [&](const RandomStream& stream, int64_t at) {
       for (int64_t i = 0; i < rows.n; i += kDraws) {

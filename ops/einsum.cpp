@@ -16,7 +16,7 @@ namespace {
 
 using Types = std::span<const TensorType>;
 
-// An activation, and another one or a parameter.
+// Accepts two activations, or an activation and a parameter.
 Status expect_operands(std::string_view op, Types in) {
   XRUN_TRY(expect_activation(op, in[0]));
   const TensorType& b = in[1];
@@ -110,7 +110,7 @@ Status grad_product(GradBuilder& builder) {
                              attrs_of({rule.y, rule.a, rule.b}, in[1]));
 }
 
-// The letters of a rule are those of its shard rule, which calls the batch n.
+// The letters of a rule are those of its shard rule, in which the batch is n.
 std::string shard_product(Types in, Types, const Attrs& attrs) {
   const ProductRule rule = product_rule_of(in, attrs);
   const auto renamed = [&rule](std::string letters) {
@@ -151,7 +151,7 @@ constexpr Op kEinsum{.def = {.name = "einsum",
                              .shard_of = shard_product},
                      .cpu = make_product};
 
-// inputs: dy and the other operand; its result may have letters that neither has.
+// inputs: dy and the other operand; the result may have letters that neither has.
 constexpr Op kEinsumGrad{.def = {.name = "einsum.grad",
                                  .signature = "(dy: [N, ...], other: [...])",
                                  .group = "dense",

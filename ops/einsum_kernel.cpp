@@ -1,7 +1,7 @@
 // A sample is one batch of f32 matrix products: letters of both operands and the result count the products, letters of
-// one operand and the result are rows or columns, and letters of both operands alone are the inner dimension. An
-// operand whose memory is no such matrix, or is bf16, is packed first, and then sums over the letters that it has
-// alone.
+// one operand and the result are rows or columns, and letters of both operands only are the inner dimension. An operand
+// that is bf16, or whose memory is not such a matrix, is packed first; packing then sums over the letters that only
+// this operand has.
 #include "ops/einsum_kernel.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace xrun::ops {
 namespace {
 
-// One operand or the result, within a sample: where each letter lies in memory.
+// One operand or the result, within a sample: the place of each letter in memory.
 class Letters {
  public:
   Letters(std::string letters, const TensorType& type, int64_t rows)
@@ -30,7 +30,7 @@ class Letters {
   int64_t count(const std::string& group) const {
     return std::accumulate(group.begin(), group.end(), int64_t{1}, [&](int64_t n, char c) { return n * size(c); });
   }
-  // The step of a group of letters that are one run in memory, the last one innermost.
+  // The step of a group of letters that form one run in memory, the last one innermost.
   std::optional<int64_t> step(const std::string& group) const {
     int64_t step = 0;
     int64_t n = 1;
@@ -53,12 +53,12 @@ class Letters {
   std::vector<int64_t> strides_;
 };
 
-// An operand or the result as a batch of matrices: used where it lies, or packed in scratch.
+// An operand or the result as a batch of matrices: used in place, or packed in scratch.
 struct Matrices {
   std::array<int64_t, 3> strides{};  // batch, row, column
   int64_t elements = 0;
   bool packed = true;
-  bool sums = false;    // several elements of memory are one of the pack
+  bool sums = false;    // several elements of memory are added to one of the pack
   StridedLoop<2> loop;  // 0: the side that is written
 };
 
@@ -138,7 +138,7 @@ const float* pack(const Matrices& matrices, const T* from, float* to) {
   return to;
 }
 
-// scratch: a, b and y as packed | oneDNN's own
+// scratch: packed a, b and y | scratch of oneDNN
 template <typename T>
 class Product final : public Kernel {
  public:
@@ -235,8 +235,8 @@ class Product final : public Kernel {
 
   Isa isa_;
   int64_t rows_;
-  int64_t a_row_, b_row_, y_row_;  // elements of a sample
-  bool shared_;                    // all samples have one b, a parameter
+  int64_t a_row_, b_row_, y_row_;  // elements per sample
+  bool shared_;                    // all samples share one b, a parameter
   bool reduces_;                   // the result is the sum over the samples
   Matrices a_, b_, y_;
   dnn::MatmulShape shape_;

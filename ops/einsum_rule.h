@@ -1,4 +1,4 @@
-// Which dimensions of the operands of a product are one, and which are summed: "nij,njk->nik".
+// Says which dimensions of the operands of a product are identified, and which are summed: "nij,njk->nik".
 #pragma once
 
 #include <span>
@@ -18,7 +18,7 @@ struct ProductRule {
 
 inline bool has_letter(const std::string& letters, char letter) { return letters.find(letter) != std::string::npos; }
 
-// Errors: XG0303 for a text that is no rule, or has a letter twice in one operand.
+// Errors: XG0303 if the text is not a rule, or has a letter twice in one operand.
 Result<ProductRule> parse_product_rule(std::string text);
 
 // The rule of a call: its attribute `rule`, or that of matmul for operands of these ranks. REQUIRES: infer succeeded.

@@ -49,8 +49,8 @@ Status grad_embed(GradBuilder& builder) {
                              Attrs{{"rows", builder.node().attrs.integer("rows")}});
 }
 
-// Calls body(i, row) for each number of the block. Numbers come from data, so one outside of the table is an error of
-// the data.
+// Calls body(i, row) for each number of the block. Numbers come from data, so a number outside of the table is an error
+// in the data.
 template <typename Body>
 Status for_each_number(const KernelCall& call, int64_t count, int64_t table_rows, const Body& body) {
   const int32_t* const x = call.inputs[0].as<int32_t>();

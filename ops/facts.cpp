@@ -12,8 +12,8 @@
 namespace xrun::ops {
 namespace {
 
-// Rates of one core for kernels that have not been timed: what oneDNN's convolutions reach on the machines that this
-// was written on (docs/reference/benchmarks.md, "Machines"), by instruction set.
+// Rates of one core for kernels that have not been timed, by instruction set: the rates of oneDNN's convolutions on the
+// machines used for development (docs/reference/benchmarks.md, "Machines").
 struct Rates {
   Flops f32;
   Flops bf16;
@@ -43,15 +43,15 @@ std::string types_text(const std::vector<TensorType>& types) {
   return text;
 }
 
-// All of a spec except the path, which does not change sizes or times, and the instruction set, which is the same for
-// all kernels.
+// Everything in a spec except the path, which does not change sizes or times, and the instruction set, which is equal
+// for all kernels.
 std::string key_of(std::string_view op, const KernelSpec& spec) {
   return fmt::format("{}({}) {} -> {}, {} rows{}{}", op, to_text(spec.attrs), types_text(spec.inputs),
                      types_text(spec.outputs), spec.rows, spec.training ? ", training" : "",
                      spec.deterministic ? ", deterministic" : "");
 }
 
-// The known time, or else that of `measure`, which is added.
+// The known time; if it is unknown, that of `measure`, which is added.
 template <typename Measure>
 Result<Seconds> time_of(KernelTimes& times, const std::string& key, Measure measure) {
   auto at = times.find(key);
@@ -84,7 +84,7 @@ Result<KernelFact> fact_of(const Graph& graph, const Node& node, const KernelOpt
   return fact;
 }
 
-// The head that is timed in place of that of a node: a few class blocks.
+// The head that is timed instead of that of a node: a few class blocks.
 HeadShape timed_head(const Graph& graph, const Node& node) {
   const TensorType& feature = graph.value(node.inputs[0]).type;
   constexpr int64_t kRows = 256;
@@ -106,7 +106,7 @@ std::string key_of(const HeadShape& shape) {
                      shape.bf16 ? ", bf16" : "", shape.form.cosine ? ", cosine" : "", shape.form.bias ? ", bias" : "");
 }
 
-// The part of the last-level cache that a core can count on, since others share it.
+// The part of the last-level cache on which a core can rely, since others share it.
 constexpr Bytes kCaches = 8 * kMiB;
 
 // The bytes that a row block uses: values, weights and gradients, each once.
@@ -158,7 +158,7 @@ Result<KernelFacts> collect_facts(const Graph& graph, int64_t norm_rows, bool tr
                     .measured = times != nullptr,
                     .flops_per_second_f32 = rates.f32,
                     .flops_per_second_bf16 = rates.bf16};
-  std::map<std::string, size_t> alike;  // the first node of each key
+  std::map<std::string, size_t> alike;  // key: that of key_of; value: the first node with this key
   std::string text = fmt::format("{};{};{};{}", facts.isa, options.norm_rows, options.training, options.deterministic);
   const bool cold = bytes_of_block(graph, norm_rows) > kCaches;
   if (times != nullptr) {

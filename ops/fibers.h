@@ -1,5 +1,5 @@
-// A fiber is the run of elements along one dimension of a sample. Each is gathered to contiguous f32 in scratch, worked
-// on by lanes, and scattered back, so that one loop serves every rank, layout and element type.
+// A fiber is the run of elements along one dimension of a sample. Each is gathered to contiguous f32 in scratch,
+// processed in lanes, and scattered back, so that one loop serves every rank, layout and element type.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@
 
 namespace xrun::ops {
 
-// The fibers of `full` along an axis, walked beside the elements of `reduced` (null: beside `full` itself, for maps).
+// The fibers of `full` along an axis, with the matching elements of `reduced` (null: of `full` itself, for maps).
 class Fibers {
  public:
   Fibers(const TensorType& full, const TensorType* reduced, int64_t rows, int64_t axis_argument)
@@ -35,7 +35,7 @@ class Fibers {
   int64_t stride() const { return stride_; }
   int64_t padded() const { return align_up(n_, kLanes); }
 
-  // body(offset of the fiber, offset beside it).
+  // Calls body(offset of the fiber, offset of the matching element).
   template <typename Body>
   void for_each(const Body& body) const {
     const auto& steps = loop_.inner_steps();

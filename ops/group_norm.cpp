@@ -114,7 +114,7 @@ struct ForwardBody {
   }
 };
 
-// With g = weight · dy and x̂ = (x - mean) · rstd, of one sample: dx = rstd · (g - mean(g) - x̂ · mean(g · x̂)), means
+// With g = weight · dy and x̂ = (x - mean) · rstd, for one sample: dx = rstd · (g - mean(g) - x̂ · mean(g · x̂)), means
 // over the group. Adds the sums of dy · x̂ and dy to those of the weight and the bias.
 template <typename T>
 struct GradBody {

@@ -44,43 +44,43 @@ struct ActiveClasses {
   const float* corrections = nullptr;
 };
 
-// Rows of one pass (or, for `update`, of the whole batch), row-major [rows, dim], f32 or bf16 as the shape says.
+// Rows of one pass (or, for `update`, of the whole batch), row-major [rows, dim], f32 or bf16 according to the shape.
 struct HeadRows {
   const std::byte* features = nullptr;
   // Null: no labels (predict). A row whose label is outside 0..C-1 has loss and gradient 0, and no hit.
   const int32_t* labels = nullptr;
   const RowSoftmax* softmax = nullptr;  // from combine_stats; not read by forward
-  const float* factors = nullptr;       // on the loss of each row; null: 1. Not read by forward
-  // head_logits_bytes: forward writes the logits of the kept blocks, backward reads them; not used by other sweeps.
+  const float* factors = nullptr;       // for the loss of each row; null: 1. Not read by forward
+  // head_logits_bytes: forward writes the logits of the kept blocks, backward reads them; other sweeps do not use them.
   std::byte* logits = nullptr;
   // With shape.active, the active classes of the step (ops/head/select_classes.h); else null.
   const ActiveClasses* active = nullptr;
 };
 
-// With shape.untouched = kExact, rows that steps do not use change as in training of all classes. A pass opens a row as
-// the steps since its last update would have left it with a gradient of zero; only an update stores the row, and the
-// number of its step.
+// With shape.untouched = kExact, rows that steps do not use change as in training of all classes. A pass opens a row in
+// the state in which the steps since its last update would have left it with a gradient of zero; only an update stores
+// the row, and the number of its step.
 struct HeadCatchUp {
-  const IdleSteps* steps = nullptr;      // advanced to the step that runs now; null: rows are used as stored
-  int32_t* last = nullptr;               // [shard rows]: the step that updated a row last; -1: none
+  const IdleSteps* steps = nullptr;      // advanced to the current step; null: rows are used as stored
+  int32_t* last = nullptr;               // [shard rows]: the last step that updated a row; -1: no step
   const float* velocity = nullptr;       // HeadUpdate::weight_states[0]
   const float* bias_velocity = nullptr;  // HeadUpdate::bias_states[0]; null without bias
-  double weight_factor = 1;              // rate of the weights / that of `steps`
+  double weight_factor = 1;              // (rate of the weights) / (that of `steps`)
   double bias_factor = 1;
 };
 
 // A shard's class rows.
 struct HeadWeights {
   std::byte* weight = nullptr;  // [shard rows, dim] in the shape's format
-  float* scales = nullptr;      // [shard rows] of fp8 rows, else null
+  float* scales = nullptr;      // [shard rows] for fp8 rows, else null
   float* bias = nullptr;        // [shard rows]; null without bias
   float* prepared = nullptr;    // head_prepared_bytes: 1 / norm of rows as stored; null when that is 0
   HeadCatchUp catch_up;
 };
 
-// How a sweep updates a shard's rows with the gradients of its tiles. `form` has the number of states: those of weights
-// are in the shape's format, those of the bias in f32. Rows in narrow formats are rounded by random numbers of (seed,
-// step, class).
+// Determines how a sweep updates a shard's rows with the gradients of its tiles. `form` has the number of states: those
+// of weights are in the shape's format, those of the bias in f32. Rows in narrow formats are rounded by random numbers
+// of (seed, step, class).
 struct HeadUpdate {
   OptimizerForm form;
   UpdateScalars weight;
@@ -97,7 +97,7 @@ class HeadPasses {
  public:
   HeadPasses(const HeadShape& shape, Isa isa);
 
-  // Fills weights.prepared: to be called once after the weights were set or loaded; updates keep it up to date.
+  // Fills weights.prepared: call once after the weights were set or loaded; updates keep it up to date.
   void prepare(const HeadWeights& weights, Workers& workers) const;
 
   // Writes the statistics of the shard's subtrees. stats: head_stats_bytes; scratch: head_scratch_bytes(kForward).
@@ -114,8 +114,8 @@ class HeadPasses {
   void update(const HeadRows& rows, const HeadWeights& weights, const HeadUpdate& update, std::byte* scratch,
               Workers& workers) const;
 
-  // For clip = norm(x, heads=true): the same sweep without the update. Sums the squares of dW in f64 per class block of
-  // the shard, and those of the bias (null without). `update` follows, with grad_scale set.
+  // For clip = norm(x, heads=true): like `update`, but changes no row. Sums the squares of dW in f64 per class block of
+  // the shard, and those of the bias (null without bias). `update` follows, with grad_scale set.
   void gradient_norms(const HeadRows& rows, const HeadWeights& weights, double* weight_squares, double* bias_squares,
                       std::byte* scratch, Workers& workers) const;
 
@@ -126,7 +126,7 @@ class HeadPasses {
   const HeadShape& shape() const { return shape_; }
 
  private:
-  struct Sweep;  // what a backward sweep does with the gradient of a tile
+  struct Sweep;  // says how a backward sweep uses the gradient of a tile
   void sweep(const HeadRows& rows, const HeadWeights& weights, const Sweep& what, std::byte* scratch,
              Workers& workers) const;
 
@@ -139,10 +139,10 @@ class HeadPasses {
 // The hits of all rows, f32[h], that combine_stats computes for one metric.
 struct HeadHits {
   int64_t k = 1;         // at most the shape's top_k
-  float* hit = nullptr;  // 1 where the label is among the k best logits (before the margin; ties to the lower class)
+  float* hit = nullptr;  // 1 if the label is among the k best logits (before the margin; ties to the lower class)
 };
 
-// Rows of a shard's dX partials: the address of those of its first subtree, and the bytes from there to the next one's.
+// Rows of a shard's dX partials: the address in its first subtree, and the distance in bytes to the next subtree.
 struct HeadDx {
   const std::byte* data = nullptr;  // null: a shard without rows
   Bytes step = 0;
@@ -152,12 +152,12 @@ struct HeadDx {
 class HeadJoin {
  public:
   // `shape.shard` is not read; `shards` are the class rows of shards in order, some may be empty. Only sum_dx allows
-  // that they leave out classes before the first and behind the last of them.
+  // them to leave out classes before the first and after the last of them.
   HeadJoin(const HeadShape& shape, std::vector<ClassRange> shards, Isa isa);
 
   // Computes softmax, loss and hits of each row. stats[r] is the result of HeadPasses::forward of shard r (null for an
   // empty one). A row with a NaN among its logits has a NaN loss and no hit, with or without a target. `labels` and
-  // `factors` as in HeadRows. `active`: the number of active classes of the head, or 0 where all take part.
+  // `factors`: see HeadRows. `active`: the number of active classes of the head, or 0 if all take part.
   void combine_stats(std::span<const std::byte* const> stats, const int32_t* labels, const float* factors,
                      RowSoftmax* softmax, float* loss, std::span<const HeadHits> hits, int64_t active = 0) const;
 
@@ -165,15 +165,15 @@ class HeadJoin {
   void top_k(std::span<const std::byte* const> stats, int64_t k, int32_t* classes, float* scores) const;
 
   // Computes the gradient of the features of `rows` rows, whole row blocks, through the normalisation of cosine heads.
-  //   gradients[r]  dX partials of those rows of shard r, by HeadPasses::backward, or by sum_dx where `shards[r]` is
+  //   gradients[r]  dX partials of those rows of shard r, from HeadPasses::backward, or from sum_dx if `shards[r]` is
   //                 several shards together (graph/head_shape.h, head_gradient_rows)
-  //   features      of those rows
+  //   features      those of the rows
   //   out           [rows, dim]; d(objective)/d(feature)
   void reduce_dx(std::span<const HeadDx> gradients, const std::byte* features, int64_t rows, float* out) const;
 
   // Sums dX partials of `rows` rows, whole row blocks, to those of the subtrees of all shards' blocks together.
-  //   gradients[r]  as above
-  //   out           of the first subtree; those of the next ones follow every `step` bytes
+  //   gradients[r]  as for reduce_dx
+  //   out           result of the first subtree; those of the next ones follow every `step` bytes
   void sum_dx(std::span<const HeadDx> gradients, int64_t rows, float* out, Bytes step) const;
 
  private:
@@ -188,7 +188,7 @@ class HeadJoin {
   HeadShape shape_;
   HeadLayout layout_;
   std::vector<ClassRange> shards_;
-  std::vector<std::vector<Fold>> folds_;  // by subtree of all shards' blocks; of all classes there is one
+  std::vector<std::vector<Fold>> folds_;  // index: subtree of all shards' blocks; just one over all classes
   bool has_all_classes_ = false;
   Isa isa_;
 };

@@ -1,7 +1,7 @@
-// Classifier heads, the losses and metrics that read their logits, and the same losses and metrics on dense logits.
-// The result of a head is sharded[N, classes]: the planner makes a head pass of a head with its loss and metrics, and
-// ops/head.h runs it. On dense logits [N, C] softmax_ce, accuracy and topk are ordinary row-wise operators with kernels
-// of their own.
+// Classifier heads, the losses and metrics that read their logits, and the same losses and metrics on dense logits. The
+// result of a head is sharded[N, classes]: the planner turns a head with its loss and metrics into a head pass, which
+// ops/head.h runs. On dense logits [N, C] softmax_ce, accuracy and topk are ordinary row-wise operators with their own
+// kernels.
 #include <array>
 #include <cmath>
 #include <string>
@@ -104,7 +104,8 @@ Result<MarginForm> checked(std::string_view op, const MarginForm& form) {
   if (!(form.m1 > 0) || form.m1 > 4) {
     return refuse("m1", form.m1, "the factor of the angle lies above 0, up to 4");
   }
-  // The margin of an angle is called m2 here, that of a cosine m3, and `margin` where an operator has one alone.
+  // The margin of an angle is m2 here, that of a cosine m3; if an operator has only one of them, its argument is
+  // `margin`.
   const bool combined = op == "combined_margin";
   if (!(std::abs(form.m2) <= 3.2)) {
     return refuse(combined ? "m2" : "margin", form.m2, "a margin of an angle lies in -3.2 .. 3.2, in radians");
@@ -157,7 +158,7 @@ Result<MarginForm> combined_margin(const Attrs& attrs) {
                                      .filter = attrs.real("filter", 1)});
 }
 
-// A margin that is written in the language: `f` is the text of a function of the target's cosine.
+// A margin written in the language: `f` is the text of a function of the target's cosine.
 Result<MarginForm> own_margin(const Attrs& attrs) {
   XRUN_ASSIGN(const ScalarExpr psi, parse_scalar_expr(attrs.text("f")));
   const std::vector<int> read = psi.inputs_read();
@@ -183,7 +184,7 @@ Result<MarginForm> own_margin(const Attrs& attrs) {
   return made;
 }
 
-// Margins and filters act on cosines, which only a cosine head gives.
+// Margins and filters act on cosines, which only a cosine head computes.
 Result<OpShape> cosine_loss_shape(std::string_view op, Types inputs, Result<MarginForm> form,
                                   const std::string& otherwise = "use `softmax_ce`") {
   if (!inputs[0].sharded) {
@@ -200,8 +201,8 @@ Result<OpShape> infer_ce(Types inputs, const Attrs& attrs) {
 }
 
 OpCost row_cost(Types inputs, Types outputs, const Attrs&) {
-  // For a head, the cost is counted in the pass that makes the logits.
-  constexpr Flops kLogit = 20;  // its exponential takes most of them
+  // For a head, the cost is counted in the pass that computes the logits.
+  constexpr Flops kLogit = 20;  // mainly for its exponential
   return inputs[0].sharded ? OpCost{}
                            : OpCost{.flops = kLogit * static_cast<double>(inputs[0].row_elements()),
                                     .bytes = traffic(inputs, outputs)};
@@ -390,7 +391,7 @@ constinit const Op kTopk{.def = {.name = "topk",
                                  .metric_k = k_of},
                          .cpu = make_dense_topk};
 
-// All classes of a head by `topk`, in the order of the classes (attribute `by_class`).
+// All classes of a head, computed by `topk`, in the order of the classes (attribute `by_class`).
 constinit const Op kGather{
     .def = {.name = "gather",
             .signature = "(logits: sharded[N, C])",

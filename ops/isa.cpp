@@ -53,9 +53,9 @@ Isa find_hardware() {
   return has_amx_bf16() ? Isa::kAmx : Isa::kAvx512Bf16;
 }
 
-// Intel's processors with AMX run VDPBF16PS at a quarter of the tiles' width: where the tiles are hidden (virtual
-// machines), bf16 convolutions reach 110-155 GFLOP/s and f32 ones 215-290 (one Sapphire Rapids core, oneDNN 2.6). There
-// bf16 operands are computed in f32 unless XRUN_ISA asks for more. Cooper Lake (model 85) has full width.
+// Intel's processors with AMX run VDPBF16PS at a quarter of the tiles' width: if the tiles are hidden (virtual
+// machines), bf16 convolutions reach 110-155 GFLOP/s and f32 ones 215-290 (one Sapphire Rapids core, oneDNN 2.6). In
+// that case bf16 operands are computed in f32 unless XRUN_ISA asks for more. Cooper Lake (model 85) has full width.
 bool has_slow_bf16() {
   if (__builtin_cpu_is("intel") == 0) {
     return false;
@@ -69,7 +69,7 @@ bool has_slow_bf16() {
   return model != 85;
 }
 
-// The value of XRUN_ISA; null where it is not set, or empty.
+// The value of XRUN_ISA; null if it is not set, or empty.
 const char* wanted_isa() {
   const char* const value = std::getenv("XRUN_ISA");
   return value == nullptr || *value == 0 ? nullptr : value;

@@ -1,12 +1,13 @@
-// The search goes over pairs of class blocks. Each block is compared with itself first, which gives every class a first
-// limit; then each pair of blocks once, and a score is offered to both of its classes. Pairs come in rounds in which
-// every block occurs once, as in a tournament: the workers of a round write to different classes, and each class meets
-// the others in the same order whatever the workers. Each of several shares does so with its own blocks, and then
-// compares each of them with the blocks of other shares, whose classes have limits that no score reaches.
+// The search processes pairs of class blocks. Each block is compared with itself first, which gives every class an
+// initial limit; then each pair of blocks once, and a score is offered to both of its classes. Pairs come in rounds in
+// which every block occurs once, as in a tournament: the workers of a round write to different classes, and each class
+// meets the others in the same order whatever the workers. If there are several shares, each does so with its own
+// blocks, and then compares each of them with the blocks of other shares, whose classes have limits that no score
+// reaches.
 //
-// In bf16 a score is wrong by at most an error that follows from the rounding of the rows. The K nearest classes are
-// among those whose score lies within twice this error of the K-th best: these are the candidates, and are ranked by
-// exact scores. Where there are more than fit, the class is searched again in f32, where scores are exact.
+// In bf16 the error of a score is bounded by a number that follows from the rounding of the rows. The K nearest classes
+// are among those whose score is within twice this error of the K-th best: these are the candidates, and are ranked by
+// exact scores. If there are more than fit, the class is searched again in f32, in which scores are exact.
 #include "ops/knn.h"
 
 #include <algorithm>
@@ -103,7 +104,7 @@ class Build {
   int32_t* const neighbours_;
 };
 
-// Inverse norms, packed rows and empty lists of a block.
+// Computes inverse norms, packed rows and empty lists of a block.
 void Build::prepare(int64_t block, const Slice& s) const {
   uint32_t* panels = panels_of(block);
   std::fill_n(s.direction, at_.dim_padded, 0.0F);
@@ -146,7 +147,7 @@ void Build::multiply(const HeadKernels& kernels, const uint32_t* left, const uin
                 .c_m = at_.stride});
 }
 
-// Sets a first limit from the scores with a block: the columns are in at least 2 · wanted groups, each group has a
+// Sets an initial limit from the scores with a block: the columns are in at least 2 · wanted groups, each group has a
 // largest score, and the limit is the wanted-th of these. So at least `wanted` classes have that score or a larger one.
 void Build::seed(int64_t row, const float* scores) const {
   std::array<float, kKnnBlock> best;
@@ -195,7 +196,7 @@ void Build::search_within(int64_t block, const Slice& s) const {
 
 void Build::search_between(int64_t a, int64_t b, const Slice& s) const {
   // The product of two panels stays in the first-level cache with its operands. AMX prepares the left side again in
-  // each call, so there a call takes all panels.
+  // each call, so with AMX a call takes all panels.
   const int64_t panels = &kernels_ == &kHeadAmx ? at_.block / kPanel : 1;
   for (int64_t right = first_of(b); right < end_of(b); right += panels * kPanel) {
     for (int64_t top = first_of(a); top < end_of(a); top += kPanel) {

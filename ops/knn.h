@@ -7,7 +7,7 @@
 //   list of class c         c itself, then the others by score descending and id ascending, `neighbours` entries in all
 //
 // The scores of all pairs are computed tile by tile and never stored (docs/internals/algorithms.md, "Graph of nearest
-// classes"). The result depends on the weights and on `neighbours` alone: not on workers, shares, tiles, or the
+// classes"). The result depends only on the weights and on `neighbours`: not on workers, shares, tiles, or the
 // instruction set.
 #pragma once
 
@@ -23,14 +23,14 @@
 namespace xrun::ops {
 
 struct KnnReport {
-  // Classes of the share that were compared with all classes once more in f32, since within the rounding error of bf16
-  // they have more nearest neighbours than their list of candidates holds.
+  // Classes of the share that were compared with all classes once more in f32, because within the rounding error of
+  // bf16 they have more nearest neighbours than their list of candidates holds.
   int64_t searched_again = 0;
 };
 
 class KnnGraph {
  public:
-  // Computes in bf16 where `isa` has products of bf16, and ranks the candidates in f32; else in f32 alone.
+  // Computes in bf16 if `isa` has products of bf16, and ranks the candidates in f32; otherwise only in f32.
   KnnGraph(const KnnShape& shape, Isa isa);
 
   // Bytes of working memory, aligned to 64: for each class the packed row and 3 · neighbours candidates of 8 bytes, for
@@ -40,8 +40,8 @@ class KnnGraph {
   // Writes neighbours[classes][shape.neighbours]. `weight` is [classes, dim]. Allocates nothing. Calls that run at once
   // need different `scratch`.
   KnnReport build(const float* weight, int32_t* neighbours, std::byte* scratch, Workers& workers) const;
-  // Computes the lists of a share of the classes, and gathers the others. Of n shares each compares 2/n - 1/n² of all
-  // pairs of classes: pairs within a share are compared once, all others twice. Errors: those of `shares`.
+  // Computes the lists of a share of the classes, and gathers the others. With n shares, each compares 2/n - 1/n² of
+  // all pairs of classes: pairs within a share are compared once, all others twice. Errors: those of `shares`.
   Result<KnnReport> build(const float* weight, int32_t* neighbours, std::byte* scratch, Workers& workers,
                           KnnShares& shares) const;
 

@@ -1,7 +1,7 @@
-// Steps of a build: k-means over a sample of the classes gives the centres of the cells; each class finds the cells
-// that are nearest to it; classes are packed in the order of their cells; then 1,024 consecutive classes of that order
-// at a time are compared with their nearest cells, cell by cell. Workers share the blocks of classes of each step, and
-// all sums go over classes in ascending order. Each of several shares finds the cells and the lists of some blocks, and
+// Steps of a build: k-means over a sample of the classes gives the centres of the cells; each class finds its nearest
+// cells; classes are packed in the order of their cells; then 1,024 consecutive classes of that order at a time are
+// compared with their nearest cells, cell by cell. Workers share the blocks of classes of each step, and all sums go
+// over classes in ascending order. If there are several shares, each finds the cells and the lists of some blocks, and
 // computes all the rest; blocks of lists are in the order of cells, and are gathered in it.
 #include "ops/knn_cells.h"
 
@@ -20,8 +20,8 @@ namespace {
 
 constexpr int64_t kPanel = kKnnPanel;
 constexpr int64_t kRows = kKnnSearchRows;
-constexpr uint64_t kSample = 0x6b6e6e63;  // keeps these random numbers apart from others
-constexpr int kIterations = 4;            // of k-means
+constexpr uint64_t kSample = 0x6b6e6e63;  // separates these random numbers from others
+constexpr int kIterations = 4;            // iterations of k-means
 
 int64_t blocks_of(int64_t n) { return (n + kRows - 1) / kRows; }
 
@@ -124,7 +124,7 @@ Status Build::find_cells(int64_t count, int64_t wanted, const IdOf& id_of, Worke
   return gather(part<int32_t>(at_.probed), count, wanted);
 }
 
-// order: 0..count - 1 by their cell, which is probed[i · stride], ascending inside a cell; starts: of each cell.
+// order: 0..count - 1 sorted by their cell, probed[i · stride], ascending inside a cell; starts: begin of each cell.
 void Build::sort_by_cell(int64_t count, int64_t stride) const {
   const int32_t* cells = part<int32_t>(at_.probed);
   int32_t* starts = part<int32_t>(at_.starts);
@@ -191,7 +191,8 @@ void Build::pack_classes(Workers& workers) const {
   });
 }
 
-// The places of a cell's classes; of a large cell only those around `around`, for classes of that cell, or the first.
+// The places of a cell's classes; for a large cell only those around `around` if the class is in the cell, else the
+// first.
 ClassRange Build::classes_of(int64_t cell, bool own_cell, int64_t around) const {
   const int32_t* starts = part<int32_t>(at_.starts) + cell;
   ClassRange places{starts[0], starts[1]};

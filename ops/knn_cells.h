@@ -1,14 +1,14 @@
-// An approximate graph of nearest neighbours of the rows of a class weight matrix, for so many classes that the exact
-// graph (ops/knn.h) takes too long: an inverted file (IVF).
+// An approximate graph of nearest neighbours of the rows of a class weight matrix, for numbers of classes for which the
+// exact graph (ops/knn.h) takes too long: an inverted file (IVF).
 //
 //   cells            directions that k-means finds for a sample of the rows; a class belongs to the cell with which it
-//                    has the largest score, of equal ones to the first
+//                    has the largest score; if scores are equal, to the first
 //   list of class c  c itself, then the nearest of the classes in the `probes` cells with which c has the largest
 //                    scores; scores and order are those of the exact graph
 //
-// A list ends in -1 where these cells have fewer classes. A class is compared with only a part of a cell that is much
-// larger than most. The result depends on the weights and on the shape without its workers: not on shares, tiles or the
-// instruction set.
+// A list ends in -1 if these cells have fewer classes. A class is compared with only a part of a cell that is much
+// larger than most. The result depends only on the weights and on the shape without its workers: not on shares, tiles
+// or the instruction set.
 // Source: Jegou, Douze, Schmid, "Product Quantization for Nearest Neighbor Search", TPAMI 2011 (the inverted file).
 #pragma once
 
@@ -24,7 +24,7 @@
 namespace xrun::ops {
 
 struct KnnCellsReport {
-  int64_t compared = 0;  // comparisons of a class with another in this share; a pair counts from each side
+  int64_t compared = 0;  // comparisons of a class with another in this share; a pair counts once for each side
 };
 
 class KnnCells {

@@ -13,7 +13,7 @@
 namespace xrun::ops {
 namespace {
 
-constexpr uint64_t kSample = 0x6b6e6e72;  // keeps these random numbers apart from others
+constexpr uint64_t kSample = 0x6b6e6e72;  // separates these random numbers from others
 constexpr int64_t kPacked = kKnnRecallPacked;
 constexpr int64_t kRun = 4096;  // classes that a worker takes at a time
 
@@ -78,7 +78,7 @@ Result<double> KnnRecall::measure(const float* weight, const int32_t* neighbours
     }
   });
 
-  int32_t* const found = part(int32_t{}, 0, at.all);  // by row, in memory that is free by now
+  int32_t* const found = part(int32_t{}, 0, at.all);  // index: row; in memory that is free by now
   for (int64_t i = 0; i < own.size(); ++i) {
     auto* const best = reinterpret_cast<uint64_t*>(scratch + at.best);
     uint64_t* end = best;

@@ -1,5 +1,5 @@
 // The recall of given lists against the exact graph of nearest classes (ops/knn.h): 256 classes, drawn by a seed, are
-// compared with all others; the recall is the share of their nearest neighbours that their lists name.
+// compared with all others; the recall is the share of their nearest neighbours that their lists contain.
 #pragma once
 
 #include <cstddef>
@@ -17,10 +17,11 @@ class KnnRecall {
  public:
   KnnRecall(const KnnShape& shape, uint64_t seed, Isa isa);
   Bytes scratch_bytes() const;
-  // The recall, 0 to 1; 1 where no class has neighbours. Allocates nothing. Calls that run at once need different
+  // The recall, 0 to 1; 1 if no class has neighbours. Allocates nothing. Calls that run at once need different
   // `scratch`.
   double measure(const float* weight, const int32_t* neighbours, std::byte* scratch, Workers& workers) const;
-  // The same with a share of the comparisons; gathers the results of the other shares. Errors: those of `shares`.
+  // Like `measure` above, with a share of the comparisons; gathers the results of the other shares. Errors: those of
+  // `shares`.
   Result<double> measure(const float* weight, const int32_t* neighbours, std::byte* scratch, Workers& workers,
                          KnnShares& shares) const;
 

@@ -1,5 +1,5 @@
 // A build of a graph of nearest classes that several processes share. Each has all class rows and memory for the whole;
-// an array is cut into blocks, each process fills the blocks of its share, and `gather` brings the others.
+// an array is divided into blocks, each process fills the blocks of its share, and `gather` brings the others.
 #pragma once
 
 #include <cstddef>

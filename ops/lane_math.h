@@ -1,5 +1,5 @@
-// Elementary functions on lanes; errors are a few units in the last place unless said otherwise. They are templates
-// over the lanes: F16 computes, and the lanes of the compiler of kernels (ops/jit/plugin/ir_lanes.h) write the same
+// Elementary functions on lanes; errors are a few units in the last place unless stated otherwise. They are templates
+// over the lanes: F16 computes, and the lanes of the kernel compiler (ops/jit/plugin/ir_lanes.h) write the same
 // operations as instructions, so that both give the same bits. The operations of lanes are those of F16 in simd.h.
 // Source of the polynomials: Moshier, Cephes Mathematical Library (expf, logf, tanhf).
 #pragma once
@@ -90,7 +90,7 @@ XRUN_INLINE F tanh_lanes(F x) {
   return if_less(size, fill_like(x, 0.625F), near, if_less(x, fill_like(x, 0), -far, far));
 }
 
-// Absolute error 1.5e-7, and so inexact near 0. Source: Abramowitz, Stegun, Handbook of Mathematical Functions, 7.1.26.
+// Absolute error 1.5e-7, so inexact near 0. Source: Abramowitz, Stegun, Handbook of Mathematical Functions, 7.1.26.
 template <class F>
 XRUN_INLINE F coarse_erf_lanes(F x) {
   const F size = magnitude(x);
@@ -138,8 +138,8 @@ XRUN_INLINE F erf_lanes(F x) {
   return choose<_CMP_GT_OQ>(size, fill_like(x, 1.0F), signed_outer, near);
 }
 
-// a to the power of b, as e^(b ln |a|): a relative error of up to 2^-23 |b ln a|. For a < 0: NaN where b is not whole,
-// and the sign of an odd b. 1 where b is 0 or a is 1.
+// a to the power of b, as e^(b ln |a|): a relative error of up to 2^-23 |b ln a|. For a < 0: NaN if b is not whole,
+// negative for an odd b. 1 if b is 0 or a is 1.
 template <class F>
 XRUN_INLINE F power_lanes(F a, F b) {
   const F one = fill_like(a, 1.0F);

@@ -1,5 +1,5 @@
-// The operations of scalar expressions on lanes: what the interpreter computes, and what the compiler of kernels writes
-// as instructions (lane_math.h). Comparisons with NaN do not hold; NaN operands give NaN elsewhere.
+// The operations of scalar expressions on lanes: the interpreter computes them, and the kernel compiler writes them as
+// instructions (lane_math.h). Comparisons with NaN do not hold; NaN operands give NaN elsewhere.
 #pragma once
 
 #include "graph/scalar_expr.h"
@@ -71,7 +71,7 @@ XRUN_INLINE F compute(F a, F b, F c) {
   return a;
 }
 
-// Gives f(std::integral_constant<ScalarOp, op>()): the constant for a value that is known at run time.
+// Calls f(std::integral_constant<ScalarOp, op>()): makes a value known at run time a compile-time constant.
 template <class Function, size_t... kIndex>
 auto with_scalar_op(ScalarOp op, const Function& f, std::index_sequence<kIndex...>) {
   using Returned = decltype(f(std::integral_constant<ScalarOp, ScalarOp::kAdd>()));

@@ -5,7 +5,7 @@
 
 namespace xrun::ops {
 
-// Pads a run to a multiple of sixteen with a value that does not change the result. REQUIRES: the run has room for it.
+// Pads a run to a multiple of sixteen with a value that does not change the result. REQUIRES: the run has space for it.
 XRUN_INLINE void pad_run(float* v, int64_t n, float with) {
   for (int64_t i = n; i % kLanes != 0; ++i) {
     v[i] = with;

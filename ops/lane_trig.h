@@ -5,7 +5,7 @@
 
 namespace xrun::ops {
 
-// x less n quarter turns, within an eighth of a turn on both sides of 0, and n.
+// The rest of x after n quarter turns, within an eighth of a turn on both sides of 0, and n.
 template <class F, class I>
 struct QuarterTurns {
   F rest;

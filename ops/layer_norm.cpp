@@ -47,7 +47,7 @@ Result<OpShape> infer_rms_grad(std::span<const TensorType> inputs, const Attrs&)
   return OpShape{{with_dims(inputs[0], inputs[0].dims), weight_type(inputs[2].dims)}};
 }
 
-// eps is far below the size of a row.
+// eps is far smaller than the size of a row.
 bool begins_with_row(const TensorType& x, std::span<const int64_t> numbers) {
   return !numbers.empty() && numbers[0] == x.dims.back() && numbers[0] > 1;
 }
@@ -63,7 +63,7 @@ Status grad_with(GradBuilder& builder, std::string_view op) {
 Status grad_layer_norm(GradBuilder& builder) { return grad_with(builder, "layer_norm.grad"); }
 Status grad_rms_norm(GradBuilder& builder) { return grad_with(builder, "rms_norm.grad"); }
 
-// v gets x - mean (x itself without centring), padded with zeros; returns 1 / sqrt(mean of squares + eps).
+// Sets v to x - mean (x itself without centring), padded with zeros; returns 1 / sqrt(mean of squares + eps).
 template <class L, bool kCentre, typename T>
 XRUN_INLINE float centre(const T* x, int64_t d, float eps, float* v, float* mean) {
   for (int64_t i = 0; i < d; i += kLanes) {

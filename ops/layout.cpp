@@ -1,5 +1,5 @@
 // Operators that move elements and compute nothing: flatten reshape transpose concat slice split pad, and reorder,
-// which changes the layout alone. The logical order of an image is (C, H, W), whatever its order in memory.
+// which changes only the layout. The logical order of an image is (C, H, W), whatever its order in memory.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -69,8 +69,8 @@ Status grad_reshape(GradBuilder& builder) {
                               Attrs{{"shape", builder.type(builder.input(0)).dims}});
 }
 
-// Can be split along leading dimensions that are equal, and along the first one that differs where both shapes have a
-// boundary.
+// The shapes can be split along leading dimensions that are equal, and along the first one that differs if both shapes
+// have a boundary there.
 std::string shard_reshape(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs&) {
   const std::vector<int64_t>& x = inputs[0].dims;
   const std::vector<int64_t>& y = outputs[0].dims;
@@ -85,8 +85,8 @@ std::string shard_reshape(std::span<const TensorType> inputs, std::span<const Te
   return shard_text({letters[0]}, {letters[1]});
 }
 
-// Copies row by row to the logical (row-major) order out of channels-last memory, then from it into such memory. Of
-// equal shapes that is a reorder.
+// Copies row by row from channels-last memory to the logical (row-major) order, then from it to channels-last memory.
+// If the shapes are equal, this is a reorder.
 template <typename T>
 Result<std::unique_ptr<Kernel>> make_reshape(const KernelSpec& spec) {
   const TensorType& x = spec.inputs[0];

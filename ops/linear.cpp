@@ -55,7 +55,8 @@ Result<OpShape> infer_dw(std::span<const TensorType> inputs, const Attrs&) {
   return OpShape{{weight_type({inputs[1].dims.back(), inputs[0].dims.back()})}};
 }
 
-// Of an image that has the attribute `axis` channels are dimension 1, else the last one; in memory they come last.
+// For an image that has the attribute `axis`, channels are dimension 1, otherwise the last one; in memory they come
+// last.
 bool is_of_image(const Attrs& attrs) { return attrs.integer("axis", -1) == 1; }
 int64_t channels_of(const TensorType& x, const Attrs& attrs) { return is_of_image(attrs) ? x.dims[1] : x.dims.back(); }
 
@@ -130,7 +131,7 @@ constinit const Op kLinear{
             .layout = LayoutRule::kRowMajor,
             .infer = infer_linear,
             .cost = linear_cost,
-            // A number is no value of `bias`, so that two are the sizes of input and output.
+            // `bias` is a bool, so two leading numbers mean (in, out), as in PyTorch.
             .begins_with_size = [](const TensorType&, std::span<const int64_t> numbers) { return numbers.size() > 1; },
             .grad = grad_linear,
             .shard_of = shard_linear},

@@ -1,4 +1,4 @@
-// Makes a kernel of a function of the call, and for the element type of a node's first input.
+// Makes a kernel from a function of the call, for the element type of a node's first input.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace xrun::ops {
 
-// A kernel that is one function of the call, which captures what it needs of the spec. `run` returns a Status, or
+// A kernel that is one function of the call, which captures the needed parts of the spec. `run` returns a Status or
 // nothing.
 template <class Run>
 class FunctionKernel final : public Kernel {
@@ -34,13 +34,14 @@ class FunctionKernel final : public Kernel {
   int64_t parts_;
 };
 
-// Calls are cut into at most `parts`; `run` then computes the part that part_of (ops/parts.h) gives for the call.
+// Calls are divided into at most `parts`; `run` then computes the part that part_of (ops/parts.h) returns for the call.
 template <class Run>
 Result<std::unique_ptr<Kernel>> kernel_of(Run run, Bytes scratch = 0, int64_t parts = 1) {
   return std::unique_ptr<Kernel>(std::make_unique<FunctionKernel<Run>>(std::move(run), scratch, parts));
 }
 
-// Calls are cut between runs of `each` of `n` rows, columns or elements; run(call, some) computes those of the range.
+// Calls are divided between runs of `each` of `n` rows, columns or elements; run(call, some) computes those of the
+// range.
 template <class Run>
 Result<std::unique_ptr<Kernel>> kernel_over(int64_t n, int64_t each, Run run, Bytes scratch = 0) {
   return kernel_of(
@@ -63,7 +64,7 @@ Result<std::unique_ptr<Kernel>> make_plain(const KernelSpec& spec) {
   return std::unique_ptr<Kernel>(std::make_unique<K>(spec));
 }
 
-// Makes the kernel by `kF32` or `kBF16`, as the dtype of the first input is.
+// Makes the kernel with `kF32` or `kBF16`, according to the dtype of the first input.
 template <MakeKernel kF32, MakeKernel kBF16>
 Result<std::unique_ptr<Kernel>> by_dtype(const KernelSpec& spec) {
   return (spec.inputs[0].dtype == DType::kBF16 ? kBF16 : kF32)(spec);

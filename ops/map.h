@@ -8,13 +8,13 @@
 
 namespace xrun::ops {
 
-// The operands that gradients are wanted for.
+// The operands whose gradients are wanted.
 std::vector<int> wanted_inputs(const GradBuilder& builder);
 
-// Gives all operands of the node that `builder` differentiates their gradients, by one node. `function` reads the
-// operands. `dy`, the gradient of its result, has the result's shape, or with a `seed`, the function of one number that
-// is applied to it, one that broadcasts to it. REQUIRES: with a seed, `dy` and the operands that the derivatives read
-// have that shape together.
+// Gives all operands of the node that `builder` differentiates their gradients, with one node. `function` reads the
+// operands. `dy` is the gradient of its result and has the result's shape. With a `seed`, a function of one number that
+// is applied to `dy`, its shape need only broadcast to the result's. REQUIRES: with a seed, `dy` and the operands that
+// the derivatives read together have that shape.
 Status set_function_grads(GradBuilder& builder, const ScalarExpr& function, ValueId dy, const ScalarExpr* seed);
 
 }  // namespace xrun::ops

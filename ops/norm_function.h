@@ -1,5 +1,5 @@
 // NormFunction: the function of one number that follows a batch norm in its node (attribute `then`), and its gradient.
-// Rows are read once: what the norm gives is never stored.
+// Rows are read once: the result of the norm is never stored.
 #pragma once
 
 #include <cstdint>
@@ -17,27 +17,27 @@ struct NormColumns {
   const float* scale = nullptr;
   const float* bias = nullptr;
   const float* rstd = nullptr;
-  const float* slope = nullptr;  // of a prelu behind the norm
+  const float* slope = nullptr;  // slope of a prelu after the norm
 };
 
-// The operations of `then`; 0 without one.
+// The number of operations of `then`; 0 without it.
 double function_operations(const Attrs& attrs);
 
 class NormFunction {
  public:
   enum class Way { kForward, kGradient };
 
-  // `spec`: of `bn` or of its gradient, whose input 0 is x; `channels`: of its rows. Errors: XG0303 for a text that is
-  // no function.
+  // `spec`: that of `bn` or of its gradient, whose input 0 is x; `channels`: those of its rows. Errors: XG0303 if the
+  // text is not a function.
   static Result<NormFunction> make(const KernelSpec& spec, int64_t channels, Way way);
 
-  Bytes scratch_bytes() const;  // of a thread, aligned to 64
+  Bytes scratch_bytes() const;  // memory of a thread, aligned to 64
 
-  // REQUIRES: Way::kForward. y = function(bn(x)) of rows [rows, channels] of the spec's type; bn(x) is rounded to it
-  // first.
+  // REQUIRES: Way::kForward. y = function(bn(x)) for rows [rows, channels] of the spec's type; bn(x) is first rounded
+  // to that type.
   void run(const NormColumns& p, const std::byte* x, int64_t rows, std::byte* y, std::byte* scratch) const;
-  // REQUIRES: Way::kGradient. g = dy · function'(bn(x)) of some channels, in rows of the spec's type; `g` is the first
-  // of these channels.
+  // REQUIRES: Way::kGradient. g = dy · function'(bn(x)) for some channels, in rows of the spec's type; `g` points to
+  // the first of these channels.
   void run_gradient(const NormColumns& p, const std::byte* x, const std::byte* dy, int64_t rows, Range some,
                     std::byte* g, std::byte* scratch) const;
 
@@ -48,7 +48,7 @@ class NormFunction {
 
   int64_t channels_;
   int64_t run_rows_;   // rows that one loop computes, so that short rows do not cost a call each
-  Bytes value_bytes_;  // of an element
+  Bytes value_bytes_;  // size of an element
   ElementLoop loop_;
 };
 

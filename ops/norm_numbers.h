@@ -1,4 +1,4 @@
-// Which numbers of a sample an operator normalises together, for checks of the language.
+// Says which numbers of a sample an operator normalises together, for checks of the language.
 #pragma once
 
 #include "graph/norm_group.h"

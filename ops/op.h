@@ -1,4 +1,4 @@
-// Op: an operator's meaning (OpDef) together with the maker of its CPU kernel. Adding one:
+// Op: an operator's meaning (OpDef) together with a function that makes its CPU kernel. For adding an operator see
 // docs/internals/adding_an_op.md.
 #pragma once
 
@@ -34,7 +34,7 @@ struct KernelSpec {
   bool training = true;
   bool deterministic = false;
   Isa isa = Isa::kAvx2;  // at most this instruction set
-  std::string path;      // of the node: keys random draws
+  std::string path;      // path of the node: keys random draws
   bool compile = false;  // element-wise loops (ops/jit/compiler.h): for kernels that run, not for their facts
 };
 
@@ -43,7 +43,7 @@ inline constexpr int kAllPhases = -1;
 // One call, on one row block.
 struct KernelCall {
   std::span<const TensorView> inputs;   // prepared form where prepared_bytes(i) > 0
-  std::span<const TensorView> outputs;  // of a kReduces operator: the accumulator, to which the call adds
+  std::span<const TensorView> outputs;  // for a kReduces operator: the accumulator, to which the call adds
   std::byte* scratch = nullptr;         // scratch_bytes(), aligned to 64
   uint64_t seed = 0;
   int64_t step = 0;
@@ -62,19 +62,19 @@ class Kernel {
   virtual Status run(const KernelCall& call) const = 0;
   virtual Bytes scratch_bytes() const { return 0; }
 
-  // The most parts that a call can be cut into. Each part computes some of the outputs, from the first operation to the
-  // last one and as the whole call does, so the cut changes no bit (docs/internals/determinism.md, "Parts of a row
-  // block").
+  // The largest number of parts into which a call can be divided. Each part computes some of the outputs, from the
+  // first operation to the last one, exactly like the whole call, so the division changes no bit
+  // (docs/internals/determinism.md, "Parts of a row block").
   virtual int64_t parts() const { return 1; }
   // All parts of a phase end before those of the next one begin. A kernel with several phases passes values on in bytes
   // of `shared` that it does not use as `scratch`, since both may be the same memory.
   virtual int phases() const { return 1; }
 
   // The kernel's time as a fraction of the time for the operator's flops (OpDef::cost): below 1 for algorithms that
-  // need fewer.
+  // need fewer flops.
   virtual double work() const { return 1; }
 
-  // For weights that the kernel takes in its own layout or dtype: the bytes of that form of input i (0: used as
+  // For weights that the kernel uses in its own layout or dtype: the size of that form of input i (0: used as
   // declared), and its preparation, once after each update of the weight. `plain` is f32, row-major as declared.
   virtual Bytes prepared_bytes(int /*input*/) const { return 0; }
   virtual Status prepare(int /*input*/, const TensorView& /*plain*/, std::byte* /*prepared*/,
@@ -82,7 +82,7 @@ class Kernel {
     return {};
   }
 
-  // For operators with `folds_states`: one update a step of the states (inputs of the node that are not trained) from
+  // For operators with `folds_states`: one update per step of the states (inputs of the node that are not trained) from
   // the G outputs of all `blocks` row blocks of the global batch, in block order (docs/internals/determinism.md, "Batch
   // norm"). Views are whole tensors: outputs [blocks, ...].
   virtual Status fold_states(std::span<const TensorView> /*inputs*/, std::span<const TensorView> /*outputs*/,

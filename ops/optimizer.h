@@ -1,6 +1,6 @@
 // Updates of flat ranges of f32 weights: kernels for sgd and adamw (graph/known_update.h), and loops for all other
-// rules (ops/own_update.h). Every element is updated by itself, so a range may be cut anywhere; the norms that some
-// updates read come before (ops/update_norms.h). Sources: docs/internals/algorithms.md, "Optimizers".
+// rules (ops/own_update.h). Every element is updated independently, so a range may be divided anywhere; the norms that
+// some updates read are computed before (ops/update_norms.h). Sources: docs/internals/algorithms.md, "Optimizers".
 #pragma once
 
 #include <array>
@@ -19,12 +19,12 @@ namespace xrun::ops {
 
 enum class OptimizerKind { kSgd, kAdamw, kOwn };
 
-// The states of a range of weights, and their running mean: as many as the form keeps, then null.
+// The states of a range of weights, and their running mean: the number that the form keeps, followed by nulls.
 inline constexpr int kMostKeptStates = kMostUpdateStates + 1;
 using UpdateStates = std::array<float*, kMostKeptStates>;
 
-// An optimizer with its arguments. `states` f32 arrays of the weight's size go with each weight; those of kernels are
-// zero at first:
+// An optimizer with its arguments. Each weight has `states` f32 arrays of its size; the states of kernels start at
+// zero:
 //   sgd    s0: velocity (only with momentum)
 //   adamw  s0: m, s1: v
 struct OptimizerForm {
@@ -36,20 +36,20 @@ struct OptimizerForm {
   double eps = 1e-8;
   double weight_decay = 0;
   int states = 0;
-  double ema = 0;  // what the running mean of the weights keeps in a step; it lies behind the states. 0: none
+  double ema = 0;  // share of the running mean kept per step; the mean follows the states. 0: no mean
   std::shared_ptr<const OwnUpdate> own;  // kOwn: any other rule
 
   int kept_states() const { return states + (ema > 0 ? 1 : 0); }
 };
 
 // The form of `optimizer = name(arguments)`; a rule without a kernel is compiled for `compiled_for`, or interpreted.
-// Errors: of read_update_rule and OwnUpdate::make.
+// Errors: those of read_update_rule and OwnUpdate::make.
 Result<OptimizerForm> optimizer_form(const CallSpec& spec, std::optional<Isa> compiled_for = {}, double ema = 0);
 
 // The scalars of one step for one tensor, computed in f64 (docs/internals/determinism.md, "Scalars").
 struct UpdateScalars {
   float rate = 0;
-  float decay = 0;  // 0 where the tensor does not decay
+  float decay = 0;  // 0 if the tensor does not decay
   float momentum = 0;
   float keep1 = 0;  // beta1
   float take1 = 0;  // 1 - beta1
@@ -63,8 +63,8 @@ struct UpdateScalars {
   std::array<float, kMostUpdateScalars> own{};                // OwnUpdate::scalars, with norms of 0
 };
 
-// `step` counts from 0; `rate` is the curve's times the group's factor. `decays` is false for tensors of one dimension;
-// `decay` replaces the optimizer's own when a group gives one (pass form.weight_decay otherwise).
+// `step` counts from 0; `rate` is the curve's value times the group's factor. `decays` is false for tensors of one
+// dimension; `decay` replaces the optimizer's own if a group gives one (otherwise pass form.weight_decay).
 UpdateScalars update_scalars(const OptimizerForm& form, double rate, double decay, bool decays, int64_t step,
                              double grad_scale = 1, double grad_limit = std::numeric_limits<double>::infinity());
 
@@ -114,7 +114,7 @@ struct AdamwRule {
   }
 };
 
-// Updates n weights by one rule; states as in OptimizerForm. Inlined into the caller's instruction set: head sweeps
+// Updates n weights with one rule; states as in OptimizerForm. Inlined into the caller's instruction set: head sweeps
 // call it on the rows of a tile.
 template <class L, typename Rule, int kStates>
 XRUN_INLINE void update_lanes(const UpdateScalars& u, float* w, const float* g, float* s0, float* s1, int64_t n) {
@@ -153,7 +153,7 @@ XRUN_INLINE void update_range(const OptimizerForm& form, const UpdateScalars& u,
   }
 }
 
-// Updates n weights by the rule of `form`, compiled for `isa`, and then their running mean, if there is one:
+// Updates n weights with the rule of `form`, compiled for `isa`, and then their running mean, if there is one:
 // mean += (w - mean) · (1 - ema).
 void update(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, float* w, const float* g,
             const UpdateStates& states, int64_t n);

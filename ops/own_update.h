@@ -16,22 +16,22 @@ struct UpdateScalars;  // ops/optimizer.h
 
 class OwnUpdate {
  public:
-  // Compiled for `compiled_for`, if any (ops/jit/compiler.h). Errors: XG0216 for a rule whose update, or norms of one
-  // level together, need more memory than the stack of a thread may give.
+  // Compiled for `compiled_for`, if given (ops/jit/compiler.h). Errors: XG0216 for a rule whose update, or norms of one
+  // level together, need more memory than the stack of a thread may provide.
   static Result<OwnUpdate> make(UpdateRule rule, std::optional<Isa> compiled_for);
 
   int states() const { return rule_.states; }
   int norms() const { return static_cast<int>(rule_.norms.size()); }
-  // The norms of one level read those of lower levels alone.
+  // The norms of one level read only those of lower levels.
   int levels() const { return static_cast<int>(levels_.size()); }
-  // The numbers that elements read in one step, computed in f64, where all norms are 0. `step` counts from 0.
+  // The numbers that elements read in one step, computed in f64 with all norms 0. `step` counts from 0.
   std::array<float, kMostUpdateScalars> scalars(double rate, int64_t step, double decay) const;
-  // Sets those that depend on norms. REQUIRES: `norms` has norms() values; those of higher levels may be any.
+  // Sets those that depend on norms. REQUIRES: `norms` has norms() values; those of higher levels may be arbitrary.
   void set_norms(std::span<const double> norms, std::array<float, kMostUpdateScalars>& scalars) const;
-  // Updates n weights by the instructions of `isa`; gradients are clipped as `u` says, and `u.own` holds the numbers of
-  // the tensor. `states` has states() addresses. Any number of threads.
+  // Updates n weights with the instructions of `isa`; gradients are clipped according to `u`, and `u.own` holds the
+  // numbers of the tensor. `states` has states() addresses. Any number of threads.
   void run(Isa isa, const UpdateScalars& u, float* w, const float* g, std::span<float* const> states, int64_t n) const;
-  // Sets the sums of squares of one level, of n weights, in f64; in `sums` is one for each norm. Writes nothing else.
+  // Sets the sums of squares of one level, over n weights, in f64; `sums` has one for each norm. Writes nothing else.
   void norm_squares(Isa isa, int level, const UpdateScalars& u, const float* w, const float* g,
                     std::span<const float* const> states, int64_t n, std::span<double> sums) const;
 
@@ -48,7 +48,7 @@ class OwnUpdate {
 
   UpdateRule rule_;
   Loops update_;
-  std::vector<int> level_of_;  // by norm
+  std::vector<int> level_of_;  // index: norm
   std::vector<Loops> levels_;  // the norms of a level in one loop
 };
 

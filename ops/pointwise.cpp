@@ -1,7 +1,6 @@
 // Functions of one tensor, element by element: relu gelu silu sigmoid tanh exp log sqrt abs neg clamp erf sin cos acos
-// power scale_shift, and the gradient of each as `<name>.grad`.
-// A function is a struct: `expr` is its text; `f` gives y of x; `d` gives dx of dy and of y or x, whichever kUsesOutput
-// says.
+// power scale_shift, and the gradient of each as `<name>.grad`. A function is a struct: `expr` is its text; `f`
+// computes y from x; `d` computes dx from dy and y or x; kUsesOutput says which.
 #include <array>
 #include <cmath>
 #include <numbers>
@@ -20,8 +19,8 @@ constexpr std::string_view kPlain = "(x: [N, ...])";
 
 XRUN_INLINE auto none(auto like) { return fill_like(like, 0); }
 
-// Functions whose kernel computes `expr` to the last bit have kFuses; those whose gradient does so have its function of
-// the kept value and dy as `d_expr`.
+// Functions whose kernel computes exactly the bits of `expr` have kFuses; if their gradient also does, `d_expr` is its
+// function of the kept value and dy.
 struct NoArguments {
   static constexpr bool kFuses = true;
   static constexpr std::string (*d_expr)(const Attrs&) = nullptr;
@@ -42,7 +41,7 @@ struct Relu : NoArguments {
 struct Gelu : NoArguments {
   static constexpr std::string_view kName = "gelu", kGrad = "gelu.grad",
                                     kDoc = "x times the normal distribution function of x", kExample = "gelu";
-  static constexpr bool kUsesOutput = false, kFuses = false;  // another error function
+  static constexpr bool kUsesOutput = false, kFuses = false;  // has another error function
   static std::string expr(const Attrs&) { return "0.5 * x0 * (1 + erf(0.7071067811865476 * x0))"; }
   explicit Gelu(const Attrs&) {}
   XRUN_INLINE static auto phi(auto x) { return (coarse_erf_lanes(x * 0.70710678118654752F) + 1.0F) * 0.5F; }
@@ -227,7 +226,7 @@ struct Power {
   static constexpr std::string_view kName = "power", kGrad = "power.grad",
                                     kSignature = "(x: [N, ...], exponent: float)", kDoc = "x to a constant power",
                                     kExample = "power(2)", kAliases = "pow";
-  static constexpr bool kUsesOutput = false, kFuses = false;  // libm
+  static constexpr bool kUsesOutput = false, kFuses = false;  // uses libm
   static Status check(const Attrs&) { return {}; }
   static constexpr std::string (*d_expr)(const Attrs&) = nullptr;
   static std::string expr(const Attrs& attrs) { return "x0 ^ (" + to_text(attrs.real("exponent")) + ")"; }

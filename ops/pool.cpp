@@ -44,7 +44,7 @@ Result<OpShape> infer_pool(std::string_view op, const TensorType& x, const Attrs
   XRUN_TRY(expect_range(op, "k", extents_of(attrs, "k"), 1, 4096));
   XRUN_TRY(expect_range(op, "stride", extents_of(attrs, "stride", {1, 1}), 1, 4096));
   const Window w = window_of(x, attrs);
-  // A window wholly outside of the image has no value.
+  // A window that is completely outside the image has no value.
   XRUN_TRY(expect_range(op, "pad", w.pad, 0, Extents{w.k.h - 1, w.k.w - 1}));
   if (w.height + 2 * w.pad.h < w.k.h || w.width + 2 * w.pad.w < w.k.w) {
     return shape_error("`" + std::string(op) + "` with a window of " + to_text(w.k) + " does not fit " + to_text(x) +
@@ -72,7 +72,7 @@ OpCost pool_cost(std::span<const TensorType> in, std::span<const TensorType> out
   return pointwise_cost(in, out, static_cast<double>(extents_of(attrs, "k").area()));
 }
 
-// Each window once, of which dy has one element.
+// Counts each window once; dy has one element of it.
 OpCost grad_cost(std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs) {
   const double area = static_cast<double>(extents_of(attrs, "k").area());
   return {.flops = area * static_cast<double>(in.back().row_elements()), .bytes = traffic(in, out)};
@@ -106,13 +106,13 @@ struct Cells {
   XRUN_INLINE float count() const { return static_cast<float>((bottom - top) * (right - left)); }
 };
 
-// `taken` where x exceeds `best` or is the first NaN, else `kept`.
+// `taken` if x exceeds `best` or is the first NaN, else `kept`.
 template <class L>
 XRUN_INLINE L unless_beaten(L x, L best, L kept, L taken) {
   return choose<_CMP_UNORD_Q>(best, best, kept, choose<_CMP_LE_OQ>(x, best, kept, taken));
 }
 
-// One sample at a time, channels in lanes.
+// Processes one sample at a time, channels in lanes.
 template <typename T, bool kMax>
 struct PoolBody {
   template <class L>
@@ -141,7 +141,8 @@ struct PoolBody {
   }
 };
 
-// dx (f32, zeroed) gets the gradient of the first largest cell of each window, or an equal share in all of its cells.
+// Sets dx (f32, zeroed) to the gradient: for the first largest cell of each window, or in equal shares for all of its
+// cells.
 template <typename T, bool kMax>
 struct PoolGradBody {
   template <class L>
@@ -192,7 +193,7 @@ Result<std::unique_ptr<Kernel>> make_pool(const KernelSpec& spec) {
   });
 }
 
-// inputs: x, of max_pool only, and dy.
+// inputs: x (max_pool only), dy.
 template <typename T, bool kMax>
 Result<std::unique_ptr<Kernel>> make_pool_grad(const KernelSpec& spec) {
   const Window window = window_of(spec.outputs[0], spec.attrs);

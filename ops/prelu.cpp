@@ -1,4 +1,4 @@
-// prelu: x where x > 0, else slope · x, with one trained slope a channel (0.25 at first).
+// prelu: x if x > 0, else slope · x, with one trained slope per channel (initially 0.25).
 // Source: He et al., "Delving Deep into Rectifiers", ICCV 2015.
 #include "graph/autodiff.h"
 #include "ops/catalog.h"

@@ -1,7 +1,7 @@
-// recall_at: the share of samples that have one of their class among the k other samples of a source whose features
-// have the largest cosines with theirs. The operator gives what a sample is compared by; an evaluation keeps it of all
-// samples and compares them (runtime/train/recall.h).
-//   result [N, D + 2]: the feature, then the label divided by 65536 and the rest, both exact in f32
+// recall_at: the share of samples that have a sample of their class among the k other samples of a source whose
+// features have the largest cosines with theirs. The operator returns the data by which a sample is compared; an
+// evaluation keeps them for all samples and compares these (runtime/train/recall.h).
+//   result [N, D + 2]: the feature, then the label divided by 65536 and the remainder, both exact in f32
 #include <algorithm>
 
 #include "ops/catalog.h"

@@ -38,7 +38,7 @@ struct Mean {
 struct Sum {
   static constexpr std::string_view kName = "sum", kGrad = "sum.grad", kDoc = "sum along a dimension",
                                     kExample = "sum(1)";
-  static constexpr bool kNeedsInput = false, kAddsUp = true;  // results of parts
+  static constexpr bool kNeedsInput = false, kAddsUp = true;  // sums of parts can be added
   template <class L>
   XRUN_INLINE static float reduce(float* v, int64_t n) {
     pad_run(v, n, 0);
@@ -102,7 +102,7 @@ struct RunBody {
   }
 };
 
-// What is reduced: the operand, or the function `of` of all operands.
+// The type of the reduced elements: that of the operand, or of the function `of` of all operands.
 Result<TensorType> reduced_type(std::string_view op, std::span<const TensorType> inputs, const Attrs& attrs) {
   return attrs.has("of") ? broadcast(op, inputs) : Result<TensorType>(inputs[0]);
 }
@@ -116,7 +116,7 @@ bool takes_function(const TensorType& x, const Attrs& attrs) {
   return at == (x.has_layouts() ? 1 : x.rank() - 1) && x.dims[static_cast<size_t>(at)] >= kShortest;
 }
 
-// Runs of a function are those of channels in images, and of the last dimension else.
+// Runs of a function are along channels in images, otherwise along the last dimension.
 LayoutRule layout_of_reduction(std::span<const TensorType> inputs, const Attrs& attrs) {
   if (!attrs.has("of")) {
     return LayoutRule::kAny;
@@ -140,8 +140,8 @@ struct Reduce {
     return OpShape{{with_dims(x, std::move(dims))}};
   }
 
-  // Of a function: its gradients, computed from those of the runs. They are spread out first only where no operand that
-  // the derivatives read has the runs' elements.
+  // Differentiates the function: computes its gradients from those of the runs. They are broadcast first only if no
+  // operand that the derivatives read has the runs' elements.
   static Status grad_of_function(GradBuilder& builder) {
     const Attrs& attrs = builder.node().attrs;
     XRUN_ASSIGN(const ScalarExpr function, parse_scalar_expr(attrs.text("of")));
@@ -173,8 +173,8 @@ struct Reduce {
     return set_function_grads(builder, function, dy, &seed);
   }
 
-  // Whether the gradient of a run, of dimensions `narrow`, and the operands that the derivatives read have the shape of
-  // x together.
+  // Whether the gradient of a run, of dimensions `narrow`, and the operands that the derivatives read together have the
+  // shape of x.
   static bool reads_all(const GradBuilder& builder, const ScalarExpr& function, const TensorType& x,
                         const std::vector<int64_t>& narrow) {
     const int count = builder.input_count();
@@ -201,7 +201,7 @@ struct Reduce {
     return builder.set_grads_by(F::kGrad, std::move(inputs), std::move(attrs));
   }
 
-  // Letters of x, and of y, which lacks the axis or has 1 there.
+  // The letters of x, and of y, which lacks the axis or has 1 there.
   static std::pair<std::string, std::string> letters(const TensorType& x, const Attrs& attrs) {
     const int64_t axis = attrs.integer("axis");
     const auto at = static_cast<size_t>(axis < 0 ? axis + x.rank() : axis);
@@ -240,7 +240,7 @@ struct Reduce {
             .bytes = traffic(inputs, outputs)};
   }
 
-  // Runs of a function lie one after the other in memory, and their results do so, too.
+  // Runs of a function are contiguous in memory, and so are their results.
   template <typename T>
   static Result<std::unique_ptr<Kernel>> make_of_function(const KernelSpec& spec) {
     XRUN_ASSIGN(ScalarExpr function, parse_scalar_expr(spec.attrs.text("of")));

@@ -1,4 +1,4 @@
-// Losses that compare two tensors of one shape, one value a sample, f32[N]:
+// Losses that compare two tensors of one shape, with one value per sample, f32[N]:
 //   mse  mean of (x - target)²
 //   bce  mean of max(z, 0) - z·target + log(1 + exp(-|z|)), z = logits; no gradient for the target
 #include <array>

@@ -42,7 +42,7 @@ Status grad_take(GradBuilder& builder) {
   return builder.set_grads_by("take.grad", {builder.output_grad(0)}, std::move(attrs));
 }
 
-// Strides of the sequence beside the dimensions of the taken position.
+// Strides of the sequence for the dimensions of the taken position.
 std::vector<int64_t> strides_without_positions(const TensorType& x, int64_t rows) {
   std::vector<int64_t> strides = block_strides(x, rows);
   strides.erase(strides.begin() + 1);

@@ -1,4 +1,4 @@
-// Helpers of infer functions: the errors that they give, each with its fix, and the types that they build.
+// Helpers of infer functions: their errors, each with its fix, and the types that they build.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@ namespace xrun::ops {
 Error shape_error(std::string message, std::string help);
 // XG0302: a tensor of the wrong rank.
 Error rank_error(std::string_view op, std::string_view wanted, const TensorType& got, std::string help);
-// XG0303: an argument outside of what the operator can do.
+// XG0303: an argument outside of the operator's range.
 Error argument_error(std::string message, std::string help);
-// XG0304: an element type that the operator does not take.
+// XG0304: an element type that the operator does not accept.
 Error dtype_error(std::string_view op, const TensorType& got, std::string help);
 
 // Fixes for tensors of another rank.
@@ -31,14 +31,14 @@ Status expect_range(std::string_view op, std::string_view argument, int64_t valu
 
 TensorType with_dims(const TensorType& x, std::vector<int64_t> dims);
 TensorType weight_type(std::vector<int64_t> dims);                             // f32
-ParamDecl param(std::string name, std::vector<int64_t> dims, Init init = {});  // f32, trained; first values of 0
+ParamDecl param(std::string name, std::vector<int64_t> dims, Init init = {});  // f32, trained; initial values of 0
 
-// First values of parameters.
+// Initial values of parameters.
 inline constexpr Init kOnes{.value = 1};
 inline constexpr Init kSmall{.kind = Init::kNormal, .value = 0.02};
 constexpr Init he_normal(int64_t fan_in) { return {.kind = Init::kHeNormal, .fan_in = fan_in}; }
 
-// Axis of a tensor from an argument that may count from the end. Errors: XG0303, also for the batch dimension.
+// The axis of a tensor for an argument that may count from the end. Errors: XG0303, also for the batch dimension.
 Result<int> axis_of(std::string_view op, const TensorType& x, int64_t axis);
 
 // Infer of pointwise operators: one output like the first input.

@@ -8,7 +8,7 @@ namespace {
 
 using Types = std::span<const TensorType>;
 
-// The text of operands whose letters `letters_of` gives.
+// The text for operands whose letters `letters_of` returns.
 template <typename Letters>
 std::string text_of(Types inputs, Types outputs, const Letters& letters_of) {
   const auto letters = [&](Types types) {

@@ -13,14 +13,14 @@ namespace xrun::ops {
 // One letter for each dimension: "nab".
 std::string shard_letters(const TensorType& type);
 
-// "a,b->c" of the letters of each operand.
+// The text "a,b->c" for the letters of each operand.
 std::string shard_text(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
 
-// Operands of one rank, elementwise but along the dimension that the attribute `axis` (default -1) names: "na_->na_".
+// Operands of one rank, elementwise except the dimension that the attribute `axis` (default -1) names: "na_->na_".
 std::string shard_but_axis(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs& attrs);
 
-// Elementwise operands; where another operand has more, an input's dimension of 1 is broadcast and an output's is the
-// sum: "nab,n_b->nab", "nab->n_b". Parameters stand under the last dimensions: "nab,b->nab".
+// Elementwise operands. If another operand has more elements in a dimension, an input's dimension of 1 is broadcast and
+// an output's is the sum: "nab,n_b->nab", "nab->n_b". Parameters are aligned with the last dimensions: "nab,b->nab".
 std::string shard_broadcast(std::span<const TensorType> inputs, std::span<const TensorType> outputs,
                             const Attrs& attrs);
 

@@ -1,7 +1,7 @@
 // Sixteen lanes of f32 as one value, and the choice of the instruction set that a loop body is compiled for. A loop
-// over lanes gives the same bits for every instruction set, since lanes never mix but by `sum_lanes`. Bodies are
-// templates over the lanes: F16 is one register of AVX-512, F8x2 two of AVX2. (As one type, GCC keeps sixteen lanes in
-// memory where no register holds them, which makes loops several times slower.)
+// over lanes gives the same bits for every instruction set, since lanes mix only in `sum_lanes`. Bodies are templates
+// over the lanes: F16 is one register of AVX-512, F8x2 two of AVX2. (If both were one type, GCC would keep sixteen
+// lanes in memory when no register holds them, which makes loops several times slower.)
 #pragma once
 
 #include <cstdint>
@@ -39,7 +39,7 @@ struct Bf16 {
   uint16_t bits;
 };
 
-// ---- arithmetic of F8x2, as F16 has it
+// ---- arithmetic of F8x2, like that of F16
 #define XRUN_LANES_OPERATOR(sign)                                                                   \
   XRUN_INLINE F8x2 operator sign(F8x2 a, F8x2 b) { return {a.low sign b.low, a.high sign b.high}; } \
   XRUN_INLINE F8x2 operator sign(F8x2 a, float b) { return {a.low sign b, a.high sign b}; }         \
@@ -63,7 +63,7 @@ XRUN_LANES_OPERATOR(>>)
 #undef XRUN_LANES_OPERATOR
 XRUN_INLINE I8x2 operator-(I8x2 a, I8x2 b) { return {a.low - b.low, a.high - b.high}; }
 
-// ---- operations of both beside arithmetic
+// ---- other operations of both
 template <class L = F16>
 XRUN_INLINE L broadcast(float x) {
   return L{} + x;
@@ -73,7 +73,7 @@ XRUN_INLINE L fill_like(L, float x) {
   return broadcast<L>(x);
 }
 
-// Gives `yes` where the comparison of a and b holds, else `no`; `kWhat` is a predicate of _mm256_cmp_ps.
+// Returns `yes` in lanes in which the comparison of a and b holds, else `no`; `kWhat` is a predicate of _mm256_cmp_ps.
 template <int kWhat>
 XRUN_INLINE F8 choose(F8 a, F8 b, F8 yes, F8 no) {
   return _mm256_blendv_ps(no, yes, _mm256_cmp_ps(a, b, kWhat));
@@ -82,7 +82,7 @@ template <int kWhat>
 XRUN_INLINE F8x2 choose(F8x2 a, F8x2 b, F8x2 yes, F8x2 no) {
   return {choose<kWhat>(a.low, b.low, yes.low, no.low), choose<kWhat>(a.high, b.high, yes.high, no.high)};
 }
-// Shuffles, because halves that go through memory wait for the stores.
+// Uses shuffles, because halves that go through memory wait for the stores.
 XRUN_INLINE F8x2 halves_of(F16 x) {
   return {__builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7),
           __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15)};
@@ -120,7 +120,7 @@ XRUN_INLINE F8x2 floor_lanes(F8x2 x) { return {_mm256_floor_ps(x.low), _mm256_fl
 XRUN_INLINE F16 square_root(F16 x) { return joined(square_root(halves_of(x))); }
 XRUN_INLINE F16 floor_lanes(F16 x) { return joined(floor_lanes(halves_of(x))); }
 
-// max(v, 0), and NaN where v is NaN.
+// max(v, 0), and NaN if v is NaN.
 template <class L>
 XRUN_INLINE L rectify(L v) {
   return if_less(v, L{}, L{}, v);
@@ -174,7 +174,7 @@ XRUN_INLINE U8 bf16_bits(F8 v) {
   const U8 quiet = (u >> 16) | 0x40U;
   return (v == v) ? rounded : quiet;
 }
-// The same as f32.
+// Rounds to the nearest bf16, stored as f32.
 XRUN_INLINE F16 rounded_to_bf16(F16 v) { return reinterpret_cast<F16>(bf16_bits(v) << 16); }
 XRUN_INLINE F8x2 rounded_to_bf16(F8x2 v) {
   return {reinterpret_cast<F8>(bf16_bits(v.low) << 16), reinterpret_cast<F8>(bf16_bits(v.high) << 16)};
@@ -190,7 +190,7 @@ XRUN_INLINE void store(Bf16* p, F16 v) {
   std::memcpy(p, &h, sizeof h);
 }
 XRUN_INLINE void store(Bf16* p, F8x2 v) {
-  // Packing takes the quarters crosswise, which the permutation undoes.
+  // Packing interleaves the quarters; the permutation undoes that.
   const __m256i both = _mm256_packus_epi32(__m256i(bf16_bits(v.low)), __m256i(bf16_bits(v.high)));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(both, 0b11011000));
 }
@@ -253,7 +253,7 @@ XRUN_INLINE Bf16 to_bf16(float x) {
 XRUN_INLINE void assign(float& to, float x) { to = x; }
 XRUN_INLINE void assign(Bf16& to, float x) { to = to_bf16(x); }
 
-// y[i] = x[i] scale for n elements of any two types: a body of run_for.
+// y[i] = x[i] · scale for n elements of any two types: a body of run_for.
 template <typename From, typename To>
 struct ScaleBody {
   template <class L>

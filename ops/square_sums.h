@@ -1,5 +1,5 @@
-// Sums of squares in f64: sixteen running sums, one a lane, and a fixed tree over them. They have the same bits on
-// every instruction set, since the square of an f32 is exact in f64 and lanes meet in the tree alone.
+// Sums of squares in f64: sixteen running sums, one per lane, and a fixed tree over them. They have the same bits on
+// every instruction set, since the square of an f32 is exact in f64 and lanes mix only in the tree.
 #pragma once
 
 #include "ops/simd.h"
@@ -11,7 +11,7 @@ struct SquareLanes {
   double lanes[kLanes] = {};
 };
 
-// Their sum, by the tree.
+// Their total, by the tree.
 inline double total_of(SquareLanes end) {
   double* const lanes = end.lanes;
   for (int width = kLanes / 2; width > 0; width /= 2) {

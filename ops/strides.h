@@ -14,15 +14,15 @@
 namespace xrun::ops {
 
 // The dimensions of a row block in logical order, with `rows` as the batch; and their strides in memory, in elements
-// by its layout.
+// according to its layout.
 std::vector<int64_t> block_dims(const TensorType& type, int64_t rows);
 std::vector<int64_t> block_strides(const TensorType& type, int64_t rows);
 std::vector<int64_t> row_major(const std::vector<int64_t>& dims);  // strides
-// Strides of `type` for walking `dims`: 0 where `type` has 1 and `dims` has more.
+// Strides of `type` for iterating over `dims`: 0 if `type` has 1 and `dims` has more.
 std::vector<int64_t> broadcast_strides(const TensorType& type, const std::vector<int64_t>& dims, int64_t rows);
 
-// K operands walked over common dimensions, with operand 0 in memory order. Neighbouring dimensions that are one run in
-// all operands are merged, so equal shapes become a single loop.
+// K operands over common dimensions, with operand 0 in memory order. Neighbouring dimensions that form one run in all
+// operands are merged, so equal shapes become a single loop.
 template <int K>
 class StridedLoop {
  public:

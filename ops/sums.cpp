@@ -16,9 +16,9 @@
 namespace xrun::ops {
 namespace {
 
-// The sums of one result. Those of samples are in f32, term after term. Those of a parameter are added to its
-// accumulator: of one that lies under the last dimension of features the terms are added as columns are
-// (ops/columns.h), else in f64.
+// The sums of one result. A result with samples is summed in f32, term after term. The sums of a parameter are added to
+// its accumulator: if it is aligned with the last dimension of features, the terms are added like columns
+// (ops/columns.h), otherwise in f64.
 class ResultSums {
  public:
   ResultSums(const TensorType& result, const TensorType& terms, const KernelSpec& spec)
@@ -56,7 +56,7 @@ class ResultSums {
     }
   }
 
-  // The terms from `begin` on, after those before them.
+  // Adds the terms from `begin` on, after the preceding ones.
   template <typename T>
   void add(const T* terms, int64_t begin, int64_t n, std::byte* scratch) const {
     const At at = at_of(scratch);
@@ -105,7 +105,7 @@ class ResultSums {
   Range sums_of(Range some) const {
     return {some.begin / sample_terms_ * sample_sums_, some.end / sample_terms_ * sample_sums_};
   }
-  // The sums of a block of rows, or of what there is of it, go to f64.
+  // Adds the sums of a block of rows, or of an incomplete block, to f64.
   void end_block(const At& at) const {
     for (int64_t i = 0; i < count_; ++i) {
       at.doubles[i] += static_cast<double>(at.floats[i]);
@@ -152,7 +152,7 @@ constexpr Op kAddSum{.def = {.name = "add.sum",
                              .shard_of = shard_broadcast},
                      .cpu = by_dtype<make_add_sum<float>, make_add_sum<Bf16>>};
 
-// Adds into the accumulator of a parameter: over the samples, and where the parameter was broadcast.
+// Adds to the accumulator of a parameter: sums over the samples, and over the dimensions in which it was broadcast.
 Result<OpShape> infer_param_sum(std::span<const TensorType>, const Attrs& attrs) {
   return OpShape{.outputs = {weight_type(attrs.integers("dims"))}};
 }
@@ -189,7 +189,7 @@ constexpr Op kParamSum{
 
 std::string dims_of(size_t result) { return "dims" + std::to_string(result); }
 
-// The results of a `map`; those with dimensions of their own are summed to them.
+// The results of a `map`; those with dimensions of their own (dims_of) are summed to these.
 Result<OpShape> infer_map_sum(std::span<const TensorType> inputs, const Attrs& attrs) {
   XRUN_ASSIGN(const ScalarExpr expr, parse_scalar_expr(attrs.text("y")));
   XRUN_ASSIGN(const TensorType whole, broadcast("combine", inputs));
@@ -214,7 +214,7 @@ OpCost cost_map_sum(std::span<const TensorType> inputs, std::span<const TensorTy
           .bytes = traffic(inputs, outputs)};
 }
 
-// Terms that are computed before they are added: a few pages, which stay in the first cache.
+// Number of terms computed before they are added: a few pages, which stay in the first-level cache.
 constexpr int64_t kPiece = 1024;
 
 class MapSum final : public Kernel {
@@ -236,7 +236,7 @@ class MapSum final : public Kernel {
     return std::unique_ptr<Kernel>(new MapSum(spec, loop, terms, std::move(expr)));
   }
 
-  // Whole samples; sums over the samples are one.
+  // A part is whole samples; if sums go over the samples, there is one part.
   int64_t parts() const override {
     return std::ranges::all_of(sums_, [](const auto& one) { return !one || one->is_of_samples(); }) ? rows_ : 1;
   }
@@ -252,7 +252,7 @@ class MapSum final : public Kernel {
   Status run(const KernelCall& call) const override {
     const Range samples = part_of(call, rows_);
     const Range some{samples.begin * sample_, samples.end * sample_};
-    std::array<std::byte*, kMostOperands> terms;  // of a result that is summed; its sums follow them
+    std::array<std::byte*, kMostOperands> terms;  // terms of a result that is summed; its sums follow them
     std::byte* free = call.scratch + align_up(loop_.scratch_bytes(), 64);
     for (size_t i = 0; i < sums_.size(); ++i) {
       if (sums_[i]) {
@@ -298,8 +298,8 @@ class MapSum final : public Kernel {
   }
 
   int64_t rows_;
-  int64_t sample_;  // terms
-  Bytes size_;      // of a result that is stored
+  int64_t sample_;  // terms of a sample
+  Bytes size_;      // size of a result that is stored
   BroadcastLoop loop_;
   std::vector<std::optional<ResultSums>> sums_;  // for each result
 };

@@ -22,7 +22,7 @@ Seconds thread_time() {
 }
 
 constexpr int kCalls = 7;         // timed calls, after one to warm up
-constexpr Seconds kEnough = 0.1;  // fewer calls suffice if they take so long in all
+constexpr Seconds kEnough = 0.1;  // fewer calls suffice if their total time reaches this
 
 struct Aligned {
   explicit Aligned(Bytes size)

@@ -16,17 +16,17 @@ constexpr int64_t kChunk = 1 << 16;  // elements: a quarter MiB, which stays in 
 constexpr int kBits[] = {11, 10, 10};
 constexpr int kBins = 1 << 11;
 
-// Ordered as the magnitudes are: the bits of a positive float are. All NaN are equal.
+// The bits of positive floats, whose order is that of the magnitudes. All NaN are equal.
 uint32_t magnitude(float value) {
   constexpr uint32_t kFirstNan = 0x7F800001U;
   return std::min(std::bit_cast<uint32_t>(value) & 0x7FFFFFFFU, kFirstNan);
 }
 
-// The distance of the elements of a sample: a prime that does not divide the count, so that it does not divide the
-// columns of a matrix, and the sample has elements of each.
+// The distance between the elements of a sample: a prime that does not divide the count. So it does not divide the
+// columns of a matrix, and the sample has elements of each column.
 int64_t stride_of(int64_t count) { return count % 61 != 0 ? 61 : 67; }
 
-// Elements that are compared at once: at -O2 the compiler makes vector instructions only of loops of constant length.
+// Elements that are compared at once: at -O2 the compiler vectorizes only loops of constant length.
 constexpr int64_t kRun = 64;
 
 uint32_t count_run(const float* values, uint32_t bound) {
@@ -67,8 +67,8 @@ TopK::TopK(int64_t most, int workers, int64_t few)
       chunks_(static_cast<size_t>(chunks_of(most))),
       candidates_(static_cast<size_t>(selects_by_sample(most, few) ? 2 * few : 0)) {}
 
-// The magnitude of the k-th largest element, `left` being k, to the first `runs` of kBits; the bits behind them are 0.
-// Gives in `left` how many elements of just these bits are among the k.
+// The first `runs` of kBits of the magnitude of the k-th largest element, where `left` is k; the lower bits are 0. Sets
+// `left` to the number of the k elements that have exactly these bits.
 template <class View>
 uint32_t TopK::find_kth(const View& view, int64_t& left, Workers& workers, size_t runs) {
   uint32_t found = 0;  // the bits above `shift`
@@ -121,7 +121,7 @@ void TopK::select_from(const View& view, int64_t k, GradientPair* pairs, Workers
     chunks_[static_cast<size_t>(chunk)] = counts;
   };
   workers.for_each(chunks_of(count), count_chunk);
-  // Those of equal magnitude go to the first chunks that have any.
+  // Elements of equal magnitude are taken from the first chunks that have any.
   int64_t place = 0;
   for (int64_t chunk = 0; chunk < chunks_of(count); ++chunk) {
     ChunkCounts& counts = chunks_[static_cast<size_t>(chunk)];
@@ -144,9 +144,9 @@ void TopK::select_from(const View& view, int64_t k, GradientPair* pairs, Workers
   workers.for_each(chunks_of(count), write_chunk);
 }
 
-// Collects the elements that are as large as one of the sample, so many places down in it that a sample of unrelated
-// values has fewer than k such elements once in a thousand times. Gives their number; 0 where they are fewer than k, or
-// more than there is room for.
+// Collects the elements that are as large as a certain element of the sample. Its rank is chosen such that for a sample
+// of unrelated values fewer than k elements are found once in a thousand times. Returns their number; 0 if they are
+// fewer than k, or more than fit.
 int64_t TopK::find_candidates(const float* values, int64_t count, int64_t k, Workers& workers) {
   const int64_t stride = stride_of(count);
   const Sample sample{values, count / stride, stride};
@@ -179,7 +179,7 @@ int64_t TopK::find_candidates(const float* values, int64_t count, int64_t k, Wor
     const int64_t end = std::min(count, (chunk + 1) * kChunk);
     for (int64_t run = chunk * kChunk; run < end; run += kRun) {
       if (run + kRun <= end && count_run(values + run, bound) == 0) {
-        continue;  // as most are
+        continue;  // the most frequent case
       }
       for (int64_t i = run; i < std::min(end, run + kRun); ++i) {
         if (magnitude(values[i]) >= bound) {

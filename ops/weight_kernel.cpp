@@ -13,7 +13,8 @@ namespace {
 
 // Half of the 2 MiB (1 MiB on Zen 4) of second-level cache of a core; the rest is for weights and narrow activations.
 constexpr Bytes kWidened = 768 * kKiB;
-// Calls that a row block is cut into for several workers, and activations that a call has at least.
+// The number of calls into which a row block is divided for several workers, and the least size of a call's
+// activations.
 constexpr int64_t kParts = 8;
 constexpr Bytes kShortCall = 256 * kKiB;
 
@@ -93,7 +94,7 @@ class ApplyWeight final : public Kernel {
   Isa isa_;
   bool widen_;
   int64_t calls_;
-  Bytes bytes_;  // of an activation element
+  Bytes bytes_;  // size of an activation element
   bool bias_;
   int64_t in_;
   int64_t out_;
@@ -109,7 +110,7 @@ struct GradientCall {
   dnn::Primitive unpack;
 };
 
-// A whole call is one primitive. A part has some of the slices of the weight's outputs, each made by `slice` from its
+// A whole call is one primitive. A part has some of the slices of the weight's outputs; `slice` computes each from its
 // channels of dy and from all of x.
 class WeightGradient final : public Kernel {
  public:
@@ -139,7 +140,7 @@ class WeightGradient final : public Kernel {
   Bytes scratch_bytes() const override { return std::max(scratch_of(whole_), slice_ ? scratch_of(*slice_) : 0); }
 
  private:
-  // scratch: oneDNN's own | gradient in oneDNN's layout | x, if it is widened | dy, if it is widened or cut
+  // scratch: scratch of oneDNN | gradient in oneDNN's layout | x, if it is widened | dy, if it is widened or sliced
   Status run_rows(const GradientCall& made, Range outputs, const KernelCall& call, std::byte* x, std::byte* dy) const {
     std::byte* const dweight = call.scratch + own_scratch(made);
     std::byte* const own_x = dweight + align_up(made.use.bytes(2));
@@ -160,7 +161,7 @@ class WeightGradient final : public Kernel {
     return {};
   }
 
-  // Channels first .. first + count of dy, one after the other.
+  // Copies channels first .. first + count of dy to contiguous memory.
   void take_channels(const std::byte* dy, int64_t first, int64_t count, std::byte* to) const {
     const bool all = count == whole_.outputs;
     const int64_t runs = all ? 1 : dy_ / whole_.outputs;
@@ -193,14 +194,14 @@ class WeightGradient final : public Kernel {
   Bytes bytes_;
   int64_t x_;
   int64_t dy_;
-  int64_t each_;  // elements of the weight of an output
+  int64_t each_;  // elements of the weight for one output
   GradientCall whole_;
-  std::optional<GradientCall> slice_;  // where parts have the bits of the whole
+  std::optional<GradientCall> slice_;  // only if parts have the bits of the whole
 };
 
-// Outputs of a slice, if there are four or two equal ones; 0 where a slice might add in another order than the whole:
+// The outputs of a slice, if there are four or two equal ones; 0 if a slice might add in another order than the whole:
 // 1 x 1 convolutions do, and dense layers before AVX-512. For the others tests/ops/parts_test.cpp compares bits, but a
-// library promises nothing, so there are no slices where bits must not depend on the workers.
+// library promises nothing, so there are no slices if bits must not depend on the workers.
 int64_t outputs_of_slice(const KernelSpec& spec) {
   const TensorType& weight = spec.outputs[0];
   const int64_t outputs = weight.dims[0];
@@ -240,14 +241,14 @@ int64_t rows_of_call(const KernelSpec& spec) {
       (type.has_batch() ? row : weight) += type.row_elements() * static_cast<Bytes>(sizeof(float));
     }
   }
-  // Every call reads the weight once, and a weight gradient is moved three times after each: many short calls with a
-  // large weight would lose more time than the cache, or a further worker, saves.
+  // Every call reads the weight once, and a weight gradient is moved three times after each call: many short calls with
+  // a large weight would lose more time than the cache, or a further worker, saves.
   const Bytes most = std::max(kWidened, gradient ? 8 * weight : weight);
   int64_t rows = spec.rows;
   while (rows > 1 && widens(spec) && (rows * row > most || spec.rows % rows != 0)) {
     --rows;
   }
-  // The calls of a convolution walk its weight for each image anyway, unless it is large.
+  // The calls of a convolution read its weight for each image anyway, unless it is large.
   const bool is_conv = spec.inputs[1].rank() == 4;
   const Bytes fewest = std::max({kShortCall, is_conv ? weight / 4 : weight, spec.rows * row / kParts});
   for (int64_t fewer = 1; fewer < rows && !gradient; ++fewer) {

@@ -9,7 +9,7 @@
 
 namespace xrun::ops {
 
-// Along the height and along the width of an image.
+// Sizes along the height and along the width of an image.
 struct Extents {
   int64_t h = 0;
   int64_t w = 0;
@@ -18,16 +18,16 @@ struct Extents {
   int64_t area() const { return h * w; }
 };
 
-// "3" where both are equal, else "1 x 7".
+// "3" if both are equal, else "1 x 7".
 std::string to_text(const Extents& extents);
 
 // The argument, a whole number or a list of two. REQUIRES: it has this kind, or is absent and `otherwise` is given.
 Extents extents_of(const Attrs& attrs, std::string_view name);
 Extents extents_of(const Attrs& attrs, std::string_view name, Extents otherwise);
-// The argument as the language gives it: one number where both are equal.
+// The argument in the form of the language: one number if both are equal.
 AttrValue to_attr(const Extents& extents);
 
-// Errors unless both numbers lie in [low, high]; of the second form, each in its own range.
+// Errors unless both numbers lie in [low, high]; in the second overload, each in its own range.
 Status expect_range(std::string_view op, std::string_view argument, const Extents& value, int64_t low, int64_t high);
 Status expect_range(std::string_view op, std::string_view argument, const Extents& value, int64_t low,
                     const Extents& high);

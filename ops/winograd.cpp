@@ -28,7 +28,7 @@ struct Tiling {
   int64_t width = 0;
   int64_t down = 0;  // tiles of an image
   int64_t across = 0;
-  int64_t count = 0;  // of all images
+  int64_t count = 0;  // tiles of all images
   int64_t slots = 0;  // tiles at a time
 };
 
@@ -57,7 +57,7 @@ void for_each_strip(const Tiling& tiling, Range tiles, const Body& body) {
   }
 }
 
-// Addresses of a square of pixels around a tile; `outside` for those that are not in the image.
+// The addresses of a square of pixels around a tile; `outside` for pixels that are not in the image.
 template <int kSide, typename T>
 std::array<T*, static_cast<size_t>(kSide* kSide)> pixels_of(const Tiling& tiling, int64_t tile, int64_t pad, T* image,
                                                             int64_t channels, T* outside) {
@@ -111,8 +111,8 @@ template <typename T>
   }
 }
 
-// The weights [out][in][3][3], or for `turned` those of the gradient's convolution (in and out exchanged, windows
-// turned by half a circle), as points in panels.
+// Packs the weights [out][in][3][3] as points in panels; for `turned` those of the gradient's convolution (in and out
+// exchanged, windows rotated by half a turn).
 [[gnu::target(XRUN_AVX512)]] void pack(const float* weight, int64_t in, int64_t out, bool turned, bool round,
                                        float* to) {
   const int64_t step_in = turned ? out * kWeights : kWeights;
@@ -154,11 +154,11 @@ template <typename T>
   }
 }
 
-// y of x, or dx of dy. A part has some of the tiles.
+// Computes y from x, or dx from dy. A part has some of the tiles.
 template <typename T>
 class Winograd final : public Kernel {
  public:
-  // `shape` of the convolution that is computed: of dx, channels are those of dy.
+  // `shape`: that of the convolution that is computed; for dx, channels are those of dy.
   Winograd(const KernelSpec& spec, const dnn::ConvShape& shape, bool turned)
       : shape_(shape), tiling_(tiling_of(shape, spec.rows, kTilesBytes)), turned_(turned) {}
 
@@ -204,13 +204,13 @@ class Winograd final : public Kernel {
   bool turned_;
 };
 
-// dw of x and dy. A part has some of the outputs, by groups, and the points of all inputs.
+// Computes dw from x and dy. A part has some of the outputs, in groups, and the points of all inputs.
 template <typename T>
 class WinogradDw final : public Kernel {
  public:
   WinogradDw(const KernelSpec& spec, const dnn::ConvShape& shape)
       : shape_(shape),
-        // Sums are read and written once for each strip of tiles, so strips are longer where the sums are large.
+        // Sums are read and written once for each strip of tiles, so strips are longer if the sums are large.
         tiling_(tiling_of(shape, spec.rows, std::max(kTilesBytes, sums() * kFloat))) {}
 
   Bytes scratch_bytes() const override { return zeros_bytes() + (sums() + inputs() + outputs()) * kFloat; }
@@ -263,7 +263,7 @@ std::unique_ptr<Kernel> make_for(const KernelSpec& spec, Args... args) {
 }  // namespace
 
 bool takes_winograd(const KernelSpec& spec, const dnn::ConvShape& s) {
-  // Fewer channels leave the transforms nothing to save.
+  // With fewer channels, the transforms cost more than they save.
   constexpr int64_t kFewest = 32;
   const bool possible = spec.isa >= Isa::kAvx512 && s.dtype == DType::kF32 && s.kernel == Extents{kWindow, kWindow} &&
                         s.stride == Extents{1, 1} && s.pad == Extents{1, 1} && s.dilation == Extents{1, 1} &&

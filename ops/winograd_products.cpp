@@ -2,7 +2,7 @@
 
 #include "ops/simd.h"
 
-// As in `fma` of winograd_tiles.h.
+// See `fma` in winograd_tiles.h.
 #ifdef __clang__
 #define XRUN_PRODUCTS "avx512f"
 #else

@@ -1,4 +1,4 @@
-// The matrix products between Winograd's transforms, one for each of the 36 points. Channels lie in groups of sixteen,
+// The matrix products between Winograd's transforms, one for each of the 36 points. Channels are in groups of sixteen,
 // [group][tile][16]. Each output is one chain of fused multiply-adds, whatever the number of tiles in a call.
 #pragma once
 

@@ -1,5 +1,5 @@
-// Winograd's F(4x4, 3x3): a tile of 4 x 4 outputs of a 3 x 3 window from 36 products instead of 144, at the points
-// 0, ±1, ±2 and infinity. These are its transforms of sixteen channels at a time, each first down the columns and then
+// Winograd's F(4x4, 3x3): a tile of 4 x 4 outputs of a 3 x 3 window from 36 products instead of 144, at the points 0,
+// ±1, ±2 and infinity. These are its transforms, for sixteen channels at a time, each first down the columns and then
 // along the rows; y = Aᵀ [(G w Gᵀ) ⊙ (Bᵀ d B)] A, and for the gradient of w: Gᵀ [(Bᵀ d B) ⊙ (A dy Aᵀ)] G.
 // Source: Lavin, Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016.
 #pragma once
@@ -11,9 +11,9 @@
 
 namespace xrun::ops::winograd {
 
-inline constexpr int kTile = 4;    // outputs of a side
-inline constexpr int kWindow = 3;  // weights of a side
-inline constexpr int kPatch = 6;   // inputs of a side
+inline constexpr int kTile = 4;    // outputs along a side
+inline constexpr int kWindow = 3;  // weights along a side
+inline constexpr int kPatch = 6;   // inputs along a side
 inline constexpr int kPoints = kPatch * kPatch;
 
 #define XRUN_TILES [[gnu::always_inline, gnu::target(XRUN_AVX512)]] inline
@@ -93,8 +93,8 @@ XRUN_TILES void weights(const F16* e, F16* to) {
 
 using Step = void (*)(const F16*, F16*);
 
-// Applies `kStep` down the columns, then along the rows: from [kFrom][kFrom] by `read(i, j)` to [kTo][kTo] by
-// `write(i, j, v)`.
+// Applies `kStep` down the columns, then along the rows: from [kFrom][kFrom], read by `read(i, j)`, to [kTo][kTo],
+// written by `write(i, j, v)`.
 template <int kFrom, int kTo, Step kStep, typename Read, typename Write>
 XRUN_TILES void transform(const Read& read, const Write& write) {
   F16 half[kTo][kFrom];

@@ -1,4 +1,4 @@
-// The workers of one device, as kernels that share out their own work see them. The runtime implements it over TBB.
+// The workers of one device, as seen by kernels that distribute their own work. The runtime implements it over TBB.
 #pragma once
 
 #include <cstdint>

@@ -13,19 +13,19 @@
 namespace xrun::runtime {
 namespace {
 
-// Of a thread; 0: the calling one. Where the system refuses it, the work has the priority of the steps.
+// Sets the policy of a thread; 0: the calling one. If the system refuses, the work has the priority of the steps.
 void set_policy(pid_t id, int policy) {
   const sched_param none{};
   sched_setscheduler(id, policy, &none);
 }
 
-// Ends the work behind a call whose items were not all done: what follows would read what they have not written. An
-// exception of this file, since nothing between `for_each` and the thread's first function has to know of it.
+// Ends the work after a call whose items were not all done, since later code would read their results. The exception
+// stays in this file, since no code between `for_each` and the thread's first function needs to know it.
 struct Cancelled {};
 
 }  // namespace
 
-// Threads for the items of one call, which take longer than it takes to start them.
+// Threads for the items of one call; an item takes longer than starting a thread.
 class BackgroundWork::ThreadWorkers final : public ops::Workers {
  public:
   explicit ThreadWorkers(BackgroundWork& work) : work_(work) { enter(0); }
@@ -41,8 +41,8 @@ class BackgroundWork::ThreadWorkers final : public ops::Workers {
         body(item, worker);
       }
     };
-    // Threads begin with the priority of the one that starts them, and nobody could raise them before they have told
-    // their ids.
+    // Threads start with the priority of the thread that starts them, and nobody could raise them before they have
+    // published their ids.
     set_policy(0, SCHED_OTHER);
     std::vector<std::thread> others;
     try {
@@ -54,7 +54,7 @@ class BackgroundWork::ThreadWorkers final : public ops::Workers {
         });
       }
     } catch (const std::system_error&) {
-      // Those that have started do the rest.
+      // The threads that have started do the rest.
     }
     enter(0);
     take_items(0);
@@ -67,8 +67,8 @@ class BackgroundWork::ThreadWorkers final : public ops::Workers {
   }
 
  private:
-  // The calling thread falls behind others, unless the work is waited for. Whoever begins to wait meanwhile raises it
-  // again, since it has told its id before.
+  // The calling thread gets idle priority, unless the work is waited for. A thread that begins to wait meanwhile raises
+  // it again, since its id was published before.
   void enter(int worker) {
     work_.ids_[worker] = ::gettid();
     if (!work_.waited_for_) {
@@ -93,7 +93,7 @@ BackgroundWork::BackgroundWork(int threads, std::function<void(ops::Workers& wor
           ThreadWorkers workers(*this);
           work(workers);
         } catch (const Cancelled&) {
-          // Nobody wants it any more.
+          // The result is not wanted any more.
         }
         done_ = true;
       }) {}

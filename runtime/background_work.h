@@ -1,4 +1,4 @@
-// Work in the background of the steps of a run, on threads of its own that run only where a processor would idle.
+// Work in the background of a run, on its own threads, which run only on processors that would otherwise be idle.
 #pragma once
 
 #include <atomic>
@@ -17,8 +17,8 @@ class BackgroundWork {
   // Starts `work` with `threads` workers, or fewer if the system refuses further threads. Throws std::system_error if
   // it refuses the first.
   BackgroundWork(int threads, std::function<void(ops::Workers& workers)> work);
-  // Cancels the work and waits for its end: items that have not begun are skipped, and the for_each that had them ends
-  // the work instead of returning to it.
+  // Cancels the work and waits for its end: items that have not begun are skipped, and their for_each ends the work
+  // instead of returning to it.
   ~BackgroundWork();
   BackgroundWork(const BackgroundWork&) = delete;
   BackgroundWork& operator=(const BackgroundWork&) = delete;
@@ -28,26 +28,26 @@ class BackgroundWork {
   void hurry();
   // Returns true when the work is done, or false once `stop` is set. From then on its threads have normal priority.
   bool wait(const std::atomic<bool>* stop = nullptr);
-  // The same, but returns false once `ends()` is true.
+  // Like `wait`, but returns false once `ends()` is true.
   bool wait_unless(const std::function<bool()>& ends);
 
  private:
   class ThreadWorkers;
   // Gives all threads of the work normal priority. The waiting thread calls it, since on a busy machine a thread of
-  // idle priority gets no time at all to raise itself.
+  // idle priority gets no time to raise itself.
   void raise() const;
 
   int threads_;
   std::atomic<bool> cancelled_ = false;
   std::atomic<bool> waited_for_ = false;
   std::atomic<bool> done_ = false;
-  std::unique_ptr<std::atomic<pid_t>[]> ids_;  // of the running threads, by worker; 0: none
-  std::thread thread_;                         // last: it reads the others
+  std::unique_ptr<std::atomic<pid_t>[]> ids_;  // ids of the running threads; index: worker; 0: not running
+  std::thread thread_;                         // last member, because it reads the others
 };
 
 // Runs `body` with normal priority, because a step would wait for a lock that it holds: on a busy machine a thread of
-// idle priority may get no time at all to release it. Then a thread of idle priority falls back, unless `stays` is set,
-// which whoever calls `hurry` sets before.
+// idle priority may get no time to release it. Afterwards a thread of idle priority gets that priority back, unless
+// `stays` is set; a caller of `hurry` sets it first.
 void run_at_normal_priority(const std::function<void()>& body, const std::atomic<bool>& stays);
 
 }  // namespace xrun::runtime

@@ -14,7 +14,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Many thousand kernels.
+// Enough for many thousand kernels.
 constexpr Bytes kMaxBytes = 4 * kMiB;
 
 std::string head_of(std::string_view origin) { return fmt::format("xrun kernel times 1\n{}\n", origin); }

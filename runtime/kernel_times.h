@@ -1,4 +1,4 @@
-// Times of kernels on disk (graph/base/cache_file.h), so that only the first plan by measured costs measures.
+// Times of kernels on disk (graph/base/cache_file.h), so that only the first plan with measured costs has to measure.
 #pragma once
 
 #include <optional>
@@ -13,9 +13,10 @@ namespace xrun::runtime {
 // loops and this build of xrun. Times of another origin are not used.
 std::string times_origin(ops::Isa isa, const std::string& cpu);
 
-// Stable text: a line a kernel, below the origin. Times of one origin have one text, and it reads back exactly.
+// Stable text: the origin, then a line for each kernel. Times of one origin have exactly one text, and it reads back
+// exactly.
 std::string print_kernel_times(const ops::KernelTimes& times, std::string_view origin);
-// None if `text` is not, byte for byte, the text of times of this origin.
+// Nullopt if `text` is not, byte for byte, the text of times of this origin.
 std::optional<ops::KernelTimes> parse_kernel_times(std::string_view text, std::string_view origin);
 
 // The file for an origin; empty without a cache directory.

@@ -29,7 +29,7 @@ std::string freetype_version() {
 
 }  // namespace
 
-// libjpeg-turbo has no call that tells its version: it is that of its header, with which it shares a package.
+// libjpeg-turbo has no call that returns its version: it is that of its header, which comes from the same package.
 std::map<std::string, std::string> library_versions() {
   return {{"freetype", freetype_version()},
           {"libjpeg-turbo", XRUN_TEXT(LIBJPEG_TURBO_VERSION)},

@@ -7,7 +7,7 @@ namespace xrun {
 namespace {
 
 bool touch(const Edit& a, const Edit& b) {
-  return a.span.begin <= b.span.end && b.span.begin <= a.span.end;  // two insertions at one place, too
+  return a.span.begin <= b.span.end && b.span.begin <= a.span.end;  // includes two insertions at one place
 }
 
 bool meet(const Repair& a, const Repair& b) {

@@ -1,4 +1,4 @@
-// The edits of diagnostics that are sure, as `xrun fix` and editors carry them out.
+// The safe edits of diagnostics, as `xrun fix` and editors apply them.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace xrun {
 
-// What one diagnostic asks for.
+// The edits of one diagnostic.
 struct Repair {
   std::string code;
   std::string title;
@@ -18,11 +18,11 @@ struct Repair {
   std::vector<Edit> edits;
 };
 
-// Of each diagnostic the first fix that is sure and changes the file `path` alone. Of two repairs that touch one place
-// the first one is given; the other one is found again after it, if it is then needed.
+// For each diagnostic, the first fix that is safe and changes only the file `path`. If two repairs overlap, the first
+// is returned; the other is found again after it is applied, if it is still needed.
 std::vector<Repair> sure_repairs(const Diagnostics& diagnostics, const SourceMap& sources, std::string_view path);
 
-// The text with all edits carried out. REQUIRES: the repairs touch different places of it.
+// The text with all edits applied. REQUIRES: the repairs touch different places of it.
 std::string repaired(std::string text, const std::vector<Repair>& repairs);
 
 }  // namespace xrun

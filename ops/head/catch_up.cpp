@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kSmallestPower = 1e-18;
 
-// Eight lanes, since sixteen go through memory in code for AVX2.
+// Eight lanes, since in code for AVX2 sixteen lanes go through memory.
 constexpr int64_t kEight = 8;
 
 // to -= from · by
@@ -40,7 +40,7 @@ void multiply(float* values, float by, int64_t n) {
 
 IdleSteps::IdleSteps(double momentum, bool nesterov) {
   XRUN_CHECK(momentum > 0 && momentum <= kMostCatchUpMomentum, "a table of idle steps has an end");
-  const double mu = static_cast<float>(momentum);  // as updates have it
+  const double mu = static_cast<float>(momentum);  // f32, as in updates
   factor_ = nesterov ? mu : 1;
   for (double power = 1; power >= kSmallestPower; power *= mu) {
     powers_.push_back(power);

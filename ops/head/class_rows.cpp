@@ -149,7 +149,7 @@ void ClassRows::close(const ClassTile& tile) const {
   for (int64_t c = 0; c < tile.classes.count && shape_.form.cosine; ++c) {
     float* const values = tile.weight + c * shape_.dim;
     if (shape_.weights != RowFormat::kF32) {
-      load(row(tile.classes.begin + c), values);  // as it was rounded
+      load(row(tile.classes.begin + c), values);  // the rounded values
     }
     tile.inverse[c] = kernels_.inverse_norm(values, shape_.dim);
   }
@@ -160,7 +160,7 @@ void ClassRows::close(const ClassTile& tile) const {
   }
 }
 
-// Adds the rows of a tile to the memory that products prefetch. Rows that lie apart are prefetched at once.
+// Adds the rows of a tile to the memory that products prefetch. Scattered rows are prefetched at once.
 void ClassRows::prefetch(TileClasses classes, const std::byte* rows, RowFormat format, HeadPrefetch& prefetch) const {
   const int64_t bytes = shape_.dim * element_bytes(format);
   if (active_ == nullptr) {
@@ -170,7 +170,7 @@ void ClassRows::prefetch(TileClasses classes, const std::byte* rows, RowFormat f
   }
 }
 
-// Prefetches rows that lie apart one by one, so that their cache misses overlap.
+// Prefetches scattered rows one by one, so that their cache misses overlap.
 void ClassRows::ask_for(TileClasses classes, const std::byte* rows, int64_t bytes) const {
   constexpr int64_t kLine = 64;
   for (int64_t c = 0; c < classes.count; ++c) {

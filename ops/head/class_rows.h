@@ -26,7 +26,7 @@ struct ClassTile {
   float* weight = nullptr;
   float* inverse = nullptr;  // 1 / norm of each row; null without cosine
   float* bias = nullptr;     // [count]; null without bias
-  // Set by open_states; null where the update has no such state.
+  // Set by open_states; null if the update has no such state.
   UpdateStates weight_states{};
   UpdateStates bias_states{};
 };
@@ -36,7 +36,7 @@ void add_range(HeadPrefetch& prefetch, const void* begin, int64_t bytes);
 
 class ClassRows {
  public:
-  // `update`: null in passes that change nothing; `active`: null where all classes take part.
+  // `update`: null in passes that change nothing; `active`: null if all classes take part.
   ClassRows(const HeadShape& shape, const HeadKernels& kernels, const HeadWeights& weights, const HeadUpdate* update,
             const ActiveClasses* active)
       : shape_(shape), kernels_(kernels), weights_(weights), update_(update), active_(active) {
@@ -60,7 +60,7 @@ class ClassRows {
 
  private:
   bool catches_up() const { return weights_.catch_up.steps != nullptr; }
-  // Whether a tile holds copies of its rows, since they lie apart or catch up.
+  // Whether a tile holds copies of its rows, since they are scattered or catch up.
   bool copies() const { return active_ != nullptr || catches_up(); }
   // Whether rows, or states, in this format are used in place.
   bool in_place(RowFormat format) const { return format == RowFormat::kF32 && !copies(); }

@@ -1,6 +1,6 @@
 // The best classes of a row. Included inside an unnamed namespace (kernels_impl.h says why).
 
-// Inserts a class into the k best, best first. Classes come in ascending order, so it goes behind equal values.
+// Inserts a class into the k best, best first. Classes come in ascending order, so it is placed after equal values.
 // Neighbours in the list are `plane` elements apart.
 inline void insert_best(float* values, int32_t* classes, int64_t plane, int64_t k, float value, int32_t which) {
   int64_t at = (k - 1) * plane;

@@ -14,7 +14,8 @@ namespace xrun::ops {
 
 namespace {
 
-// The most partial results that wait during a fold: one for each level of the tree, which has less than 2^32 blocks.
+// The largest number of partial results that wait during a fold: one for each level of the tree, which has less than
+// 2^32 blocks.
 constexpr int kMaxDepth = 34;
 constexpr int64_t kColumns = 64;
 
@@ -96,7 +97,7 @@ void HeadJoin::combine_stats(std::span<const std::byte* const> stats, const int3
       const HeadStats part = view(fold);
       sums[depth] = {part.max()[place], part.sum()[place]};
       totals[depth] = part.total()[place];
-      target += part.target()[place];  // 0 in all subtrees but that of the label
+      target += part.target()[place];  // 0 in all subtrees except the label's
       ++depth;
     }
     if (softmax != nullptr) {

@@ -1,6 +1,6 @@
 // Logits of a shard's first class blocks that are kept from the forward pass for the backward pass: plain products,
-// before bias, clamping and margin. The backward pass then copies a tile instead of computing it again, with the same
-// bits, since neither rows nor weights change in between.
+// before bias, clamping and margin. The backward pass then copies a tile instead of computing it again; the bits are
+// equal, since neither rows nor weights change in between.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace xrun::ops {
 
 class KeptLogits {
  public:
-  // rows.logits may be null where none are kept.
+  // rows.logits may be null if no logits are kept.
   KeptLogits(const HeadShape& shape, const HeadLayout& layout, const HeadRows& rows)
       : rows_(layout.rows_padded), data_(reinterpret_cast<float*>(rows.logits)) {
     if (rows.active == nullptr) {

@@ -1,5 +1,5 @@
-// The inner loops of head passes, one table for each instruction set and operand type. Tables differ in layout only by
-// `pairs`: operands are 32-bit elements, either one f32 or two neighbouring bf16 of the summed dimension.
+// The inner loops of head passes, one table for each instruction set and operand type. Only `pairs` determines their
+// layout: operands are 32-bit elements, either one f32 or two neighbouring bf16 of the summed dimension.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +11,8 @@ namespace xrun::ops {
 
 inline constexpr float kHeadEpsilon = 1e-12F;
 
-// Memory that is needed soon: products prefetch it into the second-level cache, a line every few steps. One product
-// after the other takes lines from the front of the ranges.
+// Memory that is needed soon: products prefetch it into the second-level cache, a line every few steps. Successive
+// products take lines from the front of the ranges.
 struct HeadPrefetch {
   struct Range {
     const char* begin = nullptr;
@@ -36,18 +36,18 @@ struct HeadGemm {
   int64_t b_panel = 0;
   float* c = nullptr;  // element (m, n) at c[m · c_m + n]
   int64_t c_m = 0;
-  bool add = false;  // go on with the chain in C; else it starts at 0
+  bool add = false;  // continue the chain in C; else it starts at 0
   HeadPrefetch* prefetch = nullptr;
 };
 
-// Class rows of a tile as operands of both products; classes behind `classes` up to a multiple of 32 become zeros.
+// Class rows of a tile as operands of both products; classes after `classes` up to a multiple of 32 become zeros.
 struct HeadPackClasses {
   const float* weight = nullptr;   // [classes, dim]
   const float* inverse = nullptr;  // 1 / norm of each class, or null
   int64_t classes = 0;
   int64_t dim = 0;
   int64_t dim_padded = 0;
-  bool round = false;        // to bf16 values
+  bool round = false;        // round to bf16 values
   uint32_t* rows = nullptr;  // left side of the logits: [classes][rows_stride]; null: not wanted
   int64_t rows_stride = 0;
   uint32_t* panels = nullptr;  // right side of dX: [dim_padded / 32][panel_steps][32]; null: not wanted
@@ -60,9 +60,9 @@ struct HeadTile {
   int64_t stride = 0;
   int64_t classes = 0;
   int64_t rows = 0;             // a multiple of 32
-  int64_t first_class = 0;      // of the whole head
-  const float* bias = nullptr;  // of the tile's classes, or null
-  bool clamp = false;           // cosines: into [-1, 1]
+  int64_t first_class = 0;      // number in the whole head
+  const float* bias = nullptr;  // bias of the tile's classes, or null
+  bool clamp = false;           // for cosines: clamp to [-1, 1]
   float scale = 1;
   // Changes of the loss to the logits of a class in rows with another target: those above `filter` become 0, and
   // corrections[class] is added to the scaled logit. Infinity and null change nothing.
@@ -74,9 +74,9 @@ struct HeadTile {
 
 // Per-row state of a class block; every plane has an element for each row of the tile.
 struct HeadTileStats {
-  float* max = nullptr;    // of z
-  float* sum = nullptr;    // of exp(z - max)
-  float* total = nullptr;  // of the logits as the loss sees them; null unless smoothing
+  float* max = nullptr;    // max of z
+  float* sum = nullptr;    // sum of exp(z - max)
+  float* total = nullptr;  // sum of the logits as the loss sees them; null without smoothing
   int64_t top_k = 0;
   float* best = nullptr;  // [top_k] planes, best first; equal logits keep their order
   int32_t* best_class = nullptr;
@@ -100,7 +100,7 @@ struct HeadKernels {
   // z becomes d(objective)/d(logit), as if no row had a target in the tile.
   void (*gradient)(const HeadTile& tile, const HeadTileGradient& rows) = nullptr;
   // bf16: z as left side of dW, in place [class][rows / 2], and as left side of dX, pairs [classes / 2][pairs_stride].
-  // Classes behind the tile's up to a multiple of 32 become zeros. Null without pairs.
+  // Classes after the tile's up to a multiple of 32 become zeros. Null without pairs.
   void (*pack_gradient)(const HeadTile& tile, uint32_t* pairs, int64_t pairs_stride) = nullptr;
   // lanes[class][16] += z[class][row], rows ascending; lane = (row mod row_block) mod 16, with rows from first_row on.
   void (*sum_rows)(const HeadTile& tile, int64_t first_row, int64_t row_block, float* lanes) = nullptr;
@@ -113,10 +113,10 @@ struct HeadKernels {
   void (*project)(float* g, const float* w, float inverse, int64_t dim) = nullptr;
 };
 
-// The table for an instruction set; bf16 operands on processors without bf16 units are rounded and computed in f32.
+// The table for an instruction set; on processors without bf16 units, bf16 operands are rounded and computed in f32.
 const HeadKernels& head_kernels(Isa isa, bool bf16);
 
-// One table a source file.
+// One table in each source file.
 extern const HeadKernels kHeadAvx2;
 extern const HeadKernels kHeadAvx512;
 extern const HeadKernels kHeadAvx512Bf16;

@@ -1,4 +1,5 @@
-// Head loops for AMX: products in tiles of 16 x 16 sums and 16 pairs a step; all other loops are those of AVX512-BF16.
+// Head loops for AMX: products in tiles of 16 x 16 sums and 16 pairs per step; all other loops are those of
+// AVX512-BF16.
 #include <immintrin.h>
 
 #include "ops/amx_tiles.h"
@@ -13,7 +14,7 @@ namespace {
 
 constexpr int64_t kTileStep = 16;  // pairs of one TDPBF16PS
 
-// out[k][r] = a[r · stride + k], 16 by 16 elements, by pairs, fours, and 128-bit lanes.
+// out[k][r] = a[r · stride + k], 16 by 16 elements, in pairs, groups of four, and 128-bit lanes.
 inline void transpose(const uint32_t* a, int64_t stride, uint32_t* out) {
   __m512i v[16];
   for (int r = 0; r < 16; ++r) {
@@ -59,7 +60,7 @@ void gemm_tiles(const HeadGemm& call) {
       int64_t a_m = call.a_m;
       int64_t a_k = 1;
       if (call.a_k != 1) {
-        // [k][m] to runs of [16 rows][16 pairs]: a transposition swaps the parts of rows and steps.
+        // Converts [k][m] to runs of [16 rows][16 pairs]: a transposition exchanges the parts of rows and steps.
         for (int64_t i = 0; i < k; i += kTileStep) {
           transpose(a0 + i * call.a_k, call.a_k, upper + i * 16);
           transpose(a1 + i * call.a_k, call.a_k, lower + i * 16);

@@ -13,7 +13,7 @@ constexpr int64_t kPanel = 32;
 #include "ops/head/tile_loops.h"
 #include "ops/head/vector_loops.h"
 
-// The table of operands that are f32.
+// The table for f32 operands.
 template <typename V>
 constexpr HeadKernels table_of() {
   return {.gemm = gemm<V>,

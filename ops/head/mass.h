@@ -17,7 +17,7 @@ struct RowMass {
   float all_sum = 0;
 };
 
-// The active classes' share of the softmax over all classes, as the mean over rows. `shards`: all rows of each shard.
+// The active classes' share of the softmax over all classes, averaged over rows. `shards`: all rows of each shard.
 double active_share(std::span<const std::vector<RowMass>> shards);
 
 // Immutable; calls on different buffers may run at once.

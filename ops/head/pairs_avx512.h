@@ -54,7 +54,7 @@ inline void pack_gradient_pairs(const HeadTile& tile, uint32_t* pairs, int64_t p
     const __mmask16 real_low = c < tile.classes ? 0xFFFF : 0;
     const __mmask16 real_high = c + 1 < tile.classes ? 0xFFFF : 0;
     uint32_t* out = pairs + c / 2 * pairs_stride;
-    // Works in place, since a row is written only where it has been read before.
+    // Works in place, since a row is written only after it has been read.
     for (int64_t row = 0; row < tile.rows; row += 32) {
       const __m512 low0 = _mm512_maskz_loadu_ps(real_low, low + row);
       const __m512 low1 = _mm512_maskz_loadu_ps(real_low, low + row + 16);
@@ -68,7 +68,7 @@ inline void pack_gradient_pairs(const HeadTile& tile, uint32_t* pairs, int64_t p
   }
 }
 
-// The table of operands that are pairs, whose products `product` makes.
+// The table for operands that are pairs; `product` computes their products.
 constexpr HeadKernels table_of_pairs(void (*product)(const HeadGemm&)) {
   HeadKernels table = table_of<Avx512>();
   table.pairs = true;

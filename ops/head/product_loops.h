@@ -7,18 +7,18 @@ constexpr int64_t kStepK = 256;
 constexpr int64_t kStepsOfLine = 4;
 constexpr int64_t kLine = 64;
 
-// R rows of C by two vectors; the left side lies [R][a_stride] if kRowMajor, else [k][a_stride]. `ahead`, moved on by
+// R rows of C by two vectors; the left side is [R][a_stride] if kRowMajor, else [k][a_stride]. `ahead`, advanced by
 // `line`, is prefetched.
 template <typename V, int R, bool kRowMajor>
 void gemm_tile(int64_t k, const uint32_t* a, int64_t a_stride, const uint32_t* b, float* c, int64_t c_m, bool add,
                const char* ahead, int64_t line) {
-  constexpr int kShared = 3;  // rows for each pointer, which an index tells apart: general registers are few
+  constexpr int kShared = 3;  // rows for each pointer, distinguished by an index: general registers are few
   const uint32_t* rows[(R + kShared - 1) / kShared];
 #pragma GCC unroll 16
   for (int r = 0; r < R; r += kShared) {
     rows[r / kShared] = kRowMajor ? a + r * a_stride : a;
   }
-  typename V::F acc[R][2];  // every loop over it is unrolled, or it would live in memory
+  typename V::F acc[R][2];  // every loop over it is unrolled, since otherwise it would be in memory
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
     acc[r][0] = add ? V::load(c + r * c_m) : V::broadcast(0.0F);
@@ -47,8 +47,8 @@ void gemm_tile(int64_t k, const uint32_t* a, int64_t a_stride, const uint32_t* b
   }
 }
 
-// Calls body(address to prefetch from, bytes from line to line) for k steps; the address is `hot`, which is cached,
-// where nothing is left to prefetch.
+// Calls body(address to prefetch from, bytes from line to line) for k steps; if nothing is left to prefetch, the
+// address is `hot`, which is cached.
 template <typename Body>
 void with_prefetch(HeadPrefetch* from, const void* hot, int64_t k, const Body& body) {
   if (from == nullptr || from->next == from->count) {
@@ -109,7 +109,7 @@ void gemm(const HeadGemm& call) {
   }
 }
 
-// The nearest bf16, ties to even; NaN stays as it is.
+// The nearest bf16, ties to even; NaN does not change.
 template <typename V>
 typename V::F round_bf16(typename V::F v) {
   typedef uint32_t Bits __attribute__((vector_size(sizeof(v))));
@@ -118,7 +118,7 @@ typename V::F round_bf16(typename V::F v) {
   return v == v ? reinterpret_cast<typename V::F>(kept) : v;
 }
 
-// A vector of a class row in the form that products read: normalised, rounded, zeros behind the first `left` numbers.
+// A vector of a class row in the form that products read: normalised, rounded, zeros after the first `left` numbers.
 template <typename V>
 typename V::F class_values(const float* w, int64_t left, float inverse, bool round) {
   auto v = V::load_upto(w, left);

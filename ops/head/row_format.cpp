@@ -19,7 +19,7 @@ constexpr int64_t kRun = 256;
 // The format e4m3 has no infinities: 448 is the largest number, 0x7F is NaN.
 constexpr float kLargestFp8 = 448;
 constexpr float kSmallestNormalFp8 = 0x1p-6F;
-constexpr int32_t kFp8Bias = (127 - 7) << 3;  // of f32's exponent over e4m3's, in its position
+constexpr int32_t kFp8Bias = (127 - 7) << 3;  // difference of the exponent biases of f32 and e4m3, in position
 
 // Eight lanes, since GCC 12 splits conversions between bytes, halves and words of wider vectors into single lanes.
 constexpr int64_t kEight = 8;
@@ -69,7 +69,7 @@ __m128i to_bf16_bits(__m256 v, __m256i draws) {
       _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(rounded), _mm256_castsi256_ps(quiet), nan)));
 }
 
-// The smallest power of two by which values up to `largest` fit, but at least 2^-100, so that its inverse is finite.
+// The smallest power of two with which values up to `largest` fit, but at least 2^-100, so that its inverse is finite.
 float scale_of(float largest) {
   if (!(largest <= std::numeric_limits<float>::max())) {
     return std::numeric_limits<float>::quiet_NaN();
@@ -89,10 +89,10 @@ void put(const Eight& elements, int64_t bytes, int64_t left, std::byte* to) {
   }
 }
 
-// The largest magnitude of the values; NaN where one of them is NaN or infinite.
+// The largest magnitude of the values; NaN if one of them is NaN or infinite.
 float largest_of(const float* values, int64_t n) {
   __m256 largest = _mm256_setzero_ps();
-  __m256 unordered = _mm256_setzero_ps();  // NaN once a value was
+  __m256 unordered = _mm256_setzero_ps();  // NaN once a value was not finite
   const __m256 size = _mm256_castsi256_ps(_mm256_set1_epi32(0x7FFFFFFF));
   for (int64_t i = 0; i < n; i += kEight) {
     float some[kEight] = {};
@@ -112,11 +112,11 @@ float largest_of(const float* values, int64_t n) {
   return *std::max_element(lanes[0], lanes[0] + kEight) + nan;
 }
 
-// Sixteen random bits for each element; without `random` the bits of one half, which round to the nearest.
+// Sixteen random bits for each element; without `random` always one half, which rounds to the nearest.
 struct Draws {
   const RandomStream* random = nullptr;
 
-  // `words`: the bits of two elements in each, from element `begin` on.
+  // `words`: each has the bits of two elements, from element `begin` on.
   void fill(int64_t begin, std::span<uint32_t> words) const {
     if (random == nullptr) {
       std::ranges::fill(words, 0x8000'8000U);
@@ -126,7 +126,7 @@ struct Draws {
   }
 };
 
-// body(first, values, draws) for eight elements at a time; behind the last one there are zeros.
+// Calls body(first, values, draws) for eight elements at a time; zeros follow the last one.
 template <typename Body>
 void for_eights(const float* values, int64_t n, const Draws& random, const Body& body) {
   for (int64_t begin = 0; begin < n; begin += kRun) {

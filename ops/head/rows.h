@@ -9,7 +9,7 @@
 
 namespace xrun::ops {
 
-// Place of a row among the padded ones: every row block starts at a multiple of row_block_padded.
+// The place of a row among the padded ones: every row block starts at a multiple of row_block_padded.
 inline int64_t padded_row(const HeadShape& shape, const HeadLayout& layout, int64_t row) {
   return row / shape.norm_rows * layout.row_block_padded + row % shape.norm_rows;
 }

@@ -11,7 +11,7 @@
 namespace xrun::ops {
 namespace {
 
-constexpr uint64_t kDraw = 0x73656c656374;  // keeps these random numbers apart from others
+constexpr uint64_t kDraw = 0x73656c656374;  // separates these random numbers from others
 
 // Writes the targets of the whole head, each once, ascending; returns their number.
 int64_t distinct_targets(const HeadShape& shape, std::span<const int32_t> labels, int32_t* out) {
@@ -21,11 +21,11 @@ int64_t distinct_targets(const HeadShape& shape, std::span<const int32_t> labels
   return std::unique(out, end) - out;
 }
 
-// Draws `count` different numbers below `below`, ascending. REQUIRES: count <= below / 2, since draws that occurred
-// before are repeated.
+// Draws `count` different numbers below `below`, ascending. REQUIRES: count <= below / 2, since numbers that were drawn
+// before are drawn again.
 void draw_distinct(const RandomStream& random, int64_t count, int64_t below, int32_t* out) {
   constexpr int64_t kRun = 64;
-  uint64_t block = 0;  // of four draws
+  uint64_t block = 0;  // number of a block of four draws
   for (int64_t found = 0; found < count; found = std::unique(out, out + count) - out) {
     for (int64_t i = found; i < count; i += kRun) {
       uint32_t words[kRun];
@@ -62,7 +62,7 @@ class ClassSet {
   int shift_;
 };
 
-// Appends classes of the targets' lists to `chosen`, which begins with the targets, while there is room; returns the
+// Appends classes of the targets' lists to `chosen`, which begins with the targets, while there is space; returns the
 // number of chosen classes. The lists take turns, beginning with list `first` modulo their number.
 int64_t add_neighbours(const HeadShape& shape, const int32_t* lists, int64_t targets, int64_t first, ClassSet met,
                        int32_t* chosen) {
@@ -79,7 +79,7 @@ int64_t add_neighbours(const HeadShape& shape, const int32_t* lists, int64_t tar
 }
 
 // Writes the classes of one block and their corrections (null: not wanted): the `chosen` ones, ascending, and `wanted`
-// of the others. Draws either the ones to take or, where they are more than half of the others, the ones to leave out.
+// of the others. Draws either the ones to take or, if they are more than half of the others, the ones to leave out.
 void fill_block(const RandomStream& random, ClassRange block, std::span<const int32_t> chosen, int64_t wanted,
                 int32_t* draws, int32_t* classes, float* corrections) {
   const int64_t others = block.size() - static_cast<int64_t>(chosen.size());
@@ -94,7 +94,7 @@ void fill_block(const RandomStream& random, ClassRange block, std::span<const in
       *corrections++ = value;
     }
   };
-  size_t before = 0;  // chosen classes that were passed
+  size_t before = 0;  // chosen classes already written
   // Writes the class with this rank among the others, after the chosen classes below it.
   const auto take = [&](int64_t rank) {
     while (before < chosen.size() && chosen[before] - block.begin <= rank + static_cast<int64_t>(before)) {
@@ -157,7 +157,7 @@ ActiveClasses select_classes(const HeadShape& shape, std::span<const int32_t> la
     return {block * shape.blocks.size, std::min(shape.blocks.classes, (block + 1) * shape.blocks.size)};
   };
   offsets[0] = 0;
-  int64_t before = 0;  // classes that are not chosen in the blocks before
+  int64_t before = 0;  // number of classes in earlier blocks that are not chosen
   for (int64_t block = 0; block < blocks.end; ++block) {
     const int64_t next = before + classes_of(block).size() - counts[block];
     if (block >= blocks.begin) {

@@ -1,7 +1,7 @@
 // Selects the classes that take part in a step: the targets of its rows, then classes of the targets' lists of nearest
-// neighbours, then others drawn at random. They follow from labels, lists, seed and step alone, so that every shard,
-// rank and micro-batch has the same ones. Time grows with the active classes, the rows and the entries of their lists,
-// not with the number of classes (docs/internals/algorithms.md, "Active classes").
+// neighbours, then others drawn at random. Only labels, lists, seed and step determine them, so every shard, rank and
+// micro-batch has the same ones. Time grows with the active classes, the rows and the entries of their lists, not with
+// the number of classes (docs/internals/algorithms.md, "Active classes").
 // Source: An et al., "Partial FC: Training 10 Million Identities on a Single Machine", ICCVW 2021; Song et al.,
 // "Large-Scale Training System for 100-Million Classification at Alibaba", KDD 2020.
 #pragma once
@@ -13,15 +13,15 @@
 
 namespace xrun::ops {
 
-// Selects the active classes of one shard. The head has shape.active of them, or all targets where these are more.
-// Labels outside of 0..C-1 are ignored.
+// Selects the active classes of one shard. The head has shape.active of them, or all targets if these are more. Labels
+// outside of 0..C-1 are ignored.
 //   lists   [classes of the head][shape.neighbours], as KnnGraph writes them; entries outside of 0..C-1 are skipped.
-//           The lists of the targets are read in turn, position by position, as long as there is room; each step begins
-//           with another list. Null: no neighbours are selected.
+//           The lists of the targets are read in turn, position by position, as long as there is space; each step
+//           begins with another list. Null: no neighbours are selected.
 //   memory  head_selection of the shape; holds the result, which HeadCounts::common compares with the selection of the
 //           last step. REQUIRES: zeros before the first step, else its `common` is meaningless.
-// With shape.log_q, the correction of a drawn class is -log(share): the share of its block's classes, without targets
-// and neighbours, that was drawn. That of targets and neighbours is 0.
+// With shape.log_q, the correction of a drawn class is -log(share), where share is the drawn part of its block's
+// classes without targets and neighbours. That of targets and neighbours is 0.
 // REQUIRES: labels of shape.step_rows rows.
 ActiveClasses select_classes(const HeadShape& shape, std::span<const int32_t> labels, uint64_t seed, int64_t step,
                              std::byte* memory, Workers& workers, const int32_t* lists = nullptr);

@@ -10,7 +10,7 @@ namespace {
 #include "ops/head/exp_loop.h"
 #include "ops/head/insert_best.h"
 
-// One number in place of a vector. Maximum and minimum are those of the instructions: for a NaN the second operand.
+// One number instead of a vector. Maximum and minimum are those of the instructions: for a NaN the second operand.
 struct Scalar {
   using F = float;
   static F broadcast(float x) { return x; }

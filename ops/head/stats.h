@@ -13,15 +13,15 @@ struct HeadStats {
   int64_t plane = 0;
   int64_t top_k = 0;
 
-  float* max() const { return data; }                 // of z = scale · logit; NaNs are ignored
-  float* sum() const { return data + plane; }         // of exp(z - max); NaN if any logit of the row is
-  float* total() const { return data + 2 * plane; }   // of the logits, with smoothing
+  float* max() const { return data; }                 // max of z = scale · logit; NaNs are ignored
+  float* sum() const { return data + plane; }         // sum of exp(z - max); NaN if any logit of the row is NaN
+  float* total() const { return data + 2 * plane; }   // sum of the logits, with smoothing
   float* target() const { return data + 3 * plane; }  // the label's logit before the margin, if it is in the run
   float* best(int64_t i = 0) const { return data + (4 + i) * plane; }
   int32_t* best_class(int64_t i = 0) const { return reinterpret_cast<int32_t*>(data + (4 + top_k + i) * plane); }
 };
 
-// exp as the tiles compute it: the same operations on one number.
+// exp with the operations of the tiles, on one number.
 float exp_f32(float x);
 
 // {max, sum} of two runs.

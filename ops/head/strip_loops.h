@@ -1,5 +1,5 @@
-// Part of kernels_impl.h: logits of a strip of classes, its largest one, best classes, targets, and the changes of the
-// loss to logits.
+// Part of kernels_impl.h: logits of a strip of classes, its largest one, best classes, targets, and the changes that
+// the loss makes to logits.
 
 template <typename V>
 typename V::F logit(const HeadTile& tile, int64_t c, typename V::F x) {
@@ -18,7 +18,7 @@ typename V::F correction(const HeadTile& tile, int64_t c) {
   return V::broadcast(tile.corrections == nullptr ? 0.0F : tile.corrections[c] / tile.scale);
 }
 
-// The logit in the loss of rows with another target. NaN stays NaN.
+// The logit in the loss for rows with another target. NaN stays NaN.
 template <typename V>
 typename V::F loss_logit(typename V::F x, typename V::F filter, typename V::F correction) {
   return V::add(V::zero_where_less(filter, x, x), correction);
@@ -89,7 +89,7 @@ void strip_loss_logits(const HeadTile& tile, int64_t begin, int64_t end, int64_t
   }
 }
 
-// Replaces each target's logit by that after the margin. Returns whether there was one.
+// Replaces each target's logit by the one after the margin. Returns whether there was a target.
 template <typename V>
 bool strip_targets(const HeadTile& tile, const HeadTileStats& stats, int64_t begin, int64_t end, int64_t row) {
   uint32_t targets = V::inside_mask(stats.label + row, static_cast<int32_t>(tile.first_class + begin),

@@ -1,5 +1,5 @@
 // The backward sweep over a shard's tiles: computes logits again, then their gradient, and from it dX, dW and the
-// update at once.
+// update in one pass.
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +14,7 @@
 
 namespace xrun::ops {
 
-// Outputs of a sweep that are not wanted are null.
+// Null outputs of a sweep are not computed.
 struct HeadPasses::Sweep {
   HeadPass pass = HeadPass::kUpdate;
   std::byte* dx = nullptr;

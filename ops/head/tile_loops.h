@@ -1,4 +1,5 @@
-// Part of kernels_impl.h: exponentials of a tile, which the forward pass sums and the backward pass makes gradients.
+// Part of kernels_impl.h: exponentials of a tile; the forward pass sums them and the backward pass makes gradients of
+// them.
 
 constexpr int64_t kStrip = 64;
 
@@ -44,7 +45,7 @@ void add_strip(const HeadTile& tile, const HeadTileStats& stats, int64_t begin, 
     const auto higher = V::max(V::mul(scale, largest[g]), max);
     if (V::greater_mask(higher, max) != 0) {
       float* sum = stats.sum + row + g * V::kWidth;
-      V::store(sum, V::mul(V::load(sum), exp_of<V>(V::sub(max, higher))));  // exactly 1 for lanes that stay
+      V::store(sum, V::mul(V::load(sum), exp_of<V>(V::sub(max, higher))));  // exactly 1 for lanes without change
       V::store(at, higher);
     }
     minus[g] = V::sub(V::broadcast(0.0F), higher);

@@ -47,7 +47,7 @@ std::byte* TreeFold::find_neighbour(Partial& partial) {
     const bool is_right = ((partial.block - begin) & size) != 0;
     const int64_t other = is_right ? partial.block - size : partial.block + size;
     if (other >= partial.subtree->end) {
-      continue;  // no blocks behind the last class
+      continue;  // there are no blocks after the last class
     }
     Waiting& there = waiting(other);
     if (there.data == nullptr || there.level != partial.level) {

@@ -1,7 +1,6 @@
-// Sums of partial results of class blocks in one fixed binary tree (docs/internals/determinism.md,
-// "Sums over classes"), each pair added as soon as both
-// sides are complete. So few partial results wait for their neighbours, whatever the number of blocks, and a few
-// buffers suffice. The order in which blocks are finished changes no bit.
+// Sums of partial results of class blocks in one fixed binary tree (docs/internals/determinism.md, "Sums over
+// classes"). A pair is added as soon as both sides are complete. So only few partial results wait for their neighbours,
+// whatever the number of blocks, and a few buffers suffice. The order in which blocks are finished changes no bit.
 #pragma once
 
 #include <mutex>
@@ -36,7 +35,7 @@ class TreeFold {
   }
 
  private:
-  // The sum of 2^level blocks from `block`, or of as many as its subtree has left.
+  // The sum of 2^level blocks from `block` on, or of the remaining blocks of its subtree if these are fewer.
   struct Partial {
     int64_t block = 0;
     int64_t level = 0;
@@ -44,7 +43,7 @@ class TreeFold {
     std::byte* data = nullptr;
   };
 
-  // A partial result that waits for its neighbour; null data: none waits.
+  // A partial result that waits for its neighbour; null data: there is no such result.
   struct Waiting {
     std::byte* data = nullptr;
     int64_t level = 0;
@@ -52,10 +51,10 @@ class TreeFold {
   static_assert(sizeof(Waiting) == kHeadFoldNodeBytes);
 
   bool left() const { return next_ < end_; }
-  // Takes the next block; `data` is null where no block, or no buffer for it, is left.
+  // Takes the next block; `data` is null if no block, or no buffer for it, is left.
   Partial take();
-  // Makes `partial` the left side of its pair and returns the right side. Where the neighbour is not complete yet,
-  // stores `partial` as waiting and returns null; null also for the sum of a whole subtree.
+  // Makes `partial` the left side of its pair and returns the right side. If the neighbour is not complete yet, stores
+  // `partial` as waiting and returns null; also null for the sum of a whole subtree.
   std::byte* find_neighbour(Partial& partial);
   void give_back(std::byte* buffer);
 
@@ -64,11 +63,11 @@ class TreeFold {
   Bytes bytes_;
   int64_t end_;
   std::mutex mutex_;  // guards all below
-  Waiting* waiting_;  // by block of the shard: the result that begins there
+  Waiting* waiting_;  // index: block of the shard; the result that begins there
   std::byte** free_;  // free buffers
   int64_t free_count_ = 0;
   int64_t next_;
-  const BlockRange* subtree_;  // the one with block `next_`
+  const BlockRange* subtree_;  // the one that contains block `next_`
 };
 
 }  // namespace xrun::ops

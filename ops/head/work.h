@@ -1,5 +1,5 @@
-// Common parts of the passes of a shard: the layout of working memory, and tiles of logits. A pass walks class blocks
-// in parallel; inside a block, tile by tile of classes; inside a tile, run by run of rows.
+// Common parts of the passes of a shard: the layout of working memory, and tiles of logits. A pass processes class
+// blocks in parallel; inside a block, tile by tile of classes; inside a tile, run by run of rows.
 #pragma once
 
 #include <algorithm>
@@ -76,7 +76,7 @@ struct HeadWork {
   void for_targets(const HeadTile& tile, int64_t first_row, const Body& body) const;
 };
 
-// Calls body(row of the tile, its target's logit, place of it in z).
+// Calls body(row of the tile, its target's logit, place of that logit in z).
 template <typename Body>
 void HeadWork::for_targets(const HeadTile& tile, int64_t first_row, const Body& body) const {
   const int32_t* label = labels() + first_row;

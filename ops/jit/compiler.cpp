@@ -24,7 +24,7 @@ Error unavailable(std::string why, std::string fix) {
           std::move(fix)};
 }
 
-// The module beside the program itself: no search path decides what code is loaded.
+// The module next to the program itself, so that no search path determines which code is loaded.
 std::string module_path() {
   char program[PATH_MAX];
   const ssize_t length = ::readlink("/proc/self/exe", program, sizeof program);
@@ -92,7 +92,7 @@ class Compiler {
         return known->second;
       }
     }
-    // Without the lock: two threads may compile the same loop, and both results are right.
+    // Without the lock: two threads may compile the same loop, and both results are correct.
     const Seconds begin = system_clock().now();
     const std::string key = std::string(XRUN_JIT_BUILD) + " " + std::string(plugin->compiler) + " " + text;
     const std::optional<std::string> stored = read_object(key);

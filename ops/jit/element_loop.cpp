@@ -86,7 +86,7 @@ void ElementLoop::interpret(const void* const* inputs, void* const* outputs, int
       if (form_.inputs[i] == LoopInput::kBF16) {
         widen(isa_, reinterpret_cast<const Bf16*>(from), own, count);
       } else if (form_.inputs[i] == LoopInput::kF32) {
-        // In place where no element beyond the last one is read and no result is an input, which may be overwritten.
+        // Works in place if no element beyond the last one is read and no result is an input, which may be overwritten.
         const auto* const numbers = reinterpret_cast<const float*>(from);
         if (in_place_ && count % kLanes == 0) {
           addresses[i] = numbers;
@@ -113,8 +113,8 @@ void ElementLoop::interpret(const void* const* inputs, void* const* outputs, int
   }
 }
 
-// The last elements, fewer than a group: on copies that have room for whole lanes. Sums of squares are copied whole,
-// and back only those of the elements.
+// The last elements, fewer than a group, are computed on copies with space for whole lanes. Sums of squares are copied
+// as a whole; of the results only the elements are copied back.
 void ElementLoop::run_rest(const void* const* inputs, void* const* outputs, int64_t begin, int64_t n) const {
   struct alignas(64) Lanes {
     std::byte bytes[kLanes * sizeof(double)];

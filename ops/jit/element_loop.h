@@ -1,5 +1,5 @@
-// ElementLoop: computes an element-wise loop, by compiled code where there is some and by the interpreter else, with
-// the same bits.
+// ElementLoop: computes an element-wise loop, with compiled code if available, otherwise with the interpreter; both
+// give the same bits.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,19 @@ namespace xrun::ops {
 inline constexpr size_t kMostOperands = 64;  // inputs and outputs of a loop
 
 // Results of a kernel's call that are larger than this leave the caches before they are read: storing them past the
-// caches (LoopForm::streams) saves reading their lines first.
+// caches (LoopForm::streams) avoids reading their lines first.
 inline constexpr Bytes kStreamed = Bytes{16} << 20;
 
 class ElementLoop {
  public:
   // `compile`: asks for compiled code (ops/jit/compiler.h), which takes milliseconds; a loop that is only described for
-  // a plan needs none. REQUIRES: inputs for all that `expr` reads, an output for each of its results, and at most
-  // kMostOperands of both.
+  // a plan does not need it. REQUIRES: inputs for all that `expr` reads, an output for each of its results, and at most
+  // kMostOperands of both together.
   ElementLoop(LoopForm form, Isa isa, bool compile);
 
-  // Memory of one thread, aligned to 64; the same for compiled loops, so that a plan does not depend on them.
+  // Memory of one thread, aligned to 64; equal for compiled loops, so that a plan does not depend on them.
   Bytes scratch_bytes() const;
-  // Room in the scratch for a block (kScalarBlock) of elements of an input, in f32: the input of a run may lie there.
+  // Space in the scratch for a block (kScalarBlock) of elements of an input, in f32: it may hold the input of a run.
   float* block(std::byte* scratch, size_t input) const {
     return reinterpret_cast<float*>(scratch + interpreter_.scratch_bytes()) +
            static_cast<int64_t>(input) * kScalarBlock;
@@ -36,7 +36,7 @@ class ElementLoop {
   // Computes `n` elements. An output may be an input, with the same first element. Any number of threads, each with its
   // own scratch.
   void run(const void* const* inputs, void* const* outputs, int64_t n, std::byte* scratch) const;
-  // After the last run of a thread: other threads see results that were stored past the caches.
+  // Call after the last run of a thread: other threads then see results that were stored past the caches.
   void finish() const;
 
  private:
@@ -46,7 +46,7 @@ class ElementLoop {
   LoopForm form_;
   Isa isa_;
   Interpreter interpreter_;
-  bool in_place_ = false;  // no result is just an input
+  bool in_place_ = false;  // no result is simply an input
   LoopCode code_ = nullptr;
   LoopCode streaming_ = nullptr;  // LoopForm::streams
 };

@@ -84,7 +84,7 @@ Interpreter::Interpreter(const ScalarExpr& expr, int inputs, Isa isa) : input_co
     }
     Operation operation{.loop = loop_of(node.op, isa)};
     for (size_t k = 0; k < 3; ++k) {
-      // Absent arguments are read and not used.
+      // Absent arguments are read but not used.
       const ScalarId arg = node.args[node.args[k].valid() ? k : 0];
       operation.args[k] = slot_of[static_cast<size_t>(arg.index)];
     }

@@ -1,5 +1,5 @@
 // Interpreter: computes a scalar expression for many elements without a compiler, a block at a time: each operation is
-// one loop over the lanes of a block, and intermediate results stay in the first cache. Operations are those of
+// one loop over the lanes of a block, and intermediate results stay in the first-level cache. Operations are those of
 // ops/lane_ops.h on f32, so that all instruction sets, and compiled loops, give the same bits.
 #pragma once
 
@@ -25,8 +25,8 @@ class Interpreter {
   Bytes scratch_bytes() const { return blocks_at_ + blocks_ * kBlockBytes; }
   int results() const { return static_cast<int>(results_.size()); }
 
-  // The list of addresses in `scratch`. The caller sets those of the inputs, which come first: f32 that may be read as
-  // far as the count below, rounded up to whole lanes.
+  // The list of addresses in `scratch`. The caller sets those of the inputs, which come first: f32 that may be read up
+  // to the count below, rounded up to whole lanes.
   const float** inputs(std::byte* scratch) const { return reinterpret_cast<const float**>(scratch); }
   // Computes `n` elements, at most a block. Results stay valid until the next call with this scratch.
   void run(std::byte* scratch, int64_t n) const;

@@ -1,4 +1,4 @@
-// Object code of compiled loops on disk (graph/base/cache_file.h), so that a loop is compiled once on a machine.
+// Object code of compiled loops on disk (graph/base/cache_file.h), so that a loop is compiled only once on a machine.
 #pragma once
 
 #include <optional>
@@ -7,8 +7,8 @@
 
 namespace xrun::ops {
 
-// `key` describes the loop, the compiler and the build. None if there is no file for it, or one that is damaged, of
-// another key, or that other users may have written.
+// `key` describes the loop, the compiler and the build. Nullopt if there is no file for it, or if the file is damaged,
+// has another key, or may have been written by other users.
 std::optional<std::string> read_object(std::string_view key);
 // Best effort.
 void store_object(std::string_view key, std::string_view object);

@@ -21,17 +21,17 @@ struct KnnPanels {
   const int32_t* ids = nullptr;  // class of each place; null: the place itself
 };
 
-// Works in given memory; used by one worker at a time. Allocates nothing.
+// Works in memory provided by the caller; used by one worker at a time. Allocates nothing.
 class KnnBlockSearch {
  public:
   // Lists hold the best `wanted` classes. The memory has KnnSearchLayout(dim, most).total bytes, wanted <= most; rows
-  // and lists that it holds already stay as they are.
+  // and lists that it already holds do not change.
   KnnBlockSearch(Isa isa, int64_t dim, int64_t wanted, int64_t most, std::byte* memory);
 
   // Empties the lists of the first `rows` rows.
   void clear(int64_t rows);
-  // Returns the address to write the direction of row i to, with zeros behind its last dimension. Class `id` is left
-  // out of its list; -1 leaves out none.
+  // Returns the address to which to write the direction of row i, with zeros after its last dimension. Class `id` is
+  // left out of its list; -1: no class is left out.
   float* put(int64_t i, int32_t id);
 
   // Compares some of the rows with the classes at `places`.
@@ -45,7 +45,7 @@ class KnnBlockSearch {
   KnnScan scan_;
   int64_t dim_padded_;
   float* directions_;  // [kKnnSearchRows][dim_padded]
-  float* left_;        // packed, of the rows that are compared
+  float* left_;        // packed rows that are compared
   float* tile_;
   int32_t* hits_;
   int32_t* own_;  // [kKnnSearchRows]

@@ -24,7 +24,7 @@ void KnnCandidates::clear(int64_t row) const {
 }
 
 void KnnCandidates::seed(int64_t row, float score) const {
-  // The limit lies below the score itself, so that only `shrink` sets limits that an exact score can equal.
+  // The limit is below the score itself, so that only `shrink` sets limits that an exact score can equal.
   limits[row] = slack > 0 ? score - slack : std::nextafter(score, -2.0F);
 }
 
@@ -39,7 +39,7 @@ void KnnCandidates::offer(int64_t row, float score, int32_t id) const {
   list[count++] = key;
   if (count == capacity) {
     shrink(row);
-    // A list with little room left counts as overflowed, too, since shrinking costs as much as many products.
+    // A list with little space left also counts as overflowed, since shrinking costs as much as many products.
     if (slack > 0 && count > capacity - capacity / 8) {
       count = kOverflow;
       limits[row] = std::numeric_limits<float>::infinity();

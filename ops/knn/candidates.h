@@ -16,9 +16,9 @@ struct KnnCandidates {
   int32_t* counts = nullptr;  // [classes]; kOverflow: more candidates than fit
   float* limits = nullptr;    // [classes]; a score below it is no candidate
   int64_t capacity = 0;       // at least wanted + 1
-  int64_t wanted = 0;         // neighbours beside the class itself
-  // By how much a true neighbour's score may lie below the wanted-th best one. 0: scores are exact, and of equal scores
-  // the smaller ids are kept, so that no list overflows.
+  int64_t wanted = 0;         // neighbours in addition to the class itself
+  // The amount by which a true neighbour's score may be below the wanted-th best one. 0: scores are exact, and among
+  // equal scores the smaller ids are kept, so that no list overflows.
   float slack = 0;
 
   static constexpr int32_t kOverflow = -1;

@@ -20,7 +20,7 @@ void KnnRows::direction(int64_t row, float* out) const {
 
 void KnnRows::rescore(const float* direction, uint64_t* keys, int64_t count) const {
   constexpr int kChains = 8;      // independent chains hide the latency of each
-  constexpr int64_t kAhead = 16;  // rows to prefetch, as the hardware cannot
+  constexpr int64_t kAhead = 16;  // rows to prefetch, since the hardware cannot
   for (int64_t first = 0; first < count; first += kChains) {
     const float* w[kChains];
     float scale[kChains];

@@ -10,7 +10,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Files that are written and not yet durable keep their descriptors, for whose number processes have a limit.
+// Files that are written but not yet durable keep their descriptors, and processes have a limit for these.
 constexpr int64_t kMostOpen = 128;
 
 }  // namespace
@@ -25,11 +25,11 @@ BackgroundSave::BackgroundSave(const TrainState& state, Bytes range_bytes, int r
     cut(files_.back());
     note_buffers(files_.size() - 1);
   }
-  for (File& file : files_) {  // now that they stay where they are
+  for (File& file : files_) {  // from here on they stay in place
     if (file.plan.by_rows && state.changes_by_rows(file.plan.tensors[0]->head)) {
       file.rows = std::make_unique<RowCopies>(state, file.plan, memory);
       if (!file.rows->fits()) {
-        file.rows.reset();  // the file is copied whole
+        file.rows.reset();  // the file is copied as a whole
       }
     }
   }
@@ -56,7 +56,7 @@ void BackgroundSave::hold_computed(File& file) const {
   }
 }
 
-// Small parts, so that several threads copy a file, and nobody waits long for one of them.
+// Cuts into small parts, so that several threads copy a file, and nobody waits long for a part.
 void BackgroundSave::cut(File& file) {
   constexpr Bytes kPart = kMiB;
   for (const StateTensor* tensor : file.plan.tensors) {
@@ -121,8 +121,8 @@ void BackgroundSave::before_rows(const planner::Instruction& instruction, std::s
   }
 }
 
-// A file whose rows do not fit into memory is written at once, which gives the memory of its copies to other files: so
-// the rows of a file that has found none are tried again before it is written.
+// A file whose rows do not fit into memory is written at once, which frees the memory of its copies for other files.
+// So before a file without memory is written, its rows are tried again.
 void BackgroundSave::keep_rows(const std::vector<size_t>& wanted, std::span<const int32_t> rows,
                                ops::Workers& workers) {
   std::mutex found;
@@ -135,7 +135,7 @@ void BackgroundSave::keep_rows(const std::vector<size_t>& wanted, std::span<cons
     }
   });
   if (memory_.is_scarce()) {
-    hurry();  // on a busy machine the background would give back too little in time
+    hurry();  // on a busy machine the background would otherwise free too little in time
   }
   if (without_memory.empty()) {
     return;
@@ -171,8 +171,8 @@ void BackgroundSave::read_rest() {
   read_now(all, workers);
 }
 
-// The workers copy together, and wait only for files that another thread is writing just now. If that is the
-// background, it gets normal priority, so that it is done soon.
+// The workers copy together, and wait only for files that another thread is writing. If that thread is the background,
+// it gets normal priority, so that it finishes soon.
 void BackgroundSave::read_now(const std::vector<size_t>& wanted, ops::Workers& workers) {
   workers.for_each(workers.count(), [&](int64_t /*item*/, int /*worker*/) {
     for (const size_t index : wanted) {
@@ -274,7 +274,7 @@ Status BackgroundSave::write_claimed(File& file) {
     if (held != file.held.end()) {
       std::copy_n(held->second.begin() + first, bytes, out);
     } else if (file.copy != nullptr) {
-      const auto part = std::ranges::find(file.parts, &tensor, &Part::tensor);  // the first: its rows lie together
+      const auto part = std::ranges::find(file.parts, &tensor, &Part::tensor);  // first part of contiguous rows
       std::copy_n(file.copy + part->at + first, bytes, out);
     } else if (file.rows != nullptr) {
       run_at_normal_priority([&] { file.rows->read(tensor, row_begin, row_end, out); }, hurries_);
@@ -310,7 +310,7 @@ Status BackgroundSave::make_durable(File& file) {
   return status;
 }
 
-// The first error is the one to tell. Nobody has to read what is not begun then.
+// The first error is the one to report. Files that are not begun then need not be read.
 void BackgroundSave::fail(Error error) {
   const std::lock_guard lock(mutex_);
   if (error_) {

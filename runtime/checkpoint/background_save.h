@@ -1,8 +1,8 @@
-// Writes the files of a checkpoint in the background of the steps after it. The state stays where it is: the background
-// writes one file after the other from it. Files with values that a step is about to change are copied before it
-// changes them, by the workers of its device, and written later; those that do not fit into the memory for copies are
-// written at once. Of heads with active classes only the rows that the step changes are copied, even while their file
-// is written. So no second copy of the state is held, only that memory and a chunk for each thread that writes.
+// Writes the files of a checkpoint in the background while later steps run. The state stays in place: the background
+// writes one file after the other from it. If a step is about to change values of a file, the workers of its device
+// first copy the file, and it is written later; a file that does not fit into the memory for copies is written at once.
+// For heads with active classes only the rows that the step changes are copied, even while their file is written. So
+// there is no second copy of the state, only that memory and a chunk for each thread that writes.
 #pragma once
 
 #include <atomic>
@@ -29,22 +29,22 @@
 
 namespace xrun::runtime {
 
-// Threads: the one that made it calls all functions but `before` and `before_rows`.
+// Threads: the one that created it calls all functions except `before` and `before_rows`.
 class BackgroundSave final : public ChangeGuard {
  public:
-  // Saves the state as it is now. All arguments outlive the object. Throws std::system_error if the system lets no
-  // thread start.
+  // Saves the state as it is now. All arguments outlive the object. Throws std::system_error if the system cannot start
+  // a thread.
   BackgroundSave(const TrainState& state, Bytes range_bytes, int rank, std::string directory, Io& io,
                  SaveMemory& memory);
-  // Gives up the files that are not begun.
+  // Abandons the files that are not begun.
   ~BackgroundSave() override;
 
   void before(const planner::Instruction& instruction, ops::Workers& workers) override;
   void before_rows(const planner::Instruction& instruction, std::span<const int32_t> rows,
                    ops::Workers& workers) override;
-  // Reads what is not read yet, for changes that no instruction makes.
+  // Reads everything that is not read yet, before changes that no instruction makes.
   void read_rest();
-  // Whether values of the state are still to be read: changes must be guarded.
+  // Whether values of the state are still to be read; then changes must be guarded.
   bool reads() const { return unread_ > 0; }
 
   // Whether all files are durable, or an error has ended the save.
@@ -52,7 +52,7 @@ class BackgroundSave final : public ChangeGuard {
   void wait();
   // REQUIRES: done(). Errors: those of write_file and SafetensorsWriter::finish; kWorld, no memory.
   Result<std::vector<ManifestFile>> files() const;
-  // How long instructions waited: those of the device that waited longest.
+  // How long instructions waited, on the device that waited longest.
   Seconds waited() const;
 
  private:
@@ -68,12 +68,12 @@ class BackgroundSave final : public ChangeGuard {
     StateFile plan;
     Stage stage = Stage::kWaits;
     std::vector<Part> parts;    // all rows, in the order of the tensors
-    Bytes bytes = 0;            // of all parts
-    std::byte* copy = nullptr;  // where it is copied, by all threads that need it
+    Bytes bytes = 0;            // size of all parts
+    std::byte* copy = nullptr;  // destination of the copy, shared by all threads that need it
     size_t next_part = 0;
     size_t copied_parts = 0;
     std::vector<std::pair<const StateTensor*, std::vector<std::byte>>> held;  // computed values, read at once
-    std::unique_ptr<RowCopies> rows;          // null: its head changes as a whole, or it has none
+    std::unique_ptr<RowCopies> rows;          // null: its head changes as a whole, or there is no head
     std::optional<SafetensorsWriter> writer;  // until the file is durable
     ManifestFile saved;
   };
@@ -81,21 +81,21 @@ class BackgroundSave final : public ChangeGuard {
   void hold_computed(File& file) const;
   static void cut(File& file);
   void note_buffers(size_t index);
-  // The work of the background.
+  // The main function of the background.
   void run();
-  // Files with values that an instruction changes.
+  // Returns the files with values that an instruction changes.
   std::vector<size_t> files_changed_by(const planner::Instruction& instruction) const;
   void keep_rows(const std::vector<size_t>& wanted, std::span<const int32_t> rows, ops::Workers& workers);
   void wait_until_read(const std::vector<size_t>& wanted);
   void hurry();
   void note_wait(int device, Seconds waited);
   void read_now(const std::vector<size_t>& wanted, ops::Workers& workers);
-  // Copies the file, with others, where there is room, or else writes it, unless somebody else does.
+  // Copies the file together with other threads if there is memory, else writes it, unless another thread does.
   void read(File& file);
-  // Takes a file that waits, unless the save has failed.
+  // Claims a file that is not begun, unless the save has failed.
   bool claim(File& file);
   void help_to_copy(File& file);
-  // Waits until nobody reads the file; whether it was copied and is to be written.
+  // Waits until nobody reads the file; returns whether it was copied and still has to be written.
   bool is_copied(File& file);
   void write(File& file);
   Status write_claimed(File& file);
@@ -107,17 +107,17 @@ class BackgroundSave final : public ChangeGuard {
   Io& io_;
   SaveMemory& memory_;
   std::vector<File> files_;
-  std::vector<std::vector<size_t>> files_of_;  // by buffer: the files that have values of it
-  mutable std::mutex mutex_;                   // of the next four, and of the stages of files
+  std::vector<std::vector<size_t>> files_of_;  // index: buffer; the files that contain values of it
+  mutable std::mutex mutex_;                   // guards the next four, and the stages of files
   std::condition_variable changed_;
   std::optional<Error> error_;
   bool given_up_ = false;
-  std::map<int, Seconds> waited_;  // by device
+  std::map<int, Seconds> waited_;  // key: device
   std::atomic<int64_t> open_ = 0;
   std::atomic<int64_t> unread_ = 0;
   std::atomic<bool> done_ = false;
   std::atomic<bool> hurries_ = false;   // the background has normal priority
-  std::optional<BackgroundWork> work_;  // last: it reads the others
+  std::optional<BackgroundWork> work_;  // last member, because it reads the others
 };
 
 }  // namespace xrun::runtime

@@ -27,7 +27,7 @@ Error nothing_at(const std::string& path) {
                        "name a step directory, the directory that holds it, or `latest`");
 }
 
-// The step directory that a path names; none if it names none.
+// The step directory that a path names; nullopt if it does not name one.
 Result<std::optional<std::string>> step_directory(const std::string& path) {
   std::error_code ignored;
   std::string given = path;
@@ -55,7 +55,7 @@ Result<std::optional<std::string>> step_directory(const std::string& path) {
 
 bool is_checkpoint(const std::string& path) {
   const auto directory = step_directory(path);
-  return !directory.ok() || directory->has_value();  // open_checkpoint reports what cannot be read
+  return !directory.ok() || directory->has_value();  // open_checkpoint reports read errors
 }
 
 Result<CheckpointInfo> open_checkpoint(const std::string& path) {

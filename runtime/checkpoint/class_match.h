@@ -1,4 +1,4 @@
-// The rows of a checkpoint that a run takes over where its classes are others: by the names of the classes.
+// The rows that a run takes from a checkpoint with other classes, matched by the names of the classes.
 #pragma once
 
 #include <algorithm>
@@ -12,11 +12,11 @@
 
 namespace xrun::runtime {
 
-// The row of the run that each row of a checkpoint becomes.
+// Maps each row of a checkpoint to a row of the run.
 struct RowMap {
-  std::vector<int64_t> to;  // by row of the checkpoint, -1: dropped; rows after its end are dropped, too
-  bool same_rows = false;   // each becomes the row of its own number; `to` is then empty
-  int64_t rows = 0;         // of the run: rows from here on are dropped
+  std::vector<int64_t> to;  // index: row of the checkpoint; -1: dropped, as are rows after the end of `to`
+  bool same_rows = false;   // each row keeps its number; `to` is then empty
+  int64_t rows = 0;         // rows of the run: rows from here on are dropped
 
   int64_t place(int64_t row) const {
     const int64_t at = same_rows ? row : row < static_cast<int64_t>(to.size()) ? to[static_cast<size_t>(row)] : -1;
@@ -47,15 +47,15 @@ struct ClassPart {
   std::vector<std::string> params;  // names of its parameters
   bool head = false;
   RowMap map;
-  int64_t classes = 0;  // of the run
-  int64_t matched = 0;  // of them, those with a row in the checkpoint
+  int64_t classes = 0;  // classes of the run
+  int64_t matched = 0;  // number of those with a row in the checkpoint
   bool by_name = false;
 
   bool owns(std::string_view param) const { return std::ranges::find(params, param) != params.end(); }
 };
 
-// The parts of a model whose rows are classes. Where both tables have names, rows are taken by name; where both have
-// numbers or one is not known, by number; where one has names and the other numbers, no row is taken.
+// The parts of a model whose rows are classes. If both tables have names, rows are matched by name; if both have
+// numbers or one is unknown, by number; if one has names and the other numbers, no row is taken.
 //   run, stored  the classes of the run and of the checkpoint; see `of_graph`
 std::vector<ClassPart> match_classes(const TrainState& state, const ClassTables& run, const ClassTables& stored);
 

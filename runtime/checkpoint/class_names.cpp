@@ -25,7 +25,7 @@ std::string path_of(const std::string& directory, std::string_view digest) {
 }  // namespace
 
 Result<std::string> write_class_names(const std::string& directory, const std::vector<std::string>& names, Io& io) {
-  // One name per line, for readers.
+  // One name per line, so that people can read the file.
   const std::string text = nlohmann::json(names).dump(0, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
   const std::string digest = xxh128(std::as_bytes(std::span(text)));
   if (read_class_names(directory, digest).ok()) {

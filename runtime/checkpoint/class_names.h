@@ -1,5 +1,5 @@
-// The names of a run's classes, kept once for all of its checkpoints: DIR/classes-XXH3.json, a JSON list of strings
-// named by the XXH3-128 of its bytes. Manifests refer to it by that digest.
+// The names of a run's classes, stored once for all of its checkpoints: DIR/classes-XXH3.json, a JSON list of strings,
+// named after the XXH3-128 of its bytes. Manifests refer to it by that digest.
 #pragma once
 
 #include <set>

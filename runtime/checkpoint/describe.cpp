@@ -36,7 +36,7 @@ std::string as_json(const CheckpointInfo& info, const std::vector<StoredTensor>&
                              {"tensors", nlohmann::ordered_json::array()}};
   for (const ManifestClasses& classes : m.classes) {
     out["classes"].push_back({{"input", classes.input}, {"named", classes.named}});
-    out["classes_named"] = out["classes_named"].get<int64_t>() + classes.named;  // of all inputs
+    out["classes_named"] = out["classes_named"].get<int64_t>() + classes.named;  // sum over all inputs
   }
   for (const HistoryEntry& entry : m.history) {
     out["history"].push_back({{"until", entry.until}, {"changes", entry.changes}});

@@ -34,7 +34,7 @@ Error cannot_look(const std::string& path, int number) {
                      "give this user the right to read it, or name another checkpoint");
 }
 
-// The beginning of a short file; nothing where there is none. `is_file` is false where something else is there. Errors:
+// The beginning of a short file; empty if there is nothing. `is_file` is false if there is something else. Errors:
 // XG0713.
 struct ShortFile {
   std::string text;
@@ -65,7 +65,7 @@ std::optional<std::string> step_of_line(std::string_view text) {
   return name.size() < text.size() && step_of_name(name) ? std::optional(std::string(name)) : std::nullopt;
 }
 
-// Whether it has a manifest; a link to a directory elsewhere counts as none.
+// Whether it has a manifest; a link to a directory elsewhere does not count.
 Result<bool> is_step_of(const std::string& directory, const std::string& name) {
   const std::string path = directory + "/" + name;
   struct stat what {};
@@ -158,7 +158,7 @@ Result<std::optional<std::string>> newest_in(const std::string& directory) {
     if (again == latest) {
       break;
     }
-    latest = std::move(again);  // a run has saved another step meanwhile, and removed that one
+    latest = std::move(again);  // meanwhile a run saved another step and removed that one
   }
   XRUN_ASSIGN(const auto highest, highest_in(directory));
   if (!latest) {
@@ -238,8 +238,8 @@ int change_places(const std::string& fresh, const std::string& old, Io& io) {
   if (fault != EINVAL && fault != ENOSYS && fault != EOPNOTSUPP) {
     return fault;
   }
-  // Network file systems have no exchange. The old step is moved aside for a moment; if the power fails now, its
-  // temporary name tells the next run to move it back.
+  // Network file systems have no exchange. The old step is moved aside for a moment; if the power fails now, the next
+  // run recognises its temporary name and moves it back.
   const std::string aside = old + former_tail();
   fault = io.rename(old, aside);
   if (fault != 0) {
@@ -269,11 +269,11 @@ Status PendingDirectory::publish() {
 
 Status PendingDirectory::rename_both(const std::string& latest) {
   const std::string target = parent_ + "/" + name_;
-  // A step that is already there is exchanged with the new one.
+  // If the step already exists, it is exchanged with the new one.
   const int fault = io_.rename(path_, target);
   const bool replaced = fault == ENOTEMPTY || fault == EEXIST;
   XRUN_TRY(written(target, replaced ? change_places(path_, target, io_) : fault));
-  // The older step stays until the new one is durable, also if the sync fails.
+  // The older step stays until the new one is durable, even if the sync fails.
   const std::string older = std::exchange(path_, "");
   XRUN_TRY(written(parent_, sync_directory(parent_, io_)));
   if (replaced) {
@@ -313,7 +313,7 @@ void prune(const std::string& directory, int64_t step, int64_t keep, const std::
            const std::function<bool(int64_t step)>& own, Io& io) {
   remove_pending(
       directory, [here = this_process()](const Owner& owner) { return owner == here || has_ended(owner); }, io);
-  // Later steps belong to an abandoned course of the run; only the user removes them.
+  // Later steps belong to an abandoned continuation of the run; only the user removes them.
   std::vector<int64_t> steps = steps_in(directory);
   std::erase_if(steps, [&](int64_t other) { return other >= step; });
   int64_t kept = 1;

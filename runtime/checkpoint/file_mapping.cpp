@@ -7,7 +7,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Reading so many bytes between two rows takes less time than another request to the disk.
+// Reading this many bytes between two rows takes less time than another request to the disk.
 constexpr uintptr_t kGap = 16 * kKiB;
 
 }  // namespace

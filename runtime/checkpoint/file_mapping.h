@@ -18,7 +18,7 @@ class FileMapping {
   FileMapping(FileMapping&&) = delete;
   ~FileMapping();
 
-  int fault() const { return fault_; }  // 0, or the errno if the system did not map the file
+  int fault() const { return fault_; }  // 0, or the errno if the system could not map the file
   std::byte* at(Bytes offset) const { return static_cast<std::byte*>(base_) + offset; }
 
  private:

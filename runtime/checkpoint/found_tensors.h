@@ -1,4 +1,4 @@
-// Where the tensors of a run lie in the files of a checkpoint.
+// Finds the tensors of a run in the files of a checkpoint.
 #pragma once
 
 #include <optional>
@@ -21,7 +21,7 @@ struct Found {
   // For rows that catch up, if they are read for use and not to resume.
   const std::vector<StoredRows>* shifts = nullptr;
   const std::vector<StoredRows>* velocity = nullptr;
-  const RowMap* map = nullptr;  // of rows of classes; null: each row is read into the row of its number
+  const RowMap* map = nullptr;  // for rows of classes; null: each row keeps its number
 };
 
 // The format of stored class weights; that of the run may be another one.
@@ -32,7 +32,7 @@ std::optional<RowFormat> row_format(std::string_view dtype);
 Status find_tensor(const CheckpointInfo& info, const StoredTensors& stored, const TrainState& state,
                    const StateTensor& tensor, const RowMap* map, Found& found);
 
-// Finds the values that a weight has in use: those of its running mean where the run kept one.
+// Finds the values that a weight has in use: those of its running mean if the run kept one.
 Status find_in_use(const CheckpointInfo& info, const StoredTensors& stored, const TrainState& state,
                    const StateTensor& tensor, const RowMap* map, Found& found);
 

@@ -1,5 +1,5 @@
 // The file holds "HOST OWNER\n" while a process has the lock (owner.h), and is empty after the release. A power failure
-// may leave the beginning of the line, and zeroes in place of the rest.
+// may leave the beginning of the line, followed by zeroes.
 #include "runtime/checkpoint/lock.h"
 
 #include <algorithm>
@@ -36,7 +36,7 @@ Status create_directories(const std::string& directory, Io& io) {
   }
   for (const fs::path& one : missing | std::views::reverse) {
     const int fault = io.make_directory(one.string());
-    if (fault != 0 && fault != EEXIST) {  // another run may have made it meanwhile
+    if (fault != 0 && fault != EEXIST) {  // another run may have created it meanwhile
       return checkpoint_write_error(directory, fault);
     }
     const std::string parent = one.parent_path().string();
@@ -49,11 +49,11 @@ Status create_directories(const std::string& directory, Io& io) {
 
 struct Holder {
   std::string host;
-  std::optional<Owner> owner;  // none: nobody
-  bool foreign = false;        // the file is of another form
+  std::optional<Owner> owner;  // nullopt: not locked
+  bool foreign = false;        // the file has another format
 };
 
-// Whether the text is the beginning of a line, as a power failure may leave it.
+// Whether the text is an incomplete line, as a power failure may leave it.
 bool is_torn(std::string_view text) {
   const size_t blank = text.find(' ');
   if (blank == std::string_view::npos) {
@@ -77,7 +77,7 @@ Holder read_holder(int file) {
   if (is_text && owner && line.size() + 1 >= text.size()) {
     return {printable_line(line.substr(0, blank)), owner};
   }
-  return {.foreign = !is_text || !is_torn(text)};  // else released, or cut by a power failure
+  return {.foreign = !is_text || !is_torn(text)};  // else released, or incomplete after a power failure
 }
 
 int write_holder(int file, Io& io) {
@@ -124,7 +124,7 @@ Result<DirectoryLock> DirectoryLock::take(const std::string& directory, Io& io) 
   if (before.foreign) {
     return foreign_lock(path);
   }
-  // Locks the directory, too: on this host that lock holds even if somebody removes the file.
+  // Also locks the directory: on this host that lock holds even if somebody removes the file.
   const bool directory_is_taken = io.lock(made.directory_) == EWOULDBLOCK;
   const int fault = io.lock(made.file_);
   if (directory_is_taken || fault == EWOULDBLOCK) {

@@ -1,4 +1,4 @@
-// A lock on a directory of checkpoints: one process at a time, on any host, may write into it.
+// A lock on a directory of checkpoints: only one process at a time, on any host, may write into it.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace xrun::runtime {
 
-// A lock of the system on the file `lock` in the directory, which network file systems share between hosts, and one on
-// the directory itself. The file names the process that holds the lock; the name stays if that process ended without
-// releasing it. A file `lock` of another form belongs to somebody else and is not overwritten.
+// It consists of a system lock on the file `lock` in the directory, which network file systems share between hosts, and
+// one on the directory itself. The file names the process that holds the lock; the name stays if that process ended
+// without releasing it. A file `lock` in another format belongs to somebody else and is not overwritten.
 // (docs/decisions/0014-a-lock-that-names-its-owner.md)
 class DirectoryLock {
  public:
-  // Makes the directory if it is not there, and removes unfinished saves of the previous holder. Errors: XG0711, also
+  // Creates the directory if it is missing, and removes unfinished saves of the previous holder. Errors: XG0711, also
   // if the file belongs to somebody else; XG0712 another process holds the lock, or may hold it: the file system has no
   // locks, and the process that the file names is not known to have ended.
   static Result<DirectoryLock> take(const std::string& directory, Io& io = system_io());

@@ -25,7 +25,7 @@ std::string text_of(const ordered_json& object) {
   return object.dump(1, ' ', false, ordered_json::error_handler_t::replace) + "\n";
 }
 
-// Reads typed entries; good() is false after one was missing or of another type.
+// Reads typed entries; good() is false after an entry was missing or of another type.
 class Entries {
  public:
   explicit Entries(const Json& object) : json_(object) {}
@@ -73,7 +73,7 @@ Status check_classes(const ManifestClasses& classes, std::string_view name) {
 // Reads the classes by input.
 Status read_tables(Entries& entries, Manifest& manifest, std::string_view name) {
   const Json* tables = entries.list("classes");
-  if (tables != nullptr && tables->size() > kMostClassInputs) {  // repeated names are looked for one by one
+  if (tables != nullptr && tables->size() > kMostClassInputs) {  // repeated names are searched one by one
     return damaged(name, fmt::format("has the classes of {} inputs", tables->size()));
   }
   for (size_t i = 0; tables != nullptr && i < tables->size(); ++i) {
@@ -91,7 +91,7 @@ Status read_tables(Entries& entries, Manifest& manifest, std::string_view name) 
   return {};
 }
 
-// Reads the digest of the class names, or of format 1 the names themselves; they are of one input.
+// Reads the digest of the class names, or in format 1 the names themselves; they belong to one input.
 Status read_classes(Entries& entries, Manifest& manifest, std::string_view name) {
   if (manifest.format > 4) {
     return read_tables(entries, manifest, name);
@@ -304,7 +304,7 @@ Result<Manifest> parse_manifest(std::string_view text, std::string_view name) {
   if (manifest.libraries.size() > kMostLibraries) {  // inserting them into a list one by one takes quadratic time
     return damaged(name, fmt::format("names {} libraries", manifest.libraries.size()));
   }
-  // Refuses repeated and unknown entries, blanks and a wrong digest, too: the text must be what these values print.
+  // Also rejects repeated and unknown entries, blanks and a wrong digest: the text must be exactly the printed form.
   if (print_manifest(manifest) != text) {
     return damaged(name, "is not as it was written");
   }

@@ -21,44 +21,44 @@ struct ManifestFile {
   std::string xxh3;  // XXH3-128, 32 hex digits
 };
 
-// Class rows of a head that lie in a file beside the step directories (rows_file.h).
+// Class rows of a head that are kept in a file next to the step directories (rows_file.h).
 struct ManifestRows {
   std::string head;  // names the file: "rows.id"
   std::string rows;  // id of the file
-  std::string log;   // id of its undo log, which leads back to this checkpoint
+  std::string log;   // id of its undo log, which restores the rows of this checkpoint
 };
 
 // Settings that a run had until it was extended.
 struct HistoryEntry {
-  int64_t until = 0;                 // steps done by then
-  std::string math_digest;           // until then
+  int64_t until = 0;                 // steps done at the end of this period
+  std::string math_digest;           // digest during this period
   std::vector<std::string> changes;  // "`train.epochs` was 2 epochs, then 4 epochs"
 };
 
 // The classes of an input (runtime/train/class_tables.h).
 struct ManifestClasses {
   std::string input;  // empty before format 5: the label of the first head
-  int64_t named = 0;  // how many have names; 0: they are numbers
-  std::string xxh3;   // of the file that has their names (class_names.h); empty: there is none
+  int64_t named = 0;  // number of classes with names; 0: they are numbers
+  std::string xxh3;   // digest of the file with their names (class_names.h); empty: no file
 };
 
 struct Manifest {
-  // 1: class names are in the manifest; from 3 on: text of the model, history and records; 4: `rows` has entries; 5:
+  // 1: class names are in the manifest; since 3: text of the model, history and records; 4: `rows` has entries; 5:
   // classes by input.
   int64_t format = 5;
   int64_t step = 0;     // steps done
-  double epoch = 0;     // 0 where the length of an epoch is not known
+  double epoch = 0;     // 0 if the length of an epoch is unknown
   int64_t samples = 0;  // position in the concatenated permutations: where the next batch begins
   uint64_t seed = 0;    // key of all random numbers
   std::string math_digest;
-  std::string version;  // of xrun
+  std::string version;  // version of xrun
   std::string isa;
   std::map<std::string, std::string> libraries;
   bool deterministic = false;
-  std::vector<ManifestClasses> classes;  // of formats 1 to 4 always one
-  std::vector<std::string> class_names;  // of format 1
+  std::vector<ManifestClasses> classes;  // formats 1 to 4: always one
+  std::vector<std::string> class_names;  // format 1 only
   std::vector<HistoryEntry> history;     // oldest first
-  std::vector<Record> records;           // of evaluations
+  std::vector<Record> records;           // records of evaluations
   std::vector<ManifestFile> files;
   std::vector<ManifestRows> rows;
 };
@@ -66,11 +66,11 @@ struct Manifest {
 // XG0710: the message is `name`, a part of a checkpoint, then `why`: "is truncated", "holds ...".
 Error damaged(std::string_view name, std::string_view why);
 
-// The text of a manifest, the same for equal values. Its last entry is the digest of the text with that digest empty.
+// The text of a manifest, identical for equal values. Its last entry is the digest of the text with that digest empty.
 std::string print_manifest(const Manifest& manifest);
 
-// Reads such a text; `name` is for messages. Refuses every text that print_manifest would not write byte for byte, so a
-// changed bit is always found. Errors: XG0710, and XG0714 for the format of a later version.
+// Parses such a text; `name` is for messages. Rejects every text that print_manifest would not write byte for byte, so
+// a changed bit is always found. Errors: XG0710, and XG0714 for the format of a later version.
 Result<Manifest> parse_manifest(std::string_view text, std::string_view name);
 
 }  // namespace xrun::runtime

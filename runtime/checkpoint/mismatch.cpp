@@ -19,7 +19,7 @@ std::vector<std::string_view> parts_of(std::string_view name) {
   return parts;
 }
 
-// The number of parts in which two names differ; all of them if the names have different numbers of parts.
+// The number of parts in which two names differ; if they have different numbers of parts, all of them.
 size_t distance(const std::vector<std::string_view>& a, const std::vector<std::string_view>& b) {
   size_t count = a.size() == b.size() ? 0 : std::max(a.size(), b.size());
   for (size_t i = 0; a.size() == b.size() && i < a.size(); ++i) {
@@ -28,8 +28,8 @@ size_t distance(const std::vector<std::string_view>& a, const std::vector<std::s
   return count;
 }
 
-// The stored tensor that the model does not use and whose name is nearest, with the same shape and last part; null:
-// none.
+// The stored tensor with the nearest name among those that the model does not use and that have the same shape and
+// last part; null: not found.
 const StoredTensor* find_old(const std::vector<StoredTensor>& stored, const TrainState& state,
                              const StateTensor& tensor) {
   const auto parts = parts_of(tensor.name);
@@ -48,12 +48,12 @@ const StoredTensor* find_old(const std::vector<StoredTensor>& stored, const Trai
   return best;
 }
 
-// "a.b" of the first two parts of "a.b.c".
+// The first parts of a name: "a.b" of "a.b.c".
 std::string first_parts(const std::vector<std::string_view>& parts, size_t count) {
   return fmt::format("{}", fmt::join(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(count), "."));
 }
 
-// The line that says what was renamed: up to the last part in which the names differ, which the leaf never is.
+// The line that declares the renaming, up to the last part in which the names differ, which is never the leaf.
 std::string moved_line(std::string_view now, std::string_view old) {
   const auto parts = parts_of(now);
   const auto others = parts_of(old);

@@ -1,5 +1,5 @@
 // XG0702: a checkpoint lacks a tensor or has it in another shape. The error points at the place in the model that needs
-// the tensor, and proposes to say which name it may have had.
+// the tensor, and proposes a line with the name that it may have had.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
 // The text of the model that a checkpoint was trained from, and the options that affect its meaning. A checkpoint is
-// evaluated from this text alone, and compared with other models by it.
+// evaluated from this text alone, and compared with other models through it.
 #pragma once
 
 #include <string>
@@ -13,7 +13,7 @@
 namespace xrun::runtime {
 
 struct ModelText {
-  std::vector<std::pair<std::string, std::string>> files;  // path and text: the model, then what it imports
+  std::vector<std::pair<std::string, std::string>> files;  // path and text: the model, then its imports
   // Name and value in the order of the command line: "file", "run", "cluster", "schedule", "deterministic",
   // "set PATH".
   std::vector<std::pair<std::string, std::string>> options;
@@ -26,7 +26,7 @@ std::string print_model_text(const ModelText& text);
 // False for checkpoints of earlier formats.
 bool has_model_text(const Manifest& manifest);
 
-// Reads the text of the step directory at `path`. Errors: XG0716 an earlier format has none; XG0710 it is damaged;
+// Reads the text from the step directory at `path`. Errors: XG0716 an earlier format has no text; XG0710 it is damaged;
 // XG0713.
 Result<ModelText> read_model_text(const std::string& path, const Manifest& manifest);
 

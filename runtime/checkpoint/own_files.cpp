@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::string_view kStep = "step-";
 constexpr std::string_view kPending = ".tmp-";
-constexpr std::string_view kFormer = ".was-";  // as long as kPending
+constexpr std::string_view kFormer = ".was-";  // has the length of kPending
 constexpr std::string_view kClasses = "classes-";
 constexpr std::string_view kManifest = "manifest.json";
 constexpr size_t kDrawnDigits = 16;
@@ -27,8 +27,8 @@ bool is_hex(std::string_view text, size_t digits) {
   return text.size() == digits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-// "head.NAME.r0000000000.safetensors", by its first row; "trunk.r0000000001.safetensors", by its rank;
-// "trunk.residual.3.r0000000001.safetensors", by sender and rank
+// "head.NAME.r0000000000.safetensors", numbered by its first row; "trunk.r0000000001.safetensors", by its rank;
+// "trunk.residual.3.r0000000001.safetensors", by sender and rank.
 bool is_numbered_file(std::string_view name) {
   constexpr std::string_view kEnd = ".r0000000000.safetensors";
   const bool head = name.starts_with("head.") && name.size() > 5 + kEnd.size();
@@ -60,7 +60,7 @@ std::string tail_after(std::string_view mark) {
   return fmt::format("{}{}-{:016x}", mark, to_text(this_process()), bits);
 }
 
-// The names in a directory, if all of them are of ordinary files that a save writes; else none.
+// The names in a directory, if all of them are ordinary files that a save writes; else nullopt.
 std::optional<std::vector<std::string>> own_names_in(int directory) {
   const int copy = ::dup(directory);
   DIR* const entries = copy < 0 ? nullptr : ::fdopendir(copy);

@@ -1,5 +1,5 @@
-// Recognises the files of saves by their names. A directory of checkpoints may also hold files of the user or of
-// another program: a save removes nothing but what it would write itself.
+// Recognises the files of saves by their names. A directory of checkpoints may also contain files of the user or of
+// another program: a save removes only files that it would write itself.
 #pragma once
 
 #include <cstdint>
@@ -13,15 +13,15 @@
 namespace xrun::runtime {
 
 std::string step_name(int64_t step);                         // "step-000400"
-std::optional<int64_t> step_of_name(std::string_view name);  // none for other names, those of unfinished ones included
+std::optional<int64_t> step_of_name(std::string_view name);  // nullopt for other names, also of unfinished steps
 
 // Whether the text is a digest as in file names: 32 hex digits in lower case.
 bool is_digest(std::string_view text);
 std::string class_names_file(std::string_view digest);  // "classes-XXH3.json"
 std::optional<std::string> digest_of_class_names_file(std::string_view name);
 
-// Suffixes of names. Something unfinished has ".tmp-", its owner, and 16 random hex digits. A complete step that was
-// moved aside for a new one of the same name has ".was-" in place of ".tmp-".
+// Suffixes of names. Unfinished entries end with ".tmp-", the owner, and 16 random hex digits. A complete step that was
+// moved aside for a new one of the same name has ".was-" instead of ".tmp-".
 std::string pending_tail();
 std::string former_tail();
 struct Pending {

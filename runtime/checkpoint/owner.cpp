@@ -19,11 +19,11 @@ struct ProcessState {
   uint64_t start = 0;
 };
 
-// "PID (NAME) STATE ...": the start is the 22nd field. A name may hold blanks and brackets.
+// "PID (NAME) STATE ...": the start is the 22nd field. A name may contain blanks and brackets.
 std::optional<ProcessState> state_of(const std::string& process) {
   std::ifstream in("/proc/" + process + "/stat");
   std::string text;
-  std::getline(in, text, '\0');  // an iterator over the buffer would throw where a read fails
+  std::getline(in, text, '\0');  // an iterator over the buffer would throw if a read fails
   const size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) {
     return std::nullopt;

@@ -23,11 +23,11 @@ struct Owner {
 
 Owner this_process();
 
-// "f1980f37ef8347e68fe98f990d81fc8e.4026531836.24017.143264", which may be a part of a file's name, and back.
+// "f1980f37ef8347e68fe98f990d81fc8e.4026531836.24017.143264", which can be part of a file name, and back.
 std::string to_text(const Owner& owner);
 std::optional<Owner> parse_owner(std::string_view text);
 
-// Whether the process is known to have ended. False also for a process of another kernel or container, which cannot be
+// Whether the process is known to have ended. Also false for a process of another kernel or container, which cannot be
 // seen.
 bool has_ended(const Owner& owner);
 

@@ -20,7 +20,7 @@ bool holds_a_run(const std::string& directory) {
   return !steps_in(directory).empty() || fs::exists(fs::symlink_status(directory + "/latest", error));
 }
 
-// The path that is renamed: the directory that a link points to, so that a link to another disk stays one.
+// The path to rename: the directory that a link points to, so that a link to another disk remains a link.
 fs::path target_of(const std::string& directory) {
   std::error_code error;
   const std::string name = directory.substr(0, std::max<size_t>(1, directory.find_last_not_of('/') + 1));
@@ -28,7 +28,7 @@ fs::path target_of(const std::string& directory) {
   return error ? fs::path(name) : target;
 }
 
-// Whether renaming the directory would move more than a run: the files of the user's model, or where the command runs.
+// Whether renaming the directory would move more than a run: files of the user's model, or the working directory.
 bool holds_more_than_a_run(const fs::path& target) {
   std::error_code error;
   const fs::path directory = fs::canonical(target, error);
@@ -60,7 +60,7 @@ Result<std::string> put_aside(const std::string& directory, Io& io) {
   if (!holds_a_run(directory)) {
     return std::string();
   }
-  // A run that still writes there keeps its directory. The lock of this process goes with the old name.
+  // A run that still writes there keeps its directory. The lock of this process moves along with the old directory.
   XRUN_ASSIGN(const DirectoryLock lock, DirectoryLock::take(directory, io));
   const std::string target = target_of(directory).string();
   if (holds_more_than_a_run(target)) {

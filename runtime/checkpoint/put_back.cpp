@@ -1,6 +1,6 @@
-// All ranks verify files, and tell which are bad. The rank of each host that reads its copies then copies those that it
-// has into an unfinished directory, verifies them, and renames them into the step. The manifest follows when all files
-// are whole, so a directory that lacked one stays incomplete until then.
+// All ranks verify files, and report the damaged ones. The rank of each host that reads its copies then copies those
+// that it has into an unfinished directory, verifies them, and renames them into the step. The manifest is restored
+// last, when all files are intact, so a directory without a manifest stays incomplete until then.
 #include "runtime/checkpoint/put_back.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ Error also_not_copied(Error error, const CopyPlaces& places) {
   return error;
 }
 
-// Steps up to the newest one, ascending; a higher step is of a course that the run has left.
+// Steps up to the newest one, ascending; a higher step belongs to an abandoned continuation of the run.
 std::set<int64_t> steps_of_copies(const std::string& copies) {
   std::set<int64_t> steps;
   const auto newest = newest_in(copies);
@@ -73,9 +73,9 @@ std::string text_of(const Numbers& numbers) {
   return text;
 }
 
-// The newest step that all hosts with copies have, else the newest of any.
+// The newest step that all hosts with copies have, else the newest of any host.
 std::optional<int64_t> newest_copied(const std::vector<std::string>& texts) {
-  std::map<int64_t, int> hosts_with;  // by step
+  std::map<int64_t, int> hosts_with;  // key: step
   int hosts = 0;
   for (const std::string& text : texts) {
     const std::set<int64_t> steps = numbers_in(text);
@@ -92,14 +92,14 @@ std::optional<int64_t> newest_copied(const std::vector<std::string>& texts) {
   return hosts_with.empty() ? std::nullopt : std::optional(hosts_with.rbegin()->first);
 }
 
-// The text of the manifest of a copy; empty where there is none, or it is damaged.
+// The text of the manifest of a copy; empty if it is missing or damaged.
 std::string manifest_of_copy(const CopyPlaces& places, const std::string& name) {
   const std::string path = places.copies + "/" + name;
   const auto text = places.reads ? read_text(path + "/" + kManifestName, kMostManifestBytes) : Result<std::string>("");
   return text.ok() && parse_checkpoint(path, *text).ok() ? *text : "";
 }
 
-// Makes the directory of the step where it is missing. A link is not followed.
+// Creates the directory of the step if it is missing. A link is not followed.
 Status make_step(const std::string& path, Io& io) {
   struct stat what {};
   const int fault = io.make_directory(path);
@@ -120,7 +120,7 @@ Status move_into(const std::string& step, const std::string& name, const Pending
   return fault == 0 ? Status() : checkpoint_write_error(to, fault);
 }
 
-// Puts back those of the files `bad` that this host has. Returns their places in the manifest.
+// Restores those of the files `bad` that this host has. Returns their indices in the manifest.
 Result<std::vector<size_t>> put_back_own(const CopyPlaces& places, const CheckpointInfo& info,
                                          const std::set<int64_t>& bad) {
   std::vector<size_t> done;
@@ -150,7 +150,7 @@ Status put_manifest_back(const CopyPlaces& places, const FoundStep& step) {
   return move_into(step.info.path, kManifestName, pending, *places.io);
 }
 
-// A step by its name; empty: the newest; none: a checkpoint elsewhere.
+// The name of a step; empty: the newest; nullopt: a checkpoint elsewhere.
 std::optional<std::string> step_asked_for(const std::string& resume, const std::string& directory) {
   std::string given = resume;
   while (given.size() > 1 && given.ends_with('/')) {
@@ -201,12 +201,12 @@ Result<std::optional<std::string>> step_meant(const CopyPlaces& places, const st
 
 Result<FoundStep> find_step(const CopyPlaces& places, const std::string& name) {
   const std::string path = places.directory + "/" + name;
-  std::optional<Error> fault;  // of rank 0, which looks for all
+  std::optional<Error> fault;  // error of rank 0, which looks on behalf of all
   XRUN_ASSIGN(const std::string lost, text_of_first(places.peers, [&]() -> Result<std::string> {
                 const auto latest = named_by_latest(places.directory);
                 const auto newest = newest_in(places.directory);
                 if (latest.ok() && *latest == name && !newest.ok()) {
-                  fault = newest.error();  // says that `latest` names a step that is not there
+                  fault = newest.error();  // says that the step named by `latest` is missing
                 } else if (const auto here = open_checkpoint(path); !here.ok()) {
                   fault = here.error();
                 }
@@ -235,7 +235,7 @@ Result<FoundStep> find_step(const CopyPlaces& places, const std::string& name) {
 Result<std::vector<std::string>> put_back(const CopyPlaces& places, const FoundStep& step) {
   const std::vector<ManifestFile>& files = step.info.manifest.files;
   const size_t ranks = places.peers == nullptr ? 1 : static_cast<size_t>(places.peers->count());
-  std::map<int64_t, Error> faults;  // of the files that this rank verifies
+  std::map<int64_t, Error> faults;  // key: index of a file that this rank verifies
   for (size_t i = rank_of(places); i < files.size(); i += ranks) {
     if (Status whole = verify_file(step.info.path + "/" + files[i].name, files[i]); !whole.ok()) {
       faults.emplace(static_cast<int64_t>(i), std::move(whole).error());

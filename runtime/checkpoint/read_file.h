@@ -19,7 +19,7 @@ namespace xrun::runtime {
 Status stream_file(const std::string& path, std::optional<Bytes> expected,
                    const std::function<Status(std::span<const std::byte>)>& use);
 
-// The whole text of a file. Errors: as above; XG0710 it has more than `most` bytes.
+// The whole text of a file. Errors: those of stream_file; XG0710 it has more than `most` bytes.
 Result<std::string> read_text(const std::string& path, Bytes most);
 
 }  // namespace xrun::runtime

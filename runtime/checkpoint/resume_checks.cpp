@@ -32,7 +32,7 @@ std::string others_of(const Manifest& manifest, const CheckpointOptions& run) {
   return others;
 }
 
-// The samples of an epoch when the checkpoint was written; 0: not known.
+// The samples of an epoch when the checkpoint was written; 0: unknown.
 int64_t samples_of_epoch(const Manifest& manifest) {
   return manifest.epoch > 0 ? static_cast<int64_t>(std::llround(static_cast<double>(manifest.samples) / manifest.epoch))
                             : 0;
@@ -90,7 +90,7 @@ std::vector<WarnEvent> resume_warnings(const Manifest& manifest, const Checkpoin
                                run.deterministic ? "from here on the bits are not those of a run with either alone"
                                                  : "results go on within a tolerance")});
   }
-  // The digest covers how data are declared, not the contents of their files.
+  // The digest covers the declaration of the data, not the contents of their files.
   const int64_t then = samples_of_epoch(manifest);
   if (then > 0 && run.epoch_samples > 0 && then != run.epoch_samples) {
     warnings.push_back(

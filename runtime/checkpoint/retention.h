@@ -1,4 +1,4 @@
-// Which files a directory of checkpoints keeps after a save.
+// Decides which files a directory of checkpoints keeps after a save.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@
 namespace xrun::runtime {
 
 // Removes older steps of the run that has saved `saved`: all but the newest `keep`, the best ones of its records, and
-// those of `needed`. Class rows in files belong to the newest checkpoint alone, so with them all older steps go. Also
-// removes unfinished saves whose owner has ended, and names of classes to which no step refers. Steps of other runs,
-// and higher ones, stay.
+// those of `needed`. Class rows in files belong to the newest checkpoint only, so runs with such rows remove all older
+// steps. Also removes unfinished saves whose owner has ended, and names of classes to which no step refers. Steps of
+// other runs, and higher ones, stay.
 void remove_old(const std::string& directory, const Manifest& saved, int64_t keep, const std::vector<int64_t>& needed,
                 Io& io);
 

@@ -51,7 +51,7 @@ bool RowCopies::add_page() {
   return bytes != nullptr;
 }
 
-// In parts, so that a step seldom needs a row of the one that is just read.
+// Reads in parts, so that a step seldom needs a row of the part being read.
 void RowCopies::read(const StateTensor& tensor, int64_t row_begin, int64_t row_end, std::byte* out) {
   constexpr Bytes kPart = 16 * kKiB;
   const auto changing = std::ranges::find(tensors_, &tensor, [](const auto& one) { return one.first; });
@@ -95,7 +95,7 @@ void RowCopies::read_part(const StateTensor& tensor, Bytes offset, int64_t row_b
   part_read_.notify_all();
 }
 
-// For the first part that is read.
+// Called for the first part that is read.
 void RowCopies::find_values() {
   if (!values_.empty()) {
     return;

@@ -1,5 +1,5 @@
-// Copies of single rows of a checkpoint's file, which steps change before the file is written. A head with active
-// classes has such files: a step changes few rows of each.
+// Copies of single rows of a checkpoint's file, which steps change before the file is written. Heads with active
+// classes have such files: a step changes few rows of each.
 #pragma once
 
 #include <condition_variable>
@@ -17,10 +17,10 @@
 namespace xrun::runtime {
 
 // The rows of one file as they were when its save began. All arguments outlive the object.
-// Threads: one reads, any others keep rows. The mutex guards all that changes; it is held while rows are copied, but
-// not while rows of the state are read for the file. These are read in small parts, and a row of the part that is just
-// read is copied, and so changes, only behind it. So a row is either read before it changes, or it has a copy, and then
-// that of the state is never read.
+// Threads: one reads, any others keep rows. The mutex guards everything that changes; it is held while rows are copied,
+// but not while rows of the state are read for the file. These are read in small parts, and a row of the part being
+// read is copied, and so changes, only after the part. So a row either is read before it changes, or has a copy, and
+// then the row of the state is never read.
 class RowCopies {
  public:
   // REQUIRES: file.by_rows.
@@ -29,17 +29,17 @@ class RowCopies {
   RowCopies(const RowCopies&) = delete;
   RowCopies& operator=(const RowCopies&) = delete;
 
-  bool fits() const { return page_rows_ > 0; }  // a row into a page
-  // REQUIRES: fits(). Copies those of `rows`, of which some may be of other files, that have no copy yet; none after
-  // end(). Then they may change. False: there is no memory for one of them. `rows`: in ascending order.
+  bool fits() const { return page_rows_ > 0; }  // whether a row fits into a page
+  // Copies those of `rows` that have no copy yet; `rows` may include rows of other files. Afterwards they may change.
+  // Copies nothing after end(). False: there is no memory for one of them. `rows`: ascending. REQUIRES: fits().
   bool keep(std::span<const int32_t> rows);
-  // Gives rows of a tensor of the file as they were when the save began.
+  // Reads rows of a tensor of the file as they were when the save began.
   void read(const StateTensor& tensor, int64_t row_begin, int64_t row_end, std::byte* out);
-  // No row is read after this. Gives the memory back.
+  // Ends reading, and gives the memory back.
   void end();
 
  private:
-  // The numbers of rows, then their values, for each row those of all tensors.
+  // The numbers of rows, then their values: for each row those of all tensors.
   struct Page {
     std::byte* bytes = nullptr;
     int64_t count = 0;
@@ -58,15 +58,15 @@ class RowCopies {
   const TrainState& state_;
   const StateFile& file_;
   SaveMemory& memory_;
-  std::vector<std::pair<const StateTensor*, Bytes>> tensors_;  // that steps change, and their places in a row's values
+  std::vector<std::pair<const StateTensor*, Bytes>> tensors_;  // those that steps change; offsets in a row's values
   Bytes row_bytes_ = 0;
-  int64_t page_rows_ = 0;  // that a page has room for
-  std::mutex mutex_;       // of what follows
+  int64_t page_rows_ = 0;  // rows that fit into a page
+  std::mutex mutex_;       // guards the members below
   std::condition_variable part_read_;
-  std::vector<uint64_t> copied_;          // a bit a row
-  std::vector<Page> pages_;               // all full but the last
-  std::vector<const std::byte*> values_;  // by row of the file, from its first `read` on; null: no copy
-  int64_t part_begin_ = 0;                // the rows of the state that are just read
+  std::vector<uint64_t> copied_;          // a bit for each row
+  std::vector<Page> pages_;               // all full except the last
+  std::vector<const std::byte*> values_;  // index: row of the file; filled by the first `read`; null: no copy
+  int64_t part_begin_ = 0;                // the rows of the state being read
   int64_t part_end_ = 0;
   bool ended_ = false;
 };

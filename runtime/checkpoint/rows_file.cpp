@@ -78,7 +78,7 @@ Result<RowsFile> RowsFile::create(const std::string& path, const RowsLayout& lay
     if (opened.ok()) {
       std::byte start[16] = {};
       const ssize_t got = ::pread(old.file_, start, sizeof start, 0);
-      if (got != 0 && !is_rows_file(start)) {  // a kill may leave an empty file
+      if (got != 0 && !is_rows_file(start)) {  // a killed process may leave an empty file
         return foreign_file(path);
       }
       if (const int fault = io.unlink(path); fault != 0) {
@@ -206,7 +206,7 @@ Status RowsFile::reserve() {
   return error;
 }
 
-// Allocates all memory for logging, so that steps allocate none.
+// Allocates all memory for logging, so that steps allocate nothing.
 void RowsFile::make_room() {
   const RowsLayout& layout = header_.layout;
   const int64_t most = layout.rows_of_record();
@@ -215,7 +215,7 @@ void RowsFile::make_room() {
   record_.resize(static_cast<size_t>(layout.record_bytes(most)));
 }
 
-// The log is read twice: nothing is written back before all of it is known to be good.
+// The log is read twice: nothing is written back before the whole log is known to be intact.
 Status RowsFile::undo(UndoReader& log, bool power_was_cut) {
   const RowsLayout& layout = header_.layout;
   int64_t rows = 0;
@@ -377,7 +377,7 @@ Result<RowsVersion> RowsFile::prepare_checkpoint(int64_t step) {
 void RowsFile::switch_checkpoint() {
   XRUN_CHECK(next_.has_value(), "no checkpoint is prepared");
   if (log_) {
-    options_.io->unlink(log_->path());  // a log that stays is removed by restore
+    options_.io->unlink(log_->path());  // if a log stays, restore removes it
   }
   log_ = std::exchange(next_, std::nullopt);
   std::ranges::fill(logged_, 0);
@@ -406,8 +406,8 @@ Status RowsFile::close() {
   return done;
 }
 
-// Removes all logs except `but`, whose checkpoints can no longer be restored, and what unfinished creations left.
-// REQUIRES: the file is locked.
+// Removes all logs except `but`, since their checkpoints can no longer be restored, and remains of unfinished
+// creations. REQUIRES: the file is locked.
 void RowsFile::remove_leftovers(const std::string& but) const {
   const std::string own = fs::path(path_).filename().string();
   const std::string begin = own + ".undo-";

@@ -1,12 +1,12 @@
-// Class rows in a mapped file, for heads larger than memory, with an undo log in place of a second copy
+// Class rows in a mapped file, for heads larger than memory, with an undo log instead of a second copy
 // (docs/reference/formats.md, "Rows files and undo logs").
 //
 //   PATH             all rows, mapped into the arena: a kernel changes them there, and the system writes them back
-//   PATH.undo-LOG    bytes that rows had at the checkpoint whose manifest names LOG, of all rows changed since
+//   PATH.undo-LOG    old bytes, at the checkpoint whose manifest names LOG, of all rows changed since then
 //
-// After a kill at any time, the rows of the newest checkpoint can be restored: the system's cache holds all writes to
-// both files. A power cut loses the cache. Rows are then restored if none has changed since the checkpoint, if the run
-// closed the log, or if the log is durable; otherwise they are refused (XG0717).
+// If the process is killed at any time, the rows of the newest checkpoint can be restored: the system's cache holds all
+// writes to both files. A power cut loses the cache. Rows are then restored if no row has changed since the checkpoint,
+// if the run closed the log, or if the log is durable; otherwise they are refused (XG0717).
 #pragma once
 
 #include <cstddef>
@@ -30,7 +30,7 @@
 namespace xrun::runtime {
 
 struct RowsFileOptions {
-  bool durable = false;  // the log is synced before rows change, once a step, so that power cuts lose nothing
+  bool durable = false;  // the log is synced before rows change, once per step, so that power cuts lose nothing
   Io* io = &system_io();
   Owner owner = this_process();
 };
@@ -46,12 +46,12 @@ struct RowsVersion {
 // rename the older checkpoint can be restored, afterwards the new one: no row changes in between, so both logs are
 // valid.
 //
-// The file is locked, where the file system has locks, for one process. Threads: log_old and read_ahead from any, the
-// others between steps.
+// The file is locked for one process, if the file system has locks. Threads: any calls log_old and read_ahead; the
+// other calls are made between steps.
 class RowsFile final : public MappedRows {
  public:
-  // Makes a file of zeros, with disk space for all of it. It replaces a rows file of this name, whose checkpoints can
-  // then no longer be restored. Errors: XG0711 there is no room or no permission, or something else has this name;
+  // Creates a file of zeros, with disk space for all of it. It replaces a rows file of this name, whose checkpoints can
+  // then no longer be restored. Errors: XG0711 there is no space or no permission, or something else has this name;
   // XG0712 another process uses it.
   static Result<RowsFile> create(const std::string& path, const RowsLayout& layout, RowsFileOptions options = {});
 
@@ -59,14 +59,15 @@ class RowsFile final : public MappedRows {
   static Result<RowsHeader> header_of(const std::string& path);
 
   // Opens the rows as they were at a checkpoint: writes the bytes of the undo log back. It can be repeated after a kill
-  // or a failure. Errors: XG0702 a file of another layout; XG0710 file or log is missing, cut short, damaged or of
-  // another file; XG0711 and XG0712 as above; XG0713; XG0714; XG0717 the power was cut, or the machine is another one.
+  // or a failure. Errors: XG0702 a file of another layout; XG0710 the file or its log is missing, truncated, damaged or
+  // of another file; XG0711 and XG0712 as for create; XG0713; XG0714; XG0717 the power was cut, or this is another
+  // machine.
   static Result<RowsFile> restore(const std::string& path, const RowsLayout& layout, const RowsVersion& version,
                                   RowsFileOptions options = {});
 
   RowsFile(RowsFile&& other) noexcept;
   RowsFile& operator=(RowsFile&&) = delete;
-  // Closes the log as `close` does.
+  // Closes the log like `close`.
   ~RowsFile() override;
 
   // Rows are counted from the first one of the layout. Errors of map: kWorld XG0713; of log_old: XG0711.
@@ -79,12 +80,12 @@ class RowsFile final : public MappedRows {
   // Bytes [offset, offset + out.size()) of a section. Errors: XG0713.
   Status read(size_t section, Bytes offset, std::span<std::byte> out) const;
 
-  // Syncs the rows, and makes an empty log for the checkpoint of `step` beside the log in use. Errors: XG0711.
+  // Syncs the rows, and creates an empty log for the checkpoint of `step` next to the log in use. Errors: XG0711.
   Result<RowsVersion> prepare_checkpoint(int64_t step);
-  // To be called when the manifest is in place: the new log replaces the older one. REQUIRES: prepare_checkpoint.
+  // Call when the manifest is in place: the new log replaces the older one. REQUIRES: prepare_checkpoint.
   void switch_checkpoint();
-  // To be called if the manifest was not published: keeps the log in use and removes the new one, so that a manifest
-  // that exists nevertheless has no log. Does nothing without a prepared checkpoint. Errors: XG0711.
+  // Call if the manifest was not published: keeps the log in use and removes the new one, so that a manifest that
+  // exists nevertheless has no log. Does nothing without a prepared checkpoint. Errors: XG0711.
   Status give_up_checkpoint();
 
   // Closes log and file, after which the rows can be restored on any machine to which both files are copied. REQUIRES:
@@ -94,7 +95,7 @@ class RowsFile final : public MappedRows {
   Bytes log_bytes() const { return log_ ? log_->bytes() : 0; }
 
  private:
-  // Rows that were mapped together: where row 0 of each section would lie; null for a section that is not mapped.
+  // Rows that were mapped together: the address that row 0 of each section would have; null for unmapped sections.
   struct Range {
     int64_t begin = 0;
     int64_t end = 0;
@@ -120,10 +121,10 @@ class RowsFile final : public MappedRows {
   RowsHeader header_;
   std::vector<Range> ranges_;
   std::unique_ptr<std::mutex> mutex_ = std::make_unique<std::mutex>();  // serialises log_old
-  std::optional<UndoLog> log_;    // of the checkpoint that is restored after a kill
-  std::optional<UndoLog> next_;   // of the prepared checkpoint
-  std::vector<uint64_t> logged_;  // a bit a row: the row is in the log
-  std::vector<int32_t> fresh_;    // rows of the record that is being made
+  std::optional<UndoLog> log_;    // log of the checkpoint that is restored after a kill
+  std::optional<UndoLog> next_;   // log of the prepared checkpoint
+  std::vector<uint64_t> logged_;  // a bit for each row: the row is in the log
+  std::vector<int32_t> fresh_;    // rows of the record under construction
   std::vector<std::byte> record_;
 };
 

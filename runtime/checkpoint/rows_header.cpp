@@ -29,7 +29,7 @@ Error bad_header(std::string_view path, std::string_view why) {
   return content_error("XG0710", {"{} {}", path, why}, "go on from a checkpoint of another directory, or start again");
 }
 
-// "weight f8e4m3 64"
+// Parses "weight f8e4m3 64".
 RowsSection parse_section(std::string_view text) {
   const size_t first = std::min(text.find(' '), text.size());
   const size_t last = text.rfind(' ');

@@ -12,15 +12,15 @@
 namespace xrun::runtime {
 
 struct RowsHeader {
-  std::string id;  // 32 random hex digits, drawn when the file is made
+  std::string id;  // 32 random hex digits, drawn when the file is created
   RowsLayout layout;
 };
 
-// Text of kRowsHeaderBytes bytes, the same for equal headers.
+// Text of kRowsHeaderBytes bytes, identical for equal headers.
 std::string print_rows_header(const RowsHeader& header);
 
-// `start` is the beginning of a file, or all of it where it is shorter; `path` is for messages. Errors: XG0710 it is no
-// rows file, damaged or cut short, XG0714 a later version wrote it.
+// `start` is the beginning of a file, or all of a shorter file; `path` is for messages. Errors: XG0710 it is not a rows
+// file, is damaged or truncated; XG0714 a later version wrote it.
 Result<RowsHeader> parse_rows_header(std::span<const std::byte> start, std::string_view path);
 
 bool is_rows_file(std::span<const std::byte> start);

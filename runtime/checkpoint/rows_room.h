@@ -1,4 +1,4 @@
-// Whether a disk has room for class rows in files.
+// Checks that a disk has space for class rows in files.
 #pragma once
 
 #include <span>
@@ -12,8 +12,8 @@ namespace xrun::runtime {
 // Disk space for the rows of a head.
 struct RowsRoom {
   std::string head;
-  Bytes rows = 0;  // the file
-  Bytes undo = 0;  // its log, at most
+  Bytes rows = 0;  // size of the file
+  Bytes undo = 0;  // largest size of its log
 };
 
 // `directory`: that of the checkpoints, which need not exist yet; the space of files of these heads in it counts as

@@ -100,7 +100,7 @@ Status RunRows::resume(const CheckpointInfo& info, TrainState& state) {
   for (const MappedHead& head : state.mapped_heads()) {
     const ManifestRows* const rows = find_rows(info.manifest, head.name);
     if (rows == nullptr) {
-      continue;  // the run kept them in memory then
+      continue;  // at that time the run kept them in memory
     }
     std::error_code ignored;
     if (!std::filesystem::equivalent(parent_of(info.path), directory_, ignored)) {

@@ -1,5 +1,5 @@
-// The rows files of a run: DIR/rows.HEAD for each head whose class rows lie in a file, beside the step directories of
-// its checkpoints (docs/reference/formats.md, "Rows files and undo logs").
+// The rows files of a run: DIR/rows.HEAD for each head whose class rows are kept in a file, next to the step
+// directories of its checkpoints (docs/reference/formats.md, "Rows files and undo logs").
 #pragma once
 
 #include <map>
@@ -30,11 +30,11 @@ class RunRows {
  public:
   RunRows(std::string directory, Io& io) : directory_(std::move(directory)), options_{.io = &io} {}
 
-  // Makes a file of zeros for each head of the state that has none yet, and maps it. Errors: XG0711 there is no room,
-  // or the rows of a checkpoint after step `after` would be written over; XG0712.
+  // Creates a file of zeros for each head of the state that has no file yet, and maps it. Errors: XG0711 there is no
+  // space, or the rows of a checkpoint after step `after` would be overwritten; XG0712.
   Status make(TrainState& state, int64_t after = -1);
-  // Restores and maps the files of a checkpoint of this directory, and makes files for heads that kept their rows in
-  // memory then. Errors: those of restore_rows and make; XG0713 the checkpoint is of another directory.
+  // Restores and maps the files of a checkpoint of this directory, and creates files for heads that kept their rows in
+  // memory at that time. Errors: those of restore_rows and make; XG0713 the checkpoint is of another directory.
   Status resume(const CheckpointInfo& info, TrainState& state);
 
   // The parts of a save (RowsFile), for all files.
@@ -47,7 +47,7 @@ class RunRows {
  private:
   std::string directory_;
   RowsFileOptions options_;
-  std::map<std::string, std::shared_ptr<RowsFile>> files_;  // by head
+  std::map<std::string, std::shared_ptr<RowsFile>> files_;  // key: head
 };
 
 }  // namespace xrun::runtime

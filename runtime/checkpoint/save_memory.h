@@ -1,4 +1,4 @@
-// The memory of saves in the background, the same for all of a run.
+// The memory of background saves, shared by all saves of a run.
 #pragma once
 
 #include <condition_variable>
@@ -11,35 +11,35 @@
 
 namespace xrun::runtime {
 
-// Chunks for threads that write, kSaveChunk each, and memory for copies of files and of single rows. Threads: any.
+// Chunks of kSaveChunk for threads that write, and memory for copies of files and of single rows. Threads: any.
 class SaveMemory {
  public:
-  // Of copies of rows: a file with copies of few rows takes little, and rows of most heads fit.
+  // The unit for copies of rows: small enough for a file with few copies, and a row of most heads fits.
   static constexpr Bytes kPage = 64 * kKiB;
 
   SaveMemory(int chunks, Bytes staging);
-  // Waits while all are in use.
+  // Waits while all chunks are in use.
   std::vector<std::byte> take_chunk();
   void give_back(std::vector<std::byte> chunk);
-  // A new save may use all memory for copies. REQUIRES: nobody uses any.
+  // Makes all memory for copies available to a new save. REQUIRES: no memory is in use.
   void reset();
-  // Null where there is not so much left.
+  // Null if there is not enough left.
   std::byte* take(Bytes bytes);
-  // kPage bytes, aligned to 64; null where there are none left.
+  // kPage bytes, aligned to 64; null if there is no page left.
   std::byte* take_page();
   void give_back_page(std::byte* page);
   // Whether more than half of the memory for copies is in use.
   bool is_scarce();
 
  private:
-  std::mutex mutex_;  // of all that follows but the bytes of `staging_`
+  std::mutex mutex_;  // guards all members below except the bytes of `staging_`
   std::condition_variable given_back_;
   std::vector<std::vector<std::byte>> chunks_;
   Bytes bytes_;
-  Bytes taken_ = 0;                       // from the front, by `take`
-  Bytes paged_ = 0;                       // from the back, for pages
-  std::vector<std::byte*> pages_;         // given back
-  std::unique_ptr<std::byte[]> staging_;  // zeroed: no step waits for its pages
+  Bytes taken_ = 0;                       // allocated from the front, by `take`
+  Bytes paged_ = 0;                       // allocated from the back, for pages
+  std::vector<std::byte*> pages_;         // pages given back
+  std::unique_ptr<std::byte[]> staging_;  // zeroed, so that no step waits for its pages
 };
 
 }  // namespace xrun::runtime

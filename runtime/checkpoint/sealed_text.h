@@ -14,17 +14,17 @@
 
 namespace xrun::runtime {
 
-// A header of `bytes` bytes with `lines`, each of which ends with a line feed. REQUIRES: room for 40 bytes more.
+// A header of `bytes` bytes with `lines`, each of which ends with a line feed. REQUIRES: space for 40 bytes more.
 std::string seal(std::string lines, size_t bytes);
 
-// The lines of a header; none where any byte of it has changed.
+// The lines of a header; nullopt if any byte of it has changed.
 std::optional<std::string_view> unseal(std::span<const std::byte> header);
 
-// The number behind "xrun KIND " at the start, 0 if it is not a number; none if the file is of another kind.
+// The number after "xrun KIND " at the start, 0 if it is not a number; nullopt if the file is of another kind.
 std::optional<int64_t> version_of(std::span<const std::byte> header, std::string_view kind);
 
-// Reads "key value" lines in order. A line of another key gives an empty value, and text that is not a number gives 0:
-// the caller finds both by printing the result and comparing texts.
+// Reads "key value" lines in order. A line with another key gives an empty value, and text that is not a number gives
+// 0; the caller finds both by printing the result and comparing texts.
 class LineReader {
  public:
   explicit LineReader(std::string_view lines) : rest_(lines) {}

@@ -23,13 +23,13 @@ namespace fs = std::filesystem;
 constexpr std::string_view kCode = "XG0720";
 constexpr const char* kElsewhere = "name a directory on another disk: `checkpoint { copy }`";
 
-// Whether `path` is `directory` or lies in it, as far as it is there; links are followed.
+// Whether `path` is `directory` or lies in it, as far as it exists; links are followed.
 bool is_inside(const std::string& path, const std::string& directory) {
   std::error_code error;
   const fs::path outer = fs::weakly_canonical(directory, error);
   const fs::path inner = error ? fs::path() : fs::weakly_canonical(path, error);
   if (error) {
-    return false;  // the lock says why
+    return false;  // taking the lock will report why
   }
   return std::ranges::mismatch(outer, inner).in1 == outer.end();
 }
@@ -112,7 +112,7 @@ Result<Bytes> SecondCopy::copy(int64_t step, const CopyShare& share) {
   return bytes;
 }
 
-// The file is shared by all steps, so it is there already after the first copy.
+// All steps share the file, so after the first copy it is already there.
 Status SecondCopy::copy_class_names(const std::string& digest) {
   const std::string name = class_names_file(digest);
   const std::string from = directory_ + "/" + name;

@@ -1,6 +1,6 @@
 // The second copies of checkpoints on a disk of this host (`checkpoint.copy`): PATH/step-000400 has the manifest of the
-// checkpoint and the files that are this host's to copy. Copies are read from the directory of the run in the
-// background of the steps, and published there as the run publishes its checkpoints.
+// checkpoint and this host's share of the files. Copies are read from the directory of the run in the background while
+// steps run, and published in PATH in the way the run publishes its checkpoints.
 // (docs/decisions/0042-second-copies-of-checkpoints.md)
 #pragma once
 
@@ -23,25 +23,25 @@ namespace xrun::runtime {
 // The files of a step that a host copies.
 struct CopyShare {
   std::set<std::string> names;
-  bool class_names = false;  // and the file with the names of the classes
+  bool class_names = false;  // also the file with the names of the classes
 };
 
 // One process of a host has the object. Threads: one makes all calls.
 class SecondCopy {
  public:
-  // Makes and locks PATH. `directory`: of the run's checkpoints, which is there; `keep`: as many steps stay in PATH.
-  // Errors: kContent XG0720, PATH is `directory` or lies in it; kWorld XG0720, it cannot be written; XG0712 another run
-  // or another host writes into it.
+  // Creates and locks PATH. `directory`: the existing directory of the run's checkpoints; `keep`: the number of steps
+  // that stay in PATH. Errors: kContent XG0720, PATH is `directory` or lies in it; kWorld XG0720, it cannot be written;
+  // XG0712 another run or another host writes into it.
   static Result<std::unique_ptr<SecondCopy>> open(std::string directory, std::string path, int64_t keep, Io& io);
-  // Gives up the copy under way.
+  // Abandons the copy under way.
   ~SecondCopy();
 
   // Copies files of a step in the background. REQUIRES: no copy is under way; the step stays until the copy ends.
-  // Throws std::system_error if the system lets no thread start.
+  // Throws std::system_error if the system cannot start a thread.
   void begin(int64_t step, CopyShare share);
   bool done() const { return !work_ || work_->done(); }
   void wait();
-  // The bytes of the copy, which is durable, or what it failed at. REQUIRES: done().
+  // The size of the copy, which is durable, or the error. REQUIRES: done().
   const Result<Bytes>& outcome() const { return outcome_; }
 
   const std::string& path() const { return path_; }
@@ -56,10 +56,10 @@ class SecondCopy {
   int64_t keep_;
   Io& io_;
   DirectoryLock lock_;
-  std::set<std::string> class_names_;  // digests of the names that are known to be there
+  std::set<std::string> class_names_;  // digests of the names that are known to exist
   Result<Bytes> outcome_ = Bytes{0};
   std::atomic<bool> given_up_ = false;
-  std::optional<BackgroundWork> work_;  // last: it reads the others
+  std::optional<BackgroundWork> work_;  // last member, because it reads the others
 };
 
 }  // namespace xrun::runtime

@@ -14,7 +14,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Runs of a head's rows that this process has, in row order: all rows, unless it is one of several ranks. Graphs of
+// Runs of a head's rows that this process has, in row order: all rows, unless there are several ranks. Graphs of
 // classes do not count, since every rank has all of their rows.
 std::vector<ClassRange> runs_of(const TrainState& state, std::string_view head) {
   std::vector<ClassRange> runs;
@@ -32,7 +32,7 @@ std::vector<ClassRange> runs_of(const TrainState& state, std::string_view head) 
   return runs;
 }
 
-// Whether an element has all bits of the exponent: NaN or infinite. Looks at all elements, so that vectors do it.
+// Whether an element has all exponent bits set: NaN or infinite. Checks all elements, so that the loop vectorizes.
 template <typename Bits>
 bool is_finite(std::span<const std::byte> rows, Bits exponent) {
   const std::span numbers(reinterpret_cast<const Bits*>(rows.data()), rows.size() / sizeof(Bits));
@@ -57,7 +57,7 @@ bool is_finite(DType dtype, std::span<const std::byte> rows) {
   }
 }
 
-// Numbers that are not finite must not replace an older checkpoint.
+// Rejects numbers that are not finite: they must not replace an older checkpoint.
 Status expect_finite(const StateTensor& tensor, std::span<const std::byte> rows) {
   if (is_finite(tensor.type.dtype, rows)) {
     return {};
@@ -73,7 +73,7 @@ std::vector<StateFile> plan_files(const TrainState& state, Bytes range_bytes, in
   StateFile trunk{.name = fmt::format("trunk{}.safetensors", of_rank)};
   StateFile optimizer{.name = fmt::format("trunk.optim{}.safetensors", of_rank)};
   std::map<std::string, std::vector<const StateTensor*>> heads;
-  std::map<int64_t, std::vector<const StateTensor*>> residuals;  // by sender
+  std::map<int64_t, std::vector<const StateTensor*>> residuals;  // key: sender
   for (const StateTensor& tensor : state.tensors()) {
     if (!state.is_saved(tensor)) {
       continue;

@@ -14,11 +14,11 @@
 namespace xrun::runtime {
 namespace {
 
-// What a rank tells of its copy: nothing while it is under way, "done BYTES", or "no REASON".
+// The text of a rank about its copy: empty while it is under way, "done BYTES", or "no REASON".
 constexpr std::string_view kDone = "done ";
 constexpr std::string_view kNo = "no ";
 
-// Steps of another run would be replaced one by one. A directory that cannot be read gives way to new copies.
+// Refuses to replace steps of another run one by one. New copies may replace a directory that cannot be read.
 Status check_owner(const std::string& path, const CheckpointOptions& options) {
   const auto newest = newest_in(path);
   if (!newest.ok() || !*newest) {
@@ -55,7 +55,7 @@ Result<std::unique_ptr<StepCopies>> StepCopies::open(const CheckpointOptions& op
   return made;
 }
 
-// The text of the model and the names of the classes are files of rank 0, whose host is the first.
+// The text of the model and the names of the classes are files of rank 0, which is on the first host.
 CopyShare StepCopies::share_of(const RankFiles& files) const {
   const int hosts = std::ranges::max(hosts_) + 1;
   const int mine = hosts_[peers_ == nullptr ? 0 : static_cast<size_t>(peers_->rank())];

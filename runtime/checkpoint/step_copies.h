@@ -15,21 +15,21 @@
 
 namespace xrun::runtime {
 
-// The first rank of each host copies the files that the ranks of the host before it have written; with one host, all
-// files. One checkpoint is copied at a time. Of those that are saved meanwhile, the newest is copied next, and the
-// others get no copy, so that no step waits for a slow disk.
+// The first rank of each host copies the files that the ranks of the previous host have written; with one host, all
+// files. One checkpoint is copied at a time. If several are saved meanwhile, the newest is copied next, and the others
+// get no copy, so that no step waits for a slow disk.
 // Threads: the trainer's. All functions are called by all ranks, with the same arguments.
 class StepCopies {
  public:
-  // REQUIRES: all ranks see the directory of the run, which is there. Errors: those of SecondCopy::open, on any host;
+  // REQUIRES: all ranks see the directory of the run, which exists. Errors: those of SecondCopy::open, on any host;
   // XG0701 its directory has copies of another run.
   static Result<std::unique_ptr<StepCopies>> open(const CheckpointOptions& options);
 
-  // The checkpoint of a step is durable; `files`: those of the ranks, without the text of the model.
+  // Records that the checkpoint of a step is durable. `files`: those of the ranks, without the text of the model.
   void add(int64_t step, const RankFiles& files);
-  // What CheckpointStore::copies returns. Collective while a copy is under way.
+  // Implements CheckpointStore::copies. Collective while a copy is under way.
   Result<std::vector<CheckpointCopy>> follow(bool wait);
-  // Steps whose copies are not done: they must stay in the directory of the run.
+  // Steps whose copies are not finished: they must stay in the directory of the run.
   std::vector<int64_t> needed() const;
 
   const std::string& path() const { return path_; }
@@ -40,7 +40,7 @@ class StepCopies {
   using Clock = std::chrono::steady_clock;
   struct Step {
     int64_t step = 0;
-    CopyShare share;  // of this host
+    CopyShare share;  // the share of this host
     Clock::time_point begin{};
   };
 
@@ -53,13 +53,13 @@ class StepCopies {
   std::string place_of(int64_t step) const;
 
   std::string path_;
-  std::vector<int> hosts_;  // of each rank
+  std::vector<int> hosts_;  // index: rank
   Peers* peers_;
-  std::unique_ptr<SecondCopy> own_;  // of the first rank of a host
-  std::optional<Step> under_way_;    // the same step on all ranks, as the next two
+  std::unique_ptr<SecondCopy> own_;  // only on the first rank of a host
+  std::optional<Step> under_way_;    // equal on all ranks, as are the next two
   std::optional<Step> waiting_;
-  std::vector<CheckpointCopy> ended_;  // that were given up
-  std::string no_thread_;              // why the copy under way did not begin on this rank
+  std::vector<CheckpointCopy> ended_;  // copies that were given up
+  std::string no_thread_;              // the reason why the copy under way could not start on this rank
 };
 
 }  // namespace xrun::runtime

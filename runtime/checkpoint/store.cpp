@@ -100,7 +100,7 @@ class Store final : public CheckpointStore {
       return std::vector<CheckpointCopy>();
     }
     XRUN_ASSIGN(auto ended, copies_->follow(wait));
-    // A save has kept steps that were still to be copied; now `keep` holds for them, too.
+    // A save kept steps that were still to be copied; now `keep` applies to these as well.
     if (wait && under_way_ == nullptr && saved_ && std::exchange(kept_more_, false)) {
       remove_old(options_.directory, *saved_, options_.keep, {}, *options_.io);
     }
@@ -173,13 +173,13 @@ class Store final : public CheckpointStore {
  private:
   int rank() const { return options_.peers == nullptr ? 0 : options_.peers->rank(); }
 
-  // A checkpoint whose directory has an unfinished name.
+  // A checkpoint whose directory still has an unfinished name.
   struct Pending {
     int64_t step = 0;
     int64_t samples = 0;
     std::string path;
-    std::optional<PendingDirectory> directory;  // of rank 0
-    std::vector<Record> records;                // as of its step
+    std::optional<PendingDirectory> directory;  // rank 0 only
+    std::vector<Record> records;                // records at its step
     std::vector<int64_t> needed;                // steps that second copies still read when it was begun
     RankFiles files;
   };
@@ -190,8 +190,8 @@ class Store final : public CheckpointStore {
     Pending pending;
     std::optional<BackgroundSave> files;
     bool is_written = false;
-    Result<std::string> bytes = std::string();  // of the checkpoint
-    std::optional<BackgroundWork> completion;   // of rank 0; last: it reads the others
+    Result<std::string> bytes = std::string();  // size of the checkpoint
+    std::optional<BackgroundWork> completion;   // rank 0 only; last member, because it reads the others
   };
 
   std::string path_of(int64_t step) const { return options_.directory + "/" + step_name(step); }
@@ -219,14 +219,14 @@ class Store final : public CheckpointStore {
     return pending;
   }
 
-  // Writes the manifest and publishes the step. Returns the bytes of the checkpoint.
+  // Writes the manifest and publishes the step. Returns the size of the checkpoint, as text.
   Result<std::string> complete(Pending& pending) {
     Bytes bytes = 0;
     XRUN_TRY(write_manifest(pending, bytes));
     return std::to_string(bytes);
   }
 
-  // All ranks pass from writing to completion, and from there to the end, in the same call.
+  // All ranks switch from writing to completion, and from completion to the end, in the same call.
   Result<std::optional<SavedCheckpoint>> go_on(UnderWay& save, bool wait) {
     constexpr auto kNotYet = std::nullopt;
     if (!save.is_written) {
@@ -267,7 +267,7 @@ class Store final : public CheckpointStore {
     }
   }
 
-  // The files of all ranks once they are durable on all; none before.
+  // The files of all ranks once they are durable on all; nullopt before.
   Result<std::optional<RankFiles>> gather_written(const BackgroundSave& save) {
     using Files = std::optional<RankFiles>;
     const bool mine = save.done();
@@ -278,7 +278,7 @@ class Store final : public CheckpointStore {
       XRUN_ASSIGN(auto files, save.files());
       return Files(RankFiles{std::move(files)});
     }
-    // A rank tells its error at once, and its files when all have come so far.
+    // A rank reports an error at once, and its files when all ranks have written theirs.
     Status failed = mine ? [&] {
       auto files = save.files();
       return files.ok() ? Status() : Status(std::move(files).error());
@@ -295,7 +295,7 @@ class Store final : public CheckpointStore {
     return Files(std::move(files));
   }
 
-  // Names the best steps in the file `best`.
+  // Writes the best steps to the file `best`.
   Status name_best() {
     std::vector<BestStep> best;
     for (const Record& record : records_) {
@@ -315,7 +315,7 @@ class Store final : public CheckpointStore {
     return options_.peers->broadcast(rank() == 0 ? work() : Result<std::string>(std::string()));
   }
 
-  // Writes the manifest, publishes the step, and removes older ones. `bytes`: of all files.
+  // Writes the manifest, publishes the step, and removes older ones. `bytes`: size of all files.
   Status write_manifest(Pending& pending, Bytes& bytes) {
     PendingDirectory& directory = *pending.directory;
     const int64_t step = pending.step;
@@ -362,7 +362,7 @@ class Store final : public CheckpointStore {
     return pending.publish();
   }
 
-  // The checkpoint to go on from, with its manifest.
+  // The checkpoint to resume from, with its manifest.
   Result<std::optional<FoundStep>> find() {
     std::string path = options_.resume;
     if (path == "never") {
@@ -400,14 +400,14 @@ class Store final : public CheckpointStore {
             .io = options_.io};
   }
 
-  // The checkpoint is durable: second copies of it may be made.
+  // Called when the checkpoint is durable: second copies of it may be made.
   void copy(const Pending& saved) {
     if (copies_ != nullptr) {
       copies_->add(saved.step, saved.files);
     }
   }
 
-  // `names`: of the files that second copies have given back.
+  // `names`: the files that were restored from second copies.
   Status load(const FoundStep& found, TrainState& state, std::vector<std::string>& names) {
     const CheckpointInfo& info = found.info;
     const bool may_be_copied = copies_ != nullptr && parent_of(info.path) == options_.directory;
@@ -435,7 +435,7 @@ class Store final : public CheckpointStore {
     return read_grown_state(info, state, parts, {options_.seed, options_.moved});
   }
 
-  // The ranks divide the files among them.
+  // The ranks divide the files among themselves.
   Status verify(const CheckpointInfo& info) {
     Peers* const peers = options_.peers;
     if (peers == nullptr) {
@@ -450,7 +450,7 @@ class Store final : public CheckpointStore {
     return peers->agree(verify_checkpoint(part));
   }
 
-  // Writes the files of names at the first save, and again if one is gone.
+  // Writes the files of names at the first save, and again if a file is gone.
   Result<std::vector<ManifestClasses>> write_classes() {
     const std::set<std::string> there = class_names_in(options_.directory);
     std::vector<ManifestClasses> all;
@@ -482,14 +482,14 @@ class Store final : public CheckpointStore {
   CheckpointOptions options_;
   std::optional<DirectoryLock> lock_;  // held by rank 0
   RunRows rows_;
-  std::unique_ptr<StepCopies> copies_;  // null: there are none
-  std::optional<Manifest> saved_;       // of rank 0: the last one that it has saved
-  bool kept_more_ = false;              // of rank 0: than `keep`, for the second copies
+  std::unique_ptr<StepCopies> copies_;  // null: no second copies
+  std::optional<Manifest> saved_;       // rank 0 only: the last one that it has saved
+  bool kept_more_ = false;              // rank 0 only: more steps than `keep` exist, for second copies
   std::vector<HistoryEntry> history_;
   std::vector<Record> records_;
-  std::map<std::string, std::string> names_of_;  // digests of the written class names, by input
+  std::map<std::string, std::string> names_of_;  // key: input; digests of the written class names
   SaveMemory memory_;
-  bool best_is_old_ = false;  // the file `best` is to be written again after the save under way
+  bool best_is_old_ = false;  // whether to write the file `best` again after the save under way
   std::unique_ptr<UnderWay> under_way_;
 };
 
@@ -498,7 +498,7 @@ Result<std::unique_ptr<Store>> make_leading_store(const CheckpointOptions& optio
   XRUN_TRY(make_room(options, options.directory));
   XRUN_ASSIGN(auto lock, DirectoryLock::take(options.directory, *options.io));
   const auto newest = newest_in(options.directory);
-  // A step that `latest` names and that is not there may come from second copies.
+  // A step that `latest` names but that is missing may come from second copies.
   const bool may_be_copied = !options.copy.empty() && options.resume != "never";
   if (!newest.ok() && !(may_be_copied && newest.error().kind == ErrorKind::kContent)) {
     return newest.error();

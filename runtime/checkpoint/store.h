@@ -18,56 +18,56 @@ namespace xrun::runtime {
 // The differences between a checkpoint's model, data and training and those of the run.
 struct RunDifference {
   std::vector<std::string> lines;  // "`train.epochs` was 2 epochs, and is 4 epochs now"
-  bool extends = false;            // nothing but length, rate and the numbers of classes differs
+  bool extends = false;            // only length, rate and the numbers of classes differ
 };
 
 struct CheckpointOptions {
-  std::string directory;        // DIR; made when it is not there
-  int64_t keep = 3;             // older ones are removed after a new one is durable
+  std::string directory;        // DIR; created if it is missing
+  int64_t keep = 3;             // the number of steps to keep; older ones are removed after a new one is durable
   std::string resume = "auto";  // `auto`: the newest; `never`; else a checkpoint's path
   // With `never`: a run that is in `directory`, or in `copy`, is put aside (put_aside.h), and `on_aside` gets both
   // names.
   bool overwrite = false;
   std::function<void(const std::string& from, const std::string& to)> on_aside = nullptr;
-  std::string math_digest;  // of the run: only its own checkpoints are resumed from
-  // Compares the run with a checkpoint of another digest; empty: differences are unknown.
+  std::string math_digest;  // digest of the run: it resumes only from its own checkpoints
+  // Compares the run with a checkpoint of another digest; empty: the differences are unknown.
   std::function<RunDifference(const CheckpointInfo&)> compare;
   // Resumes although length, rate or the numbers of classes differ from those of the checkpoint.
   bool extend = false;
   std::string isa;
   bool deterministic = false;
   uint64_t seed = 0;
-  ClassTables classes;                    // of the run, until `keep_classes` gives others
+  ClassTables classes;                    // those of the run, until `keep_classes` replaces them
   std::vector<MovedClass> moved_classes;  // names that classes of earlier checkpoints have
   std::string version;
-  int64_t epoch_samples = 0;  // 0: not known
-  int64_t batch = 0;          // samples of a step, at most; 0: not known
-  // The samples of so many steps; null: batch times as many.
+  int64_t epoch_samples = 0;  // 0: unknown
+  int64_t batch = 0;          // largest number of samples in a step; 0: unknown
+  // The samples of the first `steps` steps; null: batch · steps.
   std::function<int64_t(int64_t steps)> samples_after = nullptr;
   std::map<std::string, std::string> libraries;
-  ModelText model;                // kept in every checkpoint
+  ModelText model;                // stored in every checkpoint
   std::vector<Moved> moved;       // names that tensors of earlier checkpoints have
-  Bytes range_bytes = 64 * kMiB;  // of a head file
-  // While a save is in the background: threads that may write at once, and the memory for copies of what steps change
-  // before it is written.
+  Bytes range_bytes = 64 * kMiB;  // size of a head file
+  // For background saves: the threads that may write at once, and the memory for copies of values that steps change
+  // before they are written.
   int writers = 1;
   Bytes staging = 0;
   Io* io = &system_io();  // for saving; outlives the store
-  // A directory on a disk of each host for second copies, an absolute path; empty: there are none. Beside it the host
-  // of each rank, counted from 0; empty: there is one.
+  // A directory on a disk of each host for second copies, an absolute path; empty: no copies. `rank_hosts`: the host of
+  // each rank, counted from 0; empty: one host.
   std::string copy = {};
   std::vector<int> rank_hosts = {};
-  // For several ranks: how they communicate; outlives the store. All ranks call their stores together. Each writes the
+  // For several ranks: their communication; outlives the store. All ranks call their stores together. Each writes the
   // tensors that it has; rank 0 holds the lock and writes the manifest. Null: one process.
   Peers* peers = nullptr;
 };
 
 // The directory belongs to one run at a time. Errors: XG0711 it cannot be written, or not all ranks see the same one;
-// XG0712 another run has it; XG0701 it holds checkpoints of another model, data or training; XG0722 it holds a run, and
-// this one begins anew; those of put_aside; with `copy` also those of StepCopies::open.
-// Errors of save, begin_save and saved: XG0711 (kWorld; nothing is left behind), XG0810 a number is not finite; of
-// begin_save also XG0803, the system lets no thread start. Of resume and start_from:
-// those of open_checkpoint and load_checkpoint; of resume also XG0701.
+// XG0712 another run has it; XG0701 it holds checkpoints of another model, data or training; XG0722 it holds a run, but
+// this one starts anew; those of put_aside; with `copy` also those of StepCopies::open.
+// Errors of save, begin_save and saved: XG0711 (kWorld; no partial files are left), XG0810 a number is not finite.
+// Errors of begin_save also: XG0803, the system cannot start a thread. Errors of resume and start_from: those of
+// open_checkpoint and load_checkpoint; resume also XG0701.
 Result<std::unique_ptr<CheckpointStore>> make_checkpoint_store(CheckpointOptions options);
 
 }  // namespace xrun::runtime

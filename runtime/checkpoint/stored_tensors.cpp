@@ -21,7 +21,7 @@ std::optional<int64_t> whole(const std::map<std::string, std::string>& metadata,
   return std::stoll(at->second);
 }
 
-// The type of a section; none if its name is unknown or does not fit the bytes of a row.
+// The type of a section; nullopt if its name is unknown or does not fit the bytes of a row.
 std::optional<DType> type_of(const RowsSection& section) {
   for (const DType dtype : {DType::kF32, DType::kBF16, DType::kF8E4M3, DType::kI32}) {
     if (section.dtype == name_of(dtype) && section.row_bytes % size_of(dtype) == 0) {
@@ -31,7 +31,7 @@ std::optional<DType> type_of(const RowsSection& section) {
   return std::nullopt;
 }
 
-// Adds the sections of a file: class weights and their states as matrices, one number per row as a list.
+// Adds the sections of a file: class weights and their states as matrices, single numbers per row as a list.
 Status read_rows_header(const CheckpointInfo& info, const ManifestRows& rows, StoredTensors& stored) {
   const std::string path = rows_path(info, rows);
   XRUN_ASSIGN(const RowsHeader header, RowsFile::header_of(path));
@@ -58,7 +58,7 @@ Status read_rows_header(const CheckpointInfo& info, const ManifestRows& rows, St
   return {};
 }
 
-// Gives each tensor the name that it has after all moves.
+// Gives each tensor the name that it has after all renamings.
 Status rename(StoredTensors& stored, std::span<const Moved> moved, const std::string& path) {
   std::map<std::string, std::vector<StoredRows>> renamed;
   std::map<std::string, std::string> stored_names;
@@ -81,7 +81,7 @@ Status rename(StoredTensors& stored, std::span<const Moved> moved, const std::st
   return {};
 }
 
-// The file of class rows is called by its head, and is used where it lies.
+// The file of class rows is named after its head, and is used in place, so the head cannot be renamed.
 Status check_rows(const CheckpointInfo& info, std::span<const Moved> moved) {
   for (const ManifestRows& rows : info.manifest.rows) {
     if (const std::string now = last_name(moved, rows.head); now != rows.head) {

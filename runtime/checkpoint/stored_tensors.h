@@ -1,5 +1,5 @@
-// The contents of a checkpoint's files: tensors by name and where their rows lie, in safetensors files and in files of
-// class rows (run_rows.h).
+// The contents of a checkpoint's files: tensors by name and the places of their rows, in safetensors files and in files
+// of class rows (run_rows.h).
 #pragma once
 
 #include <map>
@@ -33,21 +33,21 @@ struct StoredRows {
 
 struct StoredPlace {
   std::string path;
-  const ManifestRows* rows = nullptr;  // the entry of the manifest if this is a file of class rows
+  const ManifestRows* rows = nullptr;  // entry of the manifest, for a file of class rows
 };
 
 // The contents of the headers. The files are opened one at a time, since a checkpoint can have more files than a
 // process may open.
 struct StoredTensors {
   std::vector<StoredPlace> files;
-  std::map<std::string, std::vector<StoredRows>> rows;  // by tensor, ascending
+  std::map<std::string, std::vector<StoredRows>> rows;  // key: tensor; ascending
 };
 
-// By the names after `moved`. REQUIRES: `info` outlives the result. Errors: XG0710, XG0711, XG0713, XG0714, XG0715;
-// XG0719 two tensors would have one name, or class rows in a file another one than their file.
+// Tensors have their names after `moved`. REQUIRES: `info` outlives the result. Errors: XG0710, XG0711, XG0713, XG0714,
+// XG0715; XG0719 two tensors would have one name, or class rows would not have the name of their file.
 Result<StoredTensors> read_headers(const CheckpointInfo& info, std::span<const Moved> moved = {});
 
-// The tensors, by name.
+// The tensors, sorted by name.
 std::vector<StoredTensor> list(const StoredTensors& stored);
 
 class StoredFile {
@@ -61,7 +61,7 @@ class StoredFile {
 
  private:
   std::optional<SafetensorsFile> tensors_;
-  std::shared_ptr<RowsFile> rows_;  // in place of `tensors_`
+  std::shared_ptr<RowsFile> rows_;  // used instead of `tensors_`
 };
 
 }  // namespace xrun::runtime

@@ -40,7 +40,7 @@ void each_run(const FoundPart& part, int64_t begin, int64_t end, const Body& bod
   }
 }
 
-// Makes rows catch up that were read from the file; `row` is the first of them.
+// Makes rows that were read from the file catch up; `row` is the first of them.
 Status shift(const StoredFile& file, const std::string& path, const FoundPart& part, int64_t row,
              std::vector<float>& values) {
   const int64_t width = part.tensor->row_elements();
@@ -58,7 +58,7 @@ Status shift(const StoredFile& file, const std::string& path, const FoundPart& p
   return {};
 }
 
-// Reads such a part into `state`, a few MiB at a time. Rows in the format of the state stay as they are; others are
+// Reads such a part into `state`, a few MiB at a time. Rows in the format of the state are copied unchanged; others are
 // rounded to the nearest.
 Status copy_rows(const StoredFile& file, const std::string& path, const FoundPart& part, TrainState& state) {
   const StateTensor& tensor = *part.tensor;
@@ -107,8 +107,8 @@ Status copy_rows(const StoredFile& file, const std::string& path, const FoundPar
   return {};
 }
 
-// The residuals of another number of senders: what sender i of n had is added to what sender floor(i·m / n) of m has.
-// So the sum over the senders stays, exactly where the number grows.
+// Handles residuals of another number of senders: those of sender i of n are added to sender floor(i·m / n) of m. So
+// the sum over the senders is preserved, exactly if the number grows.
 Status redistribute(const CheckpointInfo& info, const StoredTensors& stored, const Found& found, TrainState& state) {
   const StateTensor& tensor = *found.tensor;
   const int64_t width = tensor.row_elements();
@@ -118,7 +118,7 @@ Status redistribute(const CheckpointInfo& info, const StoredTensors& stored, con
   const auto bytes_of = [](std::vector<float>& floats) { return std::as_writable_bytes(std::span(floats)); };
   for (int64_t row = 0; row < tensor.rows(); ++row) {
     if (!state.has_rows(tensor, row, row + 1)) {
-      continue;  // of another rank
+      continue;  // on another rank
     }
     std::ranges::fill(sum, 0.0F);
     for (const StoredRows& part : *found.rows) {
@@ -147,7 +147,7 @@ Status copy_found(const CheckpointInfo& info, const StoredTensors& stored, const
     for (size_t i = 0; i < one.rows->size(); ++i) {
       const StoredRows& rows = (*one.rows)[i];
       if (one.map == nullptr && !state.has_rows(*one.tensor, rows.row_begin, rows.row_end)) {
-        continue;  // of another rank
+        continue;  // on another rank
       }
       const auto beside = [i](const std::vector<StoredRows>* others) {
         return others == nullptr ? nullptr : &(*others)[i];
@@ -168,14 +168,14 @@ Status copy_found(const CheckpointInfo& info, const StoredTensors& stored, const
   return {};
 }
 
-// The part whose rows are classes that the tensor belongs to; null: none.
+// The part with class rows that the tensor belongs to; null: not such a tensor.
 const ClassPart* part_of(const std::vector<ClassPart>& parts, const TrainState& state, const StateTensor& tensor) {
   const auto part =
       std::ranges::find_if(parts, [&](const ClassPart& one) { return one.owns(state.parameter(tensor).name); });
   return part == parts.end() ? nullptr : &*part;
 }
 
-// The tensors of a run that goes on. `map_of` gives the rows of a tensor; null: all, by their numbers.
+// The tensors of a run that resumes. `map_of` gives the rows of a tensor; null: all rows keep their numbers.
 template <typename MapOf>
 Result<std::vector<Found>> find_all(const CheckpointInfo& info, const StoredTensors& stored, TrainState& state,
                                     bool optimizer, const MapOf& map_of) {
@@ -241,7 +241,7 @@ Result<StartedParts> start_state(const CheckpointInfo& info, TrainState& state, 
     const ClassPart* part = part_of(parts, state, tensor);
     return part != nullptr && std::ranges::find(started.fresh, part->path, &FreshPart::path) != started.fresh.end();
   };
-  std::map<std::string, int64_t> rows_of;  // of the checkpoint, by path of a part
+  std::map<std::string, int64_t> rows_of;  // key: path of a part; value: rows in the checkpoint
   std::vector<Found> found;
   for (const StateTensor& tensor : state.tensors()) {
     const bool skipped = tensor.role == StateTensor::Role::kScale || tensor.role == StateTensor::Role::kGraph ||
@@ -269,12 +269,12 @@ Result<StartedParts> start_state(const CheckpointInfo& info, TrainState& state, 
     }
     if (part != nullptr) {
       rows_of[part->path] = stored_rows(one);
-      // Rows that all stay in place are read as a whole.
+      // If all rows stay in place, they are read as a whole.
       one.map = part->map.same_rows && stored_rows(one) == tensor.rows() ? nullptr : one.map;
     }
     found.push_back(one);
   }
-  // A fresh part starts anew as a whole, also if some of its tensors are stored.
+  // A fresh part starts anew as a whole, even if some of its tensors are stored.
   std::erase_if(found, [&](const auto& one) { return is_fresh(*one.tensor); });
   for (const ClassPart& part : parts) {
     if (const auto rows = rows_of.find(part.path); rows != rows_of.end()) {

@@ -1,14 +1,14 @@
 // A log is a header of text, filled up to 4 KiB, and records:
-//   digest 16 bytes   XXH3-128 of all that follows in the record
+//   digest 16 bytes   XXH3-128 of the rest of the record
 //   magic u64         "xrunUNDO"
-//   at u64            where the record begins
+//   at u64            offset of the record
 //   synced u64        the log up to here was durable when the record was written
 //   rows u64          n; 0 in the record that closes a log
 //   log 32 bytes      id of the log, hex digits
 //   n x i32           rows, ascending
-//   of each section   the n old elements
+//   sections          for each section the n old elements
 //   zeros up to a multiple of 8
-// Each section of a record is gathered by itself, so that a record is read and written front to back.
+// The rows of each section are gathered together, so that a record is read and written front to back.
 #include "runtime/checkpoint/undo_log.h"
 
 #include <algorithm>
@@ -266,7 +266,7 @@ Result<std::optional<UndoRecord>> UndoReader::next(bool power_was_cut) {
     return was_durable ? Result<std::optional<UndoRecord>>(damaged_at("is damaged")) : std::optional<UndoRecord>();
   }
   if (!head) {
-    // A kill within a write leaves the first part of one record.
+    // A kill during a write leaves the first part of one record.
     Head part{};
     std::memcpy(&part, buffer_.data(), static_cast<size_t>(std::min(size_ - at_, kHeadBytes)));
     const bool is_cut =
@@ -328,7 +328,7 @@ Result<std::optional<UndoReader::Head>> UndoReader::record_at(Bytes at) {
   return std::ranges::equal(digest, head.digest) ? std::optional(head) : std::nullopt;
 }
 
-// A later record with `synced` beyond this place shows that the damaged part was durable: no power cut has taken it.
+// A later record with `synced` beyond this place shows that the damaged part was durable, so no power cut explains it.
 Result<bool> UndoReader::is_followed_by_records_of_later_syncs() {
   std::vector<uint64_t> words(static_cast<size_t>(std::min(kMiB, size_ - at_)) / sizeof(uint64_t));
   for (Bytes begin = at_; begin < size_; begin += kMiB) {

@@ -1,5 +1,5 @@
 // The undo log of a rows file (docs/reference/formats.md, "Rows files and undo logs"): the bytes that rows had at a
-// checkpoint, appended before a row is changed for the first time after it. Writing them back gives the rows of that
+// checkpoint, appended before a row changes for the first time after it. Writing them back restores the rows of that
 // checkpoint.
 #pragma once
 
@@ -21,7 +21,7 @@ namespace xrun::runtime {
 struct UndoHeader {
   std::string rows;      // id of the rows file
   std::string log;       // id of the log
-  int64_t step = 0;      // of the checkpoint
+  int64_t step = 0;      // step of the checkpoint
   Owner owner;           // the process that appends to it
   bool durable = false;  // records are synced before their rows change
 
@@ -29,25 +29,25 @@ struct UndoHeader {
 };
 
 std::string print_undo_header(const UndoHeader& header);
-// Errors: as parse_rows_header.
+// Errors: those of parse_rows_header.
 Result<UndoHeader> parse_undo_header(std::span<const std::byte> start, std::string_view path);
 
-// Appends records. Threads: one at a time. After a call that failed nothing more is appended, since the log may end in
-// a part of a record.
+// Appends records. Threads: one at a time. After a failed call nothing more is appended, since the log may end in a
+// part of a record.
 class UndoLog {
  public:
-  // Creates an empty log, durably, in place of one of this name. Errors: XG0711.
+  // Creates an empty log, durably; it replaces a log of this name. Errors: XG0711.
   static Result<UndoLog> create(std::string path, const UndoHeader& header, Io& io);
   UndoLog(UndoLog&& other) noexcept;
   UndoLog& operator=(UndoLog&& other) noexcept;
   ~UndoLog();
 
-  // `rows` ascending, none of them in the log yet, at most rows_of_record(); `sections` is where each section lies.
-  // `buffer` has room for a record. Errors: XG0711.
+  // `rows`: ascending, not yet in the log, at most rows_of_record(). `sections`: the address of each section. `buffer`
+  // has space for a record. Errors: XG0711.
   Status append(const RowsLayout& layout, std::span<const int32_t> rows, std::span<const std::byte* const> sections,
                 std::span<std::byte> buffer);
-  // To be called after append and before the rows change. Syncs a durable log, and the first records of any log: a log
-  // without records then shows that no row has changed, also after a power cut. Errors: XG0711.
+  // Call after append and before the rows change. Syncs a durable log, and the first records of any log: so a log
+  // without records shows that no row has changed, even after a power cut. Errors: XG0711.
   Status before_change();
   // Appends a closing record, after which no row may change, and syncs the log. Errors: XG0711.
   Status close();
@@ -67,31 +67,31 @@ class UndoLog {
   int file_ = -1;
   Bytes end_ = 0;
   Bytes synced_ = 0;
-  int fault_ = 0;  // of the call that failed
+  int fault_ = 0;  // errno of the call that failed
 };
 
 struct UndoRecord {
   std::span<const int32_t> rows;  // ascending
-  const std::byte* bytes;         // of all sections, each with the bytes of these rows
+  const std::byte* bytes;         // all sections, each with the bytes of these rows
 };
 
-// Reads a log from its start. A log may end in a part of a record: its rows were not changed, as its writer died
-// before. Other damage is an error. Threads: one.
+// Reads a log from its start. A log may end in a part of a record: the rows of that record were not changed, since its
+// writer died before. Other damage is an error. Threads: one.
 class UndoReader {
  public:
   // Errors: XG0710, XG0713, XG0714.
   static Result<UndoReader> open(const std::string& path, const RowsLayout& layout);
-  // Takes an open file, which it closes; `path` is for messages. Errors: the same.
+  // Takes an open file, which it closes; `path` is for messages. Errors: those of open.
   static Result<UndoReader> read(int file, const std::string& path, const RowsLayout& layout);
   UndoReader(UndoReader&& other) noexcept;
   UndoReader& operator=(UndoReader&&) = delete;
   ~UndoReader();
 
   const UndoHeader& header() const { return header_; }
-  // The next record, which is valid until the next call; none at the end. With `power_was_cut` the log may have lost
-  // what was not synced, and may end in any bytes. Errors: XG0710, XG0713.
+  // The next record, which is valid until the next call; nullopt at the end. With `power_was_cut` the log may lack data
+  // that were not synced, and may end in any bytes. Errors: XG0710, XG0713.
   Result<std::optional<UndoRecord>> next(bool power_was_cut);
-  // After the end: whether the writer closed it.
+  // Valid at the end of the log: whether the writer closed it.
   bool is_closed() const { return closed_; }
   // Goes back to the first record.
   void rewind();
@@ -100,7 +100,7 @@ class UndoReader {
   struct Head;
   UndoReader(std::string path, const RowsLayout& layout) : path_(std::move(path)), layout_(layout) {}
   Status read_at(Bytes at, std::span<std::byte> out) const;
-  // The record at `at` with its head, if there is a whole one.
+  // The record at `at` with its head, if it is complete.
   Result<std::optional<Head>> record_at(Bytes at);
   Result<bool> is_followed_by_records_of_later_syncs();
   Error damaged_at(std::string_view why) const;

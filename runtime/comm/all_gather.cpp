@@ -1,5 +1,5 @@
-// Parts go in rounds, of each part kMostBroadcast bytes at most. The last completion of a round begins the next one,
-// so no rank is ahead of another by more than a round, and no thread is needed for it.
+// Parts are sent in rounds of at most kMostBroadcast bytes of each part. The last completion of a round begins the
+// next one, so no rank is ahead of another by more than a round, and no thread is needed.
 #include "runtime/comm/all_gather.h"
 
 #include <algorithm>
@@ -22,10 +22,10 @@ struct AllGather::State : std::enable_shared_from_this<State> {
   Communicator& communicator;  // called only while it exists: by begin, and by completions without an error
   const int channel;
   std::vector<Part> parts;
-  Bytes sent = 0;    // of each part, behind the round
-  std::mutex mutex;  // of all below
+  Bytes sent = 0;    // bytes of each part that were sent, up to the end of the round
+  std::mutex mutex;  // guards all below
   std::condition_variable changed;
-  size_t missing = 0;  // completions of the round; 0: all is here
+  size_t missing = 0;  // completions of the round that are missing; 0: all have come
   Status status;
 };
 

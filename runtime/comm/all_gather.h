@@ -1,4 +1,4 @@
-// Gathers an array whose parts lie on different ranks to all ranks, in the background of the steps.
+// Gathers an array whose parts lie on different ranks to all ranks, in the background while steps run.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,10 @@ namespace xrun::runtime {
 // enough that the fixed cost of a message does not matter.
 inline constexpr Bytes kMostBroadcast = 8 * kMiB;
 
-// Threads: `begin` from one at a time; `wait` and `cancel` from any.
+// Threads: one at a time calls `begin`; any calls `wait` and `cancel`.
 class AllGather {
  public:
-  // The bytes that `rank` contributes. A rank may have several parts, or none.
+  // The bytes that `rank` contributes. A rank may have several parts or no part.
   struct Part {
     int rank = 0;
     std::span<std::byte> bytes;
@@ -26,15 +26,15 @@ class AllGather {
 
   // The communicator outlives the object. REQUIRES: no other object uses the channel at the same time.
   AllGather(Communicator& communicator, int channel);
-  // Cancels. Broadcasts under way may still write to the parts, which must therefore outlive the communicator.
+  // Cancels. Broadcasts under way may still write to the parts, so these must outlive the communicator.
   ~AllGather();
   AllGather(const AllGather&) = delete;
   AllGather& operator=(const AllGather&) = delete;
 
-  // Begins a gather. REQUIRES: all ranks pass the same ranks and sizes; the gather before has ended.
+  // Begins a gather. REQUIRES: all ranks pass the same ranks and sizes; the previous gather has ended.
   void begin(std::vector<Part> parts);
   // Returns when all parts have arrived; at once if no gather was begun. Errors: those of the communicator, the first
-  // of them again in every later call; kInterrupted, cancelled.
+  // of which every later call returns again; kInterrupted, cancelled.
   Status wait();
   // Makes all waits return.
   void cancel();

@@ -9,7 +9,7 @@ namespace xrun::runtime {
 
 std::vector<BlockCopy> copies_to(std::span<const Exchange> exchanges, const Exchange& receiver) {
   std::vector<BlockCopy> copies;
-  std::map<int, size_t> next;  // by sending device: its block to look at next
+  std::map<int, size_t> next;  // key: sending device; value: its next block to match
   for (const Block& to : receiver.receives) {
     const auto sender = std::ranges::find_if(
         exchanges, [&](const Exchange& one) { return one.group == receiver.group && one.device == to.peer; });

@@ -10,7 +10,7 @@ namespace xrun::runtime {
 
 // A received block and the block that is sent to it.
 struct BlockCopy {
-  int sender = 0;  // index in `exchanges` of the one that sends it
+  int sender = 0;  // index in `exchanges` of the exchange that sends it
   Block from;
   Block to;
 };

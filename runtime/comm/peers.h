@@ -1,4 +1,4 @@
-// The interface through which ranks exchange small texts, errors and requests to stop, apart from exchanges.
+// The interface through which ranks exchange short texts, errors and requests to stop, separately from exchanges.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace xrun::runtime {
 
 // `gather`, `agree` and `broadcast` are collective: all ranks call them in the same order, and each call waits for all
 // ranks. If a rank passes an error, every rank gets that error from its own call, whichever call that is, so that no
-// rank waits for one that has given up. Of several errors in one call, that of the lowest rank wins. Its message names
+// rank waits for one that has given up. If a call gets several errors, that of the lowest rank wins. Its message names
 // rank and host. Passing an error that an earlier call has returned returns it at once, since all ranks know it.
 // Threads: one.
 class Peers {
@@ -20,12 +20,12 @@ class Peers {
   virtual int rank() const = 0;
   virtual int count() const = 0;
   virtual std::string name(int rank) const = 0;  // "rank 2 on host b"
-  // The bytes of exchanges that this rank has sent to other hosts so far. Threads: any.
+  // The bytes that this rank has sent to other hosts in exchanges so far. Threads: any.
   virtual Bytes sent_to_hosts() const { return 0; }
 
-  // The texts of all ranks, by rank.
+  // The texts of all ranks; index: rank.
   virtual Result<std::vector<std::string>> gather(Result<std::string> mine) = 0;
-  // Combines the outcomes of all ranks, as Communicator::agree.
+  // Combines the outcomes of all ranks, like Communicator::agree.
   virtual Outcome agree(Outcome mine) = 0;
 
   Status agree(Status mine) { return agree(Outcome{.status = std::move(mine)}).status; }

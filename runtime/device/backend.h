@@ -19,14 +19,14 @@ namespace xrun::runtime {
 
 class MappedRows;  // runtime/device/mapped_rows.h
 
-// Told of each instruction before it changes weights, running statistics or states of the optimizer, by one that still
-// has to read their old values. Threads: any.
+// Called for each instruction before it changes weights, running statistics or optimizer states, so that their old
+// values can still be read. Threads: any.
 class ChangeGuard {
  public:
   virtual ~ChangeGuard() = default;
   // Returns once the values that the instruction changes have been read. Called by its task, with `workers` to help.
   virtual void before(const planner::Instruction& instruction, ops::Workers& workers) = 0;
-  // The same for an instruction that changes only these rows, in ascending order, of the tensors of a head.
+  // Like `before`, for an instruction that changes only these rows, in ascending order, of the tensors of a head.
   virtual void before_rows(const planner::Instruction& instruction, std::span<const int32_t> rows,
                            ops::Workers& workers) = 0;
 };
@@ -40,15 +40,15 @@ struct StepContext {
   uint64_t seed = 0;
   int64_t step = 0;                      // counted from 0
   double rate = 0;                       // the learning rate
-  double density = 1;                    // of compressed gradients (graph/compression.h)
+  double density = 1;                    // density of compressed gradients (graph/compression.h)
   const ops::IdleSteps* idle = nullptr;  // for rows that catch up
   bool measures_mass = false;            // measure the softmax share of the active classes (ops/head/mass.h)
   ChangeGuard* guard = nullptr;          // null: nobody reads values of the state
-  std::span<MappedRows* const> rows;     // by head of the program: its class rows in a file; null: in memory
-  std::span<std::byte* const> inputs;    // by index in Graph::inputs: the step's position of the loader's ring
+  std::span<MappedRows* const> rows;     // index: head of the program; its class rows in a file; null: in memory
+  std::span<std::byte* const> inputs;    // index: that of Graph::inputs; the step's position of the loader's ring
 };
 
-// Receives the begin and end of each instruction. Threads: any, one call at a time for one instruction.
+// Receives the begin and end of each instruction. Threads: any; one call at a time for each instruction.
 class InstructionEvents {
  public:
   virtual ~InstructionEvents() = default;
@@ -57,17 +57,17 @@ class InstructionEvents {
   virtual void ended(const planner::Instruction& instruction, Status status) = 0;
 };
 
-// Threads: `start` from any; the others between steps, from the thread that runs steps.
+// Threads: any calls `start`; the thread that runs steps calls the others, between steps.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual void begin_step(const StepContext& step) = 0;
-  // Queues an instruction that computes on its device, behind all instructions of its stream that were started before.
+  // Queues an instruction that computes on its device, after all instructions of its stream that were started before.
   // `events` outlives it. Never blocks.
   virtual void start(const planner::Instruction& instruction, InstructionEvents& events) = 0;
   // Runs an instruction that computes on the calling thread, to its end.
   virtual Status run(const planner::Instruction& instruction) = 0;
-  // To be called after weights were written from outside: makes the prepared weights again, in tasks of the devices.
+  // Call after weights were written from outside: makes the prepared weights again, in tasks of the devices.
   virtual Status prepare_weights() = 0;
   // The norm of all gradients of the last step before clipping; 0 if the run does not clip by norm.
   virtual double grad_norm() const = 0;

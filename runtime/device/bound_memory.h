@@ -1,5 +1,5 @@
-// The memory of a program, or of a rank's part of it: an arena on each device and one of the host, mapped, and where
-// each buffer lies in them.
+// The mapped memory of a program, or of a rank's part of it: an arena on each device and one on the host, and the
+// address of each buffer in them.
 #pragma once
 
 #include <memory>
@@ -13,12 +13,12 @@ namespace xrun::runtime {
 
 class BoundMemory {
  public:
-  // Maps the arenas of `devices` and the host's, all of them or nothing. Program and devices outlive it. Errors:
-  // kWorld.
+  // Maps the arenas of `devices` and the host's: all of them, or nothing after an error. Program and devices outlive
+  // it. Errors: kWorld.
   static Result<BoundMemory> map(const planner::Program& program, const DeviceSet& devices);
 
-  // The same memory for another program, which outlives both. REQUIRES: its arenas are as large. No program runs while
-  // another one does.
+  // The same memory for another program, which outlives both objects. REQUIRES: its arenas have the same sizes. Only
+  // one of the programs runs at a time.
   BoundMemory shared_with(const planner::Program& program) const;
 
   // The address that a kernel gets for a buffer. Only tasks of the device may dereference one in a device's arena; any
@@ -33,7 +33,7 @@ class BoundMemory {
   void read(planner::BufferId buffer, Bytes offset, std::span<std::byte> out) const;
   void write(planner::BufferId buffer, Bytes offset, std::span<const std::byte> in) const;
 
-  Bytes bytes() const;  // of all arenas, without class rows in files
+  Bytes bytes() const;  // size of all arenas, without class rows in files
   // The peak memory of the process before the first arena was mapped.
   Bytes peak_before() const { return peak_before_; }
 
@@ -43,7 +43,7 @@ class BoundMemory {
   const planner::Program* program_ = nullptr;
   Bytes peak_before_ = 0;
   std::shared_ptr<const HostMemory> host_;
-  std::vector<std::shared_ptr<DeviceMemory>> arenas_;  // by device
+  std::vector<std::shared_ptr<DeviceMemory>> arenas_;  // index: device
 };
 
 }  // namespace xrun::runtime

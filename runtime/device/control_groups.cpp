@@ -1,4 +1,4 @@
-// /proc/self/cgroup:      ID:CONTROLLERS:PATH, a line a hierarchy; version 2 has no controllers in it.
+// /proc/self/cgroup:      ID:CONTROLLERS:PATH, a line for each hierarchy; version 2 has no controllers in it.
 // /proc/self/mountinfo:   ID PARENT MAJOR:MINOR ROOT MOUNT_POINT OPTIONS [TAG...] - TYPE SOURCE SUPER_OPTIONS
 // A group's directory is MOUNT_POINT and the part of PATH below ROOT; its parents are the directories up to
 // MOUNT_POINT.
@@ -13,19 +13,19 @@
 namespace xrun::runtime {
 namespace {
 
-// The names of version 1 and 2 for the same things.
+// The names of the same files in versions 1 and 2.
 struct Names {
   std::vector<const char*> limits;
   const char* used;
-  std::vector<const char*> cached;  // lines of memory.stat, of the group and all below it
+  std::vector<const char*> cached;  // lines of memory.stat, for the group and all below it
 };
 const Names kVersion1{{"memory.limit_in_bytes"}, "memory.usage_in_bytes", {"total_inactive_file", "total_active_file"}};
 const Names kVersion2{{"memory.max", "memory.high"}, "memory.current", {"inactive_file", "active_file"}};
 
-// Version 1 writes "no limit" as a number that no machine has.
+// Version 1 represents "no limit" by a number that exceeds every machine's memory.
 constexpr int64_t kNoLimit = int64_t{1} << 60;
 
-// "max" and unreadable files give nothing.
+// Returns nullopt for "max" and unreadable files.
 std::optional<int64_t> read_number(const std::string& path) {
   std::ifstream in(path);
   int64_t value = 0;
@@ -53,7 +53,7 @@ std::string unescape(const std::string& text) {
   return out;
 }
 
-// The path of the process in the hierarchy of a version; empty where it is in none.
+// The path of the process in the hierarchy of a version; empty if it is in no hierarchy.
 std::string path_in(const std::string& root, bool version2) {
   std::ifstream in(root + "/proc/self/cgroup");
   for (std::string line; std::getline(in, line);) {
@@ -70,8 +70,8 @@ std::string path_in(const std::string& root, bool version2) {
   return "";
 }
 
-// `path` below `top`, "" for `top` itself. A path elsewhere belongs to a group that this mount does not show; then the
-// mount's own top is the nearest group above the process that can be seen.
+// `path` relative to `top`, "" for `top` itself. A path elsewhere belongs to a group that this mount does not show;
+// then the mount's own top is the nearest visible group above the process.
 std::string below(const std::string& path, const std::string& top) {
   const std::string prefix = top == "/" ? "" : top;
   const bool inside = path.starts_with(prefix) && (path.size() == prefix.size() || path[prefix.size()] == '/');
@@ -85,7 +85,7 @@ void tighten(std::optional<GroupMemory>& memory, const std::string& directory, c
     if (!limit) {
       continue;
     }
-    // Files that were read stay in memory and count as used until something else wants the room.
+    // Files that were read stay in memory and count as used until the memory is needed otherwise.
     Bytes used = read_number(directory + "/" + names.used).value_or(0);
     for (const char* const line : names.cached) {
       used -= number_of(directory + "/memory.stat", line);

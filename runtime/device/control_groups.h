@@ -14,10 +14,10 @@ struct GroupMemory {
 };
 
 // The tightest limit and the least free memory of the process's group and of all groups above it: `memory.max` and
-// `memory.high` of version 2, `memory.limit_in_bytes` of version 1. None where no group has a limit.
+// `memory.high` of version 2, `memory.limit_in_bytes` of version 1. Nullopt if no group has a limit.
 //   root  a prefix for every path that is read (/proc/self/cgroup, /proc/self/mountinfo, mount points); empty: the
 //         system's own files
-// Errors: none; a file that cannot be read sets no limit. Threads: any.
+// Never fails: a file that cannot be read sets no limit. Threads: any.
 // Source: Linux, Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/memory.rst; proc(5), `mountinfo`.
 std::optional<GroupMemory> group_memory(const std::string& root = "");
 

@@ -23,19 +23,19 @@ class Backend;      // runtime/device/backend.h
 class BoundMemory;  // runtime/device/bound_memory.h
 struct BackendOptions;
 
-// A call that needs no allocation: what runs, on what, and a number.
+// A call that needs no allocation: a function, its context, and a number.
 struct Task {
   void (*run)(void* context, int32_t argument) = nullptr;
   void* context = nullptr;
   int32_t argument = 0;
 };
 
-// Tasks of one stream run one after the other, in the order in which they were started; the two streams of a device run
-// beside one another, and where there is one worker for both, kExchanges goes first.
+// Tasks of one stream run one after the other, in the order in which they were started. The two streams of a device run
+// concurrently; if both share one worker, kExchanges goes first.
 enum class DeviceStream : uint8_t { kCompute, kExchanges };
 inline constexpr size_t kDeviceStreams = 2;
 
-// The memory of a device that a program computes in: one mapping, in which buffers are offsets. Everybody may copy
+// The memory of a device that a program computes in: one mapping, in which buffers are offsets. Any code may copy
 // ranges into it and out of it; addresses are for the device's own kernels. Threads: calls on ranges that do not
 // overlap may run at once.
 class DeviceMemory {
@@ -47,9 +47,9 @@ class DeviceMemory {
   virtual void fill(Bytes offset, Bytes bytes, std::byte value) = 0;
   // Copies from the memory of a device of the same kind. REQUIRES: called by a task of this device.
   virtual void copy_from(const DeviceMemory& from, Bytes from_offset, Bytes offset, Bytes bytes) = 0;
-  // What a kernel is given for the byte at `offset`. REQUIRES: only tasks of the device follow it.
+  // The address that a kernel gets for the byte at `offset`. REQUIRES: only tasks of the device dereference it.
   virtual std::byte* kernel_address(Bytes offset) const = 0;
-  // The byte at `offset` for any thread and for system calls; null where the memory is not the host's.
+  // The address of the byte at `offset` for any thread and for system calls; null if the memory is not the host's.
   virtual std::byte* host_address(Bytes /*offset*/) const { return nullptr; }
 };
 
@@ -57,24 +57,24 @@ class DeviceMemory {
 class Device {
  public:
   virtual ~Device() = default;
-  virtual int index() const = 0;  // in the program
+  virtual int index() const = 0;  // index in the program
   virtual int workers() const = 0;
-  // Maps `bytes` zeroed bytes, and `behind` more over which files will be mapped (HostMemory::map). The device outlives
-  // them. Errors: kWorld when there is not so much.
+  // Maps `bytes` zeroed bytes, followed by `behind` bytes over which files will be mapped (HostMemory::map). The device
+  // outlives them. Errors: kWorld if the system has not enough memory.
   virtual Result<std::unique_ptr<DeviceMemory>> map(Bytes bytes, Bytes behind = 0) = 0;
-  // Runs the task behind all that were started on the stream before. Never blocks.
+  // Runs the task after all that were started on the stream before. Never blocks.
   virtual void start(DeviceStream stream, Task task) = 0;
   // Whether no task is running or queued, for the watch over hanging work.
   virtual bool idle() const { return true; }
 };
 
-// Devices of one kind that were made together: all of a program, or those of one rank.
+// Devices of one kind that were created together: all of a program, or those of one rank.
 class DeviceSet {
  public:
   virtual ~DeviceSet() = default;
-  virtual std::span<const std::unique_ptr<Device>> devices() const = 0;  // with ascending indices, none left out
-  // Makes a program ready to run on these devices. All outlive the backend. Errors: kWorld, kContent (a plan for other
-  // kernels, an operator without a kernel).
+  virtual std::span<const std::unique_ptr<Device>> devices() const = 0;  // ascending indices without gaps
+  // Makes a program ready to run on these devices. All arguments outlive the backend. Errors: kWorld, kContent (a plan
+  // for other kernels, an operator without a kernel).
   virtual Result<std::unique_ptr<Backend>> bind(const Module& module, const planner::Program& program,
                                                 const BoundMemory& memory, const BackendOptions& options) const = 0;
 

@@ -12,7 +12,7 @@ namespace xrun::runtime {
 
 namespace {
 
-// CUDA counts 13000 for 13.0; 0 is none.
+// CUDA represents 13.0 as 13000, and no version as 0.
 std::string version_text(int version) {
   return version == 0 ? "" : fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }

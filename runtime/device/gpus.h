@@ -11,19 +11,19 @@ namespace xrun::runtime {
 
 struct Gpu {
   std::string name;        // "NVIDIA H100 80GB HBM3"
-  Bytes memory = 0;        // in all
+  Bytes memory = 0;        // total memory
   std::string capability;  // compute capability: "9.0"
   bool operator==(const Gpu&) const = default;
 };
 
 struct Gpus {
   std::vector<Gpu> found;
-  std::string driver;   // the newest CUDA that the driver serves: "13.0"; empty where there is no driver
+  std::string driver;   // the newest CUDA version that the driver supports: "13.0"; empty without a driver
   std::string runtime;  // the CUDA runtime that this xrun is linked with
   std::string error;    // CUDA's message if it could not list the GPUs
 };
 
-// Finds the GPUs; none if this xrun was built without CUDA (the CMake option XRUN_CUDA).
+// Finds the GPUs; nullopt if this xrun was built without CUDA (the CMake option XRUN_CUDA).
 std::optional<Gpus> detect_gpus();
 
 // The lines that `xrun doctor` prints about them.

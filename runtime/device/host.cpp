@@ -15,10 +15,10 @@
 namespace xrun::runtime {
 namespace {
 
-// Of a line "key:  number kB".
+// Reads the number of a line "key:  number kB".
 Bytes kib_line(const std::string& path, const std::string& key) { return number_of(path, key + ":") * kKiB; }
 
-// The cores of the affinity mask, cut by the cgroup's quota.
+// The number of cores of the affinity mask, limited by the cgroup's quota.
 int usable_cores() {
   cpu_set_t set;
   CPU_ZERO(&set);

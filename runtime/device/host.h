@@ -9,15 +9,15 @@ namespace xrun::runtime {
 
 struct Host {
   std::string cpu;         // "AMD EPYC 9454"
-  int cores = 1;           // that this process may run on (affinity and cgroup quota)
-  Bytes memory_total = 0;  // of the machine, or the limit of the control groups if that is less
+  int cores = 1;           // number that this process may use (affinity and cgroup quota)
+  Bytes memory_total = 0;  // memory of the machine, or the limit of the control groups if that is less
   Bytes memory_free = 0;   // available now
   Bytes system_free = 0;   // available now on the machine, without limits of control groups
-  Bytes l2_cache = 0;      // of one core
+  Bytes l2_cache = 0;      // size for one core
   Bytes l3_cache = 0;
 };
 
-// Never fails: a value that cannot be found keeps a modest default.
+// Never fails: a value that cannot be determined keeps a modest default.
 Host detect_host();
 
 // The resident memory of this process now; 0 if the system does not report it. Allocates nothing.

@@ -15,7 +15,7 @@ Result<HostMemory> HostMemory::map(Bytes bytes, Bytes behind) {
   if (bytes == 0) {
     return arena;
   }
-  // What files will be mapped over is no promise of memory.
+  // Address space over which files will be mapped reserves no memory.
   const int promise = behind > 0 ? MAP_NORESERVE : 0;
   void* base =
       mmap(nullptr, static_cast<size_t>(bytes), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | promise, -1, 0);
@@ -24,7 +24,7 @@ Result<HostMemory> HostMemory::map(Bytes bytes, Bytes behind) {
                  "the system refuses a mapping of " + format_bytes(bytes) + ": " + std::strerror(errno),
                  "free memory, or plan for less of it with `schedule.memory_limit`"};
   }
-  // Only an advice: without huge pages everything works, a little slower.
+  // This is only a hint: without huge pages everything works, but slower.
   (void)madvise(base, static_cast<size_t>(bytes), MADV_HUGEPAGE);
   arena.base_ = static_cast<std::byte*>(base);
   arena.bytes_ = bytes;

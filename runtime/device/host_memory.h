@@ -10,8 +10,8 @@ namespace xrun::runtime {
 
 class HostMemory {
  public:
-  // Maps `bytes` zeroed bytes, aligned to a page and advised to huge pages, and behind them, from the next multiple of
-  // kMappedAlignment on, `behind` bytes over which files will be mapped. Errors: kWorld when the system refuses.
+  // Maps `bytes` zeroed bytes, aligned to a page and advised to huge pages. After them, from the next multiple of
+  // kMappedAlignment on, maps `behind` bytes over which files will be mapped. Errors: kWorld if the system refuses.
   static Result<HostMemory> map(Bytes bytes, Bytes behind = 0);
 
   HostMemory() = default;

@@ -11,7 +11,7 @@
 
 namespace xrun::runtime {
 
-// Implemented by runtime/checkpoint. Threads: log_old and read_ahead from any, map between steps.
+// Implemented by runtime/checkpoint. Threads: any calls log_old and read_ahead; map is called between steps.
 class MappedRows {
  public:
   virtual ~MappedRows() = default;
@@ -26,9 +26,9 @@ class MappedRows {
   // Asks the system to read the rows that a step will use, given in ascending order; does not wait for them.
   virtual void read_ahead(std::span<const int32_t> rows) const = 0;
 
-  // To be called before a step changes rows, with all of them in ascending order: logs their values at the newest
-  // checkpoint, if there is one. Errors: kWorld; then no row of `rows` may be changed, and the run ends.
-  // REQUIRES, also of read_ahead: `rows` were mapped together, with all sections.
+  // Call before a step changes rows, with all of them in ascending order: logs their values at the newest checkpoint,
+  // if there is one. Errors: kWorld; then no row of `rows` may be changed, and the run ends. REQUIRES, also for
+  // read_ahead: `rows` were mapped together, with all sections.
   virtual Status log_old(std::span<const int32_t> rows) = 0;
 };
 

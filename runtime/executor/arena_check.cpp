@@ -11,7 +11,7 @@ using planner::Instruction;
 using planner::Purpose;
 
 constexpr std::byte kPattern{0xFF};
-constexpr Bytes kStaging = 64 * kKiB;  // bytes that are looked at together
+constexpr Bytes kStaging = 64 * kKiB;  // bytes that are checked at a time
 
 Error wrong(const std::string& what) {
   return {ErrorKind::kContent, "XG0626", "the memory plan does not hold: " + what,
@@ -167,8 +167,8 @@ void ArenaCheck::leave(BufferId id) {
   }
 }
 
-// A buffer is left when the events have come about that it is touched until: what is written is received, what is read
-// is released.
+// A use of a buffer ends when all events that keep it in use have happened: a written buffer has been received, a
+// read one has been released.
 Status ArenaCheck::end(const Instruction& instruction, Event event) {
   const std::lock_guard lock(mutex_);
   uint8_t& ended = ended_[static_cast<size_t>(instruction.id.index)];
@@ -191,7 +191,7 @@ Status ArenaCheck::end_step() {
   const std::lock_guard lock(mutex_);
   for (size_t d = 0; d < between_.size(); ++d) {
     const auto device = static_cast<int>(d);
-    std::vector<Extent> kept;  // results; all else is dead
+    std::vector<Extent> kept;  // results; all other bytes are dead
     for (const BufferId id : on_device_[d]) {
       const Watched& watched = buffers_[static_cast<size_t>(id.index)];
       if (watched.left > 0) {

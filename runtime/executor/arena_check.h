@@ -1,5 +1,5 @@
 // Checks the memory plan while a program runs: the bytes of a buffer are accessed only from its first to its last use.
-// For tests of plans; it costs time, so runs that are measured have none.
+// For tests of plans; it costs time, so runs that are measured do not use it.
 #pragma once
 
 #include <mutex>
@@ -15,7 +15,7 @@ namespace xrun::runtime {
 // computes NaN; a write to them is found when the next buffer begins there, or at the end of the step. Buffers that
 // live across steps are not checked.
 //
-// Threads: `begin` and `end` from any. Errors: XG0626, with the instruction and the buffer.
+// Threads: any calls `begin` and `end`. Errors: XG0626, with the instruction and the buffer.
 enum class Event : uint8_t { kReceived = 1, kReleased = 2, kBoth = 3 };
 
 class ArenaCheck {
@@ -24,11 +24,11 @@ class ArenaCheck {
   ArenaCheck(const planner::Program& program, const BoundMemory& memory);
 
   void begin_step();
-  // To be called before an instruction accesses memory; for an exchange, before it is posted.
+  // Call before an instruction accesses memory; for an exchange, before it is posted.
   Status begin(const planner::Instruction& instruction);
-  // To be called after its last access; for an exchange, once it has received and once it has released.
+  // Call after its last access; for an exchange, once when it has received and once when it has released.
   Status end(const planner::Instruction& instruction, Event event);
-  // To be called after all instructions: checks that only results are still live, and that no other byte was written.
+  // Call after all instructions: checks that only results are still live, and that no other byte was written.
   Status end_step();
 
  private:
@@ -38,27 +38,27 @@ class ArenaCheck {
   };
   struct Watched {
     bool watched = false;  // not persistent, on a device
-    bool kept = false;     // until the end of the step: a result
-    int32_t touches = 0;   // instructions that read or write it
-    int32_t left = 0;      // those of them that have not ended in this step
+    bool kept = false;     // live until the end of the step: a result
+    int32_t touches = 0;   // number of instructions that read or write it
+    int32_t left = 0;      // number of those that have not ended in this step
     bool alive = false;
   };
 
   Extent extent(const planner::Buffer& buffer) const;
   void fill(int device, Extent extent) const;
-  // Offset of the first byte without the pattern; extent.end when there is none.
+  // Offset of the first byte without the pattern; extent.end if all bytes have it.
   Bytes first_touched(int device, Extent extent);
   Status first_touch(const planner::Instruction& instruction, const planner::Buffer& buffer);
   void leave(planner::BufferId id);
 
   const planner::Program& program_;
   const BoundMemory& memory_;
-  std::vector<std::vector<planner::BufferId>> named_;      // by instruction: the buffers it accesses, each once
-  std::vector<std::vector<planner::BufferId>> on_device_;  // by device: the watched buffers
-  std::vector<std::vector<Extent>> between_;               // by device: all bytes but the persistent ones
-  std::mutex mutex_;                                       // guards what follows
+  std::vector<std::vector<planner::BufferId>> named_;      // index: instruction; the buffers it accesses, each once
+  std::vector<std::vector<planner::BufferId>> on_device_;  // index: device; the watched buffers
+  std::vector<std::vector<Extent>> between_;               // index: device; all bytes but the persistent ones
+  std::mutex mutex_;                                       // guards all below
   std::vector<Watched> buffers_;
-  std::vector<uint8_t> ended_;  // by instruction: the events of this step so far
+  std::vector<uint8_t> ended_;  // index: instruction; the events of this step so far
   std::vector<std::byte> staging_;
 };
 

@@ -12,12 +12,12 @@ namespace xrun::runtime {
 // One exchange for each communicating instruction of `rank`, in program order. `memory` outlives them.
 std::vector<Exchange> exchanges_of(const planner::Program& program, const BoundMemory& memory, int rank = 0);
 
-// Sets the bytes of blocks with pairs of compressed gradients to those of a step with this density. REQUIRES: exchanges
+// Sets the sizes of blocks with pairs of compressed gradients to those of a step with this density. REQUIRES: exchanges
 // of the same program and rank.
 void set_density(const planner::Program& program, const Graph& graph, double density, int rank,
                  std::vector<Exchange>& exchanges);
 
-// The members of each group of exchanges, by group number.
+// The members of each group of exchanges; index: group number.
 std::vector<std::vector<planner::InstructionId>> groups_of(const planner::Program& program);
 
 }  // namespace xrun::runtime

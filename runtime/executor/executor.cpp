@@ -1,10 +1,10 @@
-// The parallel executor. The counter of an instruction holds what it waits for:
-//   - its turn: the instruction before it in its stream has begun, or is posted;
+// The parallel executor. The counter of an instruction holds the number of events that it waits for:
+//   - its turn: the previous instruction in its stream has begun, or is posted;
 //   - dependencies: instructions that have ended, exchanges that have received, exchanges that have released;
-//   - in the stream of computations also the end of an exchange before it, and an exchange the end of what is before
-//   it.
-// Who brings it to zero hands the instruction over. A device runs what it was handed in order, so the next computation
-// is with the device while one runs, unless it waits for an exchange.
+//   - in the stream of computations also the end of a preceding exchange, and for an exchange the end of the preceding
+//     instruction.
+// The thread that decrements it to zero hands the instruction over. A device runs instructions in the order in which
+// they were handed over, so it has the next computation while one runs, unless that one waits for an exchange.
 #include "runtime/executor/executor.h"
 
 #include <algorithm>
@@ -81,12 +81,12 @@ class ParallelExecutor final : public Executor, private InstructionEvents {
  private:
   struct Node {
     int32_t waits = 0;
-    int32_t next = -1;      // in its stream
+    int32_t next = -1;      // next instruction in its stream
     int32_t exchange = -1;  // index in the communicator; -1: it computes
     bool sends = false;
     bool receives = false;
-    std::vector<int32_t> after_end;      // of an exchange: after it has received
-    std::vector<int32_t> after_release;  // of what it sends
+    std::vector<int32_t> after_end;      // for an exchange: after it has received
+    std::vector<int32_t> after_release;  // after the sent blocks are released
   };
 
   Node& node(int32_t id) { return nodes_[static_cast<size_t>(id)]; }
@@ -135,8 +135,8 @@ class ParallelExecutor final : public Executor, private InstructionEvents {
     return counters_[static_cast<size_t>(id)].fetch_sub(1, std::memory_order_acq_rel) == 1;
   }
 
-  // Hands over an instruction that waits for nothing, and exchanges behind it that only waited for their turn. Behind
-  // the last one the step may end, and the executor with it.
+  // Hands over an instruction that waits for nothing, and exchanges after it that only waited for their turn. After the
+  // last one the step may end and destroy the executor.
   void hand_over(int32_t id) {
     while (node(id).exchange >= 0) {
       const int32_t next = node(id).next;
@@ -149,7 +149,7 @@ class ParallelExecutor final : public Executor, private InstructionEvents {
     backend_.start(program_.instructions[static_cast<size_t>(id)], *this);
   }
 
-  // A failed step still posts, so that no member of a group is left alone.
+  // A failed step still posts, so that no member of a group waits forever.
   void post(int32_t id) {
     Node& mine = node(id);
     if (measured_) {
@@ -255,11 +255,11 @@ class ParallelExecutor final : public Executor, private InstructionEvents {
   Communicator& communicator_;
   ArenaCheck* check_;
   std::vector<Node> nodes_;
-  std::vector<int32_t> order_;  // of this rank
+  std::vector<int32_t> order_;  // instructions of this rank
   std::vector<int32_t> roots_;
-  std::vector<int32_t> last_;  // by stream: the last instruction so far
+  std::vector<int32_t> last_;  // index: stream; the last instruction so far
   int32_t exchanges_ = 0;
-  int32_t ends_ = 0;  // of a step: one of a computation, two of an exchange
+  int32_t ends_ = 0;  // ends in a step: one for a computation, two for an exchange
   std::vector<std::atomic<int32_t>> counters_;
   std::vector<Timing> timings_;
   bool measured_ = true;

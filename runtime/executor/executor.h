@@ -1,5 +1,5 @@
-// Runs a Program, step by step. Two executors read the same program: the parallel one, and the sequential one, which is
-// its oracle in tests and also runs programs that have a single worker.
+// Runs a Program, step by step. Two executors run the same program: the parallel one, and the sequential one, which is
+// the reference in tests and also runs programs that have a single worker.
 #pragma once
 
 #include <memory>
@@ -28,21 +28,22 @@ struct Timing {
 class Executor {
  public:
   virtual ~Executor() = default;
-  // Runs all instructions once. After an error no further instruction begins; the first error is returned when all that
-  // have begun have ended. Allocates nothing from the second call on. REQUIRES: the calling thread is not a worker.
+  // Runs all instructions once. After an error no further instruction begins; the first error is returned when all
+  // instructions that have begun have ended. Allocates nothing from the second call on. REQUIRES: the calling thread is
+  // not a worker.
   virtual Status step() = 0;
-  // Changes the bytes of the blocks of its exchanges (Communicator::resize). REQUIRES: between steps.
+  // Changes the sizes of the blocks of its exchanges (Communicator::resize). REQUIRES: between steps.
   virtual void resize(std::span<const Exchange> exchanges) = 0;
-  // Whether the steps that follow time their instructions; at first they do.
+  // Whether later steps time their instructions; initially true.
   virtual void measure(bool wanted) = 0;
-  // The times of the last measured step, by instruction.
+  // The times of the last measured step; index: instruction.
   virtual std::span<const Timing> timings() const = 0;
 };
 
 // Each instruction has a counter of the events that it waits for, and starts when the counter is zero; no task waits.
 // Only instructions of `rank` run. All arguments outlive the executor. REQUIRES: verified program.
-//   communicator  made for exchanges_of(program, ..., rank)
-//   check         checks the memory plan; null: none
+//   communicator  created for exchanges_of(program, ..., rank)
+//   check         checks the memory plan; null: no check
 std::unique_ptr<Executor> make_parallel_executor(const planner::Program& program, Backend& backend,
                                                  Communicator& communicator, ArenaCheck* check = nullptr, int rank = 0);
 

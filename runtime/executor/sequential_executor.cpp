@@ -1,5 +1,5 @@
-// The sequential executor: an order of all instructions in which every dependency, every stream and every group is
-// respected is found once; a step walks it. It shares no code with the parallel executor, of which it is the oracle.
+// The sequential executor: finds an order of all instructions once that respects every dependency, stream and group; a
+// step follows it. It shares no code with the parallel executor, for which it is the reference.
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -19,14 +19,14 @@ using Clock = std::chrono::steady_clock;
 // Either one instruction or all members of a group.
 struct Item {
   std::vector<InstructionId> members;
-  std::vector<BlockCopy> copies;  // of a group
+  std::vector<BlockCopy> copies;  // copies of a group
 };
 
 Result<std::vector<Item>> find_order(const planner::Program& program) {
   const auto groups = groups_of(program);
   const size_t count = program.instructions.size();
   std::vector<bool> done(count, false);
-  std::vector<int32_t> before(count, -1);  // the previous one in the stream
+  std::vector<int32_t> before(count, -1);  // the previous instruction in the stream
   std::vector<int32_t> last(static_cast<size_t>(program.devices) * 2, -1);
   for (size_t i = 0; i < count; ++i) {
     const Instruction& instruction = program.instructions[i];

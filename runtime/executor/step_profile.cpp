@@ -127,7 +127,7 @@ std::vector<ProfileRow> StepProfile::rows() const {
   for (ProfileRow& row : means) {
     row.seconds /= static_cast<double>(std::max<int64_t>(1, steps_));
   }
-  // What takes no time at all needs no row.
+  // Instructions that take no time need no row.
   std::erase_if(means, [](const ProfileRow& row) { return row.count == 0 && row.seconds + row.predicted < 1e-9; });
   return means;
 }

@@ -1,4 +1,4 @@
-// Profiles a step by device and kind of instruction: means over measured steps, beside the predicted times.
+// Profiles a step by device and kind of instruction: means over measured steps, with the predicted times.
 #pragma once
 
 #include <span>
@@ -17,7 +17,7 @@ struct ProfileRow {
   int device = 0;
   Sort sort = kCompute;
   std::string what;  // "backward of stage 1 (block.conv .. fc)"
-  int count = 0;     // instructions a step; 0: none, the rest of the step
+  int count = 0;     // instructions per step; 0: the rest of the step
   Seconds seconds = 0;
   Seconds predicted = 0;
 };
@@ -25,21 +25,21 @@ struct ProfileRow {
 // Threads: one.
 class StepProfile {
  public:
-  // Has rows of the devices `own`, whose times are measured here.
-  //   predicted  times by instruction, as an executor would measure them; empty: unknown
+  // Has rows for the devices `own`, whose times are measured here.
+  //   predicted  times of instructions, as an executor would measure them; empty: unknown
   StepProfile(const planner::Program& program, const Graph& graph, std::span<const Timing> predicted, DeviceRange own);
 
   // Adds one step. Allocates nothing.
   void add(std::span<const Timing> timings, const StepTimes& times);
 
   int64_t steps() const { return steps_; }
-  // Means a step, by device and in the order of its work. The rows of a device add up to the time from the start of a
+  // Means per step, by device and in the order of its work. The rows of a device add up to the time from the start of a
   // step to its last instruction.
   std::vector<ProfileRow> rows() const;
 
  private:
   std::vector<ProfileRow> rows_;  // sums
-  std::vector<int32_t> row_of_;   // by instruction; -1: a communication
+  std::vector<int32_t> row_of_;   // index: instruction; -1: a communication
   int64_t steps_ = 0;
 };
 

@@ -1,6 +1,6 @@
-// A device that is a member of a communication waits in it first for the members that have not come, which is idle
-// time, and then until the data of all of them have been moved, which is communication. A member moves its data on its
-// own device when that is free, so the data of one group may move at several times.
+// A device that is a member of a communication first waits for the members that have not come, which is idle time, and
+// then until the data of all of them have been moved, which is communication. A member moves its data on its own device
+// when that is free, so the data of one group may move at different times.
 #include "runtime/executor/step_times.h"
 
 #include <algorithm>
@@ -11,7 +11,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Makes a list of disjoint ascending spans of any list, in place.
+// Turns any list into one of disjoint ascending spans, in place.
 template <typename Spans>
 void unite(Spans& spans) {
   std::sort(spans.begin(), spans.end(), [](const auto& a, const auto& b) { return a.begin < b.begin; });
@@ -35,7 +35,7 @@ Seconds length(const Spans& spans) {
   return sum;
 }
 
-// Of two lists of disjoint ascending spans.
+// Intersects two lists of disjoint ascending spans.
 template <typename Spans>
 Seconds common(const Spans& a, const Spans& b) {
   Seconds sum = 0;

@@ -12,13 +12,13 @@ namespace xrun::runtime {
 // The time of one device from the start of a step to its last instruction, in three parts that add up to it.
 struct DeviceTimes {
   Seconds busy = 0;          // an instruction that computes is under way
-  Seconds exposed_comm = 0;  // none is, and data of an exchange that it takes part in are being moved
-  Seconds idle = 0;          // neither: it waits for what another device computes, or for nothing (the bubble)
+  Seconds exposed_comm = 0;  // no instruction computes, and data of an exchange of the device are being moved
+  Seconds idle = 0;          // neither: it waits for another device's computation, or for nothing (the bubble)
 };
 
 struct StepTimes {
   Seconds seconds = 0;               // from the start of the step to its last instruction
-  std::vector<DeviceTimes> devices;  // of a program; 0 for those of other ranks
+  std::vector<DeviceTimes> devices;  // devices of a program; 0 for those of other ranks
 };
 
 // The devices of this rank.
@@ -31,7 +31,7 @@ struct DeviceRange {
 class TimeTable {
  public:
   TimeTable(const planner::Program& program, DeviceRange own);
-  // The result is overwritten by the next call. Allocates nothing from the second call on.
+  // The next call overwrites the result. Allocates nothing from the second call on.
   const StepTimes& measure(std::span<const Timing> timings);
 
  private:
@@ -41,10 +41,10 @@ class TimeTable {
   };
   struct Lists {
     std::vector<int32_t> compute;
-    std::vector<int32_t> comm;  // of all members of the groups that the device belongs to
+    std::vector<int32_t> comm;  // time of all members of the groups that the device belongs to
   };
   DeviceRange own_;
-  std::vector<Lists> lists_;  // by device
+  std::vector<Lists> lists_;  // index: device
   std::vector<Span> busy_;
   std::vector<Span> moving_;
   StepTimes times_;

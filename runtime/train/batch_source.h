@@ -1,5 +1,5 @@
 // The interfaces through which the trainer gets its rows. The loader (runtime/data) implements both over readers; tests
-// have sources of their own.
+// use sources of their own.
 #pragma once
 
 #include <cstddef>
@@ -21,9 +21,9 @@ struct RowRange {
   bool operator==(const RowRange&) const = default;
 };
 
-// Memory of one batch: by index in Graph::inputs, the first byte of the tensor for all rows of the batch, row after row
-// (pictures channels-last, graph/tensor_type.h). Null for inputs that data does not fill (gradients of heads, inputs
-// that the program does not read).
+// Memory of one batch. For each input, by index in Graph::inputs: the first byte of the tensor for all rows of the
+// batch, row after row (pictures channels-last, graph/tensor_type.h). Null for inputs that data does not fill
+// (gradients of heads, inputs that the program does not read).
 struct BatchView {
   std::vector<std::byte*> inputs;
   // The rows of each input that this process reads (runtime/train/rows_read.h); the others are not filled. Empty: all.
@@ -35,17 +35,17 @@ struct BatchView {
   }
 };
 
-// A sample whose content is broken. An evaluation or prediction leaves it out; a training batch has another sample in
-// its place.
+// A sample whose content is broken. An evaluation or prediction leaves it out; a training batch replaces it by another
+// sample.
 struct BrokenRow {
   int64_t row = 0;      // counted from the first row that was asked for
   std::string sample;   // "pictures/a/2.png"
   std::string message;  // names the sample, the source and the fault
-  int attempt = 0;      // of a training batch: so many samples were tried in this row before this one
+  int attempt = 0;      // training batches: the number of samples tried in this row before this one
 };
 
-// Steps of one size that follow one another: row r of step s is position begin + (s - first) · rows + r of the sequence
-// of samples.
+// Consecutive steps of one size: row r of step s is position begin + (s - first) · rows + r of the sequence of
+// samples.
 struct StepRows {
   int64_t first = 0;
   int64_t rows = 0;
@@ -57,13 +57,13 @@ struct StepRows {
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
-  // Samples an epoch.
+  // Samples in an epoch.
   virtual int64_t samples() const = 0;
 
   // Begins to fill: batch `step` into ring[step % ring.size()] for step = first_step, first_step + 1, ... The views
   // stay valid until `stop`. A source may be started again after it was stopped.
   virtual Status start(int64_t first_step, std::span<const BatchView> ring) = 0;
-  // Sets the rows of the steps that are begun from now on, where the batch grows. REQUIRES: stopped.
+  // Sets the rows of the steps that begin from now on, if the batch grows. REQUIRES: stopped.
   virtual void resize(const StepRows& steps) = 0;
   // Whether `wait` would return at once.
   virtual bool ready(int64_t step) = 0;
@@ -72,19 +72,19 @@ class BatchSource {
   // The batch of `step` is no longer read: its slot may be filled again.
   virtual void release(int64_t step) = 0;
   virtual void stop() = 0;
-  // The number of labels that each row has of a partial label (graph/partial_labels.h): 0 or 1, or the number of its
-  // positions with a label. Of all rows of the batch that was waited for last, until the next is; empty for any other
-  // input.
+  // The number of labels of each row for a partial label (graph/partial_labels.h): 0 or 1, or the number of the row's
+  // positions with a label. Covers all rows of the batch that was waited for last, until the next `wait`; empty for any
+  // other input.
   virtual std::span<const int32_t> labelled(std::string_view) const { return {}; }
   // The number of broken samples replaced so far.
   virtual int64_t bad_samples() const { return 0; }
 
-  // A rank fills the rows that it reads, and finds the samples broken that it reads. So that all ranks have the same
-  // samples, each learns what the others have found (runtime/train/shared_rows.h). Both REQUIRE that the batch of
-  // `step` has been waited for and not released.
-  // The broken samples of the batch that this process has found since the last call.
+  // A rank fills the rows that it reads, and finds broken samples only among those. So that all ranks have the same
+  // samples, each learns which ones the others have found (runtime/train/shared_rows.h). Both functions REQUIRE that
+  // the batch of `step` has been waited for and not released. The broken samples of the batch that this process has
+  // found since the last call.
   virtual std::vector<BrokenRow> take_broken(int64_t) { return {}; }
-  // These samples are broken, too: fills their rows anew. Errors: those of `wait`.
+  // Replaces these samples, which other ranks found broken: fills their rows anew. Errors: those of `wait`.
   virtual Status replace(int64_t, std::span<const BrokenRow>) { return {}; }
 };
 
@@ -95,9 +95,9 @@ class RowSource {
   virtual ~RowSource() = default;
   virtual std::string_view name() const = 0;  // the name of the source in `data`
   virtual int64_t samples() const = 0;
-  // "pictures/a/2.png"; empty where samples have no names.
+  // "pictures/a/2.png"; empty if samples have no names.
   virtual std::string sample_name(int64_t) const { return {}; }
-  // The class that the source gives the sample for an input of the graph; none where it gives the input no classes.
+  // The class that the source gives the sample for an input of the graph; nullopt if it gives the input no classes.
   // Errors: those of reading.
   virtual Result<std::optional<int64_t>> label(const std::string&, int64_t) { return std::optional<int64_t>(); }
 
@@ -112,8 +112,8 @@ class RowSource {
   // The broken rows of the batch that `finish` returned last, in order, until the next `finish`. Their memory holds
   // zeros.
   virtual std::span<const BrokenRow> broken_rows() const { return {}; }
-  // Other ranks have found these rows of that batch broken: they are zeroed, and `broken_rows` has them, too. REQUIRES:
-  // no other batch is in progress. Errors: XG0408.
+  // Adds rows of that batch that other ranks found broken: they are zeroed, and `broken_rows` then includes them.
+  // REQUIRES: no other batch is in progress. Errors: XG0408.
   virtual Status add_broken(std::span<const BrokenRow>) { return {}; }
   // Abandons the batch that was begun, if there is one; after the call nothing is written into its memory.
   virtual void cancel() = 0;

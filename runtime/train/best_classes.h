@@ -12,15 +12,15 @@ namespace xrun::runtime {
 
 // The output that ranks the classes of a row, and how many of them are read.
 struct ClassScores {
-  std::optional<ValueId> logits;  // an output f32 or bf16 [N, C]; none: a sharded head
-  size_t head = 0;                // of a sharded head: in Program::heads
-  int64_t k = 1;                  // classes a row, at most C; a head gives as many as its plan keeps
+  std::optional<ValueId> logits;  // an output f32 or bf16 [N, C]; nullopt: a sharded head
+  size_t head = 0;                // index in Program::heads, for a sharded head
+  int64_t k = 1;                  // classes per row, at most C; a head gives as many as its plan keeps
   double scale = 1;               // scale of the loss on dense logits; a head uses the scale of its own loss
 };
 
 // The k best classes of each row, best first, [rows, k]; ties go to the lower class. Logits are those of the model,
-// before any margin: of a cosine head they are cosines. Probabilities are softmax(scale · logits) over all C classes,
-// not over the k that are kept.
+// before any margin; a cosine head gives cosines. Probabilities are softmax(scale · logits) over all C classes, not
+// over the k that are kept.
 struct BestClasses {
   int64_t k = 0;
   std::vector<int32_t> classes;
@@ -51,8 +51,8 @@ class BestReader {
   std::vector<std::byte> dense_;
 };
 
-// The best classes of samples [first, first + rows), by each of `from`. Results of the rows listed in `broken` are
-// meaningless; if it is null, a broken sample is the error XG0412.
+// The best classes of samples [first, first + rows), one result for each of `from`. Results of the rows listed in
+// `broken` are meaningless; if it is null, a broken sample is an error (XG0412).
 Result<std::vector<BestClasses>> predict_classes(Session& session, RowSource& source,
                                                  const std::vector<ClassScores>& from, int64_t first, int64_t rows,
                                                  EventSink* events = nullptr, std::vector<BrokenRow>* broken = nullptr);

@@ -23,7 +23,7 @@ struct BestStep {
   double value = 0;
 };
 
-// The best steps of a run by one metric, best first; of equal values the earlier step comes first.
+// The best steps of a run by one metric, best first; if values are equal, the earlier step comes first.
 struct Record {
   std::string metric;
   bool highest = true;  // a higher value is better
@@ -31,41 +31,41 @@ struct Record {
   std::vector<BestStep> best;
 };
 
-// The tensors at and below a path, initialised from the seed although the run starts from a checkpoint.
+// The tensors at and below a path that are initialised from the seed although the run starts from a checkpoint.
 struct FreshPart {
   std::string path;
   bool head = false;
 };
 
-// A head, the layer of dense logits or a table of embeddings of which some rows come from a checkpoint, by the names of
-// their classes, or by number where classes have no names.
+// A head, a layer of dense logits or a table of embeddings that takes some of its rows from a checkpoint. Rows are
+// matched by the names of their classes, or by number if classes have no names.
 struct MatchedPart {
   std::string path;
   bool head = false;
   bool by_name = false;
   int64_t matched = 0;
-  int64_t classes = 0;  // of the run; those that are not matched start from the seed
+  int64_t classes = 0;  // all classes of the run; unmatched ones start from the seed
 };
 
 // The parts of a model that a run does not simply take over from the checkpoint that it starts from.
 struct StartedParts {
-  std::vector<FreshPart> fresh;  // as a whole
+  std::vector<FreshPart> fresh;  // parts that are fresh as a whole
   std::vector<MatchedPart> matched;
 };
 
 struct SavedCheckpoint {
   std::string path;
   Bytes bytes = 0;
-  Seconds waited = 0;  // how long instructions of later steps waited for it, in all
+  Seconds waited = 0;  // the total time that instructions of later steps waited for it
 };
 
-// What became of the second copy of a checkpoint (`checkpoint.copy`).
+// The outcome of making the second copy of a checkpoint (`checkpoint.copy`).
 struct CheckpointCopy {
   int64_t step = 0;
   std::string path;  // the same on every host
   Bytes bytes = 0;   // on all hosts
   Seconds seconds = 0;
-  std::string fault;  // why there is none; empty: it is durable
+  std::string fault;  // why there is no copy; empty: it is durable
 };
 
 // Implemented by runtime/checkpoint. Called from the trainer's thread between two steps.
@@ -75,43 +75,43 @@ class CheckpointStore {
   // Saves the state after `step` steps and `samples` samples. It is durable when the call returns.
   virtual Result<SavedCheckpoint> save(const TrainState& state, int64_t step, int64_t samples) = 0;
   // Begins to save it in the background, and returns. The state may change from then on: by instructions that `guard`
-  // guards, and by others after read_rest(). REQUIRES: no save is under way; no class rows lie in files. A store
-  // without a background saves now.
+  // guards, and by others after read_rest(). REQUIRES: no save is under way; no class rows lie in files. A store that
+  // cannot save in the background saves before it returns.
   virtual Status begin_save(const TrainState& state, int64_t step, int64_t samples) {
     XRUN_ASSIGN(begun_, save(state, step, samples));
     return {};
   }
-  // Guards the steps from now on; null: they need no guard.
+  // The guard for the steps from now on; null: they need no guard.
   virtual ChangeGuard* guard() { return nullptr; }
-  // Reads what the save under way has not read of the state.
+  // Reads the parts of the state that the save under way has not read yet.
   virtual void read_rest() {}
-  // The checkpoint that was begun, once it is durable; none before. Collective, with the same `wait` on all ranks,
+  // The checkpoint that was begun, once it is durable; nullopt before. Collective, with the same `wait` on all ranks,
   // while a save is under way: `wait` waits for its end. After an error no save is under way.
   virtual Result<std::optional<SavedCheckpoint>> saved(bool /*wait*/) { return std::exchange(begun_, std::nullopt); }
-  // The second copies that have ended, or were given up, since the last call; they are made beside the steps once a
-  // checkpoint is durable. Collective, with the same `wait` on all ranks; `wait` waits for all of them. An error is one
-  // of the ranks, not of a copy.
+  // The second copies that have ended, or were given up, since the last call. Copies are made while steps run, once a
+  // checkpoint is durable. Collective, with the same `wait` on all ranks; `wait` waits for all copies. An error comes
+  // from one of the ranks, not from a copy.
   virtual Result<std::vector<CheckpointCopy>> copies(bool /*wait*/) { return std::vector<CheckpointCopy>(); }
-  // Loads the saved state into `state`; none if there is no checkpoint to resume from.
+  // Loads the saved state into `state`; nullopt if there is no checkpoint to resume from.
   struct Resumed {
     int64_t step = 0;
     std::string path;
     // XG0703: another instruction set or library wrote it, so later steps may differ in bits. XG0704: the training data
     // had another number of samples. XG0718: it has the residuals of another number of senders.
     std::vector<WarnEvent> warnings;
-    std::vector<Record> records;  // best steps among the evaluations up to that step
+    std::vector<Record> records;  // best steps among the evaluations up to the resumed step
   };
   virtual Result<std::optional<Resumed>> resume(TrainState& state) = 0;
-  // The classes of the checkpoint that `resume` goes on from, by input (ClassTables); none if there is no checkpoint.
-  // Collective.
+  // The classes of the checkpoint that `resume` goes on from, by input (ClassTables); nullopt if there is no
+  // checkpoint. Collective.
   virtual Result<std::optional<ClassTables>> classes() { return std::optional<ClassTables>(); }
   // The classes of the run, which checkpoints keep from now on. REQUIRES: called before `resume` and `start_from`.
   virtual void keep_classes(ClassTables /*classes*/) {}
 
   // `init = checkpoint(path, skip)`: copies weights and running statistics of another run into a new one, by name,
-  // except those at and below the paths of `skip`. Rows of classes are taken by the names of the classes; those that
-  // the checkpoint lacks are initialised from the seed. A head without any row in the checkpoint keeps its initial
-  // values, and so does the layer that makes dense logits; these parts are returned as fresh.
+  // except those at and below the paths of `skip`. Rows of classes are taken by the names of the classes; rows that the
+  // checkpoint lacks are initialised from the seed. A head that has no row in the checkpoint keeps its initial values,
+  // and so does the layer that makes dense logits; these parts are returned as fresh.
   virtual Result<StartedParts> start_from(const std::string& path, const std::vector<std::string>& skip,
                                           TrainState& state) = 0;
   // For a run that resumes nothing: creates files, filled with zeros, for the class rows that the plan keeps in files,
@@ -119,7 +119,7 @@ class CheckpointStore {
   virtual Status make_rows(TrainState& /*state*/) { return {}; }
   // Called after an evaluation. Later saves store the records, and checkpoints of steps in them are not removed.
   virtual Status remember(const std::vector<Record>& /*records*/) { return {}; }
-  // After it the store changes no file. REQUIRES: no save is under way.
+  // The store changes no file after this call. REQUIRES: no save is under way.
   virtual Status finish() { return {}; }
 
  private:

@@ -22,10 +22,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using planner::Purpose;
 
-// A build has this share of the time to the next one.
+// The duration reserved for a build, as a share of the time to the next one.
 constexpr double kDelay = 0.1;
-constexpr double kSlack = 1e-12;  // spans in epochs are no whole numbers of steps
-constexpr double kMost = 0x1p50;  // later builds never come
+constexpr double kSlack = 1e-12;  // spans in epochs may not be whole numbers of steps
+constexpr double kMost = 0x1p50;  // later builds never begin
 
 }  // namespace
 
@@ -102,7 +102,7 @@ std::optional<WarnEvent> poor_graph(const std::string& head, double recall, int6
                                          head, 100 * (1 - recall), std::min(2 * probes, kMostProbes))};
 }
 
-// Of one head.
+// The state of one head's builds.
 struct ClassGraphs::Graph {
   // Ends the build's waits for other ranks, and then the build.
   ~Graph() {
@@ -119,15 +119,15 @@ struct ClassGraphs::Graph {
   float* snapshot_rows = nullptr;
   int32_t* next_lists = nullptr;
   std::byte* scratch = nullptr;
-  int64_t next = 0;  // build
+  int64_t next = 0;  // the next build
   Seconds seconds = 0;
   Seconds waited = 0;  // for this build, before its lists are used
   double recall = 1;
-  Status status;  // of the build
+  Status status;  // result of the build
   std::unique_ptr<GraphRanks> ranks;
-  std::unique_ptr<BackgroundWork> work;  // last: it reads the others
+  std::unique_ptr<BackgroundWork> work;  // last member, because it reads the others
 
-  // On the threads of the build. Errors: those of other ranks.
+  // Runs on the threads of the build. Errors: those of other ranks.
   Status build_lists(const KnnCellsShape& cells, ops::Isa isa, ops::Workers& workers);
 };
 
@@ -314,7 +314,7 @@ Status ClassGraphs::use(Graph& graph, int64_t done) {
   return {};
 }
 
-// Each warning is told once.
+// Reports each warning only once.
 void ClassGraphs::warn(const Graph& graph, const std::string& head, Seconds waited) {
   if (const auto slow = slow_build(head, graph.head->exact_graph, graph.seconds, waited); slow && !told_slow_) {
     told_slow_ = true;

@@ -1,5 +1,5 @@
 // Builds the graphs of nearest classes in the background while steps run: each from the class weights after one step,
-// for use from a later step on. Both steps follow from the model alone, and a step waits for a graph that is not ready;
+// for use from a later step on. The model alone determines both steps, and a step waits for a graph that is not ready,
 // so every run of a model selects the same classes, however long a build takes. With several ranks, each takes a
 // snapshot of its rows and builds a share of the lists, and all get all rows and lists (runtime/train/graph_ranks.h).
 #pragma once
@@ -23,7 +23,7 @@ namespace xrun::runtime {
 // build 0 takes the initial weights, and exists only if a checkpoint of another run gave them.
 class GraphSchedule {
  public:
-  // `samples`: of an epoch.
+  // `samples`: samples in an epoch.
   GraphSchedule(const TrainSpec& train, int64_t samples);
 
   int64_t first() const { return at_start_ ? 0 : 1; }
@@ -34,7 +34,7 @@ class GraphSchedule {
   int64_t next(int64_t done) const;
 
  private:
-  // The time of a build in units of samples, or in steps where `rebuild` is in steps.
+  // The time of a build in units of samples, or in steps if `rebuild` is in steps.
   int64_t time_of(int64_t build) const;
   int64_t step_at(int64_t time) const { return in_steps_ ? time : sizes_.step_at(time); }
 
@@ -45,14 +45,14 @@ class GraphSchedule {
   bool at_start_ = false;
 };
 
-// Checks that the run is long enough to use a graph. Errors: kContent XG0214. `samples`: of an epoch.
+// Checks that the run is long enough to use a graph. Errors: kContent XG0214. `samples`: samples in an epoch.
 Status check_graphs(const TrainSpec& train, int64_t samples);
 
-// The warning XG0819 if steps waited for most of a build; it proposes a longer period and, for an exact graph, an
-// approximate one. `waited`: the part of the `build` seconds in which a step waited.
+// Returns the warning XG0819 if steps waited for most of a build; it proposes a longer period and, for an exact graph,
+// an approximate one. `waited`: the part of the `build` seconds in which a step waited.
 std::optional<WarnEvent> slow_build(const std::string& head, bool exact, Seconds build, Seconds waited);
 
-// The warning XG0820 if an approximate graph, built with `probes` cells, misses over a tenth of the nearest classes.
+// Returns the warning XG0820 if an approximate graph, built with `probes` cells, misses over a tenth of the neighbours.
 std::optional<WarnEvent> poor_graph(const std::string& head, double recall, int64_t probes);
 
 // Threads: the trainer's, between steps.
@@ -65,18 +65,19 @@ class ClassGraphs {
   // Continues after `done` steps. REQUIRES: the state was loaded or initialised. Errors: kContent XG0818, the graph for
   // the next steps is missing from the checkpoint or damaged; kWorld XG0803.
   Status begin(int64_t done);
-  // Whether `before_step` will change lists or snapshots that a checkpoint has.
+  // Whether `before_step` will change lists or snapshots that belong to a checkpoint.
   bool change_before(int64_t done) const;
-  // To be called before each step, when `done` steps are done: starts the builds that begin here, and waits for those
-  // whose lists are used from here on. Errors: kInterrupted, this or another rank was asked to stop; kWorld XG0803, the
-  // system lets no thread start; kWorld, the error of another rank.
+  // Call before each step, when `done` steps are done. Starts the builds that begin here, and waits for those whose
+  // lists are used from here on. Errors: kInterrupted, this or another rank was asked to stop; kWorld XG0803, the
+  // system cannot start a thread; kWorld, the error of another rank.
   Status before_step(int64_t done);
-  // Waits for builds under way. Errors: as of before_step.
+  // Waits for builds under way. Errors: those of before_step.
   Status wait_for_builds();
-  // From the next step on, steps are those of `session`, which has the memory of the session before it. REQUIRES: no
-  // build is under way.
+  // From the next step on, steps run in `session`, which has taken over the memory of the previous session. REQUIRES:
+  // no build is under way.
   void move_to(Session& session);
-  // Waits until the snapshots that a checkpoint would hold have the rows of all ranks. Errors: kWorld, of another rank.
+  // Waits until the snapshots that a checkpoint would contain have the rows of all ranks. Errors: kWorld, of another
+  // rank.
   Status before_save();
 
  private:

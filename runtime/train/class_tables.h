@@ -21,24 +21,24 @@ struct ClassTable {
   bool operator==(const ClassTable&) const = default;
 };
 
-// In the order of Graph::inputs. A checkpoint of an older format has one table; what it lacks is not known.
+// In the order of Graph::inputs. A checkpoint of an older format has one table; the others are unknown.
 using ClassTables = std::vector<ClassTable>;
 
-const ClassTable* find_table(const ClassTables& tables, std::string_view input);  // null: there is none
-// The table of an input of `own`, which may have had another name: where one input of `own` has no table and one table
-// has no input, they belong together. Null: there is none.
+const ClassTable* find_table(const ClassTables& tables, std::string_view input);  // null: not found
+// The table of an input of `own`, which may have had another name: if exactly one input of `own` has no table and
+// exactly one table has no input, they belong together. Null: not found.
 const ClassTable* table_for(const ClassTables& tables, const ClassTables& own, std::string_view input);
-// The names of the classes; empty where they are numbers or not known.
+// The names of the classes; empty if they are numbers or unknown.
 const std::vector<std::string>& names_in(const ClassTables& tables, std::string_view input);
 
-// Positions of the names of `from` in `to`; -1: a name that `to` lacks.
+// Positions of the names of `from` in `to`; -1 for a name that `to` lacks.
 std::vector<int64_t> positions_of(const std::vector<std::string>& from, const std::vector<std::string>& to);
 
-// The tables of a checkpoint for this graph, which has its loss: a table without an input becomes that of the label of
-// the first head, or of the first loss.
+// The tables of a checkpoint, adapted to this graph, which includes its loss: a table without an input becomes that of
+// the label of the first head, or of the first loss.
 ClassTables of_graph(ClassTables tables, const Graph& graph);
 
-// Gives the classes of `table` the names that `moved` says they have now; one move may begin where another ends.
+// Gives the classes of `table` the names that `moved` says they have now; one renaming may begin where another ends.
 ClassTable renamed(ClassTable table, const std::vector<MovedClass>& moved);
 
 }  // namespace xrun::runtime

@@ -21,9 +21,9 @@ namespace xrun::runtime {
 struct ActiveReport {
   std::string head;
   int64_t classes = 0;  // the number of active classes
-  double near = 0;      // the share of them that was taken from lists of nearest classes
-  double common = 0;    // the share of them that was active in the step before
-  // Their share of the softmax over all classes, as a mean over rows; NaN if the step did not measure it.
+  double near = 0;      // the share of them that were taken from lists of nearest classes
+  double common = 0;    // the share of them that were active in the previous step
+  // Their share of the softmax over all classes, averaged over the rows; NaN if the step did not measure it.
   double mass = std::numeric_limits<double>::quiet_NaN();
 };
 
@@ -33,26 +33,26 @@ struct StepReport {
   double epoch = 0;
   double loss = 0;  // mean (or sum) over the rows, f64 in row order
   double lr = 0;
-  double grad_norm = 0;                                 // 0 where the run does not clip by norm
+  double grad_norm = 0;                                 // 0 if the run does not clip by norm
   std::vector<std::pair<std::string, double>> metrics;  // mean over the rows
-  std::vector<ActiveReport> active;                     // of heads with active classes
-  LineReport line;                                      // the steps since the last line, this one included
+  std::vector<ActiveReport> active;                     // one entry for each head with active classes
+  LineReport line;                                      // the steps since the last line, including this one
   int64_t batch = 0;
   bool batch_grows = false;
-  Seconds seconds = 0;         // of the whole step, waiting for data included
-  Seconds predicted_step = 0;  // of steps of this batch; 0: not known
-  Seconds compute = 0;         // largest over the devices, as the next two: see DeviceTimes
+  Seconds seconds = 0;         // duration of the whole step, including the wait for data
+  Seconds predicted_step = 0;  // prediction for steps with this batch size; 0: unknown
+  Seconds compute = 0;         // the largest over the devices, as for the next two: see DeviceTimes
   Seconds exposed_comm = 0;
   Seconds bubble = 0;
-  std::vector<DeviceTimes> devices;  // of this rank
+  std::vector<DeviceTimes> devices;  // the devices of this rank
   Seconds data_wait = 0;
-  Bytes memory = 0;    // of all arenas
-  Bytes resident = 0;  // memory of the process in RAM; 0 where the system does not report it
+  Bytes memory = 0;    // size of all arenas
+  Bytes resident = 0;  // memory of the process in RAM; 0 if the system does not report it
 };
 
 struct PlanEvent {
   std::string plan;
-  std::string file;  // the plan file it was read from, which matches sources and machine; empty: it was just made
+  std::string file;  // the plan file that was read, which matches sources and machine; empty: a new plan
 };
 
 struct StartEvent {
@@ -60,20 +60,20 @@ struct StartEvent {
   std::string plan;
   int devices = 1;
   int64_t first_step = 0;
-  int64_t steps = 0;                   // of the whole run
-  int64_t steps_per_epoch = 0;         // rounded up; where the batch grows, of its first size
-  double epochs = 0;                   // of the whole run: RunClock::epochs
-  int64_t samples = 0;                 // of an epoch
-  int64_t all_samples = 0;             // of the whole run
+  int64_t steps = 0;                   // steps of the whole run
+  int64_t steps_per_epoch = 0;         // rounded up; if the batch grows, with its first size
+  double epochs = 0;                   // epochs of the whole run: RunClock::epochs
+  int64_t samples = 0;                 // samples in an epoch
+  int64_t all_samples = 0;             // samples of the whole run
   std::vector<std::string> synthetic;  // sources of the run whose samples are made up
   int64_t batch = 0;
-  int64_t last_batch = 0;  // where the batch grows, its last size; else 0
+  int64_t last_batch = 0;  // if the batch grows, its last size; else 0
   Seconds predicted_step = 0;
-  Bytes memory = 0;          // of the arenas mapped now
+  Bytes memory = 0;          // size of the arenas mapped now
   Bytes memory_planned = 0;  // all memory that the plan counts
   Bytes memory_usable = 0;   // the limit that the plan was made for
   int ranks = 1;
-  std::string hosts;  // of several ranks: "2 on a, 2 on b"
+  std::string hosts;  // for several ranks: "2 on a, 2 on b"
 };
 
 // A metric over all samples of a source. Its key is that of `eval`, or "source" / "source.metric".
@@ -83,7 +83,7 @@ struct Measured {
   bool synthetic = false;  // the samples are made up
 };
 
-// The labels of a source for an input that may lack some (graph/partial_labels.h).
+// Counts the labels of a source for an input that may lack some (graph/partial_labels.h).
 struct LabelCount {
   std::string input;
   int64_t labels = 0;
@@ -96,7 +96,7 @@ struct MeasuredSource {
   int64_t samples = 0;  // samples that were measured
   int64_t broken = 0;   // samples that were left out
   bool synthetic = false;
-  std::vector<LabelCount> labels;  // that metrics compare with, where some are missing by `ignore`
+  std::vector<LabelCount> labels;  // labels that metrics compare with, if `ignore` lets some be missing
 };
 
 struct EvalEvent {
@@ -110,19 +110,19 @@ struct EvalEvent {
 struct GraphEvent {
   int64_t step = 0;  // steps done
   std::string head;
-  int64_t of_step = 0;  // steps done when the weights were taken that it was built from
+  int64_t of_step = 0;  // steps done when the weights for the build were taken
   double recall = 1;    // the share of the nearest classes that the lists have; measured if the graph is approximate
-  Seconds seconds = 0;  // of the build, in the background
+  Seconds seconds = 0;  // duration of the build, in the background
   Seconds waited = 0;   // time in which a step waited for the build to end
 };
 
 struct CheckpointEvent {
   int64_t step = 0;
   std::string path;
-  Seconds seconds = 0;  // from its begin until it is durable
+  Seconds seconds = 0;  // from the start of the save until it is durable
   Seconds waited = 0;   // how long steps waited for it: all of `seconds`, unless it is saved in the background
   Bytes bytes = 0;
-  Seconds interval = 0;  // until the next one, of `checkpoint.every = auto`; 0: it follows from steps
+  Seconds interval = 0;  // time until the next save with `checkpoint.every = auto`; 0: steps decide
 };
 
 // The second copy of a checkpoint is durable (`checkpoint.copy`).
@@ -130,16 +130,16 @@ struct CopyEvent {
   int64_t step = 0;
   std::string path;
   Seconds seconds = 0;
-  Bytes bytes = 0;  // on all hosts
+  Bytes bytes = 0;  // bytes on all hosts
 };
 
 // The time of a step by device and instruction: means over the steps from `first_step` on.
 struct ProfileEvent {
   int64_t first_step = 0;  // counted from 1
   int64_t steps = 0;
-  Seconds step = 0;  // the sum of the next two, and of the rows of each device
+  Seconds step = 0;  // the sum of the next two and the rows of each device
   Seconds data_wait = 0;
-  Seconds outside = 0;  // before the first instruction and after the last one
+  Seconds outside = 0;  // time before the first instruction and after the last one
   Seconds predicted_step = 0;
   std::vector<ProfileRow> rows;
 };
@@ -156,19 +156,19 @@ struct WarnEvent {
 
 struct EndEvent {
   int64_t step = 0;
-  int64_t steps = 0;    // of the whole run
-  double loss = 0;      // of the last step, after an error of the last reported step; NaN if there is none
+  int64_t steps = 0;    // steps of the whole run
+  double loss = 0;      // loss of the last step (after an error: of the last reported step); NaN without one
   std::string weights;  // XXH3-128, 32 hex digits
   int exit = 0;
-  std::string saved;      // the last checkpoint that was saved or resumed; empty: none
-  std::string leave_out;  // flags without which the same command goes on from it; empty: none
+  std::string saved;      // the last checkpoint that was saved or resumed; empty: no checkpoint
+  std::string leave_out;  // flags to leave out so that the same command resumes from it; empty: no flags
   Seconds seconds = 0;
   int64_t bad_samples = 0;
-  int64_t timed_steps = 0;           // since the start
-  std::vector<DeviceTimes> devices;  // of this rank: sums over them
-  std::vector<Bytes> host_sent;  // by host: bytes of exchanges to other hosts in a step, on average; empty: one host
-  // Memory of the process: the arenas, those of evaluation included; its peak before the first arena was mapped; and
-  // its peak until now.
+  int64_t timed_steps = 0;           // timed steps since the start
+  std::vector<DeviceTimes> devices;  // the devices of this rank: sums over the timed steps
+  std::vector<Bytes> host_sent;      // index: host; average bytes sent to other hosts in a step; empty: one host
+  // Memory of the process: its arenas, including those of evaluation; its peak before the first arena was mapped; and
+  // its peak so far.
   Bytes arenas = 0;
   Bytes peak_before_arenas = 0;
   Bytes peak_resident = 0;
@@ -176,7 +176,7 @@ struct EndEvent {
 
 // The kinds of work that may take long.
 enum class Work : uint8_t {
-  kNone,      // whatever was under way has ended
+  kNone,      // the previous work has ended
   kOpen,      // a source of data
   kPrepare,   // kernels, memory or weights: the subject says which
   kLoad,      // a checkpoint
@@ -197,9 +197,9 @@ struct WorkEvent {
   int64_t total = 0;         // 0: there are no parts
 };
 
-// All calls but `on_interrupt`, and warnings of ranks that are late (XG0844), come from the trainer's thread, in the
-// order of events. `wants_step` is called before each step; if it returns true, the step is timed, its loss and metrics
-// are read, and `on_step` is called after it. `due` is true every log.every steps and for the last one of the run.
+// All calls except `on_interrupt` and warnings about late ranks (XG0844) come from the trainer's thread, in the order
+// of events. `wants_step` is called before each step; if it returns true, the step is timed, its loss and metrics are
+// read, and `on_step` is called after it. `due` is true every log.every steps and for the last step of the run.
 class EventSink {
  public:
   virtual ~EventSink() = default;
@@ -207,7 +207,7 @@ class EventSink {
   virtual void on_start(const StartEvent&) {}
   virtual void on_plan(const PlanEvent&) {}
   virtual void on_resume(int64_t /*step*/, const std::string& /*path*/) {}
-  virtual void on_note(const std::string& /*message*/) {}  // a fact about the run that is no warning
+  virtual void on_note(const std::string& /*message*/) {}  // a fact about the run that is not a warning
   virtual bool wants_step(bool /*due*/) { return false; }
   virtual void on_step(const StepReport&, bool /*due*/) {}
   virtual void on_eval(const EvalEvent&) {}

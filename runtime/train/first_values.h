@@ -9,9 +9,9 @@
 
 namespace xrun::runtime {
 
-// Fills `values`, which are those of a tensor from element `first` on. They depend on the seed, the name and the number
-// of each element alone, so any part of a tensor may be filled by itself.
-//   name  of the tensor, or the first one that it had
+// Fills `values`, the part of a tensor that starts at element `first`. Each value depends only on the seed, the name
+// and the number of the element, so any part of a tensor can be filled on its own.
+//   name  of the tensor; a renamed one keeps its first name here
 void fill_first_values(const Init& init, uint64_t seed, const std::string& name, uint64_t first,
                        std::span<float> values);
 

@@ -35,14 +35,15 @@ class GraphRanks final : public ops::KnnShares {
   void cancel();
 
   // Protocol before the lists of a build are used: each rank calls `listen`, waits until its own build has ended or
-  // `others_leave`, then calls `agree`. All ranks get the same outcome: the error of any rank, or whether any stops.
+  // `others_leave`, then calls `agree`. All ranks get the same outcome: the error of any rank, or whether any of them
+  // stops.
   void listen();
-  // Whether another rank has stopped waiting because it failed or stops, or is gone.
+  // Whether another rank has stopped waiting because it failed, stops or is gone.
   bool others_leave() const { return words_ != nullptr && words_->left; }
   Outcome agree(Outcome mine);
 
  private:
-  // One byte of each rank about one wait; broadcasts under way own it, too.
+  // One byte of each rank about one wait; broadcasts under way also own it.
   struct Words {
     std::vector<std::byte> said;
     std::atomic<bool> left = false;
@@ -53,9 +54,9 @@ class GraphRanks final : public ops::KnnShares {
   const planner::Program& program_;
   const planner::HeadPlan& head_;
   int first_channel_;
-  std::unique_ptr<AllGather> rows_;    // none: one rank
-  std::unique_ptr<AllGather> shares_;  // none: one rank
-  std::shared_ptr<Words> words_;       // of the last wait; none: one rank
+  std::unique_ptr<AllGather> rows_;    // null: one rank
+  std::unique_ptr<AllGather> shares_;  // null: one rank
+  std::shared_ptr<Words> words_;       // for the last wait; null: one rank
 };
 
 }  // namespace xrun::runtime

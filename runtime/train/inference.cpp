@@ -18,7 +18,7 @@ void tell(EventSink* events, Work work, const RowSource& source, int64_t done, i
   }
 }
 
-// Whatever ends the batches, nothing is read into the ring afterwards.
+// Ensures that nothing is read into the ring after the batches end, for whatever reason they end.
 class Reading {
  public:
   explicit Reading(RowSource& source) : source_(source) {}
@@ -117,7 +117,7 @@ std::vector<Measure> measures_of(const TrainSpec& train, const std::vector<std::
 
 namespace {
 
-// One source: adds its means, its counts and its broken samples to the evaluation.
+// Handles one source: adds its means, its counts and its broken samples to the evaluation.
 Status evaluate_source(Session& session, RowSource& source, const std::vector<Measure>& measures, EventSink* events,
                        const std::atomic<bool>* stop, const RowsSeen& seen, Evaluation& evaluation) {
   const int64_t samples = source.samples();
@@ -198,7 +198,7 @@ Status predict(Session& session, RowSource& source, ValueId value, int64_t first
 
 namespace {
 
-// Rows of a tensor [C, H, W] with the channels last, into the order of the dimensions.
+// Reorders rows of a tensor [C, H, W] from channels-last into the order of the dimensions.
 void to_written_order(const TensorType& type, std::vector<float>& rows) {
   const auto channels = static_cast<size_t>(type.dims[1]);
   const auto row = static_cast<size_t>(type.row_elements());

@@ -9,8 +9,8 @@
 
 namespace xrun::runtime {
 
-// XG0417, a warning: a step takes more samples than the source has, so it takes samples several times.
-//   samples  of an epoch
+// Returns the warning XG0417 if a step takes more samples than the source has, so that samples repeat within a step.
+//   samples  in an epoch
 std::optional<Error> warn_of_large_batch(const TrainSpec& train, int64_t samples);
 
 }  // namespace xrun::runtime

@@ -35,7 +35,7 @@ void LineMeans::count_time() {
   }
 }
 
-// Weights count in units, so that the mean of one step has its bits.
+// Weights are counted in units, so that the mean of one step equals its value bit for bit.
 void LineMeans::add(double loss, const NamedValues& metrics, int64_t samples, Seconds step, Seconds data_wait) {
   const double weight = static_cast<double>(samples) / static_cast<double>(unit_);
   ++steps_;

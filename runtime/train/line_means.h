@@ -14,12 +14,12 @@ namespace xrun::runtime {
 
 using NamedValues = std::vector<std::pair<std::string, double>>;
 
-// The steps since the last line, or since the first step of this start of the run; the step of the report is the last.
+// The steps since the last line, or since the first step of this start of the run; the last of them is the line's step.
 struct LineReport {
-  double loss = 0;                // mean over the samples, or with `reduce = sum` over the steps
+  double loss = 0;                // mean over the samples, or over the steps with `reduce = sum`
   NamedValues metrics;            // means over the samples
-  double samples_per_second = 0;  // by the clock, without evaluations and saves
-  Seconds step = 0;               // mean of the steps, from the wait for data until the results are read
+  double samples_per_second = 0;  // in real time, without evaluations and saves
+  Seconds step = 0;               // mean duration of the steps, from the wait for data until the results are read
   Seconds data_wait = 0;          // mean of the waits for data, which `step` includes
   Seconds evaluation = 0;         // the time of evaluations
   Seconds saves = 0;              // how long the run waited between steps for saves
@@ -34,18 +34,18 @@ class LineMeans {
   enum class Activity : uint8_t { kSteps, kEvaluation, kSave };
 
   //   unit  the samples of the smallest step (TrainSpec::unit)
-  //   sums  losses of steps are sums over their samples
+  //   sums  the losses of steps are sums over their samples
   LineMeans(int64_t unit, bool sums, const Clock& clock = system_clock()) : unit_(unit), sums_(sums), clock_(clock) {}
 
-  // The first step begins: nothing that was before it counts.
+  // Call when the first step begins: time and work before it are not counted.
   void begin();
-  // From now on time counts as that of `activity`. Returns the one before.
+  // From now on time counts as that of `activity`. Returns the previous activity.
   Activity turn_to(Activity activity);
-  // A step is done.
+  // Adds a step that is done.
   void add(double loss, const NamedValues& metrics, int64_t samples, Seconds step, Seconds data_wait);
   // REQUIRES: a step was added since the line began.
   LineReport report();
-  // The step that was added last has a line; the next line begins.
+  // Ends the line at the step that was added last; the next line begins.
   void end_line();
 
  private:
@@ -55,15 +55,15 @@ class LineMeans {
   bool sums_;
   const Clock& clock_;
   Activity activity_ = Activity::kSteps;
-  Seconds counted_ = 0;  // the time until which all is counted
-  Seconds seconds_ = 0;  // of the steps of the line, with all that lies between them
-  double weight_ = 0;    // of the losses
+  Seconds counted_ = 0;  // all time before this point has been counted
+  Seconds seconds_ = 0;  // duration of the line's steps, with all time between them
+  double weight_ = 0;    // total weight of the losses
   int64_t steps_ = 0;
   int64_t samples_ = 0;
   LineReport sums_of_;  // sums in place of means
 };
 
-// While it lives, time counts as that of `activity`.
+// Counts time as that of `activity` while it lives.
 class CountedAs {
  public:
   CountedAs(LineMeans& line, LineMeans::Activity activity) : line_(line), before_(line.turn_to(activity)) {}

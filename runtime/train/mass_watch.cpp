@@ -6,7 +6,7 @@ namespace xrun::runtime {
 namespace {
 
 constexpr double kSmall = 0.5;
-// The softmax is flat at first and the share small, whatever the classes: one measurement says nothing.
+// At first the softmax is flat and the share small, whatever the classes are, so one measurement proves nothing.
 constexpr int kMeasurements = 3;
 constexpr double kPartOfRun = 0.1;
 
@@ -14,7 +14,7 @@ constexpr double kPartOfRun = 0.1;
 
 std::optional<WarnEvent> MassWatch::add(int64_t step, const std::vector<ActiveReport>& heads) {
   for (const ActiveReport& head : heads) {
-    const bool was_measured = head.mass >= 0;  // else it is not a number
+    const bool was_measured = head.mass >= 0;  // false for NaN
     if (!looks() || !was_measured) {
       continue;
     }

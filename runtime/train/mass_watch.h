@@ -1,4 +1,4 @@
-// Watches the share of the softmax that the active classes of a run have, and warns once where it stays small.
+// Watches the share of the softmax that the active classes of a run have, and warns once if it stays small.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@
 
 namespace xrun::runtime {
 
-// One thread.
+// Threads: one.
 class MassWatch {
  public:
-  // `steps`: of the whole run.
+  // `steps`: steps of the whole run.
   MassWatch(const ActiveSpec& active, int64_t steps) : active_(active), steps_(steps) {}
 
   // Whether measurements can still lead to a warning.
   bool looks() const { return active_.kind != ActiveSpec::kAll && !told_; }
-  // The active classes of the heads in a step; the first step is 1. Gives the warning (XG0847) when the share of a head
-  // has stayed below a half: in several measurements that follow one another, over a part of the run.
+  // Adds the active classes of the heads in a step; the first step is 1. Returns the warning (XG0847) when the share of
+  // a head has stayed below a half in several consecutive measurements that span a part of the run.
   std::optional<WarnEvent> add(int64_t step, const std::vector<ActiveReport>& heads);
 
  private:
-  // Measurements below a half that follow one another.
+  // Consecutive measurements below a half.
   struct Low {
     int count = 0;
     int64_t first_step = 0;
@@ -34,7 +34,7 @@ class MassWatch {
   ActiveSpec active_;
   int64_t steps_;
   bool told_ = false;
-  std::map<std::string, Low> low_;  // by head
+  std::map<std::string, Low> low_;  // key: head
 };
 
 }  // namespace xrun::runtime

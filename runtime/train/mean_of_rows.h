@@ -10,11 +10,11 @@ namespace xrun::runtime {
 class MeanOfRows {
  public:
   // `labels`: the number of labels of each row, over which the row's value is the mean (BatchSource::labelled); empty:
-  // each row counts once. REQUIRES: as many as rows, if any.
+  // each row counts once. REQUIRES: if not empty, as many as rows.
   void add(std::span<const float> rows, std::span<const int32_t> labels = {}) {
     for (size_t row = 0; row < rows.size(); ++row) {
       const int64_t count = labels.empty() ? 1 : labels[row];
-      sum_ += count == 0 ? 0 : static_cast<double>(count) * static_cast<double>(rows[row]);  // its value means nothing
+      sum_ += count == 0 ? 0 : static_cast<double>(count) * static_cast<double>(rows[row]);  // 0: the row has no value
       count_ += count;
     }
   }

@@ -24,7 +24,7 @@ CurvePiece::Kind kind_of(const std::string& kind) {
 
 std::string_view units_text(const TrainSpec& train) { return train.growth ? "batches of the first size" : "steps"; }
 
-// The part of an epoch that a unit is.
+// The length of a unit in epochs.
 double epoch_of(const TrainSpec& train, int64_t samples) {
   return static_cast<double>(train.unit()) / static_cast<double>(samples);
 }
@@ -60,7 +60,8 @@ Curve make_curve(const TrainSpec& train, int64_t samples) {
 
 namespace {
 
-// Whether a step of the run begins at each time of `at` or later, and the times rise. `begin`: of the curve, in units.
+// Checks that a step begins at or after each time of `at`, and that the times rise. `begin`: start of the curve, in
+// units.
 Status check_times(const TrainSpec& train, const CurveSpec& curve, double begin, int64_t samples) {
   const StepSizes sizes(train, samples);
   const auto last = static_cast<double>(sizes.begin_of(sizes.steps() - 1));
@@ -92,7 +93,7 @@ Status check_times(const TrainSpec& train, const CurveSpec& curve, double begin,
   return {};
 }
 
-// check_times of all curves.
+// Applies check_times to all curves.
 Status check_all_times(const TrainSpec& train, int64_t samples) {
   double begin = 0;
   for (const CurveSpec& curve : train.lr) {

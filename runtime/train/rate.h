@@ -9,12 +9,12 @@
 
 namespace xrun::runtime {
 
-// By units, with `samples` samples an epoch. A piece without a span takes the units that the others leave.
+// The curve in units, with `samples` samples in an epoch. A piece without a span takes the units that the others leave.
 Curve make_curve(const TrainSpec& train, int64_t samples);
 
-// Whether the pieces cover the run, each time of `steps` is reached, and a growing batch has its last size before the
-// end, now that their lengths are known. Errors: kContent XG0506 with the gap, at the last piece, or with the time that
-// is not reached, at its curve; XG0511.
+// Checks, now that lengths are known, that the pieces cover the run, that each time of `steps` is reached, and that a
+// growing batch reaches its last size before the end. Errors: kContent XG0506 with the gap, at the last piece, or with
+// the time that is not reached, at its curve; XG0511.
 Status check_curve(const TrainSpec& train, int64_t samples);
 
 }  // namespace xrun::runtime

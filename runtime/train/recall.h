@@ -1,4 +1,4 @@
-// Recall of retrieval, of all samples of a source (ops/recall_op.cpp).
+// Recall of retrieval over all samples of a source (ops/recall_op.cpp).
 #pragma once
 
 #include <cstdint>
@@ -9,16 +9,17 @@
 
 namespace xrun::runtime {
 
-// Keeps what samples are compared by: rows · (dim + 1) numbers of 4 bytes. Threads: one calls it.
+// Keeps the features by which samples are compared: rows · (dim + 1) numbers of 4 bytes. Threads: one calls it.
 class Recall {
  public:
-  // `dim`: of features; `neighbours`: k.
+  // `dim`: dimensions of the features; `neighbours`: k.
   Recall(int64_t dim, int64_t neighbours) : dim_(dim), neighbours_(neighbours) {}
 
-  // A row of the operator's result, dim + 2 numbers.
+  // Adds a row of the operator's result: dim + 2 numbers.
   void add(const float* row);
-  // The share of the samples with a label that have another sample of their class among their nearest; 0 without any.
-  // Does not depend on `threads`. Errors: kWorld, memory or a thread for the search; kInterrupted once `stop` is set.
+  // The share of the samples with a label that have another sample of their class among their nearest; 0 if no sample
+  // has a label. Does not depend on `threads`. Errors: kWorld, memory or a thread for the search; kInterrupted once
+  // `stop` is set.
   Result<double> measure(int threads, StopFlag stop) const;
 
  private:

@@ -26,8 +26,8 @@ class Records {
   void add(int64_t step, const std::vector<Measured>& metrics);
 
   bool empty() const { return records_.empty(); }
-  bool is_best(int64_t step) const;  // whether it is among the steps that `best` keeps
-  // The reason to end the run after this evaluation; none if it continues.
+  bool is_best(int64_t step) const;  // whether the step is among those that `best` keeps
+  // The reason to end the run after this evaluation; nullopt if it continues.
   std::optional<std::string> stop_reason(int64_t step, const std::vector<Measured>& metrics) const;
   const std::vector<Record>& all() const { return records_; }
 

@@ -1,5 +1,5 @@
-// The rows of each input that this process reads in a step. A rank reads the data of its own devices alone: those of
-// the first stage read the samples of their replica, devices with shards of a head the labels of the whole batch.
+// The rows of each input that this process reads in a step. A rank reads only the data of its own devices: those of
+// the first stage read the samples of their replica, devices with shards of a head read the labels of the whole batch.
 #pragma once
 
 #include <vector>
@@ -11,8 +11,8 @@
 
 namespace xrun::runtime {
 
-// By index in Graph::inputs: from the first to the last row that instructions read on the devices whose arenas `memory`
-// has; {0, 0} of an input that they do not read.
+// Index: that of Graph::inputs. Each range goes from the first to the last row that instructions read on the devices
+// whose arenas are in `memory`; {0, 0} for an input that they do not read.
 std::vector<RowRange> rows_read(const Graph& graph, const planner::Program& program, const BoundMemory& memory);
 
 }  // namespace xrun::runtime

@@ -7,7 +7,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Spans such as 3 epochs of 1000 samples in batches of 10 come out a little above or below a whole number.
+// Spans such as 3 epochs of 1000 samples in batches of 10 come out slightly above or below a whole number.
 constexpr double kSlack = 1e-9;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The clock of a run: the steps that it has, the samples that they have seen, and what is due after a step.
+// The clock of a run: its steps, the samples that they have seen, and the events that are due after a step.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +11,14 @@ namespace xrun::runtime {
 
 class RunClock {
  public:
-  // `samples`: of an epoch.
+  // `samples`: samples in an epoch.
   RunClock(const TrainSpec& train, int64_t samples);
 
-  int64_t steps() const { return sizes_.steps(); }  // of the whole run
+  int64_t steps() const { return sizes_.steps(); }  // steps of the whole run
   const StepSizes& sizes() const { return sizes_; }
   int64_t samples_after(int64_t steps) const { return sizes_.begin_of(steps) * unit_; }
   double epochs_after(int64_t steps) const;
-  // Of the run: the whole epoch that ends within its last step, if one does, else rounded up.
+  // Epochs of the whole run: a whole number if an epoch ends within the last step, else rounded up.
   double epochs() const;
   // The learning rate of step `step`, from 0.
   double rate(int64_t step) const { return curve_.at(sizes_.begin_of(step)); }
@@ -26,11 +26,11 @@ class RunClock {
   // Whether something that happens every `every` is due when `done` steps are done: the first step at or after each
   // multiple. Spans in steps count steps of any size.
   bool is_due(const TrainSpan& every, int64_t done) const;
-  // Whether as much lies between two numbers of steps that were done.
+  // Whether the span between two numbers of done steps is at least `span`.
   bool lies_between(const TrainSpan& span, int64_t from, int64_t to) const;
 
  private:
-  double progress(const TrainSpan& span, int64_t done) const;  // in spans
+  double progress(const TrainSpan& span, int64_t done) const;  // in multiples of `span`
 
   int64_t samples_;
   int64_t unit_;

@@ -8,7 +8,7 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr Seconds kLeast = 1e-3;  // of a save; a clock that stands still would else save after each step
+constexpr Seconds kLeast = 1e-3;  // least cost of a save: a clock that stands still must not lead to endless saves
 
 }  // namespace
 
@@ -23,10 +23,10 @@ Seconds best_interval(Seconds save, Seconds mtbf) {
 void SaveInterval::begin(int64_t step, Seconds now) {
   first_ = step;
   since_ = now;
-  next_ = step + 1;  // tells how long a step takes
+  next_ = step + 1;  // shows how long a step takes
 }
 
-// Half of the time that is left is passed without a look, so that few looks find a step of any length.
+// Skips half of the remaining time before the next look, so that few looks suffice for steps of any length.
 SaveInterval::Look SaveInterval::look(int64_t step, Seconds now) const {
   const Seconds passed = now - since_;
   const Seconds left = seconds() - passed;
@@ -34,7 +34,7 @@ SaveInterval::Look SaveInterval::look(int64_t step, Seconds now) const {
   if (left < of_step / 2) {
     return {.save = true, .next = step + 1};
   }
-  constexpr double kMost = 1 << 20;  // steps; those of no time at all, too, come to a look
+  constexpr double kMost = 1 << 20;  // steps; ensures a look even if steps take no time
   return {.save = false, .next = step + static_cast<int64_t>(std::clamp(left / of_step / 2, 1.0, kMost))};
 }
 

@@ -10,10 +10,10 @@
 namespace xrun::runtime {
 
 // The time between two saves that minimises the cost of saving plus that of repeating steps lost by failures. `save`:
-// the time of one save. Source: Daly, A higher order estimate of the optimum checkpoint interval, 2006.
+// the duration of one save. Source: Daly, A higher order estimate of the optimum checkpoint interval, 2006.
 Seconds best_interval(Seconds save, Seconds mtbf);
 
-// Chooses the steps at which one rank reads its clock and tells the others the result, so that all save after the same
+// Chooses the steps at which one rank reads its clock and sends the others the result, so that all save after the same
 // step. All times passed in come from one clock. Threads: one.
 class SaveInterval {
  public:
@@ -23,28 +23,28 @@ class SaveInterval {
     int64_t next = 0;  // the step at which to read the clock again; meaningless if `save` is true
   };
 
-  // `bytes`: that this process writes in a save. Until one has been reported, a save is taken to last as long as on a
+  // `bytes`: bytes that this process writes in a save. Until a save has been reported, its duration is estimated for a
   // disk of 1 GB/s.
   SaveInterval(Seconds mtbf, Bytes bytes) : mtbf_(mtbf) { took(static_cast<Seconds>(bytes) / 1e9); }
 
   // The interval begins now: `step` steps are done, and later ones are not saved yet.
   void begin(int64_t step, Seconds now);
-  // Whether to read the clock now that `step` steps are done. The same on all ranks.
+  // Whether to read the clock now that `step` steps are done. The result is equal on all ranks.
   bool looks(int64_t step) const { return step >= next_; }
   // The decision at time `now`. REQUIRES: looks(step).
   Look look(int64_t step, Seconds now) const;
   // Adopts a decision: that of this rank, or of the rank that all follow.
   void follow(const Look& look) { next_ = look.next; }
-  // Reports a save that took `cost` of the steps' time, whatever its reason. One in the background takes `length` until
-  // it is durable, and the next one waits for it.
+  // Reports a save that took `cost` of the steps' time, whatever its reason. A background save takes `length` until it
+  // is durable, and the next one waits for it.
   void took(Seconds cost, Seconds length = 0);
 
-  // From one save to the next.
+  // The time from one save to the next.
   Seconds seconds() const { return std::max(best_interval(cost_, mtbf_), length_); }
 
  private:
   Seconds mtbf_;
-  Seconds cost_ = 0;  // of a save
+  Seconds cost_ = 0;  // cost of a save
   Seconds length_ = 0;
   Seconds since_ = 0;  // when this interval began
   int64_t first_ = 0;  // steps done at that time

@@ -34,7 +34,7 @@ void Saves::begin(int64_t step) {
   }
 }
 
-// Rank 0 looks at its clock for all ranks.
+// Rank 0 reads its clock for all ranks.
 Result<bool> Saves::due(int64_t step) {
   if (!interval_) {
     return clock_.is_due(train_.checkpoint_every, step);
@@ -87,15 +87,15 @@ Status Saves::finish_copies() {
   }
   events_.on_work({.work = Work::kCopy, .subject = "the second copy of the checkpoint"});
   XRUN_TRY(follow_copies(true));
-  if (not_copied_ > 1) {  // the first was told of
+  if (not_copied_ > 1) {  // the first one was reported
     events_.on_warn({"XG0823", fmt::format("{} checkpoints of this run have no second copy, the last of them {}: {}",
                                            format_count(not_copied_), last_not_copied_.path, last_not_copied_.fault)});
   }
   return {};
 }
 
-// A checkpoint without its second copy is whole, so the run goes on. It says so once, and at its end how many there
-// are.
+// A checkpoint without its second copy is complete, so the run goes on. It warns once, and at its end reports the
+// number of such checkpoints.
 Status Saves::follow_copies(bool wait) {
   if (!copies_) {
     return {};

@@ -1,4 +1,4 @@
-// The saves of a run: when they are due, those between two steps, and those in the background of the steps after them.
+// The saves of a run: when they are due, saves between two steps, and saves in the background of later steps.
 #pragma once
 
 #include <cstdint>
@@ -21,32 +21,32 @@ namespace xrun::runtime {
 // Threads: the trainer's, between steps. All functions are collective, with the same arguments on all ranks.
 class Saves {
  public:
-  // All arguments outlive the object. `store` may be null: nothing is saved then. `now`: the time of the run.
+  // All arguments outlive the object. If `store` is null, nothing is saved. `now`: the time of the run.
   Saves(const TrainSpec& train, const RunSpec& run, CheckpointStore* store, const RunClock& clock, Session& session,
         ClassGraphs& graphs, EventSink& events, std::function<Seconds()> now);
 
-  // Steps are about to begin; what `step` of them have done needs no save.
+  // Call when steps are about to begin; the first `step` steps need no save.
   void begin(int64_t step);
   // Whether to save after `step` steps.
   Result<bool> due(int64_t step);
-  // Saves after `step` steps, or begins to, after the save before has ended. Errors: those of the store, also of the
-  // save before.
+  // Saves after `step` steps, or begins to, after the previous save has ended. Errors: those of the store, also from
+  // the previous save.
   Status save(int64_t step);
   // From the next step on, steps are those of `session`. REQUIRES: no save is under way.
   void move_to(Session& session) { session_ = &session; }
   // Whether a save was begun after `step` steps or later ones.
   bool has(int64_t step) const { return step <= step_; }
-  // After each step: tells of the save in the background once it is durable, and of second copies. Errors: those of the
+  // Call after each step: reports the background save once it is durable, and second copies. Errors: those of the
   // store.
   Status look();
-  // Waits for the save in the background. Errors: as above.
+  // Waits for the save in the background. Errors: those of the store.
   Status finish() { return follow(true); }
-  // At the end of the run, after its last save: waits for second copies, and warns if checkpoints have none. Errors:
-  // those of the store.
+  // Call at the end of the run, after its last save: waits for second copies, and warns if checkpoints have no copy.
+  // Errors: those of the store.
   Status finish_copies();
-  // Before the graphs of classes change, which no instruction does.
+  // Call before the graphs of classes change, because no instruction changes them.
   void before_graphs_change();
-  // Of the newest durable checkpoint; empty where there is none.
+  // The path of the newest durable checkpoint; empty if no checkpoint is durable.
   const std::string& path() const { return path_; }
   void resumed_from(std::string path) { path_ = std::move(path); }
 
@@ -70,10 +70,10 @@ class Saves {
   ClassGraphs& graphs_;
   EventSink& events_;
   std::function<Seconds()> now_;
-  bool copies_;                           // there are second copies
-  std::optional<SaveInterval> interval_;  // of `checkpoint.every = auto`, once steps begin
+  bool copies_;                           // whether second copies are made
+  std::optional<SaveInterval> interval_;  // for `checkpoint.every = auto`, once steps begin
   std::optional<UnderWay> under_way_;
-  int64_t step_ = 0;  // as many were done when a save was last begun
+  int64_t step_ = 0;  // steps done when a save was last begun
   std::string path_;
   int64_t not_copied_ = 0;  // checkpoints without a second copy
   CheckpointCopy last_not_copied_;

@@ -62,7 +62,7 @@ class BoundSession final : public Session {
     for (const StateTensor& tensor : before.state().tensors()) {
       state_.keep(*state_.find(tensor.name), tensor.kept);
     }
-    // What another program left there means nothing here.
+    // Data that another program left there has no meaning here.
     for (const Buffer& buffer : program_.buffers) {
       if (buffer.purpose == Purpose::kHeadSelection && memory_.has(buffer.device)) {
         memory_.arena(buffer.device).fill(buffer.offset, buffer.bytes, std::byte{0});
@@ -71,7 +71,7 @@ class BoundSession final : public Session {
     return state_.share_rows(before.state());
   }
 
-  // The rest: of a backend it is known only now whether there is one.
+  // Finishes the rest, which depends on whether a backend was found.
   Status bind(const DeviceSet& devices, const SessionOptions& options) {
     rank_ = options.rank;
     if (options.check_memory) {
@@ -130,7 +130,7 @@ class BoundSession final : public Session {
                           .inputs = ring_[static_cast<size_t>(slot)].inputs});
     Outcome outcome{.status = executor_->step()};
     if (idle_ != nullptr) {
-      idle_->advance(step + 1, rate_);  // as the next step finds the rows, and readers before it
+      idle_->advance(step + 1, rate_);  // what the next step, and readers before it, will see
     }
     outcome.stop = stop != nullptr && stop->load(std::memory_order_relaxed);
     if (communicator_ != nullptr) {
@@ -178,7 +178,7 @@ class BoundSession final : public Session {
                "the memory for results is too small");
     int64_t rows = 0;
     for (const Buffer& buffer : program_.buffers) {
-      // A result of one head pass only has been copied to its place among all rows.
+      // A result of only one head pass has been copied to its place among all rows.
       if (buffer.purpose != Purpose::kResult || buffer.value != value || buffer.head_pass >= 0 || !has(buffer)) {
         continue;
       }
@@ -277,7 +277,7 @@ class BoundSession final : public Session {
   const Module& module() const override { return module_; }
 
  private:
-  // Whether the first bytes of a buffer can be read: it is of this rank, or shared.
+  // Whether the first bytes of a buffer can be read: it belongs to this rank, or is shared.
   bool has(const Buffer& buffer) const {
     return buffer.device == planner::kHost || memory_.has(buffer.device) ||
            (shared_ != nullptr && shared_->find(buffer.id) != nullptr);
@@ -313,21 +313,21 @@ class BoundSession final : public Session {
   std::vector<BatchView> ring_;
   bool measured_ = false;
   bool measures_mass_ = false;
-  std::unique_ptr<ops::IdleSteps> idle_;  // where rows catch up
+  std::unique_ptr<ops::IdleSteps> idle_;  // null: no rows catch up
   std::function<double(int64_t)> rate_;
   std::function<double(int64_t)> density_of_;
-  double density_ = 0;               // of the last step; 0 before the first
-  std::vector<Exchange> exchanges_;  // where gradients are compressed
+  double density_ = 0;               // density of the last step; 0 before the first
+  std::vector<Exchange> exchanges_;  // for compressed gradients
   DeviceRange own_devices_;
   TimeTable times_;
-  std::unique_ptr<ArenaCheck> check_;  // where asked for
+  std::unique_ptr<ArenaCheck> check_;  // null: not requested
   std::unique_ptr<Backend> backend_;
-  std::unique_ptr<Communicator> communicator_;  // none: the sequential executor
+  std::unique_ptr<Communicator> communicator_;  // null: the sequential executor
   std::unique_ptr<Executor> executor_;
   int rank_ = 0;
-  Peers* peers_ = nullptr;                 // none: one process
-  std::unique_ptr<SharedResults> shared_;  // none: one process
-  bool stops_ = false;                     // of the last step
+  Peers* peers_ = nullptr;                 // null: one process
+  std::unique_ptr<SharedResults> shared_;  // null: one process
+  bool stops_ = false;                     // the answer of `stops()` for the last step
   ChangeGuard* guard_ = nullptr;
 };
 

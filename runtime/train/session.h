@@ -27,25 +27,25 @@ namespace xrun::runtime {
 
 struct SessionOptions {
   ops::Isa isa = ops::Isa::kAvx2;
-  bool sequential = false;  // the oracle: one instruction after the other on the calling thread
-  // Watches the first and last touch of every planned buffer (runtime/executor/arena_check.h): for tests.
+  bool sequential = false;  // reference mode: runs one instruction after the other on the calling thread
+  // Checks the first and last access to every planned buffer (runtime/executor/arena_check.h): for tests.
   bool check_memory = false;
-  // In a run of several processes: the rank of this one, and the function that makes its communicator. Without it this
-  // process has all devices of the program.
+  // In a run of several processes: the rank of this one, and the function that makes its communicator. Without the
+  // function this process has all devices of the program.
   int rank = 0;
   std::function<std::unique_ptr<Communicator>(std::span<const Exchange> exchanges)> communicator;
   Peers* peers = nullptr;       // exchanges texts and errors between the ranks; outlives the session
-  std::vector<int> rank_nodes;  // the host of each rank, counted from 0; empty: there is one
+  std::vector<int> rank_nodes;  // the host of each rank, counted from 0; empty: one host
 };
 
 // Threads: one calls it; steps run on the workers of the devices.
 class Session {
  public:
-  // `module` is prepared (graph/pipeline.h) and outlives the session, as do `program` and `devices`, which has as many
-  // devices with as many workers as the program asks for. Weights are zero until initialised or copied.
+  // `module` is prepared (graph/pipeline.h) and outlives the session, as do `program` and `devices`. `devices` has as
+  // many devices, with as many workers, as the program asks for. Weights are zero until initialised or copied.
   // Errors: kWorld (memory), kContent (a plan for another machine, an operator without a kernel).
-  // `before`: a session whose memory the new one takes over, with all that it holds; its program has the same arenas,
-  // with weights and states in the same places (Plan::smaller). It must not run again.
+  // `before`: a session whose memory and its contents the new one takes over; its program has the same arenas, with
+  // weights and states in the same places (Plan::smaller). It must not run again.
   static Result<std::unique_ptr<Session>> create(const Module& module, const planner::Program& program,
                                                  const DeviceSet& devices, const SessionOptions& options,
                                                  Session* before = nullptr);
@@ -54,10 +54,10 @@ class Session {
   virtual TrainState& state() = 0;
   // The memory of its program.
   virtual const BoundMemory& bound() const = 0;
-  // To be called after weights were written from outside: prepares them for the kernels.
+  // Call after weights were written from outside: prepares them for the kernels.
   virtual Status weights_changed() = 0;
 
-  // The host slots of inputs and labels, one view a ring position, with the rows that this process reads.
+  // The host slots of inputs and labels, one view for each ring position, with the rows that this process reads.
   virtual std::span<const BatchView> ring() const = 0;
 
   // Sets the learning rate of every step, with which idle rows catch up as if all classes were trained
@@ -68,21 +68,21 @@ class Session {
   // REQUIRES: before the first step, if the run compresses.
   virtual void compress_by(std::function<double(int64_t step)> density) = 0;
 
-  // Runs step `step` (from 0) on the batch in ring position `slot`; `rate` is the curve's. `stop`, which is read after
-  // all instructions have ended, says that this process was asked to stop. Errors: kNonFinite with the operator and the
-  // rows; those of kernels; with several ranks, that of any of them.
+  // Runs step `step` (from 0) on the batch in ring position `slot`, with the learning rate `rate`. `stop` says that
+  // this process was asked to stop; it is read after all instructions have ended. Errors: kNonFinite with the operator
+  // and the rows; those of kernels; with several ranks, the error of any of them.
   virtual Status step(int64_t step, double rate, int slot, const std::atomic<bool>* stop = nullptr) = 0;
-  // By which instructions of the steps that follow are guarded; null: by none.
+  // Sets the guard that is called before each instruction changes a tensor, from the next step on; null removes it.
   virtual void guard(ChangeGuard* guard) = 0;
   // Whether any rank was asked to stop when the last step ended; then all ranks end the run.
   virtual bool stops() const = 0;
 
-  // The rank of this process, the communicator between ranks, and the texts between them; null if one process needs
-  // none.
+  // The rank of this process, the communicator between ranks, and the exchange of texts between them; null if one
+  // process needs none of them.
   virtual int rank() const = 0;
   virtual Communicator* communicator() = 0;
   virtual Peers* peers() = 0;
-  // Collective: returns the error of any rank in place of `mine`, so that no rank begins work that another one cannot
+  // Collective: returns the error of any rank instead of `mine`, so that no rank begins work that another one cannot
   // do.
   virtual Status agree(Status mine) = 0;
   // With several ranks: every later step ends by sharing these per-row values, and the selections of heads, with all
@@ -95,35 +95,36 @@ class Session {
   virtual std::byte* host_memory(planner::BufferId buffer) = 0;
 
   // Copies a per-row value of the last step (loss, metric, output) to `out`: all rows of the batch, in order.
-  // REQUIRES: with several ranks, they share the value. Errors: the program keeps no such result.
+  // REQUIRES: with several ranks, they share the value. Errors: the program does not keep this result.
   virtual Status read_rows(ValueId value, std::span<std::byte> out) const = 0;
   virtual bool has_rows(ValueId value) const = 0;
-  // The best classes of each row and their logits, [batch, HeadPlan::top_k]: inference programs with a sharded head.
+  // The best classes of each row and their logits, [batch, HeadPlan::top_k]; inference programs with a sharded head
+  // only.
   virtual Status read_best(ValueId logits, std::span<int32_t> classes, std::span<float> scores) const = 0;
-  // {max, 1 / sum} of each row's exp(scale · logits) over all classes of head `head` (ops/head.h), [batch]: of an
-  // inference program.
+  // {max, 1 / sum} of each row's exp(scale · logits) over all classes of head `head` (ops/head.h), [batch]; inference
+  // programs only.
   virtual Status read_softmax(int head, std::span<ops::RowSoftmax> rows) const = 0;
-  // The norm of all gradients before clipping in the last step; 0 where the run does not clip by norm.
+  // The norm of all gradients before clipping in the last step; 0 if the run does not clip by norm.
   virtual double grad_norm() const = 0;
 
-  // Whether the steps that follow are timed; at first they are not.
+  // Whether later steps are timed; initially false.
   virtual void measure(bool on) = 0;
   virtual DeviceRange own_devices() const = 0;
-  // Times of the last step, of the own devices, valid until the next call. REQUIRES: it was timed.
+  // Times of the last step on the devices of this process, valid until the next call. REQUIRES: it was timed.
   virtual const StepTimes& times() = 0;
   virtual std::span<const Timing> timings() const = 0;
-  // Whether the next steps measure the softmax share of the active classes; at first they do not.
+  // Whether the next steps measure the softmax share of the active classes; initially false.
   virtual void measure_mass(bool on) = 0;
   // The active classes of head `head` of the program in the last step; their softmax share is NaN if not measured.
   virtual ActiveReport active(int head) const = 0;
-  virtual Bytes memory() const = 0;  // of all arenas
+  virtual Bytes memory() const = 0;  // size of all arenas
   // The peak memory of the process before the arenas were mapped.
   virtual Bytes peak_before() const = 0;
   virtual const planner::Program& program() const = 0;
   virtual const Module& module() const = 0;
 };
 
-// Tells, once a run, why own functions and updates are interpreted although they could be compiled
+// Reports once per run why the user's own functions and updates are interpreted although they could be compiled
 // (ops/jit/compiler.h).
 void warn_if_interpreted(EventSink& events);
 

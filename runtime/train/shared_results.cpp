@@ -35,7 +35,7 @@ Bytes SharedResults::shared_bytes(const Buffer& buffer, bool mass) const {
   }
 }
 
-// A rank's text has the bytes of its buffers in their order, which all ranks know from the program.
+// A rank's text is the bytes of its buffers, in an order that all ranks know from the program.
 Status SharedResults::exchange(bool mass) {
   std::string mine;
   for (const Buffer& buffer : program_.buffers) {

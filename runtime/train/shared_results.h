@@ -25,21 +25,21 @@ class SharedResults {
   void share(std::span<const ValueId> values);
   // Collective: all ranks call it after a step. `mass`: the step measured the softmax share of the active classes.
   Status exchange(bool mass);
-  // The first bytes of a buffer of another rank, as the last exchange brought them; null if it is not shared.
+  // The first bytes of a buffer of another rank, from the last exchange; null if it is not shared.
   const std::vector<std::byte>* find(planner::BufferId buffer) const;
 
  private:
-  // The number of bytes of a buffer that are shared; 0: none.
+  // The number of bytes of a buffer that are shared; 0: not shared.
   Bytes shared_bytes(const planner::Buffer& buffer, bool mass) const;
 
   const planner::Program& program_;
   const BoundMemory& memory_;
   Peers& peers_;
   std::vector<ValueId> values_;
-  std::map<int32_t, std::vector<std::byte>> others_;  // by index of the buffer
+  std::map<int32_t, std::vector<std::byte>> others_;  // key: index of the buffer
 };
 
-// The digest of all weights from the ranges of each rank. Collective: all ranks call it.
+// Makes the digest of all weights from the ranges of each rank. Collective: all ranks call it.
 Result<std::string> gather_digest(Peers& peers, const std::vector<RangeDigest>& mine);
 
 }  // namespace xrun::runtime

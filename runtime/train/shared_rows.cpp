@@ -10,7 +10,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Texts have a length before them, since names of files may hold any byte.
+// Texts follow their length, since names of files may hold any byte.
 std::string to_text(std::span<const BrokenRow> rows) {
   std::string text;
   for (const BrokenRow& row : rows) {
@@ -36,7 +36,7 @@ std::vector<BrokenRow> rows_of(const std::string& text) {
   return rows;
 }
 
-// What the other ranks have found; collective.
+// The broken rows that the other ranks have found; collective.
 Result<std::vector<BrokenRow>> exchange(Peers& peers, Result<std::vector<BrokenRow>> mine, bool& any) {
   XRUN_ASSIGN(const auto texts,
               peers.gather(mine.ok() ? Result<std::string>(to_text(*mine)) : Result<std::string>(mine.error())));
@@ -60,7 +60,7 @@ Status wait_for_batch(BatchSource& batches, int64_t step, Peers* peers) {
   if (peers == nullptr) {
     return ready;
   }
-  // A sample that stands in for a broken one may be broken itself, and another rank may be the one that reads it.
+  // A replacement for a broken sample may itself be broken, and it may be another rank that reads it.
   for (bool any = true; any;) {
     XRUN_ASSIGN(const auto others,
                 exchange(*peers, ready.ok() ? Result(batches.take_broken(step)) : std::move(ready).error(), any));

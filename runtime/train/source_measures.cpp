@@ -9,7 +9,7 @@
 namespace xrun::runtime {
 namespace {
 
-// The measures of this process; with several ranks, those of one of its devices.
+// The threads of this process; with several ranks, those of one of its devices.
 int threads_of(Session& session) {
   const std::vector<int>& threads = session.program().threads;
   return session.communicator() != nullptr ? threads[0] : std::accumulate(threads.begin(), threads.end(), 0);
@@ -29,7 +29,7 @@ SourceMeasures::SourceMeasures(Session& session, const RowSource& source, const 
   }
 }
 
-// 1 for each row where `label` is no partial label; 0 for broken rows.
+// 1 for each row if `label` is not a partial label; 0 for broken rows.
 std::vector<int32_t> SourceMeasures::labels_of(const std::string& label, int64_t count) const {
   const auto labels = source_.labelled(label);
   std::vector<int32_t> counted(static_cast<size_t>(count), 1);

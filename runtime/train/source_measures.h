@@ -1,4 +1,4 @@
-// The measures of one source during an evaluation: means over its labels, and recalls of all its samples.
+// The measures of one source during an evaluation: means over its labels, and the recall over all its samples.
 #pragma once
 
 #include <string>
@@ -13,22 +13,22 @@ namespace xrun::runtime {
 
 class SourceMeasures {
  public:
-  // Those of `all` that are of `source`. The session and the source outlive the object.
+  // Takes the measures of `all` that belong to `source`. The session and the source outlive the object.
   SourceMeasures(Session& session, const RowSource& source, const std::vector<Measure>& all);
 
-  // Adds the first `count` rows of the batch that the session has computed, without the broken ones and those without a
+  // Adds the first `count` rows of the batch that the session has computed, except broken ones and those without a
   // label. Errors: those of reading.
   Status add(int64_t count);
-  // Adds what was measured to `evaluation`, and the counts of labels to `counts`, whose samples are known. All ranks
-  // call it. Errors: XG0425 if a measure has no label to compare with; those of Recall::measure.
+  // Adds the results to `evaluation`, and the counts of labels to `counts`, whose samples are known. All ranks call it.
+  // Errors: XG0425 if a measure has no label to compare with; those of Recall::measure.
   Status finish(StopFlag stop, MeasuredSource& counts, Evaluation& evaluation) const;
 
  private:
   struct One {
     Measure measure;
-    std::string label;  // the partial label that it compares with; empty: none
+    std::string label;  // the partial label that it compares with; empty: not a partial label
     MeanOfRows mean;
-    Recall recall;  // of recall_at alone
+    Recall recall;  // for recall_at only
   };
 
   std::vector<int32_t> labels_of(const std::string& label, int64_t count) const;

@@ -24,7 +24,7 @@ DType dtype_of(RowFormat format) {
 // The states that the optimizer keeps for a weight, in the order of Buffer::state.
 struct OptimizerStates {
   std::vector<std::string> names;
-  std::vector<double> firsts;  // values before the first step
+  std::vector<double> firsts;  // initial values
 };
 
 OptimizerStates optimizer_states(const Module& module) {
@@ -33,7 +33,7 @@ OptimizerStates optimizer_states(const Module& module) {
   return states;
 }
 
-// Turns the description of a head's weight into that of values beside it, which are no optimizer states.
+// Turns the description of a head's weight into that of per-row values that are not optimizer states.
 void describe_rows_of_head(const Buffer& buffer, const planner::HeadPlan& head, StateTensor& one) {
   switch (buffer.purpose) {
     case Purpose::kHeadScale:
@@ -59,7 +59,7 @@ void describe_rows_of_head(const Buffer& buffer, const planner::HeadPlan& head, 
   }
 }
 
-// The tensor that a buffer has rows of, without pieces. None: the buffer holds what a step computes anew.
+// The tensor that a buffer has rows of, without pieces. Nullopt: each step computes the buffer anew.
 std::optional<StateTensor> tensor_of(const Module& module, const planner::Program& program, const Buffer& buffer,
                                      const OptimizerStates& states) {
   const bool weight = buffer.purpose == Purpose::kWeight || buffer.purpose == Purpose::kHeadWeight;
@@ -117,7 +117,7 @@ void add_piece(const planner::Program& program, const Buffer& buffer, StateTenso
   }
 }
 
-// Sorts the pieces. Those of a rank of several may have gaps.
+// Sorts the pieces. If there are several ranks, the pieces of one may have gaps.
 void order_pieces(const planner::Program& program, StateTensor& tensor) {
   std::ranges::sort(tensor.pieces, {}, &TensorPiece::row_begin);
   int64_t at = 0;
@@ -182,7 +182,7 @@ std::vector<StateTensor> state_tensors(const Module& module, const planner::Prog
   const OptimizerStates states = optimizer_states(module);
   const auto is_here = [&](int device) { return device == planner::kHost || memory.has(device); };
   std::map<std::string, StateTensor> by_name;
-  std::map<std::string, int> first_device;  // that has a tensor
+  std::map<std::string, int> first_device;  // the first device that has a tensor
   for (const Buffer& buffer : program.buffers) {
     const auto one = tensor_of(module, program, buffer, states);
     if (!one) {

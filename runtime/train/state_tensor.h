@@ -11,8 +11,8 @@
 
 namespace xrun::runtime {
 
-// Rows [row_begin, row_end) of a tensor and the buffers that have them: one copy a replica. A tensor outside of heads
-// is one piece; but of what senders keep for compressed gradients (kResidual) each sender, a replica or a
+// Rows [row_begin, row_end) of a tensor and the buffers that have them: one copy for each replica. A tensor outside
+// of heads is one piece, except the residuals of compressed gradients (kResidual): there each sender, a replica or a
 // node (CompressSpec::per_node), has one row.
 struct TensorPiece {
   int64_t row_begin = 0;
@@ -24,16 +24,17 @@ struct StateTensor {
   enum class Role { kWeight, kState, kOptimizer, kScale, kGraph, kShift, kResidual };
   std::string name;  // "layer1.conv.weight", "layer1.conv.weight.velocity", "id.weight.scale"
   Role role = Role::kWeight;
-  TensorType type;  // as it lies in memory, without a batch dimension; f32 but for class weights and their states
+  TensorType type;  // the layout in memory, without a batch dimension; f32 except class weights and their states
   bool trained = true;
-  double first_value = 0;  // of an optimizer state: what it has before the first step
-  // Of a graph of nearest classes: whether the run needs it to go on. A checkpoint has it where it does.
+  double first_value = 0;  // for an optimizer state: its initial value
+  // For a graph of nearest classes: whether the run needs it to go on. Checkpoints have it only then.
   bool kept = true;
-  // Whether this process is the first of the ranks that have it, which saves it. Rows of heads lie on one rank alone.
+  // Whether this process is the first of the ranks that have it; the first one saves it. Rows of heads are on one rank
+  // only.
   bool first = true;
   std::string head;  // name of the sharded head that owns it; empty for the trunk
   ParamId param;
-  std::vector<TensorPiece> pieces;  // in row order; without gaps, where the process has all devices
+  std::vector<TensorPiece> pieces;  // in row order; without gaps if the process has all devices
 
   // Rows are along the first dimension, which for kResidual is the sender; a scalar has one row.
   int64_t rows() const { return type.dims.empty() ? 1 : type.dims[0]; }
@@ -47,17 +48,17 @@ RowFormat format_of(const StateTensor& tensor);
 StateTensor mean_of(const StateTensor& weight);
 // The scales of class weights in fp8, without pieces.
 StateTensor scales_of(const StateTensor& weight);
-// Of a tensor of class rows that catch up: f32 [rows], computed when it is read. What a reader finds in a row is the
-// row minus its velocity times the shift, so a checkpoint with shifts is read without the rates of its run.
+// The shifts of a tensor of class rows that catch up: f32 [rows], computed when it is read. The current value of a row
+// is the row minus its velocity times the shift, so a checkpoint with shifts is read without the rates of its run.
 StateTensor shifts_of(const StateTensor& weight);
 
-// In name order, those of `program` with the pieces that lie in `memory`: all of them, but for a rank of several.
+// The tensors of `program` in name order, with the pieces that lie in `memory`: all pieces if there is one rank.
 std::vector<StateTensor> state_tensors(const Module& module, const planner::Program& program,
                                        const BoundMemory& memory);
 
-// The head that owns a parameter; null for those of the trunk.
+// The head that owns a parameter; null for parameters of the trunk.
 const planner::HeadPlan* head_with(const planner::Program& program, ParamId param);
-// The class rows of a shard, or all where no head owns the parameter.
+// The class rows of a shard, or all rows if no head owns the parameter.
 ClassRange shard_rows(const planner::HeadPlan* head, int shard, int64_t all);
 
 }  // namespace xrun::runtime

@@ -176,18 +176,18 @@ void StepReports::read_active() {
   }
 }
 
-// In f64 and row order (docs/internals/determinism.md, "Scalars"). Finite, since the executor has found each row so.
+// In f64 and row order (docs/internals/determinism.md, "Scalars"). Finite, because the executor has checked each row.
 Result<double> StepReports::mean_of(ValueId value) {
   XRUN_TRY(session_->read_rows(value, std::as_writable_bytes(std::span(rows_))));
   return std::accumulate(rows_.begin(), rows_.end(), 0.0) / static_cast<double>(rows_.size());
 }
 
-// Over the labels of the step where some samples have none; 0 where all samples lack it.
+// The mean over the labels of the step if some samples lack a label; 0 if all samples lack it.
 Result<double> StepReports::mean_of_metric(size_t metric) {
   const ValueId value = metric_values_[metric];
   const auto labels = request_.batches.labelled(metric_labels_[metric]);
   const bool is_loss = std::ranges::find(train_.loss, value, &LossTerm::rows) != train_.loss.end();
-  if (labels.empty() || (is_loss && !train_.reduce_sum)) {  // the factors of a mean loss are in its rows
+  if (labels.empty() || (is_loss && !train_.reduce_sum)) {  // the rows already contain the factors of a mean loss
     return mean_of(value);
   }
   XRUN_TRY(session_->read_rows(value, std::as_writable_bytes(std::span(rows_))));

@@ -14,7 +14,7 @@ std::optional<ProfileRow> slowest_row(const std::vector<ProfileRow>& rows, Secon
       worst = &row;
     }
   }
-  // Devices wait where another one is slow, so waiting explains only what computing does not.
+  // Devices wait for a slow one, so waiting explains only the rest that computing does not explain.
   const ProfileRow* found = computes;
   if (waits != nullptr && (computes == nullptr || (loss(*computes) < excess / 2 && loss(*waits) > loss(*computes)))) {
     found = waits;

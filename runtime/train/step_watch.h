@@ -10,7 +10,7 @@
 namespace xrun::runtime {
 
 // The profile row that explains most of the `excess` of a step over the prediction: a row of compute if it explains
-// half of the excess, else a row of waiting. None if no row is slower than predicted.
+// half of the excess, else a row of waiting. Nullopt if no row is slower than predicted.
 std::optional<ProfileRow> slowest_row(const std::vector<ProfileRow>& rows, Seconds excess);
 
 // Threads: one.
@@ -19,7 +19,7 @@ class StepWatch {
   static constexpr int64_t kWarmUp = 5;
   static constexpr int64_t kMeasured = 20;
 
-  //   predicted_step  0: not known
+  //   predicted_step  0: unknown
   StepWatch(StepProfile profile, Seconds predicted_step)
       : profile_(std::move(profile)), predicted_step_(predicted_step) {}
 

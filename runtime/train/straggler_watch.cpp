@@ -9,7 +9,7 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr Seconds kCounts = 1e-3;  // lost in a step
+constexpr Seconds kCounts = 1e-3;  // seconds lost in a step
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + std::ssize(values) / 2;
@@ -17,7 +17,7 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? *middle : (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
-// What a window of so many seconds adds to the evidence against a device, or takes from it.
+// The evidence that a window of `seconds` adds against a device, or removes if negative.
 double evidence_of(double factor, Seconds seconds) {
   const double x = std::log(factor / StragglerWatch::kSlow);
   return x < 0
@@ -68,7 +68,7 @@ bool StragglerWatch::wants_step() {
   if (++steps_ <= kWarmUp) {
     return false;
   }
-  // Position i of n is looked at if it is the last of one of the fifths.
+  // Position i of n is timed if it is the last of one of the fifths.
   const int64_t before = at_ * kLooks / window_;
   ++at_;
   return at_ * kLooks / window_ > before;
@@ -107,7 +107,7 @@ PaceReport StragglerWatch::report() const {
 std::vector<Straggler> StragglerWatch::judge(const std::vector<DevicePace>& paces, Seconds seconds) {
   constexpr size_t kFactors = 9;
   constexpr double kMostSteps = 1e6;
-  constexpr double kRounding = 1e-6;  // of a quotient that is whole
+  constexpr double kRounding = 1e-6;  // error of a quotient that should be a whole number
   ++windows_;
   std::vector<Straggler> slow;
   for (const Straggler& one : compare(paces)) {

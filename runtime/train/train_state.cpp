@@ -106,11 +106,11 @@ void TrainState::initialise(uint64_t seed, const std::function<bool(const StateT
     const bool made = tensor.role != StateTensor::Role::kScale && tensor.role != StateTensor::Role::kGraph &&
                       tensor.role != StateTensor::Role::kShift;
     if (!made || (wanted && !wanted(tensor))) {
-      continue;  // scales come with their rows, graphs are built, shifts computed
+      continue;  // scales are written with their rows, graphs are built, shifts are computed
     }
     if (tensor.role == StateTensor::Role::kOptimizer && tensor.type.dtype != DType::kI32 && tensor.first_value == 0 &&
         lies_in_file(tensor)) {
-      continue;  // a file that is made has zeros
+      continue;  // a new file is filled with zeros
     }
     for (const TensorPiece& piece : tensor.pieces) {
       for (const planner::BufferId copy : piece.copies) {
@@ -137,7 +137,7 @@ void TrainState::initialise(uint64_t seed, const std::function<bool(const StateT
                           first_name(moved, tensor.name), static_cast<uint64_t>(part.begin * tensor.row_elements()),
                           values);
         if (tensor.type.dtype != DType::kF32) {
-          write_values(tensor, part.begin, part.end, values.data());  // of a head: a row lies in one place
+          write_values(tensor, part.begin, part.end, values.data());  // rows of a head: each lies in one place
           continue;
         }
         memory_.write(part.copy, (part.begin - part.piece->row_begin) * tensor.row_bytes(),
@@ -294,7 +294,7 @@ void TrainState::copy_from(const TrainState& other) {
     const StateTensor* const mean =
         program_.training || tensor.role != StateTensor::Role::kWeight ? nullptr : other.find(mean_of(tensor).name);
     if (tensor.role == StateTensor::Role::kResidual) {
-      continue;  // of each sender alone
+      continue;  // each sender keeps its own
     }
     XRUN_CHECK(source != nullptr || tensor.role == StateTensor::Role::kOptimizer, "no " + tensor.name + " to copy");
     XRUN_CHECK(source == nullptr || source->type.dtype == tensor.type.dtype, tensor.name + " in another format");
@@ -330,7 +330,7 @@ void TrainState::copy_from(const TrainState& other) {
 std::vector<RangeDigest> TrainState::range_digests() const {
   std::vector<RangeDigest> digests;
   std::vector<std::byte> staging;
-  int64_t first = 0;  // range of the tensor
+  int64_t first = 0;  // start of the range in the tensor
   for (const StateTensor& tensor : tensors_) {
     const bool weight = tensor.role == StateTensor::Role::kWeight || tensor.role == StateTensor::Role::kScale;
     if (!weight || !tensor.trained) {

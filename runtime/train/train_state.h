@@ -1,5 +1,5 @@
-// All that a run has learned, by name: weights, running statistics and optimizer states, by the buffers that hold
-// them. What checkpoints save, what the digest is taken over. A rank of several has the rows of its devices.
+// Everything that a run has learned, by name: weights, running statistics and optimizer states, with the buffers that
+// hold them. Checkpoints save it, and the digest covers it. With several ranks, a rank has the rows of its own devices.
 #pragma once
 
 #include <functional>
@@ -24,15 +24,15 @@ class IdleSteps;  // ops/head/catch_up.h
 
 namespace xrun::runtime {
 
-// Class rows of a head that are to lie in a file: HeadPlan::mapped.
+// Class rows of a head that will be kept in a file: HeadPlan::mapped.
 struct MappedHead {
   size_t head = 0;    // in Program::heads
-  std::string name;   // of the head
-  RowsLayout layout;  // what the program needs of them
+  std::string name;   // name of the head
+  RowsLayout layout;  // the sections that the program needs
 };
 
-// The digest of a fixed range of rows. Ranges are counted over all trained weights in name order: of a head's tensors
-// each class block is one, every other tensor is one as a whole.
+// The digest of a fixed range of rows. Ranges are counted over all trained weights in name order: each class block of a
+// head's tensors is a range, and every other tensor is a single range.
 struct RangeDigest {
   int64_t range = 0;
   std::string digest;  // XXH3-128 over its bytes, 32 hex digits
@@ -43,22 +43,22 @@ struct RangeDigest {
 // ranks, in any order and more than once.
 std::string digest_of(std::vector<RangeDigest> ranges);
 
-// Threads: between steps only, one thread.
+// Threads: one, between steps only.
 class TrainState {
  public:
-  // All outlive the state; `memory` is of `program` on `devices`.
+  // All arguments outlive the state; `memory` belongs to `program` on `devices`.
   TrainState(const Module& module, const planner::Program& program, const BoundMemory& memory,
              const DeviceSet& devices);
 
-  // First values of weights and states from the seed (docs/internals/determinism.md, "Random numbers"), class weights
-  // rounded to the nearest of their format; optimizer states have the value that the optimizer gives. Of the tensors
-  // that `wanted` takes, where it is given: what a checkpoint fills needs none. Tasks of a device make what lies in its
-  // memory, so that its pages are touched first on its own NUMA node. `moved`: a renamed tensor gets the values of its
-  // first name.
+  // Sets the initial values of weights and states from the seed (docs/internals/determinism.md, "Random numbers");
+  // class weights are rounded to the nearest of their format, and optimizer states have the value that the optimizer
+  // gives. If `wanted` is given, only the tensors that it accepts are set: those that a checkpoint fills can be left
+  // out. Tasks of a device fill what lies in its memory, so that its pages are first touched on its own NUMA node.
+  // `moved`: a renamed tensor gets the values of its first name.
   void initialise(uint64_t seed, const std::function<bool(const StateTensor&)>& wanted = {},
                   std::span<const Moved> moved = {});
 
-  // Lets the running means of weights begin with the weights.
+  // Sets the running means of weights to the weights.
   void begin_means();
 
   const std::vector<StateTensor>& tensors() const { return tensors_; }  // in name order
@@ -67,7 +67,7 @@ class TrainState {
   void keep(const StateTensor& tensor, bool kept) {
     tensors_[static_cast<size_t>(&tensor - tensors_.data())].kept = kept;
   }
-  // The weight or state of the model that it is, or that the optimizer keeps it for.
+  // The weight or state of the model that the tensor is, or for which the optimizer keeps it.
   const Parameter& parameter(const StateTensor& tensor) const { return module_.graph.param(tensor.param); }
 
   const Graph& graph() const { return module_.graph; }
@@ -80,41 +80,40 @@ class TrainState {
   // prepares them again (Session::weights_changed).
   void read_rows(const StateTensor& tensor, int64_t row_begin, int64_t row_end, std::byte* out) const;
   void write_rows(const StateTensor& tensor, int64_t row_begin, int64_t row_end, const std::byte* in);
-  // The same as f32, whatever the format of the tensor, [rows, row_elements()]. Values are rounded to the nearest of a
-  // narrow format, and scales of fp8 rows are written with them.
+  // Like read_rows and write_rows but as f32, whatever the format of the tensor, [rows, row_elements()]. Values are
+  // rounded to the nearest of a narrow format, and scales of fp8 rows are written with them.
   void read_values(const StateTensor& tensor, int64_t row_begin, int64_t row_end, float* out) const;
   void write_values(const StateTensor& tensor, int64_t row_begin, int64_t row_end, const float* in);
-  // The same of weights as the next step would find them: rows that take no part in steps have caught up.
+  // Like read_values, for weights as the next step will see them: rows that take no part in steps have caught up.
   void read_current(const StateTensor& tensor, int64_t row_begin, int64_t row_end, float* out) const;
-  // Heads whose class rows are to lie in a file. Until they are mapped they lie in memory, which no plan counts.
+  // Heads whose class rows will be kept in a file. Until they are mapped they lie in memory that no plan counts.
   std::span<const MappedHead> mapped_heads() const { return mapped_; }
-  // Maps the file over the buffers of these rows, whose values are then those of the file; of weights that are not
-  // trained further, the running means, where it has any. REQUIRES: it has the
-  // sections of head.layout, and may have more. Errors: kWorld.
+  // Maps the file over the buffers of these rows, which then have the values of the file. Weights that are not trained
+  // further take the running means, if the file has them. REQUIRES: the file has the sections of head.layout; it may
+  // have more. Errors: kWorld.
   Status map_rows(const MappedHead& head, std::shared_ptr<MappedRows> rows);
-  // Maps the files that `other` has mapped: both then have the same rows. Errors: as above.
+  // Maps the files that `other` has mapped: both then have the same rows. Errors: those of map_rows.
   Status share_rows(const TrainState& other);
-  // By head of the program; null: in memory.
+  // Index: head of the program; null: in memory.
   std::span<MappedRows* const> rows() const { return rows_; }
   // Whether a file holds the tensor.
   bool lies_in_file(const StateTensor& tensor) const { return rows_of(tensor) != nullptr; }
-  // Whether a checkpoint has a copy of the tensor: the run needs it, and no file holds it already.
+  // Whether a checkpoint has a copy of the tensor: the run needs it, and it does not lie in a file already.
   bool is_saved(const StateTensor& tensor) const { return tensor.kept && !lies_in_file(tensor); }
 
-  // By which rows catch up. REQUIRES: it outlives the state, and knows the steps that are done.
+  // Sets the steps by which rows catch up. REQUIRES: it outlives the state, and knows the steps that are done.
   void catch_up_by(const ops::IdleSteps* steps) { idle_ = steps; }
-  // Copies weights and states of `other`, which may be laid out in another way, by name; optimizer states where both
-  // have them, and no residuals. Weights that are not trained further are the running means of `other`, where it has
-  // any.
+  // Copies weights and states of `other`, whose layout may differ, by name; optimizer states if both have them, and no
+  // residuals. Weights that are not trained further take the running means of `other`, if it has them.
   void copy_from(const TrainState& other);
 
-  // Of the trained weights that this process has.
+  // The digests of the trained weights that this process has.
   std::vector<RangeDigest> range_digests() const;
-  // Of all trained weights. Equal for every plan of a run. REQUIRES: they are all here.
+  // The digest of all trained weights, equal for every plan of a run. REQUIRES: this process has all of them.
   std::string weights_digest() const { return digest_of(range_digests()); }
 
  private:
-  // Of a tensor with shifts.
+  // Reads a tensor of shifts.
   void read_shifts(const StateTensor& tensor, int64_t row_begin, int64_t row_end, float* out) const;
   bool catches_up(const StateTensor& tensor) const;
   bool rows_catch_up(ParamId param) const;
@@ -129,8 +128,8 @@ class TrainState {
   const DeviceSet& devices_;
   std::vector<StateTensor> tensors_;
   std::vector<MappedHead> mapped_;
-  std::vector<MappedRows*> rows_;                  // by head of the program
-  std::vector<std::shared_ptr<MappedRows>> held_;  // the same, as far as there are any
+  std::vector<MappedRows*> rows_;                  // index: head of the program
+  std::vector<std::shared_ptr<MappedRows>> held_;  // the owners of rows_, without nulls
   const ops::IdleSteps* idle_ = nullptr;
 };
 

@@ -28,7 +28,7 @@ using Clock = std::chrono::steady_clock;
 
 Seconds since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
-// One run: what lives from its first step to its last.
+// One run, from its first step to its last.
 class Run {
  public:
   Run(const TrainRequest& request, std::unique_ptr<Session> session)
@@ -52,7 +52,7 @@ class Run {
     Status status = steps_within_memory();
     request_.batches.stop();
     if (!status.ok() && whole_ && !saves_.has(done_)) {
-      (void)save();  // what was learned is not lost with data that cannot be read; the first error is the one to tell
+      (void)save();  // keep the progress despite unreadable data; the first error is the one to report
     }
     if (Status last_save = saves_.finish(); status.ok()) {
       status = std::move(last_save);
@@ -66,7 +66,7 @@ class Run {
     const double loss = reports_.loss();
     TrainOutcome outcome{.step = done_, .loss = loss, .interrupted = interrupted_};
     request_.events.on_work({.work = Work::kPrepare, .subject = "the digest of the weights"});
-    // The weights of a run that failed are nobody's result.
+    // The weights of a failed run are not a result.
     if (status.ok()) {
       auto weights = session_->weights_digest();
       outcome.weights = weights.ok() ? *weights : "";
@@ -96,7 +96,7 @@ class Run {
   }
 
  private:
-  // EndEvent::host_sent. All ranks call it.
+  // Computes EndEvent::host_sent. All ranks call it.
   std::vector<Bytes> host_sent() const {
     const std::vector<int>& nodes = request_.session.rank_nodes;
     Peers* const peers = request_.session.peers;
@@ -114,7 +114,7 @@ class Run {
     return sent;
   }
 
-  // What was learned outlives an evaluation that finds no room.
+  // Turns a lack of memory, as in an evaluation, into an error, so that the progress is saved.
   Status steps_within_memory() {
     try {
       return run_steps();
@@ -151,7 +151,7 @@ class Run {
     const int64_t first = done_;
     saves_.begin(done_);
     whole_ = true;
-    // A checkpoint does not tell whether the evaluation after it came to its end.
+    // A checkpoint does not record whether the evaluation after it was completed.
     if (resumed_ && (done_ == total_ || due(eval_span()))) {
       XRUN_TRY(evaluate_now());
     }
@@ -159,7 +159,7 @@ class Run {
     while (done_ < end && !interrupted_ && !stopped_) {
       const bool last = done_ + 1 == end;
       if (Status stepped = run_step(last); !stepped.ok()) {
-        // Asked to end while the batch of this step does not come: what was learned so far is saved.
+        // The run was asked to stop while the batch of this step does not come: saves the progress so far.
         if (stepped.error().kind != ErrorKind::kInterrupted || !whole_) {
           return stepped;
         }
@@ -170,7 +170,7 @@ class Run {
       whole_ = true;
       interrupted_ = !last && session_->stops();
       if (interrupted_ && !told_to_stop()) {
-        request_.events.on_interrupt();  // another rank was
+        request_.events.on_interrupt();  // another rank was interrupted
       }
       XRUN_TRY(reports_.tell(done_));
       XRUN_TRY(look_after_saves(last || interrupted_));
@@ -181,7 +181,7 @@ class Run {
         XRUN_TRY(save());
       }
     }
-    // A run of no steps saves the values that it would begin with.
+    // A run of no steps saves its initial values.
     const bool begins = done_ == 0 && !resumed_ && !interrupted_;
     if (begins || (interrupted_ && !saves_.has(done_))) {
       XRUN_TRY(save());
@@ -236,7 +236,7 @@ class Run {
     session_->state().initialise(train_.seed, wanted, request_.run.moved);
   }
 
-  // An absolute path stands for itself.
+  // An absolute path is used unchanged.
   Status start_from(const std::string& path) {
     XRUN_CHECK(request_.checkpoints != nullptr, "a run begins from a checkpoint, and no store reads it");
     request_.events.on_work({.work = Work::kLoad, .subject = path});
@@ -267,7 +267,7 @@ class Run {
     return {};
   }
 
-  // What depends on the progress of the run, for the steps of the session.
+  // Sets everything in the session that depends on the progress of the run.
   void follow_clock() {
     session_->follow([this](int64_t step) { return clock_.rate(step); }, done_);
     if (const CompressSpec& compress = train_.compress; compress.warmup) {
@@ -277,15 +277,15 @@ class Run {
     }
   }
 
-  // Of the size of the next step; null: the last size, or the only one.
+  // The program for the size of the next step; null: the last size, or the only one.
   const SmallerStep* smaller() const {
     const int64_t units = clock_.sizes().units_of(done_);
     return units <= std::ssize(request_.smaller) ? &request_.smaller[static_cast<size_t>(units - 1)] : nullptr;
   }
   const StepPrediction& prediction() const { return smaller() == nullptr ? request_.predicted : smaller()->predicted; }
 
-  // Where the batch grows: before steps of another size the session of their program takes over the memory of the one
-  // before. The data is then stopped.
+  // If the batch grows: before steps of another size, the session of their program takes over the memory of the
+  // previous one. The data is stopped meanwhile.
   Status take_size() {
     const planner::Program& program = smaller() == nullptr ? request_.training : *smaller()->program;
     if (session_->program().batch == program.batch) {
@@ -301,7 +301,7 @@ class Run {
     auto module = std::make_unique<const Module>(with_batch(request_.module, program.batch));
     auto made = Session::create(*module, program, request_.devices, request_.session, session_.get());
     XRUN_TRY(session_->agree(made.ok() ? Status() : Status(made.error())));
-    // The former session ends when nothing refers to it any more, also where memory runs out on the way.
+    // The former session is destroyed when nothing refers to it any more, also if memory runs out on the way.
     former_module_ = std::exchange(module_, std::move(module));
     former_session_ = std::exchange(session_, std::move(made).value());
     follow_clock();
@@ -349,8 +349,8 @@ class Run {
 
   bool told_to_stop() const { return request_.stop != nullptr && request_.stop->load(std::memory_order_relaxed); }
 
-  // What share of the softmax the active classes have is measured once before a graph is built anew, when its lists are
-  // oldest, and once an epoch where classes are drawn: it takes a pass over all classes.
+  // The softmax share of the active classes is measured once before a graph is built anew, when its lists are oldest,
+  // and once an epoch if classes are drawn at random. It takes a pass over all classes.
   bool measures_mass() const {
     const ActiveSpec& active = train_.active_classes;
     const TrainSpan every = active.kind == ActiveSpec::kKnn ? active.rebuild : TrainSpan{1, TrainSpan::kEpochs};
@@ -396,7 +396,7 @@ class Run {
     return evaluator_->state().share_rows(session_->state());
   }
 
-  // A step that is among the best is saved, if it is not yet; `stop_when` may end the run.
+  // Saves a step that is among the best, if it is not saved yet; `stop_when` may end the run.
   Status follow(const std::vector<Measured>& metrics) {
     records_.add(done_, metrics);
     if (records_.is_best(done_) && !saves_.has(done_)) {
@@ -417,7 +417,7 @@ class Run {
     return saves_.save(done_);
   }
 
-  // Between two steps; `now`: a save is due whatever the interval.
+  // Called between two steps; `now`: a save is due whatever the interval.
   Status look_after_saves(bool now) {
     const CountedAs counted(reports_.line(), LineMeans::Activity::kSave);
     XRUN_TRY(saves_.look());
@@ -427,11 +427,11 @@ class Run {
 
   const TrainRequest& request_;
   const TrainSpec& train_;
-  std::unique_ptr<const Module> module_;  // of `session_`, where steps are smaller than the last ones
+  std::unique_ptr<const Module> module_;  // module of `session_`, while steps are smaller than the last ones
   std::unique_ptr<Session> session_;
-  std::unique_ptr<const Module> former_module_;  // of the session before, while the steps change their size
+  std::unique_ptr<const Module> former_module_;  // module of the previous session, while steps change their size
   std::unique_ptr<Session> former_session_;
-  std::unique_ptr<Session> evaluator_;  // made at the first evaluation
+  std::unique_ptr<Session> evaluator_;  // created at the first evaluation
   int64_t samples_;
   RunClock clock_;
   int64_t total_;
@@ -441,11 +441,11 @@ class Run {
   Saves saves_;
   int64_t done_ = 0;
   int64_t first_ = 0;          // steps done before this start
-  Bytes evaluation_sent_ = 0;  // of Peers::sent_to_hosts
-  bool whole_ = false;         // between steps: the state is the one after `done_` of them
+  Bytes evaluation_sent_ = 0;  // from Peers::sent_to_hosts
+  bool whole_ = false;         // false during a step; then the state is not that after `done_` steps
   bool resumed_ = false;
   bool interrupted_ = false;
-  bool stopped_ = false;  // by `stop_when`
+  bool stopped_ = false;  // whether `stop_when` ended the run
   Clock::time_point begin_;
 };
 

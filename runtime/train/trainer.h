@@ -1,4 +1,4 @@
-// The loop of training: batches, rate, steps, evaluation, checkpoints, events, and how a run ends.
+// The training loop: batches, learning rate, steps, evaluation, checkpoints, events, and the end of a run.
 #pragma once
 
 #include <atomic>
@@ -19,13 +19,13 @@
 namespace xrun::runtime {
 
 struct StepPrediction {
-  Seconds step = 0;                  // 0: not known
-  std::vector<Timing> instructions;  // of the program; empty: not known
+  Seconds step = 0;                  // 0: unknown
+  std::vector<Timing> instructions;  // those of the program; empty: unknown
 };
 
-// The program of steps that are smaller than those of TrainRequest::training, where the batch grows.
+// The program of steps that are smaller than those of TrainRequest::training, if the batch grows.
 struct SmallerStep {
-  int64_t units = 1;  // of samples (graph/step_sizes.h)
+  int64_t units = 1;  // units of samples in a step (graph/step_sizes.h)
   const planner::Program* program = nullptr;
   StepPrediction predicted;
 };
@@ -34,38 +34,38 @@ struct TrainRequest {
   const Module& module;  // prepared for training
   const planner::Program& training;
   RunSpec run = {};
-  // Evaluation on the way; null: none. The inference program belongs to a module of its own, prepared for inference:
-  // values have other ids there, parameters the same names.
+  // Evaluation during the run; null: no evaluation. The inference program belongs to a module of its own, prepared for
+  // inference: values have other ids there, parameters the same names.
   const Module* inference_module = nullptr;
   const planner::Program* inference = nullptr;
   const DeviceSet& devices;
   BatchSource& batches;
   std::vector<RowSource*> eval_sources;
-  CheckpointStore* checkpoints = nullptr;  // null: none are kept; REQUIRED where the module begins from one
+  CheckpointStore* checkpoints = nullptr;  // null: no checkpoints; REQUIRED if the module starts from one
   EventSink& events;
 
   SessionOptions session;
   std::string plan_id;
   StepPrediction predicted;
-  std::vector<SmallerStep> smaller;  // by units, from one on, without a gap
-  Bytes memory_planned = 0;          // StartEvent has both
+  std::vector<SmallerStep> smaller;  // sorted by units, from one on, without a gap
+  Bytes memory_planned = 0;          // for StartEvent, as is `memory_usable`
   Bytes memory_usable = 0;
-  std::string hosts;                        // of several ranks, as StartEvent has it
-  bool resume = true;                       // from `checkpoints`, if there is something
-  std::string leave_out;                    // EndEvent has it
-  int64_t profile = -1;                     // a ProfileEvent after as many steps of warm-up; -1: none
-  int64_t steps = -1;                       // stop once the run has done that many; -1: the whole run
+  std::string hosts;                        // for several ranks, as in StartEvent
+  bool resume = true;                       // from `checkpoints`, if there is one
+  std::string leave_out;                    // for EndEvent
+  int64_t profile = -1;                     // report a ProfileEvent after this many steps of warm-up; -1: no profile
+  int64_t steps = -1;                       // stop once the run has done this many steps; -1: the whole run
   const std::atomic<bool>* stop = nullptr;  // finish the step, save, end with 75
 };
 
 struct TrainOutcome {
   int64_t step = 0;     // steps done
-  double loss = 0;      // of the last step; NaN where none was done
-  std::string weights;  // digest
+  double loss = 0;      // loss of the last step; NaN if no step was done
+  std::string weights;  // digest of the weights
   bool interrupted = false;
 };
 
-// Runs until the end of the run, `steps`, or `stop`. Saves at the end. The `end` event comes with failures, too.
+// Runs until the end of the run, `steps`, or `stop`. Saves at the end. The `end` event comes even after failures.
 // Errors: kNonFinite (XG0810), those of the batch source, of the session, and of checkpoints.
 Result<TrainOutcome> train(const TrainRequest& request);
 

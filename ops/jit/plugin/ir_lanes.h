@@ -1,6 +1,6 @@
-// Lanes that write instructions of LLVM instead of computing: the arguments with which the functions of lane_math.h
-// and lane_ops.h describe themselves to the compiler. Each operation becomes one instruction, which LLVM neither
-// reorders nor contracts, since no flag of fast arithmetic is set.
+// Lanes that write LLVM instructions instead of computing: the arguments with which the functions of lane_math.h and
+// lane_ops.h describe themselves to the compiler. Each operation becomes one instruction, which LLVM neither reorders
+// nor contracts, since no fast-math flag is set.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -10,7 +10,7 @@
 
 namespace xrun::ops {
 
-// A value and where instructions that read it go. `Tag` tells f32, whole numbers and f64 apart.
+// A value and the place for instructions that read it. `Tag` distinguishes f32, whole numbers and f64.
 template <class Tag>
 struct IrValue {
   llvm::IRBuilder<>* to = nullptr;
@@ -80,7 +80,7 @@ IrLanes choose(const IrLanes& a, const IrLanes& b, const IrLanes& yes, const IrL
                                                            : Predicate::BAD_FCMP_PREDICATE;
   static_assert(kPredicate != Predicate::BAD_FCMP_PREDICATE);
   if (kPredicate == Predicate::FCMP_UNE) {
-    // The result of a comparison is 1 or 0: where it is tested against 0, its condition decides.
+    // The result of a comparison is 1 or 0: if it is compared with 0, its condition is used directly.
     using namespace llvm::PatternMatch;
     llvm::Value* condition = nullptr;
     if (match(b.value, m_PosZeroFP()) && match(a.value, m_Select(m_Value(condition), m_FPOne(), m_PosZeroFP()))) {

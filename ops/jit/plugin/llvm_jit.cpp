@@ -43,7 +43,7 @@ Result<std::unique_ptr<llvm::TargetMachine>> target_machine(Isa isa) {
   return machine;
 }
 
-// Everything of LLVM that compiles is made for the call, so that threads share nothing.
+// All LLVM objects that compile are created for the call, so that threads share nothing.
 Result<std::string> compile(const LoopForm& form, Isa isa) {
   XRUN_ASSIGN(const auto machine, target_machine(isa));
   std::string fault;  // by default LLVM would end the process
@@ -79,7 +79,7 @@ Result<std::string> compile(const LoopForm& form, Isa isa) {
   return std::string(object);
 }
 
-// The linker of the process; loops stay until the end.
+// The linker of the process; loops stay until the process ends.
 llvm::orc::LLJIT*& linker() {
   static llvm::orc::LLJIT* one = nullptr;
   return one;

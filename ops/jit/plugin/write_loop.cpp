@@ -6,7 +6,7 @@
 
 #include "ops/jit/plugin/ir_lanes.h"
 
-// The templates find the operations of IrLanes where they are used.
+// The templates find the operations of IrLanes at the place where they are used.
 #include "ops/lane_ops.h"
 
 namespace xrun::ops {
@@ -16,7 +16,7 @@ inline QuarterTurns<IrLanes, IrInts> quarter_turns(const IrLanes& x) {
   llvm::IRBuilder<>& to = *x.to;
   const IrDoubles wide{&to, to.CreateFPExt(x.value, lanes_of(to.getDoubleTy()))};
   const auto turns = turns_of(wide);
-  // Beyond the whole numbers of 32 bits the count has no meaning: any value, but one that stays the same.
+  // Beyond the whole numbers of 32 bits the count has no meaning: it may be any value, but always the same one.
   llvm::Value* const count = to.CreateFreeze(to.CreateFPToSI(turns.count.value, lanes_of(to.getInt32Ty())));
   return {{&to, to.CreateFPTrunc(turns.rest.value, lanes_of(to.getFloatTy()))}, {&to, count}};
 }
@@ -34,7 +34,7 @@ class LoopWriter {
     function_->addFnAttr("prefer-vector-width", "512");
   }
 
-  // The first group of sixteen, and whether there are more, is decided by the caller: there is at least one.
+  // Writes a loop that begins with a group of sixteen: the caller ensures that there is at least one.
   void write() {
     auto* const entry = llvm::BasicBlock::Create(context_, "entry", function_);
     auto* const loop = llvm::BasicBlock::Create(context_, "loop", function_);
@@ -65,13 +65,13 @@ class LoopWriter {
   }
 
  private:
-  // A pointer of one of the two lists.
+  // Loads a pointer from one of the two lists.
   llvm::Value* operand(unsigned list, size_t index) {
     llvm::Value* const place = before_.CreateConstGEP1_64(before_.getPtrTy(), function_->getArg(list), index);
     return before_.CreateLoad(before_.getPtrTy(), place);
   }
 
-  // bf16 numbers as f32.
+  // Converts bf16 numbers to f32.
   static IrLanes widened(const IrInts& halves) {
     llvm::IRBuilder<>& to = *halves.to;
     llvm::Value* const bits = to.CreateShl(to.CreateZExt(halves.value, lanes_of(to.getInt32Ty())), 16);
@@ -107,7 +107,7 @@ class LoopWriter {
     }
   }
 
-  // The running sums of squares (LoopForm::squares), in registers for the length of the loop.
+  // The running sums of squares (LoopForm::squares), in registers during the loop.
   std::vector<llvm::PHINode*> load_sums() {
     std::vector<llvm::PHINode*> sums;
     for (size_t r = 0; form_.squares && r < form_.outputs.size(); ++r) {
@@ -120,7 +120,7 @@ class LoopWriter {
     return sums;
   }
 
-  // In f64, where squares of f32 are exact.
+  // Adds in f64, in which squares of f32 are exact.
   std::vector<llvm::Value*> add_squares(const std::vector<IrLanes>& results, const std::vector<llvm::PHINode*>& sums) {
     std::vector<llvm::Value*> next;
     for (size_t r = 0; r < results.size(); ++r) {
@@ -130,7 +130,7 @@ class LoopWriter {
     return next;
   }
 
-  // Operations on uniform inputs alone stand before the loop.
+  // Operations that depend only on uniform inputs are placed before the loop.
   std::vector<IrLanes> write_expr() {
     const std::vector<ScalarNode>& nodes = form_.expr.nodes();
     std::vector<IrLanes> values(nodes.size());
@@ -139,7 +139,7 @@ class LoopWriter {
       if (node.op == ScalarOp::kInput) {
         values[n] = inputs_[static_cast<size_t>(node.input)];
       } else if (node.op == ScalarOp::kConstant) {
-        values[n] = constant(static_cast<float>(node.value));  // rounded to f32 as the interpreter does
+        values[n] = constant(static_cast<float>(node.value));  // rounded to f32 as in the interpreter
       } else {
         values[n] = write_operation(node, values);
       }
@@ -151,7 +151,7 @@ class LoopWriter {
     return results;
   }
 
-  // LLVM computes with constants while it compiles, and does not flush denormal numbers as the processor does
+  // LLVM evaluates constants while it compiles, and does not flush denormal numbers as the processor does
   // (compute_modes.h). A constant that may lead to one is read from memory, which hides its value from the compiler.
   IrLanes constant(float number) {
     constexpr float kFar = 0x1p100F;
@@ -182,13 +182,13 @@ class LoopWriter {
     return with_scalar_op(node.op, [&](auto op) { return compute<op(), IrLanes>(args[0], args[1], args[2]); });
   }
 
-  // Whether a result is no denormal number, since arithmetic flushes those to 0 (compute_modes.h).
+  // Whether a result cannot be a denormal number, since arithmetic flushes those to 0 (compute_modes.h).
   bool is_flushed(ScalarId id) const {
     const ScalarOp op = form_.expr.nodes()[static_cast<size_t>(id.index)].op;
     return op == ScalarOp::kAdd || op == ScalarOp::kSub || op == ScalarOp::kMul || op == ScalarOp::kDiv;
   }
 
-  // Sixteen bf16 numbers. VCVTNEPS2BF16 rounds like the other operations but for denormals, which become 0.
+  // Sixteen bf16 numbers. VCVTNEPS2BF16 rounds like the other operations except denormals, which become 0.
   llvm::Value* bf16_bits(ScalarId id, const IrLanes& x) {
     llvm::Type* const half = lanes_of(x.to->getInt16Ty());
     if (isa_ >= Isa::kAvx512Bf16 && is_flushed(id)) {
@@ -211,7 +211,7 @@ class LoopWriter {
     }
   }
 
-  // `element`: bytes.
+  // `element`: bytes per element.
   void store(llvm::Value* lanes, llvm::Value* to, uint64_t element) {
     llvm::StoreInst* const made =
         body_.CreateAlignedStore(lanes, to, llvm::Align(form_.streams ? element * kLanes : element));

@@ -1,5 +1,5 @@
-// A pull of member m may start when m and all that it receives from are posted. Whoever posts the last of them starts
-// it on m's device; at its end m has received, and a sender from which all have pulled is released.
+// Member m can pull when m and all members that it receives from are posted. The thread that posts the last of them
+// starts the pull on m's device; at its end m has received, and a sender from which all have pulled is released.
 #include "runtime/comm/local/local_communicator.h"
 
 #include <algorithm>
@@ -50,7 +50,7 @@ void LocalCommunicator::post(int exchange, Completion received, Completion relea
   Member& member = *members_[static_cast<size_t>(exchange)];
   member.received = received;
   member.released = released;
-  // Behind the last start the step may end, and all of this with it.
+  // After the last start the step may end and destroy the communicator, so the loop must not access it.
   Member* const* taker = member.takers.data();
   for (Member* const* const end = taker + member.takers.size(); taker != end;) {
     Member& one = **taker++;
@@ -82,7 +82,7 @@ void LocalCommunicator::pull(void* context, int32_t /*argument*/) {
   for (Member* const sender : member.senders) {
     release(*sender, moving);
   }
-  // Last: it may end the step.
+  // This call comes last, because it may end the step.
   member.received.done(member.received.context, member.received.argument, {}, moving);
 }
 

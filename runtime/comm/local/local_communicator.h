@@ -19,7 +19,7 @@ class LocalCommunicator final : public Communicator {
 
   void post(int exchange, Completion received, Completion released) override;
   void resize(std::span<const Exchange> exchanges) override;
-  // There is one rank.
+  // Returns `mine`, since there is one rank.
   Outcome agree(Outcome mine) override { return mine; }
   void broadcast(int /*channel*/, int /*root*/, std::span<std::byte> /*bytes*/, Completion done) override {
     done.done(done.context, done.argument, {}, 0);
@@ -30,11 +30,11 @@ class LocalCommunicator final : public Communicator {
   struct Member {
     Device* device = nullptr;
     std::vector<BlockCopy> copies;
-    std::vector<Member*> takers;   // members that wait for this one's post: those that receive from it, and itself
+    std::vector<Member*> takers;   // members that wait for this one's post: itself and those that receive from it
     std::vector<Member*> senders;  // members that it receives from
     int posts_needed = 0;
     int pulls_needed = 0;
-    std::atomic<int> missing{0};  // exchanges that have to be posted before this one can pull
+    std::atomic<int> missing{0};  // exchanges that must be posted before this one can pull
     std::atomic<int> pulling{0};  // exchanges that have not pulled from this one
     Completion received;
     Completion released;

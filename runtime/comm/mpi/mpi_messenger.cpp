@@ -1,8 +1,8 @@
-// MPI as a messenger: a shared module of its own for each of Open MPI and MPICH, which the program loads only where
-// their launchers started it (docs/decisions/0022-mpi-is-a-module.md). The only file that includes mpi.h.
+// MPI as a messenger: a separate shared module for each of Open MPI and MPICH, which the program loads only if their
+// launchers started it (docs/decisions/0022-mpi-is-a-module.md). No other file includes mpi.h.
 #include <chrono>
 #include <climits>
-// The interface of C alone: that of C++ has casts that the compiler warns of.
+// Uses the C interface only: the C++ interface has casts that cause compiler warnings.
 #define OMPI_SKIP_MPICXX 1
 #define MPICH_SKIP_MPICXX 1
 #include <mpi.h>
@@ -25,7 +25,7 @@ std::string words_of(int code) {
 
 class MpiMessenger final : public Messenger {
  public:
-  // Empty, or what went wrong.
+  // Returns an empty text, or the error.
   std::string begin() {
     int provided = 0;
     int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
@@ -86,9 +86,9 @@ class MpiMessenger final : public Messenger {
 
   std::string error() const override { return error_; }
 
-  // MPI_Finalize need not wait for all ranks, and with the PMIx of Slurm it does not: a rank that ended would take no
-  // more messages, and those that still have some for it would wait for ever. If a rank dies meanwhile, the watch of
-  // ranks ends this process.
+  // MPI_Finalize need not wait for all ranks, and with the PMIx of Slurm it does not: a rank that ended would receive
+  // no more messages, and ranks with messages for it would wait forever. If a rank dies meanwhile, the watch of ranks
+  // ends this process.
   void finish() override {
     MPI_Request all = MPI_REQUEST_NULL;
     int here = 0;
@@ -96,7 +96,7 @@ class MpiMessenger final : public Messenger {
     while (!fails && here == 0) {
       fails = MPI_Test(&all, &here, MPI_STATUS_IGNORE) != MPI_SUCCESS;
       if (here == 0) {
-        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // a blocking call would take a core
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));  // a blocking call would occupy a core
       }
     }
     MPI_Comm_free(&world_);
@@ -125,8 +125,8 @@ class MpiMessenger final : public Messenger {
   MPI_Comm world_ = MPI_COMM_NULL;
   int rank_ = 0;
   int count_ = 1;
-  MPI_Message message_ = MPI_MESSAGE_NULL;  // that `arrived` gave last
-  std::vector<MPI_Request> requests_;       // by number
+  MPI_Message message_ = MPI_MESSAGE_NULL;  // the message that `arrived` returned last
+  std::vector<MPI_Request> requests_;       // index: the number of the request
   std::vector<int> free_;
   std::string error_;
 };

@@ -18,7 +18,7 @@
 namespace xrun::runtime {
 namespace {
 
-// An abstract address: no file, and gone with its socket.
+// An abstract address: there is no file, and the address disappears with its socket.
 socklen_t address_of(const std::string& name, sockaddr_un& address) {
   address = {};
   address.sun_family = AF_UNIX;
@@ -50,7 +50,7 @@ Bell::~Bell() {
 
 void Bell::ring() const {
   const uint64_t one = 1;
-  [[maybe_unused]] const ssize_t written = ::write(event_, &one, sizeof one);  // a full counter is rung already
+  [[maybe_unused]] const ssize_t written = ::write(event_, &one, sizeof one);  // a full counter also wakes
 }
 
 bool Bell::ring(const std::string& name) const {
@@ -58,7 +58,7 @@ bool Bell::ring(const std::string& name) const {
   const socklen_t size = address_of(name, address);
   return !name.empty() && socket_ >= 0 &&
          (::sendto(socket_, "", 1, MSG_NOSIGNAL, reinterpret_cast<const sockaddr*>(&address), size) >= 0 ||
-          errno == EAGAIN || errno == ENOBUFS);  // a full queue rings, too
+          errno == EAGAIN || errno == ENOBUFS);  // a full queue also wakes the waiter
 }
 
 bool Bell::wait(std::chrono::microseconds most) const {

@@ -1,5 +1,5 @@
-// A bell that other processes of the host ring after they have sent a message. MPI tells of a message only where it is
-// asked, and asking all the time takes processor time from those that compute.
+// A wake-up between processes of a host: a process rings the bell of another one after it has sent it a message. MPI
+// reports a message only when it is polled, and constant polling takes processor time from computation.
 #pragma once
 
 #include <chrono>
@@ -7,10 +7,10 @@
 
 namespace xrun::runtime {
 
-// Threads: one waits; any ring.
+// Threads: one waits; any may ring.
 class Bell {
  public:
-  // Where the system gives no socket, `name` is empty and only this process can ring.
+  // If the system provides no socket, `name` is empty and only this process can ring.
   Bell();
   ~Bell();
   Bell(const Bell&) = delete;
@@ -19,9 +19,9 @@ class Bell {
   // The name by which other processes ring.
   const std::string& name() const { return name_; }
   void ring() const;
-  // Rings the bell of another process. Gives whether there is such a bell.
+  // Rings the bell of another process. Returns whether such a bell exists.
   bool ring(const std::string& name) const;
-  // Returns when the bell has been rung since the last call, or after `most`. Gives whether it was rung.
+  // Returns when the bell has been rung since the last call, or after `most`. The result is whether it was rung.
   bool wait(std::chrono::microseconds most) const;
 
  private:

@@ -1,4 +1,4 @@
-// How far a stream of blocks has come; blocks without bytes are passed over.
+// The position in a stream of blocks; blocks without bytes are skipped.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace xrun::runtime {
 struct BlockCursor {
   std::vector<Block> blocks;
   size_t block = 0;
-  Bytes done = 0;    // of that block
-  Bytes passed = 0;  // of the stream
+  Bytes done = 0;    // bytes done of that block
+  Bytes passed = 0;  // bytes done of the stream
 
   bool over() const { return block == blocks.size(); }
   void rewind() {
@@ -22,7 +22,7 @@ struct BlockCursor {
     passed = 0;
     skip();
   }
-  // The bytes that are left, as far as that is less than `most`.
+  // The number of bytes left, at most `most`.
   Bytes left(Bytes most) const {
     Bytes bytes = -done;
     for (size_t i = block; i < blocks.size() && bytes < most; ++i) {

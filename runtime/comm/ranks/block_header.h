@@ -1,4 +1,4 @@
-// The head of a message between the communicators of two ranks.
+// The header of a message between the communicators of two ranks.
 #pragma once
 
 #include <cstring>
@@ -9,22 +9,22 @@
 
 namespace xrun::runtime {
 
-// Just below the size up to which Open MPI sends a message at once (64 KiB with TCP). For a longer one the receiver has
-// to answer first, and on a connection that is busy with long messages in the other direction that answer waits behind
-// them, so a slow network would work in one direction at a time.
+// Just below the size up to which Open MPI sends a message at once (64 KiB with TCP). For a longer one the receiver
+// must answer first, and on a connection that is busy with long messages in the other direction that answer queues
+// after them, so a slow network would work in one direction at a time.
 inline constexpr Bytes kMostBlockBytes = 60 * kKiB;
 
-// Messages to one rank that are queued or under way: as much as a fast network has on its way.
+// The number of messages to one rank that are queued or under way: enough to keep a fast network busy.
 inline constexpr size_t kUnderWay = 16;
-// How far a stream between hosts may be ahead of others of its exchange (DividedExchange::is_ahead).
+// The bytes by which a stream between hosts may be ahead of others of its exchange (DividedExchange::is_ahead).
 inline constexpr Bytes kMostLead = kUnderWay * kMostBlockBytes;
 
 struct BlockHeader {
   enum Kind : int32_t {
     kBlock,      // bytes of a stream follow
     kBroadcast,  // bytes of a broadcast follow: `group` is its channel, `from` its root
-    kAddresses,  // a list of PeerRange follows, in which all of the stream lies
-    kTaken,      // the receiver has copied these
+    kAddresses,  // a list of PeerRange follows, which covers the whole stream
+    kTaken,      // the receiver has copied the stream
   };
   int32_t kind = kBlock;
   int32_t group = 0;
@@ -33,7 +33,7 @@ struct BlockHeader {
 };
 inline constexpr size_t kHeaders = kNetworkHeader + sizeof(BlockHeader);
 
-// A message with this head and room for `bytes` behind it, at kHeaders.
+// A message with this header and space for `bytes` after it, at kHeaders.
 inline Message make_block_message(Network& network, const BlockHeader& header, size_t bytes) {
   Message message = network.make_message(sizeof(BlockHeader) + bytes);
   std::memcpy(message.data() + kNetworkHeader, &header, sizeof header);

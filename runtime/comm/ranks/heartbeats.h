@@ -15,11 +15,11 @@ class Heartbeats {
   // Counts all ranks but `own` as heard at `now`.
   Heartbeats(int ranks, int own, Seconds limit, Seconds now);
 
-  // To be called often. If more than half of the limit has passed since the last call, this rank itself was stopped:
-  // returns that time, and counts the silence of the others from now on. Else returns 0.
+  // Call often. If more than half of the limit has passed since the last call, this rank itself was stopped: returns
+  // that time, and counts the silence of the others from now on. Otherwise returns 0.
   Seconds tick(Seconds now);
   void heard(int rank, Seconds now);
-  // The rank has said that it ends: it is no longer expected.
+  // The rank has announced its end: it is no longer expected.
   void leave(int rank);
   // The rank that has been silent for the longest time, if that is longer than the limit.
   std::optional<int> silent(Seconds now) const;

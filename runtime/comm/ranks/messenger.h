@@ -1,5 +1,5 @@
-// The interface for sending bytes between ranks, implemented by MPI (runtime/comm/mpi/mpi_messenger.cpp), or by queues
-// in a test. The header includes nothing of xrun, so that a module that implements it need not link to xrun.
+// The interface for sending bytes between ranks, implemented by MPI (runtime/comm/mpi/mpi_messenger.cpp), and by
+// queues in tests. The header includes nothing of xrun, so that a module that implements it need not link to xrun.
 #pragma once
 
 #include <cstddef>
@@ -9,8 +9,8 @@
 
 namespace xrun::runtime {
 
-// Messages from one rank to another arrive whole and in order. No call waits.
-// Threads: one makes the messenger, makes all calls and destroys it.
+// Messages from one rank to another arrive complete and in order. No call waits.
+// Threads: one creates the messenger, makes all calls and destroys it.
 class Messenger {
  public:
   // A message that has arrived and has not been received.
@@ -25,16 +25,16 @@ class Messenger {
 
   // Begins to send; returns a number for `done`. REQUIRES: the bytes do not change until then.
   virtual int send(int to, const std::byte* data, size_t bytes) = 0;
-  // The first message that has arrived and has not been received; none: there is none.
+  // The first message that has arrived and has not been received; nullopt if there is no such message.
   virtual std::optional<Arrival> arrived() = 0;
   // Begins to receive that message; returns a number for `done`.
   virtual int receive(const Arrival& arrival, std::byte* data) = 0;
   // Whether the send or receive with this number is complete. If so, the number is free again.
   virtual bool done(int number) = 0;
 
-  // The library's message of an error; empty: none. After an error no call has an effect.
+  // The library's error message; empty: no error. After an error no call has an effect.
   virtual std::string error() const = 0;
-  // To be called before the messenger is destroyed. Waits until all ranks have called it.
+  // Call before the messenger is destroyed. Waits until all ranks have called it.
   virtual void finish() = 0;
 };
 

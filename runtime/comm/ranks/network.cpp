@@ -14,10 +14,10 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// MPI tells of a message only where it is asked, and each look takes time from those that compute. While somebody
-// waits, the thread at first sleeps for as long as a message inside a host takes, then for a share of the time that the
-// wait has lasted, so that the message comes late by at most that share. Where all other ranks ring after each message,
-// the bell ends the sleep, and only transfers that are under way need a look.
+// MPI reports a message only when it is polled, and each poll takes time from computation. While somebody waits, the
+// thread at first sleeps for as long as a message inside a host takes, then for a share of the time that the wait has
+// lasted, so that the message is late by at most that share. If all other ranks ring after each message, the bell ends
+// the sleep, and only transfers that are under way need polling.
 struct Sleeps {
   std::chrono::microseconds least;
   std::chrono::microseconds most;
@@ -65,7 +65,7 @@ void Network::stop() {
 }
 
 void Network::run(const std::function<std::unique_ptr<Messenger>(std::string&)>& make) {
-  ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);  // else the kernel adds 50 microseconds to each sleep
+  ::prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);  // otherwise the kernel adds 50 microseconds to each sleep
   std::string error;
   messenger_ = make(error);
   if (messenger_ != nullptr) {
@@ -95,7 +95,7 @@ void Network::run(const std::function<std::unique_ptr<Messenger>(std::string&)>&
     if (loss) {
       fail(*loss);
     }
-    // Behind the wish to stop, so that all that was queued before it is sent.
+    // After reading the request to stop, so that everything queued before it is sent.
     const bool moved = move();
     ring();
     if (stopping && (failed_ || sends_.empty())) {
@@ -134,7 +134,7 @@ void Network::pause(bool waits) {
   }
 }
 
-// Looks around once; gives whether anything has happened.
+// Polls once; returns whether anything has happened.
 bool Network::move() {
   bool moved = false;
   {
@@ -170,7 +170,7 @@ bool Network::finish_sends() {
   return moved;
 }
 
-// A message counts as here when all of it is, and all that its sender sent before.
+// A message has arrived when all of it is here, and everything that its sender sent before.
 bool Network::take_arrivals() {
   bool moved = false;
   while (const auto arrival = messenger_->arrived()) {
@@ -235,7 +235,7 @@ void Network::use_bells(std::vector<std::string> names, bool all_ring) {
   all_ring_.store(all_ring, std::memory_order_relaxed);
 }
 
-// Rings for the messages that were sent since the last call.
+// Rings the ranks to which messages were sent since the last call.
 void Network::ring() {
   const std::lock_guard lock(mutex_);
   for (size_t rank = 0; rank < to_ring_.size(); ++rank) {

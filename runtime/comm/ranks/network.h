@@ -23,12 +23,12 @@
 
 namespace xrun::runtime {
 
-// A message begins with kNetworkHeader bytes for the header of the network, which its sender does not write.
+// A message begins with kNetworkHeader bytes for the header of the network; its sender leaves them unset.
 using Message = std::vector<std::byte>;
 inline constexpr size_t kNetworkHeader = 8;
 
 // Receives the messages of a channel.
-// Threads: the network's, but for the calls that `open` makes before it returns.
+// Threads: the network's, except for the calls that `open` makes before it returns.
 class ChannelEnd {
  public:
   virtual ~ChannelEnd() = default;
@@ -36,17 +36,17 @@ class ChannelEnd {
   virtual void on_message(int from, Message message) = 0;
   // Called after `wake`, and on each turn of the network's loop: queues the messages to be sent.
   virtual void work() = 0;
-  // A rank has given up the collective work, so its messages may not come; or no messages come at all (`lost`).
+  // Another rank has given up the collective work, so its messages may not come; or no messages come at all (`lost`).
   virtual void on_error(const Error& error, bool lost) = 0;
   // Whether a message is expected, so that the network polls often.
   virtual bool waits() const = 0;
 };
 
-// Threads: `wake` and `lose` from any; `open` and `close` from the thread that runs steps; others as noted.
+// Threads: any calls `wake` and `lose`; the thread that runs steps calls `open` and `close`; others as documented.
 class Network {
  public:
-  // Starts the thread and makes the messenger on it. Errors: kWorld XG0834, with the library's message; kWorld XG0803,
-  // the system lets no thread start.
+  // Starts the thread and creates the messenger on it. Errors: kWorld XG0834, with the library's message; kWorld
+  // XG0803, the system cannot start a thread.
   static Result<std::unique_ptr<Network>> start(std::function<std::unique_ptr<Messenger>(std::string& error)> make);
   ~Network() { stop(); }
   Network(const Network&) = delete;
@@ -55,24 +55,24 @@ class Network {
   // Sends the queued messages, waits until all ranks have done the same, and ends the thread.
   void stop();
 
-  // For the watch over this rank; threads: any. Whether an end waited for messages when the thread looked last, and how
-  // often it has looked: a number that stands still means that a call of the library does not return.
+  // For the watch over this rank; threads: any. Whether an end waited for messages when the thread last polled, and the
+  // number of polls so far: if that number stands still, a call of the library does not return.
   bool waits() const { return waits_.load(std::memory_order_relaxed); }
   int64_t looks() const { return looks_.load(std::memory_order_relaxed); }
 
   int rank() const { return rank_; }
   int count() const { return count_; }
 
-  // Gives the end the next channel; all ranks open theirs in the same order. Before it returns, it passes on messages
-  // that have arrived for the channel, and an error that other ends have got.
+  // Assigns the end the next channel; all ranks open theirs in the same order. Before it returns, it passes on messages
+  // that have arrived for the channel, and an error that other ends have received.
   int open(ChannelEnd& end);
-  // After it returns, the end is not called any more.
+  // After `close` returns, the end is not called any more.
   void close(int channel);
   // Makes the thread call `work` of all ends soon.
   void wake();
 
-  // The bell of this rank (bell.h). Those of the others, by rank, are rung after each message to them; an empty name
-  // where that is not possible. `all_ring`: all others do the same, so that the thread sleeps longer.
+  // The bell of this rank (bell.h), and those of the others, which are rung after each message to them; index: rank; an
+  // empty name: this rank cannot be rung. `all_ring`: all others do the same, so that the thread sleeps longer.
   const Bell& bell() const { return bell_; }
   void use_bells(std::vector<std::string> names, bool all_ring);
 
@@ -80,14 +80,14 @@ class Network {
   void send(int channel, int to, Message message);
   // On the network's thread: the number of messages to a rank whose sending has not ended.
   size_t unsent(int to) const { return unsent_[static_cast<size_t>(to)]; }
-  // On the network's thread: a message with room for `body` bytes behind the header; its content is unspecified.
+  // On the network's thread: a message with space for `body` bytes after the header; its content is unspecified.
   Message make_message(size_t body);
   // On the network's thread: returns the memory of a message for reuse.
   void recycle(Message message);
   // Makes the thread end all sending and receiving, and report `error` to all ends as `lost`: a rank is gone, and the
-  // library might wait for it for ever.
+  // library might wait for it forever.
   void lose(const Error& error);
-  // To be called only inside a call of an end: reports to all ends that a rank has given up.
+  // Call only inside a call of an end: reports to all ends that a rank has given up.
   void give_up(const Error& error) { tell(error, false); }
 
  private:
@@ -115,27 +115,27 @@ class Network {
   int rank_ = 0;
   int count_ = 0;
 
-  // Of the network's thread.
+  // Used by the network's thread only.
   std::unique_ptr<Messenger> messenger_;
   std::vector<Transfer> sends_;
-  std::vector<std::deque<Transfer>> receives_;  // by rank, in the order of their arrival
-  std::vector<size_t> unsent_;                  // by rank
+  std::vector<std::deque<Transfer>> receives_;  // index: rank; in the order of arrival
+  std::vector<size_t> unsent_;                  // index: rank
   std::vector<Message> free_;
-  std::vector<bool> to_ring_;  // by rank: messages were sent since it was rung
+  std::vector<bool> to_ring_;  // index: rank; messages were sent since it was rung
   bool failed_ = false;
-  std::chrono::steady_clock::time_point last_moved_;  // when something happened, or a wait began
+  std::chrono::steady_clock::time_point last_moved_;  // last event, or start of a wait
 
   std::mutex ends_mutex_;  // held while ends are called
   std::map<int, ChannelEnd*> ends_;
-  std::map<int, std::deque<std::pair<int, Message>>> early_;  // of channels that are not open yet
+  std::map<int, std::deque<std::pair<int, Message>>> early_;  // messages of channels that are not open yet
   std::optional<Error> error_;                                // the first error reported to ends
   bool lost_ = false;                                         // whether no more messages come
   int next_channel_ = 0;
 
   std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
-  std::vector<std::string> bells_;  // by rank
-  std::optional<Error> loss_;       // of `lose`
+  std::vector<std::string> bells_;  // index: rank
+  std::optional<Error> loss_;       // the error given to `lose`
   bool stopping_ = false;
   bool started_ = false;
   std::string start_error_;

@@ -14,13 +14,13 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr int kRounds = 8;  // of messages without content
-// Far above the latency, and above what switches and queues let pass at once; shorter rounds differ by a tenth.
+constexpr int kRounds = 8;  // number of messages without content
+// Far above the latency and above the bursts that switches and queues absorb; shorter rounds differ by a tenth.
 constexpr Seconds kLongEnough = 0.5;
-constexpr int64_t kMostMessages = 1 << 15;  // to each peer: 2 GiB
+constexpr int64_t kMostMessages = 1 << 15;  // number sent to each peer: 2 GiB
 constexpr double kMostGrowth = 16;          // from one round to the next
 
-// The messages of a round: so many to each of the peers, and as many from each, paced as those of an exchange are
+// The messages of a round: a given number to each of the peers, and as many from each, paced like those of an exchange
 // (DividedExchange::is_ahead). A rank without peers takes no part.
 class Flood final : public ChannelEnd {
  public:
@@ -30,7 +30,7 @@ class Flood final : public ChannelEnd {
   }
   ~Flood() override { network_.close(channel_); }
 
-  // Sends and receives `messages` of `bytes` to and from each peer. Gives false where the run ends before that.
+  // Sends and receives `messages` of `bytes` to and from each peer. Returns false if the run ends before that.
   bool run(int64_t messages, size_t bytes) {
     std::unique_lock lock(mutex_);
     bytes_ = bytes;
@@ -46,14 +46,14 @@ class Flood final : public ChannelEnd {
   }
 
  private:
-  // The messages that are left of the stream, sent or received, that has passed least; 0 without peers.
+  // The number of messages left in the slowest stream, sent or received; 0 without peers.
   int64_t most_left() const {
     return peers_.empty() ? 0 : std::max(std::ranges::max(unsent_), std::ranges::max(missing_));
   }
   void on_message(int from, Message message) override {
     network_.recycle(std::move(message));
     const std::lock_guard lock(mutex_);
-    // Below 0: the peer has begun a round before this rank.
+    // A negative number: the peer has begun a round before this rank.
     --missing_[static_cast<size_t>(std::ranges::find(peers_, from) - peers_.begin())];
     changed_.notify_all();
   }
@@ -81,15 +81,15 @@ class Flood final : public ChannelEnd {
   Network& network_;
   std::vector<int> peers_;
   int channel_ = 0;
-  mutable std::mutex mutex_;  // of all below
+  mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
-  std::vector<int64_t> unsent_;   // by peer
-  std::vector<int64_t> missing_;  // by peer: messages that have not come
+  std::vector<int64_t> unsent_;   // index: peer
+  std::vector<int64_t> missing_;  // index: peer; messages that have not come
   size_t bytes_ = 0;
   bool failed_ = false;
 };
 
-// The first rank of each host, where that is more than this one.
+// The first rank of each host.
 std::vector<int> first_ranks(const std::vector<int>& nodes) {
   std::vector<int> firsts;
   for (int rank = 0; rank < static_cast<int>(nodes.size()); ++rank) {
@@ -100,11 +100,11 @@ std::vector<int> first_ranks(const std::vector<int>& nodes) {
   return firsts;
 }
 
-// The time of a round on the slowest rank.
+// The duration of a round on the slowest rank.
 Result<Seconds> round_time(World& world, Flood& flood, int64_t messages, size_t bytes) {
   XRUN_ASSIGN(const auto begun, world.gather(std::string()));
   const auto start = std::chrono::steady_clock::now();
-  flood.run(messages, bytes);  // an error comes from the next call of the world
+  flood.run(messages, bytes);  // the next call of the world returns an error
   const Seconds own = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
   XRUN_ASSIGN(const auto times, world.gather(fmt::format("{}", own)));
   Seconds slowest = 0;

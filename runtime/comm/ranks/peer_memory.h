@@ -1,5 +1,5 @@
 // The memory of another process on this host, from which this one copies directly, without a message between the two
-// (process_vm_readv). Containers and hardened kernels may forbid that, so a rank tries it before it relies on it.
+// (process_vm_readv). Containers and hardened kernels may forbid that, so a rank tests it first.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,12 @@ struct PeerRange {
 // Threads: any.
 class PeerMemory {
  public:
-  // The text by which other processes find this one and test whether they can read its memory.
+  // The text with which other processes find this one and test whether they can read its memory.
   static std::string own_place();
-  // The process of that text. None where it is on another host, or its memory cannot be read.
+  // The process described by that text; nullopt if it is on another host, or its memory cannot be read.
   static std::optional<PeerMemory> open(const std::string& place);
 
-  // Fills `out` from `address` on. Gives 0, or the number of the error of the system.
+  // Fills `out` with the memory from `address` on. Returns 0, or the error number of the system.
   int read(uint64_t address, std::span<std::byte> out) const;
 
  private:

@@ -32,7 +32,7 @@ void RankBroadcasts::on_message(Message message) {
   move_arrived(arriving);
 }
 
-// All ranks know the sizes, so nothing is sent where there is nothing to bring.
+// All ranks know the sizes, so nothing is sent for an empty broadcast.
 void RankBroadcasts::begin(const Broadcast& broadcast, const std::optional<Error>& error) {
   const bool own = broadcast.root == world_.rank();
   if (error || broadcast.bytes.empty() || (own && world_.count() == 1)) {
@@ -74,7 +74,7 @@ void RankBroadcasts::send_some(int network_channel, int rank) {
   }
 }
 
-// Writes what has come to the broadcasts that were asked for.
+// Copies the data that have arrived to the broadcasts that were requested.
 void RankBroadcasts::move_arrived(Arriving& arriving) {
   while (!arriving.asked.empty() && !arriving.early.empty()) {
     Message message = std::move(arriving.early.front());

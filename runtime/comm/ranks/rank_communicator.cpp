@@ -13,7 +13,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Bytes of a stream from which on it is worth the answer that a rank sends when it has copied it.
+// The size of a stream from which direct copying is worth the message that confirms it.
 constexpr Bytes kDirect = 64 * kKiB;
 
 Seconds since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -58,7 +58,7 @@ std::vector<Exchange> RankCommunicator::divide(std::span<const Exchange> exchang
   return local;
 }
 
-// The network's thread looks at streams only while their exchange is under way.
+// The network's thread reads streams only while their exchange is under way.
 void RankCommunicator::resize(std::span<const Exchange> exchanges) { local_->resize(divide(exchanges)); }
 
 void RankCommunicator::post(int exchange, Completion received, Completion released) {
@@ -72,12 +72,12 @@ void RankCommunicator::post(int exchange, Completion received, Completion releas
   member.receiving.store((member.receives_locally() ? 1 : 0) + (remote_receives ? 1 : 0), std::memory_order_relaxed);
   member.releasing.store((member.sends_locally() ? 1 : 0) + (remote_sends ? 1 : 0), std::memory_order_relaxed);
   const bool has_local = member.sends_locally() || member.receives_locally();
-  // Behind the last of both the step may end, and the communicator with it: what waits for messages ends no earlier
-  // than its own part has begun, so that part is last.
+  // When both parts have ended, the step may end and destroy the communicator. The part with messages cannot end before
+  // it is queued below, so it is started last.
   if (remote_sends || remote_receives) {
     Network& network = network_;
     if (has_local) {
-      // Not over before the messages are, since none of them is taken before it is queued.
+      // The local part cannot be the last to end: no message is handled before it is queued below.
       local_->post(exchange, {&local_received, &member, 0}, {&local_released, &member, 0});
     }
     {
@@ -152,7 +152,7 @@ void RankCommunicator::begin(Member& member) {
   }
 }
 
-// Whether what comes from a device has a place: in this member and in all that share it.
+// Whether data from a device can be placed: in this member and in all that share it.
 bool RankCommunicator::can_place(Member& member, int device) {
   return member.missing > 0 && std::ranges::all_of(member.exchange.stream_from(device).sharers, [&](int sharer) {
            return members_[static_cast<size_t>(sharer)]->missing > 0;
@@ -174,8 +174,8 @@ void RankCommunicator::place_early(Member& member) {
   }
 }
 
-// Sends as much as may be under way. A step waits for its exchanges and not for broadcasts, so these go where all
-// streams of exchanges have been sent or are ahead.
+// Sends as much as may be under way. A step waits for its exchanges but not for broadcasts, so broadcasts are sent
+// when all streams of exchanges have been sent or are ahead.
 void RankCommunicator::pump() {
   for (int rank = 0; rank < world_.count(); ++rank) {
     const auto has_room = [&] { return network_.unsent(rank) < kUnderWay; };
@@ -224,7 +224,7 @@ void RankCommunicator::send_addresses(Stream& stream) {
   network_.send(channel_, stream.rank, std::move(message));
 }
 
-// One message of a stream. Gives whether it was the last one.
+// Sends one message of a stream. Returns whether it was the last one.
 bool RankCommunicator::send_some(Stream& stream) {
   Member& member = *members_[static_cast<size_t>(stream.member)];
   if (stream.direct) {
@@ -247,11 +247,11 @@ bool RankCommunicator::send_some(Stream& stream) {
   if (!stream.cursor.over()) {
     return false;
   }
-  taken(member);  // the network has a copy of all
+  taken(member);  // the network has a copy of everything
   return true;
 }
 
-// One of the member's streams may be written over.
+// One of the member's streams may be overwritten.
 void RankCommunicator::taken(Member& member) {
   if (member.unread > 0 && --member.unread == 0) {
     open_ -= 1;
@@ -287,7 +287,7 @@ void RankCommunicator::on_message(int /*from*/, Message message) {
   network_.recycle(std::move(message));
 }
 
-// Writes the next bytes from a device to their places.
+// Copies the next bytes from a device to their places.
 void RankCommunicator::place(Member& member, int device, const Message& message) {
   Stream& stream = member.exchange.stream_from(device);
   const bool is_first = stream.cursor.passed == 0;
@@ -325,7 +325,7 @@ void RankCommunicator::place(Member& member, int device, const Message& message)
   }
 }
 
-// A stream that a member waits for has come to its end.
+// A stream that a member waits for has ended.
 void RankCommunicator::end_stream(Member& member) {
   if (member.missing > 0 && --member.missing == 0) {
     member.moving = std::max(member.moving, since(member.all_begun));
@@ -334,7 +334,7 @@ void RankCommunicator::end_stream(Member& member) {
   }
 }
 
-// Copies a stream from the memory of the rank that sends it, and tells that rank.
+// Copies a stream from the memory of the rank that sends it, and confirms that to the rank.
 Status RankCommunicator::place_direct(Stream& stream, const Message& message) {
   const PeerMemory* const memory = world_.memory_of(stream.rank);
   XRUN_CHECK(memory != nullptr, "addresses of a rank whose memory cannot be read");
@@ -368,7 +368,7 @@ Status RankCommunicator::place_direct(Stream& stream, const Message& message) {
   return {};
 }
 
-// A rank that has given up does not send what is waited for, and nothing that was to be sent is of use.
+// A rank that has given up does not send the expected messages, and the messages still to be sent are of no use.
 void RankCommunicator::on_error(const Error& error, bool /*lost*/) {
   if (error_) {
     return;

@@ -1,4 +1,5 @@
-// The communicator of a rank: blocks between its own devices are copied as in one process, all others go as messages.
+// The communicator of a rank: blocks between its own devices are copied as in one process, all others are sent as
+// messages.
 #pragma once
 
 #include <atomic>
@@ -21,14 +22,14 @@
 
 namespace xrun::runtime {
 
-// `post` only queues; the thread of the network reads what is sent, and writes what has come to its places. What one
-// member sends another in an exchange is a stream of bytes. A long one to a rank of the same host goes as a list of
-// addresses, from which that rank copies it at once; all others are cut into messages of 60 KiB, so that one message
-// is read while another is on its way. Broadcasts go in such messages, too, when none of an exchange is to be sent.
+// `post` only queues; the thread of the network reads the blocks to send, and writes received data to their places. The
+// bytes that one member sends another in an exchange form a stream. A long one to a rank of the same host is sent as a
+// list of addresses, from which that rank copies it at once; all others are cut into messages of 60 KiB, so that one
+// message is read while another is on its way. Broadcasts also use such messages, when no exchange has any to send.
 class RankCommunicator final : public Communicator, private ChannelEnd {
  public:
-  //   rank_of  of a device
-  // All outlive the communicator. All ranks make theirs in the same order.
+  //   rank_of  the rank of a device
+  // All arguments outlive the communicator. All ranks create theirs in the same order.
   RankCommunicator(World& world, const DeviceSet& devices, std::function<int(int device)> rank_of,
                    std::span<const Exchange> exchanges);
   ~RankCommunicator() override;
@@ -39,20 +40,20 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
   void broadcast(int channel, int root, std::span<std::byte> bytes, Completion done) override;
 
  private:
-  // One exchange. It has received when both its local part, where there is one, and its messages have.
+  // One exchange. It has received when its local part, if any, and its messages have.
   struct Member {
     DividedExchange exchange;
     Completion received;
     Completion released;
-    std::atomic<int> receiving{0};  // parts that are not over
+    std::atomic<int> receiving{0};  // parts that have not ended
     std::atomic<int> releasing{0};
-    // Of the network's thread. Between steps both counts are 0.
-    size_t missing = 0;                               // streams that have not come to their end
-    size_t unread = 0;                                // streams that have not been read to their end
-    std::deque<std::pair<int, Message>> early;        // by device; came before it and its sharers were posted
-    Status status;                                    // of its messages
-    std::chrono::steady_clock::time_point all_begun;  // when data of all streams have begun to come
-    Seconds moving = 0;                               // its messages: at least the time since then
+    // Used by the network's thread only. Between steps both counts are 0.
+    size_t missing = 0;                               // streams that have not ended
+    size_t unread = 0;                                // streams that have not been read completely
+    std::deque<std::pair<int, Message>> early;        // {device, message}; before it and its sharers were posted
+    Status status;                                    // status of its messages
+    std::chrono::steady_clock::time_point all_begun;  // when data of all streams had begun to arrive
+    Seconds moving = 0;                               // transfer time of its messages: at least the time since then
     Seconds local_moving = 0;
     bool sends_locally() const { return !exchange.local.sends.empty(); }
     bool receives_locally() const { return !exchange.local.receives.empty(); }
@@ -88,18 +89,18 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
   Network& network_;
   std::function<int(int)> rank_of_;
   std::vector<std::unique_ptr<Member>> members_;
-  std::map<std::pair<int, int>, size_t> index_;  // (group, device)
+  std::map<std::pair<int, int>, size_t> index_;  // key: (group, device)
   std::string host_;
   std::unique_ptr<LocalCommunicator> local_;
-  std::vector<std::deque<Stream*>> outgoing_;  // by rank, in the order of posting
+  std::vector<std::deque<Stream*>> outgoing_;  // index: rank; in the order of posting
   RankBroadcasts broadcasts_;
-  std::optional<Error> error_;  // behind it nothing is sent
+  std::optional<Error> error_;  // after an error nothing is sent
   // Members that wait for messages, and members whose sent blocks have not been read.
   std::atomic<int> open_{0};
 
   std::mutex mutex_;
-  std::vector<int> posted_;  // guarded: that the network's thread has not seen
-  std::vector<int> taken_;   // of the network's thread
+  std::vector<int> posted_;  // guarded; exchanges that the network's thread has not seen
+  std::vector<int> taken_;   // used by the network's thread only
   int channel_ = 0;
 };
 

@@ -1,5 +1,5 @@
-// Each rank tells its port and its addresses to the others by `peers`, and calls all ranks below its own. Both sides of
-// a connection say a Hello with a number that rank 0 has drawn for this run.
+// Each rank sends its port and its addresses to the others through `peers`, and connects to all ranks below its own.
+// Both sides of a connection send a Hello with a number that rank 0 has drawn for this run.
 #include "runtime/comm/ranks/rank_meeting.h"
 
 #include <array>
@@ -19,7 +19,7 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr Seconds kAnswer = 2;  // for an address, and for an answer
+constexpr Seconds kAnswer = 2;  // time limit for an address, and for an answer
 constexpr Seconds kLook = 0.02;
 
 struct Hello {
@@ -28,7 +28,7 @@ struct Hello {
   int32_t from = 0;
   int32_t to = 0;
 
-  // What the other side is to say.
+  // The Hello expected from the other side.
   Hello answer() const {
     Hello other = *this;
     std::swap(other.from, other.to);
@@ -49,7 +49,7 @@ std::string draw_run() {
   return text;
 }
 
-// Where a rank is called: "RUN PORT ADDRESS ..."
+// The address of a rank: "RUN PORT ADDRESS ..."
 struct Place {
   std::string run;
   int port = 0;
@@ -71,7 +71,7 @@ Place place_in(const std::string& text) {
   return place;
 }
 
-// Not open, and `why`: the rank is not reached at any of its addresses.
+// A socket that is not open, and `why`: the rank cannot be reached at any of its addresses.
 Socket call(Hello mine, const Place& place, std::string& why) {
   why = place.addresses.empty() ? "it has no address" : "";
   for (const std::string& address : place.addresses) {
@@ -90,7 +90,7 @@ Socket call(Hello mine, const Place& place, std::string& why) {
   return Socket();
 }
 
-// Takes the calls of higher ranks, on a thread of its own.
+// Accepts the connections of higher ranks, on a thread of its own.
 class Reception {
  public:
   Reception(Socket listener, const Hello& mine, int ranks)
@@ -100,13 +100,13 @@ class Reception {
     thread_.join();
   }
 
-  // Waits until all have called; gives the lowest rank that has not, or none.
+  // Waits until all have connected; returns the lowest rank that has not, or nullopt.
   std::optional<int> wait(Seconds patience) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, std::chrono::duration<double>(patience), [&] { return !missing(); });
     return missing();
   }
-  // REQUIRES: all have called.
+  // REQUIRES: all have connected.
   Socket take(int rank) {
     const std::lock_guard lock(mutex_);
     return std::move(ranks_[static_cast<size_t>(rank)]);
@@ -116,7 +116,7 @@ class Reception {
   struct Caller {
     Socket socket;
     Hello hello;
-    size_t size = 0;  // of the hello that has come
+    size_t size = 0;  // number of bytes of the hello that have come
   };
 
   void stop() {
@@ -153,7 +153,7 @@ class Reception {
     }
   }
 
-  // Those who call and say nothing keep nobody waiting: beyond a number the oldest of them goes.
+  // A connection that sends nothing delays nobody: beyond a fixed number the oldest such connection is closed.
   void accept_all() {
     for (Socket socket = accept_from(listener_); socket.open(); socket = accept_from(listener_)) {
       callers_.push_back({.socket = std::move(socket), .hello = {}});
@@ -181,16 +181,16 @@ class Reception {
 
   const Socket listener_;
   const Hello mine_;
-  std::deque<Caller> callers_;  // of the thread
+  std::deque<Caller> callers_;  // used by the thread only
 
-  std::mutex mutex_;  // of all below
+  std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
   std::vector<Socket> ranks_;
   bool stops_ = false;
   std::thread thread_;
 };
 
-// Empty, or why a connection is missing.
+// Returns an empty text, or the reason why a connection is missing.
 std::string connect_all(const Peers& peers, Socket listener, const std::vector<std::string>& places, Seconds patience,
                         std::vector<Socket>& sockets) {
   Hello mine{.from = peers.rank()};

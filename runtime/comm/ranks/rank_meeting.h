@@ -8,9 +8,9 @@
 
 namespace xrun::runtime {
 
-// Collective: returns a connection to every other rank, by rank; the entry of the own rank is not open. Each rank
+// Collective: returns a connection to every other rank; index: rank; the entry of the own rank is not open. Each rank
 // listens on a port during the call and rejects connections from outside the run. `patience`: how long it waits for
-// others to connect. Errors, the same on all ranks: those of `peers`; kWorld XG0841, two ranks cannot reach each other.
+// others to connect. Errors, equal on all ranks: those of `peers`; kWorld XG0841, two ranks cannot reach each other.
 Result<std::vector<Socket>> meet_ranks(Peers& peers, Seconds patience);
 
 }  // namespace xrun::runtime

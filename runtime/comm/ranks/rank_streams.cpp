@@ -41,7 +41,7 @@ class Divider {
   }
 
  private:
-  // Blocks that are the same have the same key: group, sender, source, bytes, and the rank that receives.
+  // Identical blocks have the same key: group, sender, source, bytes, and the rank that receives.
   using Key = std::tuple<int, int, Bytes, Bytes, int>;
   Key sent_key(const Exchange& exchange, const Block& block) const {
     return {exchange.group, exchange.device, block.source, block.bytes, places_.rank_of(block.peer)};
@@ -53,12 +53,12 @@ class Divider {
     return block.source >= 0 && places_.is_remote(places_.rank_of(block.peer));
   }
 
-  // Of the devices of one rank of another host, the one to which a block goes that is sent to several of them.
+  // The device of another host's rank to which a block is sent, if several devices of that rank receive it.
   int first_receiver(const Exchange& exchange, const Block& block) const {
     return is_shared(block) ? receivers_.at(sent_key(exchange, block)) : block.peer;
   }
 
-  // The member of this rank whose stream brings a block that `member` receives.
+  // The member of this rank whose stream contains a block that `member` receives.
   int bringer(int member, const Block& block) const {
     return is_shared(block) ? bringers_.at(received_key(exchanges_[static_cast<size_t>(member)], block)) : member;
   }
@@ -93,7 +93,7 @@ class Divider {
     }
   }
 
-  // Adds the blocks that other members bring to their streams, as copies.
+  // Adds blocks that come in the streams of other members to those streams, as copies.
   void share(int member, std::vector<DividedExchange>& divided) const {
     for (const Block& block : exchanges_[static_cast<size_t>(member)].receives) {
       const int from = places_.rank_of(block.peer) == places_.rank ? member : bringer(member, block);

@@ -1,8 +1,8 @@
 // The blocks of the exchanges of a rank, as streams between its devices and those of other ranks.
 //
-// A block that a device sends to several devices of a rank on another host goes there once, in the stream to the first
-// of them; that rank writes it to the places of all. Ranks of one host copy from each other's memory, so there each
-// device has its own.
+// A block that a device sends to several devices of a rank on another host is sent there once, in the stream to the
+// first of them; that rank copies it to the places of all. Ranks of one host copy from each other's memory, so there
+// each device has its own stream.
 #pragma once
 
 #include <functional>
@@ -14,38 +14,38 @@
 
 namespace xrun::runtime {
 
-// What one member sends to, or receives from, a device of another rank in an exchange, one block after the other.
+// The blocks that one member sends to, or receives from, a device of another rank in an exchange, one after the other.
 struct Stream {
   int member = 0;
-  int device = 0;       // the other one
-  int rank = 0;         // of it
+  int device = 0;       // the device of the other rank
+  int rank = 0;         // the rank of that device
   bool remote = false;  // that rank is on another host
-  bool direct = false;  // of what is sent: the other rank reads it here
+  bool direct = false;  // for a sent stream: the other rank copies it from this rank's memory
   BlockCursor cursor;
-  // Of what is received, for each block of `cursor` (empty: of none): the places of other devices of this rank that
-  // receive the same one. `sharers`: the members of these devices.
+  // For a received stream, for each block of `cursor`: the places of other devices of this rank that receive the same
+  // block; empty: no copies. `sharers`: the members of these devices.
   std::vector<std::vector<Block>> copies;
   std::vector<int> sharers;
 };
 
 // One exchange of a device of this rank.
 struct DividedExchange {
-  Exchange local;                   // with devices of this rank
-  std::vector<Stream> sends;        // by device
-  std::vector<Stream> receives;     // by device
-  std::vector<int> feeders;         // members whose streams bring blocks of this one
-  size_t brought = 0;               // such streams
-  Stream& stream_from(int device);  // of `receives`
-  // Whether one of `sends` has passed more than `lead` bytes more than another remote stream of this exchange that is
-  // under way, sent or received. If streams that are ahead wait, all links of an exchange between all hosts stay busy
-  // to its end, and no host has to keep much of what it cannot place yet. The stream that has passed least on any rank
-  // never waits.
+  Exchange local;                   // exchange with devices of this rank
+  std::vector<Stream> sends;        // one for each device
+  std::vector<Stream> receives;     // one for each device
+  std::vector<int> feeders;         // members whose streams contain blocks of this one
+  size_t brought = 0;               // number of such streams
+  Stream& stream_from(int device);  // searches `receives`
+  // Whether one of `sends` has transferred over `lead` bytes more than another remote stream of this exchange that is
+  // under way, sent or received. If streams that are ahead wait, all links between all hosts stay busy until the
+  // exchange ends, and no host has to keep much data that it cannot place yet. The stream with the fewest bytes on any
+  // rank never waits.
   bool is_ahead(const Stream& stream, Bytes lead) const;
 };
 
 struct RankPlaces {
-  int rank = 0;                        // the own one
-  std::function<int(int)> rank_of;     // of a device
+  int rank = 0;                        // the own rank
+  std::function<int(int)> rank_of;     // the rank of a device
   std::function<bool(int)> is_remote;  // whether a rank is on another host
 };
 

@@ -62,7 +62,7 @@ class SocketWatch final : public RankWatch {
     rules_.end();
   }
 
-  // Until something has come, or the next heartbeat is due; false: the watch ends.
+  // Waits until something has come, or the next heartbeat is due; false: the watch ends.
   bool wait() {
     std::vector<int> sockets = rules_.descriptors();
     sockets.push_back(wake_.descriptor());
@@ -74,9 +74,9 @@ class SocketWatch final : public RankWatch {
   const WatchOptions options_;
   const std::function<void(const LostRank&)> on_lost_;
   const Socket wake_;
-  WatchRules rules_;  // of the thread
+  WatchRules rules_;  // used by the thread only
 
-  mutable std::mutex mutex_;  // of all below
+  mutable std::mutex mutex_;  // guards all below
   std::optional<LostRank> lost_;
   bool stops_ = false;
   std::thread thread_;

@@ -23,25 +23,25 @@ struct WatchOptions {
   // computation, or in a call that does not return.
   Seconds grace = 5;
   std::function<void(const LostRank& lost)> on_stuck = {};
-  // The work of this rank, asked for each heartbeat; null: it is always fine. `describe`: as in WatchRules.
+  // Returns the work of this rank, for each heartbeat; null: it is always fine. `describe`: see WatchRules.
   std::function<WorkReport()> work = {};
   std::function<std::string(const WorkReport& report)> describe = {};
-  // The work of a rank, this one included, has become late.
+  // Called when the work of a rank, also of this one, has become late.
   std::function<void(int rank, const WorkReport& report)> on_late = {};
 };
 
-// Threads: one makes and destroys it; callbacks come from its own thread.
+// Threads: one creates and destroys it; callbacks come from its own thread.
 class RankWatch {
  public:
-  // `connections`: to every other rank, by rank (rank_meeting.h). `on_lost` is called once, at most.
+  // `connections`: to every other rank; index: rank (rank_meeting.h). `on_lost` is called at most once.
   // Errors: kWorld XG0803, no more threads.
   static Result<std::unique_ptr<RankWatch>> start(int rank, std::vector<Socket> connections,
                                                   std::function<void(const LostRank& lost)> on_lost,
                                                   WatchOptions options = {});
-  // Tells the others that this rank ends, so that they do not count it as lost.
+  // Informs the others that this rank ends, so that they do not count it as lost.
   virtual ~RankWatch() = default;
 
-  // WatchRules::lost.
+  // See WatchRules::lost.
   virtual std::optional<LostRank> lost() const = 0;
 };
 

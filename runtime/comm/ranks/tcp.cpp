@@ -13,7 +13,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Owns the descriptor that a call has returned, or describes its fault.
+// Takes ownership of the descriptor that a call has returned, or describes the error.
 Socket socket_of(int returned, Net& net, std::string& error) {
   if (returned < 0) {
     error = std::strerror(-returned);

@@ -12,7 +12,7 @@
 
 namespace xrun::runtime {
 
-// Owns a descriptor, or none.
+// Owns at most one descriptor.
 class Socket {
  public:
   explicit Socket(int descriptor = -1, Net& net = system_net()) : descriptor_(descriptor), net_(&net) {}
@@ -33,7 +33,7 @@ class Socket {
 // Listens on all addresses of this host, on a port that the system chooses. Not open after an error, which `error`
 // describes.
 Socket listen_on_any_port(int& port, std::string& error, Net& net = system_net());
-// The next incoming connection; not open if there is none.
+// The next incoming connection; not open if no connection waits.
 Socket accept_from(const Socket& listener);
 // The numeric addresses of this host, loopback last. Link-local addresses are left out.
 std::vector<std::string> own_addresses();

@@ -52,7 +52,7 @@ void WatchRules::end() {
   say({.kind = Word::kEnds, .work = {}});
   for (const Connection& one : connections_) {
     if (one.socket.open()) {
-      one.socket.net().end_sending(one.socket.descriptor());  // what was said arrives before the end
+      one.socket.net().end_sending(one.socket.descriptor());  // data sent before still arrive
     }
   }
 }
@@ -92,7 +92,7 @@ void WatchRules::hear(int rank, const Word& word) {
   }
 }
 
-// Where none of several other ranks has been heard, this rank is the one that is cut off.
+// If this rank hears no other rank, and there are several, it is this rank that is cut off.
 void WatchRules::judge_silence() {
   if (const auto silent = beats_.silent(time_)) {
     const bool cut_off = beats_.expected() > 1 && beats_.all_silent(time_, limits_.silence - 2 * limits_.period);
@@ -123,7 +123,7 @@ void WatchRules::lose(const Word& loss, int seen_by) {
   }
 }
 
-// Others end when they have lost this rank, so that what it finds after it has stood still is its own fault.
+// Others end when they have lost this rank, so losses that it finds after a standstill are its own fault.
 std::string WatchRules::how_lost(const Word& loss, int seen_by) const {
   if (lost_->rank == rank_ && loss.kind != Word::kHangs && loss.kind != Word::kCutOff) {
     return stood_ > 0 && time_ - woke_ < limits_.silence

@@ -16,7 +16,7 @@ void put(std::string& bytes, const std::string& text) {
   bytes += text;
 }
 
-// Reads what `put` wrote.
+// Reads data written by `put`.
 class Reader {
  public:
   explicit Reader(const std::string& bytes) : bytes_(bytes) {}
@@ -96,8 +96,8 @@ Result<std::unique_ptr<World>> World::join(std::function<std::unique_ptr<Messeng
   return world;
 }
 
-// Each rank tells its place in memory and the name of its bell, tries those of the ranks on its host, and tells which
-// of them it reaches.
+// Each rank publishes its place in memory and the name of its bell, tries those of the ranks on its host, and
+// publishes which of them it reaches.
 Status World::find_neighbours(bool direct) {
   const auto size = static_cast<size_t>(count());
   memories_.resize(size);
@@ -129,7 +129,7 @@ Status World::find_neighbours(bool direct) {
   return {};
 }
 
-World::~World() { end(); }  // before what the network's thread uses is gone
+World::~World() { end(); }  // before members that the network's thread uses are destroyed
 
 void World::end() {
   if (network_ != nullptr) {
@@ -168,7 +168,7 @@ std::string World::spread() const {
   return text;
 }
 
-// What names a rank is about that one, whoever says it.
+// An error that names a rank is about that rank, whichever rank reports it.
 Error World::from_rank(int rank, Error error) const {
   if (!error.message.starts_with("rank ")) {
     error.message = fmt::format("{}: {}", name(rank), error.message);
@@ -176,7 +176,7 @@ Error World::from_rank(int rank, Error error) const {
   return error;
 }
 
-// The round goes in front, and whether the rank says more.
+// The text starts with the round, and whether the rank says more.
 void World::say(const Result<std::string>& mine, bool last) {
   std::string bytes;
   put(bytes, round_);
@@ -205,7 +205,7 @@ Result<std::vector<std::string>> World::gather(Result<std::string> mine) {
   texts.insert_or_assign(rank(), std::move(mine));
   waiting_ = true;
   const auto size = static_cast<size_t>(count());
-  // A rank that has given up says nothing more.
+  // A rank that has given up sends no more texts.
   changed_.wait(lock, [&] {
     if (lost_ || texts.size() == size) {
       return true;
@@ -254,7 +254,7 @@ Outcome World::agree(Outcome mine) {
 }
 
 void World::on_message(int from, Message message) {
-  int64_t head[2] = {};  // as `say` puts it
+  int64_t head[2] = {};  // in the format of `say`
   std::memcpy(head, message.data() + kNetworkHeader, sizeof head);
   const auto body = std::span(message).subspan(kNetworkHeader + sizeof head);
   Result<std::string> said = unpack({reinterpret_cast<const char*>(body.data()), body.size()});
@@ -276,7 +276,7 @@ void World::on_message(int from, Message message) {
     changed_.notify_all();
   }
   if (error) {
-    // Whoever waits for its blocks waits in vain; one that only stops still saves with the others.
+    // Ends that wait for blocks of this rank would wait in vain; a rank that only stops still saves with the others.
     network_->give_up(*error);
   }
 }

@@ -1,4 +1,4 @@
-// The ranks of a run, and what they tell one another. Texts go from each rank to all others in rounds: the n-th call of
+// The ranks of a run, and their exchange of texts. Texts go from each rank to all others in rounds: the n-th call of
 // every rank is round n.
 #pragma once
 
@@ -17,47 +17,47 @@
 
 namespace xrun::runtime {
 
-// What a rank says in a round, as bytes: a text, or an error with its place.
+// Packs a rank's contribution to a round as bytes: a text, or an error with its place.
 std::string pack(const Result<std::string>& said);
 Result<std::string> unpack(const std::string& bytes);
 
 // Threads: one makes all calls.
 class World final : public Peers, private ChannelEnd {
  public:
-  // Waits for all ranks. `host`: the name of this one's. Without `direct` the ranks of one host treat each other like
-  // those of two: they neither read each other's memory nor ring.
+  // Waits for all ranks. `host`: the name of this rank's host. Without `direct` the ranks of one host treat each other
+  // like ranks of two hosts: they neither read each other's memory nor ring.
   // Errors: those of Network::start.
   static Result<std::unique_ptr<World>> join(std::function<std::unique_ptr<Messenger>(std::string& error)> make,
                                              const std::string& host, bool direct = true);
-  // Ranks that still expect this one get an error in its place.
+  // Ranks that still expect this one get an error instead.
   ~World() override;
 
   int rank() const override { return network_->rank(); }
   int count() const override { return network_->count(); }
   std::string name(int rank) const override;
-  const std::vector<std::string>& hosts() const { return hosts_; }  // by rank
+  const std::vector<std::string>& hosts() const { return hosts_; }  // index: rank
   Bytes sent_to_hosts() const override { return sent_to_hosts_.load(std::memory_order_relaxed); }
   void count_sent(Bytes bytes) { sent_to_hosts_.fetch_add(bytes, std::memory_order_relaxed); }
-  // "2 on a, 2 on b"
+  // The ranks of each host: "2 on a, 2 on b".
   std::string spread() const;
 
   Result<std::vector<std::string>> gather(Result<std::string> mine) override;
   using Peers::agree;
   Outcome agree(Outcome mine) override;
 
-  // Whether this rank is to tell the user of an error that ends the run: not if it is another rank's.
+  // Whether this rank reports an error that ends the run to the user: not if it is another rank's error.
   bool tells(const Error& error) const {
     return !failed_ || failed_->message != error.message || failed_rank_ == rank();
   }
-  // This rank makes no further calls. Calls that others make get the error; without one, that the rank has ended.
+  // This rank makes no further calls. Calls of other ranks get `error`; without one, the error that the rank has ended.
   void leave(const std::optional<Error>& error = std::nullopt);
-  // Leaves, where that has not happened, and waits until all ranks do the same. No call follows.
+  // Leaves, unless that has happened, and waits until all ranks do the same. No call follows.
   void end();
 
   Network& network() { return *network_; }
   const Network& network() const { return *network_; }
 
-  // The memory of a rank, where this one can read it, and whether that rank can read this one's.
+  // The memory of a rank if this one can read it, and whether that rank can read the memory of this one.
   const PeerMemory* memory_of(int rank) const {
     const auto& memory = memories_[static_cast<size_t>(rank)];
     return memory ? &*memory : nullptr;
@@ -76,24 +76,24 @@ class World final : public Peers, private ChannelEnd {
   bool waits() const override;
 
   std::vector<std::string> hosts_;  // written by the network's thread under the mutex, while `join` waits
-  std::vector<std::optional<PeerMemory>> memories_;  // by rank; written in `join`
-  std::vector<bool> readers_;                        // by rank: those that can read the memory of this one
+  std::vector<std::optional<PeerMemory>> memories_;  // index: rank; written in `join`
+  std::vector<bool> readers_;                        // index: rank; those that can read the memory of this one
   std::atomic<Bytes> sent_to_hosts_{0};
-  int64_t round_ = 0;            // of the next call
-  std::optional<Error> failed_;  // what the last call gave that failed, and whose error it was
+  int64_t round_ = 0;            // number of the next call
+  std::optional<Error> failed_;  // the error of the last failed call, and the rank whose error it was
   int failed_rank_ = -1;
   bool left_ = false;
 
-  mutable std::mutex mutex_;  // of all below
+  mutable std::mutex mutex_;  // guards all below
   std::condition_variable changed_;
-  std::vector<Message> outgoing_;                                // for all other ranks
-  std::map<int64_t, std::map<int, Result<std::string>>> texts_;  // by round, by rank
+  std::vector<Message> outgoing_;                                // messages to all other ranks
+  std::map<int64_t, std::map<int, Result<std::string>>> texts_;  // keys: round, rank
   std::map<int, Error> gone_;                                    // ranks that make no further calls
   std::optional<Error> lost_;
   bool waiting_ = false;
 
   int channel_ = 0;
-  std::unique_ptr<Network> network_;  // last: its thread uses the rest
+  std::unique_ptr<Network> network_;  // last member, because its thread uses the others
 };
 
 }  // namespace xrun::runtime

@@ -11,7 +11,7 @@
 
 namespace xrun::runtime {
 
-// The begin of an operand: an address in an arena, or an offset in an input that the loader has filled for the step.
+// The start of an operand: an address in an arena, or an offset in an input that the loader has filled for the step.
 struct OperandAddress {
   int32_t input = -1;
   std::byte* base = nullptr;

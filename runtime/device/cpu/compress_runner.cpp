@@ -18,7 +18,7 @@ constexpr int64_t kChunk = 16 * kNormChunk;  // elements that one worker takes a
 
 int64_t chunks_of(int64_t count) { return (count + kChunk - 1) / kChunk; }
 
-// The elements of the largest tensor that an instruction compresses.
+// The number of elements of the largest tensor that an instruction compresses.
 int64_t largest_of(const Graph& graph, const planner::Instruction& instruction) {
   int64_t largest = 0;
   for (const Operand& operand : instruction.operands) {
@@ -70,8 +70,8 @@ BoundCompress CompressRunner::bind(const planner::Instruction& instruction) cons
   return compress;
 }
 
-// What the gradient is multiplied by. A sender bounds each tensor by itself, to the limit divided by sqrt(senders): the
-// norm of a sum of independent gradients grows with the root of their number.
+// The factor for the gradient. A sender clips each tensor separately, to the limit divided by sqrt(senders): the norm
+// of a sum of independent gradients grows with the square root of their number.
 Result<double> CompressRunner::clip_scale(CompressedWeight& weight, const StepContext& step,
                                           ops::Workers& workers) const {
   const ClipSpec& clip = module_.train.clip;

@@ -19,13 +19,13 @@ namespace xrun::runtime {
 struct CompressedWeight {
   ParamId param;
   int64_t count = 0;
-  const float* gradient = nullptr;  // partial 0, where partials, and the replicas of a node, were summed
+  const float* gradient = nullptr;  // partial 0, which is the sum of the partials and of the replicas of a node
   const float* weight = nullptr;
   float* velocity = nullptr;
   float* residual = nullptr;
-  GradientPair* pairs = nullptr;  // those of this sender
+  GradientPair* pairs = nullptr;  // the pairs of this sender
   UpdateRule rule;
-  std::vector<double> squares;  // sums by chunk, for clip = norm
+  std::vector<double> squares;  // sums of squares of each chunk, for clip = norm
 };
 
 // A kCompress, with its working memory.
@@ -34,15 +34,15 @@ struct BoundCompress {
   ops::TopK selection;
 };
 
-// Threads: any; no two for one BoundCompress at once.
+// Threads: any; at most one at a time for a BoundCompress.
 class CompressRunner {
  public:
-  // All outlive the runner.
+  // All arguments outlive the runner.
   CompressRunner(const Module& module, const planner::Program& program, const Binder& binder, ops::Isa isa,
                  const ops::OptimizerForm& form);
 
   BoundCompress bind(const planner::Instruction& instruction) const;
-  // Errors: kNonFinite XG0810, a gradient without a finite norm, where the run clips by norm.
+  // Errors: kNonFinite XG0810, a gradient without a finite norm, if the run clips by norm.
   Status run(BoundCompress& compress, const StepContext& step, ops::Workers& workers) const;
 
  private:

@@ -39,14 +39,14 @@ class CpuBackend final : public Backend {
   double grad_norm() const override { return grad_norm_.load(std::memory_order_relaxed); }
 
  private:
-  // An instruction bound to what runs it; none for exchanges and for devices of other ranks.
+  // The function that runs an instruction; empty for exchanges and for devices of other ranks.
   using Bound = std::function<Status(ops::Workers& workers)>;
   struct Entry {
     CpuBackend* self = nullptr;
     const Instruction* instruction = nullptr;
     InstructionEvents* events = nullptr;
     Bound bound;
-    bool guards_rows = false;  // calls ChangeGuard::before_rows by itself
+    bool guards_rows = false;  // calls ChangeGuard::before_rows itself
   };
 
   static void run_task(void* entry, int32_t argument);
@@ -56,9 +56,9 @@ class CpuBackend final : public Backend {
   Bound bind_update(const Instruction& instruction);
   Bound bind_copy(const Instruction& instruction) const;
   Status prepare_device(int device, ops::Workers& workers);
-  // The sums of squares that the clip reads; none where it does not.
+  // The sums of squares for clipping; empty if the run does not clip by norm.
   std::span<const double> norms_of(const Instruction& instruction) const;
-  // What gradients are multiplied by, from their sums of squares.
+  // The factor for gradients, computed from their sums of squares.
   Result<double> grad_scale(std::span<const double> norms);
 
   const Module& module_;
@@ -72,7 +72,7 @@ class CpuBackend final : public Backend {
   HeadRunner head_runner_;
   UpdateRunner update_runner_;
   CompressRunner compress_runner_;
-  std::vector<Entry> entries_;  // by instruction
+  std::vector<Entry> entries_;  // index: instruction
   StepContext step_;
   std::atomic<double> grad_norm_{0};
 };
@@ -118,7 +118,7 @@ void CpuBackend::run_task(void* context, int32_t /*argument*/) {
   entry.events->ended(*entry.instruction, std::move(status));
 }
 
-// Nothing may leave a task of a device.
+// No exception may leave a task of a device.
 Status CpuBackend::run_within_memory(Entry& entry, ops::Workers& workers) {
   try {
     return entry.self->run_bound(entry, workers);
@@ -243,7 +243,7 @@ Status CpuBackend::prepare_weights() {
 
 Status CpuBackend::prepare_device(int device, ops::Workers& workers) {
   std::map<std::pair<ParamId, int>, std::byte*> weights;  // (parameter, replica)
-  const Buffer* scratch = nullptr;                        // the largest: between steps all of it is free
+  const Buffer* scratch = nullptr;                        // the largest one; between steps all of it is free
   for (const Buffer& buffer : program_.buffers) {
     if (buffer.device == device && buffer.purpose == Purpose::kWeight) {
       weights[{buffer.param, buffer.replica}] = memory_.at(buffer);

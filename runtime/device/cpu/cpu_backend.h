@@ -1,4 +1,4 @@
-// Runs programs on CPU devices: binds each instruction once to its kernels and operands, then runs it once a step.
+// Runs programs on CPU devices: binds each instruction once to its kernels and operands, then runs it once per step.
 #pragma once
 
 #include <memory>
@@ -10,8 +10,8 @@
 
 namespace xrun::runtime {
 
-// Instructions of devices outside the set are ignored. Errors: as DeviceSet::bind.
-// REQUIRES: the devices are CPU devices (cpu_device.h), and for all but `run` have as many workers as the program says.
+// Instructions of devices outside the set are ignored. Errors: those of DeviceSet::bind. REQUIRES: the devices are CPU
+// devices (cpu_device.h), and for all calls but `run` have as many workers as the program says.
 Result<std::unique_ptr<Backend>> make_cpu_backend(const Module& module, const planner::Program& program,
                                                   const BoundMemory& memory, const DeviceSet& devices,
                                                   const BackendOptions& options);

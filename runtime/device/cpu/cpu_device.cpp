@@ -27,8 +27,8 @@
 namespace xrun::runtime {
 namespace {
 
-// Every thread that enters an arena gets the modes and the processors of its device before its first task; when it
-// leaves, it may run again wherever the device was made.
+// Every thread that enters an arena gets the floating-point modes and the processors of its device before its first
+// task; when it leaves, it gets back the processors of the thread that created the device.
 class WorkerObserver final : public tbb::task_scheduler_observer {
  public:
   WorkerObserver(tbb::task_arena& arena, std::vector<int> cpus)
@@ -49,7 +49,7 @@ class WorkerObserver final : public tbb::task_scheduler_observer {
 
  private:
   std::vector<int> cpus_;
-  std::vector<int> elsewhere_;  // empty where nothing is bound
+  std::vector<int> elsewhere_;  // empty if no device is bound
 };
 
 class CpuMemory final : public DeviceMemory {
@@ -82,7 +82,7 @@ class ArenaDevice final : public CpuDevice {
         nodes_(std::move(cpus.nodes)),
         streams_(std::min(threads, static_cast<int>(kDeviceStreams))),
         arena_(threads, 0) {
-    // The arena hands the floating-point modes of the thread that initialises it to its tasks.
+    // The arena passes the floating-point modes of the thread that initialises it to its tasks.
     const ops::ComputeModes modes;
     arena_.initialize();
     observer_ = std::make_unique<WorkerObserver>(arena_, std::move(cpus.cpus));
@@ -103,7 +103,7 @@ class ArenaDevice final : public CpuDevice {
     return std::unique_ptr<DeviceMemory>(std::make_unique<CpuMemory>(std::move(memory)));
   }
 
-  // A task for each worker. REQUIRES: each waits for the others, so that no worker takes two.
+  // Runs a task on each worker. REQUIRES: each task waits for the others, so that no worker takes two.
   void meet(const std::function<void()>& arrive) {
     for (int worker = 0; worker < threads_; ++worker) {
       arena_.enqueue(arrive);
@@ -116,7 +116,7 @@ class ArenaDevice final : public CpuDevice {
     }
     try {
       arena_.enqueue([this] { run_tasks(); });
-    } catch (...) {  // a task that its caller takes for refused must not run later
+    } catch (...) {  // a task that its caller considers refused must not run later
       for (auto taken = streams_.next(std::nullopt); taken;) {
         taken = streams_.next(taken);
       }
@@ -126,8 +126,8 @@ class ArenaDevice final : public CpuDevice {
 
   bool idle() const override { return streams_.idle(); }
 
-  // One loop a worker; loops take items from one counter. The number of a loop is the number of the worker, since
-  // slots of the arena may be more than its workers.
+  // Runs one loop for each worker; loops take items from one counter. The number of a loop is the number of the worker,
+  // since the arena may have more slots than workers.
   void for_each(int64_t items, ops::ItemBody body) override {
     if (threads_ == 1 || items <= 1) {
       for (int64_t i = 0; i < items; ++i) {
@@ -159,13 +159,14 @@ class ArenaDevice final : public CpuDevice {
 
   int index_;
   int threads_;
-  std::vector<int> nodes_;  // that memory is asked of
+  std::vector<int> nodes_;  // nodes from which memory is requested
   TaskStreams streams_;
   tbb::task_arena arena_;
   std::unique_ptr<WorkerObserver> observer_;  // after the arena: an observer initialises it
 };
 
-// The workers that all sets of the process want together: TBB takes the least of several limits, so there is one.
+// The total number of workers of all sets of the process: TBB takes the smallest of several limits, so there is only
+// one.
 class WorkerLimit {
  public:
   explicit WorkerLimit(int workers) : workers_(workers) { change(workers); }
@@ -181,8 +182,8 @@ class WorkerLimit {
     static std::unique_ptr<tbb::global_control> limit;
     const std::lock_guard lock(mutex);
     all += by;
-    // The new limit is there before the old one goes: in between TBB would fall back to the number of cores, and drop
-    // the wishes of sets that work just then.
+    // Creates the new limit before the old one is destroyed: in between, TBB would fall back to the number of cores,
+    // and ignore the requests of sets that work at that moment.
     limit = all == 0 ? nullptr
                      : std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism,
                                                              static_cast<size_t>(all) + 1);
@@ -190,7 +191,7 @@ class WorkerLimit {
   int workers_;
 };
 
-// Workers that wait until all are there.
+// Workers that wait until all have come.
 class Meeting {
  public:
   explicit Meeting(int wanted) : wanted_(wanted) {}
@@ -201,14 +202,14 @@ class Meeting {
     changed_.notify_all();
     changed_.wait(lock, [&] { return closed_ || there_ == wanted_; });
   }
-  // How many have come once all are there, or in the end.
+  // Returns how many have come, once all have or after the time limit.
   int wait(std::chrono::milliseconds end) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, end, [&] { return there_ == wanted_; });
     lock.unlock();
     return close();
   }
-  // Lets go those who have come, and tells their number.
+  // Releases those who have come, and returns their number.
   int close() {
     const std::lock_guard lock(mutex_);
     closed_ = true;
@@ -224,9 +225,9 @@ class Meeting {
   bool closed_ = false;
 };
 
-// TBB keeps a thread in reserve for each that works. An arena that needs fewer workers tells so a moment after it has
-// decided it, and work that another arena gets in this moment starts threads beyond the limit, at most as many as the
-// limit allows.
+// TBB keeps a thread in reserve for each worker. An arena that needs fewer workers reports that shortly after it has
+// decided it. Work that another arena gets in between starts threads beyond the limit, at most as many as the limit
+// allows.
 constexpr int kThreadsOfWorker = 2;
 
 Error refused_threads(int got, int workers) {
@@ -239,8 +240,8 @@ Error refused_threads(int got, int workers) {
           {}};
 }
 
-// As many threads at once as will be started for good: TBB answers a refused one with an exception where nobody can
-// catch it.
+// Starts as many threads at once as will be needed later: if one is refused later, TBB throws an exception that
+// nobody can catch.
 Status try_threads(int workers) {
   const int wanted = kThreadsOfWorker * workers;
   Meeting meeting(wanted);
@@ -271,7 +272,7 @@ class CpuDeviceSet final : public DeviceSet {
                                                        cpus.empty() ? DeviceCpus{} : cpus[d]));
     }
   }
-  // Those in reserve meet in an arena of their own, and sleep once it is gone.
+  // The threads in reserve meet in an arena of their own, and sleep once it is destroyed.
   Status start_workers() const {
     const int workers = limit_.workers();
     const WorkerLimit reserve_limit(workers * (kThreadsOfWorker - 1));
@@ -285,7 +286,7 @@ class CpuDeviceSet final : public DeviceSet {
       for (int thread = 0; thread < reserve_limit.workers(); ++thread) {
         reserve.enqueue(arrive);
       }
-    } catch (const std::exception&) {  // TBB's, of a thread that was refused
+    } catch (const std::exception&) {  // thrown by TBB if a thread was refused
       return refused_threads(meeting->wait(std::chrono::milliseconds(200)), workers);
     }
     const int there = meeting->wait(std::chrono::seconds(30));

@@ -18,7 +18,8 @@ MappedRows* rows_file(const BoundHead& bound, const StepContext& step) {
   return head < step.rows.size() ? step.rows[head] : nullptr;
 }
 
-// In place of the best first. No list has a logit that is NaN or minus infinity, so that such a class has NaN here.
+// Changes the order from best first to ascending class. No list has a logit that is NaN or minus infinity, so such a
+// class gets NaN.
 void sort_by_class(const BestRows& best, int64_t rows) {
   std::vector<float> logits(static_cast<size_t>(best.k));
   for (int64_t r = 0; r < rows; ++r) {
@@ -248,8 +249,8 @@ Status HeadRunner::run(BoundHead& bound, const StepContext& step, double grad_sc
   return {};
 }
 
-// Rows in a file are asked for when it is known which ones the step will use, in the order in which its passes take
-// them, and by all workers, since each request is a call of the system.
+// Rows in a file are requested as soon as it is known which ones the step will use, in the order in which its passes
+// use them, and by all workers, since each request is a system call.
 void HeadRunner::select(const BoundHead& bound, const StepContext& step, ops::Workers& workers) const {
   const auto* labels = reinterpret_cast<const int32_t*>(bound.labels.at(step));
   const ops::ActiveClasses active =

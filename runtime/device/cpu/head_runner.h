@@ -31,34 +31,34 @@ struct BoundHead {
   const ops::HeadPasses* passes = nullptr;  // null: no pass of a shard
   int64_t rows = 0;
   OperandAddress features;
-  OperandAddress labels;   // null where there are none
-  OperandAddress factors;  // of the losses; null where all rows count alike
+  OperandAddress labels;   // null if there are no labels
+  OperandAddress factors;  // factors of the losses; null if all rows have the same weight
   ops::RowSoftmax* softmax = nullptr;
   ops::HeadWeights weights;
-  std::byte* stats = nullptr;      // of this shard
+  std::byte* stats = nullptr;      // statistics of this shard
   std::byte* logits = nullptr;     // kept by this shard
-  std::byte* selection = nullptr;  // of this shard; for joined statistics, of a shard on the same device
+  std::byte* selection = nullptr;  // selection of this shard; for joined statistics, of a shard on the same device
   ops::RowMass* mass = nullptr;
   const int32_t* lists = nullptr;  // nearest classes
-  std::byte* gradient = nullptr;   // of this shard
+  std::byte* gradient = nullptr;   // gradient of this shard
   std::byte* scratch = nullptr;
   ops::HeadUpdate update;  // pointers and form; scalars come with the step
   bool updates = false;
   double* weight_squares = nullptr;
   double* bias_squares = nullptr;
-  // Folding of statistics.
-  std::vector<const std::byte*> all_stats;  // by shard; null: the shard is empty
+  // For the folding of statistics.
+  std::vector<const std::byte*> all_stats;  // index: shard; null: the shard is empty
   float* loss = nullptr;
   std::vector<ops::HeadHits> hits;
-  std::map<NodeId, BestRows> best;  // by the node that makes the list
-  // Summing of dX.
+  std::map<NodeId, BestRows> best;  // key: the node that makes the list
+  // For the summing of dX.
   const ops::HeadJoin* join_of_dx = nullptr;
   std::vector<ops::HeadDx> terms;  // in the order of their classes
-  Bytes gradient_step = 0;         // of kSumDx: from subtree to subtree
+  Bytes gradient_step = 0;         // for kSumDx: distance between subtrees
   float* feature_gradient = nullptr;
 };
 
-// Threads: any; no two for the same stream of a device at once.
+// Threads: any; at most one at a time for each stream of a device.
 class HeadRunner {
  public:
   HeadRunner(const Module& module, const planner::Program& program, const Binder& binder, const HeadSet& heads,

@@ -30,7 +30,7 @@ HeadSet::HeadSet(const Graph& graph, const planner::Program& program, ops::Isa i
     joins_.push_back(std::make_unique<ops::HeadJoin>(
         planner::head_shape(program, graph, head, head.shards[0], head.rows), std::move(ranges), isa));
   }
-  std::map<std::vector<int64_t>, std::shared_ptr<const ops::HeadJoin>> known;  // by head and terms
+  std::map<std::vector<int64_t>, std::shared_ptr<const ops::HeadJoin>> known;  // key: head and terms
   for (const planner::Instruction& one : program.instructions) {
     if (one.kind != Kind::kReduceDx && one.kind != Kind::kSumDx) {
       continue;

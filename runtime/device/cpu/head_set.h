@@ -1,4 +1,4 @@
-// The kernels of a program's heads, made once: passes over each shard, and the join of the shards' statistics.
+// The kernels of a program's heads, created once: passes over each shard, and the join of the shards' statistics.
 #pragma once
 
 #include <map>

@@ -12,7 +12,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Numbers beyond this one come from updates that diverge, or from data that nobody scaled.
+// Larger numbers come from updates that diverge, or from data that nobody scaled.
 constexpr double kOrdinary = 1e6;
 
 struct Range {
@@ -33,7 +33,7 @@ float bf16_at(const uint16_t* bits, int64_t i) {
   return value;
 }
 
-// None for a type that is not one of real numbers.
+// Nullopt if the type does not hold real numbers.
 std::optional<Range> range_of(const TensorType& type, const void* data, int64_t count) {
   Range range;
   if (type.dtype != DType::kF32 && type.dtype != DType::kBF16) {
@@ -89,7 +89,7 @@ std::string advice_about_gradient(const TrainSpec& train, int64_t step) {
 Error nonfinite_gradient(const Module& module, const planner::Program& program, std::span<const double> sums,
                          int64_t step) {
   const Graph& graph = module.graph;
-  ParamId first;  // of a head, else the last parameter of the model
+  ParamId first;  // a parameter of a head, else the last one of the model
   for (const planner::Instruction& instruction : program.instructions) {
     for (const planner::Operand& operand : instruction.operands) {
       if (operand.role != planner::Role::kNorms || !operand.param.valid()) {
@@ -123,9 +123,9 @@ Error nonfinite_gradient(const Module& module, const planner::Program& program, 
   return error;
 }
 
-// Runs the block once more, looking at every result: a forward pass only writes what it makes. The ranges of inputs are
-// found before the operator runs, which may write its result over them. Weights have none here, since kernels may hold
-// them in another form.
+// Runs the block once more and checks every result: a forward pass writes only its own results. The ranges of inputs
+// are determined before the operator runs, since it may overwrite them. Weights have no range here, since kernels may
+// keep them in another form.
 Error StageRunner::find_nonfinite(const BoundPass& pass, const Block& block, const StepContext& step) {
   const int64_t first_row = block.index * program_.norm_rows;
   const int64_t last_row = first_row + program_.norm_rows - 1;

@@ -1,4 +1,4 @@
-// Advice for values that are not finite (XG0810): a lower rate or a clip helps only where updates have made them.
+// Advice for values that are not finite (XG0810): a lower rate or a clip helps only if updates caused them.
 #pragma once
 
 #include <cstdint>
@@ -11,10 +11,10 @@
 
 namespace xrun::runtime {
 
-// Why no update has changed a weight before step `step` (from 0); empty: updates may have.
+// The reason why no update has changed a weight before step `step` (from 0); empty: updates may have.
 std::string no_update_yet(const TrainSpec& train, int64_t step);
 
-// For a value that updates may have made.
+// For a value that updates may have caused.
 std::string advice_about_rate(const TrainSpec& train);
 
 // For a value that operator `node` makes in step `step`.
@@ -22,8 +22,8 @@ std::string advice_about_rate(const TrainSpec& train);
 //              finite value for some of them
 std::string advice_about_operator(const TrainSpec& train, int64_t step, const Node& node, bool own_range);
 
-// The gradient that comes first on the way back from the loss, of those that are not finite in step `step`.
-//   sums  of squares, as the clip reads them
+// Among the gradients that are not finite in step `step`, the first one on the way back from the loss.
+//   sums  of squares, for clipping
 Error nonfinite_gradient(const Module& module, const planner::Program& program, std::span<const double> sums,
                          int64_t step);
 // The advice for a gradient, and for the loss of a head.

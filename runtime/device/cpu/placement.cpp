@@ -63,12 +63,12 @@ CpuTopology read_any(const char* synthetic) {
   return read;
 }
 
-// The processors of a node that no device has.
+// The processors of a node that are not assigned.
 struct FreeCpus {
   int node = 0;
   int package = 0;
   int all = 0;
-  std::vector<int> cpus;  // the last is taken first
+  std::vector<int> cpus;  // taken from the end
 
   int count() const { return static_cast<int>(cpus.size()); }
 };
@@ -91,7 +91,7 @@ std::vector<FreeCpus> free_cpus(const CpuTopology& topology, bool hyperthreads) 
   return nodes;
 }
 
-// The node that a device belongs to by its share of the workers: `at` is the middle of its workers, from 0 to 1.
+// The node for a device according to its share of the workers: `at` is the middle of its workers, from 0 to 1.
 size_t node_at(const std::vector<FreeCpus>& nodes, int all, double at) {
   double end = 0;
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -103,7 +103,7 @@ size_t node_at(const std::vector<FreeCpus>& nodes, int all, double at) {
   return nodes.size() - 1;
 }
 
-// Nodes in the order in which a device takes them.
+// The nodes in the order in which a device takes processors from them.
 std::vector<FreeCpus*> by_preference(std::vector<FreeCpus>& nodes, size_t preferred) {
   std::vector<FreeCpus*> order;
   for (FreeCpus& node : nodes) {
@@ -155,7 +155,7 @@ std::vector<DeviceCpus> place_devices(const CpuTopology& topology, std::span<con
     preferred.push_back(node_at(nodes, all, (before + count / 2.0) / wanted));
     before += count;
   }
-  // Large devices first, and those that fit in no node last: what they take is what is left.
+  // Large devices first, and those that fit in no node last: they get the remaining processors.
   std::vector<size_t> order(workers.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, std::greater(), [&](size_t d) { return workers[d]; });
@@ -203,7 +203,7 @@ std::string describe_placement(const CpuTopology& topology, std::span<const Devi
 
 void prefer_nodes(void* address, Bytes bytes, std::span<const int> nodes) {
   constexpr int kBits = 8 * sizeof(unsigned long);
-  constexpr int kMostNodes = 1024;  // of Linux (MAX_NUMNODES)
+  constexpr int kMostNodes = 1024;  // limit of Linux (MAX_NUMNODES)
   unsigned long mask[kMostNodes / kBits] = {};
   for (const int node : nodes) {
     if (node >= 0 && node < kMostNodes) {
@@ -211,7 +211,7 @@ void prefer_nodes(void* address, Bytes bytes, std::span<const int> nodes) {
     }
   }
   if (!nodes.empty() && bytes > 0) {
-    // The system ignores the last of the bits that it is told of.
+    // The system ignores the last of the bits that it is given.
     (void)syscall(SYS_mbind, address, static_cast<unsigned long>(bytes),
                   nodes.size() == 1 ? MPOL_PREFERRED : MPOL_INTERLEAVE, mask, kMostNodes + 1, 0);
   }

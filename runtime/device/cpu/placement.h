@@ -20,9 +20,9 @@ struct Core {
 // The cores that this process may use, in the order of packages and nodes.
 struct CpuTopology {
   std::vector<Core> cores;
-  bool here = true;  // the topology of this machine; else synthetic (HWLOC_SYNTHETIC), and nothing is bound to it
+  bool here = true;  // the topology of this machine; else synthetic (HWLOC_SYNTHETIC), and no thread is bound to it
 
-  std::vector<int> nodes() const;  // those that have cores, in order
+  std::vector<int> nodes() const;  // nodes with cores, ascending
 };
 
 // The topology of this machine, with the cores in the affinity mask of the process. Without cores if hwloc fails.
@@ -32,14 +32,14 @@ CpuTopology synthetic_cpu_topology(const std::string& description);
 
 // The processors and nodes that a device is bound to. Both lists ascend.
 struct DeviceCpus {
-  std::vector<int> cpus;   // one a worker; empty: the device is not bound
+  std::vector<int> cpus;   // one for each worker; empty: the device is not bound
   std::vector<int> nodes;  // the NUMA nodes of these processors
 };
 
-// Gives each device as many processors as it has workers. Neighbours, which send to one another, lie side by side, and
-// devices spread over all nodes in proportion to their workers. A device lies in one node where it fits; one that does
-// not takes further nodes of its package first. A core has one worker while there are enough cores, else its
-// hyperthreads have one each; devices never share a processor. Binds nothing where it would only limit the system's
+// Gives each device as many processors as it has workers. Neighbouring devices, which send to one another, get adjacent
+// processors, and devices spread over all nodes in proportion to their workers. A device gets a single node if it fits;
+// otherwise it takes further nodes of its package first. A core has one worker while there are enough cores, otherwise
+// its hyperthreads have one each; devices never share a processor. Binds nothing if that would only limit the system's
 // choice: on one node, and with more workers than processors.
 std::vector<DeviceCpus> place_devices(const CpuTopology& topology, std::span<const int> workers);
 

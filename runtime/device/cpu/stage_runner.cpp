@@ -15,7 +15,7 @@ using planner::Kind;
 using planner::Operand;
 using planner::Role;
 
-// All exponent bits set: infinite or NaN. On bits, so that no floating-point mode matters.
+// Checks the exponent bits: a value with all of them set is infinite or NaN. This works in every floating-point mode.
 bool f32_is_finite(const void* data, int64_t count) {
   const auto* words = static_cast<const uint32_t*>(data);
   uint32_t bad = 0;
@@ -34,16 +34,17 @@ bool bf16_is_finite(const void* data, int64_t count) {
   return bad == 0;
 }
 
-// Zeroing is shared out in pieces that take a worker some microseconds.
+// Zeroing is divided into pieces that take a worker some microseconds.
 constexpr Bytes kZeroedPiece = 256 * kKiB;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// Into how many parts `groups` calls are cut each, so that `workers` end at nearly the same time. A call has `units`
-// that its parts share; `most` parts are worth handing out. More parts have to save a tenth, since each has a cost.
+// The number of parts into which each of `groups` calls is divided, so that `workers` end at nearly the same time. A
+// call has `units` that its parts share; at most `most` parts are worthwhile. More parts must save a tenth of the time,
+// since each has a cost.
 int64_t even_parts(int64_t groups, int64_t workers, int64_t units, int64_t most) {
   int64_t best = 1;
-  int64_t longest = ceil_div(groups, workers) * units;  // in units, of one worker
+  int64_t longest = ceil_div(groups, workers) * units;  // in units of one worker
   for (int64_t parts = 2; parts <= std::min(most, workers); ++parts) {
     const int64_t length = ceil_div(groups * parts, workers) * ceil_div(units, parts);
     if (length * 10 < longest * 9) {
@@ -90,8 +91,8 @@ StageRunner::StageRunner(const Module& module, const planner::Program& program, 
   }
 }
 
-// A part has to outlast the handing out of the parts of a node and the wait for their ends: some 10 us of a core that
-// does 40 Gflop/s on what it computes and 10 GB/s on what it streams.
+// A part must take longer than handing out the parts of a node and waiting for their ends: some 10 us of a core that
+// computes 40 Gflop/s and streams 10 GB/s.
 int64_t StageRunner::worthwhile_parts(const Node& node, const ops::Kernel& kernel) const {
   constexpr double kLeastFlops = 4e5;
   constexpr double kFlopsPerByte = 4;
@@ -191,8 +192,8 @@ void StageRunner::run_whole(const BoundPass& pass, const StepContext& step, ops:
   workers.for_each(static_cast<int64_t>(pass.runs.size()), body);
 }
 
-// As many blocks at a time as there are slices for their values, node by node. Neighbouring nodes that are not cut need
-// no wait between them.
+// Runs as many blocks at a time as there are slices for their values, node by node. Neighbouring nodes that are not
+// divided need no wait between them.
 void StageRunner::run_parts(const BoundPass& pass, const StepContext& step, ops::Workers& workers) {
   const int64_t end = pass.first_block + pass.blocks;
   for (int64_t first = pass.first_block; first < end; first += workers.count()) {
@@ -214,7 +215,7 @@ void StageRunner::run_parts(const BoundPass& pass, const StepContext& step, ops:
   }
 }
 
-// One node in parts, or several whole ones. A part of a node that adds takes the blocks of a partial in order.
+// One node in parts, or several whole ones. In a node that accumulates, a part takes the blocks of a partial in order.
 void StageRunner::run_nodes(const BoundPass& pass, std::span<const BoundNode> nodes, BlockRange blocks,
                             const StepContext& step, ops::Workers& workers) {
   const BoundNode& head = nodes.front();

@@ -21,7 +21,7 @@ struct BoundOperand {
   Bytes step = 0;
 };
 
-// `moved`: how many steps the operands of a block have advanced, by By.
+// `moved`: the number of steps by which the operands of a block have advanced; index: By.
 inline std::byte* address(const BoundOperand& operand, const std::array<int64_t, 4>& moved, const StepContext& step) {
   return operand.begin.at(step) + operand.step * moved[static_cast<size_t>(operand.by)];
 }
@@ -33,7 +33,7 @@ struct BoundNode {
   int32_t first_operand = 0;
   int32_t inputs = 0;
   int32_t outputs = 0;
-  int64_t parts = 1;  // the most parts of a call that are worth handing out
+  int64_t parts = 1;  // the largest worthwhile number of parts of a call
   bool adds = false;  // the call adds to gradient partials
 };
 
@@ -48,15 +48,15 @@ struct BoundPass {
   std::vector<BoundNode> nodes;
   std::vector<BoundOperand> operands;
   std::vector<BoundOperand> watched;         // f32 or bf16 values that leave a forward pass and must be finite
-  std::vector<ValueId> watched_values;       // of `watched`
-  std::vector<std::span<std::byte>> zeroed;  // accumulators that this pass is the first to touch, in pieces
-  BoundOperand scratch;                      // of the kernels
-  std::vector<BlockRange> runs;              // the unit a worker takes: a block; backward, the blocks of a partial
-  int64_t first_block = 0;                   // of the global batch
+  std::vector<ValueId> watched_values;       // ids of `watched`
+  std::vector<std::span<std::byte>> zeroed;  // accumulators that this pass is the first to access, in pieces
+  BoundOperand scratch;                      // scratch of the kernels
+  std::vector<BlockRange> runs;              // the unit that a worker takes: a block; backward, the blocks of a partial
+  int64_t first_block = 0;                   // index in the global batch
   int64_t blocks = 0;
   int device = 0;
   bool forward = true;
-  bool is_cut = false;  // some node has parts
+  bool is_cut = false;  // whether some node has parts
 };
 
 class StageRunner {
@@ -66,23 +66,24 @@ class StageRunner {
               int workers);
 
   BoundPass bind(const planner::Instruction& instruction) const;
-  // Runs a pass: forward blocks are shared out one by one, backward blocks partial by partial, ascending inside a
-  // partial; fewer of them than workers are run node by node, in parts (docs/internals/determinism.md, "Parts of a row
-  // block"). Checks that all values that leave a forward pass are finite. Errors: those of kernels; kNonFinite, naming
-  // the first operator whose result is not finite and the rows of the batch.
+  // Runs a pass: forward blocks are distributed one by one, backward blocks partial by partial, ascending inside a
+  // partial; if there are fewer of them than workers, they are run node by node, in parts
+  // (docs/internals/determinism.md, "Parts of a row block"). Checks that all values that leave a forward pass are
+  // finite. Errors: those of kernels; kNonFinite, naming the first operator whose result is not finite and the rows of
+  // the batch.
   Status run(const BoundPass& pass, const StepContext& step, ops::Workers& workers);
 
  private:
-  // Of one worker of one device.
+  // The state of one worker of one device.
   struct Worker {
     std::vector<ops::TensorView> views;
     Status status;
   };
-  // A row block of a pass on a worker, the part of its calls that the worker runs, and how many steps its operands have
-  // advanced, by By. Values in flight lie in the slice By::kWorker, which may be another worker's; scratch is the
-  // worker's own.
+  // A row block of a pass on a worker, the part of its calls that the worker runs, and the number of steps by which its
+  // operands have advanced; index: By. Values in flight lie in the slice By::kWorker, which may be another worker's;
+  // scratch is the worker's own.
   struct Block {
-    int64_t index = 0;  // of the batch
+    int64_t index = 0;  // index in the batch
     int worker = 0;
     int64_t part = 0;
     int64_t parts = 1;
@@ -104,7 +105,7 @@ class StageRunner {
   void bind_runs(BoundPass& pass) const;
   Status& status_of(int device, int worker) { return state_[static_cast<size_t>(device * workers_ + worker)].status; }
   bool all_ok(int device);
-  bool is_finite(const TensorType& type, const void* data) const;  // of one row block
+  bool is_finite(const TensorType& type, const void* data) const;  // for one row block
 
   const Graph& graph_;
   const TrainSpec& train_;
@@ -112,8 +113,8 @@ class StageRunner {
   const Binder& binder_;
   const KernelSet& kernels_;
   int workers_;
-  std::vector<bool> watched_;  // by value
-  std::vector<Worker> state_;  // by device · workers + worker
+  std::vector<bool> watched_;  // index: value
+  std::vector<Worker> state_;  // index: device · workers + worker
 };
 
 }  // namespace xrun::runtime

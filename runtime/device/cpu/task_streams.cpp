@@ -24,7 +24,7 @@ bool TaskStreams::push(DeviceStream stream, Task task) {
   const std::lock_guard lock(mutex_);
   Stream& one = streams_[static_cast<size_t>(stream)];
   one.queue.push(task);
-  // A stream that runs is looked at again by its runner.
+  // A running stream is checked again by its runner.
   if (one.running || runners_ == most_runners_) {
     return false;
   }

@@ -16,10 +16,10 @@ class TaskStreams {
  public:
   explicit TaskStreams(int most_runners) : most_runners_(most_runners) {}
 
-  // Adds a task. True: the caller has to start a runner.
+  // Adds a task. True: the caller must start a runner.
   bool push(DeviceStream stream, Task task);
-  // The next task for a runner that has finished `last`. None: the runner ends; it must not access this object again,
-  // which may then be destroyed.
+  // The next task for a runner that has finished `last`. Nullopt: the runner ends; it must not access this object
+  // again, which may then be destroyed.
   struct Taken {
     DeviceStream stream = DeviceStream::kCompute;
     Task task;
@@ -47,7 +47,7 @@ class TaskStreams {
   };
 
   const int most_runners_;
-  mutable std::mutex mutex_;  // of all below
+  mutable std::mutex mutex_;  // guards all below
   std::array<Stream, kDeviceStreams> streams_;
   int runners_ = 0;
 };

@@ -16,7 +16,7 @@ struct UpdateRule {
   double grad_limit = std::numeric_limits<double>::infinity();  // `clip = value`
 };
 
-// The longest matching path of `groups` gives each setting.
+// For each setting, the longest matching path of `groups` decides.
 UpdateRule rule_of(const TrainSpec& train, const ops::OptimizerForm& form, const Graph& graph, ParamId param);
 
 // The scalars of the update of one tensor in one step.

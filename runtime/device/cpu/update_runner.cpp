@@ -16,8 +16,8 @@ using planner::Instruction;
 using planner::Operand;
 using planner::Role;
 
-// Elements that one worker takes at a time: weight, gradient and two states of it stay in a second-level cache. A
-// multiple of kNormChunk. It is also the unit of the sums behind norms of tensors, so another value changes their bits.
+// The elements that one worker takes at a time: their weight, gradient and two states stay in a second-level cache. A
+// multiple of kNormChunk. It is also the unit of the sums for norms of tensors, so another value changes their bits.
 constexpr int64_t kChunk = 16 * kNormChunk;
 
 ops::UpdateStates states_at(const BoundWeight& weight, int64_t begin) {
@@ -125,7 +125,7 @@ void UpdateRunner::bind_operand(const Operand& operand, BoundUpdate& update) con
 
 std::vector<BoundSum> UpdateRunner::bind_sums(const Instruction& instruction) const {
   std::vector<BoundSum> sums;
-  std::vector<int> places;  // of the terms of the last sum: their replicas or readers, ascending
+  std::vector<int> places;  // replicas or readers of the terms of the last sum, ascending
   for (const Operand& operand : instruction.operands) {
     const bool own = operand.role == Role::kSum;
     if (own) {
@@ -185,7 +185,7 @@ void UpdateRunner::add_squares(const BoundUpdate& update, ops::Workers& workers)
   });
 }
 
-// The replicas of a stage have equal weights and gradients, so each finds the norms of its copy by itself.
+// The replicas of a stage have equal weights and gradients, so each computes the norms from its own copy.
 void UpdateRunner::find_norms(BoundUpdate& update, const StepContext& step, double grad_scale,
                               ops::Workers& workers) const {
   const auto norms = static_cast<size_t>(ops::norms_of(form_));
@@ -210,7 +210,7 @@ void UpdateRunner::find_norms(BoundUpdate& update, const StepContext& step, doub
   }
 }
 
-// With the norms that are known by now.
+// Uses the norms that are known by now.
 ops::UpdateScalars UpdateRunner::scalars_of(const BoundWeight& weight, const StepContext& step,
                                             double grad_scale) const {
   ops::UpdateScalars scalars = runtime::scalars_of(weight.rule, form_, step.rate, step.step, grad_scale);

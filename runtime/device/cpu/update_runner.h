@@ -21,13 +21,13 @@ struct BoundWeight {
   int64_t count = 0;
   float* weight = nullptr;
   ops::UpdateStates states{};
-  std::vector<float*> partials;  // of this replica
+  std::vector<float*> partials;  // partials of this replica
   UpdateRule rule;
   double* norms = nullptr;  // its partial sums of squares
   // For a kUpdate that reads norms, if the tensor has any: sums of squares [chunks, norms], and the norms of this step.
   std::vector<double> squares;
   std::vector<double> tensor_norms;
-  // Of a compressed gradient: the pairs of all senders, those of one `stride` pairs behind those of the one before.
+  // For a compressed gradient: the pairs of all senders; those of consecutive senders are `stride` pairs apart.
   const GradientPair* pairs = nullptr;
   int64_t stride = 0;
 };
@@ -47,7 +47,7 @@ struct BoundFold {
   std::vector<ops::TensorView> outputs;
 };
 
-// The slice of a gradient that a replica sums. `terms` has the slice of each replica in order, its own among them.
+// The slice of a gradient that a replica sums. `terms` has the slice of each replica in order, including its own.
 struct BoundSum {
   std::vector<float*> terms;
   float* own = nullptr;
@@ -59,11 +59,11 @@ struct BoundUpdate {
   std::vector<BoundWeight> weights;
   std::vector<BoundPrepare> prepares;
   std::vector<BoundFold> folds;
-  std::byte* scratch = nullptr;  // a slice a worker, for preparing
+  std::byte* scratch = nullptr;  // a slice for each worker, for preparing
   Bytes slice = 0;
 };
 
-// Threads: any; no two for the same stream of a device at once.
+// Threads: any; at most one at a time for each stream of a device.
 class UpdateRunner {
  public:
   UpdateRunner(const Module& module, const planner::Program& program, const Binder& binder, const KernelSet& kernels,
@@ -80,8 +80,8 @@ class UpdateRunner {
   void fold_partials(const BoundUpdate& update, ops::Workers& workers) const;
   // Stores partial sums of squares of the folded gradients, for the norm.
   void add_squares(const BoundUpdate& update, ops::Workers& workers) const;
-  // Updates and prepares weights and folds running statistics. Gradients are read from the first partial, where they
-  // were folded, or from pairs, which are summed there; and multiplied by `grad_scale`. Stores norms in
+  // Updates and prepares weights and folds running statistics. Gradients are read from the first partial, into which
+  // they were folded, or from pairs, which are summed here; they are multiplied by `grad_scale`. Stores norms in
   // `update`.
   Status apply(BoundUpdate& update, const StepContext& step, double grad_scale, ops::Workers& workers) const;
   // Makes the prepared weights from the current weights.
