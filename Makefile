@@ -7,7 +7,7 @@ JOBS ?= $(shell nproc)
 TARGETS := all
 XRUN := build/release/xrun
 
-.PHONY: deps deps-dev build test test-plans test-exhaustive test-faults test-faults-full test-walk test-lsp test-asan test-tsan fuzz bench demo glyphs cluster-demo fmt tidy clean
+.PHONY: deps deps-dev build test test-plans test-exhaustive test-faults test-faults-full test-walk test-lsp test-asan test-tsan fuzz bench demo glyphs cluster-demo package fmt tidy clean
 
 deps:
 	@scripts/install_packages.sh
@@ -96,6 +96,11 @@ glyphs: build
 cluster-demo: TARGETS := xrun
 cluster-demo: build
 	@scripts/cluster_demo.sh
+
+# build/release/xrun_VERSION_amd64.deb: what `cmake --install` installs, for Debian 12 (cmake/install.cmake).
+package: TARGETS := xrun xrun_manual
+package: build
+	@cd build/release && cpack -G DEB >package.log 2>&1 || { cat package.log; exit 1; }; ls "$$PWD"/xrun_*.deb
 
 fmt: deps-dev
 	@git ls-files '*.h' '*.cpp' | xargs clang-format-14 -i
