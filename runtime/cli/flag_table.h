@@ -44,7 +44,8 @@ struct CommandEntry {
 using CommandTable = std::vector<CommandEntry>;
 CommandTable read_commands(const CLI::App& app);
 
-// "bench head" for " ", "xrun-bench-head" for "-" with `first` "xrun".
+// The words of the command, and `first` before them if it is given: "bench head" with " " between them,
+// "xrun-bench-head" with "-" and the first word "xrun".
 std::string joined_words(const CommandEntry& command, const std::string& between, const std::string& first = "");
 
 }  // namespace xrun::cli

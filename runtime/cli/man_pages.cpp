@@ -84,13 +84,13 @@ std::string escaped(const std::string& text) {
   return (out.starts_with('.') ? "\\&" : "") + out + (code ? "\\fR" : "");
 }
 
-// A paragraph of a description: it begins with a capital and ends with a full stop.
-std::string sentence(std::string text) {
-  const bool is_word = text.size() > 1 && std::isupper(static_cast<unsigned char>(text[1])) == 0;
-  if (is_word) {
+std::string ended(const std::string& text) { return text.empty() || text.ends_with('.') ? text : text + "."; }
+
+std::string capitalized(std::string text) {
+  if (!text.empty()) {
     text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
   }
-  return text.empty() || text.ends_with('.') ? text : text + ".";
+  return text;
 }
 
 // A choice is bold, the name of a value is italic.
@@ -111,7 +111,7 @@ std::string flag_text(const FlagEntry& flag) {
     text += (text.ends_with('\n') ? "\\fB" : ", \\fB") + escaped(name) + "\\fR";
   }
   text += flag.value.kind == ValueKind::kNothing ? "" : " " + value_text(flag.value);
-  text += "\n" + escaped(sentence(flag.about));
+  text += "\n" + escaped(ended(flag.about));
   text += flag.value.range.empty() ? "" : "\nA number " + escaped(flag.value.range) + ".";
   text += flag.value.repeated ? "\nMay be given several times." : "";
   text += flag.variable.empty() ? "" : "\nVariable: \\fB" + escaped(flag.variable) + "\\fR.";
@@ -138,7 +138,7 @@ std::string synopsis(const CommandEntry& command) {
 }
 
 std::string description(const CommandTable& table, const CommandEntry& command) {
-  std::string text = ".SH DESCRIPTION\n" + escaped(sentence(command.about)) + "\n";
+  std::string text = ".SH DESCRIPTION\n" + escaped(ended(capitalized(command.about))) + "\n";
   for (const std::string& alias : command.aliases) {
     text += "\\fB" + escaped(alias) + "\\fR is another name of this command.\n";
   }
@@ -148,14 +148,14 @@ std::string description(const CommandTable& table, const CommandEntry& command) 
         "it.\n";
   }
   for (const ArgumentEntry& argument : command.arguments) {
-    text += ".TP\n" + value_text(argument.value) + "\n" + escaped(sentence(argument.about)) + "\n";
+    text += ".TP\n" + value_text(argument.value) + "\n" + escaped(ended(argument.about)) + "\n";
   }
   if (!command.below.empty()) {
     text += ".SH COMMANDS\n";
   }
   for (const size_t below : command.below) {
     text += ".TP\n\\fB" + escaped(joined_words(table[below], " ", "xrun")) + "\\fR\n" +
-            escaped(sentence(table[below].about)) + "\n";
+            escaped(ended(table[below].about)) + "\n";
   }
   return text;
 }
