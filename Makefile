@@ -9,7 +9,7 @@ XRUN := build/release/xrun
 # Lists of packages/ that a goal needs; its prerequisites inherit them.
 PACKAGES := build
 
-.PHONY: installed deps deps-dev build test test-plans test-exhaustive test-faults test-faults-full test-walk test-lsp test-asan test-tsan fuzz bench demo glyphs cluster-demo fmt tidy clean
+.PHONY: installed deps deps-dev build test test-plans test-exhaustive test-faults test-faults-full test-walk test-lsp test-asan test-tsan fuzz bench demo glyphs cluster-demo package fmt tidy clean
 
 installed:
 	@scripts/install_packages.sh $(PACKAGES)
@@ -106,6 +106,12 @@ glyphs: build
 # Four hosts on this machine, one of which is killed (scripts/cluster_demo.sh). Needs root; takes about ten minutes.
 cluster-demo: build
 	@scripts/cluster_demo.sh
+
+# build/release/xrun_VERSION_amd64.deb: what `cmake --install` installs, for Debian 12 (cmake/install.cmake).
+package: TARGETS := xrun xrun_manual
+package: PACKAGES := build package
+package: build
+	@cd build/release && cpack -G DEB >package.log 2>&1 || { cat package.log; exit 1; }; ls "$$PWD"/xrun_*.deb
 
 fmt: deps-dev
 	@git ls-files '*.h' '*.cpp' | xargs clang-format-14 -i

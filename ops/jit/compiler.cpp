@@ -1,6 +1,5 @@
 #include "ops/jit/compiler.h"
 
-#include <climits>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <map>
@@ -8,6 +7,7 @@
 #include <unistd.h>
 
 #include "graph/base/clock.h"
+#include "graph/base/modules.h"
 #include "ops/jit/kernel_cache.h"
 #include "ops/jit/plugin_api.h"
 
@@ -24,17 +24,8 @@ Error unavailable(std::string why, std::string fix) {
           std::move(fix)};
 }
 
-// The module next to the program itself, so that no search path determines which code is loaded.
-std::string module_path() {
-  char program[PATH_MAX];
-  const ssize_t length = ::readlink("/proc/self/exe", program, sizeof program);
-  std::string path(program, length > 0 ? static_cast<size_t>(length) : 0);
-  path.resize(path.rfind('/') + 1);
-  return path + std::string(kModule);
-}
-
 Result<const JitPlugin*> open_module() {
-  const std::string path = module_path();
+  const std::string path = module_path(kModule);
   if (::access(path.c_str(), F_OK) != 0) {
     return unavailable(std::string(kModule) + " is not beside the program",
                        "install llvm-19-dev and build again; results are the same, slower");

@@ -1,5 +1,5 @@
-// The compiler of element-wise loops: the module xrun_jit.so next to the program, and a cache of compiled code. Without
-// this module, or with XRUN_JIT=off, loops are interpreted, with the same bits.
+// The compiler of element-wise loops: the module xrun_jit.so (graph/base/modules.h), and a cache of what it compiled. If
+// there is no such module, or with XRUN_JIT=off, loops are interpreted, with the same bits.
 #pragma once
 
 #include <optional>

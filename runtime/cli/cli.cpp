@@ -16,9 +16,12 @@
 #include "ops/jit/compiler.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/bench.h"
+#include "runtime/cli/completions.h"
 #include "runtime/cli/console.h"
 #include "runtime/cli/counts.h"
+#include "runtime/cli/flag_table.h"
 #include "runtime/cli/join_world.h"
+#include "runtime/cli/man_pages.h"
 #include "runtime/cli/new.h"
 #include "runtime/cli/restarts.h"
 #include "runtime/cli/usage.h"
@@ -47,6 +50,8 @@ struct CommandLine {
   int64_t steps = -1;
   EvalArgs eval;
   PredictArgs predict;
+  CompletionsArgs completions;
+  ManArgs man;
   std::vector<std::unique_ptr<Benchmark>> benchmarks;
   std::function<int()> action;
 };
@@ -282,6 +287,18 @@ void add_commands(CLI::App& app, CommandLine& line) {
   }
 
   add_command(app, line, "doctor", "report on this machine", [&line] { return run_doctor(line.global); });
+
+  CLI::App* completions = add_command(app, line, "completions", "print a script that completes xrun in a shell",
+                                      [&] { return run_completions(read_commands(app), line.completions); });
+  completions->add_option("shell", line.completions.shell, "the shell")
+      ->required()
+      ->type_name("SHELL")
+      ->check(CLI::IsMember({"bash", "zsh", "fish"}));
+
+  CLI::App* man = add_command(app, line, "man", "print a page of the manual, to be read by `man -l -`",
+                              [&] { return run_man(line.global, read_commands(app), line.man); });
+  man->add_option("command", line.man.words, "the command (default: xrun itself)")->type_name("[COMMAND...]");
+  man->add_option("--write", line.man.directory, "write all pages into this directory instead")->type_name("DIR");
 }
 
 // The first flag of the command line without effect on the command, since it decides what is computed and the command
@@ -292,7 +309,8 @@ std::string idle_flag(const CLI::App& app, const Words& words) {
   if (command != "train") {
     idle = {"-C"};
   }
-  if (command == "new" || command == "fmt" || command == "doctor" || command == "lsp") {
+  if (command == "new" || command == "fmt" || command == "doctor" || command == "lsp" || command == "completions" ||
+      command == "man") {
     idle.insert(idle.end(),
                 {"--set", "--run", "--cluster", "--schedule", "--devices", "--threads", "--deterministic", "--cost"});
   }

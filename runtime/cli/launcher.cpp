@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "graph/base/errors.h"
+#include "graph/base/modules.h"
 
 namespace xrun::cli {
 namespace {
@@ -24,15 +25,6 @@ MpiNames names_of(Mpi mpi) {
   return mpi == Mpi::kOpenMpi
              ? MpiNames{"Open MPI", "libxrun_mpi.so", "libopenmpi-dev", "`mpirun`, or `srun --mpi=pmix`"}
              : MpiNames{"MPICH", "libxrun_mpich.so", "libmpich-dev", "`mpiexec`, or `srun --mpi=pmi2`"};
-}
-
-// The module is in the program's directory, or where the package puts libraries.
-std::filesystem::path module_path(Mpi mpi) {
-  const char* const module = names_of(mpi).module;
-  std::error_code ignored;
-  const auto program = std::filesystem::read_symlink("/proc/self/exe", ignored).parent_path();
-  const auto beside = program / module;
-  return std::filesystem::exists(beside, ignored) ? beside : program / "../lib/xrun" / module;
 }
 
 std::optional<int> number(const char* text) {
@@ -76,7 +68,7 @@ Result<Launch> find_launch(const std::function<const char*(const char* name)>& v
 
 bool has_module(Mpi mpi) {
   std::error_code ignored;
-  return std::filesystem::exists(module_path(mpi), ignored);
+  return std::filesystem::exists(module_path(names_of(mpi).module), ignored);
 }
 
 Result<Mpi> choose_mpi(const Launch& launch, const std::function<bool(Mpi)>& is_built) {
@@ -102,7 +94,7 @@ std::string launcher_help(Mpi mpi) {
 
 std::unique_ptr<runtime::Messenger> load_mpi(Mpi mpi, std::string& error) {
   // RTLD_GLOBAL: MPI loads plugins, which need the symbols of its own library.
-  void* const module = ::dlopen(module_path(mpi).c_str(), RTLD_NOW | RTLD_GLOBAL);
+  void* const module = ::dlopen(module_path(names_of(mpi).module).c_str(), RTLD_NOW | RTLD_GLOBAL);
   void* const make = module == nullptr ? nullptr : ::dlsym(module, "xrun_make_messenger");
   if (make == nullptr) {
     error = ::dlerror();

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 using Words = std::set<std::string>;
 
-const Words kLists{"build", "demo", "dev", "test"};
+const Words kLists{"build", "demo", "dev", "package", "test"};
 
 std::string text_of(const fs::path& path) {
   std::ifstream in(fs::path(XRUN_SOURCE_DIR) / path);

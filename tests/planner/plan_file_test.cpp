@@ -5,6 +5,8 @@
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <openssl/sha.h>
+#include <span>
+#include <string>
 
 #include "planner/plan_codec.h"
 #include "planner/verify/verify_program.h"
@@ -92,6 +94,26 @@ TEST(PlanFile, KeepsEverything) {
   EXPECT_EQ(loaded->training.heads[0].shards[2].row_end, 700);
   EXPECT_TRUE(verify_program(loaded->training, made.training).ok());
   EXPECT_TRUE(verify_program(loaded->inference, made.inference).ok());
+}
+
+// The version of xrun is recorded; only the schema decides whether a plan can be read.
+TEST(PlanFile, APlanOfAnEarlierVersionLoads) {
+  const Made made = make_plan_to_store();
+  std::vector<std::byte> bytes = encode_plan(made.plan, kPlanSchema);
+  const auto written = decode_plan(bytes, kPlanSchema, "now.xplan");
+  ASSERT_TRUE(written.ok()) << written.error().message;
+  const std::string now = written->xrun_version;
+  const std::string earlier = "0.1.0";
+  ASSERT_EQ(now.size(), earlier.size()) << now << ": the text in the file cannot be replaced";
+  ASSERT_NE(now, earlier);
+  const std::span<const std::byte> text = std::as_bytes(std::span(now));
+  const auto at = std::ranges::search(bytes, text).begin();
+  ASSERT_NE(at, bytes.end());
+  std::ranges::copy(std::as_bytes(std::span(earlier)), at);
+  EXPECT_EQ(decode_plan(bytes, kPlanSchema, "earlier.xplan").value().xrun_version, earlier);
+  const auto loaded = load_plan_bytes(sign(bytes), "earlier.xplan");
+  ASSERT_TRUE(loaded.ok()) << loaded.error().message;
+  EXPECT_EQ(plan_bytes(*loaded), plan_bytes(made.plan));
 }
 
 TEST(PlanFile, EveryTruncationIsRefused) {

@@ -206,6 +206,26 @@ TEST_F(Checkpoint, OtherKernelsAndLibrariesAreTold) {
   EXPECT_EQ(warning(other), "") << "libraries matter to bits, which only deterministic runs promise";
 }
 
+// The version of xrun is recorded; only the format decides whether a manifest can be read.
+TEST_F(Checkpoint, ACheckpointOfAnEarlierVersionIsResumed) {
+  Model model(1);
+  CheckpointOptions with = options();
+  with.version = "0.1.0";
+  ASSERT_TRUE(store(with)->save(model.state(), 20, 1280).ok());
+  EXPECT_THAT(read(root_ + "/step-000020/manifest.json"), HasSubstr(R"("version": "0.1.0")"));
+  CheckpointOptions now = with;
+  now.version = "0.9.0";
+  const auto resumed = store(now)->resume(model.state());
+  ASSERT_TRUE(resumed.ok()) << resumed.error().message;
+  ASSERT_TRUE(resumed->has_value());
+  EXPECT_TRUE((*resumed)->warnings.empty());
+  now.deterministic = true;
+  const auto exact = store(now)->resume(model.state());
+  ASSERT_TRUE(exact.ok()) << exact.error().message;
+  ASSERT_EQ((*exact)->warnings.size(), 1U) << "bits may differ between versions";
+  EXPECT_THAT((*exact)->warnings[0].message, HasSubstr("xrun 0.1.0 (now 0.9.0)"));
+}
+
 TEST_F(Checkpoint, DirectoryBelongsToOneRunAtATime) {
   const auto first = store();
   const auto second = make_checkpoint_store(options());

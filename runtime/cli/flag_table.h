@@ -1,0 +1,51 @@
+// The commands of the command line with their flags as plain values, for texts that list them: completions of shells
+// and pages of the manual.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <string>
+#include <vector>
+
+namespace xrun::cli {
+
+// What a flag or an argument takes, so that a shell can propose it.
+enum class ValueKind { kNothing, kChoice, kNumber, kFile, kDirectory, kText };
+
+struct ValueEntry {
+  ValueKind kind = ValueKind::kText;
+  std::string name;                  // "FILE"; empty for kNothing
+  std::vector<std::string> choices;  // of kChoice
+  std::string range;                 // "from 1 to 4096"; empty where all numbers are taken
+  bool repeated = false;             // may be given several times
+};
+
+struct FlagEntry {
+  std::vector<std::string> names;  // "-o", "--output"
+  ValueEntry value;
+  std::string about;
+  std::string variable;  // of the environment, "XRUN_OUTPUT"; empty: the flag has none
+};
+
+struct ArgumentEntry {
+  ValueEntry value;  // its name is as the help writes it: "[FILE]", "IMAGES..."
+  std::string about;
+};
+
+struct CommandEntry {
+  std::vector<std::string> words;    // "bench", "head"; empty: the program itself
+  std::vector<std::string> aliases;  // other names of the last word
+  std::string about;
+  std::vector<FlagEntry> flags;
+  std::vector<ArgumentEntry> arguments;
+  std::vector<size_t> below;  // the places of its own commands in the table
+};
+
+// The program itself comes first; its flags are those of every command. A command comes before those below it.
+using CommandTable = std::vector<CommandEntry>;
+CommandTable read_commands(const CLI::App& app);
+
+// The words of the command, and `first` before them if it is given: "bench head" with " " between them,
+// "xrun-bench-head" with "-" and the first word "xrun".
+std::string joined_words(const CommandEntry& command, const std::string& between, const std::string& first = "");
+
+}  // namespace xrun::cli
