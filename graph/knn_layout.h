@@ -40,7 +40,7 @@ struct KnnLayout {
 
   // Offsets in the scratch:
   Bytes inverse = 0;
-  Bytes limits = 0;  // for all blocks, then for one more block with limits that no score reaches
+  Bytes limits = 0;  // one for each class of all blocks, then a block of infinities, which no score reaches
   Bytes counts = 0;
   Bytes again = 0;  // ids of the classes that are searched again
   Bytes keys = 0;

@@ -113,7 +113,7 @@ void ModuleBuilder::warn_of_few_others(const std::string& head, int64_t classes)
   const int64_t chosen = active.of(classes);
   const int64_t labels = std::min(train.batch, classes);
   const int64_t others = chosen - labels;
-  // All classes are active, or at least three quarters of the active ones are others.
+  // No warning if all classes are active, or if at least three quarters of the active ones are not labels of the step.
   if (chosen == classes || 4 * others >= 3 * chosen) {
     return;
   }

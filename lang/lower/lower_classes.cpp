@@ -109,7 +109,8 @@ void ModuleBuilder::lower_moved_class(const SettingNode& node, const std::string
   module_.data.moved_classes.push_back(moved);
 }
 
-// `classes INPUT { ... }` names an input that has classes. REQUIRES: the inputs of the loss are known.
+// Checks that the INPUT of each `classes INPUT { ... }` is an input of class numbers (XG0226). REQUIRES: the inputs of
+// the loss are known.
 void ModuleBuilder::check_moved_classes() {
   const Graph& graph = ev_.graph();
   std::vector<std::string> known;

@@ -214,7 +214,7 @@ class Emitter {
   int groups_ = 0;
   std::vector<BlockLayout> forward_layouts_;  // index: stage
   std::vector<BlockLayout> backward_layouts_;
-  std::set<BufferId> zeroed_;  // gradients that a backward pass has begun
+  std::set<BufferId> zeroed_;  // gradient buffers that an emitted backward pass sets to zero
 };
 
 }  // namespace xrun::planner

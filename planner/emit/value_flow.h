@@ -20,13 +20,15 @@ struct Crossing {
   bool read_backward = false;  // its backward pass reads it (gradients: always)
 };
 
-// The values of one stage. Lists are in node order, without repetition.
+// The values of one stage. F and B are its forward and backward passes. `kept` are the values made in F that have a
+// buffer: saved, sent, gathered for a head, results and statistics. The others are `forward_locals`. Lists are in node
+// order, without repetition.
 struct StageFlow {
   std::vector<ValueId> inputs_forward;  // fed by data
   std::vector<ValueId> inputs_backward;
-  std::vector<ValueId> kept;            // made in F, in a buffer: saved, sent, gathered, results, statistics
+  std::vector<ValueId> kept;            // made in F, in a buffer
   std::vector<ValueId> saved;           // made in F, read in B
-  std::vector<ValueId> statistics;      // G outputs that the update folds
+  std::vector<ValueId> statistics;      // outputs per row block that the update folds
   std::vector<ValueId> results;         // per-row loss, metrics, outputs made in F
   std::vector<ValueId> sent_gradients;  // made in B for other stages
   std::vector<ValueId> head_gradients;  // inputs "<head>.dx" read in B

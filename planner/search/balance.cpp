@@ -20,8 +20,8 @@ std::vector<double> prefix_sums(const std::vector<double>& weights) {
   return sums;
 }
 
-// Fills stages greedily up to `limit`; empty if that takes more than `stages`. Missing stages are cut off the end, one
-// layer each, which never makes a stage larger.
+// Fills the stages greedily up to `limit`; the result is empty if that takes more than `stages`. Each stage leaves at
+// least one layer for each later stage, so the last stages may have one layer each. This never makes a stage larger.
 Cuts fill(const std::vector<double>& sums, int stages, double limit) {
   const int n = static_cast<int>(sums.size()) - 1;
   Cuts cuts{0};

@@ -17,8 +17,8 @@ struct Mesh {
   int device_of(int stage, int replica) const { return replica * stages + stage; }
 };
 
-// The number of replicas unless a hint gives it: the largest R <= devices / stages, at most kMostReplicas, that divides
-// `micro_batches`, and `partials` if it is not 0.
+// The number of replicas if no hint gives it: the largest R <= devices / stages, at most kMostReplicas, that divides
+// `micro_batches` and `partials`. If `partials` is 0, R only has to divide `micro_batches`.
 int default_replicas(int devices, int stages, int micro_batches, int partials);
 
 // The device of each shard of a head: as in the hint (null: no hint), else one shard on each of the first `wanted`

@@ -427,7 +427,7 @@ int parse_and_run(int argc, const char* const* argv) {
 int run_command_line(int argc, const char* const* argv) {
   // A write beyond the limit of file sizes is reported as an error instead of killing the process.
   std::signal(SIGXFSZ, SIG_IGN);
-  // So is a write to a pipe that nobody reads. A run of training then stops (StopSignals).
+  // A write to a pipe that nobody reads is also reported as an error. A training run then stops (StopSignals).
   std::signal(SIGPIPE, SIG_IGN);
   try {
     const int exit = parse_and_run(argc, argv);

@@ -28,8 +28,9 @@ struct PlannedModel {
   int workers() const;
 };
 
-// FILE: loads, prepares and plans. PLAN: loads the plan, makes its module again from the sources and rejects the plan
-// if anything has changed (XG06xx). Nothing after an error, which has been printed.
+// Returns the plan of a model (FILE) or of a plan file (PLAN). A model is loaded, prepared and planned. For a plan
+// file, the module is made again from the sources, and the plan is rejected if anything has changed (XG06xx). After an
+// error, which is printed, the result is nullopt and `exit` is the exit code.
 std::optional<PlannedModel> plan_from(const std::string& path, const GlobalOptions& options, const Console& console,
                                       bool needs_training, int& exit);
 

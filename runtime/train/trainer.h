@@ -47,7 +47,7 @@ struct TrainRequest {
   SessionOptions session;
   std::string plan_id;
   StepPrediction predicted;
-  std::vector<SmallerStep> smaller;  // sorted by units, from one on, without a gap
+  std::vector<SmallerStep> smaller;  // in order: 1 unit, 2 units, ...; empty if the batch does not grow
   Bytes memory_planned = 0;          // for StartEvent, as is `memory_usable`
   Bytes memory_usable = 0;
   std::string hosts;                        // for several ranks, as in StartEvent

@@ -259,7 +259,7 @@ TEST_F(Rendering, LinesFarApartAreBlocksOfTheirOwn) {
 )");
 }
 
-TEST_F(Rendering, AnEditBehindACarriageReturnIsAtTheEndOfTheLine) {
+TEST_F(Rendering, AnEditAfterACarriageReturnIsShownAtTheEndOfTheLine) {
   sources.add("a.xgraph", "ab\r");
   const Diagnostic d{
       .code = "XG0104", .message = "open", .primary = {find("b"), ""}, .fixes = {{"close it", {{{0, 3, 3}, "!"}}}}};

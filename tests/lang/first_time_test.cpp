@@ -1,5 +1,6 @@
-// Programs as people write them who come from PyTorch or Keras, one mistake or a few each: tests/golden/first_time has
-// what the checker answers, with the real operators. Its edits are followed one after another, as a user would.
+// Checks programs such as PyTorch and Keras users write at first, each with one mistake or a few.
+// tests/golden/first_time holds the expected diagnostics, with the real operators. Their edits are applied one after
+// another, as a user would.
 #include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -56,7 +57,7 @@ const Diagnostic* first_with_edits(const Answer& answer) {
   return found == all.end() ? nullptr : &*found;
 }
 
-// Follows all edits; each removes its diagnostic, and the text that it writes has no fault.
+// Applies all edits. Expects that each removes its diagnostic and that the text it inserts has no fault.
 std::string follow(std::string text, const std::string& name) {
   for (int round = 0; round < 20; ++round) {
     const Answer before(text, name);
@@ -85,7 +86,7 @@ std::string follow(std::string text, const std::string& name) {
   return text;
 }
 
-TEST(FirstTime, EachProgramGetsItsAnswerAndItsEditsHold) {
+TEST(FirstTime, DiagnosticsMatchTheGoldenFilesAndEditsRemoveThem) {
   const std::vector<std::string> programs = test::golden_cases("first_time", ".xgraph");
   EXPECT_GE(programs.size(), 120U);
   for (const std::string& name : programs) {
@@ -103,7 +104,7 @@ TEST(FirstTime, EachProgramGetsItsAnswerAndItsEditsHold) {
   }
 }
 
-// ---- what they hold apart from their words --------------------------------------------------------------------------
+// ---- graphs and codes of single programs ----------------------------------------------------------------------------
 
 std::string model(const std::string& statements, const std::string& input = "x: f32[N, 3, 8, 8]") {
   return "xgraph 1\n\nmodel m {\n  input " + input + "\n" + statements + "}\n";

@@ -168,7 +168,7 @@ TEST(Format, ListsThatAreTooLongAreFilled) {
   EXPECT_EQ(settings("a = [1, # one\n2]"), "  a = [\n    1,  # one\n    2,\n  ]\n");
 }
 
-TEST(Format, RangesAreTightBetweenWholeNumbers) {
+TEST(Format, RangesOfPlainWholeNumbersHaveNoSpaces) {
   EXPECT_EQ(settings("a = 0 .. 10"), "  a = 0..10\n");
   EXPECT_EQ(settings("a = 0..0.5"), "  a = 0 .. 0.5\n");
   EXPECT_EQ(settings("a = 2..1G"), "  a = 2 .. 1G\n");

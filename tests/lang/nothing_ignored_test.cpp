@@ -108,7 +108,7 @@ TEST(NothingIgnored, LabelsNameSomething) {
   EXPECT_THAT(codes(model("  y = x -> relu\n  head id = x -> cosine_classifier(10) as foo\n")), ElementsAre("XG0224"));
 }
 
-TEST(NothingIgnored, GrowingTextsAreBounded) {
+TEST(NothingIgnored, LongStringsAndRepeatedFaultsAreBounded) {
   std::string text = "let s0 = \"" + std::string(64, 'a') + "\"\n";
   for (int i = 1; i <= 10; ++i) {
     const std::string before = "s" + std::to_string(i - 1);
@@ -124,7 +124,7 @@ TEST(NothingIgnored, GrowingTextsAreBounded) {
     list += ", s10";
   }
   EXPECT_THAT(codes(text + list + "]\n"), ElementsAre("XG0216"));
-  // Ten thousand equal slips of one call are one report.
+  // Ten thousand equal mistakes in one call are reported once.
   std::string call = "relu(x, a=1";
   for (int i = 0; i < 10'000; ++i) {
     call += ", a=1";

@@ -406,7 +406,7 @@ StepPlan plan_of(int64_t shards, int64_t pass_rows, bool fused) {
           .active = 48};
 }
 
-TEST(CatchUp, TrainingOfSomeClassesIsThatOfAll) {
+TEST(CatchUp, TrainingSomeClassesGivesTheResultOfTrainingAll) {
   constexpr int64_t kSteps = 120;
   for (const bool cosine : {false, true}) {
     for (const bool nesterov : {false, true}) {

@@ -1,5 +1,6 @@
-// Functions and updates that users write, compiled, against those that are built in, on one core, in the cache and
-// beyond it, in elements a second; the time of compiling; the cases of tests/bench/torch_functions.py.
+// Compares compiled functions and updates that users write with the built-in ones, in elements per second on one core,
+// for data that fit the cache and data that do not. Also measures the time of compiling, and has the cases that
+// tests/bench/torch_functions.py compares with PyTorch.
 #include <benchmark/benchmark.h>
 #include <random>
 #include <vector>

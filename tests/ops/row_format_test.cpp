@@ -89,8 +89,8 @@ TEST(RowFormat, MeansOfRoundedNumbersAreTheNumbers) {
   }
 }
 
-// A value's draws are those of its place, so that a row may be written in any company.
-TEST(RowFormat, TheRestOfARowChangesNoValueOfIt) {
+// The random bits of a value depend only on its position, so a part of a row is rounded like the whole row.
+TEST(RowFormat, RoundingOfAValueDoesNotDependOnTheRestOfTheRow) {
   std::vector<float> values(301);
   for (size_t i = 0; i < values.size(); ++i) {
     values[i] = std::sin(static_cast<float>(i) * 1.7F);

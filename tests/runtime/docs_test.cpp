@@ -49,7 +49,7 @@ std::vector<Block> blocks_of(const std::string& path) {
   return blocks;
 }
 
-TEST(Docs, EveryXgraphBlockChecksWithoutAWordAndItsTestsHold) {
+TEST(Docs, EveryXgraphBlockHasNoDiagnosticsAndPassesItsTests) {
   int seen = 0;
   int expectations = 0;
   for (const std::string& path : documents()) {

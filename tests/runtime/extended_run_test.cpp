@@ -165,7 +165,7 @@ TEST_F(ExtendedRun, ACheckpointToBeginFromThatIsNotThereIsSaidBeforeTraining) {
   }
 }
 
-TEST_F(ExtendedRun, TheBestStepsStayBesideTheLast) {
+TEST_F(ExtendedRun, TheBestCheckpointsAreKeptWithTheLast) {
   write("  checkpoint {\n    keep = 1\n    best = highest(yen, 2)\n  }");
   const auto trained = train({}, "8", "[constant(0.1, 2 epochs), constant(3, 6 epochs)]");
   ASSERT_EQ(trained.exit, 0) << trained.err;

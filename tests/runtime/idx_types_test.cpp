@@ -1,4 +1,5 @@
-// IDX files of every element type: read as their values, or refused with what they hold.
+// Tests that IDX files of every element type are read correctly, and that the message about an unsuitable file says
+// what the file holds.
 #include <bit>
 #include <gmock/gmock.h>
 

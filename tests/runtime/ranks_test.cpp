@@ -1,5 +1,6 @@
-// Ranks that share no memory give the bits of one process: each has the arenas, the workers and the weights of its own
-// devices, and everything else goes as messages (tests/support/message_communicator.h).
+// Tests that ranks without shared memory compute exactly the bits that one process computes. Each rank has the arenas,
+// workers and weights of its own devices, and receives everything else in messages
+// (tests/support/message_communicator.h).
 #include <cstdlib>
 #include <fcntl.h>
 #include <gtest/gtest.h>

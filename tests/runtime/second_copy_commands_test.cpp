@@ -22,7 +22,7 @@ using Words = std::vector<std::string>;
 
 class SecondCopyCommands : public ::testing::Test {
  protected:
-  // Forty steps, a checkpoint after each tenth.
+  // Writes a model whose run has 40 steps and saves a checkpoint every 10 steps.
   void SetUp() override {
     directory.write("m.xgraph", R"(xgraph 1
 

@@ -1,5 +1,5 @@
-// Weights that several operators read: their gradients are added, the same bits for every plan, and one tensor in the
-// checkpoint.
+// Tests weights that several operators read: their gradients are added, every plan gives the same bits, and the
+// checkpoint holds the weight once.
 #include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

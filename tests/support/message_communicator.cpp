@@ -17,7 +17,7 @@ struct Header {
   int32_t group = 0;  // broadcasts: the channel
   int32_t from = 0;   // device; of a text or a broadcast: rank
   int32_t to = 0;
-  int64_t round = 0;  // texts only
+  int64_t round = 0;  // number of the gather call; used by texts only
 };
 
 Message message_of(const Header& header, std::span<const std::byte> body) {

@@ -97,7 +97,7 @@ int SimulatedNet::accept(int listener) {
   return socket;
 }
 
-// The kernel of the other node answers, so that only the link counts.
+// The kernel of the other node accepts a connection even while its process is busy, so only the link takes time.
 int SimulatedNet::connect(const std::string& address, int port, Seconds patience) {
   const int node = std::stoi(address);
   const auto there = arrival_over(caller_, node);
