@@ -137,8 +137,8 @@ TEST(ExplainCommand, ACodeHasAPageWithBothExamples) {
   EXPECT_EQ(result.exit, 0) << result.err;
   EXPECT_EQ(result.out,
             "XG0115  comparisons and ranges do not chain\n\n"
-            "`a < b < c` is not a comparison of three. Compare twice and join the results by `and`. A range has\n"
-            "two ends.\n"
+            "`a < b < c` cannot compare three values. Compare twice and join the results with `and`. A range has\n"
+            "exactly two ends: `a .. b`.\n"
             "\nGives XG0115:\n\n  xgraph 1\n\n  let a = 0 < 1 < 2\n"
             "\nCorrected:\n\n  xgraph 1\n\n  let a = 0 < 1 and 1 < 2\n");
   EXPECT_EQ(explain({"xg0115"}).out, result.out);
