@@ -425,7 +425,7 @@ constexpr AugmentDef kAugments[] = {
      "as_index(10)", kReady, class_number},
     {"as_class", "()", "",
      "a class out of a text of a column: each distinct text of the source `train` is a class, numbered by first "
-     "appearance; numbers are texts, too, with their leading zeros",
+     "appearance; numbers are also texts and keep their leading zeros",
      "as_class", kReady, class_of_text},
     {"ignore", "(values: list = none, missing: bool = false)", "",
      "samples, or positions of a row, whose label is one of these whole numbers, texts or directories of a folder have "
@@ -437,8 +437,7 @@ constexpr AugmentDef kAugments[] = {
      kReady, columns_of},
     {"column", "(index: key)", "index 0..16777216",
      "one column of a row of a table, counted from 0, or by its name in the header, and then a label; `scale(1)` "
-     "behind "
-     "a name makes it a number",
+     "after a name makes it a number",
      "column(64)", kReady, column_of},
     {"random_affine", "(rotate: float = 0, scale: float = 0, shear: float = 0, shift: float = 0)",
      "rotate 0..3.2, scale 0..0.9, shear 0..2, shift 0..1",

@@ -163,7 +163,7 @@ class Parser {
       return Error{ErrorKind::kContent, "XG0303",
                    "the function `" + std::string(text_.substr(0, 80)) + "` cannot be read: at byte " +
                        std::to_string(failed_at_) + " " + expected_ + " is expected",
-                   "make the file anew: functions are written by xrun"};
+                   "make the file again: xrun writes its functions"};
     }
     expr_.set_results(std::move(results));
     expr_.prune();

@@ -230,7 +230,7 @@ std::vector<Topic> all_topics(const OpRegistry& ops) {
        .title = "a declaration that takes the settings of another one of its kind",
        .page = "train large extends base { batch = 8192 }\n\n"
                "A declaration that takes the settings of another one of its kind.\n"
-               "It replaces them key by key, in groups, too. `xrun show --explicit` writes the result out.\n"});
+               "It replaces them key by key, also in groups. `xrun show --explicit` writes the result out.\n"});
   topics.push_back(
       {.name = "state",
        .kind = "part",

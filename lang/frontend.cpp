@@ -97,7 +97,7 @@ class Frontend {
         flag.ast = string_value(file, value);
       } else if (value.find_first_not_of(' ') == std::string::npos) {
         diagnostics_.add(fault("XG0110", {}, {"`--set {}=` has no value", path}, "",
-                               {"write it behind the `=`: --set {}=VALUE", path}));
+                               {"write it after the `=`: --set {}=VALUE", path}));
       } else {
         flag.ast = parse_value(sources_, file, diagnostics_);
       }

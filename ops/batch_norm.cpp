@@ -84,7 +84,7 @@ Status grad_bn_prelu(GradBuilder& builder) {
 Result<OpShape> infer_bn_add(std::span<const TensorType> inputs, const Attrs& attrs) {
   if (inputs[1] != inputs[0]) {
     return shape_error("`bn.add` adds a tensor of another type: " + to_text(inputs[0]) + " and " + to_text(inputs[1]),
-                       "make the file anew: this operator is written by xrun");
+                       "make the file again: xrun writes this operator");
   }
   return infer_bn(inputs.first(1), attrs);
 }

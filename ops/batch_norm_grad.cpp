@@ -246,7 +246,7 @@ constinit const Op kBatchNormPreluGrad{
             .signature = "(x: [N, C, ...], dy: [N, C, ...], weight: [C], bias: [C], mean: [G, C], var: [G, C], "
                          "slope: [C])",
             .group = "norm",
-            .doc = "gradients of batch norm and the prelu behind it: also of the slopes, summed over the samples",
+            .doc = "gradients of batch norm and the prelu after it: also of the slopes, summed over the samples",
             .rows = RowProperty::kReduces,
             .layout = LayoutRule::kChannelsLast,
             .infer = infer_prelu_grad,

@@ -15,7 +15,7 @@ TensorType aligned(const TensorType& operand, int rank) {
 Result<TensorType> broadcast(std::string_view verb, std::span<const TensorType> operands) {
   const auto first = std::ranges::find_if(operands, &TensorType::has_batch);
   if (first == operands.end()) {
-    return rank_error(verb, "a tensor of the batch beside the parameters", operands[0],
+    return rank_error(verb, "a tensor of the batch in addition to the parameters", operands[0],
                       "let parameters meet such a tensor first: x * gamma, or a `pointwise` of both");
   }
   XRUN_TRY(expect_activation(verb, *first));

@@ -31,7 +31,7 @@ DType target_of(const Attrs& attrs) { return attrs.text("to") == "bf16" ? DType:
 Result<OpShape> infer_cast(std::span<const TensorType> inputs, const Attrs& attrs) {
   XRUN_TRY(expect_activation("cast", inputs[0]));
   if (const std::string& to = attrs.text("to"); to != "f32" && to != "bf16") {
-    return content_error("XG0303", "`cast` makes f32 or bf16, not `" + to + "`", "make it one of both");
+    return content_error("XG0303", "`cast` makes f32 or bf16, not `" + to + "`", "make it one of the two");
   }
   OpShape shape{{with_dims(inputs[0], inputs[0].dims)}};
   shape.outputs[0].dtype = target_of(attrs);

@@ -50,7 +50,7 @@ Result<OpShape> infer_einsum(Types in, const Attrs& attrs) {
     const int64_t size = size_of_letter(letter);
     if (size == 0) {
       return argument_error(about() + " has a result letter that no operand has",
-                            "the letters behind `->` are some of those before it");
+                            "the letters after `->` are some of those before it");
     }
     y.dims.push_back(size);
   }

@@ -94,7 +94,7 @@ Result<Isa> choose_isa() {
   }
   const auto wanted = parse_isa(limit);
   if (!wanted) {
-    return Error{ErrorKind::kUsage, "XG0802", "XRUN_ISA = `" + std::string(limit) + "` is no instruction set",
+    return Error{ErrorKind::kUsage, "XG0802", "XRUN_ISA = `" + std::string(limit) + "` is not an instruction set",
                  "one of avx2, avx512, avx512_bf16, amx"};
   }
   const Isa hardware = find_hardware();

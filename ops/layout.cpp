@@ -38,7 +38,7 @@ bool flattens_nothing(std::span<const TensorType> inputs, const Attrs& attrs) {
   return attrs.integer("from", 1) == inputs[0].rank() - 1;
 }
 
-constexpr const char* kSameElements = "let the dimensions behind N multiply to as many elements as it has";
+constexpr const char* kSameElements = "let the dimensions after N multiply to as many elements as it has";
 
 Result<OpShape> infer_reshape(std::span<const TensorType> inputs, const Attrs& attrs) {
   const TensorType& x = inputs[0];

@@ -28,7 +28,7 @@ Result<OpShape> infer_map(std::span<const TensorType> inputs, const Attrs& attrs
   const std::vector<int> read = expr.inputs_read();
   if (expr.operations() > kMostDerivedScalarOps || (!read.empty() && read.back() >= static_cast<int>(inputs.size()))) {
     return argument_error("`map` has a function of more inputs or operations than it can have",
-                          "make the file anew: functions are written by xrun");
+                          "make the file again: xrun writes its functions");
   }
   XRUN_ASSIGN(const TensorType out, broadcast("combine", inputs));
   return OpShape{.outputs = std::vector(expr.results().size(), out)};

@@ -55,8 +55,8 @@ struct NormFunction::Operands {
 Result<NormFunction> NormFunction::make(const KernelSpec& spec, int64_t channels, Way way) {
   XRUN_ASSIGN(const ScalarExpr function, parse_scalar_expr(spec.attrs.text("then")));
   if (function.results().size() != 1 || (!function.inputs_read().empty() && function.inputs_read().back() > 0)) {
-    return Error{ErrorKind::kContent, "XG0303", "`then` of a batch norm is no function of one number",
-                 "make the file anew: functions are written by xrun"};
+    return Error{ErrorKind::kContent, "XG0303", "`then` of a batch norm is not a function of one number",
+                 "make the file again: xrun writes its functions"};
   }
   return NormFunction(function, spec, channels, way);
 }

@@ -93,7 +93,7 @@ Status add_step_programs(Plan& plan, const Module& module, const KernelFacts& fa
   const Program& largest = plan.training;
   const int64_t least = module.train.growth->times * largest.replicas;
   if (largest.micro_batches % least != 0) {
-    return other_plan(plan, loaded, fmt::format("its micro-batches are no multiple of {}", least));
+    return other_plan(plan, loaded, fmt::format("its micro-batches are not a multiple of {}", least));
   }
   const CostModel cost(facts, plan.machine);
   std::vector<Arena> arenas = largest.arenas;

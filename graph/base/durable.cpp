@@ -78,7 +78,7 @@ Status check_place(const std::string& path, const FileKind& kind) {
     return {};  // or cannot be examined, which the write will report
   }
   if (!std::filesystem::is_regular_file(status)) {
-    return Error{ErrorKind::kUsage, std::string(kind.code), "`" + path + "` is no ordinary file",
+    return Error{ErrorKind::kUsage, std::string(kind.code), "`" + path + "` is not a regular file",
                  "choose another place with `" + std::string(kind.flag) + "`"};
   }
   if (std::filesystem::file_size(path, error) > 0 && !error && ::access(path.c_str(), R_OK) == 0 &&

@@ -67,7 +67,7 @@ Status check_terms(const Graph& graph, const std::vector<LossTerm>& terms) {
                    "leave it out: it changes no weight"};
     }
     if (!std::isfinite(static_cast<float>(term.factor))) {
-      return Error{ErrorKind::kContent, "XG0504", "a factor of the loss is no number of f32",
+      return Error{ErrorKind::kContent, "XG0504", "a factor of the loss is not a number of f32",
                    "multiply by a smaller number", graph.node(made_by).span};
     }
     if (head.valid() && std::ranges::find(heads, head) != heads.end()) {

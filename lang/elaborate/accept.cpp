@@ -85,7 +85,7 @@ bool Evaluator::accept_dims(const Signature& signature, Datum& value, Span at, c
     }
     if (whole == -1 && inferred != nullptr) {
       return refuse("XG0303", here, "only one dimension can follow from the others", "a second -1",
-                    {"write a number for one of both"}),
+                    {"write a number for one of the two"}),
              false;
     }
     if (item.kind == DatumKind::kBatch) {

@@ -118,9 +118,9 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
         continue;
       }
       report(with_signature(fault("XG0204", item.span, {"`{}` of `{}` is given twice", param.name.text, signature.name},
-                                  "again", {"leave one of both out"}),
+                                  "again", {"leave one of the two out"}),
                             signature)
-                 .also(slot.span, "given here, too"));
+                 .also(slot.span, "also given here"));
       good = false;
       continue;
     }

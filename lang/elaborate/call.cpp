@@ -202,7 +202,7 @@ Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& sco
   }
   if (scalars_ != nullptr && callee.kind == Callee::kBlock) {
     return refuse("XG0220", call.name_span, {"`{}` is a block, so a `pointwise` cannot call it", callee.name},
-                  "works on whole tensors", {"call it in a block, before or behind the function"});
+                  "works on whole tensors", {"call it in a block, before or after the function"});
   }
   switch (callee.kind) {
     case Callee::kUnknown:

@@ -39,7 +39,7 @@ std::vector<NamedValue> Evaluator::given_tensors(const Signature& signature, con
                         work_.graph.value(local->value.tensor).param.valid();
     if (is_own && std::ranges::find(given, arg.name.text, &NamedValue::name) != given.end()) {
       report(with_signature(fault("XG0204", arg.span, {"`{}` of `{}` is given twice", arg.name.text, signature.name},
-                                  "again", {"leave one of both out"}),
+                                  "again", {"leave one of the two out"}),
                             signature));
     } else if (!known && is_misspelt(value, scope) && arg.name.text == "weight") {
       (void)eval(*call.ast, arg.value, scope);  // embed(weight=tabel): reports the name

@@ -56,7 +56,7 @@ class TypeChecker {
       unknown(type);
     } else if (!type.has_dims && !is_constant) {
       report("XG0303", type.span, {"`{}` is the type of a tensor, and a tensor has dimensions", name},
-             "no dimensions here", {"write them behind it: {}", with_dimensions(type)});
+             "no dimensions here", {"write them after it: {}", with_dimensions(type)});
     } else if (name == "index" && !type.argument.valid()) {
       report("XG0303", type.name.span, "`index` says how many classes there are", "it does not",
              {"write index(C)[N]: a number, or a name that the type binds"});

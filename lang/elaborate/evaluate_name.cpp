@@ -43,7 +43,7 @@ Datum Evaluator::eval_name(const Name& name, Scope& scope) {
         return eval_constant(found);
       }
       return refuse("XG0220", name.span, {"`{}` is a {}, not a value", name.text, keyword_of(found.decl->kind)}, "",
-                    {"call it, {}(x), or put it behind `->`", name.text});
+                    {"call it, {}(x), or put it after `->`", name.text});
     }
   }
   return unknown_name(name, scope);
@@ -55,7 +55,7 @@ Datum Evaluator::unknown_name(const Name& name, Scope& scope) {
   }
   if (find_op(name.text) != nullptr) {
     return refuse("XG0220", name.span, {"`{}` is an operator, not a value", name.text}, "",
-                  {"call it, {}(x), or put it behind `->`", name.text});
+                  {"call it, {}(x), or put it after `->`", name.text});
   }
   std::vector<std::string> values;
   for (Scope* level = &scope; level != nullptr; level = level->parent) {

@@ -197,7 +197,7 @@ void Evaluator::check_results(const DeclRef& block, const Datum& value, Scope& e
     refuse(
         "XG0306", block.decl->name.span,
         {"`{}` says that it returns {} values, and returns {}", block.decl->name.text, results.size(), values.size()},
-        "", {"make both the same: a type behind `->` for each value of the tuple behind `return`"});
+        "", {"make both the same: a type after `->` for each value of the tuple after `return`"});
     return;
   }
   for (size_t i = 0; i < results.size(); ++i) {

@@ -97,7 +97,7 @@ std::optional<Fix> Evaluator::as_stages(std::span<const Name> path, const Call&,
     stages += fmt::format(" -> {}{}", name, args->empty() ? "" : fmt::format("({})", *args));
     at = end + args->size() + 2;
   }
-  return replacement("stages follow a value behind `->`", {path[0].span.file, begin, static_cast<uint32_t>(at)},
+  return replacement("stages follow a value after `->`", {path[0].span.file, begin, static_cast<uint32_t>(at)},
                      std::move(stages), true);
 }
 
@@ -114,7 +114,7 @@ std::optional<Fix> Evaluator::as_pipe(const Call& call, std::string_view ours) c
     return std::nullopt;
   }
   const auto last = static_cast<uint32_t>(end + input->size() + 2);
-  return replacement({"`{}` follows its input behind `->`", ours}, {call.span.file, call.name_span.begin, last},
+  return replacement({"`{}` follows its input after `->`", ours}, {call.span.file, call.name_span.begin, last},
                      {"{} -> {}{}", *input, ours, args == "()" ? std::string_view() : args}, true);
 }
 

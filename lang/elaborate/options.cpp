@@ -17,7 +17,7 @@ void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl
   if (value.is_error()) {
     if (!decl.value.valid() && !decl.has_fault) {
       report(evaluator, "XG0204", decl.name.span, {"option `{}` has no value", decl.name.text}, "",
-             {"give it one by --set {}=..., or here behind its type", decl.name.text});
+             {"give it one by --set {}=..., or here after its type", decl.name.text});
     }
     return;
   }
@@ -78,7 +78,7 @@ void check_option(Evaluator& evaluator, const SourceFile& file, const Decl& decl
   } else {
     const bool of_text = range.kind == DatumKind::kRange;
     report(evaluator, "XG0205", range.span,
-           of_text ? fmt::format("a range is for numbers, and `{}` is none", decl.name.text)
+           of_text ? fmt::format("a range is for numbers, and `{}` is not a number", decl.name.text)
                    : "what an option may be is a range or a list",
            of_text ? "" : "this is " + kind_text(range),
            {of_text ? "write a list: in [\"a\", \"b\"]" : "write in 2 .. 1G, or in [16, 32, 64]"});

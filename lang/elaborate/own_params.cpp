@@ -95,7 +95,7 @@ std::optional<Init> Evaluator::initialiser(const Ast& ast, ExprId id, const Tens
                     {"write a number, or one of {}", fmt::join(init_forms(), ", ")});
     }
     if (!(std::fabs(value.as_double()) <= std::numeric_limits<float>::max())) {
-      return refuse("XG0303", ast[from].span, "a first value of this size is none of f32", "",
+      return refuse("XG0303", ast[from].span, "an initial value of this size is not a number of f32", "",
                     {"write a number of at most 3.4e38"});
     }
     return value.as_double();

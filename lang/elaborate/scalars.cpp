@@ -180,7 +180,7 @@ Datum Evaluator::scalar_call(const Callee& callee, const Call& call, Scope& scop
 Datum Evaluator::scalar_op(const OpDef& op, const Call& call, Scope& scope) {
   if (op.expr == nullptr) {
     return refuse("XG0220", call.name_span, {"`{}` is not element-wise, so a `pointwise` cannot call it", op.name},
-                  "works on whole tensors", {"call it in a block, before or behind the function"});
+                  "works on whole tensors", {"call it in a block, before or after the function"});
   }
   const Signature& signature = signatures_.of(op);
   Scope env;

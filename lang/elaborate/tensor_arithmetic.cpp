@@ -168,7 +168,7 @@ void Evaluator::explain_skipped(Diagnostic& d, const Ast& ast, const Expr& expr,
         continue;
       }
       const Span at{local->skipped.condition.file, local->skipped.condition.begin, local->skipped.condition.begin};
-      d.fixes = {replacement("project whenever the channel count changes, too", at, {"{} != {} or ", in, out})};
+      d.fixes = {replacement("project also when the channel count changes", at, {"{} != {} or ", in, out})};
     }
   }
 }

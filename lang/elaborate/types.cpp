@@ -101,7 +101,7 @@ std::optional<TensorType> Evaluator::tensor_type(const Ast& ast, const Type& typ
   }
   if (!type.has_dims) {
     return refuse("XG0303", type.span, "an input is a tensor", "no dimensions here",
-                  {"write them behind the element type: f32[N, 3, 224, 224]"});
+                  {"write them after the element type: f32[N, 3, 224, 224]"});
   }
   if (type.name.text == "index") {
     const auto classes = type.argument.valid() ? dimension(ast, type.argument, scope) : std::nullopt;
@@ -140,7 +140,7 @@ std::optional<TensorType> Evaluator::tensor_type(const Ast& ast, const Type& typ
       report(fault("XG0302", at, "the first dimension of an input is the batch, `N`", {"this is {}", dim_text(*dim)},
                    type.dims.count == 1 ? replacement("put it first", {at.file, at.begin, at.begin}, "N, ")
                                         : replacement("write `N` in its place, or before it", at, "N"))
-                 .note("how many samples a batch has is said by `batch` in `train`"));
+                 .note("`batch` in `train` sets the number of samples in a batch"));
       return std::nullopt;
     }
     made.dims.push_back(*dim);

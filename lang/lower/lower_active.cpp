@@ -44,7 +44,7 @@ std::optional<ActiveSpec> ModuleBuilder::active_spec(const SettingNode& node, Sc
     const Span at = value_span(node);
     return ev_.refuse("XG0205", at, "`active_classes` says how the classes are chosen: all, sample, knn",
                       "only how many",
-                      replacement("draw them anew in each step", at, {"sample({})", ev_.sources().text(at)}));
+                      replacement("draw them again in each step", at, {"sample({})", ev_.sources().text(at)}));
   }
   const auto choice = choose(node, def);
   if (!choice) {

@@ -164,7 +164,7 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
         }
         if (!spec.at.empty() && spec.at.back().unit == at->unit && !(at->amount > spec.at.back().amount)) {
           return ev_.refuse("XG0506", item.span, {"the times of `steps` rise, and {} does not", to_text(*at)},
-                            "not behind the one before", {"put them in order, each once"});
+                            "not after the one before", {"put them in order, each once"});
         }
         if (!is_reached(*at, item.span)) {
           return std::nullopt;

@@ -189,7 +189,7 @@ void ModuleBuilder::lower_binding(const SettingNode& node, Scope& scope, const S
       if (stage.kind != StageKind::kCall || ast[stage.path].size() != 1) {
         if (stage.kind != StageKind::kError) {
           ev_.refuse("XG0422", stage.span, "data stages follow one another: no `repeat`, `residual`, `fork` or `if`",
-                     "not a data stage", {"write its stages one behind the other"});
+                     "not a data stage", {"write its stages one after the other"});
         }
         good = false;
         continue;

@@ -32,7 +32,7 @@ void ModuleBuilder::check_ema() {
     return;
   }
   if (train.compress.is_on()) {
-    ev_.not_yet(ema_span_, "`ema` with `compress`", {"leave one of both out"});
+    ev_.not_yet(ema_span_, "`ema` with `compress`", {"leave one of the two out"});
   }
   for (const Parameter& parameter : ev_.graph().params) {
     const RowRules rules = row_rules(train, parameter.name);
@@ -41,7 +41,7 @@ void ModuleBuilder::check_ema() {
     }
     if (rules.untouched == Untouched::kExact) {
       ev_.not_yet(ema_span_, {"`ema` with class rows that catch up, as those of `{}`,", parameter.name},
-                  {"leave one of both out: untouched = as_is"});
+                  {"leave one of the two out: untouched = as_is"});
     }
     if (rules.rows == RowPlace::kMapped && rules.weights != rules.states) {
       ev_.not_yet(ema_span_,

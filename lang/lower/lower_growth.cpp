@@ -101,7 +101,7 @@ void ModuleBuilder::check_growth(const Settings& settings) {
   const GrowthSpec& growth = *train.growth;
   if (const SettingNode* node = settings.root.find("grad_accumulation");
       node != nullptr && train.grad_accumulation > 1) {
-    ev_.report(fault("XG0511", node->key_span, "a batch that grows accumulates gradients by itself", "set here, too",
+    ev_.report(fault("XG0511", node->key_span, "a batch that grows accumulates gradients by itself", "also set here",
                      {"leave `grad_accumulation` out, and make the first size of `grow` larger"})
                    .also(growth.span, "grows"));
   }

@@ -86,7 +86,7 @@ void ModuleBuilder::bind_input(const NamedValue& input) {
                     {"the input `{}` is {}, but source `{}` gives {}", input.name, to_text(type), source.spec.name,
                      field_text(*field)},
                     field->encoded ? "not decoded" : mismatch(type, *field),
-                    {field->encoded ? "put `decode` behind the field: file -> decode(32)"
+                    {field->encoded ? "put `decode` after the field: file -> decode(32)"
                                     : "change the stages of `data`, or declare the input as what they give"});
     if (const Name* declared = declared_input(input.name)) {
       d.secondary.push_back({declared->span, "this input"});

@@ -284,7 +284,7 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const
     return std::nullopt;
   }
   if (callee.kind != Callee::kOp) {
-    return ev_.refuse("XG0505", expr.span, {"`{}` is no metric", callee.name}, "not an operator",
+    return ev_.refuse("XG0505", expr.span, {"`{}` is not a metric", callee.name}, "not an operator",
                       {"write accuracy(logits, label)"});
   }
   // `source` selects the samples, so it is not an argument of the node, unless the operator requires it.
@@ -341,7 +341,7 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const
   if (maker != nullptr && maker->op->name == "recall_at") {
     spec.neighbours = maker->attrs.integer("k", 1);
   } else if (!made.valid() || graph.value(made).type.dims != std::vector<int64_t>{kBatch}) {
-    return ev_.refuse("XG0505", expr.span, {"`{}` is no metric", callee.name}, "not one value a sample",
+    return ev_.refuse("XG0505", expr.span, {"`{}` is not a metric", callee.name}, "not one value a sample",
                       {"write accuracy(logits, label)"});
   }
   spec.value = made;

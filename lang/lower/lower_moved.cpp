@@ -43,7 +43,7 @@ void ModuleBuilder::read_moved(const std::deque<SourceFile>& files) {
       };
       if (const Moved* other = same(&Moved::from)) {
         faults.add(contradiction(from, {"`{}` moved twice", moved.from}, "again",
-                                 {other->to == moved.to ? "leave one of both out"
+                                 {other->to == moved.to ? "leave one of the two out"
                                                         : "a later move begins where the one before it ended"})
                        .also(other->span, "moved here first"));
         continue;
@@ -53,7 +53,7 @@ void ModuleBuilder::read_moved(const std::deque<SourceFile>& files) {
                                  {"leave one out; or if it had one name after the other, write them as a chain: "
                                   "\"{}\" -> \"{}\", \"{}\" -> \"{}\"",
                                   other->from, moved.from, moved.from, moved.to})
-                       .also(other->span, "moved here, too"));
+                       .also(other->span, "also moved here"));
         continue;
       }
       run_.moved.push_back(moved);

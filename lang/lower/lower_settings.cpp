@@ -63,7 +63,7 @@ void ModuleBuilder::unknown_setting(const SettingNode& node, DeclKind kind, std:
   }
   ev_.report(fault("XG0210", node.key_span, {"unknown setting `{}` in `{}`", node.key, place},
                    {"not a setting of {}", place}, std::move(fix))
-                 .note("a setting is known or it is an error; none is ever ignored"));
+                 .note("an unknown setting is always an error: no setting is ignored"));
 }
 
 // The fix for an unknown setting: ours for another tool's setting, else the nearest of `known`, else `otherwise`.

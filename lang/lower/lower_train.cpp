@@ -166,8 +166,8 @@ void ModuleBuilder::lower_duration(const Settings& settings, const Scope& scope)
   const SettingNode* epochs = settings.root.find("epochs");
   const SettingNode* steps = settings.root.find("steps");
   if (epochs != nullptr && steps != nullptr) {
-    ev_.report(fault("XG0211", steps->key_span, "a run is measured in epochs or in steps, not in both", "set here, too",
-                     {"leave one of both out"})
+    ev_.report(fault("XG0211", steps->key_span, "the length of a run is set in epochs or in steps, not in both",
+                     "also set here", {"leave one of the two out"})
                    .also(epochs->key_span, "set here"));
   } else if (epochs != nullptr) {
     Scope own = scope_of(*epochs, scope);
@@ -218,7 +218,7 @@ void ModuleBuilder::lower_precision(const SettingNode& node, Scope& scope, const
                replacement("write bf16", dtype.span, "bf16"));
   }
   if ((*bound)[1].value().kind != DatumKind::kNone) {
-    ev_.not_yet((*bound)[1].span, "`loss_scale` of `mixed`", {"leave it out: bf16 needs none"});
+    ev_.not_yet((*bound)[1].span, "`loss_scale` of `mixed`", {"leave it out: bf16 does not need it"});
   }
 }
 

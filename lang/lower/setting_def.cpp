@@ -295,7 +295,7 @@ constexpr SettingDef kSettings[] = {
         "of the momentum would have done",
         kChoice<&GroupSpec::untouched>},
     Def{kTrain, "groups PATH", "rows", "memory, mapped", "memory",
-        "where class weights of a head lie with their states: in memory, or in a file beside the checkpoints",
+        "where class weights of a head lie with their states: in memory, or in a file next to the checkpoints",
         kChoice<&GroupSpec::rows>},
     Def{kTrain, "", "freeze", "list of paths", "[]", "tensors that are not trained", {&B::lower_freeze, show_freeze}}
         .learned(freeze_lines),
@@ -385,7 +385,7 @@ constexpr SettingDef kSettings[] = {
         &B::lower_group}
         .such_as("write\nlog {\n  every = 10 steps\n}"),
     Def{kTrain, "log", "every", "span", "10 steps", "between two reports", kStored<&TrainSpec::log_every>},
-    Def{kTrain, "log", "tensorboard", "bool", "false", "event files for TensorBoard, beside the checkpoints",
+    Def{kTrain, "log", "tensorboard", "bool", "false", "event files for TensorBoard, next to the checkpoints",
         kStored<&TrainSpec::log_tensorboard>},
     Def{kTrain,
         "log",
@@ -411,7 +411,7 @@ constexpr SettingDef kSettings[] = {
         "best",
         "none, highest(METRIC, keep), lowest(METRIC, keep)",
         "none",
-        "evaluated steps with the best values, kept beside the last",
+        "evaluated steps with the best values, kept in addition to the last",
         {&B::lower_best, show_best}},
     Def{kTrain,
         "checkpoint",
@@ -435,7 +435,7 @@ constexpr SettingDef kSettings[] = {
         "all, sample(p: float, log_q: bool = false), knn(neighbours: int, active: float, rebuild: span, exact: bool = "
         "true, probes: int = 16, log_q: bool = false)",
         "all",
-        "which classes of a sharded head take part in a step, beside those of its labels",
+        "which classes of a sharded head take part in a step, in addition to those of its labels",
         {&B::lower_active_classes, show_active}}
         .learned(active_line),
     Def{kTrain,
@@ -487,7 +487,8 @@ constexpr SettingDef kSettings[] = {
     Def{kCluster, "node", "memory", "auto, size", "auto", "of the machine; auto: what it has",
         kStored<&ClusterSpec::memory>, 1, kMostBytes},
     Def{kCluster, "node", "storage", "rate", "none",
-        "how fast its files are read and written: tells how long saves take", kStored<&ClusterSpec::storage>, 1},
+        "how fast its files are read and written: gives the predicted time of saves", kStored<&ClusterSpec::storage>,
+        1},
     Def{kCluster, "node", "gpus", "int", "0", "how many GPUs it has", &B::check<int64_t>, 0, kMany}.not_yet(
         "a `gpu` in a cluster", kCpuNode),
     Def{kCluster, "node", "gpu", "name", "none", "the kind of its GPUs", &B::say_unread}.not_yet("a `gpu` in a cluster",
@@ -513,7 +514,7 @@ constexpr SettingDef kSettings[] = {
         "auto",
         "what is computed again instead of kept",
         {&B::lower_recompute, show_recompute}},
-    Def{kSchedule, "", "overlap", "auto, bool", "auto", "communication beside computation",
+    Def{kSchedule, "", "overlap", "auto, bool", "auto", "communication during computation",
         kStored<&ScheduleSpec::overlap>},
     Def{kSchedule, "", "bucket", "size", "25MiB",
         "gradients that replicas reduce together; the next ones travel while these are summed",

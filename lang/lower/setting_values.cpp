@@ -125,7 +125,7 @@ void ModuleBuilder::refuse_unit(const SettingNode& node, const Datum& value) {
   const std::string_view unit = is_number ? info_of(node.ast->number(node.value).unit).text : std::string_view();
   if ((node.key == "epochs" && unit == "steps") || (node.key == "steps" && unit == "epochs")) {
     Fix fix = replacement({"write {}", unit}, node.key_span, {"{:<{}}", unit, node.key.size()}, true);
-    fix.title = fmt::format("the run takes so many {}", unit);
+    fix.title = fmt::format("write the length of the run as {}", unit);
     fix.edits.push_back({expr.span, std::string(node.ast->number(node.value).text)});
     ev_.refuse("XG0107", value.span, {"`{}` takes a plain number, not {}", node.key, to_text(value)}, "",
                std::move(fix));

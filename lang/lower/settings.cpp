@@ -29,7 +29,7 @@ std::string word_of(const Expr& expr) {
 
 void report_twice(const SettingNode& before, const SettingNode& again, Diagnostics& diagnostics) {
   diagnostics.add(
-      fault("XG0211", again.key_span, {"`{}` is set twice", again.key}, "set again", {"leave one of both out"})
+      fault("XG0211", again.key_span, {"`{}` is set twice", again.key}, "set again", {"leave one of the two out"})
           .also(before.key_span, "set here first"));
 }
 

@@ -278,10 +278,10 @@ void Loader::use(SourceFile& file, const Decl& decl, const SourceFile* source) {
     }
     if (!file.used.emplace(name.text, found).second) {
       diagnostics_.add(
-          fault("XG0202", name.span, {"`{}` is brought in twice", name.text}, "again", {"leave one of both out"}));
+          fault("XG0202", name.span, {"`{}` is brought in twice", name.text}, "again", {"leave one of the two out"}));
     } else if (file.names.contains(name.text) || file.spaces.contains({found.decl->kind, name.text})) {
-      diagnostics_.add(fault("XG0202", name.span, {"`{}` is brought in and declared here, too", name.text}, "",
-                             {"leave one of both out: import \"FILE\" as NAME keeps the names of that file apart"}));
+      diagnostics_.add(fault("XG0202", name.span, {"`{}` is both brought in and declared here", name.text}, "",
+                             {"leave one of the two out: import \"FILE\" as NAME keeps the names of that file apart"}));
     }
   }
 }

@@ -82,7 +82,7 @@ Stmt Parser::statement() {
         const bool has_type = at(TokenKind::kName) || at(TokenKind::kLeftBracket);
         const std::string_view name = ast_[stmt.names][0].text;
         expected("`:` and a type",
-                 has_type ? Help(insertion(":")) : Help("write its type behind it, such as {}: f32[N, 64]", name));
+                 has_type ? Help(insertion(":")) : Help("write its type after it, such as {}: f32[N, 64]", name));
       }
       stmt.type = type();
       if (stmt.kind == StmtKind::kParam) {
@@ -219,7 +219,7 @@ Setting Parser::setting() {
     setting.span = from(start);
     return setting;
   }
-  setting.path = path("a name behind the dot");
+  setting.path = path("a name after the dot");
   if (take(TokenKind::kAssign)) {
     setting.kind = SettingKind::kValue;
     setting.value = value_or_error();

@@ -254,7 +254,7 @@ void Parser::option_header(Decl& decl) {
   decl.name = expect_new_name("a name for the option");
   Diagnostic* untyped = nullptr;
   if (!lost_ && at(TokenKind::kAssign)) {
-    untyped = expected("`:` and a type: int, float, bool or str", "write it behind the name");
+    untyped = expected("`:` and a type: int, float, bool or str", "write it after the name");
     lost_ = false;  // the value is still read
   } else {
     expect(TokenKind::kColon, "`:` and a type: int, float, bool or str");
@@ -265,7 +265,7 @@ void Parser::option_header(Decl& decl) {
     decl.value = value_or_error();
   }
   if (const std::string_view type = untyped != nullptr ? option_type_of(ast_, decl.value) : ""; !type.empty()) {
-    untyped->fixes = {replacement("write it behind the name", behind, {": {}", type}, true)};
+    untyped->fixes = {replacement("write it after the name", behind, {": {}", type}, true)};
   }
   if (!lost_ && at_word("in")) {
     advance();

@@ -25,7 +25,7 @@ ExprId Parser::postfix() {
     } else if (at(TokenKind::kDot)) {
       advance();
       expr.kind = ExprKind::kField;
-      expr.name = expect_name("a name behind the dot");
+      expr.name = expect_name("a name after the dot");
     } else {
       return lhs;
     }

@@ -35,7 +35,7 @@ Stage Parser::stage() {
   switch (lost_ || foreign_loop() ? TokenKind::kEnd : kind()) {
     case TokenKind::kName:
       stage.kind = StageKind::kCall;
-      stage.path = path("a name behind the dot");
+      stage.path = path("a name after the dot");
       if (!lost_ && at(TokenKind::kLeftParen)) {
         stage.has_args = true;
         stage.args = args();

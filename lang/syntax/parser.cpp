@@ -180,7 +180,7 @@ void Parser::end_of_statement() {
     return;
   }
   if (at(TokenKind::kElse)) {
-    fault("XG0110", here(), "`else` without an `if` before it", "", {"put it behind the `}` of its `if`"});
+    fault("XG0110", here(), "`else` without an `if` before it", "", {"put it after the `}` of its `if`"});
     return;
   }
   if (at(TokenKind::kSlashSlash)) {

@@ -27,7 +27,7 @@ Error unavailable(std::string why, std::string fix) {
 Result<const JitPlugin*> open_module() {
   const std::string path = module_path(kModule);
   if (::access(path.c_str(), F_OK) != 0) {
-    return unavailable(std::string(kModule) + " is not beside the program",
+    return unavailable(std::string(kModule) + " is not next to the program",
                        "install llvm-19-dev and build again; results are the same, slower");
   }
   void* const module = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);

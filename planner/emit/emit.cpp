@@ -28,7 +28,7 @@ Status Emitter::check_request() const {
   const int64_t blocks = d.norm_rows > 0 ? d.batch / d.norm_rows : 0;
   if (blocks <= 0 || d.batch % d.norm_rows != 0) {
     return indivisible(
-        "a batch of " + std::to_string(d.batch) + " rows is no run of row blocks of " + std::to_string(d.norm_rows),
+        "a batch of " + std::to_string(d.batch) + " rows is not a run of row blocks of " + std::to_string(d.norm_rows),
         "choose `norm_rows` among the divisors of the batch");
   }
   if (d.micro_batches < 1 || blocks % d.micro_batches != 0) {

@@ -193,7 +193,7 @@ std::string disk_lines(const Plan& plan, const Module& module) {
   std::string text;
   const auto add = [&](const std::string& part) { text += (text.empty() ? "" : "; ") + part; };
   for (const RowsOnDisk& one : rows_on_disk(module, plan.training, plan.samples)) {
-    add(format_bytes(one.sum()) + " beside the checkpoints: rows of " + one.head + " " + format_bytes(one.rows) +
+    add(format_bytes(one.sum()) + " next to the checkpoints: rows of " + one.head + " " + format_bytes(one.rows) +
         ", undo log at most " + format_bytes(one.undo) + "; a step touches about " + format_bytes(one.step_pages) +
         " of pages; times assume that they are in memory" +
         (rate > 0 ? ", reading them takes " + time(one.step_pages) : ""));

@@ -26,7 +26,7 @@ Result<Places> find_places(const Schedule& schedule, int stage) {
                                                           : places.head;
     const int index = order[i].index;
     if (index < 0 || index >= static_cast<int>(list.size())) {
-      return broken(stage, to_text(order[i]) + " is no pass of this step");
+      return broken(stage, to_text(order[i]) + " is not a pass of this step");
     }
     if (list[static_cast<size_t>(index)] >= 0) {
       return broken(stage, to_text(order[i]) + " comes twice");

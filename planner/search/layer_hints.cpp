@@ -54,7 +54,7 @@ Result<std::vector<int>> pinned_stages(const Module& module, const Chain& chain)
       any = any || own[p] || fuses_part(node(i), pin.path);
     }
     if (!any) {
-      return Error{ErrorKind::kContent, "XG0604", "pin names `" + pin.path + "`, which is no layer of the model",
+      return Error{ErrorKind::kContent, "XG0604", "pin names `" + pin.path + "`, which is not a layer of the model",
                    "give a path as `xrun show --table layers` prints it", pin.span};
     }
     if (pin.stage < 0 || (module.schedule.stages && pin.stage >= module.schedule.stages->value)) {
@@ -105,7 +105,7 @@ Result<LayerHints> layer_hints(const Module& module, const Chain& chain) {
         }
       }
       if (!any) {
-        return Error{ErrorKind::kContent, "XG0604", "recompute names `" + path + "`, which is no layer of the model",
+        return Error{ErrorKind::kContent, "XG0604", "recompute names `" + path + "`, which is not a layer of the model",
                      "give a path as `xrun show --table layers` prints it", module.schedule.recompute->span};
       }
     }

@@ -30,8 +30,8 @@ Status check_group(std::span<const Instruction> members) {
       } else if (operand.role == Role::kReceived) {
         received.push_back({operand.index, one.device, i, operand.bytes});
       } else {
-        return wrong("instruction {} ({}) has an operand {} ({}) that is no block", one.id.index, name_of(one.kind), i,
-                     name_of(operand.role));
+        return wrong("instruction {} ({}) has an operand {} ({}) that is not a block", one.id.index, name_of(one.kind),
+                     i, name_of(operand.role));
       }
     }
   }

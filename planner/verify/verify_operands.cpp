@@ -69,7 +69,7 @@ class StageOperands : OperandView {
       }
       for (const NodeId id : stage.backward) {
         if (!seen.insert(id).second || graph_.node(id).phase != Phase::kBackward) {
-          return wrong("node {} of stage {} is no backward node, or is in two stages", id.index, stage.index);
+          return wrong("node {} of stage {} is not a backward node, or is in two stages", id.index, stage.index);
         }
       }
     }

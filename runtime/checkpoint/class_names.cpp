@@ -59,7 +59,7 @@ Result<std::vector<std::string>> read_class_names(const std::string& directory, 
   std::vector<std::string> names;
   for (const auto& name : json) {
     if (!json.is_array() || !name.is_string()) {
-      return damaged(path, "is no list of names");
+      return damaged(path, "is not a list of names");
     }
     names.push_back(name.get<std::string>());
   }

@@ -141,8 +141,8 @@ Result<std::optional<std::string>> named_by_latest(const std::string& directory)
   const std::string_view line = text.ends_with('\n') ? text.substr(0, text.size() - 1) : text;
   if (!step_of_name(line)) {
     return content_error(
-        "XG0713", {"{} {}", path, file->is_file ? "does not say which step is the newest" : "is no ordinary file"},
-        "if it is none of yours, remove it: the newest step with a manifest then counts");
+        "XG0713", {"{} {}", path, file->is_file ? "does not say which step is the newest" : "is not a regular file"},
+        "if it is not yours, remove it: the newest step with a manifest then counts");
   }
   return std::optional(std::string(line));
 }
@@ -166,7 +166,7 @@ Result<std::optional<std::string>> newest_in(const std::string& directory) {
   }
   return content_error("XG0713", {"{}/latest names {}, which has no manifest.json", directory, *latest},
                        {"put the step back, or remove {}/latest: {}", directory,
-                        highest ? *highest + " is then the newest" : "a run then starts anew"});
+                        highest ? *highest + " is then the newest" : "a run then starts from the beginning"});
 }
 
 Result<std::optional<std::string>> best_in(const std::string& directory) {
@@ -187,7 +187,7 @@ Status write_best(const std::string& directory, const std::vector<BestStep>& bes
   const std::string path = directory + "/best";
   XRUN_ASSIGN(const auto before, read_short(path));
   if (before && !(before->text.empty() && before->is_file) && !step_of_line(before->text)) {
-    return world_error("XG0711", {"{} is no list of best steps, and would be written over", path},
+    return world_error("XG0711", {"{} is not a list of best steps and would be overwritten", path},
                        "move it away, or choose another directory with -C or `checkpoint { dir }`");
   }
   std::string text;

@@ -88,7 +88,7 @@ int write_holder(int file, Io& io) {
 }
 
 Error foreign_lock(const std::string& path) {
-  return world_error("XG0711", {"{} is no lock of a run, and would be written over", path},
+  return world_error("XG0711", {"{} is not the lock file of a run and would be overwritten", path},
                      "move it away, or choose another directory with -C or `checkpoint { dir }`");
 }
 

@@ -62,7 +62,7 @@ class Entries {
 
 Status check_classes(const ManifestClasses& classes, std::string_view name) {
   if (!classes.xxh3.empty() && !is_digest(classes.xxh3)) {
-    return damaged(name, "names its classes by something that is no digest");
+    return damaged(name, "names its classes by something that is not a digest");
   }
   return classes.named >= 0 && (classes.named > 0) == !classes.xxh3.empty()
              ? Status()
@@ -105,7 +105,7 @@ Status read_classes(Entries& entries, Manifest& manifest, std::string_view name)
   const Json* names = entries.list("class_names");
   for (size_t i = 0; names != nullptr && i < names->size(); ++i) {
     if (!(*names)[i].is_string()) {
-      return damaged(name, "has a class name that is no string");
+      return damaged(name, "has a class name that is not a string");
     }
     manifest.class_names.push_back((*names)[i].get<std::string>());
   }
@@ -252,7 +252,7 @@ std::string print_manifest(const Manifest& manifest) {
 Result<Manifest> parse_manifest(std::string_view text, std::string_view name) {
   const Json object = parse_json(text);
   if (!object.is_object()) {
-    return damaged(name, "is no JSON object");
+    return damaged(name, "is not a JSON object");
   }
   Entries entries(object);
   Manifest manifest{.format = 0};

@@ -75,7 +75,7 @@ Result<ModelText> read_model_text(const std::string& path, const Manifest& manif
   auto options = object.is_object() ? pairs_of(object, "options", "name", "value") : std::nullopt;
   constexpr size_t kMostFiles = 1000;  // the number that a model may import
   if (!files || files->empty() || files->size() > kMostFiles || !options) {
-    return damaged(name, "is no text of a model");
+    return damaged(name, "is not the text of a model");
   }
   return ModelText{std::move(*files), std::move(*options)};
 }

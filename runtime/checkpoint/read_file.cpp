@@ -25,7 +25,7 @@ Error unreadable(std::string_view path, int number) {
       return damaged(path, "is a link, and links in a checkpoint are not followed");
     case EISDIR:
     case ESPIPE:
-      return damaged(path, "is no ordinary file");
+      return damaged(path, "is not a regular file");
     default:
       return world_error("XG0713", {"cannot read {}: {}", path, std::strerror(number)},
                          "give this user the right to read it, or name another checkpoint");

@@ -94,7 +94,7 @@ std::vector<WarnEvent> resume_warnings(const Manifest& manifest, const Checkpoin
   const int64_t then = samples_of_epoch(manifest);
   if (then > 0 && run.epoch_samples > 0 && then != run.epoch_samples) {
     warnings.push_back(
-        {"XG0704", fmt::format("{} was trained on {} samples, now there are {}: epochs are counted anew",
+        {"XG0704", fmt::format("{} was trained on {} samples, now there are {}: epochs are counted from zero",
                                step_name(manifest.step), format_count(then), format_count(run.epoch_samples))});
   }
   return warnings;

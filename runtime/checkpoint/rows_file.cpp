@@ -29,7 +29,7 @@ Error bad_file(std::string_view path, std::string_view why) {
 }
 
 Error foreign_file(std::string_view path) {
-  return world_error("XG0711", {"{} is no rows file, and would be written over", path},
+  return world_error("XG0711", {"{} is not a rows file and would be overwritten", path},
                      "move it away, or choose another directory with -C or `checkpoint { dir }`");
 }
 

@@ -55,7 +55,7 @@ std::string print_rows_header(const RowsHeader& header) {
 Result<RowsHeader> parse_rows_header(std::span<const std::byte> start, std::string_view path) {
   const auto version = version_of(start, kKind);
   if (!version) {
-    return bad_header(path, "is no rows file, or its header is damaged");
+    return bad_header(path, "is not a rows file, or its header is damaged");
   }
   if (*version > kVersion) {
     return content_error("XG0714", {"{} has version {}; this xrun knows {}", path, *version, kVersion},

@@ -105,7 +105,8 @@ Status RunRows::resume(const CheckpointInfo& info, TrainState& state) {
     std::error_code ignored;
     if (!std::filesystem::equivalent(parent_of(info.path), directory_, ignored)) {
       return content_error(
-          "XG0713", {"the class rows of {} lie beside it, and this run keeps its own in {}", info.path, directory_},
+          "XG0713",
+          {"the class rows of {} are next to it, but this run keeps its class rows in {}", info.path, directory_},
           "go on in the directory of the checkpoint, with -C or `checkpoint { dir }`");
     }
     XRUN_ASSIGN(auto file, restore_rows(info, *rows, &head.layout, options_));

@@ -68,7 +68,7 @@ std::string print_undo_header(const UndoHeader& header) {
 Result<UndoHeader> parse_undo_header(std::span<const std::byte> start, std::string_view path) {
   const auto version = version_of(start, kKind);
   if (!version) {
-    return bad_log(path, "is no undo log, or its header is damaged");
+    return bad_log(path, "is not an undo log, or its header is damaged");
   }
   if (*version > kVersion) {
     return content_error("XG0714", {"{} has version {}; this xrun knows {}", path, *version, kVersion},
@@ -210,7 +210,7 @@ Result<UndoReader> UndoReader::open(const std::string& path, const RowsLayout& l
     case ELOOP:
     case EISDIR:
     case ESPIPE:
-      return bad_log(path, "is no ordinary file");
+      return bad_log(path, "is not a regular file");
     default:
       return file < 0 ? Result<UndoReader>(unreadable(path, -file)) : read(file, path, layout);
   }
@@ -258,7 +258,7 @@ Result<std::optional<UndoRecord>> UndoReader::next(bool power_was_cut) {
     return std::optional<UndoRecord>();
   }
   if (closed_) {
-    return damaged_at("goes on behind its last record");
+    return damaged_at("continues after its last record");
   }
   XRUN_ASSIGN(const auto head, record_at(at_));
   if (!head && power_was_cut) {

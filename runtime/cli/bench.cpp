@@ -10,10 +10,11 @@ namespace xrun::cli {
 namespace {
 
 constexpr BenchmarkEntry kBenchmarks[] = {
-    {"head", "a training step of a sharded head, beside what this machine can do at best", make_head_benchmark},
-    {"knn", "the graph of nearest classes, beside the products that this machine can do at best", make_knn_benchmark},
+    {"head", "a training step of a sharded head, compared with the limits of this machine", make_head_benchmark},
+    {"knn", "the build of the graph of nearest classes, compared with this machine's matrix products",
+     make_knn_benchmark},
     {"comm", "an all-gather and a reduce-scatter between devices, also of several processes", make_comm_benchmark},
-    {"jit", "compiled functions and updates, beside kernels", make_jit_benchmark},
+    {"jit", "compiled functions and updates, compared with built-in kernels", make_jit_benchmark},
 };
 
 std::string text_of(const BenchReport& report) {

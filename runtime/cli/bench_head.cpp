@@ -107,7 +107,7 @@ class HeadBenchmark final : public Benchmark {
             fmt::format("`--active {}` is too few: a step of {} rows may have targets of {} classes, which all "
                         "take part",
                         *active_, one_.batch, needed()),
-            "give so many classes, or a smaller --batch: --active " + tenth);
+            "give that many classes, or a smaller --batch: --active " + tenth);
       }
     }
     XRUN_TRY(check_number("--shards", one_.shards, kMaxShards, "2"));

@@ -29,7 +29,7 @@ class KnnBenchmark final : public Benchmark {
     command.add_option("--dim", one_.dim, "elements of a class row (128)");
     command.add_option("--neighbours", neighbours_, "classes in a list, the class itself among them (32)");
     command.add_flag("--approximate", approximate_, "a class is compared with the classes of its nearest cells only");
-    command.add_option("--probes", probes_, "with --approximate: so many cells (16)");
+    command.add_option("--probes", probes_, "with --approximate: the number of cells (16)");
     command.add_option("--rows", rows_, "class rows: random (default), or tree, the prototypes of sku_tree")
         ->check(CLI::IsMember({"random", "tree"}));
     command.add_option("--rounds", rounds_, "builds that are timed (3)");

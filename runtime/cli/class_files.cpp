@@ -74,7 +74,7 @@ Status check_class_files(const EvalArgs& args) {
   const fs::path parent = fs::absolute(args.wrong).lexically_normal().parent_path();
   std::error_code ignored;
   if (fs::exists(args.wrong, ignored) ? !fs::is_directory(args.wrong, ignored) : !fs::is_directory(parent, ignored)) {
-    return usage_error("XG0901", {"`--wrong {}` is no directory and cannot become one", args.wrong},
+    return usage_error("XG0901", {"`--wrong {}` is not a directory and cannot be created", args.wrong},
                        "name one in a directory that is there: --wrong wrong");
   }
   return check_place(wrong_path(args), kWrongKind);

@@ -146,7 +146,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   CLI::App* check = add_command(app, line, "check", "find every mistake, and run the file's tests",
                                 [&line] { return run_check(line.global, line.check); });
   check->add_option("files", line.check.files, "model files")->required()->type_name("FILE...");
-  check->add_flag("--data", line.check.data, "open the data, too");
+  check->add_flag("--data", line.check.data, "also open the data");
   check->add_flag("--strict", line.check.strict, "warnings are errors");
 
   CLI::App* fmt = add_command(app, line, "fmt", "write files in canonical layout",
@@ -206,7 +206,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
       return run_restarts(line.global, line.restarts, line.train.file);
     }
     if (line.train.overwrite && line.train.resume != "never") {
-      return usage_fault("`--overwrite` is for a run that begins anew, and this one goes on",
+      return usage_fault("`--overwrite` is for a run that starts over, and this one continues",
                          "leave it out, or add --resume never");
     }
     if (line.steps >= 0) {
@@ -220,23 +220,23 @@ void add_commands(CLI::App& app, CommandLine& line) {
   train->add_option("file", line.train.file, "model or plan")->required(!line.restarts.asked_for)->type_name("FILE");
   train
       ->add_option("--restarts", line.restarts.restarts,
-                   "start the command behind `--` again, at most N times, where it stops early or is killed")
+                   "start the command after `--` again, at most N times, if it stops early or is killed")
       ->type_name("N")
       ->check(CLI::Range(0, 1'000'000));
   train->add_option("--resume", line.train.resume, "auto, never or a checkpoint");
   train->add_flag("--overwrite", line.train.overwrite,
-                  "with `--resume never`: move a run that is there to NAME.1, and begin anew");
+                  "with `--resume never`: move a run that is there to NAME.1, and start over");
   train->add_flag("--extend", line.train.extend, "go on with another length and rate than the run had");
   train->add_option("--steps", line.steps, "stop once the run has done this many steps")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
   train
       ->add_option(
           "--step-timeout", line.train.step_timeout,
-          "with several processes: end the run when a rank hangs in a step, a save or an evaluation for so many "
+          "with several processes: end the run when a rank hangs in a step, a save or an evaluation for this many "
           "seconds (600; 0: never)")
       ->type_name("SECONDS")
       ->check(CLI::Range(0, 1'000'000));
-  train->add_option("--profile", line.train.profile, "after N steps of warm-up tell where the time of a step goes")
+  train->add_option("--profile", line.train.profile, "after N steps of warm-up, report where the time of a step goes")
       ->type_name("N")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
 
@@ -337,7 +337,7 @@ int finish_globals(CommandLine& line, const CLI::App& app, const Words& words) {
   for (const std::string& set : line.sets) {
     const size_t equals = set.find('=');
     if (equals == 0 || equals == std::string::npos) {
-      return usage_fault(as_given("--set", set) + " has no `=` behind a path",
+      return usage_fault(as_given("--set", set) + " has no `=` after a path",
                          "write it as PATH=VALUE: --set train.lr=0.1");
     }
     line.global.sets.emplace_back(set.substr(0, equals), set.substr(equals + 1));

@@ -45,7 +45,7 @@ std::string describe_cache() {
   std::filesystem::create_directories(directory, ignored);
   return access(directory.c_str(), W_OK) == 0
              ? directory
-             : directory + " cannot be written: fonts are drawn and kernels timed anew each time";
+             : directory + " cannot be written: fonts are drawn and kernels timed again each time";
 }
 
 // The cores that this process may use, by NUMA node.

@@ -291,7 +291,7 @@ Result<RunLogSummary> read_log(const std::string& path) {
   const int file = open_regular(path);
   if (file < 0) {
     return content_error("XG0909", {"the log `{}` cannot be read: {}", path, std::strerror(-file)},
-                         "name the log.jsonl of a run; it is beside its checkpoints");
+                         "name the log.jsonl of a run; it is next to its checkpoints");
   }
   RunLogSummary log;
   OpenRun open;
@@ -301,8 +301,8 @@ Result<RunLogSummary> read_log(const std::string& path) {
   });
   ::close(file);
   if (!read || log.runs == 0) {
-    return content_error("XG0909", {"`{}` is no log of a run: it has no `start` event", path},
-                         "name the log.jsonl of a run; it is beside its checkpoints");
+    return content_error("XG0909", {"`{}` is not the log of a run: it has no `start` event", path},
+                         "name the log.jsonl of a run; it is next to its checkpoints");
   }
   log.seconds += open.seconds();
   return log;

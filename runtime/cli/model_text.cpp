@@ -73,7 +73,7 @@ std::optional<Error> find_foreign(const std::string& path) {
     return content_error("XG0123", "`" + path + "` is written in UTF-16", "save it as UTF-8");
   }
   if (const size_t nul = head.find('\0'); nul != std::string_view::npos) {
-    return content_error("XG0123", "`" + path + "` is no text: byte " + std::to_string(nul) + " is 0",
+    return content_error("XG0123", "`" + path + "` is not text: byte " + std::to_string(nul) + " is 0",
                          "name an .xgraph file");
   }
   // A program, a table of settings or a page of another tool would have many faults, and edits would damage it.

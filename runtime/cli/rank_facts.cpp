@@ -174,11 +174,13 @@ Status check_alike(const std::vector<RankFacts>& ranks) {
   if (notes.empty()) {
     return {};
   }
-  Error error = world_error("XG0833",
-                            {"rank {} on {} is not like rank 0 on {}: a run needs one program, one instruction set and "
-                             "the same libraries on all of its hosts",
-                             first, ranks[first].host, ranks[0].host},
-                            "install the same xrun on all hosts; XRUN_ISA sets the lesser instruction set everywhere");
+  Error error =
+      world_error("XG0833",
+                  {"rank {} on {} differs from rank 0 on {}: a run needs the same program, instruction set and "
+                   "libraries on all of its hosts",
+                   first, ranks[first].host, ranks[0].host},
+                  "install the same xrun on all hosts; if the processors differ, set XRUN_ISA on all hosts to an "
+                  "instruction set that all of them have");
   error.notes = std::move(notes);
   return error;
 }

@@ -192,8 +192,8 @@ Seconds wait_before_restart(int ends_at_once) {
 
 int run_restarts(const GlobalOptions& options, const RestartArgs& args, const std::string& file) {
   if (!file.empty() || args.command.empty()) {
-    return usage_fault("`--restarts` starts the command behind `--`, and " +
-                           (file.empty() ? "there is none" : "`" + file + "` is before it"),
+    return usage_fault("`--restarts` starts the command after `--`, but " +
+                           (file.empty() ? "there is no command" : "`" + file + "` is before `--`"),
                        "write xrun train --restarts 5 -- xrun train " + (file.empty() ? "model.xgraph" : file));
   }
   if (const std::string begins = begins_each_time(args.command); !begins.empty()) {
@@ -211,7 +211,7 @@ int run_restarts(const GlobalOptions& options, const RestartArgs& args, const st
     const auto begin = Clock::now();
     if (const int fault = child.start(args.command); fault != 0) {
       return usage_fault(fmt::format("`{}` cannot be started: {}", args.command[0], std::strerror(fault)),
-                         "write the command behind `--` as in a shell, and try it there");
+                         "write the command after `--` as in a shell, and try it there");
     }
     if (StopSignals::requested().load()) {
       child.ask_to_stop();  // the signal may have come before the command ran

@@ -27,7 +27,7 @@ std::string LogFile::open(const std::string& path) {
   }
   if (!S_ISREG(status.st_mode)) {
     ::close(std::exchange(file_, -1));
-    return "it is no ordinary file";
+    return "it is not a regular file";
   }
   char last = '\n';
   if (status.st_size > 0 && ::pread(file_, &last, 1, status.st_size - 1) == 1 && last != '\n') {

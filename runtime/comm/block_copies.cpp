@@ -13,7 +13,7 @@ std::vector<BlockCopy> copies_to(std::span<const Exchange> exchanges, const Exch
   for (const Block& to : receiver.receives) {
     const auto sender = std::ranges::find_if(
         exchanges, [&](const Exchange& one) { return one.group == receiver.group && one.device == to.peer; });
-    XRUN_CHECK(sender != exchanges.end(), "a block is received from a device that is no member of its exchange");
+    XRUN_CHECK(sender != exchanges.end(), "a block is received from a device that is not a member of its exchange");
     size_t& at = next[to.peer];
     while (at < sender->sends.size() && sender->sends[at].peer != receiver.device) {
       ++at;

@@ -218,7 +218,8 @@ Status run_noise(const Step& step, AugmentScratch& scratch, const DrawKey& key) 
 
 Result<const double*> row_of(const AugmentScratch& scratch, int64_t end) {
   const FieldValue& row = scratch.source;
-  XRUN_CHECK(scratch.form == AugmentScratch::kSource && row.dtype == DType::kF64, "a column of what is no table");
+  XRUN_CHECK(scratch.form == AugmentScratch::kSource && row.dtype == DType::kF64,
+             "a column of something that is not a table");
   if (end > row.dims[0]) {
     return content_error("XG0404", {"a row of {} columns has no column {}", row.dims[0], end - 1},
                          "columns are counted from 0");

@@ -65,7 +65,7 @@ Result<std::vector<double>> listed_by_class(const ListedWeights& table, const Cl
     int64_t& line = lines[static_cast<size_t>(*found)];
     if (line > 0) {
       return content_error("XG0402", {"{}: the class {} has a weight already", place, classes.text_of(*found)},
-                           {"it stands in line {}: take one of both away", line});
+                           {"it stands in line {}: remove one of the two", line});
     }
     line = one.line;
     weights[static_cast<size_t>(*found)] = one.weight;

@@ -312,7 +312,7 @@ class Gunzip {
       return nullptr;
     }
     if (padded_ || ::inflateReset(&stream_) != Z_OK) {
-      return "bytes behind the end of its last member";
+      return "bytes after the end of its last member";
     }
     ended_ = false;
     return nullptr;

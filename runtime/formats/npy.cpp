@@ -98,7 +98,7 @@ Result<NpyTexts> npy_texts(std::span<const std::string> texts, Bytes most) {
     return content_error("XG0901",
                          {"{} names of up to {} characters would take {} as an array", format_count(std::ssize(texts)),
                           format_count(static_cast<int64_t>(width)), format_bytes(bytes)},
-                         "write a .npy file, whose names go into a .tsv file beside it");
+                         "write a .npy file, whose names go into a .tsv file next to it");
   }
   NpyTexts array{.descr = fmt::format("<U{}", width), .data = std::vector<char32_t>(width * texts.size(), 0)};
   for (size_t i = 0; i < texts.size(); ++i) {

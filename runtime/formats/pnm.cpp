@@ -58,7 +58,7 @@ Result<Pnm> parse(std::span<const std::byte> file) {
   pnm.largest = next_number(file, at);
   XRUN_TRY(check_picture_size("PGM or PPM", pnm.width, pnm.height));
   if (pnm.largest < 1 || pnm.largest > 65'535) {
-    return broken_pnm("its largest value is none of 1 to 65535");
+    return broken_pnm("its largest value is not between 1 and 65535");
   }
   pnm.pixels = at + 1;
   return pnm;

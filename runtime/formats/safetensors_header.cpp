@@ -43,7 +43,7 @@ class HeaderReader : public json::json_sax_t {
   bool number_integer(number_integer_t) override { return fail("a number below 0"); }
   bool number_unsigned(number_unsigned_t value) override {
     if (place_ != kNumbers || value > static_cast<uint64_t>(INT64_MAX)) {
-      return fail("a number where none belongs");
+      return fail("a number in the wrong place");
     }
     numbers_.push_back(static_cast<int64_t>(value));
     return numbers_.size() <= 1000 || fail("a shape of more than 1000 dimensions");
@@ -58,7 +58,7 @@ class HeaderReader : public json::json_sax_t {
       tensor_.dtype = value;
       return bits_of(value) > 0 || fail(fmt::format("the unknown dtype \"{}\"", value));
     }
-    return fail("a string where none belongs");
+    return fail("a string in the wrong place");
   }
   bool binary(binary_t&) override { return fail("binary data"); }
   bool start_object(std::size_t) override {
@@ -69,7 +69,7 @@ class HeaderReader : public json::json_sax_t {
       tensor_ = {.name = key_};
       inner_.clear();
     } else {
-      return fail("an object where none belongs");
+      return fail("an object in the wrong place");
     }
     return true;
   }
@@ -94,7 +94,7 @@ class HeaderReader : public json::json_sax_t {
   }
   bool start_array(std::size_t) override {
     if (place_ != kTensor || key_ == "dtype") {
-      return fail("a list where none belongs");
+      return fail("a list in the wrong place");
     }
     place_ = kNumbers;
     numbers_.clear();
@@ -107,7 +107,7 @@ class HeaderReader : public json::json_sax_t {
       return true;
     }
     if (numbers_.size() != 2 || numbers_[0] > numbers_[1]) {
-      return fail(fmt::format("data_offsets of \"{}\" that are no begin and end", tensor_.name));
+      return fail(fmt::format("data_offsets of \"{}\" that are not a begin and an end", tensor_.name));
     }
     tensor_.begin = numbers_[0];
     tensor_.end = numbers_[1];
@@ -147,7 +147,7 @@ Bytes bytes_of(const SafeTensor& tensor) {
 }  // namespace
 
 Error damaged_safetensors(std::string_view file, std::string why) {
-  return content_error("XG0715", {"{}: {}", file, why}, "the file is damaged or is no safetensors file");
+  return content_error("XG0715", {"{}: {}", file, why}, "the file is damaged or is not a safetensors file");
 }
 
 const SafeTensor* SafeHeader::find(std::string_view name) const {
@@ -197,8 +197,7 @@ Result<SafeHeader> parse_safetensors(std::span<const std::byte> start, Bytes fil
     at = tensor.end;
   }
   if (at != header.data_bytes) {
-    return damaged_safetensors(name,
-                               fmt::format("{} bytes of data, but the header tells of {}", header.data_bytes, at));
+    return damaged_safetensors(name, fmt::format("{} bytes of data, but the header says {}", header.data_bytes, at));
   }
   return header;
 }

@@ -190,7 +190,7 @@ Status ClassGraphs::begin(int64_t done) {
       if (wanted && !tensor->kept) {
         return Error{ErrorKind::kContent, "XG0818",
                      "the checkpoint has no `" + tensor->name + "`, which the active classes of the next step need",
-                     "go on from another checkpoint, or begin anew with --resume never"};
+                     "go on from another checkpoint, or start over with --resume never"};
       }
       session_->state().keep(*tensor, wanted);
     }
@@ -198,7 +198,7 @@ Status ClassGraphs::begin(int64_t done) {
     if (used && std::ranges::any_of(lists, [&](int32_t c) { return c < -1 || c >= graph->head->classes; })) {
       return Error{ErrorKind::kContent, "XG0818",
                    "the checkpoint is damaged: `" + graph->lists->name + "` names classes that are not there",
-                   "go on from another checkpoint, or begin anew with --resume never"};
+                   "go on from another checkpoint, or start over with --resume never"};
     }
     if (!used) {
       std::ranges::fill(lists, -1);

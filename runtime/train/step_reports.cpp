@@ -149,7 +149,7 @@ void StepReports::finish() {
   if (request_.profile >= 0 && profiled_.steps == 0 && !told_profile_) {
     request_.events.on_warn({"XG0814", "the run ended after " + format_count(steps_) + " steps: `--profile " +
                                            std::to_string(request_.profile) +
-                                           "` leaves out as many, and none is left to look at"});
+                                           "` leaves out that many, so no step is left to measure"});
   } else if (profiled_.steps > 0 && profiled_.steps < kProfiled) {
     tell_profile();
   }

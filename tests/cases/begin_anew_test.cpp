@@ -90,7 +90,7 @@ TEST_F(BeginAnew, OverwriteIsForARunThatBeginsAnew) {
   for (const auto& flags : {std::vector<std::string>{"--overwrite"}, {"--overwrite", "--resume", "auto"}}) {
     const CommandResult refused = train(flags);
     EXPECT_EQ(refused.exit, 2);
-    EXPECT_THAT(refused.err, HasSubstr("`--overwrite` is for a run that begins anew, and this one goes on"));
+    EXPECT_THAT(refused.err, HasSubstr("`--overwrite` is for a run that starts over, and this one continues"));
     EXPECT_THAT(refused.err, HasSubstr("add --resume never"));
   }
 }

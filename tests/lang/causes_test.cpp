@@ -35,7 +35,7 @@ TEST(Causes, FieldsOfASourceThatFailedMayBeAnything) {
   const std::string broken = replaced(small_run(), "source train = synthetic([8], classes, samples=1000)",
                                       "source train = csv(\"a.csv\", rows=10..5)");
   EXPECT_THAT(Checked(broken).codes(), ElementsAre("XG0413"));
-  // A metric of a source that failed is no metric of an unknown source.
+  // A metric of a source that failed is not a metric of an unknown source.
   const std::string metric = replaced(small_run("  metrics = [accuracy(id, label, source=val)]"),
                                       "source val   = synthetic([8], classes, samples=100, seed=2)",
                                       "source val = csv(\"a.csv\", rows=10..5)");

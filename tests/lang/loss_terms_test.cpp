@@ -111,7 +111,7 @@ TEST(LossTerms, OtherOperatorsOnTheLossOfAHeadAreRefused) {
        {std::pair{"exp(cosface(id, label)) + softmax_ce(early, label)", "computes with the loss of a sharded head"},
         std::pair{"cosface(id, label) * softmax_ce(early, label)", "computes with the loss of a sharded head"},
         std::pair{"cosface(id, label) + softmax_ce(early, label) + 1", "a number is added to the loss"},
-        std::pair{"cosface(id, label) * 1e30 * 1e30 + softmax_ce(early, label)", "is no number of f32"},
+        std::pair{"cosface(id, label) * 1e30 * 1e30 + softmax_ce(early, label)", "is not a number of f32"},
         std::pair{"cosface(id, label) + arcface(id, label) + softmax_ce(early, label)",
                   "two losses read the head `id`"}}) {
     const Checked made = with_loss(loss);

@@ -48,7 +48,7 @@ TEST_F(ForeignFiles, ALatestThatNamesNoWholeStepIsRefused) {
   EXPECT_EQ(open_checkpoint(root_).error().code, "XG0713");
   fs::remove_all(root_ + "/step-000001");
   fs::remove_all(root_ + "/step-000002");
-  EXPECT_THAT(refusal().help, HasSubstr("a run then starts anew"));
+  EXPECT_THAT(refusal().help, HasSubstr("a run then starts from the beginning"));
   fs::remove(root_ + "/latest");
   EXPECT_FALSE(store()->resume(model_.state())->has_value());
 }
@@ -62,10 +62,10 @@ TEST_F(ForeignFiles, ALatestOfAnotherKindIsRefusedAndKept) {
   }
   fs::remove(root_ + "/latest");
   ASSERT_EQ(::mkfifo((root_ + "/latest").c_str(), 0600), 0);
-  EXPECT_THAT(refusal().message, HasSubstr("latest is no ordinary file"));
+  EXPECT_THAT(refusal().message, HasSubstr("latest is not a regular file"));
   fs::remove(root_ + "/latest");
   fs::create_symlink("/dev/zero", root_ + "/latest");
-  EXPECT_THAT(refusal().message, HasSubstr("latest is no ordinary file"));
+  EXPECT_THAT(refusal().message, HasSubstr("latest is not a regular file"));
 }
 
 // Every name that is nearly one of a save, and every directory with a file that no save writes.
@@ -148,16 +148,16 @@ TEST_F(ForeignFiles, ALockOfAnotherKindIsNotWrittenOver) {
   for (const std::string text : {"my notes", "node7 and more", "node7 0123\nmore\n"}) {
     write(root_ + "/lock", text);
     EXPECT_EQ(refusal().code, "XG0711");
-    EXPECT_THAT(refusal().message, HasSubstr("lock is no lock of a run"));
+    EXPECT_THAT(refusal().message, HasSubstr("lock is not the lock file of a run"));
     EXPECT_EQ(read(root_ + "/lock"), text);
   }
   fs::remove(root_ + "/lock");
   write(root_ + "/notes", "mine");
   fs::create_symlink("notes", root_ + "/lock");
-  EXPECT_THAT(refusal().message, HasSubstr("lock is no lock of a run"));
+  EXPECT_THAT(refusal().message, HasSubstr("lock is not the lock file of a run"));
   fs::remove(root_ + "/lock");
   ASSERT_EQ(::mkfifo((root_ + "/lock").c_str(), 0600), 0);
-  EXPECT_THAT(refusal().message, HasSubstr("lock is no lock of a run"));
+  EXPECT_THAT(refusal().message, HasSubstr("lock is not the lock file of a run"));
   EXPECT_EQ(read(root_ + "/notes"), "mine");
   fs::remove(root_ + "/lock");
   const std::string line = host_name() + " " + to_text(this_process()) + "\n";
@@ -188,14 +188,14 @@ TEST_F(ForeignFiles, OnlyOrdinaryFilesOfTheRightSizeAreRead) {
     };
     fs::remove(step + file);
     ASSERT_EQ(::mkfifo((step + file).c_str(), 0600), 0);
-    refused_as("is no ordinary file");
+    refused_as("is not a regular file");
     fs::create_symlink("/dev/zero", step + file);
     refused_as("is a link");
     write(root_ + "/elsewhere", good);
     fs::create_symlink("../elsewhere", step + file);
     refused_as("is a link");
     fs::create_directory(step + file);
-    refused_as("is no ordinary file");
+    refused_as("is not a regular file");
     if (file != "manifest.json") {
       std::ofstream(step + file) << good;
       fs::resize_file(step + file, uintmax_t{1} << 40);  // a hole

@@ -88,7 +88,7 @@ TEST_F(ClassWeights, FaultsOfTheTableNameTheLine) {
            Fault{"cat,1\ndog,2\ncow,3\nowl,8", "XG0402", "w.csv:3: the training has no class `cow`",
                  "classes are cat, dog, 7, owl"},
            Fault{"cat,1\n\ndog,2\ncat,3\nowl,8", "XG0402", "w.csv:4: the class `cat` has a weight already",
-                 "it stands in line 1: take one of both away"},
+                 "it stands in line 1: remove one of the two"},
            Fault{"cat,1\nowl,8\n", "XG0402", "w.csv has no weight for the class `dog`, which has 3 samples",
                  "add a line for it; a weight of 0 leaves its samples out of the loss"},
            Fault{"", "XG0402", "w.csv has no weight for the class `cat`, which has 6 samples",

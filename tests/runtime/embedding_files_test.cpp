@@ -232,7 +232,7 @@ TEST(NpyTexts, AreUtf32OfOneWidthAndBounded) {
   const auto large = runtime::npy_texts(std::vector<std::string>(300'000, "x"), kMiB);
   ASSERT_FALSE(large.ok());
   EXPECT_THAT(large.error().message, StartsWith("300 000 names of up to 1 characters would take 1.1 MiB"));
-  EXPECT_THAT(large.error().help, EndsWith("whose names go into a .tsv file beside it"));
+  EXPECT_THAT(large.error().help, EndsWith("whose names go into a .tsv file next to it"));
 }
 
 }  // namespace

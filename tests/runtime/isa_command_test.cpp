@@ -93,7 +93,7 @@ INSTANTIATE_TEST_SUITE_P(Command, Isa, ::testing::Values("avx2", "avx512", "avx5
 TEST(IsaName, UnknownNamesAreRefusedWithTheKnownOnes) {
   const auto result = run_xrun({"doctor"}, {.environment = {{"XRUN_ISA", "sse2"}}});
   EXPECT_EQ(result.exit, 2);
-  EXPECT_THAT(result.err, HasSubstr("`sse2` is no instruction set"));
+  EXPECT_THAT(result.err, HasSubstr("`sse2` is not an instruction set"));
   EXPECT_THAT(result.err, HasSubstr("avx2, avx512, avx512_bf16, amx"));
 }
 

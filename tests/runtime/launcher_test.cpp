@@ -89,7 +89,7 @@ TEST(Launcher, TheFirstOfItsMpisThatIsBuiltIsUsed) {
   EXPECT_EQ(other.error().kind, ErrorKind::kWorld);
   EXPECT_EQ(other.error().message,
             "a launcher of MPICH started several processes, and this xrun was built without "
-            "MPICH: libxrun_mpich.so is not beside the program");
+            "MPICH: libxrun_mpich.so is not next to the program");
   EXPECT_EQ(other.error().help,
             "start them by the launcher of Open MPI: `mpirun`, or `srun --mpi=pmix`; or install "
             "libmpich-dev and build again");
@@ -141,7 +141,7 @@ TEST(JobFacts, RanksOfAnotherBuildAreRefusedWithTheDifferences) {
   ASSERT_FALSE(status.ok());
   EXPECT_EQ(status.error().code, "XG0833");
   EXPECT_EQ(status.error().kind, ErrorKind::kWorld);
-  EXPECT_THAT(status.error().message, HasSubstr("rank 2 on b is not like rank 0 on a"));
+  EXPECT_THAT(status.error().message, HasSubstr("rank 2 on b differs from rank 0 on a"));
   EXPECT_THAT(status.error().notes,
               ElementsAre("instruction set: avx2 on rank 0, amx on rank 2", "dnnl: 2.7 on rank 0, none on rank 2"));
 }

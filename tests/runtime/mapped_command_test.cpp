@@ -70,7 +70,7 @@ TEST_F(MappedCommand, TheDiskIsPlannedTrainedOnAndRead) {
   const auto plan = run({"plan", "huge.xgraph"});
   ASSERT_EQ(plan.exit, 0) << plan.err;
   EXPECT_THAT(plan.out,
-              HasSubstr("  disk       3.7 MiB beside the checkpoints: rows of id 3.6 MiB, undo log at most "));
+              HasSubstr("  disk       3.7 MiB next to the checkpoints: rows of id 3.6 MiB, undo log at most "));
   EXPECT_THAT(plan.out, HasSubstr("rows in a file"));
   const auto train = run({"train", "huge.xgraph", "--threads", "2"});
   ASSERT_EQ(train.exit, 0) << train.err;

@@ -44,7 +44,7 @@ TEST_F(NothingLost, APlanIsWrittenOverPlansOnly) {
   ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0600), 0);
   const auto pipe = run({"plan", "tiny.xgraph", "-o", "pipe"});
   EXPECT_EQ(pipe.exit, 2);
-  EXPECT_THAT(pipe.err, HasSubstr("`pipe` is no ordinary file"));
+  EXPECT_THAT(pipe.err, HasSubstr("`pipe` is not a regular file"));
   EXPECT_TRUE(fs::is_fifo(at("pipe")));
 
   fs::create_symlink("a.xplan", at("link.xplan"));

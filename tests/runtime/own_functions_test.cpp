@@ -110,7 +110,7 @@ TEST_F(OwnFunctions, AreInterpretedWhereNoCompilerIs) {
     return found;
   };
   EXPECT_EQ(count(interpreted.out, "XG0821"), 1U) << interpreted.out;
-  EXPECT_THAT(interpreted.out, HasSubstr("xrun_jit.so is not beside the program"));
+  EXPECT_THAT(interpreted.out, HasSubstr("xrun_jit.so is not next to the program"));
   EXPECT_EQ(count(training("off", {}, {.environment = {{"XRUN_JIT", "off"}}}).out, "XG0821"), 0U);
 
   CommandOptions damaged = alone();

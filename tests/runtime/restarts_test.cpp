@@ -131,19 +131,19 @@ TEST_F(Restarts, SaysWhatIsWrongWithTheWords) {
   auto result = run({"train", "--restarts", "2"});
   EXPECT_EQ(result.exit, 2);
   EXPECT_EQ(result.err,
-            "error: `--restarts` starts the command behind `--`, and there is none\n" + help + "model.xgraph\n");
+            "error: `--restarts` starts the command after `--`, but there is no command\n" + help + "model.xgraph\n");
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"train", "--restarts", "2", "a.xgraph"},
         std::vector<std::string>{"train", "--restarts=2", "a.xgraph", "--", "true"}}) {
     result = run(words);
     EXPECT_EQ(result.exit, 2);
-    EXPECT_EQ(result.err, "error: `--restarts` starts the command behind `--`, and `a.xgraph` is before it\n" + help +
+    EXPECT_EQ(result.err, "error: `--restarts` starts the command after `--`, but `a.xgraph` is before `--`\n" + help +
                               "a.xgraph\n");
   }
   result = run({"train", "--restarts", "2", "--", "mpirum", "-n", "4"});
   EXPECT_EQ(result.exit, 2);
   EXPECT_EQ(result.err,
-            "error: `mpirum` cannot be started: No such file or directory\nhelp: write the command behind `--` as in a "
+            "error: `mpirum` cannot be started: No such file or directory\nhelp: write the command after `--` as in a "
             "shell, and try it there\n");
   result = run({"train", "--restarts", "-1", "--", "true"});
   EXPECT_EQ(result.exit, 2);

@@ -56,7 +56,7 @@ TEST(Safetensors, RefusesWhatItForbids) {
   EXPECT_THAT(fault("{" + a + "," + tensor("b", "F32", "[1]", "[4,8]") + "}", 8),
               HasSubstr("another tensor lies there"));
   EXPECT_THAT(fault("{" + a + "," + tensor("b", "F32", "[1]", "[12,16]") + "}", 16), HasSubstr("a hole before it"));
-  EXPECT_THAT(fault("{" + a + "}", 9), HasSubstr("9 bytes of data, but the header tells of 8"));
+  EXPECT_THAT(fault("{" + a + "}", 9), HasSubstr("9 bytes of data, but the header says 8"));
   EXPECT_THAT(fault("{" + a + "}", 7), HasSubstr("7 bytes of data"));
   EXPECT_THAT(fault("{" + tensor("a", "F32", "[3]", "[0,8]") + "}", 8), HasSubstr("not those of its shape"));
   EXPECT_THAT(fault("{" + tensor("a", "F33", "[2]", "[0,8]") + "}", 8), HasSubstr("unknown dtype"));
@@ -70,10 +70,10 @@ TEST(Safetensors, RefusesWhatItForbids) {
   EXPECT_THAT(fault(R"({"a":{"dtype":"F32","shape":[2]}})", 8), HasSubstr("no dtype, shape and data_offsets"));
   EXPECT_THAT(fault(R"({"a":{"dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8), HasSubstr("twice"));
   EXPECT_THAT(fault(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1}})", 8), HasSubstr("unknown entry"));
-  EXPECT_THAT(fault(R"({"__metadata__":{"a":1}})", 0), HasSubstr("a number where none belongs"));
+  EXPECT_THAT(fault(R"({"__metadata__":{"a":1}})", 0), HasSubstr("a number in the wrong place"));
   EXPECT_THAT(fault(R"({"a":null})", 0), HasSubstr("a null"));
   EXPECT_THAT(fault(R"({"a":{"dtype":"F32","shape":[[2]],"data_offsets":[0,8]}})", 8),
-              HasSubstr("a list where none belongs"));
+              HasSubstr("a list in the wrong place"));
   EXPECT_THAT(fault("[]", 0), HasSubstr("does not begin"));
   EXPECT_THAT(fault(" {}", 0), HasSubstr("does not begin"));
   EXPECT_THAT(fault("{}\n", 0), HasSubstr("does not begin"));

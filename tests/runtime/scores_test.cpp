@@ -225,7 +225,7 @@ TEST_F(Scores, FilesOfAnEvaluationReplaceOnlyTheirOwnKindAndAreWhole) {
   EXPECT_EQ(other.exit, 2);
   EXPECT_THAT(other.err, HasSubstr("`m.xgraph` is there and is no table of pairs of classes"));
   for (const char* place : {"m.xgraph", "none/wrong"}) {
-    EXPECT_THAT(run({"eval", "ckpt/t", "--wrong", place}).err, HasSubstr("is no directory and cannot become one"));
+    EXPECT_THAT(run({"eval", "ckpt/t", "--wrong", place}).err, HasSubstr("is not a directory and cannot be created"));
   }
   const auto full = run({"eval", "ckpt/t", "--confusion", "c.csv", "--wrong", "wrong"}, {}, {.file_size_limit = 512});
   EXPECT_EQ(full.exit, 4) << full.err;

@@ -750,7 +750,7 @@ std::vector<Fault> checkpoint_faults() {
        "none",
        "no checkpoint at none",
        "name a step directory"},
-      {"manifest_of_garbage", m, eval, 1, "manifest.json", "is no JSON object", "use an older one",
+      {"manifest_of_garbage", m, eval, 1, "manifest.json", "is not a JSON object", "use an older one",
        [](const std::string& d) {
          train_in(d);
          write(checkpoint_file(d, "manifest"), "{]");

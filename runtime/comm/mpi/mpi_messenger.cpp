@@ -30,7 +30,7 @@ class MpiMessenger final : public Messenger {
     int provided = 0;
     int code = MPI_Init_thread(nullptr, nullptr, MPI_THREAD_FUNNELED, &provided);
     if (code == MPI_SUCCESS && provided < MPI_THREAD_FUNNELED) {
-      return "this MPI allows no threads beside the one that calls it";
+      return "this MPI does not allow threads other than the one that calls it";
     }
     code = code == MPI_SUCCESS ? MPI_Comm_dup(MPI_COMM_WORLD, &world_) : code;
     code = code == MPI_SUCCESS ? MPI_Comm_set_errhandler(world_, MPI_ERRORS_RETURN) : code;

@@ -231,8 +231,8 @@ Result<std::vector<Socket>> meet_ranks(Peers& peers, Seconds patience) {
   XRUN_ASSIGN(const auto problems, peers.gather(problem));
   for (int rank = 0; rank < peers.count(); ++rank) {
     if (const std::string& words = problems[static_cast<size_t>(rank)]; !words.empty()) {
-      return world_error("XG0841", {"{} has no connection to each of the others: {}", peers.name(rank), words},
-                         "let the hosts of a run reach each other by TCP on any port");
+      return world_error("XG0841", {"{} is not connected to all other ranks: {}", peers.name(rank), words},
+                         "allow TCP connections on any port between the hosts of a run");
     }
   }
   return sockets;
