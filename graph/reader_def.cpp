@@ -397,7 +397,7 @@ Result<TensorType> column_of(const AugmentDef& def, const Field& input, const At
 constexpr AugmentDef kAugments[] = {
     {"decode", "(size: int = none, channels: int = 3, background: list = none)", "size 1..16384",
      "a picture file to pixels of 0 to 255, upright by EXIF; with channels=1 grey as ITU-R 601 weighs R, G and B; "
-     "transparent pixels lie over `background`, a grey or [r, g, b], black without it; with `size`, resized to a "
+     "transparent pixels are drawn over `background`, a grey or [r, g, b], black without it; with `size`, resized to a "
      "square",
      "decode(32, channels=1)", kReady, decoded},
     {"resize", "(size: int)", "size 1..16384", "to size x size by antialiased bilinear filtering", "resize(32)", kReady,
@@ -420,11 +420,11 @@ constexpr AugmentDef kAugments[] = {
     {"normalize", "(mean: list, std: list)", "", "(x - mean) / std, for all channels or one by one",
      "normalize(mean=127.5, std=127.5)", kReady, normalized},
     {"as_index", "(classes: int, first: int = none)", "classes 1..1099511627776, first -1099511627776..1099511627776",
-     "a class of 0..classes-1 out of a whole number, or of each one of a row, that counts from `first` on, 0 without "
-     "it; texts are classes in byte order",
+     "a class of 0..classes-1 from a whole number, or from each number of a row, counted from `first` on, which is 0 "
+     "by default; texts are classes in byte order",
      "as_index(10)", kReady, class_number},
     {"as_class", "()", "",
-     "a class out of a text of a column: each distinct text of the source `train` is a class, numbered by first "
+     "a class from a text of a column: each distinct text of the source `train` is a class, numbered by first "
      "appearance; numbers are also texts and keep their leading zeros",
      "as_class", kReady, class_of_text},
     {"ignore", "(values: list = none, missing: bool = false)", "",

@@ -15,7 +15,7 @@
 namespace xrun::lang {
 namespace {
 
-constexpr std::string_view kNotYet = "This version checks it and cannot carry it out yet.\n";
+constexpr std::string_view kNotYet = "This version checks it but cannot run it yet.\n";
 
 // The parts of a text between separators outside brackets.
 std::vector<std::string_view> parts_of(std::string_view text, char separator) {
@@ -230,7 +230,7 @@ std::vector<Topic> all_topics(const OpRegistry& ops) {
        .title = "a declaration that takes the settings of another one of its kind",
        .page = "train large extends base { batch = 8192 }\n\n"
                "A declaration that takes the settings of another one of its kind.\n"
-               "It replaces them key by key, also in groups. `xrun show --explicit` writes the result out.\n"});
+               "It replaces them key by key, including those in groups. `xrun show --explicit` prints the result.\n"});
   topics.push_back(
       {.name = "state",
        .kind = "part",
@@ -238,16 +238,17 @@ std::vector<Topic> all_topics(const OpRegistry& ops) {
        .page = "state center: [D] = 0\ncenter = 0.99 * center + 0.01 * batch_mean(x)\n\n"
                "A tensor that a block or model keeps and no gradient changes, such as running statistics.\n"
                "It is assigned once, from itself and means of the batch: `batch_mean(x)` is the mean of x over the\n"
-               "samples of a step. What reads it in a step sees the value from before the step. Checkpoints have it,\n"
-               "and evaluation leaves it as it is. In an optimizer, a number for each weight: state m = 0.\n"});
-  topics.push_back({.name = "moved",
-                    .kind = "part",
-                    .title = "the new name of a tensor, or of a prefix of names, for checkpoints that have the old one",
-                    .page =
-                        "moved \"backbone.conv\" -> \"backbone.stem\"\n\n"
-                        "The new name of a tensor, or of a prefix of names, for checkpoints that have the old one.\n"
-                        "Runs go on, start and are measured from them; the run and its random numbers stay the same.\n"
-                        "Moves may follow one another: \"a\" -> \"b\", \"b\" -> \"c\".\n"});
+               "samples of a step. Operators that read it in a step get the value from before the step. Checkpoints\n"
+               "contain it, and evaluation does not change it. In an optimizer, it is a number for each weight:\n"
+               "state m = 0.\n"});
+  topics.push_back(
+      {.name = "moved",
+       .kind = "part",
+       .title = "the new name of a tensor, or of a prefix of names, for checkpoints that have the old one",
+       .page = "moved \"backbone.conv\" -> \"backbone.stem\"\n\n"
+               "The new name of a tensor, or of a prefix of names, for checkpoints that have the old one.\n"
+               "Such checkpoints can resume, initialise and evaluate a run; its random numbers stay the same.\n"
+               "Moves may be chained: \"a\" -> \"b\", \"b\" -> \"c\".\n"});
   return topics;
 }
 

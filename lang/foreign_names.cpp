@@ -71,7 +71,7 @@ constexpr ForeignName kNames[] = {
     {NameKind::kFunction, "unsqueeze", "reshape([N, 1, 64]) with a dimension of 1 more"},
     {NameKind::kFunction, "logsoftmax", "softmax_ce as the loss, which contains it: x -> linear(10)"},
     {NameKind::kFunction, "size", "the dimension's name, such as D of a parameter x: [N, D], or the number"},
-    {NameKind::kFunction, "parameter", "the first value alone: param w: [64] = ones"},
+    {NameKind::kFunction, "parameter", "only the initial value: param w: [64] = ones"},
     {NameKind::kOptimizer, "momentum", "sgd(momentum=0.9)"},
     {NameKind::kOptimizer, "nesterov", "sgd(momentum=0.9, nesterov=true)"},
     {NameKind::kOptimizer, "gradientdescent", "sgd"},

@@ -28,7 +28,7 @@ Result<OpShape> infer_attention(Types in, const Attrs& attrs) {
   XRUN_TRY(expect_range("attention", "heads", heads, 1, d));
   if (d % heads != 0) {
     return shape_error("`attention` cannot split " + to_text(in[0]) + " into " + std::to_string(heads) + " heads",
-                       "`heads` divides the last dimension");
+                       "let `heads` divide the last dimension");
   }
   OpShape shape{{with_dims(in[0], in[0].dims), with_dims(in[0], {kBatch, t, 3 * d}), with_dims(in[0], in[0].dims)},
                 {param("qkv.weight", {3 * d, d}, he_normal(d)), param("proj.weight", {d, d}, he_normal(d)),

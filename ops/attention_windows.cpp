@@ -26,9 +26,10 @@ Result<int64_t> height_of(int64_t t, const Attrs& attrs) {
   }
   const auto side = static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(t))));
   if (side * side != t) {
-    return shape_error("`attention` with windows takes a square of positions, and " + std::to_string(t) + " are none",
-                       "give the rows of the grid, height=" + std::to_string(std::max<int64_t>(1, side)) +
-                           "; height=1 makes windows of a sequence");
+    return shape_error(
+        "`attention` with windows takes a square number of positions, and " + std::to_string(t) + " is not one",
+        "give the rows of the grid, height=" + std::to_string(std::max<int64_t>(1, side)) +
+            "; height=1 makes windows of a sequence");
   }
   return side;
 }

@@ -25,7 +25,7 @@ Result<OpShape> infer_bn(std::span<const TensorType> inputs, const Attrs& attrs)
   const double momentum = attrs.real("momentum");
   if (!(eps > 0) || !(momentum > 0) || momentum > 1) {
     return argument_error("`bn` has momentum = " + to_text(momentum) + " and eps = " + to_text(eps),
-                          "momentum lies in 0 .. 1 and eps is above 0");
+                          "write a momentum in 0 .. 1 and an eps above 0");
   }
   const std::vector<int64_t> channel{x.dims[1]};
   const TensorType statistic = weight_type({kPerBlock, x.dims[1]});

@@ -16,7 +16,7 @@ Result<TensorType> broadcast(std::string_view verb, std::span<const TensorType> 
   const auto first = std::ranges::find_if(operands, &TensorType::has_batch);
   if (first == operands.end()) {
     return rank_error(verb, "a tensor of the batch in addition to the parameters", operands[0],
-                      "let parameters meet such a tensor first: x * gamma, or a `pointwise` of both");
+                      "combine each parameter with a tensor of the batch: x * gamma, or a `pointwise` of both");
   }
   XRUN_TRY(expect_activation(verb, *first));
   TensorType out = with_dims(*first, first->dims);
@@ -25,7 +25,7 @@ Result<TensorType> broadcast(std::string_view verb, std::span<const TensorType> 
     if (operand.has_batch()) {
       XRUN_TRY(expect_activation(verb, operand));
       if (operand.dtype != out.dtype) {
-        return dtype_error(verb, operand, "all operands have one element type");
+        return dtype_error(verb, operand, "give all operands one element type");
       }
     }
     if (operand.has_batch() ? operand.rank() != out.rank() : operand.rank() > out.rank()) {

@@ -86,16 +86,17 @@ constexpr Op kStopGradient{.def = {.name = "stop_gradient",
                                    .shard = "n*->n*"},
                            .cpu = make_copy};
 
-constexpr Op kCast{.def = {.name = "cast",
-                           .signature = "(x: [N, ...], to: str)",
-                           .group = "shape",
-                           .doc = "another element type, to the nearest; mixed precision puts it in",
-                           .internal = true,
-                           .infer = infer_cast,
-                           .is_identity = casts_nothing,
-                           .grad = grad_cast,
-                           .shard = "n*->n*"},
-                   .cpu = make_cast};
+constexpr Op kCast{
+    .def = {.name = "cast",
+            .signature = "(x: [N, ...], to: str)",
+            .group = "shape",
+            .doc = "conversion to another element type, rounded to the nearest; mixed precision inserts it",
+            .internal = true,
+            .infer = infer_cast,
+            .is_identity = casts_nothing,
+            .grad = grad_cast,
+            .shard = "n*->n*"},
+    .cpu = make_cast};
 
 constexpr Op kFill{.def = {.name = "fill",
                            .signature = "(x: [N, ...], value: float)",

@@ -60,7 +60,7 @@ Result<OpShape> infer_conv_like(std::string_view op, const TensorType& x, const 
   if (channels % a.groups != 0 || a.out % a.groups != 0) {
     return shape_error("`" + std::string(op) + "` cannot split " + std::to_string(channels) + " channels of " +
                            to_text(x) + " into " + std::to_string(a.out) + " by groups=" + std::to_string(a.groups),
-                       "`groups` divides both channel counts");
+                       "let `groups` divide both channel counts");
   }
   const dnn::ConvShape s{
       .height = x.dims[2], .width = x.dims[3], .kernel = a.k, .stride = a.stride, .pad = a.pad, .dilation = a.dilation};

@@ -23,7 +23,7 @@ Result<OpShape> infer_drop(std::string_view op, std::span<const TensorType> inpu
   const double p = attrs.real("p");
   if (!(p >= 0) || p >= 1) {
     return argument_error("`" + std::string(op) + "` has p = " + to_text(p),
-                          "the share of what is dropped lies in 0 .. 1, without 1");
+                          "write the share that is dropped: at least 0 and below 1");
   }
   return same_as_input(inputs, attrs);
 }

@@ -50,14 +50,14 @@ Result<OpShape> infer_einsum(Types in, const Attrs& attrs) {
     const int64_t size = size_of_letter(letter);
     if (size == 0) {
       return argument_error(about() + " has a result letter that no operand has",
-                            "the letters after `->` are some of those before it");
+                            "after `->`, use only letters that are before it");
     }
     y.dims.push_back(size);
   }
   const bool apart = in[1].has_batch() ? rule.a[0] != rule.b[0] : has_letter(rule.b, rule.a[0]);
   if (apart || rule.a[0] != rule.y[0]) {
     return shape_error(about() + " would mix samples",
-                       "let the result and each operand with a batch begin with one letter, that of the batch");
+                       "begin the result and each operand that has a batch with the same letter");
   }
   return OpShape{{std::move(y)}};
 }
@@ -137,19 +137,20 @@ constexpr Op kMatmul{
             .shard_of = shard_product},
     .cpu = make_product};
 
-constexpr Op kEinsum{.def = {.name = "einsum",
-                             .signature = "(a: [N, ...], b: [...], rule: str)",
-                             .group = "dense",
-                             .doc = "sum of products named by letters; a letter that the result lacks is summed",
-                             .example = "einsum(b, \"nij,njk->nik\")",
-                             .aliases = "equation=rule",
-                             .precision = PrecisionRule::kNarrow,
-                             .layout = LayoutRule::kAny,
-                             .infer = infer_einsum,
-                             .cost = product_cost,
-                             .grad = grad_product,
-                             .shard_of = shard_product},
-                     .cpu = make_product};
+constexpr Op kEinsum{
+    .def = {.name = "einsum",
+            .signature = "(a: [N, ...], b: [...], rule: str)",
+            .group = "dense",
+            .doc = "sum of products named by letters; a letter that is not in the result is summed over",
+            .example = "einsum(b, \"nij,njk->nik\")",
+            .aliases = "equation=rule",
+            .precision = PrecisionRule::kNarrow,
+            .layout = LayoutRule::kAny,
+            .infer = infer_einsum,
+            .cost = product_cost,
+            .grad = grad_product,
+            .shard_of = shard_product},
+    .cpu = make_product};
 
 // inputs: dy and the other operand; the result may have letters that neither has.
 constexpr Op kEinsumGrad{.def = {.name = "einsum.grad",

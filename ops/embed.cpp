@@ -58,7 +58,7 @@ Status for_each_number(const KernelCall& call, int64_t count, int64_t table_rows
     if (x[i] < 0 || x[i] >= table_rows) {
       return Error{ErrorKind::kContent, "XG0402",
                    "the number " + std::to_string(x[i]) + " has no row in an `embed` of " + std::to_string(table_rows),
-                   "numbers lie in 0.." + std::to_string(table_rows - 1)};
+                   "numbers must be in 0.." + std::to_string(table_rows - 1)};
     }
     body(i, x[i]);
   }

@@ -22,7 +22,7 @@ Result<OpShape> infer_group_norm(std::span<const TensorType> in, const Attrs& at
                        "let `groups` divide the channels");
   }
   if (!(attrs.real("eps") > 0)) {
-    return argument_error("`group_norm` has eps = " + to_text(attrs.real("eps")), "eps is above 0");
+    return argument_error("`group_norm` has eps = " + to_text(attrs.real("eps")), "write an eps above 0");
   }
   return OpShape{{with_dims(in[0], in[0].dims)}, {param("weight", {channels}, kOnes), param("bias", {channels})}};
 }

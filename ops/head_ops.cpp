@@ -96,25 +96,25 @@ Result<MarginForm> checked(std::string_view op, const MarginForm& form) {
                           std::string(wanted));
   };
   if (!(form.scale > 0) || form.scale > 1e4) {
-    return refuse("scale", form.scale, "the scale of logits lies above 0, up to 10000");
+    return refuse("scale", form.scale, "write a scale above 0 and at most 10000");
   }
   if (!(form.smoothing >= 0) || form.smoothing >= 1) {
-    return refuse("smoothing", form.smoothing, "smoothing lies in 0 .. 1, without 1");
+    return refuse("smoothing", form.smoothing, "write a smoothing of at least 0 and below 1");
   }
   if (!(form.m1 > 0) || form.m1 > 4) {
-    return refuse("m1", form.m1, "the factor of the angle lies above 0, up to 4");
+    return refuse("m1", form.m1, "write a factor of the angle above 0 and at most 4");
   }
   // The margin of an angle is m2 here, that of a cosine m3; if an operator has only one of them, its argument is
   // `margin`.
   const bool combined = op == "combined_margin";
   if (!(std::abs(form.m2) <= 3.2)) {
-    return refuse(combined ? "m2" : "margin", form.m2, "a margin of an angle lies in -3.2 .. 3.2, in radians");
+    return refuse(combined ? "m2" : "margin", form.m2, "write a margin of the angle in -3.2 .. 3.2, in radians");
   }
   if (!(std::abs(form.m3) <= 2)) {
-    return refuse(combined ? "m3" : "margin", form.m3, "a margin of a cosine lies in -2 .. 2");
+    return refuse(combined ? "m3" : "margin", form.m3, "write a margin of the cosine in -2 .. 2");
   }
   if (!(form.filter > 0) || form.filter > 1) {
-    return refuse("filter", form.filter, "the cosine above which other classes count as 0 lies above 0, up to 1");
+    return refuse("filter", form.filter, "write a cosine above 0 and at most 1, above which other classes count as 0");
   }
   return form;
 }
@@ -368,8 +368,8 @@ constinit const Op kAccuracy{
     .def = {.name = "accuracy",
             .signature = "(logits: sharded[N, ..., C], label: index(C)[N, ...], k: int = 1, source: source = none)",
             .group = "metrics",
-            .doc = "1 where the label is among the k largest logits; ties go to the lower class; of several positions "
-                   "the mean",
+            .doc = "1 if the label is among the k largest logits, else 0; ties go to the lower class; the mean over "
+                   "several positions",
             .example = "accuracy(logits, label)",
             .aliases = "acc top1 categorical_accuracy sparse_categorical_accuracy",
             .precision = PrecisionRule::kWide,
@@ -382,7 +382,7 @@ constinit const Op kAccuracy{
 constinit const Op kTopk{.def = {.name = "topk",
                                  .signature = "(logits: sharded[N, C], k: int)",
                                  .group = "metrics",
-                                 .doc = "the k classes with the largest logits, best first; an output, no metric",
+                                 .doc = "the k classes with the largest logits, best first; an output, not a metric",
                                  .example = "topk(logits, 5)",
                                  .precision = PrecisionRule::kWide,
                                  .infer = infer_topk,
@@ -396,7 +396,7 @@ constinit const Op kGather{
     .def = {.name = "gather",
             .signature = "(logits: sharded[N, C])",
             .group = "metrics",
-            .doc = "the logits of a head of at most 1024 classes in one place; an output, no metric",
+            .doc = "the logits of a head of at most 1024 classes in one place; an output, not a metric",
             .example = "gather(id)",
             .precision = PrecisionRule::kWide,
             .infer = infer_gather,

@@ -28,7 +28,8 @@ constexpr Op later(std::string_view name, std::string_view signature, std::strin
 
 constexpr std::array kLater{
     later("verification", "(source: source, feature: [N, D], flip: bool = true)", "metrics",
-          "accuracy of telling same from different pairs", "verification(lfw, feature)", infer_feature_metric),
+          "accuracy in telling pairs of the same class from pairs of different classes", "verification(lfw, feature)",
+          infer_feature_metric),
 };
 
 template <size_t kSize>

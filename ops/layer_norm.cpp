@@ -20,7 +20,7 @@ Result<OpShape> infer_norm(std::string_view op, const TensorType& x, const Attrs
     return rank_error(op, "features [N, D] or a sequence [N, T, D]", x, kOneNumber);
   }
   if (!(attrs.real("eps") > 0)) {
-    return argument_error("`" + std::string(op) + "` has eps = " + to_text(attrs.real("eps")), "eps is above 0");
+    return argument_error("`" + std::string(op) + "` has eps = " + to_text(attrs.real("eps")), "write an eps above 0");
   }
   OpShape shape{{with_dims(x, x.dims)}, {param("weight", {x.dims.back()}, kOnes)}};
   if (bias) {

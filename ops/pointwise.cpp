@@ -174,7 +174,7 @@ struct Acos : NoArguments {
 struct Clamp {
   static constexpr std::string_view kName = "clamp", kGrad = "clamp.grad",
                                     kSignature = "(x: [N, ...], a: float, b: float)",
-                                    kDoc = "x held between a and b; no gradient outside", kExample = "clamp(-1, 1)",
+                                    kDoc = "x limited to a .. b; no gradient outside", kExample = "clamp(-1, 1)",
                                     kAliases = "clip min=a max=b";
   static constexpr bool kUsesOutput = false, kFuses = true;
   static Status check(const Attrs& attrs) {

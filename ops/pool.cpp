@@ -247,7 +247,7 @@ constexpr Op kAvgPool{
     .def = {.name = "avg_pool",
             .signature = "(x: [N, C, H, W], k: pair, stride: pair = 1, pad: pair = (k - 1) // 2)",
             .group = "pooling",
-            .doc = "the mean of the cells of each k x k window that lie inside the image",
+            .doc = "the mean of the cells of each k x k window that are inside the image",
             .example = "avg_pool(3, stride=2)",
             .aliases =
                 "avg_pool2d(stride=k) average_pooling2d(stride=k) kernel_size=k pool_size=k strides=stride padding=pad",

@@ -45,9 +45,8 @@ constinit const Op kRecallAt{
     .def = {.name = "recall_at",
             .signature = "(feature: [N, D], label: index(C)[N], k: int = 1, source: source = none)",
             .group = "metrics",
-            .doc =
-                "share of samples with one of their class among the k others of the source with the nearest features, "
-                "by cosine; of evaluations alone",
+            .doc = "share of samples that have one of their own class among the k other samples of the source with the "
+                   "nearest features, by cosine; only in evaluations",
             .example = "recall_at(feature, label)",
             .aliases = "recall recall_at_k precision_at_1",
             .precision = PrecisionRule::kWide,

@@ -90,7 +90,7 @@ struct RowLoss {
     XRUN_TRY(expect_activation(F::kName, in[1]));
     if (in[0].dims != in[1].dims) {
       return shape_error("`" + std::string(F::kName) + "` cannot compare " + to_text(in[0]) + " and " + to_text(in[1]),
-                         "both have one shape");
+                         "give both the same shape");
     }
     return OpShape{{weight_type({kBatch})}};
   }

@@ -78,11 +78,11 @@ Result<int> axis_of(std::string_view op, const TensorType& x, int64_t axis) {
     return argument_error("`" + std::string(op) + "` has axis = " + std::to_string(axis) + ", but " + to_text(x) +
                               " has " + std::to_string(x.rank()) + " dimensions",
                           x.rank() > 1 ? "write 1 to " + std::to_string(x.rank() - 1) + ", or -1 for the last one"
-                                       : "it has none inside a sample");
+                                       : "give it a tensor with more dimensions than the batch");
   }
   if (from_start == 0) {
     return argument_error("`" + std::string(op) + "` over axis 0 would mix the samples of a batch",
-                          "axes from 1 on, or negative ones, stay inside a sample");
+                          "write an axis of 1 or more, or a negative one");
   }
   return static_cast<int>(from_start);
 }

@@ -94,7 +94,7 @@ bool Evaluator::accept_dims(const Signature& signature, Datum& value, Span at, c
     if (whole == -1) {
       inferred = &item;
     } else if (!whole || *whole < 1) {
-      return refuse("XG0303", here, {"a dimension is N, a number of 1 and more, or -1, not {}", to_text(item)}, "",
+      return refuse("XG0303", here, {"a dimension is N, a number of 1 or more, or -1, not {}", to_text(item)}, "",
                     {"write one of them"}),
              false;
     } else {
@@ -106,8 +106,9 @@ bool Evaluator::accept_dims(const Signature& signature, Datum& value, Span at, c
   }
   if (elements % others != 0) {
     return refuse("XG0301", inferred->span.valid() ? inferred->span : at,
-                  {"{} elements a sample do not divide by {}", elements, static_cast<int64_t>(others)},
-                  "no number fits here", {"let the other dimensions divide the elements"}),
+                  {"{} elements a sample cannot be divided by {}", elements, static_cast<int64_t>(others)},
+                  "no whole number fits here",
+                  {"choose the other dimensions so that their product divides the number of elements"}),
            false;
   }
   const Span written = inferred->span;

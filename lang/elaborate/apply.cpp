@@ -114,7 +114,7 @@ Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, 
   if (options_.strict && owns && !label && work_.names.count(op.name) > 1) {
     diagnostics_.add(warning(
         "XG0225", at, {"`{}` has no label, and it is not the only `{}` here", op.name, op.name},
-        {"its tensors are called `{}`: one more before it would rename them", node.path},
+        {"its tensors are called `{}`: adding one before it would rename them", node.path},
         replacement("give it one", {at.file, at.end, at.end}, {" as {}", node.path.substr(node.path.rfind('.') + 1)})));
   }
   const size_t visible = std::min(node.outputs.size(), static_cast<size_t>(std::max(op.visible_outputs, 1)));

@@ -255,7 +255,7 @@ Fix Evaluator::known_argument(const Signature& signature, const Call& call, cons
 std::optional<Datum> Evaluator::default_of(const Signature& signature, const Param& param, const Call& call,
                                            Scope& env) {
   if (std::find(defaults_.begin(), defaults_.end(), &param) != defaults_.end()) {
-    recurs(call.span, fmt::format("the default of `{}` of `{}` leads back to itself", param.name.text, signature.name));
+    recurs(call.span, fmt::format("the default of `{}` of `{}` depends on itself", param.name.text, signature.name));
     return std::nullopt;
   }
   defaults_.push_back(&param);
@@ -300,7 +300,7 @@ std::optional<Datum> Evaluator::argument(const Signature& signature, const Param
   if (const auto flag = unknown ? other_word(expr.name.text) : std::nullopt; flag && param.type.name.text == "bool") {
     refuse("XG0205", expr.span,
            {"`{}` of `{}` is true or false, not `{}`", param.name.text, signature.name, expr.name.text}, "",
-           replacement("the language has two words", expr.span, *flag ? "true" : "false", true));
+           replacement("write `true` or `false`", expr.span, *flag ? "true" : "false", true));
     return std::nullopt;
   }
   // folder(pictures), csv(data/a.csv): a path without its quotes.

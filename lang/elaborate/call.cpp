@@ -38,7 +38,7 @@ Fix Evaluator::others_of_its_kind(const OpDef& op) const {
                : "";
   });
   return {names.empty() ? "leave it out, or compute it from operators of this edition"
-                        : fmt::format("of its kind this edition has {}", names)};
+                        : fmt::format("use one of the same kind that this edition has: {}", names)};
 }
 
 Datum Evaluator::same_label(Span at, std::string_view label) {
@@ -134,11 +134,12 @@ Callee Evaluator::find_callee(std::span<const Name> path, const Call& call, Scop
   }
   const bool is_value = scope.find(last.text) != nullptr && path.size() == 1;
   if (is_plain && last.text == "batch_mean") {
-    refuse("XG0230", last.span, "`batch_mean` stands in the assignment of a state", "no assignment of a state",
+    refuse("XG0230", last.span, "`batch_mean` is allowed only in the assignment of a state",
+           "not in such an assignment",
            {"declare one, state s: [64] = 0, and assign it: s = 0.9 * s + 0.1 * batch_mean(x)"});
   } else if (is_value) {
     refuse("XG0220", last.span, {"`{}` is a value and cannot be called", last.text},
-           "not an operator, block or function", {"leave the call out: a value stands for itself"});
+           "not an operator, block or function", {"leave the brackets out: a value is used by its name"});
   } else {
     const OpDef* meant = is_plain ? foreign_op(*options_.ops, last.text) : nullptr;
     const bool means_loss =

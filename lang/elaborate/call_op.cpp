@@ -60,8 +60,8 @@ bool Evaluator::refuse_unused_init(const std::vector<BoundArg>& bound, std::span
     return false;
   }
   refuse("XG0205", init->span,
-         {"`{}` has no effect: the weight that is given has first values of its own", init->param->name.text}, "",
-         {"leave it out, or change the first values of the `param`"});
+         {"`{}` has no effect: the weight that is given has its own initial values", init->param->name.text}, "",
+         {"leave it out, or change the initial value of the `param`"});
   return true;
 }
 
@@ -145,7 +145,7 @@ void Evaluator::warn_padded_patches(const OpDef& op, const std::vector<BoundArg>
                  {"`{}` with k={} and stride={} pads by {}: {} x {} becomes {} x {}, not {} x {}", op.name,
                   text(height, width), text(height, width), text(padded_height, padded_width), from[2], from[3], to[2],
                   to[3], from[2] / height, from[3] / width},
-                 "no patches side by side",
+                 "these are not patches side by side",
                  in_brackets ? replacement("say that patches have no padding, or write pad yourself",
                                            {at.file, at.end - 1, at.end - 1}, ", pad=0")
                              : Fix{"say that patches have no padding: pad=0"}));

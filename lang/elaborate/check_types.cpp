@@ -35,9 +35,10 @@ class TypeChecker {
       if (stmt.kind == StmtKind::kInput && stmt.type.has_dims) {
         type(stmt.type);
         if (is_of_heads(stmt.type.name.text)) {
-          report(
-              "XG0303", stmt.type.name.span, {"an input is not {}", stmt.type.name.text}, "only heads give such values",
-              {"leave `{}` out, or make the value by a head: head id = classifier(x, classes)", stmt.type.name.text});
+          report("XG0303", stmt.type.name.span, {"an input is not {}", stmt.type.name.text},
+                 "only heads give such values",
+                 {"leave `{}` out, or compute the value with a head: head id = classifier(x, classes)",
+                  stmt.type.name.text});
         }
       }
     }
@@ -58,11 +59,11 @@ class TypeChecker {
       report("XG0303", type.span, {"`{}` is the type of a tensor, and a tensor has dimensions", name},
              "no dimensions here", {"write them after it: {}", with_dimensions(type)});
     } else if (name == "index" && !type.argument.valid()) {
-      report("XG0303", type.name.span, "`index` says how many classes there are", "it does not",
-             {"write index(C)[N]: a number, or a name that the type binds"});
+      report("XG0303", type.name.span, "`index` needs the number of classes", "no number here",
+             {"write it in brackets, as a number or a name: index(C)[N]"});
     } else if (name == "index" && ast_[type.argument].kind == ExprKind::kName && ast_[type.argument].name.text == "N") {
-      report("XG0303", ast_[type.argument].span, "`index` says how many classes there are, and `N` is the batch", "",
-             {"write a number, or another name: index(C)[N]"});
+      report("XG0303", ast_[type.argument].span, "`index` needs the number of classes, but `N` is the batch", "",
+             {"write a number or another name: index(C)[N]"});
     } else if (name != "index" && type.argument.valid()) {
       report("XG0303", type.name.span, {"`{}` takes no argument", name}, "", {"write {} alone", name});
     }
@@ -93,7 +94,7 @@ class TypeChecker {
     for (const ExprId dim : ast_[type.dims]) {
       const bool any = ast_[dim].kind == ExprKind::kEllipsis;
       if (any && seen) {
-        report("XG0303", ast_[dim].span, "`...` stands for any dimensions once in a type", "again",
+        report("XG0303", ast_[dim].span, "`...` can be used only once in a type", "again",
                {"write names or numbers for the dimensions here"});
       }
       seen = seen || any;

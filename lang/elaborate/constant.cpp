@@ -31,9 +31,9 @@ Datum mismatch(Op op, const Datum& a, const Datum& b, Problem& problem) {
 
 // Reports arguments that a function of numbers does not accept.
 Datum not_taken(std::string message, Problem& problem) {
-  return no_result(
-      problem, "XG0304", std::move(message),
-      "give it what it takes: `floor ceil round abs sqrt exp log` one number, `max min` some, `len` a list");
+  return no_result(problem, "XG0304", std::move(message),
+                   "give the function what it takes: one number for `floor ceil round abs sqrt exp log`, several for "
+                   "`max min`, a list for `len`");
 }
 
 Datum exact_or(std::optional<Rational> value, Dimension dimension, Problem& problem) {
@@ -71,8 +71,8 @@ Datum power(const Datum& a, const Datum& b, Problem& problem) {
     return division_by_zero(problem);
   }
   const double result = std::pow(base, b.as_double());
-  return std::isnan(result) ? no_result(problem, "XG0304", "a number below 0 has no power that is not whole",
-                                        "write a whole exponent, or a base of 0 and more")
+  return std::isnan(result) ? no_result(problem, "XG0304", "a negative number cannot be raised to a fractional power",
+                                        "write a whole exponent, or a base of 0 or more")
                             : real_or(result, Dimension::kPlain, problem);
 }
 

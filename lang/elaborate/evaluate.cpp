@@ -86,8 +86,8 @@ Datum Evaluator::too_deep(Span at) {
 }
 
 Datum Evaluator::recurs(Span at, std::string message) {
-  return refuse("XG0208", at, std::move(message), "functions and blocks do not recur",
-                {"write `-> repeat n { ... }` for what is done n times, or leave this call out"});
+  return refuse("XG0208", at, std::move(message), "functions and blocks cannot call themselves",
+                {"write `-> repeat n { ... }` to apply stages n times, or leave this call out"});
 }
 
 Datum Evaluator::eval_node(const Ast& ast, const Expr& expr, Scope& scope) {
@@ -187,7 +187,7 @@ Datum Evaluator::eval_index(const Ast& ast, const Expr& expr, Scope& scope) {
 // Makes an input of the type `f32[N, 3, 224, 224]` in a test.
 Datum Evaluator::eval_type_input(const Ast& ast, const Expr& expr, Scope& scope) {
   if (!in_test_) {
-    return refuse("XG0220", expr.span, "a tensor type is not a value", "only `test` blocks make up tensors",
+    return refuse("XG0220", expr.span, "a tensor type is not a value", "only `test` blocks create tensors",
                   {"declare it: input NAME: TYPE in a model, a parameter NAME: TYPE in a block"});
   }
   TensorType type{.dtype = *parse_dtype(ast[expr.lhs].name.text)};
@@ -262,7 +262,7 @@ Datum Evaluator::eval_unary(const Ast& ast, const Expr& expr, Scope& scope) {
   }
   if (expr.op == Op::kNot) {
     if (value.kind != DatumKind::kBool) {
-      return refuse("XG0304", value.span, {"`not` goes with true and false, not with {}", kind_text(value)}, "",
+      return refuse("XG0304", value.span, {"`not` takes true or false, not {}", kind_text(value)}, "",
                     {"compare it with something: not x > 0, x != 1"});
     }
     return make_bool(!value.flag);
@@ -280,7 +280,7 @@ Datum Evaluator::eval_unary(const Ast& ast, const Expr& expr, Scope& scope) {
     return apply(*op, {value}, {}, {}, expr.span);
   }
   if (!value.number()) {
-    return refuse("XG0304", value.span, {"`-` goes with numbers and tensors, not with {}", kind_text(value)}, "",
+    return refuse("XG0304", value.span, {"`-` takes a number or a tensor, not {}", kind_text(value)}, "",
                   {"leave the `-` out"});
   }
   return value.kind == DatumKind::kExact ? make_exact({-value.exact.num, value.exact.den}, value.dimension)

@@ -116,8 +116,8 @@ void Evaluator::set_option(const Decl* decl, Datum value, Span span) {
 Datum Evaluator::eval_constant(const DeclRef& decl) {
   if (const auto known = constants_.find(decl.decl); known != constants_.end()) {
     if (!known->second.second) {
-      return refuse("XG0208", decl.decl->name.span, {"`{}` is defined by itself", decl.decl->name.text},
-                    "its value leads back here", {"give it a value that does not need it"});
+      return refuse("XG0208", decl.decl->name.span, {"`{}` is defined in terms of itself", decl.decl->name.text},
+                    "its value depends on itself", {"give it a value that does not need it"});
     }
     return known->second.first;
   }
@@ -181,7 +181,7 @@ Datum Evaluator::eval_field(const Ast& ast, const Expr& expr, Scope& scope) {
                      scope.file == nullptr || scope.file->find(lhs.name.text);
   if (!known && lhs.name.text != "N") {
     return refuse("XG0201", lhs.name.span, {"there is no `{}` here", lhs.name.text}, "unknown name",
-                  replacement("a path stands in double quotes", expr.span, {"\"{}\"", sources_.text(expr.span)}));
+                  replacement("a path is written in double quotes", expr.span, {"\"{}\"", sources_.text(expr.span)}));
   }
   const Datum value = eval(ast, expr.lhs, scope);
   if (value.is_error()) {

@@ -52,7 +52,7 @@ void Evaluator::bind_names(const Ast& ast, const Stmt& stmt, Datum value, Scope&
   if (!value.is_error() && (value.kind != DatumKind::kTuple || value.items->size() != names.size())) {
     refuse("XG0304", value.span, {"{} names are bound to {}", names.size(), kind_text(value)}, "",
            {value.kind == DatumKind::kTuple
-                ? fmt::format("write {} names, `_` for what is not needed", value.items->size())
+                ? fmt::format("write {} names, with `_` for each value that is not needed", value.items->size())
                 : "write one name, or `fork` what flows in: x -> fork { a, b }"});
     value = {};
   }
@@ -168,7 +168,7 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
              .help = "move it to a model; a block has parameters and a `return`"});
   if (!returned && !has_error && !exhausted_ && !decl.has_fault) {
     refuse("XG0224", decl.name.span, {"block `{}` returns nothing", decl.name.text}, "",
-           {"end it with what it gives: return x"});
+           {"end it with its result: return x"});
   }
   if (!result.is_error()) {
     check_states(env);
@@ -194,10 +194,9 @@ void Evaluator::check_results(const DeclRef& block, const Datum& value, Scope& e
     values = *value.items;
   }
   if (values.size() != results.size()) {
-    refuse(
-        "XG0306", block.decl->name.span,
-        {"`{}` says that it returns {} values, and returns {}", block.decl->name.text, results.size(), values.size()},
-        "", {"make both the same: a type after `->` for each value of the tuple after `return`"});
+    refuse("XG0306", block.decl->name.span,
+           {"`{}` declares {} results, but returns {}", block.decl->name.text, results.size(), values.size()}, "",
+           {"write as many types after `->` as values after `return`"});
     return;
   }
   for (size_t i = 0; i < results.size(); ++i) {

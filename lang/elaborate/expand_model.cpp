@@ -21,7 +21,7 @@ void Evaluator::model_output(const Ast& ast, const Stmt& stmt, Scope& scope) {
     }
     if (value.kind != DatumKind::kTensor) {
       refuse("XG0303", name.span, {"an output is a tensor, not {}", kind_text(value)}, "",
-             {"name an input, a head, or what operators make of them"});
+             {"name an input, a head, or a tensor computed from them"});
     } else if (const Value& known = work_.graph.value(value.tensor); known.param.valid()) {
       refuse("XG0303", name.span,
              {"an output is computed for each sample, and `{}` is a {}", name.text,
@@ -51,7 +51,7 @@ void Evaluator::model_head(const Ast& ast, const Stmt& stmt, Scope& scope) {
   } else if (expr.kind == ExprKind::kPipe && ast[expr.stages].back().kind == StageKind::kCall) {
     const auto stages = ast[expr.stages];
     if (const Name& label = stages.back().label) {
-      refuse("XG0224", label.span, "a head is called by its name", {"it is `{}`", name.text},
+      refuse("XG0224", label.span, "a head already has a name", {"it is called `{}`", name.text},
              {"leave `as` and the name out"});
     }
     value = eval_stages(eval(ast, expr.lhs, scope), ast, stages.first(stages.size() - 1), scope);
@@ -81,7 +81,7 @@ bool Evaluator::refuse_open_params(const Signature& signature, Scope& scope) {
     }
     open = true;
     const bool is_tensor = takes_tensor(param);
-    refuse("XG0204", param.span, {"nothing gives `{}` a value: no call makes a model", param.name.text},
+    refuse("XG0204", param.span, {"nothing gives `{}` a value: models are not called", param.name.text},
            is_tensor ? "a tensor" : "no value",
            is_tensor
                ? Fix{fmt::format("declare it in the body: input {}", sources_.text(param.span))}
@@ -132,7 +132,7 @@ void Evaluator::build_model(const DeclRef& model, Scope& scope) {
             {.run = run,
              .refusal = "a model has `output`, not `return` or `expect`",
              .label = "not a statement of a model",
-             .help = "name what the model gives: output NAME; `expect` stands in a `test`"});
+             .help = "name each result of the model: output NAME; `expect` belongs in a `test`"});
   noted_.bound_value = {};
   check_states(scope);
   for (const auto& [name, local] : scope.locals) {

@@ -138,7 +138,7 @@ Datum Evaluator::eval_residual(const Datum& value, const Ast& ast, const Stage& 
     return refuse(
         "XG0301", stage.span, "a residual has to keep the shape of what flows in",
         {"{} becomes {}", to_text(type_of(value)), to_text(type_of(inner))},
-        {"end its braces with a layer that makes {} again, or add by hand what fits: x + y", to_text(type_of(value))});
+        {"end the braces with a layer that gives {} again, or write the sum yourself: x + y", to_text(type_of(value))});
   }
   return apply(*add, {value, inner}, {}, {}, stage.span);
 }

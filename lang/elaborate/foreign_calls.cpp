@@ -132,12 +132,12 @@ void Evaluator::explain_size(const OpDef& op, const Call& call, std::span<const 
   const std::string_view name = params[place].name.text;
   const int64_t number = whole_number(bound[place].value()).value_or(0);
   Diagnostic d = fault("XG0309", bound[place].span,
-                       {"`{}` needs no size of its input, so that {} is taken for `{}`", op.name, number, name},
+                       {"`{}` does not take the size of its input, so {} is read as `{}`", op.name, number, name},
                        "the size of the input", {in_our_words(op, call, "leave the size of the input out", bound)});
   if (!is_error) {
     d.severity = Severity::kWarning;
     d.fixes[0].sure = false;  // the call has a meaning in its present form
-    d.notes.push_back(fmt::format("if it is meant, name it: {}={}", name, number));
+    d.notes.push_back(fmt::format("if this is intended, name it: {}={}", name, number));
   }
   report(with_signature(std::move(d), signatures_.of(op)));
 }

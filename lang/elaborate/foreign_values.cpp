@@ -156,13 +156,13 @@ bool Evaluator::is_other_batch(const Ast& ast, ExprId id, const Scope& scope) co
 Fix Evaluator::tensors_of_list(const Datum& value, Span at) const {
   const std::string_view text = sources_.text(at);
   if (value.kind != DatumKind::kList || text.size() < 2 || text.front() != '[' || text.back() != ']') {
-    return {"write a tensor here: an input, or what operators make of it"};
+    return {"write a tensor here: an input, or a tensor computed from it"};
   }
   const std::string inner(text.substr(1, text.size() - 2));
   const std::string_view behind = sources_.text(at.file).substr(at.end);
   const size_t next = behind.find_first_not_of(" \n");
   const bool flows = next != std::string_view::npos && behind.substr(next).starts_with("->");
-  return replacement(flows ? "several tensors stand in round brackets" : "tensors stand without brackets", at,
+  return replacement(flows ? "write several tensors in round brackets" : "write the tensors without brackets", at,
                      flows ? fmt::format("({})", inner) : inner, true);
 }
 
@@ -180,9 +180,8 @@ std::optional<Fix> Evaluator::foreign_argument(const Signature& signature, const
   if (name.text == "betas" && has("beta1") && has("beta2")) {
     const bool is_pair = ast[value.items].size() == 2;
     const auto text = [&](size_t i) { return sources_.text(ast[ast[value.items][i]].span); };
-    return is_pair
-               ? replacement("each has a name of its own", arg->span, {"beta1={}, beta2={}", text(0), text(1)}, true)
-               : Fix{"name both: beta1=0.9, beta2=0.999"};
+    return is_pair ? replacement("name each of them", arg->span, {"beta1={}, beta2={}", text(0), text(1)}, true)
+                   : Fix{"name both: beta1=0.9, beta2=0.999"};
   }
   const std::string_view ours = foreign_name(NameKind::kArgument, name.text);
   if (!ours.empty() && has(ours)) {

@@ -73,7 +73,7 @@ class OptimizerBody {
     for (const Param& param : ast_[ref_.decl->params]) {
       const std::string_view name = param.name.text;
       if (name == "weight" || name == "grad" || name == "step") {
-        return ev_.refuse("XG0202", param.name.span, {"`{}` is bound in every optimizer", name}, "bound again",
+        return ev_.refuse("XG0202", param.name.span, {"`{}` is already bound in every optimizer", name}, "bound again",
                           {"give the parameter another name"}),
                false;
       }
@@ -161,7 +161,7 @@ class OptimizerBody {
     constexpr double kMost = std::numeric_limits<float>::max();
     if (!first.plain_number() || !(std::abs(first.as_double()) <= kMost)) {
       return ev_.refuse("XG0228", first.span,
-                        {"a state begins with a number, not with {}",
+                        {"a state starts with a number, not with {}",
                          first.plain_number() ? to_text(first) : std::string(kind_text(first))},
                         first.plain_number() ? "outside of f32" : "",
                         {"write one, the same for every weight: state {} = 0", name.text}),
@@ -185,7 +185,7 @@ class OptimizerBody {
     }
     if (known->assigned.valid()) {
       Diagnostic d = fault("XG0202", name.span, {"`{}` is assigned twice", name.text}, "again",
-                           {"give what comes between a name of its own: an update assigns a state once"});
+                           {"give the intermediate value a name of its own: an update assigns each state once"});
       ev_.report(std::move(d.also(known->assigned, "assigned here first")));
       return false;
     }
@@ -213,7 +213,7 @@ class OptimizerBody {
       const std::string meant = nearest(one.name, others);
       const bool is_weight = one.name == "weight";
       Help help = !meant.empty()
-                      ? Help(replacement("it has the name of the state", env_.locals[meant].span, {"{}", one.name}))
+                      ? Help(replacement("give it the name of the state", env_.locals[meant].span, {"{}", one.name}))
                   : is_weight ? Help("end it with the step: weight = weight - lr * grad")
                               : Help("assign it, {} = ..., or leave it out", one.name);
       ev_.refuse("XG0224", is_weight ? ref_.decl->name.span : one.declared,
@@ -242,9 +242,9 @@ class OptimizerBody {
     const bool without = std::ranges::any_of(kPoints, [&](double at) { return is_finite(0, at); });
     if (with && !without) {
       ev_.refuse("XG0229", norms.spans.back(),
-                 {"the update of `{}` has no finite value where norms are 0", ref_.decl->name.text},
-                 "0 for class rows, tensors of one dimension, and weights that begin with 0",
-                 {"say what it is then: if n > 0 { 1 / n } else { 1 }"});
+                 {"the update of `{}` has no finite value if norms are 0", ref_.decl->name.text},
+                 "it is 0 for class rows, tensors of one dimension, and weights that start at 0",
+                 {"give a value for this case: if n > 0 { 1 / n } else { 1 }"});
     }
   }
 
@@ -275,7 +275,7 @@ Datum Evaluator::norm_call(const Call& call, Scope& scope) {
   }
   if (args->size() != 1) {
     return refuse("XG0204", call.span, {"`norm` takes one number of each element, but gets {}", args->size()}, "",
-                  {"write norm(weight), norm(grad), or the norm of what you computed from them"});
+                  {"write norm(weight), norm(grad), or the norm of a value computed from them"});
   }
   const Datum& value = args->front();
   const auto reads_elements = [&](ScalarId id) {
@@ -286,8 +286,8 @@ Datum Evaluator::norm_call(const Call& call, Scope& scope) {
   };
   if (value.kind != DatumKind::kScalar || !reads_elements(value.scalar)) {
     return refuse("XG0229", value.span.valid() ? value.span : call.span,
-                  {"a norm sums over the elements of a tensor, and this has the same value for all of them"}, "",
-                  {"write norm(weight), norm(grad), or the norm of what you computed from them"});
+                  {"a norm sums over the elements of a tensor, but this value is the same for all of them"}, "",
+                  {"write norm(weight), norm(grad), or the norm of a value computed from them"});
   }
   const auto known = std::ranges::find(norms_->summed, value.scalar);
   const auto place = static_cast<int>(known - norms_->summed.begin());

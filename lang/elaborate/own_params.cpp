@@ -91,7 +91,7 @@ std::optional<Init> Evaluator::initialiser(const Ast& ast, ExprId id, const Tens
       return std::nullopt;
     }
     if (!value.plain_number()) {
-      return refuse("XG0304", ast[from].span, {"a first value is a plain number, not {}", kind_text(value)}, "",
+      return refuse("XG0304", ast[from].span, {"an initial value is a plain number, not {}", kind_text(value)}, "",
                     {"write a number, or one of {}", fmt::join(init_forms(), ", ")});
     }
     if (!(std::fabs(value.as_double()) <= std::numeric_limits<float>::max())) {

@@ -18,7 +18,7 @@ void Evaluator::assign_state(const Ast& ast, const Stmt& stmt, Local& local, Sco
   const Name& name = ast[stmt.names][0];
   if (local.assigned.valid()) {
     Diagnostic d = fault("XG0202", name.span, {"`{}` is assigned twice", name.text}, "again",
-                         {"give what comes between a name of its own: a step assigns a state once"});
+                         {"give the intermediate value a name of its own: a step assigns each state once"});
     report(std::move(d.also(local.assigned, "assigned here first")));
     return;
   }
@@ -53,10 +53,10 @@ void Evaluator::assign_state(const Ast& ast, const Stmt& stmt, Local& local, Sco
     std::vector<int64_t> dims(type_of(x).dims.begin() + 1, type_of(x).dims.end());
     dims = dims.empty() ? std::vector<int64_t>{1} : dims;
     if (dims != type_of(state).dims) {
-      Diagnostic d = fault(
-          "XG0301", x.span,
-          {"`{}` is {}, and the mean of this is that of {}", name.text, to_text(type_of(state)), to_text(type_of(x))},
-          "another shape", {"take means over the other dimensions first, or declare another state"});
+      Diagnostic d = fault("XG0301", x.span,
+                           {"`{}` is {}, but the mean here has the shape of one sample of {}", name.text,
+                            to_text(type_of(state)), to_text(type_of(x))},
+                           "another shape", {"take means over the other dimensions first, or declare another state"});
       report(std::move(d.also(state.span, "declared here")));
       return;
     }
@@ -100,7 +100,7 @@ Datum Evaluator::mean_call(const Call& call, Scope& scope) {
 void Evaluator::check_states(const Scope& scope) {
   for (const auto& [name, local] : scope.locals) {
     if (local.is_state && !local.assigned.valid() && !local.value.is_error()) {
-      refuse("XG0230", local.span, {"the state `{}` is never assigned", name}, "it would keep its first value",
+      refuse("XG0230", local.span, {"the state `{}` is never assigned", name}, "it would keep its initial value",
              {"assign it once: {}", kExample});
     }
   }

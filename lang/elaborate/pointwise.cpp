@@ -115,7 +115,7 @@ Datum Evaluator::apply_map(const ScalarExpr& expr, const std::vector<Datum>& ten
       expr.operations() <= kMostScalarOps && 4 * tensors.size() * expr.operations() <= kMostDerivedScalarOps;
   if (tensors.size() > kMostScalarInputs || !has_room) {
     return refuse("XG0216", at,
-                  {"`{}` has {} operations on {} tensors; {} on {} are possible", name, expr.operations(),
+                  {"`{}` has {} operations on {} tensors; at most {} on {} are possible", name, expr.operations(),
                    tensors.size(), kMostScalarOps, kMostScalarInputs},
                   "", {"cut it into several functions, called one after the other"});
   }
@@ -132,10 +132,9 @@ Datum Evaluator::apply_map(const ScalarExpr& expr, const std::vector<Datum>& ten
 void Evaluator::warn_derivatives(const Decl& decl, const ScalarExpr& expr, int inputs) {
   const auto warn = [&](const ScalarNode* node, std::string_view what) {
     if (node != nullptr) {
-      report(
-          warning("XG0313", decl.name.span,
-                  {"{} of `{}` is nowhere finite: `{}` has no finite value", what, decl.name.text, name_of(node->op)},
-                  "cannot train", {"keep its argument where it is defined: max(x, 1e-6), clamp(x, -0.999, 0.999)"}));
+      report(warning("XG0313", decl.name.span,
+                     {"{} of `{}` is never finite: `{}` has no finite value", what, decl.name.text, name_of(node->op)},
+                     "cannot train", {"keep its argument where it is defined: max(x, 1e-6), clamp(x, -0.999, 0.999)"}));
     }
     return node != nullptr;
   };

@@ -88,7 +88,7 @@ std::optional<int64_t> Evaluator::dimension(const Ast& ast, ExprId id, Scope& sc
   const std::optional<int64_t> whole = value.whole() ? to_int64(value) : to_int64(shown);
   if (!whole || *whole < 1 || *whole > kLargestDim) {
     return refuse("XG0302", at, {"a dimension of {} cannot be", to_text(value)}, "",
-                  {"write a number of 1 and more, up to 2^48"});
+                  {"write a number of 1 or more, up to 2^48"});
   }
   return whole;
 }
@@ -205,7 +205,7 @@ void Evaluator::refuse_labels(const Datum& label, int64_t has, int64_t classes, 
                               {"labels must be 0..{}", classes - 1}, std::move(fix))
                       : fault("XG0302", counted.valid() ? counted : at,
                               {"labels of {} classes do not go with a head of {}", has, classes},
-                              "both are to be the same", std::move(fix));
+                              "both must be the same", std::move(fix));
   if (const auto source = noted_.inputs.find(label.tensor.index); source != noted_.inputs.end()) {
     d.secondary.push_back({source->second, fmt::format("labels 0..{}", has - 1)});
   }
@@ -250,7 +250,7 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
     return !refuse_sharded(value, noted_.op_call.valid() ? noted_.op_call : at, noted_.op_call.valid());
   }
   if (wants_cosines && !actual.sharded) {
-    refuse("XG0303", at, {"{} are the cosines of a head, not {}", what(), to_text(actual)}, "no logits of a head",
+    refuse("XG0303", at, {"{} are the cosines of a head, not {}", what(), to_text(actual)}, "not the logits of a head",
            give_the_head(at));
     return false;
   }
@@ -270,7 +270,7 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
   if (is_index) {
     const Expr& argument = ast[type.argument];
     if (actual.classes == 0 && actual.dtype != DType::kI64 && actual.dtype != DType::kI32) {
-      return wrong("no class numbers", "make them class numbers in `data`: label = column(64) -> as_index(10)");
+      return wrong("not class numbers", "make them class numbers in `data`: label = column(64) -> as_index(10)");
     }
     int64_t classes = 0;
     if (is_dimension_variable(argument) && env.find(argument.name.text) == nullptr) {

@@ -292,7 +292,7 @@ std::optional<std::string> format(const std::string& path, std::string_view text
   Formatter(tokens, ast, pieces, out).run();
   if (out.size() > kMaxFileBytes) {
     diagnostics.add(fault("XG0101", {file, 0, 0}, "in canonical layout the file is larger than 4 MiB", "not changed",
-                          {"divide it: `import` and `from ... use` bring in what stands in other files"}));
+                          {"divide it: `import` and `from ... use` bring in the declarations of other files"}));
     return std::nullopt;
   }
   return out;

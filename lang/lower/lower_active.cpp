@@ -42,9 +42,9 @@ std::optional<double> ModuleBuilder::active_amount(const BoundArg& arg, std::str
 std::optional<ActiveSpec> ModuleBuilder::active_spec(const SettingNode& node, Scope& scope, const SettingDef& def) {
   if (node.has_value() && (*node.ast)[node.value].kind == ExprKind::kNumber) {
     const Span at = value_span(node);
-    return ev_.refuse("XG0205", at, "`active_classes` says how the classes are chosen: all, sample, knn",
-                      "only how many",
-                      replacement("draw them again in each step", at, {"sample({})", ev_.sources().text(at)}));
+    return ev_.refuse("XG0205", at, "`active_classes` needs the way to choose the classes: all, sample or knn",
+                      "only a number",
+                      replacement("draw this many in each step", at, {"sample({})", ev_.sources().text(at)}));
   }
   const auto choice = choose(node, def);
   if (!choice) {
@@ -131,7 +131,7 @@ void ModuleBuilder::warn_of_few_others(const std::string& head, int64_t classes)
                      {"{} of the {} classes of `{}` are active, and a step of {} samples may have {} labels, which "
                       "leaves {} for other classes",
                       chosen, classes, head, train.batch, labels, others},
-                     "accuracy falls where few of the active classes are others", {"{}", help})
+                     "accuracy falls if most of the active classes are labels of the step", {"{}", help})
                  .also(train.batch_span, "the batch"));
 }
 
@@ -177,12 +177,11 @@ void ModuleBuilder::check_active_classes() {
       warn_of_few_others(head.name, classes);
     }
     if (active.kind == ActiveSpec::kKnn && !node.op->head(node.attrs).cosine) {
-      ev_.refuse(
-          "XG0205", active.span,
-          {"`knn` finds the classes whose weights point in nearly the same direction, but the logits of `{}` are "
-           "no cosines",
-           head.name},
-          "", {"write head {} = cosine_classifier(x, classes), or active_classes = sample(10%)", head.name});
+      ev_.refuse("XG0205", active.span,
+                 {"`knn` finds the classes whose weights point in nearly the same direction, but the logits of `{}` "
+                  "are not cosines",
+                  head.name},
+                 "", {"write head {} = cosine_classifier(x, classes), or active_classes = sample(10%)", head.name});
     }
   }
 }

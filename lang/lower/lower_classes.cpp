@@ -103,7 +103,7 @@ void ModuleBuilder::lower_moved_class(const SettingNode& node, const std::string
   }
   if (name == moved.from) {
     refuse({"the class `{}` moves back to itself", moved.from}, "ends where it began",
-           {"leave out the moves of names that came back: a class whose name never changed needs none"});
+           {"leave these moves out: a class that has its first name again needs no move"});
     return;
   }
   module_.data.moved_classes.push_back(moved);
@@ -181,10 +181,10 @@ void ModuleBuilder::find_class_input(const Settings& settings) {
   });
   ev_.refuse("XG0510", value_span(node), {"`{} = {}` needs to know the class of each sample", key, value},
              {"the loss compares with {}", !labels.empty() ? names
-                                           : has_positions ? "labels of several positions, or none"
+                                           : has_positions ? "labels of several positions, or no labels"
                                                            : "no class numbers"},
              {labels.empty() ? "leave it out, or take a loss with labels: softmax_ce(logits, label)"
-                             : "leave it out, or take a loss with one kind of labels"});
+                             : "leave it out, or take a loss that uses one input of labels"});
 }
 
 }  // namespace xrun::lang

@@ -114,7 +114,7 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
       const bool is_quoted = ast[id].kind == ExprKind::kString && !value.text.empty() &&
                              value.text.find_first_not_of("0123456789.e-") == std::string::npos;
       const Span quoted_number = is_quoted ? ast[id].span : Span();
-      return ev_.refuse("XG0205", value.span, {"a rate is a number of 0 and more, not {}", to_text(value)}, "",
+      return ev_.refuse("XG0205", value.span, {"a rate is a number of 0 or more, not {}", to_text(value)}, "",
                         quoted_number.valid()
                             ? Help(replacement("leave the quotes out", quoted_number, value.text, true))
                             : Help("write such a number, or a curve: warmup, constant, cosine, poly, steps"));
@@ -163,8 +163,8 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
           return std::nullopt;
         }
         if (!spec.at.empty() && spec.at.back().unit == at->unit && !(at->amount > spec.at.back().amount)) {
-          return ev_.refuse("XG0506", item.span, {"the times of `steps` rise, and {} does not", to_text(*at)},
-                            "not after the one before", {"put them in order, each once"});
+          return ev_.refuse("XG0506", item.span, {"the times of `steps` must increase, and {} does not", to_text(*at)},
+                            "not after the time before it", {"write them in ascending order, each once"});
         }
         if (!is_reached(*at, item.span)) {
           return std::nullopt;
@@ -175,7 +175,7 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
   }
   if (!(spec.from >= 0) || !(spec.to >= 0) || !(spec.power >= 0) || !(spec.by >= 0) ||
       !std::isfinite(spec.from + spec.to + spec.by)) {
-    return ev_.refuse("XG0214", expr.span, "rates, powers and factors are 0 and more", "",
+    return ev_.refuse("XG0214", expr.span, "rates, powers and factors must be 0 or more", "",
                       {"write numbers without `-`, and not too large"});
   }
   return spec;
@@ -201,9 +201,9 @@ bool ModuleBuilder::is_reached(const TrainSpan& at, Span place) {
   const std::string counted = to_text({.amount = begin.amount + at.amount, .unit = at.unit});
   ev_.refuse(
       "XG0506", place,
-      {"{} is not after the begin of `steps`, which is {} after the start of the run", to_text(at), to_text(begin)},
+      {"{} is not after the start of `steps`, which is {} after the start of the run", to_text(at), to_text(begin)},
       "never reached",
-      replacement({"`at` is counted from the start of the run, not from the begin of the curve: write {}", counted},
+      replacement({"`at` is counted from the start of the run, not from the start of the curve: write {}", counted},
                   place, counted));
   return false;
 }
@@ -240,12 +240,13 @@ void ModuleBuilder::check_spans(const SettingNode& node) {
   covered.amount = sum;
   TrainSpan rest = run;
   rest.amount = std::fabs(gap);
-  ev_.refuse(
-      "XG0506", (*node.ast)[node.value].span, {"the curves cover {} of a run of {}", to_text(covered), to_text(run)},
-      {"{} {}", to_text(rest), gap > 0 ? "are missing" : "too many"},
-      {gap <= 0                         ? "make the spans shorter, or the run longer"
-       : pieces.back().kind == "warmup" ? "say what follows: lr = [warmup(0 .. 0.1, 2 epochs), cosine(0.1 .. 0)]"
-                                        : "leave the span of the last curve out: it then fills the rest of the run"});
+  ev_.refuse("XG0506", (*node.ast)[node.value].span,
+             {"the curves cover {} of a run of {}", to_text(covered), to_text(run)},
+             {"{} {}", to_text(rest), gap > 0 ? "are missing" : "too many"},
+             {gap <= 0 ? "make the spans shorter, or the run longer"
+              : pieces.back().kind == "warmup"
+                  ? "add a curve for the rest: lr = [warmup(0 .. 0.1, 2 epochs), cosine(0.1 .. 0)]"
+                  : "leave the span of the last curve out: it then fills the rest of the run"});
 }
 
 }  // namespace xrun::lang

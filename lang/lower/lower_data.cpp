@@ -53,7 +53,7 @@ void ModuleBuilder::lower_data(const DeclRef& decl) {
   }
   if (settings.sources.empty() && !settings.has_error) {
     ev_.refuse("XG0501", settings.root.key_span, "`data` has no source", "",
-               {"say what is learned from: source train = folder(\"pictures\")"});
+               {"add the source to train on: source train = folder(\"pictures\")"});
   }
   const bool learns = choice_.train || has_flags(DeclKind::kTrain);
   const auto& named = settings.sources;
@@ -61,9 +61,9 @@ void ModuleBuilder::lower_data(const DeclRef& decl) {
       std::none_of(named.begin(), named.end(), [](const SettingNode& node) { return node.key == "train"; })) {
     const bool is_meant = named.size() == 1 || nearest(named[0].key, {"train"}) == "train";
     ev_.refuse("XG0501", named[0].key_span, "`data` has no source `train`",
-               "the source that is learned from is called `train`",
-               is_meant ? replacement("call it so", named[0].key_span, "train")
-                        : Fix{"call one of the sources so, or add one: source train = ..."});
+               "the source to train on must be called `train`",
+               is_meant ? replacement("rename it to `train`", named[0].key_span, "train")
+                        : Fix{"rename one of the sources to `train`, or add one: source train = ..."});
   }
   lower_settings(settings.root, DeclKind::kData, {}, scope);
   for (const Source& source : sources_) {
@@ -182,7 +182,7 @@ void ModuleBuilder::lower_binding(const SettingNode& node, Scope& scope, const S
   if (expr.kind == ExprKind::kPipe) {
     for (const Stage& stage : ast[expr.stages]) {
       if (stage.label) {
-        ev_.refuse("XG0422", stage.label.span, "a stage of the data has no name", "nothing is called by it",
+        ev_.refuse("XG0422", stage.label.span, "a stage of `data` cannot have a name", "no tensor takes this name",
                    {"leave `as` and the name out"});
         good = false;
       }

@@ -81,7 +81,7 @@ bool ModuleBuilder::lower_sizes(const BoundArg& arg, GrowthSpec& growth) {
   }
   if (*last <= *first || *last % *first != 0 || *last / *first > kMostTimes) {
     const int64_t times = std::clamp<int64_t>(*last / *first, 2, kMostTimes);
-    ev_.refuse("XG0511", value.span, {"a batch of {} does not grow to {}", *first, *last},
+    ev_.refuse("XG0511", value.span, {"a batch of {} cannot grow to {}", *first, *last},
                "a step takes whole batches of the first size",
                replacement({"write 2 to {} times the first size", kMostTimes}, value.span,
                            fmt::format("{} .. {}", *first, times * *first)));
@@ -115,13 +115,14 @@ void ModuleBuilder::check_growth(const Settings& settings) {
         (curve.span && curve.span->unit == TrainSpan::kSteps) ||
         std::ranges::any_of(curve.at, [](const TrainSpan& at) { return at.unit == TrainSpan::kSteps; });
     if (in_steps) {
-      ev_.report(fault("XG0511", curve.source, "where the batch grows, curves are in epochs or samples",
+      ev_.report(fault("XG0511", curve.source, "if the batch grows, curves are measured in epochs or samples",
                        "steps grow with the batch", {"write its span in epochs"})
                      .also(growth.span, "grows"));
     }
   }
   if (const CompressSpec& compress = train.compress; compress.warmup && compress.warmup->unit == TrainSpan::kSteps) {
-    ev_.report(fault("XG0511", compress.span, "where the batch grows, the warm-up of `topk` is in epochs or samples",
+    ev_.report(fault("XG0511", compress.span,
+                     "if the batch grows, the warm-up of `topk` is measured in epochs or samples",
                      "steps grow with the batch", {"write its span in epochs"})
                    .also(growth.span, "grows"));
   }
@@ -148,13 +149,13 @@ void ModuleBuilder::lower_fccs(const Ast& ast, ExprId id, Scope& scope) {
   const double peak = (*bound)[0].value().as_double();
   const double end = (*bound)[1].value().as_double();
   if (!(peak >= 0) || !(end >= 0) || !std::isfinite(peak + end)) {
-    ev_.refuse("XG0214", span, "rates are 0 and more", "", {"write numbers without `-`, and not too large"});
+    ev_.refuse("XG0214", span, "rates must be 0 or more", "", {"write numbers without `-`, and not too large"});
     return;
   }
   if (!train.growth) {
     // A fault in the batch was already reported.
     if (train.batch > 0 || !train.batch_span.valid()) {
-      ev_.report(fault("XG0511", span, "`fccs` follows a batch that grows, and this one does not", "its rate",
+      ev_.report(fault("XG0511", span, "`fccs` needs a batch that grows, and this one does not", "its rate",
                        {"write {}", kGrowExample})
                      .also(train.batch_span, "one size"));
     }

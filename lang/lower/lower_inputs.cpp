@@ -79,7 +79,7 @@ void ModuleBuilder::bind_input(const NamedValue& input) {
     const bool is_row = source.fields.size() == 1 && source.fields[0].name == kRowField;
     Diagnostic d =
         field == nullptr
-            ? fault("XG0420", at, {"nothing gives the input `{}`", input.name},
+            ? fault("XG0420", at, {"no field or binding of `data` gives the input `{}`", input.name},
                     {"this source has the fields {}", field_list(source.fields)},
                     {"bind it in `data`: {} = {}", input.name, is_row ? "columns(a..b)" : "FIELD -> ..."})
             : fault("XG0421", at,

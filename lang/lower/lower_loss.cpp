@@ -101,7 +101,7 @@ bool ModuleBuilder::refuse_unknown_op(const Name& name, std::string_view what, c
                  ? Help(ev_.in_our_words(*meant, call_of(ast, expr, name),
                                          fmt::format("`{}` is `{}` here", name.text, meant->name)))
                  : Help(our_name(NameKind::kMetric, name.text, known, name.span,
-                                 {"take one of {}; or compute it by a block of your own", list})));
+                                 {"take one of {}, or compute it with a block of your own", list})));
   return true;
 }
 
@@ -181,9 +181,10 @@ void ModuleBuilder::check_head_readers() {
       summed[input] = summed[input] || (is_sum && !reads_logits);
     }
     if (!reads_logits && !is_sum) {
-      ev_.refuse("XG0198", node.span, "this reads what a head gives, which is there after all other operators",
+      ev_.refuse("XG0198", node.span, "this reads a result of a head, which is computed after all other operators",
                  {"`{}` computes with it", node.op->name},
-                 {"give heads to losses, `accuracy`, `topk` and `gather`, and what these give to outputs and metrics"});
+                 {"give heads only to losses, `accuracy`, `topk` and `gather`, and the results of these only to "
+                  "outputs and metrics"});
     }
   }
 }

@@ -42,14 +42,14 @@ void ModuleBuilder::read_moved(const std::deque<SourceFile>& files) {
         return at == run_.moved.end() ? nullptr : &*at;
       };
       if (const Moved* other = same(&Moved::from)) {
-        faults.add(contradiction(from, {"`{}` moved twice", moved.from}, "again",
+        faults.add(contradiction(from, {"`{}` is moved twice", moved.from}, "again",
                                  {other->to == moved.to ? "leave one of the two out"
                                                         : "a later move begins where the one before it ended"})
                        .also(other->span, "moved here first"));
         continue;
       }
       if (const Moved* other = same(&Moved::to)) {
-        faults.add(contradiction(to, {"`{}` and `{}` became one", other->from, moved.from}, "again",
+        faults.add(contradiction(to, {"`{}` and `{}` are moved to the same name", other->from, moved.from}, "again",
                                  {"leave one out; or if it had one name after the other, write them as a chain: "
                                   "\"{}\" -> \"{}\", \"{}\" -> \"{}\"",
                                   other->from, moved.from, moved.from, moved.to})
@@ -59,9 +59,8 @@ void ModuleBuilder::read_moved(const std::deque<SourceFile>& files) {
       run_.moved.push_back(moved);
       if (leads_back(run_.moved, moved.from)) {
         run_.moved.pop_back();
-        faults.add(
-            contradiction(to, {"`{}` moves back to itself", moved.from}, "ends where it began",
-                          {"leave out the moves of names that came back: a name that never changed needs none"}));
+        faults.add(contradiction(to, {"`{}` moves back to itself", moved.from}, "ends where it began",
+                                 {"leave these moves out: a part that has its first name again needs no move"}));
       }
     }
   }

@@ -52,12 +52,11 @@ void ModuleBuilder::check_norms() {
     const bool knows_rows = module_.has_train && train.batch > 0;
     if (is_batch_norm && knows_rows && numbers_of_channel(x, train.norm_rows) == 1) {
       told.push_back(node.span);
-      ev_.report(
-          fault("XG0518", node.span,
-                {"`{}` normalises one number a channel: its result is its bias, whatever the sample is", node.op->name},
-                "no layer before it would learn", {"{}, or use `layer_norm`", larger_groups(train)})
-              .also(train.batch_span, "a group has one sample")
-              .note("a group of a batch norm has norm_rows × height × width numbers of each channel"));
+      ev_.report(fault("XG0518", node.span,
+                       {"`{}` normalises one number a channel: its result is its bias for every sample", node.op->name},
+                       "no layer before it would learn", {"{}, or use `layer_norm`", larger_groups(train)})
+                     .also(train.batch_span, "a group has one sample")
+                     .note("a group of a batch norm has norm_rows × height × width numbers of each channel"));
       continue;
     }
     const NormGroup group = options.norm_of == nullptr ? NormGroup() : options.norm_of(*node.op, x, node.attrs);

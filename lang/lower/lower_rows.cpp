@@ -74,12 +74,11 @@ void ModuleBuilder::check_fp8(const GroupSetting& setting) {
   if (optimizer.name.empty() || steps_vanish(optimizer)) {
     return;
   }
-  ev_.report(
-      fault(kCode, setting.value_span, {"class weights in fp8 cannot hold the updates of `{}`", optimizer.name},
-            "rounded to 3 bits", replacement("write bf16, or train with sgd", setting.value_span, "bf16"))
-          .also(optimizer.span, "not a sum of weight, gradient and states with factors")
-          .note("where gradients vanish, such sums stop, as sgd does; updates that are divided by second moments "
-                "go on, and the noise of their rounding adds up"));
+  ev_.report(fault(kCode, setting.value_span, {"class weights in fp8 cannot hold the updates of `{}`", optimizer.name},
+                   "rounded to 3 bits", replacement("write bf16, or train with sgd", setting.value_span, "bf16"))
+                 .also(optimizer.span, "not a sum of weight, gradient and states with factors")
+                 .note("when gradients vanish, such sums stop changing the weights, as in sgd; updates divided by "
+                       "second moments continue, and the noise of their rounding adds up"));
 }
 
 // Checks that the updates that a row missed have a closed form: a velocity that only decays, w -= rate · velocity. A
@@ -114,7 +113,7 @@ void ModuleBuilder::check_exact(const GroupSetting& setting, const GroupSpec& gr
     }
     if (!(update.momentum > 0 && update.momentum <= kMostCatchUpMomentum)) {
       return refuse(optimizer.span, update.momentum > 0 ? "moves rows for too many steps" : "its momentum is negative",
-                    fmt::format("take a momentum above 0, and {} at most", kMostCatchUpMomentum));
+                    fmt::format("take a momentum above 0 and at most {}", kMostCatchUpMomentum));
     }
     if (decay != 0) {
       return refuse(optimizer.span, fmt::format("decay is {}", decay), "set weight_decay = 0 in the group");
@@ -124,8 +123,8 @@ void ModuleBuilder::check_exact(const GroupSetting& setting, const GroupSpec& gr
     }
   }
   if (train.active_classes.kind == ActiveSpec::kAll && !active_is_wrong_) {
-    ev_.report(fault(kCode, setting.value_span, "`untouched = exact` is about classes that are not active, and all are",
-                     "",
+    ev_.report(fault(kCode, setting.value_span,
+                     "`untouched = exact` applies to classes that are not active, but all classes are active", "",
                      replacement("choose some of the classes: active_classes = sample(10%), or write as_is",
                                  setting.value_span, "as_is")));
   }
@@ -151,8 +150,8 @@ void ModuleBuilder::check_mapped(const GroupSetting& setting, const GroupSpec& g
     const int64_t classes = type.dims[0];
     if (classes < kLeastMappedClasses) {
       return refuse(parameter.span, fmt::format("has {}", format_count(classes)),
-                    fmt::format("is for heads of {} classes and more", format_count(kLeastMappedClasses)),
-                    "keep so few rows in memory");
+                    fmt::format("is for heads of {} classes or more", format_count(kLeastMappedClasses)),
+                    "keep this few rows in memory");
     }
     if (train.active_classes.of(classes) >= classes) {
       return refuse(train.active_classes.span, "all of them",
@@ -161,32 +160,35 @@ void ModuleBuilder::check_mapped(const GroupSetting& setting, const GroupSpec& g
     }
   }
   if (group.untouched == Untouched::kExact) {
-    return refuse(group.span, "rows that catch up",
-                  "cannot be with `untouched = exact`: an evaluation reads rows that have caught up, a second copy of "
-                  "all of them",
-                  "take `untouched = as_is`");
+    return refuse(
+        group.span, "rows that catch up",
+        "cannot be combined with `untouched = exact`: an evaluation reads rows that have caught up, a second copy of "
+        "all of them",
+        "take `untouched = as_is`");
   }
   if (run_.auto_save) {
-    return refuse(run_.auto_save->span, "a time, not steps",
-                  "cannot be with `checkpoint { every = auto }`: how much disk the undo log takes follows from the "
-                  "steps between two saves",
-                  "give `every` a span: every = 1000 steps");
+    return refuse(
+        run_.auto_save->span, "a time, not steps",
+        "cannot be combined with `checkpoint { every = auto }`: how much disk the undo log takes follows from the "
+        "steps between two saves",
+        "give `every` a span: every = 1000 steps");
   }
   if (train.checkpoint_async) {
-    return refuse(train.span, "saves while the steps go on",
-                  "cannot be with `checkpoint { async = true }`: the undo log follows one checkpoint at a time",
-                  "leave `async` out: a save of rows in a file writes only the pages that have changed");
+    return refuse(
+        train.span, "saves while training continues",
+        "cannot be combined with `checkpoint { async = true }`: the undo log follows one checkpoint at a time",
+        "leave `async` out: a save of rows in a file writes only the pages that have changed");
   }
   if (!run_.copy.empty()) {
-    return refuse(
-        run_.copy_span, "copies of checkpoints",
-        "cannot be with `checkpoint { copy }`: the file has the rows of the newest checkpoint alone, and steps "
-        "change them while it is copied",
-        "leave `copy` out");
+    return refuse(run_.copy_span, "copies of checkpoints",
+                  "cannot be combined with `checkpoint { copy }`: the file has the rows of the newest checkpoint "
+                  "alone, and steps "
+                  "change them while it is copied",
+                  "leave `copy` out");
   }
   if (run_.best) {
     refuse(run_.best->span, "keeps older steps",
-           "cannot be with `checkpoint { best }`: the file has the rows of the newest checkpoint alone",
+           "cannot be combined with `checkpoint { best }`: the file has the rows of the newest checkpoint alone",
            "leave `best` out");
   }
 }

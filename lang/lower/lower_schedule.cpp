@@ -30,7 +30,7 @@ void ModuleBuilder::lower_cluster(const DeclRef& decl) {
   if (cluster.nodes > 1 && !cluster.network.known() && (network == nullptr || word(*network) == "none")) {
     const SettingNode* nodes = settings.root.find("nodes");
     ev_.refuse("XG0512", nodes != nullptr ? value_span(*nodes) : cluster.span,
-               {"{} nodes are joined by a network, and `network` is not given", cluster.nodes},
+               {"the cluster has {} nodes, but no `network` that joins them", cluster.nodes},
                "a plan depends on how fast it is", {"say what joins them: network = ethernet(10Gbit/s)"});
   }
 }
@@ -114,7 +114,7 @@ void ModuleBuilder::lower_shard(const SettingNode& node, Scope& scope, const Set
     if (ev_.sources().text(node.key_span) != node.key) {
       fix.edits.clear();  // the key comes from --set, and its span is the value's
     }
-    ev_.refuse("XG0217", node.key_span, {"the model has no head `{}`", node.key}, "a hint for nothing", std::move(fix));
+    ev_.refuse("XG0217", node.key_span, {"the model has no head `{}`", node.key}, "no such head", std::move(fix));
   }
   module_.schedule.shards.push_back({.head = node.key, .shards = 0, .granularity = "auto", .span = node.span});
   lower_settings(node, def.kind, "shard HEAD", scope);

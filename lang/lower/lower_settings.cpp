@@ -52,7 +52,7 @@ void ModuleBuilder::unknown_setting(const SettingNode& node, DeclKind kind, std:
   const std::string_view place = group.empty() ? keyword_of(kind) : group.substr(0, group.find(' '));
   const std::vector<std::string> names = setting_keys(kind, group);
   Fix fix = our_setting(node, kind, group, names,
-                        {"leave it out, or write one that `{}` knows: {}", place, fmt::join(names, ", ")});
+                        {"leave it out, or write a setting of `{}`: {}", place, fmt::join(names, ", ")});
   if (!fix.edits.empty() && ev_.sources().text(node.key_span) != node.key) {
     fix.edits.clear();  // the key comes from --set, and its span is the value's
   }
@@ -155,10 +155,10 @@ Fix ModuleBuilder::our_choice(const SettingNode& node, const SettingDef& def, co
     return replacement({"write `{}`, which is the default", off}, at, off, true);
   }
   if (is_quoted && has(inner)) {
-    return replacement("a word stands without quotes", at, std::string(inner), true);
+    return replacement("write the word without quotes", at, std::string(inner), true);
   }
   if (is_quoted && has("checkpoint")) {
-    return replacement("name the checkpoint so", at, {"checkpoint({})", text}, true);
+    return replacement("write it as a checkpoint", at, {"checkpoint({})", text}, true);
   }
   const bool is_number = node.has_value() && (*node.ast)[node.value].kind == ExprKind::kNumber;
   if (is_number && has("norm")) {

@@ -90,14 +90,14 @@ void ModuleBuilder::check_readers() {
     }
     if (readers.size() > kMostReaders) {
       ev_.refuse("XG0198", graph.node(readers[kMostReaders]).span,
-                 {"{} operators read the weight `{}`; {} are possible", readers.size(), parameter.name, kMostReaders},
+                 {"{} operators read the weight `{}`; at most {} can", readers.size(), parameter.name, kMostReaders},
                  "", {"use it fewer times"});
       continue;
     }
     const auto without = std::ranges::find_if_not(readers, is_reached);
     if (without != readers.end() && std::ranges::any_of(readers, is_reached)) {
       ev_.refuse("XG0198", graph.node(*without).span,
-                 {"this operator reads the weight `{}` and gives it no gradient, though others do", parameter.name},
+                 {"this operator reads the weight `{}` and gives it no gradient, although others do", parameter.name},
                  "the loss does not depend on it", {"give it a weight of its own, or let the loss depend on it"});
     }
   }

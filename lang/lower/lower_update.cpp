@@ -157,8 +157,8 @@ void ModuleBuilder::lower_own_optimizer(const DeclRef& own, const SettingNode& n
 void ModuleBuilder::lower_tensors(const SettingNode& node, Scope& scope, const SettingDef&) {
   if (node.has_value()) {
     ev_.refuse(
-        "XG0210", node.key_span, {"`{}` stands in the group of a tensor prefix", node.key}, "of no group",
-        Fix{.title = "say which tensors are meant", .lines = {"groups {", "  PATH {", "    lr = 0.1", "  }", "}"}});
+        "XG0210", node.key_span, {"`{}` belongs in the group of a tensor prefix", node.key}, "not in such a group",
+        Fix{.title = "write the prefix of the tensors", .lines = {"groups {", "  PATH {", "    lr = 0.1", "  }", "}"}});
     return;
   }
   lower_tensors_at(node, node.key, scope);

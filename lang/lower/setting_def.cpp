@@ -222,11 +222,11 @@ constexpr SettingDef kSettings[] = {
     Def{kData, "", "max_bad", "share", "0.1%", "the share of broken samples at which a run ends",
         kStored<&DataSpec::max_bad>, 0, 1},
     Def{kData, "", "classes", "{ moved OLD -> NEW }", "{}",
-        "classes that have other names now than in earlier checkpoints; `classes INPUT { ... }`: of that input alone",
+        "classes whose names have changed since earlier checkpoints; `classes INPUT { ... }`: those of one input",
         &B::lower_classes}
         .such_as("write a line for each class\nclasses {\n  moved cat -> \"wild cat\"\n}"),
     Def{kData, "", "NAME", "field -> stages", "the field of its own name",
-        "what an input of the model or a label is made of", &B::lower_binding},
+        "how an input of the model or a label is made from a field", &B::lower_binding},
 
     // The records are in the order of the math text.
     Def{kTrain,
@@ -234,7 +234,7 @@ constexpr SettingDef kSettings[] = {
         "batch",
         "int, grow(sizes, over: span, after: span = none)",
         "required",
-        "samples of a step over all devices; or the sizes between which it grows",
+        "samples of a step, on all devices together; or the sizes between which it grows",
         {nullptr, show_batch},
         1,
         kMostSamples}
@@ -262,7 +262,7 @@ constexpr SettingDef kSettings[] = {
         kMostSteps},
     Def{kTrain, "", "loss", "expr", "required", "one value a sample; the run minimises their mean"}.such_as(
         "loss = softmax_ce(logits, label)"),
-    Def{kTrain, "", "reduce", "mean, sum", "mean", "how the losses of a batch become one",
+    Def{kTrain, "", "reduce", "mean, sum", "mean", "how the losses of a batch are combined into one",
         kChoice<&TrainSpec::reduce_sum>}
         .learned(),
     Def{kTrain,
@@ -274,28 +274,29 @@ constexpr SettingDef kSettings[] = {
         {&B::lower_optimizer, show_optimizer}}
         .learned(optimizer_line)
         .such_as("optimizer = sgd(momentum=0.9)"),
-    Def{kTrain, "", "lr", "number, curve, list of curves", "required", "the rate", {&B::lower_rate, show_rate}}
+    Def{kTrain, "", "lr", "number, curve, list of curves", "required", "the learning rate", {&B::lower_rate, show_rate}}
         .learned(rate_lines)
         .such_as("lr = cosine(0.1 .. 0)"),
     Def{kTrain, "", "groups", "{ PATH { lr, weight_decay, ... } }", "{}",
-        "rates, decay and formats of some tensors, by prefix", &B::lower_group}
+        "learning rates, decay and formats of some tensors, by prefix", &B::lower_group}
         .learned(group_lines)
         .such_as("write a group for each prefix of tensors\ngroups {\n  PATH {\n    lr = 0.1\n  }\n}"),
     Def{kTrain, "groups", "PATH", "{ lr, weight_decay, weights, states, untouched, rows }", "",
         "the tensors at and below a path", &B::lower_tensors},
-    Def{kTrain, "groups PATH", "lr", "number", "1", "a factor of the rate", kStored<&GroupSpec::lr>},
+    Def{kTrain, "groups PATH", "lr", "number", "1", "a factor of the learning rate", kStored<&GroupSpec::lr>},
     Def{kTrain, "groups PATH", "weight_decay", "number", "that of the optimizer", "the decay of these tensors",
         kStored<&GroupSpec::weight_decay>},
     Def{kTrain, "groups PATH", "weights", "f32, bf16, fp8", "f32",
-        "how class weights of a head lie in memory; updates are rounded to it at random", kChoice<&GroupSpec::weights>},
-    Def{kTrain, "groups PATH", "states", "f32, bf16", "f32", "the same of what the optimizer keeps for them",
+        "the format of a head's class weights in memory; updates are rounded to it stochastically",
+        kChoice<&GroupSpec::weights>},
+    Def{kTrain, "groups PATH", "states", "f32, bf16", "f32", "the format of the optimizer's states for these tensors",
         kChoice<&GroupSpec::states>},
     Def{kTrain, "groups PATH", "untouched", "as_is, exact", "as_is",
-        "rows of classes that are not active: they stay; or they catch up, when they are active again, with what decay "
-        "of the momentum would have done",
+        "class rows that are not active: as_is leaves them unchanged; exact applies, when they become active again, "
+        "the updates that the decaying momentum would have made",
         kChoice<&GroupSpec::untouched>},
     Def{kTrain, "groups PATH", "rows", "memory, mapped", "memory",
-        "where class weights of a head lie with their states: in memory, or in a file next to the checkpoints",
+        "where a head's class weights and their states are kept: in memory, or in a file next to the checkpoints",
         kChoice<&GroupSpec::rows>},
     Def{kTrain, "", "freeze", "list of paths", "[]", "tensors that are not trained", {&B::lower_freeze, show_freeze}}
         .learned(freeze_lines),
@@ -304,19 +305,19 @@ constexpr SettingDef kSettings[] = {
         "precision",
         "f32, mixed(bf16 or f16)",
         "f32",
-        "in what operands are rounded",
+        "the format to which operands are rounded",
         {&B::lower_precision, show_precision}}
         .learned([](Train t) {
           return fmt::format("precision {}\n", t.precision == PrecisionMode::kF32 ? "f32" : "mixed_bf16");
         })
         .of_choices("f32, mixed(dtype: symbol, loss_scale: symbol = none)"),
-    Def{kTrain, "", "seed", "int", "1", "keys every random number", kStored<&TrainSpec::seed>}.learned(),
+    Def{kTrain, "", "seed", "int", "1", "the seed of all random numbers", kStored<&TrainSpec::seed>}.learned(),
     Def{kTrain,
         "",
         "norm_rows",
         "int, global",
         "follows from `batch`",
-        "samples that batch norm takes together, and kernels compute at once",
+        "samples that batch norm normalises together and kernels compute at once",
         {nullptr, &show_member<&TrainSpec::norm_rows>},
         1,
         kMany}
@@ -330,7 +331,7 @@ constexpr SettingDef kSettings[] = {
         "clip",
         "none, norm(x: float, heads: bool = false), value(x: float)",
         "none",
-        "bounds gradients",
+        "limits the size of gradients",
         {&B::lower_clip, show_clip}}
         .learned(clip_line),
     Def{kTrain,
@@ -338,7 +339,7 @@ constexpr SettingDef kSettings[] = {
         "init",
         "seed, checkpoint(path: str, skip: list = [])",
         "seed",
-        "the first weights",
+        "the initial weights",
         {&B::lower_init, show_init}}
         .learned([](Train t) {
           return fmt::format("init {}\n", t.init_checkpoint.empty() ? "seed" : without_directory(t.init_checkpoint));
@@ -348,7 +349,7 @@ constexpr SettingDef kSettings[] = {
         "order",
         "shuffled, sequential, balanced",
         "shuffled",
-        "the order of the samples of an epoch; balanced: as many of each class",
+        "the order of the samples of an epoch; balanced: equally many of each class",
         {&B::lower_order, &show_choice<&TrainSpec::order>}}
         .learned(),
     Def{kTrain,
@@ -360,7 +361,7 @@ constexpr SettingDef kSettings[] = {
         {&B::lower_class_weights, show_class_weights}}
         .learned(class_weight_line),
 
-    Def{kTrain, "", "deterministic", "bool", "false", "the same bits for every plan",
+    Def{kTrain, "", "deterministic", "bool", "false", "results have the same bits for every plan",
         kStored<&TrainSpec::deterministic>},
     Def{kTrain,
         "",
@@ -379,12 +380,12 @@ constexpr SettingDef kSettings[] = {
         "1 epoch",
         "when it is measured",
         {&B::store<&TrainSpec::eval_every>, show_eval_every}},
-    Def{kTrain, "eval", "NAME", "metric(...)", "", "a metric of one source, by the name of its figure",
+    Def{kTrain, "eval", "NAME", "metric(...)", "", "a metric of one source, reported under this name",
         &B::lower_eval_metric},
     Def{kTrain, "", "log", "{ every, tensorboard, prometheus }", "10 steps", "how often progress is reported",
         &B::lower_group}
         .such_as("write\nlog {\n  every = 10 steps\n}"),
-    Def{kTrain, "log", "every", "span", "10 steps", "between two reports", kStored<&TrainSpec::log_every>},
+    Def{kTrain, "log", "every", "span", "10 steps", "the span between two reports", kStored<&TrainSpec::log_every>},
     Def{kTrain, "log", "tensorboard", "bool", "false", "event files for TensorBoard, next to the checkpoints",
         kStored<&TrainSpec::log_tensorboard>},
     Def{kTrain,
@@ -402,10 +403,11 @@ constexpr SettingDef kSettings[] = {
         "every",
         "span, auto(mtbf: quantity = 24h)",
         "1 epoch",
-        "between two saves; auto: as far apart as costs least, where a failure comes every `mtbf` on average",
+        "the span between two saves; auto: the one that costs least if a failure happens every `mtbf` on average",
         {&B::lower_checkpoint_every, show_save_every}}
         .of_choices("auto(mtbf: quantity = 24h)"),
-    Def{kTrain, "checkpoint", "keep", "int", "3", "how many are kept", kStored<&TrainSpec::checkpoint_keep>, 1, kMany},
+    Def{kTrain, "checkpoint", "keep", "int", "3", "how many checkpoints are kept", kStored<&TrainSpec::checkpoint_keep>,
+        1, kMany},
     Def{kTrain,
         "checkpoint",
         "best",
@@ -418,9 +420,9 @@ constexpr SettingDef kSettings[] = {
         "dir",
         "str",
         "ckpt/NAME",
-        "where they lie",
+        "the directory of the checkpoints",
         {&B::store<&TrainSpec::checkpoint_dir>, show_directory}},
-    Def{kTrain, "checkpoint", "async", "bool", "false", "saves while the steps go on",
+    Def{kTrain, "checkpoint", "async", "bool", "false", "saves while training continues",
         kStored<&TrainSpec::checkpoint_async>},
     Def{kTrain,
         "checkpoint",
@@ -443,7 +445,7 @@ constexpr SettingDef kSettings[] = {
         "compress",
         "none, topk(p: float, per_layer: bool = true, on: symbol = all, warmup: span = none, per_node: bool = false)",
         "none",
-        "sends only the largest gradients of a step between replicas, or between nodes, and the others later",
+        "sends only the largest gradients of a step between replicas or nodes, and the others later",
         {&B::lower_compress, show_compress}}
         .learned(compress_line),
     Def{kTrain,
@@ -458,13 +460,15 @@ constexpr SettingDef kSettings[] = {
         "ema",
         "none or float",
         "none",
-        "what a running mean of the weights keeps in each step; evaluation and predictions use the mean",
+        "the share of itself that a running mean of the weights keeps in each step; evaluation and predictions use the "
+        "mean",
         {&B::lower_ema, show_ema},
         0,
         1}
         .learned([](Train t) { return t.ema > 0 ? fmt::format("ema {}\n", exact(t.ema)) : std::string(); }),
 
-    Def{kCluster, "", "nodes", "int", "1", "machines, all alike", kStored<&ClusterSpec::nodes>, 1, kMostNodes},
+    Def{kCluster, "", "nodes", "int", "1", "the number of machines, which are all alike", kStored<&ClusterSpec::nodes>,
+        1, kMostNodes},
     Def{kCluster,
         "",
         "network",
@@ -482,9 +486,9 @@ constexpr SettingDef kSettings[] = {
         "cpu",
         "the name of the processor in reports",
         {&B::lower_cpu, &show_member<&ClusterSpec::cpu>}},
-    Def{kCluster, "node", "cores", "auto, int", "auto", "how many the planner may use; auto: all",
+    Def{kCluster, "node", "cores", "auto, int", "auto", "how many cores the planner may use; auto: all",
         kStored<&ClusterSpec::cores>, 1, kMostCores},
-    Def{kCluster, "node", "memory", "auto, size", "auto", "of the machine; auto: what it has",
+    Def{kCluster, "node", "memory", "auto, size", "auto", "the memory of the machine; auto: what it has",
         kStored<&ClusterSpec::memory>, 1, kMostBytes},
     Def{kCluster, "node", "storage", "rate", "none",
         "how fast its files are read and written: gives the predicted time of saves", kStored<&ClusterSpec::storage>,
@@ -496,10 +500,10 @@ constexpr SettingDef kSettings[] = {
     Def{kCluster, "node", "link", "nvlink(rate: quantity), pcie(rate: quantity)", "detected", "what joins its GPUs",
         &B::check_choice}
         .not_yet(),
-    Def{kCluster, "", "reserve", "auto, size", "auto", "memory that is left alone", kStored<&ClusterSpec::reserve>, 0,
+    Def{kCluster, "", "reserve", "auto, size", "auto", "memory that is left unused", kStored<&ClusterSpec::reserve>, 0,
         kMostBytes},
 
-    Def{kSchedule, "", "stages", "auto, int", "auto", "parts of the pipeline", kStored<&ScheduleSpec::stages>, 1,
+    Def{kSchedule, "", "stages", "auto, int", "auto", "stages of the pipeline", kStored<&ScheduleSpec::stages>, 1,
         kMany},
     Def{kSchedule, "", "micro_batches", "auto, int", "auto", "equal pieces of the global batch",
         kStored<&ScheduleSpec::micro_batches>, 1, kMany},
@@ -512,12 +516,12 @@ constexpr SettingDef kSettings[] = {
         "recompute",
         "auto, none, all, list of paths",
         "auto",
-        "what is computed again instead of kept",
+        "activations that are computed again instead of kept",
         {&B::lower_recompute, show_recompute}},
-    Def{kSchedule, "", "overlap", "auto, bool", "auto", "communication during computation",
+    Def{kSchedule, "", "overlap", "auto, bool", "auto", "communication runs during computation",
         kStored<&ScheduleSpec::overlap>},
     Def{kSchedule, "", "bucket", "size", "25MiB",
-        "gradients that replicas reduce together; the next ones travel while these are summed",
+        "gradients that replicas reduce together; the next ones are sent while these are summed",
         kStored<&ScheduleSpec::bucket>, 1, kMostBytes},
     Def{kSchedule, "", "shard", "HEAD { over, split, granularity }", "auto", "how a head is split", &B::lower_group}
         .such_as(kShardLines),
@@ -538,18 +542,18 @@ constexpr SettingDef kSettings[] = {
         "split",
         "classes",
         "classes",
-        "along which dimension",
+        "the dimension along which a head is split",
         {&B::check_choice, show_default}},
-    Def{kSchedule, "shard HEAD", "granularity", "auto, micro_batch, step", "auto", "what one pass of the head is for",
-        kChoice<&ShardHint::granularity>},
-    Def{kSchedule, "", "pin", "{ PATH = stage(k) }", "{}", "which stage a part lies in", &B::lower_group}.such_as(
-        "write\npin {\n  PATH = stage(0)\n}"),
-    Def{kSchedule, "pin", "PATH", "stage(k: int)", "", "the stage of what lies at and below a path", &B::lower_pin},
-    Def{kSchedule, "", "memory_limit", "auto, size", "auto", "per device; auto: what it has",
+    Def{kSchedule, "shard HEAD", "granularity", "auto, micro_batch, step", "auto",
+        "the samples of one pass of the head: those of a micro-batch or of a step", kChoice<&ShardHint::granularity>},
+    Def{kSchedule, "", "pin", "{ PATH = stage(k) }", "{}", "the stage of each part of the model", &B::lower_group}
+        .such_as("write\npin {\n  PATH = stage(0)\n}"),
+    Def{kSchedule, "pin", "PATH", "stage(k: int)", "", "the stage of all parts at and below a path", &B::lower_pin},
+    Def{kSchedule, "", "memory_limit", "auto, size", "auto", "memory that a device may use; auto: what it has",
         kStored<&ScheduleSpec::memory_limit>, 1, kMostBytes},
 
     Def{kRun, "", "model", "NAME", "the only one", "the model"},
-    Def{kRun, "", "data", "NAME", "the only one", "what it learns from"},
+    Def{kRun, "", "data", "NAME", "the only one", "the data it learns from"},
     Def{kRun, "", "train", "NAME", "the only one", "how it learns"},
     Def{kRun, "", "cluster", "NAME", "the only one", "the machine"},
     Def{kRun, "", "schedule", "NAME", "the only one", "the hints"},

@@ -89,7 +89,7 @@ std::optional<int64_t> ModuleBuilder::whole(const SettingNode& node, Scope& scop
   }
   if (!number || *number < low || *number > high) {
     return ev_.refuse("XG0214", value->span, {"`{}` cannot be {}", node.key, to_text(*value)}, "",
-                      {high == INT64_MAX && number ? fmt::format("write a number of {} and more", low)
+                      {high == INT64_MAX && number ? fmt::format("write a number of {} or more", low)
                                                    : fmt::format("write a number of {} to {}", low, high)});
   }
   return number;
@@ -112,7 +112,7 @@ std::optional<double> ModuleBuilder::real(const SettingNode& node, Scope& scope,
   const double number = value->as_double();
   if (!(number >= def.low && number <= def.high)) {
     return ev_.refuse("XG0214", value->span, {"`{}` cannot be {}", node.key, to_text(*value)}, "",
-                      {std::isinf(def.high) ? fmt::format("write a number of {} and more", def.low)
+                      {std::isinf(def.high) ? fmt::format("write a number of {} or more", def.low)
                                             : fmt::format("write a number of {} to {}", def.low, def.high)});
   }
   return number;

@@ -60,7 +60,7 @@ void read_group(const SourceFile& file, Run<Setting> run, SettingNode& into, std
     }
     if (into.children.size() >= kMostSettings || (sources != nullptr && sources->size() >= kMostSettings)) {
       diagnostics.add(fault("XG0216", setting.span, {"a group holds at most {} settings", kMostSettings},
-                            "one too many", {"leave some out: one for a prefix holds for all that lies below it"}));
+                            "one too many", {"leave some out: a setting of a prefix holds for everything below it"}));
       return;
     }
     if (setting.kind == SettingKind::kSource) {
@@ -176,7 +176,7 @@ void check_extends(const DeclRef& decl, Diagnostics& diagnostics) {
               {all.size() > 1 ? "let one of them extend nothing, and write its settings out"
                               : "leave `extends` out, or name another declaration"});
     for (size_t i = 1; i < all.size(); ++i) {
-      d.secondary.push_back({all[i].decl->base.span, "goes on here"});
+      d.secondary.push_back({all[i].decl->base.span, "continues here"});
     }
     diagnostics.add(std::move(d));
     return;

@@ -29,7 +29,7 @@ void check_encoding(std::string_view text, int32_t file, uint32_t begin, Faults&
   }
   Diagnostic& fault = faults.error("XG0102", {file, bytes.first, bytes.first + 1}, "the file is not UTF-8 text",
                                    "this byte starts no character",
-                                   Fix{.title = "save the file as UTF-8, or convert it from what it is",
+                                   Fix{.title = "save the file as UTF-8, or convert it from its encoding",
                                        .lines = {"$ iconv -f LATIN1 -t UTF-8 OLD > NEW"}});
   if (bytes.count > 1) {
     fault.notes.push_back("the file has " + std::to_string(bytes.count) + " such bytes");

@@ -30,10 +30,10 @@ std::optional<ForeignText> foreign_string(const Place& place) {
   const bool closed = close != std::string_view::npos;
   const auto end = place.at + static_cast<uint32_t>(closed ? close + quotes->close.size() : quotes->open.size());
   ForeignText made{
-      .end = end, .message = "strings stand in double quotes", .fix = {"write \" before and after the string"}};
+      .end = end, .message = "strings are written in double quotes", .fix = {"write \" before and after the string"}};
   if (closed && line.find_first_of("\"\\") > close) {
     const std::string_view inner = line.substr(quotes->open.size(), close - quotes->open.size());
-    made.fix = replacement("write it so", place.to(end), {"\"{}\"", inner}, true);
+    made.fix = replacement("write it in double quotes", place.to(end), {"\"{}\"", inner}, true);
   }
   return made;
 }

@@ -239,8 +239,8 @@ std::optional<ForeignText> foreign_sign(const Place& place) {
     const std::string_view path = rest.substr(0, rest.find_first_of(" ,)]\"\r\n"));
     const auto path_end = place.at + static_cast<uint32_t>(path.size());
     return ForeignText{.end = path_end,
-                       .message = "a path stands in double quotes",
-                       .fix = replacement("write it so", place.to(path_end), {"\"{}\"", path}, true)};
+                       .message = "a path is written in double quotes",
+                       .fix = replacement("write it in double quotes", place.to(path_end), {"\"{}\"", path}, true)};
   }
   std::optional<Sign> sign;
   if (rest.starts_with("=>")) {
@@ -307,7 +307,7 @@ std::optional<ForeignText> foreign_word(const Place& place) {
     made.fix = replacement({"write `{}`", plain}, place.to(end), plain, true);
   } else {
     made.message = fmt::format("`{}` has {}, which names cannot have", word, number_of_character(*foreign));
-    made.fix = {"names are made of a-z, A-Z, 0-9 and `_`; other characters stand in strings and comments"};
+    made.fix = {"names are made of a-z, A-Z, 0-9 and `_`; other characters are allowed only in strings and comments"};
   }
   return made;
 }

@@ -194,7 +194,7 @@ void colons_for_braces(Tokens& list, Faults& faults) {
       const Span at = list.span(tokens[colon]);
       const bool touches = tokens[colon - 1].end == at.begin;
       faults.error("XG0110", at, "expected `{`, found `:`", "",
-                   replacement("a body stands in braces", at, touches ? " {" : "{", true));
+                   replacement("a body is written in braces", at, touches ? " {" : "{", true));
       tokens[colon].kind = TokenKind::kLeftBrace;
       colon = 0;
     } else if (token.kind == TokenKind::kLeftBrace || (token.kind == TokenKind::kNewline && colon == 0)) {

@@ -43,15 +43,15 @@ class NumberLexer : private Cursor {
     if (bad && !digits_.empty()) {
       std::string plain(text_.substr(from, at_ - from));
       std::erase(plain, '_');
-      faults_.error("XG0105", span(from, at_), "`_` stands between two digits of a number", "here it does not",
-                    replacement("leave it out", span(from, at_), std::move(plain), true));
+      faults_.error("XG0105", span(from, at_), "`_` is allowed only between two digits of a number",
+                    "not between two digits", replacement("leave it out", span(from, at_), std::move(plain), true));
     }
   }
 
   void hex() {
     if (peek(1) == 'X') {
       faults_.error("XG0105", span(at_, at_ + 2), "hex numbers start with `0x`", "",
-                    replacement("write it small", span(at_ + 1, at_ + 2), "x", true));
+                    replacement("write it in lower case", span(at_ + 1, at_ + 2), "x", true));
     }
     at_ += 2;
     number_.is_hex = true;
@@ -188,7 +188,7 @@ class NumberLexer : private Cursor {
     if (!reported_size_) {
       faults_.error(
           "XG0109", span(begin_, at_), "number is too large or too small to be kept", "",
-          {"write one within the bounds: whole numbers have up to 38 digits, others lie between 1e-307 and 1e308"});
+          {"write one within the bounds: whole numbers have up to 38 digits, others are between 1e-307 and 1e308"});
     }
     reported_size_ = true;
     number_.is_guess = true;
@@ -219,7 +219,7 @@ class NumberLexer : private Cursor {
         at_ += 1 + static_cast<uint32_t>(info_of(number_.unit).text.size());
       }
     } else if (info_of(*unit).word && is_value_of(spelled)) {  // epochs = 30epochs
-      faults_.error("XG0108", span(from, at_), {"`{}` is the unit of this setting", spelled}, "",
+      faults_.error("XG0108", span(from, at_), {"`{}` is already the unit of this setting", spelled}, "",
                     replacement("leave it out", span(from, at_), "", true));
     } else if (info_of(*unit).word) {
       faults_.error("XG0108", span(from, at_), {"`{}` follows its number after one space", spelled}, "",

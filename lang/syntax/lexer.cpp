@@ -77,7 +77,7 @@ class Lexer : private Cursor {
   Tokens run() {
     if (text_.size() > kMaxFileBytes) {
       faults_.error("XG0101", {file_, 0, 0}, "the file is larger than 4 MiB", "not read",
-                    {"divide it: `import` and `from ... use` bring in what stands in other files"});
+                    {"divide it: `import` and `from ... use` bring in the declarations of other files"});
       push(TokenKind::kEnd, 0);
       return std::move(out_);
     }
@@ -315,7 +315,7 @@ class Lexer : private Cursor {
     } else if (code == '@') {
       fix = {"a product with a weight is `linear`; of two tensors, `matmul(b)`"};
     } else if (length > 1) {
-      fix = {"names are made of a-z, A-Z, 0-9 and `_`; other characters stand in strings and comments"};
+      fix = {"names are made of a-z, A-Z, 0-9 and `_`; other characters are allowed only in strings and comments"};
     }
     faults_.error("XG0102", span(begin, at_), {"`{}` is not a sign of the language", rest.substr(0, length)}, "",
                   std::move(fix));

@@ -227,7 +227,7 @@ const SourceFile* Loader::import(const SourceFile& from, const Decl& decl) {
     diagnostics_.add(fault("XG0207", at,
                            reads_files_ ? "more than " + std::to_string(kMaxFiles) + " files are imported"
                                         : "`" + text + "` cannot be imported: this text is not a file",
-                           "not read", {reads_files_ ? "put some of them together" : "save it to a file first"}));
+                           "not read", {reads_files_ ? "merge some of them" : "save it to a file first"}));
     return nullptr;
   }
   std::optional<std::string> content = read(path);

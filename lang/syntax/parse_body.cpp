@@ -86,7 +86,7 @@ Stmt Parser::statement() {
       }
       stmt.type = type();
       if (stmt.kind == StmtKind::kParam) {
-        expect(TokenKind::kAssign, "`=` and its first value");
+        expect(TokenKind::kAssign, "`=` and its initial value");
         stmt.value = value_or_error();
       }
       break;

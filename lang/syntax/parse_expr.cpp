@@ -67,7 +67,7 @@ ExprId Parser::conditional() {
   else_on_its_own_line();
   if (!lost_ && !at(TokenKind::kElse)) {
     fault("XG0110", here(), {"an `if` that gives a value needs an `else`, found {}", describe(tokens_, current())}, "",
-          {"say what it gives otherwise: if c { a } else { b }"});
+          {"add the other value: if c { a } else { b }"});
   }
   take(TokenKind::kElse);
   expr.rhs = at(TokenKind::kLeftBrace) ? braced_expression() : conditional();

@@ -56,8 +56,8 @@ ExprId Parser::choice_behind(ExprId value) {
     return error_node(sign);
   }
   expr.span = {tokens_.file, ast_[value].span.begin, last_end_};
-  fault("XG0110", sign, "the condition of a choice stands before its values", "follows a value",
-        has_else ? choice_in_braces(expr) : Fix{"say what it gives otherwise: if c { a } else { b }"});
+  fault("XG0110", sign, "the condition of a choice is written before its values", "follows a value",
+        has_else ? choice_in_braces(expr) : Fix{"add the other value: if c { a } else { b }"});
   lost_ = false;
   return has_else ? add(expr) : error_node(expr.span);
 }
@@ -73,8 +73,8 @@ ExprId Parser::choice_with_then(Span start, ExprId condition) {
     return error_node(then);
   }
   expr.span = from(start);
-  fault("XG0110", then, "the values of a choice stand in braces", "no brace here",
-        has_else ? choice_in_braces(expr) : Fix{"say what it gives otherwise: if c { a } else { b }"});
+  fault("XG0110", then, "the values of a choice are written in braces", "no brace here",
+        has_else ? choice_in_braces(expr) : Fix{"add the other value: if c { a } else { b }"});
   lost_ = false;
   return has_else ? add(expr) : error_node(expr.span);
 }
@@ -155,7 +155,7 @@ bool Parser::foreign_loop() {
   }
   const std::string count = repetitions(at_ + 1);
   const Span header{tokens_.file, here().begin, tokens_.tokens[brace - 1].end};
-  fault("XG0110", header, "stages are repeated by `repeat`", "",
+  fault("XG0110", header, "stages are repeated with `repeat`", "",
         count.empty() ? Fix{"write how often: repeat 3 as i { linear(8) -> relu }"}
                       : replacement({"write `repeat {}`", count}, header, "repeat " + count, true));
   return true;
@@ -222,7 +222,7 @@ DeclKind Parser::unknown_declaration() {
   } else if (ours != std::end(kDeclarations)) {
     fix = replacement({"`{}` is `{}` here", word, ours->ours}, here(), std::string(ours->ours), true);
   } else if (ahead().kind == TokenKind::kAssign) {
-    fix = replacement("a constant is declared by `let`", {tokens_.file, here().begin, here().begin}, "let ", true);
+    fix = replacement("a constant is declared with `let`", {tokens_.file, here().begin, here().begin}, "let ", true);
   }
   fault("XG0114", here(), {"no declaration starts with `{}`", word.substr(0, 40)}, "", std::move(fix));
   if (ours != std::end(kDeclarations) && (ahead().kind == TokenKind::kName || ahead().kind == TokenKind::kLeftBrace)) {
@@ -278,7 +278,7 @@ ExprId Parser::expect_path() {
   if (is_one_of(kPythonModules, first)) {
     fix = {"leave the line out: operators, losses and optimizers need no import"};
   } else if (at(TokenKind::kName)) {
-    fix = replacement("a path stands in double quotes", at_path, {"\"{}\"", path}, true);
+    fix = replacement("a path is written in double quotes", at_path, {"\"{}\"", path}, true);
   }
   expected("the path of a file in double quotes", std::move(fix));
   return {};

@@ -59,19 +59,19 @@ ExprId Parser::primary() {
       return list();
     case TokenKind::kIf:
       // The grammar has `if` only at the start of an expression; as an operand it needs parentheses.
-      fault("XG0110", here(), "an `if` inside an expression stands in parentheses", "needs `(` before it",
+      fault("XG0110", here(), "an `if` inside an expression is written in parentheses", "needs `(` before it",
             {"write (if c { a } else { b })"});
       return error_node(here());
     case TokenKind::kRepeat:
     case TokenKind::kResidual:
     case TokenKind::kFork:
-      fault("XG0110", here(), {"`{}` is a stage, and no value stands before it", text_of(kind())}, "not a value",
+      fault("XG0110", here(), {"`{}` is a stage and needs a value before it", text_of(kind())}, "not a value",
             {"write what flows in: x -> {} ...", text_of(kind())});
       return error_node(here());
     default: {
       Fix fix{"write one: a number, a string, a name, a call, a list"};
       if (const Span path = unquoted_path(); path.begin < path.end) {
-        fix = replacement("a path stands in double quotes", path,
+        fix = replacement("a path is written in double quotes", path,
                           {"\"{}\"", tokens_.text.substr(path.begin, path.end - path.begin)}, true);
       }
       expected("a value", std::move(fix));

@@ -56,12 +56,12 @@ Type Parser::type() {
       type.name = take_name();
       const std::string_view ours = foreign_name(NameKind::kElement, type.name.text);
       type.name.text = ours.empty() ? type.name.text : ours;
-      fault("XG0303", from(start), "element types belong to no module", "",
+      fault("XG0303", from(start), "element types have no module", "",
             replacement({"write `{}`", type.name.text}, from(start), std::string(type.name.text), true));
       lost_ = false;  // the meaning is clear
     }
     if (has_round_dims(type.name)) {
-      fault("XG0303", here(), "dimensions stand in square brackets", "", round_dims());
+      fault("XG0303", here(), "dimensions are written in square brackets", "", round_dims());
       return type;
     }
     const Token open = current();

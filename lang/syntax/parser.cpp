@@ -103,7 +103,7 @@ Name Parser::expect_new_name(std::string_view what) {
     small[0] = static_cast<char>(small[0] - 'A' + 'a');
     faults_.warning("XG0120", name.span, {"`{}` starts with an upper-case letter", name.text},
                     "such names are for dimensions",
-                    replacement("write it small, here and where it is used", name.span, std::move(small)));
+                    replacement("write it in lower case, here and wherever it is used", name.span, std::move(small)));
   }
   return name;
 }
@@ -250,8 +250,8 @@ void Parser::else_on_its_own_line() {
   }
   const Span gap{tokens_.file, last_end_, ahead().begin};
   advance();
-  faults_.error("XG0116", here(), "`else` stands on the line of the `}` before it",
-                "a newline ends the statement before", replacement("join the lines", gap, " ", true));
+  faults_.error("XG0116", here(), "`else` must be on the line of the `}` before it", "the newline ends the statement",
+                replacement("join the lines", gap, " ", true));
 }
 
 Ast Parser::parse_params_only() {

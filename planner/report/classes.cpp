@@ -67,7 +67,7 @@ std::string report_classes(const ClassFits& fits, const Module& module, const Ma
   const std::string note =
       "Varied: the classes of this head, which of them are active, and how their rows lie in "
       "memory. Data, labels and other layers are those of the file; disk is not counted." +
-      std::string(graphs ? " graph: how long a build of one takes; steps do not have it in them." : "");
+      std::string(graphs ? " graph: the time of one build of the graph, which the step times do not include." : "");
   return wrapped(printable_line(head), 0, columns) + "\n\n" + table.text("  ", columns) + "\n" +
          wrapped(note, 0, columns) + "\n";
 }

@@ -149,7 +149,7 @@ std::string report_gantt(const Plan& plan, int columns) {
     row.name.resize(name_width, ' ');
     text += row.name + " " + row.text + "\n";
   }
-  text += "F, B: forward, backward of a micro-batch; H: head; U: sums and update; =: goes on; .: waits\n";
+  text += "F, B: forward, backward of a micro-batch; H: head; U: sums and update; =: continues; .: waits\n";
   // The schedule of the stages explains only the first two; all other idle time is waiting for the rest.
   const Prediction& predicted = plan.predicted;
   const double others = times.bubble - predicted.bubble - predicted.imbalance;

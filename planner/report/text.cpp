@@ -102,9 +102,9 @@ std::string synthetic_text(const Module& module) {
 
 // The memory of readers and decoders; empty if it is 0.
 std::string readers_text(const RunMemory& memory, const Plan& plan) {
-  std::string text = memory.readers > 0 ? "at most " + format_bytes(memory.readers) + " held by readers" : "";
+  std::string text = memory.readers > 0 ? "at most " + format_bytes(memory.readers) + " for readers" : "";
   if (!memory.uncounted.empty()) {
-    text += (text.empty() ? "held by readers, not counted: the files of " : "; not counted: the files of ");
+    text += (text.empty() ? "not counted for readers: the files of " : "; not counted: the files of ");
     for (size_t i = 0; i < memory.uncounted.size(); ++i) {
       text += (i == 0 ? "" : ", ") + memory.uncounted[i];
     }

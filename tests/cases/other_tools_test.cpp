@@ -100,7 +100,7 @@ train t {
   EXPECT_THAT(run.err, HasSubstr("~   loss          = combined_margin(id, label)"));
   EXPECT_THAT(run.err, HasSubstr("write lr = 0.1 as a setting of `train`"));
   EXPECT_THAT(run.err, HasSubstr("write poly(0.1 .. 0)"));
-  EXPECT_THAT(run.err, Not(HasSubstr("leave it out, or write one that `train` knows")));
+  EXPECT_THAT(run.err, Not(HasSubstr("leave it out, or write a setting of `train`")));
 }
 
 }  // namespace

@@ -170,7 +170,7 @@ TEST(ActiveClasses, GraphsNeedCosines) {
   const Checked inner =
       with_active("knn(neighbours=16, active=60%, rebuild=1000 steps)", "classifier(feature, classes)");
   EXPECT_THAT(inner.codes(), ElementsAre("XG0205"));
-  EXPECT_THAT(inner.rendered(), HasSubstr("the logits of `id` are no cosines"));
+  EXPECT_THAT(inner.rendered(), HasSubstr("the logits of `id` are not cosines"));
   EXPECT_THAT(with_active("sample(60%)", "classifier(feature, classes)").codes(), IsEmpty());
 }
 

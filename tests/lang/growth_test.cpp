@@ -75,7 +75,7 @@ TEST(Growth, SpansInStepsAreRefused) {
   const Checked curve =
       growing("grow(64 .. 128, over=1 epoch)", "  epochs = 8\n  lr = [warmup(0 .. 1, 5 steps), cosine(1 .. 0)]");
   EXPECT_THAT(curve.codes(), ElementsAre("XG0511"));
-  EXPECT_THAT(curve.rendered(), HasSubstr("curves are in epochs or samples"));
+  EXPECT_THAT(curve.rendered(), HasSubstr("curves are measured in epochs or samples"));
   const std::string compressed = "  epochs = 8\n  compress = topk(1%, warmup=";
   EXPECT_THAT(growing("grow(64 .. 128, over=1 epoch)", compressed + "5 steps)").codes(), ElementsAre("XG0511"));
   EXPECT_THAT(growing("grow(64 .. 128, over=1 epoch)", compressed + "1 epoch)").codes(), IsEmpty());
@@ -103,7 +103,7 @@ TEST(Growth, ARowBlockDividesTheFirstSize) {
 TEST(Fccs, NeedsABatchThatGrows) {
   const Checked checked(small_run("  lr = fccs(0.1)"));
   EXPECT_THAT(checked.codes(), ElementsAre("XG0511"));
-  EXPECT_THAT(checked.rendered(), HasSubstr("`fccs` follows a batch that grows, and this one does not"));
+  EXPECT_THAT(checked.rendered(), HasSubstr("`fccs` needs a batch that grows, and this one does not"));
 }
 
 TEST(Fccs, StandsAlone) {

@@ -98,7 +98,7 @@ TEST(NothingIgnored, CurvesGoForwardAndStayAboveNothing) {
   }
   EXPECT_THAT(codes(small_run("  lr = steps(0.1, at=1 epoch)")), IsEmpty());
   EXPECT_THAT(Checked(small_run("  epochs = 3\n  lr = warmup(0 .. 0.1, 2 epochs)")).rendered(),
-              HasSubstr("say what follows: lr = [warmup"));
+              HasSubstr("add a curve for the rest: lr = [warmup"));
 }
 
 TEST(NothingIgnored, LabelsNameSomething) {

@@ -280,7 +280,7 @@ TEST(OwnOptimizer, NormsAreRefusedWhereTheyMeanNothing) {
   EXPECT_THAT(answer("  weight = weight - lr * mu * norm(grad, weight)\n").codes(), ElementsAre("XG0204"));
   const Answer unguarded = answer("  weight = weight - lr * mu * grad / norm(grad)\n");
   EXPECT_THAT(unguarded.codes(), ElementsAre("XG0229"));
-  EXPECT_THAT(unguarded.rendered(), HasSubstr("no finite value where norms are 0"));
+  EXPECT_THAT(unguarded.rendered(), HasSubstr("no finite value if norms are 0"));
   EXPECT_THAT(answer("  weight = weight - lr * mu * grad / max(norm(grad), 1e-3)\n").codes(), IsEmpty());
   EXPECT_THAT(answer("  scaled = grad * norm(scaled)\n  weight = weight - lr * mu * scaled\n").codes(),
               ElementsAre("XG0201"));

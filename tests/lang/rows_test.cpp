@@ -85,7 +85,7 @@ TEST(Rows, ExactIsOfPlainMomentumInF32AndOfSomeClasses) {
            {"lars", "", "take sgd(momentum=0.9)"},
            {"lamb", "", "take sgd(momentum=0.9)"},
            {"sgd", "", "give sgd a momentum"},
-           {"sgd(momentum=0.99999)", "", "take a momentum above 0, and 0.9999 at most"},
+           {"sgd(momentum=0.99999)", "", "take a momentum above 0 and at most 0.9999"},
            {"sgd(momentum=0.9, weight_decay=1e-4)", "", "set weight_decay = 0 in the group"},
            {"sgd(momentum=0.9)", "      weight_decay = 1e-4\n", "set weight_decay = 0 in the group"},
            {"sgd(momentum=0.9)", "      states = bf16\n", "leave `states` at f32"},
@@ -151,13 +151,16 @@ TEST(Rows, MayBeInAFileForLargeHeadsWithActiveClasses) {
   EXPECT_EQ(rules.rows, RowPlace::kMapped);
   EXPECT_EQ(rules.weights, RowFormat::kFp8);
   for (const auto& [classes, settings, train, why] : std::vector<std::array<std::string, 4>>{
-           {"262_143", "", some, "is for heads of 262 144 classes and more"},
+           {"262_143", "", some, "is for heads of 262 144 classes or more"},
            {"300_000", "", "", "needs active classes"},
            {"300_000", "", "  active_classes = sample(100%)\n", "needs active classes"},
-           {"300_000", "      untouched = exact\n", some, "cannot be with `untouched = exact`"},
-           {"300_000", "", some + "  checkpoint { every = auto }\n", "cannot be with `checkpoint { every = auto }`"},
-           {"300_000", "", some + "  checkpoint { async = true }\n", "cannot be with `checkpoint { async = true }`"},
-           {"300_000", "", some + "  checkpoint { copy = \"/local\" }\n", "cannot be with `checkpoint { copy }`"},
+           {"300_000", "      untouched = exact\n", some, "cannot be combined with `untouched = exact`"},
+           {"300_000", "", some + "  checkpoint { every = auto }\n",
+            "cannot be combined with `checkpoint { every = auto }`"},
+           {"300_000", "", some + "  checkpoint { async = true }\n",
+            "cannot be combined with `checkpoint { async = true }`"},
+           {"300_000", "", some + "  checkpoint { copy = \"/local\" }\n",
+            "cannot be combined with `checkpoint { copy }`"},
        }) {
     const Checked checked(text(classes, settings, train));
     EXPECT_THAT(checked.codes(), ElementsAre("XG0515")) << classes << settings << train;

@@ -274,7 +274,7 @@ TEST(Report, MadeUpDataIsCalledSynthetic) {
   planned.module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "csv"),
                                  testing::source("more", "synthetic")};
   EXPECT_NE(report_text(planned.plan, planned.module)
-                .find("\n  data       synthetic: train, more; held by readers, not counted: the files of test\n"),
+                .find("\n  data       synthetic: train, more; not counted for readers: the files of test\n"),
             std::string::npos)
       << report_text(planned.plan, planned.module);
   EXPECT_NE(report_json(planned.plan, planned.module).find("\"synthetic\": [\n"), std::string::npos);
