@@ -79,7 +79,7 @@ Result<std::vector<Field>> glyphs_fields(const Attrs& args) {
   XRUN_TRY(check_interval(args, "chars", kLastCodePoint));
   const auto* fonts = std::get_if<TextList>(args.find("fonts"));
   if (fonts == nullptr || fonts->empty()) {
-    return out_of_range("fonts", "no list of names",
+    return out_of_range("fonts", "not a list of names",
                         "file stems of installed fonts, [\"uming\", \"NotoSansCJK-Regular:2\"]");
   }
   const auto& chars = args.integers("chars");
@@ -131,7 +131,7 @@ Result<std::vector<Field>> synthetic_fields(const Attrs& args) {
   }
   if (elements > 1e9) {
     return out_of_range("shape",
-                        shape == nullptr ? "no list of whole numbers" : fmt::format("[{}]", fmt::join(*shape, ", ")),
+                        shape == nullptr ? "not a list of whole numbers" : fmt::format("[{}]", fmt::join(*shape, ", ")),
                         "a list such as [1, 32, 32]");
   }
   const int64_t classes = args.integer("classes");
@@ -175,7 +175,7 @@ constexpr ReaderDef kReaders[] = {
      "glyphs([\"uming\", \"ukai\"], 0x4E00..0x9FA6)", kReady, glyphs_fields, glyphs_held},
     {"idx", "(images: str, labels: str, classes: int = none)", "classes 1..2147483648",
      "pictures and labels of a pair of IDX files, gzip accepted; bytes are 0 to 255, other element types their "
-     "values; without `classes` there is one more than the largest label",
+     "values; without `classes` their number is the largest label plus one",
      "idx(\"train-images-idx3-ubyte.gz\", \"train-labels-idx1-ubyte.gz\")", kReady, idx_fields},
     {"folder", "(paths: list, match: str = \"*\")", "",
      "PNG, JPEG, WebP, BMP, PGM and PPM files in directories or zip archives whose names fit `match`; the class is the "
@@ -189,14 +189,14 @@ constexpr ReaderDef kReaders[] = {
      "csv(\"digits.csv\", rows=0..1437)", kReady, csv_fields},
     {"synthetic", "(shape: list, classes: int, samples: int, seed: int = 1, noise: float = 0.5)",
      "classes 1..1099511627776, samples 1..1099511627776, noise 0..1000000",
-     "made up, without a file: a random prototype of unit variance for each class, plus noise; another `seed` gives "
+     "generated, without a file: a random prototype of unit variance for each class, plus noise; another `seed` gives "
      "other samples of the same classes",
      "synthetic([64], 1000, 20_000)", kReady, synthetic_fields, nothing_held, true},
     {"sku_tree",
      "(classes: int, samples: int, dim: int = 64, seed: int = 1, noise: float = 0.6, tail: float = 0.3, "
      "conflicts: float = 0)",
      "classes 1..1099511627776, samples 1..1099511627776, dim 1..65536, noise 0..1000000, tail 0..0.9, conflicts 0..1",
-     "made up, without a file: the articles of a shop with departments and groups; the longer the `tail`, the more "
+     "generated, without a file: the articles of a shop with departments and groups; the longer the `tail`, the more "
      "samples the frequent articles have; a share `conflicts` of the labels is that of another article of the group; "
      "another `seed` gives other samples of the same classes",
      "sku_tree(1000, 27_000)", kReady, sku_tree_fields, nothing_held, true},
@@ -242,7 +242,8 @@ Result<TensorType> decoded(const AugmentDef&, const Field& input, const Attrs& a
     if (values == nullptr || (values->size() != 1 && values->size() != 3) ||
         std::ranges::any_of(*values, [](int64_t v) { return v < 0 || v > 255; })) {
       return out_of_range(
-          "background", values == nullptr ? "no list of whole numbers" : fmt::format("[{}]", fmt::join(*values, ", ")),
+          "background",
+          values == nullptr ? "not a list of whole numbers" : fmt::format("[{}]", fmt::join(*values, ", ")),
           "one number of 0 to 255, or three: background=255");
     }
   }
@@ -298,12 +299,12 @@ Result<TensorType> normalized(const AugmentDef& def, const Field& input, const A
     const AttrValue* given = args.find(name);
     if (given == nullptr || !(std::holds_alternative<std::vector<int64_t>>(*given) ||
                               std::holds_alternative<std::vector<double>>(*given))) {
-      return out_of_range(name, "no number", "a number, or a list of numbers");
+      return out_of_range(name, "not a number", "a number, or a list of numbers");
     }
     const auto values = args.reals(name);
     if (values.size() != 1 && static_cast<int64_t>(values.size()) != channels) {
       return content_error("XG0409", {"`{}` has {} values for {} channels", name, values.size(), channels},
-                           "give one number, or one a channel");
+                           "give one number, or one per channel");
     }
     if (name == "std" && std::ranges::any_of(values, [](double v) { return !(v > 0); })) {
       return out_of_range(name, {"[{}]", fmt::join(values, ", ")}, "numbers above 0");
@@ -317,7 +318,7 @@ Result<TensorType> class_number(const AugmentDef&, const Field& input, const Att
   if (input.encoded || input.type.rank() > 2) {
     return content_error(
         "XG0409",
-        {"`as_index` needs one number a sample or a row of them, but `{}` is {}", input.name, to_text(input.type)},
+        {"`as_index` needs one number per sample or a row of them, but `{}` is {}", input.name, to_text(input.type)},
         "take one column or several: column(i) -> as_index(classes)");
   }
   const int64_t classes = args.integer("classes");
@@ -348,14 +349,15 @@ Result<TensorType> partly_labelled(const AugmentDef&, const Field& input, const 
   if (input.encoded || input.type.rank() > 2 || input.type.dtype == DType::kU8 || input.type.dtype == DType::kBool) {
     return content_error(
         "XG0409",
-        {"`ignore` needs one number a sample or a row of them, but `{}` is {}", input.name, to_text(input.type)},
+        {"`ignore` needs one number per sample or a row of them, but `{}` is {}", input.name, to_text(input.type)},
         "put it before `as_index` of a label: label = column(6) -> ignore(-1) -> as_index(12)");
   }
   const AttrValue* values = args.find("values");
   const bool is_empty = values == nullptr || *values == AttrValue(std::vector<int64_t>());
   if (is_empty && !args.flag("missing", false)) {
-    return content_error("XG0413", "`ignore` names no cells",
-                         "name those that stand for no label: ignore(-1), ignore(\"unknown\") or ignore(missing=true)");
+    return content_error(
+        "XG0413", "`ignore` names no values",
+        "name the values that stand for no label: ignore(-1), ignore(\"unknown\") or ignore(missing=true)");
   }
   if (values != nullptr && std::holds_alternative<std::vector<double>>(*values)) {
     return out_of_range("values", {"[{}]", fmt::join(args.reals("values"), ", ")},
@@ -397,8 +399,8 @@ Result<TensorType> column_of(const AugmentDef& def, const Field& input, const At
 constexpr AugmentDef kAugments[] = {
     {"decode", "(size: int = none, channels: int = 3, background: list = none)", "size 1..16384",
      "a picture file to pixels of 0 to 255, upright by EXIF; with channels=1 grey as ITU-R 601 weighs R, G and B; "
-     "transparent pixels lie over `background`, a grey or [r, g, b], black without it; with `size`, resized to a "
-     "square",
+     "transparent pixels are blended over `background`, a grey or [r, g, b], black without it; with `size`, resized to "
+     "a square",
      "decode(32, channels=1)", kReady, decoded},
     {"resize", "(size: int)", "size 1..16384", "to size x size by antialiased bilinear filtering", "resize(32)", kReady,
      resized},
