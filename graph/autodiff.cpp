@@ -76,7 +76,7 @@ class Differentiator {
         return Error{ErrorKind::kContent, "XG0198",
                      "of the " + std::to_string(readers.size()) + " operators that read the weight " + weight + ", " +
                          std::to_string(std::ssize(readers) - reached) + " give it no gradient",
-                     "let the loss depend on all of them, or none of them", graph_.params[p].span};
+                     "let the loss depend on all of them or on none of them", graph_.params[p].span};
       }
     }
     return {};

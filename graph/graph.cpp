@@ -46,7 +46,7 @@ namespace {
 Status check_size(const OpDef& op, const TensorType& type, Span span) {
   if (type.dims.size() > kMostDims) {
     return Error{ErrorKind::kContent, "XG0303",
-                 "`" + std::string(op.name) + "` meets a tensor of " + std::to_string(type.dims.size()) + " dimensions",
+                 "`" + std::string(op.name) + "` gets a tensor of " + std::to_string(type.dims.size()) + " dimensions",
                  "at most " + std::to_string(kMostDims) + " are possible; merge some with `reshape`", span};
   }
   const int64_t most = type.has_batch() ? kMostElementsOfSample : kMostElementsOfWeight;
@@ -54,13 +54,13 @@ Status check_size(const OpDef& op, const TensorType& type, Span span) {
   for (const int64_t dim : type.dims) {
     if (dim == 0) {
       return Error{ErrorKind::kContent, "XG0303",
-                   "`" + std::string(op.name) + "` meets a tensor without elements: " + to_text(type),
+                   "`" + std::string(op.name) + "` gets a tensor without elements: " + to_text(type),
                    "look for a dimension that became 0 by mistake", span};
     }
     if (dim >= 0 && (__builtin_mul_overflow(product, dim, &product) || product > most)) {
       return Error{ErrorKind::kContent, "XG0303",
-                   "`" + std::string(op.name) + "` meets a tensor of unlikely size: " + to_text(type),
-                   "no machine holds it; look for a dimension that grew by mistake", span};
+                   "`" + std::string(op.name) + "` gets a tensor of unlikely size: " + to_text(type),
+                   "no machine can hold it; look for a dimension that grew by mistake", span};
     }
   }
   return {};
@@ -77,13 +77,13 @@ Result<ValueId> given_for(const Graph& graph, const OpDef& op, const ParamDecl& 
   const ParamId of = graph.value(found->value).param;
   if (type == param.type && of.valid() && graph.param(of).trained != param.trained) {
     return Error{ErrorKind::kContent, "XG0301",
-                 "`" + std::string(op.name) + "` trains its tensor `" + param.name + "`, and gets a state",
+                 "`" + std::string(op.name) + "` trains its tensor `" + param.name + "`, but gets a state",
                  "give it a `param`, or multiply by the state yourself"};
   }
   if (type != param.type) {
     return Error{ErrorKind::kContent, "XG0301",
                  "`" + std::string(op.name) + "` has a tensor `" + param.name + "` of " + to_text(param.type) +
-                     (param.trained ? "" : ", which is a state") + ", and gets " + to_text(type),
+                     (param.trained ? "" : ", which is a state") + ", but gets " + to_text(type),
                  "declare it with that type: param " + param.name + ": " + to_text(param.type).substr(3) + " = ..."};
   }
   return found->value;
@@ -99,7 +99,7 @@ Status check_given(const OpDef& op, const OpShape& shape, std::span<const NamedV
       }
       return Error{ErrorKind::kContent, "XG0203",
                    known ? "the class weights of `" + std::string(op.name) +
-                               "` are sharded, and no other tensor takes their place"
+                               "` are sharded and cannot be replaced by another tensor"
                          : "this `" + std::string(op.name) + "` has no tensor named `" + one.name + "`",
                    known || owned.empty() ? "leave it out" : "leave it out, or name one of " + owned};
     }

@@ -98,7 +98,7 @@ Result<Init> find_init(std::string_view text, const Fans& fans) {
   }
   if (rule->argument != Argument::kNone && (!number || (rule->argument == Argument::kPositive && *number < 0))) {
     return refused("XG0303",
-                   name + " takes a number" + (rule->argument == Argument::kPositive ? " of 0 and more" : "") +
+                   name + " takes a number" + (rule->argument == Argument::kPositive ? " of at least 0" : "") +
                        ", not " + std::string(call.argument),
                    help);
   }

@@ -73,7 +73,10 @@ struct DataRegistry {
 // Names of the sources with generated data, in order of declaration.
 std::vector<std::string> synthetic_sources(const DataSpec& data);
 
-// The records of edition 1 (graph/reader_def.cpp).
+// The data stages of edition 1 (graph/augment_def.cpp).
+std::span<const AugmentDef> augment_defs();
+
+// All records of edition 1: readers (graph/reader_def.cpp) and data stages.
 const DataRegistry& data_registry();
 
 }  // namespace xrun

@@ -79,15 +79,15 @@ bool is_valid(const RowsLayout& layout) {
 
 std::string difference(const RowsLayout& found, const RowsLayout& wanted) {
   if (found.tensor != wanted.tensor) {
-    return fmt::format("has rows of {}, and the run needs {}", found.tensor, wanted.tensor);
+    return fmt::format("has rows of {}, but the run needs {}", found.tensor, wanted.tensor);
   }
   if (found.rows != wanted.rows || found.row_begin != wanted.row_begin) {
-    return fmt::format("has rows {}..{}, and the run needs {}..{}", found.row_begin, found.row_begin + found.rows,
+    return fmt::format("has rows {}..{}, but the run needs {}..{}", found.row_begin, found.row_begin + found.rows,
                        wanted.row_begin, wanted.row_begin + wanted.rows);
   }
   return found == wanted
              ? ""
-             : fmt::format("has {}, and the run needs {}", list_of(found.sections), list_of(wanted.sections));
+             : fmt::format("has {}, but the run needs {}", list_of(found.sections), list_of(wanted.sections));
 }
 
 }  // namespace xrun

@@ -205,7 +205,7 @@ Result<UpdateRule> make_update_rule(const ScalarExpr& all, std::vector<double> f
   const size_t uniform = elements.steps.size() + elements.ratios.size();
   if (uniform > kMostUpdateScalars) {
     return Error{ErrorKind::kContent, "XG0216",
-                 "an update has " + std::to_string(uniform) + " numbers that depend on the step or on norms alone",
+                 "an update has " + std::to_string(uniform) + " numbers that depend only on the step or on norms",
                  "combine some: at most " + std::to_string(kMostUpdateScalars) + " are possible"};
   }
   UpdateRule rule{.states = states, .first = std::move(first)};

@@ -45,7 +45,7 @@ struct Fresh {
 Error unwritten(const ResultFile& file, int fault) {
   return Error{ErrorKind::kWorld, std::string(file.kind.code),
                "cannot write `" + file.path + "`: " + std::strerror(fault),
-               "choose another place with `" + std::string(file.kind.flag) + "`, or make room"};
+               "choose another place with `" + std::string(file.kind.flag) + "`, or free some space"};
 }
 
 }  // namespace
@@ -84,7 +84,7 @@ Status check_place(const std::string& path, const FileKind& kind) {
   if (std::filesystem::file_size(path, error) > 0 && !error && ::access(path.c_str(), R_OK) == 0 &&
       !is_of(kind, path)) {
     return Error{ErrorKind::kUsage, std::string(kind.code),
-                 "`" + path + "` is there and is no " + std::string(kind.name) + ": it would be lost",
+                 "`" + path + "` exists and is not a " + std::string(kind.name) + ", so it would be lost",
                  "choose another place with `" + std::string(kind.flag) + "`, or remove the file"};
   }
   return {};

@@ -50,10 +50,10 @@ Error not_a_sum(const Node& node) {
   const bool shifts = node.op->name == "scale_shift";
   return {ErrorKind::kContent, "XG0504",
           shifts                   ? "a number is added to the loss of a sharded head"
-          : node.op->name == "map" ? "this computes more with the loss of a sharded head than a sum"
-                                   : "`" + std::string(node.op->name) + "` computes with the loss of a sharded head",
+          : node.op->name == "map" ? "the loss of a sharded head is used in more than a weighted sum"
+                                   : "`" + std::string(node.op->name) + "` is applied to the loss of a sharded head",
           shifts ? "leave it out: it changes no weight"
-                 : "multiply such a loss by numbers, and add losses: arcface(id, label) + 0.5 * mse(x, y)",
+                 : "only multiply such a loss by numbers and add losses: arcface(id, label) + 0.5 * mse(x, y)",
           node.span};
 }
 
@@ -67,7 +67,7 @@ Status check_terms(const Graph& graph, const std::vector<LossTerm>& terms) {
                    "leave it out: it changes no weight"};
     }
     if (!std::isfinite(static_cast<float>(term.factor))) {
-      return Error{ErrorKind::kContent, "XG0504", "a factor of the loss is not a number of f32",
+      return Error{ErrorKind::kContent, "XG0504", "a factor of the loss is not finite in f32",
                    "multiply by a smaller number", graph.node(made_by).span};
     }
     if (head.valid() && std::ranges::find(heads, head) != heads.end()) {
@@ -135,7 +135,7 @@ Result<std::vector<LossTerm>> split_sums(const Graph& graph, const std::vector<L
 Status check_labels(const Graph& graph, const std::vector<LossTerm>& terms, const IdVector<ValueId, LabelsRead>& read) {
   for (const LossTerm& term : terms) {
     if (read[term.rows].count == LabelsRead::kSeveral) {
-      return Error{ErrorKind::kContent, "XG0504", "this computes more with losses of several labels than a sum",
+      return Error{ErrorKind::kContent, "XG0504", "losses of several labels are combined by more than a sum",
                    "write the loss as a sum in which each part reads one label with `ignore`, so that each part leaves "
                    "out its own rows: softmax_ce(a, label) + softmax_ce(b, other)",
                    graph.node(graph.value(term.rows).producer).span};

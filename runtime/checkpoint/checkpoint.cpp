@@ -73,12 +73,12 @@ Result<CheckpointInfo> parse_checkpoint(const std::string& path, const std::stri
   XRUN_ASSIGN(info.manifest, parse_manifest(text, name));
   const auto step = step_of_name(fs::path(info.path).filename().string());
   if (step && *step != info.manifest.step) {
-    return damaged(name, fmt::format("is of step {}, not of the one that its directory names", info.manifest.step));
+    return damaged(name, fmt::format("belongs to step {}, but its directory names another step", info.manifest.step));
   }
   info.bytes = static_cast<Bytes>(text.size());
   for (const ManifestFile& file : info.manifest.files) {
     if (file.bytes > std::numeric_limits<Bytes>::max() - info.bytes) {
-      return damaged(name, "names more bytes than there can be");
+      return damaged(name, "lists more bytes than a file system can hold");
     }
     info.bytes += file.bytes;
   }
@@ -91,7 +91,7 @@ Status verify_file(const std::string& path, const ManifestFile& expected) {
     hash.add(piece);
     return {};
   }));
-  return hash.hex() == expected.xxh3 ? Status() : damaged(path, "does not have the digest of what was written");
+  return hash.hex() == expected.xxh3 ? Status() : damaged(path, "does not match its digest");
 }
 
 Status verify_checkpoint(const CheckpointInfo& info) {
@@ -111,7 +111,8 @@ Result<ClassTables> read_classes(const CheckpointInfo& info) {
       XRUN_ASSIGN(table.names, read_class_names(info.path + "/..", classes.xxh3));
     }
     if (std::ssize(table.names) != classes.named) {
-      return damaged(info.path, fmt::format("has {} class names, and says {}", table.names.size(), classes.named));
+      return damaged(info.path,
+                     fmt::format("has {} class names, but its manifest says {}", table.names.size(), classes.named));
     }
   }
   return tables;

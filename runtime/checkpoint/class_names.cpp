@@ -53,7 +53,7 @@ Result<std::vector<std::string>> read_class_names(const std::string& directory, 
   }
   XRUN_ASSIGN(const std::string text, std::move(read));
   if (xxh128(std::as_bytes(std::span(text))) != digest) {
-    return damaged(path, "does not have the digest of what was written");
+    return damaged(path, "does not match its digest");
   }
   const auto json = parse_json(text);
   std::vector<std::string> names;

@@ -25,7 +25,7 @@ Status copy_file(const std::string& from, const ManifestFile& expected, const st
     return fault == 0 ? Status() : checkpoint_write_error(to, fault);
   });
   if (done.ok() && hash.hex() != expected.xxh3) {
-    done = damaged(from, "does not have the digest of what was written");
+    done = damaged(from, "does not match its digest");
   }
   int fault = done.ok() ? io.sync(file) : 0;
   const int unclosed = io.close(file);

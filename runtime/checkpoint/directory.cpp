@@ -142,7 +142,7 @@ Result<std::optional<std::string>> named_by_latest(const std::string& directory)
   if (!step_of_name(line)) {
     return content_error(
         "XG0713", {"{} {}", path, file->is_file ? "does not say which step is the newest" : "is not a regular file"},
-        "if it is not yours, remove it: the newest step with a manifest then counts");
+        "remove it if it is not yours; the newest step with a manifest is then used");
   }
   return std::optional(std::string(line));
 }
@@ -165,7 +165,7 @@ Result<std::optional<std::string>> newest_in(const std::string& directory) {
     return highest;
   }
   return content_error("XG0713", {"{}/latest names {}, which has no manifest.json", directory, *latest},
-                       {"put the step back, or remove {}/latest: {}", directory,
+                       {"restore the step, or remove {}/latest: {}", directory,
                         highest ? *highest + " is then the newest" : "a run then starts from the beginning"});
 }
 
@@ -178,7 +178,7 @@ Result<std::optional<std::string>> best_in(const std::string& directory) {
   XRUN_ASSIGN(const bool whole, is_step_of(directory, *step));
   if (!whole) {
     return content_error("XG0713", {"{}/best names {}, which has no manifest.json", directory, *step},
-                         "put the step back, or name another checkpoint");
+                         "restore the step, or name another checkpoint");
   }
   return step;
 }

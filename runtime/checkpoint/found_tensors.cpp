@@ -35,11 +35,11 @@ Status find_rows(const CheckpointInfo& info, const StoredTensors& stored, const 
                                     to_text(tensor.type), part.tensor.dtype, shape_text(part.tensor.shape), info.path));
     }
     if (part.tensor.dtype != at->second[0].tensor.dtype) {
-      return damaged(info.path, fmt::format("has rows of `{}` in {} and in {}", tensor.name, at->second[0].tensor.dtype,
-                                            part.tensor.dtype));
+      return damaged(info.path, fmt::format("has rows of `{}` in two formats, {} and {}", tensor.name,
+                                            at->second[0].tensor.dtype, part.tensor.dtype));
     }
     if (part.row_begin != next) {
-      return damaged(info.path, fmt::format("has rows of `{}` twice or not at all, at row {}", tensor.name, next));
+      return damaged(info.path, fmt::format("has row {} of `{}` twice or not at all", next, tensor.name));
     }
     next = part.row_end;
   }
@@ -59,7 +59,8 @@ Status lie_together(const CheckpointInfo& info, const StateTensor& tensor, const
   const auto place = [](const StoredRows& part) { return std::tuple(part.file, part.row_begin, part.row_end); };
   return std::ranges::equal(rows, others, {}, place, place)
              ? Status()
-             : damaged(info.path, fmt::format("has rows of `{}` apart from their {}", tensor.name, what));
+             : damaged(info.path,
+                       fmt::format("stores rows of `{}` and their {} in different places", tensor.name, what));
 }
 
 }  // namespace

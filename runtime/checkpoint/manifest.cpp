@@ -62,11 +62,11 @@ class Entries {
 
 Status check_classes(const ManifestClasses& classes, std::string_view name) {
   if (!classes.xxh3.empty() && !is_digest(classes.xxh3)) {
-    return damaged(name, "names its classes by something that is not a digest");
+    return damaged(name, "has a malformed digest of class names");
   }
   return classes.named >= 0 && (classes.named > 0) == !classes.xxh3.empty()
              ? Status()
-             : damaged(name, fmt::format("has {} named classes and {} file of names", classes.named,
+             : damaged(name, fmt::format("has {} named classes, but {} file of names", classes.named,
                                          classes.xxh3.empty() ? "no" : "a"));
 }
 
@@ -74,7 +74,7 @@ Status check_classes(const ManifestClasses& classes, std::string_view name) {
 Status read_tables(Entries& entries, Manifest& manifest, std::string_view name) {
   const Json* tables = entries.list("classes");
   if (tables != nullptr && tables->size() > kMostClassInputs) {  // repeated names are searched one by one
-    return damaged(name, fmt::format("has the classes of {} inputs", tables->size()));
+    return damaged(name, fmt::format("has classes for {} inputs, which are too many", tables->size()));
   }
   for (size_t i = 0; tables != nullptr && i < tables->size(); ++i) {
     Entries one((*tables)[i]);
@@ -302,11 +302,11 @@ Result<Manifest> parse_manifest(std::string_view text, std::string_view name) {
     return damaged(name, fmt::format("has {} samples for {} steps", manifest.samples, manifest.step));
   }
   if (manifest.libraries.size() > kMostLibraries) {  // inserting them into a list one by one takes quadratic time
-    return damaged(name, fmt::format("names {} libraries", manifest.libraries.size()));
+    return damaged(name, fmt::format("lists {} libraries, which are too many", manifest.libraries.size()));
   }
   // Also rejects repeated and unknown entries, blanks and a wrong digest: the text must be exactly the printed form.
   if (print_manifest(manifest) != text) {
-    return damaged(name, "is not as it was written");
+    return damaged(name, "is not exactly as xrun writes it");
   }
   return manifest;
 }

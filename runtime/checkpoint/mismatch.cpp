@@ -81,7 +81,7 @@ Error other_form(const TrainState& state, const StateTensor& tensor, std::string
 }
 
 Error other_model(const std::string& file, const std::string& path, std::vector<std::string> lines) {
-  Error error = content_error("XG0705", {"{} is another model, or prepares its data otherwise, than {}", file, path},
+  Error error = content_error("XG0705", {"{} has another model or prepares its data differently than {}", file, path},
                               "leave the model out, since the checkpoint holds its own, or add --anyway");
   error.notes = std::move(lines);
   return error;
@@ -92,11 +92,12 @@ Error missing_tensor(const std::string& path, const std::vector<StoredTensor>& s
   Error error = other_form(state, tensor, fmt::format("the checkpoint has no `{}`", tensor.name));
   const StoredTensor* old = find_old(stored, state, tensor);
   if (old == nullptr) {
-    error.notes.push_back(fmt::format("{} has nothing of this shape that the model does not use", path));
+    error.notes.push_back(fmt::format("{} has no unused tensor of this shape", path));
     return error;
   }
-  error.notes.push_back(fmt::format("{} has `{}` {}, which nothing uses", path, old->name, shape_text(old->shape)));
-  error.help = "if it was renamed, say so once in the model: " + moved_line(tensor.name, old->name);
+  error.notes.push_back(
+      fmt::format("{} has `{}` {}, which the model does not use", path, old->name, shape_text(old->shape)));
+  error.help = "if it was renamed, add this to the model: " + moved_line(tensor.name, old->name);
   return error;
 }
 

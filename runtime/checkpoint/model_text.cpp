@@ -58,7 +58,8 @@ bool has_model_text(const Manifest& manifest) {
 Result<ModelText> read_model_text(const std::string& path, const Manifest& manifest) {
   const auto entry = std::ranges::find(manifest.files, kModelFile, &ManifestFile::name);
   if (entry == manifest.files.end()) {
-    return content_error("XG0716", {"{} was written by an earlier xrun, which kept no text of its model", path},
+    return content_error("XG0716",
+                         {"{} was written by an earlier xrun, which did not save the text of its model", path},
                          "name the model before the checkpoint");
   }
   const std::string name = path + "/" + entry->name;
@@ -68,7 +69,7 @@ Result<ModelText> read_model_text(const std::string& path, const Manifest& manif
     return {};
   }));
   if (xxh128(std::as_bytes(std::span(text))) != entry->xxh3) {
-    return damaged(name, "does not have the digest of what was written");
+    return damaged(name, "does not match its digest");
   }
   const nlohmann::json object = parse_json(text);
   auto files = object.is_object() ? pairs_of(object, "files", "path", "text") : std::nullopt;

@@ -65,7 +65,7 @@ Result<std::string> put_aside(const std::string& directory, Io& io) {
   const std::string target = target_of(directory).string();
   if (holds_more_than_a_run(target)) {
     return world_error("XG0711",
-                       {"{} has more than the files of a run, and `--overwrite` would rename all of it", directory},
+                       {"{} holds more than the files of a run, and `--overwrite` would rename all of it", directory},
                        "choose another directory with -C or `checkpoint { dir }`, or move its checkpoints by hand");
   }
   std::string name = aside_name(directory);
@@ -95,8 +95,8 @@ Error would_write_over(const std::string& directory, const std::string& newest) 
                        {"`--resume never` begins a new run in {}, which has a run up to {}: its checkpoints and its "
                         "curve would be lost",
                         directory, newest},
-                       {"leave `--resume never` out to go on from there, add --overwrite, which first moves that run "
-                        "to {}, or choose another directory with -C",
+                       {"leave `--resume never` out to continue that run, add --overwrite, which first moves it to {}, "
+                        "or choose another directory with -C",
                         aside_name(directory)});
 }
 

@@ -37,8 +37,8 @@ Status agree(const CopyPlaces& places, Status mine) {
 }
 
 Error also_not_copied(Error error, const CopyPlaces& places) {
-  error.notes.push_back(fmt::format("second copies were looked for in {}, and {} no whole one", places.copies,
-                                    places.peers == nullptr ? "there is" : "the hosts of the run have"));
+  error.notes.push_back(fmt::format("no complete second copy was found in {}{}", places.copies,
+                                    places.peers == nullptr ? "" : " on the hosts of the run"));
   return error;
 }
 

@@ -51,9 +51,9 @@ Status check_digest(const CheckpointInfo& info, const CheckpointOptions& run) {
   constexpr std::string_view kElsewhere = "give this run a directory of its own with -C or `checkpoint { dir }`";
   Error error = content_error(
       "XG0701",
-      {"{} is of another model, data or training (math digest {:.8}, this run has {:.8})", info.path,
+      {"{} has another model, data or training than this run (math digest {:.8}, this run has {:.8})", info.path,
        info.manifest.math_digest, run.math_digest},
-      difference.extends ? fmt::format("go on with the new length, rate and classes: --extend; or {}", kElsewhere)
+      difference.extends ? fmt::format("continue with the new length, rate and classes: --extend; or {}", kElsewhere)
                          : std::string(kElsewhere));
   error.notes = difference.lines;
   return error;
@@ -68,9 +68,9 @@ Status check_samples(const CheckpointInfo& info, const CheckpointOptions& run) {
       return Error{
           ErrorKind::kContent, "XG0704",
           fmt::format("{} was trained on {} samples, now there are {}: the batch grows with the epochs, so the "
-                      "sizes of its steps were others",
+                      "sizes of its steps were different",
                       step_name(manifest.step), format_count(then), format_count(run.epoch_samples)),
-          "go on with the same data, or begin another run from these weights: init = checkpoint(...)"};
+          "continue with the same data, or begin another run from these weights: init = checkpoint(...)"};
     }
     samples = overflows ? 0 : run.samples_after(manifest.step);
   }
@@ -86,9 +86,10 @@ std::vector<WarnEvent> resume_warnings(const Manifest& manifest, const Checkpoin
   std::vector<WarnEvent> warnings;
   if (const std::string others = others_of(manifest, run); !others.empty()) {
     warnings.push_back(
-        {"XG0703", fmt::format("{} was written with {}: {}", step_name(manifest.step), others,
-                               run.deterministic ? "from here on the bits are not those of a run with either alone"
-                                                 : "results go on within a tolerance")});
+        {"XG0703",
+         fmt::format("{} was written with {}: {}", step_name(manifest.step), others,
+                     run.deterministic ? "from here on the bits differ from those of a run with only one of them"
+                                       : "results continue within a tolerance")});
   }
   // The digest covers the declaration of the data, not the contents of their files.
   const int64_t then = samples_of_epoch(manifest);
@@ -107,8 +108,7 @@ void add_sender_warning(const Manifest& manifest, int64_t senders, const TrainSt
     warnings.push_back(
         {"XG0718",
          fmt::format("{} was trained with {} senders of compressed gradients, which are replicas or nodes, and "
-                     "now there are {}: what they had not yet sent is redistributed, and from here on the "
-                     "result is another one",
+                     "now there are {}: what they had not yet sent is redistributed, and from here on results differ",
                      step_name(manifest.step), senders, residual->rows())});
   }
 }
@@ -123,7 +123,7 @@ void add_copy_warning(const CheckpointInfo& info, const std::vector<std::string>
   const std::string others = names.size() > shown ? fmt::format(" and {} more", names.size() - shown) : "";
   warnings.push_back(
       {"XG0721",
-       fmt::format("files of {} were missing or damaged, and come from the second copy in {}: {}{}", info.path,
+       fmt::format("files of {} were missing or damaged and were restored from the second copy in {}: {}{}", info.path,
                    run.copy, fmt::join(names.begin(), names.begin() + static_cast<int64_t>(shown), ", "), others)});
 }
 

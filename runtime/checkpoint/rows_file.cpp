@@ -22,7 +22,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kStartAgain = "go on from a checkpoint of another directory, or start again";
+constexpr const char* kStartAgain = "continue from a checkpoint of another directory, or start again";
 
 Error bad_file(std::string_view path, std::string_view why) {
   return content_error("XG0710", {"{} {}", path, why}, kStartAgain);
@@ -113,7 +113,7 @@ Result<RowsFile> RowsFile::restore(const std::string& path, const RowsLayout& la
   XRUN_TRY(made.open(path, O_RDWR));
   XRUN_TRY(made.read_header(layout, version));
   if (!is_digest(version.log)) {
-    return bad_file(path, "has no undo log of this name");
+    return bad_file(path, "has an undo log with a malformed name");
   }
   const std::string log_path = made.log_path(version.log);
   XRUN_ASSIGN(UndoReader log, UndoReader::open(log_path, layout));
@@ -122,7 +122,7 @@ Result<RowsFile> RowsFile::restore(const std::string& path, const RowsLayout& la
     return bad_file(log_path, "is the undo log of another file");
   }
   if (!made.has_locks_ && !has_ended(before.owner) && is_of_this_boot(before.owner, made.options_.owner)) {
-    return in_use(path, fmt::format("process {}, as far as is known: its file system has no locks", before.owner.pid));
+    return in_use(path, fmt::format("process {} (not certain, since its file system has no locks)", before.owner.pid));
   }
   XRUN_TRY(made.reserve());  // copies of files may have holes
   made.make_room();
@@ -183,7 +183,7 @@ Status RowsFile::read_header(const RowsLayout& layout, const RowsVersion& versio
     return world_error("XG0713", {"cannot read {}: {}", path_, std::strerror(errno)}, kStartAgain);
   }
   if (header_.id != version.rows) {
-    return bad_file(path_, "is of another run than the checkpoint");
+    return bad_file(path_, "belongs to another run than the checkpoint");
   }
   if (const std::string other = difference(header_.layout, layout); !other.empty()) {
     return content_error("XG0702", {"{} {}", path_, other},
@@ -236,11 +236,12 @@ Status RowsFile::undo(UndoReader& log, bool power_was_cut) {
   }
   std::ranges::fill(logged_, 0);
   if (power_was_cut && rows > 0 && !log.is_closed() && !log.header().durable) {
-    return world_error("XG0717",
-                       {"{} was in use when the machine stopped, or comes from another machine: rows that have changed "
-                        "since step {} may be lost",
-                        path_, log.header().step},
-                       "start again in another directory, or go on from a copy that was made after a run had ended");
+    return world_error(
+        "XG0717",
+        {"{} was in use when the machine stopped, or comes from another machine: rows that have changed "
+         "since step {} may be lost",
+         path_, log.header().step},
+        "start again in another directory, or continue from a copy that was made after the run had ended");
   }
   if (rows == 0) {
     return {};

@@ -26,7 +26,8 @@ namespace {
 constexpr std::string_view kKind = "rows";
 constexpr int64_t kVersion = 1;
 Error bad_header(std::string_view path, std::string_view why) {
-  return content_error("XG0710", {"{} {}", path, why}, "go on from a checkpoint of another directory, or start again");
+  return content_error("XG0710", {"{} {}", path, why},
+                       "continue from a checkpoint of another directory, or start again");
 }
 
 // Parses "weight f8e4m3 64".

@@ -56,7 +56,7 @@ Status check_room(const std::string& directory, std::span<const RowsRoom> needed
   }
   Error error = world_error(
       "XG0711",
-      {"class rows in files need {} in {}, and {} are free", format_bytes(missing), directory, format_bytes(*room)},
+      {"class rows in files need {} in {}, but {} are free", format_bytes(missing), directory, format_bytes(*room)},
       "free some space, choose another directory with -C or `checkpoint { dir }`, or save more often: `checkpoint { "
       "every }`");
   error.notes.push_back(what);

@@ -52,7 +52,7 @@ Result<std::shared_ptr<RowsFile>> restore_rows(const CheckpointInfo& info, const
   if (header.id == rows.rows && is_missing(log_path(info, rows))) {
     return content_error(
         "XG0710",
-        {"{} has no class rows of `{}` any more: {} has those of a later checkpoint", info.path, rows.head, path},
+        {"{} no longer has class rows of `{}`: {} holds those of a later checkpoint", info.path, rows.head, path},
         {"name the newest checkpoint: {}/latest", parent_of(info.path)});
   }
   XRUN_ASSIGN(RowsFile file, RowsFile::restore(path, layout != nullptr ? *layout : header.layout,
@@ -84,7 +84,7 @@ Status RunRows::make(TrainState& state, int64_t after) {
       const ManifestRows* const rows = info.ok() ? find_rows(info->manifest, head.name) : nullptr;
       if (step > after && rows != nullptr && !is_missing(log_path(*info, *rows))) {
         return content_error(
-            "XG0711", {"{} has the class rows of {}, and would be written over", path, info->path},
+            "XG0711", {"{} holds the class rows of {} and would be overwritten", path, info->path},
             {"give this run a directory of its own with -C or `checkpoint {{ dir }}`, or remove {}", directory_});
       }
     }
@@ -107,7 +107,7 @@ Status RunRows::resume(const CheckpointInfo& info, TrainState& state) {
       return content_error(
           "XG0713",
           {"the class rows of {} are next to it, but this run keeps its class rows in {}", info.path, directory_},
-          "go on in the directory of the checkpoint, with -C or `checkpoint { dir }`");
+          "continue in the directory of the checkpoint, with -C or `checkpoint { dir }`");
     }
     XRUN_ASSIGN(auto file, restore_rows(info, *rows, &head.layout, options_));
     XRUN_TRY(state.map_rows(head, file));

@@ -51,8 +51,7 @@ Result<std::unique_ptr<SecondCopy>> SecondCopy::open(std::string directory, std:
   }
   if (is_inside(path, directory)) {
     return content_error(
-        kCode,
-        {"{} is not a place for second copies: it lies in the directory of the checkpoints, {}", path, directory},
+        kCode, {"{} cannot hold second copies: it is inside the directory of the checkpoints, {}", path, directory},
         kElsewhere);
   }
   auto lock = DirectoryLock::take(path, io);
@@ -61,7 +60,7 @@ Result<std::unique_ptr<SecondCopy>> SecondCopy::open(std::string directory, std:
   }
   std::error_code ignored;
   if (fs::equivalent(path, directory, ignored)) {  // mounted at two places
-    return content_error(kCode, {"{} is not a place for second copies: it is the directory of the checkpoints", path},
+    return content_error(kCode, {"{} cannot hold second copies: it is the directory of the checkpoints", path},
                          kElsewhere);
   }
   return std::unique_ptr<SecondCopy>(

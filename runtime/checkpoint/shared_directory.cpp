@@ -29,7 +29,7 @@ Status check_same_directory(const std::string& directory, Peers& peers, Io& io) 
   if (::access(path.c_str(), W_OK) != 0) {
     seen = world_error(
         "XG0711",
-        {"{} is not the directory of that name which {} sees: {}", directory, peers.name(0), std::strerror(errno)},
+        {"{} is not the directory that {} sees under this name: {}", directory, peers.name(0), std::strerror(errno)},
         "name a directory on a file system that all hosts share: -C DIR");
   }
   seen = peers.agree(std::move(seen));

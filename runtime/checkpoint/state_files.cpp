@@ -63,7 +63,7 @@ Status expect_finite(const StateTensor& tensor, std::span<const std::byte> rows)
     return {};
   }
   return Error{ErrorKind::kNonFinite, "XG0810", "`" + tensor.name + "` is no longer finite, so it is not saved",
-               "go on from an older checkpoint with a lower `train.lr` or with `train.clip = norm(1)`"};
+               "continue from an older checkpoint with a lower `train.lr` or with `train.clip = norm(1)`"};
 }
 
 }  // namespace

@@ -152,7 +152,7 @@ class Store final : public CheckpointStore {
       Error error = std::move(loaded).error();
       const bool may_be_older = error.code == "XG0710" && info.manifest.rows.empty();
       if (const auto older = older_than(info.manifest.step); may_be_older && older) {
-        error.help = fmt::format("go on from an older one: --resume {}", *older);
+        error.help = fmt::format("continue from an older one: --resume {}", *older);
       }
       return error;
     }
@@ -420,7 +420,7 @@ class Store final : public CheckpointStore {
       Error error = std::move(mapped).error();
       if (options_.extend && error.code == "XG0702") {
         error.help =
-            "class rows in a file keep their number: begin another run from these weights with `init = "
+            "the number of class rows in a file cannot change: begin another run from these weights with `init = "
             "checkpoint(...)` and -C";
       }
       return error;

@@ -36,14 +36,14 @@ Status read_rows_header(const CheckpointInfo& info, const ManifestRows& rows, St
   const std::string path = rows_path(info, rows);
   XRUN_ASSIGN(const RowsHeader header, RowsFile::header_of(path));
   if (header.id != rows.rows) {
-    return damaged(path, "is of another run than the checkpoint");
+    return damaged(path, "belongs to another run than the checkpoint");
   }
   const RowsLayout& layout = header.layout;
   for (const RowsSection& section : layout.sections) {
     const auto dtype = type_of(section);
     if (!dtype) {
-      return damaged(path,
-                     fmt::format("has `{}` as {}, {} bytes a row", section.name, section.dtype, section.row_bytes));
+      return damaged(path, fmt::format("has `{}` in an unknown format: {}, {} bytes a row", section.name, section.dtype,
+                                       section.row_bytes));
     }
     const bool list = !section.name.starts_with(layout.tensor) || section.name == layout.tensor + ".scale" ||
                       section.name == layout.tensor + ".last";
@@ -68,8 +68,8 @@ Status rename(StoredTensors& stored, std::span<const Moved> moved, const std::st
     if (!fresh) {
       const std::string& old = now == name ? other->second : name;
       Error error = content_error(
-          "XG0719", {"{} has both `{}` and `{}`, and one of them became the other", path, old, now},
-          "leave the `moved` out if they are two tensors; else take a checkpoint of the model before it or after it");
+          "XG0719", {"{} has both `{}` and `{}`, but the model says that the first became the second", path, old, now},
+          "remove the `moved` if they are two tensors; else use a checkpoint from before or after the renaming");
       const auto move = std::ranges::find_if(moved, [&](const Moved& one) { return is_below(one.from, old); });
       error.span = move == moved.end() ? Span() : move->span;
       error.label = "the model says so here";
@@ -86,7 +86,7 @@ Status check_rows(const CheckpointInfo& info, std::span<const Moved> moved) {
   for (const ManifestRows& rows : info.manifest.rows) {
     if (const std::string now = last_name(moved, rows.head); now != rows.head) {
       return content_error("XG0719",
-                           {"{} has the class rows of `{}` in a file of this name, and the model calls the head `{}`",
+                           {"{} keeps class rows in a file named after the head `{}`, which the model calls `{}`",
                             info.path, rows.head, now},
                            {"give the head its old name: head {} = ...", rows.head});
     }
@@ -127,8 +127,8 @@ Result<StoredTensors> read_headers(const CheckpointInfo& info, std::span<const M
       const int64_t rows = tensor.shape.empty() ? 1 : tensor.shape[0];
       const StoredRows part{stored.files.size(), tensor, head ? *begin : 0, head ? *end : rows};
       if (part.row_end - part.row_begin != rows) {
-        return damaged(
-            path, fmt::format("has {} rows of `{}`, but says {}", rows, tensor.name, part.row_end - part.row_begin));
+        return damaged(path, fmt::format("has {} rows of `{}`, but its header says {}", rows, tensor.name,
+                                         part.row_end - part.row_begin));
       }
       stored.rows[tensor.name].push_back(part);
     }

@@ -38,12 +38,13 @@ constexpr int64_t kVersion = 1;
 constexpr uint64_t kMagic = 0x4f444e556e757278;  // "xrunUNDO"
 
 Error bad_log(std::string_view path, std::string_view why) {
-  return content_error("XG0710", {"{} {}", path, why}, "go on from a checkpoint of another directory, or start again");
+  return content_error("XG0710", {"{} {}", path, why},
+                       "continue from a checkpoint of another directory, or start again");
 }
 
 Error unreadable(std::string_view path, int number) {
   return world_error("XG0713", {"cannot read {}: {}", path, std::strerror(number)},
-                     "give this user the right to read it, or look after its disk");
+                     "give this user the right to read it, or check its disk");
 }
 
 constexpr Bytes kHeadBytes = kUndoRecordHeadBytes;
@@ -206,7 +207,7 @@ Result<UndoReader> UndoReader::open(const std::string& path, const RowsLayout& l
   const int file = open_regular(path, Links::kRefuse);
   switch (-file) {
     case ENOENT:
-      return bad_log(path, "is missing: the rows have gone on to another checkpoint");
+      return bad_log(path, "is missing: the rows now belong to another checkpoint");
     case ELOOP:
     case EISDIR:
     case ESPIPE:
@@ -284,7 +285,7 @@ Result<std::optional<UndoRecord>> UndoReader::next(bool power_was_cut) {
   const std::span rows(reinterpret_cast<const int32_t*>(buffer_.data() + kHeadBytes), head->rows);
   const bool ascend = std::ranges::adjacent_find(rows, std::greater_equal()) == rows.end();
   if (!ascend || rows.front() < 0 || rows.back() >= layout_.rows) {
-    return damaged_at("names rows that the file has not, in the record before byte");
+    return damaged_at("names rows that the file does not have, in the record before byte");
   }
   return std::optional(UndoRecord{rows, buffer_.data() + kHeadBytes + rows.size_bytes()});
 }

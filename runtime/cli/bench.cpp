@@ -65,7 +65,7 @@ std::string share_text(const MachineShare& share, const std::string& rates) {
                                        ? ""
                                        : fmt::format("by processor time {:.0f} %", 100 * share.processor_share);
   const std::string gap = by_processor.empty() ? "" : share.is_loaded() ? "; " : ", ";
-  return (share.is_loaded() ? "not known, since other programs had the processors"
+  return (share.is_loaded() ? "not known, since other programs used the processors"
                             : fmt::format("{:.0f} % of {}", 100 * share.share, rates)) +
          gap + by_processor;
 }
@@ -75,7 +75,7 @@ std::string loaded_note(const MachineShare& share) {
       share.processors < 0.9
           ? fmt::format("the workers got {:.0f} % of their processors while the machine's rates were measured",
                         100 * share.processors)
-          : fmt::format("the measured share of the machine's rates is {:.0f} %, so those were too low",
+          : fmt::format("the measured share of the machine's rates is {:.0f} %, so these rates were measured too low",
                         100 * share.share);
   return "the machine was loaded: " + got + "; times include that of other programs, so measure again without them";
 }

@@ -44,7 +44,7 @@ class HeadBenchmark final : public Benchmark {
         ->check(CLI::IsMember({"full", "sample", "knn"}));
     command
         .add_option("--active", active_,
-                    "with --mode sample or knn: classes that take part, at least one for each row (a tenth)")
+                    "with --mode sample or knn: active classes, at least one for each row (a tenth)")
         ->type_name("N");
     command.add_option("--neighbours", neighbours_,
                        "with --mode knn: classes in a list, the class itself among them (32)");
@@ -87,7 +87,8 @@ class HeadBenchmark final : public Benchmark {
 
   Status check() const {
     if (mode_ == "full" && active_) {
-      return usage("`--active` says how many classes take part, and with --mode full all do", "add --mode sample");
+      return usage("`--active` is the number of active classes, but with --mode full all are active",
+                   "add --mode sample");
     }
     XRUN_TRY(check_number("--classes", one_.classes, kMaxClasses, "1M"));
     if (neighbours_ && mode_ != "knn") {
@@ -104,9 +105,9 @@ class HeadBenchmark final : public Benchmark {
       XRUN_TRY(check_number("--active", *active_, one_.classes, tenth));
       if (*active_ < needed()) {
         return usage(
-            fmt::format("`--active {}` is too few: a step of {} rows may have targets of {} classes, which all "
-                        "take part",
-                        *active_, one_.batch, needed()),
+            fmt::format(
+                "`--active {}` is too few: a step of {} rows may have targets of {} classes, which must all be active",
+                *active_, one_.batch, needed()),
             "give that many classes, or a smaller --batch: --active " + tenth);
       }
     }
@@ -116,7 +117,7 @@ class HeadBenchmark final : public Benchmark {
       return usage(fmt::format("`--kept {}` is not a share from 0 to 1", one_.kept), "give such a share: --kept 0.5");
     }
     if (one_.margin.m2 != 0 && !one_.form.cosine) {
-      return usage("`--margin` is added to an angle, and these logits are not cosines", "add --cosine");
+      return usage("`--margin` is added to an angle, but these logits are not cosines", "add --cosine");
     }
     if (!(one_.margin.m2 >= 0 && one_.margin.m2 < 3)) {
       return usage(fmt::format("`--margin {}` is not an angle from 0 to 3", one_.margin.m2),

@@ -80,7 +80,7 @@ int log_file(const std::string& path, const GlobalOptions& options, bool strict,
 // `--format sarif`: one document for all files, on stdout.
 int check_to_sarif(const GlobalOptions& options, const CheckArgs& args, const Console& console) {
   if (args.data) {
-    return console.fail(usage_error("XG0906", "faults of the data have no form in SARIF",
+    return console.fail(usage_error("XG0906", "SARIF output cannot describe faults of the data",
                                     "leave `--data` out, or ask for JSON: --format json"));
   }
   SarifLog log;

@@ -93,8 +93,9 @@ std::string decoded_text(const Findings& found) {
                          : fmt::format("{} decoded", counted_of(found.decoded, found.samples, "sample"));
   text += found.stride > 1 ? fmt::format(" (every {}{})", found.stride, ordinal_ending(found.stride)) : "";
   if (!found.broken.empty()) {
-    text += fmt::format(", {} broken{}", found.broken.size(),
-                        found.broken.size() == kMostBroken ? ": the source was left at the last of these" : "");
+    text +=
+        fmt::format(", {} broken{}", found.broken.size(),
+                    found.broken.size() == kMostBroken ? ": the check of the source stopped at the last of these" : "");
   }
   for (const runtime::LabelCount& label : found.labels) {
     text += fmt::format("; {} of {} {} have a `{}`", format_count(label.labels), format_count(label.all),

@@ -75,7 +75,7 @@ Status check_class_files(const EvalArgs& args) {
   std::error_code ignored;
   if (fs::exists(args.wrong, ignored) ? !fs::is_directory(args.wrong, ignored) : !fs::is_directory(parent, ignored)) {
     return usage_error("XG0901", {"`--wrong {}` is not a directory and cannot be created", args.wrong},
-                       "name one in a directory that is there: --wrong wrong");
+                       "name one in a directory that exists: --wrong wrong");
   }
   return check_place(wrong_path(args), kWrongKind);
 }

@@ -122,7 +122,7 @@ int find_checkpoint(const std::string& command, std::string& file, std::string& 
     if (images != nullptr && !checkpoint.empty()) {
       images->insert(images->begin(), checkpoint);
     } else if (!checkpoint.empty()) {
-      return usage_fault("`xrun " + command + "`: `" + file + "` is a checkpoint, and `" + checkpoint + "` follows it",
+      return usage_fault("`xrun " + command + "`: `" + file + "` is a checkpoint, but `" + checkpoint + "` follows it",
                          "write xrun " + command + " FILE CKPT, or xrun " + command + " CKPT");
     }
     checkpoint = std::exchange(file, "");
@@ -156,7 +156,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   fmt->add_flag("--check", line.fmt.check, "write nothing, list the files that would change");
   fmt->add_flag("--stdin", line.fmt.std_in, "read stdin, write the result to stdout");
 
-  CLI::App* fix = add_command(app, line, "fix", "carry out the edits of messages that are sure",
+  CLI::App* fix = add_command(app, line, "fix", "apply the edits of messages that are sure",
                               [&line] { return run_fix(line.global, line.fix); });
   fix->add_option("files", line.fix.paths, "model files; of a directory all .xgraph files below it")
       ->required()
@@ -169,7 +169,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
                    "a code, an operator, a setting, or a tensor of a file: XG0301, conv, train.lr, face.xgraph:feature")
       ->type_name("TOPIC...");
   explain->add_flag("--list", line.explain.list, "name all of them");
-  explain->add_flag("--unavailable", line.explain.unavailable, "of the list only what is known and not available yet");
+  explain->add_flag("--unavailable", line.explain.unavailable, "with --list: only what is known and not available yet");
 
   add_command(app, line, "lsp", "serve an editor on stdin and stdout (Language Server Protocol)",
               [] { return run_lsp(); });
@@ -181,7 +181,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
       ->type_name("FILE");
   plan->add_flag("--dry-run", line.plan.dry_run, "print the plan, write nothing");
   plan->add_option("--diff", line.plan.diff, "print what differs from this plan instead")->type_name("PLAN");
-  plan->add_flag("--exit-code", line.plan.exit_code, "with --diff: exit 10 where the plans differ");
+  plan->add_flag("--exit-code", line.plan.exit_code, "with --diff: exit 10 if the plans differ");
   plan->add_option("--why", line.plan.why, "print the reasons for one decision instead")->type_name("KEY");
   plan->add_option("--fit", line.plan.fit, "print how many classes fit instead, for each choice of the head")
       ->check(CLI::IsMember({"classes"}));
@@ -196,7 +196,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
       ->check(CLI::IsMember({"layers", "memory", "comm", "why"}));
   show->add_option("--emit", line.show.emit, "tokens, ast, checked, module, backward, plan or program")
       ->check(CLI::IsMember({"tokens", "ast", "checked", "module", "backward", "plan", "program"}));
-  show->add_option("--depth", line.show.depth, "of `--table layers`: parts of a path that make a layer")
+  show->add_option("--depth", line.show.depth, "with --table layers: parts of a path that make a layer")
       ->check(CLI::Range(1, 64));
   show->add_flag("--gantt", line.show.gantt, "the schedule, one row a stage");
   show->add_flag("--explicit", line.show.write_defaults, "the model file with every default written out");
@@ -206,7 +206,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
       return run_restarts(line.global, line.restarts, line.train.file);
     }
     if (line.train.overwrite && line.train.resume != "never") {
-      return usage_fault("`--overwrite` is for a run that starts over, and this one continues",
+      return usage_fault("`--overwrite` is for a run that starts over, but this one continues",
                          "leave it out, or add --resume never");
     }
     if (line.steps >= 0) {
@@ -226,7 +226,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
   train->add_option("--resume", line.train.resume, "auto, never or a checkpoint");
   train->add_flag("--overwrite", line.train.overwrite,
                   "with `--resume never`: move a run that is there to NAME.1, and start over");
-  train->add_flag("--extend", line.train.extend, "go on with another length and rate than the run had");
+  train->add_flag("--extend", line.train.extend, "continue with another length and rate than the run had");
   train->add_option("--steps", line.steps, "stop once the run has done this many steps")
       ->check(CLI::Range(int64_t{0}, int64_t{1} << 40));
   train
@@ -248,10 +248,10 @@ void add_commands(CLI::App& app, CommandLine& line) {
       ->required()
       ->type_name("[FILE]");
   eval->add_option("checkpoint", line.eval.checkpoint, "a step directory, its parent, or `latest`")->type_name("CKPT");
-  eval->add_flag("--anyway", line.eval.anyway, "also where FILE is another model than that of the checkpoint");
+  eval->add_flag("--anyway", line.eval.anyway, "also if FILE is another model than that of the checkpoint");
   eval->add_option("--on", line.eval.on, "sources (default: all that `train` names)");
   eval->add_flag("--per-class", line.eval.per_class, "accuracy and precision of each class, the worst first");
-  eval->add_option("--confusion", line.eval.confusion, "write how often which class was taken for which, as CSV")
+  eval->add_option("--confusion", line.eval.confusion, "write the counts of true and predicted classes, as CSV")
       ->type_name("FILE");
   eval->add_option("--wrong", line.eval.wrong, "write the list of misclassified samples to DIR/wrong.tsv")
       ->type_name("DIR");
@@ -265,7 +265,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
       ->type_name("[FILE]");
   predict->add_option("checkpoint", line.predict.checkpoint, "a step directory, its parent, or `latest`")
       ->type_name("CKPT");
-  predict->add_flag("--anyway", line.predict.anyway, "also where FILE is another model than that of the checkpoint");
+  predict->add_flag("--anyway", line.predict.anyway, "also if FILE is another model than that of the checkpoint");
   predict->add_option("images", line.predict.images, "pictures, or directories of pictures")->type_name("IMAGES...");
   predict->add_option("--source", line.predict.source, "a source of the file instead of pictures");
   predict->add_option("--rows", line.predict.rows, "its samples a..b")->type_name("A..B");
@@ -332,7 +332,7 @@ int finish_globals(CommandLine& line, const CLI::App& app, const Words& words) {
   if (const std::string flag = idle_flag(app, words); !flag.empty()) {
     return usage_fault(
         "`" + flag + "` has no effect on `xrun " + app.get_subcommands()[0]->get_name() + "`",
-        flag == "-C" ? "leave it out: `xrun train` alone writes there, and other commands take paths" : "leave it out");
+        flag == "-C" ? "leave it out: only `xrun train` writes there, and other commands take paths" : "leave it out");
   }
   for (const std::string& set : line.sets) {
     const size_t equals = set.find('=');

@@ -20,7 +20,8 @@ constexpr Bytes kMostNames = kGiB;  // limit for the names in an .npz file, whic
 constexpr std::string_view kTsvHeader = "name\tlabel\tclass\n";
 constexpr FileKind kNpy{.name = "NumPy array", .code = "XG0901", .magic = "\x93NUMPY"};
 // The name of the first entry, which follows 30 bytes in every ZIP archive.
-constexpr FileKind kNpz{.name = "archive of embeddings", .code = "XG0901", .offset = 30, .magic = "embeddings.npy"};
+constexpr FileKind kNpz{
+    .name = "NumPy archive of embeddings", .code = "XG0901", .offset = 30, .magic = "embeddings.npy"};
 constexpr FileKind kTsv{.name = "table of embeddings", .code = "XG0901", .magic = kTsvHeader};
 
 // The rows that could be read.
@@ -180,9 +181,10 @@ Status check_has_table(const std::string& path) {
   };
   return !has_bytes(path) || has_bytes(beside(path))
              ? Status()
-             : usage_error("XG0901",
-                           {"`{}` is there, and no table of embeddings is in {}: it would be lost", path, beside(path)},
-                           "choose another place with `-o`, or remove the file");
+             : usage_error(
+                   "XG0901",
+                   {"`{}` exists, but no table of embeddings is in {}, so it would be lost", path, beside(path)},
+                   "choose another place with `-o`, or remove the file");
 }
 
 }  // namespace

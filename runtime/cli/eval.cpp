@@ -118,7 +118,7 @@ Result<Measurement> measure(const PlannedModel& planned, const EvalArgs& args,
         "XG0413",
         "`train " + module.train.name + "` measures nothing" +
             (module.train.measured().empty() ? ""
-                                             : ": its metrics are of sources other than `train`, and there is none"),
+                                             : ": its metrics need a source other than `train`, and there is none"),
         module.train.measured().empty() ? "name metrics in `train`, or an `eval` group"
                                         : "declare another source in `data`");
   }

@@ -188,11 +188,12 @@ class Command {
 
 Status check_request(const ExplainArgs& args) {
   if (args.list && !args.topics.empty()) {
-    return usage_error("XG0906", "`--list` names everything, and `" + args.topics[0] + "` is named",
+    return usage_error("XG0906", "`--list` names everything, so `" + args.topics[0] + "` has no effect",
                        "leave one of them out");
   }
   if (args.unavailable && !args.list) {
-    return usage_error("XG0906", "`--unavailable` is of `--list`", "add it, or leave `--unavailable` out");
+    return usage_error("XG0906", "`--unavailable` has no effect without `--list`",
+                       "add it, or leave `--unavailable` out");
   }
   if (!args.list && args.topics.empty()) {
     return usage_error("XG0906", "`xrun explain` needs something to explain",

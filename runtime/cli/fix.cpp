@@ -54,7 +54,7 @@ class Command {
         tell(path, repair, sources);
       }
     }
-    return content_error("XG0125", {"`{}` has faults again after {} rounds of edits", path, kMostRounds},
+    return content_error("XG0125", {"`{}` still has faults after {} rounds of edits", path, kMostRounds},
                          "correct what `xrun check` still finds by hand, and please report it");
   }
 

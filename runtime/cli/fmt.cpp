@@ -17,7 +17,7 @@ constexpr const char* kStdin = "<stdin>";
 
 Status check_request(const FmtArgs& args) {
   if (args.std_in && !args.paths.empty()) {
-    return usage_error("XG0906", "`--stdin` reads no files, and `" + args.paths[0] + "` is named",
+    return usage_error("XG0906", "`--stdin` reads no files, but `" + args.paths[0] + "` is named",
                        "leave one of them out");
   }
   if (!args.std_in && args.paths.empty()) {

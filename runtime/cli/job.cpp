@@ -110,19 +110,19 @@ Status check_ranks(const planner::Plan& plan, int count, int hosts) {
   const planner::Program& program = plan.training;
   if (plan.machine.nodes() > hosts) {
     return usage_error("XG0832",
-                       {"the plan is for {} nodes, and the run has {}", plan.machine.nodes(),
+                       {"the plan is for {} nodes, but the run has {}", plan.machine.nodes(),
                         hosts == 1 ? "one host" : fmt::format("{} hosts", hosts)},
-                       "start a process on each node with mpirun, or plan for what is here: --set cluster.nodes=1");
+                       "start a process on each node with mpirun, or plan for one node: --set cluster.nodes=1");
   }
   if (count > program.devices) {
     return usage_error("XG0832",
-                       {"{} ranks were started for a plan of {} devices: each needs one", count, program.devices},
-                       fmt::format("start {} at most, or plan for more devices: --devices {}", program.devices, count));
+                       {"{} ranks were started for a plan of {} devices: each rank needs one", count, program.devices},
+                       fmt::format("start at most {}, or plan for more devices: --devices {}", program.devices, count));
   }
   for (const planner::HeadPlan& head : program.heads) {
     if (count > 1 && head.mapped) {
       return usage_error("XG0832",
-                         "class rows in a file (`rows = mapped`) are of one process, and several were started",
+                         "class rows in a file (`rows = mapped`) need a run of one process, but several were started",
                          "start one process, or keep the rows in memory: rows = memory");
     }
   }

@@ -20,17 +20,18 @@ constexpr std::chrono::seconds kStart(60);
 Error loss_error(const runtime::World& world, const runtime::LostRank& lost, const std::string& directory,
                  const std::string& leave_out = "") {
   const std::string without = leave_out.empty() ? "" : " without `" + leave_out + "`";
-  std::string help = "start the same command again" + without + ": it goes on from the last checkpoint";
+  std::string help = "start the same command again" + without + ": it continues from the last checkpoint";
   if (!directory.empty()) {
     const auto newest = runtime::newest_in(directory);
     help = newest.ok() && *newest
-               ? fmt::format("start the same command again{}: it goes on from {}/{}", without, directory, **newest)
+               ? fmt::format("start the same command again{}: it continues from {}/{}", without, directory, **newest)
                : "start the same command again: it has saved nothing yet";
   }
   const std::string name = world.name(lost.rank);
   return error_of(ErrorKind::kInterrupted, "XG0840",
-                  lost.rank == world.rank() && !lost.hangs ? Text("{} was given up: {}", name, lost.how)
-                                                           : Text("{} is lost: {}", name, lost.how),
+                  lost.rank == world.rank() && !lost.hangs
+                      ? Text("{} was given up by the other ranks: {}", name, lost.how)
+                      : Text("{} is lost: {}", name, lost.how),
                   help);
 }
 
@@ -66,8 +67,8 @@ StartLimit::StartLimit(const GlobalOptions& options, int rank, int count)
         }
         end_now(Console(options).fail(world_error(
             "XG0842",
-            {"not all ranks{} were up after {} s", count > 0 ? fmt::format(" ({})", count) : "", kStart.count()},
-            "see which of their processes hangs, or whether their hosts reach each other; then start the "
+            {"not all ranks{} had started after {} s", count > 0 ? fmt::format(" ({})", count) : "", kStart.count()},
+            "check which of their processes hangs and whether their hosts reach each other; then start the "
             "same command again")));
       }) {}
 

@@ -117,8 +117,9 @@ int run_once(const GlobalOptions& options, const std::string& command, const std
     return action();
   }
   if (world.rank() == 0) {
-    console.note(fmt::format("note: `xrun {}` works in one process: of the {} that were started, rank 0 runs it\n",
-                             command, world.count()));
+    console.note(
+        fmt::format("note: `xrun {}` works in one process, so of the {} that were started only rank 0 runs it\n",
+                    command, world.count()));
   }
   const auto exits = world.gather(std::to_string(world.rank() == 0 ? action() : 0));
   return exits.ok() ? std::atoi((*exits)[0].c_str()) : fail(for_one(world, exits.error()));

@@ -80,8 +80,7 @@ Result<Mpi> choose_mpi(const Launch& launch, const std::function<bool(Mpi)>& is_
   const Mpi other = launch.mpis[0] == Mpi::kOpenMpi ? Mpi::kMpich : Mpi::kOpenMpi;
   return world_error(
       "XG0832",
-      {"a launcher of {} started several processes, and this xrun was built without {}: {} is not "
-       "beside the program",
+      {"a launcher of {} started several processes, but this xrun was built without {}: {} is not next to the program",
        missing.name, missing.name, missing.module},
       fmt::format("{}install {} and build again{}", is_built(other) ? launcher_help(other) + "; or " : "",
                   missing.package, is_built(other) ? "" : ", or start one process"));
@@ -89,7 +88,7 @@ Result<Mpi> choose_mpi(const Launch& launch, const std::function<bool(Mpi)>& is_
 
 std::string launcher_help(Mpi mpi) {
   const MpiNames names = names_of(mpi);
-  return fmt::format("start them by the launcher of {}: {}", names.name, names.launchers);
+  return fmt::format("start them with the launcher of {}: {}", names.name, names.launchers);
 }
 
 std::unique_ptr<runtime::Messenger> load_mpi(Mpi mpi, std::string& error) {

@@ -312,9 +312,10 @@ std::string log_text(const std::string& path, const RunLogSummary& log, int colu
   std::string text = fmt::format("{}   {} {}   step {} of {}{}{}\n", path, log.runs, log.runs == 1 ? "run" : "runs",
                                  format_count(log.last_step), format_count(log.steps),
                                  log.seconds > 0 ? "   " + format_seconds(log.seconds) : "",
-                                 log.ended ? "" : "   has not ended: it goes on, or was killed");
+                                 log.ended ? "" : "   has not ended: it is still running, or was killed");
   if (log.damaged > 0) {
-    text += fmt::format("  {} {} no event\n", format_count(log.damaged), log.damaged == 1 ? "line is" : "lines are");
+    text += fmt::format("  {} {}\n", format_count(log.damaged),
+                        log.damaged == 1 ? "line is not an event" : "lines are not events");
   }
   add_series(text, "training", log.training, columns, unicode);
   add_graphs(text, log.graphs);

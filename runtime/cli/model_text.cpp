@@ -80,7 +80,7 @@ std::optional<Error> find_foreign(const std::string& path) {
   const auto line = first_line(head);
   if (!path.ends_with(kEnding) && line && !begins_a_model(*line)) {
     return content_error("XG0123", "`" + path + "` is not a model: it begins with neither `xgraph 1` nor a declaration",
-                         "name an .xgraph file; if it is one, let its first line be `xgraph 1`");
+                         "name an .xgraph file; if it is one, begin it with the line `xgraph 1`");
   }
   return std::nullopt;
 }
@@ -158,7 +158,7 @@ Result<std::vector<std::string>> find_model_files(const std::vector<std::string>
 Status write_model_text(const std::string& path, std::string_view text) {
   if (const int fault = rewrite_file(path, std::as_bytes(std::span(text))); fault != 0) {
     return world_error("XG0124", "`" + path + "` cannot be written: " + std::strerror(fault),
-                       "give this user the right to write the file and its directory, or make room");
+                       "give this user the right to write the file and its directory, or free some space");
   }
   return {};
 }

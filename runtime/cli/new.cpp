@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 Status make_directory(const std::string& path) {
   std::error_code error;
   if (fs::exists(path, error) && !(fs::is_directory(path, error) && fs::is_empty(path, error))) {
-    return usage_error("XG0911", {"`{}` is there already", path}, "choose another name");
+    return usage_error("XG0911", {"`{}` exists already", path}, "choose another name");
   }
   fs::create_directories(path, error);
   if (error) {

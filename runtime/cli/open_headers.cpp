@@ -23,7 +23,7 @@ Diagnostic warn_of_missing(const Error& error, const std::string& source) {
   warning.primary.span = error.span;
   warning.notes.push_back(source == "train"
                               ? "the plan is made without the number of samples: times of an epoch are not known"
-                              : "a run of this plan will want it to evaluate");
+                              : "a run of this plan needs it to evaluate");
   if (!error.help.empty()) {
     warning.fixes.push_back({.title = error.help});
   }

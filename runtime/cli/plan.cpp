@@ -43,15 +43,15 @@ Status check_request(const PlanArgs& args) {
                               : args.output.empty() ? ""
                                                     : "-o";
     if (!other.empty()) {
-      return fault("`--fit` makes no plan of the file, and `" + other + "` needs one", "ask for one of them");
+      return fault("`--fit` makes no plan of the file, but `" + other + "` needs one", "ask for one of them");
     }
   }
   if (args.dry_run && !args.output.empty()) {
-    return fault("`--dry-run` writes nothing, and `-o " + args.output + "` says where to write",
+    return fault("`--dry-run` writes nothing, but `-o " + args.output + "` says where to write",
                  "leave `-o` out to look at the plan, or `--dry-run` to write it");
   }
   if (args.exit_code && args.diff.empty()) {
-    return fault("`--exit-code` says whether plans differ", "name the other one: --diff old.xplan");
+    return fault("`--exit-code` compares two plans, but only one is given", "name the other one: --diff old.xplan");
   }
   return {};
 }

@@ -90,9 +90,9 @@ std::optional<PlannedModel> read_model(const std::string& path, const GlobalOpti
     if (error == std::errc::not_enough_memory) {
       throw std::bad_alloc();
     }
-    exit = console.fail(world_error(
-        "XG0207", {"cannot read `{}`: the system does not name the working directory: {}", path, error.message()},
-        "run xrun in a directory that is there"));
+    exit = console.fail(world_error("XG0207",
+                                    {"cannot read `{}`: the working directory is unknown: {}", path, error.message()},
+                                    "run xrun in a directory that exists"));
     return std::nullopt;
   }
   auto model = load_model(path, options, console, false, exit, texts);
@@ -122,8 +122,8 @@ std::optional<PlannedModel> with_module(planner::Plan plan, const std::string& p
   std::string file;
   const GlobalOptions options = with_plan_options(given, plan.options, file);
   if (std::error_code ignored; !std::filesystem::exists(file, ignored)) {
-    exit = console.fail(content_error("XG0625", {"`{}` was made from `{}`, which is not there", path, file},
-                                      "put the model back, or make the plan again where it is"));
+    exit = console.fail(content_error("XG0625", {"`{}` was made from `{}`, which does not exist", path, file},
+                                      "restore the model, or make the plan again from the model's new path"));
     return std::nullopt;
   }
   auto planned = read_model(shown(file), options, console, true, exit, phase);
@@ -137,7 +137,7 @@ std::optional<PlannedModel> with_module(planner::Plan plan, const std::string& p
     exit = console.fail(fresh.error(), planned->model.sources);
     return std::nullopt;
   }
-  phase.done("checked", "the plan is of these sources and this machine");
+  phase.done("checked", "the plan matches its sources and this machine");
   planned->plan = std::move(plan);
   if (const Status complete = planner::complete_plan(planned->plan, prepared.training, prepared.training_facts);
       !complete.ok()) {

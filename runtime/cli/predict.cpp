@@ -28,7 +28,7 @@ Status check_words(const PredictArgs& args) {
         "name pictures or a table, or rows of a source: --source NAME --rows a..b");
   }
   if (!args.embedding && !args.output.empty()) {
-    return usage_error("XG0905", "`-o` is where `--embedding` writes", "add --embedding");
+    return usage_error("XG0905", "`-o` has no effect without `--embedding`", "add --embedding");
   }
   if (args.embedding && (args.topk > 0 || !args.scores.empty())) {
     return usage_error("XG0905", {"`--embedding` and `--{}` exclude one another", args.topk > 0 ? "topk" : "scores"},

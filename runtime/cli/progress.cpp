@@ -68,7 +68,7 @@ std::string labels_text(const runtime::LabelCount& count) {
 std::string stop_text(const runtime::EndEvent& e) {
   std::string text = fmt::format("at step {} of {}", format_count(e.step), format_count(e.steps));
   text += e.saved.empty() ? ", nothing was saved" : ", saved in " + printable_line(e.saved);
-  return text + fmt::format("; run the same command{} to go on",
+  return text + fmt::format("; run the same command{} to continue",
                             e.leave_out.empty() ? "" : " without `" + printable_line(e.leave_out) + "`");
 }
 

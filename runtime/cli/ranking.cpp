@@ -34,7 +34,7 @@ Result<Ranking> dense_ranking(const Graph& graph, const Node& loss, const Module
   if (graph.value(loss.inputs[0]).type.rank() != 2) {
     return content_error(
         "XG0903",
-        {"the loss compares {} positions of a sample with classes",
+        {"the loss compares {} positions of a sample with classes, so a sample has no single class",
          graph.value(loss.inputs[0]).type.row_elements() / graph.value(loss.inputs[0]).type.dims.back()},
         "ask for --embedding");
   }
@@ -96,8 +96,7 @@ Result<std::vector<Ranking>> find_rankings(const PlannedModel& planned) {
     }
   }
   if (rankings.empty()) {
-    return content_error("XG0903", "the model's loss compares with no classes, so there are none to name",
-                         "ask for --embedding");
+    return content_error("XG0903", "the model's loss has no classes, so there are none to name", "ask for --embedding");
   }
   return rankings;
 }

@@ -197,9 +197,10 @@ int run_restarts(const GlobalOptions& options, const RestartArgs& args, const st
                        "write xrun train --restarts 5 -- xrun train " + (file.empty() ? "model.xgraph" : file));
   }
   if (const std::string begins = begins_each_time(args.command); !begins.empty()) {
-    return usage_fault("`--restarts` starts the command again to go on, and with `" + begins +
-                           "` each start would lose what the one before it has learned",
-                       "leave `" + begins + "` out; start the run once without --restarts where it has to begin so");
+    return usage_fault(
+        "`--restarts` starts the command again to continue its run, but with `" + begins +
+            "` each start would lose what the one before it has learned",
+        "leave `" + begins + "` out; if the run has to begin that way, start it once without --restarts");
   }
   const Console console(options);
   Child child;
@@ -211,7 +212,7 @@ int run_restarts(const GlobalOptions& options, const RestartArgs& args, const st
     const auto begin = Clock::now();
     if (const int fault = child.start(args.command); fault != 0) {
       return usage_fault(fmt::format("`{}` cannot be started: {}", args.command[0], std::strerror(fault)),
-                         "write the command after `--` as in a shell, and try it there");
+                         "check that the command after `--` runs in a shell");
     }
     if (StopSignals::requested().load()) {
       child.ask_to_stop();  // the signal may have come before the command ran
@@ -219,10 +220,10 @@ int run_restarts(const GlobalOptions& options, const RestartArgs& args, const st
     LauncherWatch watch(
         child.pid(), [&rank_exits] { return rank_exits.all_gone(); },
         [&console](const ProcessEntry& launcher) {
-          console.note(fmt::format(
-              "note: {} (process {}) has not ended with its ranks, so it waits for a rank or a host that it "
-              "cannot reach; it is killed\n",
-              launcher.name, launcher.pid));
+          console.note(
+              fmt::format("note: {} (process {}) did not end with its ranks, so it waits for a rank or a host that it "
+                          "cannot reach; it is killed\n",
+                          launcher.name, launcher.pid));
         });
     const int ended_with = child.wait();
     watch.stop();  // it also reads the reports
@@ -244,12 +245,12 @@ int run_restarts(const GlobalOptions& options, const RestartArgs& args, const st
     had_ranks = had_ranks || has_ranks;
     const std::string ended = fmt::format("`{}` {}", shell_line(args.command), end_of(exit, lived));
     if (starts == args.restarts) {
-      console.note(fmt::format("note: {}; it is not started again, by --restarts {}\n", ended, args.restarts));
+      console.note(fmt::format("note: {}; it is not started again, since --restarts is {}\n", ended, args.restarts));
       return exit;
     }
     ends_at_once = lived < kAtOnce ? ends_at_once + 1 : 0;
     const Seconds pause = wait_before_restart(ends_at_once);
-    console.note(fmt::format("note: {}; it is started again{}, {} of {}\n", ended,
+    console.note(fmt::format("note: {}; it is started again{}, restart {} of {}\n", ended,
                              pause > 0 ? " in " + format_seconds(pause) : "", starts + 1, args.restarts));
     if (!wait_for(pause)) {
       return xrun::exit_code(ErrorKind::kInterrupted);

@@ -96,7 +96,7 @@ class Settling {
     const int64_t places = classes_of(module_.graph, own.input);
     if (std::ssize(table.names) > places) {
       return content_error("XG0402",
-                           {"`{}` has {} classes with {}, which {} added, and the model has {}", own.input,
+                           {"`{}` has {} classes with {}, which {} added, but the model has {}", own.input,
                             table.names.size(), listed(added), added.size() == 1 ? "is" : "are", places},
                            {"give the model {} classes", format_with_underscores(std::ssize(table.names))},
                            span_of_train(module_));
@@ -105,7 +105,7 @@ class Settling {
       events_.on_note(fmt::format("`{}` is added to `{}` as class {}", added[i], own.input, trained.names.size() + i));
     }
     if (added.size() > kMostNotes) {
-      events_.on_note(fmt::format("{} classes more are added to `{}`, up to class {}",
+      events_.on_note(fmt::format("{} more classes are added to `{}`, up to class {}",
                                   format_count(static_cast<int64_t>(added.size() - kMostNotes)), own.input,
                                   table.names.size() - 1));
     }

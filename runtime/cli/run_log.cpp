@@ -72,13 +72,13 @@ LoggedProgress::LoggedProgress(std::unique_ptr<runtime::EventSink> shown, const 
 
 void LoggedProgress::open(Output& output) {
   if (const std::string cause = output.file.open(output.path); !cause.empty()) {
-    shown_->on_warn({"XG0817", output.path + " cannot be opened: " + cause + "; the run goes on without this log"});
+    shown_->on_warn({"XG0817", output.path + " cannot be opened: " + cause + "; the run continues without this log"});
   }
 }
 
 void LoggedProgress::write(Output& output, std::string_view text) {
   if (const std::string cause = output.file.append(text); !cause.empty()) {
-    shown_->on_warn({"XG0817", output.path + " cannot be written: " + cause + "; the run goes on without this log"});
+    shown_->on_warn({"XG0817", output.path + " cannot be written: " + cause + "; the run continues without this log"});
   }
 }
 
@@ -109,7 +109,7 @@ void LoggedProgress::listen(const runtime::StartEvent& event) {
   auto prometheus = Prometheus::listen(address_);
   if (!prometheus.ok()) {
     const runtime::WarnEvent warning{prometheus.error().code,
-                                     prometheus.error().message + "; the run goes on without them"};
+                                     prometheus.error().message + "; the run continues without them"};
     shown_->on_warn(warning);
     log_.on_warn(warning);
     return;

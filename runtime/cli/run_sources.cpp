@@ -123,7 +123,7 @@ Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const 
 void report_broken(const std::vector<runtime::BrokenRow>& broken, const Console& console) {
   std::vector<Error> warnings;
   for (const runtime::BrokenRow& row : broken) {
-    warnings.push_back(content_error("XG0412", row.message, "it is left out; replace it, or take it away"));
+    warnings.push_back(content_error("XG0412", row.message, "it is left out; replace or remove it"));
   }
   if (!console.json()) {
     console.report(as_warnings(warnings), {});
@@ -139,9 +139,9 @@ Status check_memory(const PlannedModel& planned, const DataMemory& data) {
     return {};
   }
   Error error{ErrorKind::kInfeasible, "XG0601",
-              fmt::format("does not fit: with its data the run needs {}, {} are usable", format_bytes(sum),
+              fmt::format("does not fit: with its data the run needs {}, but {} are usable", format_bytes(sum),
                           format_bytes(plan.machine.memory)),
-              "give `decode` a size, take the largest pictures away, or use fewer workers: --threads 1"};
+              "give `decode` a size, remove the largest pictures, or use fewer workers: --threads 1"};
   error.notes.push_back(
       fmt::format("the arenas take {}, the files that readers hold {}, and {} {} {} to decode pictures",
                   format_bytes(arenas), format_bytes(data.readers), workers,

@@ -179,7 +179,7 @@ Status check_request(const GlobalOptions& options, const ShowArgs& args, bool js
     return fault("`--emit " + args.emit + "` prints text, not JSON", "leave `--format json` out");
   }
   if (args.depth > 0 && args.table != "layers") {
-    return fault("`--depth` is of `--table layers`", "add it, or leave `--depth` out");
+    return fault("`--depth` has no effect without `--table layers`", "add it, or leave `--depth` out");
   }
   return {};
 }

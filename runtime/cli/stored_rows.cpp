@@ -24,7 +24,7 @@ GlobalOptions with_stored_rows(const std::string& file, const GlobalOptions& opt
   if (!then || (then->module.math_digest != digest && lang::earlier_math_digest(*then) != digest)) {
     return options;
   }
-  console.note(fmt::format("note: {} was trained with norm_rows = {}, and so it goes on; a new run takes {}\n",
+  console.note(fmt::format("note: {} was trained with norm_rows = {} and continues with it; a new run uses {}\n",
                            stored->path, now->earlier_norm_rows, now->module.train.norm_rows));
   return earlier;
 }

@@ -111,11 +111,11 @@ Result<std::unique_ptr<runtime::SampleRows>> open_samples(const Module& module, 
 Status Subject::check(const PlannedModel& planned, const PredictArgs& args) {
   const bool tables = table_source(planned.prepared.inference.data) != nullptr;
   if (tables && args.images.size() > 1) {
-    return usage_error("XG0905", {"{} tables are named, and one is predicted at a time", args.images.size()},
+    return usage_error("XG0905", {"{} tables are named, but only one can be predicted at a time", args.images.size()},
                        "name one of them");
   }
   if (!tables && !args.images.empty() && !args.rows.empty()) {
-    return usage_error("XG0905", "`--rows` are those of a table or a source, and pictures are given",
+    return usage_error("XG0905", "`--rows` selects rows of a table or a source, but pictures are given",
                        "leave it out, or name a source: --source NAME --rows a..b");
   }
   return {};
@@ -173,7 +173,7 @@ Status Subject::check_any_left() const {
   if (std::ssize(broken) < count_) {
     return {};
   }
-  return content_error("XG0408", {"nothing that was named can be read; the last: {}", broken.back().message},
+  return content_error("XG0408", {"no named file can be read; the last error: {}", broken.back().message},
                        "fix the files");
 }
 

@@ -37,7 +37,8 @@ namespace {
 
 // Ends the process if a read never returns, such as from a server that is gone. The run has already been saved.
 void leave_stuck(const std::string& source) {
-  std::fprintf(stderr, "xrun: a read of the source `%s` does not end; the run ends without it\n", source.c_str());
+  std::fprintf(stderr, "xrun: a read of the source `%s` does not end; the run ends without waiting for it\n",
+               source.c_str());
   std::fflush(nullptr);
   std::_Exit(exit_code(ErrorKind::kInterrupted));
 }

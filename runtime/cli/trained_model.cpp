@@ -96,8 +96,8 @@ runtime::RunDifference difference_from(const runtime::CheckpointInfo& info, cons
   if (stored != then->module.math_digest && stored == lang::earlier_math_digest(*then)) {
     difference.extends = difference.extends || found.empty();
     difference.lines.push_back(
-        "`at` of `steps` in `train.lr` was counted from the begin of the curve, and is counted from the start of the "
-        "run now");
+        "`at` of `steps` in `train.lr` was counted from the beginning of the curve, and is now counted from the start "
+        "of the run");
   }
   return difference;
 }

@@ -234,8 +234,8 @@ Error unusable(const Step& step, int64_t column, double value) {
   return content_error(
       "XG0412",
       {"column {}{} is {}", column, name, std::isnan(value) ? "a missing value" : "infinite or more than f32 can hold"},
-      std::isnan(value) ? "fill the cell in, take the line away, or raise `max_bad`"
-                        : "correct the cell, take the line away, or raise `max_bad`");
+      std::isnan(value) ? "fill the cell in, remove the line, or raise `max_bad`"
+                        : "correct the cell, remove the line, or raise `max_bad`");
 }
 
 bool is_usable(const Step& step, double value) { return std::isfinite(value) || (step.missing && std::isnan(value)); }
@@ -273,8 +273,10 @@ Result<double> class_of(double number, int64_t first, int64_t classes) {
   Status fits = check_label(made, classes);
   if (!fits.ok() && first != 0 && made == std::floor(made)) {
     Error error = content_error(
-        "XG0402", {"label {} does not fit {} classes from {} on", number, format_with_underscores(classes), first},
-        made < 0 ? fmt::format("labels count from {} on: correct it, or give another `first`", first) : std::string());
+        "XG0402",
+        {"label {} does not fit {} classes that begin at {}", number, format_with_underscores(classes), first},
+        made < 0 ? fmt::format("labels begin at {}: correct the label, or give another `first`", first)
+                 : std::string());
     error.label = fmt::format("labels must be whole numbers in {}..{}", first, first + classes - 1);
     return error;
   }
@@ -288,7 +290,8 @@ Status check_exact(double number) {
   if (std::abs(number) < kMostExact || number == kNoLabel) {
     return {};
   }
-  return content_error("XG0402", {"label {} went through f32, which rounds whole numbers from 16 777 216 on", number},
+  return content_error("XG0402",
+                       {"label {} was converted to f32, which rounds whole numbers from 16 777 216 on", number},
                        "put `as_index` directly after `column` or `columns`");
 }
 
@@ -437,8 +440,8 @@ Status check_label(double number, int64_t classes) {
   if (number < 0) {
     return content_error("XG0402", {"label {} is below 0", number},
                          number == -1
-                             ? "labels count from 0 on; if -1 stands for no label, put `ignore(-1)` before `as_index`"
-                             : "labels count from 0 on: correct it, or name the first one, as_index(.., first=..)");
+                             ? "labels begin at 0; if -1 stands for no label, put `ignore(-1)` before `as_index`"
+                             : "labels begin at 0: correct the label, or name the first one: as_index(.., first=..)");
   }
   if (classes > 0 && number >= static_cast<double>(classes)) {
     Error error =

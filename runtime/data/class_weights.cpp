@@ -60,12 +60,12 @@ Result<std::vector<double>> listed_by_class(const ListedWeights& table, const Cl
     const std::string place = fmt::format("{}:{}", table.path, one.line);
     const auto found = classes.find(one.name);
     if (!found) {
-      return content_error("XG0402", {"{}: the training has no class `{}`", place, one.name}, classes.choices());
+      return content_error("XG0402", {"{}: the training data have no class `{}`", place, one.name}, classes.choices());
     }
     int64_t& line = lines[static_cast<size_t>(*found)];
     if (line > 0) {
       return content_error("XG0402", {"{}: the class {} has a weight already", place, classes.text_of(*found)},
-                           {"it stands in line {}: remove one of the two", line});
+                           {"it is also in line {}: remove one of the two", line});
     }
     line = one.line;
     weights[static_cast<size_t>(*found)] = one.weight;
@@ -78,7 +78,7 @@ Result<std::vector<double>> listed_by_class(const ListedWeights& table, const Cl
                                    format_count(counts[i]), counts[i] == 1 ? "sample" : "samples"},
                                   "add a line for it; a weight of 0 leaves its samples out of the loss");
       if (table.header) {
-        error.notes.push_back("the first line is taken for names of the columns");
+        error.notes.push_back("the first line was read as the names of the columns");
       }
       return error;
     }
@@ -128,7 +128,7 @@ Result<ListedWeights> read_table(const ClassWeightsSpec& spec) {
     XRUN_ASSIGN(table, read_csv(listed.path, options));
   }
   if (table.rows > 0 && table.columns.size() != 2) {
-    return content_error("XG0412", {"{}: a table of {} columns, not of two", listed.path, table.columns.size()},
+    return content_error("XG0412", {"{}: the table has {} columns, not two", listed.path, table.columns.size()},
                          "write a class and its weight in each line: cat,2.5");
   }
   if (table.rows > 0 && !table.columns[1].fault.empty()) {

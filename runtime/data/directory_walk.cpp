@@ -31,7 +31,7 @@ class Walk {
     }
     const Place here{info.st_dev, info.st_ino};
     if (std::ranges::find(above_, here) != above_.end()) {
-      return endless(path, "a link to a directory that it lies in");
+      return endless(path, "a link to a directory that contains it");
     }
     if (++ways_[here] > kMostWays) {
       return endless(path, "a directory that links reach in more than 64 ways");
@@ -62,7 +62,7 @@ class Walk {
   }
   static Error endless(const std::string& path, const char* why) {
     return content_error("XG0401", {"{} is {}", path, why},
-                         "take the link away, or name the directories that hold the pictures");
+                         "remove the link, or name the directories that hold the pictures");
   }
 
   const std::string& root_;

@@ -33,7 +33,7 @@ Status read_all(int file, bool only_start, FieldValue& out) {
     return fault_of(errno);
   }
   if (!S_ISREG(info.st_mode) || info.st_size > kLargestPicture) {
-    return broken_sample(fmt::format("no file of at most {}", format_bytes(kLargestPicture)));
+    return broken_sample(fmt::format("not a regular file of at most {}", format_bytes(kLargestPicture)));
   }
   const auto size = static_cast<size_t>(only_start ? std::min<Bytes>(info.st_size, kPictureStart) : info.st_size);
   const std::array<int64_t, 1> shape{static_cast<int64_t>(size)};

@@ -226,7 +226,7 @@ class FolderReader final : public Reader {
       if (static_cast<Bytes>(bytes_.size()) + said > most_bytes_) {
         return content_error("XG0412",
                              {"the pictures of {} take more than {} of memory", root.path, format_bytes(most_bytes_)},
-                             "unpack it and name the directory: files of directories are read when they are wanted");
+                             "unpack it and name the directory: files in directories are read when they are needed");
       }
       picture.offset = bytes_.size();
       if (Status read = entry.read(bytes_, kLargestPicture); !read.ok()) {

@@ -114,7 +114,7 @@ Result<FontFace> find_font(std::string_view name) {
   return world_error(
       "XG0411",
       {"the font \"{}\" is not installed: no {}.ttf, .ttc or .otf below {}", name, stem, fmt::join(names, ", ")},
-      package.empty() ? "install the font, or name one that `fc-list` shows by its file"
+      package.empty() ? "install the font, or name the file of one that `fc-list` shows"
                       : fmt::format("apt-get install {}", package));
 }
 

@@ -14,7 +14,7 @@ Error bad_pattern(std::string_view pattern, std::string_view why) {
   return {.kind = ErrorKind::kContent,
           .code = "XG0413",
           .message = fmt::format("the pattern \"{}\" {}", pattern, why),
-          .help = "patterns know *, ?, {01..15} (both ends belong to it) and {a,b}"};
+          .help = "patterns may have *, ?, {01..15} (with both ends) and {a,b}"};
 }
 
 std::optional<int64_t> whole(std::string_view text) {
@@ -32,7 +32,7 @@ Result<std::vector<std::string>> spread(std::string_view inside, std::string_vie
     const auto low = whole(first);
     const auto high = whole(inside.substr(dots + 2));
     if (!low || !high || *low > *high || static_cast<uint64_t>(*high - *low) >= kMostAlternatives) {
-      return bad_pattern(pattern, fmt::format("has the range {{{}}}", inside));
+      return bad_pattern(pattern, fmt::format("has the wrong range {{{}}}", inside));
     }
     for (int64_t i = *low; i <= *high; ++i) {
       out.push_back(fmt::format("{:0{}}", i, first.size()));

@@ -18,7 +18,7 @@ constexpr int kLastInteger = 0x0C;  // i32; larger types are real numbers
 // The error for a valid file with other contents.
 Error wrong_content(const std::string& path, const IdxHeader& header, std::string_view what, std::string_view wanted,
                     const std::string& help) {
-  return content_error("XG0412", {"{} holds {}; {} are {}", path, idx_content(header), what, wanted}, help);
+  return content_error("XG0412", {"{} holds {}, but {} must be {}", path, idx_content(header), what, wanted}, help);
 }
 
 struct IdxFile {
@@ -42,9 +42,9 @@ Result<IdxFile> read_idx(const std::string& path, StopFlag stop) {
   if (static_cast<Bytes>(file.bytes.size()) != want) {
     return broken_idx(
         path,
-        fmt::format("holds {} {} than its header says",
+        fmt::format("holds {} {} its header says",
                     static_cast<Bytes>(file.bytes.size()) < want ? want - static_cast<Bytes>(file.bytes.size()) : 1,
-                    static_cast<Bytes>(file.bytes.size()) < want ? "bytes less" : "byte or more beyond"));
+                    static_cast<Bytes>(file.bytes.size()) < want ? "bytes less than" : "byte or more beyond what"));
   }
   return file;
 }
@@ -103,7 +103,7 @@ class IdxReader final : public Reader {
     }
     return {content_error(
         "XG0416", {"labels go up to {}, but {} of these classes have no sample", classes_ - 1, format_count(gap_)},
-        {"look whether labels count from 0 on without gaps; if they are right, say so: classes={}", classes_})};
+        {"check whether labels count from 0 without gaps; if they are right, write classes={}", classes_})};
   }
 
  private:
@@ -163,7 +163,7 @@ Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, StopFlag stop,
   XRUN_ASSIGN(IdxFile images, read_images(images_path, stop));
   if (images.header.dims.size() != 3) {
     return wrong_content(images_path, images.header, "pictures", "[samples, height, width]",
-                         images.header.dims.size() == 1 ? "`images` and `labels` may be exchanged: labels have one "
+                         images.header.dims.size() == 1 ? "`images` and `labels` may be swapped: labels have one "
                                                           "dimension"
                                                         : "write one channel as [samples, height, width]; colour "
                                                           "pictures are read by `folder`, rows of numbers by `csv`");
@@ -171,7 +171,8 @@ Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, StopFlag stop,
   // A size of 0 means "unknown" elsewhere.
   if (images.header.dims[1] < 1 || images.header.dims[2] < 1 || images.header.dims[1] > 16'384 ||
       images.header.dims[2] > 16'384) {
-    return broken_idx(images_path, fmt::format("pictures of {} x {}", images.header.dims[1], images.header.dims[2]));
+    return broken_idx(images_path, fmt::format("pictures of {} x {}; sides must be 1 to 16 384", images.header.dims[1],
+                                               images.header.dims[2]));
   }
   XRUN_ASSIGN(const IdxFile labels, read_idx(labels_path, stop));
   if (labels.header.dims.size() != 1 || labels.header.type > kLastInteger) {

@@ -107,7 +107,7 @@ AugmentStep ignore_step(const CallSpec& call, std::vector<std::string>& texts, s
 
 Error nothing_to_ignore(const std::string& input, const std::vector<std::string>& texts) {
   return content_error("XG0426",
-                       {"`ignore` of `{}` names `{}`, and no cell or directory of source `train` is called so", input,
+                       {"`ignore` of `{}` names `{}`, but source `train` has no such cell or directory", input,
                         fmt::join(texts, "`, `")},
                        "correct the name, or leave it out");
 }

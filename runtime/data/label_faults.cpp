@@ -56,7 +56,7 @@ Error too_many_classes(const Reader& reader, int64_t found, int64_t classes, con
   const std::string count = format_with_underscores(found);
   Error error = content_error("XG0402",
                               {"label {} does not fit a head with {} classes{}", found - 1, classes,
-                               first.empty() ? "" : fmt::format(": `{}` is the first class beyond it", first)},
+                               first.empty() ? "" : fmt::format(": `{}` is the first class beyond them", first)},
                               {"give the head the {} classes of the data", count},
                               places.counted.valid() ? places.counted : places.binding);
   error.label = fmt::format("labels must be 0..{}", classes - 1);
@@ -101,7 +101,8 @@ Status check_class_count(const Reader& reader, int field, const DataBinding& bin
       Error error = too_many_classes(reader, from.type.classes, classes, name_of(range.beyond), places);
       error.help = range.least >= 1 && from.type.classes == classes + 1
                        ? from_one_help(classes)
-                       : fmt::format("{} and to `as_index`", error.help);
+                       : fmt::format("give the head and `as_index` the {} classes of the data",
+                                     format_with_underscores(from.type.classes));
       return error;
     }
   }

@@ -68,24 +68,24 @@ std::string FolderLeftOut::describe() const {
 std::vector<Error> FolderLeftOut::warnings() const {
   std::vector<Error> all;
   if (others.count() > 0) {
-    all.push_back(content_error("XG0415",
-                                {"{} not read, for pictures are {} files: {}", counted(others.count(), "file", "files"),
-                                 picture_formats(), others.names()},
-                                "convert them if they are samples, or take them away; a picture needs the extension of "
-                                "its format in its name"));
+    all.push_back(content_error(
+        "XG0415",
+        {"{} not read, since pictures are {} files: {}", counted(others.count(), "file", "files"), picture_formats(),
+         others.names()},
+        "convert them if they are samples, or remove them; the name of a picture needs the extension of its format"));
   }
   if (strays.count() > 0) {
     all.push_back(content_error(
         "XG0415",
         {"{} left out, since {} in no class directory: {}", counted(strays.count(), "picture", "pictures"),
-         strays.count() == 1 ? "it lies" : "they lie", strays.names()},
-        "move them into the directories of their classes, or take them away"));
+         strays.count() == 1 ? "it is" : "they are", strays.names()},
+        "move them into the directories of their classes, or remove them"));
   }
   if (tools.count() > 0) {
     all.push_back(content_error("XG0415",
                                 {"{} left out, since hidden directories and those of tools hold no classes: {}",
                                  counted(tools.count(), "directory", "directories"), tools.names()},
-                                "take them away, or rename those that hold a class"));
+                                "remove them, or rename those that hold a class"));
   }
   return all;
 }

@@ -127,7 +127,7 @@ class Loader final : public BatchSource {
       told_lacking_ = true;
       options_.on_warning(
           content_error("XG0848",
-                        {"no sample of the batch of step {} has a `{}`, so it teaches nothing about it; "
+                        {"no sample of the batch of step {} has a `{}`, so the step learns nothing about it; "
                          "later batches of this kind are not reported",
                          step + 1, *lacking},
                         ""));

@@ -39,7 +39,7 @@ Result<std::unique_ptr<Reader>> open_any(const SourceSpec& spec, bool header, St
       return header && opener.header != nullptr ? opener.header(spec, stop) : opener.open(spec, stop);
     }
   }
-  return content_error("XG0410", {"the reader `{}` of source `{}` is not there yet", spec.reader.name, spec.name},
+  return content_error("XG0410", {"the reader `{}` of source `{}` is not available yet", spec.reader.name, spec.name},
                        "this version reads glyphs, idx, folder, csv, synthetic and sku_tree sources");
 }
 

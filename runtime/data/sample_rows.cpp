@@ -276,7 +276,7 @@ Status SampleRows::number_by(const ClassTables& trained) {
           "give the input the name that it had in training", span_);
     }
     if (table->named && !reader_->has_labels()) {
-      return content_error("XG0402", {"the samples of the source `{}` have no classes to be measured by", name_},
+      return content_error("XG0402", {"the samples of the source `{}` have no classes to measure them by", name_},
                            "put each into the directory of its class, or measure other sources alone: "
                            "accuracy(..., source=NAME)",
                            span_);
@@ -305,8 +305,8 @@ std::vector<Error> SampleRows::look_at(const BatchView& batch, int64_t rows) con
     if (std::abs(mean) > kMostMean) {
       warnings.push_back(
           content_error("XG0816",
-                        {"`{}` has the mean {:.4g} in the first batch, and networks learn from values "
-                         "around 0: put `scale(1 / 255)` or `normalize(mean=.., std=..)` into its binding",
+                        {"`{}` has the mean {:.4g} in the first batch, but networks learn from values around 0: put "
+                         "`scale(1 / 255)` or `normalize(mean=.., std=..)` into its binding",
                          input.name, mean},
                         ""));
     }

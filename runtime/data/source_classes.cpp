@@ -55,7 +55,7 @@ Result<std::vector<int64_t>> numbers_in(const ClassTable& trained, const ClassTa
     const auto kind = [](const ClassTable& table) { return table.named ? "names" : "numbers"; };
     return content_error(
         "XG0402",
-        {"`{}` has {} as its classes in the source `{}`, and {} in training", own.input, kind(own), source,
+        {"the classes of `{}` are {} in the source `{}`, but {} in training", own.input, kind(own), source,
          kind(trained)},
         {"write the {} that training had, or train again{}", kind(trained),
          trained.named ? ": `-> as_class` reads every cell of a column as a name" : " with the names"});

@@ -52,9 +52,9 @@ Result<int64_t> find_column(const AttrValue& index, std::span<const CsvColumn> c
   std::vector<std::string> names;
   std::ranges::transform(columns, std::back_inserter(names), &CsvColumn::name);
   std::erase(names, "");
-  return content_error("XG0413", {"the table has no column `{}`", name},
-                       names.empty() ? "say that its first line holds names: csv(..., header=true)"
-                                     : nearest_names(name, names));
+  return content_error(
+      "XG0413", {"the table has no column `{}`", name},
+      names.empty() ? "say that its first line holds names: csv(..., header=true)" : nearest_names(name, names));
 }
 
 // The first stage of a binding to a table, with its column by position; the texts of the column go to `texts`.
@@ -138,7 +138,7 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
     const bool ignores = call.name == "ignore";
     if (ignores && columns.empty() && !made.is_partial_) {
       if (names.empty() && ignores_texts(call)) {
-        return at(content_error("XG0409", {"the classes of `{}` are numbers, and `ignore` names texts", field.name},
+        return at(content_error("XG0409", {"the classes of `{}` are numbers, but `ignore` names texts", field.name},
                                 "name the numbers that stand for no label: ignore(255)"),
                   call.span);
       }
@@ -147,7 +147,7 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
     made.is_partial_ = made.is_partial_ || ignores;
     AugmentStep step = ignores ? ignore_step(call, made.texts_, made.unmatched_) : augment_step(call);
     if (step.run == nullptr) {
-      return at(content_error("XG0410", {"the stage `{}` is not there yet", call.name}, "leave it out for now"),
+      return at(content_error("XG0410", {"the stage `{}` is not available yet", call.name}, "leave it out for now"),
                 call.span);
     }
     step.stage = i < added ? 0 : i - added;  // key of its draws; the added stage draws nothing
@@ -176,7 +176,7 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
   if (!is_float(target.dtype) && target.rank() != 1 && (target.rank() != 2 || value.type.classes == 0)) {
     return at(content_error("XG0404",
                             {"`{}` is {}: pictures and rows feed f32 or bf16 inputs", binding.target, to_text(target)},
-                            "make the input f32, or the numbers of a row classes: `as_index`"),
+                            "make the input f32, or turn the numbers of a row into classes with `as_index`"),
               binding.span);
   }
   made.classes_ = made.texts_.empty() ? value.type.classes : std::ssize(made.texts_);
@@ -237,7 +237,7 @@ double Transform::mean(const std::byte* rows, int64_t count) const {
 Status Transform::store_row(AugmentScratch& scratch, std::byte* out) const {
   load_row(scratch);
   if (std::ssize(scratch.row) != target_.row_elements()) {
-    return content_error("XG0404", {"a row of {} numbers for {}", scratch.row.size(), to_text(target_)},
+    return content_error("XG0404", {"a row of {} numbers does not fit {}", scratch.row.size(), to_text(target_)},
                          "take as many columns as the input has");
   }
   if (target_.dtype == DType::kF64) {
@@ -288,10 +288,10 @@ Status Transform::run(AugmentScratch& scratch, const DrawKey& key, std::byte* ou
   const bool same = target_.rank() != 4 || (picture.channels() == target_.dims[1] &&
                                             picture.height() == target_.dims[2] && picture.width() == target_.dims[3]);
   if (!same || picture.elements() != target_.row_elements()) {
-    return content_error(
-        "XG0404",
-        {"a sample of {} x {} x {} for {}", picture.channels(), picture.height(), picture.width(), to_text(target_)},
-        "add `resize` to the binding");
+    return content_error("XG0404",
+                         {"a sample of {} x {} x {} does not fit {}", picture.channels(), picture.height(),
+                          picture.width(), to_text(target_)},
+                         "add `resize` to the binding");
   }
   if (target_.dtype == DType::kBF16) {
     store_picture<ops::Bf16>(picture, out, [](float x) { return ops::to_bf16(x); });

@@ -57,7 +57,9 @@ std::optional<Gpus> detect_gpus() { return std::nullopt; }
 
 std::vector<std::string> describe(const std::optional<Gpus>& gpus) {
   if (!gpus) {
-    return {"built without CUDA: devices are CPU cores; with it: cmake --preset cuda && cmake --build --preset cuda"};
+    return {
+        "built without CUDA: devices are CPU cores; to build with it: cmake --preset cuda && cmake --build --preset "
+        "cuda"};
   }
   std::vector<std::string> lines;
   for (size_t i = 0; i < gpus->found.size();) {

@@ -140,7 +140,7 @@ Status ArenaCheck::first_touch(const Instruction& instruction, const Buffer& buf
                  (watched.left == 0 ? " after its last use" : " before its first use"));
   }
   if (std::find(instruction.writes.begin(), instruction.writes.end(), buffer.id) == instruction.writes.end()) {
-    return wrong(name_of(instruction) + " reads " + name_of(buffer) + ", which nobody has written");
+    return wrong(name_of(instruction) + " reads " + name_of(buffer) + ", which nothing has written");
   }
   const Extent mine = extent(buffer);
   for (const BufferId id : on_device_[static_cast<size_t>(buffer.device)]) {
@@ -153,7 +153,7 @@ Status ArenaCheck::first_touch(const Instruction& instruction, const Buffer& buf
   }
   if (const Bytes found = first_touched(buffer.device, mine); found != mine.end) {
     return wrong("before " + name_of(instruction) + " begins with " + name_of(buffer) +
-                 ", somebody has written to its byte " + std::to_string(found - mine.begin));
+                 ", something has written to its byte " + std::to_string(found - mine.begin));
   }
   watched.alive = true;
   return {};
@@ -207,7 +207,7 @@ Status ArenaCheck::end_step() {
       for (const Extent& alive : kept) {
         const Extent dead{one.begin, std::max(one.begin, std::min(one.end, alive.begin))};
         if (const Bytes found = first_touched(device, dead); found != dead.end) {
-          return wrong("somebody has written to byte " + std::to_string(found) + " of device " + std::to_string(d) +
+          return wrong("something has written to byte " + std::to_string(found) + " of device " + std::to_string(d) +
                        ", which no buffer has at the end of the step");
         }
         one.begin = std::max(one.begin, std::min(one.end, alive.end));

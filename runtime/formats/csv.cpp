@@ -97,8 +97,7 @@ class Parser {
       }
     }
     if (rows.fault() != nullptr) {
-      return broken(name_, rows.line(), rows.fault(),
-                    "close the quote, or write a quote that belongs to a text twice: \"\"");
+      return broken(name_, rows.line(), rows.fault(), "close the quote, or write each quote inside a text twice: \"\"");
     }
     table_.rows_in_file = std::max<int64_t>(row, 0);
     return {};
@@ -173,7 +172,7 @@ class Parser {
     if (width != table_.columns.size()) {
       return broken(name_, line,
                     fmt::format("{}, but {} in the rows before", counted_columns(width), table_.columns.size()),
-                    fmt::format("give each line as many cells, and put a text that contains `{}` in quotes",
+                    fmt::format("give all lines the same number of cells, and put a text that contains `{}` in quotes",
                                 options_.delimiter == '\t' ? std::string("\\t") : std::string(1, options_.delimiter)));
     }
     if (table_.lines.empty() || table_.lines.back().second - table_.lines.back().first != line - table_.rows) {

@@ -119,7 +119,7 @@ Result<bool> append(archive* a, Unpacked& unpacked, std::vector<std::byte>& to, 
     }
     unpacked.bytes += static_cast<uint64_t>(got);
     if (is_bomb(unpacked.packed, unpacked.bytes)) {
-      return broken(path, "its archive unfolds to more than 1 000 times its size");
+      return broken(path, "its archive unpacks to more than 1 000 times its size");
     }
   }
   return false;
@@ -141,7 +141,7 @@ class Entry final : public ArchiveEntry {
   Status read(std::vector<std::byte>& to, Bytes most) override {
     XRUN_ASSIGN(const bool whole, read_part(to, most + 1));
     if (!whole) {
-      return broken(name_, fmt::format("more than {}", format_bytes(most)));
+      return broken(name_, fmt::format("larger than {}", format_bytes(most)));
     }
     return {};
   }
@@ -202,7 +202,7 @@ Status visit_open(archive* a, size_t packed, std::string_view path, const std::f
 Result<int> open_ordinary(const std::string& path) {
   const int file = open_regular(path);
   if (file == -EISDIR || file == -ESPIPE) {
-    return content_error("XG0401", {"{} is {}", path, file == -EISDIR ? "a directory" : "no ordinary file"},
+    return content_error("XG0401", {"{} is {}", path, file == -EISDIR ? "a directory" : "not a regular file"},
                          "name a file");
   }
   return file < 0 ? Result<int>(file_error(path, -file)) : Result<int>(file);
@@ -296,7 +296,7 @@ class Gunzip {
         return stream_.msg != nullptr ? stream_.msg : "damaged";
       }
       if (is_bomb(packed_, to.size())) {
-        return "it unfolds to more than 1 000 times its size";
+        return "it unpacks to more than 1 000 times its size";
       }
     }
     return nullptr;

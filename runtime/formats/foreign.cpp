@@ -42,7 +42,7 @@ Status refuse_foreign(std::span<const std::byte> bytes, std::string_view path) {
     }
   }
   if (text.find('\0') != std::string_view::npos) {
-    return content_error("XG0412", {"{}: not a text, for it holds zero bytes", path},
+    return content_error("XG0412", {"{}: not a text, since it holds zero bytes", path},
                          "write the table as a text in UTF-8");
   }
   return {};

@@ -94,7 +94,7 @@ Result<PictureHeader> decode_pnm(std::span<const std::byte> file, const PixelTar
         }
       }
       if (value < 0 || value > pnm.largest) {
-        return broken_pnm(value < 0 ? "cut short, or no number" : "a value above the largest");
+        return broken_pnm(value < 0 ? "cut short, or not a number" : "a value above the largest");
       }
       byte = static_cast<uint8_t>((value * 255 + pnm.largest / 2) / pnm.largest);
     }

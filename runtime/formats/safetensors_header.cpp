@@ -188,11 +188,11 @@ Result<SafeHeader> parse_safetensors(std::span<const std::byte> start, Bytes fil
     if (tensor.begin != at) {
       return damaged_safetensors(
           name, fmt::format("\"{}\" begins at byte {} of the data, but {}", tensor.name, tensor.begin,
-                            tensor.begin < at ? "another tensor lies there" : "there is a hole before it"));
+                            tensor.begin < at ? "another tensor overlaps it" : "there is a gap before it"));
     }
     if (bytes_of(tensor) != tensor.end - tensor.begin) {
       return damaged_safetensors(
-          name, fmt::format("\"{}\" has {} bytes, not those of its shape", tensor.name, tensor.end - tensor.begin));
+          name, fmt::format("\"{}\" has {} bytes, which do not fit its shape", tensor.name, tensor.end - tensor.begin));
     }
     at = tensor.end;
   }

@@ -77,7 +77,7 @@ Json code_actions(const Context& context, const Json& params) {
       edits.insert(edits.end(), repair.edits.begin(), repair.edits.end());
     }
     if (const auto changes = edits.empty() ? std::nullopt : changes_of(context, edits)) {
-      actions.push_back({{"title", "carry out all fixes that are sure"},
+      actions.push_back({{"title", "apply all fixes that are sure"},
                          {"kind", "source.fixAll.xrun"},
                          {"edit", {{"changes", *changes}}}});
     }

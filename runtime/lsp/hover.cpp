@@ -85,7 +85,7 @@ class Card {
       add_call(name_.definition);
     }
     if (names_tensors(name_.kind)) {
-      out_ += "Tensors are named by it: with another name, checkpoints from before do not have them.\n\n";
+      out_ += "Tensors are named after it: older checkpoints do not have them under another name.\n\n";
     }
     return out_;
   }

@@ -50,7 +50,7 @@ void refuse_name(const Context& context, const Occurrence& name, const std::stri
     const bool is_taken = other.declares() && context.analysis().sources().text(other.at) == word;
     const bool is_near = other.decl == name.decl || other.decl == nullptr || other.at == other.decl->name.span;
     if (is_taken && is_near) {
-      throw Failure{Code::kRequestFailed, fmt::format("`{}` is declared in line {} already", word,
+      throw Failure{Code::kRequestFailed, fmt::format("`{}` is already declared in line {}", word,
                                                       context.analysis().lines().line_of(other.at.begin) + 1)};
     }
   }
@@ -126,7 +126,7 @@ std::string moved_lines(const Context& context, const std::vector<Place>& places
 std::string cost_of(const Analysis& analysis, const Occurrence& name) {
   const lang::CallFact* call = analysis.facts().call(name.definition);
   const std::string example = call != nullptr ? fmt::format(", such as `{}`,", call->first) : "";
-  return fmt::format("tensors{} are named by `{}`: checkpoints from before need a `moved` for them", example,
+  return fmt::format("tensors{} are named after `{}`: older checkpoints need a `moved` for them", example,
                      analysis.sources().text(name.definition));
 }
 

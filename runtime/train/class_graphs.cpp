@@ -74,7 +74,7 @@ Status check_graphs(const TrainSpec& train, int64_t samples) {
     return {};
   }
   return Error{ErrorKind::kContent, "XG0214",
-               fmt::format("the first graph would be used after {} steps, and the whole run has {}", format_count(used),
+               fmt::format("the first graph would be used after {} steps, but the whole run has {}", format_count(used),
                            format_count(total)),
                "write a shorter `rebuild`, train longer, or write active_classes = sample(10%)",
                train.active_classes.span};
@@ -190,15 +190,15 @@ Status ClassGraphs::begin(int64_t done) {
       if (wanted && !tensor->kept) {
         return Error{ErrorKind::kContent, "XG0818",
                      "the checkpoint has no `" + tensor->name + "`, which the active classes of the next step need",
-                     "go on from another checkpoint, or start over with --resume never"};
+                     "continue from another checkpoint, or start over with --resume never"};
       }
       session_->state().keep(*tensor, wanted);
     }
     const std::span lists(graph->lists_in_use, static_cast<size_t>(graph->head->classes * graph->head->neighbours));
     if (used && std::ranges::any_of(lists, [&](int32_t c) { return c < -1 || c >= graph->head->classes; })) {
       return Error{ErrorKind::kContent, "XG0818",
-                   "the checkpoint is damaged: `" + graph->lists->name + "` names classes that are not there",
-                   "go on from another checkpoint, or start over with --resume never"};
+                   "the checkpoint is damaged: `" + graph->lists->name + "` names classes that do not exist",
+                   "continue from another checkpoint, or start over with --resume never"};
     }
     if (!used) {
       std::ranges::fill(lists, -1);

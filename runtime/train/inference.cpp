@@ -137,9 +137,9 @@ Status evaluate_source(Session& session, RowSource& source, const std::vector<Me
   XRUN_TRY(run_rows(session, source, 0, samples, add_rows, stop));
   const int64_t sound = samples - std::ssize(broken);
   if (sound == 0 && !broken.empty()) {
-    return content_error("XG0408",
-                         {"no sample of source `{}` can be read; the last: {}", source.name(), broken.back().message},
-                         "fix the files");
+    return content_error(
+        "XG0408", {"no sample of source `{}` can be read; the last error: {}", source.name(), broken.back().message},
+        "fix the files");
   }
   MeasuredSource counts{
       std::string(source.name()), sound, std::ssize(broken), is_synthetic(session.module(), source), {}};

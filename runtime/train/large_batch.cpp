@@ -18,8 +18,7 @@ std::optional<Error> warn_of_large_batch(const TrainSpec& train, int64_t samples
   return content_error(
       "XG0417",
       {"a step takes {} samples{}, and `train` has {}: each of them is in a step {:.1f} times on average, and the "
-       "whole "
-       "run has {} {}",
+       "whole run has {} {}",
        format_count(train.batch),
        sums ? fmt::format(" (`batch` times grad_accumulation = {})", train.accumulated()) : "", format_count(samples),
        times, format_count(steps), steps == 1 ? "step" : "steps"},

@@ -82,10 +82,10 @@ Status check_times(const TrainSpec& train, const CurveSpec& curve, double begin,
     if (!(unit > before)) {
       return refuse(
           before == begin
-              ? fmt::format("{} is not after the begin of `steps`, which is {:.6g} {} after the start of the run",
+              ? fmt::format("{} is not after the beginning of `steps`, which is {:.6g} {} after the start of the run",
                             found, begin, units_text(train))
-              : fmt::format("the times of `steps` rise, and {} is not after the {:.6g} {} before it", found, before,
-                            units_text(train)),
+              : fmt::format("the times of `steps` must rise, but {} is not after the {:.6g} {} before it", found,
+                            before, units_text(train)),
           "`at` is counted from the start of the run: write later times, in order");
     }
     before = unit;
@@ -113,7 +113,7 @@ Status check_curve(const TrainSpec& train, int64_t samples) {
         train.growth->after.steps(samples, train.unit()) + train.growth->over.steps(samples, train.unit());
     if (const auto run = static_cast<double>(units_of_run(train, samples)); std::floor(grown) > run) {
       return Error{ErrorKind::kContent, "XG0511",
-                   fmt::format("the batch grows for {:.2f} epochs, and the whole run has {:.2f}",
+                   fmt::format("the batch grows for {:.2f} epochs, but the whole run has {:.2f}",
                                grown * epoch_of(train, samples), run * epoch_of(train, samples)),
                    "make `over` or `after` shorter, or train longer", train.growth->span};
     }
@@ -124,7 +124,7 @@ Status check_curve(const TrainSpec& train, int64_t samples) {
       const double rest = static_cast<double>(units_of_run(train, samples)) - given;
       if (rest < 0) {
         return Error{ErrorKind::kContent, "XG0506",
-                     fmt::format("the curves before this one take {:.0f} {}, the whole run has {}", given,
+                     fmt::format("the curves before this one take {:.0f} {}, but the whole run has {}", given,
                                  units_text(train), units_of_run(train, samples)),
                      "shorten them, or train longer", spec.source};
       }
@@ -138,7 +138,7 @@ Status check_curve(const TrainSpec& train, int64_t samples) {
     return check_all_times(train, samples);
   }
   return Error{ErrorKind::kContent, "XG0506",
-               fmt::format("the curves cover {:.0f} {}, the run has {}: {:.0f} {}", given, units_text(train),
+               fmt::format("the curves cover {:.0f} {}, but the run has {}: {:.0f} {}", given, units_text(train),
                            units_of_run(train, samples), std::abs(gap), gap > 0 ? "are missing" : "are too many"),
                "leave out the span of the last curve: it then fills the rest of the run", train.lr.back().source};
 }

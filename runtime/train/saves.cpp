@@ -108,7 +108,7 @@ Status Saves::follow_copies(bool wait) {
     }
     if (not_copied_++ == 0) {
       events_.on_warn(
-          {"XG0823", fmt::format("no second copy {}: {}; the checkpoint itself is whole, and the run goes on",
+          {"XG0823", fmt::format("no second copy {}: {}; the checkpoint itself is complete, and the run continues",
                                  copy.path, copy.fault)});
     }
     last_not_copied_ = copy;

@@ -69,7 +69,7 @@ Status SourceMeasures::count_labels(const One& one, MeasuredSource& counts) cons
   }
   if (one.mean.count() == 0) {
     return content_error("XG0425", {"no sample of source `{}` has a `{}` to compare with", counts.name, one.label},
-                         {"measure it on another source, or look at `ignore` in the binding of `{}`", one.label});
+                         {"measure it on another source, or check `ignore` in the binding of `{}`", one.label});
   }
   const Graph& graph = session_.module().graph;
   const auto input = std::ranges::find(graph.inputs, one.label, &NamedValue::name);

@@ -46,7 +46,7 @@ std::vector<WarnEvent> StepWatch::add(const StepReport& report, std::span<const 
 
 WarnEvent StepWatch::explain(Seconds step) const {
   const auto compare = [](Seconds measured, Seconds predicted) {
-    return format_seconds(measured) + ", predicted were " + format_seconds(predicted);
+    return format_seconds(measured) + " instead of the predicted " + format_seconds(predicted);
   };
   const Seconds excess = step - predicted_step_;
   const Seconds outside = step - on_devices_ / kMeasured;

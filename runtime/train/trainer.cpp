@@ -203,7 +203,7 @@ class Run {
         saves_.resumed_from(resumed->path);
         if (done_ > total_) {
           return Error{ErrorKind::kContent, "XG0815",
-                       resumed->path + " has done " + format_count(done_) + " steps, and the run as a whole has " +
+                       resumed->path + " has done " + format_count(done_) + " steps, but the whole run has " +
                            format_count(total_),
                        "train longer than that: raise `epochs` or `steps`", train_.span};
         }
@@ -232,7 +232,7 @@ class Run {
   }
 
   void initialise(const std::function<bool(const StateTensor&)>& wanted) {
-    request_.events.on_work({.work = Work::kPrepare, .subject = "the first weights"});
+    request_.events.on_work({.work = Work::kPrepare, .subject = "the initial weights"});
     session_->state().initialise(train_.seed, wanted, request_.run.moved);
   }
 

@@ -75,7 +75,7 @@ TEST_F(Case18AdviceForValuesThatAreNotFinite, TheFirstStepNamesTheOperatorAndIts
       EXPECT_THAT(fault, HasSubstr("error[XG0810]"));
       EXPECT_THAT(fault, HasSubstr(fmt::format("` ({}) gives a value that is not finite, for row", row.op)));
       EXPECT_THAT(fault, HasSubstr(" of the batch of step 1\n"));
-      EXPECT_THAT(fault, ContainsRegex("its input `[a-z_.0-9]+` is from [-0-9.e+]+ to [-0-9.e+]+"));
+      EXPECT_THAT(fault, ContainsRegex("its input `[a-z_.0-9]+` ranges from [-0-9.e+]+ to [-0-9.e+]+"));
       EXPECT_THAT(fault, HasSubstr("no update has been made yet, so neither `train.lr` nor `train.clip` is the cause"));
       EXPECT_THAT(fault, Not(HasSubstr("lower `train.lr`")));
       EXPECT_THAT(fault, Not(HasSubstr("set `train.clip")));

@@ -48,7 +48,7 @@ TEST_F(BeginAnew, IsRefusedInTheDirectoryOfARun) {
   EXPECT_THAT(refused.err,
               HasSubstr("error[XG0722]: `--resume never` begins a new run in ckpt/quick, which has a run up "
                         "to step-000060: its checkpoints and its curve would be lost\n"));
-  EXPECT_THAT(refused.err, HasSubstr("add --overwrite, which first moves that run to ckpt/quick.1"));
+  EXPECT_THAT(refused.err, HasSubstr("add --overwrite, which first moves it to ckpt/quick.1"));
   EXPECT_EQ(read_file(at("ckpt/quick/latest")), "step-000060\n");
   EXPECT_EQ(read_file(at("ckpt/quick/log.jsonl")), log);
   // A run that is not finished also has a curve.
@@ -90,7 +90,7 @@ TEST_F(BeginAnew, OverwriteIsForARunThatBeginsAnew) {
   for (const auto& flags : {std::vector<std::string>{"--overwrite"}, {"--overwrite", "--resume", "auto"}}) {
     const CommandResult refused = train(flags);
     EXPECT_EQ(refused.exit, 2);
-    EXPECT_THAT(refused.err, HasSubstr("`--overwrite` is for a run that starts over, and this one continues"));
+    EXPECT_THAT(refused.err, HasSubstr("`--overwrite` is for a run that starts over, but this one continues"));
     EXPECT_THAT(refused.err, HasSubstr("add --resume never"));
   }
 }
@@ -118,7 +118,7 @@ TEST_F(BeginAnew, OverwriteMovesNoDirectoryOfTheUser) {
   again.insert(again.end(), {"--resume", "never", "--overwrite"});
   const CommandResult refused = train(again);
   EXPECT_EQ(refused.exit, 4);
-  EXPECT_THAT(refused.err, HasSubstr("has more than the files of a run, and `--overwrite` would rename all of it"));
+  EXPECT_THAT(refused.err, HasSubstr("holds more than the files of a run, and `--overwrite` would rename all of it"));
   EXPECT_TRUE(fs::exists(at("tiny.xgraph")));
 }
 
@@ -132,13 +132,13 @@ TEST_F(BeginAnew, AStoppedRunNamesTheFlagsThatWouldBeginAgain) {
     EXPECT_EQ(result.exit, 75) << result.err;
     return result.err;
   };
-  EXPECT_THAT(stopped({"-C", "a"}), HasSubstr("; run the same command to go on\n"));
+  EXPECT_THAT(stopped({"-C", "a"}), HasSubstr("; run the same command to continue\n"));
   EXPECT_THAT(stopped({"-C", "b", "--resume", "never"}),
-              HasSubstr("; run the same command without `--resume never` to go on\n"));
+              HasSubstr("; run the same command without `--resume never` to continue\n"));
   EXPECT_THAT(stopped({"-C", "b", "--resume", "never", "--overwrite"}),
-              HasSubstr("; run the same command without `--resume never --overwrite` to go on\n"));
+              HasSubstr("; run the same command without `--resume never --overwrite` to continue\n"));
   EXPECT_THAT(stopped({"-C", "c", "--resume", "other/ckpt/quick", "--extend"}),
-              HasSubstr("; run the same command without `--resume other/ckpt/quick` to go on\n"));
+              HasSubstr("; run the same command without `--resume other/ckpt/quick` to continue\n"));
 }
 
 // Each start would lose what the one before it has learned.
@@ -158,7 +158,7 @@ TEST_F(BeginAnew, RestartsGoOnAndNeverBeginAgain) {
   EXPECT_EQ(restarts({}).exit, 1);
 }
 
-// The demonstrations run `xrun train`, which says "run the same command to go on", so they must also go on.
+// The demonstrations run `xrun train`, which says "run the same command to continue", so they must also go on.
 TEST(Demos, GoOnAfterAnInterruptionAndBeginAnewAfterTheirEnd) {
   const xrun::testing::TemporaryDirectory root;
   for (const char* name : {"scripts", "build/release"}) {

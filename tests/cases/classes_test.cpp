@@ -414,7 +414,7 @@ TEST_F(Case23MoreClassesKeepOldRows, ClassRowsInAFileAreNotExtended) {
   write_model("m.xgraph", 301'000, mapped);
   const auto refused = run({"train", "m.xgraph", "--extend", "--progress", "none", "--set", "train.steps=8"});
   EXPECT_EQ(refused.exit, 1);
-  EXPECT_THAT(refused.err, HasSubstr("has rows 0..300000, and the run needs 0..301000"));
+  EXPECT_THAT(refused.err, HasSubstr("has rows 0..300000, but the run needs 0..301000"));
   EXPECT_THAT(refused.err, HasSubstr("init = checkpoint(...)"));
   write_model("m.xgraph", 300'000, mapped);
   succeed({"train", "m.xgraph", "--progress", "none", "--set", "train.steps=4"});

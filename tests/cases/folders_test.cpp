@@ -66,7 +66,7 @@ TEST_F(Case01StrayPictureInTrain, IsSkippedWithAWarningThatNamesIt) {
   write_animals(dir, "test", 4);
   dir.write("m.xgraph", model_of_animals("  source train = folder(\"train\")\n  source test  = folder(\"test\")\n"));
   write_picture(dir, "train/overview.ppm", 200, 40, 40, 1);
-  const char* warning = "1 picture is left out, since it lies in no class directory: overview.ppm";
+  const char* warning = "1 picture is left out, since it is in no class directory: overview.ppm";
   const auto check = run({"check", "--data", "m.xgraph"});
   EXPECT_EQ(check.exit, 0) << check.err;
   EXPECT_THAT(check.err, HasSubstr(warning));
@@ -92,7 +92,7 @@ TEST_F(Case01StrayPictureInTrain, IsASampleInAFolderWithoutClassDirectories) {
             model_of_animals("  source train = folder(\"train\")\n  source new   = folder(\"unsorted\")\n"));
   const auto measured = run({"train", "m.xgraph", "--progress", "none"});
   EXPECT_EQ(measured.exit, 1);
-  EXPECT_THAT(measured.err, HasSubstr("the samples of the source `new` have no classes to be measured by"));
+  EXPECT_THAT(measured.err, HasSubstr("the samples of the source `new` have no classes to measure them by"));
   ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none", "--set", "train.metrics=[]"}).exit, 0);
   for (const std::vector<std::string>& subject :
        {std::vector<std::string>{"unsorted"}, {"--source", "new", "--rows", "0..2"}}) {
@@ -113,7 +113,7 @@ TEST_F(Case03ResumeAfterStrayPicture, GoesOnWithTheSameClasses) {
   write_picture(dir, "train/overview.ppm", 200, 40, 40, 1);
   const auto resumed = run({"train", "m.xgraph", "--progress", "plain"});
   ASSERT_EQ(resumed.exit, 0) << resumed.err;
-  EXPECT_THAT(resumed.err, HasSubstr("left out, since it lies in no class directory: overview.ppm"));
+  EXPECT_THAT(resumed.err, HasSubstr("left out, since it is in no class directory: overview.ppm"));
   EXPECT_THAT(resumed.err, HasSubstr(" step=80 "));
   const auto predict = run({"predict", "ckpt/t", "train/cat/2.ppm", "train/owl/2.ppm", "--topk", "1"});
   EXPECT_THAT(predict.out, HasSubstr("train/cat/2.ppm   probabilities   cat "));
@@ -166,7 +166,7 @@ TEST_F(MoreClassDirectoriesThanTheHead, AreOneErrorThatNamesTheFirst) {
       all.push_back("m.xgraph");
       const auto result = run(all);
       EXPECT_EQ(result.exit, 1) << words[0] << label;
-      const std::string message = "label 2 does not fit a head with 2 classes: `owl` is the first class beyond it";
+      const std::string message = "label 2 does not fit a head with 2 classes: `owl` is the first class beyond them";
       EXPECT_THAT(result.err, HasSubstr(message)) << label;
       EXPECT_EQ(result.err.find("error["), result.err.rfind("error[")) << result.err;
     }

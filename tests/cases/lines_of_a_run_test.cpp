@@ -133,9 +133,10 @@ TEST_F(LinesOfARun, ALogWithoutAnEndIsShownWithTheTimeOfItsEvents) {
   directory.write("log.jsonl", log);
   const CommandResult shown = run_xrun({"show", "log.jsonl"}, {.directory = directory.path()});
   ASSERT_EQ(shown.exit, 0) << shown.err;
-  EXPECT_THAT(shown.out,
-              ContainsRegex("^log.jsonl   1 run   step 25 of 60   [0-9.]+ m?s   has not ended: it goes on, or "
-                            "was killed\n"));
+  EXPECT_THAT(
+      shown.out,
+      ContainsRegex(
+          "^log.jsonl   1 run   step 25 of 60   [0-9.]+ m?s   has not ended: it is still running, or was killed\n"));
   EXPECT_THAT(shown.out, Not(HasSubstr("0.0 us")));
   const CommandResult figures = run_xrun({"show", "log.jsonl", "--format", "json"}, {.directory = directory.path()});
   EXPECT_EQ(json::parse(figures.out).at("ended"), false);

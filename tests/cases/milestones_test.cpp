@@ -135,8 +135,9 @@ TEST_F(Case15MilestonesAfterAWarmUp, ATimeThatIsNeverReachedIsRefusedInEachUnit)
   EXPECT_THAT(refusal_of(with_at("10 epochs, 20 epochs")),
               HasSubstr("XG0506]: 20 epochs is not before the end of a run of 20 epochs"));
   for (const char* early : {"1 epoch", "2 epochs"}) {
-    EXPECT_THAT(refusal_of(with_at(std::string(early) + ", 10 epochs")),
-                AllOf(HasSubstr("XG0506]: "), HasSubstr("is not after the begin of `steps`, which is 2 epochs after")))
+    EXPECT_THAT(
+        refusal_of(with_at(std::string(early) + ", 10 epochs")),
+        AllOf(HasSubstr("XG0506]: "), HasSubstr("is not after the beginning of `steps`, which is 2 epochs after")))
         << early;
   }
   // In other units, as soon as the number of samples is known.
@@ -147,8 +148,8 @@ TEST_F(Case15MilestonesAfterAWarmUp, ATimeThatIsNeverReachedIsRefusedInEachUnit)
         << command;
     EXPECT_THAT(refusal_of(with_at("19.95 epochs"), command), HasSubstr("the last step of the run begins after 199"));
     EXPECT_THAT(refusal_of(with_at("20 steps"), command),
-                HasSubstr("20 steps is not after the begin of `steps`, which is 20 steps after the start"));
-    EXPECT_THAT(refusal_of(with_at("10 epochs, 50 steps"), command), HasSubstr("the times of `steps` rise"));
+                HasSubstr("20 steps is not after the beginning of `steps`, which is 20 steps after the start"));
+    EXPECT_THAT(refusal_of(with_at("10 epochs, 50 steps"), command), HasSubstr("the times of `steps` must rise"));
   }
   EXPECT_THAT(refusal_of(model_of("steps = 100", "steps(0.1, at=[10 epochs])"), "plan"), HasSubstr("never reached"));
 }
@@ -181,8 +182,8 @@ TEST_F(Case15MilestonesAfterAWarmUp, ACheckpointFromBeforeGoesOnWithExtendAlone)
 
   const auto refused = train({});
   EXPECT_EQ(refused.exit, 1) << refused.out;
-  EXPECT_THAT(refused.err,
-              AllOf(HasSubstr("XG0701]"), HasSubstr("was counted from the begin of the curve"), HasSubstr("--extend")));
+  EXPECT_THAT(refused.err, AllOf(HasSubstr("XG0701]"), HasSubstr("was counted from the beginning of the curve"),
+                                 HasSubstr("--extend")));
   // The rate that the run had goes on without it.
   directory.write("m.xgraph", with_at(6));
   EXPECT_EQ(train({"--steps", "40"}).exit, 0);

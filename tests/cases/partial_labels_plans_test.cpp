@@ -203,7 +203,7 @@ TEST_F(PartialLabels, OtherReadersAreRefused) {
                         "softmax_ce(a, kind)", "accuracy(a, kind)"),
                "`embed` reads `kind`, which some samples do not have"},
            Fault{model_of(two, "softmax_ce(a, kind) * softmax_ce(b, colour)", ""),
-                 "this computes more with losses of several labels than a sum"},
+                 "losses of several labels are combined by more than a sum"},
        }) {
     write_model(fault.text);
     const auto checked = run({"check", kFile});

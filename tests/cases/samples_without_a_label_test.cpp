@@ -228,7 +228,8 @@ train t {
 )");
   const auto trained = run(with({"train", kFile, "-C", "out", "--progress", "plain"}, kOne));
   ASSERT_EQ(trained.exit, 0) << trained.err;
-  EXPECT_THAT(trained.err, HasSubstr("`ignore` of `label` names `Owl`, and no cell or directory of source `train`"));
+  EXPECT_THAT(trained.err,
+              HasSubstr("`ignore` of `label` names `Owl`, but source `train` has no such cell or directory"));
   EXPECT_THAT(trained.err, HasSubstr("test=1.0000 test.label.labels=8 of=12"));
   const auto text = run({"eval", "out/ckpt/t", "--per-class"});
   EXPECT_EQ(text.exit, 0) << text.err;

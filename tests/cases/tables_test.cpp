@@ -84,7 +84,7 @@ TEST_F(Case04CsvOneMissingLabel, IsABrokenSampleOfANumericColumn) {
     const std::string found = check();
     EXPECT_THAT(found, HasSubstr("exit 1\n")) << word;
     EXPECT_THAT(found, HasSubstr("error[XG0412]: train.csv:31 of source `train`: column 6 is ")) << word;
-    EXPECT_THAT(found, HasSubstr("take the line away, or raise `max_bad`")) << word;
+    EXPECT_THAT(found, HasSubstr("remove the line, or raise `max_bad`")) << word;
     EXPECT_THAT(found, HasSubstr("ok   test")) << word;
   }
   EXPECT_EQ(run({"train", "m.xgraph", "--progress", "none"}).exit, 1) << "one of 600 is more than `max_bad`";
@@ -165,7 +165,7 @@ train t {
   }
   // A stage before it works in f32, which does not hold these numbers.
   dir.write("m.xgraph", model("index(16)[N, 1]", "columns(0..1) -> scale(1)" + first, embed + " -> flatten"));
-  EXPECT_THAT(check(), HasSubstr("label 20000000 went through f32"));
+  EXPECT_THAT(check(), HasSubstr("label 20000000 was converted to f32"));
 }
 
 TEST_F(Case21LabelsFromOne, AreOfferedWithFirst) {
@@ -222,7 +222,7 @@ TEST_F(Case21LabelsFromOne, IdsAreClassesByAsClass) {
   // More ids than the head has classes.
   dir.write("train.csv", table(600, [&](int row, int label) { return row == 30 ? "0077" : id(row, label); }));
   const std::string more = check();
-  EXPECT_THAT(more, HasSubstr("label 12 does not fit a head with 12 classes: `0077` is the first class beyond it"));
+  EXPECT_THAT(more, HasSubstr("label 12 does not fit a head with 12 classes: `0077` is the first class beyond them"));
 }
 
 TEST_F(Case21LabelsFromOne, AsClassKeepsLeadingZerosAndRefusesOtherFields) {

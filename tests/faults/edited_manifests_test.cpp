@@ -233,7 +233,7 @@ TEST_F(EditedManifests, MayNotNameMoreBytesThanThereCanBe) {
   const auto shown = describe_checkpoint(root_, false);
   ASSERT_FALSE(shown.ok());
   EXPECT_EQ(shown.error().code, "XG0710");
-  EXPECT_NE(shown.error().message.find("names more bytes than there can be"), std::string::npos)
+  EXPECT_NE(shown.error().message.find("lists more bytes than a file system can hold"), std::string::npos)
       << shown.error().message;
 }
 

@@ -109,7 +109,7 @@ TEST_F(HungRanks, AreNamedWithWhatTheyDo) {
     EXPECT_THAT(result.err, ContainsRegex(fmt::format("error\\[XG0840\\]: rank {} on [^\n]* is lost: {} has not ended "
                                                       "after [56]\\.[0-9] s",
                                                       rank, hang.told)));
-    EXPECT_THAT(result.err, HasSubstr("help: start the same command again: it goes on from ckpt/t/step-000"));
+    EXPECT_THAT(result.err, HasSubstr("help: start the same command again: it continues from ckpt/t/step-000"));
     EXPECT_EQ(result.err.find("error[XG0840]"), result.err.rfind("error[XG0840]")) << result.err;
     // No save is known to be late, since the run has made only one before.
     if (hang.call != "sync") {
@@ -128,7 +128,7 @@ TEST_F(HungRanks, RanksThatWaitForALostMessageEnd) {
   EXPECT_THAT(result.err,
               ContainsRegex("error\\[XG0840\\]: rank [012] on [^\n]* is lost: waiting for messages of other "
                             "ranks has not ended after [89]\\.[0-9] s"));
-  EXPECT_THAT(result.err, HasSubstr("help: start the same command again: it goes on from ckpt/t/step-000"));
+  EXPECT_THAT(result.err, HasSubstr("help: start the same command again: it continues from ckpt/t/step-000"));
 }
 
 TEST_F(HungRanks, GoOnFromTheLastCheckpoint) {

@@ -108,10 +108,10 @@ train t {
 
 TEST(LossTerms, OtherOperatorsOnTheLossOfAHeadAreRefused) {
   for (const auto& [loss, message] :
-       {std::pair{"exp(cosface(id, label)) + softmax_ce(early, label)", "computes with the loss of a sharded head"},
-        std::pair{"cosface(id, label) * softmax_ce(early, label)", "computes with the loss of a sharded head"},
+       {std::pair{"exp(cosface(id, label)) + softmax_ce(early, label)", "is applied to the loss of a sharded head"},
+        std::pair{"cosface(id, label) * softmax_ce(early, label)", "is applied to the loss of a sharded head"},
         std::pair{"cosface(id, label) + softmax_ce(early, label) + 1", "a number is added to the loss"},
-        std::pair{"cosface(id, label) * 1e30 * 1e30 + softmax_ce(early, label)", "is not a number of f32"},
+        std::pair{"cosface(id, label) * 1e30 * 1e30 + softmax_ce(early, label)", "is not finite in f32"},
         std::pair{"cosface(id, label) + arcface(id, label) + softmax_ce(early, label)",
                   "two losses read the head `id`"}}) {
     const Checked made = with_loss(loss);

@@ -227,7 +227,7 @@ TEST(OwnOptimizer, IsBounded) {
   }
   const Answer scalars("optimizer own(lr) {\n  weight = weight - lr * (" + sum + ")\n}\n");
   EXPECT_THAT(scalars.codes(), ElementsAre("XG0216"));
-  EXPECT_THAT(scalars.rendered(), HasSubstr("depend on the step or on norms alone"));
+  EXPECT_THAT(scalars.rendered(), HasSubstr("depend only on the step or on norms"));
   std::string states;
   std::string updates;
   for (const char name : std::string("abcdefgh")) {

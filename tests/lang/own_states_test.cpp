@@ -90,7 +90,7 @@ INSTANTIATE_TEST_SUITE_P(
         Fault{"AsAnOutput", "  state s: [4] = 0\n\n  s = batch_mean(x)\n  y = x - s\n  output s\n", "XG0303",
               "an output is computed for each sample, and `s` is a state"},
         Fault{"AsAWeight", "  state s: [4] = 0\n\n  s = batch_mean(x)\n  y = x -> rms_norm(weight=s)\n", "XG0301",
-              "`rms_norm` trains its tensor `weight`, and gets a state"},
+              "`rms_norm` trains its tensor `weight`, but gets a state"},
         Fault{"OfTheBatch", "  state s: [N, 4] = 0\n\n  s = batch_mean(x)\n  y = x - s\n", "XG0302",
               "a state of a block is f32"}),
     [](const auto& one) { return std::string(one.param.name); });

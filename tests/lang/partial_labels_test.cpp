@@ -122,12 +122,12 @@ TEST(PartialLabels, AreReadByLossesAndMetricsAlone) {
                  "`embed` reads `kind`, which some samples do not have"},
            Fault{{.loss = "softmax_ce(a, kind) * softmax_ce(b, colour)"},
                  "XG0504",
-                 "this computes more with losses of several labels than a sum"},
+                 "losses of several labels are combined by more than a sum"},
            Fault{{.kind = "column(6) -> as_index(5) -> ignore(-1)"},
                  "XG0409",
                  "`ignore` names cells of the data, and here they are classes already"},
-           Fault{{.kind = "column(6) -> ignore() -> as_index(5)"}, "XG0413", "`ignore` names no cells"},
-           Fault{{.kind = "column(6) -> ignore([]) -> as_index(5)"}, "XG0413", "`ignore` names no cells"},
+           Fault{{.kind = "column(6) -> ignore() -> as_index(5)"}, "XG0413", "`ignore` names no values"},
+           Fault{{.kind = "column(6) -> ignore([]) -> as_index(5)"}, "XG0413", "`ignore` names no values"},
            Fault{{.kind = "column(6) -> ignore(0.5) -> as_index(5)"}, "XG0413", "`values` is [0.5]"},
        }) {
     const Checked made = checked(fault.parts);

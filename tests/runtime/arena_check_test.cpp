@@ -129,7 +129,7 @@ TEST(ArenaCheck, AWriteToBytesThatNobodyHasIsFound) {
   apart.arenas[1].bytes = 320;
   EXPECT_THAT(
       verdict(apart, at(1, 192 + 70)),
-      HasSubstr("before instruction 2 on device 0 begins with buffer 1 (b), somebody has written to its byte 70"));
+      HasSubstr("before instruction 2 on device 0 begins with buffer 1 (b), something has written to its byte 70"));
   EXPECT_THAT(verdict(apart, at(2, 5)), HasSubstr("byte 5 of device 0, which no buffer has"));
   EXPECT_EQ(verdict(take_turns(), at(2, 5)), "");
 }

@@ -150,7 +150,7 @@ TEST(BenchCommand, TextHasALineForEachFigureAndMarkdownOneRow) {
   EXPECT_THAT(text.out, ContainsRegex("\n  step       [0-9.]+ [mu]?s \\(least [0-9.]+ [mu]?s, 3 rounds\\): forward"));
   EXPECT_THAT(text.out, ContainsRegex("\n  memory     [0-9.]+ MiB at its peak: 187.5 KiB class weights, 0 B states, "));
   EXPECT_THAT(text.out, ContainsRegex("\n  roofline   ([0-9]+ % of [0-9.]+ GFLOP/s \\(.*\\), [0-9.]+ billion "
-                                      "exponentials/s and [0-9.]+ GB/s|not known, since other programs had the "
+                                      "exponentials/s and [0-9.]+ GB/s|not known, since other programs used the "
                                       "processors)([;,] by processor time [0-9]+ %)?\n"));
 
   const CommandResult markdown = bench_head(tiny({"--format", "md"}));
@@ -191,11 +191,11 @@ TEST(BenchCommand, WrongFlagsAreRefusedWithTheirCauseAndFix) {
   refused({"--shards", "0"}, "`--shards 0`", "--shards 2");
   refused({"--rounds", "0"}, "`--rounds 0`", "--rounds 5");
   refused({"--mode", "some"}, "--mode: some not in {full,sample,knn}", "`xrun bench head --help` lists");
-  refused({"--active", "100"}, "with --mode full all do", "add --mode sample");
+  refused({"--active", "100"}, "with --mode full all are active", "add --mode sample");
   refused({"--mode", "sample", "--active", "2001", "--classes", "2000"},
           "`--active 2001` is not a number from 1 to 2 000", "--active 256");
   refused({"--mode", "sample", "--active", "0", "--classes", "50K"}, "`--active 0` is not a number", "--active 5000");
-  refused({"--active", "0"}, "with --mode full all do", "add --mode sample");
+  refused({"--active", "0"}, "with --mode full all are active", "add --mode sample");
   refused({"--mode", "sample", "--active", "10", "--batch", "256"},
           "`--active 10` is too few: a step of 256 rows may have targets of 256 classes", "--active 100000");
   refused({"--mode", "knn", "--neighbours", "2001", "--classes", "2000"},

@@ -17,14 +17,14 @@ TEST(BenchShare, IsNotKnownOnALoadedMachine) {
             "101 % of 460.0 GFLOP/s, by processor time 100 %");
   // The rates were measured while other programs had the processors.
   const MachineShare starved{.share = 0.8, .processor_share = 0.43, .processors = 0.4};
-  EXPECT_EQ(share_text(starved, rates), "not known, since other programs had the processors; by processor time 43 %");
+  EXPECT_EQ(share_text(starved, rates), "not known, since other programs used the processors; by processor time 43 %");
   EXPECT_THAT(loaded_note(starved), HasSubstr("the workers got 40 % of their processors"));
   // A share of more than all is impossible, whatever the processors say.
   const MachineShare beyond{.share = 3.17, .processor_share = 0.42, .processors = 0.97};
-  EXPECT_EQ(share_text(beyond, rates), "not known, since other programs had the processors; by processor time 42 %");
+  EXPECT_EQ(share_text(beyond, rates), "not known, since other programs used the processors; by processor time 42 %");
   EXPECT_THAT(loaded_note(beyond), HasSubstr("the measured share of the machine's rates is 317 %"));
   EXPECT_EQ(share_text({.share = 3.17, .processor_share = 1.4, .processors = 0.97}, rates),
-            "not known, since other programs had the processors");
+            "not known, since other programs used the processors");
 }
 
 TEST(BenchShare, CountsNoMoreThreadsThanThereAreCores) {

@@ -155,7 +155,7 @@ TEST_F(BrokenSamples, HaveNoEmbedding) {
   const auto all =
       run({"predict", "m.xgraph", "ckpt/t", "--source", "test", "--rows", "0..5", "--set", "data.max_bad=100%"});
   EXPECT_EQ(all.exit, 1);
-  EXPECT_THAT(all.err, HasSubstr("XG0408]: nothing that was named can be read"));
+  EXPECT_THAT(all.err, HasSubstr("XG0408]: no named file can be read"));
 }
 
 }  // namespace

@@ -214,7 +214,7 @@ TEST_F(ForeignFiles, StepsAreHeldAgainstTheNameAndTheSamples) {
   other.step = 2;
   write(root_ + "/step-000001/manifest.json", print_manifest(other));
   EXPECT_THAT(open_checkpoint(root_).error().message,
-              HasSubstr("is of step 2, not of the one that its directory names"));
+              HasSubstr("belongs to step 2, but its directory names another step"));
   other = good;
   other.samples = 0;
   write(root_ + "/step-000001/manifest.json", print_manifest(other));

@@ -152,7 +152,7 @@ TEST_F(CheckpointRows, AreRefusedIfEdited) {
       {[](std::vector<Stored>& all) {
          std::erase_if(all, [](auto& one) { return one.tensor.name.ends_with("scale"); });
        },
-       "XG0710", "rows of `id.weight.scale` twice or not at all"},
+       "XG0710", "of `id.weight.scale` twice or not at all"},
       {[](std::vector<Stored>& all) {
          Stored& scales = find(all, "id.weight.scale");
          scales.tensor.shape[0] -= 1;
@@ -161,7 +161,7 @@ TEST_F(CheckpointRows, AreRefusedIfEdited) {
        "XG0710", "rows of `id.weight.scale`"},
       {set_dtype("id.weight.scale", "BF16", 0.5), "XG0702", "`id.weight.scale` is f32[300]"},
       {set_dtype("id.weight", "F8_E5M2", 1), "XG0702", "`id.weight` is f8e4m3[300, 8]"},
-      {set_dtype("id.weight", "BF16", 2), "XG0710", "rows of `id.weight` in BF16 and in F8_E4M3"},
+      {set_dtype("id.weight", "BF16", 2), "XG0710", "rows of `id.weight` in two formats, BF16 and F8_E4M3"},
       {set_dtype("id.weight.m", "BF16", 0.5), "XG0702", "`id.weight.m` is f32[300, 8]"},
       {[](std::vector<Stored>& all) {
          find(all, "id.weight").tensor.shape[1] = 4;

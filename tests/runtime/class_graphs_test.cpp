@@ -63,7 +63,7 @@ TEST(GraphSchedule, AGraphThatNoStepUsesIsRefused) {
   const Status refused = check_graphs(train, 1000);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, "XG0214");
-  EXPECT_EQ(refused.error().message, "the first graph would be used after 110 steps, and the whole run has 110");
+  EXPECT_EQ(refused.error().message, "the first graph would be used after 110 steps, but the whole run has 110");
   train.duration.amount = 111;
   EXPECT_TRUE(check_graphs(train, 1000).ok());
   train.duration.amount = 1;

@@ -85,10 +85,10 @@ TEST_F(ClassWeights, FaultsOfTheTableNameTheLine) {
     const char* help;
   };
   for (const Fault& want : {
-           Fault{"cat,1\ndog,2\ncow,3\nowl,8", "XG0402", "w.csv:3: the training has no class `cow`",
+           Fault{"cat,1\ndog,2\ncow,3\nowl,8", "XG0402", "w.csv:3: the training data have no class `cow`",
                  "classes are cat, dog, 7, owl"},
            Fault{"cat,1\n\ndog,2\ncat,3\nowl,8", "XG0402", "w.csv:4: the class `cat` has a weight already",
-                 "it stands in line 1: remove one of the two"},
+                 "it is also in line 1: remove one of the two"},
            Fault{"cat,1\nowl,8\n", "XG0402", "w.csv has no weight for the class `dog`, which has 3 samples",
                  "add a line for it; a weight of 0 leaves its samples out of the loss"},
            Fault{"", "XG0402", "w.csv has no weight for the class `cat`, which has 6 samples",
@@ -105,9 +105,9 @@ TEST_F(ClassWeights, FaultsOfTheTableNameTheLine) {
            Fault{"cat,1\ndog,1e60\nowl,8", "XG0412",
                  "w.csv:2: the weight of `dog` is infinite or more than f32 can hold",
                  "write the weight as a number of 0 or more"},
-           Fault{"cat,1,2\ndog,2,3\n", "XG0412", "w.csv: a table of 3 columns, not of two",
+           Fault{"cat,1,2\ndog,2,3\n", "XG0412", "w.csv: the table has 3 columns, not two",
                  "write a class and its weight in each line: cat,2.5"},
-           Fault{"cat\ndog\n", "XG0412", "w.csv: a table of 1 columns, not of two",
+           Fault{"cat\ndog\n", "XG0412", "w.csv: the table has 1 columns, not two",
                  "write a class and its weight in each line: cat,2.5"},
        }) {
     const Error got = fault_of(want.text);
@@ -115,10 +115,11 @@ TEST_F(ClassWeights, FaultsOfTheTableNameTheLine) {
     EXPECT_EQ(got.message, want.message) << want.text;
     EXPECT_EQ(got.help, want.help) << want.text;
   }
-  EXPECT_EQ(fault_of("0,1\n1,2\n4,3\n3,1", {}).message, "w.csv:3: the training has no class `4`");
+  EXPECT_EQ(fault_of("0,1\n1,2\n4,3\n3,1", {}).message, "w.csv:3: the training data have no class `4`");
   EXPECT_EQ(fault_of("0,1\n1,2\n-1,3\n3,1", {}).help, "classes are 0..3");
   // The first line of a table without a header may be the one at fault.
-  EXPECT_THAT(fault_of("cat,x\ndog,2\nowl,8").notes, ElementsAre("the first line is taken for names of the columns"));
+  EXPECT_THAT(fault_of("cat,x\ndog,2\nowl,8").notes,
+              ElementsAre("the first line was read as the names of the columns"));
   const ClassWeightsSpec missing{.kind = ClassWeightsSpec::kCsv, .path = "none.csv", .directory = root_.string()};
   EXPECT_EQ(read_class_weights(missing).error().code, "XG0401");
 }
@@ -424,7 +425,7 @@ TEST_F(LongTail, FaultsAreSaidBeforeTraining) {
   directory_.write("w.csv", "ant,1\nbea,3\nfly,6\n");
   const auto unknown = run({"train", "m.xgraph", "-C", "c"}, kSets[1]);
   EXPECT_EQ(unknown.exit, 1);
-  EXPECT_THAT(unknown.err, AllOf(HasSubstr("XG0402"), HasSubstr("w.csv:2: the training has no class `bea`"),
+  EXPECT_THAT(unknown.err, AllOf(HasSubstr("XG0402"), HasSubstr("w.csv:2: the training data have no class `bea`"),
                                  HasSubstr("classes are ant, bee, fly")));
   std::filesystem::remove(directory_.path() + "/w.csv");
   for (const char* command : {"plan", "train"}) {

@@ -630,8 +630,10 @@ train t {
   const auto whole = with({"-C", "whole", "--set", "train.norm_rows=32"});
   with({"-C", "parts", "--set", "train.norm_rows=32", "--steps", "3"});
   const auto rest = with({"-C", "parts"});
-  EXPECT_THAT(rest.err, HasSubstr("note: parts/ckpt/t/step-000003 was trained with norm_rows = 32, and so it goes on; "
-                                  "a new run takes 2\n"));
+  EXPECT_THAT(
+      rest.err,
+      HasSubstr(
+          "note: parts/ckpt/t/step-000003 was trained with norm_rows = 32 and continues with it; a new run uses 2\n"));
   EXPECT_EQ(digest(rest), digest(whole));
   // A value in the text or a flag makes it another training.
   const auto said = run({"train", "m.xgraph", "-C", "parts", "--set", "train.norm_rows=2"});
@@ -720,7 +722,7 @@ TEST_F(Command, AStoppedRunSaysWhereItIsSavedAndHowItGoesOn) {
     return result.err;
   };
   const std::string where =
-      "at step [0-9 _,]+ of [0-9 _,]+, saved in ckpt/quick/step-[0-9]+; run the same command to go on\n";
+      "at step [0-9 _,]+ of [0-9 _,]+, saved in ckpt/quick/step-[0-9]+; run the same command to continue\n";
   const std::string bar = stopped("tty");
   EXPECT_THAT(bar, HasSubstr("  Stopping  after this step, with a checkpoint; a second signal ends the run at once\n"));
   EXPECT_THAT(bar, ContainsRegex("  Stopped   " + where));
@@ -730,7 +732,7 @@ TEST_F(Command, AStoppedRunSaysWhereItIsSavedAndHowItGoesOn) {
   EXPECT_THAT(plain, ContainsRegex("Z stopped " + where));
   EXPECT_LT(plain.find("Z stopping "), plain.find("Z checkpoint "));
   EXPECT_THAT(stopped("plain", {"--resume", "never", "-C", "anew"}),
-              HasSubstr("; run the same command without `--resume never` to go on\n"));
+              HasSubstr("; run the same command without `--resume never` to continue\n"));
 }
 
 // `timeout` sends the signal to the process, and then to its group.

@@ -32,10 +32,10 @@ TEST(Csv, FaultsNameLineAndColumn) {
   EXPECT_EQ(column("1,++1\n"), "t.csv:1: column 1 is \"++1\", not a number");
   EXPECT_EQ(column("1,+\n"), "t.csv:1: column 1 is \"+\", not a number");
   EXPECT_EQ(column("1,+1\n"), "");
-  const std::string cells = " | give each line as many cells, and put a text that contains `,` in quotes";
+  const std::string cells = " | give all lines the same number of cells, and put a text that contains `,` in quotes";
   EXPECT_EQ(fault_of("1,2\n3\n"), "t.csv:2: 1 column, but 2 in the rows before" + cells);
   EXPECT_EQ(fault_of("1,2\n3,4,5\n"), "t.csv:2: 3 columns, but 2 in the rows before" + cells);
-  const std::string quotes = " | close the quote, or write a quote that belongs to a text twice: \"\"";
+  const std::string quotes = " | close the quote, or write each quote inside a text twice: \"\"";
   EXPECT_EQ(fault_of("1,2\n1,\"2\n\n3,4"), "t.csv:2: a quote that is not closed" + quotes);
   EXPECT_EQ(fault_of("1,\"2\"3\n"), "t.csv:1: text after a closing quote" + quotes);
   EXPECT_EQ(fault_of("1,2\n\"a\nb\",\"2\n\"3\n"), "t.csv:3: text after a closing quote" + quotes);

@@ -153,7 +153,7 @@ TEST_F(CsvLabels, MayCountFromOneAndAreNamedByTheLineOfTheFile) {
   write("test.csv", rows + "1,2,4\n");
   const auto high = run({"check", "m.xgraph", "--data"});
   EXPECT_EQ(high.exit, 1);
-  EXPECT_THAT(high.err, HasSubstr("test.csv:13 of source `test`: label 4 does not fit 3 classes from 1 on"));
+  EXPECT_THAT(high.err, HasSubstr("test.csv:13 of source `test`: label 4 does not fit 3 classes that begin at 1"));
   write("test.csv", rows + "1,2,0\n");
   EXPECT_THAT(run({"check", "m.xgraph", "--data"}).err,
               HasSubstr("test.csv:13 of source `test`: label 0 does not fit"));
@@ -212,7 +212,8 @@ TEST_F(CheckData, NamesAllBadFilesUpToTwenty) {
   const auto many = run({"check", "m.xgraph", "--data"});
   EXPECT_THAT(many.err, HasSubstr("train/a/119.png"));
   EXPECT_THAT(many.err, Not(HasSubstr("train/a/120.png")));
-  EXPECT_THAT(many.out, HasSubstr("20 of 30 samples decoded, 20 broken: the source was left at the last of these"));
+  EXPECT_THAT(many.out,
+              HasSubstr("20 of 30 samples decoded, 20 broken: the check of the source stopped at the last of these"));
 }
 
 TEST_F(CheckData, SaysWhichSamplesItDecoded) {

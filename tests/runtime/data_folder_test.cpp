@@ -160,7 +160,7 @@ TEST_F(Folder, CountsAndNamesFilesThatItDoesNotRead) {
   ASSERT_EQ(reader->warnings().size(), 1u);
   EXPECT_EQ(reader->warnings()[0].code, "XG0415");
   EXPECT_EQ(reader->warnings()[0].message,
-            "2 files are not read, for pictures are PNG, JPEG, WebP, BMP, PGM and PPM files: a/6.gif, b/7.tiff");
+            "2 files are not read, since pictures are PNG, JPEG, WebP, BMP, PGM and PPM files: a/6.gif, b/7.tiff");
   std::vector<std::pair<std::string, std::string>> files{{"train/a/1.png", png(4, 1)}};
   for (int i = 10; i < 40; ++i) {
     files.emplace_back("train/a/" + std::to_string(i) + ".heic", "x");
@@ -204,11 +204,11 @@ TEST_F(Folder, LeavesOutPicturesThatLieInNoClassDirectory) {
   EXPECT_EQ(read(), "a;b; folder: 2 images, 2 classes");
   files.emplace_back("overview.png", png(4, 3));
   EXPECT_EQ(read(),
-            "a;b; XG0415 1 picture is left out, since it lies in no class directory: overview.png "
+            "a;b; XG0415 1 picture is left out, since it is in no class directory: overview.png "
             "folder: 2 images, 2 classes, 1 picture left out");
   files.emplace_back("another.png", png(4, 3));
   EXPECT_EQ(read(),
-            "a;b; XG0415 2 pictures are left out, since they lie in no class directory: another.png, overview.png "
+            "a;b; XG0415 2 pictures are left out, since they are in no class directory: another.png, overview.png "
             "folder: 2 images, 2 classes, 2 pictures left out");
   EXPECT_EQ(read("1.png"), "a;b; folder: 2 images, 2 classes") << "`match` takes none of them";
   files.erase(files.begin(), files.begin() + 2);
@@ -221,7 +221,7 @@ TEST_F(Folder, LeavesOutThePicturesOfAPathWithoutClasses) {
   write("two/1.png", png(4, 2));
   const auto reader = open_reader(folder({"one", "two"}, "*", root_.string())).value();
   EXPECT_EQ(classes_and_warnings(*reader),
-            "a;b; XG0415 1 picture is left out, since it lies in no class directory: 1.png");
+            "a;b; XG0415 1 picture is left out, since it is in no class directory: 1.png");
   EXPECT_EQ(reader->samples(), 2);
 }
 

@@ -79,7 +79,7 @@ TEST_F(PictureFiles, AreFoundInADirectoryByExtensionOrContent) {
   ASSERT_EQ(reader->warnings().size(), 1u);
   EXPECT_EQ(reader->warnings()[0].code, "XG0415");
   EXPECT_THAT(reader->warnings()[0].message,
-              HasSubstr("5 files are not read, for pictures are PNG, JPEG, WebP, BMP, PGM and PPM files"));
+              HasSubstr("5 files are not read, since pictures are PNG, JPEG, WebP, BMP, PGM and PPM files"));
   EXPECT_THAT(reader->warnings()[0].message, HasSubstr("in/BMW"));
   // A file that is named is read whatever its name is.
   EXPECT_TRUE(list_pictures({(root_ / "in/notes.txt").string()}).value().left_out.others.count() == 0);

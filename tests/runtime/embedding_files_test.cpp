@@ -132,7 +132,7 @@ TEST_F(EmbeddingFiles, AreWrittenAllOrNot) {
   directory_.write("g.tsv", "mine\n");
   const auto refused = embed("g.npy");
   EXPECT_EQ(refused.exit, 2);
-  EXPECT_THAT(refused.err, HasSubstr("g.tsv` is there and is no table of embeddings: it would be lost"));
+  EXPECT_THAT(refused.err, HasSubstr("g.tsv` exists and is not a table of embeddings, so it would be lost"));
   EXPECT_FALSE(fs::exists(at("g.npy")));
   const auto ending = embed("e.np");
   EXPECT_EQ(ending.exit, 2);
@@ -150,14 +150,14 @@ TEST_F(EmbeddingFiles, NeverReplaceThoseOfOthers) {
               }).ok());
   const std::string array = runtime::npy_header({.descr = "<f4", .shape = {2, 1}}) + "8 bytes";
   for (const auto& [name, bytes, cause] : std::vector<std::tuple<std::string, std::string, std::string>>{
-           {"a.npz", zip, "is no archive of embeddings"},
-           {"b.npz", std::string("PK\x05\x06") + std::string(18, '\0'), "is no archive of embeddings"},
-           {"c.npz", "PK\x03\x04", "is no archive of embeddings"},
+           {"a.npz", zip, "is not a NumPy archive of embeddings"},
+           {"b.npz", std::string("PK\x05\x06") + std::string(18, '\0'), "is not a NumPy archive of embeddings"},
+           {"c.npz", "PK\x03\x04", "is not a NumPy archive of embeddings"},
            {"d.npy", array, "no table of embeddings is in d.tsv"}}) {
     write(name, bytes);
     const auto refused = embed(name);
     EXPECT_EQ(refused.exit, 2) << name;
-    EXPECT_THAT(refused.err, HasSubstr("error[XG0901]: `" + name + "` is there")) << name;
+    EXPECT_THAT(refused.err, HasSubstr("error[XG0901]: `" + name + "` exists")) << name;
     EXPECT_THAT(refused.err, HasSubstr(cause)) << name;
     EXPECT_THAT(refused.err, HasSubstr("it would be lost")) << name;
     EXPECT_EQ(read_file(at(name)), bytes) << name;

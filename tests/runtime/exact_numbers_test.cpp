@@ -72,7 +72,7 @@ TEST_F(ExactNumbers, AreRefusedIfRoundedToF32) {
   const auto refused = row_of("16777217,5\n", pair, {columns(0, 2), scale, as_index(30'000'000)});
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, "XG0402");
-  EXPECT_THAT(refused.error().message, HasSubstr("went through f32"));
+  EXPECT_THAT(refused.error().message, HasSubstr("was converted to f32"));
   EXPECT_THAT(numbers<int32_t>(row_of("16777215,5\n", pair, {columns(0, 2), scale, as_index(30'000'000)}).value()),
               ElementsAre(16'777'215, 5));
 }

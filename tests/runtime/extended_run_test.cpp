@@ -85,7 +85,7 @@ TEST_F(ExtendedRun, AnotherSettingIsNamed) {
   EXPECT_THAT(longer.err,
               AllOf(HasSubstr("error[XG0701]"), HasSubstr("`train.epochs` was 2 epochs, and is 4 epochs now"),
                     HasSubstr("`train.lr` was [constant(0.1)], and is [cosine(0.1 .. 0)] now"),
-                    HasSubstr("go on with the new length, rate and classes: --extend")));
+                    HasSubstr("continue with the new length, rate and classes: --extend")));
   const auto seed = train({"--set", "train.seed=7"});
   EXPECT_EQ(seed.exit, 1);
   EXPECT_THAT(seed.err, AllOf(HasSubstr("`train.seed` was 1, and is 7 now"), Not(HasSubstr("--extend"))));

@@ -292,7 +292,7 @@ TEST_F(Hosts, AHostThatIsCutOffIsNamedAndTheRunGoesOnOnceItIsBack) {
   ASSERT_EQ(result.exit, 0) << result.err;
   EXPECT_THAT(result.err,
               HasSubstr("error[XG0840]: rank 2 on " + hosts->host(2) + " is lost: it was silent for 2.5 s"));
-  EXPECT_THAT(result.err, HasSubstr("help: start the same command again: it goes on from cut/ckpt/quick/step-"));
+  EXPECT_THAT(result.err, HasSubstr("help: start the same command again: it continues from cut/ckpt/quick/step-"));
   EXPECT_EQ(weights(result.out), weights(whole.out));
 }
 

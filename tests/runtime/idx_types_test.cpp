@@ -83,12 +83,13 @@ TEST_F(IdxTypes, PixelsThatAreNotFiniteAreBrokenSamples) {
 TEST_F(IdxTypes, AreRefusedAsWhatTheyAre) {
   const std::string images = idx(8, {1, 1, 2}, "ab");
   EXPECT_THAT(refusal(idx(0x0D, {1, 2}, f32(1) + f32(2)), labels_),
-              HasSubstr("holds f32 [1, 2]; pictures are [samples, height, width]"));
-  EXPECT_THAT(refusal(idx(8, {1, 3, 1, 1}, "abc"), labels_), HasSubstr("holds u8 [1, 3, 1, 1]; pictures are"));
-  EXPECT_THAT(refusal(labels_, images), HasSubstr("`images` and `labels` may be exchanged"));
+              HasSubstr("holds f32 [1, 2], but pictures must be [samples, height, width]"));
+  EXPECT_THAT(refusal(idx(8, {1, 3, 1, 1}, "abc"), labels_), HasSubstr("holds u8 [1, 3, 1, 1], but pictures must be"));
+  EXPECT_THAT(refusal(labels_, images), HasSubstr("`images` and `labels` may be swapped"));
   EXPECT_THAT(refusal(images, idx(0x0D, {1}, f32(1))),
-              HasSubstr("holds f32 [1]; labels are whole numbers [samples]; write them as u8, i8, i16 or i32"));
-  EXPECT_THAT(refusal(images, idx(8, {1, 1}, "a")), HasSubstr("holds u8 [1, 1]; labels are whole numbers [samples]"));
+              HasSubstr("holds f32 [1], but labels must be whole numbers [samples]; write them as u8, i8, i16 or i32"));
+  EXPECT_THAT(refusal(images, idx(8, {1, 1}, "a")),
+              HasSubstr("holds u8 [1, 1], but labels must be whole numbers [samples]"));
   EXPECT_THAT(refusal(std::string("\0\0\x0A\1", 4), labels_), HasSubstr("not an IDX file"));
 }
 

@@ -88,10 +88,10 @@ TEST(Launcher, TheFirstOfItsMpisThatIsBuiltIsUsed) {
   EXPECT_EQ(other.error().code, "XG0832");
   EXPECT_EQ(other.error().kind, ErrorKind::kWorld);
   EXPECT_EQ(other.error().message,
-            "a launcher of MPICH started several processes, and this xrun was built without "
+            "a launcher of MPICH started several processes, but this xrun was built without "
             "MPICH: libxrun_mpich.so is not next to the program");
   EXPECT_EQ(other.error().help,
-            "start them by the launcher of Open MPI: `mpirun`, or `srun --mpi=pmix`; or install "
+            "start them with the launcher of Open MPI: `mpirun`, or `srun --mpi=pmix`; or install "
             "libmpich-dev and build again");
   const auto none = choose_mpi(hydra, with({}));
   ASSERT_FALSE(none.ok());

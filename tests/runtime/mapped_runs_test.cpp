@@ -207,7 +207,7 @@ TEST_F(MappedRuns, OnlyTheNewestCheckpointHasItsRows) {
   for (const auto& refused : {run(-1, "ckpt", root_ + "/ckpt/step-000002")}) {
     ASSERT_FALSE(refused.ok());
     EXPECT_EQ(refused.error().code, "XG0710");
-    EXPECT_THAT(refused.error().message, HasSubstr("has no class rows of `id` any more"));
+    EXPECT_THAT(refused.error().message, HasSubstr("no longer has class rows of `id`"));
     EXPECT_THAT(refused.error().help, HasSubstr("/ckpt/latest"));
   }
   EXPECT_TRUE(run(5).ok());

@@ -118,8 +118,8 @@ TEST_F(MovedNames, TheMessageProposesAMissingLine) {
   write("embedding", "id");
   const auto refused = run({"eval", "m.xgraph", "run/ckpt/t"});
   EXPECT_EQ(refused.exit, 1);
-  EXPECT_THAT(refused.err, AllOf(HasSubstr("error[XG0702]"),
-                                 HasSubstr("say so once in the model: moved \"embed\" -> \"embedding\"")));
+  EXPECT_THAT(refused.err,
+              AllOf(HasSubstr("error[XG0702]"), HasSubstr("add this to the model: moved \"embed\" -> \"embedding\"")));
 }
 
 TEST_F(MovedNames, ACheckpointWithBothNamesIsRefused) {

@@ -477,7 +477,7 @@ TEST_F(MpiCommand, AFrozenRankEndsTheOthers) {
   ASSERT_EQ(result.exit, 0) << result.err;
   EXPECT_THAT(result.err,
               ::testing::ContainsRegex("error\\[XG0840\\]: rank 1 on [^\n]* is lost: it was silent for 2.5 s"));
-  EXPECT_THAT(result.err, HasSubstr("it goes on from frozen/ckpt/quick/step-"));
+  EXPECT_THAT(result.err, HasSubstr("it continues from frozen/ckpt/quick/step-"));
   EXPECT_EQ(values(result.out, "end", "exit"), (std::vector<nlohmann::json>{75, 0}));
   EXPECT_EQ(values(result.out, "end", "weights").back(), values(whole.out, "end", "weights").back());
 }
@@ -617,7 +617,7 @@ train t {
 TEST_F(MpiCommand, RanksWithOtherDirectoriesAreRefused) {
   const auto result = pair(train("a"), train("b"));
   expect_refused(result, 4, "XG0711");
-  EXPECT_THAT(result.err, HasSubstr("is not the directory of that name which rank 0 on "));
+  EXPECT_THAT(result.err, HasSubstr("is not the directory that rank 0 on "));
 }
 
 TEST_F(MpiCommand, WrongWordsAreToldOnce) {

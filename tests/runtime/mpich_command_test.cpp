@@ -113,7 +113,7 @@ TEST_F(MpichCommand, AKilledRankCostsTheStepsSinceTheLastCheckpoint) {
                                  train(to, often));
     EXPECT_FALSE(result.timed_out);
     ASSERT_EQ(result.exit, 0) << result.err;
-    EXPECT_THAT(result.err, HasSubstr("it is started again, 1 of 2"));
+    EXPECT_THAT(result.err, HasSubstr("it is started again, restart 1 of 2"));
     EXPECT_THAT(result.err, Not(HasSubstr("2 of 2")));
     EXPECT_EQ(weights_of(result), weights_of(whole));
     std::filesystem::remove(directory.path() + "/once");

@@ -34,7 +34,7 @@ class NothingLost : public ::testing::Test {
 TEST_F(NothingLost, APlanIsWrittenOverPlansOnly) {
   const auto over_model = run({"plan", "tiny.xgraph", "-o", "tiny.xgraph"});
   EXPECT_EQ(over_model.exit, 2);
-  EXPECT_THAT(over_model.err, HasSubstr("`tiny.xgraph` is there and is no plan"));
+  EXPECT_THAT(over_model.err, HasSubstr("`tiny.xgraph` exists and is not a plan"));
   EXPECT_EQ(read_file(at("tiny.xgraph")), tiny_model());
   ASSERT_EQ(run({"plan", "tiny.xgraph", "-o", "a.xplan"}).exit, 0);
   EXPECT_EQ(run({"plan", "tiny.xgraph", "-o", "a.xplan"}).exit, 0) << "a plan may be made again";

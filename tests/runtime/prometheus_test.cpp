@@ -216,7 +216,7 @@ TEST_F(PrometheusTest, ARunGoesOnWhereAnotherProcessListens) {
                                         {.directory = directory.path()});
   EXPECT_EQ(result.exit, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("warning[XG0817]: figures cannot be served at " + address +
-                                    ": Address already in use; the run goes on without them"));
+                                    ": Address already in use; the run continues without them"));
 }
 
 // The server's library ignores SIGPIPE for the whole process: `xrun train --progress json | head -2` ends all the same.

@@ -88,7 +88,7 @@ TEST_F(Restarts, StartsACommandAgainUntilItSucceeds) {
   EXPECT_EQ(result.exit, 0) << result.err;
   EXPECT_EQ(lines(testing::read_file(directory.path() + "/starts")), 2);
   EXPECT_THAT(result.err, HasSubstr("ended with exit code 75 after "));
-  EXPECT_THAT(result.err, HasSubstr("; it is started again, 1 of 5\n"));
+  EXPECT_THAT(result.err, HasSubstr("; it is started again, restart 1 of 5\n"));
 }
 
 TEST_F(Restarts, EndsWithTheLastExitCodeWhenAllAreUsed) {
@@ -96,7 +96,7 @@ TEST_F(Restarts, EndsWithTheLastExitCodeWhenAllAreUsed) {
   EXPECT_EQ(result.exit, 128 + SIGKILL);
   EXPECT_EQ(lines(testing::read_file(directory.path() + "/starts")), 2);
   EXPECT_THAT(result.err, HasSubstr("was ended by signal 9 after "));
-  EXPECT_THAT(result.err, HasSubstr("; it is not started again, by --restarts 1\n"));
+  EXPECT_THAT(result.err, HasSubstr("; it is not started again, since --restarts is 1\n"));
 }
 
 TEST_F(Restarts, WrongInputIsNotTriedAgain) {
@@ -143,8 +143,8 @@ TEST_F(Restarts, SaysWhatIsWrongWithTheWords) {
   result = run({"train", "--restarts", "2", "--", "mpirum", "-n", "4"});
   EXPECT_EQ(result.exit, 2);
   EXPECT_EQ(result.err,
-            "error: `mpirum` cannot be started: No such file or directory\nhelp: write the command after `--` as in a "
-            "shell, and try it there\n");
+            "error: `mpirum` cannot be started: No such file or directory\nhelp: check that the command after `--` "
+            "runs in a shell\n");
   result = run({"train", "--restarts", "-1", "--", "true"});
   EXPECT_EQ(result.exit, 2);
   EXPECT_THAT(result.err, HasSubstr("--restarts"));

@@ -345,7 +345,7 @@ TEST_F(RowsFiles, AreRefusedForOtherLayouts) {
   other.rows += 1;
   Error error = refusal(other);
   EXPECT_EQ(error.code, "XG0702");
-  EXPECT_THAT(error.message, HasSubstr("has rows 500..3500, and the run needs 500..3501"));
+  EXPECT_THAT(error.message, HasSubstr("has rows 500..3500, but the run needs 500..3501"));
   other = layout_;
   other.sections[0].row_bytes = 48;
   error = refusal(other);
@@ -378,7 +378,7 @@ TEST_F(RowsFiles, AreRefusedIfBrokenOrOfAnotherRun) {
   fs::remove(path());
   expect("XG0710", "is missing");
   fs::remove(log_path());
-  expect("XG0710", "the rows have gone on to another checkpoint");
+  expect("XG0710", "the rows now belong to another checkpoint");
   write(log_path(), log.substr(0, 100));
   expect("XG0710", "cut short");
   // The log is of another file, or of another run.
@@ -388,7 +388,7 @@ TEST_F(RowsFiles, AreRefusedIfBrokenOrOfAnotherRun) {
   write(log_path(), print_undo_header(other));
   expect("XG0710", "undo log of another file");
   write(path(), print_rows_header({draw_id(), layout_}) + rows.substr(static_cast<size_t>(kRowsHeaderBytes)));
-  expect("XG0710", "of another run");
+  expect("XG0710", "belongs to another run");
   std::string later = log;
   later.replace(later.find("undo 1"), 6, "undo 2");
   write(log_path(), later);

@@ -78,7 +78,7 @@ TEST_F(RunLog, ShowsARunInPartsAsOne) {
   const auto shown = run({"show", "ckpt/quick/log.jsonl"});
   ASSERT_EQ(shown.exit, 0) << shown.err;
   EXPECT_THAT(shown.out, HasSubstr("ckpt/quick/log.jsonl   3 runs   step 60 of 60   "));
-  EXPECT_THAT(shown.out, HasSubstr("\n  1 line is no event\n"));
+  EXPECT_THAT(shown.out, HasSubstr("\n  1 line is not an event\n"));
   EXPECT_THAT(shown.out, ContainsRegex("\n  loss   [0-9.]+ at step 60   least [0-9.]+ at step [0-9]+, most "));
   EXPECT_THAT(shown.out, ContainsRegex("\n  evaluation\n  test   [0-9.]+ at step 60 "));
   const auto json = nlohmann::json::parse(run({"show", "ckpt/quick/log.jsonl", "--format", "json"}).out);
@@ -97,7 +97,7 @@ TEST_F(RunLog, IsGivenUpIfItCannotBeWritten) {
   const auto result = run({"train", "tiny.xgraph", "--steps", "5", "--progress", "plain"});
   EXPECT_EQ(result.exit, 0) << result.err;
   EXPECT_THAT(result.err, HasSubstr("warning[XG0817]: ckpt/quick/log.jsonl cannot be opened: "));
-  EXPECT_THAT(result.err, HasSubstr("the run goes on without this log"));
+  EXPECT_THAT(result.err, HasSubstr("the run continues without this log"));
 }
 
 // Checks the bytes of the format; tests/runtime/tensorboard_test.py reads such a file with TensorBoard's own reader.
@@ -187,18 +187,19 @@ TEST_F(RunLog, TimeOfARunWithoutAnEndIsThatOfItsEvents) {
                              "\n"
                              R"({"v":1,"t":"step","time":112.5,"step":10})"
                              "\n";
-  EXPECT_EQ(summary(killed), "log.jsonl   1 run   step 10 of 400   12.5 s   has not ended: it goes on, or was killed");
+  EXPECT_EQ(summary(killed),
+            "log.jsonl   1 run   step 10 of 400   12.5 s   has not ended: it is still running, or was killed");
   const std::string resumed = killed + R"({"v":1,"t":"start","time":1000,"first_step":10,"steps":400})" + "\n";
   EXPECT_EQ(summary(resumed + R"({"v":1,"t":"end","time":1020,"step":400,"seconds":20.5})" + "\n"),
             "log.jsonl   2 runs   step 400 of 400   33.0 s");
   EXPECT_EQ(summary(resumed + R"({"v":1,"t":"warn","time":1004,"message":"slow"})" + "\n"),
-            "log.jsonl   2 runs   step 10 of 400   16.5 s   has not ended: it goes on, or was killed");
+            "log.jsonl   2 runs   step 10 of 400   16.5 s   has not ended: it is still running, or was killed");
   // Without times, or with a clock that was set back, no time is known.
   for (const char* time : {"", R"("time":-5,)", R"("time":50,)", R"("time":"noon",)"}) {
     EXPECT_EQ(summary(R"({"v":1,"t":"start","time":100,"steps":400})"
                       "\n{" +
                       std::string(time) + R"("v":1,"t":"step","step":10})" + "\n"),
-              "log.jsonl   1 run   step 10 of 400   has not ended: it goes on, or was killed")
+              "log.jsonl   1 run   step 10 of 400   has not ended: it is still running, or was killed")
         << time;
   }
 }

@@ -54,15 +54,15 @@ TEST(Safetensors, RefusesWhatItForbids) {
   EXPECT_EQ(fault("{" + a + "}", 8), "");
   EXPECT_THAT(fault("{" + a + "," + a + "}", 8), HasSubstr("the name \"a\" twice"));
   EXPECT_THAT(fault("{" + a + "," + tensor("b", "F32", "[1]", "[4,8]") + "}", 8),
-              HasSubstr("another tensor lies there"));
-  EXPECT_THAT(fault("{" + a + "," + tensor("b", "F32", "[1]", "[12,16]") + "}", 16), HasSubstr("a hole before it"));
+              HasSubstr("another tensor overlaps it"));
+  EXPECT_THAT(fault("{" + a + "," + tensor("b", "F32", "[1]", "[12,16]") + "}", 16), HasSubstr("a gap before it"));
   EXPECT_THAT(fault("{" + a + "}", 9), HasSubstr("9 bytes of data, but the header says 8"));
   EXPECT_THAT(fault("{" + a + "}", 7), HasSubstr("7 bytes of data"));
-  EXPECT_THAT(fault("{" + tensor("a", "F32", "[3]", "[0,8]") + "}", 8), HasSubstr("not those of its shape"));
+  EXPECT_THAT(fault("{" + tensor("a", "F32", "[3]", "[0,8]") + "}", 8), HasSubstr("do not fit its shape"));
   EXPECT_THAT(fault("{" + tensor("a", "F33", "[2]", "[0,8]") + "}", 8), HasSubstr("unknown dtype"));
-  EXPECT_THAT(fault("{" + tensor("a", "F4", "[1]", "[0,1]") + "}", 1), HasSubstr("not those of its shape"));
+  EXPECT_THAT(fault("{" + tensor("a", "F4", "[1]", "[0,1]") + "}", 1), HasSubstr("do not fit its shape"));
   EXPECT_THAT(fault("{" + tensor("a", "F32", "[9223372036854775807,4]", "[0,8]") + "}", 8),
-              HasSubstr("not those of its shape"));
+              HasSubstr("do not fit its shape"));
   EXPECT_THAT(fault("{" + tensor("a", "F32", "[-2]", "[0,8]") + "}", 8), HasSubstr("a number below 0"));
   EXPECT_THAT(fault("{" + tensor("a", "F32", "[2.0]", "[0,8]") + "}", 8), HasSubstr("not whole"));
   EXPECT_THAT(fault("{" + tensor("a", "F32", "[2]", "[8,0]") + "}", 8), HasSubstr("no begin and end"));

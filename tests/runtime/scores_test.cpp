@@ -223,7 +223,7 @@ TEST_F(Scores, FilesOfAnEvaluationReplaceOnlyTheirOwnKindAndAreWhole) {
   ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none", "--steps", "1"}).exit, 0);
   const auto other = run({"eval", "ckpt/t", "--confusion", "m.xgraph"});
   EXPECT_EQ(other.exit, 2);
-  EXPECT_THAT(other.err, HasSubstr("`m.xgraph` is there and is no table of pairs of classes"));
+  EXPECT_THAT(other.err, HasSubstr("`m.xgraph` exists and is not a table of pairs of classes"));
   for (const char* place : {"m.xgraph", "none/wrong"}) {
     EXPECT_THAT(run({"eval", "ckpt/t", "--wrong", place}).err, HasSubstr("is not a directory and cannot be created"));
   }

@@ -178,8 +178,9 @@ TEST_F(SecondCopies, GiveBackWhatIsLostOrDamaged) {
       } else {
         ASSERT_THAT((*resumed)->warnings, SizeIs(1)) << what;
         EXPECT_EQ((*resumed)->warnings[0].code, "XG0721");
-        EXPECT_THAT((*resumed)->warnings[0].message,
-                    HasSubstr(step + " were missing or damaged, and come from the second copy in " + copy_ + ": "));
+        EXPECT_THAT(
+            (*resumed)->warnings[0].message,
+            HasSubstr(step + " were missing or damaged and were restored from the second copy in " + copy_ + ": "));
       }
     }
     fs::remove(root_ + "/elsewhere");
@@ -252,9 +253,8 @@ TEST_F(SecondCopies, LeaveTheErrorIfAlsoDamaged) {
   const auto refused = store(with_copy())->resume(model_.state());
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, "XG0710");
-  EXPECT_THAT(refused.error().message, HasSubstr(root_ + name + " does not have the digest of what was written"));
-  EXPECT_THAT(refused.error().notes,
-              ElementsAre("second copies were looked for in " + copy_ + ", and there is no whole one"));
+  EXPECT_THAT(refused.error().message, HasSubstr(root_ + name + " does not match its digest"));
+  EXPECT_THAT(refused.error().notes, ElementsAre("no complete second copy was found in " + copy_));
   EXPECT_THAT(refused.error().help, HasSubstr("--resume " + root_ + "/step-000010"));
   fs::remove_all(copy_ + "/step-000020");
   fs::remove(root_ + "/step-000020/manifest.json");
@@ -370,7 +370,7 @@ TEST_F(SecondCopies, AreNotPublishedForADamagedCheckpoint) {
   disk.holds = false;
   const auto copies = saves->copies(true);
   ASSERT_THAT(copies.value(), SizeIs(1));
-  EXPECT_THAT((*copies)[0].fault, HasSubstr("model.json does not have the digest of what was written"));
+  EXPECT_THAT((*copies)[0].fault, HasSubstr("model.json does not match its digest"));
   EXPECT_FALSE(fs::exists(copy_ + "/step-000001"));
 }
 
@@ -388,7 +388,7 @@ TEST_F(SecondCopies, AreRefusedWhereTheyCannotBe) {
     const Error error = refusal(path);
     EXPECT_EQ(error.code, "XG0720") << path;
     EXPECT_EQ(error.kind, ErrorKind::kContent) << path;
-    EXPECT_THAT(error.message, HasSubstr("it lies in the directory of the checkpoints, " + root_)) << path;
+    EXPECT_THAT(error.message, HasSubstr("it is inside the directory of the checkpoints, " + root_)) << path;
   }
   EXPECT_FALSE(fs::exists(root_ + "/copies"));
   fs::remove(copy_);

@@ -146,8 +146,8 @@ TEST_F(SecondCopyCommands, DamagedCopiesEndTheRunWithItsError) {
   const auto refused = train("run", at("copies"));
   EXPECT_EQ(refused.exit, 1);
   EXPECT_THAT(refused.err, AllOf(HasSubstr("error[XG0710]: run/ckpt/t/step-000020/trunk.safetensors has 50 bytes"),
-                                 HasSubstr("note: second copies were looked for in " + at("copies")),
-                                 HasSubstr("help: go on from an older one: --resume run/ckpt/t/step-000010")));
+                                 HasSubstr("note: no complete second copy was found in " + at("copies")),
+                                 HasSubstr("help: continue from an older one: --resume run/ckpt/t/step-000010")));
 }
 
 // The copies of steps 20 and 40 cannot be published: files have their names. That of step 20 may be left out before.
@@ -159,7 +159,7 @@ TEST_F(SecondCopyCommands, FailedCopiesAreWarnedOfOnceAndCountedAtTheEnd) {
   ASSERT_EQ(result.exit, 0) << result.err;
   ASSERT_THAT(warnings(result, "code"), ElementsAre("XG0823", "XG0823"));
   const auto messages = warnings(result, "message");
-  EXPECT_THAT(messages[0], HasSubstr("the checkpoint itself is whole, and the run goes on"));
+  EXPECT_THAT(messages[0], HasSubstr("the checkpoint itself is complete, and the run continues"));
   EXPECT_THAT(messages[1],
               AllOf(HasSubstr(" checkpoints of this run have no second copy, the last of them " + at("copies")),
                     HasSubstr("cannot write")));

@@ -132,7 +132,7 @@ TEST_F(SlurmCommand, AKilledRankCostsTheStepsSinceTheLastCheckpoint) {
                  train(to, quoted));
     EXPECT_FALSE(result.timed_out);
     ASSERT_EQ(result.exit, 0) << result.err;
-    EXPECT_THAT(result.err, HasSubstr("it is started again, 1 of 2"));
+    EXPECT_THAT(result.err, HasSubstr("it is started again, restart 1 of 2"));
     EXPECT_THAT(result.err, Not(HasSubstr("2 of 2")));
     EXPECT_EQ(weights_of(result.err), weights_of(whole.err)) << rank;
     std::filesystem::remove(directory.path() + "/once");

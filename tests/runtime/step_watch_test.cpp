@@ -102,7 +102,7 @@ TEST_F(StepWatchTest, ASlowPassIsNamedWithItsDevice) {
   EXPECT_EQ(found[0].code, "XG0811");
   EXPECT_THAT(found[0].message, StartsWith("a step takes "));
   EXPECT_THAT(found[0].message, HasSubstr("; most of the difference is on cpu 1: backward of stage 1 ("));
-  EXPECT_THAT(found[0].message, HasSubstr(" takes 40.0 ms, predicted were 2.0 ms"));
+  EXPECT_THAT(found[0].message, HasSubstr(" takes 40.0 ms instead of the predicted 2.0 ms"));
 }
 
 TEST_F(StepWatchTest, ASlowShardIsNamedWithItsHead) {
@@ -110,7 +110,7 @@ TEST_F(StepWatchTest, ASlowShardIsNamedWithItsHead) {
       watch(timings([](const Instruction& one) { return one.kind == Kind::kHeadBackward && one.device == 0; }, 30));
   ASSERT_EQ(found.size(), 1u);
   EXPECT_THAT(found[0].message, HasSubstr("on cpu 0: backward of head "));
-  EXPECT_THAT(found[0].message, HasSubstr(" (shard 0) takes 30.0 ms, predicted were 1.0 ms"));
+  EXPECT_THAT(found[0].message, HasSubstr(" (shard 0) takes 30.0 ms instead of the predicted 1.0 ms"));
 }
 
 TEST_F(StepWatchTest, UnexplainedTimeIsWaitingOrOutside) {

@@ -169,7 +169,7 @@ TEST(StuckLauncher, IsKilledAndTheCommandStartedAgain) {
   const auto result = run_restarts(directory, "1", script);
   EXPECT_FALSE(result.timed_out);
   EXPECT_EQ(result.exit, 0) << result.err;
-  EXPECT_THAT(result.err, ::testing::ContainsRegex("note: mpirun \\(process [0-9]+\\) has not ended with its ranks"));
+  EXPECT_THAT(result.err, ::testing::ContainsRegex("note: mpirun \\(process [0-9]+\\) did not end with its ranks"));
   EXPECT_THAT(result.err, ::testing::HasSubstr("was ended by signal 9"));
 }
 

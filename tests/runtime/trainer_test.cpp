@@ -190,11 +190,11 @@ TEST_F(RunsTest, ARunWithTrustRatiosGoesOnByAnotherPlan) {
 TEST_F(RunsTest, ValuesThatACheckpointReplacesAreNotComputed) {
   MemoryStore store;
   ASSERT_TRUE(train_with(&store, 2).ok());
-  EXPECT_THAT(events_.subjects, ::testing::Contains("the first weights"));
+  EXPECT_THAT(events_.subjects, ::testing::Contains("the initial weights"));
   events_.subjects.clear();
   ASSERT_TRUE(train_with(&store, 4).ok());
   EXPECT_THAT(events_.subjects, ::testing::Contains("the latest checkpoint"));
-  EXPECT_THAT(events_.subjects, ::testing::Not(::testing::Contains("the first weights")));
+  EXPECT_THAT(events_.subjects, ::testing::Not(::testing::Contains("the initial weights")));
 }
 
 TEST_F(RunsTest, ASignalFinishesTheStepAndSaves) {

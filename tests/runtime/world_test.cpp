@@ -98,7 +98,7 @@ TEST(World, ARankThatEndsBeforeTheOthersIsNotWaitedFor) {
     const auto said = world.gather(std::string("text"));
     ASSERT_FALSE(said.ok());
     EXPECT_EQ(said.error().code, "XG0834");
-    EXPECT_EQ(said.error().message, "rank 2 on a: it has ended before the others");
+    EXPECT_EQ(said.error().message, "rank 2 on a: it ended before the other ranks");
   });
 }
 

@@ -249,7 +249,7 @@ std::vector<Fault> model_faults() {
        {"train", "m.xgraph", "--progress", "none"},
        1,
        "m.xgraph:30:45",
-       "XG0506]: the curves cover 15 steps, the run has 60",
+       "XG0506]: the curves cover 15 steps, but the run has 60",
        "leave out the span of the last curve"},
       {"failed_expectation", tiny_with("37 * 24\n}", "37 * 25\n}"), check, 1, "m.xgraph:34:10", "3_456 == 3_493",
        "34 ~   expect params(tiny) == 3_456"},
@@ -557,8 +557,8 @@ std::vector<Fault> plan_faults() {
        {"train", "m.xplan"},
        1,
        "`m.xplan` was made from",
-       "m.xgraph`, which is not there",
-       "put the model back",
+       "m.xgraph`, which does not exist",
+       "restore the model",
        [](const std::string& d) {
          plan_in(d);
          fs::remove(d + "/m.xgraph");
@@ -576,7 +576,7 @@ std::vector<Fault> plan_faults() {
        4,
        "`m.xplan`",
        "File too large",
-       "make room",
+       "free some space",
        nullptr,
        {.file_size_limit = 512}},
       {"why_of_no_decision",
@@ -633,14 +633,14 @@ std::vector<Fault> data_faults() {
        {"predict", "m.xgraph", "ckpt", "a.png", "--rows", "0..3"},
        2,
        "",
-       "`--rows` are those of a table or a source",
+       "`--rows` selects rows of a table or a source",
        "--source NAME"},
       {"several_tables",
        csv_model(),
        {"predict", "m.xgraph", "ckpt", "a.csv", "b.csv"},
        2,
        "",
-       "2 tables are named, and one is predicted at a time",
+       "2 tables are named, but only one can be predicted at a time",
        "name one of them"},
       {"missing_csv", csv_model(), train, 1, "m.xgraph:11:18", "cannot read d.csv: No such file", "check the path"},
       {"word_in_csv", csv_model(), train, 1, "m.xgraph:13:11", "d.csv:6: column 1 is \"abc\", not a number",
@@ -755,7 +755,7 @@ std::vector<Fault> checkpoint_faults() {
          train_in(d);
          write(checkpoint_file(d, "manifest"), "{]");
        }},
-      {"flipped_byte_in_weights", m, eval, 1, "trunk.safetensors", "does not have the digest", "use an older one",
+      {"flipped_byte_in_weights", m, eval, 1, "trunk.safetensors", "does not match its digest", "use an older one",
        [](const std::string& d) {
          train_in(d);
          overwrite(checkpoint_file(d, "trunk.safetensors"), -9, "\x55");

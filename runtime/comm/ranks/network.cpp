@@ -31,7 +31,7 @@ constexpr Sleeps kRung{std::chrono::microseconds(15), std::chrono::microseconds(
 
 Error failure(const std::string& words) {
   return world_error("XG0834", {"the exchange between ranks failed: {}", words},
-                     "look at what the launcher says; then start the same command again: it goes on from the last "
+                     "read the messages of the launcher; then start the same command again: it continues from the last "
                      "checkpoint");
 }
 

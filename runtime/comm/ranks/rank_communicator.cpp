@@ -359,7 +359,7 @@ Status RankCommunicator::place_direct(Stream& stream, const Message& message) {
   if (fault != 0) {
     return world_error("XG0834",
                        {"the memory of {} cannot be read: {}", world_.name(stream.rank), std::strerror(fault)},
-                       "see whether that process is still there; then start the same command again: it goes on from "
+                       "check whether that process still runs; then start the same command again: it continues from "
                        "the last checkpoint");
   }
   BlockHeader answer = header_of(message);

@@ -205,7 +205,7 @@ std::string connect_all(const Peers& peers, Socket listener, const std::vector<s
     sockets[static_cast<size_t>(mine.to)] = std::move(socket);
   }
   if (const auto missing = reception.wait(patience)) {
-    return fmt::format("{} has not called it", peers.name(*missing));
+    return fmt::format("{} has not connected to it", peers.name(*missing));
   }
   for (int rank = mine.from + 1; rank < peers.count(); ++rank) {
     sockets[static_cast<size_t>(rank)] = reception.take(rank);

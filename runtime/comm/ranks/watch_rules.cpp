@@ -128,7 +128,7 @@ std::string WatchRules::how_lost(const Word& loss, int seen_by) const {
   if (lost_->rank == rank_ && loss.kind != Word::kHangs && loss.kind != Word::kCutOff) {
     return stood_ > 0 && time_ - woke_ < limits_.silence
                ? fmt::format("it stood still for {:.1f} s, and the others ended", stood_)
-               : "the others do not hear it";
+               : "the other ranks do not hear it";
   }
   switch (loss.kind) {
     case Word::kHangs:

@@ -142,7 +142,7 @@ void World::end() {
 
 void World::leave(const std::optional<Error>& error) {
   left_ = true;
-  say(error ? *error : world_error("XG0834", "it has ended before the others", "look at what it said before"), true);
+  say(error ? *error : world_error("XG0834", "it ended before the other ranks", "read its earlier messages"), true);
 }
 
 std::string World::name(int rank) const {

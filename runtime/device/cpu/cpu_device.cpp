@@ -234,7 +234,7 @@ Error refused_threads(int got, int workers) {
   return {ErrorKind::kWorld,
           "XG0803",
           "the system lets this process start " + std::to_string(got) + " of the " +
-              std::to_string(kThreadsOfWorker * workers) + " threads that the plan needs, two for each that works",
+              std::to_string(kThreadsOfWorker * workers) + " threads that the plan needs, two for each worker",
           "raise its limit (`ulimit -u`, `ulimit -v`, pids.max of the control group), or plan for fewer: --threads " +
               std::to_string(std::max(1, got / kThreadsOfWorker)),
           {}};

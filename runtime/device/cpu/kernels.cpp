@@ -27,7 +27,7 @@ Status check_scratch(const Graph& graph, const planner::Instruction& instruction
     if (kernel->scratch_bytes() > scratch) {
       return plan_differs("`" + node.path + "` (" + std::string(node.op->name) +
                               (prepares ? ") prepares its weight in " : ") works in ") +
-                              format_bytes(kernel->scratch_bytes()) + ", planned are " + format_bytes(scratch),
+                              format_bytes(kernel->scratch_bytes()) + ", but the plan has " + format_bytes(scratch),
                           node.span);
     }
   }
@@ -64,8 +64,8 @@ Result<KernelSet> KernelSet::make(const Graph& graph, const planner::Program& pr
     if (buffer.purpose == planner::Purpose::kPrepared &&
         set.of(buffer.node)->prepared_bytes(buffer.node_input) > buffer.bytes) {
       return plan_differs("`" + graph.node(buffer.node).path + "` prepares its weight in " +
-                              format_bytes(set.of(buffer.node)->prepared_bytes(buffer.node_input)) + ", planned are " +
-                              format_bytes(buffer.bytes),
+                              format_bytes(set.of(buffer.node)->prepared_bytes(buffer.node_input)) +
+                              ", but the plan has " + format_bytes(buffer.bytes),
                           graph.node(buffer.node).span);
     }
   }

@@ -69,21 +69,21 @@ std::string advice_about_operator(const TrainSpec& train, int64_t step, const No
     return cause.empty() ? change + "; a lower `train.lr` helps only if these inputs have grown since the first step"
                          : cause + ": " + change;
   }
-  return cause.empty() ? advice_about_rate(train) : cause + ": look at the data and at the first weights";
+  return cause.empty() ? advice_about_rate(train) : cause + ": check the data and the initial weights";
 }
 
 std::string advice_about_loss(const TrainSpec& train, int64_t step) {
   const std::string cause = no_update_yet(train, step);
   return cause.empty() ? advice_about_rate(train)
-                       : cause + ": look at the function of the loss, its scale and margin, and at the first weights";
+                       : cause + ": check the function of the loss, its scale and margin, and the initial weights";
 }
 
 std::string advice_about_gradient(const TrainSpec& train, int64_t step) {
   const std::string cause = no_update_yet(train, step);
   return cause.empty() ? advice_about_rate(train)
                        : cause +
-                             ": a function on the way from there to the loss has no finite derivative at a value "
-                             "that it gets, as `sqrt` at 0, or `acos` at 1";
+                             ": a function between there and the loss has no finite derivative at one of its inputs, "
+                             "such as `sqrt` at 0 or `acos` at 1";
 }
 
 Error nonfinite_gradient(const Module& module, const planner::Program& program, std::span<const double> sums,
@@ -154,7 +154,7 @@ Error StageRunner::find_nonfinite(const BoundPass& pass, const Block& block, con
       own_range = own_range && computed && (!range || range->is_ordinary());
       if (range) {
         error.notes.push_back(
-            fmt::format("its input `{}` is from {:.4g} to {:.4g}", value.name, range->least, range->most));
+            fmt::format("its input `{}` ranges from {:.4g} to {:.4g}", value.name, range->least, range->most));
       }
     }
     if (const Status status = run_node(pass, bound, block, step); !status.ok()) {
@@ -168,11 +168,12 @@ Error StageRunner::find_nonfinite(const BoundPass& pass, const Block& block, con
       }
       error.message = fmt::format("`{}` ({}) gives a value that is not finite, for {}", node.path, node.op->name, rows);
       error.help = program_.training ? advice_about_operator(train_, step.step, node, own_range)
-                                     : "take an earlier checkpoint, or look at the data";
+                                     : "use an earlier checkpoint, or check the data";
       return error;
     }
   }
-  return {ErrorKind::kNonFinite, "XG0810", "a value that is not finite came up and went away again, for " + rows,
+  return {ErrorKind::kNonFinite, "XG0810",
+          "a value that is not finite appeared and was gone in a second computation, for " + rows,
           "run again with `--deterministic`"};
 }
 

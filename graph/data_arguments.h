@@ -1,0 +1,35 @@
+// Bounds and types that the records of readers and of data stages share. Only graph/reader_def.cpp and
+// graph/augment_def.cpp include this.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "graph/attr.h"
+#include "graph/base/errors.h"
+#include "graph/base/result.h"
+#include "graph/tensor_type.h"
+
+namespace xrun {
+
+// Pictures with a larger side are rejected before memory is allocated for them.
+inline constexpr int64_t kLargestSide = 16'384;
+inline constexpr int64_t kMostColumns = 1 << 24;
+
+// XG0413: "`name` is VALUE", with the allowed values as help.
+Error out_of_range(std::string_view name, const Text& value, const Text& allowed);
+
+// Checks the arguments against bounds such as "size 4..1024, em 4..1024". Errors: XG0413.
+Status check_bounds(std::string_view bounds, const Attrs& args);
+
+// Checks that an argument is a range a..b with 0 <= a < b <= limit. Errors: XG0413.
+Status check_interval(const Attrs& args, std::string_view name, int64_t limit);
+
+// The type of a field with these dimensions in each sample: the batch dimension comes first.
+TensorType per_sample(DType dtype, std::vector<int64_t> dims, int64_t classes = 0);
+
+// The element type for class numbers below `classes`.
+DType index_dtype(int64_t classes);
+
+}  // namespace xrun
