@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <cstring>
+#include <libexif/exif-data.h>
+#include <memory>
 #include <string_view>
 #include <zlib.h>
 
@@ -9,6 +11,10 @@ namespace xrun::runtime {
 namespace {
 
 using View = std::span<const std::byte>;
+
+constexpr std::string_view kPrefix("Exif\0\0", 6);
+// More than the block of a JPEG, which is a segment of at most 64 KiB after a few others.
+constexpr size_t kLongest = 1 << 20;
 
 bool starts_with(View bytes, std::string_view text) {
   return bytes.size() >= text.size() && std::memcmp(bytes.data(), text.data(), text.size()) == 0;
@@ -27,31 +33,6 @@ uint32_t number_at(View bytes, size_t at, size_t width, bool big_endian) {
 // Returns at most `length` bytes from `at` on.
 View part(View bytes, size_t at, size_t length) {
   return at >= bytes.size() ? View() : bytes.subspan(at, std::min(length, bytes.size() - at));
-}
-
-// SOI, then segments: FF, marker, u16 length that includes itself. The picture data begins at the marker SOS (DA).
-View block_of_jpeg(View file) {
-  for (size_t at = 2; at + 4 <= file.size();) {
-    if (file[at] != std::byte{0xFF}) {
-      return {};
-    }
-    const auto marker = std::to_integer<int>(file[at + 1]);
-    if (marker == 0xFF) {  // fill byte
-      ++at;
-      continue;
-    }
-    const size_t length = number_at(file, at + 2, 2, true);
-    if (marker == 0xDA || length < 2) {
-      return {};
-    }
-    const View segment = part(file, at + 4, length - 2);
-    constexpr std::string_view kExif("Exif\0\0", 6);
-    if (marker == 0xE1 && starts_with(segment, kExif)) {
-      return segment.subspan(kExif.size());
-    }
-    at += 2 + length;
-  }
-  return {};
 }
 
 // Signature of 8 bytes, then chunks: u32 length, name, content, u32 checksum of name and content.
@@ -74,7 +55,7 @@ View block_of_webp(View file) {
     const size_t length = number_at(file, at + 4, 4, false);
     if (starts_with(file.subspan(at), "EXIF")) {
       const View content = part(file, at + 8, length);
-      constexpr std::string_view kPrefix("Exif\0\0", 6);  // a JPEG begins like this; some programs also write it here
+      // Some programs write the prefix of a JPEG's segment also here.
       return starts_with(content, kPrefix) ? content.subspan(kPrefix.size()) : content;
     }
     at += 8 + length + length % 2;
@@ -82,38 +63,42 @@ View block_of_webp(View file) {
   return {};
 }
 
-View block_of(View file) {
-  if (starts_with(file, "\xFF\xD8\xFF")) {
-    return block_of_jpeg(file);
-  }
-  if (starts_with(file, "\x89PNG")) {
-    return block_of_png(file);
-  }
-  return starts_with(file, "RIFF") && starts_with(part(file, 8, 4), "WEBP") ? block_of_webp(file) : View();
+// The block of a file that is no JPEG, with the prefix that a JPEG has before it.
+std::vector<std::byte> prefixed_block(View file) {
+  const bool is_png = starts_with(file, "\x89PNG");
+  const bool is_webp = starts_with(file, "RIFF") && starts_with(part(file, 8, 4), "WEBP");
+  const View block = is_png ? block_of_png(file) : is_webp ? block_of_webp(file) : View();
+  const View prefix = std::as_bytes(std::span(kPrefix));
+  std::vector<std::byte> bytes(prefix.begin(), prefix.end());
+  bytes.insert(bytes.end(), block.begin(), block.end());
+  return bytes;
 }
+
+struct FreeExif {
+  void operator()(ExifData* data) const { exif_data_unref(data); }
+};
 
 }  // namespace
 
-// TIFF: "II" or "MM", 42, u32 offset of a directory: u16 count, then entries of 12 bytes: tag, type, count, value.
 int exif_orientation(std::span<const std::byte> file) {
-  constexpr uint32_t kOrientation = 0x0112;
-  constexpr uint32_t kShort = 3;
-  const View block = block_of(file);
-  const bool big_endian = starts_with(block, "MM");
-  if (!big_endian && !starts_with(block, "II")) {
+  // libexif finds the block of a JPEG in its segments.
+  const bool is_jpeg = starts_with(file, "\xFF\xD8\xFF");
+  const std::vector<std::byte> prefixed = is_jpeg ? std::vector<std::byte>() : prefixed_block(file);
+  const View block = part(is_jpeg ? file : View(prefixed), 0, kLongest);
+  const std::unique_ptr<ExifData, FreeExif> data(exif_data_new());
+  if (data == nullptr) {
     return 1;
   }
-  const size_t directory = number_at(block, 4, 4, big_endian);
-  const uint32_t entries = number_at(block, directory, 2, big_endian);
-  for (size_t i = 0; i < entries; ++i) {
-    const View entry = part(block, directory + 2 + 12 * i, 12);
-    if (entry.size() == 12 && number_at(entry, 0, 2, big_endian) == kOrientation &&
-        number_at(entry, 2, 2, big_endian) == kShort) {
-      const uint32_t value = number_at(entry, 8, 2, big_endian);
-      return value >= 1 && value <= 8 ? static_cast<int>(value) : 1;
-    }
+  // Tags that have a wrong type or are missing are neither repaired nor added.
+  exif_data_unset_option(data.get(), EXIF_DATA_OPTION_FOLLOW_SPECIFICATION);
+  exif_data_load_data(data.get(), reinterpret_cast<const unsigned char*>(block.data()),
+                      static_cast<unsigned>(block.size()));
+  const ExifEntry* entry = exif_content_get_entry(data->ifd[EXIF_IFD_0], EXIF_TAG_ORIENTATION);
+  if (entry == nullptr || entry->format != EXIF_FORMAT_SHORT || entry->components == 0) {
+    return 1;
   }
-  return 1;
+  const int value = exif_get_short(entry->data, exif_data_get_byte_order(data.get()));
+  return value >= 1 && value <= 8 ? value : 1;
 }
 
 void turn_upright(int orientation, int64_t height, int64_t width, int channels, std::vector<uint8_t>& pixels) {
