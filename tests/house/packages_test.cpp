@@ -86,7 +86,7 @@ TEST(Packages, EachLineIsAPackageAndNoPackageIsListedTwice) {
   const std::regex name("[a-z0-9][a-z0-9+.-]+");
   Words seen;
   for (const std::string& list : kLists) {
-    EXPECT_GT(packages_of(list).size(), 5u) << list;
+    EXPECT_GT(packages_of(list).size(), 1u) << list;
     for (const std::string& package : packages_of(list)) {
       EXPECT_TRUE(std::regex_match(package, name)) << "packages/" << list << ".txt: \"" << package << '"';
       EXPECT_TRUE(seen.insert(package).second) << package << " is listed twice";
@@ -119,6 +119,7 @@ TEST(Packages, EverythingThatCMakeFindsIsListed) {
       {"PkgConfig", "pkg-config"},
       {"hwloc", "libhwloc-dev"},
       {"libxxhash", "libxxhash-dev"},
+      {"libexif", "libexif-dev"},
       {"libwebp", "libwebp-dev"},
       {"prometheus-cpp-pull", "prometheus-cpp-dev"},
       {"ompi-c", "libopenmpi-dev"},
