@@ -8,17 +8,12 @@
 #include <vector>
 
 #include "tests/support/command.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/tiny_model.h"
 
 namespace xrun::testing {
 
 using Words = std::vector<std::string>;
-
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-constexpr bool kSanitized = true;
-#else
-constexpr bool kSanitized = false;
-#endif
 
 class TinyRuns : public ::testing::Test {
  protected:

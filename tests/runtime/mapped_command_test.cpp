@@ -97,7 +97,7 @@ TEST_F(MappedCommand, ADiskWithoutRoomIsRefusedBeforeTheRun) {
   const auto train = run({"train", "huge.xgraph"});
   EXPECT_EQ(train.exit, 4) << train.err;
   EXPECT_THAT(train.err, HasSubstr("error[XG0711]"));
-  EXPECT_THAT(train.err, HasSubstr("class rows in files need 7636.9 GiB in ckpt/rows, and "));
+  EXPECT_THAT(train.err, HasSubstr("class rows in files need 7636.9 GiB in ckpt/rows, but "));
   EXPECT_THAT(train.err, HasSubstr("rows of `id` 7636.8 GiB, their undo log at most "));
   EXPECT_FALSE(std::filesystem::exists(directory_.path() + "/ckpt"));
 }
