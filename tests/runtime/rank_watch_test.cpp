@@ -252,7 +252,7 @@ TEST(RankMeeting, RanksThatCannotReachEachOtherAreNamed) {
     const auto sockets = meet_ranks(world, 10);
     ASSERT_FALSE(sockets.ok());
     EXPECT_EQ(sockets.error().code, "XG0841");
-    EXPECT_THAT(sockets.error().message, HasSubstr("rank 1 on b has no connection to each of the others"));
+    EXPECT_THAT(sockets.error().message, HasSubstr("rank 1 on b is not connected to all other ranks"));
     EXPECT_THAT(sockets.error().message, HasSubstr("refused"));
   });
 }

@@ -164,7 +164,7 @@ TEST_F(Restarts, ARunThatIsKilledTwiceEndsWithTheWeightsOfAnUnbrokenOne) {
                      "case $n in 1) eval $train --steps 17; kill -9 $$;; 2) eval $train --steps 41; exit 75;; esac; "
                      "eval exec $train");
   ASSERT_EQ(broken.exit, 0) << broken.err;
-  EXPECT_THAT(broken.err, HasSubstr(", 2 of 2\n"));
+  EXPECT_THAT(broken.err, HasSubstr("restart 2 of 2\n"));
   EXPECT_NE(weights(whole.out), "");
   EXPECT_EQ(weights(broken.out), weights(whole.out));
 }

@@ -374,7 +374,7 @@ TEST_F(RowsFiles, AreRefusedIfBrokenOrOfAnotherRun) {
   write(path(), rows.substr(0, 1000));
   expect("XG0710", "cut short");
   write(path(), "");
-  expect("XG0710", "no rows file");
+  expect("XG0710", "not a rows file");
   fs::remove(path());
   expect("XG0710", "is missing");
   fs::remove(log_path());

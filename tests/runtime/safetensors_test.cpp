@@ -65,8 +65,8 @@ TEST(Safetensors, RefusesWhatItForbids) {
               HasSubstr("do not fit its shape"));
   EXPECT_THAT(fault("{" + tensor("a", "F32", "[-2]", "[0,8]") + "}", 8), HasSubstr("a number below 0"));
   EXPECT_THAT(fault("{" + tensor("a", "F32", "[2.0]", "[0,8]") + "}", 8), HasSubstr("not whole"));
-  EXPECT_THAT(fault("{" + tensor("a", "F32", "[2]", "[8,0]") + "}", 8), HasSubstr("no begin and end"));
-  EXPECT_THAT(fault("{" + tensor("a", "F32", "[2]", "[0]") + "}", 8), HasSubstr("no begin and end"));
+  EXPECT_THAT(fault("{" + tensor("a", "F32", "[2]", "[8,0]") + "}", 8), HasSubstr("not a begin and an end"));
+  EXPECT_THAT(fault("{" + tensor("a", "F32", "[2]", "[0]") + "}", 8), HasSubstr("not a begin and an end"));
   EXPECT_THAT(fault(R"({"a":{"dtype":"F32","shape":[2]}})", 8), HasSubstr("no dtype, shape and data_offsets"));
   EXPECT_THAT(fault(R"({"a":{"dtype":"F32","dtype":"F32","shape":[2],"data_offsets":[0,8]}})", 8), HasSubstr("twice"));
   EXPECT_THAT(fault(R"({"a":{"dtype":"F32","shape":[2],"data_offsets":[0,8],"x":1}})", 8), HasSubstr("unknown entry"));
