@@ -82,7 +82,7 @@ Status check_times(const TrainSpec& train, const CurveSpec& curve, double begin,
     if (!(unit > before)) {
       return refuse(
           before == begin
-              ? fmt::format("{} is not after the beginning of `steps`, which is {:.6g} {} after the start of the run",
+              ? fmt::format("{} is not after the start of `steps`, which is {:.6g} {} after the start of the run",
                             found, begin, units_text(train))
               : fmt::format("the times of `steps` must rise, but {} is not after the {:.6g} {} before it", found,
                             before, units_text(train)),

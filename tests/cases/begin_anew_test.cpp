@@ -182,7 +182,7 @@ echo start >>starts
   EXPECT_EQ(demo(), 75);
   EXPECT_EQ(demo(), 75);
   EXPECT_EQ(steps(), "step\nstep\n") << "the run before was deleted";
-  EXPECT_THAT(read_file(root.path() + "/said"), HasSubstr("Going on with the demo that was interrupted"));
+  EXPECT_THAT(read_file(root.path() + "/said"), HasSubstr("Continuing the interrupted demo"));
   EXPECT_EQ(demo(), 0);
   EXPECT_EQ(steps(), "step\nstep\nstep\n");
   EXPECT_EQ(demo(), 0);

@@ -137,7 +137,7 @@ TEST_F(Case15MilestonesAfterAWarmUp, ATimeThatIsNeverReachedIsRefusedInEachUnit)
   for (const char* early : {"1 epoch", "2 epochs"}) {
     EXPECT_THAT(
         refusal_of(with_at(std::string(early) + ", 10 epochs")),
-        AllOf(HasSubstr("XG0506]: "), HasSubstr("is not after the beginning of `steps`, which is 2 epochs after")))
+        AllOf(HasSubstr("XG0506]: "), HasSubstr("is not after the start of `steps`, which is 2 epochs after")))
         << early;
   }
   // In other units, as soon as the number of samples is known.
@@ -148,7 +148,7 @@ TEST_F(Case15MilestonesAfterAWarmUp, ATimeThatIsNeverReachedIsRefusedInEachUnit)
         << command;
     EXPECT_THAT(refusal_of(with_at("19.95 epochs"), command), HasSubstr("the last step of the run begins after 199"));
     EXPECT_THAT(refusal_of(with_at("20 steps"), command),
-                HasSubstr("20 steps is not after the beginning of `steps`, which is 20 steps after the start"));
+                HasSubstr("20 steps is not after the start of `steps`, which is 20 steps after the start"));
     EXPECT_THAT(refusal_of(with_at("10 epochs, 50 steps"), command), HasSubstr("the times of `steps` must rise"));
   }
   EXPECT_THAT(refusal_of(model_of("steps = 100", "steps(0.1, at=[10 epochs])"), "plan"), HasSubstr("never reached"));

@@ -164,7 +164,7 @@ TEST(ExplainCommand, DeclarationsOfTheLibraryAreShownAsWritten) {
 
 TEST(ExplainCommand, ASettingHasItsTypeDefaultAndInnerSettings) {
   EXPECT_EQ(explain({"train.lr"}).out,
-            "setting train.lr = number, curve, list of curves\n\nThe rate.\nDefault: required.\n"
+            "setting train.lr = number, curve, list of curves\n\nThe learning rate.\nDefault: required.\n"
             "\nExample:\n  lr = cosine(0.1 .. 0)\n");
   EXPECT_EQ(explain({"lr"}).out, explain({"train.lr"}).out);
   EXPECT_THAT(explain({"train.checkpoint"}).out, HasSubstr("  keep "));
