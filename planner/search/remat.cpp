@@ -10,7 +10,8 @@ std::vector<bool> rematerialized(const Graph& graph, const Chain& chain, int beg
   for (const int l : chosen) {
     again[static_cast<size_t>(l)] = true;
   }
-  std::vector<bool> read(graph.values.size(), false);  // by backward nodes of the stage, or nodes that run again
+  std::vector<bool> read(graph.values.size(),
+                         false);  // true: a backward node of the stage, or one that runs again, reads it
   const auto read_by = [&](NodeId node) {
     for (const ValueId id : graph.node(node).inputs) {
       read[static_cast<size_t>(id.index)] = true;

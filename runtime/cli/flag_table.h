@@ -8,13 +8,13 @@
 
 namespace xrun::cli {
 
-// What a flag or an argument takes, so that a shell can propose it.
+// The kind of value that a flag or an argument takes, so that a shell can propose values.
 enum class ValueKind { kNothing, kChoice, kNumber, kFile, kDirectory, kText };
 
 struct ValueEntry {
   ValueKind kind = ValueKind::kText;
   std::string name;                  // "FILE"; empty for kNothing
-  std::vector<std::string> choices;  // of kChoice
+  std::vector<std::string> choices;  // the allowed values of kChoice
   std::string range;                 // "from 1 to 4096"; empty where all numbers are taken
   bool repeated = false;             // may be given several times
 };
@@ -23,7 +23,7 @@ struct FlagEntry {
   std::vector<std::string> names;  // "-o", "--output"
   ValueEntry value;
   std::string about;
-  std::string variable;  // of the environment, "XRUN_OUTPUT"; empty: the flag has none
+  std::string variable;  // the environment variable, "XRUN_OUTPUT"; empty if the flag has none
 };
 
 struct ArgumentEntry {

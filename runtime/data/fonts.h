@@ -10,7 +10,7 @@ namespace xrun::runtime {
 
 // "NotoSansCJK-Regular:2" is face 2, counted from 0, of the collection NotoSansCJK-Regular.ttc.
 struct FontFace {
-  std::string name;  // as written
+  std::string name;  // the name as written
   std::string path;
   int face = 0;
 };

@@ -17,7 +17,7 @@ class BoundMemory {
   // it. Errors: kWorld.
   static Result<BoundMemory> map(const planner::Program& program, const DeviceSet& devices);
 
-  // The same memory for another program, which outlives both objects. REQUIRES: its arenas have the same sizes. Only
+  // Shares the memory with another program, which outlives both objects. REQUIRES: its arenas have the same sizes. Only
   // one of the programs runs at a time.
   BoundMemory shared_with(const planner::Program& program) const;
 

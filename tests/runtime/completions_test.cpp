@@ -33,7 +33,7 @@ class Completions : public ::testing::Test {
     EXPECT_EQ(std::system((shell + " -n '" + file + "'").c_str()), 0);
   }
 
-  // What bash proposes for the last of the words.
+  // The words that bash proposes for the last of the words.
   Words proposed(const Words& words) {
     const std::string file = directory_.write("bash", script("bash"));
     std::string line = "cd '" + directory_.path() + "'; source '" + file + "'; COMP_WORDS=(xrun";

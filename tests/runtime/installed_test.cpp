@@ -1,4 +1,4 @@
-// What `cmake --install` leaves in a folder works from there.
+// The files that `cmake --install` puts into a folder work from there.
 #include <cstdlib>
 #include <filesystem>
 #include <gmock/gmock.h>

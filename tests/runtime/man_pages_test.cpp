@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// As troff writes it: a plain `-` would be printed as a hyphen.
+// Writes dashes as troff does: a plain `-` would be printed as a hyphen.
 std::string with_dashes(const std::string& text) {
   std::string out;
   for (const char c : text) {

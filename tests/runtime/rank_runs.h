@@ -24,7 +24,7 @@
 
 namespace xrun::runtime::testing {
 
-using Channels = std::vector<std::shared_ptr<Channel>>;  // by rank; null for this rank
+using Channels = std::vector<std::shared_ptr<Channel>>;  // index: rank; null for this rank
 
 // The tensors that the ranks of a run have saved together: whole tensors, with each rank's rows. Runs on any number of
 // ranks go on from it.

@@ -96,9 +96,9 @@ class MessageCommunicator final : public Communicator {
   std::deque<std::function<void()>> events_;
   bool stopping_ = false;
   std::set<int> lost_;                                   // ranks that are gone: they may have ended their run
-  std::map<int64_t, std::map<int, std::string>> texts_;  // by round, then by rank
+  std::map<int64_t, std::map<int, std::string>> texts_;  // keys: round, then rank
   int64_t round_ = 0;
-  std::map<std::pair<int, int>, Broadcasts> broadcasts_;  // by channel and root
+  std::map<std::pair<int, int>, Broadcasts> broadcasts_;  // key: channel and root
   std::thread worker_;
 };
 

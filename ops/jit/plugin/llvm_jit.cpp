@@ -46,7 +46,7 @@ Result<std::unique_ptr<llvm::TargetMachine>> target_machine(Isa isa) {
 // All LLVM objects that compile are created for the call, so that threads share nothing.
 Result<std::string> compile(const LoopForm& form, Isa isa) {
   XRUN_ASSIGN(const auto machine, target_machine(isa));
-  std::string fault;  // by default LLVM would end the process
+  std::string fault;  // without a handler LLVM would end the process
   llvm::LLVMContext context;
   context.setDiagnosticHandlerCallBack(
       [](const llvm::DiagnosticInfo* info, void* to) {
