@@ -9,7 +9,7 @@ XRUN := build/release/xrun
 # Lists of packages/ that a goal needs; its prerequisites inherit them.
 PACKAGES := build
 
-.PHONY: installed deps deps-dev build test test-plans test-exhaustive test-faults test-faults-full test-walk test-lsp test-asan test-tsan fuzz bench demo glyphs cluster-demo package fmt tidy clean
+.PHONY: installed deps deps-dev build test test-plans test-exhaustive test-faults test-faults-full test-walk test-lsp test-asan test-tsan fuzz bench demo glyphs cluster-demo package docs fmt tidy clean
 
 installed:
 	@scripts/install_packages.sh $(PACKAGES)
@@ -112,6 +112,12 @@ package: TARGETS := xrun xrun_manual
 package: PACKAGES := build package
 package: build
 	@cd build/release && cpack -G DEB >package.log 2>&1 || { cat package.log; exit 1; }; ls "$$PWD"/xrun_*.deb
+
+# The pages of docs/ as a site in build/site (mkdocs.yml), by MkDocs from PyPI; a dead link is an error.
+docs: PACKAGES := test
+docs: installed
+	@test -x build/docs-venv/bin/mkdocs || { python3 -m venv build/docs-venv && build/docs-venv/bin/pip install -q -r docs/requirements.txt; }
+	@NO_MKDOCS_2_WARNING=1 build/docs-venv/bin/mkdocs build --strict -q; echo "docs: $(CURDIR)/build/site/index.html"
 
 fmt: deps-dev
 	@git ls-files '*.h' '*.cpp' | xargs clang-format-14 -i
