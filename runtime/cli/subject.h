@@ -41,7 +41,7 @@ class Subject {
   std::vector<runtime::BrokenRow> broken;
   // The fault of a broken row; null if the row is not broken.
   const std::string* fault_of(int64_t row) const;
-  // Errors: XG0408 all rows are broken.
+  // Checks that a row can be read. Errors: XG0408 all rows are broken.
   Status check_any_left() const;
 
  private:

@@ -52,7 +52,7 @@ Result<std::unique_ptr<SampleRows>> SampleRows::open_header(const DataSpec& data
 
 namespace {
 
-// The binding of an input; without one, the field of its own name.
+// The binding of an input. An input without a binding takes the field of its own name.
 DataBinding binding_of(const std::string& input, const DataSpec& data, const Span& span) {
   const auto bound = std::ranges::find(data.bindings, input, &DataBinding::target);
   return bound != data.bindings.end() ? *bound
@@ -74,7 +74,7 @@ Result<std::unique_ptr<SampleRows>> SampleRows::make(std::string name, std::uniq
     const int field = made->reader_->find_field(binding.field);
     const bool optional = needed != nullptr && std::ranges::find(*needed, input) == needed->end();
     if (optional) {
-      // A label that the source lacks, or has in another form, is not known.
+      // A label is not known if the source lacks it or has it in another form.
       if (field >= 0 && made->add_input(i, binding, field, data, graph).ok()) {
         made->inputs_.back().needed = false;
         std::erase_if(made->partial_, [&](const PartialLabel& label) { return label.input == input; });
