@@ -1,3 +1,8 @@
+// Two sources fill the rows of batches by RowTasks. A batch of training is filled ahead of its step, into the next free
+// slot of a ring: a task asks the sample order for the row's sample, reads it, and tries replacements while they are
+// broken. `wait` reports broken samples on the caller's thread, and writes the factors of the rows, which need the
+// labels of the whole batch. Rows of an evaluation are filled one batch at a time, in the reader's listing; broken ones
+// become zeros.
 #include "runtime/data/loader.h"
 
 #include <algorithm>
