@@ -1,3 +1,7 @@
+// The bar is drawn below the log: `draw` writes its lines and remembers their number, and `erase` moves the cursor up
+// and clears them. A line of the log is written between an `erase` and the next `draw`, so that finished phases scroll
+// up and the bar stays last. Lines of the bar are cut to the width of the terminal, since a line that wraps would make
+// that number wrong.
 #include "runtime/cli/bar_progress.h"
 
 #include <algorithm>

@@ -13,7 +13,7 @@ std::string stamp(double seconds) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(seconds)));
 }
 
-// The field that names synthetic sources; empty if there are none.
+// The field that names synthetic sources; empty if no source is synthetic.
 std::string synthetic_field(const std::vector<std::string>& sources) {
   return sources.empty() ? "" : fmt::format(" synthetic={}", fmt::join(sources, ","));
 }

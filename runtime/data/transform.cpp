@@ -1,3 +1,8 @@
+// Compiling a binding takes its stages in order and tracks the type of the value: each stage infers the type of its
+// result, so that a stage or an input that does not fit is found before a sample is read. If no stage selects columns
+// of a table, a stage that reads all of them is added first. Running the binding applies the steps to one sample. The
+// result is in one of four forms (a picture, a row, a number, or the unchanged field), and it is stored in the form
+// that the input's type asks for.
 #include "runtime/data/transform.h"
 
 #include <algorithm>

@@ -12,7 +12,7 @@ namespace {
 
 Json location(const std::string& uri, Json range) { return {{"uri", uri}, {"range", std::move(range)}}; }
 
-// The import declaration whose text after `import` or `from` contains an offset; null if there is none.
+// The import declaration whose text after `import` or `from` contains an offset; null if no such text does.
 const lang::Decl* import_at(const lang::Ast& ast, uint32_t offset) {
   const auto found = std::ranges::find_if(ast.decls, [&](const lang::Decl& decl) {
     const bool imports = decl.kind == lang::DeclKind::kImport || decl.kind == lang::DeclKind::kFrom;

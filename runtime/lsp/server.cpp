@@ -1,3 +1,7 @@
+// Bytes become frames, frames become JSON, and a message is a request (it has an id) or a notification. A request gets
+// exactly one answer: a Failure that its handler throws becomes an error response. Notifications about documents only
+// change texts; `rest` checks the changed texts and publishes their diagnostics. A request about a document calls
+// `rest` first, so that its answer is about the current text.
 #include "runtime/lsp/server.h"
 
 #include <map>
