@@ -29,8 +29,8 @@ class Series {
   int64_t seen_ = 0;
 };
 
-// A graph of nearest classes that the run used, as its event reports it (docs/reference/command/progress.md,
-// "Progress").
+// A graph of nearest classes that the run used, according to its event
+// (docs/reference/command/progress.md, "Progress").
 struct LoggedGraph {
   int64_t step = 0;
   std::string head;
