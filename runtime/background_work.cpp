@@ -13,19 +13,20 @@
 namespace xrun::runtime {
 namespace {
 
-// Sets the policy of a thread; 0: the calling one. If the system refuses, the work has the priority of the steps.
+// Sets the scheduling policy of a thread; id 0 is the calling thread. If the system refuses it, the work competes with
+// the steps at normal priority.
 void set_policy(pid_t id, int policy) {
   const sched_param none{};
   sched_setscheduler(id, policy, &none);
 }
 
-// Ends the work after a call whose items were not all done, since later code would read their results. The exception
-// stays in this file, since no code between `for_each` and the thread's first function needs to know it.
+// Thrown by a call of for_each that skipped items, to end the work: later code would read missing results. No code
+// between `for_each` and the first function of the thread handles it, so its type is private to this file.
 struct Cancelled {};
 
 }  // namespace
 
-// Threads for the items of one call; an item takes longer than starting a thread.
+// Starts new threads for the items of each call. An item takes much longer than the start of a thread.
 class BackgroundWork::ThreadWorkers final : public ops::Workers {
  public:
   explicit ThreadWorkers(BackgroundWork& work) : work_(work) { enter(0); }
@@ -41,8 +42,8 @@ class BackgroundWork::ThreadWorkers final : public ops::Workers {
         body(item, worker);
       }
     };
-    // Threads start with the priority of the thread that starts them, and nobody could raise them before they have
-    // published their ids.
+    // Threads start with the priority of the thread that starts them. At idle priority they might get no time to
+    // publish their ids, and nobody could raise them before.
     set_policy(0, SCHED_OTHER);
     std::vector<std::thread> others;
     try {
@@ -67,8 +68,8 @@ class BackgroundWork::ThreadWorkers final : public ops::Workers {
   }
 
  private:
-  // The calling thread gets idle priority, unless the work is waited for. A thread that begins to wait meanwhile raises
-  // it again, since its id was published before.
+  // Gives the calling thread idle priority, unless another thread already waits for the work. A thread that begins to
+  // wait right now raises this one again, since its id is published first.
   void enter(int worker) {
     work_.ids_[worker] = ::gettid();
     if (!work_.waited_for_) {
@@ -76,7 +77,7 @@ class BackgroundWork::ThreadWorkers final : public ops::Workers {
     }
   }
 
-  // The thread that started this one waits for its end.
+  // Restores normal priority, since the thread that started this one waits for its end.
   void leave(int worker) {
     set_policy(0, SCHED_OTHER);
     work_.ids_[worker] = 0;

@@ -1,4 +1,4 @@
-// Work in the background of a run, on its own threads, which run only on processors that would otherwise be idle.
+// Work in the background of a run. It has its own threads, which run only on processors that would otherwise be idle.
 #pragma once
 
 #include <atomic>
@@ -11,14 +11,14 @@
 
 namespace xrun::runtime {
 
-// Threads: one owns the object and makes all calls; `work` runs on others.
+// Threads: the thread that owns the object makes all calls; `work` runs on other threads.
 class BackgroundWork {
  public:
   // Starts `work` with `threads` workers, or fewer if the system refuses further threads. Throws std::system_error if
   // it refuses the first.
   BackgroundWork(int threads, std::function<void(ops::Workers& workers)> work);
-  // Cancels the work and waits for its end: items that have not begun are skipped, and their for_each ends the work
-  // instead of returning to it.
+  // Cancels the work and waits for its end. Items that have not begun are skipped. The call of for_each in which they
+  // were skipped throws, so that no later code of the work reads missing results.
   ~BackgroundWork();
   BackgroundWork(const BackgroundWork&) = delete;
   BackgroundWork& operator=(const BackgroundWork&) = delete;
@@ -33,8 +33,8 @@ class BackgroundWork {
 
  private:
   class ThreadWorkers;
-  // Gives all threads of the work normal priority. The waiting thread calls it, since on a busy machine a thread of
-  // idle priority gets no time to raise itself.
+  // Gives all threads of the work normal priority. The waiting thread does it for them, since on a busy machine a
+  // thread of idle priority gets no time to raise itself.
   void raise() const;
 
   int threads_;
@@ -45,9 +45,9 @@ class BackgroundWork {
   std::thread thread_;                         // last member, because it reads the others
 };
 
-// Runs `body` with normal priority, because a step would wait for a lock that it holds: on a busy machine a thread of
-// idle priority may get no time to release it. Afterwards a thread of idle priority gets that priority back, unless
-// `stays` is set; a caller of `hurry` sets it first.
+// Runs `body`, which holds a lock, with normal priority. A step may wait for that lock, and on a busy machine a thread
+// of idle priority may get no time to release it. A thread of idle priority gets that priority back afterwards, unless
+// `stays` is set; a caller of `hurry` sets it before the call.
 void run_at_normal_priority(const std::function<void()>& body, const std::atomic<bool>& stays);
 
 }  // namespace xrun::runtime

@@ -9,21 +9,22 @@
 
 namespace xrun::runtime {
 
-// The origin of all times that this process measures, as one line: instruction set, processor, oneDNN, the compiler of
-// loops and this build of xrun. Times of another origin are not used.
+// Describes in one line everything that the times of this process depend on: instruction set, processor, oneDNN, the
+// compiler of loops and this build of xrun. Stored times with another origin are not used.
 std::string times_origin(ops::Isa isa, const std::string& cpu);
 
-// Stable text: the origin, then a line for each kernel. Times of one origin have exactly one text, and it reads back
-// exactly.
+// Prints the origin, then a line for each kernel. Equal times of one origin give equal texts, and parse_kernel_times
+// returns exactly these times.
 std::string print_kernel_times(const ops::KernelTimes& times, std::string_view origin);
-// Nullopt if `text` is not, byte for byte, the text of times of this origin.
+// Returns nullopt if `text` is not exactly a text that print_kernel_times writes for this origin.
 std::optional<ops::KernelTimes> parse_kernel_times(std::string_view text, std::string_view origin);
 
-// The file for an origin; empty without a cache directory.
+// The path of the file for an origin; empty without a cache directory.
 std::string kernel_times_path(std::string_view origin);
-// No times if there is no such file or it is damaged.
+// Loads the times from the file. There are no times if the file is missing or damaged.
 ops::KernelTimes load_kernel_times(const std::string& path, std::string_view origin);
-// Best effort. If the times are too many for a file, those that were not used are dropped.
+// Stores the times; errors are ignored. If a file cannot hold them all, it leaves out those that this process did not
+// use.
 void store_kernel_times(const std::string& path, std::string_view origin, ops::KernelTimes times);
 
 }  // namespace xrun::runtime

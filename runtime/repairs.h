@@ -18,11 +18,11 @@ struct Repair {
   std::vector<Edit> edits;
 };
 
-// For each diagnostic, the first fix that is safe and changes only the file `path`. If two repairs overlap, the first
-// is returned; the other is found again after it is applied, if it is still needed.
+// For each diagnostic, the first fix that is safe and changes only the file `path`. If two repairs overlap, only the
+// first is returned. A check after its edits finds the other one again, if that is still needed.
 std::vector<Repair> sure_repairs(const Diagnostics& diagnostics, const SourceMap& sources, std::string_view path);
 
-// The text with all edits applied. REQUIRES: the repairs touch different places of it.
+// Returns the text with all edits applied. REQUIRES: the repairs do not overlap.
 std::string repaired(std::string text, const std::vector<Repair>& repairs);
 
 }  // namespace xrun

@@ -1,3 +1,7 @@
+// Each device maps one block of memory with all arrays, and fills its input with whole numbers. A round runs the
+// all-gather and then the reduce-scatter: all ranks agree to begin, post their exchanges to the communicator of a run,
+// and wait for their completions; for the reduce-scatter each device then sums what it received. The first round warms
+// up. At the end the results are compared with numbers that each device computes itself.
 #include "runtime/bench/collectives.h"
 
 #include <chrono>
@@ -17,8 +21,8 @@ constexpr Bytes kPage = 4 * kKiB;
 
 enum Group { kAllGather, kReduceScatter };
 
-// Offsets of a device's arrays: the input of both collectives, the result of the all-gather, the parts to sum, the
-// sums.
+// Offsets of a device's arrays: the input of both collectives, the result of the all-gather, the received parts before
+// the sum, and the sums.
 struct Places {
   Bytes array = 0;  // [devices] shares
   Bytes share = 0;
@@ -56,8 +60,8 @@ class Completions {
   Status status_;
 };
 
-// Adds a device's exchanges for both collectives. Device d owns share d of the gathered array, and gets the sum of all
-// shares d.
+// Adds the exchanges of a device for both collectives. Device d owns share d of the gathered array, and gets the sum of
+// share d over all devices.
 void add_exchanges(const CollectiveCase& one, const Places& at, int device, DeviceMemory& memory,
                    std::vector<Exchange>& exchanges) {
   Exchange gather{.group = kAllGather, .device = device};
@@ -98,7 +102,7 @@ void sum_parts(const CollectiveCase& one, const Places& at, Device& device, cons
   });
 }
 
-// Element i of a device's array: small whole numbers, whose sums are exact.
+// Element i of a device's array. It is a small whole number, so that sums are exact.
 float value_at(int device, int64_t i) { return static_cast<float>((i + device) % 64); }
 
 void check_values(const CollectiveCase& one, const Places& at, int device, const DeviceMemory& memory) {
@@ -128,7 +132,7 @@ Result<CollectiveFigures> measure_collectives(const CollectiveCase& one, const M
   std::vector<Exchange> exchanges;
   for (const auto& device : devices->devices()) {
     XRUN_ASSIGN(auto memory, device->map(at.all()));
-    memory->fill(0, at.all(), std::byte{0});  // so that its pages are mapped
+    memory->fill(0, at.all(), std::byte{0});  // maps the pages before the measurement
     add_exchanges(one, at, device->index(), *memory, exchanges);
     memories.push_back(std::move(memory));
   }
@@ -145,7 +149,7 @@ Result<CollectiveFigures> measure_collectives(const CollectiveCase& one, const M
   const auto communicator = make ? make(*devices, exchanges) : std::make_unique<LocalCommunicator>(*devices, exchanges);
   Completions completions;
   const auto run = [&](Group group) -> Result<Seconds> {
-    XRUN_TRY(communicator->agree({}).status);  // so that all ranks begin together
+    XRUN_TRY(communicator->agree({}).status);  // lets all ranks begin together
     const auto begin = Clock::now();
     for (size_t i = 0; i < exchanges.size(); ++i) {
       if (exchanges[i].group == group) {
@@ -174,7 +178,7 @@ Result<CollectiveFigures> measure_collectives(const CollectiveCase& one, const M
     check_values(one, at, device.index(), memory_of(device));
     return {};
   }));
-  XRUN_TRY(communicator->agree({}).status);  // no rank frees memory that others still read
+  XRUN_TRY(communicator->agree({}).status);  // waits until no rank reads memory that others free
   return figures;
 }
 

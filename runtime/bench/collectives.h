@@ -21,18 +21,18 @@ struct CollectiveCase {
   int rounds = 1;
 };
 
-// Seconds of each round, from the common start of all ranks to the end on this one.
+// Seconds of each round: from the start, which all ranks make together, to the end on this rank.
 struct CollectiveFigures {
   std::vector<Seconds> all_gather;
   std::vector<Seconds> reduce_scatter;
 };
 
-// Makes the communicator for exchanges between the devices of this rank and all others.
+// Makes the communicator for exchanges of this rank's devices with all devices.
 using MakeCommunicator =
     std::function<std::unique_ptr<Communicator>(const DeviceSet& devices, std::span<const Exchange> exchanges)>;
 
-// Measures both collectives and checks their results. Without `make`, all devices are in this process. All ranks call
-// it with the same devices, bytes and rounds. Errors: kWorld if memory or threads are refused, and those of the
+// Measures both collectives and checks their results. All ranks call it with equal devices, bytes and rounds. If `make`
+// is empty, all devices are in this process. Errors: kWorld if the system refuses memory or threads; those of the
 // communicator.
 Result<CollectiveFigures> measure_collectives(const CollectiveCase& one, const MakeCommunicator& make);
 

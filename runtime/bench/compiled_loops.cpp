@@ -33,7 +33,7 @@ Memory take(Bytes size) {
   return memory;
 }
 
-// One operator on vectors, with its own memory.
+// A call of an operator on vectors that it owns.
 class Call {
  public:
   Call(ops::Isa isa, const char* name, const Attrs& attrs, DType dtype, int64_t elements, int inputs) {
@@ -71,7 +71,7 @@ double median_of(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
-// Small calls are repeated until a measurement takes about two milliseconds.
+// Measures two implementations in turn. Small calls are repeated until a measurement takes about two milliseconds.
 LoopRace race(std::string name, int64_t elements, int rounds, const std::function<void()>& own,
               const std::function<void()>& built_in) {
   const int64_t repeats = std::max<int64_t>(1, 2'000'000 / elements);
@@ -104,7 +104,8 @@ LoopRace race_functions(ops::Isa isa, std::string name, const char* op, const ch
       std::move(name), elements, rounds, [&] { own.run(); }, [&] { built_in.run(); });
 }
 
-// The form of adamw with its kernel, or written so that no kernel is known for the rule.
+// The update rule adamw. `own`: written so that it matches no built-in kernel and is compiled; otherwise in the form
+// that has a kernel.
 Result<ops::OptimizerForm> adamw(ops::Isa isa, bool own) {
   XRUN_ASSIGN(const ScalarExpr all, parse_scalar_expr("t0 = 0.9 * x2 + 0.1 * x1; t1 = 0.999 * x3 + 0.001 * (x1 * x1); "
                                                       "x0 - x4 * (x6 * x0 + t0 * (1 / (1 - 0.9 ^ x5)) / "
@@ -159,7 +160,7 @@ LoopRace race_chain(ops::Isa isa, int rounds) {
       });
 }
 
-// Makes loops that are in no cache: a number in them is random.
+// Makes loops that no cache holds, since they contain a random number.
 std::vector<ops::LoopForm> fresh_loops(int count) {
   constexpr const char* kTexts[] = {"x0 * sigmoid(x0)",    "max(x0, 0) + x1",
                                     "tanh(x0) * x1 + 0.5", "x0 * (min(max(x0 + 3, 0), 6) / 6)",
@@ -178,7 +179,7 @@ std::vector<ops::LoopForm> fresh_loops(int count) {
   return loops;
 }
 
-// A temporary cache for the loops of the measurement.
+// A temporary cache directory for the loops of the measurement.
 class OwnCache {
  public:
   OwnCache() {

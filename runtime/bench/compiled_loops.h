@@ -1,4 +1,4 @@
-// Measures compiled functions and updates against the built-in ones, on one core, and the time of compiling.
+// Measures compiled functions and updates against the built-in ones on one core, and the time of compiling them.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace xrun::runtime {
 
-// Two implementations of one computation, measured by turns: medians over the rounds.
+// Two implementations of one computation, which are measured in turn. Times are medians over the rounds.
 struct LoopRace {
   std::string name;  // "silu, bf16"
   int64_t elements = 0;
@@ -24,12 +24,12 @@ struct LoopFigures {
   ops::Isa isa = ops::Isa::kAvx2;
   std::string compiler;  // "LLVM 19.1.7"
   std::vector<LoopRace> races;
-  LoopRace chain;              // one loop for eight operators, beyond the caches; `built_in`: the operators in turn
+  LoopRace chain;              // one loop for eight operators, on data that no cache holds; `built_in`: one by one
   double chain_of_triad = 0;   // the chain's bytes per second, divided by the machine's rate on one core
   double processors = 1;       // share of that core that was available while the machine's rate was measured
   Seconds open = 0;            // opening the module
   Seconds first = 0;           // compiling the first loop
-  Seconds all = 0;             // `loops` loops on `threads` threads
+  Seconds all = 0;             // time to compile `loops` loops on `threads` threads
   Seconds all_from_cache = 0;  // the same loops, read from the cache, on one thread
   Bytes more_memory = 0;       // additional resident memory after all of these
   int loops = 64;

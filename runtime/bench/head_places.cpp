@@ -50,7 +50,7 @@ int64_t kept_classes(const HeadCase& one) {
   return sum;
 }
 
-// The share of the classes that is active in a step.
+// The share of the classes that are active in a step.
 double part_of(const HeadCase& one) {
   return one.active > 0 ? static_cast<double>(one.active) / static_cast<double>(one.classes) : 1;
 }

@@ -1,4 +1,4 @@
-// The only file of the benchmark that calls the head (ops/head.h).
+// Only this file of the benchmark calls the head (ops/head.h).
 #include "runtime/bench/head_step.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Fills a row with uniform numbers in ±deviation that depend only on its number, so that any worker may fill it.
+// Fills a row with uniform numbers in ±deviation. They depend only on the row's number, so any worker may fill it.
 template <typename Element>
 void fill(Element* row, int64_t n, int64_t number, float deviation) {
   auto seed = static_cast<uint32_t>(number) * 2654435761U + 12345U;
@@ -243,7 +243,7 @@ Result<HeadFigures> measure_head_step(const HeadCase& one) {
     head.forward(workers);
     head.backward(workers);
     figures.first_loss = head.mean_loss();
-    figures.peak = peak_resident();  // a step allocates nothing, so later steps need no more
+    figures.peak = peak_resident();  // a step allocates nothing, so this is the peak of all steps
 
     XRUN_ASSIGN(const auto arrays, device.map(figures.memory.roofline));
     const Roofline roofline(isa, one.bf16,

@@ -1,4 +1,4 @@
-// The only file of the benchmark that calls the graphs (ops/knn.h, ops/knn_cells.h).
+// Only this file of the benchmark calls the graphs (ops/knn.h, ops/knn_cells.h).
 #include "runtime/bench/knn_build.h"
 
 #include "graph/base/random.h"
@@ -107,7 +107,7 @@ Result<KnnFigures> measure_knn_build(const KnnCase& one) {
       });
     };
     figures.rounds.push_back({.time = build()});
-    figures.peak = peak_resident();  // a build allocates nothing, so later builds need no more
+    figures.peak = peak_resident();  // a build allocates nothing, so this is the peak of all builds
 
     if (one.probes > 0) {
       XRUN_ASSIGN(const auto working, device.map(need.recall));

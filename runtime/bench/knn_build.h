@@ -1,5 +1,5 @@
-// Measures builds of the graph of nearest classes over synthetic rows on one device, and the machine's rate of products
-// with each build.
+// Measures builds of the graph of nearest classes over synthetic rows, on one device. Also measures the machine's rate
+// of products with each build.
 #pragma once
 
 #include <cstdint>
@@ -34,22 +34,22 @@ struct KnnMemory {
   Bytes weights = 0;
   Bytes lists = 0;
   Bytes scratch = 0;
-  Bytes recall = 0;  // for measuring the recall of an approximate graph
+  Bytes recall = 0;  // memory for measuring the recall of an approximate graph
   Bytes roofline = 0;
   Bytes sum() const { return weights + lists + scratch + recall + roofline; }
 };
 
 struct KnnRound {
   Elapsed time;
-  MachineRate flops;  // the machine's rate of products, measured just after
+  MachineRate flops;  // the machine's rate of products, measured just after the build
 };
 
 struct KnnFigures {
   ops::Isa isa = ops::Isa::kAvx2;
   std::string_view instruction;  // instruction of the products
   KnnMemory memory;
-  Bytes before = 0;            // held by the process before it mapped the rows
-  Bytes peak = 0;              // the most it has held at one time, without the roofline's arrays
+  Bytes before = 0;            // bytes that the process held before it mapped the rows
+  Bytes peak = 0;              // the most bytes that it has held at one time, without the roofline's arrays
   int64_t searched_again = 0;  // classes searched twice for an exact graph
   // For an approximate graph: the pairs compared, its recall, and the time to measure the recall.
   int64_t compared = 0;
@@ -58,8 +58,8 @@ struct KnnFigures {
   std::vector<KnnRound> rounds;
 };
 
-// Measures the builds. Errors: kInfeasible XG0601 before anything is mapped if memory does not suffice, with a number
-// of classes that fits; kUsage XG0802; kWorld XG0801, XG0803.
+// Measures the builds. Errors: kInfeasible XG0601 memory does not suffice; it is reported before anything is mapped,
+// with a number of classes that fits; kUsage XG0802; kWorld XG0801, XG0803.
 Result<KnnFigures> measure_knn_build(const KnnCase& one);
 
 }  // namespace xrun::runtime

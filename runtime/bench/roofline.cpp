@@ -1,8 +1,10 @@
-// Products: each worker repeats one instruction on sums that stay in registers. The number of independent sums covers
-// the latency of the instruction times its throughput, so a processor starts one whenever it can.
-// Exponentials: each worker repeats the gradient of a head's tile of logits that stays in the first-level cache.
-// Traffic: a[i] += factor * b[i] over arrays larger than the caches. Like a step of a head on its class weights this
-// reads twice and writes once, and it has read each line that it writes, so no line is fetched only to be written.
+// How the rates are measured:
+//   products      each worker repeats one instruction on sums that stay in registers. The number of independent sums
+//                 covers the instruction's latency times its throughput, so a processor can always start another one
+//   exponentials  each worker repeats the gradient of a head's tile of logits that stays in the first-level cache
+//   traffic       a[i] += factor * b[i] over arrays larger than the caches. It reads twice and writes once, like a step
+//                 of a head on its class weights. It reads each line before it writes it, so no line is fetched only to
+//                 be written
 #include "runtime/bench/roofline.h"
 
 #include <algorithm>
@@ -23,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 constexpr auto kWindow = std::chrono::milliseconds(50);
 constexpr int64_t kRounds = 1 << 14;  // rounds of a loop between two reads of the clock: about 0.1 ms
 
-// Each loop repeats its instruction kRounds times for each sum and gives the number of operations.
+// Each of these loops repeats its instruction kRounds times for each sum, and returns the number of operations.
 
 double repeat_avx2() {
   constexpr int kSums = 12;
@@ -100,7 +102,8 @@ double repeat_avx2() {
   return static_cast<double>(kRounds) * 4 * 16 * 16 * 32 * 2;
 }
 
-// The tile: 16 classes by 256 rows. A logit z becomes 0.25 · exp(z), repeated, which tends to a fixed point near 0.36.
+// Repeats the gradient on a tile of 16 classes and 256 rows. Each time a logit z becomes 0.25 · exp(z), which tends to
+// a fixed point near 0.36, so values stay finite.
 double repeat_exponentials(void (*gradient)(const ops::HeadTile&, const ops::HeadTileGradient&)) {
   constexpr int64_t kClasses = 16;
   constexpr int64_t kRows = 256;
@@ -132,7 +135,8 @@ Products products_of(ops::Isa isa, bool bf16) {
                                   : Products{repeat_avx2, "f32 FMA of 256 bits"};
 }
 
-// Measures what all workers do together in a window of time; `repeat` does a piece of it and returns its amount.
+// Measures the amount of work that all workers do together in a fixed time. `repeat` does a piece and returns its
+// amount.
 template <typename Repeat>
 MachineRate rate_of(ops::Workers& workers, const Repeat& repeat) {
   std::atomic<double> amount = 0;
@@ -174,7 +178,7 @@ MachineRate Roofline::exponentials(ops::Workers& workers) const {
 }
 
 MachineRate Roofline::traffic(ops::Workers& workers) const {
-  constexpr int64_t kPiece = 1 << 16;  // elements, so that workers share out the arrays evenly
+  constexpr int64_t kPiece = 1 << 16;  // elements of a piece; small enough that workers share the arrays evenly
   const auto half = static_cast<int64_t>(memory_.size() / 2) / kPiece * kPiece;
   float* a = memory_.data();
   const float* b = a + half;

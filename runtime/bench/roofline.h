@@ -1,6 +1,6 @@
-// The machine's peak rates: of products in registers, of exponentials in the first-level cache and of memory traffic,
-// measured with the workers and the instruction set of the code that is compared with them.
-// Source: Williams, Waterman, Patterson, "Roofline: An Insightful Visual Performance Model", CACM 2009.
+// The machine's peak rates, measured with the workers and the instruction set of the code that is compared with them:
+// products in registers, exponentials in the first-level cache, and memory traffic. Source: Williams, Waterman,
+// Patterson, "Roofline: An Insightful Visual Performance Model", CACM 2009.
 #pragma once
 
 #include <span>
@@ -12,7 +12,7 @@
 
 namespace xrun::runtime {
 
-// Wall time, and processor time of this process; only the first includes the time that other programs take.
+// Wall time, and processor time of this process. Only wall time includes the time that other programs take.
 struct Elapsed {
   Seconds wall = 0;
   Seconds processor = 0;  // total of all threads
@@ -41,14 +41,14 @@ struct MachineRates {
 
 class Roofline {
  public:
-  // The amount of memory that `traffic` needs so that caches do not hold it.
+  // The size of the arrays that `traffic` needs; it is so large that caches cannot hold them.
   static Bytes memory_bytes(Bytes last_cache);
 
-  // bf16: measures products of bf16 operands with the instructions that heads use for them on `isa`.
-  //   memory  memory_bytes() bytes, of the device that the workers belong to
+  //   bf16    measure products of bf16 operands, with the instructions that heads use for them on `isa`
+  //   memory  memory_bytes() bytes of memory of the workers' device
   Roofline(ops::Isa isa, bool bf16, std::span<float> memory) : isa_(isa), bf16_(bf16), memory_(memory) {}
 
-  // Each takes a twentieth of a second.
+  // Each function measures for a twentieth of a second.
   MachineRate products(ops::Workers& workers) const;
   MachineRate exponentials(ops::Workers& workers) const;
   MachineRate traffic(ops::Workers& workers) const;
@@ -56,7 +56,7 @@ class Roofline {
     return {products(workers), exponentials(workers), traffic(workers)};
   }
 
-  // The instruction of the products: "f32 FMA of 512 bits".
+  // Describes the instruction of the measured products: "f32 FMA of 512 bits".
   std::string_view instruction() const;
 
  private:

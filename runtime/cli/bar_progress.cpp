@@ -1,3 +1,7 @@
+// The bar is drawn below the log: `draw` writes its lines and remembers their number, and `erase` moves the cursor up
+// and clears them. A line of the log is written between an `erase` and the next `draw`, so that finished phases scroll
+// up and the bar stays last. Lines of the bar are cut to the width of the terminal, since a line that wraps would make
+// that number wrong.
 #include "runtime/cli/bar_progress.h"
 
 #include <algorithm>
@@ -27,12 +31,12 @@ std::string eval_line(const runtime::EvalEvent& event) {
   return line;
 }
 
-// Cuts lines to `columns`, keeping whole fields: a line that wraps would break the count of rows to erase.
+// Cuts each line to `columns` at the end of a field. A line that wraps would make the count of rows to erase wrong.
 std::string clip_lines(const std::string& text, int columns) {
   constexpr std::string_view kGap = "   ";
   std::string out;
   int column = 0;
-  size_t field_end = 0;  // in `out`: the end of the last field that fits
+  size_t field_end = 0;  // offset in `out` of the end of the last field that fits
   bool full = false;
   for (size_t i = 0; i < text.size(); ++i) {
     const char c = text[i];
@@ -76,7 +80,7 @@ std::string share_text(double share, int columns, bool unicode) {
                      std::string(static_cast<size_t>(width - filled), ' '), std::floor(100 * share));
 }
 
-// "8.6 of 74.5 GiB": the unit is printed once if both values have the same.
+// "8.6 of 74.5 GiB". If both values have one unit, it is printed only once.
 std::string memory_text(const runtime::StepReport& step, Bytes usable) {
   std::string used = format_bytes(step.resident > 0 ? step.resident : step.memory);
   if (usable <= 0) {
@@ -90,7 +94,7 @@ std::string memory_text(const runtime::StepReport& step, Bytes usable) {
   return used + " of " + most;
 }
 
-// The steps that remain, each as large as the last one.
+// The work that remains, counted in steps of the size of the last one.
 double steps_left(const BarState& state, int64_t done) {
   const runtime::StartEvent& start = state.start;
   return start.last_batch == 0
@@ -114,7 +118,7 @@ std::string bar_text(const BarState& state, int columns, bool unicode) {
   std::string out = fmt::format("  epoch {}/{:.0f} {}   step {} of {}{}\n", std::max(1, epoch), epochs,
                                 share_text(share, columns, unicode), format_count(s.step), format_count(steps), left);
   const double speed = state.speed > 0 ? state.speed : s.line.samples_per_second;
-  // On a narrow terminal clip_lines cuts the last fields.
+  // On a narrow terminal clip_lines removes the last fields.
   out += fmt::format("  loss {:.4g}", s.line.loss);
   for (const auto& [name, value] : s.line.metrics) {
     out += fmt::format("   {} {}", name, percent(value));
@@ -173,7 +177,7 @@ void BarProgress::on_resume(int64_t step, const std::string& path) {
   line(fmt::format("  Resumed   {} (step {})", path, format_count(step)));
 }
 
-// Reports steps as often as the bar is drawn.
+// Takes steps as often as the bar is drawn.
 bool BarProgress::wants_step(bool due) { return due || port_.now() - stepped_ > 0.1; }
 
 void BarProgress::on_step(const runtime::StepReport& step, bool) {
@@ -272,7 +276,7 @@ void BarProgress::erase() {
   }
 }
 
-// The lines about the work under way: a bar, if the work is not a step and reports parts, and the wait of a pause.
+// The lines about the current work: a bar, unless the work is a step or has no parts, and the wait if the work pauses.
 std::string BarProgress::work_lines(double time) const {
   if (work_.idle()) {
     return "";

@@ -60,11 +60,11 @@ class BarProgress : public runtime::EventSink {
   RecentRate steps_;
   RecentRate samples_;
   bool training_ = false;
-  bool work_drawn_ = false;  // lines about the work under way are on the screen
+  bool work_drawn_ = false;  // lines about the current work are on the screen
   double began_;
   double drawn_ = -1e9;
   double stepped_ = -1e9;  // when on_step was last called
-  int rows_ = 0;           // number of drawn lines, to be erased
+  int rows_ = 0;           // number of drawn lines, which the next drawing erases
 };
 
 }  // namespace xrun::cli

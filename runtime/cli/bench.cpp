@@ -29,7 +29,7 @@ std::string text_of(const BenchReport& report) {
   return text;
 }
 
-// The first given flag that chooses a model or a plan, which a benchmark does not have; empty: no such flag.
+// The first given flag that chooses a model or a plan. Benchmarks have neither, so it is rejected; empty: no such flag.
 std::string idle_flag(const GlobalOptions& options) {
   return !options.sets.empty()       ? "--set"
          : !options.run.empty()      ? "--run"
@@ -102,7 +102,7 @@ int run_bench(const GlobalOptions& options, Benchmark& benchmark) {
                          flag == "--devices" ? "give the threads of its one device: --threads 2" : "leave it out"});
   }
   const Result<BenchReport> report = benchmark.run(options);
-  if (!report.ok()) {  // an error without a message is printed by another rank
+  if (!report.ok()) {  // an error without a message here has a message on another rank
     return report.error().message.empty() ? exit_code(report.error().kind) : console.fail(report.error());
   }
   if (report->fields.empty()) {

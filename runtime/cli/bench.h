@@ -23,7 +23,7 @@ struct BenchReport {
   };
   std::vector<Field> fields;
   nlohmann::ordered_json json;     // one object; bytes, seconds and rates as plain numbers
-  std::vector<std::string> notes;  // to stderr: facts about the case that the figures do not show
+  std::vector<std::string> notes;  // facts about the case that the figures do not show; printed to stderr
 };
 
 // A benchmark with the values of its flags.
@@ -43,30 +43,31 @@ struct BenchmarkEntry {
 };
 std::span<const BenchmarkEntry> benchmarks();
 
-// Helpers of all benchmarks: a check that gives kUsage for a value that is not from 1 to `most`; the median of the
-// rounds.
+// Helpers of all benchmarks. check_number rejects with kUsage a value that is not in 1..`most`; the other returns the
+// median of the rounds.
 Status check_number(const std::string& flag, int64_t value, int64_t most, const std::string& example);
 double median(std::vector<double> values);
 
 // The share of the machine's own rates that a benchmark reaches. If other programs take processors while those rates
-// are measured, the rates are too low and the share is too high, even above 1.
+// are measured, the measured rates are too low, and the share is too high, even above 1.
 struct MachineShare {
   double share = 0;            // measured by the clock
   double processor_share = 0;  // measured by processor time of this process
   double processors = 1;       // the part of their processors that the workers got while the rates were measured
 
-  // Even on an idle machine the rates have a spread of some per cent.
+  // The largest plausible share: even on an idle machine the rates vary by some per cent.
   static constexpr double kMost = 1.05;
-  // Whether other programs took processors, so that the share by the clock is not known.
+  // Whether other programs took processors, so that the share by the clock means nothing.
   bool is_loaded() const { return processors < 0.9 || share > kMost; }
 };
 // Computes MachineShare::processors.
 //   time     the measurement of a rate whose workers never wait
 //   threads  the number of threads that measured it, on `cores` cores
 double processors_of(const runtime::Elapsed& time, int threads, int cores);
-// "42 % of 460 GFLOP/s, by processor time 42 %"; on a loaded machine only the share by processor time, and why.
+// "42 % of 460 GFLOP/s, by processor time 42 %". On a loaded machine it has only the share by processor time, and says
+// why.
 std::string share_text(const MachineShare& share, const std::string& rates);
-// The note of a report on a loaded machine.
+// The note that a report has on a loaded machine.
 std::string loaded_note(const MachineShare& share);
 
 // The benchmarks, one file each.

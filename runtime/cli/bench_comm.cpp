@@ -63,7 +63,8 @@ class CommBenchmark final : public Benchmark {
     return world == nullptr || world->rank() == 0 ? report(figures, one, world, host) : BenchReport();
   }
 
-  // Requires memory for four arrays per device, a little more than is mapped: three of that size and one share.
+  // Checks that the machine has memory for four arrays per device. That is a little more than is mapped: three arrays
+  // and one share.
   Status check(int devices_here, const runtime::Host& host) const {
     XRUN_TRY(check_number("--mib", mib_, kMostMib, "64"));
     XRUN_TRY(check_number("--rounds", rounds_, kMostRounds, "9"));
@@ -116,8 +117,8 @@ class CommBenchmark final : public Benchmark {
     return report;
   }
 
-  // Ends with the benchmark, after the report is printed: the end waits for all ranks, and a launcher kills those that
-  // have not ended soon after the first.
+  // Destroyed with the benchmark, after the report is printed. Its end waits for all ranks, since a launcher kills
+  // ranks that have not ended soon after the first one.
   std::unique_ptr<runtime::World> world_;
   int64_t mib_ = 64;
   int64_t rounds_ = 9;

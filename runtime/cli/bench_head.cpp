@@ -25,7 +25,7 @@ constexpr double kCosineScale = 64;  // scale of the logits, usual for training 
 
 Error usage(const std::string& message, const std::string& help) { return {ErrorKind::kUsage, "", message, help}; }
 
-// Prints at least three digits, so that steps can be compared.
+// Prints a time with at least three digits, so that steps can be compared.
 std::string step_text(Seconds seconds) {
   return seconds < 1 ? format_seconds(seconds) : fmt::format("{:.2f} s", seconds);
 }
@@ -82,7 +82,7 @@ class HeadBenchmark final : public Benchmark {
   }
 
  private:
-  // The largest number of classes that the targets of a step can have; at least these are active.
+  // The largest number of classes that the targets of a step can have; at least this many classes are active.
   int64_t needed() const { return std::min(one_.batch, one_.classes); }
 
   Status check() const {

@@ -16,7 +16,7 @@
 namespace xrun::cli {
 namespace {
 
-// `later`: the number of parts of the model that this build cannot execute.
+// The last line of the report. `later`: number of parts of the model that this build cannot execute.
 std::string summary(const LoadedModel& model, size_t later) {
   std::string files;
   for (const SourceDigest& source : model.file.module.sources) {
@@ -46,7 +46,7 @@ std::string summary_json(const LoadedModel& model, size_t later) {
   return json_line(json);
 }
 
-// Adds the faults of one file to the log. Returns 0 or the exit code.
+// Adds the faults of one file to the log. Returns 0, or the exit code.
 int log_file(const std::string& path, const GlobalOptions& options, bool strict, SarifLog& log) {
   if (const auto fault = find_fault(path)) {
     log.add(diagnostic_of(*fault), {});
@@ -77,7 +77,7 @@ int log_file(const std::string& path, const GlobalOptions& options, bool strict,
   return has_fault ? exit_code(ErrorKind::kContent) : 0;
 }
 
-// `--format sarif`: one document for all files, on stdout.
+// Prints one document about all files to stdout, for `--format sarif`.
 int check_to_sarif(const GlobalOptions& options, const CheckArgs& args, const Console& console) {
   if (args.data) {
     return console.fail(usage_error("XG0906", "SARIF output cannot describe faults of the data",
@@ -107,7 +107,7 @@ int run_check(const GlobalOptions& options, const CheckArgs& args) {
     if (!model) {
       continue;
     }
-    // Reported only for a file without mistakes. With --strict, parts that this build cannot train are errors.
+    // These parts are reported only if the file has no mistakes. With --strict they are errors.
     const Diagnostics later = unfinished_parts(*model, args.strict ? Severity::kError : Severity::kWarning);
     if (later.has_errors()) {
       console.report(later, model->sources);

@@ -16,7 +16,8 @@
 namespace xrun::cli {
 namespace {
 
-// From a larger source at least this many and fewer than twice as many samples are decoded, evenly spaced.
+// A source with more samples than this has at least this many of them decoded, evenly spaced, and fewer than twice as
+// many.
 constexpr int64_t kLooks = 1000;
 // Decoding of a source stops after this many broken samples.
 constexpr size_t kMostBroken = 20;
@@ -26,15 +27,15 @@ constexpr std::string_view kTrained = "train";
 struct Findings {
   std::string holds;
   int64_t samples = 0;
-  int64_t stride = 1;  // one of this many samples was decoded
+  int64_t stride = 1;  // every sample whose number is a multiple of this was decoded
   int64_t decoded = 0;
   std::vector<Error> broken;
   std::vector<Error> warnings;
-  std::vector<runtime::LabelCount> labels;  // counts of labels that samples may lack, over the decoded samples
+  std::vector<runtime::LabelCount> labels;  // counts of the labels that samples may lack, in the decoded samples
 };
 
-// Returns faults of samples as findings, and faults of the source as errors. `trained`: the classes of `train`, set
-// when that source is opened.
+// Decodes samples of a source. Faults of samples become findings; a fault of the source is an error. `trained`: the
+// classes of `train`, which the call for that source sets.
 Result<Findings> look_into(const Module& module, const SourceSpec& source, runtime::ClassTables& trained) {
   XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, source.name, module.graph));
   if (source.name == kTrained) {
@@ -130,7 +131,7 @@ int check_data(const LoadedModel& model, const Console& console) {
   if (const Status init = check_init(model.file); !init.ok()) {
     exit = console.fail(init.error(), model.sources);
   }
-  // `train` comes first, since the classes of other sources are compared with its classes.
+  // `train` comes first, since other sources are compared with its classes.
   std::vector<const SourceSpec*> sources;
   for (const SourceSpec& source : module.data.sources) {
     sources.insert(source.name == kTrained ? sources.begin() : sources.end(), &source);

@@ -6,7 +6,7 @@
 
 namespace xrun::cli {
 
-// Prints all faults, and a line for each source that opens. Gives 0 or the exit code of the first fault.
+// Prints all faults, and a line for each source that opens. Returns 0, or the exit code of the first fault.
 int check_data(const LoadedModel& model, const Console& console);
 
 }  // namespace xrun::cli

@@ -1,4 +1,4 @@
-// The files about classes that `eval` writes: pairs of classes as CSV, misclassified samples as TSV.
+// The files about classes that `eval` writes: counts of pairs of classes as CSV, misclassified samples as TSV.
 #include <filesystem>
 #include <fmt/format.h>
 

@@ -22,7 +22,7 @@ std::string percent(int64_t part, int64_t whole) {
   return whole == 0 ? "-" : fmt::format("{:.2f} %", 100 * share(part, whole));
 }
 
-// The number of columns of a text on a terminal, about as fmt counts them: characters from U+3000 on take two.
+// The number of terminal columns that a text takes. As in fmt, characters from U+3000 take about two columns each.
 size_t columns_of(std::string_view text) {
   size_t columns = 0;
   for (const char c : text) {

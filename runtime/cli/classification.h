@@ -21,7 +21,7 @@ struct WrongSample {
   float probability = 0;  // probability of the predicted class
 };
 
-// The predictions of one head, or output of logits, for one source.
+// The predictions for one source by one head, or by one output of logits.
 struct SourceClasses {
   std::string source;
   std::string head;  // empty if the model has one head
@@ -35,7 +35,7 @@ struct ClassCount {
   int64_t label = 0;
   int64_t samples = 0;
   int64_t right = 0;
-  int64_t predicted = 0;   // samples of any class that were predicted to be of this class
+  int64_t predicted = 0;   // samples, of any class, that were predicted to be of this class
   int64_t taken_for = -1;  // the most frequent wrong prediction, in a tie the lowest; -1: no mistake, or NaN logits
   int64_t taken = 0;
 };
@@ -45,7 +45,7 @@ std::vector<ClassCount> count_classes(const SourceClasses& source);
 // Threads: an object is used by one thread.
 class Classification {
  public:
-  // The logits of each ranking are compared with its label. REQUIRES: the session outlives it.
+  // Compares the logits of each ranking with its label. REQUIRES: the session outlives the object.
   Classification(const runtime::Session& session, const std::vector<Ranking>& rankings,
                  const runtime::ClassTables& tables);
 
@@ -56,7 +56,7 @@ class Classification {
   const std::vector<SourceClasses>& sources() const { return sources_; }
 
  private:
-  // The rows of a ranking, which SourceClasses collects for each source.
+  // One ranking: reads its rows of a batch, which are added to a SourceClasses.
   struct Part {
     runtime::BestReader reader;
     std::string head;
@@ -69,13 +69,13 @@ class Classification {
   std::vector<SourceClasses> sources_;
 };
 
-// The classes of a source: as text at most 20 with samples, the worst first; as JSON all of them.
+// The classes of a source. The text shows at most 20 classes with samples, the worst first; the JSON has all classes.
 std::string per_class_text(const SourceClasses& source);
 nlohmann::ordered_json per_class_json(const SourceClasses& source);
 
 // Checks before the evaluation whether the files that `args` names can be written. Errors: XG0901.
 Status check_class_files(const EvalArgs& args);
-// Writes these files. Errors: XG0901; existing files then keep their contents, and no new file is left.
+// Writes these files. Errors: XG0901; existing files then keep their contents, and no new file is left behind.
 Status write_class_files(const EvalArgs& args, const std::vector<SourceClasses>& sources);
 std::string wrong_path(const EvalArgs& args);  // DIR/wrong.tsv
 

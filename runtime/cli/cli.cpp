@@ -33,7 +33,7 @@ constexpr int kUsage = 2;
 constexpr int kWorld = 4;
 constexpr int kStopped = 75;
 
-// CLI11 keeps references to the variables that it fills, so all of them live here while the command line is parsed.
+// The variables that CLI11 fills. CLI11 keeps references to them, so they must live while the command line is parsed.
 struct CommandLine {
   GlobalOptions global;
   std::vector<std::string> sets;
@@ -86,7 +86,7 @@ void add_global_flags(CLI::App& app, CommandLine& line) {
   app.option_defaults()->group("Options");
 }
 
-// The help about the global flags, which CLI11 lists only for the whole command line.
+// The help about the global flags. CLI11 lists these flags only in the help of the whole program.
 std::string common_help(const CLI::App& app) {
   const auto formatter = std::dynamic_pointer_cast<CLI::Formatter>(app.get_formatter());
   const auto common = app.get_options([](const CLI::Option* option) { return option->get_group() == kCommon; });
@@ -106,7 +106,8 @@ CLI::App* add_command(CLI::App& app, CommandLine& line, const std::string& name,
     }
     return common_help(*whole);
   });
-  // With a callback of this kind CLI11 checks a command, and reads variables for its flags, only if it is given.
+  // With this kind of callback, CLI11 checks a command and reads the variables of its flags only if the command is
+  // given.
   command->parse_complete_callback([&line, action = std::move(action)] {
     if (action) {  // a command with subcommands has no action of its own
       line.action = action;
@@ -115,7 +116,8 @@ CLI::App* add_command(CLI::App& app, CommandLine& line, const std::string& name,
   return command;
 }
 
-// [FILE] CKPT [IMAGES...]: if the first word is a checkpoint, there is no FILE. Gives 0 or the exit code.
+// Sorts the words of [FILE] CKPT [IMAGES...]: if the first word is a checkpoint, there is no FILE. Returns 0 or the
+// exit code.
 int find_checkpoint(const std::string& command, std::string& file, std::string& checkpoint,
                     std::vector<std::string>* images) {
   if (runtime::is_checkpoint(file)) {
@@ -213,7 +215,7 @@ void add_commands(CLI::App& app, CommandLine& line) {
       line.train.steps = line.steps;
     }
     if (line.global.format == "json" && line.global.progress == "auto") {
-      line.global.progress = "json";  // the results of a run are its events
+      line.global.progress = "json";  // a run has no other results than its events
     }
     return run_train(line.global, line.train);
   });
@@ -301,8 +303,8 @@ void add_commands(CLI::App& app, CommandLine& line) {
   man->add_option("--write", line.man.directory, "write all pages into this directory instead")->type_name("DIR");
 }
 
-// The first flag of the command line without effect on the command, since it decides what is computed and the command
-// computes nothing, or since only a run of `train` writes to its directory; empty: none.
+// The first flag that was typed but has no effect on the command: it decides what is computed, and the command computes
+// nothing, or it is -C, and the command is not `train`. Empty: no such flag.
 std::string idle_flag(const CLI::App& app, const Words& words) {
   const std::string command = app.get_subcommands()[0]->get_name();
   std::vector<const char*> idle;
@@ -316,14 +318,15 @@ std::string idle_flag(const CLI::App& app, const Words& words) {
   }
   for (const char* flag : idle) {
     const CLI::Option& option = *app.get_option(flag);
-    if (option.count() > 0 && words.variable(option).empty()) {  // a variable may be meant for other commands
+    if (option.count() > 0 && words.variable(option).empty()) {  // a variable may be set for other commands
       return flag;
     }
   }
   return "";
 }
 
-// Turns `--set a=b` into pairs and `--devices 2` into a number, and checks what CLI11 cannot. Gives 0 or the exit code.
+// Turns `--set a=b` into pairs and `--devices 2` into a number, and checks what CLI11 cannot check. Returns 0 or the
+// exit code.
 int finish_globals(CommandLine& line, const CLI::App& app, const Words& words) {
   const auto as_given = [&](const std::string& flag, const std::string& value) {
     const std::string variable = words.variable(*app.get_option(flag));
@@ -366,8 +369,8 @@ int finish_globals(CommandLine& line, const CLI::App& app, const Words& words) {
   return 0;
 }
 
-// Runs the command on one of the processes that a launcher started, unless it is for all of them: they work together,
-// or its answer is about the process itself.
+// Runs the command. If a launcher started several processes, only one of them runs it, except for commands whose
+// processes work together, or whose answer is about each process.
 int run_action(const CommandLine& line, const CLI::App& app, const std::vector<std::string>& words) {
   const std::string command = app.get_subcommands()[0]->get_name();
   for (const std::string_view for_all : {"train", "plan", "bench", "doctor", "lsp"}) {
@@ -425,9 +428,9 @@ int parse_and_run(int argc, const char* const* argv) {
 }  // namespace
 
 int run_command_line(int argc, const char* const* argv) {
-  // A write beyond the limit of file sizes is reported as an error instead of killing the process.
+  // Makes a write beyond the limit of file sizes an error; otherwise the signal would kill the process.
   std::signal(SIGXFSZ, SIG_IGN);
-  // A write to a pipe that nobody reads is also reported as an error. A training run then stops (StopSignals).
+  // Makes a write to a pipe without a reader an error as well. A training run then stops (StopSignals).
   std::signal(SIGPIPE, SIG_IGN);
   try {
     const int exit = parse_and_run(argc, argv);
@@ -456,7 +459,7 @@ int tell_exception() noexcept {
         stderr);
   } catch (const std::exception& e) {
     const auto* system = dynamic_cast<const std::system_error*>(&e);
-    // TBB names the failed call only in the text.
+    // TBB names the call that failed only in the text of the error.
     if ((system != nullptr && system->code() == std::errc::resource_unavailable_try_again) ||
         std::string_view(e.what()).find("pthread_create") != std::string_view::npos) {
       std::fputs(

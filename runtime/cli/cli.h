@@ -5,11 +5,11 @@
 
 namespace xrun::cli {
 
-// Parses the arguments, runs the subcommand and gives its exit code (docs/reference/command/overview.md, "Exit codes").
-// Throws nothing.
+// Parses the arguments, runs the subcommand and returns its exit code. Throws nothing. The codes are listed in
+// docs/reference/command/overview.md, "Exit codes".
 int run_command_line(int argc, const char* const* argv);
 
-// Prints the exception that is being handled to stderr and gives its exit code. Also called when the process ends
+// Prints the exception that is being handled to stderr and returns its exit code. Also used when the process ends
 // because nothing can catch the exception.
 int tell_exception() noexcept;
 

@@ -49,7 +49,7 @@ constexpr const char* kTail = R"(  if [[ $kind == directory ]]; then
 complete -o default -F _xrun xrun
 )";
 
-// The pattern of a flag behind a command; flags of the program itself are known after each command.
+// The pattern of a flag after its command. The flags of the program itself match after every command.
 std::string patterns(const CommandEntry& command, const FlagEntry& flag) {
   std::string text;
   for (const std::string& name : flag.names) {
@@ -76,7 +76,7 @@ std::string flag_names(const CommandEntry& command) {
   return joined(names);
 }
 
-// Words that may follow a command: commands below it, or the choices of its arguments.
+// The words that may follow a command: its subcommands, or the choices of its arguments.
 std::string words_after(const CommandTable& table, const CommandEntry& command) {
   std::vector<std::string> words;
   for (const size_t below : command.below) {
@@ -88,7 +88,7 @@ std::string words_after(const CommandTable& table, const CommandEntry& command) 
   return joined(words);
 }
 
-// Commands first: the program's own patterns match after each of them.
+// All commands with the program itself last, since its patterns also match after each command.
 std::vector<const CommandEntry*> program_last(const CommandTable& table) {
   std::vector<const CommandEntry*> order;
   for (size_t i = 1; i < table.size(); ++i) {

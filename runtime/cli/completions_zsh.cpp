@@ -5,7 +5,7 @@
 namespace xrun::cli {
 namespace {
 
-// The characters of `special` get a backslash, as zsh's `_arguments` and `_describe` want.
+// Puts a backslash before the characters of `special`, as zsh's `_arguments` and `_describe` require.
 std::string escaped(const std::string& text, std::string_view special) {
   std::string out;
   for (const char c : text) {
@@ -30,7 +30,7 @@ std::string action(const ValueEntry& value) {
   return text + (value.kind == ValueKind::kFile ? "_files" : value.kind == ValueKind::kDirectory ? "_files -/" : " ");
 }
 
-// A line for each name of a flag: '(-o --output)--output=[plan file]:FILE:_files'.
+// One line for each name of a flag: '(-o --output)--output=[plan file]:FILE:_files'.
 std::string flag_lines(const CommandEntry& command, const std::string& indent, const std::string& end) {
   std::string text;
   for (const FlagEntry& flag : command.flags) {

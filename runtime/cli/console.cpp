@@ -43,7 +43,7 @@ bool has_utf8_locale() {
   return false;
 }
 
-// Nothing if the file is not a terminal and COLUMNS is not set.
+// The width of a terminal. Nullopt if the file is not a terminal and COLUMNS is not set.
 std::optional<int> find_columns(int file) {
   const int wanted = std::atoi(environment("COLUMNS").c_str());
   if (wanted > 0) {
@@ -67,7 +67,7 @@ nlohmann::json label_json(const Label& label, bool primary, const SourceMap& sou
           {"primary", primary}};
 }
 
-// One object per diagnostic (docs/reference/language.md, "Mistakes").
+// A diagnostic as one object (docs/reference/language.md, "Mistakes").
 nlohmann::json to_json(const Diagnostic& d, const SourceMap& sources) {
   nlohmann::json spans = nlohmann::json::array();
   if (d.primary.span.valid()) {

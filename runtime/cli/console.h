@@ -19,7 +19,7 @@ std::string json_line(const nlohmann::ordered_json& json);
 // Follows NO_COLOR, CLICOLOR_FORCE, TERM=dumb, COLUMNS, the locale, --color and --ascii.
 class Console {
  public:
-  // `held`: receives what would go to stderr; null: it goes to stderr.
+  // `held`: collects the text that is meant for stderr; null: it is printed there.
   explicit Console(const GlobalOptions& options, std::string* held = nullptr);
 
   bool color() const { return color_; }
@@ -29,16 +29,17 @@ class Console {
   int columns() const { return columns_; }            // width of stderr
   int page_columns() const { return page_columns_; }  // width of stdout; 0: no limit (neither a terminal nor COLUMNS)
 
-  // Characters that control the terminal or hide text are replaced (graph/base/utf8.h, `printable`).
+  // The next three functions replace characters that control the terminal or hide text (graph/base/utf8.h,
+  // `printable`).
   void out(std::string_view text) const;  // a result; with --format json the text is printed unchanged
   void out_json(std::string_view text) const;
   void note(std::string_view text) const;  // to stderr, unless quiet
-  // Writes text with terminal control sequences to stderr unchanged, unless quiet. REQUIRES: everything else in it is
-  // printable.
+  // Writes text with terminal control sequences to stderr unchanged, unless quiet. REQUIRES: apart from those sequences
+  // the text is printable.
   void draw(std::string_view text) const;
   bool verbose() const { return verbose_; }
 
-  // Diagnostics in order, to stderr, in the chosen format.
+  // Prints the diagnostics in order to stderr, in the chosen format.
   void report(const Diagnostics& diagnostics, const SourceMap& sources) const;
   // Reports one error in the same form and returns its exit code.
   int fail(const Error& error, const SourceMap& sources = {}) const;

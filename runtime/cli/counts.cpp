@@ -23,7 +23,7 @@ int64_t take_multiplier(std::string_view& text) {
   return 1;
 }
 
-// The digits without `_`, which may only be between two of them.
+// The digits without `_`. Nullopt if a `_` is not between two digits.
 std::optional<std::string> joined_digits(std::string_view text) {
   std::string digits;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -8,13 +8,13 @@
 
 namespace xrun::cli {
 
-// Decimal or hexadecimal digits, with `_` between them for legibility; `k` or `K`, `M`, `G` and `T` multiply by powers
-// of 1000, and only then may the number have a fraction. Nothing if the text is not such a number, or if the number
-// does not fit or is not whole.
+// Parses decimal or hexadecimal digits, which may have `_` between them. A suffix `k`, `K`, `M`, `G` or `T` multiplies
+// by a power of 1000; only with a suffix may the number have a fraction. Returns nullopt if the text is not such a
+// number, or if its value is not whole or too large.
 std::optional<int64_t> parse_count(std::string_view text);
 
-// Makes every number option of `app` and its commands accept such counts. Rejects texts of whole numbers that are not
-// counts, and empty values of any option, such as an unset variable in `-o "$OUT"`.
+// Makes every number option of `app` and its commands accept such counts and reject other texts. Also rejects empty
+// values of any option, such as an unset variable in `-o "$OUT"`.
 void check_values(CLI::App& app);
 
 }  // namespace xrun::cli

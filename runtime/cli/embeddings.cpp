@@ -16,15 +16,15 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr Bytes kMostNames = kGiB;  // limit for the names in an .npz file, which are padded to the longest
+constexpr Bytes kMostNames = kGiB;  // limit for the names in an .npz file, where each is padded to the longest
 constexpr std::string_view kTsvHeader = "name\tlabel\tclass\n";
 constexpr FileKind kNpy{.name = "NumPy array", .code = "XG0901", .magic = "\x93NUMPY"};
-// The name of the first entry, which follows 30 bytes in every ZIP archive.
+// An .npz file, which is known by the name of its first entry: it follows 30 bytes in every ZIP archive.
 constexpr FileKind kNpz{
     .name = "NumPy archive of embeddings", .code = "XG0901", .offset = 30, .magic = "embeddings.npy"};
 constexpr FileKind kTsv{.name = "table of embeddings", .code = "XG0901", .magic = kTsvHeader};
 
-// The rows that could be read.
+// The embeddings of the rows that could be read.
 struct Table {
   std::string value;  // name of the output
   std::vector<float> rows;
@@ -38,8 +38,8 @@ struct Table {
   }
 };
 
-// The first output of real numbers. The logits of a head do not count: they are made tile by tile, and no plan keeps
-// them.
+// The first output with floating-point values. The logits of a head do not count, since they are made tile by tile and
+// no plan keeps them.
 Result<NamedValue> embedding_output(const Graph& graph) {
   std::string head;
   for (const NamedValue& output : graph.outputs) {
@@ -154,7 +154,7 @@ std::string json_lines(const Table& table, const Subject& subject) {
   return out;
 }
 
-// Names the files that were written and their contents.
+// The result of the command: the names of the written files and a description of their contents.
 std::string files_text(const std::string& path, const Table& table, const Subject& subject, bool json) {
   const bool archive = path.ends_with(".npz");
   if (!json) {
@@ -173,7 +173,7 @@ std::string files_text(const std::string& path, const Table& table, const Subjec
   return json_line(object);
 }
 
-// Checks that an array has its table next to it, as arrays of embeddings do; any other array would be lost.
+// Checks that an array has its table next to it, as the arrays of embeddings do. Any other array would be overwritten.
 Status check_has_table(const std::string& path) {
   const auto has_bytes = [](const std::string& file) {
     std::error_code error;

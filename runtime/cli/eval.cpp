@@ -90,8 +90,8 @@ std::string json_of(const Measurement& measured, const EvalArgs& args) {
   return json_line(json);
 }
 
-// The rankings that can be compared with a label. If the targets of the first one are computed, it is compared with the
-// first input that holds classes.
+// The rankings that can be compared with a label. If the classes of the first ranking are computed, it is compared with
+// the first input that holds classes.
 Result<std::vector<Ranking>> rankings_with_labels(const PlannedModel& planned) {
   XRUN_ASSIGN(std::vector<Ranking> rankings, find_rankings(planned));
   if (rankings[0].label.empty()) {
@@ -110,7 +110,7 @@ Result<Measurement> measure(const PlannedModel& planned, const EvalArgs& args,
   const Module& module = planned.prepared.inference;
   const std::vector<std::string> measured = measured_sources(module);
   std::vector<std::string> names = args.on.empty() ? measured : args.on;
-  for (size_t i = 0; i < names.size(); ++i) {  // a source that is named twice is measured once
+  for (size_t i = 0; i < names.size(); ++i) {  // skips names that were given before
     names.erase(std::remove(names.begin() + static_cast<std::ptrdiff_t>(i) + 1, names.end(), names[i]), names.end());
   }
   if (measured.empty()) {

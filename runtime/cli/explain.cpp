@@ -29,7 +29,7 @@ std::string indented(std::string_view text) {
   return out;
 }
 
-// Breaks a text into lines of at most `width` columns; empty lines stay.
+// Breaks a text into lines of at most `width` columns; empty lines are kept.
 std::string reflowed(std::string_view text, size_t width) {
   std::string out;
   size_t column = 0;
@@ -61,7 +61,7 @@ std::string page_of(const CodePage& code, size_t width) {
   return page;
 }
 
-// `XG0301`, also in small letters and without `XG`.
+// Finds the page of a code. It may be written in small letters and without `XG`: `XG0301`, `301`.
 std::optional<CodePage> find_page(const std::string& topic) {
   std::string code;
   for (const char c : topic) {
@@ -123,7 +123,7 @@ class Command {
   }
 
  private:
-  // Limits the width of lines, since long lines are hard to read.
+  // The width to which lines are broken, since long lines are hard to read.
   size_t width() const {
     constexpr int kMost = 100;
     const int columns = console_.page_columns();
@@ -144,8 +144,8 @@ class Command {
     return 0;
   }
 
-  // Prints a line of the list. On a terminal it has the title, and a heading precedes the first line of its kind;
-  // elsewhere it is the name alone, for other commands: `xrun explain --list | xargs -n1 xrun explain`.
+  // Prints a line of the list. On a terminal, it has the title, and a heading comes before the first line of a kind.
+  // Elsewhere it is the name alone, for other commands: `xrun explain --list | xargs -n1 xrun explain`.
   void row(const std::string& kind, const std::string& name, const std::string& title, bool is_available,
            std::string& heading) const {
     if (console_.json()) {

@@ -1,3 +1,6 @@
+// Follows the operators from the tensor back to an input of the model, always along the first tensor that an operator
+// takes. Up to kMostLines operators get a line each. A longer way is shown by the parts of the model: consecutive
+// operators whose paths begin with the same names share a line.
 #include "runtime/cli/explain_tensor.h"
 
 #include <algorithm>
@@ -10,9 +13,9 @@
 namespace xrun::cli {
 namespace {
 
-constexpr size_t kMostLines = 24;  // for operators; a longer way is shown as parts of the model
+constexpr size_t kMostLines = 24;  // for operators; if there are more, parts of the model are shown instead
 
-// The value that a name means: a binding, an input, or the result of the last operator at or below a path.
+// The value that a name stands for: a binding, an input, or the result of the last operator at or below a path.
 std::optional<ValueId> find_value(const Graph& graph, const std::string& name) {
   for (const auto* named : {&graph.bindings, &graph.outputs, &graph.inputs}) {
     const auto found = std::ranges::find(*named, name, &NamedValue::name);
@@ -29,8 +32,8 @@ std::optional<ValueId> find_value(const Graph& graph, const std::string& name) {
   return last;
 }
 
-// The operators that lead to a value, in order. If an operator takes several tensors, the way follows the first of
-// them.
+// The operators that lead from an input to the value, in order. If an operator takes several tensors, the first one is
+// followed.
 std::vector<NodeId> way_to(const Graph& graph, ValueId value) {
   std::vector<NodeId> way;
   while (graph.value(value).producer.valid()) {
@@ -55,7 +58,7 @@ struct Line {
 
 class Way {
  public:
-  // Each part of the model is a path with as many names as `name` has.
+  // The parts of the model are those whose paths have as many names as `name`.
   Way(const LoadedModel& model, ValueId value, const std::string& name)
       : model_(model), graph_(model.file.module.graph), depth_(1 + std::ranges::count(name, '.')) {
     const std::vector<NodeId> way = way_to(graph_, value);
@@ -98,7 +101,7 @@ class Way {
 
   std::string place_of(const Span& span) const {
     const std::string place = model_.sources.place(span);
-    return place.substr(0, place.rfind(':'));  // the line is enough
+    return place.substr(0, place.rfind(':'));  // drops the column, since the line is enough
   }
 
   void input_line(ValueId value) {

@@ -1,4 +1,4 @@
-// `xrun fix`: applies the sure edits of messages, round after round, until a check finds no more.
+// `xrun fix`: applies the sure fixes of diagnostics, round after round, until a check finds no more.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -14,8 +14,8 @@
 namespace xrun::cli {
 namespace {
 
-// The fix of one fault, such as of a bracket, may uncover the next one; more rounds than these mean that edits undo
-// each other.
+// The fix of one fault, such as a missing bracket, may reveal the next fault. If more rounds than these are needed,
+// edits undo each other.
 constexpr int kMostRounds = 50;
 
 class Command {
@@ -37,7 +37,7 @@ class Command {
   }
 
  private:
-  // Every round reads the file, so that its imports are those on disk, and writes it at once.
+  // Fixes one file. Every round reads it and writes it at once, so that imports see the files on disk.
   Status file(const std::string& path) {
     for (int round = 0; round < kMostRounds; ++round) {
       XRUN_ASSIGN(const std::string text, read_model_text(path));
@@ -58,7 +58,7 @@ class Command {
                          "correct what `xrun check` still finds by hand, and please report it");
   }
 
-  // Finds edits of this file alone: the text of another file changes only if it is also named.
+  // Finds the edits of this file alone. The text of another file changes only if that file is also named.
   std::vector<Repair> find_repairs(const std::string& path, SourceMap& sources, Diagnostics& diagnostics) const {
     (void)lang::load(path, sources, diagnostics, {.ops = &ops::registry(), .run = options_.run, .sets = options_.sets});
     return sure_repairs(diagnostics, sources, path);
@@ -77,7 +77,7 @@ class Command {
                  printable_line(repair.title) + "\n");
   }
 
-  // Reports the errors that have no sure edit.
+  // Reports the number of errors that have no sure fix.
   void tell_rest(const std::string& path, int errors) const {
     if (errors > 0 && !console_.json()) {
       const std::string shown = printable_line(path);

@@ -7,7 +7,7 @@
 namespace xrun::cli {
 namespace {
 
-// The text between `begin` and the next `end`; empty if `begin` is not in the text.
+// The text from after `begin` to the next `end`; empty if `begin` does not occur.
 std::string between(const std::string& text, std::string_view begin, std::string_view end) {
   const size_t from = text.find(begin);
   return from == std::string::npos ? "" : text.substr(from + begin.size(), text.find(end, from) - from - begin.size());
@@ -53,7 +53,7 @@ ValueEntry read_value(const CLI::Option& option) {
 void read_options(const CLI::App& app, CommandEntry& command) {
   for (const CLI::Option* option : app.get_options([](const CLI::Option*) { return true; })) {
     if (option == app.get_help_ptr() && app.get_parent() != nullptr) {
-      continue;  // the program has that flag
+      continue;  // the program itself has that flag
     }
     if (option->get_positional()) {
       command.arguments.push_back({read_value(*option), option->get_description()});

@@ -1,5 +1,5 @@
-// The commands of the command line with their flags as plain values, for texts that list them: completions of shells
-// and pages of the manual.
+// The commands of the command line and their flags, as plain values. Shell completions and manual pages are made of
+// them.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -33,19 +33,20 @@ struct ArgumentEntry {
 
 struct CommandEntry {
   std::vector<std::string> words;    // "bench", "head"; empty: the program itself
-  std::vector<std::string> aliases;  // other names of the last word
+  std::vector<std::string> aliases;  // other names of the command's last word
   std::string about;
   std::vector<FlagEntry> flags;
   std::vector<ArgumentEntry> arguments;
-  std::vector<size_t> below;  // the places of its own commands in the table
+  std::vector<size_t> below;  // indices in the table of the subcommands
 };
 
-// The program itself comes first; its flags are those of every command. A command comes before those below it.
+// All commands; the first entry is the program itself, with the flags that every command has. A command comes before
+// its subcommands.
 using CommandTable = std::vector<CommandEntry>;
 CommandTable read_commands(const CLI::App& app);
 
-// The words of the command, and `first` before them if it is given: "bench head" with " " between them,
-// "xrun-bench-head" with "-" and the first word "xrun".
+// Joins the words of the command, after `first` if it is given: "bench head" with " " between them, "xrun-bench-head"
+// with "-" and the first word "xrun".
 std::string joined_words(const CommandEntry& command, const std::string& between, const std::string& first = "");
 
 }  // namespace xrun::cli

@@ -1,4 +1,4 @@
-// `xrun fmt`: writes files in canonical layout, or says which ones are not.
+// `xrun fmt`: writes files in canonical layout, or reports the files that are not in it.
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -26,7 +26,7 @@ Status check_request(const FmtArgs& args) {
   return {};
 }
 
-// Reads stdin, up to one byte more than the longest text that the parser reads.
+// Reads stdin up to one byte more than the longest text that the parser accepts.
 std::string read_stdin() {
   std::string text(lang::kMaxFileBytes + 1, '\0');
   text.resize(std::fread(text.data(), 1, text.size(), stdin));
@@ -76,7 +76,7 @@ class Command {
     return {};
   }
 
-  // Prints the faults and returns nothing if the text does not parse.
+  // The canonical layout of a text. If the text does not parse, prints its faults and returns nullopt.
   std::optional<std::string> layout(const std::string& path, const std::string& text) {
     SourceMap sources;
     Diagnostics diagnostics;

@@ -1,4 +1,4 @@
-// Reports to the watch over ranks whether the work of this rank hangs, and to the user which rank is late.
+// Reports hanging work of this rank to the watch over all ranks, and tells the user which rank is late.
 #pragma once
 
 #include <memory>
@@ -23,9 +23,9 @@ class HangWatch {
   // `world` outlives the object.
   explicit HangWatch(const runtime::World& world) : world_(world) {}
 
-  // Watches the work of this rank from now on, until `leave`; see WorkDeadline for `timeout`. Late work of any rank is
-  // reported to `events`, on a separate thread, since a sink may write to the disk that hangs; null: another rank
-  // reports it.
+  // Watches the work of this rank until `leave`; see WorkDeadline for `timeout`. Late work of any rank is reported to
+  // `events`; if `events` is null, another rank reports it. A separate thread makes the report, since a sink may write
+  // to the disk that hangs.
   void follow(Seconds timeout, const runtime::DeviceSet& devices, runtime::EventSink* events);
   void leave();
   void begin(const runtime::WorkEvent& event);
@@ -44,13 +44,13 @@ class HangWatch {
   std::unique_ptr<runtime::WorkDeadline> deadline_;  // null: the work is not watched
   const runtime::DeviceSet* devices_ = nullptr;
   runtime::EventSink* events_ = nullptr;
-  int64_t looks_ = 0;  // the network's count of looks for messages, which last changed at `moved_`
+  int64_t looks_ = 0;  // how often the network has looked for messages; the number last changed at `moved_`
   Seconds moved_ = 0;
   std::vector<std::pair<int, runtime::WorkReport>> late_;
   std::unique_ptr<Pulse> teller_;
 };
 
-// While an object lives, the watch follows the work of this rank.
+// Makes the watch follow the work of this rank while the object exists.
 class WatchedWork {
  public:
   // `hangs` may be null.

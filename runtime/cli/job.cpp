@@ -131,7 +131,7 @@ Status check_ranks(const planner::Plan& plan, int count, int hosts) {
 
 namespace {
 
-// Checks that a plan file that was given to this rank is the plan of rank 0.
+// Checks that the plan file which was given to this rank holds the plan of rank 0.
 Status check_same_plan(const planner::Plan& of_first, const std::string& path) {
   if (!is_plan_file(path)) {
     return {};
@@ -152,7 +152,8 @@ Status check_same_plan(const planner::Plan& of_first, const std::string& path) {
   return error;
 }
 
-// The lowest rank that could not make its module prints the cause. Returns its exit code, or 0.
+// Lets the lowest rank that could not make its module print the cause, `held`. Returns the exit code of that rank, or
+// 0.
 int settle(const Job& job, int exit, const std::string& held) {
   const auto exits = job.world->gather(std::to_string(exit));
   for (int rank = 0; exits.ok() && rank < job.count(); ++rank) {

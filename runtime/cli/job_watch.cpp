@@ -16,7 +16,7 @@ namespace {
 constexpr Seconds kMeeting = 10;
 constexpr std::chrono::seconds kStart(60);
 
-// `directory`: the checkpoint directory; empty if not known. `leave_out`: see EndEvent.
+// `directory`: the checkpoint directory; empty if it is not known. `leave_out`: see EndEvent.
 Error loss_error(const runtime::World& world, const runtime::LostRank& lost, const std::string& directory,
                  const std::string& leave_out = "") {
   const std::string without = leave_out.empty() ? "" : " without `" + leave_out + "`";
@@ -58,7 +58,7 @@ bool near_teller(const Job& job, const runtime::LostRank& lost) {
 
 }  // namespace
 
-// Rank 0 prints the error; the others wait two seconds longer, so that they print it only if rank 0 is missing.
+// Rank 0 prints the error. The other ranks wait two seconds longer, so that they print it only if rank 0 is missing.
 StartLimit::StartLimit(const GlobalOptions& options, int rank, int count)
     : thread_([this, options, rank, count] {
         std::unique_lock lock(mutex_);
@@ -88,7 +88,7 @@ Status watch_ranks(Job& job) {
     return std::move(connections).error();
   }
   runtime::WatchOptions options;
-  // Ending the process loses nothing: without the lost rank it can no longer save anything.
+  // The process ends at once. This loses nothing, since it can save nothing without the lost rank.
   options.on_stuck = [&world, console = job.options](const runtime::LostRank& lost) {
     const Error error = loss_error(world, lost, "");
     if (tells(world, lost)) {

@@ -15,7 +15,7 @@
 namespace xrun::cli {
 namespace {
 
-// Leaves the message to rank 0: before the world exists, ranks cannot agree on who prints an error.
+// Keeps the message only on rank 0. Before the world exists, ranks cannot agree on the rank that prints an error.
 Error for_first(const Launch& launch, Error error) {
   if (launch.rank != 0) {
     error.message.clear();
@@ -23,7 +23,7 @@ Error for_first(const Launch& launch, Error error) {
   return error;
 }
 
-// Waits for all ranks like join_world, but does not compare their commands.
+// Waits for all ranks, as join_world does, but does not compare their commands.
 Result<std::unique_ptr<runtime::World>> connect(const GlobalOptions& options, bool direct) {
   XRUN_ASSIGN(const Launch launch, find_launch([](const char* name) { return std::getenv(name); }));
   if (launch.count == 1) {
@@ -50,7 +50,7 @@ Result<std::unique_ptr<runtime::World>> connect(const GlobalOptions& options, bo
   return std::unique_ptr<runtime::World>();
 }
 
-// Ranks send one another their commands; those that work in one process (run_once) begin with this.
+// Ranks exchange their commands as texts. The text of a command that runs in one process (run_once) begins with this.
 constexpr std::string_view kAlone = "alone ";
 
 // Checks that no rank runs a command that conflicts with `mine`. Returns the commands that all ranks sent.

@@ -1,5 +1,5 @@
-// Joins the processes that a launcher started together, and compares their commands: one on which all of them work, or
-// one that works in one process.
+// Joins the processes that a launcher started together, and compares their commands. Some commands use all processes;
+// others need only one of them.
 #pragma once
 
 #include <functional>
@@ -13,17 +13,18 @@
 
 namespace xrun::cli {
 
-// Waits for all ranks that a launcher has started with this process, and checks that all of them run this command, such
-// as "train". Null: the process runs alone. `direct`: see World::join. An error has a message on one rank only. Errors:
+// Waits for all ranks that a launcher started with this process, and checks that all of them run this command, such as
+// "train". Returns null if the process runs alone. `direct`: see World::join. Errors, with a message on one rank only:
 // XG0832 MPI is missing or does not connect the ranks; XG0833 another rank runs another command; XG0834.
 Result<std::unique_ptr<runtime::World>> join_world(const GlobalOptions& options, const std::string& command,
                                                    bool direct = true);
 
-// Runs a command that works in one process. If a launcher started several processes with the same `words` in one
-// directory, rank 0 runs it, and all end with its exit code; processes with different words all run their own.
+// Runs a command that needs only one process. If a launcher started several processes with equal `words` in one
+// directory, rank 0 runs the command and all end with its exit code. Processes with different words each run their own
+// command.
 int run_once(const GlobalOptions& options, const std::string& command, const std::vector<std::string>& words,
              const std::function<int()>& action);
-// The error of a call that all ranks made together, without a message on ranks that do not print it.
+// Removes the message from the error of a call that all ranks made together, except on the rank that prints it.
 Error for_one(const runtime::World& world, Error error);
 
 }  // namespace xrun::cli

@@ -8,8 +8,8 @@
 
 namespace xrun::cli {
 
-// {metrics, samples, broken, synthetic}: metrics by key, evaluated and broken samples by source, and the names of
-// synthetic sources; if `ignore` leaves out labels, also `labelled`, by source and label.
+// Returns {metrics, samples, broken, synthetic}: metrics by key, the numbers of evaluated and broken samples by source,
+// and the names of synthetic sources. If `ignore` leaves out labels, it also has `labelled`, by source and label.
 nlohmann::ordered_json evaluation_json(const std::vector<runtime::Measured>& metrics,
                                        const std::vector<runtime::MeasuredSource>& sources);
 

@@ -41,7 +41,8 @@ Result<Launch> find_launch(const std::function<const char*(const char* name)>& v
   if (const auto count = value("OMPI_COMM_WORLD_SIZE")) {
     return Launch{.count = *count, .rank = value("OMPI_COMM_WORLD_RANK").value_or(0), .mpis = {Mpi::kOpenMpi}};
   }
-  // These come before the variables of Slurm: if Hydra starts its proxies by srun, ranks inherit those of the proxy.
+  // The variables of PMI come before those of Slurm: if Hydra starts its proxies by srun, ranks inherit the proxy's
+  // variables of Slurm.
   const auto rank_in_pmi = value("PMI_RANK");
   if (rank_in_pmi && value("MPI_LOCALRANKID")) {
     return Launch{.count = value("PMI_SIZE").value_or(0), .rank = *rank_in_pmi, .mpis = {Mpi::kMpich}};
@@ -51,7 +52,7 @@ Result<Launch> find_launch(const std::function<const char*(const char* name)>& v
     return Launch{.count = tasks.value_or(0), .rank = *rank, .mpis = {Mpi::kOpenMpi, Mpi::kMpich}};
   }
   if (rank_in_pmi) {
-    // Open MPI is left out: if it was built without PMI, as Debian's was, it ends the process in MPI_Init.
+    // Open MPI is not tried: if it was built without PMI, as Debian's is, it ends the process in MPI_Init.
     return Launch{.count = value("PMI_SIZE").value_or(0), .rank = *rank_in_pmi, .mpis = {Mpi::kMpich}};
   }
   if (tasks.value_or(1) > 1) {

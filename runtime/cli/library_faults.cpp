@@ -44,7 +44,7 @@ extern "C" void on_fault(int number, siginfo_t* /*info*/, void* context) {
         "smaller model; if there is enough, please report this\n");
     ::_exit(exit_code(ErrorKind::kWorld));
   }
-  std::signal(number, SIG_DFL);  // the instruction runs again and ends the process
+  std::signal(number, SIG_DFL);  // restores the default; the instruction then runs again and ends the process
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Ends the process with exit code 4 and a message where a library would abort it. Saved files stay intact.
+// Ends the process with a message and exit code 4 in cases in which a library would abort it. Saved files stay intact.
 #pragma once
 
 namespace xrun::cli {
@@ -11,7 +11,7 @@ namespace xrun::cli {
 // REQUIRES: called before libraries start.
 void tell_library_faults();
 
-// Declares that `exit` will be called by xrun itself, so that the call is not a fault.
+// Announces that xrun itself will call `exit`, so that the call is not taken for a library's fault.
 void expect_exit();
 
 }  // namespace xrun::cli

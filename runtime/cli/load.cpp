@@ -16,12 +16,12 @@
 namespace xrun::cli {
 namespace {
 
-// These limits are lower than what fits in memory: a model near them has twenty times the operators of a plan, and
-// takes some seconds and half a GiB.
+// Limits of what a file may expand to. They are lower than what fits in memory: a model near them has twenty times the
+// operators of a plan, and takes some seconds and half a GiB.
 constexpr int64_t kMostNodes = 1'000'000;
 constexpr int64_t kMostSteps = 16'000'000;
 
-// `texts`: null reads from disk.
+// `texts`: file contents by path; null: all files are read from disk.
 std::optional<lang::CheckedFile> load_file(const std::string& path, const GlobalOptions& options, bool strict,
                                            const lang::Texts* texts, SourceMap& sources, Diagnostics& diagnostics,
                                            lang::Facts* facts = nullptr) {
@@ -49,7 +49,7 @@ Status collect_facts(PreparedModel& prepared, ops::KernelTimes* times) {
   return {};
 }
 
-// Does the work of collect_facts with measured times: reads those of earlier runs from their file and adds new ones to
+// Collects the facts with measured times. Times of earlier runs are read from their file, and new times are added to
 // it.
 Status collect_measured_facts(PreparedModel& prepared, const std::string& cpu, const Console& console) {
   const std::string origin = runtime::times_origin(prepared.isa, cpu);

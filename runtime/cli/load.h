@@ -21,22 +21,23 @@ struct LoadedModel {
   lang::CheckedFile file;
 };
 
-// Reads and checks the file and prints its diagnostics. Nothing after errors; `exit` is then the exit code. `texts`:
-// the files by path, which are read instead of those on disk; null: from disk.
+// Reads and checks the file and prints its diagnostics. Returns nullopt after errors and sets `exit` to the exit code.
+// `texts`: file contents by path, which are used instead of the disk; null: all files are read from disk.
 std::optional<LoadedModel> load_model(const std::string& path, const GlobalOptions& options, const Console& console,
                                       bool strict, int& exit, const lang::Texts* texts = nullptr,
                                       lang::Facts* facts = nullptr);
 
-// Does the same without printing; nothing if there are errors.
+// Does the same without printing anything. Returns nullopt if there are errors.
 std::optional<lang::CheckedFile> read_quietly(const std::string& path, const GlobalOptions& options,
                                               const lang::Texts* texts = nullptr);
 
-// Diagnostics of the parts of a module that this build checks but cannot execute (XG0199), and of a model with too many
-// operators (XG0198). Empty: `plan` accepts the module.
+// Diagnostics for parts of a module that this build checks but cannot execute (XG0199), and for a model with too many
+// operators (XG0198). If there are no diagnostics, `plan` accepts the module.
 Diagnostics unfinished_parts(const LoadedModel& model, Severity severity);
 
-// Prints why a module cannot be planned: it uses what this edition only checks, or it lacks a part.
-//   needs_training  the command runs training: `data` and `train` must be there
+// Checks whether a module can be planned, and prints why not: it has parts that this edition only checks, or lacks
+// parts.
+//   needs_training  the command trains, so the module needs `data` and `train`
 // Returns 0 or the exit code.
 int refuse_unfinished(const LoadedModel& model, const Console& console, bool needs_training);
 
@@ -49,8 +50,8 @@ struct PreparedModel {
   ops::Isa isa = ops::Isa::kAvx2;
 };
 
-// Runs the passes and collects the kernels' sizes, with --cost measured also their times; a note names the file with
-// the times that were measured before.
+// Runs the passes and collects the sizes of the kernels; with --cost measured, also their times. A note names the file
+// from which times of earlier runs were read.
 Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& options, const Console& console);
 
 }  // namespace xrun::cli

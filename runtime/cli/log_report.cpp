@@ -39,7 +39,7 @@ double number_in(const Json& event, const char* key) {
   return at != event.end() && at->is_number() ? at->get<double>() : 0;
 }
 
-// A file may contain any number; steps are whole and not negative.
+// Reads a step as a whole number that is not negative, since a file may contain any number.
 int64_t step_in(const Json& event, const char* key) {
   return static_cast<int64_t>(std::clamp(number_in(event, key), 0.0, 1e15));
 }
@@ -59,7 +59,7 @@ void add_points(SeriesByName& series, const Json& values, int64_t step, const st
   }
 }
 
-// Adds the active classes of each head. Their number is named `active`, as in lines of progress.
+// Adds the active classes of each head. Their number is called `active`, as in lines of progress.
 void add_active(SeriesByName& series, const Json& event, int64_t step) {
   const auto list = event.find("active");
   if (list == event.end() || !list->is_array()) {
@@ -89,7 +89,7 @@ void add_graph(std::vector<LoggedGraph>& graphs, const Json& event) {
   }
 }
 
-// The times of the events so far of a run without an `end` event; 0: no events.
+// The time span of a run that has no `end` event so far; 0: it has no events.
 struct OpenRun {
   double first = 0;
   double last = 0;
@@ -97,7 +97,7 @@ struct OpenRun {
   double seconds() const { return std::clamp(last - first, 0.0, kMostSeconds); }
 };
 
-// False if the object is not an event.
+// Adds an event to the log. Returns false if the object is not an event.
 bool add_event(RunLogSummary& log, OpenRun& open, const Json& event) {
   const std::string kind = event.is_object() && event.contains("t") && event["t"].is_string() ? event["t"] : "";
   const double time = kind.empty() ? 0 : number_in(event, "time");
@@ -136,7 +136,8 @@ bool add_event(RunLogSummary& log, OpenRun& open, const Json& event) {
   return !kind.empty();
 }
 
-// Calls `take` with each line; a line that is too long is passed as an empty one. False if the file cannot be read.
+// Calls `take` with each line. A line that is too long is passed as an empty one. Returns false if the file cannot be
+// read.
 template <typename Take>
 bool for_each_line(int file, const Take& take) {
   std::string line;
@@ -166,7 +167,7 @@ bool for_each_line(int file, const Take& take) {
   return true;
 }
 
-// Draws a curve as rows of text, the highest value first; a column has the mean of its steps.
+// Draws a curve as rows of text, the highest values in the first row. Each column shows the mean of its steps.
 std::string plot(const Series& one, int columns, bool unicode) {
   constexpr int kRows = 6;
   constexpr int kLabel = 12;

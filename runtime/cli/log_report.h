@@ -11,23 +11,26 @@
 
 namespace xrun::cli {
 
-// A quantity over the steps of a run. While it has more than kMost points, every other one is dropped.
+// The values of a quantity over the steps of a run. To bound its memory, it drops every other point when it exceeds
+// kMost.
 class Series {
  public:
   static constexpr size_t kMost = 8192;
 
   void add(int64_t step, double value);
-  // Drops the points after this step, because a run went on from an earlier checkpoint.
+  // Drops the points after this step. Used if a run went on from an earlier checkpoint, since it repeats the later
+  // steps.
   void cut(int64_t step);
   const std::vector<std::pair<int64_t, double>>& points() const { return points_; }
 
  private:
   std::vector<std::pair<int64_t, double>> points_;
-  int64_t stride_ = 1;  // one of this many points is kept
+  int64_t stride_ = 1;  // one of this many added points is kept
   int64_t seen_ = 0;
 };
 
-// A graph of nearest classes that the run has used, from its event (docs/reference/command/progress.md, "Progress").
+// A graph of nearest classes that the run used, according to its event
+// (docs/reference/command/progress.md, "Progress").
 struct LoggedGraph {
   int64_t step = 0;
   std::string head;
@@ -38,10 +41,11 @@ struct LoggedGraph {
 };
 
 struct RunLogSummary {
-  int runs = 0;           // starts
+  int runs = 0;           // number of starts
   int64_t steps = 0;      // steps of the whole run
-  int64_t last_step = 0;  // the last that was reached
-  // Time of all runs: a run without an `end` event, which goes on or was killed, counts until its last event.
+  int64_t last_step = 0;  // the last step that was reached
+  // Total time of all runs. A run without an `end` event is still going on or was killed; it counts until its last
+  // event.
   double seconds = 0;
   bool ended = false;   // the last run has an `end` event
   int64_t damaged = 0;  // lines that are not an event
@@ -53,14 +57,14 @@ struct RunLogSummary {
   std::map<std::string, Series> evaluation;  // index: key
 };
 
-// Reads a log line by line; lines above 1 MiB count as damaged. Drops the steps that a later start repeats. Errors:
-// kContent XG0909 the file cannot be read or has no `start` event.
+// Reads a log line by line; a line longer than 1 MiB counts as damaged. Steps that a later start repeats are dropped.
+// Errors: kContent XG0909 the file cannot be read or has no `start` event.
 Result<RunLogSummary> read_log(const std::string& path);
 
-// Figures and a curve of each quantity, for a terminal of `columns` columns.
+// The figures of the run and a curve for each quantity, for a terminal that is `columns` wide.
 std::string log_text(const std::string& path, const RunLogSummary& log, int columns, bool unicode);
-// {v, runs, steps, last_step, seconds, ended, damaged, warnings, graphs: [{step, head, of_step, recall, seconds,
-// waited_s}], training: {name: [[step, value], ...]}, evaluation}.
+// The log as JSON: {v, runs, steps, last_step, seconds, ended, damaged, warnings, graphs: [{step, head, of_step,
+// recall, seconds, waited_s}], training: {name: [[step, value], ...]}, evaluation}.
 std::string log_json(const RunLogSummary& log);
 
 }  // namespace xrun::cli

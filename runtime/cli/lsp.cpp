@@ -10,9 +10,9 @@
 namespace xrun::cli {
 namespace {
 
-constexpr int kLost = 1;  // the client has gone without `shutdown` or `exit`
+constexpr int kLost = 1;  // the client ended without `shutdown` and `exit`
 
-// Writes all of the text; false if nobody reads any more.
+// Writes the whole text. Returns false if nobody reads any more.
 bool write_all(std::string_view text) {
   while (!text.empty()) {
     const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
@@ -37,7 +37,7 @@ int run_lsp() {
   lsp::Server server(XRUN_VERSION, [&](std::string_view message) { is_heard = is_heard && write_all(message); });
   std::string bytes(size_t{1} << 16, '\0');
   while (is_heard && !server.exit()) {
-    // Keys that are pressed quickly one after another are checked together.
+    // Waits for more input before it checks, so that keys that are pressed quickly are checked together.
     if (server.has_changes() && !has_input()) {
       server.rest();
       continue;

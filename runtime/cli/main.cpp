@@ -3,7 +3,7 @@
 
 namespace {
 
-// Runs before the initialisers of other files, which allocate.
+// Runs before the initialisers of other files, since these allocate memory and may already fail.
 [[gnu::constructor(101)]] void begin() { xrun::cli::tell_library_faults(); }
 
 }  // namespace

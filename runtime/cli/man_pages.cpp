@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kFirstLine = R"(.\" Made by `xrun man`.)";
 
-// The exit codes of docs/reference/command/overview.md, "Exit codes".
+// The exit codes, as in docs/reference/command/overview.md, "Exit codes".
 constexpr const char* kExitCodes = R"(.SH EXIT STATUS
 .TP
 0
@@ -52,7 +52,7 @@ stopped early, with a checkpoint if the command trains: run it again
 ended by signal n
 )";
 
-// Text without meaning for troff. Code in backticks becomes bold.
+// Escapes a text so that troff prints it as it is. Code in backticks becomes bold.
 std::string escaped(const std::string& text) {
   std::string out;
   bool code = false;
@@ -160,7 +160,7 @@ std::string description(const CommandTable& table, const CommandEntry& command) 
   return text;
 }
 
-// The page above, and those of the commands below.
+// The references of a page: to the page of the command above, and to those of its subcommands.
 std::string see_also(const CommandTable& table, size_t place) {
   std::vector<std::string> pages;
   for (const CommandEntry& one : table) {
@@ -214,7 +214,7 @@ std::string man_page(const CommandTable& table, size_t place, const std::string&
   std::string title = name;
   std::ranges::transform(title, title.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   std::string about = command.about;
-  if (about.ends_with('.')) {  // that of the program is a sentence
+  if (about.ends_with('.')) {  // the description of the program is a sentence
     about.pop_back();
     about[0] = static_cast<char>(std::tolower(static_cast<unsigned char>(about[0])));
   }

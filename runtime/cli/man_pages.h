@@ -11,13 +11,13 @@ namespace xrun::cli {
 
 struct ManArgs {
   std::vector<std::string> words;  // the command, "bench", "head"; empty: the program itself
-  std::string directory;           // where all pages are written; empty: print one
+  std::string directory;           // directory to which all pages are written; empty: one page is printed
 };
 
-// The page of the command at `place` of the table; `version` is that of xrun.
+// The page of the command at index `place` of the table. `version`: the version of xrun.
 std::string man_page(const CommandTable& table, size_t place, const std::string& version);
 
-// Prints a page or writes all of them, "xrun-bench-head.1", and gives the exit code.
+// Prints a page, or writes all pages to files such as "xrun-bench-head.1". Returns the exit code.
 int run_man(const GlobalOptions& options, const CommandTable& table, const ManArgs& args);
 
 }  // namespace xrun::cli

@@ -7,13 +7,13 @@
 namespace xrun::cli {
 namespace {
 
-// Whether the stage changes samples only in training.
+// Whether the stage changes samples only during training.
 bool is_only_trained(const CallSpec& stage) {
   return stage.name.starts_with("random_") && stage.name != "random_crop" && stage.name != "random_resized_crop";
 }
 
 std::string stage_text(const CallSpec& stage) {
-  if (stage.name == "random_crop") {  // outside training it crops the middle
+  if (stage.name == "random_crop") {  // outside training it crops the middle, so it matters
     return fmt::format("random_crop({})", stage.args.integer("size"));
   }
   return stage.args.all().empty() ? stage.name : fmt::format("{}({})", stage.name, to_text(stage.args));
@@ -42,7 +42,7 @@ std::string group_of_loss(const Graph& graph) {
   return first.starts_with("loss") ? first : "";
 }
 
-// Marks the model's own operators that the loss depends on.
+// Marks those operators of the model itself on which the loss depends.
 IdVector<NodeId, bool> model_nodes(const Graph& graph) {
   IdVector<NodeId, bool> wanted(graph.nodes.size(), false);
   const std::string loss = group_of_loss(graph);
@@ -98,7 +98,7 @@ std::vector<FormLine> inference_form(const Module& module) {
     std::string call = std::string(node.op->name);
     std::string attrs;
     for (const auto& [name, value] : node.attrs.all()) {
-      if (name != kStreamAttr) {  // only training draws, and the name of the stream does not matter
+      if (name != kStreamAttr) {  // only training draws random numbers, and the name of their stream does not matter
         attrs += fmt::format("{}{}={}", attrs.empty() ? "" : ", ", name, to_text(value));
       }
     }
@@ -130,7 +130,9 @@ std::vector<std::string> tensor_names(const Module& module, std::span<const Move
 }
 
 std::vector<std::string> differences(const std::vector<FormLine>& then, const std::vector<FormLine>& now, size_t most) {
-  // Equal lines at both ends are left out of the table.
+  // Finds the lines outside a longest common subsequence by dynamic programming. The table has a cell for each pair of
+  // lines, so equal lines at both ends are skipped first. If the rest is still too large, all of its lines count as
+  // different.
   size_t begin = 0;
   const size_t shorter = std::min(then.size(), now.size());
   while (begin < shorter && then[begin].same == now[begin].same) {
@@ -150,7 +152,7 @@ std::vector<std::string> differences(const std::vector<FormLine>& then, const st
   };
   constexpr size_t kMostCells = 16'000'000;
   const bool aligned = rows * columns <= kMostCells;
-  // common[i][j]: the number of lines that then[begin + i ..] and now[begin + j ..] have in common, in order.
+  // common[i][j]: the length of a longest common subsequence of then[begin + i ..] and now[begin + j ..].
   std::vector<uint32_t> common(aligned ? (rows + 1) * (columns + 1) : 0, 0);
   const auto cell = [&](size_t i, size_t j) -> uint32_t& { return common[i * (columns + 1) + j]; };
   for (size_t i = rows; aligned && i-- > 0;) {

@@ -1,5 +1,6 @@
-// The computation of a model from its inputs, as lines, to compare the model of a file with that of a checkpoint.
-// Without the parts that only training uses: loss, metrics, optimizer, sources, labels, random augmentation.
+// Describes the computation of a model from its inputs as lines, so that the model of a file can be compared with the
+// model of a checkpoint. Parts that only training uses are left out: loss, metrics, optimizer, sources, labels, random
+// augmentation.
 #pragma once
 
 #include <span>
@@ -13,19 +14,21 @@ namespace xrun::cli {
 
 // One operator, or the preprocessing from a field of the data to an input.
 struct FormLine {
-  std::string same;   // equal for lines that compute the same value; counts operands backwards from the line
-  std::string shown;  // for messages, with the names of the text
+  // The key by which lines are compared: equal keys mean equal computations. It refers to an operand by its distance in
+  // lines.
+  std::string same;
+  std::string shown;  // text for messages, with the names that the model's text uses
 };
 
-// The inputs with their preprocessing, then the model's operators that the loss depends on, in order. REQUIRES:
-// `module` is as the frontend returns it, before any pass.
+// The form of a module: its inputs with their preprocessing, then those of the model's operators on which the loss
+// depends, in order. REQUIRES: `module` is as the frontend returns it, before any pass.
 std::vector<FormLine> inference_form(const Module& module);
 
-// Names, after all moves, and types of the module's parameters, sorted.
+// The names of the module's parameters, after all moves, with their types, sorted.
 std::vector<std::string> tensor_names(const Module& module, std::span<const Moved> moved);
 
-// The lines outside a longest common subsequence: "checkpoint: relu(...)" and "here: gelu(...)", at most `most`. Empty
-// if the forms are equal.
+// The lines in which two forms differ, at most `most`: "checkpoint: relu(...)" and "here: gelu(...)". These are the
+// lines outside a longest common subsequence. Empty if the forms are equal.
 std::vector<std::string> differences(const std::vector<FormLine>& then, const std::vector<FormLine>& now, size_t most);
 
 }  // namespace xrun::cli

@@ -37,7 +37,8 @@ std::optional<std::string_view> first_line(std::string_view head) {
   return std::nullopt;
 }
 
-// Whether a line begins a text of the language: the edition, or a declaration. `import torch` is not one.
+// Whether a line begins a text of the language: it is the edition or a declaration. `import torch` is not a
+// declaration.
 bool begins_a_model(std::string_view line) {
   const size_t end = std::min(line.find_first_not_of("abcdefghijklmnopqrstuvwxyz"), line.size());
   const std::string_view word = line.substr(0, end);
@@ -55,7 +56,7 @@ bool begins_a_model(std::string_view line) {
          (sign == '{' || sign == '"' || sign == '_' || std::isalpha(static_cast<unsigned char>(sign)) != 0);
 }
 
-// One error for a file that is not the text of a model, instead of a hundred about its characters.
+// Finds out whether a file is not the text of a model. This gives one error instead of a hundred about its characters.
 std::optional<Error> find_foreign(const std::string& path) {
   char start[4096];
   const int file = open_regular(path);
@@ -76,7 +77,7 @@ std::optional<Error> find_foreign(const std::string& path) {
     return content_error("XG0123", "`" + path + "` is not text: byte " + std::to_string(nul) + " is 0",
                          "name an .xgraph file");
   }
-  // A program, a table of settings or a page of another tool would have many faults, and edits would damage it.
+  // The program or settings of another tool would give many faults, and edits would damage the file.
   const auto line = first_line(head);
   if (!path.ends_with(kEnding) && line && !begins_a_model(*line)) {
     return content_error("XG0123", "`" + path + "` is not a model: it begins with neither `xgraph 1` nor a declaration",

@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Makes the directory; an existing one has to be empty.
+// Makes the directory. If it exists, it must be empty.
 Status make_directory(const std::string& path) {
   std::error_code error;
   if (fs::exists(path, error) && !(fs::is_directory(path, error) && fs::is_empty(path, error))) {

@@ -13,7 +13,7 @@
 namespace xrun::cli {
 namespace {
 
-// Whether data is missing. Data that is there but broken or unreadable is an error.
+// Whether the error means that data is missing. Data that exists but is broken or unreadable is an error.
 bool is_missing(const Error& error) {
   return (error.code == "XG0401" && error.kind == ErrorKind::kContent) || error.code == "XG0411";
 }

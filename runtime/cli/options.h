@@ -12,8 +12,8 @@
 
 namespace xrun::cli {
 
-// Flags that every subcommand takes (docs/reference/command/overview.md, "Flags of every command"). Each long flag may
-// come from XRUN_<NAME>.
+// Flags that every subcommand takes (docs/reference/command/overview.md, "Flags of every command"). The variable
+// XRUN_<NAME> can replace each long flag.
 struct GlobalOptions {
   std::vector<std::pair<std::string, std::string>> sets;  // --set PATH=VALUE
   std::string run;
@@ -31,13 +31,13 @@ struct GlobalOptions {
   int devices = 0;                // CPU devices; 0: one per core
   std::string cost = "analytic";  // analytic measured
 
-  // Set for a run of several processes (runtime/cli/job.h), not by flags.
+  // The next members are set by a run of several processes (runtime/cli/job.h), not by flags.
   int ranks = 1;
-  int cores = 0;                // cores of all hosts; 0: those of this host alone
+  int cores = 0;                // cores of all hosts; 0: use the cores of this host
   Bytes memory = 0;             // memory of all hosts
-  Bytes node_memory = 0;        // memory of the host with the least
+  Bytes node_memory = 0;        // memory of the host that has the least
   std::vector<int> rank_nodes;  // the host of each rank, counted from 0
-  NetworkSpec network;          // measured between the hosts
+  NetworkSpec network;          // rates measured between the hosts
 };
 
 struct CheckArgs {
@@ -48,8 +48,8 @@ struct CheckArgs {
 
 struct FmtArgs {
   std::vector<std::string> paths;  // files and directories
-  bool check = false;              // only print what would change
-  bool std_in = false;             // from stdin to stdout
+  bool check = false;              // only print the changes
+  bool std_in = false;             // reads stdin and writes stdout
 };
 
 struct FixArgs {
@@ -59,13 +59,13 @@ struct FixArgs {
 struct ExplainArgs {
   std::vector<std::string> topics;  // codes, operators, settings
   bool list = false;
-  bool unavailable = false;  // list only what is known and not available yet
+  bool unavailable = false;  // list only the parts of the language that are known but not available yet
 };
 
 struct PlanArgs {
   std::string file;
   std::string output;
-  bool dry_run = false;  // print only
+  bool dry_run = false;  // print the changes without writing files
   std::string diff;      // an older plan, to print the differences
   bool exit_code = false;
   std::string why;  // the decision to explain
@@ -78,27 +78,27 @@ struct ShowArgs {
   std::string emit;   // tokens ast checked module backward plan program
   bool gantt = false;
   bool write_defaults = false;  // --explicit
-  int depth = 0;                // parts of a path that form a layer in `--table layers`; 0: see list_layers
+  int depth = 0;                // number of path parts that name a layer in `--table layers`; 0: see list_layers
 };
 
 struct TrainArgs {
   std::string file;  // model or plan
   std::string resume = "auto";
-  bool overwrite = false;  // with --resume never: a run that is there is renamed
-  bool extend = false;     // allow another length and rate than the checkpoint's
+  bool overwrite = false;  // with --resume never: an existing run is renamed
+  bool extend = false;     // allow a length and a rate that differ from the checkpoint's
   std::optional<int64_t> steps;
   int64_t profile = -1;    // warm-up steps before the profile; -1: no profile
-  int step_timeout = 600;  // seconds after which a rank hangs (runtime/train/work_deadline.h); 0: never
+  int step_timeout = 600;  // after this many seconds of work a rank hangs (runtime/train/work_deadline.h); 0: never
 };
 
 struct EvalArgs {
   std::string file;  // empty: the model that the checkpoint holds
   std::string checkpoint;
-  std::vector<std::string> on;  // sources; empty: all that `train` names
+  std::vector<std::string> on;  // names of sources; empty: all sources that `train` names
   bool per_class = false;
-  std::string confusion;  // file for pairs of classes
+  std::string confusion;  // path of the file for counts of class pairs
   std::string wrong;      // directory for the list of misclassified samples
-  bool anyway = false;    // also if the file is another model than the checkpoint's
+  bool anyway = false;    // also evaluate if the file has another model than the checkpoint
 };
 
 struct PredictArgs {
@@ -107,11 +107,11 @@ struct PredictArgs {
   std::vector<std::string> images;
   std::string source;
   std::string rows;    // a..b
-  int topk = 0;        // 0: five, or all if there are fewer classes
+  int topk = 0;        // classes to show for a row; 0: five, or all if there are fewer
   std::string scores;  // probabilities logits; empty: probabilities
   bool embedding = false;
   std::string output;   // .npy or .npz
-  bool anyway = false;  // also if the file is another model than the checkpoint's
+  bool anyway = false;  // also predict if the file has another model than the checkpoint
 };
 
 }  // namespace xrun::cli

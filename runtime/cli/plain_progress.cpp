@@ -13,12 +13,12 @@ std::string stamp(double seconds) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%SZ}", fmt::gmtime(static_cast<std::time_t>(seconds)));
 }
 
-// Empty if no source is synthetic.
+// The field that names synthetic sources; empty if no source is synthetic.
 std::string synthetic_field(const std::vector<std::string>& sources) {
   return sources.empty() ? "" : fmt::format(" synthetic={}", fmt::join(sources, ","));
 }
 
-// Empty if the run did not pause, or for less time than is printed.
+// The field with the length of pauses; empty if they are shorter than the smallest printed time.
 std::string pause_field(std::string_view name, Seconds seconds) {
   return seconds < 0.005 ? "" : fmt::format(" {}={:.2f}", name, seconds);
 }
@@ -54,8 +54,8 @@ void PlainProgress::tell(std::string_view line, double time) {
   work_.move(time);
 }
 
-// Prints that work has finished, but only if a heartbeat has named the work, and only outside training, whose events
-// have lines of their own.
+// Prints that the current work has finished, if a heartbeat has named it. Work of training is left out, since its
+// events have lines of their own.
 void PlainProgress::finish_work(const runtime::WorkEvent& next, double time) {
   if (beaten_in_work_ && !training_ && !work_.of_steps() && work_.through(next)) {
     tell(fmt::format("{} finished {} seconds={:.1f}", stamp(time), work_.fields(), work_.elapsed(time)), time);
@@ -108,7 +108,7 @@ void PlainProgress::on_note(const std::string& message) {
   tell(fmt::format("{} note {}", stamp(time), message), time);
 }
 
-// Takes a step once a second between two lines, since heartbeats show its loss and rate.
+// Takes a step at most once a second between two lines, since heartbeats show the step's loss and rate.
 bool PlainProgress::wants_step(bool due) { return due || port_.now() - stepped_ >= 1; }
 
 void PlainProgress::on_step(const runtime::StepReport& step, bool due) {

@@ -1,5 +1,5 @@
-// Progress as greppable lines (docs/reference/command/progress.md, "Progress"): one every `log.every`, one per phase,
-// and heartbeats when nothing else is printed.
+// Progress as lines that grep can search (docs/reference/command/progress.md, "Progress"): one line every `log.every`,
+// one per phase, and heartbeats when nothing else is printed.
 #pragma once
 
 #include <mutex>
@@ -31,8 +31,8 @@ class PlainProgress : public runtime::EventSink {
   void on_end(const runtime::EndEvent& event) override;
   void on_interrupt() override;
 
-  // Prints the work under way if nothing has been printed for 30 seconds or nothing has happened for 10; never twice
-  // within 30 seconds.
+  // Prints a heartbeat with the current work if nothing has been printed for 30 seconds, or if the work has made no
+  // progress for 10. Prints at most one heartbeat in 30 seconds.
   void beat();
 
  private:
@@ -52,7 +52,9 @@ class PlainProgress : public runtime::EventSink {
   double beaten_ = -1e9;
 };
 
-// "2026-01-05T10:22:31Z step=10880 epoch=8.605 loss=6.8421 ...": `seconds` since 1970; `usable` 0: not known.
+// "2026-01-05T10:22:31Z step=10880 epoch=8.605 loss=6.8421 ...".
+//   usable   memory that may be used; 0: not known
+//   seconds  the time since 1970
 std::string plain_line(const runtime::StepReport& step, Bytes usable, double seconds);
 
 }  // namespace xrun::cli

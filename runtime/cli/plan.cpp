@@ -56,7 +56,7 @@ Status check_request(const PlanArgs& args) {
   return {};
 }
 
-// Prints the plan, or the answer to --diff or --why. Gives the exit code.
+// Prints the plan, or the answer to --diff or --why. Returns the exit code.
 int print_plan(const planner::Plan& plan, const Module& module, const PlanArgs& args, const Console& console) {
   if (!args.diff.empty()) {
     const auto old = planner::load_plan(args.diff);
@@ -81,7 +81,7 @@ int print_plan(const planner::Plan& plan, const Module& module, const PlanArgs& 
     return 0;
   }
   console.out(planner::report_text(plan, module, console.page_columns()));
-  // A declared cluster may be another machine than this one.
+  // The declared cluster may be another machine than this one.
   const runtime::CpuTopology topology =
       module.cluster.cores > 0 || plan.machine.nodes() > 1 ? runtime::CpuTopology() : runtime::read_cpu_topology();
   const auto devices = runtime::place_devices(topology, plan.training.threads);
@@ -150,7 +150,7 @@ int plan_alone(const GlobalOptions& options, const PlanArgs& args) {
   }
   phase.done("data", headers->samples > 0 ? counted(headers->samples, "sample") + " to train on" : "not here");
   exit = print_plan(planned->plan, planned->prepared.training, args, console);
-  // `--diff` and `--why` write a plan only with `-o`.
+  // With `--diff` or `--why`, a plan is written only if `-o` is given.
   const bool asked = !args.diff.empty() || !args.why.empty();
   if ((exit != 0 && exit != kDiffers) || args.dry_run || (asked && args.output.empty())) {
     return exit;
@@ -171,7 +171,7 @@ int plan_alone(const GlobalOptions& options, const PlanArgs& args) {
 
 }  // namespace
 
-// If a launcher started the process, rank 0 plans for the hosts of all ranks, and the others wait for it.
+// If a launcher started several processes, rank 0 plans for the hosts of all ranks, and the others wait for it.
 int run_plan(const GlobalOptions& options, const PlanArgs& args) {
   auto joined = join_job(options, "plan");
   if (!joined.ok()) {

@@ -22,7 +22,7 @@ namespace {
 
 using Pairs = std::vector<std::pair<std::string, std::string>>;
 
-// The directory where relative paths start, read once so that a path has one absolute form.
+// The directory at which relative paths start. It is read once, so that a path always has the same absolute form.
 struct WorkingDirectory {
   std::error_code error;
   std::filesystem::path path = std::filesystem::current_path(error);
@@ -35,14 +35,14 @@ const WorkingDirectory& working_directory() {
 // The absolute form of FILE or of FILE:NAME.
 std::string absolute(const std::string& path) { return path.empty() ? "" : (working_directory().path / path).string(); }
 
-// The relative form of a path below the working directory, so that messages about a plan name files like messages about
-// a model.
+// The form of a path in messages: relative if it is below the working directory, so that messages about a plan name
+// files as messages about a model do.
 std::string shown(const std::string& path) {
   const std::string below = std::filesystem::path(path).lexically_relative(working_directory().path).string();
   return below.empty() || below.starts_with("..") ? path : below;
 }
 
-// The flags that decide a plan, as the plan file keeps them.
+// The flags that decide a plan, in the form in which the plan file keeps them.
 Pairs plan_options(const std::string& path, const GlobalOptions& options) {
   Pairs pairs{{"file", absolute(path)}};
   const auto add = [&](const std::string& name, const std::string& value) {
@@ -82,7 +82,7 @@ std::string about_plan(const planner::Plan& plan) {
          " instructions a step, chosen among " + std::to_string(plan.alternatives.size() + 1);
 }
 
-// Loads and prepares a model, without a plan. Nothing after an error, which has been printed.
+// Loads and prepares a model without planning it. Returns nullopt after an error, which has been printed.
 std::optional<PlannedModel> read_model(const std::string& path, const GlobalOptions& options, const Console& console,
                                        bool needs_training, int& exit, Phase& phase,
                                        const lang::Texts* texts = nullptr) {
@@ -116,7 +116,7 @@ std::optional<PlannedModel> read_model(const std::string& path, const GlobalOpti
   return PlannedModel{.model = std::move(*model), .prepared = std::move(prepared).value(), .plan = {}};
 }
 
-// Makes the module of a loaded plan and checks that the plan still fits it.
+// Makes the module of a loaded plan, and checks that the plan still fits that module.
 std::optional<PlannedModel> with_module(planner::Plan plan, const std::string& path, const GlobalOptions& given,
                                         const Console& console, int& exit, Phase& phase) {
   std::string file;
@@ -165,7 +165,8 @@ std::optional<PlannedModel> load_planned(const std::string& path, const GlobalOp
   return with_module(std::move(plan).value(), path, given, console, exit, phase);
 }
 
-// Collects the facts for other row blocks that a plan proposes, with times by formula, since measuring takes long.
+// Collects the facts about other row blocks that the planner proposes. Their times come from formulas, since measuring
+// takes long.
 planner::FactsOf facts_of(const PreparedModel& prepared) {
   return [isa = prepared.isa](const Module& module, bool training) {
     return ops::collect_facts(module.graph, module.train.norm_rows, training, isa, module.train.deterministic);
@@ -192,7 +193,7 @@ std::optional<PlannedModel> make_planned(const std::string& path, const GlobalOp
     exit = console.fail(plan.error(), planned->model.sources);
     return std::nullopt;
   }
-  // The flags and settings that made the plan are written into it.
+  // Stores the flags and settings that made the plan in the plan.
   plan->options = plan_options(path, options);
   plan->sources = planned->model.file.module.sources;
   phase.done("planned", about_plan(*plan));
@@ -312,7 +313,7 @@ std::vector<runtime::Timing> predicted_timings(const planner::Program& program, 
   std::vector<runtime::Timing> timings;
   for (size_t i = 0; i < times.instructions.size(); ++i) {
     const planner::InstructionTime& one = times.instructions[i];
-    // The members of an exchange end together; before its data moves they wait for the last of them.
+    // The members of an exchange end together. Each waits for the last of them before its data moves.
     const Seconds moving = std::max(one.start, one.end - program.instructions[i].predicted);
     timings.push_back({.begin = one.start, .end = one.end, .moving = moving, .moved = one.end});
   }
@@ -338,7 +339,7 @@ std::vector<runtime::SmallerStep> smaller_steps(const planner::Plan& plan) {
 
 Result<std::unique_ptr<runtime::DeviceSet>> start_devices(const planner::Program& program, int rank,
                                                           const std::vector<int>& neighbours) {
-  std::vector<int> of_host;  // workers of the devices of all ranks on these processors
+  std::vector<int> of_host;  // numbers of workers of the devices of all ranks on these processors
   std::vector<int> threads;
   int first = 0;
   size_t before = 0;

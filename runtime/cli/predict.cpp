@@ -19,7 +19,7 @@
 namespace xrun::cli {
 namespace {
 
-// Checks the flags as far as that is possible without a model.
+// Checks the flags as far as possible without a model.
 Status check_words(const PredictArgs& args) {
   if (args.images.empty() == args.source.empty()) {
     return usage_error(
@@ -74,7 +74,7 @@ Result<std::vector<RankedClasses>> rank(runtime::Session& session, Subject& subj
 
 Result<Predicted> predict(const PlannedModel& planned, const PredictArgs& args,
                           const Result<runtime::CheckpointInfo>& info, bool json, runtime::EventSink& events) {
-  // A wrong --topk is rejected before any data is read.
+  // A wrong --topk must be rejected before data is read, so the rankings are found first.
   std::vector<Ranking> rankings;
   if (!args.embedding) {
     XRUN_ASSIGN(rankings, wanted_rankings(planned, args.topk));

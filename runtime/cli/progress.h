@@ -29,7 +29,7 @@ struct ProgressPort {
 // The table of `--profile`: for each device the parts of a step, their time, share and predicted time.
 std::string profile_text(const runtime::ProfileEvent& profile);
 
-// Texts about a run that is asked to stop, and that has stopped: where it is saved and how it goes on.
+// Texts about a run that is stopping or has stopped: where it is saved, and how to continue it.
 inline constexpr std::string_view kStopping =
     "after this step, with a checkpoint; a second signal ends the run at once";
 std::string stop_text(const runtime::EndEvent& end);
@@ -39,8 +39,8 @@ std::string network_text(const runtime::EndEvent& end);
 // "`label` measured on 118 of 120 rows".
 std::string labels_text(const runtime::LabelCount& count);
 
-// Calls `beat` every half second from its own thread until it is destroyed. Only another thread can report a pause,
-// because in a step the trainer's thread computes or sleeps until the devices are done.
+// Calls `beat` every half second from its own thread until it is destroyed. The trainer's thread cannot report a pause,
+// because in a step it computes or sleeps until the devices are done.
 class Pulse {
  public:
   explicit Pulse(std::function<void()> beat);

@@ -14,8 +14,8 @@
 namespace xrun::cli {
 namespace {
 
-// Finds out why the server cannot listen at an address: its library does not report the cause, so this tries again
-// without it.
+// Finds out why the server cannot listen at an address. Its library does not report the cause, so this function tries
+// to listen without it.
 std::string cause_at(const std::string& address) {
   const size_t colon = address.rfind(':');
   sockaddr_in place{};
@@ -47,14 +47,14 @@ using Labels = prometheus::Labels;
 struct Prometheus::Server {
   explicit Server(const std::string& address) : exposer(address) { exposer.RegisterCollectable(figures); }
 
-  // The server's threads make the whole process ignore SIGPIPE when they start, which may be at any time after the
-  // server was made. So each event restores the action for the case that the reader of the command's output is gone.
+  // The threads of the server make the whole process ignore SIGPIPE when they start, which may be at any time after the
+  // server was made. So each event restores the handler, which stops a run whose output nobody reads any more.
   void keep_signals() const { ::sigaction(SIGPIPE, &lost_reader, nullptr); }
 
   prometheus::Family<prometheus::Gauge>& family(const std::string& name, const std::string& help) const {
     return prometheus::BuildGauge().Name("xrun_" + name).Help(help).Register(*figures);
   }
-  // Sets a figure without labels, or one of several that differ in their labels.
+  // Sets a figure. Several figures of one name differ in their labels; a figure may also have no labels.
   void set(const std::string& name, const std::string& help, double value, const Labels& labels = {}) const {
     family(name, help).Add(labels).Set(value);
   }

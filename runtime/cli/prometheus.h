@@ -10,11 +10,11 @@
 
 namespace xrun::cli {
 
-// Serves the figures of the latest events at http://ADDRESS:PORT/metrics, and no other page. Threads: the server's own
-// threads answer requests; the functions may be called from any thread.
+// Serves the figures of the latest events at http://ADDRESS:PORT/metrics; there are no other pages. Threads: the server
+// has its own threads, which answer requests; any thread may call the functions.
 class Prometheus {
  public:
-  // `address`: IPv4, "127.0.0.1:9464". Errors: kWorld XG0817 the server cannot listen at it.
+  // `address`: an IPv4 address with a port, "127.0.0.1:9464". Errors: kWorld XG0817 the server cannot listen there.
   static Result<std::unique_ptr<Prometheus>> listen(const std::string& address);
   ~Prometheus();
   Prometheus(const Prometheus&) = delete;

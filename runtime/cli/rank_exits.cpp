@@ -16,7 +16,7 @@ constexpr const char* kVariable = "XRUN_RANK_EXITS";
 const std::string kBegin = "begin";
 const std::string kBeginLaunched = "begin-launched";
 
-// Names the space in which a process number is valid: the start of this machine, and the namespace of processes.
+// Names the space in which a process number is valid: one start of this machine, and one namespace of processes.
 std::string process_space() {
   std::string boot;
   std::ifstream("/proc/sys/kernel/random/boot_id") >> boot;
@@ -24,7 +24,7 @@ std::string process_space() {
   return boot + "/" + std::filesystem::read_symlink("/proc/self/ns/pid", ignored).string();
 }
 
-// Appends a line to the file; lines are short, so that those of several ranks do not mix.
+// Appends a line to the file. Lines are so short that the lines of several ranks are not mixed.
 void tell(const std::string& word) {
   const char* const path = std::getenv(kVariable);
   const int file = path == nullptr ? -1 : ::open(path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW);
@@ -85,12 +85,12 @@ RankReports RankExits::take() {
     }
   }
   if (!path_.empty() && ::truncate(path_.c_str(), 0) != 0) {
-    path_.clear();  // it is gone
+    path_.clear();  // the file was removed
   }
   return reports;
 }
 
-// The report of a rank contains its process number, so that a launcher that outlives the rank is found.
+// Reports the start with the number of this process, so that a launcher that outlives its ranks can be found.
 void report_begin(const Launch& launch) {
   const bool is_rank = launch.count != 1 && !launch.mpis.empty();
   const bool of_mpich = is_rank && launch.mpis[0] == Mpi::kMpich;

@@ -1,5 +1,5 @@
-// Passes the exit codes of ranks to the `--restarts` process that watches over them: a launcher that has lost a host
-// ends with an exit code of its own, which says nothing about the ranks.
+// Passes the exit codes of ranks to the `--restarts` process that watches over them. It needs them because a launcher
+// that has lost a host ends with an exit code of its own, which says nothing about the ranks.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace xrun::cli {
 
-// The reports of the ranks of this machine.
+// The reports of those ranks that run on this machine.
 struct RankReports {
   int begun = 0;           // ranks that have begun
-  bool launched = false;   // started by the launcher of MPICH, as one of several
-  std::vector<int> exits;  // exit codes of those that have ended; a killed rank has none
+  bool launched = false;   // whether MPICH's launcher started them, as ranks of several
+  std::vector<int> exits;  // exit codes of the ranks that have ended; a killed rank reports none
 };
 
 // A file to which the ranks of this machine append their reports; they find it by an environment variable. The
@@ -25,17 +25,18 @@ class RankExits {
   RankExits(const RankExits&) = delete;
   RankExits& operator=(const RankExits&) = delete;
 
-  // Whether ranks have begun since the last `take`, and the processes of all have ended, including killed ones; false
-  // if one cannot be seen from here, or was started without a launcher. Threads: any, but not during `take`.
+  // Whether ranks have begun since the last `take` and the processes of all of them have ended, also by being killed.
+  // False if a process cannot be seen from here, or a rank was started without a launcher. Threads: any, but not during
+  // `take`.
   bool all_gone() const;
-  // The reports since the last call.
+  // Returns the reports since the last call, and empties the file.
   RankReports take();
 
  private:
   std::string path_;
 };
 
-// These report, if --restarts watches over this process, that it begins to train, and the exit code with which it ends.
+// If --restarts watches over this process, these report that it begins to train, and the exit code with which it ends.
 // `launch`: how the process was started.
 void report_begin(const Launch& launch);
 void report_exit(int exit);

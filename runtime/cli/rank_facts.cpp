@@ -21,7 +21,7 @@
 namespace xrun::cli {
 namespace {
 
-// The name of the machine, equal on all hosts that share a kernel.
+// The name of the machine. It is the same on all hosts, such as containers, that share a kernel.
 std::string machine_name() {
   std::string name;
   std::ifstream in("/proc/sys/kernel/random/boot_id");
@@ -120,8 +120,7 @@ Facts facts_of_command(const GlobalOptions& options, const TrainArgs& args) {
   for (const auto& [path, value] : options.sets) {
     sets += fmt::format(" {}={}", path, value);
   }
-  // The contents of plan files are left out: plan_of_job compares them, and can report more than that their bytes
-  // differ.
+  // The contents of plan files are not among the facts. plan_of_job compares plans, and can report how they differ.
   const bool plan = is_plan_file(args.file);
   return {{"the file", plan ? "a plan" : digest_of_file(args.file)},
           {"--set", sets},
@@ -185,7 +184,7 @@ Status check_alike(const std::vector<RankFacts>& ranks) {
   return error;
 }
 
-// Ranks with the same processors share them, so these count once; a launcher may also give each rank its own.
+// Ranks on the same processors share them, so these processors count once. A launcher may also give each rank its own.
 int cores_of(const std::vector<RankFacts>& ranks) {
   std::map<std::string, int> cores;                         // index: machine
   std::map<std::string, std::set<std::string>> processors;  // index: machine

@@ -8,13 +8,14 @@
 namespace xrun::cli {
 namespace {
 
-// The name of the input that the value is; empty: the value is computed.
+// The name of the input that the value is; empty if the value is computed.
 std::string input_name(const Graph& graph, ValueId id) {
   const auto input = std::ranges::find(graph.inputs, id, &NamedValue::value);
   return input == graph.inputs.end() ? "" : input->name;
 }
 
-// The losses over classes, those of heads first, in the order of the text; one for each value of logits.
+// The losses over classes, one for each value of logits: first those of heads, then the others in the order of the
+// text.
 std::vector<const Node*> losses_of(const Graph& graph) {
   std::vector<const Node*> losses;
   const auto is_head = [&](const Node* loss) { return graph.value(loss->inputs[0]).type.sharded; };
@@ -28,8 +29,8 @@ std::vector<const Node*> losses_of(const Graph& graph) {
   return losses;
 }
 
-// The dense logits that a loss reads, as an output. The loss, the metrics and their logits are found in the graph
-// before `prepare`; the output keeps its name.
+// The dense logits that a loss reads, if they are an output. The loss, the metrics and their logits are found in the
+// graph before `prepare`; the output has the same name in the prepared graph.
 Result<Ranking> dense_ranking(const Graph& graph, const Node& loss, const Module& prepared) {
   if (graph.value(loss.inputs[0]).type.rank() != 2) {
     return content_error(
@@ -57,7 +58,7 @@ Result<Ranking> dense_ranking(const Graph& graph, const Node& loss, const Module
   return ranking;
 }
 
-// The logits of a sharded head; nothing if the logits are dense.
+// The logits of a sharded head; nullopt if the loss reads dense logits.
 std::optional<Ranking> head_ranking(const Graph& graph, const Node& loss, const PlannedModel& planned) {
   const planner::Program& program = planned.plan.inference;
   const Graph& prepared = planned.prepared.inference.graph;

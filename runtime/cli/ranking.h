@@ -1,4 +1,4 @@
-// Finds the logits that rank the classes of a model, and the input that holds the class of a sample.
+// Finds the logits by which the classes of a model are ranked, and the input that holds the class of a sample.
 #pragma once
 
 #include <string>
@@ -10,20 +10,22 @@ namespace xrun::cli {
 
 struct Ranking {
   std::string name;   // name of the head, or of the output that is its logits
-  std::string label;  // the input with its targets; empty: they are computed
+  std::string label;  // the input with the true classes; empty: they are computed
   runtime::ClassScores from;
-  int64_t most = 0;  // the most classes of a row that can be named: 5, or the largest k of a metric if that is larger
+  int64_t most = 0;     // classes of a row that can be shown: 5, or the largest k of a metric if that is larger
   int64_t classes = 0;  // number of classes of the model
 };
 
-// The logits that losses read, in the order of the losses: those of sharded heads, and dense ones that are an output.
-// The result is not empty. Errors: XG0903 no loss is over classes, or the logits of the first one are not an output.
+// Finds the logits that losses read, in the order of the losses: logits of sharded heads, and dense logits that are an
+// output. The result is not empty. Errors: XG0903 no loss is over classes, or the logits of the first loss are no
+// output.
 Result<std::vector<Ranking>> find_rankings(const PlannedModel& planned);
 
-// The input with the targets of the first loss, else the first input that holds classes; empty: no such input.
+// The input with the true classes of the first loss; otherwise the first input that holds classes; empty: no such
+// input.
 std::string label_input(const Module& checked);
 
-// The class names of one input by number; a class without a name is its number.
+// The names of the classes of one input, by number. A class without a name is shown by its number.
 struct ClassNames {
   std::vector<std::string> names;
   std::string of(int64_t index) const {

@@ -1,3 +1,8 @@
+// Runs the command in a loop. Each round starts it as a child process, watches for a launcher that does not end
+// (stuck_launcher.h), and waits for its end. The exit code then decides, together with the codes that the ranks of this
+// machine have reported (rank_exits.h), since launchers return codes of their own. The command starts again if it was
+// not meant to end and its last checkpoint may help; after several early ends in a row, the loop waits longer each
+// time. A request to stop is passed on to the child and ends the loop.
 #include "runtime/cli/restarts.h"
 
 #include <algorithm>
@@ -26,14 +31,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kSignalled = 128;  // plus the signal, as shells count
-constexpr Seconds kAtOnce = 30;  // a command that ends earlier has hardly trained
+constexpr int kSignalled = 128;  // exit code of a process that a signal ended, less the signal, as in shells
+constexpr Seconds kAtOnce = 30;  // a command that ends earlier has hardly trained at all
 constexpr Seconds kLongestWait = 60;
 
-// A child process, which the thread of StopSignals may ask to stop at any time.
+// A child process. The thread of StopSignals may ask it to stop at any time.
 class Child {
  public:
-  // Gives 0, or the errno of a failed start.
+  // Starts the command. Returns 0, or the errno of the failure.
   int start(const std::vector<std::string>& command) {
     std::vector<char*> words;
     for (const std::string& word : command) {
@@ -52,7 +57,7 @@ class Child {
     int fault = pid < 0 ? errno : 0;
     ::close(fault_pipe[1]);
     if (fault == 0 && ::read(fault_pipe[0], &fault, sizeof(fault)) != sizeof(fault)) {
-      fault = 0;  // starting the program closed the pipe
+      fault = 0;  // the program has started, which closed the pipe
     }
     ::close(fault_pipe[0]);
     if (fault != 0 && pid > 0) {
@@ -62,7 +67,7 @@ class Child {
     return fault;
   }
 
-  // Waits for the end; returns the exit code, or 128 + the signal.
+  // Waits for the end. Returns the exit code, or 128 + the signal.
   int wait() {
     int status = 0;
     while (::waitpid(pid_.load(), &status, 0) < 0 && errno == EINTR) {
@@ -80,12 +85,13 @@ class Child {
   }
 
  private:
-  // Runs in the child. If the parent dies, as after a second signal, the child gets SIGTERM. XRUN_RESTARTS is removed;
-  // otherwise an `xrun train` after `--` would also watch over a command.
+  // Turns the child into the command. The child gets SIGTERM if the parent dies, as after a second signal.
+  // XRUN_RESTARTS is removed from its environment, since an `xrun train` after `--` would otherwise also watch over a
+  // command.
   [[noreturn]] static void become(const std::vector<char*>& words, pid_t parent, int fault_pipe) {
     ::prctl(PR_SET_PDEATHSIG, SIGTERM);
     if (::getppid() == parent) {
-      std::signal(SIGPIPE, SIG_DFL);  // xrun ignores both, and a program inherits that
+      std::signal(SIGPIPE, SIG_DFL);  // xrun ignores both signals, and a started program would inherit that
       std::signal(SIGXFSZ, SIG_DFL);
       ::unsetenv("XRUN_RESTARTS");
       ::execvp(words[0], words.data());
@@ -100,7 +106,7 @@ class Child {
   std::atomic<pid_t> pid_{0};
 };
 
-// Returns false if a stop was requested.
+// Waits for this time. Returns false if a stop was requested.
 bool wait_for(Seconds seconds) {
   const auto end = Clock::now() + std::chrono::duration<double>(seconds);
   while (Clock::now() < end && !StopSignals::requested().load()) {
@@ -117,7 +123,7 @@ std::string shell_line(const std::vector<std::string>& command) {
   return line;
 }
 
-// The flag, or its variable, with which every start of the command would begin at the same step; empty: no such flag.
+// The flag, or its variable, that would make every start of the command begin at the same step; empty: no such flag.
 std::string begins_each_time(const std::vector<std::string>& command) {
   constexpr std::string_view kFlag = "--resume";
   for (size_t i = 0; i < command.size(); ++i) {
@@ -128,7 +134,7 @@ std::string begins_each_time(const std::vector<std::string>& command) {
       return apart ? word + " " + command[i + 1] : word;
     }
     if (apart || joined) {
-      return "";  // the flag wins over the variable
+      return "";  // a flag takes precedence over its variable
     }
   }
   const char* const variable = std::getenv("XRUN_RESUME");
@@ -166,8 +172,8 @@ bool is_worth_restart(int exit_code) {
          (exit_code > kSignalled && exit_code != kInterrupted && exit_code != kTerminated);
 }
 
-// `timeout` ends with 124. MPICH's launcher ends with the bitwise OR of the signals that ended ranks: 15 is SIGTERM,
-// but also SIGABRT of one rank with SIGKILL of the others, which then report no end. Ranks that report nothing at all
+// `timeout` ends with 124. MPICH's launcher ends with the bitwise OR of the signals that ended its ranks. So 15 may be
+// SIGTERM, or SIGABRT of one rank and SIGKILL of the others, which then report no end. Ranks that report nothing at all
 // may see other files than this process.
 bool misses_host(int exit_code, const RankReports& said, bool before, bool now) {
   constexpr std::array<int, 4> kMeant{0, 124, kSignalled + SIGINT, kSignalled + SIGTERM};
@@ -215,7 +221,7 @@ int run_restarts(const GlobalOptions& options, const RestartArgs& args, const st
                          "check that the command after `--` runs in a shell");
     }
     if (StopSignals::requested().load()) {
-      child.ask_to_stop();  // the signal may have come before the command ran
+      child.ask_to_stop();  // a signal that came before the command ran has not reached it
     }
     LauncherWatch watch(
         child.pid(), [&rank_exits] { return rank_exits.all_gone(); },
@@ -226,7 +232,7 @@ int run_restarts(const GlobalOptions& options, const RestartArgs& args, const st
                           launcher.name, launcher.pid));
         });
     const int ended_with = child.wait();
-    watch.stop();  // it also reads the reports
+    watch.stop();  // the thread also reads the reports, so it ends first
     const RankReports said = rank_exits.take();
     const int exit = exit_of_ranks(ended_with, said);
     const bool has_ranks = watch.had_ranks() || said.launched;

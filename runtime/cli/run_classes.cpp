@@ -14,7 +14,7 @@ using runtime::ClassTables;
 
 constexpr size_t kMostNamed = 5;
 
-// " and 3 more", for names of which only the first few are listed.
+// The end of a list that shows only the first names: " and 3 more".
 std::string rest_of(const std::vector<std::string>& names) {
   return names.size() > kMostNamed
              ? fmt::format(" and {} more", format_count(static_cast<int64_t>(names.size() - kMostNamed)))
@@ -58,7 +58,7 @@ Span span_of_train(const Module& module) {
   return source == module.data.sources.end() ? Span() : source->reader.span;
 }
 
-// The error for a source with classes that the checkpoint lacks; it may also lack some that the checkpoint has.
+// The error for a source with classes that the checkpoint lacks. The source may also lack classes of the checkpoint.
 Error other_classes(const ClassTable& trained, const std::vector<std::string>& added,
                     const std::vector<std::string>& gone, const Span& span) {
   Error error = content_error("XG0402",
@@ -74,7 +74,7 @@ Error other_classes(const ClassTable& trained, const std::vector<std::string>& a
   return error;
 }
 
-// The number of classes that the model has for the input.
+// The model's number of classes for the input.
 int64_t classes_of(const Graph& graph, const std::string& input) {
   const auto found = std::ranges::find(graph.inputs, input, &NamedValue::name);
   return found == graph.inputs.end() ? 0 : graph.value(found->value).type.classes;

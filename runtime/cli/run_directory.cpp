@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr int kLevels = 3;              // ckpt/NAME in a directory of -C, and one level above
+constexpr int kLevels = 3;              // ckpt/NAME in a directory of -C takes two; one more for a directory above
 constexpr size_t kMostLooked = 10'000;  // number of directories, since anything may be below the one that is named
 
 void look(const fs::path& directory, int levels, size_t& looked, std::vector<FoundRun>& runs) {

@@ -1,4 +1,4 @@
-// The directory of a run as a user names it: that of its checkpoints and its log, or one above it (-C).
+// The directory of a run as a user names it: the directory of its checkpoints and its log, or one above that (-C).
 #pragma once
 
 #include <string>
@@ -15,12 +15,13 @@ struct FoundRun {
   std::string log;  // path of the log; empty: there is no log
 };
 
-// The runs in a directory and in directories up to three levels below it, by name. REQUIRES: it is a directory.
+// Finds the runs in a directory and in directories up to three levels below it, sorted by name. REQUIRES: `directory`
+// is a directory.
 std::vector<FoundRun> find_runs(const std::string& directory);
 
-// The log and the last checkpoint of the only run in a directory, as text or as a JSON document {v, directory, log,
-// checkpoint}, where null stands for a missing part. Errors: XG0909 there is no run; kUsage XG0906 there are several;
-// those of reading.
+// Describes the only run in a directory by its log and its last checkpoint: as text, or as a JSON document {v,
+// directory, log, checkpoint} with null for a missing part. Errors: XG0909 there is no run; kUsage XG0906 there are
+// several; those of reading.
 Result<std::string> describe_run(const std::string& directory, const Console& console);
 
 }  // namespace xrun::cli

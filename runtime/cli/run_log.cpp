@@ -19,7 +19,7 @@ LogFile::~LogFile() {
 }
 
 std::string LogFile::open(const std::string& path) {
-  // O_NONBLOCK: opening a special file must not wait; the check below rejects it.
+  // O_NONBLOCK: the call must not wait if the path is a special file, which the check below rejects.
   file_ = ::open(path.c_str(), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
   struct stat status {};
   if (file_ < 0 || ::fstat(file_, &status) != 0) {
@@ -64,7 +64,7 @@ LoggedProgress::LoggedProgress(std::unique_ptr<runtime::EventSink> shown, const 
   const std::filesystem::path directory(options.directory);
   log_file_.path = (directory / "log.jsonl").string();
   if (options.tensorboard) {
-    // TensorBoard reads all files with such names in a directory, in the order of the times in the names.
+    // TensorBoard reads all files of a directory with such names, in the order of the times in the names.
     const auto seconds = static_cast<int64_t>(unix_time());
     event_file_.path = (directory / fmt::format("events.out.tfevents.{}.{}", seconds, ::getpid())).string();
   }

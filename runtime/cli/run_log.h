@@ -1,5 +1,5 @@
 // The log of a run: its events as JSON lines next to its checkpoints (docs/reference/command/progress.md, "Logs"),
-// independent of the progress shown; also its figures, as event files for TensorBoard and over HTTP for Prometheus.
+// whatever progress is shown. Also passes its figures to TensorBoard, as event files, and to Prometheus, over HTTP.
 #pragma once
 
 #include <memory>
@@ -21,7 +21,7 @@ struct LogOptions {
   std::string prometheus;    // the address at which figures are served; empty: they are not served
 };
 
-// A file to which each event is appended with one write. After a failed write it is closed, and the run goes on.
+// A file that gets each event in one write at its end. After a failed write it is closed, and the run goes on.
 class LogFile {
  public:
   LogFile() = default;
@@ -29,9 +29,11 @@ class LogFile {
   LogFile(const LogFile&) = delete;
   LogFile& operator=(const LogFile&) = delete;
 
-  // Opens or makes a regular file; ends a torn last line that a killed run left. Returns the error text, empty if none.
+  // Opens or makes a regular file. If a killed run left an incomplete last line, ends that line. Returns the error
+  // text, empty on success.
   std::string open(const std::string& path);
-  // Returns the error text and closes the file after a failed write. Does nothing if no file is open.
+  // Appends the text. After a failed write, closes the file and returns the error text. Does nothing if no file is
+  // open.
   std::string append(std::string_view text);
 
  private:

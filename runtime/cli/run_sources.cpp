@@ -59,7 +59,7 @@ Result<std::vector<int32_t>> use_classes(runtime::SampleRows& rows, const Module
 
 namespace {
 
-// "3 (1a2b3c4d)", or "numbers".
+// A table of classes as a fact: number and digest, "3 (1a2b3c4d)", or "numbers".
 std::string text_of(const runtime::ClassTable& table) {
   if (!table.named) {
     return "numbers";
@@ -155,7 +155,7 @@ Status check_memory(const PlannedModel& planned, const DataMemory& data) {
 void DataMemory::add(const runtime::SampleRows& rows, const DataSpec& spec) {
   const auto source = std::ranges::find(spec.sources, rows.name(), &SourceSpec::name);
   const ReaderDef* reader = data_registry().find_reader(source->reader.name);
-  if (reader->held == nullptr) {  // otherwise run_memory counts it
+  if (reader->held == nullptr) {  // otherwise run_memory counts its memory
     readers += rows.reader().memory();
   }
   const runtime::Decoding more = rows.decoding();

@@ -10,7 +10,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// A path as the file is named on the command line; absolute ones are URIs of files.
+// The path of a file as it was given on the command line; an absolute path becomes a file URI.
 std::string uri_of(const std::string& path) {
   const std::string uri = lsp::file_uri(path);
   return path.starts_with('/') ? uri : uri.substr(std::string_view("file://").size());
@@ -35,7 +35,7 @@ Json related(const Span& span, const std::string& text, const SourceMap& sources
   return location;
 }
 
-// A fix with edits: the replacements of each file.
+// A fix with edits, as the replacements in each file.
 Json fix_of(const Fix& fix, const SourceMap& sources) {
   Json changes = Json::array();
   for (const Edit& edit : fix.edits) {
@@ -52,7 +52,7 @@ Json fix_of(const Fix& fix, const SourceMap& sources) {
   return {{"description", {{"text", fix.title}}}, {"artifactChanges", changes}};
 }
 
-// The message, with the lines that follow it in the text form.
+// The message of a diagnostic, with the lines that follow it in the text output.
 std::string message_of(const Diagnostic& diagnostic) {
   std::string text = diagnostic.message;
   text += diagnostic.primary.text.empty() ? "" : ": " + diagnostic.primary.text;

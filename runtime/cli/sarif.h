@@ -10,7 +10,8 @@
 
 namespace xrun::cli {
 
-// One run of `xrun check` over any number of files: a rule for each code that occurs, a result for each diagnostic.
+// Collects the diagnostics of one `xrun check` over any number of files: a rule for each code, a result for each
+// diagnostic.
 class SarifLog {
  public:
   void add(const Diagnostic& diagnostic, const SourceMap& sources);

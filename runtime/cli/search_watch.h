@@ -11,8 +11,7 @@
 
 namespace xrun::cli {
 
-// Prints a line every 10 s from its construction to its destruction, on a thread of its own; prints nothing if no
-// thread can be made.
+// Prints a line every 10 s while the object exists, on a thread of its own; prints nothing if no thread can be made.
 // Nothing else may print to the console in the meantime.
 class SearchWatch {
  public:
@@ -21,7 +20,7 @@ class SearchWatch {
   SearchWatch(const SearchWatch&) = delete;
   SearchWatch& operator=(const SearchWatch&) = delete;
 
-  // Sets the current work of the search: "program 2 of at most 6 (stages = 1, micro_batches = 4)".
+  // Sets the text about the search's current work: "program 2 of at most 6 (stages = 1, micro_batches = 4)".
   void set(std::string what);
 
  private:

@@ -1,5 +1,5 @@
-// `xrun show`: prints a model, a plan, a checkpoint, the log of a run or its directory; `--emit` prints the result of
-// one step from the text to the program.
+// `xrun show`: prints a model, a plan, a checkpoint, or the log or directory of a run. `--emit` prints an intermediate
+// result on the way from the text to the program.
 #include <filesystem>
 
 #include "graph/base/utf8.h"
@@ -109,8 +109,8 @@ bool is_directory(const std::string& path) {
   return std::filesystem::is_directory(path, ignored);
 }
 
-// Shows the shapes and sizes of a model without `train` or `data`, which cannot be planned. Nothing: the model can be
-// planned.
+// Shows the shapes and sizes of a model without `train` or `data`, which cannot be planned. Returns nullopt if the
+// model can be planned.
 std::optional<int> show_bare_model(const GlobalOptions& options, const ShowArgs& args, const Console& console) {
   if (is_plan_file(args.file) || !args.emit.empty() || args.gantt || (!args.table.empty() && args.table != "layers")) {
     return std::nullopt;

@@ -11,25 +11,25 @@
 namespace xrun::cli {
 namespace {
 
-// These are global, since a signal handler can reach nothing else.
+// These variables are global, since a signal handler has no other way to reach them.
 std::atomic<bool> stop_requested{false};
 std::atomic<int64_t> first_signal{0};  // time of the first signal in nanoseconds
 std::atomic<int> event{-1};            // eventfd that the thread of StopSignals reads
 
 constexpr uint64_t kRequest = 1;
-constexpr uint64_t kEnd = uint64_t{1} << 32;  // added by the destructor
+constexpr uint64_t kEnd = uint64_t{1} << 32;  // added to the eventfd by the destructor to end the thread
 
 constexpr int kTries = 16;
 
-// `timeout` and batch systems signal a process and then its group: a second signal within this time, in nanoseconds,
-// belongs to the first request.
+// The time, in nanoseconds, in which a second signal belongs to the first request. `timeout` and batch systems send a
+// signal to a process and then again to its group.
 constexpr int64_t kSameRequest = 250'000'000;
 
 void add_to_event(uint64_t what) {
   const int fd = event.load();
   if (fd >= 0) {
-    // Without an eventfd `stop_requested` is set all the same. A write that was interrupted is tried again, since the
-    // thread waits for the end.
+    // `stop_requested` is set even without an eventfd. A write that was interrupted is tried again, since the thread
+    // that reads the eventfd waits for it.
     for (int tries = 0; tries < kTries && ::write(fd, &what, sizeof(what)) != sizeof(what); ++tries) {
     }
   }
@@ -52,7 +52,7 @@ extern "C" void on_signal(int number) {
   errno = before;
 }
 
-// The reader of the output is gone: the run stops, and so saves, before it reports the failed write.
+// Nobody reads the output any more. The run stops, which also saves it, before it reports the failed write.
 extern "C" void on_lost_reader(int) { stop_requested.store(true); }
 
 void install_handlers() {
@@ -62,7 +62,7 @@ void install_handlers() {
   for (const int number : {SIGINT, SIGTERM, SIGUSR1}) {
     ::sigaction(number, &action, nullptr);
   }
-  // The terminal may go away; a run under nohup, which ignores the signal, outlives it.
+  // Handles the loss of the terminal, unless the run ignores the signal, as under nohup; such a run goes on.
   struct sigaction before {};
   if (::sigaction(SIGHUP, nullptr, &before) == 0 && before.sa_handler != SIG_IGN) {
     ::sigaction(SIGHUP, &action, nullptr);

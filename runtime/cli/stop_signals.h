@@ -1,5 +1,5 @@
-// Signals that ask a run to stop (docs/reference/command/overview.md, "Exit codes"): the first asks for a clean end, a
-// second one ends the process at once.
+// Signals that ask a run to stop (docs/reference/command/overview.md, "Exit codes"). The first signal asks for a clean
+// end; a second one ends the process at once.
 #pragma once
 
 #include <atomic>
@@ -8,13 +8,14 @@
 
 namespace xrun::cli {
 
-// The signal handlers of the process and the thread that reports the first signal. At most one object at a time, since
-// signals belong to the process. The handlers and the request stay after the destructor.
+// Installs the signal handlers of the process, and has the thread that reports the first signal. At most one object may
+// exist at a time, since signals belong to the process. The handlers and the request stay after the object is
+// destroyed.
 class StopSignals {
  public:
   // Installs the handlers of SIGINT, SIGTERM, SIGUSR1, SIGHUP (unless the run was told to ignore it) and SIGPIPE.
-  // `on_request` is called once, right after the first signal, from a thread of this object. SIGPIPE, a lost reader of
-  // the output, requests the stop without this call, because nobody would read a message.
+  // `on_request` is called once, right after the first signal, on a thread of this object. SIGPIPE means that nobody
+  // reads the output any more. It also requests the stop, but without this call, because nobody would read a message.
   explicit StopSignals(std::function<void()> on_request);
   ~StopSignals();
   StopSignals(const StopSignals&) = delete;

@@ -1,3 +1,8 @@
+// Every look lists the processes of this machine and their parents. A process that runs this program is a rank if a
+// launcher is above it that is the watched command or below it. The launcher, and the child as which it started the
+// rank, are remembered. While such a child exists, the launcher works. Once all are gone for `patience`, the launcher
+// is stuck. Ranks that live shorter than the time between two looks are never listed, so their own reports also count:
+// if all have ended, a launcher without children is taken.
 #include "runtime/cli/stuck_launcher.h"
 
 #include <algorithm>
@@ -20,7 +25,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::array<std::string_view, 4> kLaunchers{"mpirun", "mpiexec", "orterun", "prterun"};
-// Processes that start ranks: Open MPI has one on each other host, MPICH one on each host.
+// Processes that start ranks on a host: Open MPI has one on each other host, MPICH has one on each host.
 constexpr std::array<std::string_view, 3> kDaemons{"orted", "prted", "hydra_pmi_proxy"};
 constexpr auto kBetweenLooks = std::chrono::milliseconds(500);
 
@@ -28,11 +33,11 @@ constexpr auto kBetweenLooks = std::chrono::milliseconds(500);
 bool read_stat(const fs::path& directory, ProcessEntry& entry) {
   std::ifstream file(directory / "stat");
   std::string text;
-  std::getline(file, text, '\0');  // an iterator over the buffer would throw if the process ends meanwhile
+  std::getline(file, text, '\0');  // a stream iterator would throw if the process ends meanwhile
   const size_t open = text.find('(');
   const size_t close = text.rfind(')');
   if (open == std::string::npos || close == std::string::npos || close < open) {
-    return false;  // it has ended
+    return false;  // the process has ended
   }
   entry.name = text.substr(open + 1, close - open - 1);
   std::istringstream rest(text.substr(close + 1));
@@ -40,7 +45,7 @@ bool read_stat(const fs::path& directory, ProcessEntry& entry) {
   return static_cast<bool>(rest >> state >> entry.parent) && state != 'Z';
 }
 
-// If both are installed, the end of a name shows the MPI: mpiexec.hydra, mpirun.openmpi.
+// Whether a name is one of these. If both MPIs are installed, names end with the MPI: mpiexec.hydra, mpirun.openmpi.
 bool is_one_of(std::span<const std::string_view> names, const std::string& name) {
   return std::ranges::find(names, std::string_view(name).substr(0, name.find('.'))) != names.end();
 }
@@ -81,7 +86,7 @@ pid_t StuckLauncher::find(const std::vector<ProcessEntry>& processes, Seconds no
     had_rank_ = launcher_ == before ? had_rank_ : now;
     had_ranks_ = had_ranks_ || launcher_ != 0;
   }
-  // Keeps the children that ranks were started as: a script may go on after its rank.
+  // Keeps only the children that still exist. A child may be a script that goes on after its rank.
   std::erase_if(children_, [&](const auto& child) {
     const auto at = by_pid.find(child.first);
     return at == by_pid.end() || at->second->parent != child.second;
@@ -93,8 +98,8 @@ pid_t StuckLauncher::find(const std::vector<ProcessEntry>& processes, Seconds no
   return launcher_ != 0 && now - had_rank_ >= patience_ ? launcher_ : 0;
 }
 
-// Finds a launcher without a child that is the command or below it; a child may be a script that goes on after its
-// rank. 0: there is no such launcher.
+// Finds a launcher that has no children and is the command or below it. A launcher with a child is not stuck yet, since
+// the child may be a script that goes on after its rank. 0: there is no such launcher.
 pid_t StuckLauncher::childless_launcher(const std::map<pid_t, const ProcessEntry*>& by_pid) const {
   for (const auto& [pid, process] : by_pid) {
     if (!is_one_of(kLaunchers, process->name) ||
@@ -110,7 +115,7 @@ pid_t StuckLauncher::childless_launcher(const std::map<pid_t, const ProcessEntry
   return 0;
 }
 
-// Looks for the launcher above a rank, if the command is above both.
+// Records the launcher above a rank, if the watched command is that launcher or above it.
 void StuckLauncher::note_rank(const ProcessEntry& rank, const std::map<pid_t, const ProcessEntry*>& by_pid) {
   pid_t launcher = 0;
   std::optional<std::pair<pid_t, pid_t>> child;  // child of the nearest launcher or daemon, and that process

@@ -1,5 +1,5 @@
-// Finds and kills a launcher that does not end after its ranks: mpirun waits for ever for a host that it can no longer
-// reach, and for a rank that was killed while it connected to it. A restart would wait for ever as well.
+// Finds and kills a launcher that does not end after its ranks. mpirun waits for ever for a host that it can no longer
+// reach, and for a rank that was killed while it connected to mpirun. A restart would then also wait for ever.
 #pragma once
 
 #include <atomic>
@@ -19,20 +19,21 @@ struct ProcessEntry {
   pid_t pid = 0;
   pid_t parent = 0;
   std::string name;      // the kernel's name of the process, at most 15 bytes
-  bool is_xrun = false;  // runs the same program as this process; below a launcher it is a rank
+  bool is_xrun = false;  // runs the same program as this process; if so, it is a rank if there is a launcher above it
 };
 std::vector<ProcessEntry> list_processes();
 // Whether a process of this name starts ranks: a launcher, or its daemon on a host.
 bool starts_ranks(const std::string& name);
 
-// Finds a launcher that outlives its ranks. It is `command` or a descendant of it, had ranks on this machine, and for
-// `patience` has had neither a rank nor a process that ranks were started as, such as a script. Ranks of one run end
-// together, so those on other machines have also ended or cannot be reached.
+// Finds a launcher that outlives its ranks. The launcher is `command` or a descendant of it, and had ranks on this
+// machine. For `patience` it has had no rank and none of the processes as which it started ranks, such as a script.
+// Ranks of one run end together, so ranks on other machines have also ended, or cannot be reached.
 class StuckLauncher {
  public:
   explicit StuckLauncher(pid_t command, Seconds patience = 5) : command_(command), patience_(patience) {}
-  // `now`: from the same clock in all calls; `gone`: whether ranks have reported to this machine and all of them have
-  // ended, since they may do so between two calls. Returns the process of the launcher, or 0.
+  // Examines the processes and returns the number of the stuck launcher's process, or 0.
+  //   now   the time on a clock that is the same in all calls
+  //   gone  whether ranks have reported to this machine and all of them have ended; they may do so between two calls
   pid_t find(const std::vector<ProcessEntry>& processes, Seconds now, bool gone = false);
   bool had_ranks() const { return had_ranks_; }  // whether a launcher had ranks on this machine
 
@@ -43,14 +44,14 @@ class StuckLauncher {
   pid_t command_;
   Seconds patience_;
   pid_t launcher_ = 0;               // the launcher of the ranks
-  std::map<pid_t, pid_t> children_;  // children of launchers and daemons that had a rank below them, and their parents
-  Seconds had_rank_ = 0;             // when one of them was seen last
+  std::map<pid_t, pid_t> children_;  // processes as which launchers and daemons started ranks, and their parents
+  Seconds had_rank_ = 0;             // when a process of `children_` was last seen
   bool had_ranks_ = false;
   bool seen_ = false;  // one of its ranks was among the processes
 };
 
-// Looks for a stuck launcher twice a second on its own thread while it lives; calls `on_stuck`, then kills it. `gone`:
-// see StuckLauncher::find; called on that thread.
+// Looks for a stuck launcher twice a second, on its own thread, while the object exists. If it finds one, it calls
+// `on_stuck` and kills it. `gone`: see StuckLauncher::find; it is called on that thread.
 class LauncherWatch {
  public:
   LauncherWatch(pid_t command, std::function<bool()> gone, std::function<void(const ProcessEntry& launcher)> on_stuck);

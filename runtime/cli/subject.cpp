@@ -35,7 +35,7 @@ Result<RowRange> parse_rows(const std::string& text, int64_t samples) {
   return range;
 }
 
-// The field of the train source that feeds the model's first input; pictures are decoded to its type.
+// The field of the training source that feeds the model's first input. Pictures are decoded to the type of this field.
 Result<Field> picture_field(const Module& module) {
   if (module.graph.inputs.empty()) {
     return content_error("XG0414", "the model has no input", "declare one");
@@ -62,14 +62,14 @@ Result<Field> picture_field(const Module& module) {
                        "name rows of a source: --source NAME --rows a..b");
 }
 
-// The reader of the training source, which also reads the tables that are named instead of it; null: it reads no
-// tables.
+// The training source, if it reads tables: its reader also reads tables that are named on the command line. Null if it
+// reads no tables.
 const SourceSpec* table_source(const DataSpec& data) {
   const auto train = std::ranges::find(data.sources, "train", &SourceSpec::name);
   return train != data.sources.end() && train->reader.name == "csv" ? &*train : nullptr;
 }
 
-// The data with a source `name` that reads the table at `path` as training reads its own.
+// The data with one more source, `name`, which reads the table at `path` as the training source reads its own table.
 DataSpec with_table(DataSpec data, const SourceSpec& train, const std::string& path) {
   SourceSpec source = train;
   source.name = path;

@@ -1,5 +1,5 @@
-// The samples that `xrun predict` classifies: pictures, rows of a table, or rows of a source; with their names and, if
-// known, their classes. Samples need no labels.
+// The samples that `xrun predict` classifies, with their names and, if known, their classes: pictures, rows of a table,
+// or rows of a source. Samples need no labels.
 #pragma once
 
 #include <memory>
@@ -17,7 +17,7 @@ namespace xrun::cli {
 
 // The class of a sample according to its source.
 struct RowLabel {
-  std::optional<int64_t> number;  // the class's number in training; nothing: not known, or not a class of training
+  std::optional<int64_t> number;  // number of the class in training; nullopt: not known, or not a class of training
   std::string name;               // empty if classes have no names
 };
 
@@ -33,24 +33,24 @@ class Subject {
   int64_t first() const { return first_; }
   int64_t count() const { return count_; }
   std::string name(int64_t row) const { return rows_->sample_name(first_ + row); }
-  // Empty if the source has no label for the row, or one that cannot be read. Errors: the operating system denies the
-  // read.
+  // The class of a row; empty if the source has no label for the row, or a label that cannot be read. Errors: the
+  // operating system denies the read.
   Result<RowLabel> label(int64_t row);
 
-  // Rows that turned out to be broken, in order; they are left out.
+  // Rows that turned out to be broken, in ascending order. Results leave them out.
   std::vector<runtime::BrokenRow> broken;
-  // The fault of a broken row; null for any other.
+  // The fault of a broken row; null if the row is not broken.
   const std::string* fault_of(int64_t row) const;
-  // Checks that rows are left. Errors: XG0408 all rows are broken.
+  // Checks that a row can be read. Errors: XG0408 all rows are broken.
   Status check_any_left() const;
 
  private:
   std::unique_ptr<runtime::RowSource> rows_;
   int64_t first_ = 0;
   int64_t count_ = 0;
-  std::string label_input_;         // empty: a model without an input of classes
+  std::string label_input_;         // empty: the model has no input of classes
   std::vector<std::string> names_;  // the source's classes
-  std::vector<int64_t> numbers_;    // training's numbers by the source's class, -1: unknown to it; empty: equal numbers
+  std::vector<int64_t> numbers_;  // index: class of the source; its number in training, -1: none; empty: equal numbers
 };
 
 }  // namespace xrun::cli

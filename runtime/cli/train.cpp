@@ -1,4 +1,5 @@
-// `xrun train`: executes a plan, with progress, evaluation on the way, checkpoints, and a clean end on a signal.
+// `xrun train`: executes a plan. Shows progress, evaluates and saves checkpoints during the run, and ends cleanly after
+// a signal.
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
@@ -35,7 +36,7 @@
 namespace xrun::cli {
 namespace {
 
-// Ends the process if a read never returns, such as from a server that is gone. The run has already been saved.
+// Ends the process because a read does not return, for example from a server that is gone. The run is already saved.
 void leave_stuck(const std::string& source) {
   std::fprintf(stderr, "xrun: a read of the source `%s` does not end; the run ends without waiting for it\n",
                source.c_str());
@@ -50,7 +51,7 @@ std::string checkpoint_directory(const GlobalOptions& options, const TrainSpec& 
       .string();
 }
 
-// Checks that the checkpoint directory has enough space for class rows in files.
+// Checks that the disk of the checkpoint directory has space for the class rows that are kept in files.
 Status check_disk(const PlannedModel& planned, const std::string& directory, int64_t samples) {
   std::vector<runtime::RowsRoom> needed;
   for (const planner::RowsOnDisk& one :
@@ -60,7 +61,7 @@ Status check_disk(const PlannedModel& planned, const std::string& directory, int
   return runtime::check_room(directory, needed);
 }
 
-// Returns the samples after a number of steps, for a batch that grows; null for other batches.
+// For a batch that grows, a function that returns the number of samples after a number of steps; otherwise null.
 std::function<int64_t(int64_t steps)> samples_after(const TrainSpec& train, int64_t samples) {
   if (!train.growth) {
     return nullptr;
@@ -132,15 +133,15 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   memory.add(*rows, module.data);
   memory.readers += runtime::SampleSequence::memory(train.order, rows->samples());
   runtime::CheckpointOptions store = store_options(planned, options, args, job, rows->samples());
-  // If there can be no checkpoint, the source decides the classes, and faults of `class_weights` are reported before a
-  // directory is made.
+  // If there can be no checkpoint, the training source decides the classes. Faults of `class_weights` are reported
+  // before a directory is made.
   const bool may_go_on = args.resume != "never" &&
                          (args.resume != "auto" || !store.copy.empty() || runtime::is_checkpoint(store.directory));
   std::optional<std::vector<int32_t>> classes_of_samples;
   if (!may_go_on) {
     XRUN_ASSIGN(classes_of_samples, use_classes(*rows, module, rows->classes(), &StopSignals::requested()));
   }
-  // The row files of an earlier run that is renamed still take their space.
+  // An earlier run that is renamed keeps its row files, which take space as well.
   XRUN_TRY(check_disk(planned, store.directory + (store.overwrite ? ".1" : ""), rows->samples()));
   XRUN_ASSIGN(auto checkpoints, runtime::make_checkpoint_store(std::move(store)));
   XRUN_ASSIGN(const auto trained, checkpoints->classes());
@@ -180,7 +181,7 @@ Result<Run> open_run(PlannedModel planned, const GlobalOptions& options, const T
   return Run{std::move(planned), std::move(batches), std::move(eval), std::move(checkpoints)};
 }
 
-// Also reports to the watch what this rank is doing.
+// Makes a sink that also reports to the watch what this rank is doing.
 template <typename Sink>
 class Watched final : public Sink {
  public:
@@ -199,7 +200,7 @@ class Watched final : public Sink {
   HangWatch* hangs_;
 };
 
-// Only rank 0 shows the run and writes its log.
+// Makes the sink of the run's events. Only rank 0 shows the run and writes its log.
 std::unique_ptr<runtime::EventSink> make_sink(const Job& job, const Console& console, const std::string& directory,
                                               const TrainSpec& train) {
   HangWatch* const hangs = job.hangs.get();
@@ -211,7 +212,7 @@ std::unique_ptr<runtime::EventSink> make_sink(const Job& job, const Console& con
       LogOptions{.directory = directory, .tensorboard = train.log_tensorboard, .prometheus = train.log_prometheus});
 }
 
-// Flags with which a repeated command would not go on from what this run has saved.
+// The flags of this start that a command must not repeat if it is to continue from what this run has saved.
 std::string flags_of_one_start(const TrainArgs& args) {
   return args.resume == "auto" ? "" : "--resume " + args.resume + (args.overwrite ? " --overwrite" : "");
 }

@@ -9,7 +9,7 @@
 namespace xrun::cli {
 namespace {
 
-// Checks the text of a checkpoint again; nothing if this version of xrun rejects it.
+// Checks the text of a checkpoint again. Returns nullopt if this version of xrun rejects the text.
 std::optional<lang::CheckedFile> elaborate(const runtime::ModelText& text) {
   std::string file;
   const GlobalOptions options = with_plan_options({}, text.options, file);
@@ -128,7 +128,7 @@ runtime::ModelText text_of(const PlannedModel& planned) {
     }
   }
   for (const auto& [name, value] : planned.plan.options) {
-    if (name != "devices" && name != "threads" && name != "cost") {  // these describe the machine of training
+    if (name != "devices" && name != "threads" && name != "cost") {  // these flags describe the machine of training
       text.options.emplace_back(name, name == "file" ? source_path(value) : value);
     }
   }

@@ -1,5 +1,5 @@
-// The model that a checkpoint was trained from: its text is kept in the checkpoint and elaborated again where the
-// checkpoint is used.
+// The model from which a checkpoint was trained. The checkpoint keeps the model's text, which is elaborated again when
+// the checkpoint is used.
 #pragma once
 
 #include <optional>
@@ -11,29 +11,29 @@
 
 namespace xrun::cli {
 
-// A plan for a checkpoint: from FILE or PLAN, or with an empty `path` from the model in the checkpoint, with the flags
-// of its run, which the given ones override.
+// Makes a plan for a checkpoint from FILE or PLAN. If `path` is empty, uses the model in the checkpoint with the flags
+// of its run, which given flags override.
 std::optional<PlannedModel> plan_for(const Result<runtime::CheckpointInfo>& checkpoint, const std::string& path,
                                      const GlobalOptions& options, const Console& console, int& exit);
 
-// Checks that the checkpoint is there and that FILE computes the same from its inputs as the checkpoint's own model.
-// The second check is skipped if `path` is empty, `anyway` is set, the checkpoint holds no text that this version
-// accepts, or tensors have other names or types, which loading reports. Errors: opening's; XG0705 with the differences.
+// Checks that the checkpoint exists, and that FILE computes the same from its inputs as the checkpoint's model. The
+// second check is skipped if `path` is empty, if `anyway` is set, if the checkpoint holds no text that this version
+// accepts, or if tensors have other names or types, which loading reports. Errors: those of opening it; XG0705 with the
+// differences.
 Status check_checkpoint(const PlannedModel& planned, const std::string& path, bool anyway,
                         const Result<runtime::CheckpointInfo>& checkpoint);
 
-// The classes that the checkpoint was trained with, by input, under the names that the file gives them now. Errors:
-// those of read_classes.
+// The classes with which the checkpoint was trained, for each input, under the input's name in the file. Errors: those
+// of read_classes.
 Result<runtime::ClassTables> trained_classes(const PlannedModel& planned, const runtime::CheckpointInfo& info);
 
-// The differences between the model, data and training in a checkpoint and those of a file; empty if the checkpoint
-// holds no model.
+// Compares the model, data and training in a checkpoint with those of a file. Empty if the checkpoint holds no model.
 runtime::RunDifference difference_from(const runtime::CheckpointInfo& info, const lang::CheckedFile& file);
 
-// Checks that the checkpoint that `init` names is there. Errors: those of opening it, at the line that names it.
+// Checks that the checkpoint named by `init` exists. Errors: those of opening it, with the place of `init`.
 Status check_init(const lang::CheckedFile& file);
 
-// The text and options of a model, in the form in which a checkpoint that is trained from it keeps them.
+// The text and options of a model, as a checkpoint keeps them.
 runtime::ModelText text_of(const PlannedModel& planned);
 
 }  // namespace xrun::cli

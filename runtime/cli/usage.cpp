@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kUsage = 2;
 
-// The options of the whole command line and of the given commands.
+// The options of the whole command line and of the commands that are given.
 std::vector<const CLI::Option*> options_in_use(const CLI::App& app) {
   std::vector<const CLI::Option*> options = app.get_options([](const CLI::Option*) { return true; });
   for (const CLI::App* command : app.get_subcommands()) {
@@ -26,7 +26,7 @@ std::vector<const CLI::Option*> options_in_use(const CLI::App& app) {
   return options;
 }
 
-// The variable whose value CLI11 rejects, and its flag.
+// The variable whose value CLI11 rejects, and the variable's flag.
 std::optional<std::pair<std::string, std::string>> find_variable(const CLI::App& app, const Words& words,
                                                                  const std::string& message) {
   for (const CLI::Option* option : options_in_use(app)) {
@@ -47,7 +47,7 @@ std::string proposal(const std::string& word, const std::vector<std::string>& kn
   return near.empty() ? otherwise : "did you mean `" + near + "`?";
 }
 
-// The proposal for a value that a flag does not take. `message`: "--scores: logit not in {probabilities,logits}".
+// The proposal for a value that a flag does not accept. `message`: "--scores: logit not in {probabilities,logits}".
 std::string proposed_value(const std::string& message, const std::string& otherwise) {
   const size_t colon = message.find(": ");
   const size_t list = message.find(" not in {");
@@ -65,7 +65,7 @@ std::string proposed_value(const std::string& message, const std::string& otherw
   return proposal(message.substr(colon + 2, list - colon - 2), values, otherwise);
 }
 
-// The whole command line, then the commands that its first words name, such as `bench head`.
+// The whole command line, followed by the commands that its first words name, such as `bench head`.
 std::vector<const CLI::App*> named_commands(const CLI::App& app, const Words& words) {
   std::vector<const CLI::App*> levels{&app};
   for (bool found = true; found;) {
@@ -80,7 +80,7 @@ std::vector<const CLI::App*> named_commands(const CLI::App& app, const Words& wo
   return levels;
 }
 
-// " bench head"; empty if no command is named.
+// The words of the commands, each after a blank: " bench head". Empty if no command is named.
 std::string path_of(const std::vector<const CLI::App*>& commands) {
   std::string path;
   for (size_t i = 1; i < commands.size(); ++i) {
@@ -140,7 +140,7 @@ int usage_fault(const std::string& message, const std::string& help) {
   return kUsage;
 }
 
-// CLI11 reports an unknown command only as a missing one; this names the unknown word.
+// Names a command that does not exist. CLI11 reports only that a command is missing.
 int find_unknown_command(const CLI::App& app, const Words& words) {
   const std::vector<const CLI::App*> commands = named_commands(app, words);
   const auto all = commands.back()->get_subcommands([](const CLI::App*) { return true; });
@@ -161,7 +161,7 @@ int find_unknown_command(const CLI::App& app, const Words& words) {
                            proposal(word, known, list));
 }
 
-// Prints what CLI11 rejected, with the command, or with the variable if the value came from one.
+// Prints a fault that CLI11 found, with the command; or with the variable if the value came from a variable.
 int parse_fault(const CLI::App& app, const Words& words, const CLI::ParseError& fault) {
   const std::string text = fault.what();
   if (const auto variable = find_variable(app, words, text)) {

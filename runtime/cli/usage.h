@@ -10,19 +10,21 @@
 
 namespace xrun::cli {
 
-// Every long flag of `app` and its commands can be set by XRUN_<NAME>, with dashes as underscores.
+// Lets the variable XRUN_<NAME> set each long flag of `app` and its commands; dashes become underscores.
 void name_variables(CLI::App& app);
 
-// The words of the command line, to tell flags that were typed from those that the environment sets.
+// The words of the command line, to distinguish flags that were typed from flags that the environment sets.
 class Words {
  public:
   Words(int argc, const char* const* argv) : words_(argv, argv + argc) {}
 
-  // The word at `index`, 1 being the first after `xrun`; empty beyond the last.
+  // The word at `index`; index 1 is the first word after `xrun`. Empty beyond the last word.
   std::string at(size_t index) const { return index < words_.size() ? words_[index] : ""; }
-  // "XRUN_THREADS=many" if the variable takes effect: it is set, and the flag is not given. Else empty.
+  // "XRUN_THREADS=many" if the variable takes effect, which it does if it is set and the flag is not given. Otherwise
+  // empty.
   std::string variable(const CLI::Option& option) const;
-  // The proposal for an unknown flag that is the name of a setting: "did you mean `--set train.epochs=3`?" Else empty.
+  // The proposal for an unknown flag that has the name of a setting: "did you mean `--set train.epochs=3`?" Otherwise
+  // empty.
   std::string meant_setting(const std::string& word, lang::Nearness nearness) const;
 
  private:
@@ -31,15 +33,15 @@ class Words {
   std::vector<std::string> words_;
 };
 
-// These print a fault and its fix, and return the exit code 2; or 0 if there is no fault.
+// These functions print a fault and its fix and return the exit code 2; they return 0 if there is no fault.
 int usage_fault(const std::string& message, const std::string& help);
 int find_unknown_command(const CLI::App& app, const Words& words);
 int parse_fault(const CLI::App& app, const Words& words, const CLI::ParseError& fault);
 
-// Warns of variables whose names are almost those of xrun's variables, since they have no effect.
+// Warns of variables whose names are close to those of xrun's variables but differ, since they have no effect.
 void warn_of_variables(const CLI::App& app);
 
-// Prints the variables that take effect, after another usage fault, since one of them may be its cause.
+// Prints the variables that take effect after a usage fault, since one of them may be its cause.
 void tell_variables(const CLI::App& app, const Words& words);
 
 }  // namespace xrun::cli

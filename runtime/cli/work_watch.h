@@ -1,4 +1,4 @@
-// The work under way, its start and its last progress, which heartbeats, pauses and bars of long work show.
+// The current work with its start and its last progress, for heartbeats, reports of pauses, and bars of long work.
 #pragma once
 
 #include <deque>
@@ -20,13 +20,13 @@ class RecentRate {
   std::deque<std::pair<double, int64_t>> history_;
 };
 
-// Times are seconds of one clock.
+// Follows the work of a run by its events. Times are seconds of one clock.
 class WorkWatch {
  public:
-  // False if the event begins another piece of work.
+  // Whether the event belongs to the current work, not to another piece of work.
   bool same(const runtime::WorkEvent& event) const { return event.work == work_ && event.subject == subject_; }
   void begin(const runtime::WorkEvent& event, double time);
-  // Whether the work under way is complete when `next` begins. After failed work no other work begins.
+  // Whether the current work is complete when `next` begins. After failed work, no other work begins.
   bool through(const runtime::WorkEvent& next) const {
     return total_ > 0 ? done_ == total_ : next.work != runtime::Work::kNone;
   }
@@ -34,7 +34,7 @@ class WorkWatch {
   void move(double time) { moved_ = time; }
 
   bool idle() const { return work_ == runtime::Work::kNone; }
-  // Whether the work is a step, or the wait for its data, which the bar of the run shows.
+  // Whether the work is a step or the wait for its data; the run's own bar shows these.
   bool of_steps() const { return work_ == runtime::Work::kData || work_ == runtime::Work::kStep; }
   // Whether the work pauses: nothing has happened for ten seconds.
   bool paused(double time) const { return !idle() && time - moved_ >= 10; }

@@ -21,7 +21,7 @@ RandomStream stream_of(const Step& step, const DrawKey& key) {
   return RandomStream(key.seed, key.epoch, key.sample, step.stage);
 }
 
-// The other picture in the shape of the working one.
+// Gives the scratch's other picture the shape of the working picture, and returns it.
 Picture& shaped_other(AugmentScratch& scratch) {
   const Picture& picture = scratch.picture;
   scratch.other.reshape(picture.channels(), picture.height(), picture.width());
@@ -36,7 +36,7 @@ void resize_to(AugmentScratch& scratch, int size) {
   }
 }
 
-// The background is one grey, or RGB; without one it is black.
+// The pixels that `decode` asks for. Its background is one grey or an RGB colour; the default is black.
 PixelTarget target_of(const Step& step) {
   PixelTarget target{.channels = static_cast<int>(step.extra)};
   for (size_t c = 0; c < target.background.size() && !step.a.empty(); ++c) {
@@ -66,8 +66,8 @@ Status run_resize(const Step& step, AugmentScratch& scratch, const DrawKey&) {
   return {};
 }
 
-// The start of a square in the middle if `free` pixels next to it are left: half of them, rounded to even, as in
-// torchvision. A negative number is padding, of which torchvision puts the smaller half first.
+// The offset of a centred square if `free` pixels are left over: half of them, rounded to even, as in torchvision. A
+// negative number is padding; torchvision puts the smaller half of it first.
 int64_t middle(int64_t free) { return free / 2 + (free > 0 && free % 4 == 3 ? 1 : 0); }
 
 Status crop_to(const Step& step, AugmentScratch& scratch, bool random, const DrawKey& key) {
@@ -105,7 +105,7 @@ struct Rectangle {
   int64_t top, left, height, width;
 };
 
-// The rectangle of a random_resized_crop; the middle square if no attempt fits.
+// Draws the rectangle of a random_resized_crop. If no attempt fits, returns the largest square in the middle.
 Rectangle draw_rectangle(const Picture& picture, double least, const RandomStream* stream) {
   constexpr uint64_t kAttempts = 10;
   constexpr uint64_t kDraws = 4;
@@ -261,10 +261,10 @@ Status run_column(const Step& step, AugmentScratch& scratch, const DrawKey&) {
   return {};
 }
 
-// The texts of a column have their numbers already.
+// Does nothing: the reader has already replaced the column's texts by their numbers.
 Status run_as_class(const Step&, AugmentScratch&, const DrawKey&) { return {}; }
 
-// The class of a number that counts from `first` on.
+// The class of a number if classes are counted from `first`.
 Result<double> class_of(double number, int64_t first, int64_t classes) {
   if (number == kNoLabel) {
     return number;
@@ -284,7 +284,7 @@ Result<double> class_of(double number, int64_t first, int64_t classes) {
   return made;
 }
 
-// Checks a number that a stage has converted to f32.
+// Checks that f32 holds the number exactly, since a stage has converted it to f32.
 Status check_exact(double number) {
   constexpr double kMostExact = 1 << 24;
   if (std::abs(number) < kMostExact || number == kNoLabel) {
@@ -314,7 +314,7 @@ Status run_as_index(const Step& step, AugmentScratch& scratch, const DrawKey&) {
 
 std::vector<float> floats(const std::vector<double>& values) { return {values.begin(), values.end()}; }
 
-// A stage whose step takes its arguments unchanged, by these names.
+// A stage whose step takes its arguments unchanged; the members are the names of these arguments.
 struct PlainStage {
   std::string_view name;
   Status (*run)(const Step& step, AugmentScratch& scratch, const DrawKey& key);

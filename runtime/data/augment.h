@@ -50,7 +50,7 @@ struct AugmentScratch {
   Resizer resizer;
   std::vector<uint8_t> decoded;
   std::vector<uint32_t> draws;
-  std::vector<int32_t> labels;  // labels of one sample, for counts of labels that the batch does not want
+  std::vector<int32_t> labels;  // labels of one sample, read only to be counted if the batch does not want them
 };
 
 // One compiled stage: the function that runs, with its arguments.
@@ -75,11 +75,11 @@ void load_picture(AugmentScratch& scratch);
 // Makes the numbers of the sample the working row.
 void load_row(AugmentScratch& scratch);
 
-// The number of a sample, from the form that holds it.
+// The sample's number, or the first number of a sample that is a picture or a row.
 double number_of(const AugmentScratch& scratch);
 
-// Checks a label. Errors: XG0402 `number` is not a class in 0..classes - 1 (0 classes: no upper bound). For a number
-// that is too large the error has no help, only its label, since more classes may be right.
+// Checks a label. Errors: XG0402 `number` is not a class in 0..classes - 1 (classes = 0: no upper bound). If the number
+// is too large, the error has a label but no help: the model may need more classes, which explain_label proposes.
 Status check_label(double number, int64_t classes);
 
 }  // namespace xrun::runtime

@@ -29,13 +29,13 @@ struct ListedWeights {
 // or is negative.
 Result<ListedWeights> read_class_weights(const ClassWeightsSpec& spec);
 
-// The weights of the classes 0..classes-1.
+// Returns the weights of the classes 0..classes-1.
 //   inverse_frequency  samples / (classes that have samples · samples of the class), and 0 for a class without samples
-//   csv                those of the table, all scaled by one number
-//   labels             the class of each training sample; negative: the sample does not count
+//   csv                the weights of the table, multiplied by a common factor that makes their mean over the samples 1
+//   labels             the class of each training sample; a negative one leaves the sample out
 //   names              names of the classes, class 0 first; empty if they have no names
-// Errors: those of read_class_weights; XG0402 with the line: an unknown class, or one that was listed before; XG0402: a
-// class with samples is not listed, or the weights are 0 for all samples.
+// Errors: those of read_class_weights; XG0402 (with the line) the table lists an unknown class, or a class twice;
+// XG0402 a class with samples is not listed, or all samples have the weight 0.
 Result<std::vector<float>> class_weights(const ClassWeightsSpec& spec, std::span<const int32_t> labels, int64_t classes,
                                          std::span<const std::string> names);
 

@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 using Place = std::pair<dev_t, ino_t>;
 
-constexpr int kMostWays = 64;  // number of ways to one directory
+constexpr int kMostWays = 64;  // the most ways by which links may lead to one directory
 
 class Walk {
  public:

@@ -15,8 +15,9 @@
 namespace xrun::runtime {
 namespace {
 
-// The error for a file that was there when the source was opened. Only a missing file is a broken sample: if others
-// were replaced while a disk fails or descriptors run out, the run would learn from whatever is readable.
+// The error for a file that existed when the source was opened. Only a missing file counts as a broken sample, which
+// may be replaced. If a failing disk or a lack of descriptors also counted, the run would learn from whatever is
+// readable.
 Error fault_of(int error_number) {
   const std::string why = fmt::format("cannot be read: {}", std::strerror(error_number));
   if (error_number == ENOENT || error_number == ENOTDIR) {

@@ -1,3 +1,9 @@
+// Opening a source has four steps:
+//   1. List the files of each path in turn. Record each picture and its directory, and count all other files. Pictures
+//      of archives are unpacked into memory at once, since libarchive reads the entries of an archive only in order.
+//   2. Sort the pictures of each path by name, so that their order does not depend on the file system.
+//   3. Leave out pictures without a directory if other pictures have one; then number the directories as classes.
+//   4. If only the header is wanted, read the starts of those archive entries that a plan examines.
 #include "runtime/data/folder.h"
 
 #include <algorithm>
@@ -24,11 +30,11 @@ namespace {
 constexpr Bytes kLargestArchive = 16 * kGiB;  // total of all pictures taken from archives
 
 struct PictureFile {
-  size_t root = 0;    // index of the path
+  size_t root = 0;    // index of the path that contains the picture
   std::string name;   // path below the root
-  std::string why;    // cause, if the archive entry is broken
-  size_t offset = 0;  // in the bytes of the archives
-  size_t bytes = 0;   // length there; in a header, length of the start of an entry, or 0
+  std::string why;    // reason why the archive entry is broken; empty: it is not
+  size_t offset = 0;  // offset of the content in the bytes from archives
+  size_t bytes = 0;   // length of that content; in a header, length of the entry's start, or 0 if it was not read
   int64_t label = 0;
 };
 
@@ -68,7 +74,7 @@ Result<Root> find_root(const std::string& path) {
 
 class FolderReader final : public Reader {
  public:
-  // `header`: reads only the names of archive entries, and the starts of those that looked_samples names.
+  // `header`: read only the names of archive entries, and the starts of those that looked_samples names.
   FolderReader(StopFlag stop, size_t most_pictures, bool header)
       : stop_(stop), most_pictures_(most_pictures), header_(header) {}
 
@@ -155,7 +161,7 @@ class FolderReader final : public Reader {
  private:
   std::string path_in_source(std::string_view name) const { return roots_.back().inner + std::string(name); }
 
-  // Adds a picture and its class; true if it is a sample. Records other files.
+  // Records a file, which may be a picture, and the class of a picture. Returns true if the file is a sample.
   Result<bool> note(std::string_view name, const Glob& match) {
     if (!is_picture_name(name)) {
       if (!is_hidden_file(name)) {
@@ -181,8 +187,8 @@ class FolderReader final : public Reader {
     return true;
   }
 
-  // A picture outside of all class directories would be a class without a name, number 0, and renumber the others. If
-  // no picture lies in a directory, all are one class.
+  // Leaves out pictures outside all class directories. They would make a class without a name, whose number 0 would
+  // shift all other classes. If no picture lies in a directory, nothing is left out: all pictures have one class.
   void leave_out_strays() {
     if (classes_.size() < 2 || classes_.erase("") == 0) {
       return;

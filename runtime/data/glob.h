@@ -1,4 +1,5 @@
-// Patterns for file names: `*`, `?`, and inclusive ranges `{01..15}` that keep their zeros; `{a,b}` lists alternatives.
+// Patterns for file names: `*`, `?`, ranges `{01..15}`, which include both ends and keep leading zeros, and
+// alternatives `{a,b}`.
 #pragma once
 
 #include <string>

@@ -1,3 +1,7 @@
+// Loads the pictures of all faces into memory. Faces that were drawn by an earlier run come from the cache on disk. For
+// the others, the characters that the face has are listed, cut into runs of kRunLength, and drawn by tasks in parallel.
+// Tasks draw runs, not faces, since faces differ much in their number of characters. Each task opens its own FreeType
+// library, because FreeType objects belong to one thread. Drawn faces are then stored in the cache.
 #include "runtime/data/glyphs.h"
 
 #include <fmt/format.h>
@@ -23,7 +27,7 @@ constexpr double kEmAbove = 0.88;  // top of the em box, above the baseline
 constexpr double kEmBelow = 0.12;
 // Characters per task: opening a face takes milliseconds, drawing this many about 60.
 constexpr size_t kRunLength = 2048;
-// Must grow when the drawing of characters changes, so that older caches are not found.
+// The version of the drawing. It must grow when characters are drawn differently, so that older caches are not used.
 constexpr int kDrawVersion = 1;
 
 struct GlyphSpec {
@@ -60,7 +64,7 @@ class OpenFace {
   // The glyph of a character; 0 if the face lacks it.
   uint32_t glyph(int64_t codepoint) const { return FT_Get_Char_Index(face_.get(), static_cast<FT_ULong>(codepoint)); }
 
-  // Draws into out[size * size], which is zero. Returns false if the outline is broken.
+  // Draws the glyph into out[size * size], which must be zero. Returns false if the outline is broken.
   bool draw(uint32_t glyph, const GlyphSpec& spec, uint8_t* out) {
     if (FT_Load_Glyph(face_.get(), glyph, FT_LOAD_NO_BITMAP | FT_LOAD_NO_HINTING) != 0 ||
         face_->glyph->format != FT_GLYPH_FORMAT_OUTLINE) {
@@ -184,7 +188,7 @@ class GlyphReader final : public Reader {
   }
 
  private:
-  // Characters [begin, end) of a face, drawn by one task.
+  // The characters [begin, end) of a face, which one task draws.
   struct Run {
     size_t font = 0;
     size_t begin = 0;

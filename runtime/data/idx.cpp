@@ -15,7 +15,7 @@ namespace {
 constexpr int kBytes = 0x08;        // u8
 constexpr int kLastInteger = 0x0C;  // i32; larger types are real numbers
 
-// The error for a valid file with other contents.
+// The error for a valid IDX file whose contents are not those that are wanted.
 Error wrong_content(const std::string& path, const IdxHeader& header, std::string_view what, std::string_view wanted,
                     const std::string& help) {
   return content_error("XG0412", {"{} holds {}, but {} must be {}", path, idx_content(header), what, wanted}, help);
@@ -34,7 +34,7 @@ Result<IdxFile> read_header(const std::string& path, StopFlag) {
   return file;
 }
 
-// Reads the header first: it limits how much a compressed file may unpack to.
+// Reads a file. The header is read first, since it says how much a compressed file may unpack to.
 Result<IdxFile> read_idx(const std::string& path, StopFlag stop) {
   XRUN_ASSIGN(IdxFile file, read_header(path, stop));
   const Bytes want = file.header.header_bytes + file.header.data_bytes;
@@ -51,7 +51,7 @@ Result<IdxFile> read_idx(const std::string& path, StopFlag stop) {
 
 class IdxReader final : public Reader {
  public:
-  // `gap`: classes up to the largest label without a sample, if a warning is to report them; else 0.
+  // `gap`: number of classes up to the largest label that have no sample, if a warning is to report it; otherwise 0.
   IdxReader(IdxFile images, std::vector<int32_t> labels, int64_t classes, int64_t gap, std::string path)
       : images_(std::move(images)), labels_(std::move(labels)), classes_(classes), gap_(gap), path_(std::move(path)) {
     const auto& dims = images_.header.dims;
@@ -127,8 +127,8 @@ Result<std::vector<int32_t>> labels_of(const IdxFile& file, const std::string& p
   return labels;
 }
 
-// The number of classes. Without `classes`, rejects labels far above the number of samples: heads would get that many
-// classes.
+// The number of classes. If `classes` is not given, rejects labels far above the number of samples, since heads would
+// get that many classes.
 Result<int64_t> count_classes(const Attrs& args, const std::vector<int32_t>& labels, const std::string& path) {
   constexpr int64_t kMostPerSample = 16;
   const int64_t found = labels.empty() ? 0 : int64_t{*std::ranges::max_element(labels)} + 1;
@@ -155,7 +155,7 @@ int64_t count_gap(const std::vector<int32_t>& labels, int64_t classes) {
   return std::ranges::count(seen, false);
 }
 
-// Reads the pictures with `read_images`: the whole file, or its header.
+// Opens the pair of files. `read_images` reads the pictures: the whole file, or only its header.
 Result<std::unique_ptr<Reader>> open_with(const SourceSpec& spec, StopFlag stop,
                                           Result<IdxFile> (*read_images)(const std::string&, StopFlag)) {
   const std::string images_path = resolve_path(spec.directory, spec.reader.args.text("images"));

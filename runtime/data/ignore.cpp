@@ -19,8 +19,10 @@ std::optional<int64_t> whole_number(const std::string& text) {
   return fault == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
 }
 
-// Returns kNoLabel for an ignored number. AugmentStep::values: ignored numbers, ascending; size: missing values are
-// ignored; extra: the numbers stand for texts.
+// Returns kNoLabel for an ignored number. The members of the step mean:
+//   values  ignored numbers, ascending
+//   size    1: missing values are ignored
+//   extra   1: the numbers stand for texts, so the remaining ones are renumbered without gaps
 double labelled(const AugmentStep& step, double number) {
   if (std::isnan(number)) {
     return step.size != 0 ? kNoLabel : number;
@@ -59,7 +61,7 @@ bool ignores_missing(const CallSpec& call) {
 
 namespace {
 
-// The ignored cells as texts.
+// The ignored cells, written as texts.
 std::set<std::string> names_of(const CallSpec& call) {
   if (ignores_texts(call)) {
     const std::vector<std::string>& texts = call.args.texts("values");

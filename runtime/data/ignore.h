@@ -1,5 +1,5 @@
-// The stage `ignore` of a binding: cells that stand for no label. A number without a label is kNoLabel up to the end of
-// the binding, which writes -1.
+// The stage `ignore` of a binding, which names cells that mean "no label". Such a cell becomes kNoLabel, which the end
+// of the binding writes as -1.
 #pragma once
 
 #include <limits>
@@ -13,18 +13,19 @@ namespace xrun::runtime {
 
 inline constexpr double kNoLabel = -std::numeric_limits<double>::infinity();
 
-// The step of a call of `ignore`. `texts` are the classes in order: the texts of a column, or the directories of a
-// folder. Those that are ignored are removed from it, and the others are renumbered without gaps. Empty: labels are
-// numbers. `unmatched` receives the texts of the call that are not in `texts`.
+// Makes the step of a call of `ignore`.
+//   texts      the texts of a column, or the directories of a folder, by class; empty: labels are numbers. Removes the
+//              ignored texts, so that the remaining classes are numbered without gaps
+//   unmatched  receives the texts that the call names and `texts` lacks
 AugmentStep ignore_step(const CallSpec& call, std::vector<std::string>& texts, std::vector<std::string>& unmatched);
 
-// Whether the call names cells by texts.
+// Whether the call lists texts, not numbers.
 bool ignores_texts(const CallSpec& call);
 
-// Whether the call names missing values.
+// Whether the call ignores missing values: by `missing`, or by a text such as "NA" that means a missing value.
 bool ignores_missing(const CallSpec& call);
 
-// The warning for texts that `ignore` of an input names and the source `train` lacks; it has no place in a file.
+// The warning XG0426, without a place: `ignore` of `input` names these texts, but the source `train` has no such cell.
 Error nothing_to_ignore(const std::string& input, const std::vector<std::string>& texts);
 
 }  // namespace xrun::runtime

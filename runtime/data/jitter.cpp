@@ -27,7 +27,7 @@ float mean_grey(const Picture& picture) {
 }  // namespace
 
 void jitter(Picture& picture, float brightness, float contrast, float saturation) {
-  // Contrast keeps the mean, which brightness multiplies, so both together are one product and one sum.
+  // Contrast keeps the mean of the picture, which brightness multiplies. So both together are one product and one sum.
   const float factor = brightness * contrast;
   const float offset = contrast == 1 ? 0 : (1 - contrast) * brightness * mean_grey(picture);
   const int channels = picture.channels();

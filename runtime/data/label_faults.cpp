@@ -11,14 +11,14 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr int64_t kMostScanned = int64_t{1} << 28;  // labels that are read: takes a second if they are in memory
+constexpr int64_t kMostScanned = int64_t{1} << 28;  // limit of the labels to read: takes a second from memory
 
 std::string from_one_help(int64_t classes) {
   return fmt::format("all labels are in 1..{}: count them from 1, `as_index({}, first=1)`", classes,
                      format_with_underscores(classes));
 }
 
-// The label that a field has before its stages.
+// The label in a field, before the stages of the binding change it.
 int64_t raw_label(const Reader& reader, int64_t sample, int field, FieldValue& value) {
   if (!reader.read(sample, field, value).ok() || value.rank != 0) {
     return -1;
@@ -36,7 +36,7 @@ int64_t raw_label(const Reader& reader, int64_t sample, int field, FieldValue& v
 
 struct Range {
   int64_t least = INT64_MAX;
-  int64_t beyond = INT64_MAX;  // the lowest label that is not below the number of classes
+  int64_t beyond = INT64_MAX;  // the lowest label that is too large for the number of classes
 };
 
 Range range_of(const Reader& reader, int field, int64_t classes) {

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kMostNamed = 20;
 
-// "3 files are", "1 file is".
+// A count with its verb: "3 files are", "1 file is".
 std::string counted(int64_t count, const char* one, const char* many) {
   return fmt::format("{} {}", format_count(count),
                      count == 1 ? fmt::format("{} is", one) : fmt::format("{} are", many));

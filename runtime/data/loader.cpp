@@ -1,3 +1,8 @@
+// Two sources fill the rows of batches by RowTasks. A batch of training is filled ahead of its step, into the next free
+// slot of a ring: a task asks the sample order for the row's sample, reads it, and tries replacements while they are
+// broken. `wait` reports broken samples on the caller's thread, and writes the factors of the rows, which need the
+// labels of the whole batch. Rows of an evaluation are filled one batch at a time, in the reader's listing; broken ones
+// become zeros.
 #include "runtime/data/loader.h"
 
 #include <algorithm>
@@ -17,7 +22,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Number of broken samples in a row, including the first draw, after which a source counts as unreadable.
+// A source counts as unreadable after this many broken samples in a row: the first draw and its replacements.
 constexpr int kMostAttempts = 64;
 
 class Loader final : public BatchSource {
@@ -49,7 +54,7 @@ class Loader final : public BatchSource {
   void resize(const StepRows& steps) override {
     steps_ = steps;
     const std::scoped_lock lock(mutex_);
-    broken_.clear();  // the rows of the steps that were filled ahead are now other samples
+    broken_.clear();  // the steps that were filled ahead get other samples
   }
 
   bool ready(int64_t step) override { return tasks_.ready(step); }
@@ -134,13 +139,13 @@ class Loader final : public BatchSource {
     }
   }
 
-  // The broken samples of a step that is under way.
+  // The broken samples of a step that has begun and is not yet released.
   struct Broken {
     std::map<std::pair<int64_t, int>, std::string> messages;  // index: row and attempt; of all ranks
     std::vector<BrokenRow> untold;                            // not yet sent to the other ranks
   };
 
-  // The message of a sample that is known to be broken.
+  // The message of a sample that is already known to be broken; nullopt for other samples.
   std::optional<std::string> known(int64_t step, int64_t row, int attempt) const {
     const std::scoped_lock lock(mutex_);
     const auto at = broken_.find(step);
@@ -157,7 +162,7 @@ class Loader final : public BatchSource {
     broken.untold.push_back(std::move(found));
   }
 
-  // `again`: some samples of the row are known to be broken.
+  // `again`: the row is filled anew because some of its samples are known to be broken.
   Status fill_row(int64_t step, int64_t row, bool again = false) {
     const SamplePlace place = order_.at(steps_.begin + (step - steps_.first) * steps_.rows + row);
     const BatchView& view = ring_[static_cast<size_t>(step) % ring_.size()];
@@ -194,7 +199,7 @@ class Loader final : public BatchSource {
   LabelCounts counts_;             // counts of the batch that was waited for last
   bool told_lacking_ = false;      // a batch without labels was reported
   StepRows steps_;
-  int64_t next_step_ = 0;  // the first step that was not begun
+  int64_t next_step_ = 0;  // the first step that has not begun
   bool looked_ = false;    // the first batch was checked for warnings
   mutable std::mutex mutex_;
   std::map<int64_t, Broken> broken_;  // index: step, from the first fault until the step is released; guarded by mutex_
@@ -281,10 +286,10 @@ class Rows final : public RowSource {
   AugmentScratch label_scratch_;
   int64_t first_ = 0;  // the sample of row 0
   BatchView batch_;
-  RowLabels labels_{0, 0};        // labels of the batch under way
+  RowLabels labels_{0, 0};        // labels of the batch in progress
   LabelCounts counts_;            // counts of the batch that `finish` returned last
   std::mutex mutex_;              // guards found_ while rows are filled
-  std::vector<BrokenRow> found_;  // broken rows of the batch under way
+  std::vector<BrokenRow> found_;  // broken rows of the batch in progress
   std::vector<BrokenRow> broken_;
   RowTasks tasks_;  // last, since tasks use the members above
 };

@@ -22,8 +22,8 @@ struct LoaderOptions {
   int64_t wanted = 0;            // the number of samples that max_bad refers to; 0: all
   bool sums_loss = false;        // the loss of a batch is the sum over its rows, not the mean
   int workers = 1;               // tasks that may run at once
-  // Called once for each broken sample, on the thread that calls wait, replace or stop, or finish, add_broken or
-  // cancel.
+  // Called once for each broken sample, on the thread that calls a method of the BatchSource (wait, replace, stop) or
+  // of the RowSource (finish, add_broken, cancel).
   std::function<void(const std::string& message)> on_bad;
   // Called for each warning about the first batch, on the thread that calls wait.
   std::function<void(const Error& warning)> on_warning;
@@ -31,18 +31,19 @@ struct LoaderOptions {
   RowTasks::Patience patience;
 };
 
-// Row r of step s is position s · batch + r of a SampleSequence, until `resize` changes that, so every batch is full. A
-// broken sample is replaced by a draw of (seed, epoch, position in the epoch, attempt) without moving any position. The
-// contents of a batch depend on data, seed and step alone, never on threads or time.
+// Makes the source of training batches. Row r of step s is the sample at position s · batch + r of a SampleSequence,
+// until `resize` changes the batch. Epochs follow one another without a gap, so every batch is full. A broken sample is
+// replaced by another one, drawn by (seed, epoch, position in the epoch, attempt); the positions of other samples do
+// not change. The contents of a batch depend on data, seed and step alone, never on threads or time.
 //
-// Batches are filled by RowTasks: they take the workers that the devices leave, and no task waits. start, wait, release
-// and stop belong to one thread, not a worker; steps are released in order. Errors of `wait`: XG0408 more than
-// max_bad of the samples are broken; XG0401, XG0402, XG0404 of a sample, named.
+// RowTasks fills the batches: its tasks use the workers that the devices leave, and no task waits. start, wait, release
+// and stop belong to one thread that is not a worker; steps are released in order. Errors of `wait`: XG0408 more than
+// max_bad of the samples are broken; XG0401, XG0402, XG0404, with the name of the sample.
 Result<std::unique_ptr<BatchSource>> make_loader(std::unique_ptr<SampleRows> rows, LoaderOptions options);
 
-// Samples first, first + 1, ... of the reader's listing, as an evaluation reads them (DrawKey::training is false). A
-// broken sample becomes a row of zeros that `broken_rows` names. Errors: XG0408 more than max_bad of them are broken.
-// RowTasks fills these rows as well.
+// Makes the source of rows for an evaluation: samples first, first + 1, ... of the reader's listing, read with
+// DrawKey::training = false. A broken sample becomes a row of zeros that `broken_rows` names. Errors: XG0408 more than
+// max_bad of them are broken. RowTasks fills these rows as well.
 Result<std::unique_ptr<RowSource>> make_row_source(std::unique_ptr<SampleRows> rows, LoaderOptions options);
 
 }  // namespace xrun::runtime

@@ -46,7 +46,7 @@ void Picture::reshape(int channels, int height, int width) {
 }
 
 Bytes Picture::bytes(int channels, int64_t height, int64_t width) {
-  // There is some slack after the last plane.
+  // Adds some floats after the last plane for vector code.
   return (channels * (height + 2) * stride_of(width) + 16) * static_cast<Bytes>(sizeof(float));
 }
 
@@ -127,7 +127,7 @@ void warp(Picture& from, const Affine& affine, Picture& to) {
   const float centre_y = static_cast<float>(height - 1) / 2;
   const auto& m = affine.matrix;
   const __m256 lanes = _mm256_setr_ps(0, 1, 2, 3, 4, 5, 6, 7);
-  // Points beyond the border read only zeros, like points on it, so clamping to it changes nothing.
+  // A point beyond the border reads only zeros, like a point on it. So clamping to the border changes nothing.
   const __m256 low = _mm256_set1_ps(-1);
   const __m256 high_x = _mm256_set1_ps(static_cast<float>(width));
   const __m256 high_y = _mm256_set1_ps(static_cast<float>(height));
@@ -239,7 +239,7 @@ void add_noise(Picture& picture, float sigma, const RandomStream& stream, std::v
 
 namespace {
 
-// The maximum number of source pixels under the filter of one output pixel.
+// The largest number of source pixels under the filter of an output pixel.
 int64_t taps_of(int64_t from, int64_t to) {
   const double reach = std::max(1.0, static_cast<double>(from) / static_cast<double>(to));
   return std::min(from, static_cast<int64_t>(std::ceil(reach)) * 2 + 1);
@@ -284,7 +284,7 @@ struct PictureRows {
   const float* operator()(int y) const { return from.row(channel, y); }
 };
 
-// A ring of `count` rows of bytes as f32: each row replaces the one `count` above it.
+// Rows of bytes, converted to f32 in a ring of `count` rows: row y replaces row y - count.
 struct ByteRows {
   const uint8_t* from;
   int channels;
@@ -293,7 +293,7 @@ struct ByteRows {
   float* held;  // [count, stride]
   int stride;
   int channel = 0;
-  int next = 0;  // the first row that was not held yet
+  int next = 0;  // the first row that has not been converted yet
 
   void begin_channel(int c) {
     channel = c;

@@ -17,7 +17,7 @@ class Picture {
   // Gives the picture this size; contents are undefined. Keeps its memory, so that a warm picture allocates nothing.
   void reshape(int channels, int height, int width);
 
-  // Memory of a picture of this size.
+  // The memory that a picture of this size takes.
   static Bytes bytes(int channels, int64_t height, int64_t width);
 
   int channels() const { return channels_; }
@@ -25,7 +25,7 @@ class Picture {
   int width() const { return width_; }
   int stride() const { return stride_; }
   int64_t elements() const { return int64_t{channels_} * height_ * width_; }
-  // y in [-1, height], also the rows of the border.
+  // Row y of plane c, for y in [-1, height]; -1 and height are rows of the border.
   float* row(int c, int y) { return data_.data() + offset(c, y); }
   const float* row(int c, int y) const { return data_.data() + offset(c, y); }
 
@@ -78,13 +78,14 @@ void add_noise(Picture& picture, float sigma, const RandomStream& stream, std::v
 // Resizes with a triangle filter, widened by the ratio when it shrinks (antialiased bilinear), pixel centres at half.
 class Resizer {
  public:
-  // `to` has the wanted size. Keeps the weights of the last pair of sizes, and one row. The width of a picture comes
-  // from its file, so memory does not grow with the product of this width and the height of `to`.
+  // Fills `to`, whose size is the wanted one. Keeps the weights of the last pair of sizes, and one row of memory. The
+  // width of a picture comes from its file, so memory must not grow with the product of that width and the height of
+  // `to`.
   void resize(const Picture& from, Picture& to);
   // Gives the same result, bit for bit, for the interleaved bytes [height, width, channels of `to`] of a decoded
   // picture; only the rows under the filter are converted to f32 at a time.
   void resize(const uint8_t* from, int height, int width, Picture& to);
-  // Memory of the rows that the object holds after that, with a picture `to` of this height.
+  // Memory that the object keeps after it has resized a picture of [height, width] bytes to the height `to_height`.
   static Bytes bytes(int64_t height, int64_t width, int64_t to_height);
 
  private:

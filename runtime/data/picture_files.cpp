@@ -17,7 +17,7 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr Bytes kLargest = kMostPixels * 4;  // size of the encoded file; no picture that is decoded needs more
+constexpr Bytes kLargest = kMostPixels * 4;  // largest encoded file; no picture that is decoded needs more
 
 std::string_view base_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 

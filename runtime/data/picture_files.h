@@ -22,17 +22,17 @@ struct PictureList {
   FolderLeftOut left_out;
 };
 
-// Lists the named files: a directory stands for the pictures below it, in natural order (runtime/data/natural_order.h),
-// without those in directories of tools (runtime/data/left_out.h); other names are kept, in the given order. A file of
-// a directory is a picture if the extension of its name says so or, without an extension, its content. Errors: XG0401;
-// XG0406 a directory without pictures.
+// Lists the named files in the given order. A directory is replaced by the pictures below it, in natural order
+// (runtime/data/natural_order.h), without those in directories of tools (runtime/data/left_out.h). A file of a
+// directory is a picture if the extension of its name says so; without an extension its content decides. Errors:
+// XG0401; XG0406 a directory without pictures.
 Result<PictureList> list_pictures(const std::vector<std::string>& paths);
 
-// Sample i is the file paths[i], which is read when it is needed. `like` is the field of the model's own source that
-// feeds its input: an encoded field returns the file unchanged; pixels [C, H, W] are decoded (grey for one channel,
-// else RGB) and resized to H × W by antialiased bilinear scaling; dark-on-light pictures are not inverted. A field
-// `label` is 0. A warning names the other files of the list.
-// Errors: XG0401 a file cannot be read; XG0412 it is too large, or `like` is not a picture field.
+// Opens the list as a source. Sample i is the file paths[i], which is read when it is needed. `like` is the field of
+// the model's own source that feeds its input. If it is encoded, the file is returned unchanged. If it holds pixels [C,
+// H, W], the file is decoded (to grey for one channel, else RGB) and resized to H × W by antialiased bilinear scaling;
+// dark-on-light pictures are not inverted. A field `label` is always 0. A warning names the files that the list left
+// out. Errors: XG0401 a file cannot be read; XG0412 it is too large, or `like` is not a picture field.
 Result<std::unique_ptr<Reader>> open_picture_files(PictureList pictures, const Field& like);
 
 }  // namespace xrun::runtime

@@ -20,8 +20,8 @@
 
 namespace xrun::runtime {
 
-// A field of one sample: a view of `bytes`, and the memory for it if the reader does not keep the value itself. Reused
-// from sample to sample, so that a warm reader allocates nothing.
+// The value of one field of a sample. `bytes` views it, either in the reader's own memory or in this object. An object
+// is reused from sample to sample, so that a warm reader allocates nothing.
 struct FieldValue {
   DType dtype = DType::kU8;
   int rank = 0;  // dimensions of one sample, without N: pictures [C, H, W]
@@ -31,7 +31,7 @@ struct FieldValue {
 
   int64_t elements() const;
   void set_view(DType type, std::span<const int64_t> shape, std::span<const std::byte> view);
-  // Makes `storage` hold the value, and returns it to be filled.
+  // Makes the object hold the value itself, and returns its memory to be filled.
   std::byte* set_own(DType type, std::span<const int64_t> shape);
   void set_integer(DType type, int64_t value);  // i32, i64
 };
@@ -42,27 +42,27 @@ class Reader {
   virtual ~Reader() = default;
 
   virtual int64_t samples() const = 0;
-  // Fields with the sizes that were found; those of pictures that differ from sample to sample stay 0.
+  // The fields, with the sizes that were found. A size that differs from sample to sample stays 0, as in pictures.
   virtual const std::vector<Field>& fields() const = 0;
-  // Labels are 0..classes()-1; 0 if the source has no labels.
+  // The number of classes; labels are 0..classes()-1. 0: the source has no labels.
   virtual int64_t classes() const = 0;
   // Reads field number `field` of a sample. Errors, which the caller completes with the sample's name: XG0412 its
   // content is broken or gone, so that another sample may replace it; XG0401 the operating system denies the read.
   virtual Status read(int64_t sample, int field, FieldValue& out) const = 0;
 
   virtual std::string class_name(int64_t label) const = 0;  // "" if classes have no names
-  // Whether samples have classes; pictures that all lie outside of class directories have no class, and the label 0.
+  // Whether samples have classes. False if all pictures lie outside class directories; their label is then 0.
   virtual bool has_labels() const { return true; }
   virtual std::string sample_name(int64_t sample) const = 0;  // "uming U+4E00"
-  // Samples in natural order, 2.png before 10.png, for predictions and evaluations; empty: in the order of their
-  // numbers. The numbers decide when a run draws which samples, so they do not follow this order.
+  // The numbers of the samples in natural order (2.png before 10.png), for predictions and evaluations; empty:
+  // ascending. Training does not use this order: the numbers decide when a run draws which sample.
   virtual std::vector<int64_t> listing() const { return {}; }
   virtual std::string describe() const = 0;  // "glyphs: 16 faces, 284 045 images, 20 902 classes"
-  // Names and texts of the columns of a table; empty for other sources.
+  // The columns of a table, with their names and texts; empty for other sources.
   virtual std::span<const CsvColumn> columns() const { return {}; }
-  // Memory held while the reader lives; for a header, that of the whole source, except that of glyphs' pictures.
+  // The memory that the reader holds. For a header: the memory of the whole source, except for the pictures of glyphs.
   virtual Bytes memory() const { return 0; }
-  // Warnings about a source that could be opened: as errors, with code and fix, without the source's name.
+  // Warnings about a source that could be opened, as errors with code and fix but without the source's name.
   virtual std::vector<Error> warnings() const { return {}; }
 
   int find_field(std::string_view name) const;  // -1: no such field
@@ -72,14 +72,14 @@ class Reader {
 // Errors: XG0401 a file is missing or unreadable, XG0406 no sample, XG0410 a reader of a later version, XG0411 a font
 // is missing, XG0412 a file is broken; with the span of the reader call. kInterrupted soon after `stop` is set.
 Result<std::unique_ptr<Reader>> open_reader(const SourceSpec& spec, StopFlag stop = nullptr);
-// Opens a source for counts, fields, classes and names alone: skips what is slow or large and needed only for samples.
-// `read` may be called only for labels and for encoded fields of looked_samples, of which it may return only the start.
+// Opens a source only to learn its counts, fields, classes and names; skips what is slow or large. `read` may be called
+// only for labels, and for encoded fields of looked_samples, of which it may return only the start.
 Result<std::unique_ptr<Reader>> open_header(const SourceSpec& spec);
 
-// Samples whose pictures a plan examines: at most 64, evenly spread, so that it takes a moment even on a slow disk.
+// The samples whose pictures a plan examines: at most 64, evenly spread, so that it takes a moment even on a slow disk.
 std::vector<int64_t> looked_samples(int64_t samples);
 
-// The absolute form of `path`, which is relative to `directory` unless it is absolute.
+// The absolute form of `path`: a relative path starts at `directory`.
 std::string resolve_path(std::string_view directory, std::string_view path);
 
 }  // namespace xrun::runtime

@@ -1,5 +1,5 @@
-// Partial labels (graph/partial_labels.h) of the rows of a batch, and the factors on the losses of rows that follow
-// from them.
+// The labels that rows of a batch have and lack (graph/partial_labels.h), and the factors on the rows' losses that
+// follow from them.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace xrun::runtime {
 
-// A partial label, and the inputs for the factors that follow from it: positions in Graph::inputs, -1 if there is none.
+// A partial label, and the inputs that receive its factors: positions in Graph::inputs, -1 if there is no such input.
 struct PartialLabel {
   std::string input;
   int64_t positions = 1;  // label positions of one sample
@@ -25,8 +25,8 @@ struct PartialLabel {
 
 // The values of one row for one partial label.
 struct RowLabel {
-  int32_t labels = 0;  // 0 or 1, or the number of its positions with a label
-  float weight = 1;    // weight of its class
+  int32_t labels = 0;  // number of positions of the row that have a label; 0 or 1 if there is one position
+  float weight = 1;    // weight of the row's class
 };
 
 // The rows of one batch. Different threads may write different rows.
@@ -38,7 +38,8 @@ class RowLabels {
   std::span<RowLabel> row(int64_t row) { return std::span(of_).subspan(static_cast<size_t>(row) * labels_, labels_); }
   // The number of labels of each row, for partial label `which`.
   std::vector<int32_t> counts(size_t which) const;
-  // Writes the factors of those rows of `batch` that this process reads. `sum`: the loss is the sum over the rows.
+  // Writes the factors of those rows of `batch` that this process reads. `sum`: the loss is a sum over rows, not a
+  // mean.
   void write_factors(std::span<const PartialLabel> labels, bool sum, const BatchView& batch) const;
 
  private:
@@ -52,7 +53,7 @@ class LabelCounts {
   void take(const std::vector<PartialLabel>& labels, const RowLabels& rows);
   // The number of labels by row; empty for an input that is not a partial label.
   std::span<const int32_t> of(std::string_view input) const;
-  // The name of a label that all rows lack; null if there is no such label.
+  // The name of a partial label that no row has; null if every label is in some row.
   const std::string* lacking() const;
 
  private:

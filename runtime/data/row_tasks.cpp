@@ -47,7 +47,8 @@ void RowTasks::begin() {
 
 Status RowTasks::wait(int64_t batch) {
   std::unique_lock lock(mutex_);
-  // After an error, the rows before it are still being filled as long as there are tasks.
+  // After an error, rows that were begun are still being filled as long as there are tasks. They may complete the
+  // batch, or an earlier one of them may fail.
   const bool done = wait_patiently(lock, [&] { return rows_left(batch) == 0 || (error_.has_value() && tasks_ == 0); });
   if (!done) {
     return Error{ErrorKind::kInterrupted, "", "stopped while a read of `" + name_ + "` did not end", "run again"};
@@ -65,7 +66,7 @@ void RowTasks::stop() {
   rows_left_.clear();
 }
 
-// Waits until `done` holds; returns false once the run was asked to end and the patience is over.
+// Waits until `done` holds. Returns false if a stop was requested and the patience has passed since then.
 template <typename Done>
 bool RowTasks::wait_patiently(std::unique_lock<std::mutex>& lock, Done done) {
   constexpr auto kLook = std::chrono::milliseconds(100);
@@ -92,7 +93,7 @@ void RowTasks::run_task() {
     }
     fill(*position);
   } while (clock_() - begin < kReadingTask);
-  // The last access to `this` is under the lock, so stop() cannot return while a task is still here.
+  // The last access to `this` holds the lock, so stop() cannot return while this task still uses the object.
   const std::scoped_lock lock(mutex_);
   if (!ended_ && next_ < end_) {
     arena_.enqueue([this] { run_task(); });

@@ -17,9 +17,9 @@
 
 namespace xrun::runtime {
 
-// Tasks of an arena of low priority use the workers that the devices leave. A worker looks for tasks of a higher
-// priority only between two tasks, so a task fills rows until kReadingTask has passed, and another task goes on with
-// the next row: a device waits for a worker at most as long as that and one row.
+// Low-priority tasks, which use the workers that the devices leave. A worker looks for tasks of higher priority only
+// between two tasks. So a task fills rows only until kReadingTask has passed, and another task goes on with the next
+// row: a device waits for a worker at most for that time and one row.
 //
 // Threads: start, begin, wait and stop belong to one thread, not a worker of this arena.
 class RowTasks {
@@ -28,8 +28,9 @@ class RowTasks {
   using FillRow = std::function<Status(int64_t batch, int64_t row)>;
   // Seconds of a clock that only goes forward.
   using Clock = std::function<Seconds()>;
-  // Once `stop` is set, `wait` gives up after `seconds` (kInterrupted). stop() then calls `on_stuck` with the name; it
-  // must not return, since tasks that still run cannot be abandoned.
+  // Limits the wait for a read that does not return. Once `stop` is set, `wait` gives up after `seconds`
+  // (kInterrupted). stop() then calls `on_stuck` with the name of the source; `on_stuck` must not return, since running
+  // tasks cannot be abandoned.
   struct Patience {
     StopFlag stop = nullptr;
     Seconds seconds = 5;
@@ -45,15 +46,15 @@ class RowTasks {
   RowTasks(const RowTasks&) = delete;
   RowTasks& operator=(const RowTasks&) = delete;
 
-  // Starts batches of `rows` rows, numbered from `first_batch`. At most `slots` of them are under way or not waited for
-  // yet. REQUIRES: stopped.
+  // Starts batches of `rows` rows, numbered from `first_batch`. At most `slots` batches have begun without having been
+  // waited for. REQUIRES: stopped.
   void start(int64_t first_batch, int64_t rows, int slots);
   // Lets the rows of the next batch be filled. REQUIRES: the batch that is `slots` before it has been waited for.
   void begin();
   // Whether the batch is complete.
   bool ready(int64_t batch) { return rows_left(batch) == 0; }
-  // Returns when the batch is complete. Errors: that of the first failed row in order, unless it lies after the batch;
-  // no row is begun after a failure. kInterrupted once patience is over.
+  // Returns when the batch is complete. Errors: the error of the first failed row in order, unless that row belongs to
+  // a later batch; no row is begun after a failure. kInterrupted once the patience is over.
   Status wait(int64_t batch);
   // Returns when no row is being filled; rows that were not begun stay unfilled.
   void stop();

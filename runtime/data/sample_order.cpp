@@ -8,12 +8,12 @@
 namespace xrun::runtime {
 namespace {
 
-// Keys that separate draws of different purposes, also from those of augmentation.
+// Keys of the random streams for different purposes; they also differ from the keys of augmentation.
 constexpr uint64_t kReplacementStage = 0x7265706c;
 constexpr uint64_t kRoundStage = 0x726f756e;
 constexpr uint64_t kMembersStage = 0x6d656d62;
 
-// Number of attempts that stay in the class of the broken sample.
+// Number of attempts for which the replacement is of the broken sample's class.
 constexpr uint64_t kAttemptsInClass = 32;
 
 int64_t permuted(int64_t n, uint64_t seed, int64_t stream, int64_t i) {

@@ -17,28 +17,29 @@ struct SamplePlace {
   int64_t pass = 0;  // how often the sample was drawn before; keys its augmentation
 };
 
-// With n samples, position p lies in epoch e = p / n. In a shuffled order it is sample perm(n, e)(p mod n), in a
-// sequential one p mod n.
-// A balanced order has rounds of K positions, if K classes have samples: round r = p / K draws each class once, in the
-// order of perm(K, r), and so it is draw r of each class. In a class with m samples this is number r mod m of perm(m,
-// class, r / m): all of its samples are drawn once before one is drawn again.
+// Maps each position of a run to a sample. With n samples, position p lies in epoch e = p / n.
+//   sequential  sample p mod n
+//   shuffled    sample perm(n, e)(p mod n), where perm(n, e) is the permutation of epoch e
+//   balanced    if K classes have samples, round r = p / K draws each of them once, in the order of perm(K, r). A class
+//               with m samples then gives its sample r mod m of perm(m, class, r / m), so all of its samples are drawn
+//               once before one is drawn again
 // Immutable. Threads: any.
 class SampleSequence {
  public:
-  // `classes`: for a balanced order the class of each sample; negative: the sample is never drawn. REQUIRES: at least
-  // one sample is drawn.
+  // `classes`: the class of each sample, for a balanced order; a sample with a negative class is never drawn. REQUIRES:
+  // at least one sample can be drawn.
   SampleSequence(SampleOrder order, int64_t samples, uint64_t seed, std::span<const int32_t> classes = {});
 
   SamplePlace at(int64_t position) const;  // position in the run
-  // The replacement after `attempt` + 1 broken samples: in a balanced order one of the same class, and after many
-  // attempts one of any class.
+  // The sample that replaces a broken one after `attempt` + 1 broken samples. In a balanced order it is of the same
+  // class, and after many attempts of any class.
   int64_t substitute(const SamplePlace& place, uint64_t attempt) const;
 
   // Memory of an order of this many samples.
   static Bytes memory(SampleOrder order, int64_t samples);
 
  private:
-  // A class at a position of a balanced order: its samples, and the round.
+  // The class at a position of a balanced order: its samples, and the round.
   struct Draw {
     int64_t group = 0;
     int64_t round = 0;

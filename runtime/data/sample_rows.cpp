@@ -1,3 +1,6 @@
+// Each input of the graph gets a transform from a field of the source: by its binding, or from the field of its own
+// name. A row is filled by reading the fields of a sample and running these transforms. Faults of labels are explained
+// here, and not in the transform, since only here the other samples and the number of classes of the head are known.
 #include "runtime/data/sample_rows.h"
 
 #include <algorithm>
@@ -52,7 +55,7 @@ Result<std::unique_ptr<SampleRows>> SampleRows::open_header(const DataSpec& data
 
 namespace {
 
-// The binding of an input; without one, the field of its own name.
+// The binding of an input. An input without a binding takes the field of its own name.
 DataBinding binding_of(const std::string& input, const DataSpec& data, const Span& span) {
   const auto bound = std::ranges::find(data.bindings, input, &DataBinding::target);
   return bound != data.bindings.end() ? *bound
@@ -74,7 +77,7 @@ Result<std::unique_ptr<SampleRows>> SampleRows::make(std::string name, std::uniq
     const int field = made->reader_->find_field(binding.field);
     const bool optional = needed != nullptr && std::ranges::find(*needed, input) == needed->end();
     if (optional) {
-      // A label that the source lacks, or has in another form, is not known.
+      // A label is not known if the source lacks it or has it in another form.
       if (field >= 0 && made->add_input(i, binding, field, data, graph).ok()) {
         made->inputs_.back().needed = false;
         std::erase_if(made->partial_, [&](const PartialLabel& label) { return label.input == input; });

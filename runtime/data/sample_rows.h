@@ -24,7 +24,8 @@ struct Decoding {
   std::string picture;  // the picture that needs it: "a/1.png of 8192 x 8192"
 };
 
-// Immutable once opened; `fill` may be called by any number of threads, each with its own scratch memory.
+// The samples of a source as rows of a graph's inputs. Immutable once opened; any number of threads may call `fill`,
+// each with its own scratch memory.
 class SampleRows {
  public:
   // Opens `source` of `data` and compiles a transform for each input of `graph` that data fills: by a binding, or by
@@ -33,8 +34,8 @@ class SampleRows {
   // XG0413 no such source.
   static Result<std::unique_ptr<SampleRows>> open(const DataSpec& data, std::string_view source, const Graph& graph,
                                                   StopFlag stop = nullptr);
-  // Opens a source for predictions, which need only the inputs `needed`. The others, labels, become zeros; a source may
-  // lack them, and `label` returns them if it has them.
+  // Opens a source for predictions, which need only the inputs `needed`. All other inputs, such as labels, become
+  // zeros, and the source may lack them. `label` returns the labels that it has.
   static Result<std::unique_ptr<SampleRows>> open_for(const std::vector<std::string>& needed, const DataSpec& data,
                                                       std::string_view source, const Graph& graph);
   // Opens only the header (open_header): everything that is known before a sample is decoded. `fill` must not be
@@ -51,43 +52,43 @@ class SampleRows {
   const Reader& reader() const { return *reader_; }
   int64_t samples() const { return reader_->samples(); }
 
-  // The classes of each input of class numbers, as this source numbers them: texts of a column, the names that the
-  // reader returns, or numbers.
+  // For each input that takes class numbers: the classes in the order of this source's numbers. They have the texts of
+  // a column or the reader's names, or they are plain numbers.
   const ClassTables& classes() const { return classes_; }
-  // Gives each class the number that it has in `trained`, by its name, for each input whose table `trained` has.
-  // `classes` does not change. Errors: XG0402 a class that `trained` lacks, or names where `trained` has numbers and
-  // the reverse. REQUIRES: `fill` has not been called.
+  // Renumbers classes by name, so that each has the number that it has in `trained`, for each input with a table there.
+  // `classes` does not change. Errors: XG0402 a class that `trained` lacks, or names on one side and numbers on the
+  // other. REQUIRES: `fill` has not been called.
   Status number_by(const ClassTables& trained);
 
-  // The class of each sample, from the labels of this input; -1 for broken samples and those without a label, an error
-  // if all are broken. Errors: those of `fill`; kInterrupted soon after `stop` is set.
+  // The class of each sample, from the labels of this input; -1 for a broken sample or one without a label. Errors: all
+  // samples are broken; those of `fill`; kInterrupted soon after `stop` is set.
   Result<std::vector<int32_t>> labels_of(std::string_view input, StopFlag stop = nullptr) const;
   // Makes `fill` also write the weight of the row's class, weights[label], into the input `to`, if `graph` has it.
   void weigh(const Graph& graph, std::string_view labels, std::string_view to, std::vector<float> weights);
 
-  // Writes row number `row` of those inputs of `batch` that want it (BatchView::wants). Errors name source and sample;
-  // is_broken_sample reports whether another sample may replace it. `labels` of the row, by partial label, are also
-  // written for inputs that `batch` does not want, but not the factors that follow from all rows. Empty: they are not
+  // Writes row `row` of those inputs that `batch` wants (BatchView::wants). Errors name source and sample;
+  // is_broken_sample says whether another sample may replace it. `labels` receives the row's labels by partial label,
+  // also for inputs that `batch` does not want; the caller computes the factors from all rows. Empty: no labels are
   // needed.
   Status fill(int64_t sample, const DrawKey& key, AugmentScratch& scratch, const BatchView& batch, int64_t row,
               std::span<RowLabel> labels = {}) const;
   // The labels that samples of this source may lack, in the order of the inputs.
   const std::vector<PartialLabel>& partial_labels() const { return partial_; }
 
-  // The class of a sample for an input; nothing if the input takes no classes from the source or the sample has no
-  // label, for example if its value is missing. Errors: those of `fill`.
+  // The class of a sample for an input; nullopt if the input takes no classes from the source, or the sample has no
+  // label, because it is missing or broken. Errors: those of `fill`.
   Result<std::optional<int64_t>> label(std::string_view input, int64_t sample, AugmentScratch& scratch) const;
 
-  // The memory of a worker for decoding the largest picture of looked_samples, from the headers of the pictures;
-  // unreadable pictures are skipped. Also after open_header.
+  // The memory that a worker needs to decode the largest picture of looked_samples, according to the pictures' headers.
+  // Unreadable pictures are skipped. Also works after open_header.
   Decoding decoding() const;
 
-  // A digest of the rows of looked_samples as an evaluation reads them; a sample that cannot be read counts with the
-  // code of its error. Hosts with other data have another digest, unless only other samples differ.
+  // A digest of the rows of looked_samples as an evaluation reads them, to detect hosts with different data.
+  // Differences in other samples are not detected. A sample that cannot be read contributes its error code.
   std::string contents() const;
 
-  // Warnings for inputs whose mean over the rows of a batch that this process reads is far from 0 (XG0816): networks
-  // are designed for inputs around 0, and nothing else shows why pixels of 0 to 255 train badly.
+  // Warns of inputs whose mean, over the rows of a batch that this process reads, is far from 0 (XG0816). Networks are
+  // designed for inputs around 0, and nothing else shows why pixels of 0 to 255 train badly.
   std::vector<Error> look_at(const BatchView& batch, int64_t rows) const;
 
   // Warnings of the reader, each with the name of the source and the place of its call.
@@ -130,7 +131,7 @@ class SampleRows {
   size_t weigh_to_ = 0;         // position of the weights in Graph::inputs
 };
 
-// Whether the error is a fault of one sample's content (XG0412), which may be replaced, up to `max_bad` of the samples.
+// Whether the error is a fault of one sample's content (XG0412). Up to `max_bad` of the samples may be replaced for it.
 bool is_broken_sample(const Error& error);
 
 }  // namespace xrun::runtime

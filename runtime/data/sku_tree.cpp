@@ -10,7 +10,7 @@
 namespace xrun::runtime {
 namespace {
 
-// The last key of a stream: the purpose of its draws.
+// The last key of a stream says for what its draws are used.
 enum class Draw : uint64_t { kDepartment = 0x736b7530, kGroup, kArticle, kNoise, kConflict, kRank, kPlace };
 
 constexpr float kGroupWeight = 0.6F;
@@ -32,7 +32,7 @@ int64_t cube_root(int64_t n) {
   return root;
 }
 
-// out += weight · normal numbers of the stream.
+// Adds normal numbers of the stream to `out`, multiplied by `weight`.
 void add_normal(const RandomStream& numbers, float weight, std::span<float> out) {
   std::array<float, 64> part;
   for (size_t first = 0; first < out.size(); first += part.size()) {

@@ -33,10 +33,10 @@ class SkuTree {
   // Articles in a group, and groups in a department; the last group and department may have fewer.
   int64_t branches() const { return branches_; }
 
-  // The class whose prototype the sample is drawn from. Sample i of n lies at a random place in the i-th of n equal
-  // parts of all frequencies, so the classes of any number of samples have the frequencies of the tree.
+  // The class whose prototype the sample is drawn from. The interval of all frequencies is cut into n equal parts for n
+  // samples, and sample i lies at a random place in part i. So any number of samples has the frequencies of the tree.
   int64_t class_of(int64_t sample) const;
-  // The label that the reader returns: class_of, or in a conflict another article of its group.
+  // The label that the reader returns: class_of, except that a conflict has another article of the same group.
   int64_t label_of(int64_t sample) const;
 
   // The class with this rank by frequency; rank 0 is the most frequent one. Class numbers do not reveal it.
@@ -44,7 +44,7 @@ class SkuTree {
   // The probability of the class with this rank.
   double share_of(int64_t rank) const { return share_before(rank + 1) - share_before(rank); }
 
-  // Both write dim() numbers.
+  // `prototype` and `draw` write dim() numbers.
   void prototype(int64_t label, std::span<float> out) const;
   void draw(int64_t sample, std::span<float> out) const;
 

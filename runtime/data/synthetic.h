@@ -1,4 +1,4 @@
-// The `synthetic` reader: samples are computed from counters, not stored. Wherever they are printed they are called
+// The `synthetic` reader: samples are computed from counters, not stored. All output that mentions them calls them
 // synthetic.
 #pragma once
 

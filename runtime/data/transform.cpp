@@ -1,3 +1,8 @@
+// Compiling a binding takes its stages in order and tracks the type of the value: each stage infers the type of its
+// result, so that a stage or an input that does not fit is found before a sample is read. If no stage selects columns
+// of a table, a stage that reads all of them is added first. Running the binding applies the steps to one sample. The
+// result is in one of four forms (a picture, a row, a number, or the unchanged field), and it is stored in the form
+// that the input's type asks for.
 #include "runtime/data/transform.h"
 
 #include <algorithm>
@@ -14,7 +19,7 @@ namespace {
 
 bool is_float(DType dtype) { return dtype == DType::kF32 || dtype == DType::kBF16 || dtype == DType::kF64; }
 
-// Whether samples of this type can fill the input. Sizes that are not known yet are checked when samples are read.
+// Whether samples of this type can fill the input. A size that is not known yet is checked when samples are read.
 bool fits(const TensorType& sample, const TensorType& target) {
   if (sample.rank() != target.rank()) {
     return false;
@@ -39,7 +44,7 @@ Error at(Error error, const Span& span) {
 
 namespace {
 
-// The position of the column that a stage names. Names are those of the header.
+// The position of the column that a stage names, by number or by its name in the header.
 Result<int64_t> find_column(const AttrValue& index, std::span<const CsvColumn> columns) {
   if (const auto* position = std::get_if<int64_t>(&index)) {
     return *position;
@@ -57,7 +62,8 @@ Result<int64_t> find_column(const AttrValue& index, std::span<const CsvColumn> c
       names.empty() ? "say that its first line holds names: csv(..., header=true)" : nearest_names(name, names));
 }
 
-// The first stage of a binding to a table, with its column by position; the texts of the column go to `texts`.
+// Resolves the first stage of a binding to a table: its column becomes a position, and the texts of the column go to
+// `texts`.
 Result<CallSpec> resolve_columns(CallSpec call, const TensorType& target, std::span<const CsvColumn> columns,
                                  std::vector<std::string>& texts) {
   int64_t begin = 0;
@@ -83,7 +89,8 @@ Result<CallSpec> resolve_columns(CallSpec call, const TensorType& target, std::s
   return call;
 }
 
-// The stages of a binding. If no stage selects columns of a table, one that reads and checks all of them comes first.
+// The stages of a binding. If no stage selects columns of a table, a stage that reads and checks all columns is added
+// first.
 std::vector<CallSpec> stages_of(const DataBinding& binding, std::span<const CsvColumn> columns) {
   std::vector<CallSpec> stages = binding.stages;
   const bool selects = !stages.empty() && (stages[0].name == "column" || stages[0].name == "columns");
@@ -150,7 +157,7 @@ Result<Transform> Transform::compile(const DataBinding& binding, const Field& fi
       return at(content_error("XG0410", {"the stage `{}` is not available yet", call.name}, "leave it out for now"),
                 call.span);
     }
-    step.stage = i < added ? 0 : i - added;  // key of its draws; the added stage draws nothing
+    step.stage = i < added ? 0 : i - added;  // key of the stage's random draws; the added stage draws nothing
     if (i == 0 && !columns.empty()) {
       step.names = names_of(call, columns);
     }
@@ -209,7 +216,7 @@ Bytes Transform::decode_bytes(const PictureHeader& header) const {
   const auto channels = static_cast<int>(decode.extra);
   const Bytes decoded = header.held + header.height * header.width * channels;
   const bool resized = decode.size > 0 && (header.height != decode.size || header.width != decode.size);
-  // The working picture, and the other one for stages that cannot work in place.
+  // The memory of the working picture, and of the other picture that stages which cannot work in place need.
   return resized ? decoded + Resizer::bytes(header.height, header.width, decode.size) +
                        2 * Picture::bytes(channels, decode.size, decode.size)
                  : decoded + 2 * Picture::bytes(channels, header.height, header.width);

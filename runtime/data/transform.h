@@ -17,33 +17,34 @@ namespace xrun::runtime {
 
 class Transform {
  public:
-  // Compiles `binding` for a field of the given (found) type and the input that it feeds. Errors, with the span of the
-  // stage or the binding: XG0404 the sample has another shape than the input, XG0409 a stage does not fit what comes
-  // in, XG0410 a stage of a later version.
-  // `columns`: those of a table (Reader::columns). XG0413 no column of this name; XG0412 numbers from a column of
-  // texts, or a label that is empty. `names`: those of the reader's classes, for `ignore`.
+  // Compiles `binding` for a field, with the sizes that were found, and for the input that it feeds.
+  //   columns  the columns of a table (Reader::columns)
+  //   names    the names of the reader's classes, for `ignore`
+  // Errors, with the span of the stage or the binding: XG0404 the sample's shape is not the input's; XG0409 a stage
+  // does not fit the value that it gets; XG0410 a stage of a later version; XG0413 no column of this name; XG0412
+  // numbers from a column of texts, or an empty label.
   static Result<Transform> compile(const DataBinding& binding, const Field& field, const TensorType& target,
                                    std::span<const CsvColumn> columns = {}, const std::vector<std::string>& names = {});
 
   // Runs on the value in scratch.source and writes one row of the input: pictures channels-last, numbers in the input's
-  // dtype. Errors: XG0412 a broken file, XG0402 a label out of range, XG0404 a sample of another size; without the
-  // sample's name.
+  // dtype. Errors, without the sample's name: XG0412 a broken file, XG0402 a label out of range, XG0404 a sample of
+  // another size.
   Status run(AugmentScratch& scratch, const DrawKey& key, std::byte* out) const;
 
-  // Whether samples, or positions of a row, may have no label, which is -1 (runtime/data/ignore.h).
+  // Whether a sample, or a position of its row, may have no label; its label is then -1 (runtime/data/ignore.h).
   bool is_partial() const { return is_partial_; }
   // Texts of `ignore` that no cell contains.
   const std::vector<std::string>& unmatched() const { return unmatched_; }
 
-  // The results are classes 0..classes() - 1; 0: not known before the samples are read.
+  // The number of classes; results are 0..classes() - 1. 0: not known before the samples are read.
   int64_t classes() const { return classes_; }
 
-  // Texts that stand for the classes, class 0 first; empty if labels are numbers.
+  // The texts of the classes, class 0 first; empty if labels are numbers.
   const std::vector<std::string>& class_names() const { return texts_; }
   // Gives class c of the source the number numbers[c]. REQUIRES: one class a sample; a number for each class.
   void renumber(std::vector<int64_t> numbers) { numbers_ = std::move(numbers); }
 
-  // Memory of a worker and its decoder to make a row from a picture with this header. 0: nothing is decoded.
+  // Memory that a worker and its decoder need to make a row from a picture with this header. 0: nothing is decoded.
   Bytes decode_bytes(const PictureHeader& header) const;
   bool decodes() const { return decodes_; }
 

@@ -1,7 +1,10 @@
-// "BM", u32 size, u16 u16, u32 offset of the pixels | header: u32 size of itself, width and height (u16 in one of 12
-// bytes, else i32), u16 planes, u16 bits, [u32 compression, u32 x 3, u32 colours, u32], [masks: u32 x 3 or 4] |
-// palette: blue green red [0] | rows, padded to 4 bytes, from the bottom up unless the height is negative.
-// Little-endian.
+// The format, little-endian:
+//   file header  "BM", u32 size, u16, u16, u32 offset of the pixels
+//   header       u32 size of this header, width and height (u16 in a header of 12 bytes, else i32), u16 planes,
+//                u16 bits, [u32 compression, u32 x 3, u32 colours, u32]
+//   masks        [u32 x 3 or 4]
+//   palette      blue green red [0] for each colour
+//   rows         padded to 4 bytes, from the bottom up unless the height is negative
 #include "runtime/formats/bmp.h"
 
 #include <algorithm>
@@ -13,7 +16,7 @@ namespace {
 
 constexpr size_t kFileHeader = 14;
 constexpr size_t kOldHeader = 12;
-constexpr size_t kMasks = kFileHeader + 40;  // offset in the file: inside longer headers, after one of 40 bytes
+constexpr size_t kMasks = kFileHeader + 40;  // offset in the file: after a header of 40 bytes, inside longer ones
 constexpr uint32_t kPlain = 0;
 constexpr uint32_t kBitFields = 3;
 
@@ -61,7 +64,7 @@ void read_palette(std::span<const std::byte> file, uint32_t header, Bmp& bmp) {
   const size_t entry = header == kOldHeader ? 3 : 4;
   const uint32_t named = header == kOldHeader ? 0 : number_at(file, kFileHeader + 32, 4);
   const size_t count = std::min<size_t>(named == 0 ? 256 : named, size_t{1} << bmp.bits);
-  bmp.palette.resize(size_t{1} << bmp.bits);  // a colour that the file does not name is black
+  bmp.palette.resize(size_t{1} << bmp.bits);  // a colour that the palette lacks is black
   for (size_t i = 0; i < count; ++i) {
     for (size_t c = 0; c < 3; ++c) {
       bmp.palette[i][c] = static_cast<uint8_t>(number_at(file, kFileHeader + header + entry * i + 2 - c, 1));
@@ -100,14 +103,14 @@ Result<Bmp> parse(std::span<const std::byte> file) {
   return bmp;
 }
 
-// The value under a mask, scaled to 0..255.
+// The value of the bits under a mask, scaled to 0..255.
 uint8_t masked_byte(uint32_t pixel, uint32_t mask) {
   const int shift = std::countr_zero(mask);
   const uint64_t most = mask >> shift;
   return static_cast<uint8_t>(((pixel & mask) >> shift) * uint64_t{255} / most);
 }
 
-// Unpacks one row as RGB, or as RGBA if there is a mask of alpha.
+// Unpacks one row as RGB, or as RGBA if the file has a mask for alpha.
 void unpack(const Bmp& bmp, std::span<const std::byte> from, std::vector<uint8_t>& row) {
   uint8_t* to = row.data();
   for (size_t x = 0; x < static_cast<size_t>(bmp.width); ++x) {

@@ -5,7 +5,8 @@
 namespace xrun::runtime {
 namespace {
 
-// Counts brackets outside strings. The count may be wrong for text that is not JSON, but the parser rejects such text.
+// Counts brackets outside strings. If the text is not JSON, the count may be wrong, but then the parser rejects the
+// text.
 bool is_too_deep(std::string_view text) {
   int depth = 0;
   bool in_string = false;

@@ -8,8 +8,8 @@ namespace xrun::runtime {
 
 inline constexpr int kMostJsonDepth = 64;
 
-// Parses the text. The result is discarded (`is_discarded`) if the text is not JSON, or nests lists and objects more
-// than kMostJsonDepth deep. Of a repeated key the last value is kept.
+// Parses the text. If it is not JSON, or lists and objects are nested more than kMostJsonDepth deep, `is_discarded` of
+// the result is true. If an object repeats a key, the last value is kept.
 nlohmann::json parse_json(std::string_view text);
 
 }  // namespace xrun::runtime

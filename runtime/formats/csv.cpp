@@ -1,3 +1,7 @@
+// Parses a table in two passes. The first pass reads all cells as numbers, and finds the columns with a cell that is
+// neither a number nor a missing value. These columns, and those in CsvOptions::texts, hold texts. Only if there are
+// any, the text is parsed again, to collect their distinct texts and to store each cell's position among them. So
+// tables of numbers, which are the largest, are parsed once, and no cell is kept as a string.
 #include "runtime/formats/csv.h"
 
 #include <algorithm>
@@ -61,7 +65,7 @@ class Parser {
     for (size_t c = 0; c < table_.columns.size(); ++c) {
       CsvColumn& column = table_.columns[c];
       column.name = name_of(c);
-      // Signs alone are texts, not missing numbers.
+      // Placeholders such as "-" are missing values only among numbers. In a column without numbers they are texts.
       if (column.fault.empty() && !found_[c].number && !found_[c].placeholder.empty()) {
         column.fault = std::move(found_[c].placeholder);
         column.help = "fix the line";
@@ -76,14 +80,14 @@ class Parser {
  private:
   // The cells of a column so far.
   struct Found {
-    bool named = false;       // CsvOptions::texts names the column
+    bool named = false;       // CsvOptions::texts lists the column
     bool number = false;      // some cells are numbers
-    std::string placeholder;  // the place of the first placeholder
+    std::string placeholder;  // message with the place of the first placeholder
   };
 
   std::string name_of(size_t column) const { return column < names_.size() ? names_[column] : ""; }
 
-  // Calls `use` with each wanted row; reads the names of the header on the way.
+  // Calls `use` with each wanted row. Reads the names of the header, if there is one.
   template <typename Use>
   Status each_row(Use use) {
     CsvRows rows(text_, options_.delimiter);
@@ -113,7 +117,7 @@ class Parser {
       counts = counts && (*cell == fmt::format("{}", names_.size()) || *cell == fmt::format("{}", names_.size() + 1));
       names_.emplace_back(*cell);
     }
-    constexpr size_t kFewest = 3;  // two samples such as 0,1 are not rare
+    constexpr size_t kFewest = 3;  // two samples such as 0,1 are common, so two columns prove nothing
     table_.header_of_numbers = numbers && !names_.empty() && !(counts && names_.size() >= kFewest);
   }
 
@@ -167,7 +171,7 @@ class Parser {
       }
     }
     if (rows.fault() != nullptr) {
-      return {};  // reported by the caller
+      return {};  // each_row reports the fault
     }
     if (width != table_.columns.size()) {
       return broken(name_, line,
@@ -182,7 +186,8 @@ class Parser {
     return {};
   }
 
-  // Parses the rows again for the columns of texts: collects their texts, then stores each cell's position.
+  // Parses the rows again for the columns of texts: collects the texts of each column, then stores the position of each
+  // cell.
   Status number_texts() {
     const size_t width = table_.columns.size();
     std::vector<std::map<std::string, int64_t, std::less<>>> found(width);
@@ -213,7 +218,7 @@ class Parser {
         texts[static_cast<size_t>(position)] = text;
       }
       if (!table_.columns[column].fault.empty()) {
-        // Numbers that are not texts are missing values.
+        // Drops the numbers of the first pass: in a column of texts, a cell is a text or a missing value.
         for (size_t at = column; at < table_.numbers.size(); at += width) {
           table_.numbers[at] = kMissing;
         }

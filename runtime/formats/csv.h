@@ -30,25 +30,27 @@ struct CsvOptions {
 
 struct CsvColumn {
   std::string name;  // empty without a header
-  // The distinct texts of a column of texts, in byte order, or in order of first appearance if CsvOptions::texts lists
-  // the column.
+  // The distinct texts of a column of texts: in order of first appearance if CsvOptions::texts lists the column, else
+  // in byte order.
   std::vector<std::string> texts;
-  // Set for a column of texts: the place of its first text, "t.csv:2: column 1 is \"x4\", not a number".
+  // For a column of texts, the message for a user who needs numbers: "t.csv:2: column 1 is \"x4\", not a number", with
+  // the place of the first text.
   std::string fault;
-  std::string help;  // for a column that should hold numbers
+  std::string help;  // the help that belongs to `fault`
 };
 
-// A column is one of numbers if each cell is a number or a missing value, else one of texts. Missing values are an
-// empty cell and nan, NA, N/A, ?, null and the like in any case; among numbers also None, - and similar signs, which
-// are texts in a column of texts.
+// A table. A column holds numbers if each of its cells is a number or a missing value; otherwise it holds texts.
+// Missing values are an empty cell and nan, NA, N/A, ?, null and the like, in any case. None, - and similar signs are
+// missing values in a column of numbers, and texts in a column of texts.
 struct CsvTable {
   int64_t rows = 0;
   int64_t rows_in_file = 0;
   std::vector<CsvColumn> columns;
-  // Row by row: the number, or the position in CsvColumn::texts. NaN is a missing value; an infinity is a number that
-  // is infinite or larger than f32 can hold.
+  // The cells, row by row: a number, or in a column of texts the position in CsvColumn::texts. NaN is a missing value.
+  // An infinity stands for an infinite number and for one that is larger than f32 can hold.
   std::vector<double> numbers;
-  // Lines are counted from 1, including the header and empty lines: (row, line) wherever line - row changes.
+  // Gives the line of a row: pairs (row, line) for the rows at which line - row changes. Lines are counted from 1,
+  // including the header and empty lines.
   std::vector<std::pair<int64_t, int64_t>> lines;
   bool header_of_numbers = false;  // all cells of the header are numbers: the header may be a sample
 

@@ -14,7 +14,7 @@ struct CsvCell {
     kText,
   };
   Kind kind = kText;
-  double value = 0;  // value of kNumber; infinite if it is infinite or larger than f32 can hold
+  double value = 0;  // value of a kNumber; infinite also if the number is larger than f32 can hold
 };
 
 CsvCell classify_cell(std::string_view text);

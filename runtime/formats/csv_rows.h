@@ -25,12 +25,12 @@ class CsvRows {
 
   // Moves to the next row; false at the end, or after a fault in the row before.
   bool next_row();
-  // The next cell of the row, valid until the next call; nothing after the last one, or after a fault.
+  // The next cell of the row, valid until the next call; nullopt after the last cell or after a fault.
   std::optional<std::string_view> next_cell();
 
-  // The line on which the row begins, counted from 1; after a fault, the line on which its cell begins.
+  // The line on which the row begins, counted from 1; after a fault, the line on which the faulty cell begins.
   int64_t line() const { return line_; }
-  // A quote that is not closed, or text after a closing quote; null if there is no fault.
+  // The fault, if there is one: a quote that is not closed, or text after a closing quote. Otherwise null.
   const char* fault() const { return fault_; }
 
  private:

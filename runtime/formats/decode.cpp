@@ -40,7 +40,7 @@ std::string list_formats(std::string_view word) {
   std::string list;
   for (size_t i = 0; i < std::size(kFormats); ++i) {
     if (kFormats[i].extensions.empty()) {
-      continue;  // another start of the preceding format
+      continue;  // the format was already listed for another start of its files
     }
     const bool last = kFormats[i].name == std::end(kFormats)[-1].name;
     list += (list.empty() ? "" : last ? fmt::format(" {} ", word) : ", ") + std::string(kFormats[i].name);

@@ -18,13 +18,13 @@ struct PictureSize {
   int width = 0;
 };
 
-// The header of the upright picture: sizes have the orientation applied. The start of a file suffices if it contains
-// the header. Errors and threads: those of decode_picture.
+// The header of the picture as it looks upright: sizes have the orientation applied. The start of a file suffices if it
+// contains the header. Errors and threads: as for decode_picture.
 Result<PictureHeader> read_picture_header(std::span<const std::byte> file);
 
 // Decodes to interleaved bytes [height, width, target.channels], turned upright by the EXIF orientation. `out` grows to
-// the size and keeps its memory. The first bytes of the file determine the format. Errors: XG0412: no picture of a
-// known format, broken, cut short, too large. Threads: any.
+// the size and keeps its memory. The first bytes of the file determine the format. Errors: XG0412 the file has no known
+// format, is broken or cut short, or the picture is too large. Threads: any.
 Result<PictureSize> decode_picture(std::span<const std::byte> file, const PixelTarget& target,
                                    std::vector<uint8_t>& out);
 

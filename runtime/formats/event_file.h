@@ -9,17 +9,18 @@
 
 namespace xrun::runtime {
 
-// A record of the file: length, masked CRC-32C of the length, bytes, masked CRC-32C of the bytes.
+// Frames the bytes as a record of the file: length, masked CRC-32C of the length, bytes, masked CRC-32C of the bytes.
 std::string event_record(std::string_view bytes);
 
-// The first record of a file. `time`: seconds since 1970.
+// Returns the first record of a file. `time`: seconds since 1970.
 std::string first_event(double time);
 
-// The second record: a part of a run begins, and its first step is `step`. TensorBoard then forgets the records of
-// earlier files for that step and later ones; without it, steps that a resumed run repeats are shown twice.
+// Returns the second record of a file, which says that a part of a run begins at this step. TensorBoard then drops the
+// records of earlier files from this step on. Without it, steps that a resumed run repeats are shown twice.
 std::string start_event(double time, int64_t step);
 
-// The numbers of one step, by tag: a record with an Event message of TensorFlow's event.proto. Numbers become f32.
+// Returns a record with the numbers of one step, by tag, as an Event message of TensorFlow's event.proto. Numbers
+// become f32.
 std::string scalar_event(double time, int64_t step, std::span<const std::pair<std::string, double>> numbers);
 
 }  // namespace xrun::runtime

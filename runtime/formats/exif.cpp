@@ -13,14 +13,15 @@ namespace {
 using View = std::span<const std::byte>;
 
 constexpr std::string_view kPrefix("Exif\0\0", 6);
-// More than the block of a JPEG, which is a segment of at most 64 KiB after a few others.
+// The limit for the start of a file that is searched. The block of a JPEG is a segment of at most 64 KiB after a few
+// other segments, so this is more than enough.
 constexpr size_t kLongest = 1 << 20;
 
 bool starts_with(View bytes, std::string_view text) {
   return bytes.size() >= text.size() && std::memcmp(bytes.data(), text.data(), text.size()) == 0;
 }
 
-// The number of `width` bytes at `at`, without the bytes beyond the end.
+// Reads a number of `width` bytes at `at`; bytes beyond the end are left out.
 uint32_t number_at(View bytes, size_t at, size_t width, bool big_endian) {
   uint32_t value = 0;
   for (size_t i = 0; i < width && at + i < bytes.size(); ++i) {
@@ -30,7 +31,7 @@ uint32_t number_at(View bytes, size_t at, size_t width, bool big_endian) {
   return value;
 }
 
-// Returns at most `length` bytes from `at` on.
+// Returns the bytes from `at` on, at most `length`.
 View part(View bytes, size_t at, size_t length) {
   return at >= bytes.size() ? View() : bytes.subspan(at, std::min(length, bytes.size() - at));
 }
@@ -55,7 +56,7 @@ View block_of_webp(View file) {
     const size_t length = number_at(file, at + 4, 4, false);
     if (starts_with(file.subspan(at), "EXIF")) {
       const View content = part(file, at + 8, length);
-      // Some programs write the prefix of a JPEG's segment also here.
+      // Some programs also write the prefix that belongs before a JPEG's block.
       return starts_with(content, kPrefix) ? content.subspan(kPrefix.size()) : content;
     }
     at += 8 + length + length % 2;
@@ -63,7 +64,7 @@ View block_of_webp(View file) {
   return {};
 }
 
-// The block of a file that is no JPEG, with the prefix that a JPEG has before it.
+// The block of a PNG or WebP file, after the prefix that it would have in a JPEG.
 std::vector<std::byte> prefixed_block(View file) {
   const bool is_png = starts_with(file, "\x89PNG");
   const bool is_webp = starts_with(file, "RIFF") && starts_with(part(file, 8, 4), "WEBP");

@@ -28,9 +28,10 @@ struct CloseArchive {
 };
 using ArchivePtr = std::unique_ptr<archive, CloseArchive>;
 
-// Deflate packs at most 1,032 bytes into one; ordinary data stays far below a thousand.
+// The limit of the ratio between unpacked and packed bytes. Deflate reaches at most 1,032; ordinary data stays far
+// below a thousand.
 constexpr uint64_t kMostRatio = 1000;
-constexpr uint64_t kAnyRatio = 1 << 20;  // any file may unpack to this many bytes
+constexpr uint64_t kAnyRatio = 1 << 20;  // a file may unpack to this many bytes at any ratio
 
 bool is_bomb(uint64_t packed, uint64_t unpacked) { return unpacked > kAnyRatio && unpacked / kMostRatio > packed; }
 
@@ -58,8 +59,8 @@ const char* help_for(int error_number) {
   }
 }
 
-// The error of libarchive: the operating system's error if its errno is passed on, else broken content, for which
-// libarchive uses other values of errno, including ENOMEM.
+// The error of a libarchive call. If errno was passed on from the operating system, it is that error; otherwise the
+// content is broken, for which libarchive uses other values of errno, including ENOMEM.
 Error fault_of(archive* a, std::string_view path) {
   switch (const int number = archive_errno(a)) {
     case EACCES:
@@ -75,8 +76,8 @@ Error fault_of(archive* a, std::string_view path) {
   }
 }
 
-// libarchive returns names in the character set of the thread's locale, which is UTF-8 while an object of this class
-// lives. Names that an archive does not mark as UTF-8 are not changed.
+// Makes libarchive return names in UTF-8 while the object exists: it uses the character set of the thread's locale.
+// Names that an archive does not mark as UTF-8 stay as they are.
 class Utf8Names {
  public:
   Utf8Names() : utf8_(::newlocale(LC_CTYPE_MASK, "C.UTF-8", nullptr)) {
@@ -95,14 +96,14 @@ class Utf8Names {
   locale_t before_;
 };
 
-// The unpacked bytes of all entries so far and the size of the archive. Entries may share packed data, so that each
-// alone stays below the limit.
+// The total of unpacked bytes so far, and the size of the archive. The total is checked, not each entry: entries may
+// share packed data, so that each of them alone stays below the limit.
 struct Unpacked {
   uint64_t packed = 0;
   uint64_t bytes = 0;
 };
 
-// Appends data of the current entry up to its end or `most` bytes in all; true at the end.
+// Appends data of the current entry, at most `most` bytes. Returns true if the entry has ended.
 Result<bool> append(archive* a, Unpacked& unpacked, std::vector<std::byte>& to, size_t most, std::string_view path) {
   const size_t start = to.size();
   while (to.size() - start < most) {
@@ -166,8 +167,8 @@ class Entry final : public ArchiveEntry {
   std::string fault_;
 };
 
-// The fault of an entry whose header was read with a warning: its sizes or checksums differ from those in the archive's
-// directory. Other warnings, such as about names, are harmless.
+// The fault of an entry whose header libarchive read with a warning: its sizes or checksums differ from those in the
+// archive's directory. Other warnings, such as about names, are harmless.
 std::string contradiction_of(archive* a, int status) {
   const std::string why = status == ARCHIVE_WARN ? reason(a) : "";
   return why.starts_with("Inconsistent") ? why : "";
@@ -240,7 +241,8 @@ class OpenFile {
   int file_;
 };
 
-// Reads once into `to`; 0 at the end of the file. A signal that interrupts it has no effect unless a stop is requested.
+// Reads once into `to`; returns 0 at the end of the file. An interrupting signal has no effect unless a stop is
+// requested.
 Result<size_t> read_some(int file, const std::string& path, std::span<std::byte> to, StopFlag stop) {
   for (;;) {
     XRUN_TRY(check_stop(stop));
@@ -265,8 +267,8 @@ class Gunzip {
   ~Gunzip() { ::inflateEnd(&stream_); }
   Gunzip(const Gunzip&) = delete;
 
-  // Appends the unpacked bytes of `packed` until `to` has `most` bytes; returns null or the fault. Empty `packed` means
-  // the end of the file, which is a fault inside a member.
+  // Unpacks `packed` and appends the result until `to` has `most` bytes. Returns null, or the fault. Empty `packed`
+  // means the end of the file, which is a fault inside a member.
   const char* add(std::span<const std::byte> packed, std::vector<std::byte>& to, size_t most) {
     if (packed.empty()) {
       return ended_ ? nullptr : "cut short";
@@ -303,7 +305,7 @@ class Gunzip {
   }
 
  private:
-  // Called between members, before padding of zeros, as on tapes, or the next member.
+  // Called between two members, or before the zeros with which tapes pad a file.
   const char* begin_member() {
     if (*stream_.next_in == 0) {
       padded_ = true;
@@ -359,7 +361,8 @@ Result<std::vector<std::byte>> read_file(const std::string& path, Bytes most, St
 
 namespace {
 
-// The file that libarchive reads by callbacks, since its own reader would continue after every signal.
+// The file that libarchive reads through callbacks. Its own reader would continue after every signal, so no stop could
+// end it.
 struct ArchiveFile {
   const OpenFile& file;
   const std::string& path;

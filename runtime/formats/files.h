@@ -1,5 +1,6 @@
-// Reads files and archives: whole contents with gzip decompressed (zlib, which checks the checksum of each member), and
-// entries of zip archives (libarchive). Rejects files that unpack to more than 1 MiB and 1,000 times their size.
+// Reads files and archives: whole files, with gzip decompressed (zlib, which checks the checksum of each member), and
+// entries of zip archives (libarchive). A file is rejected if it unpacks to more than 1 MiB and also to more than 1,000
+// times its size.
 #pragma once
 
 #include <cstddef>
@@ -16,12 +17,12 @@
 
 namespace xrun::runtime {
 
-// The system's error about a path: XG0401, kContent if the path does not exist, else kWorld.
+// The error XG0401 for a path, with the system's reason: kContent if the path does not exist, else kWorld.
 Error file_error(std::string_view path, int error_number);
 
-// The first `most` bytes of a file after gunzip; fewer if the file is shorter. To detect a file that is too large, ask
-// for one byte more than is allowed. Errors: XG0401, XG0412 (broken gzip: damaged, cut short, or bytes after its last
-// member), kInterrupted, also if a signal ends a waiting read.
+// Returns the first `most` bytes of a file after gunzip; fewer if the file is shorter. To detect a file that is too
+// large, ask for one byte more than is allowed. Errors: XG0401; XG0412 broken gzip (damaged, cut short, or followed by
+// other bytes); kInterrupted, also if a signal ends a read that waits.
 Result<std::vector<std::byte>> read_file(const std::string& path, Bytes most, StopFlag stop = nullptr);
 
 // One file of an archive while it is read.
@@ -30,8 +31,8 @@ class ArchiveEntry {
   virtual ~ArchiveEntry() = default;
   virtual std::string_view name() const = 0;  // path inside the archive
   virtual Bytes bytes() const = 0;            // according to the archive; 0 if it is not given
-  // Appends the contents, at most `most` bytes. Errors: XG0412 damaged, encrypted, or longer; XG0401 the archive cannot
-  // be read.
+  // Appends the contents, at most `most` bytes. Errors: XG0412 they are damaged, encrypted, or longer than `most`;
+  // XG0401 the archive cannot be read.
   virtual Status read(std::vector<std::byte>& to, Bytes most) = 0;
   // Appends the first bytes, at most `most`; the rest is not checked.
   virtual Status read_start(std::vector<std::byte>& to, Bytes most) = 0;

@@ -13,7 +13,7 @@
 
 namespace xrun::runtime {
 
-// 00 00 type ndim, ndim x u32 big-endian, data big-endian.
+// The file: the bytes 0 0, type, ndim; then ndim u32 sizes and the data, all big-endian.
 struct IdxHeader {
   int type = 0;  // 0x08 u8, 0x09 i8, 0x0B i16, 0x0C i32, 0x0D f32, 0x0E f64
   std::vector<int64_t> dims;
@@ -24,17 +24,17 @@ struct IdxHeader {
 inline constexpr int kMostIdxDims = 4;
 inline constexpr Bytes kMostIdxHeader = 4 + 4 * kMostIdxDims;
 
-// Reads the header at the start of `bytes`; `name` is for messages. Errors: XG0412 not IDX, cut short, more than
-// kMostIdxDims dimensions, or more than 64 GiB of data.
+// Reads the header at the start of `bytes`; `name` is for messages. Errors: XG0412 the file is not IDX or is cut short,
+// or it has more than kMostIdxDims dimensions or more than 64 GiB of data.
 Result<IdxHeader> parse_idx_header(std::span<const std::byte> bytes, std::string_view name);
 
 // Bytes of an element; 0 for an unknown type.
 Bytes idx_element_bytes(int type);
 
-// "f32 [10, 28, 28]", for messages.
+// Describes the contents for messages: "f32 [10, 28, 28]".
 std::string idx_content(const IdxHeader& header);
 
-// Element `index` of the data, which are big-endian. An i32 and an f64 are exact in the result.
+// Element `index` of the big-endian data as f64, which holds every type exactly.
 double idx_number(int type, std::span<const std::byte> data, size_t index);
 
 // The error XG0412 for a broken file of this name.

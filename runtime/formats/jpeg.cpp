@@ -73,8 +73,8 @@ bool read_header(jpeg_decompress_struct& info, JpegState& state, std::span<const
   return setjmp(state.leave) == 0 && begin_jpeg(info, state, file);
 }
 
-// Grey files are decoded to grey, files of inks to CMYK, and all others to RGB, even if grey is the target: the stored
-// Y can differ from the grey of the decoded colours, since these are clamped.
+// Chooses what libjpeg decodes to: grey for grey files, CMYK for files of inks, RGB for all others. RGB is used even if
+// grey is the target, since the stored Y can differ from the grey of the decoded colours, which are clamped.
 PixelLayout choose_layout(jpeg_decompress_struct& info) {
   if (info.jpeg_color_space == JCS_GRAYSCALE) {
     info.out_color_space = JCS_GRAYSCALE;
@@ -108,7 +108,7 @@ bool decode(jpeg_decompress_struct& info, JpegState& state, std::span<const std:
   return true;
 }
 
-// Calls `use` with libjpeg's state; false from `use` becomes an error.
+// Calls `use` with libjpeg's state. If `use` returns false, returns an error.
 template <typename Use>
 Result<PictureHeader> with_jpeg(Use use) {
   JpegState state{};

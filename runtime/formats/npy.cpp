@@ -14,7 +14,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Decodes well-formed UTF-8.
+// Decodes UTF-8, which must be well-formed.
 std::u32string decode(std::string_view text) {
   std::u32string characters;
   while (!text.empty()) {
@@ -68,7 +68,7 @@ bool add_array(archive* a, const NpyArray& array) {
   archive_entry_set_filetype(entry.get(), AE_IFREG);
   archive_entry_set_perm(entry.get(), 0644);
   archive_entry_set_size(entry.get(), static_cast<la_int64_t>(header.size() + array.data.size()));
-  const bool packed = array.descr != "<f4";  // outputs of a network hardly compress
+  const bool packed = array.descr != "<f4";  // outputs of a network (f32) hardly compress
   return (packed ? archive_write_zip_set_compression_deflate(a) : archive_write_zip_set_compression_store(a)) ==
              ARCHIVE_OK &&
          archive_write_header(a, entry.get()) == ARCHIVE_OK && write_whole(a, std::as_bytes(std::span(header))) &&

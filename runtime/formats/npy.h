@@ -25,16 +25,16 @@ struct NpyArray {
 // The header of format version 1.0, padded so that the data begins at a multiple of 64.
 std::string npy_header(const NpyArray& array);
 
-// Texts as elements of one width: UTF-32, padded with zeros. Bytes that are not UTF-8 are written as "\xE9".
+// Texts as array elements of equal width: UTF-32, padded with zeros. A byte that is not UTF-8 is written as "\xE9".
 struct NpyTexts {
   std::string descr;
   std::vector<char32_t> data;
 };
-// Converts texts. Errors: XG0901 the array is larger than `most`, for example because of one long text among many.
+// Converts texts. Errors: XG0901 the array would be larger than `most`; one long text widens all elements.
 Result<NpyTexts> npy_texts(std::span<const std::string> texts, Bytes most);
 
-// Passes to `to` a zip archive with NAME.npy for each array, of any size; arrays other than f32 are deflated. Holds no
-// copy of the arrays. Errors: kWorld XG0901, also if `to` accepts no more bytes.
+// Writes a zip archive with NAME.npy for each array to the sink `to`. Arrays may have any size and are not copied;
+// those that are not f32 are deflated. Errors: kWorld XG0901, also if `to` accepts no more bytes.
 Status write_npz(std::span<const NpyArray> arrays, const ByteSink& to);
 
 }  // namespace xrun::runtime

@@ -16,7 +16,7 @@ struct Rgba {
   int a = 255;
 };
 
-// a * b / 255 for bytes, rounded.
+// Returns a * b / 255 for two bytes, rounded.
 int product(int a, int b) { return (a * b + 127) / 255; }
 
 template <PixelLayout kLayout>

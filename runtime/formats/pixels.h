@@ -16,7 +16,7 @@
 
 namespace xrun::runtime {
 
-// The facts in a file's header; sizes as stored, except from read_picture_header.
+// The facts in a file's header. Sizes are those of the stored picture, except from read_picture_header.
 struct PictureHeader {
   int64_t height = 0;
   int64_t width = 0;
@@ -31,7 +31,7 @@ inline constexpr int64_t kMostPixels = int64_t{1} << 26;
 // The pixels that a picture is decoded to.
 struct PixelTarget {
   int channels = 3;                        // 1: grey, 3: RGB
-  std::array<uint8_t, 3> background = {};  // RGB under transparent pixels; black
+  std::array<uint8_t, 3> background = {};  // RGB shown under transparent pixels; default black
 };
 
 // The bytes of a pixel, interleaved. CMYK is the Adobe variant in JPEG: 255 is no ink.

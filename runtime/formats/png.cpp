@@ -45,7 +45,7 @@ void on_read(png_structp png, png_bytep to, size_t count) {
 void read_info(png_structp png, png_infop info, PngState& state) {
   png_set_read_fn(png, &state, on_read);
   png_set_user_limits(png, static_cast<png_uint_32>(kMostPixels), static_cast<png_uint_32>(kMostPixels));
-  // -1: ignores all chunks that do not affect the stored values.
+  // The number -1 stands for all chunks that do not affect the stored values. They are ignored.
   png_set_keep_unknown_chunks(png, PNG_HANDLE_CHUNK_NEVER, nullptr, -1);
   png_read_info(png, info);
   state.header.height = png_get_image_height(png, info);
@@ -55,7 +55,7 @@ void read_info(png_structp png, png_infop info, PngState& state) {
   }
 }
 
-// Expands palettes, grey below 8 bits and transparent colours to bytes.
+// Makes libpng expand palettes, grey below 8 bits and transparent colours to bytes. Returns the resulting layout.
 PixelLayout begin_rows(png_structp png, png_infop info, int& passes) {
   png_set_expand(png);
   png_set_scale_16(png);
@@ -105,7 +105,7 @@ bool decode(png_structp png, png_infop info, PngState& state, const PixelTarget&
   return true;
 }
 
-// Calls `use` with libpng's state; false from `use` becomes an error.
+// Calls `use` with libpng's state. If `use` returns false, returns an error.
 template <typename Use>
 Result<PictureHeader> with_png(std::span<const std::byte> file, Use use) {
   PngState state{.file = file};

@@ -1,6 +1,6 @@
-// "P" kind, then width, height and the largest value as decimal numbers with blanks and comments (# to the end of the
-// line) between them; one blank; rows from the top: bytes, or big-endian pairs if the largest value is above 255; in P2
-// and P3 decimal numbers.
+// The format: "P" and the kind; width, height and the largest value as decimal numbers, with blanks and comments (from
+// # to the end of the line) between them; one blank; then the rows from the top. In P2 and P3, values are decimal
+// numbers. In the other kinds they are bytes, or big-endian pairs of bytes if the largest value is above 255.
 #include "runtime/formats/pnm.h"
 
 #include <cctype>
@@ -26,7 +26,8 @@ char char_at(std::span<const std::byte> file, size_t at) {
   return at < file.size() ? static_cast<char>(file[at]) : '\0';
 }
 
-// Reads the decimal number at or after `at`, and moves `at` to its end; -1 if there is no number, or one above 2^30.
+// Reads the decimal number at or after `at`, and moves `at` to its end. Returns -1 if there is no number, or if it is
+// above 2^30.
 int64_t next_number(std::span<const std::byte> file, size_t& at) {
   constexpr int64_t kMost = int64_t{1} << 30;
   for (;; ++at) {

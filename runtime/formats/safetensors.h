@@ -1,6 +1,6 @@
-// Writes safetensors files (docs/reference/formats.md, "Tensor files") front to back and reads them at any offset.
-// Reading trusts nothing in a file. The reference implementation reads written files, whose data begins at a multiple
-// of 64.
+// Writes safetensors files (docs/reference/formats.md, "Tensor files") front to back and reads them at any offset. A
+// file that is read is not trusted. Data of written files begins at a multiple of 64; the reference implementation can
+// read them.
 #pragma once
 
 #include <map>
@@ -44,8 +44,8 @@ class SafetensorsWriter {
   Xxh128 hash_;
 };
 
-// A regular file opened for reading; links are not followed. Errors: XG0713 (missing: kContent, otherwise kWorld),
-// XG0715.
+// A regular file opened for reading; links are not followed. Errors: XG0713 it cannot be opened (kContent if it is
+// missing, otherwise kWorld); XG0715.
 class SafetensorsFile {
  public:
   static Result<SafetensorsFile> open(const std::string& path);

@@ -1,5 +1,6 @@
-// { "__metadata__": {string: string}?, name: {"dtype": string, "shape": [whole], "data_offsets": [begin, end]}* }
-// The JSON is parsed by events, so that repeated names are noticed; parsing ends where the grammar is violated.
+// The JSON of the header:
+//   { "__metadata__": {string: string}?, name: {"dtype": string, "shape": [whole], "data_offsets": [begin, end]}* }
+// It is parsed by events, because a parsed tree would hide repeated names. Parsing ends at the first fault.
 #include "runtime/formats/safetensors_header.h"
 
 #include <algorithm>
@@ -133,7 +134,7 @@ class HeaderReader : public json::json_sax_t {
   std::set<std::string> inner_;
 };
 
-// The number of bytes that the shape needs; -1 if it overflows or is not a whole number.
+// The number of bytes that the shape needs; -1 if it is not a whole number of bytes or overflows.
 Bytes bytes_of(const SafeTensor& tensor) {
   int64_t bits = bits_of(tensor.dtype);
   for (const int64_t dim : tensor.shape) {

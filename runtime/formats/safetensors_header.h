@@ -1,5 +1,5 @@
-// The header of safetensors files (docs/reference/formats.md, "Tensor files"): u64 n, then n bytes of JSON that name
-// the tensors and the places of their data.
+// The header of safetensors files (docs/reference/formats.md, "Tensor files"): a u64 length n, then n bytes of JSON
+// with the names of the tensors and the places of their data.
 #pragma once
 
 #include <cstdint>
@@ -32,19 +32,20 @@ struct SafeHeader {
   const SafeTensor* find(std::string_view name) const;
 };
 
-// The reference's limit for the JSON part.
+// The most bytes that the reference implementation allows for the JSON.
 inline constexpr Bytes kMostHeaderBytes = 100'000'000;
 
-// Parses the start of a file of `file_bytes`: the length word and the JSON, which must both be in `start`. `name` is
-// for messages. Errors XG0715: a length beyond the limit or the file; JSON that does not follow the format; a repeated
-// name; data that overlaps, leaves holes, or does not fill the file; a size that does not match the shape.
+// Parses the start of a file that is `file_bytes` long. `start` must contain the length word and the JSON; `name` is
+// for messages. Errors XG0715: the length exceeds the limit or the file; the JSON does not follow the format or repeats
+// a name; the data overlaps, leaves holes, or does not fill the file; a size does not match the shape.
 Result<SafeHeader> parse_safetensors(std::span<const std::byte> start, Bytes file_bytes, std::string_view name);
 
-// The length word and the JSON for `tensors`, whose offsets are set, in their order; padded with spaces.
+// Prints the length word and the JSON, padded with spaces, for `tensors` in their order. REQUIRES: their offsets are
+// set.
 std::string print_safetensors(const std::vector<SafeTensor>& tensors,
                               const std::map<std::string, std::string>& metadata);
 
-// Sorts by alignment, descending, then by name, like the reference implementation, and sets the offsets.
+// Sorts the tensors by alignment, descending, then by name, like the reference implementation, and sets their offsets.
 void lay_out(std::vector<SafeTensor>& tensors);
 
 // The error XG0715 for a file that is damaged or not a safetensors file.

@@ -1,5 +1,6 @@
-// RIFF, file size, WEBP, then chunks: name, size, data. A file of one picture has a chunk VP8 or VP8L, or VP8X and then
-// these; an animation has VP8X with the size of its canvas, ANIM, and a chunk ANMF for each picture.
+// The format: RIFF, file size, WEBP, then chunks of name, size and data. A file with one picture has a chunk VP8 or
+// VP8L, with or without a chunk VP8X before it. An animation has VP8X with the size of its canvas, ANIM, and a chunk
+// ANMF for each picture.
 #include "runtime/formats/webp.h"
 
 #include <algorithm>
@@ -42,8 +43,8 @@ struct Frame {
   std::span<const std::byte> file;
 };
 
-// The first picture of an animation with this canvas: the data of its first chunk ANMF, which begins with place, size
-// and time in 16 bytes.
+// Finds the first picture of an animation with this canvas. It is the data of the first chunk ANMF, which begins with
+// 16 bytes of place, size and time.
 Result<Frame> first_frame(std::span<const std::byte> file, const WebPBitstreamFeatures& canvas) {
   constexpr size_t kRiffHeader = 12;
   constexpr size_t kChunkHeader = 8;
@@ -74,13 +75,14 @@ Result<Frame> first_frame(std::span<const std::byte> file, const WebPBitstreamFe
   return broken_webp(VP8_STATUS_NOT_ENOUGH_DATA);
 }
 
-// An animation is transparent in places that its first picture does not cover.
+// The layout of the decoded pixels. An animation has alpha, since places that its first picture does not cover are
+// transparent.
 PixelLayout layout_of(const WebPBitstreamFeatures& features) {
   return features.has_alpha != 0 || features.has_animation != 0 ? PixelLayout::kRgba : PixelLayout::kRgb;
 }
 
-// The decoder holds the decoded picture, and also, for a lossless picture or the alpha of a lossy one, a copy in its
-// own format, which is counted for every file.
+// The header with the memory that decoding needs. The decoder holds the decoded picture. For a lossless picture or the
+// alpha of a lossy one it also holds a copy in its own format; this copy is counted for every file.
 PictureHeader header_of(const WebPBitstreamFeatures& features) {
   const Bytes pixels = Bytes{features.width} * features.height;
   return {.height = features.height,

@@ -1,4 +1,4 @@
-// Code actions: the fixes of diagnostics, and one action for all that are sure.
+// Code actions: the fixes of diagnostics, and one action that applies all sure fixes.
 #include <map>
 #include <optional>
 
@@ -8,7 +8,7 @@
 namespace xrun::lsp {
 namespace {
 
-// {uri: [edits]}; nothing if an edit concerns a text that an editor cannot change.
+// {uri: [edits]}; nullopt if an edit would change a text that an editor cannot change.
 std::optional<Json> changes_of(const Context& context, const std::vector<Edit>& edits) {
   const SourceMap& sources = context.analysis().sources();
   Json changes = Json::object();
@@ -28,7 +28,7 @@ std::optional<Json> changes_of(const Context& context, const std::vector<Edit>& 
   return changes;
 }
 
-// Whether the client asks for actions of a kind: "quickfix" covers "quickfix.x".
+// Whether the client asks for actions of this kind. A request for "quickfix" includes "quickfix.x".
 bool wants(const Json& params, const std::string& kind) {
   const Json& about = field(params, "context");
   const auto only = about.is_object() ? about.find("only") : about.end();

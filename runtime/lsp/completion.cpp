@@ -1,4 +1,4 @@
-// Completion: the words that can follow at a place. After an arrow, operators that take the incoming type come first.
+// Completion: the words that may follow at a place. After an arrow, operators that accept the incoming type come first.
 #include <algorithm>
 #include <fmt/format.h>
 #include <set>
@@ -24,7 +24,7 @@ enum class Item : int {
   kOperator = 24,
 };
 
-// The dimensions of the first type of a parameter list, "[N, C, H, W]": their number, and whether `...` leaves it open.
+// The number of dimensions of the first type in a parameter list, "[N, C, H, W]", and whether `...` leaves it open.
 struct Rank {
   size_t dims = 0;
   bool is_open = false;
@@ -93,7 +93,8 @@ class Completion {
 
   void add(std::string_view label, Item kind, std::string_view detail, std::string_view order,
            std::string_view doc = {}) {
-    // Beyond the bound, only names that begin with the written letters; an editor asks again at the next letter.
+    // Above the bound, only names that begin with the written letters are added. An editor asks again after the next
+    // letter.
     const std::string_view written = text_.substr(begin_, cursor_ - begin_);
     const bool goes_on = !written.empty() && label.starts_with(written);
     if (known_.size() >= (goes_on ? 2 * kMostShown : kMostShown)) {
@@ -141,8 +142,8 @@ class Completion {
     }
   }
 
-  // The type of the value that flows into the arrow before the cursor. The line is not finished, so it is checked up to
-  // the arrow.
+  // The number of dimensions of the value that flows into the arrow before the cursor. The line is not finished, so it
+  // is checked only up to the arrow.
   std::optional<size_t> flowing_rank() const {
     std::string text(text_.substr(0, before_->begin));
     const size_t end = text.find_last_not_of(" \n") + 1;

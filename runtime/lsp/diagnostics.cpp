@@ -29,7 +29,7 @@ class Published {
  private:
   bool is_here(const Span& span) const { return span.valid() && span.file == analysis_.file().file; }
 
-  // The range of a span; for a fault in another file, that of the import that leads there.
+  // The range of a span. For a fault in another file, it is the range of the import that leads to that file.
   Json range_of(const Span& span) const {
     if (is_here(span)) {
       return analysis_.lines().range(span);
@@ -85,7 +85,7 @@ class Published {
     for (const Expansion& step : d.expansion) {
       relate(related, step.call, fmt::format("expanding {}", step.name));
     }
-    // The bounds of an editor's check say nothing about the file.
+    // An editor's check expands less than a command, so reaching that bound says nothing about the file.
     const bool is_bound = d.code == "XG0216" && d.message.find("expands to") != std::string::npos;
     Json json{{"range", range_of(d.primary.span)},
               {"severity", is_bound                         ? kInformation

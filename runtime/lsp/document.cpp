@@ -7,7 +7,7 @@
 namespace xrun::lsp {
 namespace {
 
-constexpr size_t kMostRead = size_t{1} << 30;  // total length of text read for the changes of one message
+constexpr size_t kMostRead = size_t{1} << 30;  // limit of text read for the changes of one message, in total
 
 // The number of bytes of the character at the start of a text that is not empty.
 uint32_t step(std::string_view text) { return std::max<uint32_t>(sequence_length(text), 1); }

@@ -16,28 +16,30 @@ class LineMap {
  public:
   explicit LineMap(std::string_view text);
 
-  // {"line": 3, "character": 7} of a byte offset; one inside a character counts as its start.
+  // Converts a byte offset to {"line": 3, "character": 7}. An offset inside a character counts as the character's
+  // start.
   Json position(uint32_t offset) const;
   Json range(uint32_t begin, uint32_t end) const;
   Json range(const Span& span) const { return range(span.begin, span.end); }
   uint32_t line_of(uint32_t offset) const;
   uint32_t column(uint32_t offset) const;  // in UTF-16 code units
-  // The offset of a position. As in the protocol, a character beyond the end of its line means that end, and the line
-  // after the last one the end of the text. Later lines are outside of the text, which is a Failure.
+  // Converts a position to a byte offset. As in the protocol, a character beyond the end of its line means the end of
+  // the line, and the line after the last one means the end of the text. Throws Failure for any later line.
   uint32_t offset(const Json& position) const;
 
   uint32_t lines() const { return static_cast<uint32_t>(starts_.size()); }
   std::string_view text() const { return text_; }
 
  private:
-  // A character and the UTF-16 code units before it. There is one per KiB, to find columns of long lines fast.
+  // Marks a character with the number of UTF-16 code units before it. One mark per KiB makes columns of long lines
+  // fast.
   struct Mark {
     uint32_t offset = 0;
     uint32_t units = 0;
   };
   static constexpr size_t kBetweenMarks = 1024;
 
-  uint32_t end_of_line(uint32_t line) const;  // before the line break
+  uint32_t end_of_line(uint32_t line) const;  // the offset just before the line break
   uint32_t units_before(uint32_t offset) const;
 
   std::string_view text_;
@@ -48,12 +50,14 @@ class LineMap {
 // Number of UTF-16 code units of UTF-8 text. A byte that belongs to no character counts as one.
 uint32_t utf16_length(std::string_view text);
 
-// Applies the changes of `textDocument/didChange`, each of a range or of the whole text, and returns the text. It is a
-// Failure if a change is outside of the text or the text gets longer than kMostText; the text then stays as it was.
+// Applies the changes of `textDocument/didChange`, each to a range or to the whole text, and returns the new text.
+// Throws Failure, and leaves the text as it was, if a change is outside the text or the text gets longer than
+// kMostText.
 inline constexpr size_t kMostText = size_t{8} << 20;
 std::string changed(std::string text, const Json& changes);
 
-// The string, number or object of `value` under `key`; a Failure of code kInvalidParams if it is of another kind.
+// The string, number or object of `value` under `key`. Throws Failure with kInvalidParams if it is missing or of
+// another kind.
 const Json& field(const Json& value, const char* key);
 const std::string& text_field(const Json& value, const char* key);
 int64_t number_field(const Json& value, const char* key);  // a whole number from 0 to 2^31 - 1

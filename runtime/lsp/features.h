@@ -1,7 +1,7 @@
 // Answers to the requests of an editor about one document, as JSON of the protocol (Language Server Protocol 3.17).
 //
-// `params` are those of the request; what they lack, or have of the wrong kind, is a Failure. REQUIRES: the documents
-// are checked.
+// `params` are the parameters of the request. A function throws Failure if a parameter is missing or of the wrong kind.
+// REQUIRES: the documents are checked.
 #pragma once
 
 #include <string_view>
@@ -13,12 +13,12 @@
 
 namespace xrun::lsp {
 
-// The most symbols, folds, hints or proposals in one answer; each takes up to 2 KiB of memory, and nobody reads more.
+// The most symbols, folds, hints or proposals in one answer. Each takes up to 2 KiB of memory, and nobody reads more.
 inline constexpr size_t kMostShown = 20'000;
 
 // The client's abilities, from its `initialize`.
 struct Client {
-  bool annotates_edits = false;  // asks before it applies an edit that has an explanation
+  bool annotates_edits = false;  // the client asks the user before it applies an edit that has an explanation
 };
 
 // A document, the other documents, and the pages of the language.
@@ -76,12 +76,12 @@ struct Place {
   Json range;
   Occurrence name;
 };
-// All occurrences of the name at an offset, in all open documents, what they import, and the files of the editor's
-// folders that import the file of its declaration; empty if the declaration is unknown (navigation.cpp).
+// All occurrences of the name at an offset: in all open documents, in what they import, and in the files of the
+// editor's folders that import the file of its declaration. Empty if the declaration is unknown (navigation.cpp).
 std::vector<Place> places_of_name(const Context& context, uint32_t offset);
 
-// The words of the path of the setting that contains an offset, "train.checkpoint.every"; and of the group around it,
-// "train.checkpoint". Empty outside of declarations with settings (settings_path.cpp).
+// The path of the setting that contains an offset, "train.checkpoint.every", and the path of the group around that
+// place, "train.checkpoint". Empty outside of declarations with settings (settings_path.cpp).
 std::string setting_path(const Analysis& analysis, uint32_t offset);
 std::string group_path(const Analysis& analysis, uint32_t offset);
 

@@ -15,7 +15,8 @@ Json formatting(const Context& context, const Json&) {
   if (!after || *after == before) {
     return edits;  // a text that does not parse is not changed
   }
-  // The common start and end of both texts are not edited, so that cursors and marks there stay.
+  // The common start and end of both texts are left out of the edit, so that cursors and marks in them keep their
+  // places.
   const auto [differs, unused] = std::ranges::mismatch(before, *after);
   size_t begin = static_cast<size_t>(differs - before.begin());
   begin = begin == 0 ? 0 : before.rfind('\n', begin - 1) + 1;

@@ -29,7 +29,7 @@ class Hints {
   }
 
  private:
-  // Whether a value needs a hint: literals show their value, and the last stage of a pipeline has its own hint.
+  // Whether a value needs a hint. A literal shows its value, and the last stage of a pipeline has a hint of its own.
   static bool tells(lang::ExprKind kind) {
     using enum lang::ExprKind;
     return kind != kPipe && kind != kNumber && kind != kString && kind != kBool && kind != kError;
@@ -66,7 +66,7 @@ class Hints {
 Json inlay_hints(const Context& context, const Json& params) {
   const LineMap& lines = context.analysis().lines();
   const Json& range = field(params, "range");
-  // A client may ask for more lines than there are.
+  // A client may ask for lines after the end of the text.
   const auto offset = [&](const char* key) {
     const Json& position = field(range, key);
     return number_field(position, "line") < lines.lines() ? lines.offset(position)

@@ -1,4 +1,5 @@
-// Hover: the kind of a name, the page of a word of the language, and the types and numbers that the check has found.
+// Hover: the kind of a name, the page of a word of the language, and the types and numbers that the check has found for
+// it.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -12,7 +13,7 @@ std::string fenced(std::string_view language, std::string_view text) {
   return fmt::format("```{}\n{}{}```\n", language, text, text.ends_with('\n') ? "" : "\n");
 }
 
-// The text of a declaration that is one expression, as functions are; a long one is cut.
+// The text of a declaration that is one expression, such as a function's; a long text is cut.
 std::string whole_of(std::string_view text) {
   constexpr size_t kMost = 2000;
   size_t end = std::min(text.size(), kMost);
@@ -102,13 +103,14 @@ class Card {
     const std::vector<lang::Topic> found =
         path.empty() ? std::vector<lang::Topic>() : lang::find_topics(path, context_.topics);
     for (const lang::Topic& topic : found) {
-      // `steps` is a setting and a curve; in a call it is not the setting.
+      // `steps` is both a setting and a curve. In a call it means the curve.
       const bool is_meant = name_.kind == NameKind::kSetting || topic.kind != "setting" || found.size() == 1;
       out_ += is_meant ? fmt::format("{}\n", fenced("text", topic.page)) : "";
     }
   }
 
-  // Adds the values found at this place, such as a call's result, else those found where the name is declared.
+  // Adds the values found at this place, such as the result of a call. If there are none, adds those of the
+  // declaration.
   void add_values() {
     const lang::ValueFact* here = analysis_.facts().value(name_.at);
     const lang::ValueFact* fact = here != nullptr ? here : analysis_.facts().value(name_.definition);
@@ -153,7 +155,7 @@ Json hover(const Context& context, const Json& params) {
   if (name != nullptr) {
     text = Card(context, *name).markdown();
   } else if (const auto& decls = context.analysis().ast().decls; true) {
-    // The keyword of a declaration shows the description of such declarations.
+    // The keyword of a declaration has the page of the declarations that it begins.
     const auto decl = std::ranges::find_if(
         decls, [&](const lang::Decl& one) { return one.keyword.begin <= offset && offset <= one.keyword.end; });
     if (decl != decls.end()) {

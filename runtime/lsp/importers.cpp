@@ -16,7 +16,7 @@ constexpr int kMostEntries = 20'000;
 constexpr size_t kMostFiles = 64;
 constexpr size_t kMostTexts = size_t{16} << 20;
 
-// The text of a file; nothing if it cannot be read or is longer than `most`.
+// The text of a file; nullopt if it cannot be read or is longer than `most` bytes.
 std::optional<std::string> text_of(const fs::path& path, size_t most) {
   std::error_code error;
   const auto size = fs::file_size(path, error);

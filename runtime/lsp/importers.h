@@ -8,9 +8,9 @@
 
 namespace xrun::lsp {
 
-// The texts, by path, of model files below `folders` that contain the name of the file `path` and are not `open`; other
-// files cannot import it. Links and hidden folders are left out, and so is anything beyond 20,000 entries, 64 files or
-// 16 MiB of text.
+// Returns the texts, by path, of model files below `folders` that may import the file `path`: those that contain its
+// name and are not `open`. Links and hidden folders are skipped. The search ends after 20,000 entries, 64 files or 16
+// MiB of text.
 lang::Texts files_that_may_import(const std::string& path, const std::vector<std::string>& folders,
                                   const lang::Texts& open);
 

@@ -11,7 +11,7 @@ constexpr size_t kLongestHeader = 4096;
 constexpr size_t kMostValues = size_t{1} << 18;
 constexpr int kDeepest = 128;
 
-// Whether a header line is `name`, in any case; `value` is then the text after its colon.
+// Whether a header line has this name, in any case. `value` receives the text after its colon.
 bool is_header(std::string_view line, std::string_view name, std::string_view& value) {
   const size_t colon = line.find(':');
   const auto same = [](char a, char b) { return a == b || (a >= 'A' && a <= 'Z' && a - 'A' + 'a' == b); };
@@ -39,7 +39,8 @@ std::optional<size_t> length_in(std::string_view header) {
 }  // namespace
 
 void FrameReader::feed(std::string_view bytes) {
-  // Bytes that were read are dropped once they are the larger part, so on average a byte is moved at most once.
+  // Drops the bytes that were read once they are more than half of the buffer. So a byte is moved at most once on
+  // average.
   if (at_ > buffer_.size() / 2) {
     buffer_.erase(0, std::exchange(at_, 0));
     if (buffer_.capacity() > (size_t{1} << 20) && buffer_.size() < buffer_.capacity() / 4) {

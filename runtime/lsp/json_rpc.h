@@ -1,7 +1,7 @@
 // JSON-RPC 2.0 as the Language Server Protocol frames it: headers with Content-Length, an empty line, JSON.
 //
-// Everything here is safe against a hostile peer: lengths, headers, nesting and the number of values are bounded, and
-// what breaks a rule is a fault to answer, never an exception.
+// Everything here is safe against a hostile peer: lengths, headers, nesting and the number of values are bounded, and a
+// message that breaks a rule is a fault to answer, never an exception.
 #pragma once
 
 #include <cstddef>
@@ -30,25 +30,26 @@ struct Failure {
   std::string message;
 };
 
-// Limit of a message; a longer one is skipped and answered with an error. A text of 4 MiB is shorter in JSON's escapes.
+// The longest message. A longer one is skipped and answered with an error. A text of 4 MiB fits, even in JSON's
+// escapes.
 inline constexpr size_t kMostContent = size_t{32} << 20;
 
 // Cuts a stream of bytes into the contents of messages.
 class FrameReader {
  public:
-  // Either the content of a message, or why the received bytes are not a message.
+  // The content of a message, or the fault if the received bytes are not a message.
   struct Frame {
     std::string content;
     std::string fault;  // empty: `content` is valid
   };
 
   void feed(std::string_view bytes);
-  // The next message or fault; nothing until more bytes have come. A series of faulty headers counts as one fault,
-  // until a valid message ends it.
+  // The next message or fault; nullopt until more bytes arrive. Faulty headers in a row are reported as one fault,
+  // until a valid message ends the series.
   std::optional<Frame> next();
 
  private:
-  // Reads the header that is `length` bytes long. Returns why there is no content to read, or an empty text.
+  // Reads the header, which is complete. Returns the fault if no content can be read after it, else an empty text.
   std::string read_header(std::string_view header);
 
   std::string buffer_;
@@ -58,10 +59,11 @@ class FrameReader {
   bool lost_ = false;             // a fault was reported, and no valid message has come since
 };
 
-// The message as JSON; nothing, with `why`, if it is invalid or exceeds the bounds of nesting (128) or values (2^18).
+// Parses the message. Returns nullopt and sets `why` if it is invalid, nested deeper than 128, or has more than 2^18
+// values.
 std::optional<Json> parse_message(std::string_view content, std::string& why);
 
-// A message with its header. Bytes that are not UTF-8 are replaced.
+// Puts the header before a message. Bytes that are not UTF-8 are replaced.
 std::string frame(const Json& message);
 
 Json response(const Json& id, Json result);

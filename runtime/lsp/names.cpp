@@ -1,3 +1,7 @@
+// Visits the syntax tree once, in the order of the text, with the scopes that are open at each place (scopes.h). A name
+// that is declared is added to the current scope; a name that is used gets the target that the scopes find for it.
+// Types are not checked and errors are ignored, so that names are also found while a file is being edited. At the end
+// the names are sorted by place, and names that were visited twice are dropped.
 #include "runtime/lsp/names.h"
 
 #include <algorithm>
@@ -90,7 +94,7 @@ class Walker {
     }
   }
 
-  // `declares`: a capital that is not a local name is a new dimension variable.
+  // `declares`: a capital letter that is not a local name declares a dimension variable.
   void type(const lang::Type& type, bool declares) {
     add(type.name, {NameKind::kType, {}, nullptr, nullptr});
     dimension(type.argument, declares);
@@ -127,7 +131,7 @@ class Walker {
   }
 
   // ---- settings
-  // `group`: the first word of the group that contains it.
+  // `group`: the first word of the group that contains the setting.
   void setting(const lang::Setting& setting, std::string_view group) {
     const auto path = ast_[setting.path];
     const bool takes_labels = group == "groups" || group == "pin";

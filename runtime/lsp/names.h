@@ -45,21 +45,22 @@ struct Occurrence {
   bool declares() const { return at == definition; }
 };
 
-// Whether a name is part of the names of a model's tensors, so that another name loses their values in checkpoints.
+// Whether such a name is part of the names of a model's tensors. Renaming it then loses their values in checkpoints.
 constexpr bool names_tensors(NameKind kind) {
   return kind == NameKind::kLabel || kind == NameKind::kHead || kind == NameKind::kParam || kind == NameKind::kBlock;
 }
 
-// Facts from outside the file: whether the language has an operator of a name, and files of the standard library.
+// Facts from outside the file: whether the language has an operator with a given name, and the standard library's
+// files.
 struct Surroundings {
   std::function<bool(std::string_view)> is_operator;
   std::function<const lang::SourceFile*(const char*)> library;
 };
 
-// All names of the file, by place; no two overlap.
+// All names of the file, in order of their places. No two overlap.
 std::vector<Occurrence> find_names(const lang::SourceFile& file, const Surroundings& surroundings);
 
-// The name at a place, or that ends there; null if there is no name.
+// The name that contains or ends at an offset; null if there is no name.
 const Occurrence* name_at(const std::vector<Occurrence>& names, uint32_t offset);
 
 }  // namespace xrun::lsp

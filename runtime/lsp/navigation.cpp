@@ -12,7 +12,7 @@ namespace {
 
 Json location(const std::string& uri, Json range) { return {{"uri", uri}, {"range", std::move(range)}}; }
 
-// The declaration whose text after `import` or `from` is at an offset; null if there is no such text.
+// The import declaration whose text after `import` or `from` contains an offset; null if no such text does.
 const lang::Decl* import_at(const lang::Ast& ast, uint32_t offset) {
   const auto found = std::ranges::find_if(ast.decls, [&](const lang::Decl& decl) {
     const bool imports = decl.kind == lang::DeclKind::kImport || decl.kind == lang::DeclKind::kFrom;
@@ -38,7 +38,7 @@ const lang::SourceFile* imported_file(const lang::SourceFile& file, const lang::
   return nullptr;
 }
 
-// Files that are not open and may import `path`; empty if it is not on a disk.
+// The files that are not open and may import `path`. Empty if `path` is not on a disk.
 lang::Texts closed_importers(const Workspace& workspace, const std::string& path) {
   if (!path.starts_with('/')) {
     return {};
@@ -76,7 +76,7 @@ std::vector<Place> places_of_name(const Context& context, uint32_t offset) {
   if (asked == nullptr || !asked->definition.valid()) {
     return {};
   }
-  // Other checks number their files differently, so the path identifies the file that declares a name.
+  // Each check numbers its files differently, so a file is identified by its path here.
   const std::string path = context.analysis().sources().path(asked->definition.file);
   const std::pair bytes(asked->definition.begin, asked->definition.end);
   std::set<std::string> read;
@@ -98,7 +98,7 @@ std::vector<Place> places_of_name(const Context& context, uint32_t offset) {
     if (document.analysis == nullptr) {
       continue;
     }
-    // Loops by index: reading the names of a file may load files of the standard library, which are added at the end.
+    // Uses indices: reading the names of a file may load files of the standard library, which are added at the end.
     for (size_t i = 0; i < document.analysis->files().size(); ++i) {
       add(*document.analysis, document.analysis->files()[i]);
     }

@@ -1,4 +1,4 @@
-// The outline of a document: its symbols, and what can be folded.
+// The outline of a document: its symbols, and the ranges that can be folded.
 #include <fmt/format.h>
 #include <utility>
 
@@ -73,7 +73,7 @@ class Symbols {
   }
 
  private:
-  // Counts a symbol; those beyond kMostShown are left out, and counted.
+  // Counts a symbol. Returns false beyond kMostShown: such a symbol is only counted.
   bool has_room() {
     ++(shown_ < kMostShown ? shown_ : left_out_);
     return left_out_ == 0;
@@ -147,7 +147,7 @@ Json folding_ranges(const Context& context, const Json&) {
       }
     }
   };
-  // Brackets: the line of the closing one stays visible.
+  // Folds brackets. The line of the closing bracket stays visible.
   std::vector<uint32_t> open;
   for (const lang::Token& token : analysis.tokens().tokens) {
     using enum lang::TokenKind;
@@ -164,7 +164,7 @@ Json folding_ranges(const Context& context, const Json&) {
       open.pop_back();
     }
   }
-  // Comments on consecutive lines, and imports.
+  // Folds comments on consecutive lines, and imports.
   uint32_t first = 0;
   uint32_t last = 0;
   bool is_run = false;

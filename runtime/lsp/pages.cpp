@@ -15,7 +15,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Writes the page; an editor may read the file at any time, so another text replaces it as a whole.
+// Writes the page. An editor may read the file at any time, so a new text replaces the old one in one step.
 bool write_page(const fs::path& path, std::string_view text) {
   std::error_code fault;
   fs::create_directories(path.parent_path(), fault);
@@ -30,7 +30,7 @@ bool write_page(const fs::path& path, std::string_view text) {
 }  // namespace
 
 std::string page_uri(const std::string& name, std::string_view text) {
-  static std::map<std::string, std::string> known;  // one thread serves one editor
+  static std::map<std::string, std::string> known;  // not guarded: one thread serves one editor
   const auto [at, fresh] = known.try_emplace(name);
   const std::string directory = cache_directory();
   if (!fresh || directory.empty()) {

@@ -6,8 +6,8 @@
 
 namespace xrun::lsp {
 
-// The URI of a file of the cache (graph/base/cache_file.h) with this text, which is written if it is not there yet.
-// `name`: "std/vision.xgraph". Empty if the cache cannot be written.
+// Writes the text to a file of the cache (graph/base/cache_file.h), unless it is there already, and returns the file's
+// URI. `name`: "std/vision.xgraph". Empty if the cache cannot be written.
 std::string page_uri(const std::string& name, std::string_view text);
 
 // The URI of the page of a code, "XG0301"; empty if there is no such page.

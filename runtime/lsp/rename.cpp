@@ -1,4 +1,4 @@
-// Renaming: replaces a name in all places, and adds a `moved` for each tensor (or prefix of tensors) named by it.
+// Renaming: replaces a name everywhere, and adds a `moved` for each tensor, or prefix of tensors, that has the name.
 #include <algorithm>
 #include <fmt/format.h>
 #include <functional>
@@ -63,7 +63,7 @@ std::optional<lang::CheckedFile> checked(const std::string& path, const lang::Te
                     {.ops = &ops::registry(), .open = &open, .max_nodes = kMostNodes, .max_steps = kMostSteps});
 }
 
-// The texts with another word at the places.
+// All texts, with the new word at these places.
 lang::Texts renamed(const Context& context, std::vector<Place> places, const std::string& word) {
   lang::Texts texts = context.workspace.texts();
   for (const auto& [uri, document] : context.workspace.documents()) {
@@ -77,7 +77,7 @@ lang::Texts renamed(const Context& context, std::vector<Place> places, const std
   std::ranges::sort(places, std::greater(), [](const Place& place) { return place.name.at.begin; });
   for (const Place& place : places) {
     const auto text = texts.find(path_of(place.uri));
-    if (text != texts.end()) {  // the document reads this file
+    if (text != texts.end()) {  // the document's check reads this file
       text->second.replace(std::min<size_t>(place.name.at.begin, text->second.size()),
                            place.name.at.end - place.name.at.begin, word);
     }
@@ -85,7 +85,7 @@ lang::Texts renamed(const Context& context, std::vector<Place> places, const std
   return texts;
 }
 
-// Removes equal parts at the end of two names, keeping at least one part of each.
+// Removes equal parts from the end of two dotted names, but leaves each at least one part.
 std::pair<std::string, std::string> shortest(std::string before, std::string after) {
   for (;;) {
     const size_t a = before.rfind('.');
@@ -99,7 +99,7 @@ std::pair<std::string, std::string> shortest(std::string before, std::string aft
 }
 
 // The `moved` declarations that keep the checkpoints of the document's model usable. Empty if there is no model or it
-// has errors, if there are too many declarations, or if a name would get back one that it had.
+// has errors, if more than 64 would be needed, or if a tensor would get back a name that it once had.
 std::string moved_lines(const Context& context, const std::vector<Place>& places, const std::string& word) {
   constexpr size_t kMostMoves = 64;
   const auto before = checked(context.document.path, context.workspace.texts());

@@ -1,5 +1,5 @@
-// Finds what a name stands for at a place of a file: the scopes of bodies, and the declarations of models, data,
-// imports and the library (docs/reference/language.md, "Models and blocks").
+// Finds the meaning of a name at a place of a file: the scopes of bodies, and the declarations of models, data, imports
+// and the library (docs/reference/language.md, "Models and blocks").
 #pragma once
 
 #include <map>
@@ -28,7 +28,7 @@ class Scopes {
   // Both arguments outlive it.
   Scopes(const lang::SourceFile& file, const Surroundings& around);
 
-  // A level of names, which exists as long as the object.
+  // A level of names, which ends when the object is destroyed.
   class Level {
    public:
     explicit Level(Scopes& scopes) : scopes_(scopes) { scopes_.levels_.emplace_back(); }
@@ -44,8 +44,8 @@ class Scopes {
   void declare(const lang::Name& name, const Target& target);
   void add_label(const lang::Name& name, const Target& target) { labels_.try_emplace(name.text, target); }
 
-  // Each returns an unknown target if nothing has the name.
-  // A name that is called or read: the nearest declaration, else the language's own.
+  // The target of a name that is called or read: the nearest declaration, else the language's own. This function and
+  // the others below return an unknown target if nothing has the name.
   Target find(std::string_view name) const;
   Target find_local(std::string_view name) const;
   // A name of a model or of the data, as `train` and `data` see it.
@@ -53,7 +53,7 @@ class Scopes {
   // The target of `a.b`: a declaration of an imported file, or a binding of a model.
   Target member(const lang::Ast& ast, const lang::Expr& expr) const;
   Target member(std::string_view of, std::string_view name) const;
-  // A part of a tensor's name: a label met so far, or a head; otherwise a setting.
+  // The target of a part of a tensor's name: a label that was already met, or a head; otherwise a setting.
   Target tensor_scope(std::string_view name) const;
 
  private:

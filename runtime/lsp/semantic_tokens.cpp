@@ -1,4 +1,4 @@
-// Semantic tokens: the words of the lexer, coloured by what the names stand for.
+// Semantic tokens: the words of the lexer, coloured by the meaning of the names.
 #include <algorithm>
 #include <array>
 #include <set>
@@ -11,7 +11,7 @@
 namespace xrun::lsp {
 namespace {
 
-// The legend: a token has the number of its type, and a bit for each modifier.
+// The legend: a token refers to its type by an index, and to each modifier by a bit.
 constexpr std::array<const char*, 14> kTypes{"keyword",   "comment",  "string", "number",    "operator",
                                              "function",  "macro",    "class",  "namespace", "variable",
                                              "parameter", "property", "type",   "decorator"};
@@ -34,7 +34,7 @@ enum Type : uint32_t {
 constexpr std::array<const char*, 3> kModifiers{"declaration", "readonly", "defaultLibrary"};
 enum Modifier : uint32_t { kDeclaration = 1, kReadonly = 2, kDefaultLibrary = 4 };
 
-// Words that begin a statement, or join the parts of a declaration, and are names elsewhere.
+// Words that are keywords where they begin a statement or join the parts of a declaration, and names elsewhere.
 const std::set<std::string_view> kSoftWords{"input",  "output", "head",   "param", "state", "return",
                                             "assert", "expect", "source", "use",   "in",    "extends"};
 
@@ -96,7 +96,7 @@ Coloured of_name(const Occurrence& name) {
   return out;
 }
 
-// The type of a token that is not a name with a meaning; nothing for one without colour.
+// The type of a token that is not a name with a meaning; nullopt for a token without colour.
 std::optional<uint32_t> type_of(const lang::Tokens& tokens, size_t at, bool begins) {
   const lang::Token& token = tokens.tokens[at];
   using enum lang::TokenKind;
@@ -148,7 +148,7 @@ std::vector<Coloured> coloured(const Analysis& analysis) {
 
 Json token_legend() { return {{"tokenTypes", kTypes}, {"tokenModifiers", kModifiers}}; }
 
-// Each token is five numbers: lines and characters from the token before, length, type, modifiers.
+// Encodes each token as five numbers: lines and characters after the previous token, length, type, modifiers.
 Json semantic_tokens(const Context& context, const Json&) {
   const LineMap& lines = context.analysis().lines();
   Json data = Json::array();
@@ -159,7 +159,7 @@ Json semantic_tokens(const Context& context, const Json&) {
     const uint32_t own_column = lines.column(token.at.begin);
     const uint32_t length = utf16_length(lines.text().substr(token.at.begin, token.at.end - token.at.begin));
     if (length == 0 || lines.line_of(token.at.end) != own_line) {
-      continue;  // clients do not accept tokens of several lines
+      continue;  // clients do not accept tokens that span several lines
     }
     data.push_back(own_line - line);
     data.push_back(own_line == line ? own_column - column : own_column);

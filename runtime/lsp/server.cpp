@@ -1,3 +1,7 @@
+// Bytes become frames, frames become JSON, and a message is a request (it has an id) or a notification. A request gets
+// exactly one answer: a Failure that its handler throws becomes an error response. Notifications about documents only
+// change texts; `rest` checks the changed texts and publishes their diagnostics. A request about a document calls
+// `rest` first, so that its answer is about the current text.
 #include "runtime/lsp/server.h"
 
 #include <map>
@@ -10,7 +14,7 @@ namespace {
 
 using Handler = Json (*)(const Context& context, const Json& params);
 
-// Requests about one document.
+// The handlers of requests about one document.
 const std::map<std::string_view, Handler> kHandlers{
     {"textDocument/codeAction", code_actions},
     {"textDocument/completion", completion},
@@ -58,10 +62,10 @@ Json value_at(const Json& json, std::initializer_list<const char*> path) {
     }
     at = &*found;
   }
-  return at->is_primitive() ? *at : Json();  // copying a deep value would recur
+  return at->is_primitive() ? *at : Json();  // only flat values, since a copy of a deep one would recur deeply
 }
 
-// The paths of the editor's folders: `workspaceFolders`, or `rootUri` of older clients.
+// The paths of the folders that are open in the editor: `workspaceFolders`, or `rootUri` from older clients.
 std::vector<std::string> folders_of(const Json& params) {
   std::vector<std::string> folders;
   constexpr size_t kMost = 64;
@@ -204,7 +208,7 @@ void Server::handle_notification(const std::string& method, const Json& params) 
       send(notification("textDocument/publishDiagnostics", {{"uri", uri}, {"diagnostics", Json::array()}}));
     }
   } catch (const Failure& failure) {
-    send(error_response(nullptr, failure));  // reports that the client's text now differs from the server's
+    send(error_response(nullptr, failure));  // the client must know that the server's text now differs from its own
   }
 }
 

@@ -1,7 +1,7 @@
 // The language server: takes the bytes that a client sends and returns the bytes of the answers (Language Server
 // Protocol 3.17). It runs on one thread and does no input or output of its own, so that tests can send it anything.
 //
-// Changes of a text are checked once the client has sent nothing more, or when a request needs the check's results.
+// A changed text is checked when the client has sent nothing more, or when a request needs the results of the check.
 #pragma once
 
 #include <functional>
@@ -22,7 +22,7 @@ class Server {
   // `version`: the version of xrun, for the client. `send` receives a whole message with its header.
   Server(std::string version, std::function<void(std::string_view)> send);
 
-  // Handles the messages that are complete.
+  // Takes bytes from the client, and handles the messages that are now complete.
   void receive(std::string_view bytes);
   // Called while the client is silent: checks what has changed and publishes the diagnostics.
   void rest();

@@ -1,4 +1,4 @@
-// Finds the path of a setting from its place.
+// Finds the path of the setting at a place.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@ namespace {
 
 bool holds(const Span& span, uint32_t offset) { return span.begin <= offset && offset <= span.end; }
 
-// Whether the path continues into a setting. `between`: only into groups whose braces contain the offset.
+// Whether the offset belongs to this setting. `between`: only groups count whose braces contain the offset.
 bool enters(const lang::Ast& ast, const lang::Setting& setting, uint32_t offset, bool between) {
   const bool is_named = setting.kind != lang::SettingKind::kSource && !setting.path.empty();
   const bool is_group = setting.kind == lang::SettingKind::kGroup;

@@ -1,5 +1,5 @@
-// Signature help: the parameters of the call around the cursor, and which of them is being written. A call that is
-// being written does not parse, so it is found in the tokens.
+// Signature help: the parameters of the call around the cursor, and the parameter that is being written. A call that is
+// being written does not parse yet, so it is found in the tokens.
 #include <algorithm>
 #include <fmt/format.h>
 #include <vector>
@@ -21,12 +21,12 @@ bool closes(TokenKind kind) {
   return kind == TokenKind::kRightParen || kind == TokenKind::kRightBracket || kind == TokenKind::kRightBrace;
 }
 
-// The call around a place.
+// The call that contains a place.
 struct Call {
   std::string_view name;      // "conv"
   std::string_view module;    // "vision" of vision.resnet(...); otherwise empty
   bool is_stage = false;      // follows an arrow, so that its first tensor is the incoming value
-  size_t arguments = 0;       // number of arguments that end before the place
+  size_t arguments = 0;       // number of arguments that end before that place
   std::string_view argument;  // name of the argument at the place, "stride" of stride=2; otherwise empty
 };
 
@@ -36,7 +36,7 @@ struct Signature {
   std::string doc;
 };
 
-// The parts of "(a: int, b: [N, C])" between commas, without the brackets around them.
+// Splits "(a: int, b: [N, C])" at its outer commas, without the brackets around it.
 std::vector<std::string_view> parameters_of(std::string_view text) {
   std::vector<std::string_view> parts;
   int depth = 0;
@@ -111,7 +111,7 @@ class Finder {
     return analysis_.text().substr(token.begin, token.end - token.begin);
   }
 
-  // Goes back from the place to the bracket of a call that is open there.
+  // Goes back from the place to the opening bracket of a call that is not closed before it.
   bool find_call() {
     const auto end = std::ranges::partition_point(tokens_, [&](const Token& token) { return token.end <= offset_; });
     int depth = 0;
@@ -133,7 +133,7 @@ class Finder {
           read_argument(argument, end);
           return true;
         }
-        call_ = {};  // a list or a bracket of an expression is one argument of a call around it
+        call_ = {};  // a list or an expression in brackets is one argument of the call around it
       }
     }
     return false;
@@ -190,7 +190,7 @@ class Finder {
         ref.decl->doc);
   }
 
-  // Operators, readers, stages of data, curves: their pages begin with the signature.
+  // Adds signatures of operators, readers, stages of data and curves: their pages begin with the signature.
   void add_topics() {
     if (!call_.module.empty()) {
       return;
@@ -202,7 +202,8 @@ class Finder {
     }
   }
 
-  // Adds a word of a setting, such as `knn(...)` of `active_classes`. The page of the setting begins with its words.
+  // Adds the signature of a word that a setting accepts, such as `knn(...)` of `active_classes`. The page of the
+  // setting contains it at the beginning.
   void add_choice() {
     const std::string path = setting_path(analysis_, offset_);
     const auto topics = path.empty() ? std::vector<lang::Topic>() : lang::find_topics(path, context_.topics);
@@ -221,7 +222,7 @@ class Finder {
     }
   }
 
-  // The index of the parameter in the list; the number of parameters if there are too many arguments.
+  // The index of the parameter that is being written. If there are too many arguments, the number of parameters.
   size_t active_of(const Signature& signature) const {
     const auto parameters = parameters_of(signature.text);
     if (!call_.argument.empty()) {
@@ -233,7 +234,7 @@ class Finder {
     return call_.arguments + (call_.is_stage && takes_tensor(parameters) ? 1 : 0);
   }
 
-  // Whether the first parameter is a tensor, or the operand of a function of numbers; stages of data have neither.
+  // Whether the first parameter is a tensor, or the operand of a function of numbers. Stages of data have neither.
   static bool takes_tensor(const std::vector<std::string_view>& parameters) {
     if (parameters.empty()) {
       return false;

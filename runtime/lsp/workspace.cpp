@@ -26,7 +26,7 @@ int hex(char c) {
                                 : -1;
 }
 
-// Whether a check of a document depends on a file: it imports it, or something that was not found.
+// Whether the check of a document depends on a file: the document imports it, or imports a file that was not found.
 bool reads(const Document& document, const std::string& path) {
   return document.analysis != nullptr &&
          std::ranges::any_of(document.analysis->files(),
@@ -39,7 +39,7 @@ std::string path_of(const std::string& uri) {
   constexpr std::string_view kScheme = "file://";
   const size_t slash = uri.starts_with(kScheme) ? uri.find('/', kScheme.size()) : std::string::npos;
   if (slash == std::string::npos) {
-    return fs::path(uri).lexically_normal().string();  // the form that the loader uses
+    return fs::path(uri).lexically_normal().string();  // the loader uses paths of this form
   }
   std::string path;
   for (size_t i = slash; i < uri.size(); ++i) {
@@ -138,7 +138,7 @@ void Workspace::change(const std::string& uri, const Json& changes, std::optiona
   Document& document = documents_[at(uri).uri];
   const bool is_whole = changes.is_array() && !changes.empty() && !changes[0].contains("range");
   if (document.lost && !is_whole) {
-    return;  // already reported; only the whole text helps
+    return;  // the fault was reported; only a change of the whole text helps
   }
   std::string& text = texts_[document.path];
   try {
@@ -176,7 +176,7 @@ std::vector<const Document*> Workspace::check() {
   std::vector<const Document*> checked;
   for (auto& [uri, document] : documents_) {
     if (document.changed && !document.lost) {
-      document.analysis.reset();  // freed before the next one is made, so that memory holds one at a time
+      document.analysis.reset();  // first, so that only one analysis is in memory at a time
       document.analysis = std::make_unique<Analysis>(document.path, texts_, &clean_trials_);
       document.changed = false;
       checked.push_back(&document);

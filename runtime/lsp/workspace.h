@@ -21,14 +21,15 @@
 
 namespace xrun::lsp {
 
-// An editor checks at every keystroke, so it expands less than a command. A larger file gets XG0216 as a hint.
+// An editor checks at every keystroke, so the check expands fewer operators than a command. A larger file gets XG0216
+// as a hint.
 inline constexpr int64_t kMostNodes = 100'000;
 inline constexpr int64_t kMostSteps = 2'000'000;
 
-// The results of one check of a text. Its parts refer to one another, so it cannot be moved.
+// The results of one check of a text. Its parts point to one another, so it cannot be moved.
 class Analysis {
  public:
-  // `path`: a key of `open`. `trials`: those of earlier checks, of any text; null: no earlier checks.
+  // `path`: a key of `open`. `trials`: the trials of earlier checks, of any text; null: there were no earlier checks.
   Analysis(const std::string& path, const lang::Texts& open, lang::CleanTrials* trials);
   Analysis(const Analysis&) = delete;
   Analysis& operator=(const Analysis&) = delete;
@@ -57,28 +58,28 @@ class Analysis {
 
 struct Document {
   std::string uri;
-  std::string path;  // its key among the texts
+  std::string path;  // its key in the workspace's texts
   std::optional<int64_t> version;
   bool changed = true;                 // since the last check
-  bool lost = false;                   // an edit could not be applied, so the text differs from the editor's
+  bool lost = false;                   // an edit could not be applied, so this text differs from the editor's
   std::unique_ptr<Analysis> analysis;  // null before the first check
 };
 
 class Workspace {
  public:
-  // Sets the folders that an editor works in; if there are no folders, each file's own folder is used.
+  // Sets the folders that are open in the editor. Without folders, each file's own folder is used.
   void set_folders(std::vector<std::string> folders) { folders_ = std::move(folders); }
   const std::vector<std::string>& folders() const { return folders_; }
 
-  // Opens a document. It is a Failure if there are more documents or more text than an editor has open.
+  // Opens a document. Throws Failure if there are too many documents or too much text for an editor.
   void open(const std::string& uri, std::string text, std::optional<int64_t> version);
   void change(const std::string& uri, const Json& changes, std::optional<int64_t> version);
   void close(const std::string& uri);
 
-  // Checks what has changed, and returns the documents that were checked.
+  // Checks the documents that have changed, and returns them.
   std::vector<const Document*> check();
 
-  // A document with its analysis; a Failure if it is not open, or if its text is not known. REQUIRES: `check` was
+  // A document with its analysis. Throws Failure if it is not open or its text is not known. REQUIRES: `check` was
   // called since the last change.
   const Document& find(const std::string& uri) const;
   const std::map<std::string, Document>& documents() const { return documents_; }
