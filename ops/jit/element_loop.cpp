@@ -42,7 +42,7 @@ ElementLoop::ElementLoop(LoopForm form, Isa isa, bool compile)
   }
 }
 
-// Blocks of the inputs in f32 follow the interpreter's memory.
+// The scratch has the interpreter's memory, then a block in f32 for each input.
 Bytes ElementLoop::scratch_bytes() const {
   return interpreter_.scratch_bytes() +
          static_cast<Bytes>(form_.inputs.size()) * kScalarBlock * static_cast<Bytes>(sizeof(float));
@@ -86,7 +86,8 @@ void ElementLoop::interpret(const void* const* inputs, void* const* outputs, int
       if (form_.inputs[i] == LoopInput::kBF16) {
         widen(isa_, reinterpret_cast<const Bf16*>(from), own, count);
       } else if (form_.inputs[i] == LoopInput::kF32) {
-        // Works in place if no element beyond the last one is read and no result is an input, which may be overwritten.
+        // An input is read in place if no element after its last one would be read, and if no result is simply an
+        // input, which might be overwritten.
         const auto* const numbers = reinterpret_cast<const float*>(from);
         if (in_place_ && count % kLanes == 0) {
           addresses[i] = numbers;
@@ -113,8 +114,8 @@ void ElementLoop::interpret(const void* const* inputs, void* const* outputs, int
   }
 }
 
-// The last elements, fewer than a group, are computed on copies with space for whole lanes. Sums of squares are copied
-// as a whole; of the results only the elements are copied back.
+// Computes the last elements, fewer than a group of sixteen, on copies that have space for whole lanes. Running sums of
+// squares are copied as a whole; of other results only the elements are copied back.
 void ElementLoop::run_rest(const void* const* inputs, void* const* outputs, int64_t begin, int64_t n) const {
   struct alignas(64) Lanes {
     std::byte bytes[kLanes * sizeof(double)];
