@@ -1,3 +1,6 @@
+// The kernels go through the logits row by row, one row for each position of a sample. SumBody computes the largest
+// scaled logit z and the sum of exp(z - max), from which follow the loss (cross_entropy) and the gradient (GradBody).
+// The maximum is subtracted so that the exponentials cannot overflow.
 #include "ops/dense_loss.h"
 
 #include <algorithm>
@@ -112,7 +115,7 @@ double cross_entropy(const DenseRows& of, const float* x, int32_t label) {
   return lse - (1 - of.smoothing) * z - of.smoothing * sums.total / static_cast<double>(of.classes);
 }
 
-// Returns 1 if the label is among the k best logits, else 0.
+// Returns 1 if the label is among the k best logits and no logit is NaN, else 0.
 double hit(const DenseRows& of, const float* x, int32_t label) {
   bool sound = of.has_target(label);
   int64_t ahead = 0;

@@ -1,14 +1,14 @@
-// The sharded classifier head: exact softmax and margins over class blocks without logits. A pass over h gathered rows,
-// in the order of docs/internals/algorithms.md, "Head pass":
-//   forward    on each shard: statistics of its subtrees of class blocks
-//   combine    anywhere: all shards' statistics -> log-sum-exp, loss, hits of each row
-//   backward   on each shard: dX partials of its subtrees; with h = batch the update of its rows as well
-//   sum_dx     anywhere, or not at all: partials of neighbouring shards -> those of their subtrees together
-//   reduce_dx  anywhere: all shards' partials -> gradient of the features
-//   update     with h < batch, on each shard at the end of the step: dW and update over all rows of the batch
+// The sharded classifier head: exact softmax and margins over blocks of classes, without storing all logits. A pass
+// over h gathered rows has these steps, in the order of docs/internals/algorithms.md, "Head pass":
+//   forward    on each shard: computes the statistics of its subtrees of class blocks
+//   combine    on any process: computes log-sum-exp, loss and hits of each row from the statistics of all shards
+//   backward   on each shard: computes dX partials of its subtrees, and if h is the whole batch, updates its rows
+//   sum_dx     optional, on any process: adds the dX partials of neighbouring shards
+//   reduce_dx  on any process: computes the gradient of the features from the dX partials of all shards
+//   update     if h < batch, on each shard at the end of the step: computes dW over all rows of the batch and updates
 // All results have the same bits for every number of shards, workers, and rows per pass (docs/internals/determinism.md,
-// "Class blocks" to "Head sweeps"). Only constructors allocate, and `prepare` for rows in narrow formats; buffers have
-// the sizes that graph/head_shape.h gives, aligned to 64.
+// "Class blocks" to "Head sweeps"). Only constructors allocate memory, and `prepare` if rows have narrow formats.
+// Buffers have the sizes that graph/head_shape.h gives and are aligned to 64 bytes.
 #pragma once
 
 #include <array>

@@ -11,7 +11,7 @@ namespace xrun::ops {
 
 namespace {
 
-constexpr double kEdge = 1e-7;  // distance of x from ±1, where slopes diverge
+constexpr double kEdge = 1e-7;  // least distance of x from ±1, where slopes diverge
 constexpr double kSmallestSine = 1e-3;
 
 // cos(phi) for phi in 0 .. pi, continued beyond both ends by shifted copies of itself, so that it decreases everywhere

@@ -1,3 +1,6 @@
+// If there is compiled code, it computes all whole groups of sixteen elements, and the remaining elements are computed
+// on copies (run_rest). Otherwise the interpreter computes one block after the other: inputs that are not f32 in memory
+// are converted to blocks in the scratch, and results are converted to the type of their output.
 #include "ops/jit/element_loop.h"
 
 #include <algorithm>
@@ -114,8 +117,8 @@ void ElementLoop::interpret(const void* const* inputs, void* const* outputs, int
   }
 }
 
-// Computes the last elements, fewer than a group of sixteen, on copies that have space for whole lanes. Running sums of
-// squares are copied as a whole; of other results only the elements are copied back.
+// Computes the last elements, fewer than a group of sixteen, on copies that have space for whole lanes. Only the first
+// n lanes of results and of running sums are copied back, since the other lanes have no elements.
 void ElementLoop::run_rest(const void* const* inputs, void* const* outputs, int64_t begin, int64_t n) const {
   struct alignas(64) Lanes {
     std::byte bytes[kLanes * sizeof(double)];
