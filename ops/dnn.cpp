@@ -1,7 +1,7 @@
 // Every function that makes a primitive describes activations in the project's layout, leaves the layout of the weight
-// to oneDNN (format `any`), and takes oneDNN's first implementation that is not a reference loop (settle). Results must
-// not depend on the machine's threads or on allocations during a step, so primitives are made and run with one OpenMP
-// thread, and use scratch of the caller. `finish` also records the forms that oneDNN chose; pack_weight and
+// to oneDNN (format `any`), and takes oneDNN's first implementation that is not a reference loop (settle). Primitives
+// are made and run with one OpenMP thread, so that results do not depend on the number of threads, and use scratch of
+// the caller, so that steps allocate nothing. `finish` also records the forms that oneDNN chose; pack_weight and
 // unpack_weight_add convert between them and the declared layout.
 #include "ops/dnn.h"
 

@@ -5,7 +5,7 @@
 //   backward   on each shard: computes dX partials of its subtrees, and if h is the whole batch, updates its rows
 //   sum_dx     optional, on any process: adds the dX partials of neighbouring shards
 //   reduce_dx  on any process: computes the gradient of the features from the dX partials of all shards
-//   update     if h < batch, on each shard at the end of the step: computes dW over all rows of the batch and updates
+//   update     if h < batch, on each shard at the end of the step: computes dW over the whole batch, updates the rows
 // All results have the same bits for every number of shards, workers, and rows per pass (docs/internals/determinism.md,
 // "Class blocks" to "Head sweeps"). Only constructors allocate memory, and `prepare` if rows have narrow formats.
 // Buffers have the sizes that graph/head_shape.h gives and are aligned to 64 bytes.
