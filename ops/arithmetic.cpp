@@ -1,5 +1,5 @@
-// Sum, difference, product and quotient of two tensors, and a choice between two. Ranks are equal; dimensions are equal
-// or 1.
+// add, sub, mul and div of two tensors, and where, which chooses between two tensors. The operands have the same number
+// of dimensions, each of which is equal or 1.
 #include <array>
 
 #include "graph/autodiff.h"
@@ -34,7 +34,7 @@ struct Div {
   XRUN_INLINE static auto f(auto a, auto b) { return a / b; }
 };
 
-// Loads lanes of an operand whose step is 1 (contiguous), 0 (broadcast) or larger (strided).
+// Loads the lanes of an operand that has step 1 (contiguous), step 0 (one element repeats) or a larger step.
 template <class L, typename T>
 XRUN_INLINE L load_step(const T* p, int64_t step, int64_t i, int64_t n) {
   if (step == 1) {
@@ -75,7 +75,7 @@ struct Binary {
         dims, {block_strides(spec.outputs[0], spec.rows), broadcast_strides(spec.inputs[0], dims, spec.rows),
                broadcast_strides(spec.inputs[1], dims, spec.rows)});
     const int64_t n = loops.inner_count();
-    const int64_t each = loops.is_one_run() ? kElementRun : n;  // calls of several runs are not divided
+    const int64_t each = loops.is_one_run() ? kElementRun : n;  // calls with several runs are not divided
     return kernel_over(
         n, each, [isa = spec.isa, relu = spec.attrs.flag("relu", false), loops](const KernelCall& call, Range some) {
           const T* const a = call.inputs[0].as<T>();
@@ -127,7 +127,7 @@ Status grad_mul(GradBuilder& builder) {
   return {};
 }
 
-// d(a / b) = da / b - y db / b.
+// Gradient of y = a / b: da = dy / b and db = -y · dy / b.
 Status grad_div(GradBuilder& builder) {
   XRUN_ASSIGN(const std::vector<ValueId> da, builder.emit("div", {builder.output_grad(0), builder.input(1)}));
   if (builder.wanted(0)) {
@@ -141,7 +141,7 @@ Status grad_div(GradBuilder& builder) {
   return {};
 }
 
-// Includes a relu that was absorbed.
+// Returns the scalar expression of the operator, including a relu that was absorbed.
 template <class F>
 std::string expr_of(const Attrs& attrs) {
   return attrs.flag("relu", false) ? "max(" + F::expr(attrs) + ", 0)" : F::expr(attrs);
@@ -168,7 +168,7 @@ constexpr Op kSub = binary_op<Sub, grad_sub>();
 constexpr Op kMul = binary_op<Mul, grad_mul>();
 constexpr Op kDiv = binary_op<Div, grad_div>();
 
-// where(c, a, b): a if c is not 0, else b. All have one shape; no gradient for c.
+// where(c, a, b) is a if c is not 0, else b. All three operands have the same shape. c has no gradient.
 Result<OpShape> infer_where(std::span<const TensorType> inputs, const Attrs& attrs) {
   XRUN_TRY(expect_activation("where", inputs[0]));
   for (size_t i = 1; i < 3; ++i) {

@@ -1,9 +1,9 @@
-// Self-attention over T positions with h heads of d = D / h numbers: [q k v] = x Wqkvᵀ + bqkv, per head
-// o = softmax(q kᵀ / sqrt(d) + b) v, y = o Wprojᵀ + bproj. x, y [N, T, D]; Wqkv [3D, D]; Wproj [D, D].
-// b is -infinity for keys that a query does not see: those after it (causal), and those outside of its window
-// (ops/attention_windows.h). With `relative` b adds a trained number for each head and each place of a key relative to
-// a query. Sources: Vaswani et al., "Attention Is All You Need", NeurIPS 2017; Liu et al., "Swin Transformer", ICCV
-// 2021.
+// Self-attention over T positions with h heads of d = D / h numbers: [q k v] = x Wqkvᵀ + bqkv; for each head o =
+// softmax(q kᵀ / sqrt(d) + b) v; y = o Wprojᵀ + bproj. x and y are [N, T, D]; Wqkv is [3D, D], Wproj is [D, D]. The
+// bias b is -infinity for keys that a query must not see: those after it (causal), and those outside of its window
+// (ops/attention_windows.h). With `relative`, b also contains a trained number for each head and each offset of a key
+// from the query. Sources: Vaswani et al., "Attention Is All You Need", NeurIPS 2017; Liu et al., "Swin Transformer",
+// ICCV 2021.
 
 #include "graph/autodiff.h"
 #include "ops/attention_kernel.h"
@@ -16,7 +16,7 @@ namespace {
 
 using Types = std::span<const TensorType>;
 
-// outputs: y, and for the gradient [q k v] and o.
+// Outputs: y, and [q k v] and o, which the gradient needs.
 Result<OpShape> infer_attention(Types in, const Attrs& attrs) {
   XRUN_TRY(expect_activation("attention", in[0]));
   if (in[0].rank() != 3) {
@@ -43,7 +43,7 @@ Result<OpShape> infer_attention(Types in, const Attrs& attrs) {
   return shape;
 }
 
-// inputs: [q k v], do, and the table of relative places.
+// Inputs: [q k v], the gradient of o, and, with `relative`, the table of trained biases.
 Result<OpShape> infer_grad(Types in, const Attrs&) { return OpShape{{with_dims(in[0], in[0].dims)}}; }
 Result<OpShape> infer_relative_grad(Types in, const Attrs&) {
   return OpShape{{with_dims(in[0], in[0].dims), weight_type(in[2].dims)}};
@@ -64,7 +64,7 @@ OpCost grad_cost(Types in, Types out, const Attrs& attrs) {
 }
 
 Status grad_attention(GradBuilder& builder) {
-  const Attrs attrs = builder.node().attrs;  // a copy: emit moves nodes
+  const Attrs attrs = builder.node().attrs;  // a copy, because emit moves nodes in memory
   const ValueId dy = builder.output_grad(0);
   const int proj = attrs.flag("qkv_bias") ? 3 : 2;
   XRUN_TRY(builder.set_grad_by(proj, "linear.dw", {builder.output(2), dy}));
@@ -93,8 +93,8 @@ Status grad_attention(GradBuilder& builder) {
   return builder.set_grad_by(0, "linear.dx", {dqkv[0], builder.input(1)});
 }
 
-// Only samples can be split: queries, keys and values are stored one after the other, head by head, so a run of
-// features is not a part of the operator.
+// The operator can be split only by samples. Queries, keys and values are stored one after the other, head by head, so
+// a range of features is not a smaller attention.
 std::string shard_attention(Types in, Types, const Attrs&) {
   std::string inputs = "n.";
   for (size_t i = 1; i < in.size(); ++i) {

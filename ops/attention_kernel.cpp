@@ -1,6 +1,11 @@
-// Attention window by window, in f32. Scores [h, t, t] exist for one window at a time; the backward pass computes them
-// again from q and k. If one window covers the whole sequence, it is used in place; other windows are gathered into
-// scratch, and their results scattered.
+// Computes attention one window at a time; scores and products are f32:
+// 1. A dense layer computes [q k v] for the whole row block.
+// 2. For each sample and window, a matrix product computes the scores of all heads, [h, t, t]; Probabilities applies
+//    bias, mask and softmax to them; a product with v gives o.
+// 3. A dense layer computes y from o.
+// The scores of only one window exist at a time, so memory does not grow with the number of windows. The backward pass
+// computes them again from q and k. The rows of a window are copied to scratch if they are bf16 or if the sequence has
+// several windows; otherwise they are used in place (Rows).
 #include "ops/attention_kernel.h"
 
 #include <algorithm>
@@ -30,7 +35,7 @@ struct Sizes {
         causal(attrs.flag("causal", false)),
         relative(attrs.flag("relative", false)) {}
   Windows windows;
-  int64_t positions;  // number of positions in the sequence
+  int64_t positions;  // positions in the sequence
   int64_t t, dim, h, d, padded;
   bool causal;
   bool relative;
@@ -53,7 +58,7 @@ Status multiply(const dnn::Primitive& product, const float* a, const float* b, f
   return product.run(arguments, scratch);
 }
 
-// Computes the probabilities from the scores of one window, in place.
+// Replaces the scores of one window by probabilities.
 class Probabilities {
  public:
   Probabilities(Isa isa, const Sizes& sizes) : isa_(isa), sizes_(sizes) {
@@ -83,12 +88,12 @@ class Probabilities {
   std::vector<float> regions_;  // regions of the tokens of each window; empty if every token may attend to all
 };
 
-// One window's rows of an activation [T, D], as f32.
+// The rows of one window of an activation [T, D], as f32.
 class Rows {
  public:
   Rows(Isa isa, DType dtype, const Windows& windows) : isa_(isa), dtype_(dtype), windows_(windows) {}
 
-  // Whether rows must be moved: they are narrow, or the sequence has several windows.
+  // Whether the rows must be copied, because they are bf16 or the sequence has several windows.
   bool move() const { return dtype_ != DType::kF32 || !windows_.is_whole(); }
 
   void gather(const std::byte* from, int64_t dim, int64_t window, float* to) const {
@@ -112,7 +117,7 @@ class Rows {
   }
 
  private:
-  // visit(first element in the sequence, first element in the window, n)
+  // Calls visit(first element in the sequence, first element in the window, n) for runs of contiguous elements.
   template <typename Visit>
   void for_each_run(int64_t window, int64_t dim, const Visit& visit) const {
     const int64_t tokens = windows_.tokens();
@@ -191,7 +196,7 @@ class Attention final : public Kernel {
     return part;
   }
 
-  // scratch: scores | scratch of the products | [q k v] and o, if they are moved
+  // Layout of the scratch: scores | scratch of the products | [q k v] and o, if they are copied
   Bytes moved_offset() const {
     return sizes_.score_bytes() + align_up(std::max(scores_.scratch_bytes(), mix_.scratch_bytes()));
   }
@@ -275,7 +280,8 @@ class AttentionGrad final : public Kernel {
 
   int64_t table() const { return sizes_.h * sizes_.windows.offsets(); }
 
-  // scratch: P | dP | scratch of the products | [q k v], do and d[q k v], if they are moved | gradient of the table
+  // Layout of the scratch: P | dP | scratch of the products | [q k v], do and d[q k v], if they are copied | gradient
+  // of the table
   Bytes moved_offset() const {
     return 2 * sizes_.score_bytes() +
            align_up(std::max({scores_.scratch_bytes(), dp_.scratch_bytes(), dv_.scratch_bytes(), dq_.scratch_bytes(),

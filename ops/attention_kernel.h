@@ -5,9 +5,11 @@
 
 namespace xrun::ops {
 
-// inputs: x, weight and bias of [q k v], those of the projection, and the table of relative places; as infer declares.
+// Makes the kernel of the forward pass. Inputs: x, the weight and bias that give [q k v], the weight and bias of the
+// projection, and, with `relative`, the table of trained biases (BiasBody, ops/attention_scores.h).
 Result<std::unique_ptr<Kernel>> make_attention(const KernelSpec& spec);
-// inputs: [q k v], do, and the table of relative places, whose gradient is then the second output.
+// Makes the kernel of the gradient. Inputs: [q k v], the gradient of o, and, with `relative`, the table of trained
+// biases; the gradient of the table is then the second output.
 Result<std::unique_ptr<Kernel>> make_attention_grad(const KernelSpec& spec);
 
 }  // namespace xrun::ops

@@ -1,5 +1,5 @@
-// Loops over the scores of one window, [heads, t, t] with rows padded to whole lanes: bias, mask and softmax, and their
-// gradients. Bodies of run_for (ops/simd.h).
+// Loops over the scores of one window, [heads, t, t] with rows padded to whole lanes: they apply bias, mask and
+// softmax, and compute the gradients. Each struct is a body of run_for (ops/simd.h).
 #pragma once
 
 #include <cmath>
@@ -37,7 +37,7 @@ struct SoftmaxBody {
   }
 };
 
-// dS = scale · P (dP - <P, dP>), row by row, over dP.
+// Gradient of the softmax, row by row: dS = scale · P (dP - <P, dP>). The result replaces dP.
 struct SoftmaxGradBody {
   template <class L>
   XRUN_INLINE static void run(const float* p, float* dp, int64_t rows, int64_t n, int64_t stride, float scale) {
@@ -51,8 +51,9 @@ struct SoftmaxGradBody {
   }
 };
 
-// Sets masked scores to -infinity: those of keys after their query (causal), and of keys in another region. `regions`
-// has one number for each token, padded; null: all are in one region. A query always attends to itself.
+// Sets the scores of keys that a query must not see to -infinity: with `causal` the keys after the query, and with
+// `regions` the keys in another region (Windows::region). `regions` has the region of each token, padded to whole
+// lanes; null if all tokens are in one region. A query always attends to itself.
 struct MaskBody {
   template <class L>
   XRUN_INLINE static void run(float* scores, int64_t heads, int64_t t, int64_t stride, bool causal,
@@ -70,8 +71,9 @@ struct MaskBody {
   }
 };
 
-// Calls visit(run of scores, run of the table, n) for the keys of each query, row by row of the window. `table` has a
-// number for each head and place of a key relative to a query: [heads, 2 rows - 1, 2 columns - 1].
+// Calls visit(scores, biases, n) for each query and each row of the window. The n keys of such a row have contiguous
+// scores, and contiguous biases in `table`, which has a number for each head and each offset of a key from the query:
+// [heads, 2 rows - 1, 2 columns - 1].
 template <typename Score, typename Number, typename Visit>
 XRUN_INLINE void for_each_offset_run(Score* scores, Number* table, int64_t heads, const Windows& w, int64_t stride,
                                      const Visit& visit) {
@@ -86,7 +88,7 @@ XRUN_INLINE void for_each_offset_run(Score* scores, Number* table, int64_t heads
   }
 }
 
-// S = scale · S + the bias of the key's place relative to the query.
+// Scales the scores and adds the bias of each key's offset from the query: S = scale · S + bias.
 struct BiasBody {
   template <class L>
   XRUN_INLINE static void run(float* scores, const float* table, int64_t heads, const Windows& w, int64_t stride,
@@ -101,7 +103,7 @@ struct BiasBody {
   }
 };
 
-// Adds the scaled dS to the gradient of the table.
+// Adds dS to the gradient of the table of biases, then multiplies dS by the scale.
 struct BiasGradBody {
   template <class L>
   XRUN_INLINE static void run(float* ds, double* dtable, int64_t heads, const Windows& w, int64_t stride, float scale) {

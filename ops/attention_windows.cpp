@@ -9,7 +9,8 @@
 namespace xrun::ops {
 namespace {
 
-// The number of rows of a grid of t positions: the given one, with windows that of a square, and otherwise one.
+// Returns the number of rows of a grid of t positions: the attribute `height`; without it, the side of a square if
+// there are windows, otherwise 1.
 Result<int64_t> height_of(int64_t t, const Attrs& attrs) {
   if (attrs.has("height")) {
     const int64_t height = attrs.integer("height");

@@ -1,6 +1,6 @@
-// The windows of attention over a grid of positions: rows x columns positions each, moved by a cyclic shift. Positions
-// of a sequence [N, T, D] are the cells of a grid, row by row. Source: Liu et al., "Swin Transformer: Hierarchical
-// Vision Transformer using Shifted Windows", ICCV 2021.
+// Divides a sequence [N, T, D] into the windows in which attention works. The T positions are the cells of a grid, row
+// by row; a window is a rectangle of rows x columns cells. A cyclic shift of the grid moves the windows. Source: Liu et
+// al., "Swin Transformer: Hierarchical Vision Transformer using Shifted Windows", ICCV 2021.
 #pragma once
 
 #include <cstdint>
@@ -10,27 +10,27 @@
 
 namespace xrun::ops {
 
-// Window w is at row w / (width / columns) of the windows; its tokens are its positions, row by row.
+// Windows are numbered row by row of the grid, and the tokens of a window row by row of the window.
 struct Windows {
-  // The windows that the attributes `window`, `shift` and `height` describe for t positions. Without `window` there is
-  // one, the whole grid; a side of the grid that is not larger than `window` is one window, which is not shifted.
-  // Errors: XG0301, XG0303.
+  // Returns the windows that the attributes `window`, `shift` and `height` describe for t positions. Without `window`
+  // the whole grid is one window. If a side of the grid is not larger than `window`, the window covers that side and is
+  // not shifted along it. Errors: XG0301, XG0303.
   static Result<Windows> of(int64_t t, const Attrs& attrs);
 
   int64_t count() const { return (height / rows) * (width / columns); }
   int64_t tokens() const { return rows * columns; }
   bool is_whole() const { return count() == 1; }
   bool is_shifted() const { return down > 0 || right > 0; }
-  // The number of places of a key relative to a query: (2 rows - 1) (2 columns - 1).
+  // The number of different offsets of a key from a query: (2 rows - 1) (2 columns - 1).
   int64_t offsets() const { return (2 * rows - 1) * (2 * columns - 1); }
 
-  // The position in the sequence of a token of a window.
+  // The position in the sequence of token `token` of window `window`.
   int64_t position(int64_t window, int64_t token) const {
     const Cell cell = cell_of(window, token);
     return (cell.row + down) % height * width + (cell.column + right) % width;
   }
-  // Tokens of a window that a shift brought together from opposite sides of the grid have different regions, and do not
-  // attend to one another.
+  // The region of a token in its window. A shift can bring tokens from opposite sides of the grid into one window; they
+  // then have different regions and do not attend to one another.
   int64_t region(int64_t window, int64_t token) const {
     const Cell cell = cell_of(window, token);
     return (down > 0 && cell.row >= height - down ? 1 : 0) + (right > 0 && cell.column >= width - right ? 2 : 0);

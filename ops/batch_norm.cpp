@@ -1,8 +1,8 @@
-// Batch norm over a row block (ghost batch norm): y = weight · (x - mean) / sqrt(var + eps) + bias, per channel, with
-// mean and (biased) variance over the samples and positions of one row block. An absorbed function gives relu(y),
-// prelu(y) with its own slopes, another function of y, or a sum with y. x [N, C, H, W] or [N, C]. Outside training the
-// running statistics replace those of the block. Source: Ioffe, Szegedy, "Batch Normalization", ICML 2015; running
-// statistics: docs/internals/determinism.md, "Batch norm".
+// Batch norm over a row block (ghost batch norm): y = weight · (x - mean) / sqrt(var + eps) + bias for each channel,
+// with mean and (biased) variance over the samples and positions of one row block. The operator may absorb the function
+// after it: relu, prelu with its own slopes, another scalar function, or the sum with another tensor. x is [N, C, H, W]
+// or [N, C]. Outside training, running statistics replace those of the block. Source: Ioffe, Szegedy, "Batch
+// Normalization", ICML 2015; running statistics: docs/internals/determinism.md, "Batch norm".
 #include "ops/batch_norm.h"
 
 #include <cmath>
@@ -52,7 +52,7 @@ Status grad_bn(GradBuilder& builder) {
                               passed);
 }
 
-// Gives the listed inputs those of the gradients that are wanted.
+// Sets the gradients of the listed inputs, in the order of `grads`; gradients that are not wanted are skipped.
 void set_wanted(GradBuilder& builder, std::initializer_list<int> inputs, const std::vector<ValueId>& grads) {
   for (size_t i = 0; i < grads.size(); ++i) {
     if (const int input = inputs.begin()[i]; builder.wanted(input)) {
@@ -61,7 +61,7 @@ void set_wanted(GradBuilder& builder, std::initializer_list<int> inputs, const s
   }
 }
 
-// A batch norm and the prelu that reads it: its slopes are the last input.
+// A batch norm that absorbed the prelu after it. The slopes of the prelu are the last input.
 Result<OpShape> infer_bn_prelu(std::span<const TensorType> inputs, const Attrs& attrs) {
   XRUN_ASSIGN(OpShape shape, infer_bn(inputs, attrs));
   shape.params.push_back(param("slope", {inputs[0].dims[1]}, {.value = 0.25}));
@@ -79,8 +79,8 @@ Status grad_bn_prelu(GradBuilder& builder) {
   return {};
 }
 
-// A batch norm and the tensor that is added to it, its second operand: relu(bn(x) + residual) with the attribute
-// `relu`.
+// A batch norm that absorbed a sum. The tensor that is added is its second operand. With the attribute `relu` the
+// result is relu(bn(x) + residual).
 Result<OpShape> infer_bn_add(std::span<const TensorType> inputs, const Attrs& attrs) {
   if (inputs[1] != inputs[0]) {
     return shape_error("`bn.add` adds a tensor of another type: " + to_text(inputs[0]) + " and " + to_text(inputs[1]),
@@ -106,8 +106,8 @@ Status grad_bn_add(GradBuilder& builder) {
   return {};
 }
 
-// Mean and variance of some columns of x [rows, columns]. Sums are of x - x[0, c], so that a large mean causes no loss
-// of precision.
+// Computes mean and variance of some columns of x [rows, columns]. It sums x - x[0, c], so that a large mean loses no
+// precision.
 template <typename T>
 struct StatisticsBody {
   template <class L>
@@ -143,7 +143,7 @@ struct NormalizeBody {
   }
 };
 
-// Before the sum, the norm is rounded as it would be in memory.
+// Computes the norm and adds the other tensor. The norm is first rounded to the element type, as if it had been stored.
 template <typename T, bool kRelu>
 struct NormalizeAddBody {
   template <class L>
@@ -247,7 +247,7 @@ class BatchNorm final : public BatchNormBase {
   }
 
   bool training_;
-  size_t first_weight_;  // index of the input; the tensor that is added comes before it
+  size_t first_weight_;  // index of the weight's input; the tensor that is added precedes it
   double momentum_;
 };
 

@@ -17,8 +17,8 @@ XRUN_INLINE L normalize(const NormColumns& p, const T* x, int64_t c, int64_t n) 
          load_upto<L>(p.bias + c, n);
 }
 
-// The function after the norm in the loops. Before a prelu the norm is rounded as it would be in memory; the gradient
-// computes with the norm in f32, and does not round between the two.
+// The function that the loops apply to the norm at once. The forward pass rounds the norm to the element type before a
+// prelu, as if it had been stored; the gradient computes the norm in f32 and does not round it.
 enum class Behind : uint8_t { kNothing, kRelu, kPrelu };
 
 template <typename T, class L>
@@ -41,8 +41,9 @@ XRUN_INLINE L follow(const NormColumns& p, L v, int64_t c, int64_t n) {
   }
 }
 
-// Shapes, and the two per-channel factors in scratch that both directions need. A part computes sums for some of the
-// channels, then results for some of the rows.
+// Base of the kernels of batch norm and of its gradient: the shapes, and two factors per channel in scratch, 1 /
+// sqrt(var + eps) and weight / sqrt(var + eps). The first phase of a part computes sums for some channels, the second
+// one results for some rows.
 class BatchNormBase : public Kernel {
  public:
   int64_t parts() const override { return rows_; }

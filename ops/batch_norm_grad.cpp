@@ -1,5 +1,6 @@
-// Gradients of batch norm: dx = scale · (g - mean(g) - x̂ · mean(g · x̂)), where g is the gradient before the absorbed
-// function; those of weight and bias are the sums of g · x̂ and g.
+// Gradients of batch norm: dx = scale · (g - mean(g) - x̂ · mean(g · x̂)), where g is the gradient of the norm, before
+// the absorbed function, and x̂ = (x - mean) / sqrt(var + eps). The gradients of weight and bias are the sums of g · x̂
+// and of g.
 #include <algorithm>
 #include <cmath>
 
@@ -10,13 +11,13 @@
 namespace xrun::ops {
 namespace {
 
-// inputs: x, dy, weight, bias, mean, var.
+// Inputs: x, dy, weight, bias, mean, var.
 Result<OpShape> infer_grad(std::span<const TensorType> inputs, const Attrs&) {
   const TensorType weight = weight_type(inputs[2].dims);
   return OpShape{{with_dims(inputs[0], inputs[0].dims), weight, weight}};
 }
 
-// inputs: x, dy, weight, bias, mean, var, slope.
+// Inputs: x, dy, weight, bias, mean, var, slope.
 Result<OpShape> infer_prelu_grad(std::span<const TensorType> inputs, const Attrs& attrs) {
   XRUN_ASSIGN(OpShape shape, infer_grad(inputs, attrs));
   shape.outputs.push_back(weight_type(inputs[6].dims));
@@ -27,8 +28,8 @@ OpCost grad_cost(std::span<const TensorType> inputs, std::span<const TensorType>
   return pointwise_cost(inputs, outputs, 14 + 2 * function_operations(attrs));  // a function and its derivative
 }
 
-// Computes the gradient before the function of the norm `v` from the gradient `g` after it: for a relu it is zero where
-// the forward pass clipped.
+// Computes the gradient of the norm `v` from the gradient `g` of the absorbed function's result. For a relu it is 0
+// where the forward pass clipped.
 template <Behind kBehind, class L>
 XRUN_INLINE L before(const NormColumns& p, L v, L g, int64_t c, int64_t n) {
   if constexpr (kBehind == Behind::kNothing) {
@@ -38,8 +39,8 @@ XRUN_INLINE L before(const NormColumns& p, L v, L g, int64_t c, int64_t n) {
   }
 }
 
-// Computes the norm by exactly the operations of the forward pass, so that its sign is the same and it need not be
-// kept; 0 if no function needs it.
+// Computes the norm again instead of keeping it, with exactly the operations of the forward pass, so that its sign is
+// the same. Returns 0 if no function needs the norm.
 template <Behind kBehind, class L, typename T>
 XRUN_INLINE L norm_of(const NormColumns& p, const T* x, int64_t c, int64_t n) {
   if constexpr (kBehind == Behind::kNothing) {
@@ -54,8 +55,8 @@ XRUN_INLINE L standardize(const NormColumns& p, const T* x, int64_t c, int64_t n
   return (load_upto<L>(x + c, n) - load_upto<L>(p.mean + c, n)) * load_upto<L>(p.rstd + c, n);
 }
 
-// Sums g and g · x̂ over rows; for a prelu also computes the gradient of its slopes, which is added to that of the
-// preceding row blocks.
+// Sums g and g · x̂ over rows. For a prelu it also sums the gradient of the slopes and adds it to that of the preceding
+// row blocks.
 template <typename T, Behind kBehind>
 struct GradSumsBody {
   static constexpr bool kSlopes = kBehind == Behind::kPrelu;
@@ -87,8 +88,8 @@ struct GradSumsBody {
   }
 };
 
-// Computes the same sums for a g that a function has given; adds them to `sum` and `dot` in f64. The rows are one block
-// of `reduce_columns`, so that the order is that of GradSumsBody.
+// Computes the same sums for a g that NormFunction has stored, and adds them to `sum` and `dot` in f64. The rows are
+// one block of `reduce_columns`, so the order is that of GradSumsBody.
 template <typename T>
 struct FunctionSumsBody {
   template <class L>
@@ -110,7 +111,7 @@ struct FunctionSumsBody {
   }
 };
 
-// dx = scale · (dy - sum / m - x̂ · dot / m), m = rows.
+// Computes dx = scale · (g - sum / m - x̂ · dot / m), where m is the number of rows.
 template <typename T, Behind kBehind>
 struct GradBody {
   template <class L>
@@ -135,7 +136,7 @@ class BatchNormGrad final : public BatchNormBase {
  public:
   explicit BatchNormGrad(const KernelSpec& spec) : BatchNormBase(spec) {}
 
-  // Factors and sums of the channels; with a function also sums in f64.
+  // The scratch has factors and sums of the channels; with a function of `then` it also has sums in f64.
   Bytes scratch_bytes() const override {
     const int64_t floats = function_ ? 8 * stride() : 4 * stride();
     return floats * static_cast<Bytes>(sizeof(float)) + function_bytes();
@@ -193,8 +194,8 @@ class BatchNormGrad final : public BatchNormBase {
     return view.data + r * channels_ * static_cast<int64_t>(sizeof(T));
   }
 
-  // With a function, the gradient between it and the norm, `g`, is kept in dx until the second pass. It is rounded as
-  // it would be if the function were a node of its own.
+  // For a function of `then`, computes g and its sums. g is kept in dx until the second phase; it is rounded as if the
+  // function were a node of its own.
   void sum_function(const KernelCall& call, const NormColumns& columns, Range some, float* sum, float* dot) const {
     auto* const sums = reinterpret_cast<double*>(call.scratch + 4 * stride() * static_cast<Bytes>(sizeof(float)));
     double* const dots = sums + stride();
@@ -215,7 +216,7 @@ class BatchNormGrad final : public BatchNormBase {
     }
   }
 
-  // Adds the sums to the gradients of weight and bias; the sums become means.
+  // Adds the sums to the gradients of weight and bias, then divides them by the number of rows.
   void add_sums(Range some, float* sum, float* dot, float* dweight, float* dbias) const {
     const float inverse = 1.0F / static_cast<float>(rows_);
     for (int64_t c = some.begin; c < some.end; ++c) {

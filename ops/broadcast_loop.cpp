@@ -10,7 +10,7 @@
 namespace xrun::ops {
 namespace {
 
-// Shorter pieces cost more than the copies that they save.
+// The least number of elements in a piece; shorter pieces cost more than the copies that they save.
 constexpr int64_t kShortest = kScalarBlock / 2;
 
 }  // namespace
@@ -57,7 +57,7 @@ BroadcastLoop::BroadcastLoop(const KernelSpec& spec, ScalarExpr expr, Stores sto
 
 void BroadcastLoop::choose_pieces() {
   bool repeats = true;
-  bool lies_there = true;  // no copies are needed within a period
+  bool lies_there = true;  // whether no operand needs to be copied within a period
   int64_t run = 0;
   for (const Operand& operand : operands_) {
     if (operand.is_read()) {
@@ -73,7 +73,7 @@ void BroadcastLoop::choose_pieces() {
   }
   const int64_t step = std::lcm(period_, int64_t{kLanes});
   if (run == 0) {
-    each_ = elements_;  // no operand is read in blocks
+    each_ = elements_;  // no operand is read through blocks
   } else if (repeats && period_ >= kShortest && (period_ <= kScalarBlock || (lies_there && run == period_))) {
     each_ = period_;
   } else if (repeats && step <= kScalarBlock) {
@@ -85,7 +85,7 @@ void BroadcastLoop::choose_pieces() {
   }
 }
 
-// The number of elements of the piece that begins at `begin`.
+// Returns the number of elements of the piece that begins at `begin`.
 int64_t BroadcastLoop::piece(int64_t begin, int64_t end) const {
   const int64_t most = std::min(each_, end - begin);
   const int64_t cut = period_ > 0 ? period_ : run_;
@@ -93,8 +93,9 @@ int64_t BroadcastLoop::piece(int64_t begin, int64_t end) const {
   return past > 0 || run_ > 0 ? std::min({most, cut - past, kScalarBlock}) : most;
 }
 
-// Gets the addresses of the operands of a piece. If the previous piece began with a period, and this one does, the
-// addresses are reused (`has_read`), and nothing is copied again. Returns whether this piece begins with a period.
+// Sets `read` to the addresses of the operands for a piece. If both this piece and the previous one begin with a
+// period, the addresses are those of the previous one (`has_read`), and nothing is copied again. Returns whether this
+// piece begins with a period.
 bool BroadcastLoop::read_operands(std::span<const TensorView> inputs, std::byte* scratch, int64_t begin, int64_t n,
                                   bool has_read, const void** read) const {
   const bool repeats = period_ > 0 && begin % period_ == 0;

@@ -15,22 +15,23 @@
 
 namespace xrun::ops {
 
-// Broadcast operands are read in place if their elements are contiguous f32; otherwise they are copied to blocks of
-// f32. Blocks that repeat, such as those of a vector with an element for each channel, are copied once.
+// Computes a scalar expression for each element of a row block. Broadcast operands are read in place if their elements
+// are contiguous f32; otherwise they are copied to blocks of f32. A block that repeats, such as a vector with an
+// element for each channel, is copied only once.
 class BroadcastLoop {
  public:
   // `expr` reads the inputs of the spec and gives its outputs. REQUIRES: broadcast() of their types succeeds.
   BroadcastLoop(const KernelSpec& spec, ScalarExpr expr);
-  // Results that a caller reads at once (run_pieces) stay in the caches.
+  // Where results are stored. Use kToCaches if the caller reads the results at once (run_pieces).
   enum class Stores { kToCaches, kPastThemWhereLarge };
   BroadcastLoop(const KernelSpec& spec, ScalarExpr expr, Stores stores);
 
   int64_t elements() const { return elements_; }
   Bytes scratch_bytes() const { return loop_.scratch_bytes(); }
-  // Computes some of the elements. Any number of threads, each with a scratch of its own.
+  // Computes the elements of `some`. Several threads may call it at once, each with its own scratch.
   void run(const KernelCall& call, Range some) const;
-  // Computes some of the elements in pieces of at most `most`: results(begin, outputs) gives the address of element
-  // `begin` of each result, done(begin, n) follows each piece.
+  // Computes the elements of `some` in pieces of at most `most` elements. results(begin, outputs) must write to
+  // `outputs` the address of element `begin` of each result; done(begin, n) is called after each piece.
   template <typename Results, typename Done>
   void run_pieces(std::span<const TensorView> inputs, std::byte* scratch, Range some, int64_t most,
                   const Results& results, const Done& done) const {
@@ -64,9 +65,9 @@ class BroadcastLoop {
   int64_t elements_ = 0;  // elements of a result in the row block
   Bytes result_size_ = 0;
   std::vector<Operand> operands_;
-  int64_t period_ = 0;  // elements after which all broadcast operands repeat; 0: they do not repeat
-  int64_t each_ = 0;    // elements of a piece; with a period, whole periods
-  int64_t run_ = 0;     // if they do not repeat: pieces end where contiguous elements end; 0: anywhere
+  int64_t period_ = 0;  // number of elements after which all broadcast operands repeat; 0: they do not repeat
+  int64_t each_ = 0;    // number of elements in a piece; a multiple of the period if there is one
+  int64_t run_ = 0;     // without a period: pieces end at multiples of this number, where runs end; 0: anywhere
   ElementLoop loop_;
 };
 

@@ -9,7 +9,7 @@
 namespace xrun::ops {
 namespace {
 
-// sums[i] += terms[i]: each term of a run belongs to another sum.
+// Adds each term of a run to a different sum: sums[i] += terms[i].
 template <typename T>
 struct AddBody {
   template <class L>

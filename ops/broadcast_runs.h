@@ -1,5 +1,5 @@
-// Iterates over the elements of an operand whose dimensions are equal to those of a result, or 1: reads them as if they
-// had been copied to the shape of the result, or adds terms of that shape to them.
+// Iterates over the elements of a broadcast operand, whose dimensions are 1 or those of the result: reads them as if
+// they had been copied to the shape of the result, or adds terms of that shape to them.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 
 namespace xrun::ops {
 
-// The places of a broadcast operand's elements, in the memory order of the result: runs with constant steps.
+// Maps the elements of the result, in memory order, to the operand's elements: runs in which the operand's offset grows
+// by a constant step, which is 0 if one element repeats.
 class BroadcastRuns {
  public:
   // REQUIRES: broadcast() of these types succeeds. `rows`: rows of the row block.
@@ -24,14 +25,15 @@ class BroadcastRuns {
   const std::vector<int64_t>& steps() const { return steps_; }  // steps of the operand, in elements
   bool is_one_run() const { return dims_.size() == 1; }
 
-  // The run that contains an element of the result.
+  // The operand's element for one element of the result.
   struct Place {
     std::array<int64_t, kMostDims> index{};
     int64_t at = 0;  // offset in the operand
   };
   Place place_of(int64_t element) const;
-  // Calls body(at, done, run) for parts of the `n` elements from `begin` on: the `run` elements after the first `done`
-  // have the operand's elements at, at + step ...
+  // Divides the `n` elements of the result that start at `begin` into runs and calls body(at, done, run) for each.
+  // `done` elements come before the run; its `run` elements belong to the operand's elements at, at + step, at + 2
+  // step, ...
   template <typename Body>
   void for_each(int64_t begin, int64_t n, const Body& body) const {
     Place place = place_of(begin);
@@ -58,16 +60,16 @@ class BroadcastReader {
   BroadcastReader(const TensorType& operand, const TensorType& result, int64_t rows)
       : is_f32_(operand.dtype == DType::kF32), runs_(operand, result, rows) {}
 
-  // Whether the operand has the elements of the result, in the same order: then nothing needs to be copied.
+  // Whether the operand has the same elements as the result in the same order, so that nothing needs to be copied.
   bool is_whole() const { return runs_.is_one_run() && runs_.steps()[0] == 1; }
-  // The number of elements after which the operand repeats, 1 for a single number; 0: it does not repeat.
+  // The number of elements after which the operand repeats: 1 for a single number, 0 if it does not repeat.
   int64_t period() const;
-  // The number of elements of the innermost run, which are contiguous or repeat a single one; and whether runs are read
-  // without a copy, because they are contiguous f32.
+  // run() is the number of elements of the innermost run, which are contiguous or repeat a single one. lies_there()
+  // says whether runs are contiguous f32 and so can be read without a copy.
   int64_t run() const { return runs_.dims().back(); }
   bool lies_there() const { return is_f32_ && runs_.steps().back() == 1; }
-  // The address of `n` elements from `begin` on: in the operand itself if they are contiguous f32 there, otherwise in
-  // `block`, to which they are copied.
+  // Returns the address of `n` elements that start at `begin`: in the operand itself if they are contiguous f32 there,
+  // otherwise in `block`, to which they are copied.
   const float* read(const std::byte* operand, int64_t begin, int64_t n, float* block) const;
 
  private:
@@ -78,15 +80,14 @@ class BroadcastReader {
   BroadcastRuns runs_;
 };
 
-// Adds terms that have the shape of a larger tensor to sums of the operand's shape. The terms of a sum are added in
-// their memory order.
+// Sums a large tensor to the smaller shape of an operand. The terms of each sum are added in memory order.
 class BroadcastSums {
  public:
   // `terms`: the type of the larger tensor.
   BroadcastSums(Isa isa, const TensorType& sums, const TensorType& terms, int64_t rows)
       : isa_(isa), runs_(sums, terms, rows) {}
 
-  // Adds `n` terms, beginning with term `begin` in the order of the larger tensor. Sums in f32, or in f64.
+  // Adds the `n` terms that start at term `begin` of the larger tensor to `sums`, which are f32 or f64.
   void add(const float* terms, int64_t begin, int64_t n, float* sums) const;
   void add(const Bf16* terms, int64_t begin, int64_t n, float* sums) const;
   void add(const float* terms, int64_t begin, int64_t n, double* sums) const;

@@ -1,5 +1,6 @@
-// Operators that keep the shape and every value except for rounding: stop_gradient, cast (inserted by mixed precision),
-// and fill (a constant in the shape of its input, where differentiation starts).
+// Operators that keep the shape: stop_gradient, which keeps the values; cast, which rounds them and is inserted by
+// mixed precision; and fill, which makes a constant in the shape of its input, such as the gradient where
+// differentiation starts.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -21,7 +22,7 @@ Result<OpShape> infer_stop(std::span<const TensorType> inputs, const Attrs& attr
 
 Result<std::unique_ptr<Kernel>> make_copy(const KernelSpec& spec) {
   const Bytes bytes = spec.inputs[0].bytes(spec.rows, spec.rows);
-  return kernel_over_elements(bytes, [](const KernelCall& call, Range some) {  // the elements of the range are bytes
+  return kernel_over_elements(bytes, [](const KernelCall& call, Range some) {  // the elements of this range are bytes
     std::memcpy(call.outputs[0].data + some.begin, call.inputs[0].data + some.begin, static_cast<size_t>(some.size()));
   });
 }

@@ -14,11 +14,11 @@ std::vector<const Op*> list_all() {
                              &kLayerNorm, &kLayerNormGrad, &kRmsNorm, &kRmsNormGrad, &kGroupNorm, &kGroupNormGrad,
                              &kBatchNorm, &kBatchNormGrad, &kBatchNormAdd, &kBatchNormPrelu, &kBatchNormPreluGrad,
                              &kStateUpdate,
-                             // regularise
+                             // regularization
                              &kDropout, &kDropPath,
                              // pooling
                              &kGlobalAvgPool, &kGlobalAvgPoolGrad,
-                             // the rest of those with files of their own
+                             // other operators with files of their own
                              &kAttention, &kAttentionGrad, &kAttentionRelative, &kPrelu, &kPreluGrad, &kRecallAt};
   for (const auto family :
        {product_ops(), pool_ops(), sequence_ops(), softmax_ops(), reduce_ops(), pointwise_ops(), arithmetic_ops(),

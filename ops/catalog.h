@@ -1,5 +1,5 @@
-// The operators, grouped by the files that define them; a file begins with the formulas of its operators and their
-// sources.
+// Declares the operators, grouped by the files that define them. Each of these files begins with the formulas of its
+// operators and the papers they come from.
 #pragma once
 
 #include <span>

@@ -12,20 +12,22 @@
 
 namespace xrun::ops {
 
-// sums[c] += sum over r of x[r, c], for all columns or for those of `some`.
+// Adds the sums of the columns to `sums`: sums[c] += sum over r of x[r, c]. With `some`, only for these columns.
 void add_column_sums(Isa isa, const float* x, int64_t rows, int64_t columns, float* sums);
 void add_column_sums(Isa isa, const Bf16* x, int64_t rows, int64_t columns, float* sums);
 void add_column_sums(Isa isa, const float* x, int64_t rows, int64_t columns, Range some, float* sums);
 void add_column_sums(Isa isa, const Bf16* x, int64_t rows, int64_t columns, Range some, float* sums);
 
-// Kernels that sum down columns are cut between runs of this many columns: one cache line of x, and whole lanes.
+// Kernels that sum down columns are divided into parts at multiples of this many columns, which are one cache line of x
+// and whole lanes.
 template <typename T>
 inline constexpr int64_t kColumnRun = 64 / static_cast<int64_t>(sizeof(T));
 
 inline constexpr int64_t kSumBlock = 64;  // rows added in f32 before the sum goes to f64
 
-// Reduces a strip of `groups` · 16 columns (fewer in the last group), at most kMost · 16; arguments as for
-// reduce_columns. If the compiler knows the number of groups, it keeps the sums in registers.
+// Reduces a strip of `groups` · 16 columns, at most kMost · 16; the last group may have fewer columns. The arguments
+// are those of reduce_columns. `groups` is a compile-time constant for common sizes, so that the compiler keeps the
+// sums in registers.
 template <class L, int kSums, int kMost, typename Groups, typename Add, typename Finish>
 XRUN_INLINE void reduce_strip(int64_t rows, int64_t columns, int64_t c, Groups groups, const Add& add,
                               const Finish& finish) {
@@ -64,10 +66,10 @@ XRUN_INLINE void reduce_strip(int64_t rows, int64_t columns, int64_t c, Groups g
   }
 }
 
-// Iterates over columns begin .. end - 1: add(r, c, left, sums) adds the terms of row r, columns c .. c + 15 (of which
-// `left` exist) to kSums lane groups; finish(c, n, totals) gets the f64 totals [kSums][16] of n columns. Strips are as
-// wide as rows, up to 512 columns, so that memory is read in its order; the order of a column's terms does not depend
-// on strips.
+// Reduces columns begin .. end - 1. add(r, c, left, sums) adds the terms of row r and columns c .. c + 15, of which
+// `left` exist, to kSums groups of lanes. finish(c, n, totals) gets the f64 totals [kSums][16] of n columns. Columns
+// are reduced in strips of up to 512 columns, so that rows are read in memory order. The order in which the terms of a
+// column are added does not depend on the strips.
 template <class L, int kSums, typename Add, typename Finish>
 XRUN_INLINE void reduce_columns(int64_t rows, int64_t begin, int64_t end, const Add& add, const Finish& finish) {
   constexpr int kFew = 4;

@@ -3,7 +3,7 @@
 namespace xrun::ops {
 namespace {
 
-// Elements that are computed at once: at -O2 the compiler vectorizes only loops of constant length.
+// Number of elements in one inner loop, because at -O2 the compiler vectorizes only loops of constant length.
 constexpr int64_t kRun = 16;
 
 template <int64_t n>
@@ -51,7 +51,7 @@ void subtract_pairs(const GradientPair* pairs, int64_t count, int64_t stride, in
   };
   each([&](const GradientPair& pair) { sums[pair.index] = 0; });
   each([&](const GradientPair& pair) { sums[pair.index] += pair.value; });
-  // A sum is used once, although several senders may have sent the element.
+  // Subtracts each sum only once, even if several senders sent the element.
   each([&](const GradientPair& pair) {
     weight[pair.index] -= sums[pair.index] * rate;
     sums[pair.index] = 0;

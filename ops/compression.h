@@ -1,6 +1,6 @@
-// The arithmetic of compressed gradients, element by element; for the selection see ops/top_k.h. Formulas: Lin et al.,
-// "Deep Gradient Compression", ICLR 2018 (docs/internals/algorithms.md, "Gradient compression"). Nothing is fused, so
-// the bits are equal on every instruction set.
+// The arithmetic of compressed gradients: each function works element by element. The elements to send are selected by
+// ops/top_k.h. Formulas: Lin et al., "Deep Gradient Compression", ICLR 2018 (docs/internals/algorithms.md, "Gradient
+// compression"). No multiply-add is fused, so the bits are equal on every instruction set.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +11,24 @@
 namespace xrun::ops {
 
 struct CompressScalars {
-  float scale = 1;                                       // factor for the gradient: local clipping by norm
-  float limit = std::numeric_limits<float>::infinity();  // on its magnitude: local clipping by value
+  float scale = 1;                                       // factor on the gradient: local clipping by norm
+  float limit = std::numeric_limits<float>::infinity();  // bound on its magnitude: local clipping by value
   float decay = 0;                                       // the sender's share of the weight decay
   float momentum = 0;
 };
 
-// Adds gradients to velocities, and these to residuals: a = clipped(scale·g) + decay·w; u = momentum·u + a; v += u.
-// All arrays are [n].
+// Adds the gradients to the velocities, and the velocities to the residuals: a = clipped(scale·g) + decay·w; u =
+// momentum·u + a; v += u, with u the velocity and v the residual. All arrays are [n].
 void accumulate(const CompressScalars& scalars, const float* gradient, const float* weight, float* velocity,
                 float* residual, int64_t n);
 
-// Zeroes velocity and residual of the elements that are sent: error feedback and momentum factor masking.
+// Sets the velocity and the residual of the elements in `pairs`, which are sent, to 0 (error feedback and momentum
+// factor masking).
 void clear_sent(const GradientPair* pairs, int64_t count, float* velocity, float* residual);
 
-// Subtracts rate times the sum of all senders' pairs from the weights. A sum begins with 0 and adds the senders in
-// order; their pairs begin `stride` pairs apart. `sums` is as large as the weight; only elements with pairs are used.
+// Adds up the pairs of all senders for each element and subtracts `rate` times the sum from the weight. Each sum starts
+// at 0 and adds the senders in order. Every sender has `count` pairs; those of the next sender begin `stride` pairs
+// later. `sums` is working memory with the size of the weight; only elements that occur in pairs are used.
 void subtract_pairs(const GradientPair* pairs, int64_t count, int64_t stride, int senders, float rate, float* sums,
                     float* weight);
 

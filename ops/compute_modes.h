@@ -8,8 +8,9 @@ namespace xrun::ops {
 // Sets the modes of the calling thread and never restores them.
 void enter_compute_modes();
 
-// Sets flush-to-zero and denormals-are-zero, which VDPBF16PS and AMX always use, and one OpenMP thread for libraries
-// that use OpenMP. The destructor restores the two modes only. For threads that run kernels outside of a device.
+// Sets flush-to-zero and denormals-are-zero, as VDPBF16PS and AMX always compute, and one OpenMP thread for libraries
+// that use OpenMP. The destructor restores only the two floating-point modes. Use it on threads that run kernels
+// outside of a device.
 class ComputeModes {
  public:
   ComputeModes();
@@ -21,7 +22,7 @@ class ComputeModes {
   uint32_t saved_mxcsr_;
 };
 
-// Whether the calling thread has the modes.
+// Whether the calling thread computes in these modes.
 bool has_compute_modes();
 
 }  // namespace xrun::ops

@@ -1,6 +1,7 @@
-// Convolution and its gradients. y[n, o, i, j] = sum over c, u, v of w[o, c, u, v] · x[n, c, s·i + d·u - p, s·j + d·v -
-// p], zero outside; H' = floor((H + 2p - d(k - 1) - 1) / s) + 1. x [N, C, H, W], w [out, C / groups, k, k]. Each of k,
-// s, p and d is one number, or one for the height and one for the width.
+// Convolution and its gradients: y[n, o, i, j] = sum over c, u, v of w[o, c, u, v] · x[n, c, s·i + d·u - p, s·j + d·v -
+// p], where x is zero outside of the image, and H' = floor((H + 2p - d(k - 1) - 1) / s) + 1. x is [N, C, H, W], w is
+// [out, C / groups, k, k]. Window size k, stride s, padding p and dilation d are one number each, or one for the height
+// and one for the width.
 #include "graph/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/depthwise_gradient.h"
@@ -27,7 +28,7 @@ struct ConvArguments {
 constexpr Extents kOne{1, 1};
 constexpr int64_t kLargestWindow = 4096;
 
-// Padding that keeps the size of an image at stride 1, for windows of odd size.
+// The padding with which windows of odd size keep the size of an image at stride 1.
 Extents half_of(const Extents& k) { return {k.h / 2, k.w / 2}; }
 
 constexpr int64_t kMostChannels = 1 << 20;
@@ -88,7 +89,7 @@ Result<OpShape> infer_dwconv(std::span<const TensorType> inputs, const Attrs& at
   return infer_conv_like("dwconv", inputs[0], dwconv_arguments(attrs, inputs[0].dims[1]), attrs);
 }
 
-// The forward pass and both gradients have a multiply-add for each element of y and each weight that it uses.
+// The cost of the forward pass or of one gradient: a multiply-add for each element of y and each weight that it uses.
 OpCost cost_with(const TensorType& y, int64_t weights_per_output, std::span<const TensorType> inputs,
                  std::span<const TensorType> outputs) {
   return {.flops = 2.0 * static_cast<double>(y.row_elements()) * static_cast<double>(weights_per_output),
@@ -104,7 +105,7 @@ OpCost dwconv_cost(std::span<const TensorType> inputs, std::span<const TensorTyp
   return cost_with(outputs[0], extents_of(attrs, "k").area(), inputs, outputs);
 }
 
-// inputs: dy, weight.
+// Inputs: dy, weight.
 Result<OpShape> infer_dx(std::span<const TensorType> inputs, const Attrs& attrs) {
   return OpShape{{with_dims(inputs[0], {kBatch, inputs[1].dims[1] * attrs.integer("groups"), attrs.integer("height"),
                                         attrs.integer("width_in")})}};
@@ -114,7 +115,7 @@ OpCost dx_cost(std::span<const TensorType> inputs, std::span<const TensorType> o
   return cost_with(inputs[0], inputs[1].row_elements() / inputs[1].dims[0], inputs, outputs);
 }
 
-// inputs: x, dy.
+// Inputs: x, dy.
 Result<OpShape> infer_dw(std::span<const TensorType> inputs, const Attrs& attrs) {
   const Extents k = extents_of(attrs, "k");
   return OpShape{{weight_type({inputs[1].dims[1], inputs[0].dims[1] / attrs.integer("groups"), k.h, k.w})}};
@@ -142,7 +143,7 @@ Status grad_dwconv(GradBuilder& builder) {
   return grad_with(builder, dwconv_arguments(builder.node().attrs, builder.type(builder.input(0)).dims[1]));
 }
 
-// Grouped convolutions are split by whole groups: the letter `g` counts groups.
+// Returns the shard rule of a convolution. A grouped one is split only between groups, so its letter `g` counts groups.
 std::string by_groups(const Attrs& attrs, std::string_view dense, std::string_view grouped) {
   return attrs.integer("groups", 1) == 1 ? std::string(dense) : std::string(grouped) + "; groups=g";
 }
@@ -175,7 +176,8 @@ dnn::ConvShape shape_of(const KernelSpec& spec, const TensorType& x, int64_t out
           .bias = a.bias};
 }
 
-// Backward operators take all arguments except the widths, which follow from their operands.
+// Reads the arguments of a backward operator: all those of the convolution except the widths, which follow from its
+// operands.
 ConvArguments backward_arguments(const Attrs& attrs) {
   return {.k = extents_of(attrs, "k"),
           .stride = extents_of(attrs, "stride"),
@@ -201,8 +203,8 @@ Result<std::unique_ptr<Kernel>> make_dx(const KernelSpec& spec) {
                                      : make_apply_weight(spec, dnn::conv_backward_data(shape));
 }
 
-// Whether the weight gradient is computed as that of a dense layer whose rows are the pixels. This applies to AMX, for
-// which oneDNN's code for 1 x 1 convolutions is up to nine times slower (docs/reference/benchmarks.md).
+// Whether the weight gradient is computed as that of a dense layer whose rows are the pixels. This is done on AMX,
+// where oneDNN's code for 1 x 1 convolutions is up to nine times slower (docs/reference/benchmarks.md).
 bool is_dense_gradient(const KernelSpec& spec, const dnn::ConvShape& s) {
   const bool one_pixel = s.kernel.area() == 1 && s.stride == kOne && s.pad == Extents{} && s.groups == 1;
   return one_pixel && s.dtype == DType::kBF16 && spec.isa >= Isa::kAmx;
@@ -234,7 +236,8 @@ Result<std::unique_ptr<Kernel>> make_dw(const KernelSpec& spec) {
   return dnn::overruns_workspace(shape) ? make_strided_gradient(spec, shape, make_dw_for) : make_dw_for(spec, shape);
 }
 
-// Whether the numbers are (channels, width, k), not (width, k, stride): then numbers[1] is no window size.
+// Whether the leading numbers are (channels, width, k) and not (width, k, stride), since numbers[1] is then too large
+// for a window.
 bool begins_with_channels(const TensorType& x, std::span<const int64_t> numbers) {
   return numbers.size() > 2 && numbers[0] == x.dims[1] && numbers[2] < numbers[1] &&
          ((numbers[1] >= 6 && numbers[1] % 2 == 0) || numbers[1] > 16);

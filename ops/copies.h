@@ -12,7 +12,7 @@ namespace xrun::ops {
 // One strided copy: from an input or from scratch, to the output or to scratch.
 struct Copy {
   int input = 0;
-  int64_t from = 0;  // first element
+  int64_t from = 0;  // offset of the first element in the source
   int64_t to = 0;
   StridedLoop<2> loop;  // 0: target, 1: source
 };
@@ -34,15 +34,17 @@ void run_copy(const Copy& copy, const T* source, T* target) {
   });
 }
 
-// Copies into one output. If the copies do not cover all of it, its first `zeroes` elements are set to 0 before.
+// All copies into one output. If they do not cover the whole output, its first `zeroes` elements are set to 0 first.
 struct Copies {
   std::vector<Copy> copies;
   int64_t zeroes = 0;
 };
 
-// Fills the whole output with elements of the first input: from element `from` on, with `strides`.
+// Returns the copy that fills the whole output from the first input, which it reads from element `from` on with
+// `strides`.
 Copies copy_from(const KernelSpec& spec, int64_t from, const std::vector<int64_t>& strides);
-// Copies the whole first input to elements of the output from `to` on, with `strides`; the output is zero elsewhere.
+// Returns the copy that writes the whole first input to the output from element `to` on with `strides`. The rest of the
+// output is zero.
 Copies copy_to(const KernelSpec& spec, int64_t to, const std::vector<int64_t>& strides);
 
 template <typename T>

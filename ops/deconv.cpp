@@ -1,6 +1,6 @@
-// Transposed convolution: y is the input gradient of a convolution whose input has y's size and whose output gradient
-// is x. y[n, o, s·i + u - p, s·j + v - p] sums w[c, o, u, v] · x[n, c, i, j]; H' = (H - 1) s - 2 p + k. So y is
-// conv.dx of x, dx is the convolution of dy, and dw is conv.dw of dy and x. x [N, C, H, W], w [C, out, k, k].
+// Transposed convolution: y is the input gradient of the convolution whose input has the size of y and whose output
+// gradient is x. So y is conv.dx of x, dx is the convolution of dy, and dw is conv.dw of dy and x. y[n, o, s·i + u - p,
+// s·j + v - p] sums w[c, o, u, v] · x[n, c, i, j]; H' = (H - 1) s - 2 p + k. x is [N, C, H, W], w is [C, out, k, k].
 // Source: Dumoulin and Visin, "A guide to convolution arithmetic for deep learning", 2016.
 #include "graph/autodiff.h"
 #include "ops/catalog.h"
@@ -40,7 +40,7 @@ Result<OpShape> infer_deconv(Types in, const Attrs& attrs) {
   return OpShape{{with_dims(x, {kBatch, out, height, width})}, std::move(params)};
 }
 
-// inputs: dy, weight.
+// Inputs: dy, weight.
 Result<OpShape> infer_dx(Types in, const Attrs& attrs) {
   return OpShape{{with_dims(in[0], {kBatch, in[1].dims[0], attrs.integer("height"), attrs.integer("width_in")})}};
 }
@@ -58,7 +58,8 @@ OpCost dx_cost(Types in, Types out, const Attrs& attrs) {
   return cost_with(out[0], in[0], extents_of(attrs, "k"), in, out);
 }
 
-// The attributes of the convolution that a deconv transposes; `image` is its input, `width` its channels.
+// Returns the attributes of the convolution that a deconv transposes. `image` is the input of that convolution, `width`
+// the number of its output channels.
 Attrs conv_attrs(const Attrs& attrs, const TensorType& image, int64_t width) {
   return {
       {"k", *attrs.find("k")}, {"stride", *attrs.find("stride")}, {"pad", *attrs.find("pad")}, {"dilation", int64_t{1}},
@@ -96,7 +97,7 @@ struct AddBiasBody {
   }
 };
 
-// Computes the product, then the bias in a phase of its own, whose parts are rows.
+// Computes the product in a first phase, then adds the bias in a second one, whose parts are rows.
 template <typename T>
 class Biased final : public Kernel {
  public:

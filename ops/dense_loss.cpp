@@ -1,3 +1,6 @@
+// The kernels go through the logits row by row, one row for each position of a sample. SumBody computes the largest
+// scaled logit z and the sum of exp(z - max), from which follow the loss (cross_entropy) and the gradient (GradBody).
+// The maximum is subtracted so that the exponentials cannot overflow.
 #include "ops/dense_loss.h"
 
 #include <algorithm>
@@ -20,7 +23,7 @@ struct RowSums {
   double total = 0;  // sum of z
 };
 
-// Sixteen elements; those after the end of the row have a value that changes neither maximum nor sum.
+// Loads sixteen scaled elements. Elements after the end of the row get a value that changes neither maximum nor sum.
 template <class L>
 XRUN_INLINE L padded(const float* p, int64_t left, float scale) {
   if (left >= kLanes) {
@@ -95,13 +98,13 @@ struct DenseRows {
   Isa isa;
   int64_t rows;
   int64_t classes;
-  int64_t positions;  // positions of a row
+  int64_t positions;  // positions in a row
   float scale;
   double smoothing;
   int64_t k;
 };
 
-// Without a target the result is 0, but NaN if a logit is NaN.
+// Returns the loss at one position. If the position has no label, the loss is 0, or NaN if a logit is NaN.
 double cross_entropy(const DenseRows& of, const float* x, int32_t label) {
   const RowSums sums = of.sums(x);
   const double lse = static_cast<double>(sums.max) + std::log(static_cast<double>(sums.exps));
@@ -112,7 +115,7 @@ double cross_entropy(const DenseRows& of, const float* x, int32_t label) {
   return lse - (1 - of.smoothing) * z - of.smoothing * sums.total / static_cast<double>(of.classes);
 }
 
-// Returns 1 or 0.
+// Returns 1 if the label is among the k best logits and no logit is NaN, else 0.
 double hit(const DenseRows& of, const float* x, int32_t label) {
   bool sound = of.has_target(label);
   int64_t ahead = 0;
@@ -123,7 +126,7 @@ double hit(const DenseRows& of, const float* x, int32_t label) {
   return sound && ahead < of.k ? 1 : 0;
 }
 
-// The mean of a function of the logits and the label over the positions of each row that have a target.
+// Computes for each row the mean of `kOf`(logits, label) over its positions that have a label.
 template <double (*kOf)(const DenseRows&, const float*, int32_t)>
 void run_mean(const DenseRows& of, const KernelCall& call) {
   for (int64_t row = 0; row < of.rows; ++row) {

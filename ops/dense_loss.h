@@ -7,13 +7,16 @@
 
 namespace xrun::ops {
 
-// (logits, label) -> loss [N]: log-sum-exp(z) - (1 - e)·z_target - e·mean(z), z = scale · logits, e = smoothing.
+// Inputs (logits, label), output loss [N]: log-sum-exp(z) - (1 - e)·z_target - e·mean(z), with z = scale · logits and e
+// = smoothing.
 Result<std::unique_ptr<Kernel>> make_dense_ce(const KernelSpec& spec);
-// (logits, label, dloss [N]) -> [N, ..., C]: dloss / labels · scale · (softmax(z) - (1 - e)·[target] - e / C).
+// Inputs (logits, label, dloss [N]), output [N, ..., C]: the gradient of the logits, dloss / labels · scale ·
+// (softmax(z) - (1 - e)·[target] - e / C). `labels` is the number of positions of the sample that have a label.
 Result<std::unique_ptr<Kernel>> make_dense_ce_dx(const KernelSpec& spec);
-// (logits, label) -> [N]: 1 if fewer than k logits are ahead of the label's; ties go to the lower class.
+// Inputs (logits, label), output [N]: 1 if the label is among the k largest logits, else 0. Of equal logits, the lower
+// class ranks first.
 Result<std::unique_ptr<Kernel>> make_dense_accuracy(const KernelSpec& spec);
-// (logits) -> classes i32 [N, k], logits [N, k], best first.
+// Inputs (logits), outputs classes i32 [N, k] and their logits [N, k], best first.
 Result<std::unique_ptr<Kernel>> make_dense_topk(const KernelSpec& spec);
 
 }  // namespace xrun::ops

@@ -7,11 +7,12 @@
 namespace xrun::ops {
 namespace {
 
-// Columns of a window whose sums fit into registers at once.
+// The largest number of columns of a window whose sums fit into registers at once.
 constexpr int kMostColumns = 5;
 
-// Adds the products of a row of dy with a row of x to the sums of some columns of the window, [columns][16]. `row` is
-// the row of x from the first of these columns of output 0 on, sixteen channels of each pixel, in f32.
+// Adds the products of a row of dy with a row of x to the sums of some columns of the window, [columns][16]. `row`
+// points into the row of x, to the pixel that output 0 multiplies by the first of these columns; it has sixteen
+// channels of each pixel, in f32.
 template <int kColumns>
 struct ColumnSums {
   template <class L, typename T>
@@ -35,7 +36,7 @@ struct ColumnSums {
     }
   }
 
-  // Like add_row, for a number of columns that is known at run time, at most kColumns.
+  // Like add_row, for a number of columns that is known only at run time and is at most kColumns.
   template <class L, typename T>
   XRUN_INLINE static void add_some(int64_t columns, const dnn::ConvShape& s, const T* dy, int64_t channels,
                                    const float* row, float* sums) {
@@ -47,8 +48,8 @@ struct ColumnSums {
   }
 };
 
-// Memory of a part, in f32: a row of sixteen channels of x with its padding, and the sums of an image and of all
-// images, [groups of sixteen channels][k][k][16].
+// The working memory of a part, in f32: a row of sixteen channels of x with its padding, then the sums of one image and
+// of all images, both [groups of sixteen channels][k][k][16].
 struct Scratch {
   Scratch(const dnn::ConvShape& s, int64_t channels)
       : row(((s.out_width() - 1) * s.stride.w + s.reach().w) * kLanes),
@@ -61,7 +62,10 @@ struct Scratch {
   int64_t sums;
 };
 
-// Adds the gradient of some channels.
+// Adds the weight gradient of some channels to the output. For each image, the loop goes over the rows of x; it copies
+// a row to scratch, sixteen channels at a time and with padding, and adds its products with all rows of dy that use it
+// to the sums of the image. After each image its sums are added to those of all images, so that rounding errors do not
+// grow with the number of rows.
 template <typename T>
 struct GradientBody {
   template <class L>
@@ -76,7 +80,8 @@ struct GradientBody {
     std::fill_n(totals, scratch.sums, 0.0F);
     for (int64_t n = 0; n < s.rows; ++n) {
       std::fill_n(sums, scratch.sums, 0.0F);
-      // Takes rows of x in order, with all their channels, since reading a few channels of each pixel would be slow.
+      // Reads the rows of x in order, each with all its channels, since reading a few channels of each pixel would be
+      // slow.
       for (int64_t y = 0; y < s.height; ++y) {
         for (int64_t c = channels.begin; c < channels.end; c += kLanes) {
           add_row<L>(s, n, y, c, x, dy, row, sums + (c - channels.begin) / kLanes * scratch.window);
@@ -96,18 +101,19 @@ struct GradientBody {
     }
   }
 
-  // Adds the products of row y of image n to the sums of sixteen channels from `channel` on.
+  // Adds the products of row y of image n to the sums of the sixteen channels from `channel` on.
   template <class L>
   XRUN_INLINE static void add_row(const dnn::ConvShape& s, int64_t n, int64_t y, int64_t channel, const T* x,
                                   const T* dy, float* row, float* sums) {
     const int64_t channels = std::min<int64_t>(s.channels - channel, kLanes);
     const T* const from = x + (n * s.height + y) * s.width * s.channels + channel;
-    const int64_t read = std::min(s.width, (s.out_width() - 1) * s.stride.w + s.reach().w - s.pad.w);  // for outputs
+    // The columns of x that outputs read.
+    const int64_t read = std::min(s.width, (s.out_width() - 1) * s.stride.w + s.reach().w - s.pad.w);
     for (int64_t j = 0; j < read; ++j) {
       store(row + (s.pad.w + j) * kLanes, load_upto<L>(from + j * s.channels, channels));
     }
     for (int64_t u = 0; u < s.kernel.h; ++u) {
-      const int64_t down = y + s.pad.h - u * s.dilation.h;  // from the first row of x that the output reads
+      const int64_t down = y + s.pad.h - u * s.dilation.h;  // y relative to the first row that the output reads
       if (down < 0 || down % s.stride.h != 0 || down / s.stride.h >= s.out_height()) {
         continue;
       }

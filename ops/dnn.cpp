@@ -1,3 +1,8 @@
+// Every function that makes a primitive describes activations in the project's layout, leaves the layout of the weight
+// to oneDNN (format `any`), and takes oneDNN's first implementation that is not a reference loop (settle). Primitives
+// are made and run with one OpenMP thread, so that results do not depend on the number of threads, and use scratch of
+// the caller, so that steps allocate nothing. `finish` also records the forms that oneDNN chose; pack_weight and
+// unpack_weight_add convert between them and the declared layout.
 #include "ops/dnn.h"
 
 #include <algorithm>
@@ -23,7 +28,7 @@ struct Primitive::Impl {
   dnnl::primitive primitive;
   std::vector<int> slots;                 // DNNL_ARG_ number of each argument
   std::vector<dnnl::memory::desc> forms;  // form of each argument
-  std::vector<dnnl::memory::desc> plain;  // weights as declared, f32; empty descriptors elsewhere
+  std::vector<dnnl::memory::desc> plain;  // f32 weights as declared; empty descriptors for all other arguments
   dnnl::memory::desc scratch;
   std::string implementation;
 };
@@ -52,14 +57,15 @@ dnnl::cpu_isa limit_of(Isa isa) {
   return dnnl::cpu_isa::avx2;
 }
 
-// oneDNN reads its limit once per process, before its first primitive; later calls have no effect.
+// Limits oneDNN's instruction set to that of detect_isa. oneDNN reads its limit once per process, before its first
+// primitive, so later calls have no effect.
 void limit_isa() {
   static std::once_flag once;
   std::call_once(once, [] { dnnl::set_max_cpu_isa(limit_of(detect_isa())); });
 }
 
-// Primitives divide their work by the number of OpenMP threads at creation; with more than one, threads in addition to
-// the planned workers would run.
+// Makes oneDNN use one thread. A primitive divides its work by the number of OpenMP threads at its creation; with
+// several threads it would run on others than the planned workers.
 void hold_one_thread() {
   omp_set_num_threads(1);
   XRUN_CHECK(omp_get_max_threads() == 1, "oneDNN runs with one OpenMP thread");
@@ -72,8 +78,8 @@ Error dnn_error(std::string_view what, std::string_view why) {
 
 bool is_reference(std::string_view name) { return name.find("ref") != std::string_view::npos; }
 
-// Moves to the first implementation that is not a reference loop; oneDNN's order depends only on shape and instruction
-// set.
+// Advances to the first implementation that is not a reference loop; returns whether there is one. The order of
+// implementations in oneDNN depends only on shape and instruction set.
 template <typename PrimitiveDesc>
 bool settle(PrimitiveDesc& desc) {
   while (is_reference(desc.impl_info_str())) {
@@ -90,7 +96,7 @@ dnnl::primitive_attr user_scratch() {
   return attr;
 }
 
-// A call whose arguments are those of `slots`; `weight` is the index in `slots` of a weight that is declared as
+// Makes a call whose arguments are those of `slots`. slots[weight] is a weight that is declared with the layout
 // `plain`.
 template <typename Made, typename PrimitiveDesc>
 std::unique_ptr<Primitive::Impl> finish(const dnnl::engine& engine, const PrimitiveDesc& desc, std::vector<int> slots,
@@ -110,8 +116,9 @@ std::unique_ptr<Primitive::Impl> finish(const dnnl::engine& engine, const Primit
   return impl;
 }
 
-// Runs `make`, which may throw, or return null for "only a reference implementation". oneDNN counts `dims` in 32 bits;
-// it truncates larger ones and then divides by them.
+// Calls `make` and turns its failures into errors: it may throw, or return null if there is only a reference
+// implementation. Also rejects `dims` that do not fit into 32 bits, because oneDNN truncates them and then divides by
+// them.
 Result<Primitive> guard(std::string_view what, const std::vector<int64_t>& dims,
                         const std::function<std::unique_ptr<Primitive::Impl>(const dnnl::engine&)>& make) {
   constexpr int64_t kMost = std::numeric_limits<int32_t>::max();
@@ -231,7 +238,8 @@ std::unique_ptr<Primitive::Impl> finish_reorder(const Primitive::Impl& user, con
   return finish<dnnl::reorder>(user.engine, desc, {DNNL_ARG_FROM, DNNL_ARG_TO});
 }
 
-// Used instead of dnnl::memory, without its shared pointer, so that calls allocate nothing outside of the library.
+// A memory object of oneDNN. It replaces dnnl::memory and has no shared pointer, so that calls allocate nothing outside
+// of the library.
 struct Handle {
   Handle() = default;
   Handle(const Handle&) = delete;

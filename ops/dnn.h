@@ -16,9 +16,9 @@
 
 namespace xrun::ops::dnn {
 
-// A compiled call. Arguments are the pointers in the order that the function creating it names; all except those marked
-// "own form" are in the project's layout (images channels-last, the rest row-major). Several threads may run a
-// primitive.
+// A compiled call of oneDNN. The comment of each function that makes a primitive lists its arguments in order.
+// Arguments are in the project's layout (images channels-last, the rest row-major), except those marked "own form",
+// which have the layout that oneDNN chose. Several threads may run a primitive at once.
 class Primitive {
  public:
   Primitive();
@@ -26,7 +26,7 @@ class Primitive {
   Primitive& operator=(Primitive&&) noexcept;
   ~Primitive();
 
-  // `scratch` has scratch_bytes(). Allocates no more than oneDNN's own handles.
+  // Runs the call. `scratch` has scratch_bytes(). Allocates only oneDNN's own handles.
   Status run(std::span<void* const> arguments, std::byte* scratch) const;
   Bytes scratch_bytes() const;
   Bytes bytes(int argument) const;  // size of the argument in its own form
@@ -58,21 +58,21 @@ struct ConvShape {
   bool bias = false;
   bool operator==(const ConvShape&) const = default;
 
-  // Rows and columns of the image that one output reads.
+  // The number of rows and columns of the image that one output depends on.
   Extents reach() const { return {dilation.h * (kernel.h - 1) + 1, dilation.w * (kernel.w - 1) + 1}; }
   int64_t out_height() const { return (height + 2 * pad.h - reach().h) / stride.h + 1; }
   int64_t out_width() const { return (width + 2 * pad.w - reach().w) / stride.w + 1; }
 };
 
-// x [rows, C, H, W], weight (own form), y; with a bias: x, weight, bias f32, y.
+// Arguments: x [rows, C, H, W], weight (own form), y; with a bias: x, weight (own form), bias f32, y.
 Result<Primitive> conv_forward(const ConvShape& shape);
-// dy, weight (own form), dx.
+// Arguments: dy, weight (own form), dx.
 Result<Primitive> conv_backward_data(const ConvShape& shape);
-// x, dy, dweight (own form, f32). REQUIRES: not overruns_workspace(shape).
+// Arguments: x, dy, dweight (own form, f32). REQUIRES: not overruns_workspace(shape).
 Result<Primitive> conv_backward_weights(const ConvShape& shape);
-// Whether oneDNN would access a workspace in blocks of 8 or 16 channels although it reserves memory for fewer, so that
-// it writes beyond the end and mixes up the pixels (its issue 6035): 1 x 1 windows, a stride, no padding, and fewer
-// channels than a block.
+// Whether oneDNN would overrun its workspace (its issue 6035). It reserves memory for the channels that exist but
+// accesses blocks of 8 or 16 channels, so it writes beyond the end and mixes up the pixels. This happens with 1 x 1
+// windows, a stride, no padding, and fewer channels than a block.
 bool overruns_workspace(const ConvShape& shape);
 
 struct LinearShape {
@@ -83,14 +83,14 @@ struct LinearShape {
   bool bias = false;
 };
 
-// x [rows, in], weight [out, in] (own form), y [rows, out]; with a bias: x, weight, bias f32, y.
+// Arguments: x [rows, in], weight [out, in] (own form), y [rows, out]; with a bias: x, weight, bias f32, y.
 Result<Primitive> linear_forward(const LinearShape& shape);
-// dy, weight (own form), dx.
+// Arguments: dy, weight (own form), dx.
 Result<Primitive> linear_backward_data(const LinearShape& shape);
-// x, dy, dweight (own form, f32).
+// Arguments: x, dy, dweight (own form, f32).
 Result<Primitive> linear_backward_weights(const LinearShape& shape);
 
-// A batch of f32 matrix products c = a b with any strides (batch, row, column), in elements.
+// A batch of f32 matrix products c = a b. Each matrix has strides (batch, row, column), in elements, of any value.
 struct MatmulShape {
   int64_t batch = 1;
   int64_t rows = 0;
@@ -101,12 +101,14 @@ struct MatmulShape {
   std::array<int64_t, 3> c{};
 };
 
-// a, b, c. For strided operands oneDNN 2.6 has only gemm:jit, which allocates its inner buffers itself.
+// Arguments: a, b, c. For strided operands oneDNN 2.6 has only gemm:jit, which allocates its inner buffers itself.
 Result<Primitive> matmul(const MatmulShape& shape);
 
-// Converts a plain f32 weight as declared to the own form of `argument` of `user`.
+// Makes a call that converts a weight in f32, row-major as declared, to the form that `user` reads as its argument
+// number `argument`.
 Result<Primitive> pack_weight(const Primitive& user, int argument);
-// Converts the own form to plain f32 and adds it to the target.
+// Makes a call that converts argument number `argument` of `user` to f32, row-major as declared, and adds it to the
+// target.
 Result<Primitive> unpack_weight_add(const Primitive& user, int argument);
 
 }  // namespace xrun::ops::dnn

@@ -1,8 +1,8 @@
-// Dropout: each element is 0 with probability p, else x / (1 - p). The draws are counters of (seed, step, position in
-// the global batch, operator path, element in memory order), so no mask is kept and the gradient is the same operator.
-// drop_path draws once per sample and drops all of it: the branch of a residual block (Huang et al., "Deep Networks
-// with Stochastic Depth", ECCV 2016).
-// Source: Srivastava et al., "Dropout", JMLR 2014; counters: docs/internals/determinism.md, "Random numbers".
+// Dropout: each element is 0 with probability p, else x / (1 - p). The random draw of an element is a function of
+// (seed, step, position in the global batch, operator path, element in memory order), so no mask is kept, and the
+// gradient is the same operator applied to dy. drop_path draws once per sample and sets the whole sample to 0; it drops
+// the branch of a residual block (Huang et al., "Deep Networks with Stochastic Depth", ECCV 2016). Source: Srivastava
+// et al., "Dropout", JMLR 2014; random numbers: docs/internals/determinism.md, "Random numbers".
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -43,7 +43,7 @@ Status grad_same(GradBuilder& builder) {
   return builder.set_grads_by(builder.node().op->name, {builder.output_grad(0)}, builder.node().attrs);
 }
 
-// The lanes whose draw is at least `from`, zeros elsewhere.
+// Returns v in lanes whose draw is at least `from`, and 0 in the other lanes.
 XRUN_INLINE F16 kept(const uint32_t* draws, uint32_t from, F16 v) {
   U16 bits;
   std::memcpy(&bits, draws, sizeof bits);
@@ -67,7 +67,7 @@ struct DropBody {
   }
 };
 
-// The draws of each row of a block are a separate stream.
+// The rows of a block, each with its own stream of random numbers.
 struct Rows {
   explicit Rows(const KernelSpec& spec)
       : isa(spec.isa), training(spec.training), n(spec.inputs[0].row_elements()), path(stable_hash(path_of(spec))) {}
@@ -76,7 +76,7 @@ struct Rows {
     return spec.attrs.find(kStreamAttr) != nullptr ? spec.attrs.text(kStreamAttr) : spec.path;
   }
 
-  // Calls body(stream, first element of the row) for some of the rows.
+  // Calls body(stream, first element of the row) for the rows `some`.
   template <typename Body>
   void for_each(const KernelCall& call, Range some, const Body& body) const {
     for (int64_t r = some.begin; r < some.end; ++r) {
@@ -94,7 +94,8 @@ struct Rows {
 template <typename T>
 Result<std::unique_ptr<Kernel>> make_dropout(const KernelSpec& spec) {
   const double p = spec.attrs.real("p");
-  // Draws below this number drop the element; if p · 2^32 would round up to 2^32, the largest number is used.
+  // Elements whose draw is below this number are dropped. If p · 2^32 would round up to 2^32, the largest number is
+  // used.
   const auto keep_from = static_cast<uint32_t>(std::min<int64_t>(std::lround(p * 0x1.0p31) * 2, UINT32_MAX));
   const auto scale = static_cast<float>(1 / (1 - p));
   return kernel_over_rows(spec.rows, [rows = Rows(spec), keep_from, scale](const KernelCall& call, Range some) {
@@ -105,7 +106,7 @@ Result<std::unique_ptr<Kernel>> make_dropout(const KernelSpec& spec) {
                   static_cast<size_t>(some.size() * rows.n) * sizeof(T));
       return;
     }
-    constexpr int64_t kDraws = 1024;  // drawn at a time, on the stack
+    constexpr int64_t kDraws = 1024;  // number of draws at a time, kept on the stack
     std::array<uint32_t, kDraws> draws;
     rows.for_each(call, some, [&](const RandomStream& stream, int64_t at) {
       for (int64_t i = 0; i < rows.n; i += kDraws) {
@@ -155,7 +156,7 @@ constinit const Op kDropout{.def = {.name = "dropout",
                                     .infer = infer_dropout,
                                     .is_identity = drops_nothing,
                                     .grad = grad_same,
-                                    .shard = "n.->n."},  // an element draws by its position
+                                    .shard = "n.->n."},  // the draw of an element depends on its position
                             .cpu = by_dtype<make_dropout<float>, make_dropout<Bf16>>};
 
 }  // namespace xrun::ops

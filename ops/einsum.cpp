@@ -1,6 +1,6 @@
-// Products of two tensors, sample by sample. einsum("nij,njk->nik"): y[n, i, k] = sum over j of a[n, i, j] · b[n, j,
-// k]; a letter that the result lacks is summed. matmul is the product of the last two dimensions. The second operand
-// may be a parameter, which all samples share; its gradient is the sum over them.
+// Products of two tensors, sample by sample. einsum("nij,njk->nik") computes y[n, i, k] = sum over j of a[n, i, j] ·
+// b[n, j, k]: letters that the result lacks are summed. matmul is the product over the last two dimensions. The second
+// operand may be a parameter, which all samples share; its gradient is the sum over the samples.
 #include <algorithm>
 #include <array>
 
@@ -16,7 +16,7 @@ namespace {
 
 using Types = std::span<const TensorType>;
 
-// Accepts two activations, or an activation and a parameter.
+// Returns an error unless the operands are two activations, or an activation and a parameter.
 Status expect_operands(std::string_view op, Types in) {
   XRUN_TRY(expect_activation(op, in[0]));
   const TensorType& b = in[1];
@@ -97,7 +97,8 @@ OpCost product_cost(Types in, Types out, const Attrs& attrs) {
   return {.flops = flops, .bytes = traffic(in, out)};
 }
 
-// The derivative by an operand is the product of dy and the other operand, over the letters that the operand lacks.
+// The gradient of an operand is the product of dy and the other operand, summed over the letters that the operand
+// lacks.
 Status grad_product(GradBuilder& builder) {
   const std::array<TensorType, 2> in{builder.type(builder.input(0)), builder.type(builder.input(1))};
   const ProductRule rule = product_rule_of(in, builder.node().attrs);
@@ -110,7 +111,7 @@ Status grad_product(GradBuilder& builder) {
                              attrs_of({rule.y, rule.a, rule.b}, in[1]));
 }
 
-// The letters of a rule are those of its shard rule, in which the batch is n.
+// Returns the shard rule, which has the letters of the product rule, except that the batch is n.
 std::string shard_product(Types in, Types, const Attrs& attrs) {
   const ProductRule rule = product_rule_of(in, attrs);
   const auto renamed = [&rule](std::string letters) {
@@ -152,7 +153,8 @@ constexpr Op kEinsum{
             .shard_of = shard_product},
     .cpu = make_product};
 
-// inputs: dy and the other operand; the result may have letters that neither has.
+// Computes the gradient of an operand. Inputs: dy and the other operand. The result may have letters that neither input
+// has.
 constexpr Op kEinsumGrad{.def = {.name = "einsum.grad",
                                  .signature = "(dy: [N, ...], other: [...])",
                                  .group = "dense",

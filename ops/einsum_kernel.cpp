@@ -1,7 +1,7 @@
-// A sample is one batch of f32 matrix products: letters of both operands and the result count the products, letters of
-// one operand and the result are rows or columns, and letters of both operands only are the inner dimension. An operand
-// that is bf16, or whose memory is not such a matrix, is packed first; packing then sums over the letters that only
-// this operand has.
+// Computes each sample as one batch of f32 matrix products. Letters that both operands and the result have count the
+// products, letters of one operand and the result are its rows or columns, and letters of both operands only are the
+// inner dimension. An operand is packed first if it is bf16, or if its memory is not such a matrix; packing also sums
+// over letters that only this operand has.
 #include "ops/einsum_kernel.h"
 
 #include <algorithm>
@@ -19,7 +19,7 @@
 namespace xrun::ops {
 namespace {
 
-// One operand or the result, within a sample: the place of each letter in memory.
+// The letters of one operand or of the result within a sample, with their places in memory.
 class Letters {
  public:
   Letters(std::string letters, const TensorType& type, int64_t rows)
@@ -30,7 +30,8 @@ class Letters {
   int64_t count(const std::string& group) const {
     return std::accumulate(group.begin(), group.end(), int64_t{1}, [&](int64_t n, char c) { return n * size(c); });
   }
-  // The step of a group of letters that form one run in memory, the last one innermost.
+  // Returns the step of the last letter of a group if the letters of the group form one run in memory, the last one
+  // innermost.
   std::optional<int64_t> step(const std::string& group) const {
     int64_t step = 0;
     int64_t n = 1;
@@ -58,8 +59,8 @@ struct Matrices {
   std::array<int64_t, 3> strides{};  // batch, row, column
   int64_t elements = 0;
   bool packed = true;
-  bool sums = false;    // several elements of memory are added to one of the pack
-  StridedLoop<2> loop;  // 0: the side that is written
+  bool sums = false;    // several elements in memory are added to one packed element
+  StridedLoop<2> loop;  // operand 0 is the side that is written
 };
 
 Matrices matrices_of(const Letters& at, const std::string& batch, const std::string& rows, const std::string& columns,
@@ -138,7 +139,7 @@ const float* pack(const Matrices& matrices, const T* from, float* to) {
   return to;
 }
 
-// scratch: packed a, b and y | scratch of oneDNN
+// Layout of the scratch: packed a, b and y | scratch of oneDNN
 template <typename T>
 class Product final : public Kernel {
  public:

@@ -5,7 +5,8 @@
 
 namespace xrun::ops {
 
-// inputs: two activations, or an activation and a parameter; a result without a batch is an accumulator.
+// Makes the kernel. Inputs: two activations, or an activation and a parameter. If the result has no batch, it is an
+// accumulator to which the kernel adds.
 Result<std::unique_ptr<Kernel>> make_product(const KernelSpec& spec);
 
 }  // namespace xrun::ops

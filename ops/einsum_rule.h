@@ -1,4 +1,5 @@
-// Says which dimensions of the operands of a product are identified, and which are summed: "nij,njk->nik".
+// The rule of a product of two tensors, such as "nij,njk->nik". Dimensions with the same letter are identified; letters
+// that the result lacks are summed.
 #pragma once
 
 #include <span>
@@ -10,7 +11,8 @@
 
 namespace xrun::ops {
 
-// A letter for each dimension of the operands and of the result. The first letter of `a` is that of the batch.
+// One letter for each dimension of the operands `a` and `b` and of the result `y`. The first letter of `a` is the
+// batch.
 struct ProductRule {
   std::string a, b, y;
   std::string text() const { return a + "," + b + "->" + y; }
@@ -18,10 +20,11 @@ struct ProductRule {
 
 inline bool has_letter(const std::string& letters, char letter) { return letters.find(letter) != std::string::npos; }
 
-// Errors: XG0303 if the text is not a rule, or has a letter twice in one operand.
+// Parses a rule. Errors: XG0303 if the text is not a rule, or has a letter twice in one operand.
 Result<ProductRule> parse_product_rule(std::string text);
 
-// The rule of a call: its attribute `rule`, or that of matmul for operands of these ranks. REQUIRES: infer succeeded.
+// Returns the rule of a call: its attribute `rule`, or the rule of matmul for operands of these ranks. REQUIRES: infer
+// succeeded.
 ProductRule product_rule_of(std::span<const TensorType> inputs, const Attrs& attrs);
 
 }  // namespace xrun::ops

@@ -1,5 +1,5 @@
-// A trained row for each whole number: y[n, .., :] = weight[x[n, ..], :]. x index(R)[N, ...], weight [rows, dim], R <=
-// rows.
+// Looks up a trained row for each whole number: y[n, .., :] = weight[x[n, ..], :]. x is index(R)[N, ...], weight is
+// [rows, dim] with R <= rows.
 #include <cstring>
 
 #include "graph/autodiff.h"
@@ -31,7 +31,7 @@ Result<OpShape> infer_embed(std::span<const TensorType> in, const Attrs& attrs) 
   return OpShape{{std::move(y)}, {param("weight", {rows, dim}, init)}};
 }
 
-// inputs: x, dy.
+// Inputs: x, dy.
 Result<OpShape> infer_grad(std::span<const TensorType> in, const Attrs& attrs) {
   return OpShape{{weight_type({attrs.integer("rows"), in[1].dims.back()})}};
 }
@@ -49,8 +49,8 @@ Status grad_embed(GradBuilder& builder) {
                              Attrs{{"rows", builder.node().attrs.integer("rows")}});
 }
 
-// Calls body(i, row) for each number of the block. Numbers come from data, so a number outside of the table is an error
-// in the data.
+// Calls body(i, row) for each number of the block. Returns an error if a number is outside of the table, since numbers
+// come from data.
 template <typename Body>
 Status for_each_number(const KernelCall& call, int64_t count, int64_t table_rows, const Body& body) {
   const int32_t* const x = call.inputs[0].as<int32_t>();
@@ -85,7 +85,7 @@ struct AddBody {
   }
 };
 
-// Rows are added in the order of the samples, so the terms of equal numbers are added in a fixed order.
+// Adds rows in the order of the samples, so that rows of equal numbers are always added in the same order.
 template <typename T>
 Result<std::unique_ptr<Kernel>> make_grad_of(const KernelSpec& spec) {
   return kernel_of([isa = spec.isa, count = block_elements(spec.inputs[0], spec.rows), rows = spec.outputs[0].dims[0],

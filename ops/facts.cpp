@@ -1,3 +1,7 @@
+// collect_facts makes the kernel of every node, describes it by a line of text (key_of), and times it only if neither
+// the caller's times nor an earlier node have the same line. Before each timed call, the operands that a training step
+// would read from memory are flushed from the caches (caches_of). A head and an update are timed only once, in a small
+// size, as a time per multiply-add or per byte.
 #include "ops/facts.h"
 
 #include <algorithm>
@@ -12,7 +16,7 @@
 namespace xrun::ops {
 namespace {
 
-// Rates of one core for kernels that have not been timed, by instruction set: the rates of oneDNN's convolutions on the
+// Flops per second of one core, for kernels that have not been timed: the rates of oneDNN's convolutions on the
 // machines used for development (docs/reference/benchmarks.md, "Machines").
 struct Rates {
   Flops f32;
@@ -43,15 +47,15 @@ std::string types_text(const std::vector<TensorType>& types) {
   return text;
 }
 
-// Everything in a spec except the path, which does not change sizes or times, and the instruction set, which is equal
-// for all kernels.
+// Returns a line of text with everything in a spec except the path, which does not change sizes or times, and the
+// instruction set, which is equal for all kernels.
 std::string key_of(std::string_view op, const KernelSpec& spec) {
   return fmt::format("{}({}) {} -> {}, {} rows{}{}", op, to_text(spec.attrs), types_text(spec.inputs),
                      types_text(spec.outputs), spec.rows, spec.training ? ", training" : "",
                      spec.deterministic ? ", deterministic" : "");
 }
 
-// The known time; if it is unknown, that of `measure`, which is added.
+// Returns the known time for `key`; if there is none, calls `measure` and adds its result to `times`.
 template <typename Measure>
 Result<Seconds> time_of(KernelTimes& times, const std::string& key, Measure measure) {
   auto at = times.find(key);
@@ -84,7 +88,7 @@ Result<KernelFact> fact_of(const Graph& graph, const Node& node, const KernelOpt
   return fact;
 }
 
-// The head that is timed instead of that of a node: a few class blocks.
+// Returns the head that is timed instead of the head of a node: the same head with a few class blocks.
 HeadShape timed_head(const Graph& graph, const Node& node) {
   const TensorType& feature = graph.value(node.inputs[0]).type;
   constexpr int64_t kRows = 256;
@@ -106,10 +110,10 @@ std::string key_of(const HeadShape& shape) {
                      shape.bf16 ? ", bf16" : "", shape.form.cosine ? ", cosine" : "", shape.form.bias ? ", bias" : "");
 }
 
-// The part of the last-level cache on which a core can rely, since others share it.
+// The part of the last-level cache that is assumed for one core, since all cores share it.
 constexpr Bytes kCaches = 8 * kMiB;
 
-// The bytes that a row block uses: values, weights and gradients, each once.
+// Returns the bytes that a row block uses: all values, weights and gradients, each counted once.
 Bytes bytes_of_block(const Graph& graph, int64_t norm_rows) {
   Bytes sum = 0;
   for (const Value& value : graph.values) {
@@ -118,7 +122,8 @@ Bytes bytes_of_block(const Graph& graph, int64_t norm_rows) {
   return sum;
 }
 
-// The inputs of a node that another operator of the same pass has just made are in the caches; weights are not.
+// Returns which inputs of a node are in the caches: those that another operator of the same pass has just made, but not
+// weights.
 CacheState caches_of(const Graph& graph, const Node& node, bool cold) {
   CacheState caches{.cold = cold};
   for (const ValueId input : node.inputs) {
@@ -136,7 +141,8 @@ std::string to_text(const CacheState& caches) {
   return text;
 }
 
-// A power of two, so that models of similar size share the time.
+// Returns the number of weights for which the update is timed: a power of two, so that models of similar size share the
+// time.
 int64_t timed_weights(const Graph& graph) {
   constexpr int64_t kLeast = 4'096;
   constexpr int64_t kMost = 8'388'608;

@@ -11,7 +11,8 @@
 
 namespace xrun::ops {
 
-// The fibers of `full` along an axis, with the matching elements of `reduced` (null: of `full` itself, for maps).
+// Iterates over the fibers of `full` along an axis. Each fiber belongs to one element of `reduced`; if `reduced` is
+// null, as in functions that keep the shape, to its own first element in `full`.
 class Fibers {
  public:
   Fibers(const TensorType& full, const TensorType* reduced, int64_t rows, int64_t axis_argument)
@@ -35,7 +36,7 @@ class Fibers {
   int64_t stride() const { return stride_; }
   int64_t padded() const { return align_up(n_, kLanes); }
 
-  // Calls body(offset of the fiber, offset of the matching element).
+  // Calls body(offset of the fiber's first element, offset of the element of `reduced`) for each fiber.
   template <typename Body>
   void for_each(const Body& body) const {
     const auto& steps = loop_.inner_steps();
@@ -76,8 +77,8 @@ XRUN_INLINE float max_of(const float* v, int64_t n) {
   return best;
 }
 
-// A kernel along the dimension `axis` of its node: `run` gets the call, the fibers and scratch for `runs` of them in
-// f32.
+// Makes a kernel that works on the fibers along the attribute `axis`. `run` gets the call, the fibers, and scratch for
+// `runs` fibers in f32.
 template <typename Run>
 Result<std::unique_ptr<Kernel>> fiber_kernel(const KernelSpec& spec, const TensorType& full, const TensorType* reduced,
                                              int64_t runs, Run run) {

@@ -1,4 +1,4 @@
-// The argument `init` of operators that own a weight.
+// Initial values of the weight that an operator owns, from its argument `init`.
 #pragma once
 
 #include <string_view>
@@ -7,8 +7,9 @@
 
 namespace xrun::ops {
 
-// Initial values of a weight with `fan_in` terms per product and `fan_out` products per term: those that the attribute
-// `init` names (graph/initialiser.h), a constant if it is a number, and `otherwise` without it. Errors: XG0303.
+// Returns the initial values of a weight. `fan_in` is the number of terms per product, `fan_out` the number of products
+// per term. The attribute `init` is the name of an initialiser (graph/initialiser.h) or a number, which makes a
+// constant; without it the result is `otherwise`. Errors: XG0303.
 Result<Init> init_of(std::string_view op, const Attrs& attrs, int64_t fan_in, int64_t fan_out, Init otherwise);
 
 }  // namespace xrun::ops

@@ -1,6 +1,6 @@
-// y = weight · (x - mean) / sqrt(var + eps) + bias, with the mean and variance of each group of C / groups channels of
-// a sample, over all its positions. x, y [N, C, H, W]; weight, bias [C]. Source: Wu and He, "Group Normalization", ECCV
-// 2018.
+// Group norm: y = weight · (x - mean) / sqrt(var + eps) + bias. The channels of a sample are divided into groups of C /
+// groups channels; mean and variance are those of a group, over all its positions. x and y are [N, C, H, W]; weight and
+// bias are [C]. Source: Wu and He, "Group Normalization", ECCV 2018.
 #include <cmath>
 
 #include "graph/autodiff.h"
@@ -27,7 +27,7 @@ Result<OpShape> infer_group_norm(std::span<const TensorType> in, const Attrs& at
   return OpShape{{with_dims(in[0], in[0].dims)}, {param("weight", {channels}, kOnes), param("bias", {channels})}};
 }
 
-// inputs: x, dy, weight; outputs: dx, dweight, dbias.
+// Inputs: x, dy, weight. Outputs: dx, dweight, dbias.
 Result<OpShape> infer_grad(std::span<const TensorType> in, const Attrs&) {
   const TensorType weight = weight_type(in[2].dims);
   return OpShape{{with_dims(in[0], in[0].dims), weight, weight}};
@@ -50,11 +50,11 @@ struct Sizes {
         eps(static_cast<float>(spec.attrs.real("eps"))) {}
   int64_t sample() const { return positions * channels; }
   int64_t channels, positions;
-  int64_t width;  // channels of a group
+  int64_t width;  // channels in a group
   float eps;
 };
 
-// Replaces the sums of a group's channels by their total over all of its elements.
+// Replaces the sum of each channel by the mean over its group.
 template <typename Number>
 XRUN_INLINE void average_groups(Number* sums, const Sizes& s) {
   for (int64_t first = 0; first < s.channels; first += s.width) {
@@ -69,7 +69,7 @@ XRUN_INLINE void average_groups(Number* sums, const Sizes& s) {
   }
 }
 
-// The mean and 1 / sqrt(var + eps) of each channel's group, for one sample.
+// Computes the mean and 1 / sqrt(var + eps) of each channel's group, for one sample.
 template <class L, typename T>
 XRUN_INLINE void measure(const T* x, const Sizes& s, float* mean, float* rstd) {
   const auto sums_to = [&](float* to) __attribute__((always_inline)) {
@@ -114,8 +114,8 @@ struct ForwardBody {
   }
 };
 
-// With g = weight · dy and x̂ = (x - mean) · rstd, for one sample: dx = rstd · (g - mean(g) - x̂ · mean(g · x̂)), means
-// over the group. Adds the sums of dy · x̂ and dy to those of the weight and the bias.
+// Computes dx = rstd · (g - mean(g) - x̂ · mean(g · x̂)) for one sample, with g = weight · dy, x̂ = (x - mean) · rstd,
+// and means over the group. Adds the sums of dy · x̂ and of dy to the gradients of weight and bias.
 template <typename T>
 struct GradBody {
   template <class L>

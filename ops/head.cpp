@@ -32,7 +32,7 @@ void add_tile_stats(const HeadWork& pass, const HeadTile& tile, int64_t row, con
                                 .target = pass.plane(kTarget) + row});
 }
 
-// Replaces the numbers of the best classes among the active ones by their numbers in the head.
+// Replaces the numbers of the best classes, which count active classes, by the numbers of these classes in the head.
 void name_classes(const HeadStats& stats, const ActiveClasses* active) {
   for (int64_t i = 0; active != nullptr && i < stats.top_k; ++i) {
     for (int64_t row = 0; row < stats.plane; ++row) {

@@ -1,7 +1,6 @@
-// Classifier heads, the losses and metrics that read their logits, and the same losses and metrics on dense logits. The
-// result of a head is sharded[N, classes]: the planner turns a head with its loss and metrics into a head pass, which
-// ops/head.h runs. On dense logits [N, C] softmax_ce, accuracy and topk are ordinary row-wise operators with their own
-// kernels.
+// Classifier heads, losses and metrics. The result of a head is sharded[N, classes]; the planner turns a head with its
+// loss and metrics into a head pass, which ops/head.h runs. If the logits are dense, [N, C], softmax_ce, accuracy and
+// topk are ordinary row-wise operators with their own kernels (ops/dense_loss.h).
 #include <array>
 #include <cmath>
 #include <string>
@@ -48,8 +47,8 @@ Result<OpShape> infer_cosine(Types inputs, const Attrs& attrs) {
   return infer_head("cosine_classifier", inputs, attrs, false, {.kind = Init::kNormal, .value = 0.05});
 }
 
-// The cost of one product with the class weights, as in evaluation. Training multiplies it by the number of products
-// (docs/internals/algorithms.md, "Head sweeps").
+// The cost of one product with the class weights, which is the cost of an evaluation. Training multiplies it by the
+// number of products (docs/internals/algorithms.md, "Head sweeps").
 OpCost head_cost(Types inputs, Types outputs, const Attrs&) {
   const double classes = static_cast<double>(outputs[0].dims[1]);
   const double dim = static_cast<double>(inputs[0].dims[1]);
@@ -104,7 +103,7 @@ Result<MarginForm> checked(std::string_view op, const MarginForm& form) {
   if (!(form.m1 > 0) || form.m1 > 4) {
     return refuse("m1", form.m1, "write a factor of the angle above 0 and at most 4");
   }
-  // The margin of an angle is m2 here, that of a cosine m3; if an operator has only one of them, its argument is
+  // m2 is the margin of an angle and m3 that of a cosine. Operators that have only one of them call its argument
   // `margin`.
   const bool combined = op == "combined_margin";
   if (!(std::abs(form.m2) <= 3.2)) {
@@ -158,7 +157,8 @@ Result<MarginForm> combined_margin(const Attrs& attrs) {
                                      .filter = attrs.real("filter", 1)});
 }
 
-// A margin written in the language: `f` is the text of a function of the target's cosine.
+// Returns the form of a margin that is written in the language. Its attribute `f` is the text of a function of the
+// target's cosine.
 Result<MarginForm> own_margin(const Attrs& attrs) {
   XRUN_ASSIGN(const ScalarExpr psi, parse_scalar_expr(attrs.text("f")));
   const std::vector<int> read = psi.inputs_read();
@@ -184,7 +184,7 @@ Result<MarginForm> own_margin(const Attrs& attrs) {
   return made;
 }
 
-// Margins and filters act on cosines, which only a cosine head computes.
+// Infers the shape of a loss with a margin or a filter. These act on cosines, which only a cosine head computes.
 Result<OpShape> cosine_loss_shape(std::string_view op, Types inputs, Result<MarginForm> form,
                                   const std::string& otherwise = "use `softmax_ce`") {
   if (!inputs[0].sharded) {
@@ -201,8 +201,8 @@ Result<OpShape> infer_ce(Types inputs, const Attrs& attrs) {
 }
 
 OpCost row_cost(Types inputs, Types outputs, const Attrs&) {
-  // For a head, the cost is counted in the pass that computes the logits.
-  constexpr Flops kLogit = 20;  // mainly for its exponential
+  // For a head, the cost is part of the pass that computes the logits.
+  constexpr Flops kLogit = 20;  // flops for one logit, mainly for its exponential
   return inputs[0].sharded ? OpCost{}
                            : OpCost{.flops = kLogit * static_cast<double>(inputs[0].row_elements()),
                                     .bytes = traffic(inputs, outputs)};
@@ -213,7 +213,7 @@ Status grad_ce(GradBuilder& builder) {
                              builder.node().attrs);
 }
 
-// inputs: logits, label, d(objective)/d(loss of the row).
+// Inputs: logits, label, d(objective)/d(loss of the row).
 Result<OpShape> infer_ce_dx(Types inputs, const Attrs&) { return OpShape{{with_dims(inputs[0], inputs[0].dims)}}; }
 
 constexpr int64_t kMostBest = 1024;
@@ -391,7 +391,8 @@ constinit const Op kTopk{.def = {.name = "topk",
                                  .metric_k = k_of},
                          .cpu = make_dense_topk};
 
-// All classes of a head, computed by `topk`, in the order of the classes (attribute `by_class`).
+// gather: the logits of all classes of a head in the order of the classes. It is computed like `topk` (attribute
+// `by_class`).
 constinit const Op kGather{
     .def = {.name = "gather",
             .signature = "(logits: sharded[N, C])",

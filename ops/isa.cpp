@@ -19,8 +19,8 @@ struct IsaRow {
 constexpr std::array<IsaRow, 4> kIsas{
     {{Isa::kAvx2, "avx2"}, {Isa::kAvx512, "avx512"}, {Isa::kAvx512Bf16, "avx512_bf16"}, {Isa::kAmx, "amx"}}};
 
-// Asks the operating system for the tile registers (Linux: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA));
-// without them the first tile instruction would end the process.
+// Asks Linux for permission to use the tile registers (arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)). Without it
+// the first tile instruction would end the process.
 bool grant_tiles() {
   constexpr long kRequestPermission = 0x1023;
   constexpr long kTileData = 18;
@@ -53,9 +53,10 @@ Isa find_hardware() {
   return has_amx_bf16() ? Isa::kAmx : Isa::kAvx512Bf16;
 }
 
-// Intel's processors with AMX run VDPBF16PS at a quarter of the tiles' width: if the tiles are hidden (virtual
-// machines), bf16 convolutions reach 110-155 GFLOP/s and f32 ones 215-290 (one Sapphire Rapids core, oneDNN 2.6). In
-// that case bf16 operands are computed in f32 unless XRUN_ISA asks for more. Cooper Lake (model 85) has full width.
+// Whether bf16 products are slower than f32 ones. Intel's processors with AMX run VDPBF16PS at a quarter of the width
+// of the tiles. If the tiles are hidden, as in virtual machines, bf16 convolutions reach 110-155 GFLOP/s and f32 ones
+// 215-290 (one Sapphire Rapids core, oneDNN 2.6), so bf16 operands are computed in f32 unless XRUN_ISA asks for more.
+// Cooper Lake (model 85) has full width.
 bool has_slow_bf16() {
   if (__builtin_cpu_is("intel") == 0) {
     return false;
@@ -69,7 +70,7 @@ bool has_slow_bf16() {
   return model != 85;
 }
 
-// The value of XRUN_ISA; null if it is not set, or empty.
+// Returns the value of XRUN_ISA, or null if it is not set or empty.
 const char* wanted_isa() {
   const char* const value = std::getenv("XRUN_ISA");
   return value == nullptr || *value == 0 ? nullptr : value;

@@ -1,4 +1,4 @@
-// The instruction sets that kernels are written for, found at run time.
+// The instruction sets for which kernels are written, and the choice of one at run time.
 #pragma once
 
 #include <optional>
@@ -11,11 +11,12 @@ namespace xrun::ops {
 // In ascending order: each includes the preceding ones.
 enum class Isa { kAvx2, kAvx512, kAvx512Bf16, kAmx };
 
-// The instruction set of this processor, limited by XRUN_ISA (avx2, avx512, avx512_bf16, amx) if set. kAmx means that
-// the operating system has granted the process the tile registers.
+// Returns the best instruction set of this processor, but at most the one that XRUN_ISA names (avx2, avx512,
+// avx512_bf16, amx), if it is set. The result kAmx means that the operating system has granted the tile registers to
+// the process.
 Isa detect_isa();
-// Like detect_isa, for a command: rejects an XRUN_ISA that does not name an instruction set, or names one that the
-// processor lacks. Errors: XG0802.
+// Like detect_isa, for commands: also rejects an XRUN_ISA that is not the name of an instruction set, or names one that
+// the processor lacks. Errors: XG0802.
 Result<Isa> choose_isa();
 std::string_view name_of(Isa isa);
 std::optional<Isa> parse_isa(std::string_view name);

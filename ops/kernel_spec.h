@@ -11,15 +11,17 @@ struct KernelOptions {
   bool training = true;
   bool deterministic = false;
   Isa isa = Isa::kAvx2;
-  bool compile = false;  // element-wise loops (ops/jit/compiler.h)
+  bool compile = false;  // whether element-wise loops are compiled (ops/jit/compiler.h)
 };
 
 KernelSpec spec_of(const Graph& graph, const Node& node, const KernelOptions& options);
 
-// Whether the operator of a node has a kernel of its own; heads, their losses and metrics belong to the head pass.
+// Whether the operator of a node has a kernel. Heads, their losses and their metrics have none, since the head pass
+// computes them.
 bool has_kernel(const Node& node);
 
-// Errors: an operator that has no kernel yet (with the node's span), or that this processor cannot run.
+// Makes the kernel of a node. Errors, with the node's span: an operator that has no kernel yet, or that this processor
+// cannot run.
 Result<std::unique_ptr<Kernel>> make_kernel(const Graph& graph, const Node& node, const KernelOptions& options);
 
 }  // namespace xrun::ops

@@ -1,13 +1,14 @@
-// The search processes pairs of class blocks. Each block is compared with itself first, which gives every class an
-// initial limit; then each pair of blocks once, and a score is offered to both of its classes. Pairs come in rounds in
-// which every block occurs once, as in a tournament: the workers of a round write to different classes, and each class
-// meets the others in the same order whatever the workers. If there are several shares, each does so with its own
-// blocks, and then compares each of them with the blocks of other shares, whose classes have limits that no score
-// reaches.
+// The search compares blocks of classes with each other. Each block is first compared with itself, which gives every
+// class an initial limit. Then each pair of blocks is compared once, and a score is offered to the lists of both
+// classes. The pairs are divided into rounds as in a tournament: a block occurs once in a round, so the workers of a
+// round write to different classes, and each class meets the others in the same order for every number of workers. If
+// there are several shares, each does this with its own blocks. It then compares each of its blocks with the blocks of
+// the other shares; the limits of their classes are so high that no score reaches them, so only its own lists change.
 //
-// In bf16 the error of a score is bounded by a number that follows from the rounding of the rows. The K nearest classes
-// are among those whose score is within twice this error of the K-th best: these are the candidates, and are ranked by
-// exact scores. If there are more than fit, the class is searched again in f32, in which scores are exact.
+// In bf16 the error of a score is at most a bound that follows from the rounding of the rows. The K nearest classes are
+// among the classes whose score is at most twice this bound below the K-th best score. These are the candidates; they
+// are ranked by exact scores. If a class has more candidates than fit into its list, it is searched again in f32, in
+// which scores are exact.
 #include "ops/knn.h"
 
 #include <algorithm>
@@ -25,7 +26,7 @@
 namespace xrun::ops {
 namespace {
 
-constexpr int64_t kPanel = kKnnPanel;  // classes
+constexpr int64_t kPanel = kKnnPanel;  // classes in a panel
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 // The state of a build that all its workers share.
@@ -73,7 +74,7 @@ class Build {
   float* no_limits() const { return part<float>(at_.limits) + at_.blocks * at_.block; }
 
   bool is_own(int64_t block) const { return block >= own_.begin && block < own_.end; }
-  // Calls body(block, slice) for the blocks of the share.
+  // Calls body(block, slice) for the blocks of this share.
   template <typename Body>
   void for_own(Workers& workers, const Body& body) const {
     workers.for_each(own_.size(), [&](int64_t i, int worker) { body(own_.begin + i, slice(worker)); });
@@ -104,7 +105,7 @@ class Build {
   int32_t* const neighbours_;
 };
 
-// Computes inverse norms, packed rows and empty lists of a block.
+// Computes the inverse norms and the packed rows of a block, and empties its lists.
 void Build::prepare(int64_t block, const Slice& s) const {
   uint32_t* panels = panels_of(block);
   std::fill_n(s.direction, at_.dim_padded, 0.0F);
@@ -132,7 +133,7 @@ void Build::prepare(int64_t block, const Slice& s) const {
   }
 }
 
-// z[32][stride]: a panel of classes by `panels` panels.
+// Multiplies one panel of classes by `panels` panels. The scores are z[32][stride].
 void Build::multiply(const HeadKernels& kernels, const uint32_t* left, const uint32_t* right, int64_t panels,
                      int64_t steps, float* z) const {
   kernels.gemm({.m = kPanel,
@@ -147,8 +148,9 @@ void Build::multiply(const HeadKernels& kernels, const uint32_t* left, const uin
                 .c_m = at_.stride});
 }
 
-// Sets an initial limit from the scores with a block: the columns are in at least 2 · wanted groups, each group has a
-// largest score, and the limit is the wanted-th of these. So at least `wanted` classes have that score or a larger one.
+// Sets the initial limit of a class from its scores with a block. The block is divided into at least 2 · wanted groups;
+// the limit is the wanted-th largest of the groups' best scores. So at least `wanted` classes have this score or a
+// larger one.
 void Build::seed(int64_t row, const float* scores) const {
   std::array<float, kKnnBlock> best;
   const int64_t groups = std::min(align_up(2 * candidates_.wanted, 64), at_.block);
@@ -174,7 +176,7 @@ void Build::search_within(int64_t block, const Slice& s) const {
     multiply(kernels_, panels_of(block) + top * at_.steps, panels_of(block), at_.block / kPanel, at_.steps, s.tile);
     for (int64_t r = top; r < std::min(top + kPanel, count); ++r) {
       float* scores = s.tile + (r - top) * at_.stride;
-      scores[r] = -kInfinity;  // the class itself
+      scores[r] = -kInfinity;  // excludes the class itself
       std::fill(scores + count, scores + at_.block, -kInfinity);
       seed(first + r, scores);
     }
@@ -195,8 +197,8 @@ void Build::search_within(int64_t block, const Slice& s) const {
 }
 
 void Build::search_between(int64_t a, int64_t b, const Slice& s) const {
-  // The product of two panels stays in the first-level cache with its operands. AMX prepares the left side again in
-  // each call, so with AMX a call takes all panels.
+  // The product of two panels stays in the first-level cache with its operands, so one panel is multiplied at a time.
+  // AMX prepares the left side again in each call, so there all panels are multiplied in one call.
   const int64_t panels = &kernels_ == &kHeadAmx ? at_.block / kPanel : 1;
   for (int64_t right = first_of(b); right < end_of(b); right += panels * kPanel) {
     for (int64_t top = first_of(a); top < end_of(a); top += kPanel) {
@@ -209,7 +211,8 @@ void Build::search_between(int64_t a, int64_t b, const Slice& s) const {
   }
 }
 
-// Offers the scores of a tile to the classes of its rows, from `top` on, and of its columns, from `left` on.
+// Offers the scores of a tile to the classes of its rows, which begin with `top`, and of its columns, which begin with
+// `left`.
 void Build::offer_to_both(int64_t top, int64_t end_of_rows, int64_t left, int64_t end_of_columns, const float* z,
                           int32_t* places) const {
   const float* limits = candidates_.limits;
@@ -231,7 +234,8 @@ void Build::offer_to_both(int64_t top, int64_t end_of_rows, int64_t left, int64_
 }
 
 void Build::search_pairs(Workers& workers) const {
-  // The circle method for rounds of pairs: blocks 0 .. n - 2 rotate, block n - 1 stays (for an odd number it is empty).
+  // Forms rounds of pairs by the circle method: blocks 0 .. n - 2 rotate, and block n - 1 stays. For an odd number of
+  // blocks, block n - 1 is empty.
   const int64_t n = own_.size() + own_.size() % 2;
   for (int64_t round = 0; round + 1 < n; ++round) {
     workers.for_each(n / 2, [&](int64_t pair, int worker) {
@@ -253,7 +257,7 @@ void Build::search_pairs(Workers& workers) const {
   }
 }
 
-// Finds the exact neighbours of `count` classes, at most kKnnAgain, among all classes.
+// Finds the exact neighbours of `count` classes, at most kKnnAgain, by comparing them with all classes in f32.
 void Build::search_again(const int32_t* classes, int64_t count, const Slice& s) const {
   KnnCandidates exact = candidates_;
   exact.slack = 0;

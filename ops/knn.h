@@ -23,25 +23,28 @@
 namespace xrun::ops {
 
 struct KnnReport {
-  // Classes of the share that were compared with all classes once more in f32, because within the rounding error of
-  // bf16 they have more nearest neighbours than their list of candidates holds.
+  // The number of classes that were compared with all classes a second time, in f32. This is necessary if more classes
+  // may be nearest neighbours, within the rounding error of bf16, than a list of candidates holds. Counts only this
+  // share.
   int64_t searched_again = 0;
 };
 
 class KnnGraph {
  public:
-  // Computes in bf16 if `isa` has products of bf16, and ranks the candidates in f32; otherwise only in f32.
+  // Computes all scores in bf16 if `isa` has products of bf16, and then ranks the candidates by their scores in f32.
+  // Otherwise all scores are f32.
   KnnGraph(const KnnShape& shape, Isa isa);
 
-  // Bytes of working memory, aligned to 64: for each class the packed row and 3 · neighbours candidates of 8 bytes, for
-  // each worker some tiles.
+  // Size of the working memory in bytes; it must be aligned to 64. It has the packed row and 3 · neighbours candidates
+  // of 8 bytes for each class, and some tiles for each worker.
   Bytes scratch_bytes() const;
 
-  // Writes neighbours[classes][shape.neighbours]. `weight` is [classes, dim]. Allocates nothing. Calls that run at once
-  // need different `scratch`.
+  // Computes the lists from `weight` [classes, dim] and writes them to `neighbours` [classes][shape.neighbours].
+  // Allocates nothing. Calls that run at once need different `scratch`.
   KnnReport build(const float* weight, int32_t* neighbours, std::byte* scratch, Workers& workers) const;
-  // Computes the lists of a share of the classes, and gathers the others. With n shares, each compares 2/n - 1/n² of
-  // all pairs of classes: pairs within a share are compared once, all others twice. Errors: those of `shares`.
+  // Computes the lists of this process's share of the classes, and gathers the lists of the other shares. Each of n
+  // shares compares 2/n - 1/n² of all pairs of classes, because pairs within a share are compared once and all other
+  // pairs twice. Errors: those of `shares`.
   Result<KnnReport> build(const float* weight, int32_t* neighbours, std::byte* scratch, Workers& workers,
                           KnnShares& shares) const;
 

@@ -1,8 +1,11 @@
-// Steps of a build: k-means over a sample of the classes gives the centres of the cells; each class finds its nearest
-// cells; classes are packed in the order of their cells; then 1,024 consecutive classes of that order at a time are
-// compared with their nearest cells, cell by cell. Workers share the blocks of classes of each step, and all sums go
-// over classes in ascending order. If there are several shares, each finds the cells and the lists of some blocks, and
-// computes all the rest; blocks of lists are in the order of cells, and are gathered in it.
+// Steps of a build:
+// 1. k-means over a sample of the classes finds the centres of the cells.
+// 2. Each class finds its nearest cells.
+// 3. The classes are packed in the order of their cells.
+// 4. Runs of 1,024 consecutive classes in this order are compared with their nearest cells, cell by cell.
+// In each step workers process different blocks of classes, and all sums add classes in ascending order, so the result
+// does not depend on the workers. If there are several shares, steps 1, 2 and 4 are divided by blocks, and every share
+// computes all the rest. Blocks of lists are in the order of cells and are gathered in this order.
 #include "ops/knn_cells.h"
 
 #include <algorithm>
@@ -20,7 +23,7 @@ namespace {
 
 constexpr int64_t kPanel = kKnnPanel;
 constexpr int64_t kRows = kKnnSearchRows;
-constexpr uint64_t kSample = 0x6b6e6e63;  // separates these random numbers from others
+constexpr uint64_t kSample = 0x6b6e6e63;  // makes these random numbers differ from those for other purposes
 constexpr int kIterations = 4;            // iterations of k-means
 
 int64_t blocks_of(int64_t n) { return (n + kRows - 1) / kRows; }
@@ -55,13 +58,13 @@ class Build {
   int32_t sampled(int64_t i) const { return static_cast<int32_t>(sample_(static_cast<uint64_t>(i))); }
   float* centre(int64_t cell) const { return part<float>(at_.centres) + cell * at_.dim_padded; }
 
-  // Calls body(block, worker) for this share of the blocks of `count` classes.
+  // Calls body(block, worker) for this share of the blocks that `count` classes form.
   template <typename Body>
   void for_own_blocks(int64_t count, Workers& workers, const Body& body) const {
     const BlockRange own = shares_.own(blocks_of(count));
     workers.for_each(own.size(), [&](int64_t i, int worker) { body(own.begin + i, worker); });
   }
-  // Gathers an array with `width` entries for each class.
+  // Gathers an array of `width` numbers for each of `count` classes from all shares.
   Status gather(int32_t* entries, int64_t count, int64_t width) const {
     const auto bytes = static_cast<Bytes>(sizeof(int32_t)) * width;
     return shares_.gather({reinterpret_cast<std::byte*>(entries), static_cast<size_t>(count * bytes)}, kRows * bytes);
@@ -100,7 +103,7 @@ void Build::pack_centres(Workers& workers) const {
   });
 }
 
-// Writes the `wanted` nearest cells of `count` classes, the nearest first, to probed[count][wanted].
+// Finds the `wanted` nearest cells of `count` classes and writes them to probed[count][wanted], the nearest first.
 template <typename IdOf>
 Status Build::find_cells(int64_t count, int64_t wanted, const IdOf& id_of, Workers& workers) const {
   for_own_blocks(count, workers, [&](int64_t block, int worker) {
@@ -124,7 +127,8 @@ Status Build::find_cells(int64_t count, int64_t wanted, const IdOf& id_of, Worke
   return gather(part<int32_t>(at_.probed), count, wanted);
 }
 
-// order: 0..count - 1 sorted by their cell, probed[i · stride], ascending inside a cell; starts: begin of each cell.
+// Sorts the classes by cell. The cell of class i is probed[i · stride]. `order` becomes the classes 0 .. count - 1,
+// ascending within a cell, and `starts` the place where each cell begins.
 void Build::sort_by_cell(int64_t count, int64_t stride) const {
   const int32_t* cells = part<int32_t>(at_.probed);
   int32_t* starts = part<int32_t>(at_.starts);
@@ -141,7 +145,8 @@ void Build::sort_by_cell(int64_t count, int64_t stride) const {
   starts[0] = 0;
 }
 
-// The direction of the sum of a cell's classes. It does not change if the cell has no class, or if they cancel out.
+// Moves the centre of a cell to the direction of the sum of its classes. The centre stays if the cell has no class, or
+// if the classes cancel out.
 void Build::move_centre(int64_t cell, int worker) const {
   double* sums = own<double>(worker, at_.sums);
   float* direction = own<float>(worker, at_.direction);
@@ -191,8 +196,8 @@ void Build::pack_classes(Workers& workers) const {
   });
 }
 
-// The places of a cell's classes; for a large cell only those around `around` if the class is in the cell, else the
-// first.
+// Returns the places of the classes of a cell with which a class is compared. For a large cell these are only the
+// places near `around` if the cell is the class's own, else the first ones.
 ClassRange Build::classes_of(int64_t cell, bool own_cell, int64_t around) const {
   const int32_t* starts = part<int32_t>(at_.starts) + cell;
   ClassRange places{starts[0], starts[1]};
@@ -204,17 +209,18 @@ ClassRange Build::classes_of(int64_t cell, bool own_cell, int64_t around) const 
   return places;
 }
 
-// Makes the lists of a block of classes in the order of cells. A single share writes a list at the index of its class;
-// several shares write it at its place in the order of cells.
+// Makes the lists of a block of classes in the order of cells. If there is a single share, it writes a list at the
+// index of its class; if there are several, at the place of the class in the order of cells.
 void Build::search(int64_t block, int worker) const {
   const int64_t first = block * kRows;
   const int64_t count = std::min(kRows, at_.classes - first);
   const int32_t* ids = part<int32_t>(at_.order) + first;
   KnnBlockSearch search = searcher(worker, shape_.graph.found() - 1);
   search.clear(count);
-  // The cells of each row, sorted by cell; the rows' own cells come first, since these give the best limits.
+  // Pairs of a cell and a row of the block, sorted by cell. Pairs of a row with its own cell come first, since these
+  // give the best limits.
   constexpr uint64_t kNotOwn = uint64_t{1} << 63;
-  constexpr int kCell = 16;  // the bits below are the row
+  constexpr int kCell = 16;  // the bits below hold the row
   uint64_t* wanted = own<uint64_t>(worker, at_.wanted);
   uint64_t* end = wanted;
   for (int64_t i = 0; i < count; ++i) {
@@ -249,7 +255,8 @@ void Build::search(int64_t block, int worker) const {
   }
 }
 
-// Moves each list from its place to the index of its class, along the cycles of the order, which is destroyed.
+// Moves each list from its place in the order of cells to the index of its class. It follows the cycles of the order,
+// and destroys the order.
 void Build::sort_lists() const {
   int32_t* order = part<int32_t>(at_.order);
   const auto list = [&](int64_t place) { return neighbours_ + place * shape_.graph.neighbours; };

@@ -13,9 +13,9 @@
 namespace xrun::ops {
 namespace {
 
-constexpr uint64_t kSample = 0x6b6e6e72;  // separates these random numbers from others
+constexpr uint64_t kSample = 0x6b6e6e72;  // makes these random numbers differ from those for other purposes
 constexpr int64_t kPacked = kKnnRecallPacked;
-constexpr int64_t kRun = 4096;  // classes that a worker takes at a time
+constexpr int64_t kRun = 4096;  // classes that a worker takes at once
 
 }  // namespace
 
@@ -45,7 +45,7 @@ Result<double> KnnRecall::measure(const float* weight, const int32_t* neighbours
   const auto searcher = [&](int worker) {
     return KnnBlockSearch(isa_, shape_.dim, at.wanted, at.wanted, scratch + worker * at.slice + at.search);
   };
-  // Every worker has a list for each row of the share, over the classes that this worker took.
+  // Every worker has a list for each row of the share, which contains the classes that this worker took.
   for (int worker = 0; worker < shape_.workers; ++worker) {
     KnnBlockSearch search = searcher(worker);
     search.clear(own.size());
@@ -78,7 +78,7 @@ Result<double> KnnRecall::measure(const float* weight, const int32_t* neighbours
     }
   });
 
-  int32_t* const found = part(int32_t{}, 0, at.all);  // index: row; in memory that is free by now
+  int32_t* const found = part(int32_t{}, 0, at.all);  // index: row; the memory is no longer needed for the search
   for (int64_t i = 0; i < own.size(); ++i) {
     auto* const best = reinterpret_cast<uint64_t*>(scratch + at.best);
     uint64_t* end = best;

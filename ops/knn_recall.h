@@ -1,5 +1,6 @@
-// The recall of given lists against the exact graph of nearest classes (ops/knn.h): 256 classes, drawn by a seed, are
-// compared with all others; the recall is the share of their nearest neighbours that their lists contain.
+// Measures the recall of given lists of neighbours against the exact graph of nearest classes (ops/knn.h). 256 classes,
+// drawn with a seed, are compared with all others. The recall is the fraction of their true nearest neighbours that
+// their lists contain.
 #pragma once
 
 #include <cstddef>
@@ -17,11 +18,11 @@ class KnnRecall {
  public:
   KnnRecall(const KnnShape& shape, uint64_t seed, Isa isa);
   Bytes scratch_bytes() const;
-  // The recall, 0 to 1; 1 if no class has neighbours. Allocates nothing. Calls that run at once need different
-  // `scratch`.
+  // Returns the recall, from 0 to 1; it is 1 if no class has neighbours. Allocates nothing. Calls that run at once need
+  // different `scratch`.
   double measure(const float* weight, const int32_t* neighbours, std::byte* scratch, Workers& workers) const;
-  // Like `measure` above, with a share of the comparisons; gathers the results of the other shares. Errors: those of
-  // `shares`.
+  // Like `measure` above, but does only this process's share of the comparisons and gathers the results of the other
+  // shares. Errors: those of `shares`.
   Result<double> measure(const float* weight, const int32_t* neighbours, std::byte* scratch, Workers& workers,
                          KnnShares& shares) const;
 

@@ -1,5 +1,6 @@
-// A build of a graph of nearest classes that several processes share. Each has all class rows and memory for the whole;
-// an array is divided into blocks, each process fills the blocks of its share, and `gather` brings the others.
+// Divides the build of a graph of nearest classes among several processes. Each process has all class rows and memory
+// for the whole result. An array is divided into blocks; each process fills the blocks of its share, and `gather` gets
+// the others from the other processes.
 #pragma once
 
 #include <cstddef>
@@ -12,14 +13,15 @@
 
 namespace xrun::ops {
 
-// Threads: one call at a time. All shares of a build make the same calls in the same order.
+// The processes that share a build; this base class is for a single one. Only one call may run at a time. All shares of
+// a build must make the same calls in the same order.
 class KnnShares {
  public:
   virtual ~KnnShares() = default;
   virtual int count() const { return 1; }
   virtual int index() const { return 0; }  // this process's share
-  // Waits until the blocks of all shares are in `array`. Blocks have `block` bytes, the last one may be shorter; share
-  // i fills the blocks of(blocks, i). Errors: a share that does not arrive.
+  // Waits until `array` has the blocks of all shares. A block has `block` bytes, the last one may be shorter; share i
+  // fills the blocks of(blocks, i). Errors: a share that does not arrive.
   virtual Status gather(std::span<std::byte> /*array*/, Bytes /*block*/) { return {}; }
 
   BlockRange of(int64_t blocks, int share) const { return {blocks * share / count(), blocks * (share + 1) / count()}; }

@@ -1,7 +1,7 @@
-// Elementary functions on lanes; errors are a few units in the last place unless stated otherwise. They are templates
-// over the lanes: F16 computes, and the lanes of the kernel compiler (ops/jit/plugin/ir_lanes.h) write the same
-// operations as instructions, so that both give the same bits. The operations of lanes are those of F16 in simd.h.
-// Source of the polynomials: Moshier, Cephes Mathematical Library (expf, logf, tanhf).
+// Elementary functions on lanes. Errors are a few units in the last place unless a comment says otherwise. The
+// functions are templates over the type of the lanes: F16 (simd.h) computes, and the lanes of the kernel compiler
+// (ops/jit/plugin/ir_lanes.h) write the same operations as instructions, so that both give the same bits. Source of the
+// polynomials: Moshier, Cephes Mathematical Library (expf, logf, tanhf).
 #pragma once
 
 #include <cmath>
@@ -15,13 +15,13 @@ XRUN_INLINE F magnitude(F x) {
   return if_less(x, fill_like(x, 0), -x, x);
 }
 
-// e^x; 0 below -87.3, infinity above 88.7.
+// e^x. The result is 0 below -87.3 and infinity above 88.7.
 template <class F>
 XRUN_INLINE F exp_lanes(F x) {
   const F low = fill_like(x, -87.33654F);
   const F high = fill_like(x, 88.72283F);
   const F clamped = if_less(x, low, low, if_less(high, x, high, x));
-  // Adding 1.5 · 2^23 rounds to a whole number, which then sits in the low bits.
+  // Adding 1.5 · 2^23 rounds to a whole number, which is then in the low bits of the sum.
   constexpr float kMagic = 12582912.0F;
   const F shifted = clamped * 1.44269504088896341F + kMagic;
   const F n = shifted - kMagic;
@@ -42,11 +42,11 @@ XRUN_INLINE F exp_lanes(F x) {
   return if_number(x, limited, x);
 }
 
-// Natural logarithm; -infinity at 0, NaN below.
+// The natural logarithm: -infinity at 0, NaN for negative x.
 template <class F>
 XRUN_INLINE F log_lanes(F x) {
   const F zero = fill_like(x, 0);
-  // A subnormal number has no exponent of its own; 2^23 times as large it is normal.
+  // A subnormal number has no exponent of its own, so it is multiplied by 2^23, which makes it normal.
   const F least = fill_like(x, 0x1p-126F);
   const auto bits = bits_of(choose<_CMP_LT_OQ>(x, least, x * 0x1p23F, x));
   F m = from_bits((bits & 0x007FFFFF) | 0x3F000000);
@@ -90,7 +90,8 @@ XRUN_INLINE F tanh_lanes(F x) {
   return if_less(size, fill_like(x, 0.625F), near, if_less(x, fill_like(x, 0), -far, far));
 }
 
-// Absolute error 1.5e-7, so inexact near 0. Source: Abramowitz, Stegun, Handbook of Mathematical Functions, 7.1.26.
+// The error function with an absolute error of 1.5e-7, so results near 0 are relatively inexact. Source: Abramowitz,
+// Stegun, Handbook of Mathematical Functions, 7.1.26.
 template <class F>
 XRUN_INLINE F coarse_erf_lanes(F x) {
   const F size = magnitude(x);
@@ -114,7 +115,7 @@ XRUN_INLINE F erf_lanes(F x) {
   near = near * square + 1.128358514861418E-1F;
   near = near * square - 3.761262582423300E-1F;
   near = (near * square + 1.128379165726710F) * x;
-  // 1 - erf in powers of 1 / x^2; above 2 the last terms differ.
+  // A polynomial in 1 / x^2 for 1 - erf; its last terms differ for x above 2.
   const F inverse = 1.0F / size;
   const F y = inverse * inverse;
   F middle = y * 2.326819970068386E-2F - 1.387039388740657E-1F;
@@ -138,8 +139,8 @@ XRUN_INLINE F erf_lanes(F x) {
   return choose<_CMP_GT_OQ>(size, fill_like(x, 1.0F), signed_outer, near);
 }
 
-// a to the power of b, as e^(b ln |a|): a relative error of up to 2^-23 |b ln a|. For a < 0: NaN if b is not whole,
-// negative for an odd b. 1 if b is 0 or a is 1.
+// a to the power of b, computed as e^(b ln |a|), with a relative error of up to 2^-23 |b ln a|. If a < 0, the result is
+// NaN if b is not whole, and negative if b is odd. The result is 1 if b is 0 or a is 1.
 template <class F>
 XRUN_INLINE F power_lanes(F a, F b) {
   const F one = fill_like(a, 1.0F);

@@ -1,5 +1,5 @@
-// The operations of scalar expressions on lanes: the interpreter computes them, and the kernel compiler writes them as
-// instructions (lane_math.h). Comparisons with NaN do not hold; NaN operands give NaN elsewhere.
+// The operations of scalar expressions on lanes. The interpreter computes them; the kernel compiler writes them as
+// instructions (lane_math.h). Comparisons with NaN are false; all other operations give NaN if an operand is NaN.
 #pragma once
 
 #include "graph/scalar_expr.h"
@@ -8,7 +8,7 @@
 
 namespace xrun::ops {
 
-// REQUIRES: kOp is neither kInput nor kConstant. Operations of fewer operands ignore the others.
+// Computes one operation; operands that it does not have are ignored. REQUIRES: kOp is neither kInput nor kConstant.
 template <ScalarOp kOp, class F>
 XRUN_INLINE F compute(F a, F b, F c) {
   const F zero = fill_like(a, 0);
@@ -71,7 +71,8 @@ XRUN_INLINE F compute(F a, F b, F c) {
   return a;
 }
 
-// Calls f(std::integral_constant<ScalarOp, op>()): makes a value known at run time a compile-time constant.
+// Calls f(std::integral_constant<ScalarOp, op>()), so that f can use an operation that is known at run time as a
+// template argument.
 template <class Function, size_t... kIndex>
 auto with_scalar_op(ScalarOp op, const Function& f, std::index_sequence<kIndex...>) {
   using Returned = decltype(f(std::integral_constant<ScalarOp, ScalarOp::kAdd>()));

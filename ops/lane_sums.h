@@ -1,11 +1,13 @@
-// Sums over one contiguous run of f32 in a fixed order: sixteen lanes, then their tree.
+// Sums over a contiguous run of f32 in a fixed order: sixteen running sums, one per lane, which are then added in a
+// tree.
 #pragma once
 
 #include "ops/simd.h"
 
 namespace xrun::ops {
 
-// Pads a run to a multiple of sixteen with a value that does not change the result. REQUIRES: the run has space for it.
+// Pads a run to a multiple of sixteen with the value `with`, which must not change the result. REQUIRES: the run has
+// space for it.
 XRUN_INLINE void pad_run(float* v, int64_t n, float with) {
   for (int64_t i = n; i % kLanes != 0; ++i) {
     v[i] = with;

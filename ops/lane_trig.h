@@ -5,14 +5,14 @@
 
 namespace xrun::ops {
 
-// The rest of x after n quarter turns, within an eighth of a turn on both sides of 0, and n.
+// The reduction of x by n quarter turns: `rest` is within an eighth of a turn on both sides of 0, and `count` is n.
 template <class F, class I>
 struct QuarterTurns {
   F rest;
   I count;
 };
 
-// Reduced in f64, `D`: exact enough for |x| up to 2^30.
+// Reduces x in f64 (`D`), which is exact enough for |x| up to 2^30.
 template <class D>
 XRUN_INLINE QuarterTurns<D, D> turns_of(D x) {
   constexpr double kMagic = 6755399441055744.0;  // 1.5 · 2^52: adding it rounds to a whole number
@@ -45,7 +45,7 @@ XRUN_INLINE QuarterTurns<F16, I16> quarter_turns(F16 x) {
   return turns;
 }
 
-// Sine of x plus `ahead` quarter turns; NaN beyond 2^30.
+// The sine of x plus `ahead` quarter turns; NaN for |x| above 2^30.
 template <class F>
 XRUN_INLINE F sine_ahead(F x, int32_t ahead) {
   const auto turns = quarter_turns(x);
@@ -71,7 +71,7 @@ XRUN_INLINE F cos_lanes(F x) {
   return sine_ahead(x, 1);
 }
 
-// Arc cosine; NaN outside of -1 .. 1.
+// The arc cosine; NaN outside of -1 .. 1.
 template <class F>
 XRUN_INLINE F acos_lanes(F x) {
   const F size = magnitude(x);

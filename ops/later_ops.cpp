@@ -1,4 +1,5 @@
-// Operators of edition 1 that can be checked and counted but not run yet: signature, shapes and parameters, no kernels.
+// Operators of edition 1 that can be checked and counted but not run yet. They have signatures, shapes and parameters
+// but no kernels.
 #include <array>
 
 #include "ops/catalog.h"

@@ -1,4 +1,4 @@
-// Norms of the last dimension of features or a sequence, x [N, ..., D]:
+// Norms over the last dimension of features or of a sequence, x [N, ..., D]:
 //   layer_norm  y = weight · (x - mean) / sqrt(var + eps) + bias     Ba, Kiros, Hinton, "Layer Normalization", 2016
 //   rms_norm    y = weight · x / sqrt(mean of squares + eps)         Zhang, Sennrich, "Root Mean Square Layer
 //                                                                    Normalization", NeurIPS 2019
@@ -37,7 +37,7 @@ Result<OpShape> infer_rms_norm(std::span<const TensorType> inputs, const Attrs& 
   return infer_norm("rms_norm", inputs[0], attrs, false);
 }
 
-// inputs: x, dy, weight; outputs: dx, dweight, and dbias of layer_norm.
+// Inputs: x, dy, weight. Outputs: dx, dweight, and for layer_norm dbias.
 Result<OpShape> infer_layer_grad(std::span<const TensorType> inputs, const Attrs&) {
   const TensorType weight = weight_type(inputs[2].dims);
   return OpShape{{with_dims(inputs[0], inputs[0].dims), weight, weight}};
@@ -47,7 +47,7 @@ Result<OpShape> infer_rms_grad(std::span<const TensorType> inputs, const Attrs&)
   return OpShape{{with_dims(inputs[0], inputs[0].dims), weight_type(inputs[2].dims)}};
 }
 
-// eps is far smaller than the size of a row.
+// Whether the first number is the size of a row and not eps, which is far smaller.
 bool begins_with_row(const TensorType& x, std::span<const int64_t> numbers) {
   return !numbers.empty() && numbers[0] == x.dims.back() && numbers[0] > 1;
 }
@@ -63,7 +63,7 @@ Status grad_with(GradBuilder& builder, std::string_view op) {
 Status grad_layer_norm(GradBuilder& builder) { return grad_with(builder, "layer_norm.grad"); }
 Status grad_rms_norm(GradBuilder& builder) { return grad_with(builder, "rms_norm.grad"); }
 
-// Sets v to x - mean (x itself without centring), padded with zeros; returns 1 / sqrt(mean of squares + eps).
+// Sets v to x - mean (to x without kCentre), padded with zeros. Returns 1 / sqrt(mean of squares + eps).
 template <class L, bool kCentre, typename T>
 XRUN_INLINE float centre(const T* x, int64_t d, float eps, float* v, float* mean) {
   for (int64_t i = 0; i < d; i += kLanes) {
@@ -99,7 +99,8 @@ struct ForwardBody {
   }
 };
 
-// With g = weight · dy and x̂ = (x - mean) · rstd: dx = rstd · (g - mean(g) - x̂ · mean(g · x̂)); rms_norm has no mean(g).
+// Computes dx = rstd · (g - mean(g) - x̂ · mean(g · x̂)), with g = weight · dy and x̂ = (x - mean) · rstd. For rms_norm
+// the term mean(g) is missing.
 template <typename T, bool kCentre>
 struct GradBody {
   template <class L>

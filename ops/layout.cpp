@@ -1,5 +1,5 @@
-// Operators that move elements and compute nothing: flatten reshape transpose concat slice split pad, and reorder,
-// which changes only the layout. The logical order of an image is (C, H, W), whatever its order in memory.
+// Operators that move elements and compute nothing: flatten, reshape, transpose, concat, slice, split and pad, and
+// reorder, which changes only the layout. The logical order of an image is (C, H, W), whatever its order in memory.
 #include <algorithm>
 #include <array>
 #include <cstring>
@@ -69,7 +69,7 @@ Status grad_reshape(GradBuilder& builder) {
                               Attrs{{"shape", builder.type(builder.input(0)).dims}});
 }
 
-// The shapes can be split along leading dimensions that are equal, and along the first one that differs if both shapes
+// Returns the shard rule. Equal leading dimensions can be split, and so can the first one that differs, if both shapes
 // have a boundary there.
 std::string shard_reshape(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs&) {
   const std::vector<int64_t>& x = inputs[0].dims;
@@ -85,8 +85,8 @@ std::string shard_reshape(std::span<const TensorType> inputs, std::span<const Te
   return shard_text({letters[0]}, {letters[1]});
 }
 
-// Copies row by row from channels-last memory to the logical (row-major) order, then from it to channels-last memory.
-// If the shapes are equal, this is a reorder.
+// Copies each row from channels-last memory to the logical (row-major) order of x, then from the logical order of y to
+// its channels-last memory. If the shapes are equal, this is a reorder.
 template <typename T>
 Result<std::unique_ptr<Kernel>> make_reshape(const KernelSpec& spec) {
   const TensorType& x = spec.inputs[0];
@@ -123,7 +123,7 @@ Result<std::unique_ptr<Kernel>> make_reshape(const KernelSpec& spec) {
       copies.size() == 2 ? n * static_cast<Bytes>(sizeof(T)) : 0);
 }
 
-// transpose(a, b): exchanges two dimensions of a sample.
+// transpose(a, b) exchanges two dimensions of a sample.
 Result<OpShape> infer_transpose(std::span<const TensorType> inputs, const Attrs& attrs) {
   const TensorType& x = inputs[0];
   XRUN_TRY(expect_activation("transpose", x));
@@ -206,7 +206,7 @@ Copies copies_of_concat(const KernelSpec& spec) {
   return all;
 }
 
-// slice(axis, begin, end): positions begin .. end - 1 of a dimension.
+// slice(axis, begin, end) keeps the positions begin .. end - 1 of a dimension.
 Result<OpShape> infer_slice(std::span<const TensorType> inputs, const Attrs& attrs) {
   const TensorType& x = inputs[0];
   XRUN_TRY(expect_activation("slice", x));
@@ -225,7 +225,7 @@ Status grad_slice(GradBuilder& builder) {
   return builder.set_grads_by("slice.grad", {builder.output_grad(0)}, attrs);
 }
 
-// The first element of the slice in a tensor with `strides`.
+// Returns the offset of the first element of the slice in a tensor with `strides`.
 int64_t begin_of_slice(const KernelSpec& spec, const TensorType& x, const std::vector<int64_t>& strides) {
   return spec.attrs.integer("begin") * strides[static_cast<size_t>(checked_axis(x, spec.attrs.integer("axis")))];
 }
@@ -240,7 +240,7 @@ Copies copies_of_slice_grad(const KernelSpec& spec) {
   return copy_to(spec, begin_of_slice(spec, spec.outputs[0], target), target);
 }
 
-// split(n, axis): n equal parts of a dimension, each of which is a slice.
+// split(n, axis) divides a dimension into n equal parts, each of which is a slice.
 Result<OpShape> infer_split(std::span<const TensorType> inputs, const Attrs& attrs) {
   const TensorType& x = inputs[0];
   XRUN_TRY(expect_activation("split", x));
@@ -271,7 +271,7 @@ std::vector<PartCall> parts_of_split(std::span<const TensorType> inputs, const A
   return parts;
 }
 
-// pad(size): zeros around an image; its gradient is the middle of dy.
+// pad(size) adds zeros around an image. Its gradient is the middle of dy.
 Result<OpShape> infer_pad(std::span<const TensorType> inputs, const Attrs& attrs) {
   const TensorType& x = inputs[0];
   XRUN_TRY(expect_image("pad", x));
@@ -401,8 +401,8 @@ constexpr Op kPadGrad{.def = {.name = "pad.grad",
                               .shard = "nc__->nc__"},
                       .cpu = make_copies<copies_of_pad_grad>};
 
-// reorder(to): the same tensor in the layout `to`. The pass that chooses layouts puts it between operators that take
-// different ones (graph/passes/passes.h).
+// reorder(to) changes the layout of a tensor to `to`. The pass that chooses layouts inserts it between operators that
+// need different layouts (graph/passes/passes.h).
 constexpr Op kReorder{.def = {.name = "reorder",
                               .signature = "(x: [N, C, H, W], to: str)",
                               .group = "shape",

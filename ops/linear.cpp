@@ -1,4 +1,4 @@
-// Dense layer and its gradients, on the last dimension: y[.., o] = sum over i of w[o, i] · x[.., i] + b[o].
+// The dense layer on the last dimension, y[.., o] = sum over i of w[o, i] · x[.., i] + b[o], and its gradients.
 #include "graph/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/columns.h"
@@ -43,20 +43,20 @@ OpCost dw_cost(std::span<const TensorType> inputs, std::span<const TensorType> o
   return cost_of(inputs[0].dims.back(), inputs[1].dims.back(), inputs[0], inputs, outputs);
 }
 
-// inputs: dy, weight [out, in].
+// Inputs: dy, weight [out, in].
 Result<OpShape> infer_dx(std::span<const TensorType> inputs, const Attrs&) {
   OpShape shape{{with_dims(inputs[0], inputs[0].dims)}};
   shape.outputs[0].dims.back() = inputs[1].dims[1];
   return shape;
 }
 
-// inputs: x, dy.
+// Inputs: x, dy.
 Result<OpShape> infer_dw(std::span<const TensorType> inputs, const Attrs&) {
   return OpShape{{weight_type({inputs[1].dims.back(), inputs[0].dims.back()})}};
 }
 
-// For an image that has the attribute `axis`, channels are dimension 1, otherwise the last one; in memory they come
-// last.
+// Whether channels are dimension 1, as in an image with the attribute `axis`. Otherwise they are the last dimension. In
+// memory they come last in both cases.
 bool is_of_image(const Attrs& attrs) { return attrs.integer("axis", -1) == 1; }
 int64_t channels_of(const TensorType& x, const Attrs& attrs) { return is_of_image(attrs) ? x.dims[1] : x.dims.back(); }
 

@@ -11,8 +11,8 @@
 
 namespace xrun::ops {
 
-// A kernel that is one function of the call, which captures the needed parts of the spec. `run` returns a Status or
-// nothing.
+// A kernel that is a single function of the call. The function captures the parts of the spec that it needs and returns
+// a Status or nothing.
 template <class Run>
 class FunctionKernel final : public Kernel {
  public:
@@ -34,14 +34,15 @@ class FunctionKernel final : public Kernel {
   int64_t parts_;
 };
 
-// Calls are divided into at most `parts`; `run` then computes the part that part_of (ops/parts.h) returns for the call.
+// Makes a kernel whose calls are divided into at most `parts` parts. `run` must compute only the part that part_of
+// (ops/parts.h) returns for the call.
 template <class Run>
 Result<std::unique_ptr<Kernel>> kernel_of(Run run, Bytes scratch = 0, int64_t parts = 1) {
   return std::unique_ptr<Kernel>(std::make_unique<FunctionKernel<Run>>(std::move(run), scratch, parts));
 }
 
-// Calls are divided between runs of `each` of `n` rows, columns or elements; run(call, some) computes those of the
-// range.
+// Makes a kernel over `n` rows, columns or elements. A call is divided into parts at multiples of `each`; run(call,
+// some) must compute the range `some`.
 template <class Run>
 Result<std::unique_ptr<Kernel>> kernel_over(int64_t n, int64_t each, Run run, Bytes scratch = 0) {
   return kernel_of(

@@ -1,6 +1,6 @@
-// map: a scalar expression on each element of its operands, which broadcast. The `pointwise` functions of the language,
-// and signs and functions of tensors that have no operator of their own, are calls of it; its gradient is also a map,
-// with a result for each operand.
+// map applies a scalar expression to each element of its operands, which broadcast. It computes the `pointwise`
+// functions of the language, and the signs and functions of tensors that have no operator of their own. Its gradient is
+// also a map, with a result for each operand.
 #include "ops/map.h"
 
 #include <algorithm>
@@ -93,7 +93,7 @@ Status set_function_grads(GradBuilder& builder, const ScalarExpr& function, Valu
     const ScalarId result = gradient.results()[i];
     if (result == passed && seed == nullptr) {
       XRUN_TRY(set_broadcast_grad(builder, wanted[i], dy));
-    } else if (gradient.constant_of(result) == nullptr) {  // otherwise it is 0
+    } else if (gradient.constant_of(result) == nullptr) {  // a constant gradient is 0
       results.push_back(result);
       owners.push_back(wanted[i]);
     }
@@ -102,7 +102,7 @@ Status set_function_grads(GradBuilder& builder, const ScalarExpr& function, Valu
     return {};
   }
   gradient.set_results(std::move(results));
-  // Operands that no derivative reads need not be kept until then.
+  // The gradient reads only the operands that it needs, so that the others need not be kept for the backward pass.
   std::vector<ValueId> inputs;
   ScalarExpr made;
   std::vector<ScalarId> places(static_cast<size_t>(count) + 1);

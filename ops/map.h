@@ -1,4 +1,4 @@
-// The gradients of a function of numbers that an operator computes element by element.
+// Helpers for operators that compute a scalar expression element by element: the gradients of their operands.
 #pragma once
 
 #include <vector>
@@ -8,13 +8,13 @@
 
 namespace xrun::ops {
 
-// The operands whose gradients are wanted.
+// Returns the indices of the operands whose gradients are needed.
 std::vector<int> wanted_inputs(const GradBuilder& builder);
 
-// Gives all operands of the node that `builder` differentiates their gradients, with one node. `function` reads the
-// operands. `dy` is the gradient of its result and has the result's shape. With a `seed`, a function of one number that
-// is applied to `dy`, its shape need only broadcast to the result's. REQUIRES: with a seed, `dy` and the operands that
-// the derivatives read together have that shape.
+// Sets the gradients of all operands of the node that `builder` differentiates; one new node computes them. `function`
+// is the expression over the operands, and `dy` the gradient of its result, with the shape of the result. If `seed` is
+// given, the gradient is seed(dy), and `dy` may have a shape that broadcasts to the shape of the result. REQUIRES: with
+// a seed, the common shape of `dy` and of the operands that the derivatives read is the shape of the result.
 Status set_function_grads(GradBuilder& builder, const ScalarExpr& function, ValueId dy, const ScalarExpr* seed);
 
 }  // namespace xrun::ops

@@ -9,10 +9,10 @@
 namespace xrun::ops {
 namespace {
 
-// The inputs of the loop: x, mean, scale, bias; the gradient also reads dy.
+// Numbers of the inputs of the loop. Only the gradient reads dy.
 enum Input : int { kX, kMean, kScale, kBias, kDy };
 
-// bn(x) as it would be rounded in memory.
+// Makes the expression of bn(x), rounded to `dtype` as if it had been stored.
 ScalarId norm_of(ScalarExpr& expr, DType dtype) {
   const ScalarId centred = expr.make(ScalarOp::kSub, expr.input(kX), expr.input(kMean));
   const ScalarId scaled = expr.make(ScalarOp::kMul, centred, expr.input(kScale));
@@ -49,7 +49,7 @@ double function_operations(const Attrs& attrs) {
 struct NormFunction::Operands {
   const std::byte* x = nullptr;
   const std::byte* dy = nullptr;  // null: forward
-  std::byte* out = nullptr;       // address for the first of the channels that are computed
+  std::byte* out = nullptr;       // address of the first channel that is computed
 };
 
 Result<NormFunction> NormFunction::make(const KernelSpec& spec, int64_t channels, Way way) {
@@ -67,7 +67,7 @@ NormFunction::NormFunction(const ScalarExpr& function, const KernelSpec& spec, i
       value_bytes_(size_of(spec.inputs[0].dtype)),
       loop_(form_of(function, spec, way), spec.isa, spec.compile) {}
 
-// The numbers of the channels, repeated for the rows of a loop, precede the memory of the loop.
+// The scratch has the numbers of the channels, repeated for the rows of a loop, and then the memory of the loop.
 Bytes NormFunction::scratch_bytes() const {
   return 3 * align_up(run_rows_ * channels_, kLanes) * static_cast<Bytes>(sizeof(float)) + loop_.scratch_bytes();
 }
@@ -91,7 +91,7 @@ void NormFunction::run_loop(const NormColumns& p, const Operands& all, int64_t r
   auto* const repeated = reinterpret_cast<float*>(scratch);
   std::byte* const own = scratch + 3 * room * static_cast<Bytes>(sizeof(float));
   const float* columns[] = {p.mean + some.begin, p.scale + some.begin, p.bias + some.begin};
-  // If all channels are computed, rows are contiguous in memory.
+  // Rows are contiguous in memory only if all channels are computed, so only then can a loop compute several rows.
   const int64_t each = some.size() == channels_ ? run_rows_ : 1;
   if (each > 1) {
     for (int k = 0; k < 3; ++k) {

@@ -1,11 +1,12 @@
-// Says which numbers of a sample an operator normalises together, for checks of the language.
+// Describes which numbers of a sample an operator normalises together, for checks of the language.
 #pragma once
 
 #include "graph/norm_group.h"
 
 namespace xrun::ops {
 
-// See NormOf. For a loss, the classes of its softmax.
+// Returns the numbers that the operator normalises together (see NormOf). For a loss they are the classes of its
+// softmax.
 NormGroup norm_group(const OpDef& op, const TensorType& x, const Attrs& attrs);
 
 }  // namespace xrun::ops

@@ -1,5 +1,5 @@
-// Op: an operator's meaning (OpDef) together with a function that makes its CPU kernel. For adding an operator see
-// docs/internals/adding_an_op.md.
+// Op: an operator, which consists of its meaning (OpDef) and a function that makes its CPU kernel.
+// docs/internals/adding_an_op.md explains how to add an operator.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@
 
 namespace xrun::ops {
 
-// Memory of one operand for one row block, in the layout of its type (graph/tensor_type.h).
+// The memory of one operand for one row block, in the layout of the operand's type (graph/tensor_type.h).
 struct TensorView {
   std::byte* data = nullptr;
 
@@ -24,8 +24,8 @@ struct TensorView {
   }
 };
 
-// The specification of a kernel. Calls have exactly these types and `rows` rows (docs/internals/determinism.md, "Row
-// blocks"), so a kernel object is made once per spec and may hold compiled primitives.
+// What a kernel is made for. Every call has exactly these types and `rows` rows (docs/internals/determinism.md, "Row
+// blocks"), so a kernel is made once per spec and may hold compiled primitives.
 struct KernelSpec {
   std::vector<TensorType> inputs;  // the node's inputs, parameters included
   std::vector<TensorType> outputs;
@@ -33,22 +33,23 @@ struct KernelSpec {
   int64_t rows = 0;  // row block, g
   bool training = true;
   bool deterministic = false;
-  Isa isa = Isa::kAvx2;  // at most this instruction set
-  std::string path;      // path of the node: keys random draws
-  bool compile = false;  // element-wise loops (ops/jit/compiler.h): for kernels that run, not for their facts
+  Isa isa = Isa::kAvx2;  // the best instruction set that the kernel may use
+  std::string path;      // path of the node: the key of its random numbers
+  bool compile = false;  // compile element-wise loops (ops/jit/compiler.h): for kernels that run, not for facts
 };
 
 inline constexpr int kAllPhases = -1;
 
-// One call, on one row block.
+// One call of a kernel, on one row block.
 struct KernelCall {
-  std::span<const TensorView> inputs;   // prepared form where prepared_bytes(i) > 0
+  std::span<const TensorView> inputs;   // in prepared form if prepared_bytes(i) > 0
   std::span<const TensorView> outputs;  // for a kReduces operator: the accumulator, to which the call adds
   std::byte* scratch = nullptr;         // scratch_bytes(), aligned to 64
   uint64_t seed = 0;
   int64_t step = 0;
   int64_t first_row = 0;  // position of the block's first row in the global batch
-  // For a call in parts (Kernel::parts); a whole call is one part with all phases.
+  // The part of a call that is divided into parts (Kernel::parts). A call that is not divided is one part with all
+  // phases.
   int64_t part = 0;
   int64_t parts = 1;
   int phase = kAllPhases;
@@ -66,25 +67,26 @@ class Kernel {
   // first operation to the last one, exactly like the whole call, so the division changes no bit
   // (docs/internals/determinism.md, "Parts of a row block").
   virtual int64_t parts() const { return 1; }
-  // All parts of a phase end before those of the next one begin. A kernel with several phases passes values on in bytes
-  // of `shared` that it does not use as `scratch`, since both may be the same memory.
+  // The number of phases of a part. All parts of a phase end before the next phase begins. A kernel with several phases
+  // passes values on in bytes of `shared` that it does not use as `scratch`, since both may be the same memory.
   virtual int phases() const { return 1; }
 
-  // The kernel's time as a fraction of the time for the operator's flops (OpDef::cost): below 1 for algorithms that
-  // need fewer flops.
+  // The kernel's time as a fraction of the time for the flops of the operator (OpDef::cost). It is below 1 for
+  // algorithms that need fewer flops.
   virtual double work() const { return 1; }
 
-  // For weights that the kernel uses in its own layout or dtype: the size of that form of input i (0: used as
-  // declared), and its preparation, once after each update of the weight. `plain` is f32, row-major as declared.
+  // For kernels that use a weight in their own layout or dtype. prepared_bytes is the size of that form of input i; 0
+  // means that the weight is used as declared. prepare makes the form from `plain`, which is f32, row-major as
+  // declared; it is called once after each update of the weight.
   virtual Bytes prepared_bytes(int /*input*/) const { return 0; }
   virtual Status prepare(int /*input*/, const TensorView& /*plain*/, std::byte* /*prepared*/,
                          std::byte* /*scratch*/) const {
     return {};
   }
 
-  // For operators with `folds_states`: one update per step of the states (inputs of the node that are not trained) from
-  // the G outputs of all `blocks` row blocks of the global batch, in block order (docs/internals/determinism.md, "Batch
-  // norm"). Views are whole tensors: outputs [blocks, ...].
+  // For operators with `folds_states`: updates the states (inputs of the node that are not trained) once per step. The
+  // update uses the outputs of all `blocks` row blocks of the global batch, in block order
+  // (docs/internals/determinism.md, "Batch norm"). Views are whole tensors, so outputs are [blocks, ...].
   virtual Status fold_states(std::span<const TensorView> /*inputs*/, std::span<const TensorView> /*outputs*/,
                              int64_t /*blocks*/) const {
     return {};
@@ -95,10 +97,10 @@ using MakeKernel = Result<std::unique_ptr<Kernel>> (*)(const KernelSpec& spec);
 
 struct Op {
   OpDef def;
-  MakeKernel cpu = nullptr;  // null for heads, their losses and metrics: ops/head.h
+  MakeKernel cpu = nullptr;  // null for heads, their losses and metrics, which ops/head.h computes
 };
 
-// All operators, in the order of the standard-library table (catalog.cpp).
+// Returns all operators, in the order of the table of the standard library (catalog.cpp).
 std::span<const Op* const> catalog();
 const OpRegistry& registry();
 const Op* find_op(std::string_view name);

@@ -1,6 +1,7 @@
-// Updates of flat ranges of f32 weights: kernels for sgd and adamw (graph/known_update.h), and loops for all other
-// rules (ops/own_update.h). Every element is updated independently, so a range may be divided anywhere; the norms that
-// some updates read are computed before (ops/update_norms.h). Sources: docs/internals/algorithms.md, "Optimizers".
+// Updates contiguous ranges of f32 weights: with kernels for sgd and adamw (graph/known_update.h), and with compiled or
+// interpreted loops for all other rules (ops/own_update.h). Every element is updated independently, so a tensor may be
+// divided into ranges anywhere. Norms that an update reads are computed before it (ops/update_norms.h). Sources:
+// docs/internals/algorithms.md, "Optimizers".
 #pragma once
 
 #include <array>
@@ -19,12 +20,12 @@ namespace xrun::ops {
 
 enum class OptimizerKind { kSgd, kAdamw, kOwn };
 
-// The states of a range of weights, and their running mean: the number that the form keeps, followed by nulls.
+// The addresses of the states of a range of weights, then of their running mean if the form keeps one, then nulls.
 inline constexpr int kMostKeptStates = kMostUpdateStates + 1;
 using UpdateStates = std::array<float*, kMostKeptStates>;
 
-// An optimizer with its arguments. Each weight has `states` f32 arrays of its size; the states of kernels start at
-// zero:
+// An optimizer with its arguments. Each weight tensor has `states` f32 arrays of its size. The states of the two
+// kernels start at zero:
 //   sgd    s0: velocity (only with momentum)
 //   adamw  s0: m, s1: v
 struct OptimizerForm {
@@ -36,14 +37,14 @@ struct OptimizerForm {
   double eps = 1e-8;
   double weight_decay = 0;
   int states = 0;
-  double ema = 0;  // share of the running mean kept per step; the mean follows the states. 0: no mean
-  std::shared_ptr<const OwnUpdate> own;  // kOwn: any other rule
+  double ema = 0;  // share of the running mean kept per step; 0: no mean. Its array follows the states
+  std::shared_ptr<const OwnUpdate> own;  // the rule of kOwn
 
   int kept_states() const { return states + (ema > 0 ? 1 : 0); }
 };
 
-// The form of `optimizer = name(arguments)`; a rule without a kernel is compiled for `compiled_for`, or interpreted.
-// Errors: those of read_update_rule and OwnUpdate::make.
+// Returns the form of `optimizer = name(arguments)`. A rule without a kernel is compiled for `compiled_for`, or
+// interpreted without it. Errors: those of read_update_rule and OwnUpdate::make.
 Result<OptimizerForm> optimizer_form(const CallSpec& spec, std::optional<Isa> compiled_for = {}, double ema = 0);
 
 // The scalars of one step for one tensor, computed in f64 (docs/internals/determinism.md, "Scalars").
@@ -58,25 +59,27 @@ struct UpdateScalars {
   float correct1 = 1;  // 1 / (1 - beta1^t)
   float correct2 = 1;  // 1 / (1 - beta2^t)
   float eps = 0;
-  float grad_scale = 1;  // clipping by norm: the factor on each gradient, applied first
-  float grad_limit = std::numeric_limits<float>::infinity();  // clipping by value: the bound after it
-  std::array<float, kMostUpdateScalars> own{};                // OwnUpdate::scalars, with norms of 0
+  float grad_scale = 1;  // clipping by norm: factor on each gradient, applied first
+  float grad_limit = std::numeric_limits<float>::infinity();  // clipping by value: bound, applied after it
+  std::array<float, kMostUpdateScalars> own{};                // OwnUpdate::scalars, computed with norms of 0
 };
 
-// `step` counts from 0; `rate` is the curve's value times the group's factor. `decays` is false for tensors of one
-// dimension; `decay` replaces the optimizer's own if a group gives one (otherwise pass form.weight_decay).
+// Returns the scalars of step `step`, which counts from 0. `rate` is the value of the learning-rate curve times the
+// factor of the group. `decay` is the group's weight decay, or form.weight_decay if the group has none. `decays` is
+// false for tensors of one dimension.
 UpdateScalars update_scalars(const OptimizerForm& form, double rate, double decay, bool decays, int64_t step,
                              double grad_scale = 1, double grad_limit = std::numeric_limits<double>::infinity());
 
-// The clipped gradient; NaN stays NaN.
+// Returns the clipped gradient. NaN stays NaN.
 template <class L>
 XRUN_INLINE L clipped(const UpdateScalars& u, L g) {
   return max(broadcast<L>(-u.grad_limit), min(broadcast<L>(u.grad_limit), g * u.grad_scale));
 }
 
-// One group of sixteen lanes. sgd: g += decay·w; v = momentum·v + g; w -= rate·(nesterov ? g + momentum·v : v).
-// adamw (Loshchilov & Hutter, "Decoupled Weight Decay Regularization", ICLR 2019):
-// m, v as in Adam; w -= rate·(m̂ / (sqrt(v̂) + eps) + decay·w).
+// The updates of sixteen weights.
+//   sgd    g += decay·w; v = momentum·v + g; w -= rate·(nesterov ? g + momentum·v : v)
+//   adamw  m, v as in Adam; w -= rate·(m̂ / (sqrt(v̂) + eps) + decay·w). Source: Loshchilov & Hutter, "Decoupled Weight
+//          Decay Regularization", ICLR 2019.
 struct SgdRule {
   template <class L>
   XRUN_INLINE static L step(const UpdateScalars& u, L w, L g, L&, L&) {
@@ -114,8 +117,8 @@ struct AdamwRule {
   }
 };
 
-// Updates n weights with one rule; states as in OptimizerForm. Inlined into the caller's instruction set: head sweeps
-// call it on the rows of a tile.
+// Updates n weights with one rule; the states are those of OptimizerForm. The function is inlined into code for the
+// instruction set of the caller, such as head sweeps, which call it on the rows of a tile.
 template <class L, typename Rule, int kStates>
 XRUN_INLINE void update_lanes(const UpdateScalars& u, float* w, const float* g, float* s0, float* s1, int64_t n) {
   for (int64_t i = 0; i < n; i += kLanes) {
@@ -138,7 +141,7 @@ XRUN_INLINE void update_lanes(const UpdateScalars& u, float* w, const float* g, 
   }
 }
 
-// REQUIRES: the form has a kernel.
+// Updates n weights with the kernel of `form`. REQUIRES: the form has a kernel.
 template <class L>
 XRUN_INLINE void update_range(const OptimizerForm& form, const UpdateScalars& u, float* w, const float* g, float* s0,
                               float* s1, int64_t n) {
@@ -158,8 +161,8 @@ XRUN_INLINE void update_range(const OptimizerForm& form, const UpdateScalars& u,
 void update(Isa isa, const OptimizerForm& form, const UpdateScalars& scalars, float* w, const float* g,
             const UpdateStates& states, int64_t n);
 
-// The sum of squares of a gradient, for clip = norm: in f64, by sixteen running sums and a fixed tree over them
-// (ops/square_sums.h).
+// Returns the sum of squares of a gradient in f64, for clip = norm. It has sixteen running sums, which are added in a
+// fixed tree (ops/square_sums.h).
 double sum_of_squares(Isa isa, const float* g, int64_t n);
 
 }  // namespace xrun::ops

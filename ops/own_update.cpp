@@ -9,12 +9,13 @@ namespace xrun::ops {
 namespace {
 
 constexpr Bytes kMostScratch = 128 * 1024;
-// Inputs of a loop: weight, gradient, states, numbers of the step and of norms, and the two bounds of clipping.
+// The largest number of inputs of a loop: weight, gradient, states, numbers of the step and of norms, and the two
+// bounds of clipping.
 constexpr size_t kMostInputs = 2 + kMostUpdateStates + kMostUpdateScalars + 2;
 static_assert(kMostInputs + std::max(1 + kMostUpdateStates, kMostUpdateNorms) <= kMostOperands);
 
-// Functions of the rule with the gradient clipped first (`clipped` of ops/optimizer.h); the bounds of clipping follow
-// the inputs of the rule.
+// Makes a loop of functions of the rule, in which the gradient is clipped first (`clipped` of ops/optimizer.h). The two
+// inputs for clipping follow the inputs of the rule.
 LoopForm form_of(const UpdateRule& rule, std::span<const ScalarExpr> functions) {
   LoopForm form;
   std::vector<ScalarId> places;

@@ -1,6 +1,6 @@
 // Functions of one tensor, element by element: relu gelu silu sigmoid tanh exp log sqrt abs neg clamp erf sin cos acos
-// power scale_shift, and the gradient of each as `<name>.grad`. A function is a struct: `expr` is its text; `f`
-// computes y from x; `d` computes dx from dy and y or x; kUsesOutput says which.
+// power scale_shift, and the gradient of each as `<name>.grad`. Each function is a struct: `expr` is its scalar
+// expression as text; `f` computes y from x; `d` computes dx from dy and from y (if kUsesOutput) or x.
 #include <array>
 #include <cmath>
 #include <numbers>
@@ -19,8 +19,8 @@ constexpr std::string_view kPlain = "(x: [N, ...])";
 
 XRUN_INLINE auto none(auto like) { return fill_like(like, 0); }
 
-// Functions whose kernel computes exactly the bits of `expr` have kFuses; if their gradient also does, `d_expr` is its
-// function of the kept value and dy.
+// A function has kFuses if its kernel computes exactly the bits of `expr`. If the same holds for the gradient, `d_expr`
+// is its expression in dy and the kept value.
 struct NoArguments {
   static constexpr bool kFuses = true;
   static constexpr std::string (*d_expr)(const Attrs&) = nullptr;
@@ -203,7 +203,7 @@ struct Clamp {
   float low, high;
 };
 
-// Tensor and constant: `2 * x`, `x - 1`, `1 - x`.
+// A function of a tensor and a constant: `2 * x`, `x - 1`, `1 - x`.
 struct ScaleShift {
   static constexpr std::string_view kName = "scale_shift", kGrad = "scale_shift.grad",
                                     kSignature = "(x: [N, ...], scale: float = 1, shift: float = 0)",
@@ -221,12 +221,12 @@ struct ScaleShift {
   float scale, shift;
 };
 
-// `x ^ 3`, `1 / x`.
+// A power with a constant exponent: `x ^ 3`, `1 / x`.
 struct Power {
   static constexpr std::string_view kName = "power", kGrad = "power.grad",
                                     kSignature = "(x: [N, ...], exponent: float)", kDoc = "x to a constant power",
                                     kExample = "power(2)", kAliases = "pow";
-  static constexpr bool kUsesOutput = false, kFuses = false;  // uses libm
+  static constexpr bool kUsesOutput = false, kFuses = false;  // the kernel uses libm
   static Status check(const Attrs&) { return {}; }
   static constexpr std::string (*d_expr)(const Attrs&) = nullptr;
   static std::string expr(const Attrs& attrs) { return "x0 ^ (" + to_text(attrs.real("exponent")) + ")"; }
@@ -284,7 +284,7 @@ struct Pointwise {
     });
   }
 
-  // inputs: y or x, dy.
+  // Inputs: y or x, then dy.
   template <typename T>
   static Result<std::unique_ptr<Kernel>> make_backward(const KernelSpec& spec) {
     const int64_t n = block_elements(spec.inputs[0], spec.rows);

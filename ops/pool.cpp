@@ -1,5 +1,5 @@
-// Pooling of images: the largest or the mean of each k x k window. Cells outside the image do not count. H' = floor((H
-// + 2 pad - k) / stride) + 1. Arguments are one number, or one for the height and one for the width.
+// Pooling of images: the largest value or the mean of each k x k window. Cells outside the image do not count. H' =
+// floor((H + 2 pad - k) / stride) + 1. Each argument is one number, or one for the height and one for the width.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -44,7 +44,7 @@ Result<OpShape> infer_pool(std::string_view op, const TensorType& x, const Attrs
   XRUN_TRY(expect_range(op, "k", extents_of(attrs, "k"), 1, 4096));
   XRUN_TRY(expect_range(op, "stride", extents_of(attrs, "stride", {1, 1}), 1, 4096));
   const Window w = window_of(x, attrs);
-  // A window that is completely outside the image has no value.
+  // The padding is less than the window, so that no window is completely outside the image and has no value.
   XRUN_TRY(expect_range(op, "pad", w.pad, 0, Extents{w.k.h - 1, w.k.w - 1}));
   if (w.height + 2 * w.pad.h < w.k.h || w.width + 2 * w.pad.w < w.k.w) {
     return shape_error("`" + std::string(op) + "` with a window of " + to_text(w.k) + " does not fit " + to_text(x) +
@@ -62,7 +62,7 @@ Result<OpShape> infer_avg(std::span<const TensorType> in, const Attrs& attrs) {
   return infer_pool("avg_pool", in[0], attrs);
 }
 
-// Gradients take the input's height and width as arguments, since strides hide them.
+// Gradients take the height and width of the input as arguments, because with a stride they do not follow from dy.
 Result<OpShape> infer_grad(std::span<const TensorType> in, const Attrs& attrs) {
   const TensorType& dy = in.back();
   return OpShape{{with_dims(dy, {kBatch, dy.dims[1], attrs.integer("height"), attrs.integer("width_in")})}};
@@ -72,7 +72,7 @@ OpCost pool_cost(std::span<const TensorType> in, std::span<const TensorType> out
   return pointwise_cost(in, out, static_cast<double>(extents_of(attrs, "k").area()));
 }
 
-// Counts each window once; dy has one element of it.
+// The cost of a gradient: each window is counted once; dy has one element for each window.
 OpCost grad_cost(std::span<const TensorType> in, std::span<const TensorType> out, const Attrs& attrs) {
   const double area = static_cast<double>(extents_of(attrs, "k").area());
   return {.flops = area * static_cast<double>(in.back().row_elements()), .bytes = traffic(in, out)};
@@ -94,7 +94,7 @@ Status grad_avg(GradBuilder& builder) {
   return builder.set_grads_by("avg_pool.grad", {builder.output_grad(0)}, grad_attrs(builder));
 }
 
-// The cells of a window that lie inside: rows top .. bottom - 1, columns left .. right - 1.
+// The cells of a window that lie inside the image: rows top .. bottom - 1 and columns left .. right - 1.
 struct Cells {
   int64_t top, bottom, left, right;
   XRUN_INLINE static Cells of(const Window& w, int64_t i, int64_t j) {
@@ -106,13 +106,13 @@ struct Cells {
   XRUN_INLINE float count() const { return static_cast<float>((bottom - top) * (right - left)); }
 };
 
-// `taken` if x exceeds `best` or is the first NaN, else `kept`.
+// Returns `taken` if x exceeds `best` or is the first NaN, else `kept`.
 template <class L>
 XRUN_INLINE L unless_beaten(L x, L best, L kept, L taken) {
   return choose<_CMP_UNORD_Q>(best, best, kept, choose<_CMP_LE_OQ>(x, best, kept, taken));
 }
 
-// Processes one sample at a time, channels in lanes.
+// Computes the pooling of one sample at a time, with channels in lanes.
 template <typename T, bool kMax>
 struct PoolBody {
   template <class L>
@@ -141,8 +141,8 @@ struct PoolBody {
   }
 };
 
-// Sets dx (f32, zeroed) to the gradient: for the first largest cell of each window, or in equal shares for all of its
-// cells.
+// Adds the gradient of each window to dx, which is f32 and zero at the start: to the first of the largest cells (kMax),
+// or in equal shares to all its cells.
 template <typename T, bool kMax>
 struct PoolGradBody {
   template <class L>
@@ -193,7 +193,7 @@ Result<std::unique_ptr<Kernel>> make_pool(const KernelSpec& spec) {
   });
 }
 
-// inputs: x (max_pool only), dy.
+// Inputs: x (only for max_pool), dy.
 template <typename T, bool kMax>
 Result<std::unique_ptr<Kernel>> make_pool_grad(const KernelSpec& spec) {
   const Window window = window_of(spec.outputs[0], spec.attrs);
@@ -204,7 +204,7 @@ Result<std::unique_ptr<Kernel>> make_pool_grad(const KernelSpec& spec) {
       [isa = spec.isa, window, n, out](const KernelCall& call, Range some) {
         auto* const sums = reinterpret_cast<float*>(call.scratch);
         for (int64_t r = some.begin; r < some.end; ++r) {
-          const T* const x = call.inputs[0].as<T>() + (kMax ? r * n : 0);  // an average does not read it
+          const T* const x = call.inputs[0].as<T>() + (kMax ? r * n : 0);  // not read by an average
           T* const dx = call.outputs[0].as<T>() + r * n;
           std::fill_n(sums, n, 0.0F);
           run_for<PoolGradBody<T, kMax>>(isa, &window, x, call.inputs.back().as<const T>() + r * out, sums);

@@ -9,7 +9,7 @@
 namespace xrun::ops {
 namespace {
 
-// Channels are dimension 1; in memory they come last for images and for [N, C].
+// The channels are dimension 1. In memory they come last, both for images and for [N, C].
 Result<OpShape> infer_prelu(std::span<const TensorType> inputs, const Attrs&) {
   const TensorType& x = inputs[0];
   XRUN_TRY(expect_activation("prelu", x));
@@ -20,7 +20,7 @@ Result<OpShape> infer_prelu(std::span<const TensorType> inputs, const Attrs&) {
   return OpShape{{with_dims(x, x.dims)}, {param("slope", {x.dims[1]}, {.value = 0.25})}};
 }
 
-// inputs: x, dy, slope; outputs: dx, and dslope summed over the samples.
+// Inputs: x, dy, slope. Outputs: dx, and dslope summed over the samples.
 Result<OpShape> infer_grad(std::span<const TensorType> inputs, const Attrs&) {
   return OpShape{{with_dims(inputs[0], inputs[0].dims), weight_type(inputs[2].dims)}};
 }
@@ -63,7 +63,7 @@ struct GradBody {
   }
 };
 
-// Rows of C numbers: an image has a row for each position.
+// A tensor as rows of C numbers. An image has one row for each position.
 struct Rows {
   explicit Rows(const KernelSpec& spec)
       : isa(spec.isa), channels(spec.inputs[0].dims[1]), count(block_elements(spec.inputs[0], spec.rows) / channels) {}

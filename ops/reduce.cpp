@@ -1,6 +1,6 @@
-// Operators that reduce each fiber (ops/fibers.h) to one element: mean, sum, max along a dimension, which is removed,
-// or becomes 1 with keep=true. With the attribute `of` they reduce a function of their operands, which they compute run
-// by run.
+// Operators that reduce each fiber (ops/fibers.h) to one element: mean, sum and max along a dimension. The dimension is
+// removed, or becomes 1 with keep=true. With the attribute `of` they reduce a scalar function of their operands, which
+// they compute one run of elements at a time and never store.
 #include <algorithm>
 #include <array>
 
@@ -38,7 +38,7 @@ struct Mean {
 struct Sum {
   static constexpr std::string_view kName = "sum", kGrad = "sum.grad", kDoc = "sum along a dimension",
                                     kExample = "sum(1)";
-  static constexpr bool kNeedsInput = false, kAddsUp = true;  // sums of parts can be added
+  static constexpr bool kNeedsInput = false, kAddsUp = true;  // sums of parts of a fiber can be added
   template <class L>
   XRUN_INLINE static float reduce(float* v, int64_t n) {
     pad_run(v, n, 0);
@@ -60,7 +60,7 @@ struct Max {
   XRUN_INLINE static float reduce(float* v, int64_t n) {
     return max_of(v, n);
   }
-  // The gradient goes to the first of equal elements.
+  // Gives the gradient to the first of equal elements.
   template <class L>
   XRUN_INLINE static void spread(float* v, int64_t n, float dy) {
     const float top = max_of(v, n);
@@ -107,7 +107,7 @@ Result<TensorType> reduced_type(std::string_view op, std::span<const TensorType>
   return attrs.has("of") ? broadcast(op, inputs) : Result<TensorType>(inputs[0]);
 }
 
-// Shorter runs cost more than they save.
+// The least number of elements in a run of a function; shorter runs cost more than they save.
 constexpr int64_t kShortest = 64;
 
 bool takes_function(const TensorType& x, const Attrs& attrs) {
@@ -116,7 +116,7 @@ bool takes_function(const TensorType& x, const Attrs& attrs) {
   return at == (x.has_layouts() ? 1 : x.rank() - 1) && x.dims[static_cast<size_t>(at)] >= kShortest;
 }
 
-// Runs of a function are along channels in images, otherwise along the last dimension.
+// The layout for a reduction. Runs of a function are along the channels of images, otherwise along the last dimension.
 LayoutRule layout_of_reduction(std::span<const TensorType> inputs, const Attrs& attrs) {
   if (!attrs.has("of")) {
     return LayoutRule::kAny;
@@ -140,8 +140,8 @@ struct Reduce {
     return OpShape{{with_dims(x, std::move(dims))}};
   }
 
-  // Differentiates the function: computes its gradients from those of the runs. They are broadcast first only if no
-  // operand that the derivatives read has the runs' elements.
+  // Differentiates a reduced function: computes the gradients of its operands from the gradient of the runs. That
+  // gradient is first broadcast to the shape of x only if `reads_all` is false.
   static Status grad_of_function(GradBuilder& builder) {
     const Attrs& attrs = builder.node().attrs;
     XRUN_ASSIGN(const ScalarExpr function, parse_scalar_expr(attrs.text("of")));
@@ -164,7 +164,7 @@ struct Reduce {
       XRUN_ASSIGN(const std::vector<ValueId> kept, builder.emit("reshape", {dy}, Attrs{{"shape", narrow}}));
       dy = kept[0];
     }
-    // The gradient of an element, as F::spread stores it.
+    // The gradient of one element, as F::spread computes it.
     ScalarExpr seed;
     ScalarId element = seed.input(0);
     element = F::kAddsUp ? element : seed.make(ScalarOp::kDiv, element, seed.constant(static_cast<double>(n)));
@@ -173,8 +173,8 @@ struct Reduce {
     return set_function_grads(builder, function, dy, &seed);
   }
 
-  // Whether the gradient of a run, of dimensions `narrow`, and the operands that the derivatives read together have the
-  // shape of x.
+  // Whether the common shape of the gradient of a run, with the dimensions `narrow`, and of the operands that the
+  // derivatives read is the shape of x.
   static bool reads_all(const GradBuilder& builder, const ScalarExpr& function, const TensorType& x,
                         const std::vector<int64_t>& narrow) {
     const int count = builder.input_count();
@@ -201,7 +201,7 @@ struct Reduce {
     return builder.set_grads_by(F::kGrad, std::move(inputs), std::move(attrs));
   }
 
-  // The letters of x, and of y, which lacks the axis or has 1 there.
+  // Returns the shard letters of x and of y. y lacks the letter of the axis, or has 1 there.
   static std::pair<std::string, std::string> letters(const TensorType& x, const Attrs& attrs) {
     const int64_t axis = attrs.integer("axis");
     const auto at = static_cast<size_t>(axis < 0 ? axis + x.rank() : axis);
@@ -240,7 +240,7 @@ struct Reduce {
             .bytes = traffic(inputs, outputs)};
   }
 
-  // Runs of a function are contiguous in memory, and so are their results.
+  // Makes the kernel that reduces a function. Its runs are contiguous in memory, and so are the results.
   template <typename T>
   static Result<std::unique_ptr<Kernel>> make_of_function(const KernelSpec& spec) {
     XRUN_ASSIGN(ScalarExpr function, parse_scalar_expr(spec.attrs.text("of")));
@@ -281,7 +281,8 @@ struct Reduce {
                         });
   }
 
-  // Operands of a function may be parameters, which are f32.
+  // Makes the kernel for the type of the results. The first operand does not determine it, since operands of a function
+  // may be parameters, which are f32.
   static Result<std::unique_ptr<Kernel>> make(const KernelSpec& spec) {
     const bool narrow = spec.outputs[0].dtype == DType::kBF16;
     if (spec.attrs.has("of")) {

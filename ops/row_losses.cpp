@@ -18,7 +18,7 @@ struct Mse {
   static constexpr std::string_view kName = "mse", kGrad = "mse.grad", kSignature = "(x: [N, ...], target: [N, ...])",
                                     kDoc = "mean squared difference, one value a sample", kExample = "mse(y, target)",
                                     kAliases = "mean_squared_error squared_error l2", kContains = "";
-  static constexpr bool kSymmetric = true;  // the target's gradient is the other's negative
+  static constexpr bool kSymmetric = true;  // the gradient of the target is the negative of that of x
   template <class L>
   XRUN_INLINE static L loss(L x, L t) {
     return (x - t) * (x - t);
@@ -116,7 +116,7 @@ struct RowLoss {
     });
   }
 
-  // inputs: x, target, dloss [N].
+  // Inputs: x, target, dloss [N].
   static Result<std::unique_ptr<Kernel>> make_backward(const KernelSpec& spec) {
     XRUN_TRY(expect_f32(spec));
     return kernel_of([isa = spec.isa, rows = spec.rows, n = spec.inputs[0].row_elements()](const KernelCall& call) {
@@ -125,7 +125,7 @@ struct RowLoss {
     });
   }
 
-  // Mixed precision computes losses in f32, so the inputs are f32.
+  // Returns an error unless the inputs are f32. Mixed precision computes losses in f32, so they always are.
   static Status expect_f32(const KernelSpec& spec) {
     if (spec.inputs[0].dtype != DType::kF32 || spec.inputs[1].dtype != DType::kF32) {
       return dtype_error(F::kName, spec.inputs[0], "losses are computed in f32");

@@ -1,6 +1,6 @@
-// Operators of vision transformers around attention, on sequences x [N, T, D]: take(i) (one position), class_token (a
-// trained position before the others) and position_embedding (a trained vector added to each position). Source:
-// Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021.
+// Operators that vision transformers use together with attention, on sequences x [N, T, D]: take(i) returns one
+// position, class_token adds a trained position before the others, and position_embedding adds a trained vector to each
+// position. Source: Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021.
 #include <array>
 
 #include "graph/autodiff.h"
@@ -42,7 +42,7 @@ Status grad_take(GradBuilder& builder) {
   return builder.set_grads_by("take.grad", {builder.output_grad(0)}, std::move(attrs));
 }
 
-// Strides of the sequence for the dimensions of the taken position.
+// Returns the strides of a sequence without that of its positions, for a loop over one position.
 std::vector<int64_t> strides_without_positions(const TensorType& x, int64_t rows) {
   std::vector<int64_t> strides = block_strides(x, rows);
   strides.erase(strides.begin() + 1);
@@ -71,7 +71,7 @@ Result<OpShape> infer_token(Types in, const Attrs&) {
 
 Status grad_token(GradBuilder& builder) { return builder.set_grads_by("class_token.grad", {builder.output_grad(0)}); }
 
-// inputs: dy [N, T + 1, D]; outputs: dx, dtoken [D].
+// Inputs: dy [N, T + 1, D]. Outputs: dx, dtoken [D].
 Result<OpShape> infer_token_grad(Types in, const Attrs&) {
   return OpShape{{with_dims(in[0], {kBatch, in[0].dims[1] - 1, in[0].dims[2]}), weight_type({in[0].dims[2]})}};
 }

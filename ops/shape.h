@@ -1,4 +1,5 @@
-// Helpers of infer functions: their errors, each with its fix, and the types that they build.
+// Helpers of infer functions: they make errors, each with a help text that says how to fix it, check operands and
+// arguments, and build types.
 #pragma once
 
 #include <string>
@@ -7,26 +8,27 @@
 
 namespace xrun::ops {
 
-// XG0301: shapes that do not match. The message gives both.
+// XG0301: shapes do not match. The message names both.
 Error shape_error(std::string message, std::string help);
-// XG0302: a tensor of the wrong rank.
+// XG0302: a tensor has the wrong number of dimensions.
 Error rank_error(std::string_view op, std::string_view wanted, const TensorType& got, std::string help);
-// XG0303: an argument outside of the operator's range.
+// XG0303: an argument is outside of the operator's range.
 Error argument_error(std::string message, std::string help);
-// XG0304: an element type that the operator does not accept.
+// XG0304: the operator does not accept the element type of a tensor.
 Error dtype_error(std::string_view op, const TensorType& got, std::string help);
 
-// Fixes for tensors of another rank.
+// Help texts for tensors with the wrong number of dimensions.
 inline constexpr const char* kMakeFeatures = "put `flatten` or `global_avg_pool` before it";
 inline constexpr const char* kMakeSequence =
     "put `flatten(2) -> transpose(1, 2)` before it to make a sequence of an image";
 inline constexpr const char* kOneNumber = "put `reshape([N, 1])` before it: one number a sample is a feature";
 inline constexpr const char* kOnePosition = "put `take(i)` or `mean(1)` before it to have one position of a sequence";
 
-// Errors unless `x` is float, not sharded, and has a batch dimension.
+// Returns an error unless `x` is float, is not sharded, and has a batch dimension. The second function also expects an
+// image.
 Status expect_activation(std::string_view op, const TensorType& x);
 Status expect_image(std::string_view op, const TensorType& x);  // [N, C, H, W]
-// Errors unless an argument lies in [low, high].
+// Returns an error unless the argument is in [low, high].
 Status expect_range(std::string_view op, std::string_view argument, int64_t value, int64_t low, int64_t high);
 
 TensorType with_dims(const TensorType& x, std::vector<int64_t> dims);
@@ -38,19 +40,21 @@ inline constexpr Init kOnes{.value = 1};
 inline constexpr Init kSmall{.kind = Init::kNormal, .value = 0.02};
 constexpr Init he_normal(int64_t fan_in) { return {.kind = Init::kHeNormal, .fan_in = fan_in}; }
 
-// The axis of a tensor for an argument that may count from the end. Errors: XG0303, also for the batch dimension.
+// Returns the dimension that an argument names; a negative argument counts from the end. Errors: XG0303 if there is no
+// such dimension, or if it is the batch.
 Result<int> axis_of(std::string_view op, const TensorType& x, int64_t axis);
 
-// Infer of pointwise operators: one output like the first input.
+// The infer function of pointwise operators: one output with the type of the first input.
 Result<OpShape> same_as_input(std::span<const TensorType> inputs, const Attrs& attrs);
 
-// Infer of operators whose attribute `dims` is the shape of their result.
+// The infer function of operators whose attribute `dims` is the shape of their result.
 Result<OpShape> infer_dims(std::span<const TensorType> inputs, const Attrs& attrs);
 
-// Elements of a tensor in a row block of `rows` rows.
+// The number of elements of a tensor in a row block of `rows` rows.
 int64_t block_elements(const TensorType& type, int64_t rows);
 
-// Per-sample traffic of all operands with a batch, and `flops` per element of the first output.
+// pointwise_cost is the cost per sample of an operator that reads and writes all operands with a batch once and has
+// `flops` flops per element of the first output. traffic returns only the bytes.
 OpCost pointwise_cost(std::span<const TensorType> inputs, std::span<const TensorType> outputs, double flops);
 Bytes traffic(std::span<const TensorType> inputs, std::span<const TensorType> outputs);
 

@@ -8,7 +8,7 @@ namespace {
 
 using Types = std::span<const TensorType>;
 
-// The text for operands whose letters `letters_of` returns.
+// Returns the rule whose letters for each operand are letters_of(operand).
 template <typename Letters>
 std::string text_of(Types inputs, Types outputs, const Letters& letters_of) {
   const auto letters = [&](Types types) {
@@ -52,7 +52,7 @@ std::string shard_but_axis(Types inputs, Types outputs, const Attrs& attrs) {
 std::string shard_broadcast(Types inputs, Types outputs, const Attrs&) {
   const std::string all = shard_letters(*std::ranges::max_element(inputs, {}, &TensorType::rank));
   return text_of(inputs, outputs, [&](const TensorType& type) {
-    // Parameters have fewer dimensions, the last ones.
+    // Parameters have fewer dimensions and are aligned with the last ones.
     std::string letters = all.substr(all.size() - static_cast<size_t>(type.rank()));
     for (size_t d = 1; d <= letters.size(); ++d) {
       const auto has_more = [&](const TensorType& other) {

@@ -1,4 +1,4 @@
-// Helpers of the shard rules (OpDef::shard) that depend on the call.
+// Helpers that make the shard rules (OpDef::shard) of operators whose rule depends on the call.
 #pragma once
 
 #include <span>
@@ -10,17 +10,19 @@
 
 namespace xrun::ops {
 
-// One letter for each dimension: "nab".
+// Returns one letter for each dimension of a tensor, such as "nab".
 std::string shard_letters(const TensorType& type);
 
-// The text "a,b->c" for the letters of each operand.
+// Returns the rule "a,b->c" for operands with these letters.
 std::string shard_text(const std::vector<std::string>& inputs, const std::vector<std::string>& outputs);
 
-// Operands of one rank, elementwise except the dimension that the attribute `axis` (default -1) names: "na_->na_".
+// The rule of operands with the same number of dimensions that are element-wise except along the attribute `axis`
+// (default -1), which cannot be split: "na_->na_".
 std::string shard_but_axis(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs& attrs);
 
-// Elementwise operands. If another operand has more elements in a dimension, an input's dimension of 1 is broadcast and
-// an output's is the sum: "nab,n_b->nab", "nab->n_b". Parameters are aligned with the last dimensions: "nab,b->nab".
+// The rule of element-wise operands that broadcast. If another operand has more elements along a dimension, an input of
+// size 1 is broadcast along it, and an output of size 1 is a sum over it: "nab,n_b->nab", "nab->n_b". Parameters are
+// aligned with the last dimensions: "nab,b->nab".
 std::string shard_broadcast(std::span<const TensorType> inputs, std::span<const TensorType> outputs,
                             const Attrs& attrs);
 

@@ -1,7 +1,8 @@
-// Sixteen lanes of f32 as one value, and the choice of the instruction set that a loop body is compiled for. A loop
-// over lanes gives the same bits for every instruction set, since lanes mix only in `sum_lanes`. Bodies are templates
-// over the lanes: F16 is one register of AVX-512, F8x2 two of AVX2. (If both were one type, GCC would keep sixteen
-// lanes in memory when no register holds them, which makes loops several times slower.)
+// Sixteen lanes of f32 as one value, and the choice of the instruction set for which a loop body is compiled. A loop
+// over lanes gives the same bits for every instruction set, because lanes mix only in `sum_lanes`. Loop bodies are
+// templates over the type of the lanes: F16 is one register of AVX-512, F8x2 is two registers of AVX2. They are
+// different types because GCC keeps F16 in memory if no register can hold sixteen lanes, which makes loops several
+// times slower.
 #pragma once
 
 #include <cstdint>
@@ -63,7 +64,7 @@ XRUN_LANES_OPERATOR(>>)
 #undef XRUN_LANES_OPERATOR
 XRUN_INLINE I8x2 operator-(I8x2 a, I8x2 b) { return {a.low - b.low, a.high - b.high}; }
 
-// ---- other operations of both
+// ---- other operations of F16 and F8x2
 template <class L = F16>
 XRUN_INLINE L broadcast(float x) {
   return L{} + x;
@@ -82,7 +83,7 @@ template <int kWhat>
 XRUN_INLINE F8x2 choose(F8x2 a, F8x2 b, F8x2 yes, F8x2 no) {
   return {choose<kWhat>(a.low, b.low, yes.low, no.low), choose<kWhat>(a.high, b.high, yes.high, no.high)};
 }
-// Uses shuffles, because halves that go through memory wait for the stores.
+// Splits sixteen lanes into two halves. Shuffles are used because halves that go through memory wait for the stores.
 XRUN_INLINE F8x2 halves_of(F16 x) {
   return {__builtin_shufflevector(x, x, 0, 1, 2, 3, 4, 5, 6, 7),
           __builtin_shufflevector(x, x, 8, 9, 10, 11, 12, 13, 14, 15)};
@@ -90,8 +91,8 @@ XRUN_INLINE F8x2 halves_of(F16 x) {
 XRUN_INLINE F16 joined(F8x2 x) {
   return __builtin_shufflevector(x.low, x.high, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
 }
-// GCC 12 splits the plain form `(a < b) ? yes : no` into single lanes if the same comparison occurs twice, so this one
-// works on halves.
+// Like choose for F8x2. It works on halves, because GCC 12 splits `(a < b) ? yes : no` into single lanes if the same
+// comparison occurs twice.
 template <int kWhat>
 XRUN_INLINE F16 choose(F16 a, F16 b, F16 yes, F16 no) {
   return joined(choose<kWhat>(halves_of(a), halves_of(b), halves_of(yes), halves_of(no)));
@@ -113,7 +114,7 @@ XRUN_INLINE I8x2 bits_of(F8x2 x) { return {reinterpret_cast<I8>(x.low), reinterp
 XRUN_INLINE F8x2 from_bits(I8x2 x) { return {reinterpret_cast<F8>(x.low), reinterpret_cast<F8>(x.high)}; }
 XRUN_INLINE F8x2 converted(I8x2 x) { return {_mm256_cvtepi32_ps(__m256i(x.low)), _mm256_cvtepi32_ps(__m256i(x.high))}; }
 
-// Correctly rounded. F16 works on halves, since compilers do not vectorise a scalar square root.
+// The correctly rounded square root. For F16 it works on halves, since compilers do not vectorise a scalar square root.
 XRUN_INLINE F8x2 square_root(F8x2 x) { return {_mm256_sqrt_ps(x.low), _mm256_sqrt_ps(x.high)}; }
 // The largest whole number that is not above x.
 XRUN_INLINE F8x2 floor_lanes(F8x2 x) { return {_mm256_floor_ps(x.low), _mm256_floor_ps(x.high)}; }
@@ -161,7 +162,7 @@ XRUN_INLINE L load(const Bf16* p) {
   }
 }
 
-// The nearest bf16, ties to even; NaN stays NaN.
+// Returns the bits of the nearest bf16, ties to even. NaN stays NaN.
 XRUN_INLINE U16 bf16_bits(F16 v) {
   const U16 u = reinterpret_cast<U16>(v);
   const U16 rounded = (u + 0x7FFFU + ((u >> 16) & 1U)) >> 16;
@@ -190,12 +191,12 @@ XRUN_INLINE void store(Bf16* p, F16 v) {
   std::memcpy(p, &h, sizeof h);
 }
 XRUN_INLINE void store(Bf16* p, F8x2 v) {
-  // Packing interleaves the quarters; the permutation undoes that.
+  // Packing interleaves the quarters of both registers; the permutation restores their order.
   const __m256i both = _mm256_packus_epi32(__m256i(bf16_bits(v.low)), __m256i(bf16_bits(v.high)));
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_permute4x64_epi64(both, 0b11011000));
 }
 
-// The first n < 16 elements, zeros above.
+// Loads the first n < 16 elements, with zeros in the remaining lanes.
 template <class L = F16, typename T>
 XRUN_INLINE L load_some(const T* p, int64_t n) {
   T lanes[kLanes] = {};
@@ -210,7 +211,7 @@ XRUN_INLINE void store_some(T* p, L v, int64_t n) {
   std::memcpy(p, lanes, static_cast<size_t>(n) * sizeof(T));
 }
 
-// The first min(n, 16) elements, zeros above. REQUIRES: n > 0.
+// Loads the first min(n, 16) elements, with zeros in the remaining lanes. REQUIRES: n > 0.
 template <class L = F16, typename T>
 XRUN_INLINE L load_upto(const T* p, int64_t n) {
   return n >= kLanes ? load<L>(p) : load_some<L>(p, n);
@@ -224,7 +225,7 @@ XRUN_INLINE void store_upto(T* p, L v, int64_t n) {
   }
 }
 
-// A fixed tree over the lanes.
+// Adds all lanes in a fixed tree.
 template <class L>
 XRUN_INLINE float sum_lanes(L v) {
   float lanes[kLanes];
@@ -253,7 +254,7 @@ XRUN_INLINE Bf16 to_bf16(float x) {
 XRUN_INLINE void assign(float& to, float x) { to = x; }
 XRUN_INLINE void assign(Bf16& to, float x) { to = to_bf16(x); }
 
-// y[i] = x[i] · scale for n elements of any two types: a body of run_for.
+// Multiplies n numbers by `scale` and converts them from one type to the other: y[i] = x[i] · scale. A body of run_for.
 template <typename From, typename To>
 struct ScaleBody {
   template <class L>
@@ -274,7 +275,8 @@ template <typename Body, typename... Args>
   Body::template run<F16>(args...);
 }
 
-// Runs Body::run<L>(args...), an XRUN_INLINE function, as compiled for `isa`.
+// Calls Body::run<L>(args...) in a copy that is compiled for `isa`, with the matching type of lanes L. Body::run must
+// be an XRUN_INLINE function.
 template <typename Body, typename... Args>
 void run_for(Isa isa, Args... args) {
   if (isa >= Isa::kAvx512) {

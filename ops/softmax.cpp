@@ -1,4 +1,4 @@
-// Operators that normalise each fiber (ops/fibers.h): softmax and l2norm; the shape stays the same.
+// Operators that normalise each fiber (ops/fibers.h) and keep the shape: softmax and l2norm.
 #include <array>
 #include <cmath>
 
@@ -29,7 +29,7 @@ struct Softmax {
       store(v + i, load<L>(v + i) / broadcast<L>(sum));
     }
   }
-  // dx = y (dy - <y, dy>).
+  // Gradient of softmax: dx = y (dy - <y, dy>).
   template <class L>
   XRUN_INLINE static void grad(float* y, float* dy, int64_t n) {
     pad_run(y, n, 0);
@@ -59,7 +59,7 @@ struct L2Norm {
       store(v + i, load<L>(v + i) * inverse);
     }
   }
-  // With y = x / |x|: dx = (dy - y <y, dy>) / |x|.
+  // Gradient of y = x / |x|: dx = (dy - y <y, dy>) / |x|.
   template <class L>
   XRUN_INLINE static void grad(float* x, float* dy, int64_t n) {
     const float norm = size<L>(x, n);

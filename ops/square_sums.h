@@ -1,17 +1,17 @@
-// Sums of squares in f64: sixteen running sums, one per lane, and a fixed tree over them. They have the same bits on
-// every instruction set, since the square of an f32 is exact in f64 and lanes mix only in the tree.
+// Sums of squares in f64: sixteen running sums, one per lane, which are added in a fixed tree. They have the same bits
+// on every instruction set, since the square of an f32 is exact in f64 and lanes mix only in the tree.
 #pragma once
 
 #include "ops/simd.h"
 
 namespace xrun::ops {
 
-// The running sums, between two runs of numbers.
+// The running sums; they continue from one array of numbers to the next.
 struct SquareLanes {
   double lanes[kLanes] = {};
 };
 
-// Their total, by the tree.
+// Adds the running sums in a fixed tree.
 inline double total_of(SquareLanes end) {
   double* const lanes = end.lanes;
   for (int width = kLanes / 2; width > 0; width /= 2) {
@@ -22,7 +22,7 @@ inline double total_of(SquareLanes end) {
   return lanes[0];
 }
 
-// Adds the squares of n numbers to the running sums, element i to sum i % 16: a body of run_for.
+// Adds the squares of n numbers to the running sums: element i to sum i % 16. A body of run_for.
 struct SquaresBody {
   template <class L>
   XRUN_INLINE static void run(const float* values, int64_t n, SquareLanes* lanes) {

@@ -1,8 +1,8 @@
-// state.update: assigns a state of a block, once per step. Each operand contributes its mean over the samples of a row
-// block; after the step the means over all row blocks, in f64 and block order, and the state itself are the inputs of
-// the scalar expression `y`, whose result is the new state, element by element:
+// state.update assigns a new value to a state of a block, once per step:
 //   state = y(state, mean of operand 1, mean of operand 2, ...)
-// There is no such node outside training.
+// Each call computes the means of the operands over the samples of a row block. After the step, these means are
+// averaged over all row blocks, in f64 and in block order. The scalar expression `y` of the state and the means,
+// element by element, gives the new state. Such a node exists only in training.
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -17,7 +17,7 @@
 namespace xrun::ops {
 namespace {
 
-// The dimensions of a sample; [1] if a sample is one number.
+// Returns the dimensions of a sample, or [1] if a sample is one number.
 std::vector<int64_t> dims_of_sample(const TensorType& x) {
   std::vector<int64_t> dims(x.dims.begin() + 1, x.dims.end());
   return dims.empty() ? std::vector<int64_t>{1} : dims;
@@ -47,7 +47,7 @@ Result<OpShape> infer_update(std::span<const TensorType> inputs, const Attrs& at
   return shape;
 }
 
-// The samples, and a state with one number per sample, are not split: "_ab,ab->_ab".
+// Returns the shard rule. Samples cannot be split, nor can a state with one number per sample: "_ab,ab->_ab".
 std::string shard_update(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs&) {
   constexpr std::string_view kLetters = "abcdefgh";
   const int rank = inputs[0].rank() - 1;
@@ -58,7 +58,7 @@ std::string shard_update(std::span<const TensorType> inputs, std::span<const Ten
   return shard_text(operands, std::vector<std::string>(outputs.size(), "_" + letters));
 }
 
-// Computes some elements of the mean of x [rows, elements].
+// Computes the elements `some` of the mean of x [rows, elements] over its rows.
 void mean_of_rows(const float* x, int64_t rows, int64_t elements, Range some, float* mean) {
   double sums[kScalarBlock] = {};
   for (int64_t r = 0; r < rows; ++r) {
@@ -118,7 +118,8 @@ class StateUpdate final : public Kernel {
     std::byte bytes[64];
   };
 
-  // The place in the state, in the order of the dimensions, of an element in the memory of an operand.
+  // Returns the index in the state, in the order of the dimensions, of the element that is at `at` in the memory of an
+  // operand.
   int64_t place_of(int64_t at) const { return at % channels_ * (elements_ / channels_) + at / channels_; }
 
   template <typename Run>
@@ -128,10 +129,10 @@ class StateUpdate final : public Kernel {
     }
   }
 
-  int64_t rows_;  // rows of a row block
+  int64_t rows_;  // rows in a row block
   size_t means_;
   int64_t elements_;  // elements of the state
-  int64_t channels_;  // channels of an operand whose memory has them last; else 1
+  int64_t channels_;  // channels of an operand that has them last in memory; else 1
   Interpreter expr_;
 };
 

@@ -1,4 +1,4 @@
-// Loops over several tensors at once by their strides, for kernels of any rank.
+// Loops over several tensors at once, each with its own strides, for kernels that work on any number of dimensions.
 #pragma once
 
 #include <algorithm>
@@ -13,16 +13,16 @@
 
 namespace xrun::ops {
 
-// The dimensions of a row block in logical order, with `rows` as the batch; and their strides in memory, in elements
-// according to its layout.
+// Return the dimensions of a row block in logical order, with `rows` as the batch, and the strides of these dimensions
+// in memory, in elements, according to the layout.
 std::vector<int64_t> block_dims(const TensorType& type, int64_t rows);
 std::vector<int64_t> block_strides(const TensorType& type, int64_t rows);
-std::vector<int64_t> row_major(const std::vector<int64_t>& dims);  // strides
-// Strides of `type` for iterating over `dims`: 0 if `type` has 1 and `dims` has more.
+std::vector<int64_t> row_major(const std::vector<int64_t>& dims);  // the strides of `dims`
+// Returns the strides of `type` for a loop over `dims`: 0 in dimensions in which `type` has size 1 and `dims` has more.
 std::vector<int64_t> broadcast_strides(const TensorType& type, const std::vector<int64_t>& dims, int64_t rows);
 
-// K operands over common dimensions, with operand 0 in memory order. Neighbouring dimensions that form one run in all
-// operands are merged, so equal shapes become a single loop.
+// A loop over K operands with common dimensions, in the memory order of operand 0. Neighbouring dimensions that form
+// one run in all operands are merged, so operands of equal shape need only a single loop.
 template <int K>
 class StridedLoop {
  public:
@@ -57,12 +57,12 @@ class StridedLoop {
   }
 
   bool is_one_run() const { return dims_.size() == 1; }
-  const std::vector<int64_t>& dims() const { return dims_; }  // merged, the innermost last
+  const std::vector<int64_t>& dims() const { return dims_; }  // after merging, the innermost last
   const std::vector<Offsets>& steps() const { return steps_; }
   int64_t inner_count() const { return dims_.back(); }
   const Offsets& inner_steps() const { return steps_.back(); }
 
-  // Calls body(offsets of the operands) at the start of each innermost run.
+  // Calls body(offsets of the operands) for the start of each innermost run.
   template <typename Body>
   void for_each_run(const Body& body) const {
     std::array<int64_t, kMostDims> index{};

@@ -1,5 +1,6 @@
-// Gradients of operands that were broadcast, and of parameters: sums of terms that have the shape of the result.
-// `add.sum` and `param.sum` read the terms, `map.sum` computes them and never stores them.
+// Gradients of parameters, and of operands that were broadcast. They are sums of terms that have the shape of the
+// result of the forward pass. `add.sum` and `param.sum` read the terms; `map.sum` computes the terms and never stores
+// them.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -16,9 +17,9 @@
 namespace xrun::ops {
 namespace {
 
-// The sums of one result. A result with samples is summed in f32, term after term. The sums of a parameter are added to
-// its accumulator: if it is aligned with the last dimension of features, the terms are added like columns
-// (ops/columns.h), otherwise in f64.
+// The sums of one result, in one of three orders. A result with samples is summed in f32, one term after the other.
+// Sums of a parameter are added to its accumulator: if the parameter is aligned with the last dimension of features,
+// its terms are added like columns (ops/columns.h), otherwise in f64.
 class ResultSums {
  public:
   ResultSums(const TensorType& result, const TensorType& terms, const KernelSpec& spec)
@@ -42,7 +43,8 @@ class ResultSums {
     return align_up(floats * static_cast<Bytes>(sizeof(float)) + doubles * static_cast<Bytes>(sizeof(double)), 64);
   }
 
-  // `some`: the terms that will be added, whole samples; `scratch`: scratch_bytes(), aligned to 64.
+  // Starts the sums. `some` is the range of terms that will be added, which has whole samples; `scratch` has
+  // scratch_bytes() and is aligned to 64.
   void begin(Range some, std::byte* scratch) const {
     const At at = at_of(scratch);
     switch (order_) {
@@ -56,7 +58,7 @@ class ResultSums {
     }
   }
 
-  // Adds the terms from `begin` on, after the preceding ones.
+  // Adds the `n` terms from term `begin` on. Terms must be added in order.
   template <typename T>
   void add(const T* terms, int64_t begin, int64_t n, std::byte* scratch) const {
     const At at = at_of(scratch);
@@ -105,7 +107,7 @@ class ResultSums {
   Range sums_of(Range some) const {
     return {some.begin / sample_terms_ * sample_sums_, some.end / sample_terms_ * sample_sums_};
   }
-  // Adds the sums of a block of rows, or of an incomplete block, to f64.
+  // Adds the f32 sums of a block of rows, which may be incomplete, to the f64 sums.
   void end_block(const At& at) const {
     for (int64_t i = 0; i < count_; ++i) {
       at.doubles[i] += static_cast<double>(at.floats[i]);
@@ -127,7 +129,7 @@ class ResultSums {
   Order order_ = Order::kNumbers;
 };
 
-// Sums over the dimensions in which the result has 1. A part has whole samples.
+// Makes the kernel that sums over the dimensions in which the result has size 1. A part has whole samples.
 template <typename T>
 Result<std::unique_ptr<Kernel>> make_add_sum(const KernelSpec& spec) {
   const ResultSums sums(spec.outputs[0], spec.inputs[0], spec);
@@ -152,7 +154,8 @@ constexpr Op kAddSum{.def = {.name = "add.sum",
                              .shard_of = shard_broadcast},
                      .cpu = by_dtype<make_add_sum<float>, make_add_sum<Bf16>>};
 
-// Adds to the accumulator of a parameter: sums over the samples, and over the dimensions in which it was broadcast.
+// param.sum adds to the accumulator of a parameter: sums over the samples, and over the dimensions in which the
+// parameter was broadcast.
 Result<OpShape> infer_param_sum(std::span<const TensorType>, const Attrs& attrs) {
   return OpShape{.outputs = {weight_type(attrs.integers("dims"))}};
 }
@@ -189,7 +192,7 @@ constexpr Op kParamSum{
 
 std::string dims_of(size_t result) { return "dims" + std::to_string(result); }
 
-// The results of a `map`; those with dimensions of their own (dims_of) are summed to these.
+// The results of a `map`. Results with dimensions of their own (dims_of) are summed to these dimensions.
 Result<OpShape> infer_map_sum(std::span<const TensorType> inputs, const Attrs& attrs) {
   XRUN_ASSIGN(const ScalarExpr expr, parse_scalar_expr(attrs.text("y")));
   XRUN_ASSIGN(const TensorType whole, broadcast("combine", inputs));
@@ -236,7 +239,7 @@ class MapSum final : public Kernel {
     return std::unique_ptr<Kernel>(new MapSum(spec, loop, terms, std::move(expr)));
   }
 
-  // A part is whole samples; if sums go over the samples, there is one part.
+  // A part has whole samples. If a result is summed over the samples, there is only one part.
   int64_t parts() const override {
     return std::ranges::all_of(sums_, [](const auto& one) { return !one || one->is_of_samples(); }) ? rows_ : 1;
   }
@@ -252,7 +255,7 @@ class MapSum final : public Kernel {
   Status run(const KernelCall& call) const override {
     const Range samples = part_of(call, rows_);
     const Range some{samples.begin * sample_, samples.end * sample_};
-    std::array<std::byte*, kMostOperands> terms;  // terms of a result that is summed; its sums follow them
+    std::array<std::byte*, kMostOperands> terms;  // terms of a result that is summed, followed by its sums
     std::byte* free = call.scratch + align_up(loop_.scratch_bytes(), 64);
     for (size_t i = 0; i < sums_.size(); ++i) {
       if (sums_[i]) {
@@ -298,10 +301,10 @@ class MapSum final : public Kernel {
   }
 
   int64_t rows_;
-  int64_t sample_;  // terms of a sample
-  Bytes size_;      // size of a result that is stored
+  int64_t sample_;  // number of terms in a sample
+  Bytes size_;      // bytes of a result that is stored
   BroadcastLoop loop_;
-  std::vector<std::optional<ResultSums>> sums_;  // for each result
+  std::vector<std::optional<ResultSums>> sums_;  // for each result; empty if it is stored
 };
 
 constexpr Op kMapSum{.def = {.name = "map.sum",

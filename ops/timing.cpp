@@ -1,3 +1,6 @@
+// A kernel, head or update is called once to warm up and then up to kCalls times; the result is the median. Operands
+// are allocated and filled with random data first. Before each timed call, those that a training step would read from
+// memory are flushed from the caches, because a kernel that waits for memory may take several times as long.
 #include "ops/timing.h"
 
 #include <algorithm>
@@ -14,15 +17,15 @@
 namespace xrun::ops {
 namespace {
 
-// CPU time of the calling thread, on which kernels run alone; time of other programs does not count.
+// The CPU time of the calling thread, on which kernels run alone. The time of other programs does not count.
 Seconds thread_time() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-constexpr int kCalls = 7;         // timed calls, after one to warm up
-constexpr Seconds kEnough = 0.1;  // fewer calls suffice if their total time reaches this
+constexpr int kCalls = 7;         // number of timed calls, after one to warm up
+constexpr Seconds kEnough = 0.1;  // no more calls are made when their total time reaches this
 
 struct Aligned {
   explicit Aligned(Bytes size)
@@ -34,7 +37,7 @@ struct Aligned {
   std::byte* bytes;
 };
 
-// Values in 0.5 .. 1.5: no function is outside its domain, and no variance is 0.
+// Fills a tensor with values in 0.5 .. 1.5, so that no function is outside its domain and no variance is 0.
 void fill_random(std::byte* data, const TensorType& type, int64_t n, uint64_t key) {
   const RandomStream stream(key, 0);
   for (int64_t i = 0; i < n; ++i) {
@@ -47,7 +50,7 @@ void fill_random(std::byte* data, const TensorType& type, int64_t n, uint64_t ke
   }
 }
 
-// The median of a few calls of `run`, each after `before`, which is not timed.
+// Returns the median time of a few calls of `run`. `before` is called before each of them and is not timed.
 template <typename Before, typename Run>
 Result<Seconds> median_of_calls(Before before, Run run) {
   std::vector<Seconds> times;
@@ -65,7 +68,7 @@ Result<Seconds> median_of_calls(Before before, Run run) {
   return *middle;
 }
 
-// Memory of operands, and the parts of it that are flushed from the caches before a call.
+// The memory of operands. leave_caches() flushes those that were added with `leaves`.
 class Operands {
  public:
   std::byte* add(Bytes bytes, bool leaves) {

@@ -1,6 +1,6 @@
-// Measures kernels, heads and updates on one core and on random data, with caches as in a training step: the measured
-// costs of the planner. A time is the median of a few calls in the thread's CPU time, so other programs have little
-// effect.
+// Measures the times of kernels, heads and updates from which the planner computes costs. Measurements run on one core
+// and on random data, with the same operands in the caches as in a training step. A time is the median of a few calls,
+// in CPU time of the thread, so other programs have little effect.
 #pragma once
 
 #include <vector>
@@ -13,22 +13,25 @@
 
 namespace xrun::ops {
 
-// The operands that a call finds in the caches. If a row block uses more memory than the caches hold, these are the
-// results of the preceding operator; weights, values that the forward pass kept, and outputs come from memory.
+// Which operands a call finds in the caches. If a row block needs more memory than the caches have (`cold`), only
+// results of the preceding operator are there; weights, values that the forward pass kept, and outputs come from
+// memory.
 struct CacheState {
   bool cold = false;
-  std::vector<bool> recent;  // index: input; if cold, whether it is in the caches nevertheless
+  std::vector<bool> recent;  // for each input: if `cold`, whether it is in the caches nevertheless
 };
 
-// The time of one call, and of making the prepared form of input `input`.
-// Errors: those of the kernel.
+// time_kernel measures one call; time_prepare measures making the prepared form of input `input`. Errors: those of the
+// kernel.
 Result<Seconds> time_kernel(const Kernel& kernel, const KernelSpec& spec, const CacheState& caches);
 Result<Seconds> time_prepare(const Kernel& kernel, const KernelSpec& spec, int input, const CacheState& caches);
 
-// The time of one multiply-add of a head pass: the forward pass, on one row block and a few class blocks.
+// Returns the time of one multiply-add of a head pass, measured on a forward pass over one row block and a few class
+// blocks.
 Seconds time_head(const HeadShape& shape, Isa isa);
 
-// Seconds per byte of weights, gradient and state in an update of `weights` weights by SGD with momentum.
+// Returns the time of an update by SGD with momentum per byte of weights, gradient and state. The update has `weights`
+// weights.
 Seconds time_update(int64_t weights, Isa isa);
 
 }  // namespace xrun::ops

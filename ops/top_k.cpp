@@ -11,22 +11,23 @@
 namespace xrun::ops {
 namespace {
 
-constexpr int64_t kChunk = 1 << 16;  // elements: a quarter MiB, which stays in a second-level cache
-// The 31 bits of a magnitude in three runs.
+constexpr int64_t kChunk = 1 << 16;  // elements in a chunk: a quarter MiB, which stays in a second-level cache
+// The number of bits of a magnitude that each pass counts; together they are all 31 bits.
 constexpr int kBits[] = {11, 10, 10};
 constexpr int kBins = 1 << 11;
 
-// The bits of positive floats, whose order is that of the magnitudes. All NaN are equal.
+// Returns the bits of a magnitude as an integer, which has the same order. All NaN give the same number, the largest
+// one.
 uint32_t magnitude(float value) {
   constexpr uint32_t kFirstNan = 0x7F800001U;
   return std::min(std::bit_cast<uint32_t>(value) & 0x7FFFFFFFU, kFirstNan);
 }
 
-// The distance between the elements of a sample: a prime that does not divide the count. So it does not divide the
-// columns of a matrix, and the sample has elements of each column.
+// The distance between the elements of a sample: a prime that does not divide the number of elements. So it does not
+// divide the number of columns of a matrix either, and the sample has elements of every column.
 int64_t stride_of(int64_t count) { return count % 61 != 0 ? 61 : 67; }
 
-// Elements that are compared at once: at -O2 the compiler vectorizes only loops of constant length.
+// Number of elements in one inner loop, because at -O2 the compiler vectorizes only loops of constant length.
 constexpr int64_t kRun = 64;
 
 uint32_t count_run(const float* values, uint32_t bound) {
@@ -67,8 +68,8 @@ TopK::TopK(int64_t most, int workers, int64_t few)
       chunks_(static_cast<size_t>(chunks_of(most))),
       candidates_(static_cast<size_t>(selects_by_sample(most, few) ? 2 * few : 0)) {}
 
-// The first `runs` of kBits of the magnitude of the k-th largest element, where `left` is k; the lower bits are 0. Sets
-// `left` to the number of the k elements that have exactly these bits.
+// Returns the magnitude of the k-th largest element, where k is `left`, as far as the first `runs` entries of kBits
+// determine its bits; the lower bits are 0. Sets `left` to the number of the k elements that have exactly these bits.
 template <class View>
 uint32_t TopK::find_kth(const View& view, int64_t& left, Workers& workers, size_t runs) {
   uint32_t found = 0;  // the bits above `shift`
@@ -121,7 +122,7 @@ void TopK::select_from(const View& view, int64_t k, GradientPair* pairs, Workers
     chunks_[static_cast<size_t>(chunk)] = counts;
   };
   workers.for_each(chunks_of(count), count_chunk);
-  // Elements of equal magnitude are taken from the first chunks that have any.
+  // Elements that equal the k-th magnitude are taken from the first chunks that have any.
   int64_t place = 0;
   for (int64_t chunk = 0; chunk < chunks_of(count); ++chunk) {
     ChunkCounts& counts = chunks_[static_cast<size_t>(chunk)];
@@ -144,15 +145,15 @@ void TopK::select_from(const View& view, int64_t k, GradientPair* pairs, Workers
   workers.for_each(chunks_of(count), write_chunk);
 }
 
-// Collects the elements that are as large as a certain element of the sample. Its rank is chosen such that for a sample
-// of unrelated values fewer than k elements are found once in a thousand times. Returns their number; 0 if they are
-// fewer than k, or more than fit.
+// Collects the elements that are at least as large as a certain element of the sample. The rank of that element is
+// chosen so that, for a sample of unrelated values, fewer than k elements are found only once in a thousand times.
+// Returns the number of elements, or 0 if they are fewer than k or more than fit.
 int64_t TopK::find_candidates(const float* values, int64_t count, int64_t k, Workers& workers) {
   const int64_t stride = stride_of(count);
   const Sample sample{values, count / stride, stride};
   const double share = static_cast<double>(k) / static_cast<double>(stride);
   int64_t place = std::min(sample.count, static_cast<int64_t>(share + 3 * std::sqrt(share)) + 4);
-  // A bound of 21 bits suffices, which saves a pass over the sample: one takes as long as a pass over all values.
+  // 21 bits of the bound suffice. They save a pass over the sample, which takes as long as a pass over all values.
   const uint32_t bound = find_kth(sample, place, workers, 2);
   const auto count_chunk = [&](int64_t chunk, int) {
     int64_t above = 0;

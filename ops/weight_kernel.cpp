@@ -1,3 +1,7 @@
+// ApplyWeight computes forward passes and input gradients, WeightGradient computes weight gradients. Both divide a row
+// block into equal calls of one oneDNN primitive (rows_of_call), so that activations that are widened from bf16 to f32
+// stay in the second-level cache. Parts of a forward pass are different calls. Parts of a weight gradient are instead
+// different outputs of the weight (slices), since dividing its rows would change the order of its sums.
 #include "ops/weight_kernel.h"
 
 #include <algorithm>
@@ -11,10 +15,11 @@
 namespace xrun::ops {
 namespace {
 
-// Half of the 2 MiB (1 MiB on Zen 4) of second-level cache of a core; the rest is for weights and narrow activations.
+// Size of the widened activations of a call: part of the 2 MiB (1 MiB on Zen 4) of second-level cache of a core. The
+// rest is for weights and narrow activations.
 constexpr Bytes kWidened = 768 * kKiB;
-// The number of calls into which a row block is divided for several workers, and the least size of a call's
-// activations.
+// The number of calls into which a row block is divided so that several workers can share it, and the least size of the
+// activations of such a call.
 constexpr int64_t kParts = 8;
 constexpr Bytes kShortCall = 256 * kKiB;
 
@@ -94,7 +99,7 @@ class ApplyWeight final : public Kernel {
   Isa isa_;
   bool widen_;
   int64_t calls_;
-  Bytes bytes_;  // size of an activation element
+  Bytes bytes_;  // bytes of an activation element
   bool bias_;
   int64_t in_;
   int64_t out_;
@@ -103,15 +108,15 @@ class ApplyWeight final : public Kernel {
   dnn::Primitive pack_;
 };
 
-// A primitive for some outputs of a weight, and the one that adds its result to the gradient.
+// A primitive that computes the gradient of some outputs of a weight, and one that adds the result to the accumulator.
 struct GradientCall {
   int64_t outputs = 0;
   dnn::Primitive use;
   dnn::Primitive unpack;
 };
 
-// A whole call is one primitive. A part has some of the slices of the weight's outputs; `slice` computes each from its
-// channels of dy and from all of x.
+// Computes a weight gradient. A call that is not divided runs one primitive for all outputs. A part computes some
+// slices of the outputs; `slice` computes each slice from its channels of dy and from all of x.
 class WeightGradient final : public Kernel {
  public:
   WeightGradient(const KernelSpec& spec, GradientCall whole, std::optional<GradientCall> slice)
@@ -140,7 +145,8 @@ class WeightGradient final : public Kernel {
   Bytes scratch_bytes() const override { return std::max(scratch_of(whole_), slice_ ? scratch_of(*slice_) : 0); }
 
  private:
-  // scratch: scratch of oneDNN | gradient in oneDNN's layout | x, if it is widened | dy, if it is widened or sliced
+  // Layout of the scratch: scratch of oneDNN | gradient in oneDNN's layout | x, if it is widened | dy, if it is widened
+  // or sliced
   Status run_rows(const GradientCall& made, Range outputs, const KernelCall& call, std::byte* x, std::byte* dy) const {
     std::byte* const dweight = call.scratch + own_scratch(made);
     std::byte* const own_x = dweight + align_up(made.use.bytes(2));
@@ -194,14 +200,15 @@ class WeightGradient final : public Kernel {
   Bytes bytes_;
   int64_t x_;
   int64_t dy_;
-  int64_t each_;  // elements of the weight for one output
+  int64_t each_;  // elements of the weight for each output
   GradientCall whole_;
-  std::optional<GradientCall> slice_;  // only if parts have the bits of the whole
+  std::optional<GradientCall> slice_;  // absent if parts could differ from the whole call
 };
 
-// The outputs of a slice, if there are four or two equal ones; 0 if a slice might add in another order than the whole:
-// 1 x 1 convolutions do, and dense layers before AVX-512. For the others tests/ops/parts_test.cpp compares bits, but a
-// library promises nothing, so there are no slices if bits must not depend on the workers.
+// Returns the number of outputs in a slice if the weight can be divided into four or two equal slices. Returns 0 if a
+// slice might add in another order than the whole call, as in 1 x 1 convolutions, and in dense layers before AVX-512.
+// For all other cases tests/ops/parts_test.cpp compares the bits. oneDNN does not promise equal bits, so there are no
+// slices if bits must not depend on the workers (`deterministic`).
 int64_t outputs_of_slice(const KernelSpec& spec) {
   const TensorType& weight = spec.outputs[0];
   const int64_t outputs = weight.dims[0];
@@ -241,14 +248,14 @@ int64_t rows_of_call(const KernelSpec& spec) {
       (type.has_batch() ? row : weight) += type.row_elements() * static_cast<Bytes>(sizeof(float));
     }
   }
-  // Every call reads the weight once, and a weight gradient is moved three times after each call: many short calls with
-  // a large weight would lose more time than the cache, or a further worker, saves.
+  // Bounds the number of calls with a large weight: every call reads the weight once, and a weight gradient is moved
+  // three times after each call. Many short calls would lose more time than the cache, or another worker, saves.
   const Bytes most = std::max(kWidened, gradient ? 8 * weight : weight);
   int64_t rows = spec.rows;
   while (rows > 1 && widens(spec) && (rows * row > most || spec.rows % rows != 0)) {
     --rows;
   }
-  // The calls of a convolution read its weight for each image anyway, unless it is large.
+  // A convolution reads its weight for each image anyway, so its calls may be shorter, unless the weight is large.
   const bool is_conv = spec.inputs[1].rank() == 4;
   const Bytes fewest = std::max({kShortCall, is_conv ? weight / 4 : weight, spec.rows * row / kParts});
   for (int64_t fewer = 1; fewer < rows && !gradient; ++fewer) {

@@ -1,4 +1,4 @@
-// Arguments of windows that are one number for both directions of an image, or two: k=3, k=[1, 7].
+// Arguments of windows, which are one number for both directions of an image or a pair: k=3, k=[1, 7].
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace xrun::ops {
 
-// Sizes along the height and along the width of an image.
+// A size along the height and one along the width of an image.
 struct Extents {
   int64_t h = 0;
   int64_t w = 0;
@@ -18,16 +18,17 @@ struct Extents {
   int64_t area() const { return h * w; }
 };
 
-// "3" if both are equal, else "1 x 7".
+// Returns "3" if both sizes are equal, else "1 x 7".
 std::string to_text(const Extents& extents);
 
-// The argument, a whole number or a list of two. REQUIRES: it has this kind, or is absent and `otherwise` is given.
+// Returns the argument, which is a whole number or a list of two. REQUIRES: it is of this kind, or it is absent and
+// `otherwise` is given.
 Extents extents_of(const Attrs& attrs, std::string_view name);
 Extents extents_of(const Attrs& attrs, std::string_view name, Extents otherwise);
-// The argument in the form of the language: one number if both are equal.
+// Returns the argument as it is written in the language: one number if both sizes are equal.
 AttrValue to_attr(const Extents& extents);
 
-// Errors unless both numbers lie in [low, high]; in the second overload, each in its own range.
+// Returns an error unless both sizes are in [low, high]; in the second function each size has its own range.
 Status expect_range(std::string_view op, std::string_view argument, const Extents& value, int64_t low, int64_t high);
 Status expect_range(std::string_view op, std::string_view argument, const Extents& value, int64_t low,
                     const Extents& high);

@@ -1,3 +1,9 @@
+// Steps of a convolution, for one strip of tiles at a time:
+// 1. to_points transforms each 6 x 6 patch of the input to 36 points (Bᵀ d B).
+// 2. At each point, a matrix product over channels multiplies the tiles by the weights, which `pack` has transformed.
+// 3. to_outputs transforms the 36 points of each tile to 4 x 4 outputs (Aᵀ m A).
+// A strip has so few tiles that its points stay in the second-level cache between these steps. The input gradient is
+// the same convolution with turned windows; the weight gradient multiplies the points of x by those of dy.
 #include "ops/winograd.h"
 
 #include <algorithm>
@@ -14,22 +20,24 @@ namespace {
 using namespace winograd;  // NOLINT: one idea in three files
 
 constexpr int64_t kWeights = kWindow * kWindow;
-// Less than half of the 2 MiB (1 MiB on Zen 4) of second-level cache of a core: weights pass through the rest.
+// The memory for the points of a strip, part of the 2 MiB (1 MiB on Zen 4) of second-level cache of a core; the weights
+// pass through the rest.
 constexpr Bytes kTilesBytes = 768 * kKiB;
 constexpr Bytes kFloat = sizeof(float);
-// A quarter of the products, and the transforms: measured with 32 to 128 channels on images of 4 to 16 pixels a side.
+// Time as a fraction of that of a direct convolution. The products alone would take a quarter; the rest is for the
+// transforms. Measured with 32 to 128 channels on images of 4 to 16 pixels a side.
 constexpr double kWork = 0.45;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// The tiles of a row block, in rows of images, and the scratch of a strip of them.
+// How the images of a row block are divided into tiles, and the number of tiles in a strip.
 struct Tiling {
   int64_t height = 0;
   int64_t width = 0;
-  int64_t down = 0;  // tiles of an image
+  int64_t down = 0;  // tiles along the height of an image
   int64_t across = 0;
   int64_t count = 0;  // tiles of all images
-  int64_t slots = 0;  // tiles at a time
+  int64_t slots = 0;  // the most tiles in a strip
 };
 
 Tiling tiling_of(const dnn::ConvShape& s, int64_t rows, Bytes most) {
@@ -41,13 +49,15 @@ Tiling tiling_of(const dnn::ConvShape& s, int64_t rows, Bytes most) {
   return t;
 }
 
-// The distance between points; not a multiple of a page, or all 36 would share a few lines of the first-level cache.
+// Returns the distance in memory between two points. It is not a multiple of a page, because otherwise all 36 points
+// would share a few lines of the first-level cache.
 int64_t point_step(int64_t slots, int64_t channels) {
   const int64_t floats = slots * channels;
   return floats % 512 == 0 ? floats + 3 * kGroup : floats;
 }
 
-// Some of the tiles, in strips of nearly equal length that hold at most `slots`: body(first tile, tiles).
+// Divides some of the tiles into strips of nearly equal length, at most `slots` tiles each, and calls body(first tile,
+// tiles) for each strip.
 template <typename Body>
 void for_each_strip(const Tiling& tiling, Range tiles, const Body& body) {
   const int64_t strips = ceil_div(tiles.size(), tiling.slots);
@@ -57,7 +67,8 @@ void for_each_strip(const Tiling& tiling, Range tiles, const Body& body) {
   }
 }
 
-// The addresses of a square of pixels around a tile; `outside` for pixels that are not in the image.
+// Returns the addresses of a square of pixels around a tile. Pixels that are not in the image get the address
+// `outside`.
 template <int kSide, typename T>
 std::array<T*, static_cast<size_t>(kSide* kSide)> pixels_of(const Tiling& tiling, int64_t tile, int64_t pad, T* image,
                                                             int64_t channels, T* outside) {
@@ -75,7 +86,7 @@ std::array<T*, static_cast<size_t>(kSide* kSide)> pixels_of(const Tiling& tiling
   return pixels;
 }
 
-// Points of some channels of the tiles first .. first + n of an image, [36][channels / 16][slots][16].
+// Transforms some channels of the tiles first .. first + n to points, [36][channels / 16][slots][16].
 template <int kSide, Step kStep, typename T>
 [[gnu::target(XRUN_AVX512)]] void to_points(const Tiling& tiling, int64_t first, int64_t n, int64_t pad, const T* image,
                                             int64_t channels, Range some, const T* zeros, float* to) {
@@ -111,8 +122,8 @@ template <typename T>
   }
 }
 
-// Packs the weights [out][in][3][3] as points in panels; for `turned` those of the gradient's convolution (in and out
-// exchanged, windows rotated by half a turn).
+// Packs the weights [out][in][3][3] as points in panels. With `turned`, packs those of the convolution that computes
+// the input gradient: in and out are exchanged, and windows are rotated by half a turn.
 [[gnu::target(XRUN_AVX512)]] void pack(const float* weight, int64_t in, int64_t out, bool turned, bool round,
                                        float* to) {
   const int64_t step_in = turned ? out * kWeights : kWeights;
@@ -139,7 +150,7 @@ template <typename T>
   }
 }
 
-// to [out][in][3][3] += the weights of the points [36][out][in].
+// Transforms the points [36][out][in] of the weight gradient and adds them to `to` [out][in][3][3].
 [[gnu::target(XRUN_AVX512)]] void add_weights(const float* points, int64_t in, int64_t out, float* to) {
   for (int64_t at = 0; at < in * out; at += kGroup) {
     float lanes[kWeights][kGroup];
@@ -154,11 +165,11 @@ template <typename T>
   }
 }
 
-// Computes y from x, or dx from dy. A part has some of the tiles.
+// Computes y from x, or dx from dy. A part computes some of the tiles.
 template <typename T>
 class Winograd final : public Kernel {
  public:
-  // `shape`: that of the convolution that is computed; for dx, channels are those of dy.
+  // `shape` is the shape of the convolution that is computed; for dx its input channels are those of dy.
   Winograd(const KernelSpec& spec, const dnn::ConvShape& shape, bool turned)
       : shape_(shape), tiling_(tiling_of(shape, spec.rows, kTilesBytes)), turned_(turned) {}
 
@@ -204,13 +215,14 @@ class Winograd final : public Kernel {
   bool turned_;
 };
 
-// Computes dw from x and dy. A part has some of the outputs, in groups, and the points of all inputs.
+// Computes dw from x and dy. A part computes some of the outputs, in groups of sixteen, and transforms all channels of
+// x.
 template <typename T>
 class WinogradDw final : public Kernel {
  public:
   WinogradDw(const KernelSpec& spec, const dnn::ConvShape& shape)
       : shape_(shape),
-        // Sums are read and written once for each strip of tiles, so strips are longer if the sums are large.
+        // The sums are read and written once for each strip of tiles, so strips are longer if the sums are large.
         tiling_(tiling_of(shape, spec.rows, std::max(kTilesBytes, sums() * kFloat))) {}
 
   Bytes scratch_bytes() const override { return zeros_bytes() + (sums() + inputs() + outputs()) * kFloat; }
@@ -271,12 +283,13 @@ bool takes_winograd(const KernelSpec& spec, const dnn::ConvShape& s) {
                         s.channels >= kFewest && s.out_channels >= kFewest;
   const int64_t pixels = spec.rows * s.height * s.width;
   if (!possible || !spec.outputs[0].has_batch()) {
-    // Four times the sums of a direct convolution are cleared, written and folded for each row block.
+    // Each row block has to clear, write and transform four times as many sums as a direct convolution, so it must have
+    // enough pixels.
     constexpr int64_t kFewestPixels = 256;
     return possible && pixels >= kFewestPixels;
   }
   // Each strip of tiles reads four times the weights of a direct convolution, so a strip that is not the whole block
-  // must have enough pixels; the number of tiles is measured in tests/ops/kernels_bench.cpp (docs/decisions/0008).
+  // must have enough tiles. The least number was measured in tests/ops/kernels_bench.cpp (docs/decisions/0008).
   constexpr int64_t kFewestTiles = 5;
   const Tiling tiling = tiling_of(s, spec.rows, kTilesBytes);
   return tiling.slots == tiling.count || pixels * tiling.slots >= kFewestTiles * kTile * kTile * tiling.count;

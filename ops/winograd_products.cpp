@@ -2,7 +2,7 @@
 
 #include "ops/simd.h"
 
-// See `fma` in winograd_tiles.h.
+// Clang needs another target attribute here, as `fma` in winograd_tiles.h explains.
 #ifdef __clang__
 #define XRUN_PRODUCTS "avx512f"
 #else
@@ -12,10 +12,10 @@
 namespace xrun::ops::winograd {
 namespace {
 
-constexpr int kRows = 14;  // tiles at a time: 28 sums, 2 vectors of weights and 1 of inputs in 32 registers
+constexpr int kRows = 14;  // tiles at a time: 28 sums, 2 vectors of weights and 1 of inputs are in 32 registers
 constexpr int kOuter = 8;  // outputs at a time of a weight gradient
 
-// kTiles tiles by kVectors · 16 outputs of one panel.
+// Computes kTiles tiles by kVectors · 16 outputs of one panel.
 template <int kTiles, int kVectors>
 [[gnu::target(XRUN_PRODUCTS)]] void apply_some(const float* from, const float* weight, float* to, int64_t slots,
                                                int64_t in) {
@@ -65,7 +65,7 @@ void apply_rows(int64_t tiles, const float* from, const float* weight, float* to
   apply_some<kTiles, kVectors>(from, weight, to, slots, in);
 }
 
-// kOuter outputs by kVectors groups of inputs.
+// Computes kOuter outputs by kVectors groups of inputs of a weight gradient.
 template <int kVectors>
 [[gnu::target(XRUN_PRODUCTS)]] void add_some(const float* x, const float* dy, float* to, int64_t tiles, int64_t slots,
                                              int64_t in) {
@@ -109,7 +109,7 @@ void apply(const float* from, const float* weight, float* to, int64_t tiles, int
     const float* const panel = weight + o * in;
     float* const target = to + o * slots;
     for (int64_t call = 0; call < calls; ++call) {
-      // Runs of nearly equal size, since a small last one would leave the multipliers idle.
+      // The runs of tiles have nearly equal size, since a small last one would leave the multipliers idle.
       const int64_t t = tiles * call / calls;
       const int64_t n = tiles * (call + 1) / calls - t;
       if (out - o >= kPanel) {

@@ -1,7 +1,7 @@
-// Winograd's F(4x4, 3x3): a tile of 4 x 4 outputs of a 3 x 3 window from 36 products instead of 144, at the points 0,
-// ±1, ±2 and infinity. These are its transforms, for sixteen channels at a time, each first down the columns and then
-// along the rows; y = Aᵀ [(G w Gᵀ) ⊙ (Bᵀ d B)] A, and for the gradient of w: Gᵀ [(Bᵀ d B) ⊙ (A dy Aᵀ)] G.
-// Source: Lavin, Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016.
+// The transforms of Winograd's F(4x4, 3x3), which computes a tile of 4 x 4 outputs of a 3 x 3 window with 36 products
+// instead of 144. The 36 points are pairs of 0, ±1, ±2 and infinity. Each transform works on sixteen channels at a
+// time, first down the columns and then along the rows: y = Aᵀ [(G w Gᵀ) ⊙ (Bᵀ d B)] A, and for the gradient of w: Gᵀ
+// [(Bᵀ d B) ⊙ (A dy Aᵀ)] G. Source: Lavin, Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016.
 #pragma once
 
 #include <array>
@@ -20,7 +20,8 @@ inline constexpr int kPoints = kPatch * kPatch;
 
 XRUN_TILES F16 fma(F16 a, float b, F16 c) {
 #ifdef __clang__
-  // Clang ignores XRUN_AVX512, since it does not know one word of it, and then rejects the intrinsic.
+  // A loop instead of an intrinsic: Clang does not know one word of XRUN_AVX512, ignores the attribute, and then
+  // rejects the intrinsic.
   for (int i = 0; i < kLanes; ++i) {
     c[i] = __builtin_fmaf(a[i], b, c[i]);
   }
@@ -30,7 +31,7 @@ XRUN_TILES F16 fma(F16 a, float b, F16 c) {
 #endif
 }
 
-// Bᵀ: 6 inputs -> 6 points.
+// Multiplies by Bᵀ: 6 inputs -> 6 points.
 XRUN_TILES void input_points(const F16* d, F16* to) {
   const F16 even = fma(d[2], -4, d[4]);
   const F16 odd = fma(d[1], -4, d[3]);
@@ -44,7 +45,7 @@ XRUN_TILES void input_points(const F16* d, F16* to) {
   to[5] = fma(d[1], 4, fma(d[3], -5, d[5]));
 }
 
-// Aᵀ: 6 points -> 4 outputs.
+// Multiplies by Aᵀ: 6 points -> 4 outputs.
 XRUN_TILES void outputs(const F16* m, F16* to) {
   const F16 sum = m[1] + m[2];
   const F16 difference = m[1] - m[2];
@@ -56,7 +57,7 @@ XRUN_TILES void outputs(const F16* m, F16* to) {
   to[3] = fma(difference2, 8, difference) + m[5];
 }
 
-// A: 4 gradients of outputs -> 6 points.
+// Multiplies by A: 4 gradients of outputs -> 6 points.
 XRUN_TILES void output_points(const F16* g, F16* to) {
   const F16 even = g[0] + g[2];
   const F16 odd = g[1] + g[3];
@@ -70,7 +71,7 @@ XRUN_TILES void output_points(const F16* g, F16* to) {
   to[5] = g[3];
 }
 
-// G: 3 weights -> 6 points.
+// Multiplies by G: 3 weights -> 6 points.
 XRUN_TILES void weight_points(const F16* w, F16* to) {
   const F16 sum = (w[0] + w[2]) * (-1.0F / 6);
   const F16 sum2 = fma(w[0], 1.0F / 24, w[2] * (1.0F / 6));
@@ -82,7 +83,7 @@ XRUN_TILES void weight_points(const F16* w, F16* to) {
   to[5] = w[2];
 }
 
-// Gᵀ: 6 points -> the gradients of 3 weights.
+// Multiplies by Gᵀ: 6 points -> gradients of 3 weights.
 XRUN_TILES void weights(const F16* e, F16* to) {
   const F16 sum = (e[1] + e[2]) * (-1.0F / 6);
   const F16 sum2 = e[3] + e[4];
@@ -93,8 +94,8 @@ XRUN_TILES void weights(const F16* e, F16* to) {
 
 using Step = void (*)(const F16*, F16*);
 
-// Applies `kStep` down the columns, then along the rows: from [kFrom][kFrom], read by `read(i, j)`, to [kTo][kTo],
-// written by `write(i, j, v)`.
+// Applies the one-dimensional transform `kStep` down the columns, then along the rows. Reads the input [kFrom][kFrom]
+// with read(i, j) and writes the result [kTo][kTo] with write(i, j, v).
 template <int kFrom, int kTo, Step kStep, typename Read, typename Write>
 XRUN_TILES void transform(const Read& read, const Write& write) {
   F16 half[kTo][kFrom];

@@ -6,7 +6,7 @@
 
 namespace xrun::ops {
 
-// The body of for_each: a reference to a callable (item, worker), which must outlive the call. Allocates nothing,
+// The body of for_each: a reference to a callable (item, worker), which must outlive the call. It allocates nothing,
 // whatever the callable captures.
 class ItemBody {
  public:

@@ -11,10 +11,10 @@ namespace {
 
 constexpr double kSmallestPower = 1e-18;
 
-// Eight lanes, since in code for AVX2 sixteen lanes go through memory.
+// The loops use eight lanes, since sixteen lanes go through memory in code for AVX2.
 constexpr int64_t kEight = 8;
 
-// to -= from · by
+// Computes to -= from · by.
 void subtract(float* to, const float* from, float by, int64_t n) {
   int64_t i = 0;
   for (; i + kEight <= n; i += kEight) {
@@ -40,7 +40,7 @@ void multiply(float* values, float by, int64_t n) {
 
 IdleSteps::IdleSteps(double momentum, bool nesterov) {
   XRUN_CHECK(momentum > 0 && momentum <= kMostCatchUpMomentum, "a table of idle steps has an end");
-  const double mu = static_cast<float>(momentum);  // f32, as in updates
+  const double mu = static_cast<float>(momentum);  // rounded to f32, as in updates
   factor_ = nesterov ? mu : 1;
   for (double power = 1; power >= kSmallestPower; power *= mu) {
     powers_.push_back(power);

@@ -1,9 +1,9 @@
-// Rows that no step uses, as dense training would have them (docs/internals/algorithms.md, "Rows that no step uses").
-// SGD with momentum mu and without decay does v = mu·v, w -= rate·v if the gradient is zero (w -= rate·mu·v in
-// Nesterov's form). So n idle steps after step `last` do
+// Catches up rows that steps did not use, so that they become what dense training would have made of them
+// (docs/internals/algorithms.md, "Rows that no step uses"). If the gradient is zero, SGD with momentum mu and without
+// decay does v = mu·v, w -= rate·v (w -= rate·mu·v in Nesterov's form). So n idle steps after step `last` do
 //   w -= v · S,  S = sum of rate(last + k) · mu^k over k = 1 .. n    (mu^(k + 1) in Nesterov's form)
 //   v *= mu^n
-// S is equal for all rows with the same `last`, so a table has it for every step of the run.
+// S is equal for all rows with the same `last`, so it is kept in a table with one entry for each step of the run.
 #pragma once
 
 #include <cstddef>
@@ -17,14 +17,14 @@
 
 namespace xrun::ops {
 
-// The table of a run. Its values depend only on rates and momentum, not on the calls of `advance`. Passes may read it
-// concurrently; `advance` runs between them.
+// The table of a run. Its values depend only on the rates and the momentum, not on when `advance` is called. Passes may
+// read it concurrently, but `advance` must run between them.
 class IdleSteps {
  public:
   // REQUIRES: 0 < momentum <= kMostCatchUpMomentum (graph/group_rules.h).
   IdleSteps(double momentum, bool nesterov);
 
-  // Adds the steps before `step`, which runs next. `rate`: the learning rate of a step.
+  // Adds the steps before `step`, which is the next one to run. rate(i) is the learning rate of step i.
   void advance(int64_t step, const std::function<double(int64_t)>& rate);
   int64_t step() const { return static_cast<int64_t>(sums_.size()); }
 
@@ -39,19 +39,21 @@ class IdleSteps {
   }
 
  private:
-  // mu^k while it can change an f32 sum when added to its first term; the sums also end there.
+  // powers_[k] = mu^k, as long as that is large enough to change an f32 sum whose first term has factor 1. The sums end
+  // at the same k.
   std::vector<double> powers_;
   double factor_;             // factor for the shifts: 1, or mu in Nesterov's form
   std::vector<double> sums_;  // index: `last`
 };
 
-// Apply the missed steps to a row of a shard; `weight`, `bias` and `velocity` hold its stored values. A row that missed
-// no step does not change. catch_up_weight returns whether the weights have changed.
+// These functions apply the missed steps to one row of a shard; `weight`, `bias` and `velocity` hold its stored values.
+// A row that missed no step does not change. catch_up_weight returns whether the weights have changed.
 bool catch_up_weight(const HeadCatchUp& by, int64_t row, int64_t dim, float* weight);
 void catch_up_bias(const HeadCatchUp& by, int64_t row, float* bias);
 void catch_up_velocity(const HeadCatchUp& by, int64_t row, int64_t n, float* velocity);
 
-// rows -= velocity · shift, each [shifts, elements of a row]: the effect of catch_up_weight and catch_up_bias on a row.
+// Subtracts the effect of missed steps from several rows: rows -= velocity · shift, with one shift for each row. `rows`
+// and `velocity` are [shifts, elements of a row]. The effect is that of catch_up_weight and catch_up_bias.
 void shift_rows(std::span<const float> shifts, std::span<const float> velocity, std::span<float> rows);
 
 }  // namespace xrun::ops

@@ -9,10 +9,10 @@
 namespace xrun::ops {
 namespace {
 
-// The purpose of rounding a row: its weights, or a state; part of the key, so that their random numbers differ.
+// Whether a weight or a state is rounded. It is part of the key of the random numbers, so that these differ.
 enum class Draw : uint64_t { kWeight = 0x636c617373, kFirstState };  // further states follow
 
-// Parts of HeadSlice::class_vectors.
+// The vectors with one element for each class that HeadSlice::class_vectors holds.
 enum Vector : int64_t { kInverse, kBias, kFirstBiasState };  // further states follow
 
 }  // namespace
@@ -24,7 +24,7 @@ void add_range(HeadPrefetch& prefetch, const void* begin, int64_t bytes) {
   }
 }
 
-// A vector with one element for each row: in place, or gathered into the slice.
+// Returns a vector with one element for each row of a tile: in place, or copied to the slice.
 float* ClassRows::open_vector(float* values, TileClasses classes, int64_t part, const HeadSlice& slice) const {
   if (values == nullptr || !copies()) {
     return values == nullptr ? nullptr : values + row(classes.begin);
@@ -67,7 +67,7 @@ ClassTile ClassRows::open(TileClasses classes, const HeadSlice& slice) const {
   return tile;
 }
 
-// Applies missed steps to the rows of a tile, their norms and biases.
+// Applies missed steps to the rows, norms and biases of a tile.
 void ClassRows::catch_up(ClassTile& tile) const {
   for (int64_t c = 0; c < tile.classes.count; ++c) {
     const int64_t at = row(tile.classes.begin + c);
@@ -149,7 +149,7 @@ void ClassRows::close(const ClassTile& tile) const {
   for (int64_t c = 0; c < tile.classes.count && shape_.form.cosine; ++c) {
     float* const values = tile.weight + c * shape_.dim;
     if (shape_.weights != RowFormat::kF32) {
-      load(row(tile.classes.begin + c), values);  // the rounded values
+      load(row(tile.classes.begin + c), values);  // reads the values back as they were rounded
     }
     tile.inverse[c] = kernels_.inverse_norm(values, shape_.dim);
   }
@@ -160,7 +160,7 @@ void ClassRows::close(const ClassTile& tile) const {
   }
 }
 
-// Adds the rows of a tile to the memory that products prefetch. Scattered rows are prefetched at once.
+// Adds the rows of a tile to the memory that the next products prefetch. Scattered rows are prefetched immediately.
 void ClassRows::prefetch(TileClasses classes, const std::byte* rows, RowFormat format, HeadPrefetch& prefetch) const {
   const int64_t bytes = shape_.dim * element_bytes(format);
   if (active_ == nullptr) {

@@ -1,8 +1,8 @@
-// The class rows of a shard as head passes work on them: a tile at a time, dense and f32. A pass opens a tile, reads
-// its rows and may change them, and closes it. Only this class knows how rows, states and norms lie in memory, how they
-// are rounded, and which steps rows have missed. Rows in f32 are used in place if all classes take part and no row
-// catches up; others are gathered, widened or caught up in the worker's slice. Calls for different tiles with different
-// slices may run at once.
+// The class rows of a shard in the form in which head passes use them: one tile at a time, dense and f32. A pass opens
+// a tile, reads its rows and may change them, and closes it. Only this class knows how rows, states and norms lie in
+// memory, how they are rounded, and which steps rows have missed. If rows are f32, all classes take part and no row
+// catches up, rows are used in place. Otherwise they are copied to the worker's slice, where they are widened to f32
+// and caught up. Calls for different tiles may run at once if their slices differ.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,8 @@
 
 namespace xrun::ops {
 
-// Classes [begin, begin + count) of a tile, by their number in the pass: in the whole head, or among the active ones.
+// Classes [begin, begin + count) of a tile, by their number in the pass: the number in the whole head, or among the
+// active classes if there are any.
 struct TileClasses {
   int64_t begin = 0;
   int64_t count = 0;
@@ -31,7 +32,7 @@ struct ClassTile {
   UpdateStates bias_states{};
 };
 
-// Adds `bytes` from `begin` on to the memory that products prefetch.
+// Adds the `bytes` bytes from `begin` on to the memory that the next matrix products prefetch.
 void add_range(HeadPrefetch& prefetch, const void* begin, int64_t bytes);
 
 class ClassRows {
@@ -43,15 +44,15 @@ class ClassRows {
     XRUN_CHECK(!catches_up() || shape.untouched == Untouched::kExact, "the slices of a shape hold rows that catch up");
   }
 
-  // The shard's row of a class.
+  // The row in the shard of the class with this number in the pass.
   int64_t row(int64_t number) const {
     return (active_ == nullptr ? number : active_->classes[number]) - shape_.shard.begin;
   }
   // REQUIRES: at most kHeadTileClasses classes of the shard.
   ClassTile open(TileClasses classes, const HeadSlice& slice) const;
-  // Opens the states of an update as well.
+  // Adds the states of an update to an open tile.
   void open_states(ClassTile& tile, const HeadSlice& slice) const;
-  // Stores a tile whose weights and states were changed, and computes its norms again.
+  // Stores an open tile whose weights and states were changed, and computes its norms again.
   void close(const ClassTile& tile) const;
 
   // Prefetches the weights of a tile, or the states of a tile whose weights were prefetched before.
@@ -60,9 +61,9 @@ class ClassRows {
 
  private:
   bool catches_up() const { return weights_.catch_up.steps != nullptr; }
-  // Whether a tile holds copies of its rows, since they are scattered or catch up.
+  // Whether tiles hold copies of rows, because the rows are scattered or catch up.
   bool copies() const { return active_ != nullptr || catches_up(); }
-  // Whether rows, or states, in this format are used in place.
+  // Whether tiles use weights or states of this format in place.
   bool in_place(RowFormat format) const { return format == RowFormat::kF32 && !copies(); }
   size_t states() const { return static_cast<size_t>(update_->form.kept_states()); }
   int64_t tile_rows() const { return std::min(shape_.blocks.size, kHeadTileClasses); }

@@ -1,4 +1,6 @@
-// Combines the results of the shards of a head in the fixed tree over class blocks.
+// Combines the results of the shards of a head in the fixed tree over class blocks. Every shard has results for some
+// subtrees of this tree. The constructor lists, for each subtree of the combined blocks, the steps that add its parts
+// in the order of the tree. So the bits do not depend on how classes are divided among shards.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -14,7 +16,7 @@ namespace xrun::ops {
 
 namespace {
 
-// The largest number of partial results that wait during a fold: one for each level of the tree, which has less than
+// The largest number of partial results that wait during a sum: one for each level of the tree. The tree has fewer than
 // 2^32 blocks.
 constexpr int kMaxDepth = 34;
 constexpr int64_t kColumns = 64;
@@ -47,7 +49,7 @@ HeadJoin::HeadJoin(const HeadShape& shape, std::vector<ClassRange> shards, Isa i
   }
   XRUN_CHECK(!pieces.empty(), "some shard has rows");
   has_all_classes_ = covered == ClassRange{0, shape.blocks.classes};
-  // Splits nodes of the tree down to the subtrees of the shards.
+  // Divides nodes of the tree down to the subtrees of the shards, and lists the steps to add them.
   const auto fold = [&](const auto& self, int64_t begin, int64_t end, size_t first) -> size_t {
     if (pieces[first].blocks.end == end) {
       folds_.back().push_back(pieces[first].fold);
@@ -106,7 +108,7 @@ void HeadJoin::combine_stats(std::span<const std::byte* const> stats, const int3
     if (loss != nullptr) {
       const MarginForm& form = shape_.margin;
       const double lse = static_cast<double>(sums[0].max) + std::log(static_cast<double>(sums[0].sum));
-      double value = 0 * lse;  // without a target: 0, but NaN if a logit is NaN
+      double value = 0 * lse;  // the loss without a target: 0, but NaN if a logit is NaN
       if (has_target) {
         const double z = form.scale * static_cast<double>(static_cast<float>(margin_of(form, target).psi));
         value = lse - (1 - form.smoothing) * z;
@@ -162,7 +164,7 @@ void HeadJoin::top_k(std::span<const std::byte* const> stats, int64_t k, int32_t
   }
 }
 
-// Elements [first, first + count) of a subtree's partial. REQUIRES: count <= kColumns.
+// Adds the elements [first, first + count) of a subtree of all shards. REQUIRES: count <= kColumns.
 void HeadJoin::sum_columns(std::span<const HeadDx> gradients, std::span<const Fold> folds, int64_t first, int64_t count,
                            float* sum) const {
   float stack[kMaxDepth][kColumns];
@@ -201,7 +203,7 @@ void HeadJoin::reduce_dx(std::span<const HeadDx> gradients, const std::byte* fea
   for (int64_t row = 0; row < rows; ++row) {
     const int64_t place = padded_row(shape_, layout_, row) * layout_.dim_padded;
     float sum[kColumns];
-    // Gradient of x from that of x · inverse: inverse · (g - (g · direction) direction).
+    // The gradient of x follows from the gradient g of x · inverse: inverse · (g - (g · direction) direction).
     float inverse = 1;
     double along = 0;
     if (shape_.form.cosine) {

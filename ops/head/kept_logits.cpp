@@ -10,7 +10,7 @@ void KeptLogits::keep(const HeadTile& tile, int64_t row, const HeadKernels& kern
   for (int64_t c = 0; c < tile.classes; ++c) {
     kernels.stream(to + c * rows_, tile.z + c * tile.stride, tile.rows);
   }
-  _mm_sfence();  // other threads see stores past the caches only after it
+  _mm_sfence();  // makes stores past the caches visible to other threads
 }
 
 void KeptLogits::fetch(const HeadTile& tile, int64_t row) const {

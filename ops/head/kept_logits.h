@@ -1,6 +1,6 @@
-// Logits of a shard's first class blocks that are kept from the forward pass for the backward pass: plain products,
-// before bias, clamping and margin. The backward pass then copies a tile instead of computing it again; the bits are
-// equal, since neither rows nor weights change in between.
+// Logits of the first class blocks of a shard, which the forward pass keeps for the backward pass. They are plain
+// products, before bias, clamping and margin. The backward pass copies a kept tile instead of computing it again; the
+// bits are equal, because neither rows nor weights change in between.
 #pragma once
 
 #include <algorithm>
@@ -25,22 +25,23 @@ class KeptLogits {
     }
   }
 
-  // A tile is kept as a whole or not at all.
+  // Whether the logits of a tile are kept. A tile is kept as a whole or not at all.
   bool has(TileClasses classes) const { return classes.begin - first_ + classes.count <= end_; }
   // Prefetches the kept logits of a tile, for all rows.
   void prefetch(TileClasses classes, HeadPrefetch& prefetch) const {
     add_range(prefetch, data_ + (classes.begin - first_) * rows_,
               has(classes) ? classes.count * rows_ * static_cast<int64_t>(sizeof(float)) : 0);
   }
-  // Copy a tile of logits, whose rows begin at padded row `row`, to or from memory. REQUIRES: has(the tile's classes).
+  // keep() copies the logits of a tile to memory, fetch() copies them back. The tile's rows begin at padded row `row`.
+  // REQUIRES: has(the tile's classes).
   void keep(const HeadTile& tile, int64_t row, const HeadKernels& kernels) const;
   void fetch(const HeadTile& tile, int64_t row) const;
 
  private:
   float* at(const HeadTile& tile, int64_t row) const { return data_ + (tile.first_class - first_) * rows_ + row; }
 
-  int64_t first_ = 0;  // number of the shard's first class in a pass
-  int64_t end_;        // number of classes from there on that are kept
+  int64_t first_ = 0;  // number in the pass of the shard's first class
+  int64_t end_;        // number of classes from the first one on that are kept
   int64_t rows_;
   float* data_;  // [end_, rows_]
 };

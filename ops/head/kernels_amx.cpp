@@ -1,5 +1,5 @@
-// Head loops for AMX: products in tiles of 16 x 16 sums and 16 pairs per step; all other loops are those of
-// AVX512-BF16.
+// Head loops for AMX. Matrix products use tiles of 16 x 16 sums, with 16 pairs of bf16 in a step. All other loops are
+// those of AVX512-BF16.
 #include <immintrin.h>
 
 #include "ops/amx_tiles.h"
@@ -12,9 +12,10 @@ namespace {
 #include "ops/head/lanes_avx512.h"
 #include "ops/head/pairs_avx512.h"
 
-constexpr int64_t kTileStep = 16;  // pairs of one TDPBF16PS
+constexpr int64_t kTileStep = 16;  // pairs in one TDPBF16PS
 
-// out[k][r] = a[r · stride + k], 16 by 16 elements, in pairs, groups of four, and 128-bit lanes.
+// Transposes 16 by 16 elements: out[k][r] = a[r · stride + k]. It exchanges pairs, then groups of four, then 128-bit
+// lanes.
 inline void transpose(const uint32_t* a, int64_t stride, uint32_t* out) {
   __m512i v[16];
   for (int r = 0; r < 16; ++r) {
@@ -31,7 +32,7 @@ inline void transpose(const uint32_t* a, int64_t stride, uint32_t* out) {
     v[r + 2] = _mm512_unpacklo_epi64(t[r + 1], t[r + 3]);
     v[r + 3] = _mm512_unpackhi_epi64(t[r + 1], t[r + 3]);
   }
-  // v[4g + j], lane block l: rows 4g .. 4g + 3 of column 4l + j.
+  // Lane block l of v[4g + j] now has rows 4g .. 4g + 3 of column 4l + j.
   for (int j = 0; j < 4; ++j) {
     const __m512i low01 = _mm512_shuffle_i32x4(v[j], v[4 + j], 0x44);
     const __m512i high01 = _mm512_shuffle_i32x4(v[j], v[4 + j], 0xEE);
@@ -45,8 +46,9 @@ inline void transpose(const uint32_t* a, int64_t stride, uint32_t* out) {
   }
 }
 
-// REQUIRES: buffers of C and of a row-major A have rows up to a multiple of 32, and k is a multiple of 16.
-//   tiles 0..3: C, two by two; 4, 5: A, upper and lower; 6, 7: B, left and right
+// Computes a product in AMX tiles: tiles 0 to 3 hold 2 x 2 tiles of C, 4 and 5 the upper and lower part of A, 6 and 7
+// the left and right part of B. REQUIRES: buffers of C and of a row-major A have rows up to a multiple of 32, and k is
+// a multiple of 16.
 void gemm_tiles(const HeadGemm& call) {
   alignas(64) uint32_t upper[kStepK * 16];
   alignas(64) uint32_t lower[kStepK * 16];
@@ -60,7 +62,7 @@ void gemm_tiles(const HeadGemm& call) {
       int64_t a_m = call.a_m;
       int64_t a_k = 1;
       if (call.a_k != 1) {
-        // Converts [k][m] to runs of [16 rows][16 pairs]: a transposition exchanges the parts of rows and steps.
+        // Converts [k][m] to runs of [16 rows][16 pairs] by transposing with the parts of rows and steps exchanged.
         for (int64_t i = 0; i < k; i += kTileStep) {
           transpose(a0 + i * call.a_k, call.a_k, upper + i * 16);
           transpose(a1 + i * call.a_k, call.a_k, lower + i * 16);

@@ -1,8 +1,8 @@
-// The loops of HeadKernels over a vector type V. Included once by each kernels_*.cpp, inside an unnamed namespace,
-// after V; those files are compiled for their instruction set and must not instantiate anything shared with other
-// files.
+// The loops of HeadKernels, written over a vector type V with these members:
 //   V::F, kWidth, load store broadcast fma max add sub mul exp less_mask ...
-// Every loop has one order of operations, whatever its bounds; rows are lanes, which never mix.
+// Each kernels_*.cpp includes this file once, after V and inside an unnamed namespace. It is compiled for one
+// instruction set, so it must not instantiate anything that other files share. Every loop has one order of operations,
+// whatever its bounds. Rows are lanes, which never mix.
 
 constexpr int64_t kPanel = 32;
 

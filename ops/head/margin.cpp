@@ -11,11 +11,11 @@ namespace xrun::ops {
 
 namespace {
 
-constexpr double kEdge = 1e-7;  // keeps x away from +-1, where slopes diverge
+constexpr double kEdge = 1e-7;  // least distance of x from ±1, where slopes diverge
 constexpr double kSmallestSine = 1e-3;
 
-// cos(phi) in 0 .. pi, continued beyond both ends by mirrored copies of itself, so that it decreases everywhere, with
-// the slope -|sin(phi)|.
+// cos(phi) for phi in 0 .. pi, continued beyond both ends by shifted copies of itself, so that it decreases everywhere
+// with the slope -|sin(phi)|.
 double falling_cosine(double phi) {
   const double piece = std::ceil(phi / std::numbers::pi) - 1;  // phi = pi still belongs to piece 0
   const double cosine = std::cos(phi);

@@ -8,7 +8,7 @@
 namespace xrun::ops {
 namespace {
 
-// The sum of a row over the subtrees of a shard.
+// Adds up the statistics of one row over all subtrees of a shard.
 ExpSum sum_of(const HeadShape& shape, const HeadLayout& layout, std::byte* stats, int64_t row) {
   const int64_t place = padded_row(shape, layout, row);
   auto* planes = reinterpret_cast<float*>(stats);

@@ -1,4 +1,4 @@
-// Measures the share of the softmax over all classes that the active classes of a step have.
+// Measures how much of the softmax over all classes belongs to the active classes of a step.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,8 @@
 
 namespace xrun::ops {
 
-// One row on one shard: max and sum of exp(z - max), over the shard's active classes and over all its classes.
+// Statistics of one row on one shard: max of z and sum of exp(z - max), over the active classes of the shard and over
+// all its classes.
 struct RowMass {
   float active_max = 0;
   float active_sum = 0;
@@ -17,17 +18,18 @@ struct RowMass {
   float all_sum = 0;
 };
 
-// The active classes' share of the softmax over all classes, averaged over rows. `shards`: all rows of each shard.
+// Returns the sum of the probabilities of the active classes in the softmax over all classes, averaged over rows.
+// `shards` has the statistics of all rows, for each shard.
 double active_share(std::span<const std::vector<RowMass>> shards);
 
 // Immutable; calls on different buffers may run at once.
 class HeadMass {
  public:
-  // `shape` is that of a pass over the active classes.
+  // `shape` is the shape of a pass over the active classes.
   HeadMass(const HeadShape& shape, Isa isa);
 
-  // Runs two forward passes, one over the active classes of `rows` and one over all. `out`: a RowMass for each row;
-  // `scratch`: head_mass_scratch_bytes of the shape.
+  // Runs two forward passes, one over the active classes of `rows` and one over all classes. Writes a RowMass for each
+  // row to `out`. `scratch` has head_mass_scratch_bytes of the shape.
   void measure(const HeadRows& rows, const HeadWeights& weights, RowMass* out, std::byte* scratch,
                Workers& workers) const;
 

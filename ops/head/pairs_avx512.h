@@ -1,16 +1,17 @@
 // bf16 pairs in 32-bit elements, for AVX512-BF16. Included inside an unnamed namespace, after lanes_avx512.h.
 
 struct Avx512Bf16 : Avx512 {
-  // VDPBF16PS adds the odd product, then the even one, to the sum; inputs and results flush to zero.
+  // Adds two products of bf16 to each f32 sum: VDPBF16PS adds the product of the odd elements first, then that of the
+  // even ones. Inputs and results flush to zero.
   static F step(F sum, F a, F b) {
     return _mm512_dpbf16_ps(sum, (__m512bh)_mm512_castps_si512(a), (__m512bh)_mm512_castps_si512(b));
   }
 };
 
-// Thirty-two f32 to bf16, in order.
+// Converts thirty-two f32 to bf16, in order.
 inline __m512i narrow(__m512 low, __m512 high) { return (__m512i)_mm512_cvtne2ps_pbh(high, low); }
 
-// Sixteen pairs (low, high).
+// Converts sixteen pairs (low, high) to bf16.
 inline __m512i pair_up(__m512 low, __m512 high) {
   const __m512i both = narrow(low, high);
   const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21,

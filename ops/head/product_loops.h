@@ -1,24 +1,25 @@
 // Part of kernels_impl.h: matrix products over panels, and class rows packed as their operands.
 
-// Elements of k per pass over C: a panel of B (32 KiB) and the rows of A stay in the first-level cache.
+// Number of elements of k in one pass over C, so that a panel of B (32 KiB) and the rows of A stay in the first-level
+// cache.
 constexpr int64_t kStepK = 256;
 
-// Steps of k for each line that is prefetched.
+// Number of steps of k after which the next cache line is prefetched.
 constexpr int64_t kStepsOfLine = 4;
 constexpr int64_t kLine = 64;
 
-// R rows of C by two vectors; the left side is [R][a_stride] if kRowMajor, else [k][a_stride]. `ahead`, advanced by
-// `line`, is prefetched.
+// Computes R rows by two vectors of C. The left side is [R][a_stride] if kRowMajor, else [k][a_stride]. Prefetches from
+// `ahead`, which advances by `line` bytes.
 template <typename V, int R, bool kRowMajor>
 void gemm_tile(int64_t k, const uint32_t* a, int64_t a_stride, const uint32_t* b, float* c, int64_t c_m, bool add,
                const char* ahead, int64_t line) {
-  constexpr int kShared = 3;  // rows for each pointer, distinguished by an index: general registers are few
+  constexpr int kShared = 3;  // rows that share a pointer and differ by an index, since there are few general registers
   const uint32_t* rows[(R + kShared - 1) / kShared];
 #pragma GCC unroll 16
   for (int r = 0; r < R; r += kShared) {
     rows[r / kShared] = kRowMajor ? a + r * a_stride : a;
   }
-  typename V::F acc[R][2];  // every loop over it is unrolled, since otherwise it would be in memory
+  typename V::F acc[R][2];  // every loop over it is unrolled; otherwise it would be kept in memory
 #pragma GCC unroll 16
   for (int r = 0; r < R; ++r) {
     acc[r][0] = add ? V::load(c + r * c_m) : V::broadcast(0.0F);
@@ -47,8 +48,8 @@ void gemm_tile(int64_t k, const uint32_t* a, int64_t a_stride, const uint32_t* b
   }
 }
 
-// Calls body(address to prefetch from, bytes from line to line) for k steps; if nothing is left to prefetch, the
-// address is `hot`, which is cached.
+// Calls body(address to prefetch from, bytes from line to line) for k steps. If nothing is left to prefetch, the
+// address is `hot`, which is in the cache.
 template <typename Body>
 void with_prefetch(HeadPrefetch* from, const void* hot, int64_t k, const Body& body) {
   if (from == nullptr || from->next == from->count) {
@@ -109,7 +110,7 @@ void gemm(const HeadGemm& call) {
   }
 }
 
-// The nearest bf16, ties to even; NaN does not change.
+// Rounds to the nearest bf16, ties to even. NaN does not change.
 template <typename V>
 typename V::F round_bf16(typename V::F v) {
   typedef uint32_t Bits __attribute__((vector_size(sizeof(v))));
@@ -118,7 +119,8 @@ typename V::F round_bf16(typename V::F v) {
   return v == v ? reinterpret_cast<typename V::F>(kept) : v;
 }
 
-// A vector of a class row in the form that products read: normalised, rounded, zeros after the first `left` numbers.
+// Loads one vector of a class row for a product: multiplied by `inverse`, rounded to bf16 if `round`, with zeros after
+// the first `left` numbers.
 template <typename V>
 typename V::F class_values(const float* w, int64_t left, float inverse, bool round) {
   auto v = V::load_upto(w, left);

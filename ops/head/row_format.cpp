@@ -1,3 +1,7 @@
+// Rows are converted eight elements at a time. To round an element, the code adds sixteen random bits below the last
+// bit that the narrow format keeps, and then cuts off the bits below that one. So a value is rounded up with a
+// probability that is proportional to the part cut off. To round to the nearest value, the random bits are always one
+// half. Rows in fp8 (e4m3) are first divided by a power of two so that the largest value fits.
 #include "ops/head/row_format.h"
 
 #include <algorithm>
@@ -13,23 +17,24 @@
 namespace xrun::ops {
 namespace {
 
-// Elements whose random bits, sixteen for each, are drawn at once.
+// Number of elements whose random bits, sixteen for each element, are drawn at once.
 constexpr int64_t kRun = 256;
 
 // The format e4m3 has no infinities: 448 is the largest number, 0x7F is NaN.
 constexpr float kLargestFp8 = 448;
 constexpr float kSmallestNormalFp8 = 0x1p-6F;
-constexpr int32_t kFp8Bias = (127 - 7) << 3;  // difference of the exponent biases of f32 and e4m3, in position
+constexpr int32_t kFp8Bias = (127 - 7) << 3;  // difference of the exponent biases of f32 and e4m3, shifted
 
-// Eight lanes, since GCC 12 splits conversions between bytes, halves and words of wider vectors into single lanes.
+// The loops use eight lanes, since GCC 12 splits conversions between bytes, halves and words of wider vectors into
+// single lanes.
 constexpr int64_t kEight = 8;
 
-// Sixteen random bits for each of eight elements.
+// Loads sixteen random bits for each of eight elements.
 __m256i load_draws(const std::byte* p) {
   return _mm256_cvtepu16_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)));
 }
 
-// The low half of each word.
+// Returns the low half of each word.
 __m128i low_halves(__m256i words) {
   return _mm_packus_epi32(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
 }
@@ -45,7 +50,7 @@ __m256 from_fp8(__m128i bytes) {
   return _mm256_or_ps(size, _mm256_castsi256_ps(sign));
 }
 
-// Codes in the low bytes of halves. |v| <= kLargestFp8.
+// Rounds to e4m3; each code is in the low byte of a half. REQUIRES: |v| <= kLargestFp8.
 __m128i to_fp8(__m256 v, __m256i draws) {
   const __m256i bits = _mm256_castps_si256(v);
   const __m256i magnitude = _mm256_and_si256(bits, _mm256_set1_epi32(0x7FFFFFFF));
@@ -69,7 +74,8 @@ __m128i to_bf16_bits(__m256 v, __m256i draws) {
       _mm256_castps_si256(_mm256_blendv_ps(_mm256_castsi256_ps(rounded), _mm256_castsi256_ps(quiet), nan)));
 }
 
-// The smallest power of two with which values up to `largest` fit, but at least 2^-100, so that its inverse is finite.
+// Returns the smallest power of two such that values up to `largest` fit after the division by it. It is at least
+// 2^-100, so that its inverse is finite.
 float scale_of(float largest) {
   if (!(largest <= std::numeric_limits<float>::max())) {
     return std::numeric_limits<float>::quiet_NaN();
@@ -79,7 +85,7 @@ float scale_of(float largest) {
   return std::ldexp(1.0F, std::max(part == 0.5F ? exponent - 1 : exponent, -100));
 }
 
-// Stores eight elements of `bytes` bytes each, or the first `left` of them.
+// Stores the first `left` of eight elements, or all of them. Each has `bytes` bytes.
 template <typename Eight>
 void put(const Eight& elements, int64_t bytes, int64_t left, std::byte* to) {
   if (left >= kEight) {
@@ -89,10 +95,10 @@ void put(const Eight& elements, int64_t bytes, int64_t left, std::byte* to) {
   }
 }
 
-// The largest magnitude of the values; NaN if one of them is NaN or infinite.
+// Returns the largest magnitude of the values, or NaN if one of them is NaN or infinite.
 float largest_of(const float* values, int64_t n) {
   __m256 largest = _mm256_setzero_ps();
-  __m256 unordered = _mm256_setzero_ps();  // NaN once a value was not finite
+  __m256 unordered = _mm256_setzero_ps();  // becomes NaN if a value is not finite
   const __m256 size = _mm256_castsi256_ps(_mm256_set1_epi32(0x7FFFFFFF));
   for (int64_t i = 0; i < n; i += kEight) {
     float some[kEight] = {};
@@ -112,11 +118,12 @@ float largest_of(const float* values, int64_t n) {
   return *std::max_element(lanes[0], lanes[0] + kEight) + nan;
 }
 
-// Sixteen random bits for each element; without `random` always one half, which rounds to the nearest.
+// The random bits of a row, sixteen for each element. Without `random` they are always one half, which rounds to the
+// nearest value.
 struct Draws {
   const RandomStream* random = nullptr;
 
-  // `words`: each has the bits of two elements, from element `begin` on.
+  // Fills `words` from element `begin` on; each word has the bits of two elements.
   void fill(int64_t begin, std::span<uint32_t> words) const {
     if (random == nullptr) {
       std::ranges::fill(words, 0x8000'8000U);
@@ -126,7 +133,7 @@ struct Draws {
   }
 };
 
-// Calls body(first, values, draws) for eight elements at a time; zeros follow the last one.
+// Calls body(first, values, draws) for eight elements at a time. After the last element come zeros.
 template <typename Body>
 void for_eights(const float* values, int64_t n, const Draws& random, const Body& body) {
   for (int64_t begin = 0; begin < n; begin += kRun) {

@@ -1,3 +1,11 @@
+// Steps of a selection:
+// 1. The targets of all rows are sorted, each once. Classes from their lists of neighbours are added while there is
+//    space.
+// 2. The number of classes still to draw is divided among the class blocks in proportion to their remaining classes.
+// 3. The shard writes its own blocks: the chosen classes of each block and those drawn from the rest of the block, in
+//    ascending order.
+// Every shard computes steps 1 and 2 for the whole head. The random numbers of a block depend only on seed, step and
+// block, so shards need not communicate.
 #include "ops/head/select_classes.h"
 
 #include <algorithm>
@@ -11,9 +19,9 @@
 namespace xrun::ops {
 namespace {
 
-constexpr uint64_t kDraw = 0x73656c656374;  // separates these random numbers from others
+constexpr uint64_t kDraw = 0x73656c656374;  // makes these random numbers differ from those for other purposes
 
-// Writes the targets of the whole head, each once, ascending; returns their number.
+// Writes the targets of the whole head to `out`, each once and in ascending order. Returns their number.
 int64_t distinct_targets(const HeadShape& shape, std::span<const int32_t> labels, int32_t* out) {
   int32_t* const end = std::copy_if(labels.begin(), labels.end(), out,
                                     [&](int32_t label) { return label >= 0 && label < shape.blocks.classes; });
@@ -21,8 +29,8 @@ int64_t distinct_targets(const HeadShape& shape, std::span<const int32_t> labels
   return std::unique(out, end) - out;
 }
 
-// Draws `count` different numbers below `below`, ascending. REQUIRES: count <= below / 2, since numbers that were drawn
-// before are drawn again.
+// Draws `count` different numbers below `below` and writes them in ascending order. A number that was drawn before is
+// replaced by another draw, so REQUIRES: count <= below / 2.
 void draw_distinct(const RandomStream& random, int64_t count, int64_t below, int32_t* out) {
   constexpr int64_t kRun = 64;
   uint64_t block = 0;  // number of a block of four draws
@@ -39,7 +47,7 @@ void draw_distinct(const RandomStream& random, int64_t count, int64_t below, int
   }
 }
 
-// A set of classes, as a hash table in given memory.
+// A set of classes, stored as a hash table in memory of the caller.
 class ClassSet {
  public:
   // REQUIRES: `slots` is a power of two, larger than the number of classes that are inserted.
@@ -47,7 +55,7 @@ class ClassSet {
       : slots_(memory), mask_(static_cast<uint32_t>(slots) - 1), shift_(32 - std::countr_zero(mask_ + 1)) {
     std::fill_n(slots_, slots, -1);
   }
-  // Returns whether the class is new.
+  // Inserts a class. Returns whether it was not in the set.
   bool insert(int32_t one) {
     uint32_t at = static_cast<uint32_t>(one) * 0x9E3779B9U >> shift_;
     while (slots_[at] >= 0 && slots_[at] != one) {
@@ -62,8 +70,9 @@ class ClassSet {
   int shift_;
 };
 
-// Appends classes of the targets' lists to `chosen`, which begins with the targets, while there is space; returns the
-// number of chosen classes. The lists take turns, beginning with list `first` modulo their number.
+// Appends classes from the targets' lists to `chosen`, which begins with the targets, until it has shape.active
+// classes. Returns the number of chosen classes. The lists take turns with one entry each, beginning with list `first`
+// modulo the number of lists.
 int64_t add_neighbours(const HeadShape& shape, const int32_t* lists, int64_t targets, int64_t first, ClassSet met,
                        int32_t* chosen) {
   std::for_each(chosen, chosen + targets, [&](int32_t target) { met.insert(target); });
@@ -78,8 +87,9 @@ int64_t add_neighbours(const HeadShape& shape, const int32_t* lists, int64_t tar
   return count;
 }
 
-// Writes the classes of one block and their corrections (null: not wanted): the `chosen` ones, ascending, and `wanted`
-// of the others. Draws either the ones to take or, if they are more than half of the others, the ones to leave out.
+// Writes the classes of one block and, unless `corrections` is null, their corrections. The classes are the `chosen`
+// ones and `wanted` classes drawn from the rest of the block, in ascending order. If `wanted` is more than half of the
+// rest, the classes to leave out are drawn instead.
 void fill_block(const RandomStream& random, ClassRange block, std::span<const int32_t> chosen, int64_t wanted,
                 int32_t* draws, int32_t* classes, float* corrections) {
   const int64_t others = block.size() - static_cast<int64_t>(chosen.size());
@@ -95,7 +105,7 @@ void fill_block(const RandomStream& random, ClassRange block, std::span<const in
     }
   };
   size_t before = 0;  // chosen classes already written
-  // Writes the class with this rank among the others, after the chosen classes below it.
+  // Writes the class with rank `rank` among those that are not chosen, after the chosen classes below it.
   const auto take = [&](int64_t rank) {
     while (before < chosen.size() && chosen[before] - block.begin <= rank + static_cast<int64_t>(before)) {
       put(chosen[before++], 0);
@@ -148,7 +158,8 @@ ActiveClasses select_classes(const HeadShape& shape, std::span<const int32_t> la
   std::fill_n(counts, all_blocks, 0);
   std::for_each(chosen, chosen + count, [&](int32_t one) { ++counts[block_of(one)]; });
 
-  // A block's share of the draws is its share of the classes that are not chosen, so no block draws more than it has.
+  // Each block gets draws in proportion to its classes that are not chosen, so no block has to draw more classes than
+  // it has.
   const int64_t others = shape.blocks.classes - count;
   const int64_t drawn = std::max<int64_t>(0, shape.active - count);
   const auto drawn_of_first = [&](int64_t first) { return others == 0 ? 0 : drawn * first / others; };
@@ -168,7 +179,7 @@ ActiveClasses select_classes(const HeadShape& shape, std::span<const int32_t> la
     before = next;
   }
 
-  // In `draws`, the chosen classes of each block come first.
+  // Sorts the chosen classes by block into `draws`.
   std::fill_n(counts, all_blocks, 0);
   std::for_each(chosen, chosen + count, [&](int32_t one) {
     const int64_t i = block_of(one) - blocks.begin;

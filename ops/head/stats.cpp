@@ -10,7 +10,8 @@ namespace {
 #include "ops/head/exp_loop.h"
 #include "ops/head/insert_best.h"
 
-// One number instead of a vector. Maximum and minimum are those of the instructions: for a NaN the second operand.
+// Operations on one number instead of a vector. Like the vector instructions, maximum and minimum return the second
+// operand if one is NaN.
 struct Scalar {
   using F = float;
   static F broadcast(float x) { return x; }
@@ -29,7 +30,7 @@ struct Scalar {
 float exp_f32(float x) { return exp_of<Scalar>(x); }
 
 ExpSum combine(ExpSum left, ExpSum right) {
-  // A sum of 0 is that of a run without active classes; any other sum is at least 1.
+  // The sum is 0 only if the range has no active classes; otherwise it is at least 1.
   if (left.sum == 0 || right.sum == 0) {
     return left.sum == 0 ? right : left;
   }
@@ -59,7 +60,7 @@ void merge(const HeadStats& left, const HeadStats& right) {
     left.max()[row] = both.max;
     left.sum()[row] = both.sum;
     left.total()[row] += right.total()[row];
-    // A run without the row's label leaves 0.
+    // A range without the row's label has the target logit 0.
     left.target()[row] += right.target()[row];
   }
   for (int64_t i = 0; i < left.top_k; ++i) {

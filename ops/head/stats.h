@@ -1,4 +1,5 @@
-// Statistics of rows over a run of classes, as planes of f32, and their combination in the tree over class blocks.
+// Statistics of rows over a range of classes, stored as planes of f32, and the functions that merge them in the tree
+// over class blocks.
 #pragma once
 
 #include <cstdint>
@@ -16,15 +17,15 @@ struct HeadStats {
   float* max() const { return data; }                 // max of z = scale · logit; NaNs are ignored
   float* sum() const { return data + plane; }         // sum of exp(z - max); NaN if any logit of the row is NaN
   float* total() const { return data + 2 * plane; }   // sum of the logits, with smoothing
-  float* target() const { return data + 3 * plane; }  // the label's logit before the margin, if it is in the run
+  float* target() const { return data + 3 * plane; }  // the label's logit before the margin, if it is in the range
   float* best(int64_t i = 0) const { return data + (4 + i) * plane; }
   int32_t* best_class(int64_t i = 0) const { return reinterpret_cast<int32_t*>(data + (4 + top_k + i) * plane); }
 };
 
-// exp with the operations of the tiles, on one number.
+// Computes exp of one number with the same operations as the loops over tiles.
 float exp_f32(float x);
 
-// {max, sum} of two runs.
+// Max and sum of exp(z - max) over a range of classes.
 struct ExpSum {
   float max = 0;
   float sum = 0;

@@ -11,7 +11,8 @@ namespace {
 
 bool is_steep(const HeadShape& shape) { return shape.form.cosine && shape.margin.angular(); }
 
-// Calls body(padded row, index of its target in `classes`) for rows with a target there whose slope is not 1.
+// Calls body(padded row, index of its target in `classes`) for the rows whose target is in `classes` and has a slope
+// other than 1.
 template <typename Body>
 void for_steep_rows(const HeadWork& pass, TileClasses classes, const Body& body) {
   const int32_t* labels = pass.labels();

@@ -1,5 +1,5 @@
-// Part of kernels_impl.h: logits of a strip of classes, its largest one, best classes, targets, and the changes that
-// the loss makes to logits.
+// Part of kernels_impl.h: the loops over a strip of classes. They find its largest logit and its best classes, apply
+// the margin to targets, and make the loss's changes to logits.
 
 template <typename V>
 typename V::F logit(const HeadTile& tile, int64_t c, typename V::F x) {
@@ -12,19 +12,20 @@ typename V::F logit(const HeadTile& tile, int64_t c, typename V::F x) {
   return x;
 }
 
-// The correction of a class (HeadTile::corrections), divided by the scale since it is added to the unscaled logit.
+// The correction of class c (HeadTile::corrections), divided by the scale because it is added to the logit before
+// scaling.
 template <typename V>
 typename V::F correction(const HeadTile& tile, int64_t c) {
   return V::broadcast(tile.corrections == nullptr ? 0.0F : tile.corrections[c] / tile.scale);
 }
 
-// The logit in the loss for rows with another target. NaN stays NaN.
+// Returns the logit that the loss uses in rows with another target. NaN stays NaN.
 template <typename V>
 typename V::F loss_logit(typename V::F x, typename V::F filter, typename V::F correction) {
   return V::add(V::zero_where_less(filter, x, x), correction);
 }
 
-// Largest logits of a strip for G vectors of rows.
+// Computes the largest logit of a strip for each row of G vectors.
 template <typename V, int G>
 void strip_max(const HeadTile& tile, int64_t begin, int64_t end, int64_t row, typename V::F* max) {
 #pragma GCC unroll 8
@@ -35,12 +36,12 @@ void strip_max(const HeadTile& tile, int64_t begin, int64_t end, int64_t row, ty
     const float* z = tile.z + c * tile.stride + row;
 #pragma GCC unroll 8
     for (int g = 0; g < G; ++g) {
-      max[g] = V::max(V::load(z + g * V::kWidth), max[g]);  // for a NaN the result is the second operand
+      max[g] = V::max(V::load(z + g * V::kWidth), max[g]);  // if one is NaN, the result is the second operand
     }
   }
 }
 
-// Updates the best classes of those rows whose largest logit of the strip exceeds the last of their best.
+// Updates the best classes of the rows whose largest logit in the strip exceeds the last of their best logits.
 template <typename V>
 void strip_best(const HeadTile& tile, const HeadTileStats& stats, int64_t begin, int64_t end, int64_t row,
                 typename V::F largest) {
@@ -49,7 +50,7 @@ void strip_best(const HeadTile& tile, const HeadTileStats& stats, int64_t begin,
     return;
   }
   if (stats.top_k == 1) {
-    // Runs from the end, so that the lowest of equal classes is kept.
+    // Runs downwards, so that the lowest of equal classes is found last and kept.
     auto first = V::broadcast(0.0F);
     for (int64_t c = end - 1; c >= begin; --c) {
       const auto place = V::broadcast(static_cast<float>(c - begin));
@@ -75,7 +76,7 @@ void strip_best(const HeadTile& tile, const HeadTileStats& stats, int64_t begin,
   }
 }
 
-// Replaces the logits of the head by those of the loss, for G vectors of rows.
+// Replaces the logits of the head by those that the loss uses, for G vectors of rows.
 template <typename V, int G>
 void strip_loss_logits(const HeadTile& tile, int64_t begin, int64_t end, int64_t row) {
   const auto filter = V::broadcast(tile.filter);
@@ -89,7 +90,7 @@ void strip_loss_logits(const HeadTile& tile, int64_t begin, int64_t end, int64_t
   }
 }
 
-// Replaces each target's logit by the one after the margin. Returns whether there was a target.
+// Replaces the logit of each row's target by the one after the margin. Returns whether the strip has a target.
 template <typename V>
 bool strip_targets(const HeadTile& tile, const HeadTileStats& stats, int64_t begin, int64_t end, int64_t row) {
   uint32_t targets = V::inside_mask(stats.label + row, static_cast<int32_t>(tile.first_class + begin),

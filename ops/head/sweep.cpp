@@ -1,5 +1,10 @@
-// The backward sweep over a shard's tiles: computes logits again, then their gradient, and from it dX, dW and the
-// update in one pass.
+// The backward sweep over the class blocks of a shard. For each tile of classes and each run of rows it
+// 1. computes the logits again, or copies those that the forward pass kept,
+// 2. replaces them by the gradient of the logits,
+// 3. adds the products with the class weights to dX and those with the features to dW.
+// After all rows of a tile, dW of its classes is complete, so they are updated at once, while they are in the caches.
+// The dX partials of blocks are added in a fixed tree (ops/head/tree_fold.h). The same loop serves updates, gradient
+// norms and gradient checks, which leave out dX.
 #include <algorithm>
 #include <cmath>
 
@@ -14,7 +19,7 @@
 
 namespace xrun::ops {
 
-// Null outputs of a sweep are not computed.
+// What a sweep computes. Outputs that are null are not computed.
 struct HeadPasses::Sweep {
   HeadPass pass = HeadPass::kUpdate;
   std::byte* dx = nullptr;
@@ -29,7 +34,8 @@ struct HeadPasses::Sweep {
 
 namespace {
 
-// Replaces z of the tile by its gradient G, packed for both products. `weights_too`: also sums the bias gradient.
+// Replaces the logits z of a tile by their gradient G, and packs G for both products. With `weights_too`, also sums the
+// gradient of the bias.
 void tile_gradient(const HeadWork& pass, const HeadSlice& slice, const HeadTile& tile, int64_t row, bool weights_too) {
   const MarginForm& form = pass.shape.margin;
   float* target = pass.plane(kTarget) + row;
@@ -54,7 +60,7 @@ void tile_gradient(const HeadWork& pass, const HeadSlice& slice, const HeadTile&
   }
 }
 
-// partial[row ..] (+)= G · W
+// Computes partial[row ..] = G · W, or adds it if `add`.
 void add_dx(const HeadWork& pass, const HeadSlice& slice, const HeadTile& tile, int64_t row, bool add, float* partial,
             HeadPrefetch* prefetch) {
   const int64_t dims = pass.layout.dim_padded;
@@ -73,7 +79,7 @@ void add_dx(const HeadWork& pass, const HeadSlice& slice, const HeadTile& tile, 
                      .prefetch = prefetch});
 }
 
-// weight_gradient (+)= Gᵀ · X
+// Adds Gᵀ · X to the weight gradient of the tile; for the first rows it replaces the gradient.
 void add_dw(const HeadWork& pass, const HeadSlice& slice, const HeadTile& tile, int64_t row, HeadPrefetch* prefetch) {
   const int64_t dims = pass.layout.dim_padded;
   pass.kernels.gemm({.m = tile.classes,
@@ -90,15 +96,15 @@ void add_dw(const HeadWork& pass, const HeadSlice& slice, const HeadTile& tile, 
                      .prefetch = prefetch});
 }
 
-// Bias gradients of a tile from their sixteen running sums, by a fixed tree.
+// Adds the sixteen running sums of each class in a fixed tree, which gives the bias gradients of a tile.
 void fold_lanes(const float* lanes, int64_t classes, float* out) {
   for (int64_t c = 0; c < classes; ++c) {
     out[c] = sum_lanes(load(lanes + c * kLanes));
   }
 }
 
-// Updates the weights of the tile's classes with their complete gradient. Class rows have no norms
-// (docs/decisions/0023-no-trust-ratios-of-class-rows.md): those that the update reads are 0.
+// Updates the weights of the tile's classes with their complete gradient. Norms of class rows that the update reads are
+// 0 (docs/decisions/0023-no-trust-ratios-of-class-rows.md).
 void update_tile(const HeadWork& pass, Isa isa, const HeadUpdate& by, const ClassTile& tile,
                  const float* weight_gradient, const float* bias_gradient) {
   const int64_t dim = pass.shape.dim;
@@ -196,7 +202,7 @@ void HeadPasses::sweep(const HeadRows& rows, const HeadWeights& weights, const S
         finish_weights(slice, classes, block);
       }
     });
-    if (dx != nullptr && first) {  // a block without active classes
+    if (dx != nullptr && first) {  // the block has no active classes
       std::fill_n(dx, layout_.rows_padded * layout_.dim_padded, 0.0F);
     }
     if (dx != nullptr) {

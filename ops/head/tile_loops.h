@@ -1,10 +1,10 @@
-// Part of kernels_impl.h: exponentials of a tile; the forward pass sums them and the backward pass makes gradients of
-// them.
+// Part of kernels_impl.h: the exponentials of a tile. The forward pass sums them; the backward pass computes gradients
+// from them.
 
 constexpr int64_t kStrip = 64;
 
-// Adds a strip of classes to the statistics of G vectors of rows; the logits stay in the first-level cache from the
-// maximum to the sum.
+// Adds a strip of classes to the statistics of G vectors of rows. The strip is so short that its logits stay in the
+// first-level cache between the loop for the maximum and that for the sum.
 template <typename V, int G>
 void add_strip(const HeadTile& tile, const HeadTileStats& stats, int64_t begin, int64_t end, int64_t row) {
   const auto scale = V::broadcast(tile.scale);
@@ -87,7 +87,7 @@ void add_stats(const HeadTile& tile, const HeadTileStats& stats) {
   }
 }
 
-// kChanged: the loss changes logits.
+// Computes the gradient of a tile. kChanged: the loss changes logits (HeadTile::changes_logits).
 template <typename V, bool kChanged>
 void gradient_of(const HeadTile& tile, const HeadTileGradient& rows) {
   const auto scale = V::broadcast(tile.scale);

@@ -14,7 +14,7 @@ void stream(float* to, const float* from, int64_t n) {
   }
 }
 
-// Sixty-four running sums, then a fixed tree over them.
+// The dot product, in sixty-four running sums that are added in a fixed tree.
 template <typename V>
 float dot(const float* a, const float* b, int64_t n) {
   constexpr int kParts = 64 / V::kWidth;

@@ -1,5 +1,5 @@
-// Common parts of the passes of a shard: the layout of working memory, and tiles of logits. A pass processes class
-// blocks in parallel; inside a block, tile by tile of classes; inside a tile, run by run of rows.
+// Parts that all passes over a shard share: the layout of working memory, and tiles of logits. A pass processes class
+// blocks in parallel. Within a block it goes through tiles of classes, and within a tile through runs of rows.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,8 @@
 
 namespace xrun::ops {
 
-// kSteep and kCosine: g · (slope - 1) and the logit of the target, for ops/head/steep.h.
+// Data kept for each row of a pass. kSteep and kCosine, for ops/head/steep.h, are g · (slope - 1) and the logit of the
+// target.
 enum RowPlane { kLabel, kTarget, kMax, kFactor, kSmooth, kSteep, kCosine };
 
 // Operands and working memory of a pass, which all its workers share.
@@ -52,7 +53,7 @@ struct HeadWork {
             part<float>(start + at.class_rows),       part<float>(start + at.class_states),
             part<float>(start + at.class_vectors)};
   }
-  // Elements of the summed dimension: f32, or pairs of bf16.
+  // The number of 32-bit elements for n numbers along a summed dimension: n f32, or n / 2 pairs of bf16.
   int64_t steps(int64_t n) const { return kernels.pairs ? n / 2 : n; }
   int64_t logits_stride() const { return layout.tile_rows + kHeadSkew; }
 
@@ -60,7 +61,7 @@ struct HeadWork {
   double classes_of_loss() const {
     return static_cast<double>(rows.active == nullptr ? shape.blocks.classes : rows.active->all);
   }
-  // d(objective) / d(loss of the row).
+  // d(objective) / d(loss of this row).
   double row_weight(int64_t row) const {
     return rows.factors == nullptr ? shape.row_weight : shape.row_weight * static_cast<double>(rows.factors[row]);
   }
@@ -76,7 +77,8 @@ struct HeadWork {
   void for_targets(const HeadTile& tile, int64_t first_row, const Body& body) const;
 };
 
-// Calls body(row of the tile, its target's logit, place of that logit in z).
+// Calls body(row, target's logit, place of that logit in z) for the rows that have their target in the tile; `row`
+// counts from the tile's first row.
 template <typename Body>
 void HeadWork::for_targets(const HeadTile& tile, int64_t first_row, const Body& body) const {
   const int32_t* label = labels() + first_row;
@@ -97,7 +99,7 @@ void HeadWork::for_targets(const HeadTile& tile, int64_t first_row, const Body& 
   }
 }
 
-// The classes of a block of the shard, by their number in the pass.
+// Returns the classes of a block of the shard, by their number in the pass.
 inline TileClasses block_classes(const HeadWork& pass, int64_t block) {
   if (const ActiveClasses* active = pass.rows.active; active != nullptr) {
     const int32_t* offsets = active->offsets + (block - pass.layout.blocks.begin);
@@ -107,7 +109,7 @@ inline TileClasses block_classes(const HeadWork& pass, int64_t block) {
   return {begin, std::min(pass.shape.shard.end, begin + pass.shape.blocks.size) - begin};
 }
 
-// Calls body(tile, next tile) for the tiles of a class block; the tile after the last one is empty.
+// Calls body(tile, next tile) for the tiles of a class block. For the last tile, the next one is empty.
 template <typename Body>
 void for_tiles(const HeadWork& pass, int64_t block, const Body& body) {
   const TileClasses all = block_classes(pass, block);

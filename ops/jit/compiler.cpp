@@ -1,3 +1,7 @@
+// The code of a loop is looked up in three places: among the loops of this process, by their description (describe);
+// then in the cache of object code on disk, whose key also contains the compiler and the build; and if it is in
+// neither, the module compiles it and the object code is stored on disk. If that fails, the loop is interpreted, and
+// the report keeps the reason.
 #include "ops/jit/compiler.h"
 
 #include <cstdlib>
@@ -16,7 +20,8 @@ namespace {
 
 constexpr std::string_view kModule = "xrun_jit.so";
 
-// Larger functions are interpreted: the compiler's time and memory grow faster than the number of operations.
+// The largest number of operations of a loop that is compiled. Larger loops are interpreted, since the compiler's time
+// and memory grow faster than the number of operations.
 constexpr size_t kMostCompiledOps = 1000;
 
 Error unavailable(std::string why, std::string fix) {
@@ -83,7 +88,7 @@ class Compiler {
         return known->second;
       }
     }
-    // Without the lock: two threads may compile the same loop, and both results are correct.
+    // Compiles without holding the lock. Two threads may compile the same loop, and both results are correct.
     const Seconds begin = system_clock().now();
     const std::string key = std::string(XRUN_JIT_BUILD) + " " + std::string(plugin->compiler) + " " + text;
     const std::optional<std::string> stored = read_object(key);
@@ -129,7 +134,7 @@ class Compiler {
 };
 
 Compiler& compiler() {
-  static Compiler* const one = new Compiler;  // code may run until the process ends
+  static Compiler* const one = new Compiler;  // never destroyed, because code may run until the process ends
   return *one;
 }
 

@@ -1,5 +1,5 @@
-// The compiler of element-wise loops: the module xrun_jit.so (graph/base/modules.h), and a cache of what it compiled. If
-// there is no such module, or with XRUN_JIT=off, loops are interpreted, with the same bits.
+// Compiles element-wise loops with the module xrun_jit.so (graph/base/modules.h) and keeps the results in a cache.
+// Without the module, or with XRUN_JIT=off, loops are interpreted and give the same bits.
 #pragma once
 
 #include <optional>
@@ -11,28 +11,29 @@
 
 namespace xrun::ops {
 
-// The code of a loop, compiled once per process; null if loops are interpreted. Opens the module at the first call.
-// Any number of threads.
+// Returns the code of a loop, which is compiled once per process; null if loops are interpreted. The first call opens
+// the module. Several threads may call it at once.
 LoopCode compile_loop(const LoopForm& form, Isa isa);
 
-// The request of XRUN_JIT: `on` or `off`. Errors: XG0822 for another word.
+// Returns whether XRUN_JIT asks for compiled loops (`on`) or interpreted ones (`off`). Errors: XG0822 for another word.
 Result<bool> choose_jit();
-// Whether loops are compiled from now on; initially true. Kernels keep the code that they have.
+// Sets whether loops that are made from now on are compiled; initially they are. Existing kernels keep their code.
 void use_jit(bool compiled);
 
-// Makes loops anew, if possible from the cache: for measurements. Kernels keep the code that they have.
+// Forgets the code of all loops in this process, so that they are compiled or read from the cache again; for
+// measurements. Existing kernels keep their code.
 void forget_loops();
 
 struct JitReport {
-  std::string compiler;          // "LLVM 19.1.7"; empty before the module is open
+  std::string compiler;          // such as "LLVM 19.1.7"; empty before the module is open
   std::optional<Error> failure;  // the reason why loops that could be compiled are interpreted
-  int compiled = 0;              // number of loops
+  int compiled = 0;              // number of loops that were compiled
   int from_cache = 0;
   Seconds open_time = 0;
-  Seconds compile_time = 0;  // time for the loops, compiled or read, summed over threads
+  Seconds compile_time = 0;  // time to compile loops or read them from the cache, summed over threads
 };
 JitReport jit_report();
-// Opens the module if it is not open: for reports.
+// Opens the module if it is not open, and returns the report.
 JitReport open_jit();
 
 }  // namespace xrun::ops

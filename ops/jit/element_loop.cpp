@@ -1,3 +1,6 @@
+// If there is compiled code, it computes all whole groups of sixteen elements, and the remaining elements are computed
+// on copies (run_rest). Otherwise the interpreter computes one block after the other: inputs that are not f32 in memory
+// are converted to blocks in the scratch, and results are converted to the type of their output.
 #include "ops/jit/element_loop.h"
 
 #include <algorithm>
@@ -42,7 +45,7 @@ ElementLoop::ElementLoop(LoopForm form, Isa isa, bool compile)
   }
 }
 
-// Blocks of the inputs in f32 follow the interpreter's memory.
+// The scratch has the interpreter's memory, then a block in f32 for each input.
 Bytes ElementLoop::scratch_bytes() const {
   return interpreter_.scratch_bytes() +
          static_cast<Bytes>(form_.inputs.size()) * kScalarBlock * static_cast<Bytes>(sizeof(float));
@@ -86,7 +89,8 @@ void ElementLoop::interpret(const void* const* inputs, void* const* outputs, int
       if (form_.inputs[i] == LoopInput::kBF16) {
         widen(isa_, reinterpret_cast<const Bf16*>(from), own, count);
       } else if (form_.inputs[i] == LoopInput::kF32) {
-        // Works in place if no element beyond the last one is read and no result is an input, which may be overwritten.
+        // An input is read in place if no element after its last one would be read, and if no result is simply an
+        // input, which might be overwritten.
         const auto* const numbers = reinterpret_cast<const float*>(from);
         if (in_place_ && count % kLanes == 0) {
           addresses[i] = numbers;
@@ -113,8 +117,8 @@ void ElementLoop::interpret(const void* const* inputs, void* const* outputs, int
   }
 }
 
-// The last elements, fewer than a group, are computed on copies with space for whole lanes. Sums of squares are copied
-// as a whole; of the results only the elements are copied back.
+// Computes the last elements, fewer than a group of sixteen, on copies that have space for whole lanes. Only the first
+// n lanes of results and of running sums are copied back, since the other lanes have no elements.
 void ElementLoop::run_rest(const void* const* inputs, void* const* outputs, int64_t begin, int64_t n) const {
   struct alignas(64) Lanes {
     std::byte bytes[kLanes * sizeof(double)];

@@ -1,4 +1,4 @@
-// ElementLoop: computes an element-wise loop, with compiled code if available, otherwise with the interpreter; both
+// ElementLoop computes an element-wise loop: with compiled code if there is any, otherwise with the interpreter. Both
 // give the same bits.
 #pragma once
 
@@ -11,32 +11,34 @@
 
 namespace xrun::ops {
 
-inline constexpr size_t kMostOperands = 64;  // inputs and outputs of a loop
+inline constexpr size_t kMostOperands = 64;  // inputs and outputs of a loop together
 
-// Results of a kernel's call that are larger than this leave the caches before they are read: storing them past the
-// caches (LoopForm::streams) avoids reading their lines first.
+// Size above which the results of a call are stored past the caches (LoopForm::streams). So large a result would leave
+// the caches before it is read again, and storing it past them avoids reading its cache lines first.
 inline constexpr Bytes kStreamed = Bytes{16} << 20;
 
 class ElementLoop {
  public:
-  // `compile`: asks for compiled code (ops/jit/compiler.h), which takes milliseconds; a loop that is only described for
-  // a plan does not need it. REQUIRES: inputs for all that `expr` reads, an output for each of its results, and at most
-  // kMostOperands of both together.
+  // If `compile` is set, asks for compiled code (ops/jit/compiler.h), which takes milliseconds; a loop that only
+  // describes itself for a plan does not need it. REQUIRES: an input for each one that `expr` reads, an output for each
+  // of its results, and at most kMostOperands inputs and outputs together.
   ElementLoop(LoopForm form, Isa isa, bool compile);
 
-  // Memory of one thread, aligned to 64; equal for compiled loops, so that a plan does not depend on them.
+  // Size of the working memory of one thread, aligned to 64. It is equal for compiled and interpreted loops, so that
+  // plans do not depend on the compiler.
   Bytes scratch_bytes() const;
-  // Space in the scratch for a block (kScalarBlock) of elements of an input, in f32: it may hold the input of a run.
+  // The part of the scratch for one block (kScalarBlock) of elements of an input in f32. A caller may store an input
+  // there and pass it to `run`.
   float* block(std::byte* scratch, size_t input) const {
     return reinterpret_cast<float*>(scratch + interpreter_.scratch_bytes()) +
            static_cast<int64_t>(input) * kScalarBlock;
   }
   bool compiled() const { return code_ != nullptr; }
 
-  // Computes `n` elements. An output may be an input, with the same first element. Any number of threads, each with its
-  // own scratch.
+  // Computes `n` elements. An output may be the same memory as an input if both begin with the same element. Several
+  // threads may call it at once, each with its own scratch.
   void run(const void* const* inputs, void* const* outputs, int64_t n, std::byte* scratch) const;
-  // Call after the last run of a thread: other threads then see results that were stored past the caches.
+  // Must be called after the last run of a thread, so that other threads see results that were stored past the caches.
   void finish() const;
 
  private:
@@ -46,9 +48,9 @@ class ElementLoop {
   LoopForm form_;
   Isa isa_;
   Interpreter interpreter_;
-  bool in_place_ = false;  // no result is simply an input
+  bool in_place_ = false;  // whether no result is simply an input
   LoopCode code_ = nullptr;
-  LoopCode streaming_ = nullptr;  // LoopForm::streams
+  LoopCode streaming_ = nullptr;  // the code with LoopForm::streams
 };
 
 }  // namespace xrun::ops

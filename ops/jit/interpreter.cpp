@@ -30,7 +30,7 @@ LoopFunction loop_of(ScalarOp op, Isa isa) {
   });
 }
 
-// For each node, the last operation that reads it.
+// Returns for each node the last operation that reads it.
 std::vector<size_t> last_uses(const ScalarExpr& expr, const std::vector<bool>& reached) {
   std::vector<size_t> last(expr.nodes().size(), 0);
   for (size_t i = 0; i < expr.nodes().size(); ++i) {
@@ -84,7 +84,7 @@ Interpreter::Interpreter(const ScalarExpr& expr, int inputs, Isa isa) : input_co
     }
     Operation operation{.loop = loop_of(node.op, isa)};
     for (size_t k = 0; k < 3; ++k) {
-      // Absent arguments are read but not used.
+      // Arguments that the operation does not have get some valid slot, which is read but not used.
       const ScalarId arg = node.args[node.args[k].valid() ? k : 0];
       operation.args[k] = slot_of[static_cast<size_t>(arg.index)];
     }
@@ -92,7 +92,7 @@ Interpreter::Interpreter(const ScalarExpr& expr, int inputs, Isa isa) : input_co
       const int32_t slot = operation.args[k];
       const bool again = std::find(operation.args, operation.args + k, slot) != operation.args + k;
       if (last[static_cast<size_t>(node.args[k].index)] == i && slot >= first_block && !again) {
-        free_blocks.push_back(slot);  // a loop may write where it reads, lane for lane
+        free_blocks.push_back(slot);  // a loop may write to a block that it reads, since it works lane for lane
       }
     }
     if (free_blocks.empty()) {

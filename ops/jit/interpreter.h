@@ -1,6 +1,6 @@
-// Interpreter: computes a scalar expression for many elements without a compiler, a block at a time: each operation is
-// one loop over the lanes of a block, and intermediate results stay in the first-level cache. Operations are those of
-// ops/lane_ops.h on f32, so that all instruction sets, and compiled loops, give the same bits.
+// Interpreter computes a scalar expression for many elements without a compiler, one block of elements at a time. Each
+// operation is one loop over the block, and intermediate results stay in the first-level cache. It uses the operations
+// of ops/lane_ops.h on f32, so all instruction sets, and compiled loops, give the same bits.
 #pragma once
 
 #include <cstdint>
@@ -14,21 +14,22 @@
 
 namespace xrun::ops {
 
-inline constexpr int64_t kScalarBlock = 256;  // elements
+inline constexpr int64_t kScalarBlock = 256;  // elements in a block
 
 class Interpreter {
  public:
-  // REQUIRES: the inputs of `expr` are numbered below `inputs`.
+  // REQUIRES: `expr` reads only inputs with numbers below `inputs`.
   Interpreter(const ScalarExpr& expr, int inputs, Isa isa);
 
-  // Memory of one thread, aligned to 64: the list of addresses and the blocks of intermediate results.
+  // Size of the working memory of one thread, aligned to 64: a list of addresses and the blocks of intermediate
+  // results.
   Bytes scratch_bytes() const { return blocks_at_ + blocks_ * kBlockBytes; }
   int results() const { return static_cast<int>(results_.size()); }
 
-  // The list of addresses in `scratch`. The caller sets those of the inputs, which come first: f32 that may be read up
-  // to the count below, rounded up to whole lanes.
+  // Returns the list of addresses in `scratch`, which begins with the inputs. The caller must set these to arrays of
+  // f32 that can be read up to the number of elements, rounded up to whole lanes.
   const float** inputs(std::byte* scratch) const { return reinterpret_cast<const float**>(scratch); }
-  // Computes `n` elements, at most a block. Results stay valid until the next call with this scratch.
+  // Computes `n` elements, at most one block. The results stay valid until the next call with this scratch.
   void run(std::byte* scratch, int64_t n) const;
   const float* result(const std::byte* scratch, int index) const;
 
@@ -45,7 +46,7 @@ class Interpreter {
   int32_t input_count_ = 0;
   int32_t blocks_ = 0;
   Bytes blocks_at_ = 0;
-  std::shared_ptr<const float[]> constants_;  // a block of equal numbers for each
+  std::shared_ptr<const float[]> constants_;  // one block of equal numbers for each constant
   int32_t constant_count_ = 0;
   std::vector<Operation> operations_;
   std::vector<int32_t> results_;

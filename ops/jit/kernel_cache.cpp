@@ -11,7 +11,7 @@ constexpr Bytes kMostObject = 16 * kMiB;
 
 }  // namespace
 
-// A file holds the key, a line break and the object.
+// A file consists of the key, a line break and the object.
 std::optional<std::string> read_object(std::string_view key) {
   auto file = CachedFile::open(path_in_cache("loop", key));
   const auto start = static_cast<Bytes>(key.size()) + 1;

@@ -7,10 +7,10 @@
 
 namespace xrun::ops {
 
-// `key` describes the loop, the compiler and the build. Nullopt if there is no file for it, or if the file is damaged,
-// has another key, or may have been written by other users.
+// Reads the object code for `key`, which describes the loop, the compiler and the build. Returns nullopt if there is no
+// file for it, or if the file is damaged, has another key, or may have been written by other users.
 std::optional<std::string> read_object(std::string_view key);
-// Best effort.
+// Stores the object code for `key`. Failures are ignored.
 void store_object(std::string_view key, std::string_view object);
 
 }  // namespace xrun::ops

@@ -19,21 +19,22 @@ enum class LoopInput : uint8_t {
 };
 
 struct LoopForm {
-  ScalarExpr expr;                // pruned
+  ScalarExpr expr;                // without nodes that no result needs
   std::vector<LoopInput> inputs;  // inputs of `expr`
   std::vector<DType> outputs;     // types of its results: f32 or bf16, which rounds to nearest
-  // Results are not stored: an output consists of running sums of their squares (SquareLanes), to which a run adds.
-  // Outputs are f32.
+  // If set, results are not stored. Each output consists of running sums of the squares of its result (SquareLanes), to
+  // which a run adds; the results are f32.
   bool squares = false;
-  // Compiled code stores results past the caches, at multiples of 64 bytes; ElementLoop::finish follows.
+  // If set, compiled code stores results past the caches, at addresses that are multiples of 64; the caller must call
+  // ElementLoop::finish afterwards.
   bool streams = false;
 };
 
-// Compiled code for whole groups of sixteen elements. Inputs are read before results of the same elements are stored,
-// so a result may replace an input.
+// Compiled code, which computes whole groups of sixteen elements. It reads the inputs of elements before it stores
+// their results, so an output may be the same memory as an input.
 using LoopCode = void (*)(const void* const* inputs, void* const* outputs, int64_t elements);
 
-// One line that identifies a loop: "avx2 f32 bf16 uniform -> f32: x0 * x2 + x1".
+// Returns one line that identifies a loop, such as "avx2 f32 bf16 uniform -> f32: x0 * x2 + x1".
 std::string describe(const LoopForm& form, Isa isa);
 
 }  // namespace xrun::ops

@@ -15,17 +15,18 @@ struct LoadedLoop {
 };
 
 struct JitPlugin {
-  std::string_view compiler;  // "LLVM 19.1.7"
-  // Compiles a loop to object code. Any number of threads. Errors: XG0821.
+  std::string_view compiler;  // such as "LLVM 19.1.7"
+  // Compiles a loop to object code. Several threads may call it at once. Errors: XG0821.
   Result<std::string> (*compile)(const LoopForm& form, Isa isa);
-  // Loads the loop of object code, until the process ends. Any number of threads. Errors: XG0821.
+  // Loads the loop from object code; it stays loaded until the process ends. Several threads may call it at once.
+  // Errors: XG0821.
   Result<LoadedLoop> (*load)(std::string_view object);
 };
 
-// The XRUN_JIT_BUILD of the sources from which the module was built, a text. A module of another build is not called,
-// since types may differ.
+// The name of a text in the module: the XRUN_JIT_BUILD of the sources from which it was built. A module of another
+// build is not called, since its types may differ.
 inline constexpr const char* kJitBuild = "xrun_jit_build";
-// Starts LLVM, or returns why it does not start.
+// The type of the function that opens the module: it starts LLVM, or returns why LLVM does not start.
 using OpenJit = Result<const JitPlugin*> (*)();
 inline constexpr const char* kOpenJit = "xrun_open_jit";
 

@@ -1,5 +1,6 @@
-// Searches for up to 1,024 class rows at a time: each has a list of the best classes that it was compared with. Scores
-// are the exact ones of ops/knn.h, so a list does not depend on the order of the comparisons.
+// Finds the nearest classes of up to 1,024 class rows at a time. Each row has a list of the best classes among those
+// that it was compared with. Scores are the exact ones of ops/knn.h, so a list does not depend on the order of the
+// comparisons.
 #pragma once
 
 #include <cstdint>
@@ -15,29 +16,31 @@
 
 namespace xrun::ops {
 
-// Directions as the right side of products: panels [dim_padded][32], in the order of places.
+// Directions of classes, packed as right side of matrix products: panels [dim_padded][32]. The place of a class is its
+// column, counted over all panels.
 struct KnnPanels {
   const uint32_t* data = nullptr;
-  const int32_t* ids = nullptr;  // class of each place; null: the place itself
+  const int32_t* ids = nullptr;  // class at each place; null: the number of the class is its place
 };
 
 // Works in memory provided by the caller; used by one worker at a time. Allocates nothing.
 class KnnBlockSearch {
  public:
-  // Lists hold the best `wanted` classes. The memory has KnnSearchLayout(dim, most).total bytes, wanted <= most; rows
-  // and lists that it already holds do not change.
+  // `wanted` is the number of classes in a list, at most `most`. The memory has KnnSearchLayout(dim, most).total bytes;
+  // rows and lists that it already holds do not change.
   KnnBlockSearch(Isa isa, int64_t dim, int64_t wanted, int64_t most, std::byte* memory);
 
   // Empties the lists of the first `rows` rows.
   void clear(int64_t rows);
-  // Returns the address to which to write the direction of row i, with zeros after its last dimension. Class `id` is
-  // left out of its list; -1: no class is left out.
+  // Returns the address at which the caller must write the direction of row i, with zeros after its last dimension.
+  // Class `id` is left out of the row's list; if `id` is -1, no class is left out.
   float* put(int64_t i, int32_t id);
 
-  // Compares some of the rows with the classes at `places`.
+  // Compares the given rows with the classes at `places`.
   void compare(std::span<const int32_t> rows, const KnnPanels& classes, ClassRange places);
 
-  // The list of row i, the best first; it may be shorter than wanted.
+  // The list of row i as keys (ops/knn/candidates.h), best first. It is shorter than `wanted` if the row was compared
+  // with fewer classes.
   std::span<const uint64_t> best(int64_t i);
 
  private:
@@ -45,7 +48,7 @@ class KnnBlockSearch {
   KnnScan scan_;
   int64_t dim_padded_;
   float* directions_;  // [kKnnSearchRows][dim_padded]
-  float* left_;        // packed rows that are compared
+  float* left_;        // packed rows that are being compared
   float* tile_;
   int32_t* hits_;
   int32_t* own_;  // [kKnnSearchRows]

@@ -24,7 +24,8 @@ void KnnCandidates::clear(int64_t row) const {
 }
 
 void KnnCandidates::seed(int64_t row, float score) const {
-  // The limit is below the score itself, so that only `shrink` sets limits that an exact score can equal.
+  // If scores are exact, the limit is set just below `score`. So only `shrink` sets a limit that an exact score can
+  // equal.
   limits[row] = slack > 0 ? score - slack : std::nextafter(score, -2.0F);
 }
 
@@ -32,14 +33,16 @@ void KnnCandidates::offer(int64_t row, float score, int32_t id) const {
   uint64_t* list = keys + row * capacity;
   int32_t& count = counts[row];
   const uint64_t key = knn_key(score, id);
-  // In an exact list that was shrunk, key wanted - 1 is the worst neighbour.
+  // If the list was shrunk, its entry wanted - 1 is the worst neighbour so far, so a score equal to the limit also
+  // needs a smaller id.
   if (slack == 0 && score == limits[row] && count >= wanted && key > list[wanted - 1]) {
     return;
   }
   list[count++] = key;
   if (count == capacity) {
     shrink(row);
-    // A list with little space left also counts as overflowed, since shrinking costs as much as many products.
+    // A list that is nearly full counts as overflowed, since shrinking it again and again would cost as much as many
+    // products.
     if (slack > 0 && count > capacity - capacity / 8) {
       count = kOverflow;
       limits[row] = std::numeric_limits<float>::infinity();

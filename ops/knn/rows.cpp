@@ -19,8 +19,8 @@ void KnnRows::direction(int64_t row, float* out) const {
 }
 
 void KnnRows::rescore(const float* direction, uint64_t* keys, int64_t count) const {
-  constexpr int kChains = 8;      // independent chains hide the latency of each
-  constexpr int64_t kAhead = 16;  // rows to prefetch, since the hardware cannot
+  constexpr int kChains = 8;      // independent chains, which hide the latency of each other
+  constexpr int64_t kAhead = 16;  // rows to prefetch, since the hardware cannot predict them
   for (int64_t first = 0; first < count; first += kChains) {
     const float* w[kChains];
     float scale[kChains];
@@ -67,7 +67,7 @@ void KnnRounding::take(const KnnRounding& other) {
 
 double KnnRounding::error(int64_t dim) const {
   const auto terms = static_cast<double>(dim + 64);
-  // bf16 products treat subnormal numbers as zero.
+  // The last term allows for bf16 products, which treat subnormal numbers as zero.
   return moved * (2 * longest + moved) + longest * longest * terms * 0x1p-22 + terms * 0x1p-120;
 }
 

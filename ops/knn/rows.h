@@ -1,4 +1,4 @@
-// Class rows as directions: their inverse norms, packed operands of the search, and exact scores.
+// Class rows as the search uses them: directions, inverse norms, packed operands, and exact scores.
 #pragma once
 
 #include <cstdint>
@@ -8,32 +8,34 @@ namespace xrun::ops {
 // The class weights [classes, dim] with the inverse norm of each row.
 struct KnnRows {
   const float* weight = nullptr;
-  const float* inverse = nullptr;  // 0: the direction is 0, whatever the row holds
+  const float* inverse = nullptr;  // [classes]; 0 means that the direction is 0, whatever the row holds
   int64_t dim = 0;
 
-  // Writes direction[dim].
+  // Writes the direction of a row, [dim], to `out`.
   void direction(int64_t row, float* out) const;
-  // Replaces the scores of `count` keys (ops/knn/candidates.h) by the exact scores of their classes with `direction`.
+  // Replaces the score in each of `count` keys (ops/knn/candidates.h) by the exact score of its class with `direction`.
   void rescore(const float* direction, uint64_t* keys, int64_t count) const;
 };
 
-// 1 / max(norm, kHeadEpsilon); 0 for a row with a number that is not finite. Sums in f64, in which no row of finite
-// f32 overflows.
+// Returns 1 / max(norm, kHeadEpsilon), or 0 for a row with a number that is not finite. The sum is f64, so a row of
+// finite f32 cannot overflow it.
 float knn_inverse(const float* row, int64_t dim);
 
-// The largest distance by which rounding to bf16 moves a direction, and the largest length of one (Euclidean norms).
+// How rounding to bf16 changes directions: the largest distance by which it moves one, and the largest length of a
+// direction before rounding (Euclidean norms).
 struct KnnRounding {
   double moved = 0;
   double longest = 0;
 
   void take(const KnnRounding& other);
-  // A bound for the difference between a score that the search computes and the exact one: rounding of both operands
-  // (Cauchy-Schwarz), and of the sums on both sides.
+  // Returns a bound for the difference between a score that the search computes and the exact score. It contains the
+  // rounding of both operands (Cauchy-Schwarz) and the rounding of both sums.
   double error(int64_t dim) const;
 };
 
-// Writes a direction as column `lane` of a panel [steps][32] of the right side of a product: an element is one f32, or
-// with `pairs` two neighbouring bf16. `direction` has an even number of elements, zeros after the last.
+// Writes a direction to column `lane` of a panel [steps][32], for the right side of a matrix product. An element is one
+// f32, or in the second function two bf16 that are neighbours. `direction` has an even number of elements, with zeros
+// after the last one.
 void knn_pack_f32(const float* direction, int64_t dim_padded, int64_t lane, uint32_t* panel);
 KnnRounding knn_pack_pairs(const float* direction, int64_t dim_padded, int64_t lane, uint32_t* panel);
 

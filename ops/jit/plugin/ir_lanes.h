@@ -1,6 +1,6 @@
-// Lanes that write LLVM instructions instead of computing: the arguments with which the functions of lane_math.h and
-// lane_ops.h describe themselves to the compiler. Each operation becomes one instruction, which LLVM neither reorders
-// nor contracts, since no fast-math flag is set.
+// Lanes that write LLVM instructions instead of computing. The functions of lane_math.h and lane_ops.h are called with
+// them and so write their own code. Each operation becomes one instruction. No fast-math flag is set, so LLVM neither
+// reorders nor contracts instructions.
 #pragma once
 
 #include <llvm/IR/IRBuilder.h>
@@ -10,7 +10,8 @@
 
 namespace xrun::ops {
 
-// A value and the place for instructions that read it. `Tag` distinguishes f32, whole numbers and f64.
+// An LLVM value, and the builder to which instructions that read it are added. `Tag` distinguishes f32, whole numbers
+// and f64.
 template <class Tag>
 struct IrValue {
   llvm::IRBuilder<>* to = nullptr;

@@ -43,10 +43,10 @@ Result<std::unique_ptr<llvm::TargetMachine>> target_machine(Isa isa) {
   return machine;
 }
 
-// All LLVM objects that compile are created for the call, so that threads share nothing.
+// Compiles a loop to object code. All LLVM objects are created anew for each call, so that threads share nothing.
 Result<std::string> compile(const LoopForm& form, Isa isa) {
   XRUN_ASSIGN(const auto machine, target_machine(isa));
-  std::string fault;  // without a handler LLVM would end the process
+  std::string fault;  // set by a handler, without which LLVM would end the process
   llvm::LLVMContext context;
   context.setDiagnosticHandlerCallBack(
       [](const llvm::DiagnosticInfo* info, void* to) {
@@ -79,7 +79,7 @@ Result<std::string> compile(const LoopForm& form, Isa isa) {
   return std::string(object);
 }
 
-// The linker of the process; loops stay until the process ends.
+// The linker of the process. Loops stay loaded until the process ends.
 llvm::orc::LLJIT*& linker() {
   static llvm::orc::LLJIT* one = nullptr;
   return one;
@@ -108,7 +108,7 @@ constexpr JitPlugin kPlugin{.compiler = "LLVM " LLVM_VERSION_STRING, .compile = 
 }  // namespace
 
 extern "C" [[gnu::visibility("default")]] constinit const char xrun_jit_build[] = XRUN_JIT_BUILD;
-// Called once, by one thread.
+// Starts LLVM. Called once, by one thread.
 extern "C" [[gnu::visibility("default")]] Result<const JitPlugin*> xrun_open_jit() {
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();

@@ -1,3 +1,7 @@
+// The function has an entry block and a loop over groups of sixteen elements. Constants and operations that depend only
+// on uniform inputs are written to the entry block (before_), all others to the loop (body_). The operations themselves
+// are those of ops/lane_ops.h, called with lanes that write instructions instead of computing (IrLanes), so the
+// compiled loop does exactly the operations of the interpreter.
 #include "ops/jit/plugin/write_loop.h"
 
 #include <cmath>
@@ -6,17 +10,18 @@
 
 #include "ops/jit/plugin/ir_lanes.h"
 
-// The templates find the operations of IrLanes at the place where they are used.
+// Included here because the templates look up the operations of IrLanes where they are used.
 #include "ops/lane_ops.h"
 
 namespace xrun::ops {
 
-// Sines are reduced in f64 (lane_trig.h).
+// Reduces the argument of a sine in f64 (lane_trig.h).
 inline QuarterTurns<IrLanes, IrInts> quarter_turns(const IrLanes& x) {
   llvm::IRBuilder<>& to = *x.to;
   const IrDoubles wide{&to, to.CreateFPExt(x.value, lanes_of(to.getDoubleTy()))};
   const auto turns = turns_of(wide);
-  // Beyond the whole numbers of 32 bits the count has no meaning: it may be any value, but always the same one.
+  // If the number of quarter turns does not fit into 32 bits, it has no meaning. It may then be any value, but must be
+  // the same one at each use.
   llvm::Value* const count = to.CreateFreeze(to.CreateFPToSI(turns.count.value, lanes_of(to.getInt32Ty())));
   return {{&to, to.CreateFPTrunc(turns.rest.value, lanes_of(to.getFloatTy()))}, {&to, count}};
 }
@@ -34,7 +39,7 @@ class LoopWriter {
     function_->addFnAttr("prefer-vector-width", "512");
   }
 
-  // Writes a loop that begins with a group of sixteen: the caller ensures that there is at least one.
+  // Writes a loop that tests its condition at the end. The caller ensures that there is at least one group of sixteen.
   void write() {
     auto* const entry = llvm::BasicBlock::Create(context_, "entry", function_);
     auto* const loop = llvm::BasicBlock::Create(context_, "loop", function_);
@@ -65,7 +70,7 @@ class LoopWriter {
   }
 
  private:
-  // Loads a pointer from one of the two lists.
+  // Loads an address from the list of inputs or of outputs.
   llvm::Value* operand(unsigned list, size_t index) {
     llvm::Value* const place = before_.CreateConstGEP1_64(before_.getPtrTy(), function_->getArg(list), index);
     return before_.CreateLoad(before_.getPtrTy(), place);
@@ -107,7 +112,7 @@ class LoopWriter {
     }
   }
 
-  // The running sums of squares (LoopForm::squares), in registers during the loop.
+  // Loads the running sums of squares (LoopForm::squares), which stay in registers during the loop.
   std::vector<llvm::PHINode*> load_sums() {
     std::vector<llvm::PHINode*> sums;
     for (size_t r = 0; form_.squares && r < form_.outputs.size(); ++r) {
@@ -120,7 +125,7 @@ class LoopWriter {
     return sums;
   }
 
-  // Adds in f64, in which squares of f32 are exact.
+  // Adds the squares of the results to the running sums, in f64, in which squares of f32 are exact.
   std::vector<llvm::Value*> add_squares(const std::vector<IrLanes>& results, const std::vector<llvm::PHINode*>& sums) {
     std::vector<llvm::Value*> next;
     for (size_t r = 0; r < results.size(); ++r) {
@@ -130,7 +135,7 @@ class LoopWriter {
     return next;
   }
 
-  // Operations that depend only on uniform inputs are placed before the loop.
+  // Writes the operations of the expression; those that depend only on uniform inputs are placed before the loop.
   std::vector<IrLanes> write_expr() {
     const std::vector<ScalarNode>& nodes = form_.expr.nodes();
     std::vector<IrLanes> values(nodes.size());
@@ -151,8 +156,9 @@ class LoopWriter {
     return results;
   }
 
-  // LLVM evaluates constants while it compiles, and does not flush denormal numbers as the processor does
-  // (compute_modes.h). A constant that may lead to one is read from memory, which hides its value from the compiler.
+  // Returns a constant in all lanes. LLVM computes with constants while it compiles, and does not flush denormal
+  // numbers as the processor does (compute_modes.h). So a constant that may lead to a denormal number is read from
+  // memory, which hides its value from the compiler.
   IrLanes constant(float number) {
     constexpr float kFar = 0x1p100F;
     const float size = std::fabs(number);
@@ -182,13 +188,14 @@ class LoopWriter {
     return with_scalar_op(node.op, [&](auto op) { return compute<op(), IrLanes>(args[0], args[1], args[2]); });
   }
 
-  // Whether a result cannot be a denormal number, since arithmetic flushes those to 0 (compute_modes.h).
+  // Whether a value cannot be a denormal number because its operation flushes these to 0 (compute_modes.h).
   bool is_flushed(ScalarId id) const {
     const ScalarOp op = form_.expr.nodes()[static_cast<size_t>(id.index)].op;
     return op == ScalarOp::kAdd || op == ScalarOp::kSub || op == ScalarOp::kMul || op == ScalarOp::kDiv;
   }
 
-  // Sixteen bf16 numbers. VCVTNEPS2BF16 rounds like the other operations except denormals, which become 0.
+  // Rounds sixteen numbers to bf16. VCVTNEPS2BF16 rounds like the other operations, except that denormal numbers become
+  // 0.
   llvm::Value* bf16_bits(ScalarId id, const IrLanes& x) {
     llvm::Type* const half = lanes_of(x.to->getInt16Ty());
     if (isa_ >= Isa::kAvx512Bf16 && is_flushed(id)) {
@@ -211,7 +218,7 @@ class LoopWriter {
     }
   }
 
-  // `element`: bytes per element.
+  // Stores the lanes; `element` is the number of bytes per element.
   void store(llvm::Value* lanes, llvm::Value* to, uint64_t element) {
     llvm::StoreInst* const made =
         body_.CreateAlignedStore(lanes, to, llvm::Align(form_.streams ? element * kLanes : element));
@@ -224,7 +231,7 @@ class LoopWriter {
   const LoopForm& form_;
   const Isa isa_;
   llvm::LLVMContext& context_;
-  llvm::IRBuilder<> before_;  // the loop
+  llvm::IRBuilder<> before_;  // places instructions before the loop
   llvm::IRBuilder<> body_;
   llvm::Function* function_ = nullptr;
   std::vector<IrLanes> inputs_;

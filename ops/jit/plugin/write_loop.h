@@ -1,4 +1,4 @@
-// Writes the loop of a form as an LLVM function.
+// Writes an element-wise loop as an LLVM function.
 #pragma once
 
 #include <llvm/IR/Module.h>
@@ -10,8 +10,8 @@ namespace xrun::ops {
 
 inline constexpr const char* kLoopSymbol = "xrun_loop";
 
-// Adds `void xrun_loop(inputs, outputs, elements)`, a LoopCode for `isa`, to the module. REQUIRES: the conditions of
-// ElementLoop, and that the expression is pruned.
+// Adds the function `void xrun_loop(inputs, outputs, elements)`, a LoopCode for `isa`, to the module. REQUIRES: the
+// conditions of ElementLoop, and an expression without unneeded nodes.
 void write_loop(const LoopForm& form, Isa isa, llvm::Module& module);
 
 }  // namespace xrun::ops
