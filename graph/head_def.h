@@ -37,7 +37,8 @@ enum class RowPlace : uint8_t { kMemory, kMapped };
 
 // The longest list of nearest classes that a class may have.
 inline constexpr int64_t kMostNeighbours = 4096;
-// The number of cells whose classes an approximate graph compares with a class: by default, and at most.
+// The number of cells whose classes are compared with a class to build an approximate graph of nearest classes: the
+// default and the maximum.
 inline constexpr int64_t kUsualProbes = 16;
 inline constexpr int64_t kMostProbes = 4096;
 
@@ -51,14 +52,14 @@ struct MarginForm {
   double m2 = 0;
   double m3 = 0;
   double smoothing = 0;
-  double filter = 1;  // larger cosines of classes other than the row's target count as 0; 1: no filter
+  double filter = 1;  // cosines above it, of classes other than the row's target, count as 0; 1: no filter
   bool easy = false;
   MarginGrad grad = MarginGrad::kCapped;
-  // psi as a function of the target's cosine, and its derivative, in place of m1, m2, m3 and the variants: two results
-  // of one input. Null: the formula above.
+  // An own margin: an expression of the target's cosine with two results, psi and its derivative. It replaces m1, m2,
+  // m3 and the variants. Null: the formula above.
   std::shared_ptr<const ScalarExpr> own;
 
-  // Whether the derivative of the target's logit differs from 1.
+  // Whether the derivative of the target's logit by its cosine differs from 1.
   bool angular() const { return own != nullptr || m1 != 1 || m2 != 0; }
   // Whether the logits must be cosines (HeadForm::cosine).
   bool of_cosines() const { return angular() || m3 != 0 || filter < 1; }

@@ -1,5 +1,5 @@
-// Source files and spans of their text. Spans travel from text to plan, so that an error at run time can point at a
-// line; labels and edits refer to them.
+// Source files and spans of their text. The parts of a plan keep the spans of the text that they come from, so that an
+// error at run time can point at a line. Labels and edits also refer to spans.
 #pragma once
 
 #include <cstdint>
