@@ -9,7 +9,8 @@
 
 namespace xrun::lang {
 
-// The names of a range, by a member or a function of its elements: candidates of `nearest`.
+// The names of all elements of a range, given by a member or a function of an element. They are candidates for
+// `nearest`.
 template <class Range, class Name>
 std::vector<std::string> names_of(const Range& range, Name name) {
   std::vector<std::string> names;

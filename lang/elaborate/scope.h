@@ -40,7 +40,7 @@ struct Scope {
   Scope* parent = nullptr;
   const SourceFile* file = nullptr;  // its options, lets, blocks and imports are visible
   std::map<std::string_view, Local> locals;
-  // Makes further names of this level on demand, such as fields of the data.
+  // Looks up further names of this level on demand, such as fields of the data.
   std::function<std::optional<Datum>(std::string_view, Span)> resolve;
   std::vector<std::string> resolvable;  // names that `resolve` knows, for suggestions
 
@@ -62,7 +62,7 @@ class TensorNames {
   std::optional<std::string> leaf(std::string_view name, std::string_view label);
   void enter(std::string path) { scopes_.push_back({std::move(path), {}, {}}); }
   void leave() { scopes_.pop_back(); }
-  // The number of the last unlabelled leaf of this name in the scope; 0 if there is no such leaf.
+  // The number of the last unlabelled leaf with this name in the scope; 0 if there is no such leaf.
   int count(std::string_view name) const;
   const std::string& path() const { return scopes_.back().path; }
 

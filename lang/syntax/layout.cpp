@@ -8,7 +8,7 @@
 namespace xrun::lang {
 namespace {
 
-// Whether the statement continues after the token: a binary operator, `->`, `=` or `,`.
+// Whether the statement continues after a token of this kind: a binary operator, `->`, `=` or `,`.
 bool continues_behind(TokenKind kind) {
   switch (kind) {
     case TokenKind::kArrow:

@@ -27,8 +27,8 @@ enum class Dimension : uint8_t {
   kSamples,
 };
 
-// One row of the table of units. A value in this unit times scale / divisor is the value in the dimension's base unit
-// (bytes, bytes per second, seconds, FLOP/s, watts, hertz, steps, epochs, samples).
+// One row of the table of units. A value in this unit, times scale / divisor, is the value in the base unit of the
+// dimension (bytes, bytes per second, seconds, FLOP/s, watts, hertz, steps, epochs, samples).
 struct UnitInfo {
   std::string_view text;  // "GiB", "Gbit/s", "epochs"
   Dimension dimension = Dimension::kPlain;

@@ -112,7 +112,7 @@ struct Expr {
   Run<Stage> stages;
 };
 
-// pipe = stage { "->" stage }; a fragment is a pipe in braces.
+// pipe = stage { "->" stage }. A pipe in braces is called a fragment.
 struct Pipe {
   Run<Stage> stages;
   Span span;
