@@ -196,7 +196,8 @@ std::optional<ForeignText> question_mark(const Place& place) {
   const std::string_view before = place.line_before();
   size_t begin = before.size();
   int depth = 0;
-  // Whether the condition starts after this character: a `=` that assigns and is not part of a comparison.
+  // Whether the condition starts after this character: a comma, an opening bracket, or a `=` that is not part of a
+  // comparison.
   const auto stops = [&](size_t at) {
     const bool compares = (at + 1 < before.size() && before[at + 1] == '=') ||
                           (at > 0 && std::string_view("=<>!").find(before[at - 1]) != std::string_view::npos);

@@ -143,7 +143,8 @@ class NumberLexer : private Cursor {
     return negative ? -exponent : exponent;
   }
 
-  // Sets the value digits_ * 10^(shift - fraction). Only if `whole_wanted` is set, a whole value sets is_whole.
+  // Sets the value, digits_ * 10^(shift - fraction). If `whole_wanted` is set and the value is whole, also sets
+  // is_whole.
   void set_value(int64_t fraction, int64_t shift, bool whole_wanted) {
     if (digits_.empty()) {
       return;  // a number without digits has no value

@@ -45,7 +45,8 @@ Run<T> Parser::braced(T (Parser::*item)(), void (Parser::*end)()) {
 Run<Stmt> Parser::body() { return braced(&Parser::statement, &Parser::end_of_statement); }
 Run<Setting> Parser::settings() { return braced(&Parser::setting, &Parser::end_of_setting); }
 
-// Marks the value of a statement as unknown: text after the value probably belongs to it.
+// Makes the value of a statement an error node. Used if text follows the value: the text belongs to the value, which is
+// then unknown.
 void Parser::spoil(Stmt& stmt) {
   if (stmt.value.valid()) {
     stmt.value = error_node(stmt.span);

@@ -1,5 +1,5 @@
 // Expressions, from the loosest binding to the tightest: pipe, if, or, and, not, comparison, range, + -, * / // %, -,
-// ^. Each level is a function that reads operands of the next one. The operands of ^ are in parse_primary.cpp.
+// ^. Each level is a function that calls the next one for its operands. The last level is in parse_primary.cpp.
 #include <algorithm>
 #include <array>
 #include <optional>
