@@ -19,12 +19,12 @@ struct GradientPair {
 };
 static_assert(sizeof(GradientPair) == 8);
 
-// The states that each sender keeps for a compressed weight, in place of the optimizer's: its velocity, and the
-// accumulated velocities that were not sent.
+// The names of the states that each sender keeps for a compressed weight, instead of the states of the optimizer: the
+// velocity, and the sum of the velocities that were not sent yet.
 inline constexpr std::string_view kResidualStates[] = {"velocity", "residual"};
 
-// Whether the gradient of a weight is compressed: `on` names the weight, it is not part of a head, and it has at least
-// two dimensions. Biases and the weights of norms are small and are sent whole.
+// Whether the gradient of a weight is compressed: `on` contains the weight, it is not part of a head, and it has at
+// least two dimensions. Biases and the weights of norms are small and are sent whole.
 bool is_compressed(const TrainSpec& train, const Graph& graph, ParamId param);
 
 // The number of pairs that a sender sends for a tensor: density * elements, rounded up; at least one.

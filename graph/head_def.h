@@ -28,8 +28,8 @@ constexpr std::string_view name_of(RowFormat format) {
   return format == RowFormat::kF32 ? "f32" : format == RowFormat::kBf16 ? "bf16" : "fp8";
 }
 
-// How the optimizer treats class rows that a step does not use: kAsIs leaves them; kExact applies, when a step next
-// uses a row, the updates that it would have had meanwhile with zero gradients.
+// How the optimizer treats class rows that a step does not use. kAsIs leaves them unchanged. With kExact a row catches
+// up when a step next uses it: first the updates are applied that it would have had meanwhile with zero gradients.
 enum class Untouched : uint8_t { kAsIs, kExact };
 
 // Where class rows and their optimizer states are stored: in memory, or in a mapped file.

@@ -113,8 +113,8 @@ namespace {
 // The active classes of a step: the number that the shape gives, or the step's targets if they are more.
 int64_t most_active(const HeadShape& shape) { return std::max(shape.active, shape.step_rows); }
 
-// The most classes of a shard that are drawn. Classes that are not chosen by a label or a list are drawn evenly from
-// all blocks, so `classes` of them get their share, and in addition at most all targets of the step.
+// The most active classes among `classes` classes of a shard. Classes that no target has chosen are drawn evenly from
+// all blocks, so these classes get their share, and in addition at most all targets of the step.
 int64_t most_drawn(const HeadShape& shape, int64_t classes) {
   const int64_t share = shape.active * classes / shape.blocks.classes + 1;  // rounded up
   return std::min({classes, most_active(shape), shape.step_rows + share});

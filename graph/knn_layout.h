@@ -14,7 +14,7 @@ struct KnnShape {
   int64_t neighbours = 1;  // entries of a list
   int workers = 1;         // most workers of a build
 
-  // Entries of a list that hold a class; the others are -1.
+  // The number of entries of a list that hold a class; the remaining entries are -1.
   int64_t found() const { return neighbours < classes ? neighbours : classes; }
 };
 

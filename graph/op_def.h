@@ -1,6 +1,6 @@
-// OpDef: the meaning of an operator as one value. `lang` reads the signature, `graph` infers and differentiates,
-// `planner` reads the cost; kernels are in ops/. The conformance suite tests kernels against the shard rule; no plan
-// splits an operator yet. Never switch over operator names outside ops/: add a field here.
+// OpDef: the meaning of an operator as one value. `lang` reads the signature, `graph` infers types and differentiates,
+// `planner` reads the cost. Kernels are in ops/. The conformance suite tests kernels against the shard rule, although
+// no plan splits an operator yet. Never switch over operator names outside ops/: add a field here.
 #pragma once
 
 #include <span>
@@ -42,7 +42,7 @@ enum class LayoutRule {
 
 enum class Availability { kReady, kNotYet };
 
-// Initial values of a parameter. Draws are Philox counters of (seed, tensor path, element).
+// The initial values of a parameter. Random values are drawn from Philox with (seed, tensor path, element) as counter.
 struct Init {
   enum Kind { kConstant, kNormal, kHeNormal, kUniform, kTruncNormal };
   Kind kind = kConstant;

@@ -136,8 +136,8 @@ struct ClipSpec {
   bool heads = false;
 };
 
-// Compression of gradients: of each tensor, a sender sends the elements with the largest accumulated gradients and
-// keeps the others for later steps (graph/compression.h). Each replica is a sender, or each node.
+// Compression of gradients. A sender is a replica or a node. Of each tensor, a sender sends the elements with the
+// largest accumulated gradients, and keeps the remaining elements for later steps (graph/compression.h).
 struct CompressSpec {
   double density = 0;               // fraction of the elements that is sent; 0: gradients are sent whole
   std::vector<std::string> on;      // tensors below these paths; empty: all outside of heads

@@ -1,4 +1,4 @@
-// : Makes an UpdateRule from one expression, the update of one element:
+// Makes an UpdateRule from one expression, the update of one element:
 //   1. reads_of finds for each operation which kinds of inputs it depends on: those of the element, of the step, norms.
 //   2. Elements::find_uniform collects the largest operations that depend only on the step or only on norms.
 //   3. part_of cuts these out as `scalars` and `ratios`, which are computed once per step and once per tensor, in f64.

@@ -1,6 +1,6 @@
 // UpdateRule: the update of an optimizer written in the language, as a value. Numbers that depend only on the step are
-// computed once per step, and those that depend only on norms once per tensor, in f64; all others for each element, in
-// f32.
+// computed once per step, and numbers that depend only on norms once per tensor; both in f64. All other numbers are
+// computed for each element, in f32.
 #pragma once
 
 #include <string>

@@ -1,3 +1,8 @@
+// Writes out what a file leaves open, as insertions into its text:
+//   1. the default arguments of calls, which the check has recorded (Facts::default_arguments)
+//   2. the missing settings of each declaration (complete), with the values of the run if it uses the declaration
+//   3. the missing declarations of each `run` (complete_run)
+// The insertions are made from the end of the text to its start, so that the positions of the others stay valid.
 #include "lang/explicit.h"
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// Names from other frameworks, which new users write first, and our name for each. The names of operators and of their
-// arguments are in OpDef::aliases; all others are here. Case, `_` and a final `loss` do not count: `CrossEntropyLoss`
-// is `cross_entropy`. None of these names is a word of the language.
+// Names from other frameworks, which new users write first, and our name for each. The foreign names of operators and
+// of their arguments are in OpDef::aliases; all other foreign names are here. Capitals, `_` and a final `loss` make no
+// difference: `CrossEntropyLoss` is `cross_entropy`. None of these names is a word of the language.
 #pragma once
 
 #include <optional>

@@ -1,3 +1,10 @@
+// Checks a file after the loader has read it and its imports:
+//   1. The --set flags are parsed, and options get their values.
+//   2. The declarations of the run are chosen, by --run, by a `run` declaration, or as the only ones of their kinds.
+//   3. ModuleBuilder lowers them to a Module and checks the settings of all other declarations.
+//   4. Constants are evaluated. If there are no errors, the `test` blocks run.
+//   5. check_uncalled tries the declarations that nothing has called.
+// Headers are checked before and after step 2, since --cluster and --schedule may load further files.
 #include "lang/frontend.h"
 
 #include <deque>

@@ -49,7 +49,7 @@ struct Diagnostic {
 // Collects the diagnostics of a run in order. A second diagnostic with the same cause is dropped.
 class Diagnostics {
  public:
-  // Keeps the first 500 errors and the first 500 warnings, and counts the others.
+  // Keeps the first 500 errors and the first 500 warnings. Further diagnostics are only counted.
   void add(Diagnostic diagnostic);
   bool has_errors() const { return errors_ > 0; }
   int error_count() const { return errors_; }

@@ -1,4 +1,4 @@
-// : Assigns a layout to each 4-d tensor in two passes over the nodes:
+// Assigns a layout to each 4-d tensor in two passes over the nodes:
 //   1. find_wishes, from last to first: the layout that the readers of each value need. An operator without a rule of
 //   its
 //      own passes on what the readers of its result need.

@@ -1,4 +1,4 @@
-// : Splits the loss into terms:
+// Splits the loss into terms:
 //   1. find_computed marks the values that operators compute from losses of sharded heads.
 //   2. split_sums goes through the marked values from last to first, and multiplies the factor of a sum or a product
 //   with

@@ -1,6 +1,6 @@
-// The least work of expanding a declaration, computed from its text before it is expanded. A call of a block or a
-// function counts that one's body once more, so a few lines in which each calls the one before it twice are found to be
-// too large.
+// The least work of expanding a declaration, computed from its text before it is expanded. Each call of a block or a
+// function counts the body of the callee again. A few lines in which each block calls the one before it twice are
+// therefore found to be too large.
 #pragma once
 
 #include <unordered_map>

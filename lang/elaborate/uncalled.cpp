@@ -1,4 +1,4 @@
-// : Finds mistakes in declarations that nothing calls:
+// Finds mistakes in declarations that nothing calls:
 //   1. check_uncalled collects the declarations of a file that were not expanded and divides the remaining steps of
 //      evaluation among them. Declarations whose trials were clean in an earlier check are skipped.
 //   2. Suspicions::run expands a declaration with made-up arguments, in up to eight trials. It stops after three trials

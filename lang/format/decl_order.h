@@ -1,4 +1,5 @@
-// The order in which the declarations of a file are written: imports by their path, options, the others as in the file.
+// The order in which the declarations of a file are written: imports sorted by path, then options, then all other
+// declarations in the order of the file.
 #pragma once
 
 #include <cstddef>

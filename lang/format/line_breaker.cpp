@@ -1,4 +1,4 @@
-// : Breaks a statement in four steps, each of which is tried only if the result of the one before it is too long:
+// Breaks a statement in four steps, each of which is tried only if the result of the one before it is too long:
 //   1. write starts a new line before each arrow where the author has broken the line.
 //   2. line starts a new line before every arrow of such a line.
 //   3. segment breaks brackets from the left (brackets); items writes as many items on a line as fit.

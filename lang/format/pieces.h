@@ -29,7 +29,8 @@ enum class Bracket : uint8_t {
 constexpr bool has_commas(Bracket bracket) { return bracket >= Bracket::kItems; }
 constexpr bool may_end_in_comma(Bracket bracket) { return bracket >= Bracket::kParams; }
 
-// Kept as small as possible: a file of 4 MiB has millions of pieces, and memory costs more time than arithmetic.
+// One token with its layout. It is kept as small as possible: a file of 4 MiB has millions of pieces, and memory costs
+// more time than arithmetic.
 struct Piece {
   TokenKind kind = TokenKind::kEnd;
   Bracket bracket = Bracket::kNone;  // kind of an opening bracket

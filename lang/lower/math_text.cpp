@@ -1,3 +1,9 @@
+// Writes the text from which the math digest is computed, in parts:
+//   1. the graph without metrics, with the first names of renamed parts
+//   2. the reader of the training source, and the bindings of the data
+//   3. the lines of each setting of `train` on which learned weights depend (SettingDef::is_learned)
+// The functions for single lines keep the form of earlier versions. Directories of paths, the place of rows and the
+// spans of the text are left out, since they do not change what is learned.
 #include "lang/lower/math_text.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// : Reads a file from start to end. `next` decides by the first character: a name, a number (lex_number.cpp), a string
+// Reads a file from start to end. `next` decides by the first character: a name, a number (lex_number.cpp), a string
 // (lex_string.cpp), a comment or a sign. Before signs, text of other languages is recognised (foreign_text.h); it is
 // reported, and replaced by the token that it stands for, so that the parser does not report it again. lay_out
 // (layout.cpp) then pairs the brackets and drops newlines.
