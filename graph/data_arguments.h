@@ -13,7 +13,7 @@
 
 namespace xrun {
 
-// Pictures with a larger side are rejected before memory is allocated for them.
+// The largest side of a picture. A larger picture is rejected before memory is allocated for it.
 inline constexpr int64_t kLargestSide = 16'384;
 inline constexpr int64_t kMostColumns = 1 << 24;
 

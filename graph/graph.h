@@ -1,5 +1,6 @@
-// The graph: values and nodes in vectors, ids as handles. Nodes are in topological order; the planner cuts stages in
-// the printed order. A Graph is a value: passes take one and return another.
+// The graph of a model. Its values and nodes are in vectors, and ids refer to them. The nodes are in topological order,
+// which is also the printed order; the planner cuts stages in this order. A Graph is a value: passes take one and
+// return another.
 #pragma once
 
 #include <optional>
@@ -68,7 +69,7 @@ struct Parameter {
   bool updated() const { return trained && !frozen; }
 };
 
-// A sharded head: features in, loss and metrics out; the node itself is planned as a head pass over all devices.
+// A sharded head. Its node reads features and gives loss and metrics, and is planned as a head pass over all devices.
 struct Head {
   std::string name;
   NodeId node;  // node whose operator has `head`

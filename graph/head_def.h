@@ -11,7 +11,7 @@ namespace xrun {
 
 class ScalarExpr;  // graph/scalar_expr.h
 
-// logits = x Wᵀ (+ bias), or the cosine of x and each class weight.
+// The form of the logits: x Wᵀ (+ bias), or the cosine of x and each class weight.
 struct HeadForm {
   bool cosine = false;
   bool bias = false;
@@ -44,8 +44,9 @@ inline constexpr int64_t kMostProbes = 4096;
 
 enum class MarginGrad { kCapped, kExact, kStraight, kThreshold };
 
-// loss of a row = logsumexp(z) - z_target, z = scale · margin(logits): psi(theta) = cos(m1·theta + m2) - m3 on the
-// target column only. m1 = 1, m2 = m3 = 0 is plain softmax cross entropy, on logits that need not be cosines.
+// The margin of a loss. The loss of a row is logsumexp(z) - z_target with z = scale · margin(logits). On the target
+// column the margin replaces cos(theta) by psi(theta) = cos(m1·theta + m2) - m3; the other columns stay. With the
+// defaults m1 = 1, m2 = 0, m3 = 0 this is plain softmax cross entropy, whose logits need not be cosines.
 struct MarginForm {
   double scale = 1;
   double m1 = 1;

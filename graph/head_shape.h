@@ -66,7 +66,8 @@ struct HeadShape {
   double row_weight = 1;  // d(objective) / d(loss of a row)
   int64_t top_k = 1;      // best classes kept for each row: the largest k of its metrics, or of predict; 0: not kept
   int workers = 1;        // workers of the device
-  // Active classes of the whole head in a step, and rows of a step, whose labels are selected first.
+  // The number of active classes of the whole head in a step, and the number of rows of a step. The labels of these
+  // rows are selected first.
   int64_t active = 0;  // 0: all classes
   int64_t step_rows = 0;
   int64_t neighbours = 0;  // length of each class's list of nearest classes, which are selected first; 0: no lists
@@ -78,7 +79,7 @@ struct HeadShape {
   int64_t kept_blocks = 0;  // the logits of this many first blocks of the shard are kept for the backward pass
 };
 
-// Class counts of one selection.
+// The numbers of classes that a selection has chosen.
 struct HeadCounts {
   int64_t all = 0;   // active classes of the whole head
   int64_t near = 0;  // active classes that were taken from lists of nearest classes
@@ -188,7 +189,8 @@ struct HeadScratch {
 inline constexpr int64_t kHeadRowPlanes = 7;
 inline constexpr Bytes kHeadFoldNodeBytes = 16;
 HeadScratch head_scratch(const HeadShape& shape, HeadPass pass);
-// Takes `layout` = head_layout(shape) as an argument, so that passes allocate nothing.
+// The layout of the scratch of a pass. `layout` is head_layout(shape); it is an argument so that passes allocate
+// nothing.
 HeadScratch head_scratch(const HeadShape& shape, const HeadLayout& layout, HeadPass pass);
 
 }  // namespace xrun

@@ -72,7 +72,7 @@ struct PartCall {
   Attrs attrs;
 };
 
-// Cost per sample.
+// The cost of a call per sample.
 struct OpCost {
   Flops flops = 0;
   Bytes bytes = 0;
@@ -101,8 +101,8 @@ struct OpDef {
   std::string_view absorbs;   // a pointwise operator that may be fused: "relu", fused as attribute `relu=true`
   std::string_view contains;  // the operator that a loss applies to its first input: "softmax"
 
-  // Types of outputs and own parameters from the types of the call's inputs (without parameters) and the arguments.
-  // Errors carry XG03xx codes; the caller adds the span.
+  // Infers the types of the outputs and of the parameters that the call owns, from the types of its inputs (without
+  // parameters) and its arguments. Errors have XG03xx codes; the caller adds the span.
   Result<OpShape> (*infer)(std::span<const TensorType> inputs, const Attrs& attrs) = nullptr;
   OpCost (*cost)(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs& attrs) = nullptr;
   // True if the call returns its first input unchanged: dropout(0), flatten of a matrix. Null: never.

@@ -24,7 +24,7 @@ struct TrainSpan {
   enum Unit { kSteps, kEpochs, kSamples };
   double amount = 0;
   Unit unit = kSteps;
-  // Steps for `samples` training samples and a global batch; not rounded.
+  // The number of steps, not rounded, for `samples` training samples and a global batch of `batch`.
   double steps(int64_t samples, int64_t batch) const;
 };
 std::string to_text(const TrainSpan& span);  // "20 epochs"
@@ -153,7 +153,7 @@ constexpr std::string_view name_of(SampleOrder order) {
   return order == SampleOrder::kShuffled ? "shuffled" : order == SampleOrder::kSequential ? "sequential" : "balanced";
 }
 
-// Weights of samples in the loss, by class, with the mean 1 over the training samples.
+// The weights of samples in the loss, by class. Their mean over the training samples is 1.
 struct ClassWeightsSpec {
   enum Kind { kNone, kInverseFrequency, kCsv };
   Kind kind = kNone;
@@ -172,7 +172,7 @@ struct GrowthSpec {
   Span span;
 };
 
-// A part of the loss: factor · the mean over the rows (or their sum, `reduce`).
+// A part of the loss: `factor` times the mean over the rows, or times their sum with `reduce = sum`.
 struct LossTerm {
   ValueId rows;  // f32[N], one value a row
   double factor = 1;

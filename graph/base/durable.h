@@ -36,9 +36,9 @@ struct FileKind {
 /// and is neither empty nor of this kind.
 Status check_place(const std::string& path, const FileKind& kind);
 
-/// Writes a result to `path`: first next to it, synced, then renamed, so that a reader sees the old file or the new one
-/// and a failure leaves the old one. Links are followed. Errors: kUsage if `path` exists and is neither empty nor of
-/// this kind; kWorld with the system's reason.
+/// Writes a result to `path`. The bytes go to a new file next to it, which is synced and then renamed, so that a reader
+/// sees the old file or the new one, and a failure leaves the old one. Links are followed. Errors: kUsage if `path`
+/// exists and is neither empty nor of this kind; kWorld with the system's reason.
 Status replace_file(const std::string& path, Pieces pieces, const FileKind& kind);
 
 // A function that writes the next bytes of a file. It returns 0, or the errno of the write that failed.

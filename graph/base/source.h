@@ -23,7 +23,7 @@ struct Span {
 // The span from the start of `a` to the end of `b`; both lie in one file.
 Span join(const Span& a, const Span& b);
 
-// A span with a few words next to its underline; the text may be empty.
+// A span with a label: a few words that are shown next to the underline. The text may be empty.
 struct Label {
   Span span;
   std::string text;
@@ -57,7 +57,7 @@ class SourceMap {
   // The text of a line (from 1), without its newline.
   std::string_view line(int32_t file, int number) const;
   int line_count(int32_t file) const;
-  // "face.xgraph:28:34", or "" for an invalid span.
+  // The place of a span, "face.xgraph:28:34"; "" for an invalid span.
   std::string place(const Span& span) const;
 
  private:

@@ -68,7 +68,7 @@ Result<Graph> fuse_sums(Graph graph, const OpRegistry& registry);
 // fused operators have other rules, and no other pass preserves layouts.
 Result<Graph> assign_layouts(Graph graph, const OpRegistry& registry);
 
-// The rule that a node follows.
+// The layout rule that a node follows.
 LayoutRule layout_rule(const Graph& graph, const Node& node);
 
 }  // namespace xrun

@@ -179,7 +179,7 @@ class Evaluator {
   const TensorType& type_of(const Datum& value) const { return work_.graph.value(value.tensor).type; }
   Diagnostics& diagnostics() { return diagnostics_; }
   void report(Diagnostic diagnostic);  // with the chain of expansions
-  // Reports lang::fault(...).
+  // Reports the diagnostic that lang::fault makes of these arguments.
   Refused refuse(const char* code, Span at, Text message, Text label, Help help);
   // Records a feature for Module::not_yet. `help` names the available alternative.
   void not_yet(Span at, Text what, Help help);

@@ -54,11 +54,11 @@ struct Scope {
   }
 };
 
-// The stack of tensor-name scopes: "blocks.7.attention".
+// The nested scopes of tensor names. The path of the innermost one is a text such as "blocks.7.attention".
 class TensorNames {
  public:
-  // The path of a leaf: `label` if there is one, else `name`, `name_2`, `name_3` in source order. Nullopt if the label
-  // is in use in this scope.
+  // The path of a new tensor in this scope. Its last part is `label` or, without a label, `name`, `name_2`, `name_3`,
+  // ... in source order. Nullopt if the label is already in use in this scope.
   std::optional<std::string> leaf(std::string_view name, std::string_view label);
   void enter(std::string path) { scopes_.push_back({std::move(path), {}, {}}); }
   void leave() { scopes_.pop_back(); }

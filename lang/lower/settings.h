@@ -1,5 +1,5 @@
-// The settings of a declaration as a tree: its own override those of the declarations that it extends, and --set
-// overrides both. The known settings are in setting_def.h.
+// The settings of a declaration as a tree. The declaration's own settings override those that it inherits from the
+// declarations that it extends, and --set overrides both. The known settings are in setting_def.h.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@
 
 namespace xrun::lang {
 
-// `a.b = value` and `a { b = value }` give equal trees.
+// A setting or a group of settings. `a.b = value` and `a { b = value }` give equal trees.
 struct SettingNode {
   std::string key;
   Span key_span;
@@ -57,7 +57,8 @@ Span value_span(const SettingNode& node);
 std::string symbol(const SettingNode& node);
 // The text of a bare name, `none` or `auto`, or the called name if the value is a call.
 std::string word(const SettingNode& node);
-// "backbone.stem" for a name, a chain of fields or a string; empty for another expression.
+// The path that a value consists of: "backbone.stem" for a name, a chain of fields or a string; empty for another
+// expression.
 std::string path_text(const Ast& ast, ExprId id);
 
 }  // namespace xrun::lang

@@ -1,5 +1,5 @@
-// Text to tokens: characters, numbers with units, strings, comments, and the newlines that end statements
-// (docs/reference/language.md, "Words, numbers, lines").
+// Converts the text of a file to tokens: names, signs, numbers with units, strings, comments, and the newlines that end
+// statements (docs/reference/language.md, "Words, numbers, lines").
 #pragma once
 
 #include <cstdint>

@@ -53,7 +53,7 @@ class Loader {
          const std::map<std::string, std::string>* open = nullptr)
       : sources_(sources), diagnostics_(diagnostics), reads_files_(reads_files), open_(open) {}
 
-  // Null if the file cannot be read; faults are reported. A file is read only once.
+  // Loads a file and its imports. Null if the file cannot be read; faults are reported. A file is read only once.
   const SourceFile* load_file(const std::string& path);
   const SourceFile* load_text(const std::string& name, std::string text);
   const SourceFile* load_std(const std::string& name);  // null if there is no file of this name

@@ -9,7 +9,7 @@
 
 namespace xrun::lang {
 
-// Holds every whole number that the lexer accepts; larger ones are rejected with XG0109.
+// A type for every whole number that the lexer accepts. Larger numbers are rejected with XG0109.
 __extension__ typedef __int128 Int128;
 std::string to_text(Int128 value);
 

@@ -1,4 +1,4 @@
-// Tokens to syntax tree: recursive descent with one token of look-ahead beyond the current one
+// Converts tokens to a syntax tree, by recursive descent with one token of look-ahead beyond the current one
 // (docs/reference/language.md, "Grammar").
 #pragma once
 
@@ -16,7 +16,7 @@ namespace xrun::lang {
 // without nesting, so the height of an expression is limited to kMaxHeight nodes.
 inline constexpr int kMaxNesting = 64;
 inline constexpr int kMaxHeight = 512;
-// Longer files are rejected with XG0101 and not read.
+// The largest file in bytes. A larger file is rejected with XG0101 and not read.
 inline constexpr uint32_t kMaxFileBytes = 4u << 20;
 
 // Parses a whole file. Every independent fault is reported (XG01xx) and leaves an error node; time and memory are

@@ -68,7 +68,7 @@ class Parser {
   // reported if `open` was already reported as never closed.
   bool expect_close(const Token& open, TokenKind closing, std::string_view otherwise = {});
   Name take_name();
-  // Reports "expected a value, found `)`".
+  // Reports the current token as unexpected: "expected a value, found `)`".
   Diagnostic* expected(std::string_view what, Help help);
   Diagnostic* fault(const char* code, Span at, Text message, Text label, Help help);
   Fix insertion(std::string_view sign) const;  // inserts a missing sign

@@ -29,7 +29,7 @@ struct Name {
   explicit operator bool() const { return !text.empty(); }
 };
 
-// `name = value` or `value` in a call.
+// An argument of a call: `name = value` or `value`.
 struct Arg {
   Name name;
   ExprId value;
