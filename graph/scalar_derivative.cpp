@@ -1,8 +1,7 @@
 // Derivatives of scalar expressions, and the search for operations that are finite at no point.
 //   1. gradient_of copies the expression, with the same inputs, into a new one.
 //   2. For each wanted input, ForwardDerivative computes the derivative of every operation by that input, in
-//   topological
-//      order. A derivative that is 0 is not stored.
+//      topological order. A derivative that is 0 is not stored.
 //   3. The derivative of each result is multiplied by the gradient of that result, and the products are added.
 // Forward accumulation takes a pass for each input, of which there are few, and lets `select` choose between the
 // derivatives of its branches.

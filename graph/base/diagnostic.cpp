@@ -3,7 +3,7 @@
 //   2. block prints the lines that are near one another, each with its underline. Labels of one line share an underline
 //      row if their texts fit; otherwise the texts hang below one another, rightmost first.
 //   3. The notes, the chain of expansions and the fixes follow. A fix with edits shows each edited line as it will
-//   read.
+//      read.
 // A long line is cut to a window around its first mark.
 #include "graph/base/diagnostic.h"
 

@@ -1,7 +1,6 @@
 // Assigns a layout to each 4-d tensor in two passes over the nodes:
 //   1. find_wishes, from last to first: the layout that the readers of each value need. An operator without a rule of
-//   its
-//      own passes on what the readers of its result need.
+//      its own passes on what the readers of its result need.
 //   2. visit, from first to last: the layout of each node. It is given by the operator's rule; an element-wise operator
 //      takes the common layout of its operands or, if they differ, the one that its readers need.
 // An operand that is stored in another layout is copied by a node `reorder`. Copies cost a pass over the tensor, which

@@ -2,11 +2,9 @@
 //   1. find_absorbed marks every node that its only consumer may compute. A group is a node that is not marked and the
 //      marked nodes before it.
 //   2. release_large_groups and release_groups_that_cost_more split groups that have too many nodes, do not fit a
-//   `map`,
-//      or would make training keep more values than before.
+//      `map`, or would make training keep more values than before.
 //   3. The graph is copied in order. Marked nodes are left out, and the last node of each group becomes a `map` with
-//   the
-//      expression of the whole group.
+//      the expression of the whole group.
 // The intermediate values of a group are then never written to memory.
 #include <algorithm>
 #include <map>

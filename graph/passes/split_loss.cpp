@@ -1,8 +1,7 @@
 // Splits the loss into terms:
 //   1. find_computed marks the values that operators compute from losses of sharded heads.
 //   2. split_sums goes through the marked values from last to first, and multiplies the factor of a sum or a product
-//   with
-//      a number into its operands. The values that are reached and not marked are the terms.
+//      with a number into its operands. The values that are reached and not marked are the terms.
 //   3. With partial labels, find_mixed marks the sums of parts that read different labels, and step 2 is repeated.
 // Factors are collected per value, so a value that is added several times is one term.
 #include "graph/passes/split_loss.h"

@@ -2,8 +2,7 @@
 //   1. declare_states makes an input for the weight, the gradient, each state and each number of the step.
 //   2. The statements are evaluated in order. Each appends operations of one element to the expression.
 //   3. The last values of the weight and the states become the results. check_without_norms checks that they stay
-//   finite
-//      if all norms are 0.
+//      finite if all norms are 0.
 //   4. make_update_rule separates the numbers that are computed once per step or once per tensor (graph/update_rule.h).
 #include <algorithm>
 #include <cmath>

@@ -1,8 +1,7 @@
 // Scans the raw tokens of a file twice:
 //   1. Pairing finds the partner of each bracket and reports brackets that have none.
 //   2. drop_newlines drops the newlines that do not end a statement. It needs the result of step 1: inside a
-//   parenthesis that
-//      is never closed, newlines would otherwise have no meaning up to the end of the file.
+//      parenthesis that is never closed, newlines would otherwise have no meaning up to the end of the file.
 #include <algorithm>
 
 #include "lang/syntax/lexer.h"
