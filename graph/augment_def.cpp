@@ -130,7 +130,7 @@ Result<TensorType> class_number(const AugmentDef&, const Field& input, const Att
   return per_sample(DType::kI32, {input.type.dims[1]}, classes);
 }
 
-// The type of a text column's class numbers; opening the table determines their count.
+// The type of a text column's class numbers. Their count is known only after the table has been opened.
 Result<TensorType> class_of_text(const AugmentDef&, const Field& input, const Attrs&) {
   const DType dtype = input.type.dtype;
   if (input.name != "row" || input.encoded || input.type.rank() != 1 ||

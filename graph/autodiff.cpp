@@ -1,6 +1,11 @@
-// Reverse accumulation. Nodes are visited from last to first. The gradients of a value come from its consumers, which
-// have all been visited, and are added in consumer order. A value needs a gradient if the loss depends on it and it
-// depends on a parameter that is updated.
+// Reverse accumulation:
+//   1. find_wanted marks the values that depend on an updated parameter; only these get gradients.
+//   2. seed starts the gradients: with the row weights of each dense term of the loss, and with an input "<head>.dx"
+//      for the feature of each sharded head.
+//   3. The nodes are visited from last to first. All consumers of a node's outputs have then been visited, so their
+//      gradients are complete: they are added in consumer order, and the node's OpDef::grad appends its backward nodes.
+//   4. check_tied rejects a tied weight that only some of its readers give a gradient.
+// The fixed order of consumers makes every sum independent of the plan.
 #include "graph/autodiff.h"
 
 #include <algorithm>
@@ -82,7 +87,8 @@ class Differentiator {
     return {};
   }
 
-  // d(objective)/d(feature) of a head comes from the head pass; a dense term is differentiated from its rows on.
+  // Starts the gradients. The head pass computes d(objective)/d(feature) of a head; for a dense term the gradient of
+  // its rows is the constant row weight.
   Status seed() {
     if (graph_.loss.empty()) {
       return Error{ErrorKind::kContent, "XG0501", "there is no loss to differentiate", "give `loss` in `train`"};

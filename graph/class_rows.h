@@ -12,17 +12,17 @@ namespace xrun {
 // Row c of the parameter belongs to class c of the input.
 struct ClassRows {
   ParamId param;
-  std::string input;  // in Graph::inputs; empty: the targets of the loss are computed
+  std::string input;  // in Graph::inputs; empty if the targets of the loss are computed
   std::string part;   // the name of the head, else the path of the layer
   enum Kind { kHead, kLogits, kEmbedding } kind = kHead;
 };
 
-// Lists them in the order of the nodes; a parameter is listed once, for the first input that it belongs to. Accepts
-// graphs before and after `prepare`.
+// Lists these parameters in the order of the nodes. A parameter that belongs to several inputs is listed once, for the
+// first of them. Accepts graphs before and after `prepare`.
 std::vector<ClassRows> class_rows(const Graph& graph);
 
-// The names of the inputs from which the outputs and the features of heads are computed. The other inputs, labels, are
-// read only by losses and metrics.
+// The names of the inputs from which the outputs and the features of heads are computed. The other inputs are labels,
+// which only losses and metrics read.
 std::vector<std::string> inputs_of_results(const Graph& graph);
 
 }  // namespace xrun

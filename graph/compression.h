@@ -19,25 +19,25 @@ struct GradientPair {
 };
 static_assert(sizeof(GradientPair) == 8);
 
-// The states that each sender keeps for a compressed weight, in place of the optimizer's: its velocity, and the
-// accumulated velocities that were not sent.
+// The names of the states that each sender keeps for a compressed weight, instead of the states of the optimizer: the
+// velocity, and the sum of the velocities that were not sent yet.
 inline constexpr std::string_view kResidualStates[] = {"velocity", "residual"};
 
-// Whether the gradient of a weight is compressed: `on` names the weight, it is not part of a head, and it has at least
-// two dimensions. Biases and the weights of norms are small and are sent whole.
+// Whether the gradient of a weight is compressed: `on` contains the weight, it is not part of a head, and it has at
+// least two dimensions. Biases and the weights of norms are small and are sent whole.
 bool is_compressed(const TrainSpec& train, const Graph& graph, ParamId param);
 
 // The number of pairs that a sender sends for a tensor: density * elements, rounded up; at least one.
 int64_t pairs_of(int64_t elements, double density);
 
-// Whether a sample is used to bound the least selected element (ops/top_k.h): at most one element in 32 is selected,
-// and the tensor has at least a quarter million elements.
+// Whether the selection of a tensor's largest elements uses a sample to bound the smallest selected one (ops/top_k.h).
+// It does if at most one element in 32 is selected and the tensor has at least a quarter million elements.
 bool selects_by_sample(int64_t elements, int64_t pairs);
 
-// The density of step `step`, counted from 0. The first `warmup` steps are four equal parts with 1/4, 1/16, 1/64 and
-// 1/256 of the elements, but never less than the density after them.
+// The fraction of elements that is sent in step `step`, counted from 0. The first `warmup` steps are divided into four
+// equal parts, which send 1/4, 1/16, 1/64 and 1/256 of the elements, but never less than the steps after them.
 double density_at(const CompressSpec& compress, double warmup, int64_t step);
-// The density of the first step.
+// The fraction that is sent in the first step, which is the largest.
 double largest_density(const CompressSpec& compress);
 
 }  // namespace xrun

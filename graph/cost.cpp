@@ -16,7 +16,7 @@ OpCost cost_of(const Graph& graph, const Node& node) {
   if (node.op->cost != nullptr) {
     return node.op->cost(inputs, outputs, node.attrs);
   }
-  // Pointwise by default: one operation an element, everything read and written once.
+  // The default is that of a pointwise operator: one operation per element, and everything is read and written once.
   OpCost cost;
   for (const TensorType& type : inputs) {
     cost.bytes += type.has_batch() ? type.row_elements() * size_of(type.dtype) : 0;

@@ -5,7 +5,7 @@
 
 namespace xrun {
 
-// Costs per sample; the cost of a head is per gathered row, over all its classes.
+// The cost of a node per sample. The cost of a head is per gathered row, over all its classes.
 OpCost cost_of(const Graph& graph, const Node& node);
 OpCost total_cost(const Graph& graph, Phase phase);
 

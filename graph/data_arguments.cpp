@@ -29,7 +29,7 @@ Status check_bounds(std::string_view all, const Attrs& args) {
     const std::string_view high = one.substr(one.find("..") + 2);
     const AttrValue* given = args.find(name);
     if (given == nullptr || std::holds_alternative<std::string>(*given)) {
-      continue;  // `none`, or a name
+      continue;  // the argument is `none` or a name
     }
     const double value = args.real(name);
     if (!(value >= number(low) && value <= number(high))) {

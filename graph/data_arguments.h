@@ -13,11 +13,11 @@
 
 namespace xrun {
 
-// Pictures with a larger side are rejected before memory is allocated for them.
+// The largest side of a picture. A larger picture is rejected before memory is allocated for it.
 inline constexpr int64_t kLargestSide = 16'384;
 inline constexpr int64_t kMostColumns = 1 << 24;
 
-// XG0413: "`name` is VALUE", with the allowed values as help.
+// Makes the error XG0413, "`name` is VALUE", whose help gives the allowed values.
 Error out_of_range(std::string_view name, const Text& value, const Text& allowed);
 
 // Checks the arguments against bounds such as "size 4..1024, em 4..1024". Errors: XG0413.

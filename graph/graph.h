@@ -1,5 +1,6 @@
-// The graph: values and nodes in vectors, ids as handles. Nodes are in topological order; the planner cuts stages in
-// the printed order. A Graph is a value: passes take one and return another.
+// The graph of a model. Its values and nodes are in vectors, and ids refer to them. The nodes are in topological order,
+// which is also the printed order; the planner cuts stages in this order. A Graph is a value: passes take one and
+// return another.
 #pragma once
 
 #include <optional>
@@ -58,9 +59,9 @@ struct Parameter {
   bool trained = true;  // false: a state (running statistics)
   bool head = false;    // class weights of a sharded head: [C, D] or [C]
   bool frozen = false;  // a weight that this run does not update (`freeze`)
-  // Set by differentiation for a weight that several operators read: the parameter of its first reader, itself
-  // included. Each reader has a parameter and a gradient of its own; all have one name and stay equal
-  // (graph/passes/untie.h).
+  // Set by differentiation if several operators read the weight. Each reader then has a parameter and a gradient of its
+  // own; all have one name and stay equal (graph/passes/untie.h). `tied` is the parameter of the first reader, also in
+  // that parameter itself.
   ParamId tied;
   Span span;  // the call that owns it, or the label from which its name comes
   bool labelled = false;
@@ -68,7 +69,7 @@ struct Parameter {
   bool updated() const { return trained && !frozen; }
 };
 
-// A sharded head: features in, loss and metrics out; the node itself is planned as a head pass over all devices.
+// A sharded head. Its node reads features and gives loss and metrics, and is planned as a head pass over all devices.
 struct Head {
   std::string name;
   NodeId node;  // node whose operator has `head`
@@ -80,7 +81,7 @@ struct NamedValue {
   ValueId value;
 };
 
-// One call in the chain of calls that leads to a node. The nodes of a block share its chain, to save memory.
+// One call in the chain of calls that leads to a node. The nodes of a block share one chain, to save memory.
 struct ExpansionStep {
   Expansion step;
   ExpansionId outer;  // invalid for the outermost
@@ -115,10 +116,10 @@ struct Graph {
   bool is_tied_copy(ParamId id) const { return params[id].tied.valid() && params[id].tied != id; }
 };
 
-// Calls `op` on `inputs`: infers, creates the parameters that the call owns as `path`.weight and so on, and appends the
-// node. Tensors of `given` replace the own ones of these names. All new forward nodes come from here; passes copy them.
-// Errors: those of infer, sizes above graph/limits.h, XG0301 for a given tensor of another type, XG0203 for one that
-// the call does not own.
+// Calls `op` on `inputs`: infers the types, creates the parameters that the call owns, named `path`.weight and so on,
+// and appends the node. A tensor in `given` replaces the parameter of its name. All new forward nodes are made here;
+// passes copy them. Errors: those of infer, sizes above graph/limits.h, XG0301 for a given tensor of another type,
+// XG0203 for a given tensor that the call does not own.
 Result<NodeId> call_op(Graph& graph, const OpDef& op, std::vector<ValueId> inputs, Attrs attrs, std::string path,
                        Span span, std::span<const NamedValue> given = {});
 

@@ -32,8 +32,8 @@ struct RowRules {
 };
 constexpr std::string_view name_of(Untouched untouched) { return untouched == Untouched::kAsIs ? "as_is" : "exact"; }
 constexpr std::string_view name_of(RowPlace rows) { return rows == RowPlace::kMemory ? "memory" : "mapped"; }
-// The largest momentum that Untouched::kExact supports: with it, the effect of an update ends within a few hundred
-// thousand steps, over which a table sums (ops/head/catch_up.h).
+// The largest momentum that Untouched::kExact supports. With it the effect of an update ends within a few hundred
+// thousand steps, and the table of ops/head/catch_up.h sums over that many steps.
 inline constexpr double kMostCatchUpMomentum = 0.9999;
 RowRules row_rules(const TrainSpec& train, std::string_view weight);
 

@@ -11,7 +11,7 @@ namespace xrun {
 
 class ScalarExpr;  // graph/scalar_expr.h
 
-// logits = x Wᵀ (+ bias), or the cosine of x and each class weight.
+// The form of the logits: x Wᵀ (+ bias), or the cosine of x and each class weight.
 struct HeadForm {
   bool cosine = false;
   bool bias = false;
@@ -28,8 +28,8 @@ constexpr std::string_view name_of(RowFormat format) {
   return format == RowFormat::kF32 ? "f32" : format == RowFormat::kBf16 ? "bf16" : "fp8";
 }
 
-// How the optimizer treats class rows that a step does not use: kAsIs leaves them; kExact applies, when a step next
-// uses a row, the updates that it would have had meanwhile with zero gradients.
+// How the optimizer treats class rows that a step does not use. kAsIs leaves them unchanged. With kExact a row catches
+// up when a step next uses it: first the updates are applied that it would have had meanwhile with zero gradients.
 enum class Untouched : uint8_t { kAsIs, kExact };
 
 // Where class rows and their optimizer states are stored: in memory, or in a mapped file.
@@ -37,28 +37,30 @@ enum class RowPlace : uint8_t { kMemory, kMapped };
 
 // The longest list of nearest classes that a class may have.
 inline constexpr int64_t kMostNeighbours = 4096;
-// The number of cells whose classes an approximate graph compares with a class: by default, and at most.
+// The number of cells whose classes are compared with a class to build an approximate graph of nearest classes: the
+// default and the maximum.
 inline constexpr int64_t kUsualProbes = 16;
 inline constexpr int64_t kMostProbes = 4096;
 
 enum class MarginGrad { kCapped, kExact, kStraight, kThreshold };
 
-// loss of a row = logsumexp(z) - z_target, z = scale · margin(logits): psi(theta) = cos(m1·theta + m2) - m3 on the
-// target column only. m1 = 1, m2 = m3 = 0 is plain softmax cross entropy, on logits that need not be cosines.
+// The margin of a loss. The loss of a row is logsumexp(z) - z_target with z = scale · margin(logits). On the target
+// column the margin replaces cos(theta) by psi(theta) = cos(m1·theta + m2) - m3; the other columns stay. With the
+// defaults m1 = 1, m2 = 0, m3 = 0 this is plain softmax cross entropy, whose logits need not be cosines.
 struct MarginForm {
   double scale = 1;
   double m1 = 1;
   double m2 = 0;
   double m3 = 0;
   double smoothing = 0;
-  double filter = 1;  // larger cosines of classes other than the row's target count as 0; 1: no filter
+  double filter = 1;  // cosines above it, of classes other than the row's target, count as 0; 1: no filter
   bool easy = false;
   MarginGrad grad = MarginGrad::kCapped;
-  // psi as a function of the target's cosine, and its derivative, in place of m1, m2, m3 and the variants: two results
-  // of one input. Null: the formula above.
+  // An own margin: an expression of the target's cosine with two results, psi and its derivative. It replaces m1, m2,
+  // m3 and the variants. Null: the formula above.
   std::shared_ptr<const ScalarExpr> own;
 
-  // Whether the derivative of the target's logit differs from 1.
+  // Whether the derivative of the target's logit by its cosine differs from 1.
   bool angular() const { return own != nullptr || m1 != 1 || m2 != 0; }
   // Whether the logits must be cosines (HeadForm::cosine).
   bool of_cosines() const { return angular() || m3 != 0 || filter < 1; }

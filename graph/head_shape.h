@@ -2,7 +2,8 @@
 // (docs/internals/determinism.md, "Class blocks" and "Sums over classes"). The planner computes sizes with them, and
 // the head kernels (ops/head.h) lay out their buffers with them.
 //   class block  consecutive classes: the unit of sharding, of every sum over classes, and of selection
-//   subtree      aligned run of 2^l class blocks (cut off at the end): a node of the one fixed binary tree over blocks
+//   subtree      2^l consecutive class blocks whose first number is a multiple of 2^l (the last subtree may have
+//                fewer): a node of the one fixed binary tree over all blocks
 #pragma once
 
 #include <cstdint>
@@ -40,11 +41,12 @@ struct ClassBlocks {
   int64_t size = 0;  // classes of each block; the last one may have fewer
 
   int64_t count() const { return (classes + size - 1) / size; }
-  // The blocks of shard `shard` of `shards`, possibly none; its class rows; and the blocks of a shard's class rows.
+  // In this order: the blocks of shard number `shard` of `shards`, possibly none; the class rows of that shard; and the
+  // blocks that make up the class rows of a shard.
   BlockRange of_shard(int64_t shard, int64_t shards) const;
   ClassRange rows_of_shard(int64_t shard, int64_t shards) const;
   BlockRange of_rows(ClassRange rows) const;
-  // The maximal aligned subtrees that make up `range`, ascending; none has more than 2^max_level blocks.
+  // Divides `range` into the largest possible subtrees, in ascending order, of at most 2^max_level blocks each.
   std::vector<BlockRange> subtrees(BlockRange range, int max_level = 62) const;
 };
 // The blocks of head number `head` of the module's graph. Plans store their size (HeadPlan::class_block).
@@ -64,7 +66,8 @@ struct HeadShape {
   double row_weight = 1;  // d(objective) / d(loss of a row)
   int64_t top_k = 1;      // best classes kept for each row: the largest k of its metrics, or of predict; 0: not kept
   int workers = 1;        // workers of the device
-  // Active classes of the whole head in a step, and rows of a step, whose labels are selected first.
+  // The number of active classes of the whole head in a step, and the number of rows of a step. The labels of these
+  // rows are selected first.
   int64_t active = 0;  // 0: all classes
   int64_t step_rows = 0;
   int64_t neighbours = 0;  // length of each class's list of nearest classes, which are selected first; 0: no lists
@@ -76,7 +79,7 @@ struct HeadShape {
   int64_t kept_blocks = 0;  // the logits of this many first blocks of the shard are kept for the backward pass
 };
 
-// Class counts of one selection.
+// The numbers of classes that a selection has chosen.
 struct HeadCounts {
   int64_t all = 0;   // active classes of the whole head
   int64_t near = 0;  // active classes that were taken from lists of nearest classes
@@ -118,12 +121,14 @@ HeadShape of_all_classes(const HeadShape& shape);
 // forward pass. The result takes kHeadMassRow bytes a row.
 Bytes head_mass_scratch_bytes(const HeadShape& shape);
 inline constexpr Bytes kHeadMassRow = 16;
-// {max, 1 / sum} of each row of a pass: computed by combine_stats and kept until the row's last sweep.
+// The bytes of {max, 1 / sum} for one row of a pass. combine_stats computes them, and they are kept until the row's
+// last sweep.
 inline constexpr Bytes kHeadSoftmaxRow = 8;
 Bytes head_softmax_bytes(const HeadShape& shape);
 
-// Location of the rows [row_begin, row_end) of a pass in the dX partials of a shard: `bytes` at `begin` for the first
-// subtree, and `step` further on for each next one. REQUIRES: whole row blocks.
+// Where the rows [row_begin, row_end) of a pass are in a shard's dX partials. In the partials of the first subtree they
+// are the `bytes` bytes from offset `begin` on; each further subtree adds `step` to the offset. REQUIRES: whole row
+// blocks.
 struct HeadGradientRows {
   Bytes begin = 0;
   Bytes bytes = 0;
@@ -151,7 +156,7 @@ struct HeadLayout {
   int64_t stat_planes = 0;  // f32 planes of `rows_padded` each: max, sum, sum of z, target, top-k values, top-k classes
   BlockRange blocks;        // class blocks of the shard
   std::vector<BlockRange> subtrees;
-  int64_t partials = 0;  // most partial results held at once, without the first of each subtree
+  int64_t partials = 0;  // most partial results held at once; the first of each subtree is not counted
 };
 HeadLayout head_layout(const HeadShape& shape);
 
@@ -184,7 +189,8 @@ struct HeadScratch {
 inline constexpr int64_t kHeadRowPlanes = 7;
 inline constexpr Bytes kHeadFoldNodeBytes = 16;
 HeadScratch head_scratch(const HeadShape& shape, HeadPass pass);
-// Takes `layout` = head_layout(shape) as an argument, so that passes allocate nothing.
+// The layout of the scratch of a pass. `layout` is head_layout(shape); it is an argument so that passes allocate
+// nothing.
 HeadScratch head_scratch(const HeadShape& shape, const HeadLayout& layout, HeadPass pass);
 
 }  // namespace xrun

@@ -8,7 +8,7 @@ namespace xrun {
 // The node of the sharded head whose loss `loss` computes; invalid for any other operator.
 NodeId head_of_loss(const Graph& graph, NodeId loss);
 
-// Marks logits, the losses, metrics and lists that read them, and everything computed from these.
+// Marks the logits of heads, the losses, metrics and lists that read them, and all values that are computed from these.
 IdVector<ValueId, bool> values_of_heads(const Graph& graph);
 
 }  // namespace xrun

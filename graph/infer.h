@@ -5,7 +5,7 @@
 
 namespace xrun {
 
-// Types of a node's operands, without the parameters that the call owns.
+// The types of a node's operands; the parameters that the call owns are left out.
 std::vector<TensorType> input_types(const Graph& graph, const Node& node);
 
 }  // namespace xrun

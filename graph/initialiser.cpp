@@ -52,7 +52,7 @@ constexpr auto kForms = [] {
   return forms;
 }();
 
-// The parts of "normal(0.02)".
+// The name and the number of "normal(0.02)".
 struct CallText {
   std::string_view name;
   std::string_view argument;

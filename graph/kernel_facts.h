@@ -22,7 +22,7 @@ struct KernelFacts {
   std::string isa;  // "avx512_bf16"
   bool measured = false;
   std::vector<KernelFact> nodes;  // index: NodeId
-  // Head passes: seconds per (row · class · dim) multiply-add of each pass, and fixed scratch per worker.
+  // The seconds of one multiply-add in a head pass, which makes rows · classes · dim of them; 0: unknown.
   double head_seconds_per_mac = 0;
   Flops flops_per_second_f32 = 1e11;  // one core's, for the analytic cost
   Flops flops_per_second_bf16 = 2e11;

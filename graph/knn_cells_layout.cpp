@@ -6,9 +6,9 @@
 namespace xrun {
 namespace {
 
-constexpr int64_t kClassesOfCell = 64;  // least average
-constexpr int64_t kSampleOfCell = 16;   // average number of sampled classes
-constexpr int64_t kLargest = 8;         // multiple of the average
+constexpr int64_t kClassesOfCell = 64;  // least average number of classes of a cell
+constexpr int64_t kSampleOfCell = 16;   // average number of sampled classes of a cell
+constexpr int64_t kLargest = 8;         // largest cell, as a multiple of the average
 
 Bytes take(Bytes& end, Bytes bytes) {
   const Bytes begin = end;

@@ -15,8 +15,8 @@ struct KnnCellsShape {
   int64_t probes = kUsualProbes;  // cells that a class is compared with; more take longer and find more
   uint64_t seed = 0;              // seed of the sample
 
-  // At least 64 classes per cell on average, and few enough cells that finding the nearest takes no longer than
-  // comparing.
+  // The number of cells. A cell has at least 64 classes on average. There are few enough cells that finding those
+  // nearest to a class takes no longer than comparing the class with their members.
   int64_t cells() const;
 };
 

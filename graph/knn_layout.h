@@ -14,7 +14,7 @@ struct KnnShape {
   int64_t neighbours = 1;  // entries of a list
   int workers = 1;         // most workers of a build
 
-  // Entries of a list that hold a class; the others are -1.
+  // The number of entries of a list that hold a class; the remaining entries are -1.
   int64_t found() const { return neighbours < classes ? neighbours : classes; }
 };
 
@@ -26,7 +26,8 @@ inline constexpr Bytes kKnnRoundingBytes = 16;
 inline constexpr int64_t kKnnBlock = 512;  // most classes of a block
 inline constexpr int64_t kKnnAgain = 256;  // most classes that a worker searches again at a time
 
-// A pure function of the shape and the operand type: with `in_pairs` an element is two bf16, else one f32.
+// The layout of the working memory: a pure function of the shape and the operand type. With `in_pairs` an element is
+// two bf16 numbers, otherwise one f32 number.
 struct KnnLayout {
   KnnLayout(const KnnShape& shape, bool in_pairs);
 

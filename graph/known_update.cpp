@@ -6,8 +6,8 @@
 namespace xrun {
 namespace {
 
-// Expressions with the inputs of make_update_rule, written with operators. Operations come in the order in which the
-// language makes them, so that the numbers of a step have equal places.
+// Builds the expressions of known updates with the inputs of make_update_rule. Operations are made in the order in
+// which the language makes them, so that the numbers of a step have the same positions in both rules.
 struct Term {
   ScalarExpr* expr;
   ScalarId id;
@@ -80,7 +80,7 @@ bool same(const UpdateRule& a, const UpdateRule& b) {
          to_text(a.scalars) == to_text(b.scalars);
 }
 
-// The factor c of a new state `c * state + ...`.
+// If a new state is `c * state + ...`, the factor c; otherwise nullopt.
 std::optional<double> kept_share(const UpdateRule& rule, int state) {
   const ScalarExpr& expr = rule.elements;
   const ScalarNode& sum = expr.node(expr.results()[static_cast<size_t>(1 + state)]);
@@ -91,8 +91,8 @@ std::optional<double> kept_share(const UpdateRule& rule, int state) {
   return share == nullptr ? std::nullopt : std::optional(*share);
 }
 
-// Whether each element of the rule is only a sum of inputs of elements with factors. Numbers of the step and of norms
-// are factors.
+// Whether the new weight and every new state is a sum of inputs of an element, each with a factor. A factor may depend
+// on the step and on norms.
 bool is_linear(const UpdateRule& rule) {
   enum Degree { kFactor, kLinear, kOther };
   const ScalarExpr& expr = rule.elements;

@@ -19,16 +19,17 @@ struct KnownUpdate {
   double eps = 0;
 };
 
-// The rule of a known update. REQUIRES: the kind is not kOther.
+// The update rule of a known update. REQUIRES: the kind is not kOther.
 UpdateRule rule_of(const KnownUpdate& update);
 // The update whose rule_of equals this rule, else kOther.
 KnownUpdate known_update(const UpdateRule& rule);
 // The update of a run's optimizer; kOther if the call has no readable rule.
 KnownUpdate known_update(const CallSpec& optimizer);
 
-// Whether the steps of class rows vanish with the gradients: the new weight and states are sums of the weight, the
-// gradient and the states with factors, and the states start at 0. Steps that are divided by second moments do not
-// vanish, so class rows in fp8 cannot store them: every row moves in every step, and the noise of its rounding adds up.
+// Whether the updates of class rows become 0 as the gradients become 0. This holds if the new weight and states are
+// sums of the weight, the gradient and the states with factors, and the states start at 0. It does not hold for updates
+// that are divided by second moments: there every row moves in every step, and the noise of its rounding adds up. Class
+// rows in fp8 therefore need an optimizer for which this function returns true.
 bool steps_vanish(const CallSpec& optimizer);
 
 }  // namespace xrun

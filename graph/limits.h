@@ -7,10 +7,11 @@
 
 namespace xrun {
 
-// Most elements of one sample, and of a weight: more than any machine can store.
+// The largest number of elements of one sample, and of a weight: more than any machine can store.
 inline constexpr int64_t kMostElementsOfSample = int64_t{1} << 36;
 inline constexpr int64_t kMostElementsOfWeight = int64_t{1} << 50;
-// More dimensions than any operator needs; loops over dimensions keep their counters in arrays of this size.
+// The largest number of dimensions: more than any operator needs. Loops over dimensions keep their counters in arrays
+// of this size.
 inline constexpr size_t kMostDims = 12;
 
 }  // namespace xrun

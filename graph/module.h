@@ -25,8 +25,8 @@ struct Module {
   ClusterSpec cluster;
   ScheduleSpec schedule;
   std::vector<SourceDigest> sources;
-  std::vector<Diagnostic> not_yet;  // checked, but this edition cannot plan or train them
-  // SHA-256 of the elaborated model, data and train, hex; without eval, log and paths (docs/reference/language.md,
+  std::vector<Diagnostic> not_yet;  // features that are checked, but that this edition cannot plan or train
+  // SHA-256, in hex, of the elaborated model, data and train, without eval, log and paths (docs/reference/language.md,
   // "What holds everywhere").
   std::string math_digest;
 };

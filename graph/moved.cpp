@@ -10,7 +10,7 @@ struct Followed {
   bool ends = false;  // no further move applies
 };
 
-// Follows moves from the names of one member to those of the other, at most as often as there are moves.
+// Follows moves from the names in member `from` to the names in member `to`, at most as often as there are moves.
 Followed follow(std::span<const Moved> moved, std::string_view name, std::string Moved::*from, std::string Moved::*to) {
   Followed now{std::string(name)};
   for (size_t steps = 0; steps <= moved.size(); ++steps) {

@@ -21,10 +21,11 @@ struct Moved {
   Span span;  // place of the declaration
 };
 
-// All three follow chains, such as "a" -> "b", "b" -> "c"; of several moves that fit a name, the one with the longest
-// path counts.
+// These functions follow chains, such as "a" -> "b", "b" -> "c". If several moves fit a name, the one with the longest
+// path applies.
 //
-// The name of a tensor or a part before all moves, and after them. REQUIRES: it does not lead back to itself.
+// first_name returns the name of a tensor or a part before all moves, and last_name its name after them. REQUIRES: the
+// moves do not lead from the name back to it.
 std::string first_name(std::span<const Moved> moved, std::string_view name);
 std::string last_name(std::span<const Moved> moved, std::string_view name);
 // Whether the moves lead from `name` back to it.

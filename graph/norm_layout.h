@@ -1,6 +1,6 @@
-// Positions of each tensor's sums of squares among those of a step that clips by norm: tensors that have a gradient, in
-// name order, one f64 for each chunk of kNormChunk elements, or for each class block of a head's tensors
-// (docs/internals/determinism.md, "Scalars").
+// The order of the sums of squares that a step stores if it clips by norm. There is one f64 for each chunk of
+// kNormChunk elements of a tensor, or for each class block of a head's tensors. The tensors that have a gradient follow
+// each other in name order (docs/internals/determinism.md, "Scalars").
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace xrun {
 
-// Elements of a tensor whose squares one owner sums; the last chunk may be shorter.
+// The number of elements of a chunk, whose squares are summed in one place. The last chunk of a tensor may be shorter.
 inline constexpr int64_t kNormChunk = 4096;
 
 struct NormLayout {

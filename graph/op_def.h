@@ -1,6 +1,6 @@
-// OpDef: the meaning of an operator as one value. `lang` reads the signature, `graph` infers and differentiates,
-// `planner` reads the cost; kernels are in ops/. The conformance suite tests kernels against the shard rule; no plan
-// splits an operator yet. Never switch over operator names outside ops/: add a field here.
+// OpDef: the meaning of an operator as one value. `lang` reads the signature, `graph` infers types and differentiates,
+// `planner` reads the cost. Kernels are in ops/. The conformance suite tests kernels against the shard rule, although
+// no plan splits an operator yet. Never switch over operator names outside ops/: add a field here.
 #pragma once
 
 #include <span>
@@ -42,7 +42,7 @@ enum class LayoutRule {
 
 enum class Availability { kReady, kNotYet };
 
-// Initial values of a parameter. Draws are Philox counters of (seed, tensor path, element).
+// The initial values of a parameter. Random values are drawn from Philox with (seed, tensor path, element) as counter.
 struct Init {
   enum Kind { kConstant, kNormal, kHeNormal, kUniform, kTruncNormal };
   Kind kind = kConstant;
@@ -53,7 +53,7 @@ struct Init {
   bool operator==(const Init&) const = default;
 };
 
-// A tensor that a call of the operator owns: trained, or a state such as running statistics.
+// A tensor that a call of the operator owns. It is trained, or it is a state such as running statistics.
 struct ParamDecl {
   std::string name;  // "weight": the last part of the tensor's path
   TensorType type;
@@ -72,7 +72,7 @@ struct PartCall {
   Attrs attrs;
 };
 
-// Cost per sample.
+// The cost of a call per sample.
 struct OpCost {
   Flops flops = 0;
   Bytes bytes = 0;
@@ -95,14 +95,14 @@ struct OpDef {
   PrecisionRule precision = PrecisionRule::kFollows;
   bool random = false;           // draws numbers (dropout)
   bool differs_in_eval = false;  // has another meaning outside training (bn, dropout)
-  bool folds_states = false;     // keeps its G outputs until the update, which folds them into its states (bn)
+  bool folds_states = false;     // its outputs [G, ...] are kept until the update folds them into its states (bn)
   bool internal = false;         // only passes and gradients use it; the language has no name for it (cast)
   LayoutRule layout = LayoutRule::kAlike;
   std::string_view absorbs;   // a pointwise operator that may be fused: "relu", fused as attribute `relu=true`
   std::string_view contains;  // the operator that a loss applies to its first input: "softmax"
 
-  // Types of outputs and own parameters from the types of the call's inputs (without parameters) and the arguments.
-  // Errors carry XG03xx codes; the caller adds the span.
+  // Infers the types of the outputs and of the parameters that the call owns, from the types of its inputs (without
+  // parameters) and its arguments. Errors have XG03xx codes; the caller adds the span.
   Result<OpShape> (*infer)(std::span<const TensorType> inputs, const Attrs& attrs) = nullptr;
   OpCost (*cost)(std::span<const TensorType> inputs, std::span<const TensorType> outputs, const Attrs& attrs) = nullptr;
   // True if the call returns its first input unchanged: dropout(0), flatten of a matrix. Null: never.
@@ -110,17 +110,17 @@ struct OpDef {
   // Whether positional numbers begin with a size that the operator takes from its input x, as in other frameworks:
   // conv(3, 64, 3) on 3 channels. Null: never.
   bool (*begins_with_size)(const TensorType& x, std::span<const int64_t> numbers) = nullptr;
-  // Calls on the same inputs that a call of this operator expands to: `split` is slices. The operator has no node of
-  // its own and no kernel. If there is a single part with several results, the call returns the last. Null: a node.
-  // REQUIRES: infer succeeded.
+  // The calls, on the same inputs, to which a call of this operator expands, as `split` expands to slices. The operator
+  // then has no node of its own and no kernel. If there is a single part with several results, the call returns the
+  // last result. Null: the operator has a node. REQUIRES: infer succeeded.
   std::vector<PartCall> (*parts)(std::span<const TensorType> inputs, const Attrs& attrs) = nullptr;
-  // The text of a ScalarExpr: the value of one element as a function of its operands' elements, which broadcast. Null:
-  // the operator is not element-wise.
+  // The text of a ScalarExpr that computes one element of the result from the elements of the operands, which are
+  // broadcast. Null: the operator is not element-wise.
   std::string (*expr)(const Attrs& attrs) = nullptr;
   bool fuses = false;  // the kernel computes `expr` exactly, bit for bit, so a group may also compute it (fuse_maps)
   bool sums = false;   // sums its operand to the shape in the attribute `dims` (fuse_sums)
-  // Whether a function of several operands, the attribute `of`, may replace the operand x: the call then computes it
-  // while it reads (fuse_reductions). Null: never.
+  // Whether a call can compute a function of several operands while it reads them, instead of reading the operand x.
+  // The function is then the attribute `of` (fuse_reductions). Null: never.
   bool (*takes_function)(const TensorType& x, const Attrs& attrs) = nullptr;
   // The layout rule if it depends on the call. Null: it is `layout`.
   LayoutRule (*layout_of)(std::span<const TensorType> inputs, const Attrs& attrs) = nullptr;
@@ -132,7 +132,8 @@ struct OpDef {
   std::string (*shard_of)(std::span<const TensorType> inputs, std::span<const TensorType> outputs,
                           const Attrs& attrs) = nullptr;
 
-  // Only for classifier heads: the form for these attributes. Only for losses on heads: the margin for these arguments.
+  // The first is only for classifier heads: the form for these attributes. The second is only for losses on heads: the
+  // margin for these arguments.
   HeadForm (*head)(const Attrs& attrs) = nullptr;
   Result<MarginForm> (*margin)(const Attrs& attrs) = nullptr;
   // Only for metrics: k of top-k accuracy, counted on logits before the margin.

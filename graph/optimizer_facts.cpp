@@ -24,7 +24,8 @@ NormReads norm_reads(const CallSpec& optimizer) {
 }
 
 std::string_view refused_argument(std::string_view argument, double value) {
-  // Each test holds for good values, so that NaN is rejected. Kernels compute in f32, where smaller values are 0.
+  // Each test is true for allowed values, so that NaN is rejected. Kernels compute in f32, where a number below kLeast
+  // may be 0.
   constexpr double kLeast = std::numeric_limits<float>::min();
   constexpr double kMost = std::numeric_limits<float>::max();
   if (argument == "beta1" || argument == "beta2" || argument == "momentum") {

@@ -14,14 +14,15 @@ namespace xrun {
 // of `ema`.
 inline constexpr std::string_view kMeanState = "ema";
 std::vector<std::string> states_beside_weights(const TrainSpec& train);
-// Reads before an update that sum norms: sweeps over weight and gradient, with or without the states.
+// The sweeps that sum norms before the update of a tensor: their number, and whether they read the states in addition
+// to the weight and the gradient.
 struct NormReads {
   int sweeps = 0;
   bool states = false;
 };
 NormReads norm_reads(const CallSpec& optimizer);
-// The allowed values of an argument, "at least 0, and less than 1", if `value` is not allowed; else empty. An argument
-// has one meaning in every optimizer that has it.
+// Checks the value of an optimizer's argument. Returns the allowed values, such as "at least 0, and less than 1", if
+// `value` is not allowed, and an empty text otherwise. An argument has one meaning in every optimizer that has it.
 std::string_view refused_argument(std::string_view argument, double value);
 
 }  // namespace xrun

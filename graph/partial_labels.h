@@ -17,7 +17,7 @@ bool is_partial(const DataSpec& data, std::string_view input);
 // The inputs of the graph whose labels are partial, in the order of its inputs.
 std::vector<NamedValue> partial_labels(const Graph& graph, const DataSpec& data);
 
-// The number of partial labels that a value is computed from: zero, one, which `label` names, or several.
+// The partial labels that a value is computed from: none, one, which `label` names, or several.
 struct LabelsRead {
   enum Count { kNone, kOne, kSeveral } count = kNone;
   ValueId label;
@@ -29,12 +29,12 @@ IdVector<ValueId, LabelsRead> labels_read(const Graph& graph, const std::vector<
 // The name of the partial label that a value is computed from; empty if there is no such label.
 std::string label_of(const Graph& graph, const DataSpec& data, ValueId value);
 
-// Inputs of the training graph that the loader fills, f32[N], in addition to TrainSpec::weight_input, in which rows
-// without a label have the weight 1:
-//   labelled_input     the number of labels of a row divided by its mean over the rows of the batch, so that the
+// The names of inputs of the training graph, f32[N], that the loader fills. In these inputs, and in
+// TrainSpec::weight_input, a row without a label has the weight 1.
+//   labelled_input     the number of labels of a row divided by the mean number over the rows of the batch, so that the
 //                      mean over the rows is the mean over the labels; with `reduce = sum` the fraction of the row's
 //                      positions that have a label
-//   row_factor_input   the product of that and of the weight of the row's class
+//   row_factor_input   the product of labelled_input and the weight of the row's class
 std::string labelled_input(std::string_view label);
 std::string row_factor_input(std::string_view label);
 

@@ -9,7 +9,8 @@
 namespace xrun {
 namespace {
 
-// Passes see one graph, so the values that the specs refer to are carried in it as `loss` and `metrics`.
+// Stores the values to which the specs refer in the graph, as `loss` and `metrics`: a pass sees only the graph, and
+// keeps these references valid.
 void attach_values(Module& module, bool training) {
   Graph& graph = module.graph;
   graph.metrics.clear();
@@ -31,8 +32,8 @@ void detach_values(Module& module) {
   module.train.loss = module.graph.loss;
 }
 
-// Inference has no losses, but probabilities are those of scaled logits: each head keeps the scale of its loss as an
-// attribute (planner/program.cpp, `head_shape`).
+// Stores the scale of each head's loss as an attribute of the head. Inference has no losses, but probabilities are
+// those of the scaled logits (planner/program.cpp, `head_shape`).
 void keep_scales(Graph& graph) {
   for (const Head& head : graph.heads) {
     Node& classifier = graph.nodes[head.node];

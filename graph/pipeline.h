@@ -10,14 +10,15 @@ struct PipelineOptions {
   bool training = true;  // false: inference only, no loss and no backward part
 };
 
-// simplify -> cse -> dce -> mixed_precision -> fuse_elementwise -> fuse_maps -> fuse_functions -> fuse_residuals ->
-// fuse_reductions -> differentiate -> dce -> fuse_maps and fuse_sums of gradients -> assign_layouts -> verify.
-// Metric values of `train.metrics` and `train.eval` and the loss are kept up to date. Errors: those of infer and of
-// differentiate.
+// Runs the passes:
+//   simplify -> cse -> dce -> mixed_precision -> fuse_elementwise -> fuse_maps -> fuse_functions -> fuse_residuals ->
+//   fuse_reductions -> differentiate -> dce -> fuse_maps and fuse_sums of gradients -> assign_layouts -> verify
+// The module's references to the loss and to the metrics of `train.metrics` and `train.eval` stay valid. Errors: those
+// of infer and of differentiate.
 Result<Module> prepare(Module module, const OpRegistry& registry, const PipelineOptions& options);
 
-// The prepared module of a step of `batch` samples with the row weights of that batch: for the steps of a growing
-// batch.
+// A copy of a prepared module for steps of `batch` samples: its row weights are those of this batch. A run whose batch
+// grows needs one for each size.
 Module with_batch(Module prepared, int64_t batch);
 
 }  // namespace xrun

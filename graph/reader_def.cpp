@@ -35,7 +35,7 @@ Result<std::vector<Field>> glyphs_fields(const Attrs& args) {
                             {"codepoint", per_sample(DType::kI32, {})}};
 }
 
-// Memory for every character of every face: its picture and its code point.
+// The memory for all characters of all faces: each has a picture and a code point.
 Bytes glyphs_held(const Attrs& args) {
   const auto& chars = args.integers("chars");
   const int64_t size = args.integer("size");

@@ -18,11 +18,11 @@ namespace xrun {
 // Conventions of the signatures: `list` accepts one value for a list of one (attributes always hold the list); `range`
 // is two whole numbers a..b; an argument whose default is `none` is absent from the attributes unless it is given.
 
-// A field that a source gives for each sample; types begin with the batch dimension, "u8[N, 1, 32, 32]". Encoded
-// pictures have `encoded` set and no shape of their own; an unknown size (`check` does not read IDX headers) is a
-// dimension of 0. A label whose number of classes is known only after opening has classes = 0: it may stand for any
-// index(C), and its values are checked as they are read (XG0402). Floats and u8 of any width bind to a float input. A
-// binding that starts with a stage, `x = columns(0..64)`, reads the field `row`.
+// A field that a source gives for each sample. Its type begins with the batch dimension, "u8[N, 1, 32, 32]". Encoded
+// pictures have `encoded` set and no shape of their own. A size that is not known before the data is opened is a
+// dimension of 0 (`check` does not read IDX headers). A label whose number of classes is not known before that has
+// classes = 0: it fits any index(C), and its values are checked as they are read (XG0402). Floats and u8 of any width
+// can feed a float input. A binding that starts with a stage, `x = columns(0..64)`, reads the field `row`.
 struct Field {
   std::string name;
   TensorType type;

@@ -48,7 +48,7 @@ struct RowsLayout {
 // 200 characters without control characters; names of sections and types also without blanks.
 bool is_valid(const RowsLayout& layout);
 
-// "has rows 0..20, and the run needs 0..30"; empty if both are equal.
+// Describes the difference of two layouts: "has rows 0..20, and the run needs 0..30"; empty if they are equal.
 std::string difference(const RowsLayout& found, const RowsLayout& wanted);
 
 // Heads with at least this many classes may have rows in a file: a class block then has at least 4 096 rows, whole

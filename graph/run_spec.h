@@ -38,8 +38,8 @@ struct AutoSave {
 };
 
 struct RunSpec {
-  // Setting `init = checkpoint(path, skip=[...])`, whose path is TrainSpec::init_checkpoint: parts that nevertheless
-  // start from the seed, by prefix.
+  // The list `skip` of the setting `init = checkpoint(path, skip=[...])`: prefixes of the parts that are nevertheless
+  // initialised from the seed. The path is TrainSpec::init_checkpoint.
   std::vector<std::string> init_skip;
   Span init_span;
   std::optional<AutoSave> auto_save;  // instead of TrainSpec::checkpoint_every

@@ -5,10 +5,11 @@
 
 namespace xrun {
 
-// Rows on their way from the memory of a device to a file: as many as fit, or one that is longer.
+// The size of the buffer in which rows are copied from the memory of a device to a file. It holds as many rows as fit,
+// or one row that is longer.
 inline constexpr Bytes kSaveChunk = kMiB;
-// The most that a process copies of its state during a background save: rows that a step changes before they are
-// written. Rows that do not fit are written before they change.
+// The most memory for copies that a process makes during a background save. It copies rows that a step changes before
+// they are written. Rows for which no memory is left are written before they change.
 inline constexpr Bytes kSaveStaging = 128 * kMiB;
 
 }  // namespace xrun

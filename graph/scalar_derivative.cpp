@@ -1,4 +1,10 @@
-// Derivatives of scalar expressions, and the search for points at which they are finite.
+// Derivatives of scalar expressions, and the search for operations that are finite at no point.
+//   1. gradient_of copies the expression, with the same inputs, into a new one.
+//   2. For each wanted input, ForwardDerivative computes the derivative of every operation by that input, in
+//      topological order. A derivative that is 0 is not stored.
+//   3. The derivative of each result is multiplied by the gradient of that result, and the products are added.
+// Forward accumulation takes a pass for each input, of which there are few, and lets `select` choose between the
+// derivatives of its branches.
 #include <cmath>
 #include <numbers>
 
@@ -7,9 +13,9 @@
 namespace xrun {
 namespace {
 
-// Applies f, which must be linear, to a derivative. If the derivative is a choice, f is applied to both branches, so
-// that a branch that is 0 stays 0 where f is infinite or NaN, as at 0 for sqrt(max(x, 0)). `budget` bounds the
-// branches.
+// Applies f, which must be linear, to a derivative. If the derivative is a choice, f is applied to each branch. A
+// branch that is 0 thus stays 0 even if f is infinite or NaN there, as in sqrt(max(x, 0)) at 0. `budget` bounds the
+// number of branches.
 template <class F>
 ScalarId of_branches(ScalarExpr& into, ScalarId derivative, const F& f, int& budget) {
   const ScalarNode node = into.node(derivative);
@@ -30,7 +36,7 @@ ScalarId of_branches(ScalarExpr& into, ScalarId derivative, const F& f) {
   return of_branches(into, derivative, f, budget);
 }
 
-// The derivatives of all operations by one input, in the expression to which they are appended; invalid if it is 0.
+// The derivative of each operation by one input, as an operation in `into`; an invalid id stands for 0.
 class ForwardDerivative {
  public:
   ForwardDerivative(ScalarExpr& into, std::span<const ScalarId> copies) : into_(into), copies_(copies) {}
@@ -70,12 +76,12 @@ class ForwardDerivative {
     return yes.valid() || no.valid() ? make(ScalarOp::kSelect, condition, or_zero(yes), or_zero(no)) : ScalarId();
   }
 
-  // The derivative of y = a^b by b: y ln a, and 0 unless a is above 0.
+  // The derivative of y = a^b by b: y ln a if a > 0, otherwise 0.
   ScalarId by_exponent(ScalarId a, ScalarId y) {
     return choice(make(ScalarOp::kLess, number(0), a), make(ScalarOp::kMul, y, make(ScalarOp::kLog, a)), {});
   }
 
-  // The derivative of one operation; `y` is the node's own value.
+  // The derivative of one operation; `y` is the operation's own value.
   ScalarId of(const ScalarNode& node, ScalarId y) {
     const int arity = arity_of(node.op);
     const ScalarId a = arity > 0 ? copy(node, 0) : ScalarId();
@@ -136,9 +142,9 @@ class ForwardDerivative {
       case ScalarOp::kSigmoid:
         return product(da, make(ScalarOp::kMul, y, make(ScalarOp::kSub, number(1), y)));
       case ScalarOp::kBf16:
-        return da;  // rounding is not differentiated
+        return da;  // the derivative of rounding is taken as 1
       default:
-        return {};  // comparisons, sign, floor: constant between their steps
+        return {};  // comparisons, sign and floor are constant between their steps
     }
   }
 
@@ -187,7 +193,7 @@ const ScalarNode* never_finite(const ScalarExpr& expr) {
   const size_t count = expr.nodes().size();
   const std::vector<bool> reached = expr.reached();
   std::vector<bool> once(count, false);
-  std::vector<bool> defined(count, false);  // its arguments were finite at some point
+  std::vector<bool> defined(count, false);  // whether the arguments were finite at some point
   std::vector<double> values(count);
   for (int point = 0; point < kPoints; ++point) {
     for (size_t i = 0; i < count; ++i) {
@@ -198,7 +204,7 @@ const ScalarNode* never_finite(const ScalarExpr& expr) {
         args[k] = node.args[k].valid() ? values[static_cast<size_t>(node.args[k].index)] : 0;
         finite = finite && std::isfinite(args[k]);
       }
-      // Points of a Weyl sequence for each input, from near 0 to a few units on both sides.
+      // The inputs are points of Weyl sequences, at even points in [-1, 1], at odd points in [-8, 8].
       const double turn = std::fmod((point + 1) * std::sqrt(2.0 + 3.0 * node.input), 1.0);
       const double spread = point % 2 == 0 ? 1.0 : 8.0;
       values[i] = node.op == ScalarOp::kInput      ? (2 * turn - 1) * spread

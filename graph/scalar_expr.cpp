@@ -158,7 +158,7 @@ const double* ScalarExpr::constant_of(ScalarId id) const {
   return node(id).op == ScalarOp::kConstant ? &node(id).value : nullptr;
 }
 
-// Small whole exponents become products, as people compute them; 1/2 becomes the square root.
+// Powers with small whole exponents become products, as people compute them; the power 1/2 becomes a square root.
 ScalarId ScalarExpr::power(ScalarId base, ScalarId exponent) {
   constexpr double kLargest = 16;
   const double e = *constant_of(exponent);
@@ -223,7 +223,7 @@ ScalarId ScalarExpr::make(ScalarOp op, ScalarId a, ScalarId b, ScalarId c) {
     return known;
   }
   if (op == ScalarOp::kAdd || op == ScalarOp::kMul) {
-    // Both orders give the same bits.
+    // The operands of a commutative operation may be exchanged, since both orders give the same bits.
     if (const auto swapped = known_.find({op, {b, a, ScalarId()}, 0}); swapped != known_.end()) {
       return swapped->second;
     }

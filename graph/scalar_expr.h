@@ -63,9 +63,9 @@ inline constexpr size_t kMostScalarOps = 4096;
 inline constexpr size_t kMostDerivedScalarOps = 16 * kMostScalarOps;
 inline constexpr int kMostScalarInputs = 16;
 
-// Operations in topological order and the results among them. Equal operations are stored once; operations on constants
-// are computed in f64, and those without effect are left out: `x * 1`, `x + 0`. No other rule changes a rounding,
-// except that powers with small whole exponents are products.
+// A list of operations in topological order, some of which are results. Equal operations are stored once. Operations on
+// constants are computed in f64. Operations without effect, such as `x * 1` and `x + 0`, are left out. No other rule
+// changes a rounding, except that powers with small whole exponents are products.
 class ScalarExpr {
  public:
   ScalarId input(int index);
@@ -106,10 +106,11 @@ std::string_view name_of(ScalarOp op);  // "exp"; for an operator its sign, "+"
 // The function with a name such as `exp`, `min` or `select`; null for another word.
 const ScalarOp* scalar_function(std::string_view name);
 
-// The value of one operation, and of a whole function, in f64.
+// apply computes one operation, and evaluate a whole function, in f64.
 double apply(ScalarOp op, double a, double b = 0, double c = 0);
 std::vector<double> evaluate(const ScalarExpr& expr, std::span<const double> inputs);
-// Evaluates in the caller's memory: one value for each node. REQUIRES: `values` has that size.
+// Evaluates a function in the caller's memory: `values` gets the value of each node. REQUIRES: `values` has one element
+// for each node.
 void evaluate(const ScalarExpr& expr, std::span<const double> inputs, std::span<double> values);
 
 // ---- text (scalar_text.cpp): "t0 = exp(x0); t0 / (t0 + 1), x1 * t0". Inputs are x0, x1, ...; an operation that is
@@ -119,13 +120,14 @@ std::string to_text(const ScalarExpr& expr);
 Result<ScalarExpr> parse_scalar_expr(std::string_view text);
 
 // ---- derivatives (scalar_derivative.cpp)
-// The gradient of an expression of n inputs. Inputs 0 .. n - 1 are those of `expr`, and n + r is the gradient of result
-// r. It has a result for each of `wanted`: the sum over r of that gradient times the derivative by the wanted input.
-// Forward accumulation, so that a choice (`select`) also chooses between the derivatives of its branches. At a corner,
-// `max` and `min` take the second operand's if both are equal, `abs` has 0.
+// The gradient of an expression with the inputs 0 .. inputs - 1. The new expression has the same inputs; in addition,
+// input `inputs + r` is the gradient of result r. It has one result for each input in `wanted`: the sum over r of the
+// gradient of result r times the derivative of result r by that input. Derivatives are accumulated forward, so that a
+// choice (`select`) also chooses between the derivatives of its branches. At corners, `max` and `min` of equal operands
+// have the derivative of the second operand, and `abs` has the derivative 0 at 0.
 ScalarExpr gradient_of(const ScalarExpr& expr, int inputs, std::span<const int> wanted);
-// The first operation that is not finite at any of many points at which its arguments are finite; null if there is no
-// such operation. Such a derivative cannot train.
+// Evaluates an expression at many points. Returns the first operation whose result is not finite at any point at which
+// its arguments are finite, or null. A function with such a derivative cannot be trained.
 const ScalarNode* never_finite(const ScalarExpr& expr);
 
 }  // namespace xrun

@@ -1,4 +1,6 @@
-// Text of scalar expressions: printer and parser.
+// The text of scalar expressions. Printer goes through the operations in topological order. It puts a part in brackets
+// if it binds less tightly than its place requires, and names a part t0, t1, ... if it is used twice or nested too
+// deeply for the parser. Parser is a recursive descent over the levels of Binding.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -9,7 +11,7 @@
 namespace xrun {
 namespace {
 
-// Precedence of operators: comparisons, sums, products, a sign, powers.
+// How tightly an operator binds its operands, from loosest to tightest.
 enum Binding : int { kLoose, kComparison, kSum, kProduct, kSign, kPower, kTight };
 
 Binding binding_of(ScalarOp op) {
@@ -33,7 +35,7 @@ Binding binding_of(ScalarOp op) {
   }
 }
 
-// The parser's bound on nested brackets and signs; deeper parts get a name.
+// The deepest nesting of brackets and signs that the parser accepts. The printer gives deeper parts a name.
 constexpr int kDeepest = 64;
 
 class Printer {
@@ -129,7 +131,7 @@ class Printer {
 bool is_letter(char c) { return (c >= 'a' && c <= 'z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Recursive descent, one function for each binding. After a fault all functions return at once.
+// Recursive descent, with one function for each level of Binding. After a fault all functions return at once.
 class Parser {
  public:
   explicit Parser(std::string_view text) : text_(text) {}

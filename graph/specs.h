@@ -24,7 +24,7 @@ struct TrainSpan {
   enum Unit { kSteps, kEpochs, kSamples };
   double amount = 0;
   Unit unit = kSteps;
-  // Steps for `samples` training samples and a global batch; not rounded.
+  // The number of steps, not rounded, for `samples` training samples and a global batch of `batch`.
   double steps(int64_t samples, int64_t batch) const;
 };
 std::string to_text(const TrainSpan& span);  // "20 epochs"
@@ -51,7 +51,7 @@ struct DataBinding {
   Span span;
 };
 
-// The place in the text that gives the number of classes of an input's labels.
+// The place in the text that sets the number of classes of an input's labels.
 struct ClassCount {
   std::string input;
   Span span;
@@ -92,8 +92,8 @@ struct GroupSpec {
   std::string path;  // tensor prefix
   std::optional<double> lr;
   std::optional<double> weight_decay;
-  // For the class weights of a head: their format, the format of optimizer states, the rule for untouched rows, and the
-  // place of rows.
+  // These settings are only for the class weights of a head: the format of the weights, the format of optimizer states,
+  // the rule for rows that a step does not use, and the place of rows.
   std::optional<RowFormat> weights;
   std::optional<RowFormat> states;
   std::optional<Untouched> untouched;
@@ -101,14 +101,14 @@ struct GroupSpec {
   Span span;
 };
 
-// The classes that take part in a step of a sharded head, in addition to those of the batch's labels.
+// Selects the classes that take part in a step of a sharded head in addition to the classes of the batch's labels.
 struct ActiveSpec {
   enum Kind { kAll, kSample, kKnn };
   Kind kind = kAll;
   double amount = 1;              // up to 1: a fraction of the classes; above: a number of classes
   int64_t neighbours = 0;         // kKnn: entries of a class's list
   TrainSpan rebuild;              // kKnn: time from one graph to the next
-  bool exact = true;              // kKnn: the graph has the exact nearest classes, not approximate ones
+  bool exact = true;              // kKnn: the graph has the exact nearest classes; false: approximate ones
   int64_t probes = kUsualProbes;  // kKnn without exact: KnnCellsShape::probes
   bool log_q = false;             // logits are corrected by the sampling probability of their class
   Span span;
@@ -117,12 +117,13 @@ struct ActiveSpec {
   int64_t of(int64_t classes) const;
 };
 
-// accuracy(logits, label, k, source): a value of the graph that is 1 if the row is right.
+// A metric such as accuracy(logits, label, k, source). It has a value in the graph, with one number for each row: 1 if
+// the prediction is right, else 0.
 struct MetricSpec {
   std::string name;        // key in `eval`, or the operator's name in `metrics`
   ValueId value;           // f32[N] per-row result of the metric operator; of recall_at [N, D + 2] (ops/recall_op.cpp)
   std::string source;      // empty: every source but `train`
-  int64_t neighbours = 0;  // k of recall_at, which evaluations measure when they have all samples; 0: another metric
+  int64_t neighbours = 0;  // k of recall_at, which evaluations compute once they have all samples; 0: another metric
   Span span;
 
   bool reads(std::string_view other) const { return source.empty() ? other != "train" : source == other; }
@@ -135,8 +136,8 @@ struct ClipSpec {
   bool heads = false;
 };
 
-// Compression of gradients: of each tensor, a sender sends the elements with the largest accumulated gradients and
-// keeps the others for later steps (graph/compression.h). Each replica is a sender, or each node.
+// Compression of gradients. A sender is a replica or a node. Of each tensor, a sender sends the elements with the
+// largest accumulated gradients, and keeps the remaining elements for later steps (graph/compression.h).
 struct CompressSpec {
   double density = 0;               // fraction of the elements that is sent; 0: gradients are sent whole
   std::vector<std::string> on;      // tensors below these paths; empty: all outside of heads
@@ -152,7 +153,7 @@ constexpr std::string_view name_of(SampleOrder order) {
   return order == SampleOrder::kShuffled ? "shuffled" : order == SampleOrder::kSequential ? "sequential" : "balanced";
 }
 
-// Weights of samples in the loss, by class, with the mean 1 over the training samples.
+// The weights of samples in the loss, by class. Their mean over the training samples is 1.
 struct ClassWeightsSpec {
   enum Kind { kNone, kInverseFrequency, kCsv };
   Kind kind = kNone;
@@ -171,7 +172,7 @@ struct GrowthSpec {
   Span span;
 };
 
-// A part of the loss: factor · the mean over the rows (or their sum, `reduce`).
+// A part of the loss: `factor` times the mean over the rows, or times their sum with `reduce = sum`.
 struct LossTerm {
   ValueId rows;  // f32[N], one value a row
   double factor = 1;
@@ -197,7 +198,7 @@ struct TrainSpec {
   ClipSpec clip;
   double ema = 0;  // decay of the running mean of the weights in a step; 0: there is no mean
   std::vector<std::string> freeze;
-  std::string init_checkpoint;  // path of the initial weights; empty: weights are drawn from the seed
+  std::string init_checkpoint;  // path of the initial weights; empty: weights are initialised from the seed
   std::string directory;        // directory of the declaring file: a relative `init_checkpoint` starts here
   SampleOrder order = SampleOrder::kShuffled;
   ClassWeightsSpec class_weights;
@@ -216,7 +217,8 @@ struct TrainSpec {
   Span span;
   Span batch_span;
 
-  // The samples in which a run counts its progress: those of a step, or of its first steps if the batch grows.
+  // The number of samples of one unit of progress: the samples of a step or, if the batch grows, of one of the first
+  // steps.
   int64_t unit() const { return growth ? growth->first : batch; }
   // Sets another number of samples for an update; the first size of a growing batch stays the same fraction of it.
   // REQUIRES: a multiple of `accumulated`.
@@ -226,9 +228,9 @@ struct TrainSpec {
       growth->first = samples / growth->times;
     }
   }
-  // d(objective) / d(value of a row), for a term with the factor 1.
+  // The derivative of the objective by the value of a row, for a term with the factor 1.
   double row_weight() const { return reduce_sum ? 1.0 : 1.0 / static_cast<double>(batch); }
-  // The row weight of the term with these rows; 0 if no term has them.
+  // The derivative by these rows, with the factor of their term; 0 if no term has these rows.
   double row_weight(ValueId rows) const {
     for (const LossTerm& term : loss) {
       if (term.rows == rows) {
@@ -295,7 +297,7 @@ struct PinHint {
   Span span;
 };
 
-// An absent hint means `auto`.
+// The settings of `schedule`. An absent hint means `auto`.
 struct ScheduleSpec {
   std::string name;
   std::optional<Hint<int64_t>> stages;
@@ -305,7 +307,7 @@ struct ScheduleSpec {
   std::optional<Hint<RecomputeHint>> recompute;
   std::optional<Hint<bool>> overlap;
   std::optional<Hint<Bytes>> memory_limit;
-  Bytes bucket = Bytes{25} << 20;  // gradients that replicas reduce together: at least 1 B
+  Bytes bucket = Bytes{25} << 20;  // bytes of gradients that replicas reduce in one call, at least 1
   std::vector<ShardHint> shards;
   std::vector<PinHint> pins;
   Span span;

@@ -9,15 +9,16 @@
 namespace xrun {
 namespace {
 
-// Absorbs rounding: 3 epochs of 1000 samples in batches of 10 come out slightly above or below a whole number.
+// Absorbs rounding errors: 3 epochs of 1000 samples in batches of 10 may come out slightly above or below a whole
+// number.
 constexpr double kSlack = 1e-9;
 
-// Numbers of units and steps beyond this count as endless.
+// More units or steps than this count as an endless run.
 constexpr double kMost = 0x1p50;
 
 int64_t whole(double number) { return static_cast<int64_t>(std::clamp(std::ceil(number), 0.0, kMost)); }
 
-// The unit from which steps take at least n + 1 units, for 1 <= n < times.
+// The unit from which on steps take at least n + 1 units, for 1 <= n < times.
 double end_of(const GrowthSpec& growth, int64_t n, int64_t samples) {
   const double reached = (static_cast<double>(n) - 0.5) / static_cast<double>(growth.times - 1);
   return growth.after.steps(samples, growth.first) +

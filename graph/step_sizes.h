@@ -19,11 +19,12 @@ struct SizedSteps {
   int64_t units = 1;  // units of each step
 };
 
-// A growing batch has n(t) units at unit t, with the spans `after` = a and `over` = b:
+// The steps of a run. With a growing batch, the step at unit t has n(t) units, where a and b are the spans `after` and
+// `over`:
 //   n(t) = round(1 + (times - 1) · (1 - cos(pi · (t - a) / b)) / 2)   for a <= t <= a + b
-// one unit before, `times` units after. The last step of a run may reach over its end. Source: "continuous" growth of
-// FCCS, Song et al., "Large-Scale Training System for 100-Million Classification at Alibaba", KDD 2020; the formula is
-// ours, since theirs is not public.
+// Before that range a step has one unit, and after it `times` units. The last step may extend beyond the end of the
+// run. Source: "continuous" growth of FCCS, Song et al., "Large-Scale Training System for 100-Million Classification at
+// Alibaba", KDD 2020; the formula is ours, since theirs is not public.
 class StepSizes {
  public:
   StepSizes(const TrainSpec& train, int64_t samples);
@@ -34,7 +35,7 @@ class StepSizes {
   int64_t begin_of(int64_t step) const;
   // The first step that begins with unit `unit` or a later one.
   int64_t step_at(int64_t unit) const;
-  // Steps of one size, in order; the last ones have no end.
+  // The steps in order, as groups of one size. The last group has no end.
   const std::vector<SizedSteps>& all() const { return sizes_; }
 
  private:

@@ -48,7 +48,7 @@ struct TensorType {
   }
 };
 
-// "f32[N, 3, 112, 112]", "index(10)[N]", "sharded[N, 20902]".
+// The text of a type: "f32[N, 3, 112, 112]", "index(10)[N]", "sharded[N, 20902]".
 std::string to_text(const TensorType& type);
 
 }  // namespace xrun

@@ -1,3 +1,9 @@
+// Makes an UpdateRule from one expression, the update of one element:
+//   1. reads_of finds for each operation which kinds of inputs it depends on: those of the element, of the step, norms.
+//   2. Elements::find_uniform collects the largest operations that depend only on the step or only on norms.
+//   3. part_of cuts these out as `scalars` and `ratios`, which are computed once per step and once per tensor, in f64.
+//   4. Elements::make builds the functions of an element, in which the results of step 3 are inputs.
+// The other functions store a rule in the arguments of an optimizer's call as texts, and read it from there.
 #include "graph/update_rule.h"
 
 #include <algorithm>
@@ -34,7 +40,8 @@ std::vector<uint8_t> reads_of(const ScalarExpr& all, int first_step_input) {
   return found;
 }
 
-// `results` of `all` as a separate expression, with input `first + i` as input i.
+// The operations of `all` that `results` depend on, as an expression of its own, whose input i is input `first + i` of
+// `all`.
 ScalarExpr part_of(const ScalarExpr& all, std::vector<ScalarId> results, int first, int inputs) {
   ScalarExpr part;
   if (results.empty()) {
@@ -47,18 +54,18 @@ ScalarExpr part_of(const ScalarExpr& all, std::vector<ScalarId> results, int fir
   for (int i = 0; i < inputs; ++i) {
     places.push_back(part.input(i));
   }
-  places.insert(places.begin(), static_cast<size_t>(first), places.back());  // not read
+  places.insert(places.begin(), static_cast<size_t>(first), places.back());  // the inputs before `first` are not read
   part.set_results(part.insert(some, places));
   return part;
 }
 
-// The functions of one element: numbers of a step and of norms are inputs.
+// Builds the functions of one element. The numbers of a step and of norms are inputs of these functions.
 class Elements {
  public:
   Elements(const ScalarExpr& all, const std::vector<uint8_t>& reads, int first_step_input)
       : all_(all), reads_(reads), first_(first_step_input) {}
 
-  // Records the numbers that an element reads.
+  // Collects the numbers of a step and of norms that functions of an element read.
   void find_uniform() {
     const std::vector<bool> reached = all_.reached();
     for (size_t i = 0; i < all_.nodes().size(); ++i) {
@@ -105,10 +112,10 @@ class Elements {
 
  private:
   uint8_t reads(ScalarId id) const { return reads_[static_cast<size_t>(id.index)]; }
-  // Whether an operation is computed per element; operations that mix numbers of the step with norms are.
+  // Whether an operation is computed for each element. This is also so if it mixes numbers of the step with norms.
   bool is_of_elements(ScalarId id) const { return (reads(id) & kElement) != 0 || reads(id) == (kStep | kNorm); }
   void note(ScalarId id) {
-    // An operation with only constants that is left is not finite; it is computed with the numbers of the step.
+    // A constant that is left as an operation is not finite; it is computed with the numbers of the step.
     const bool is_uniform = id.valid() && !is_of_elements(id) && all_.node(id).op != ScalarOp::kConstant;
     if (!is_uniform) {
       return;
@@ -131,7 +138,7 @@ class Elements {
   int first_;
 };
 
-// Whether the new weight or a norm depends on a state, also through other states; index: state.
+// Whether the new weight or a norm depends on a state, directly or through other states. Index: state.
 std::vector<bool> states_read(ScalarExpr expr, size_t states) {
   const std::vector<ScalarId> all = expr.results();
   std::vector<bool> is_read(states, false);
@@ -151,7 +158,7 @@ std::vector<bool> states_read(ScalarExpr expr, size_t states) {
   return is_read;
 }
 
-// An argument of this kind, or `otherwise`.
+// The argument `name` if it has the type T, or `otherwise`.
 template <class T>
 T argument_or(const Attrs& arguments, std::string_view name, T otherwise) {
   const AttrValue* value = arguments.find(name);
@@ -159,7 +166,7 @@ T argument_or(const Attrs& arguments, std::string_view name, T otherwise) {
   return known == nullptr ? otherwise : *known;
 }
 
-// Whether a parsed rule can be computed.
+// Whether a rule that was read from texts is consistent and within the limits.
 bool fits(const UpdateRule& rule) {
   const auto below = [](const ScalarExpr& expr, int inputs) {
     const std::vector<int> read = expr.inputs_read();

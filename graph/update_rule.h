@@ -1,6 +1,6 @@
 // UpdateRule: the update of an optimizer written in the language, as a value. Numbers that depend only on the step are
-// computed once per step, and those that depend only on norms once per tensor, in f64; all others for each element, in
-// f32.
+// computed once per step, and numbers that depend only on norms once per tensor; both in f64. All other numbers are
+// computed for each element, in f32.
 #pragma once
 
 #include <string>
@@ -20,7 +20,8 @@ inline constexpr int kMostUpdateNorms = 8;
 enum class StepInput : int { kRate, kStep, kDecay };  // the step counts from 1; the decay is that of the tensor
 inline constexpr int kStepInputs = 3;
 
-// Elements have these inputs: weight, gradient, states, results of `scalars`, results of `ratios`.
+// The update of an optimizer. The functions of an element have these inputs, in this order: weight, gradient, states,
+// results of `scalars`, results of `ratios`.
 struct UpdateRule {
   int states = 0;
   std::vector<double> first;      // initial values of the states
@@ -33,13 +34,15 @@ struct UpdateRule {
   int inputs() const { return 2 + states + step_scalars() + static_cast<int>(ratios.results().size()); }
 };
 
-// Separates the numbers per element, per step and per tensor. `all`: inputs are weight, gradient, the states, those of
-// StepInput, then the norms; results are the new weight and states, then for each norm the number whose squares it
-// sums. `first`: a value for each state. Errors: XG0216 for more scalars than a step may have.
+// Makes a rule from the update `all` of one element: separates the numbers that are computed per element, per step and
+// per tensor. The inputs of `all` are weight, gradient, the states, those of StepInput, and the norms. Its results are
+// the new weight and states, and for each norm the number whose squares it sums. `first` has the initial value of each
+// state. Errors: XG0216 for more scalars than a step may have.
 Result<UpdateRule> make_update_rule(const ScalarExpr& all, std::vector<double> first, int norms = 0);
 
-// Removes the states that neither the new weight nor a norm depends on, in this step or in a later one, with their
-// names and initial values: the velocity of `sgd` without momentum. Inputs and results of `all` as above.
+// Removes the states on which neither the new weight nor a norm depends, in this step or in a later one, together with
+// their names and initial values. An example is the velocity of `sgd` without momentum. Inputs and results of `all` are
+// those of make_update_rule.
 void leave_out_unread_states(ScalarExpr& all, std::vector<std::string>& names, std::vector<double>& first);
 
 // Level of each norm: 0 if it reads no other norm, else one more than the highest level that it reads. The norms of one
@@ -48,8 +51,8 @@ std::vector<int> norm_levels(const UpdateRule& rule);
 // Whether a norm depends on a state.
 bool norms_read_states(const UpdateRule& rule);
 
-// An optimizer is a call whose arguments also contain its rule: texts, and the names and initial values of its states.
-// Their names begin with `rule.`, as no parameter's name does.
+// Stores a rule in the arguments of an optimizer's call, as texts, with the names and initial values of its states. The
+// names of these arguments begin with `rule.`, as the name of no parameter does.
 void store_update_rule(const UpdateRule& rule, const std::vector<std::string>& states, Attrs& arguments);
 std::vector<std::string> states_of_rule(const Attrs& arguments);   // names of the states; empty without a rule
 std::vector<double> first_values_of_rule(const Attrs& arguments);  // index: state

@@ -5,9 +5,9 @@
 
 namespace xrun {
 
-// Ids in range, nodes in topological order and forward before backward, types as infer returns them, one producer per
-// value, unique parameter names, gradients of the shape of their parameters. An Error here is a bug of ours that the
-// caller reports as internal (XG0002).
+// Checks that ids are in range, nodes are in topological order with forward nodes before backward nodes, types are
+// those that infer returns, each value has one producer, parameter names are unique, and gradients have the shapes of
+// their parameters. An Error here is a bug of ours, which the caller reports as internal (XG0002).
 Status verify(const Graph& graph);
 
 }  // namespace xrun

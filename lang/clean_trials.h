@@ -1,5 +1,6 @@
-// The trials that found no faults in a declaration that nothing calls (lang/elaborate/uncalled.h). An editor checks a
-// file at every keystroke, and a trial that reads unchanged texts would have an unchanged result. One thread.
+// Remembers the declarations whose trials found no faults. A trial expands a declaration that nothing calls
+// (lang/elaborate/uncalled.h). An editor checks a file at every keystroke; trials that would read unchanged texts are
+// skipped, since their result would not change. One thread.
 //
 // REQUIRES: all checks that share it have equal options, except for `facts` and `open`.
 #pragma once

@@ -17,7 +17,7 @@ namespace {
 
 constexpr std::string_view kNotYet = "This version checks it but cannot run it yet.\n";
 
-// The parts of a text between separators outside brackets.
+// Divides a text at the separators that are outside of brackets.
 std::vector<std::string_view> parts_of(std::string_view text, char separator) {
   std::vector<std::string_view> parts;
   size_t begin = 0;
@@ -36,7 +36,7 @@ std::vector<std::string_view> parts_of(std::string_view text, char separator) {
   return parts;
 }
 
-// "Gives the mean over a window." of "gives the mean over a window".
+// Makes a sentence of a phrase: "gives the mean over a window" becomes "Gives the mean over a window."
 std::string sentence(std::string_view doc) {
   std::string text(doc);
   if (!text.empty()) {
@@ -79,7 +79,7 @@ std::string parameter_table(std::string_view signature) {
   return rows.empty() ? "" : "\n" + table(rows);
 }
 
-// The words of other frameworks for an operator, without those for its arguments.
+// The names of an operator in other frameworks; the names of its arguments are left out.
 std::string foreign_words(std::string_view aliases) {
   std::string words;
   for (const std::string_view word : parts_of(aliases, ' ')) {
@@ -148,7 +148,7 @@ Topic topic_of(const SettingDef& def) {
   return topic;
 }
 
-// The topic of a declaration with settings: the list of its first-level settings.
+// The topic of a kind of declaration that has settings: the list of its first-level settings.
 Topic topic_of(DeclKind kind, std::string_view title) {
   Topic topic{.name = std::string(keyword_of(kind)), .kind = "declaration", .title = std::string(title)};
   topic.page = fmt::format("{} NAME {{ ... }}\n\n{}", topic.name, sentence(title));
@@ -188,7 +188,7 @@ void add_library(std::vector<Topic>& topics) {
   }
 }
 
-// Whether the parts of a path equal those of the name; a part in capitals stands for any name.
+// Whether each part of `name` equals that part of `path`. A part of the path in capitals stands for any name.
 bool matches(std::string_view name, std::string_view path) {
   const std::vector<std::string_view> a = parts_of(name, '.');
   const std::vector<std::string_view> b = parts_of(path, '.');

@@ -21,8 +21,9 @@ struct Topic {
 // All topics, by kind and then in the order of their tables.
 std::vector<Topic> all_topics(const OpRegistry& ops);
 
-// The topics with the name `name`: usually one, several if a word has several meanings, as `steps` has. A setting may
-// be given without its declaration, and with a name of the user in place of capitals: "schedule.shard.id.over".
+// The topics with the name `name`: usually one, but several if a word has several meanings, as `steps` has. A setting
+// may be given without its declaration. Where its name has capitals, a name chosen by the user is also accepted:
+// "schedule.shard.id.over".
 std::vector<Topic> find_topics(std::string_view name, const std::vector<Topic>& topics);
 
 }  // namespace xrun::lang

@@ -1,3 +1,8 @@
+// Writes out what a file leaves open, as insertions into its text:
+//   1. the default arguments of calls, which the check has recorded (Facts::default_arguments)
+//   2. the missing settings of each declaration (complete), with the values of the run if it uses the declaration
+//   3. the missing declarations of each `run` (complete_run)
+// The insertions are made from the end of the text to its start, so that the positions of the others stay valid.
 #include "lang/explicit.h"
 
 #include <algorithm>
@@ -68,7 +73,7 @@ class Writer {
     insert(last + 1, (last == at ? "" : text[last] == ',' ? " " : ", ") + arguments);
   }
 
-  // The missing settings of a group, as lines.
+  // Missing settings: pairs of a group and a line.
   using Lines = std::vector<std::pair<std::string, std::string>>;
 
   void complete(const Decl& decl) {
@@ -96,7 +101,7 @@ class Writer {
       const SettingNode* group = def.group.empty() ? &settings.root : settings.root.find(def.group);
       const bool is_written = group != nullptr && group->find(def.key) != nullptr;
       const std::string text = is_written || def.group == "groups PATH" ? "" : def.text(shown);
-      // Values that follow from other settings are known only for a declaration that runs.
+      // If a value follows from other settings, it is known only for a declaration that runs.
       if (!text.empty() && (is_chosen || text == def.fallback)) {
         lines.emplace_back(def.group, fmt::format("{} = {}", def.key, text));
       }
@@ -104,7 +109,7 @@ class Writer {
     write(lines, decl);
   }
 
-  // Completes the declarations of a run; a kind that the run does not name has only one declaration in the file.
+  // Adds to a `run` the declarations that it leaves open. The file has only one declaration of such a kind.
   void complete_run(const Decl& decl) {
     Diagnostics reported;
     const Settings settings = read_settings({&file_, &decl}, reported);
@@ -127,7 +132,7 @@ class Writer {
         groups.push_back(group);
       }
     }
-    // If several texts are inserted at one place, the last one comes first.
+    // Texts that are inserted at one place end up in reverse order, so the last one is inserted first.
     for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
       std::string text;
       for (const auto& [of, line] : lines) {
@@ -144,14 +149,14 @@ class Writer {
     }
   }
 
-  // Whether only spaces precede a byte on its line.
+  // Whether the byte at `at` is the first on its line, apart from spaces.
   bool starts_line(uint32_t at) const {
     const std::string_view before = sources_.text(file_.file).substr(0, at);
     const size_t last = before.find_last_not_of(' ');
     return last != std::string_view::npos && before[last] == '\n';
   }
 
-  // The end of the group "checkpoint" or "shard id" in braces; 0 if it does not exist.
+  // The end of the braces of the group "checkpoint" or "shard id"; 0 if the text has no such group.
   uint32_t end_of(std::string_view group, std::span<const Setting> settings) const {
     for (const Setting& one : settings) {
       std::string name = join_path(file_.ast[one.path]);

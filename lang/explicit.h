@@ -9,12 +9,14 @@
 
 namespace xrun::lang {
 
-// The main file of a check, not yet laid out (lang/format/format.h), with the settings and arguments that it leaves
-// open: settings that its run has chosen or computed, such as `norm_rows`; constant defaults in declarations that the
-// run does not name; and arguments of operators, readers, stages, optimizers, curves and words of settings. Defaults
-// that depend on earlier text stay open: settings of `groups`, and parameters of the file's own blocks. The text checks
-// like the file, with an equal math digest. REQUIRES: the check that returned `checked` had FrontendOptions::facts =
-// &facts, and its options set nothing.
+// The main file of a check with the values that it leaves open written out, not yet formatted (lang/format/format.h).
+// These are added:
+//   - settings that the run has chosen or computed, such as `norm_rows`
+//   - constant defaults of settings in declarations that the run does not name
+//   - default arguments of operators, readers, stages, optimizers, curves and words of settings
+// Defaults that depend on earlier text stay open: settings of `groups`, and parameters of the file's own blocks. The
+// new text passes the check with an equal math digest. REQUIRES: the check that returned `checked` had
+// FrontendOptions::facts = &facts, and its options set nothing.
 std::string explicit_text(const CheckedFile& checked, const Facts& facts, const SourceMap& sources);
 
 }  // namespace xrun::lang

@@ -12,8 +12,8 @@ constexpr size_t kFew = 4;
 std::string shown(const Datum& value, const Graph& graph) {
   if (value.kind == DatumKind::kTensor) {
     const Value& tensor = graph.value(value.tensor);
-    // `recall_at`, a metric of a source, returns the values by which evaluations compare samples; users need not see
-    // them.
+    // The metric `recall_at`, which has a source, returns the values by which evaluations compare samples. Users need
+    // not see the type of these values, so a text is shown in its place.
     const bool is_metric = tensor.producer.valid() &&
                            graph.node(tensor.producer).op->signature.find("source: source") != std::string_view::npos;
     const bool is_share = is_metric && tensor.type.dims != std::vector<int64_t>{kBatch};

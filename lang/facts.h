@@ -28,7 +28,7 @@ struct ValueFact {
   TensorType last;        // type of the last text, if it is a tensor
 };
 
-// The results of the calls at one span, of all expansions together.
+// The results of the calls at one span, added up over all expansions.
 struct CallFact {
   int64_t tensors = 0;
   int64_t elements = 0;
@@ -39,7 +39,7 @@ struct CallFact {
 class Facts {
  public:
   void add_value(const Span& at, const Datum& value, const Graph& graph);
-  // Adds the parameters of `graph` from number `owned` on, and nodes of `flops`, to the call at `at`.
+  // Records the call at `at`: adds the parameters of `graph` from number `owned` to the last, and nodes with `flops`.
   void add_call(const Span& at, const Graph& graph, size_t owned, Flops flops);
 
   // Adds the arguments that a call leaves out, "pad=3 // 2, bias=false"; `end`: the end of its name.

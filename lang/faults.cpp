@@ -25,7 +25,7 @@ Fix replacement(Text title, Span span, Text text, bool sure) {
 }
 
 Fix did_you_mean(std::string_view name, const std::vector<std::string>& candidates, Span at, Help otherwise) {
-  // A name in a string may look like a known one but have other characters.
+  // A name in a string may look like a known name and still have other characters.
   for (const std::string& known : candidates) {
     if (const std::string difference = difference_of_alikes(name, known); !difference.empty()) {
       return replacement({"write `{}`, which looks the same: {}", known, difference}, at, known);

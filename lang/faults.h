@@ -12,7 +12,7 @@
 
 namespace xrun::lang {
 
-// The fix of a fault: with edits, or only a title.
+// The fix of a fault, made from a title or from a fix with edits.
 struct Help {
   Help(Fix made) : fix(std::move(made)) {}
   Help(const char* title) : fix{title} {}
@@ -43,8 +43,8 @@ class Faults {
 
   explicit Faults(Diagnostics& sink) : sink_(sink) {}
 
-  // Keeps the diagnostic and returns it, so that notes and spans can be added. Drops errors beyond kMaxErrors and
-  // warnings beyond that number, so that no number of warnings hides an error.
+  // Keeps the diagnostic and returns it, so that notes and spans can be added. At most kMaxErrors errors and, counted
+  // separately, at most that many warnings are kept, so that no number of warnings hides an error.
   Diagnostic& error(const char* code, Span at, Text message, Text label, Help help) {
     return add(lang::fault(code, at, std::move(message), std::move(label), std::move(help)));
   }

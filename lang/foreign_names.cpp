@@ -9,7 +9,7 @@ namespace {
 struct ForeignName {
   NameKind kind;
   std::string_view word;  // in the form of `plain`
-  std::string_view ours;  // replaces the word; with a bracket or a space it is an example that is only shown
+  std::string_view ours;  // our text; with a bracket or a space it is an example that is only shown
 };
 
 constexpr ForeignName kNames[] = {
@@ -133,7 +133,7 @@ constexpr ForeignName kNames[] = {
     {NameKind::kElement, "string", "str"},
 };
 
-// Removes differences of spelling: capitals, `_` and the word `loss`.
+// Removes differences of spelling: capital letters, `_` and the word `loss`.
 std::string plain(std::string_view word) {
   std::string text;
   for (const char c : word) {
@@ -148,7 +148,7 @@ std::string plain(std::string_view word) {
   return text;
 }
 
-// The text after `word` and `sign` among the words of OpDef::aliases; nullopt if no word begins with them.
+// The rest of the first word in OpDef::aliases that begins with `word` and `sign`; nullopt if there is no such word.
 std::optional<std::string_view> listed_as(std::string_view aliases, std::string_view word, std::string_view sign) {
   const std::string text = plain(word);
   for (size_t at = 0; at < aliases.size();) {
@@ -199,7 +199,7 @@ std::string_view foreign_name(NameKind kind, std::string_view word) {
 }
 
 Fix our_name(NameKind kind, std::string_view word, const std::vector<std::string>& known, Span at, Help otherwise) {
-  // `SGD`, `ReLU`: an own name in another spelling.
+  // The name may be ours in another spelling: `SGD`, `ReLU`.
   for (const std::string& name : known) {
     if (plain(name) == plain(word)) {
       return replacement({"`{}` is `{}` here", word, name}, at, name, true);

@@ -1,6 +1,6 @@
-// Names from other frameworks, which new users write first, and our name for each. The names of operators and of their
-// arguments are in OpDef::aliases; all others are here. Case, `_` and a final `loss` do not count: `CrossEntropyLoss`
-// is `cross_entropy`. None of these names is a word of the language.
+// Names from other frameworks, which new users write first, and our name for each. The foreign names of operators and
+// of their arguments are in OpDef::aliases; all other foreign names are here. Capitals, `_` and a final `loss` make no
+// difference: `CrossEntropyLoss` is `cross_entropy`. None of these names is a word of the language.
 #pragma once
 
 #include <optional>
@@ -37,7 +37,7 @@ const ForeignNet* foreign_net(std::string_view word);
 const OpDef* foreign_op(const OpRegistry& ops, std::string_view word);
 // Our name of an argument, empty if the operator takes that number from its input; nullopt if `word` is not an alias.
 std::optional<std::string_view> our_argument(const OpDef& op, std::string_view word);
-// "stride=k": an argument that the operator's other name `word` implies unless it is given; else empty.
+// The argument that the operator's other name `word` implies unless the call gives it: "stride=k"; otherwise empty.
 std::string_view implied_argument(const OpDef& op, std::string_view word);
 
 }  // namespace xrun::lang

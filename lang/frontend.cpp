@@ -1,3 +1,10 @@
+// Checks a file after the loader has read it and its imports:
+//   1. The --set flags are parsed, and options get their values.
+//   2. The declarations of the run are chosen, by --run, by a `run` declaration, or as the only ones of their kinds.
+//   3. ModuleBuilder lowers them to a Module and checks the settings of all other declarations.
+//   4. Constants are evaluated. If there are no errors, the `test` blocks run.
+//   5. check_uncalled tries the declarations that nothing has called.
+// Headers are checked before and after step 2, since --cluster and --schedule may load further files.
 #include "lang/frontend.h"
 
 #include <deque>
@@ -104,7 +111,7 @@ class Frontend {
     }
   }
 
-  // The tree that the parser would make of the text in quotes.
+  // The syntax tree that the parser would make of the text in quotes.
   static Ast string_value(int32_t file, const std::string& text) {
     Ast ast;
     ast.file = file;
@@ -160,7 +167,7 @@ class Frontend {
     }
   }
 
-  // Checks the options, the types and the `extends` of the files that were read since the last call.
+  // Checks the options, the types and the `extends` of all files that were read since the last call.
   void check_headers() {
     for (; headers_checked_ < loader_->files().size(); ++headers_checked_) {
       const SourceFile& file = loader_->files()[headers_checked_];
@@ -174,7 +181,8 @@ class Frontend {
     }
   }
 
-  // The names of the declarations of a kind; declarations without a name are left out, since nothing can refer to them.
+  // The names of the declarations of one kind. Declarations without a name are left out, since no text can refer to
+  // them.
   static std::vector<std::string> names_of(const SourceFile& file, DeclKind kind) {
     std::vector<std::string> names;
     for (const DeclRef& other : file.all(kind)) {
@@ -209,8 +217,9 @@ class Frontend {
     return found;
   }
 
-  // The only declaration of a kind, or an empty reference; several are reported, since it is not clear which one is
-  // meant. Without a model nothing is trained, and a file may have several, for other files or for --cluster.
+  // The only declaration of a kind; empty if there is none. If there are several, it is not clear which one is meant,
+  // which is reported. It is not reported for a file without a model: such a file trains nothing, and may have several
+  // declarations for other files or for --cluster.
   DeclRef only(DeclKind kind) {
     const auto found = main_->all(kind);
     if (found.size() > 1 && main_->all(DeclKind::kModel).empty()) {
@@ -303,7 +312,7 @@ class Frontend {
     return choice;
   }
 
-  // The declaration of --cluster FILE[:NAME] or --schedule FILE[:NAME].
+  // The declaration that the flag --cluster FILE[:NAME] or --schedule FILE[:NAME] names.
   DeclRef from_flag(DeclKind kind, const std::string& flag) {
     const size_t colon = flag.rfind(':');
     const std::string path = flag.substr(0, colon);
@@ -332,7 +341,7 @@ class Frontend {
     return all[0];
   }
 
-  // Checks the constants, which do not depend on a run.
+  // Evaluates all constants of the file, which do not depend on a run, so that their faults are reported.
   void check_constants(const SourceFile& file) {
     for (const Decl& decl : file.ast.decls) {
       if (decl.kind == DeclKind::kLet) {
@@ -352,8 +361,9 @@ class Frontend {
   std::deque<SetFlag> flags_;
 };
 
-// Loads the files that `path` imports and then `path`, so that the loader finds each import among the loaded texts.
-// `met` ends the recursion in a cycle; the loader reports imports that are not loaded.
+// Loads the files that `path` imports, and then `path` itself, so that the loader finds each import among the loaded
+// texts. `met` has the files visited so far and ends the recursion in a cycle. Imports that are not loaded are reported
+// by the loader.
 const SourceFile* load_imports_first(const std::string& path, const Texts& texts, std::set<std::string>& met,
                                      Loader& loader) {
   const auto text = texts.find(std::filesystem::path(path).lexically_normal().string());
@@ -386,7 +396,7 @@ std::string setting_flag(std::string_view key, const std::string& value, Nearnes
       found = fmt::format("{}.{}={}", keyword_of(kind), meant, value);
     }
   }
-  // A flag with characters that the shell would interpret is quoted.
+  // A flag that contains characters with a meaning for the shell is quoted.
   const bool is_plain = found.find_first_of(" ()[]{}\"'$&;<>|*?#~`\\!") == std::string::npos;
   return found.empty() ? found : is_plain ? "--set " + found : "--set '" + found + "'";
 }

@@ -26,13 +26,14 @@ struct CheckedFile {
   Module module;  // `module.model` is empty if the file has no model: a library of blocks
   RunSpec run;
   std::vector<TestResult> tests;
-  // The default `norm_rows` of earlier versions, with which checkpoints of such runs continue, if the text leaves it
-  // open. 0 if the default is unchanged, does not divide the batch, or `norm_rows` is set.
+  // The default `norm_rows` that earlier versions chose for this text, if the text leaves it open. Checkpoints of such
+  // runs are continued with it. 0 if today's default is equal, if the earlier one does not divide the batch, or if the
+  // text sets `norm_rows`.
   int64_t earlier_norm_rows = 0;
 };
 
-// A setting under the math digest, or the model, that differs between two files; `then` and `now` are empty for the
-// model, which needs more than a line.
+// A difference between two files that changes the math digest: a setting, or the model. `then` and `now` are the values
+// in the two files; both are empty for the model, which does not fit on a line.
 struct MathDifference {
   std::string what;  // "model", "data.image", "train.epochs"
   std::string then;
@@ -41,8 +42,9 @@ struct MathDifference {
 };
 std::vector<MathDifference> math_differences(const CheckedFile& then, const CheckedFile& now);
 
-// The math digest of the text in earlier versions, which counted `at` of `steps` from the start of the curve. It equals
-// today's digest if no curve comes before `steps` (docs/decisions/0028-changes-before-the-first-release.md).
+// The math digest that earlier versions computed for the text. They counted the times `at` of a curve `steps` from the
+// start of that curve. The digest equals today's if no curve precedes `steps`
+// (docs/decisions/0028-changes-before-the-first-release.md).
 std::string earlier_math_digest(const CheckedFile& file);
 
 // Reads the file at `path` and its imports, checks everything, elaborates the chosen model with data and train, and
@@ -61,8 +63,8 @@ std::optional<CheckedFile> load_texts(const std::string& path, const Texts& text
 std::optional<CheckedFile> check_text(const std::string& name, std::string text, SourceMap& sources,
                                       Diagnostics& diagnostics, const FrontendOptions& options);
 
-// The intended flag for --epochs 3 or --set epochs=3: "--set train.epochs=3" if `key` is a setting of `train` or
-// `schedule` (kExact), or is near to one (kNear); otherwise empty.
+// The flag that was probably meant by --epochs 3 or --set epochs=3: "--set train.epochs=3". With kExact, `key` has to
+// be a setting of `train` or `schedule`; with kNear, it has to be similar to one. Otherwise the result is empty.
 enum class Nearness { kExact, kNear };
 std::string setting_flag(std::string_view key, const std::string& value, Nearness nearness);
 

@@ -23,14 +23,16 @@ struct FrontendOptions {
   const DataRegistry* data = nullptr;  // null: data_registry()
   NormOf norm_of = nullptr;            // null: norms within a sample are not checked
   std::string run;                     // --run NAME; empty: the only `run`, or the only declaration of each kind
-  // --set PATH=VALUE, in the order given. "train.lr", "schedule.shard.id.over": a setting of the chosen declaration,
-  // which is created if there is none; a plain name: an option that the main file declares or uses. The value is an
-  // expression; for a string option, a value that does not begin with a quote is the string itself.
+  // The flags --set PATH=VALUE in the order given. A path with dots, such as "train.lr" or "schedule.shard.id.over", is
+  // a setting of the chosen declaration, which is created if the file has none. A plain name is an option that the main
+  // file declares or uses. The value is an expression; for a string option, a value that does not begin with a quote is
+  // the string itself.
   std::vector<std::pair<std::string, std::string>> sets;
   std::string cluster;     // --cluster FILE[:NAME]
   std::string schedule;    // --schedule FILE[:NAME]
   Facts* facts = nullptr;  // filled with findings about spans (lang/facts.h); null: not needed
-  // Trials of earlier checks with equal options (lang/clean_trials.h), to which this check adds its own; may be null.
+  // The trials of earlier checks with equal options (lang/clean_trials.h). This check skips them and adds its own. May
+  // be null.
   CleanTrials* clean_trials = nullptr;
   const Texts* open = nullptr;  // texts that `load` uses instead of those on disk; may be null
   bool is_stored = false;       // the text of a checkpoint: accepts faults that can only harm training

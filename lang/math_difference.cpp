@@ -10,8 +10,8 @@
 namespace xrun::lang {
 namespace {
 
-// The value in the first line of a part: the text after ` = `, or else all but the first word ("cosine 0.1 0 rest" of
-// "rate cosine 0.1 0 rest"). A part without text belongs to a setting that is not set.
+// The value in the first line of a part: the text after ` = `, or else all words but the first ("cosine 0.1 0 rest" of
+// "rate cosine 0.1 0 rest"). The text of a part is empty if its setting is not set.
 std::string value_of(const std::string& text) {
   if (text.empty()) {
     return "not set";
@@ -21,14 +21,13 @@ std::string value_of(const std::string& text) {
   return equals != std::string::npos ? line.substr(equals + 3) : line.substr(std::min(line.find(' ') + 1, line.size()));
 }
 
-// The value as print_module shows it or, if it has no line there, the value of the part.
+// The value as print_module shows it. If print_module does not show it, the value in the part.
 std::string shown(const MathPart* part, const CheckedFile& file) {
   const std::string text = part == nullptr ? "" : setting_text(file.module, part->what);
   return text.empty() ? value_of(part == nullptr ? "" : part->text) : text;
 }
 
-// Adds the settings of groups that differ, one by one. Returns false if no setting differs: groups may differ only in
-// their order.
+// Adds each setting of `groups` that differs. Returns false if none differs: the groups may differ only in their order.
 bool add_groups(const Module& then, const Module& now, std::vector<MathDifference>& differences) {
   const auto before = group_settings(then);
   const auto after = group_settings(now);
@@ -49,7 +48,7 @@ bool add_groups(const Module& then, const Module& now, std::vector<MathDifferenc
   return differences.size() > others;
 }
 
-// Sets a number of classes in the arguments of a call to 1.
+// Replaces the number of classes in the arguments of a call by 1.
 void hide_count(Attrs& attrs) {
   for (const char* name : {"classes", "out", "rows"}) {
     if (attrs.has(name) && std::holds_alternative<int64_t>(*attrs.find(name))) {
@@ -58,8 +57,8 @@ void hide_count(Attrs& attrs) {
   }
 }
 
-// The module with one class for each input of class numbers, so that modules that differ only in numbers of classes
-// have the same text.
+// A copy of the module in which each input of class numbers has one class. Two modules that differ only in numbers of
+// classes then have the same text.
 Module without_class_counts(Module module) {
   Graph& graph = module.graph;
   for (const NamedValue& input : graph.inputs) {
@@ -106,7 +105,7 @@ std::vector<MathDifference> math_differences(const CheckedFile& then, const Chec
     if (one.what != "model") {
       one.then = shown(a, then);
       one.now = shown(b, now);
-      if (one.then == one.now) {  // the printed values agree, the exact ones differ
+      if (one.then == one.now) {  // the printed values are equal, only the exact ones differ
         one.then = value_of(a == nullptr ? "" : a->text);
         one.now = value_of(b == nullptr ? "" : b->text);
       }

@@ -9,7 +9,8 @@
 
 namespace xrun::lang {
 
-// The names of a range, by a member or a function of its elements: candidates of `nearest`.
+// The names of all elements of a range, given by a member or a function of an element. They are candidates for
+// `nearest`.
 template <class Range, class Name>
 std::vector<std::string> names_of(const Range& range, Name name) {
   std::vector<std::string> names;
@@ -19,7 +20,8 @@ std::vector<std::string> names_of(const Range& range, Name name) {
   return names;
 }
 
-// "a, b, c": the elements of a range as `print` writes them; elements with an empty text are left out.
+// The elements of a range as text, "a, b, c". `print` makes the text of an element; elements with an empty text are
+// left out.
 template <class Range, class Print>
 std::string listed(const Range& range, Print print) {
   std::string text;

@@ -9,7 +9,7 @@
 namespace xrun::lang {
 namespace {
 
-// One setting per line: "  batch = 512".
+// The output, with one setting per line: "  batch = 512".
 class Lines {
  public:
   void open(std::string_view kind, std::string_view name) {
@@ -47,7 +47,8 @@ std::string metric_text(const MetricSpec& metric) {
   return fmt::format("metric {} on {}", metric.name, metric.source.empty() ? "every other source" : metric.source);
 }
 
-// Prints the settings of a declaration in the order of their records, groups as paths: "groups.id.lr = 0.5".
+// Prints the settings of a declaration in the order of their records. Settings of groups are printed as paths:
+// "groups.id.lr = 0.5".
 void print_settings(DeclKind kind, const Shown& shown, Lines& lines) {
   for (const SettingDef& def : all_settings()) {
     if (def.kind != kind || def.group == "groups PATH" || def.group == "shard HEAD") {

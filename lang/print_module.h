@@ -14,8 +14,8 @@ namespace xrun::lang {
 // settings of data, train, cluster and schedule in a fixed order. Paths are as written.
 std::string print_module(const Module& module, const RunSpec& run = {});
 
-// The value of a setting of `train`, "train.lr", as print_module shows it (the length of the run with its unit); empty
-// if it has no value.
+// The value of a setting of `train`, such as "train.lr", in the form that print_module prints (the length of the run
+// with its unit). Empty if the setting has no value.
 std::string setting_text(const Module& module, const std::string& path);
 
 // The settings of the groups, each as a path and a value: "groups.id.weights", "bf16".

@@ -1,5 +1,10 @@
-// A letter with its marks is one character in Unicode's form NFC and several in NFD; macOS writes file names in NFD.
-// Texts are compared in the form NFD, with letters of other alphabets as the ASCII letters that they look like.
+// Decides whether two texts look alike, and describes their first difference:
+//   1. characters decodes a text to code points.
+//   2. look_of removes invisible characters, decomposes letters with marks (Unicode's form NFD) and replaces letters of
+//      other alphabets by the ASCII letters that they look like. Two texts look alike if the results are equal.
+//   3. difference_of_alikes compares the code points of the originals, back to the start of the letter that differs.
+// A letter with its marks is one character in Unicode's form NFC and several in NFD. macOS writes file names in NFD, so
+// names in a file and names of files may differ in this way.
 #include "graph/base/alike.h"
 
 #include <algorithm>
@@ -89,7 +94,7 @@ std::vector<Decomposed> sorted_table() {
   return table;
 }
 
-// Hangul syllables are numbered: 19 consonants x 21 vowels x 28 ends.
+// Hangul syllables are numbered consecutively: 19 consonants x 21 vowels x 28 ends.
 constexpr uint32_t kFirstSyllable = 0xAC00;
 constexpr uint32_t kSyllables = 11172;
 
@@ -135,7 +140,7 @@ bool is_ascii(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return static_cast<unsigned char>(c) < 0x80; });
 }
 
-// The first character from `at` with the marks that follow it, as "U+0065 U+0301"; empty at the end.
+// The character at `at` with the marks that follow it, as "U+0065 U+0301"; empty at the end of the text.
 std::string piece_of(const std::vector<uint32_t>& codes, size_t at) {
   std::string text;
   for (size_t i = at; i < codes.size() && (i == at || is_mark(codes[i])); ++i) {
@@ -197,7 +202,7 @@ std::string difference_of_alikes(std::string_view written, std::string_view know
   const std::vector<uint32_t> b = characters(known);
   const auto [one, other] = std::ranges::mismatch(a, b);
   auto at = static_cast<size_t>(one - a.begin());
-  // `e` with a mark and `e` alone differ in the whole letter.
+  // A letter with a mark and the bare letter differ as a whole, so the difference starts at the letter.
   while (at > 0 && ((at < a.size() && is_mark(a[at])) || (at < b.size() && is_mark(b[at])))) {
     --at;
   }

@@ -1,6 +1,6 @@
-// Cache files under $XDG_CACHE_HOME/xrun, else ~/.cache/xrun. A file may vanish, be damaged or not be writable at any
-// time; the work that it would have saved is then done again. Files that belong to another user, or that others may
-// write, are ignored, since some files hold code.
+// Cache files in the directory $XDG_CACHE_HOME/xrun or, if the variable is not set, ~/.cache/xrun. A file may vanish,
+// be damaged or not be writable at any time; the work that it would have saved is then repeated. Files that belong to
+// another user, or that other users may write, are ignored, because some files contain code.
 #pragma once
 
 #include <cstdio>

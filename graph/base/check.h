@@ -14,7 +14,7 @@ namespace xrun {
 #define XRUN_CHECK(cond, why) \
   (static_cast<bool>(cond) ? void(0) : ::xrun::check_failed(__FILE__, __LINE__, #cond, (why)))
 
-// For inner loops: checked in builds without NDEBUG, and never evaluated in the others.
+// A check for inner loops. With NDEBUG the condition is not evaluated; without it, it is checked.
 #ifdef NDEBUG
 #define XRUN_DCHECK(cond, why) void(0)
 #else

@@ -9,7 +9,7 @@ namespace xrun {
 class Clock {
  public:
   virtual ~Clock() = default;
-  /// The time since a fixed moment. It never goes back, and stands still while the machine sleeps. Threads: any.
+  /// The time since a fixed moment. It never decreases, and it does not advance while the machine sleeps. Threads: any.
   virtual Seconds now() const;
 };
 

@@ -1,5 +1,6 @@
-// page = "## " code " " title NL paragraphs [ "```xgraph wrong" NL lines "```" "```xgraph right" NL lines "```" ] ;
-// Lines that start with "# " name areas and end the page before them.
+// Finds the pages in the text of the catalogue, which has this form:
+//   page = "## " code " " title NL paragraphs [ "```xgraph wrong" NL lines "```" "```xgraph right" NL lines "```" ] ;
+// A line that starts with "# " is the name of an area of codes; it ends the page before it.
 #include "graph/base/codes.h"
 
 #include <algorithm>
@@ -30,7 +31,7 @@ std::string_view block_of(std::string_view page, std::string_view opening) {
   return page.substr(begin, page.find("\n```", begin) + 1 - begin);
 }
 
-// `page` starts with its heading and ends before the next one.
+// Reads one page. `page` starts with its heading and ends before the next heading.
 CodePage read(std::string_view page) {
   const size_t line = page.find('\n');
   const std::string_view heading = page.substr(3, line - 3);

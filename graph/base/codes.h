@@ -8,13 +8,13 @@
 
 namespace xrun {
 
-// Views of the catalogue's text. The examples are whole files of the language; codes that only a running command
-// reports have no examples.
+// One page of the catalogue. The fields are views of the catalogue's text. The examples are whole files of the
+// language; codes that only a running command reports have no examples.
 struct CodePage {
   std::string_view code;   // "XG0301"
   std::string_view title;  // "tensors of different shapes"
   std::string_view text;   // meaning and remedy; lines end where the document's do
-  std::string_view wrong;  // a text for which `check` reports the code
+  std::string_view wrong;  // a text for which `xrun check` reports the code
   std::string_view right;  // the same text, corrected
 };
 

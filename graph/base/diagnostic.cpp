@@ -1,5 +1,10 @@
-// Rendering. A diagnostic shows the lines that its labels touch, the primary label's file first. Labels of one line
-// share an underline row if their texts fit; otherwise they hang below one another, rightmost first.
+// Rendering of a diagnostic:
+//   1. The marks of all labels are grouped by file and line; the primary label's file comes first.
+//   2. block prints the lines that are near one another, each with its underline. Labels of one line share an underline
+//      row if their texts fit; otherwise the texts hang below one another, rightmost first.
+//   3. The notes, the chain of expansions and the fixes follow. A fix with edits shows each edited line as it will
+//      read.
+// A long line is cut to a window around its first mark.
 #include "graph/base/diagnostic.h"
 
 #include <algorithm>
@@ -41,7 +46,7 @@ struct Window {
   std::string text;  // with `...` in place of omitted parts
 };
 
-// The number of bytes of the first `count` code points.
+// The number of bytes that the first `count` code points take.
 size_t bytes_of(std::string_view text, int count) {
   size_t at = 0;
   while (at < text.size() && count > 0) {
@@ -68,7 +73,7 @@ Window window_of(std::string_view line, int at) {
               (begin + kMostColumns < all ? std::string(kCut) : "")};
 }
 
-// The mark that stays visible when a line is cut.
+// The mark that has to stay visible when a line is cut.
 const Mark& shown_of(const std::vector<Mark>& marks) {
   const auto primary = std::find_if(marks.begin(), marks.end(), [](const Mark& mark) { return mark.primary; });
   return primary != marks.end() ? *primary : marks.front();
@@ -218,7 +223,7 @@ class Renderer {
     }
   }
 
-  // Prints the lines near `at`, but not distant ones; takes them out of `lines`.
+  // Prints the lines of a file that are near `at` or near a line already printed, and removes them from `lines`.
   void block(int32_t file, std::map<int, std::vector<Mark>>& lines, Position at, const char* arrow) {
     constexpr int kNear = 3;  // largest distance in lines
     auto from = lines.find(at.line);
@@ -292,7 +297,8 @@ class Renderer {
     }
   }
 
-  // Prints each line that the edits touch, as it will read; `again` (an alternative fix) leaves out its number.
+  // Prints each line that the edits touch, in its edited form. `again`: the fix is an alternative to one already shown,
+  // and the line number is left out.
   void edited_lines(const Fix& fix, bool again) {
     std::set<std::pair<int32_t, int>> lines;
     for (const Edit& edit : fix.edits) {
@@ -345,7 +351,7 @@ void Diagnostics::add(Diagnostic diagnostic) {
     ++count;
     return;
   }
-  // One cause, one error: a second diagnostic with an equal code at an equal place says nothing new.
+  // A second diagnostic with an equal code at an equal place has the same cause and says nothing new.
   const bool known = std::any_of(all_.begin(), all_.end(), [&](const Diagnostic& d) {
     return d.primary.span == diagnostic.primary.span && d.code == diagnostic.code && d.message == diagnostic.message;
   });

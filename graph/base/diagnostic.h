@@ -21,13 +21,14 @@ struct Fix {
   bool numbered = false;           // the lines are alternatives
 };
 
-// One step of "expanding face > backbone (resnet50) > layer1 (stage)".
+// One step in the chain of expansions that a diagnostic prints: "expanding face > backbone (resnet50) > layer1
+// (stage)".
 struct Expansion {
   std::string name;  // "layer1 (stage)"
   Span call;
 };
 
-// A note may have several lines; the first is its title.
+// An error or a warning with its labels, notes and fixes. A note may have several lines; the first is its title.
 struct Diagnostic {
   Severity severity = Severity::kError;
   std::string code;     // "XG0301"
@@ -38,17 +39,17 @@ struct Diagnostic {
   std::vector<Expansion> expansion;
   std::vector<Fix> fixes;
 
-  // Adds a label at another place, and a note.
+  // These functions add a label at another place, and a note.
   Diagnostic& also(Span at, std::string text) & { return secondary.push_back({at, std::move(text)}), *this; }
   Diagnostic& note(std::string text) & { return notes.push_back(std::move(text)), *this; }
   Diagnostic&& also(Span at, std::string text) && { return std::move(also(at, std::move(text))); }
   Diagnostic&& note(std::string text) && { return std::move(note(std::move(text))); }
 };
 
-// Collects the diagnostics of a run, in order, each cause once.
+// Collects the diagnostics of a run in order. A second diagnostic with the same cause is dropped.
 class Diagnostics {
  public:
-  // Keeps the first 500 errors and the first 500 warnings, and counts the others.
+  // Keeps the first 500 errors and the first 500 warnings. Further diagnostics are only counted.
   void add(Diagnostic diagnostic);
   bool has_errors() const { return errors_ > 0; }
   int error_count() const { return errors_; }
@@ -64,10 +65,10 @@ struct RenderOptions {
   bool color = false;
 };
 
-// An Error as a Diagnostic; it has a span only when the model text is involved.
+// Converts an Error to a Diagnostic. The result has a span only if the error concerns the model text.
 Diagnostic diagnostic_of(const Error& error);
 
-// The text form of docs/reference/language.md, "Mistakes", ending in a newline.
+// The text of a diagnostic, as docs/reference/language.md, "Mistakes" describes it. It ends in a newline.
 std::string render(const Diagnostic& diagnostic, const SourceMap& sources, const RenderOptions& options = {});
 std::string render(const Error& error, const SourceMap& sources, const RenderOptions& options = {});
 

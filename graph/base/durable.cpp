@@ -26,7 +26,7 @@ bool is_of(const FileKind& kind, const std::string& path) {
   return file && start.ends_with(kind.magic);
 }
 
-// The temporary name under which a file is written; the destructor removes a file that is left under it.
+// The temporary name under which a file is written. The destructor removes the file if it still has that name.
 struct Fresh {
   explicit Fresh(const std::string& path) : target(path) {
     std::error_code error;
@@ -75,7 +75,7 @@ Status check_place(const std::string& path, const FileKind& kind) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) {
-    return {};  // or cannot be examined, which the write will report
+    return {};  // the path may also be unreadable; the write will report that
   }
   if (!std::filesystem::is_regular_file(status)) {
     return Error{ErrorKind::kUsage, std::string(kind.code), "`" + path + "` is not a regular file",
@@ -128,7 +128,7 @@ int rewrite_file(const std::string& path, std::span<const std::byte> bytes) {
   if (const int fault = write_durably(fresh.name, bytes); fault != 0) {
     return fault;
   }
-  // The owner is set first, since giving a file away clears bits of its mode. Only root may give it away.
+  // The owner is set first, because a change of the owner clears bits of the mode. Only root may change it.
   if (::chown(fresh.name.c_str(), info.st_uid, info.st_gid) != 0 && errno != EPERM) {
     return errno;
   }

@@ -26,7 +26,7 @@ int sync_directory(const std::string& path, Io& io = system_io());
 // Describes how result files of one kind are recognised, so that no other file is overwritten.
 struct FileKind {
   std::string_view name;  // "plan"
-  std::string_view code;  // code of errors
+  std::string_view code;  // the code of the errors for files of this kind
   size_t offset = 0;      // position of `magic` in every such file
   std::string_view magic;
   std::string_view flag = "-o";  // the option that names the path
@@ -36,16 +36,16 @@ struct FileKind {
 /// and is neither empty nor of this kind.
 Status check_place(const std::string& path, const FileKind& kind);
 
-/// Writes a result to `path`: first next to it, synced, then renamed, so that a reader sees the old file or the new one
-/// and a failure leaves the old one. Links are followed. Errors: kUsage if `path` exists and is neither empty nor of
-/// this kind; kWorld with the system's reason.
+/// Writes a result to `path`. The bytes go to a new file next to it, which is synced and then renamed, so that a reader
+/// sees the old file or the new one, and a failure leaves the old one. Links are followed. Errors: kUsage if `path`
+/// exists and is neither empty nor of this kind; kWorld with the system's reason.
 Status replace_file(const std::string& path, Pieces pieces, const FileKind& kind);
 
-// Writes the next bytes of a file. Returns 0, or the errno of the write that failed.
+// A function that writes the next bytes of a file. It returns 0, or the errno of the write that failed.
 using ByteSink = std::function<int(std::span<const std::byte>)>;
 
-/// Replaces a file with content that is produced while it is written: `fill` passes its bytes to the sink, in order.
-/// Errors: also those of `fill`, unless a write had failed before.
+/// Replaces a file with content that is produced while it is written: `fill` passes its bytes to the sink in order.
+/// Errors: those of the function above, and the error of `fill` unless a write had failed before.
 Status replace_file(const std::string& path, const FileKind& kind, const std::function<Status(const ByteSink&)>& fill);
 
 /// Replaces the content of an existing ordinary file, as `replace_file` does. The new file has the permissions of the

@@ -33,7 +33,7 @@ int Io::open(const std::string& path, int flags) {
 
 int Io::close(int file) {
   const int fault = fault_of(::close(file));
-  return fault == EINTR ? 0 : fault;  // Linux has closed it nevertheless
+  return fault == EINTR ? 0 : fault;  // Linux has closed the descriptor nevertheless
 }
 
 int Io::write(int file, std::span<const std::byte> bytes) {

@@ -10,7 +10,8 @@
 
 namespace xrun {
 
-// Every call returns 0 or an errno, unless it says otherwise. Calls continue after signals.
+// The calls. Each returns 0 or an errno, unless its comment says otherwise. A call that a signal interrupts is
+// continued.
 class Io {
  public:
   virtual ~Io() = default;
@@ -30,15 +31,15 @@ class Io {
 
   virtual int make_directory(const std::string& path);
   virtual int remove_directory(const std::string& path);
-  /// Also renames a directory, to a new name or onto an empty directory.
+  /// Renames a file or a directory. A directory may get a new name or replace an empty directory.
   virtual int rename(const std::string& from, const std::string& to);
-  /// Exchanges two directories atomically. EINVAL, ENOSYS or EOPNOTSUPP if the file system has no such call.
+  /// Exchanges two directories atomically. Returns EINVAL, ENOSYS or EOPNOTSUPP if the file system has no such call.
   virtual int exchange(const std::string& a, const std::string& b);
-  /// Removes a file of an open directory.
+  /// Removes the file `name` from an open directory.
   virtual int unlink_in(int directory, const std::string& name);
   int unlink(const std::string& path);
 
-  /// Locks an open file or directory for this process alone. EWOULDBLOCK if another process holds the lock.
+  /// Locks an open file or directory for this process alone. Returns EWOULDBLOCK if another process holds the lock.
   virtual int lock(int file);
 };
 

@@ -6,8 +6,8 @@
 
 namespace xrun {
 
-// Asks the system for large pages: getting a page of 4 KiB costs as much as filling it with the nodes of a syntax tree.
-// Has no effect on less than two large pages, or if the system declines.
+// Asks the system to use large pages for this memory. With pages of 4 KiB, getting a page costs as much as filling it
+// with nodes of a syntax tree. The call has no effect on less than two large pages, or if the system declines.
 void prefer_large_pages(void* data, size_t bytes);
 
 // Reserves capacity for `count` elements in large pages.

@@ -1,4 +1,4 @@
-// Where the modules of the program are: libraries that it opens itself, and only when it needs them.
+// Finds the modules of the program: libraries that the program itself loads, and only when it needs them.
 #pragma once
 
 #include <string>
@@ -6,9 +6,10 @@
 
 namespace xrun {
 
-/// The path of the module with this file name: in the folder of the program, as in a build, or else in `../lib/xrun`,
-/// as in an installation. Both are found from the program itself, so no search path decides which code is loaded. A
-/// module that is in neither folder has the first path, and no file is there.
+/// The path of the module with this file name. It is searched first in the folder of the program, as in a build, and
+/// then in `../lib/xrun`, as in an installation. Both folders are found from the program itself, so no search path
+/// decides which code is loaded. If neither folder has the module, the result is the path in the first one, where no
+/// file exists.
 std::string module_path(std::string_view file);
 
 }  // namespace xrun

@@ -15,8 +15,8 @@ namespace {
 constexpr size_t kLongest = 64;  // words longer than this are not compared
 constexpr size_t kMostListed = 5;
 
-// Optimal string alignment: insertions, deletions, replacements and swaps of neighbours. Returns any number above
-// `most` if the distance is larger.
+// The optimal string alignment distance of two words: the number of insertions, deletions, replacements and swaps of
+// neighbouring characters. If it is larger than `most`, the result is any number above `most`.
 size_t distance(std::string_view a, std::string_view b, size_t most) {
   std::array<std::array<uint8_t, kLongest + 1>, 3> rows;  // the last three of the table
   size_t least_before = 0;
@@ -36,7 +36,7 @@ size_t distance(std::string_view a, std::string_view b, size_t most) {
       row[j] = static_cast<uint8_t>(least);
       least_here = std::min(least_here, static_cast<size_t>(least));
     }
-    // No later row falls below two rows that are above `most`.
+    // If two consecutive rows are above `most`, so are all later rows.
     if (std::min(least_before, least_here) > most) {
       return most + 1;
     }
@@ -77,7 +77,7 @@ size_t find_nearest(std::string_view written, std::span<const std::string> candi
     if (attached) {
       away = std::min<size_t>(away, 2);
     }
-    // If every letter differs, it is another name and not a slip.
+    // If every character differs, it is another name and not a typing slip.
     if (away < best_distance && away < name.size()) {
       best = i;
       best_distance = away;
@@ -124,7 +124,7 @@ std::string nearest_names(std::string_view written, std::span<const std::string>
   if (candidates.empty()) {
     return "no names are known";
   }
-  // A name that looks the same is the one that was meant, whatever its distance in bytes.
+  // A known name that looks the same is what the user meant, whatever its distance in bytes.
   const auto differs = [&](const std::string& known) { return difference_of_alikes(written, known); };
   const auto alike =
       std::ranges::find_if(candidates, [&](const std::string& known) { return !differs(known).empty(); });

@@ -53,7 +53,7 @@ uint64_t stable_hash(std::string_view text) {
 
 namespace {
 
-// High and low halves of the eight products a[i] · m.
+// The high and low 32-bit halves of the eight products a[i] · m.
 inline void multiply(__m256i a, __m256i m, __m256i& high, __m256i& low) {
   const __m256i even = _mm256_mul_epu32(a, m);
   const __m256i odd = _mm256_mul_epu32(_mm256_srli_epi64(a, 32), m);
@@ -74,8 +74,9 @@ inline void store_blocks(__m256i c0, __m256i c1, __m256i c2, __m256i c3, uint32_
   _mm256_storeu_si256(to + 3, _mm256_permute2x128_si256(r2, r3, 0x31));
 }
 
-// G times eight Philox blocks at once, since the rounds of one group leave the multiplier idle for most of their
-// latency; all have the same counter words 1 to 3. out[32 G].
+// Computes 8 G Philox blocks whose counter words 1 to 3 are equal, and writes their 32 G numbers to `out`. G groups of
+// eight blocks are computed together because the rounds of one group leave the multiplier idle for most of their
+// latency.
 template <int G>
 void philox_eights(uint32_t first, const std::array<uint32_t, 4>& counter, uint64_t key, uint32_t* out) {
   __m256i c0[G], c1[G], c2[G], c3[G];
@@ -117,7 +118,7 @@ void philox_eights(uint32_t first, const std::array<uint32_t, 4>& counter, uint6
 
 void RandomStream::fill(uint64_t first, std::span<uint32_t> out) const {
   size_t at = 0;
-  // The low counter word must not wrap inside a call of philox_eights.
+  // philox_eights increments only the low counter word, which must not wrap within a call.
   const auto has = [&](uint64_t blocks) {
     return out.size() - at >= 4 * blocks && (first & 0xffffffffu) <= 0x100000000u - blocks;
   };
@@ -166,7 +167,7 @@ __m256d to_double(__m256i whole) {
 __m256d log_four(__m256d x) {
   constexpr double kAtanh[] = {2.0,      2.0 / 3,  2.0 / 5,  2.0 / 7,  2.0 / 9,
                                2.0 / 11, 2.0 / 13, 2.0 / 15, 2.0 / 17, 2.0 / 19};
-  constexpr int64_t kBias = 1024;  // keeps the shifted number above 0: AVX2 has no arithmetic shift of 64 bits
+  constexpr int64_t kBias = 1024;  // keeps the shifted number positive: AVX2 has no arithmetic shift of 64 bits
   const __m256i bits = _mm256_castpd_si256(x);
   const __m256i half = _mm256_castpd_si256(_mm256_set1_pd(std::numbers::sqrt2 / 2));
   const __m256i shifted = _mm256_sub_epi64(bits, half);
@@ -211,9 +212,9 @@ __m256d cos_four(__m256d x) {
   return _mm256_xor_pd(_mm256_blendv_pd(cosine, sine, odd), sign);
 }
 
-// Box–Muller of four pairs of draws. Both this and the C library's functions are within 2^-42 of the true value. If all
-// values that close round to one float, it is the float of `normal`. Returns a bit for each of the four for which this
-// is not certain: one in 2^17.
+// Box–Muller for four pairs of draws. The result here and that of the C library's functions are both within 2^-42 of
+// the true value. If all values that are so close round to one float, that float is the result of `normal`. The return
+// value has a bit for each of the four results for which this is not certain: one in 2^17.
 int normal_four(const uint32_t* draws, float* out) {
   const __m256i pairs = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(draws));
   const __m256i radii = _mm256_srli_epi64(_mm256_slli_epi64(pairs, 32), 40);
@@ -269,7 +270,7 @@ Permutation::Permutation(uint64_t n, uint64_t seed, uint64_t stream)
 
 uint64_t Permutation::operator()(uint64_t i) const {
   const uint64_t mask = (uint64_t{1} << half_bits_) - 1;
-  // The domain is the next power of four, so cycle walking takes fewer than four rounds on average.
+  // The domain of the network is the next power of four, so cycle walking takes fewer than four rounds on average.
   do {
     uint64_t left = i >> half_bits_;
     uint64_t right = i & mask;

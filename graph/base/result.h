@@ -13,8 +13,8 @@
 
 namespace xrun {
 
-// Determines the exit code (docs/reference/command/overview.md, "Exit codes"); the kinds differ in who can act on the
-// error.
+// The kind of an error. It determines the exit code (docs/reference/command/overview.md, "Exit codes"). The kinds
+// differ in who can act on the error.
 enum class ErrorKind {
   kContent,      // 1: a named input is missing or its content is wrong
   kUsage,        // 2: wrong use of the command

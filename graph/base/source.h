@@ -1,5 +1,5 @@
-// Source files and spans of their text. Spans travel from text to plan, so that an error at run time can point at a
-// line; labels and edits refer to them.
+// Source files and spans of their text. The parts of a plan keep the spans of the text that they come from, so that an
+// error at run time can point at a line. Labels and edits also refer to spans.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ struct Span {
 // The span from the start of `a` to the end of `b`; both lie in one file.
 Span join(const Span& a, const Span& b);
 
-// A span with a few words next to its underline; the text may be empty.
+// A span with a label: a few words that are shown next to the underline. The text may be empty.
 struct Label {
   Span span;
   std::string text;
@@ -57,7 +57,7 @@ class SourceMap {
   // The text of a line (from 1), without its newline.
   std::string_view line(int32_t file, int number) const;
   int line_count(int32_t file) const;
-  // "face.xgraph:28:34", or "" for an invalid span.
+  // The place of a span, "face.xgraph:28:34"; "" for an invalid span.
   std::string place(const Span& span) const;
 
  private:

@@ -7,10 +7,10 @@
 
 namespace xrun {
 
-// True: the work should end; a signal handler may set it. Null: the work cannot be stopped.
+// Points to a flag that a signal handler may set to true to end the work early. Null if the work cannot be stopped.
 using StopFlag = const std::atomic<bool>*;
 
-// Errors: kInterrupted once the flag is set. Threads: any.
+// Returns the error kInterrupted once the flag is set. Threads: any.
 inline Status check_stop(StopFlag stop) {
   if (stop != nullptr && stop->load(std::memory_order_relaxed)) {
     return Error{ErrorKind::kInterrupted, "", "stopped before it was done", "run again"};

@@ -1,4 +1,4 @@
-// Types of quantities, and their text for people.
+// Types of quantities such as bytes and seconds, and their text in messages.
 #pragma once
 
 #include <cstdint>

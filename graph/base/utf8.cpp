@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::string_view kReplacement = "\uFFFD";
 
-// Whether it is a C1 control or a mark that turns the direction of text around.
+// Whether the character is a C1 control or reverses the direction of text.
 bool is_hidden(std::string_view sequence) {
   const auto byte = [&](size_t i) { return static_cast<unsigned char>(sequence[i]); };
   if (sequence.size() == 2) {
@@ -20,7 +20,7 @@ bool is_hidden(std::string_view sequence) {
   return embeds || isolates;  // U+202A to U+202E, U+2066 to U+2069
 }
 
-// Whether it neither controls nor hides anything, so that the following bytes need not be examined.
+// Whether the character neither controls nor hides anything; the bytes after it then need not be examined.
 bool is_plain(char c) { return (c >= 0x20 && c < 0x7F) || c == '\n'; }
 
 }  // namespace

@@ -1,3 +1,10 @@
+// Assigns a layout to each 4-d tensor in two passes over the nodes:
+//   1. find_wishes, from last to first: the layout that the readers of each value need. An operator without a rule of
+//      its own passes on what the readers of its result need.
+//   2. visit, from first to last: the layout of each node. It is given by the operator's rule; an element-wise operator
+//      takes the common layout of its operands or, if they differ, the one that its readers need.
+// An operand that is stored in another layout is copied by a node `reorder`. Copies cost a pass over the tensor, which
+// is why a value takes the layout of its readers where it has the choice.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -13,7 +20,7 @@ namespace {
 
 std::string_view name_of(Layout layout) { return layout == Layout::kChannelsLast ? "channels_last" : "row_major"; }
 
-// Whether both layouts store the elements in one order.
+// Whether row-major and channels-last store the elements of this type in the same order.
 bool is_one_order(const TensorType& type) { return type.dims[1] == 1 || type.dims[2] * type.dims[3] == 1; }
 
 class Assigner {
@@ -43,8 +50,8 @@ class Assigner {
                                              : std::nullopt;
   }
 
-  // Finds the layout that the first reader of each value needs; if that reader follows its operands, the layout that
-  // its own reader needs.
+  // Finds, for each value, the layout that its first reader needs. A reader that takes any layout of its operands needs
+  // what its own readers need.
   void find_wishes() {
     for (size_t i = graph_.nodes.size(); i-- > 0;) {
       const Node& node = graph_.nodes[i];
@@ -78,7 +85,7 @@ class Assigner {
     return {};
   }
 
-  // The layouts of those inputs whose layout matters.
+  // The layouts of those inputs that are stored differently in the two layouts.
   std::vector<Layout> layouts_of(const std::vector<ValueId>& inputs) const {
     std::vector<Layout> layouts;
     for (const ValueId input : inputs) {
@@ -90,8 +97,8 @@ class Assigner {
     return layouts;
   }
 
-  // Layout of an operator whose operands and results have one layout. Random numbers are drawn in memory order, so a
-  // gradient has the layout of the forward result.
+  // The layout of an operator whose operands and results have one layout. Random numbers are drawn in memory order, so
+  // the gradient of such an operator has the layout of the forward result.
   Layout common_layout(const Node& node, const std::vector<ValueId>& inputs) const {
     if (node.op->random && node.phase == Phase::kBackward) {
       return graph_of_result().value(rewriter_.map(graph_.node(node.forward).outputs[0])).type.layout;
@@ -102,7 +109,8 @@ class Assigner {
     return layouts.empty() || differ ? wish_for(node).value_or(first) : first;
   }
 
-  // Layout of an operator that can write any layout: the one that the reader of its result needs, else its operand's.
+  // The layout of an operator that can write any layout: the one that the reader of its result needs, or else the
+  // layout of its operand.
   Layout free_layout(const Node& node, const std::vector<ValueId>& inputs) const {
     const std::vector<Layout> layouts = layouts_of(inputs);
     return wish_for(node).value_or(layouts.empty() ? Layout::kRowMajor : layouts[0]);
@@ -114,8 +122,9 @@ class Assigner {
 
   const Graph& graph_of_result() const { return rewriter_.result(); }
 
-  // The value in another layout. A partition may cut between two forward nodes, so backward nodes share a copy only if
-  // they have one forward node, or if that node reads the copy itself.
+  // A copy of the value in another layout; an existing copy is shared if possible. A partition may cut between two
+  // forward nodes, so backward nodes share a copy only if they have one forward node, or if that node also reads the
+  // copy.
   Result<ValueId> reordered(ValueId value, Layout to, NodeId reader) {
     const Node& node = graph_.node(reader);
     const bool backward = node.phase == Phase::kBackward;

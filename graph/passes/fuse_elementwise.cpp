@@ -8,12 +8,13 @@
 namespace xrun {
 namespace {
 
-// The operator of a node after it absorbed its only consumer. Further inputs of the consumer follow those of the node.
+// A node's operator and attributes after it has absorbed its only consumer. Further inputs of the consumer follow those
+// of the node.
 struct Absorbed {
   const OpDef* op = nullptr;
   Attrs attrs;
 };
-// Returns nullopt if a node does not absorb a consumer of its first output.
+// Returns nullopt if the node does not absorb the consumer of its first output.
 using Absorb = std::function<std::optional<Absorbed>(const Node& node, const Node& consumer)>;
 
 Graph absorb_consumers(const Graph& graph, const Absorb& absorb) {
@@ -67,7 +68,7 @@ Result<Graph> fuse_functions(Graph graph, const OpRegistry& registry) {
       return std::nullopt;
     }
     const OpDef* const pair = registry.find(std::string(node.op->name) + "." + std::string(consumer.op->name));
-    if (pair != nullptr && consumer.operands == 1) {  // else fuse_residuals fuses it
+    if (pair != nullptr && consumer.operands == 1) {  // a pair with two operands is left to fuse_residuals
       return Absorbed{pair, node.attrs};
     }
     if (!consumer.op->fuses || consumer.inputs.size() != 1) {

@@ -1,4 +1,11 @@
-// Groups of element-wise operators become one `map`.
+// Fuses groups of element-wise operators into one node `map` each:
+//   1. find_absorbed marks every node that its only consumer may compute. A group is a node that is not marked and the
+//      marked nodes before it.
+//   2. release_large_groups and release_groups_that_cost_more split groups that have too many nodes, do not fit a
+//      `map`, or would make training keep more values than before.
+//   3. The graph is copied in order. Marked nodes are left out, and the last node of each group becomes a `map` with
+//      the expression of the whole group.
+// The intermediate values of a group are then never written to memory.
 #include <algorithm>
 #include <map>
 #include <optional>
@@ -13,7 +20,7 @@ namespace {
 
 constexpr int kMostNodes = 64;  // most nodes of a group
 
-// The function that the nodes of a group compute together; the results of the last node stay.
+// The function that the nodes of a group compute together. The results of its last node become those of the `map`.
 struct Group {
   ScalarExpr expr;
   std::vector<ValueId> inputs;  // inputs in the old graph, in the order of the expression's inputs
@@ -45,9 +52,9 @@ class MapFuser {
 
  private:
   // Whether a node may absorb its operands. A function without inputs is a constant, which a larger expression would
-  // compute in f64. A derivative of sqrt, acos or a power is infinite at a finite result; between operators the
-  // gradient of a `relu` or `clamp` then turns it into 0, but in one expression it would be NaN. Gradients are not
-  // differentiated again.
+  // compute in f64. In the forward part, functions with sqrt, acos or a power may not: their derivative can be infinite
+  // at a finite result. Between separate operators the gradient of a `relu` or `clamp` then turns it into 0, but within
+  // one expression it would become NaN. Gradients are not differentiated again, so the backward part has no such limit.
   bool takes_operands(const Node& node) const {
     if (!node.op->fuses || node.phase != phase_) {
       return false;
@@ -64,8 +71,9 @@ class MapFuser {
   }
   const TensorType& type(ValueId id) const { return graph_.value(id).type; }
 
-  // A node is absorbed by its only consumer if both have one shape and type, so that nothing is computed twice. Two
-  // nodes of the backward part must have one forward node, because a partition may cut between forward nodes.
+  // Marks the nodes that their only consumer absorbs. Both must have one shape and type, so that nothing is computed
+  // twice. Two nodes of the backward part must have one forward node, because a partition may cut between forward
+  // nodes.
   void find_absorbed() {
     const IdVector<ValueId, NodeId> readers = sole_readers(graph_);
     absorbed_ = IdVector<NodeId, bool>(graph_.nodes.size(), false);
@@ -97,8 +105,8 @@ class MapFuser {
     }
   }
 
-  // A backward pass keeps the inputs of a forward group in place of the values that its operators keep, about one each.
-  // A group with more inputs than operators is split again: it would need more memory.
+  // Splits groups with more inputs than operators. For the backward pass a fused group keeps its inputs, while separate
+  // operators keep about one value each, so such a group would need more memory.
   void release_groups_that_cost_more() {
     for (size_t i = graph_.nodes.size(); i-- > 0;) {
       const NodeId id(i);
@@ -116,7 +124,7 @@ class MapFuser {
     }
   }
 
-  // Makes the operands of a node results again; nodes that they have absorbed stay absorbed.
+  // Ends the absorption of a node's operands. Nodes that these operands have absorbed stay absorbed.
   void release(NodeId id) {
     for (const NodeId operand : absorbed_operands(id)) {
       absorbed_[operand] = false;

@@ -1,4 +1,4 @@
-// A reduction computes the element-wise function that only it reads.
+// Fuses an element-wise function into the reduction that is its only reader.
 #include <algorithm>
 
 #include "graph/base/check.h"
@@ -55,7 +55,7 @@ class ReductionFuser {
     const Node& node = graph_.node(function);
     Result<ScalarExpr> expr = parse_scalar_expr(node.op->expr(node.attrs));
     XRUN_CHECK(expr.ok(), "an element-wise operator has a function that cannot be read");
-    // Rounds an element as it was rounded in memory.
+    // Rounds each element as it was rounded when it was stored.
     if (graph_.value(node.outputs[0]).type.dtype == DType::kBF16) {
       expr->set_results({expr->make(ScalarOp::kBf16, expr->results()[0])});
     }

@@ -1,4 +1,4 @@
-// A tensor that is added to a batch norm is added in the loop that normalizes.
+// Fuses the addition of a tensor to the result of a batch norm into the norm, whose loop then adds while it normalises.
 #include <algorithm>
 
 #include "graph/passes/passes.h"
@@ -16,7 +16,7 @@ class ResidualFuser {
         readers_(sole_readers(graph)),
         rewriter_(graph) {}
 
-  // A sum moves to the place of its norm.
+  // Copies the graph; each fused sum is emitted in place of its norm.
   Graph run() {
     IdVector<NodeId, bool> gone(graph_.nodes.size(), false);
     for (size_t i = 0; i < graph_.nodes.size(); ++i) {
@@ -43,9 +43,9 @@ class ResidualFuser {
     return sum.inputs[sum.inputs[0] == graph_.node(norm).outputs[0] ? 1 : 0];
   }
 
-  // Whether a norm and the sum that is its only reader become one operator. The other operand is made before the norm,
-  // so that the order of nodes, by which stages are cut, stays; and no node between reads it, so that its gradients are
-  // added in an unchanged order.
+  // Whether a norm and the sum that is its only reader become one operator. The other operand must be made before the
+  // norm, so that the order of nodes, by which stages are cut, stays. No node between the norm and the sum may read
+  // that operand, so that its gradients are added in an unchanged order.
   bool joins(NodeId norm, NodeId sum) const {
     const Node& node = graph_.node(norm);
     const Node& add = graph_.node(sum);

@@ -1,4 +1,4 @@
-// Gradients of broadcast operands and of parameters are summed where they are computed.
+// Sums the gradients of broadcast operands and of parameters in the operator that computes them.
 #include <algorithm>
 
 #include "graph/base/check.h"
@@ -31,8 +31,8 @@ class SumFuser {
   }
 
  private:
-  // For each result of an element-wise gradient, the operator that sums it, if nothing else reads it. A sum over the
-  // samples is not computed in parts, so it is not fused if there are other results.
+  // For each result of an element-wise gradient, the operator that sums it, if nothing else reads the result. A sum
+  // over the samples is fused only if the gradient has no other result, since it is not computed in parts.
   std::vector<NodeId> sums_behind(NodeId id) const {
     const Node& node = graph_.node(id);
     std::vector<NodeId> sums(node.outputs.size());
@@ -60,7 +60,7 @@ class SumFuser {
         continue;
       }
       attrs.set("dims" + std::to_string(i), graph_.node(sums[i]).attrs.integers("dims"));
-      // Rounds a term as it was rounded in memory.
+      // Rounds each term as it was rounded when it was stored.
       if (graph_.value(node.outputs[i]).type.dtype == DType::kBF16) {
         results[i] = expr->make(ScalarOp::kBf16, results[i]);
       }

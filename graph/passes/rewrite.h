@@ -12,7 +12,8 @@ namespace xrun {
 // The loss, the outputs and the metrics that exist: values that are used by something other than nodes.
 std::vector<ValueId> results_of(const Graph& graph);
 
-// For each value its only reader, which may read it more than once; invalid if another node or the graph uses it.
+// For each value, the only node that reads it, possibly more than once. Invalid if several nodes read the value or the
+// graph itself uses it.
 IdVector<ValueId, NodeId> sole_readers(const Graph& graph);
 
 // Adds the paths of a node that has become part of `fused`.

@@ -1,3 +1,9 @@
+// Splits the loss into terms:
+//   1. find_computed marks the values that operators compute from losses of sharded heads.
+//   2. split_sums goes through the marked values from last to first, and multiplies the factor of a sum or a product
+//      with a number into its operands. The values that are reached and not marked are the terms.
+//   3. With partial labels, find_mixed marks the sums of parts that read different labels, and step 2 is repeated.
+// Factors are collected per value, so a value that is added several times is one term.
 #include "graph/passes/split_loss.h"
 
 #include <algorithm>
@@ -15,7 +21,7 @@ std::string name_of_head(const Graph& graph, NodeId node) {
   return head == graph.heads.end() ? std::string("head") : "`" + head->name + "`";
 }
 
-// Marks values that operators compute from losses of heads; the losses themselves are not marked.
+// Marks the values that operators compute from losses of heads. The losses themselves are not marked.
 IdVector<ValueId, bool> find_computed(const Graph& graph) {
   IdVector<ValueId, bool> computed(graph.values.size(), false);
   for (const Node& node : graph.nodes) {
@@ -29,7 +35,7 @@ IdVector<ValueId, bool> find_computed(const Graph& graph) {
   return computed;
 }
 
-// The factor by which an operator multiplies each of its inputs; nullopt if it does anything else.
+// The factors with which an operator adds up its inputs; nullopt if the operator does anything else.
 std::optional<std::vector<double>> factors_of(const Node& node) {
   if (node.op->name == "add") {
     return std::vector<double>{1, 1};
@@ -94,7 +100,7 @@ IdVector<ValueId, bool> find_mixed(const Graph& graph, const IdVector<ValueId, L
   return mixed;
 }
 
-// Splits the marked sums of a loss; losses whose values are not marked stay unchanged.
+// Splits a loss into the unmarked values that its marked sums add up. A loss without marked values stays unchanged.
 Result<std::vector<LossTerm>> split_sums(const Graph& graph, const std::vector<LossTerm>& loss,
                                          const IdVector<ValueId, bool>& computed) {
   if (std::ranges::none_of(loss, [&](const LossTerm& term) { return computed[term.rows]; })) {
@@ -131,7 +137,7 @@ Result<std::vector<LossTerm>> split_sums(const Graph& graph, const std::vector<L
   return terms;
 }
 
-// Each term compares with at most one partial label, since it leaves out the rows without that label.
+// Checks that each term reads at most one partial label, since it leaves out the rows without that label.
 Status check_labels(const Graph& graph, const std::vector<LossTerm>& terms, const IdVector<ValueId, LabelsRead>& read) {
   for (const LossTerm& term : terms) {
     if (read[term.rows].count == LabelsRead::kSeveral) {

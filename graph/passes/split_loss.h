@@ -9,14 +9,16 @@
 
 namespace xrun {
 
-// One term for each loss of a head, and one for each other value that is added to them, in the order of the values;
-// also one for each part of a sum that is computed from another label of `partial` than the others. Any other loss is
-// unchanged. Errors: kContent XG0504 at an operator other than a sum or a product with a number, at a factor that is
-// not an f32 number, at a second loss of one head, and at a term that is computed from several labels of `partial`.
+// Returns the terms of a loss in the order of their values: each loss of a head is a term, and so is each other value
+// that is added to them. If parts of a sum are computed from different labels of `partial`, each part is a term. Any
+// other loss is unchanged. Errors: kContent XG0504 at an operator other than a sum or a product with a number, at a
+// factor that is not an f32 number, at a second loss of one head, and at a term that is computed from several labels of
+// `partial`.
 Result<std::vector<LossTerm>> split_loss(const Graph& graph, const std::vector<LossTerm>& loss,
                                          const std::vector<NamedValue>& partial = {});
 
-// Merges terms to whose rows passes have given one value.
+// Merges terms whose rows are now one value, for example because a pass has merged equal calls: their factors are
+// added.
 std::vector<LossTerm> merge_terms(const std::vector<LossTerm>& loss);
 
 }  // namespace xrun

@@ -1,6 +1,6 @@
-// Weights that several operators read. Each reader gets a parameter of its own, so that each stage with a reader has a
-// copy and a gradient. At the end of a step the gradients are added in the order of the readers, as a binary tree, and
-// every copy is updated with the sum, so the copies stay equal on all devices and under all plans.
+// Unties weights that several operators read. Each reader gets a parameter of its own, so that each stage with a reader
+// has a copy and a gradient. At the end of a step the gradients are added in the order of the readers, as a binary
+// tree, and every copy is updated with the sum. The copies therefore stay equal on all devices and under all plans.
 #pragma once
 
 #include <vector>

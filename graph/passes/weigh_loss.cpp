@@ -13,7 +13,7 @@ ValueId factors_of(Graph& graph, const std::string& name) {
   return known != graph.inputs.end() ? known->value : graph.add_input(name, {.dtype = DType::kF32, .dims = {kBatch}});
 }
 
-// Gives the loss of a head its factor, and also equal calls that are metrics, so that they stay one loss.
+// Gives the loss of a head its factors. Equal calls that are metrics also get them, so that all stay one loss.
 void weigh_head(Graph& graph, NodeId loss, ValueId factor, bool metrics_too) {
   const Node first = graph.node(loss);
   for (Node& node : graph.nodes) {

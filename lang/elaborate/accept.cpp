@@ -18,7 +18,7 @@ Diagnostic not_whole(const std::string& what, const Datum& value, Span at, std::
     return fault("XG0312", at, message, label,
                  replacement(fmt::format("write {} or {}", *below, *below + 1), at, std::to_string(*below)));
   }
-  // The edit rounds the whole argument; a default has no text in the call to edit.
+  // The fix rounds the whole argument. A default has no text in the call that could be edited.
   const bool divides =
       value.kind == DatumKind::kExact && value.span == at && written.find('/') != std::string_view::npos;
   return fault("XG0312", at, message, label,
@@ -27,7 +27,8 @@ Diagnostic not_whole(const std::string& what, const Datum& value, Span at, std::
       .note("`/` is exact");
 }
 
-// Accepts one number for both directions of an image, or two: the value becomes a list of two.
+// Accepts one number for both directions of an image, or a list of two. A single number becomes a list of two equal
+// ones.
 bool accept_pair(Datum& value) {
   const auto whole = [](Datum& number) {
     const std::optional<int64_t> real = number.kind == DatumKind::kReal ? to_int64(number.real) : std::nullopt;
@@ -54,10 +55,10 @@ bool accept_pair(Datum& value) {
 bool Evaluator::accept(const Signature& signature, const Param& param, Datum& value, Span at, Scope& env) {
   if (takes_tensor(param)) {
     if (scalars_ != nullptr && (value.kind == DatumKind::kScalar || value.plain_number())) {
-      return true;  // an element of the tensor
+      return true;  // the argument is an element of a tensor
     }
     if (value.kind == DatumKind::kNone && param.value.valid()) {
-      return true;  // an optional tensor
+      return true;  // the argument is a tensor that may be left out
     }
     return match(*signature.ast, param.type, value, env, at, param.name.text, signature.name);
   }
@@ -67,8 +68,8 @@ bool Evaluator::accept(const Signature& signature, const Param& param, Datum& va
   return accept_scalar(signature, param, value, at);
 }
 
-// Accepts dimensions of a tensor that has the elements of the first parameter. One -1 among them is computed from the
-// others; it becomes a number here, so that no operator takes it for N.
+// Accepts dimensions of a tensor that has as many elements as the first parameter. If one of them is -1, it is computed
+// from the others. It is replaced by a number here, since operators read -1 as N.
 bool Evaluator::accept_dims(const Signature& signature, Datum& value, Span at, const Scope& env) {
   std::vector<Datum> items = *value.items;
   const auto first = env.locals.find(signature.params[0].name.text);

@@ -7,8 +7,8 @@
 
 namespace xrun::lang {
 
-// Reports a margin, or a filter, on logits that are not cosines: cos(angle + margin) is defined only for cosines, and
-// the loss and its gradient would disagree.
+// Reports a margin or a filter on logits that are not cosines. cos(angle + margin) is defined only for cosines; for
+// other logits the loss and its gradient would disagree.
 bool Evaluator::refuse_margin(const OpDef& op, const Attrs& attrs, ValueId logits, Span at) {
   const NodeId producer = work_.graph.value(logits).producer;
   const auto form = op.margin(attrs);
@@ -42,7 +42,7 @@ Datum Evaluator::refuse_shapes(const Error& error, const std::vector<Datum>& inp
                 shapes.empty() ? "" : "gets " + shapes, {error.help});
 }
 
-// Applies an operator that expands to several calls of another: returns a tuple of their results.
+// Applies an operator that expands to several calls of another one, and returns a tuple of their results.
 Datum Evaluator::apply_parts(const OpDef& op, const std::vector<Datum>& inputs, const Attrs& attrs, const Name& label,
                              Span at) {
   std::vector<TensorType> types;
@@ -101,7 +101,7 @@ Datum Evaluator::apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, 
   if (!made.ok()) {
     return refuse_shapes(made.error(), inputs, at);
   }
-  constexpr int64_t kStepsOfItem = 8;  // an item costs about as much as this many steps of evaluation
+  constexpr int64_t kStepsOfItem = 8;  // adding an item costs about as much as this many steps of evaluation
   steps_ += kStepsOfItem * (work_.size() - before);
   for (size_t i = owned; label && i < work_.graph.params.size(); ++i) {
     work_.graph.params[i].span = label.span;

@@ -1,4 +1,9 @@
-// Matches arguments with parameters by position and name, evaluates them in the order of the text, and checks each.
+// Matches the arguments of a call with the parameters of a signature:
+//   1. Each argument gets a parameter, by name or by position. The value before `->` comes first.
+//   2. The arguments are evaluated in the order of the text, which becomes the order of the nodes.
+//   3. Parameters without an argument get their defaults, which are expressions of the parameters before them.
+//   4. Each value is checked against the type of its parameter (accept.cpp) and becomes a local of the callee's scope.
+// The other functions make the fixes for unknown and missing arguments.
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -12,7 +17,7 @@
 namespace xrun::lang {
 namespace {
 
-// One argument of a call before it is evaluated.
+// An argument of a call that has not been evaluated yet.
 struct Given {
   size_t param = 0;
   std::optional<Datum> value;  // the value before `->`
@@ -20,7 +25,7 @@ struct Given {
   Span span;
 };
 
-// Other languages' words for true and false.
+// The truth value that a word means in another language, such as True; nullopt for any other word.
 std::optional<bool> other_word(std::string_view word) {
   const auto is = [&](std::initializer_list<std::string_view> words) { return std::ranges::count(words, word) > 0; };
   return is({"yes", "on", "True", "TRUE"})     ? std::optional(true)
@@ -108,7 +113,7 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
     }
     given.push_back({.param = static_cast<size_t>(found - params.begin()), .expr = arg.value, .span = arg.span});
   }
-  // Evaluates in the order of the text, which is then the order of the nodes.
+  // The arguments are evaluated in the order of the text, which becomes the order of the nodes.
   std::vector<BoundArg> bound(params.size());
   for (Given& item : given) {
     const Param& param = params[item.param];
@@ -137,7 +142,8 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
   if (!good) {
     return std::nullopt;
   }
-  // linear(768, 10): a number at the position of `bias` shows that the first one is not the number of outputs.
+  // In linear(768, 10) the second number is at the position of `bias`, which is a flag. The first number is then the
+  // size of the input and not the number of outputs, as in other frameworks.
   const auto is_number_for_flag = [](const BoundArg& arg) {
     return arg.given && arg.param->type.name.text == "bool" && arg.value().number();
   };
@@ -183,8 +189,8 @@ std::optional<std::vector<BoundArg>> Evaluator::bind(const Signature& signature,
   return bound;
 }
 
-// Records the arguments that a call of a record or an optimizer leaves out, as text. A default is an expression of the
-// other parameters: `pad: int = k // 2` of conv(64, 3) gives `pad=3 // 2`.
+// Records, as text, the arguments that a call of a record or an optimizer leaves out. A default that is an expression
+// of other parameters is shown with their values: `pad: int = k // 2` of conv(64, 3) gives `pad=3 // 2`.
 void Evaluator::note_defaults(const Signature& signature, const Call& call, std::span<const BoundArg> bound) const {
   const bool is_shown = signature.owned != nullptr || signature.is_optimizer;
   if (options_.facts == nullptr || !is_shown || !call.name_span.valid()) {
@@ -210,7 +216,8 @@ void Evaluator::note_defaults(const Signature& signature, const Call& call, std:
       continue;
     }
     const Expr& expr = (*signature.ast)[arg.param->value];
-    // Names in the default of an optimizer are those of its file, so the value replaces the expression.
+    // The default of an optimizer may contain names that only its own file knows, so its value is shown instead of its
+    // text.
     const bool is_plain = expr.kind == ExprKind::kNumber || expr.kind == ExprKind::kBool;
     const bool is_value = signature.is_optimizer && !is_plain;
     const std::string_view text = is_value ? std::string_view() : sources_.text(expr.span);
@@ -233,7 +240,7 @@ void Evaluator::note_defaults(const Signature& signature, const Call& call, std:
   options_.facts->add_defaults(call.name_span.file, call.name_span.end, std::move(all));
 }
 
-// The fix for an unknown argument: our name for it, or the nearest one.
+// The fix for an argument with an unknown name: our name for it in place of another framework's, or the nearest name.
 Fix Evaluator::known_argument(const Signature& signature, const Call& call, const Name& name) {
   if (const auto ours = signature.op != nullptr ? our_argument(*signature.op, name.text) : std::nullopt) {
     return in_our_words(*signature.op, call,
@@ -264,12 +271,12 @@ std::optional<Datum> Evaluator::default_of(const Signature& signature, const Par
   return value;
 }
 
-// Evaluates an argument; a bare name may be a symbol that only the parameter defines.
+// Evaluates an argument. A bare name may be a symbol that only the parameter defines, such as `capped`.
 std::optional<Datum> Evaluator::argument(const Signature& signature, const Param& param, const Ast& ast, ExprId id,
                                          Scope& scope) {
   const Expr& expr = ast[id];
   const bool by_type = is_symbol_type(param.type.name.text);
-  // `margin_grad = capped`: the default shows that the parameter accepts symbols.
+  // `margin_grad = capped`: a parameter whose default is a symbol also accepts symbols as arguments.
   const bool by_default =
       !param.type.span.valid() && param.value.valid() && (*signature.ast)[param.value].kind == ExprKind::kName;
   if (expr.kind == ExprKind::kName && by_type) {
@@ -303,7 +310,7 @@ std::optional<Datum> Evaluator::argument(const Signature& signature, const Param
            replacement("write `true` or `false`", expr.span, *flag ? "true" : "false", true));
     return std::nullopt;
   }
-  // folder(pictures), csv(data/a.csv): a path without its quotes.
+  // In folder(pictures) and csv(data/a.csv) the argument is a path without its quotes.
   const bool takes_path = param.type.name.text == "str" || param.name.text == "paths";
   if (takes_path && is_unquoted(ast, id, scope)) {
     refuse("XG0205", expr.span, {"`{}` of `{}` is a string", param.name.text, signature.name}, "no quotes",

@@ -7,7 +7,7 @@
 namespace xrun::lang {
 namespace {
 
-// Converts the items of a list to one type; nullopt if one of them does not convert.
+// Converts all items of a list to one type; nullopt if an item does not convert.
 template <class T, class Convert>
 std::optional<AttrValue> list_of(const std::vector<Datum>& items, Convert convert) {
   std::vector<T> list;
@@ -34,7 +34,7 @@ std::optional<std::string> words_of(const Datum& value) {
   return words ? std::optional(value.text) : std::nullopt;
 }
 
-// A constant as an attribute; nullopt if it has no attribute type.
+// Converts a constant to an attribute; nullopt if no attribute can hold it.
 std::optional<AttrValue> to_attr(const Datum& value) {
   if (value.kind == DatumKind::kBool) {
     return value.flag;

@@ -7,7 +7,7 @@
 namespace xrun::lang {
 namespace {
 
-constexpr int kMostErrors = 200;  // evaluation stops there
+constexpr int kMostErrors = 200;  // the evaluation stops after this many errors
 
 std::string count_text(double count) {
   return count < 1e15 ? format_count(static_cast<int64_t>(count)) : fmt::format("{:.0e}", count);

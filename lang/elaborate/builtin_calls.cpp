@@ -5,7 +5,7 @@
 
 namespace xrun::lang {
 
-// The arguments of a function of numbers, which are all positional.
+// Evaluates the arguments of a function of numbers; all of them are positional.
 std::optional<std::vector<Datum>> Evaluator::plain_args(const std::string& name, const Call& call, Scope& scope) {
   std::vector<Datum> args;
   if (call.flowing && call.flowing->kind == DatumKind::kTuple) {

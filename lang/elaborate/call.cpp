@@ -13,7 +13,7 @@ bool is_measure(std::string_view name) {
   return name == "params" || name == "shape" || name == "flops" || name == "bytes";
 }
 
-// The names of a.b.c; empty for another expression.
+// The names in the expression a.b.c; empty if the expression has another form.
 std::vector<Name> names_of_path(const Ast& ast, ExprId id) {
   std::vector<Name> path;
   while (ast[id].kind == ExprKind::kField) {
@@ -29,7 +29,7 @@ std::vector<Name> names_of_path(const Ast& ast, ExprId id) {
 
 }  // namespace
 
-// The fix for an operator of a later edition: names the available operators of its group.
+// The fix for an operator that only a later edition has: it names the available operators of its group.
 Fix Evaluator::others_of_its_kind(const OpDef& op) const {
   const std::string names = listed(options_.ops->all(), [&](const OpDef* other) {
     const bool of_its_kind = other->group == op.group && !op.group.empty();
@@ -112,7 +112,7 @@ Callee Evaluator::find_callee(std::span<const Name> path, const Call& call, Scop
     callee.kind = Callee::kPointwise;
     return callee;
   }
-  // `nn.Conv2d`: the module of another framework.
+  // In `nn.Conv2d`, `nn` is the module of another framework.
   const bool is_plain = path.size() == 1 || file == nullptr;
   std::vector<std::string> candidates;
   if (file != nullptr) {
@@ -209,7 +209,7 @@ Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& sco
     case Callee::kUnknown:
       return {};
     case Callee::kOp: {
-      // If a name is both an operator and a function of numbers, the first argument decides.
+      // Some names are both an operator and a function of numbers; the kind of the first argument then decides.
       const bool has_one = call.args.size() == (call.flowing ? 0U : 1U);
       const bool may_be_either =
           is_constant_function(callee.name) || (has_one && scalar_function(callee.name) != nullptr);
@@ -223,7 +223,7 @@ Datum Evaluator::call_by_kind(const Callee& callee, const Call& call, Scope& sco
         if (flowing.flowing->is_error()) {
           return {};
         }
-        // max(x, y) of several tensors is element-wise; max(x, 1) reduces an axis.
+        // max(x, y) of several tensors works element by element, whereas max(x, 1) reduces dimension 1.
         const bool by_place = std::ranges::none_of(flowing.args, [](const Arg& arg) { return bool(arg.name); });
         if (scalar_function(callee.name) != nullptr && by_place) {
           std::vector<Datum> all =

@@ -30,7 +30,7 @@ struct Call {
   Name label;                    // name after `as`
   Span span;                     // span of the whole call
   Span name_span;
-  std::string_view read_apart = {};  // a parameter that takes paths, and whose argument is not among `args`
+  std::string_view read_apart = {};  // a parameter that takes paths; its argument is not among `args`
 };
 
 }  // namespace xrun::lang

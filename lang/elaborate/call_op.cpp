@@ -7,7 +7,7 @@
 namespace xrun::lang {
 namespace {
 
-// Height and width of a `pair`, or one number for both.
+// The height and the width that a `pair` gives; a single number is both.
 std::pair<int64_t, int64_t> sides_of(const Datum& value) {
   const bool is_list = value.items != nullptr && value.items->size() == 2;
   const Datum& height = is_list ? value.items->front() : value;
@@ -15,7 +15,7 @@ std::pair<int64_t, int64_t> sides_of(const Datum& value) {
   return {to_int64(height).value_or(1), to_int64(width).value_or(1)};
 }
 
-// Whether an expression is a name without a declaration.
+// Whether an expression is a bare name that nothing declares.
 bool is_misspelt(const Expr& value, Scope& scope) {
   return value.kind == ExprKind::kName && scope.find(value.name.text) == nullptr && scope.file != nullptr &&
          !scope.file->find(value.name.text) && !scope.file->is_missing(value.name.text);
@@ -23,8 +23,8 @@ bool is_misspelt(const Expr& value, Scope& scope) {
 
 }  // namespace
 
-// Takes out the arguments that give a tensor which the operator would own, such as `weight=table`; an argument with an
-// unknown name is reported and has no value.
+// Removes the arguments that give a tensor which the operator would otherwise own, such as `weight=table`, and returns
+// these tensors. An argument with an unknown name is reported and gets no value.
 std::vector<NamedValue> Evaluator::given_tensors(const Signature& signature, const Call& call, Scope& scope,
                                                  std::vector<Arg>& others) {
   std::vector<NamedValue> given;
@@ -73,7 +73,7 @@ Datum Evaluator::call_op(const OpDef& op, const Call& written, Scope& scope) {
   const std::vector<NamedValue> given =
       op.parts == nullptr ? given_tensors(signature, written, scope, others) : std::vector<NamedValue>();
   if (std::ranges::any_of(given, [](const NamedValue& one) { return !one.value.valid(); })) {
-    return {};  // already reported
+    return {};  // the fault was already reported
   }
   if (!given.empty()) {
     call.args = others;
@@ -118,8 +118,8 @@ Datum Evaluator::call_op(const OpDef& op, const Call& written, Scope& scope) {
   return made;
 }
 
-// Warns of default padding on windows of an even size with an equal stride: they are meant as patches, and the padding
-// adds one more, half of it outside.
+// Warns about default padding of windows of an even size whose stride is equal to the size. Such windows are meant as
+// patches; with the padding there is one more patch, and half of it lies outside.
 void Evaluator::warn_padded_patches(const OpDef& op, const std::vector<BoundArg>& bound, const Datum& made, Span at) {
   const auto given = [&](std::string_view name) {
     const auto arg = std::ranges::find(bound, name, [](const BoundArg& one) { return one.param->name.text; });
@@ -152,7 +152,7 @@ void Evaluator::warn_padded_patches(const OpDef& op, const std::vector<BoundArg>
 }
 
 void Evaluator::note_columns(const std::vector<BoundArg>& bound, const Datum& made) {
-  constexpr size_t kMany = 1000;  // bounds the memory; faults of further logits are reported at the label in the loss
+  constexpr size_t kMany = 1000;  // bounds the memory; faults of further logits are reported at the label
   if (made.kind != DatumKind::kTensor || work_.columns.size() >= kMany) {
     return;
   }

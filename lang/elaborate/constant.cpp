@@ -80,8 +80,8 @@ Datum multiply_or_divide(Op op, const Datum& a, const Datum& b, Problem& problem
   const bool times = op == Op::kMul;
   Dimension dimension = a.dimension;
   if (b.dimension != Dimension::kPlain) {
-    // A quantity divided by one of equal dimension is a plain number; a plain number times a quantity keeps the
-    // dimension.
+    // The quotient of two quantities of one dimension is a plain number. The product of a plain number and a quantity
+    // has the dimension of the quantity.
     if (times && a.dimension == Dimension::kPlain) {
       dimension = b.dimension;
     } else if (!times && a.dimension == b.dimension) {
@@ -173,7 +173,7 @@ Datum rounded(bool up, const Datum& value, Problem& problem) {
     return make_exact({up ? ceil_of(value.exact) : floor_of(value.exact), 1}, value.dimension);
   }
   const double whole = up ? std::ceil(value.real) : std::floor(value.real);
-  // Floats of 2^62 and more, infinity and NaN are rejected: they are not exact counts.
+  // Floats from 2^62 on, infinity and NaN are rejected: they cannot be exact counts.
   if (!(std::fabs(whole) < 0x1.0p62)) {
     return too_large(problem);
   }
@@ -196,7 +196,7 @@ Datum extreme(bool largest, std::span<const Datum> args, Problem& problem) {
 
 bool is_sequence(const Datum& value) { return value.kind == DatumKind::kList || value.kind == DatumKind::kTuple; }
 
-// A list with a number: the operator applies to each item, as in [3, 5] // 2.
+// If one operand is a list, applies the operator to each of its items: [3, 5] // 2.
 Datum each_binary(Op op, const Datum& a, const Datum& b, Problem& problem) {
   const Datum& list = is_sequence(a) ? a : b;
   std::vector<Datum> items;

@@ -10,7 +10,7 @@
 
 namespace xrun::lang {
 
-// The reason why an operation has no result.
+// The reason why an operation on constants has no result.
 struct Problem {
   const char* code = "XG0304";
   std::string message;

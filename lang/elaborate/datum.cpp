@@ -19,7 +19,8 @@ Int128 common_divisor(Int128 a, Int128 b) {
   return magnitude(a);
 }
 
-// Bounds all numbers: the most negative Int128 has no magnitude, and sums of two numbers within the bound fit.
+// All numbers are smaller than this in magnitude. A sum of two such numbers fits in an Int128, and each can be negated,
+// which is not so for the most negative Int128.
 constexpr Int128 kEdge = static_cast<Int128>(1) << 126;
 bool fits(Int128 value) { return value > -kEdge && value < kEdge; }
 

@@ -43,7 +43,7 @@ struct Rational {
   bool operator==(const Rational&) const = default;
 };
 
-// Return nullopt if a product before reduction reaches 2^126. REQUIRES for `divide`: b is not 0.
+// The operations return nullopt if a product reaches 2^126 before it is reduced. REQUIRES for `divide`: b is not 0.
 std::optional<Rational> add(const Rational& a, const Rational& b);
 std::optional<Rational> subtract(const Rational& a, const Rational& b);
 std::optional<Rational> multiply(const Rational& a, const Rational& b);
@@ -66,7 +66,7 @@ struct Datum {
   int64_t weight = 1;  // 1 + the weights of the items, and 1 per 64 bytes of their text; bounded
   int depth = 0;       // nesting of lists; bounded
   Span span;           // place in the text, for labels
-  Span origin;         // text with the value of the option or let
+  Span origin;         // text that gives the option or let its value
 
   bool is_error() const { return kind == DatumKind::kError; }
   bool number() const { return kind == DatumKind::kExact || kind == DatumKind::kReal; }
@@ -88,7 +88,7 @@ Datum make_plain(DatumKind kind);  // kNone, kAuto, kBatch
 
 // The value as an int64 if it is a whole plain number that fits.
 std::optional<int64_t> to_int64(const Datum& value);
-// The value as an int64 if it is a whole plain number that fits, or a float without a unit that is whole.
+// The value as an int64 if it is a whole plain number that fits, or a whole float without a unit.
 std::optional<int64_t> whole_number(const Datum& value);
 // A float as an int64: 3.0 gives 3; 3.5 and 1e30 give nullopt.
 std::optional<int64_t> to_int64(double real);

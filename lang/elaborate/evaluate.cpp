@@ -7,8 +7,8 @@
 namespace xrun::lang {
 namespace {
 
-// Bounds the frames of `eval` on the stack: an expression may be 512 nodes high, and nested blocks add to it. Calls
-// have larger frames and a smaller bound of their own.
+// The deepest recursion of `eval`, which bounds its stack. An expression may be 512 nodes high, and nested blocks add
+// to that. Calls have larger stack frames and a smaller bound of their own.
 constexpr int kDeepest = 800;
 constexpr int64_t kHeaviest = 1 << 20;
 constexpr int kDeepestList = 64;
@@ -24,7 +24,8 @@ Evaluator::Evaluator(SourceMap& sources, Diagnostics& diagnostics, const Fronten
       sizes_(std::make_shared<ExpansionSizes>(options.ops)) {}
 
 void Evaluator::report(Diagnostic diagnostic) {
-  // The chain is shown only if it has a block: for a fault in the model itself the place is enough.
+  // The chain of expansions is shown only if it has a block. For a fault in the model itself the place in the text
+  // suffices.
   if (work_.expansion.size() > 1 && diagnostic.expansion.empty()) {
     diagnostic.expansion = work_.steps();
   }
@@ -74,7 +75,7 @@ Datum Evaluator::eval(const Ast& ast, ExprId id, Scope& scope) {
   ++depth_;
   Datum value = eval_node(ast, expr, scope);
   --depth_;
-  steps_ += static_cast<int64_t>(value.text.size() / 8);  // copying a long string costs steps
+  steps_ += static_cast<int64_t>(value.text.size() / 8);  // a long string costs more steps, since it is copied
   value.span = expr.span;
   return value;
 }
@@ -184,7 +185,7 @@ Datum Evaluator::eval_index(const Ast& ast, const Expr& expr, Scope& scope) {
   return (*value.items)[static_cast<size_t>(*at)];
 }
 
-// Makes an input of the type `f32[N, 3, 224, 224]` in a test.
+// In a test, an expression such as `f32[N, 3, 224, 224]` makes an input of that type.
 Datum Evaluator::eval_type_input(const Ast& ast, const Expr& expr, Scope& scope) {
   if (!in_test_) {
     return refuse("XG0220", expr.span, "a tensor type is not a value", "only `test` blocks create tensors",
@@ -287,7 +288,7 @@ Datum Evaluator::eval_unary(const Ast& ast, const Expr& expr, Scope& scope) {
                                          : make_real(-value.real, value.dimension);
 }
 
-// `and`, `or`: the right side is evaluated only if the left one does not decide.
+// Evaluates `and` and `or`. The right side is evaluated only if the left side does not decide the result.
 Datum Evaluator::eval_logic(const Ast& ast, const Expr& expr, Scope& scope) {
   const Datum left = eval(ast, expr.lhs, scope);
   if (left.kind == DatumKind::kScalar) {

@@ -80,7 +80,7 @@ Datum Evaluator::unknown_name(const Name& name, Scope& scope) {
   if (!values.empty() && values.size() <= kFew) {
     otherwise.title += fmt::format("; known here: {}", fmt::join(values, ", "));
   }
-  // 0.1 // rate
+  // A `//` before the name may be meant as the start of a comment: 0.1 // rate.
   const std::string_view before = sources_.text(name.span.file).substr(0, name.span.begin);
   const size_t sign = before.find_last_not_of(' ');
   if (sign != std::string_view::npos && sign > 0 && before.substr(sign - 1, 2) == "//") {
@@ -91,7 +91,7 @@ Datum Evaluator::unknown_name(const Name& name, Scope& scope) {
   Diagnostic d = fault("XG0201", name.span, {"there is no `{}` here", name.text},
                        scope.resolve ? "neither in the model nor in the data" : "unknown name",
                        did_you_mean(name.text, others, name.span, std::move(otherwise)));
-  // In `train` the loss and the metrics use the same names: one report is enough.
+  // The loss and the metrics of `train` use the same names, so an unknown one is reported only once.
   const auto& reported = diagnostics_.all();
   if (scope.resolve && std::any_of(reported.begin(), reported.end(), [&](const Diagnostic& known) {
         return known.message == d.message && known.primary.text == d.primary.text;
@@ -123,7 +123,7 @@ Datum Evaluator::eval_constant(const DeclRef& decl) {
   }
   constants_[decl.decl] = {Datum(), false};
   Scope scope{.file = decl.file};
-  const BuildsScalars none(scalars_, nullptr);  // the value does not depend on its first user
+  const BuildsScalars none(scalars_, nullptr);  // the value of a constant does not depend on who uses it first
   Datum value = eval(decl.file->ast, decl.decl->value, scope);
   if (value.kind == DatumKind::kTensor) {
     value = refuse("XG0205", value.span, "a constant cannot be a tensor", "",
@@ -158,7 +158,7 @@ Datum Evaluator::eval_field(const Ast& ast, const Expr& expr, Scope& scope) {
       const auto [known, fresh] = tested_.try_emplace(model.decl);
       Scope& inside = known->second;
       if (fresh) {
-        // Builds the model in the graph of the test, with tensor names of its own.
+        // The model is built in the graph of the test, and its tensors get names of their own.
         TensorNames outer = std::exchange(work_.names, {});
         inside.file = model.file;
         build_model(model, inside);
@@ -176,7 +176,7 @@ Datum Evaluator::eval_field(const Ast& ast, const Expr& expr, Scope& scope) {
   if (lhs.kind == ExprKind::kName && scope.file != nullptr && scope.file->is_missing(lhs.name.text)) {
     return {};  // reported at the import
   }
-  // An unknown name with a field, such as digits.csv, is taken for a path without its quotes.
+  // If the name before the dot is unknown, as in digits.csv, the expression is taken for a path without its quotes.
   const bool known = lhs.kind != ExprKind::kName || scope.find(lhs.name.text) != nullptr || scope.resolve ||
                      scope.file == nullptr || scope.file->find(lhs.name.text);
   if (!known && lhs.name.text != "N") {

@@ -44,7 +44,7 @@ struct OwnOptimizer {
   std::vector<std::string> states;
 };
 
-// The calls of norm(x) in the update of an optimizer.
+// The calls of norm(x) that the update of an optimizer contains.
 struct NormCalls {
   int elements = 0;                // inputs of the expression that belong to an element; the others belong to the step
   int first_input = 0;             // input of the expression that is the first norm
@@ -52,17 +52,17 @@ struct NormCalls {
   std::vector<Span> spans{};
 };
 
-// The calls of batch_mean(x) in the assignment of a state: inputs 1, 2 .. of its expression.
+// The calls of batch_mean(x) in the assignment of a state. They are inputs 1, 2, ... of its expression.
 struct MeanCalls {
   Scope* scope = nullptr;  // scope of the statement: `x` is one of its tensors
   std::vector<Datum> tensors;
 };
 
-// The next step after a body has examined a statement: nothing is left to do; the statement is run as in all bodies;
-// the statement is rejected; or the rest of the body is skipped.
+// What follows after a body has handled one of its own statements: kDone: nothing; kShared: the statement is run as in
+// every kind of body; kRefused: the statement is reported; kEnd: the rest of the body is skipped.
 enum class Step { kDone, kShared, kRefused, kEnd };
 
-// A kind of body: its own statements, and the message for a statement that it cannot have.
+// A kind of body: how it handles its own statements, and the message for a statement that it cannot have.
 struct BodyKind {
   std::function<Step(const Stmt&)> run;
   const char* refusal;
@@ -70,8 +70,8 @@ struct BodyKind {
   const char* help;
 };
 
-// The result after a reported fault; converts to an error node or to an empty optional. A function that returns an
-// optional Datum has to choose one of them itself: the conversion is an error of -Wconversion.
+// The result of a function that has reported a fault. It converts to an error node or to an empty optional. A function
+// that returns an optional Datum has to choose one of them itself: the conversion is an error of -Wconversion.
 struct Refused {
   operator Datum() const { return {}; }
   template <class T>
@@ -80,7 +80,7 @@ struct Refused {
   }
 };
 
-// Sets the expression to which scalars are appended, and the one before it at the end.
+// Sets the expression to which scalars are appended; the destructor restores the previous one.
 class BuildsScalars {
  public:
   BuildsScalars(ScalarExpr*& current, ScalarExpr* expr) : current_(current), outer_(std::exchange(current, expr)) {}
@@ -108,8 +108,9 @@ class Evaluator {
   // `call`: for the fix of an unknown name.
   Callee find_callee(std::span<const Name> path, const Call& call, Scope& scope);
   const OpDef* find_op(std::string_view name) const;  // null if the language has no operator of that name
-  // Appends a node for `op` (apply.cpp); returns an error node if infer fails. Faults are placed at `at`. Without a
-  // label the node is called `name`, or otherwise like the operator. `given`: see xrun::call_op.
+  // Appends a node for `op` (apply.cpp) and returns its outputs; returns an error node if infer fails. Faults are
+  // placed at `at`. Without a label the node is called `name`, or like the operator if `name` is empty. `given`: see
+  // xrun::call_op.
   Datum apply(const OpDef& op, std::vector<Datum> inputs, Attrs attrs, const Name& label, Span at,
               std::string_view name = {}, std::span<const NamedValue> given = {});
 
@@ -119,33 +120,35 @@ class Evaluator {
   // The update of an `optimizer`; `env` has its parameters (own_optimizer.cpp).
   std::optional<OwnOptimizer> eval_optimizer(const DeclRef& ref, Scope& env);
   void try_optimizer(const DeclRef& ref);
-  // Declarations that every file knows after its own names: those of std/pointwise and std/optimizers.
+  // Sets the loader of declarations that every file knows after its own names: those of std/pointwise and
+  // std/optimizers.
   void set_library(std::function<const SourceFile*(const char*)> load) { library_ = std::move(load); }
   DeclRef find_in_library(const char* file, std::string_view name) const;
   std::vector<std::string> names_in_library(const char* file) const;
 
   // ---- arguments (arguments.cpp)
-  // Matches the arguments of a call with parameters, evaluates and checks them; parameters and dimension variables
-  // become locals of `env`. Returns nullopt if a fault was reported. `op_call`: the span of a call f(x) of an operator,
-  // for XG0305.
+  // Matches the arguments of a call with parameters, evaluates and checks them. Parameters and dimension variables
+  // become locals of `env`. Returns nullopt if a fault was reported. `op_call` is the span if the call is a call f(x)
+  // of an operator; the message XG0305 needs it.
   std::optional<std::vector<BoundArg>> bind(const Signature& signature, const Call& call, Scope& scope, Scope& env,
                                             Span op_call = {});
-  // Constant arguments as attributes; tensors and `none` are left out.
+  // The constant arguments as attributes. Tensors and `none` are left out.
   std::optional<Attrs> attributes(const Signature& signature, const std::vector<BoundArg>& bound);
 
   // ---- types (types.cpp)
-  // Whether a tensor fits a declared type, else reports it; binds new dimension variables in `env`. For messages:
-  // `param` of `owner` is the tensor, or the result of `owner` if `param` is empty.
+  // Returns whether a tensor fits a declared type, and reports it if not. New dimension variables become locals of
+  // `env`. In messages the tensor is called `param` of `owner`, or the result of `owner` if `param` is empty.
   bool match(const Ast& ast, const Type& type, const Datum& value, Scope& env, Span at, std::string_view param,
              std::string_view owner);
   std::optional<TensorType> tensor_type(const Ast& ast, const Type& type, Scope& scope);
-  // `siblings`: all dimensions of the type; the fix of XG0312 edits them together.
+  // The value of a dimension. `siblings` has all dimensions of its type, which the fix of XG0312 edits together.
   std::optional<int64_t> dimension(const Ast& ast, ExprId id, Scope& scope, std::span<const ExprId> siblings = {});
-  // Reports XG0305 if `value` is sharded; `is_call`: `at` is a call that could be `topk`.
+  // Reports XG0305 if `value` is sharded. `is_call`: there is a call at `at` that could be replaced by `topk`.
   bool refuse_sharded(const Datum& value, Span at, bool is_call = false);
 
   // ---- calls in the style of other frameworks (foreign_calls.cpp)
-  // The fix that writes a call of `op` in our words; without an edit if an argument has no meaning here.
+  // The fix that rewrites a call of `op` in another framework's style as a call of ours. It has no edit if an argument
+  // has no meaning here.
   Fix in_our_words(const OpDef& op, const Call& call, std::string title, std::span<const BoundArg> bound = {});
 
   // ---- blocks and models (expand.cpp, expand_model.cpp)
@@ -159,8 +162,8 @@ class Evaluator {
   void take_constants(const Evaluator& other) {
     constants_ = other.constants_, library_ = other.library_, sizes_ = other.sizes_;
   }
-  // Whether the bounds permit one more expansion of a declaration, by its least size; else ends the elaboration with
-  // XG0216 at `at`. `alone`: in a text without anything else.
+  // Whether the bounds permit one more expansion of a declaration, judged by the least size of an expansion. If not,
+  // the elaboration ends with XG0216 at `at`. `alone`: the size is judged as if the text had nothing else.
   bool has_room_for(const DeclRef& ref, Span at, bool alone = false);
 
   // ---- tests (tests_eval.cpp)
@@ -176,9 +179,9 @@ class Evaluator {
   const TensorType& type_of(const Datum& value) const { return work_.graph.value(value.tensor).type; }
   Diagnostics& diagnostics() { return diagnostics_; }
   void report(Diagnostic diagnostic);  // with the chain of expansions
-  // Reports lang::fault(...).
+  // Reports the diagnostic that lang::fault makes of these arguments.
   Refused refuse(const char* code, Span at, Text message, Text label, Help help);
-  // Recorded for Module::not_yet; `help` names the available alternative.
+  // Records a feature for Module::not_yet. `help` names the available alternative.
   void not_yet(Span at, Text what, Help help);
   std::vector<Diagnostic> take_not_yet() { return std::exchange(not_yet_, {}); }
   bool exhausted() const { return exhausted_; }
@@ -187,7 +190,8 @@ class Evaluator {
   void charge(int64_t steps) { steps_ += steps; }  // steps of another evaluator with the same budget
   Noted& noted() { return noted_; }                // for messages
   void warn_unused(const Scope& scope);
-  // For FrontendOptions::facts: records a value; or a call with the parameters and nodes added to the graph since.
+  // For FrontendOptions::facts. One function records a value, the other a call with the parameters and nodes that were
+  // added to the graph since.
   void note(const Span& at, const Datum& value) const;
   void note_call(const Span& at, size_t owned, size_t made);
   void note_defaults(const Signature& signature, const Call& call, std::span<const BoundArg> bound) const;
@@ -212,7 +216,7 @@ class Evaluator {
   Datum tensor_arithmetic(Op op, const Datum& a, const Datum& b, const Ast& ast, const Expr& expr, Scope& scope);
   void explain_skipped(Diagnostic& d, const Ast& ast, const Expr& expr, Scope& scope);
   Datum unknown_name(const Name& name, Scope& scope);
-  // Counts a step of evaluation; false once a bound of steps, size or errors is reached.
+  // Counts one step of evaluation. Returns false once a bound of steps, size or errors is reached.
   bool spend(Span at);
   bool refuse_growth(Span at);
   bool refuse_size(double nodes, double steps, std::string_view name, Span at);

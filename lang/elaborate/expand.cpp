@@ -8,7 +8,7 @@
 namespace xrun::lang {
 namespace {
 
-// Bounds nested blocks, functions and models: each takes stack. Real models nest about ten.
+// The deepest nesting of blocks, functions and models, each of which takes stack. Real models nest about ten.
 constexpr size_t kMostBlocks = 128;
 
 }  // namespace
@@ -25,7 +25,7 @@ bool Evaluator::enter_scope(std::string_view name, const Name& label, Span at) {
 
 bool Evaluator::bind_local(const Name& name, Datum value, Scope& scope, bool warns) {
   if (name.text == "_" || name.text == "N") {
-    return true;  // the parser refused to bind `N`
+    return true;  // the parser has reported the binding of `N`
   }
   if (const auto known = scope.locals.find(name.text); known != scope.locals.end()) {
     Diagnostic d =
@@ -91,7 +91,7 @@ void Evaluator::walk_body(const Ast& ast, const Decl& decl, Scope& scope, const 
   }
 }
 
-// Runs a statement that all bodies have; returns false for any other.
+// Runs a statement that all kinds of bodies may have. Returns false for any other statement.
 bool Evaluator::run_shared(const Ast& ast, const Stmt& stmt, Scope& scope) {
   switch (stmt.kind) {
     case StmtKind::kBind: {
@@ -134,7 +134,7 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
       const bool constant = !takes_tensor(*arg.param) && arg.value().kind != DatumKind::kTensor;
       return constant ? fmt::format("{}={}", arg.param->name.text, to_text(arg.value())) : "";
     });
-    constexpr size_t kLongest = 80;  // each node's chain of calls keeps it
+    constexpr size_t kLongest = 80;  // longer texts are cut, since the chain of calls of each node stores them
     if (args.size() > kLongest) {
       args = fmt::format("{}...", args.substr(0, kLongest));
     }
@@ -147,7 +147,7 @@ Datum Evaluator::call_block(const DeclRef& block, const std::vector<BoundArg>& b
   const bool outer = std::exchange(in_test_, false);
   Datum result;
   bool returned = false;
-  bool has_error = false;  // the unreadable statement may be the `return`
+  bool has_error = false;  // a statement could not be read; it may be the `return`
   const auto run = [&](const Stmt& stmt) {
     if (returned) {
       refuse("XG0224", stmt.span, "nothing follows `return`", "never reached",

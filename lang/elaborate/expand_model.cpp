@@ -40,7 +40,7 @@ Datum Evaluator::refuse_head(Span at) {
                 {"write classifier(x, classes) or cosine_classifier(x, classes)"});
 }
 
-// head NAME = classifier(...): the call takes the head's name, so that its weight is `NAME.weight`.
+// For head NAME = classifier(...), the call gets the name of the head, so that its weight is `NAME.weight`.
 void Evaluator::model_head(const Ast& ast, const Stmt& stmt, Scope& scope) {
   const Name& name = ast[stmt.names][0];
   const Expr& expr = ast[stmt.value];
@@ -72,7 +72,7 @@ void Evaluator::model_head(const Ast& ast, const Stmt& stmt, Scope& scope) {
   bind_local(name, value, scope, false);
 }
 
-// Nothing calls a model, so its parameters need values; data comes through inputs.
+// Reports parameters without defaults. Nothing calls a model, so no argument can set them; data comes through inputs.
 bool Evaluator::refuse_open_params(const Signature& signature, Scope& scope) {
   bool open = false;
   for (const Param& param : signature.params) {

@@ -93,7 +93,7 @@ Datum Evaluator::eval_repeat(Datum value, const Ast& ast, const Stage& stage, Sc
   const int64_t size = work_.size();
   const int64_t steps = steps_;
   for (int64_t i = 0; i < *copies && !value.is_error(); ++i) {
-    // Without an index the copies are alike, so the size of the first one predicts the others.
+    // Without an index all copies are equal, so the size of the first copy predicts the size of all.
     if (i == 1 && !stage.index && !has_room_for(*copies - 1, work_.size() - size, steps_ - steps)) {
       const auto more = static_cast<double>(*copies - 1);
       refuse_size(static_cast<double>(work_.size()) + more * static_cast<double>(work_.size() - size),

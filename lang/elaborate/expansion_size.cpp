@@ -1,3 +1,9 @@
+// Adds up the least work of expanding a declaration by recursion over its syntax tree:
+//   - an expression costs one step and the work of its parts; an operator costs kOperator
+//   - of the two branches of an `if` the smaller one counts; of `and` and `or`, only the left operand counts
+//   - a `repeat` counts its stages as often as its number says
+//   - a call of a block or a function counts the work of the callee, which ExpansionSizes::of computes only once
+// A recursive declaration counts as 0 inside itself; the evaluator reports it.
 #include "lang/elaborate/expansion_size.h"
 
 #include <algorithm>
@@ -9,9 +15,9 @@
 namespace xrun::lang {
 namespace {
 
-// The evaluator rejects calls that nest deeper; deeper declarations then count nothing.
+// Declarations that nest deeper than this count nothing. The evaluator rejects calls that nest so deep.
 constexpr int kDeepest = 200;
-constexpr ExpansionSize kOperator{.steps = 16, .nodes = 2};  // with its tensor
+constexpr ExpansionSize kOperator{.steps = 16, .nodes = 2};  // an operator and its tensor
 
 ExpansionSize& operator+=(ExpansionSize& a, const ExpansionSize& b) {
   a.steps += b.steps;
@@ -25,7 +31,7 @@ ExpansionSize smaller(const ExpansionSize& a, const ExpansionSize& b) {
 
 }  // namespace
 
-// Counts the body of one declaration.
+// Adds up the work in the body of one declaration.
 class SizeCounter {
  public:
   SizeCounter(ExpansionSizes& sizes, const SourceFile& file) : sizes_(sizes), file_(file), ast_(file.ast) {}
@@ -78,7 +84,7 @@ class SizeCounter {
     return sum;
   }
 
-  // The size of a call f(x) or module.f(x).
+  // The work of a call f(x) or module.f(x).
   ExpansionSize call(const Expr& at) {
     const Expr& callee = ast_[at.lhs];
     std::vector<Name> path;
@@ -92,7 +98,8 @@ class SizeCounter {
     return sum;
   }
 
-  // `flows`: a tensor, so that it is not a call of a function of numbers.
+  // The work of the operator, block or function with this name. `flows`: it is called with a tensor, so that the name
+  // does not mean a function of numbers.
   ExpansionSize named(std::span<const Name> path, bool flows) {
     const SourceFile* file = &file_;
     if (path.size() == 2) {

@@ -1,5 +1,6 @@
-// The least work of expanding a declaration, counted from its text before it is expanded: each call of a block or a
-// function counts its body again, so that a few lines that double one another are found to be too large.
+// The least work of expanding a declaration, computed from its text before it is expanded. Each call of a block or a
+// function counts the body of the callee again. A few lines in which each block calls the one before it twice are
+// therefore found to be too large.
 #pragma once
 
 #include <unordered_map>
@@ -9,8 +10,8 @@
 
 namespace xrun::lang {
 
-// Lower bounds; doubles, because twenty lines can cause more doublings than a whole number can count. Alternatives
-// count as the smaller one, and a `repeat` whose count is not a number in the text counts nothing.
+// Lower bounds of the work. They are doubles because twenty lines can cause more doublings than an integer can count.
+// Of two alternatives the smaller one is counted. A `repeat` whose count is not a number in the text counts as nothing.
 struct ExpansionSize {
   double steps = 0;  // steps of evaluation
   double nodes = 0;  // operators, tensors and parameters

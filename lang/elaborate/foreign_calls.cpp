@@ -1,4 +1,4 @@
-// Calls in the style of other frameworks: `Conv2d(3, 64, kernel_size=3)` is `conv(64, k=3)` here.
+// Rewrites calls in the style of other frameworks as ours: `Conv2d(3, 64, kernel_size=3)` becomes `conv(64, k=3)`.
 #include <algorithm>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -9,7 +9,8 @@
 namespace xrun::lang {
 namespace {
 
-// Whether the value of another framework's argument has the same meaning for one of ours: `padding="same"` does not.
+// Whether the value that an argument has in another framework means the same for our argument. `padding="same"` does
+// not.
 bool keeps_meaning(const Ast& ast, const Expr& expr, std::span<const Param> params, std::string_view ours) {
   const auto param = std::ranges::find_if(params, [&](const Param& p) { return p.name.text == ours; });
   const bool is_pair = param != params.end() && param->type.name.text == "pair" && ast[expr.items].size() == 2;
@@ -21,7 +22,7 @@ size_t flowing_values(const Call& call) {
   return !call.flowing ? 0 : call.flowing->kind == DatumKind::kTuple ? call.flowing->items->size() : 1;
 }
 
-// A number in the text, or the value of an argument that was bound.
+// The whole number that an argument gives: its value if it was bound, otherwise the literal in the text.
 std::optional<int64_t> number_of(const Ast& ast, ExprId id, size_t place, std::span<const BoundArg> bound) {
   if (place < bound.size() && bound[place].given) {
     const Datum& value = bound[place].value();
@@ -53,7 +54,8 @@ bool Evaluator::begins_with_size(const OpDef& op, const Call& call, std::span<co
   std::vector<int64_t> numbers;
   size_t place = flowing_values(call);
   for (const Arg& arg : call.args) {
-    // conv(3, 64, kernel_size=3): a named argument for a position already taken follows the others.
+    // In conv(3, 64, kernel_size=3), 64 has taken the position of `k`, so the value of `kernel_size` follows as the
+    // next number.
     const auto ours = arg.name ? our_argument(op, arg.name.text) : std::nullopt;
     const auto named = std::ranges::find_if(params, [&](const Param& p) { return ours == p.name.text; });
     if (arg.name && (named == params.end() || static_cast<size_t>(named - params.begin()) >= place)) {
@@ -121,8 +123,8 @@ Fix Evaluator::in_our_words(const OpDef& op, const Call& call, std::string title
                      {"{}{}", op.name, brackets ? fmt::format("({})", fmt::join(list, ", ")) : ""}, true);
 }
 
-// Explains a call that begins with a size that the operator takes from its input. `is_error`: the call has no meaning
-// here in its present form.
+// Explains that a call begins with a size which the operator takes from its input. `is_error`: the call has no meaning
+// here as it is written.
 void Evaluator::explain_size(const OpDef& op, const Call& call, std::span<const BoundArg> bound, bool is_error) {
   const auto params = signatures_.of(op).params;
   size_t place = 0;
@@ -136,13 +138,14 @@ void Evaluator::explain_size(const OpDef& op, const Call& call, std::span<const 
                        "the size of the input", {in_our_words(op, call, "leave the size of the input out", bound)});
   if (!is_error) {
     d.severity = Severity::kWarning;
-    d.fixes[0].sure = false;  // the call has a meaning in its present form
+    d.fixes[0].sure = false;  // the call also has a meaning as it is written
     d.notes.push_back(fmt::format("if this is intended, name it: {}={}", name, number));
   }
   report(with_signature(std::move(d), signatures_.of(op)));
 }
 
-// Warns of a loss on an input that its own first step has made already: softmax_ce(softmax(x), label).
+// Warns if an operator is applied to a result of the operator that it itself begins with: softmax_ce(softmax(x),
+// label).
 void Evaluator::warn_applied_twice(const OpDef& op, const Datum& input, Span at) {
   const NodeId producer = work_.graph.value(input.tensor).producer;
   if (op.contains.empty() || !producer.valid() || work_.graph.node(producer).op->name != op.contains) {

@@ -1,5 +1,5 @@
-// Names, arguments and values of calls in the style of other frameworks that do not belong to an operator: nets that
-// are not imported, methods, lists of tensors, paths without quotes.
+// Makes fixes for text in the style of other frameworks that is not a call of an operator: nets that are not imported,
+// methods of tensors, lists of tensors, paths without quotes.
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr std::array<const char*, 2> kLibrary{"std/nets", "std/vision"};
 
-// The text between the bracket at `open` and its partner, without both; nullopt if its line has no partner.
+// The text between the bracket at `open` and its partner; nullopt if the partner is not on the same line.
 std::optional<std::string_view> in_brackets(std::string_view text, size_t open) {
   int depth = 0;
   for (size_t at = open; at < text.size() && text[at] != '\n'; ++at) {
@@ -28,8 +28,8 @@ std::optional<std::string_view> in_brackets(std::string_view text, size_t open) 
 
 }  // namespace
 
-// Fixes a block of the standard library under a name of another library, or without an import: the missing import line,
-// and the call if its name differs.
+// The fix for a block of the standard library that is called by its name in another library, or that is not imported:
+// adds the import line, and changes the call if the name differs.
 std::optional<Fix> Evaluator::not_imported(const Name& name, const Call& call, const Scope& scope) const {
   const std::string plain = plain_name(name.text);
   const ForeignNet* net = foreign_net(plain);
@@ -71,7 +71,7 @@ std::optional<Fix> Evaluator::not_imported(const Name& name, const Call& call, c
   return fix;
 }
 
-// `x.relu().flatten()`: methods of a value are stages after an arrow.
+// The fix for `x.relu().flatten()`: methods of a value are written as stages after arrows.
 std::optional<Fix> Evaluator::as_stages(std::span<const Name> path, const Call&, const Scope& scope) const {
   bool is_value = false;
   for (const Scope* level = &scope; level != nullptr && path.size() == 2; level = level->parent) {
@@ -101,7 +101,8 @@ std::optional<Fix> Evaluator::as_stages(std::span<const Name> path, const Call&,
                      std::move(stages), true);
 }
 
-// `Linear(8)(x)`: a layer that is made and called at once. The fix calls `ours` with the second brackets' content.
+// The fix for `Linear(8)(x)`, a layer that is made and called at once: calls `ours` with the content of the second
+// brackets.
 std::optional<Fix> Evaluator::as_pipe(const Call& call, std::string_view ours) const {
   const std::string_view text = sources_.text(call.span.file);
   const size_t end = call.span.end;
@@ -118,7 +119,7 @@ std::optional<Fix> Evaluator::as_pipe(const Call& call, std::string_view ours) c
                      {"{} -> {}{}", *input, ours, args == "()" ? std::string_view() : args}, true);
 }
 
-// A stage that changes nothing: x -> identity -> relu, identity(x).
+// The fix for a stage that changes nothing, such as x -> identity -> relu or identity(x): leaves it out.
 std::optional<Fix> Evaluator::without_identity(const Name& name, const Call& call) const {
   const std::string plain = plain_name(name.text);
   if (plain != "identity" && plain != "noop") {
@@ -142,7 +143,7 @@ std::optional<Fix> Evaluator::without_identity(const Name& name, const Call& cal
   return std::nullopt;
 }
 
-// Whether it is None, -1, B or batch: the batch in other frameworks.
+// Whether the expression means the batch dimension in other frameworks: None, -1, B or batch.
 bool Evaluator::is_other_batch(const Ast& ast, ExprId id, const Scope& scope) const {
   const Expr& expr = ast[id];
   const std::string_view text = sources_.text(expr.span);
@@ -152,7 +153,8 @@ bool Evaluator::is_other_batch(const Ast& ast, ExprId id, const Scope& scope) co
          (expr.kind == ExprKind::kName && !is_known && std::ranges::find(kWords, text) != kWords.end());
 }
 
-// concat([a, b]), [a, b] -> concat: several tensors are written without brackets, or in parentheses before an arrow.
+// The fix for a list of tensors, as in concat([a, b]) or [a, b] -> concat: several tensors are written without
+// brackets, or in parentheses before an arrow.
 Fix Evaluator::tensors_of_list(const Datum& value, Span at) const {
   const std::string_view text = sources_.text(at);
   if (value.kind != DatumKind::kList || text.size() < 2 || text.front() != '[' || text.back() != ']') {
@@ -166,7 +168,7 @@ Fix Evaluator::tensors_of_list(const Datum& value, Span at) const {
                      flows ? fmt::format("({})", inner) : inner, true);
 }
 
-// The fix for an argument that other frameworks have; nullopt if they do not have it.
+// The fix for an argument that an operator has in other frameworks; nullopt if it is not such an argument.
 std::optional<Fix> Evaluator::foreign_argument(const Signature& signature, const Call& call, const Name& name) const {
   const auto has = [&](std::string_view param) {
     return std::ranges::any_of(signature.params, [&](const Param& p) { return p.name.text == param; });
@@ -200,7 +202,7 @@ std::optional<Fix> Evaluator::foreign_argument(const Signature& signature, const
   return std::nullopt;
 }
 
-// Whether an expression consists of undeclared names and of signs that paths have.
+// Whether an expression could be a path without its quotes: it has only undeclared names and signs that occur in paths.
 bool Evaluator::is_unquoted(const Ast& ast, ExprId id, const Scope& scope) const {
   const Expr* leftmost = &ast[id];
   while (leftmost->kind == ExprKind::kBinary || leftmost->kind == ExprKind::kField) {

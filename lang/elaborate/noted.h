@@ -19,7 +19,8 @@ struct Noted {
   int64_t gather_batch = 0;              // for XG0305: global batch and bytes of an element, 0: unknown
   int64_t gather_bytes = 0;
 
-  // The text that sets the head's number of classes, for labels that a loss has compared with; invalid if unknown.
+  // The text that sets the number of classes of the head with whose logits a loss has compared the label; invalid if it
+  // is unknown.
   Span class_count_of(ValueId label) const {
     const auto known = class_counts.find(label.index);
     return known != class_counts.end() ? known->second : Span();

@@ -1,4 +1,9 @@
-// Optimizers written in the language: their statements become one update rule.
+// Optimizers written in the language. Their statements become one update rule:
+//   1. declare_states makes an input for the weight, the gradient, each state and each number of the step.
+//   2. The statements are evaluated in order. Each appends operations of one element to the expression.
+//   3. The last values of the weight and the states become the results. check_without_norms checks that they stay
+//      finite if all norms are 0.
+//   4. make_update_rule separates the numbers that are computed once per step or once per tensor (graph/update_rule.h).
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -12,7 +17,7 @@
 namespace xrun::lang {
 namespace {
 
-// A name that an update assigns at most once: a state, or the weight.
+// A name that an optimizer assigns at most once: the weight or a state.
 struct Assigned {
   std::string_view name;
   Span declared;  // declaration of the state
@@ -28,7 +33,7 @@ Datum scalar(ScalarId id, Span at) {
 
 }  // namespace
 
-// The statements of an optimizer, in order. The weight is the first assigned name, then the states.
+// Evaluates the statements of an optimizer in order. `assigned_` has the weight first, and then the states.
 class OptimizerBody {
  public:
   OptimizerBody(Evaluator& evaluator, const DeclRef& ref, Scope& env)
@@ -102,7 +107,7 @@ class OptimizerBody {
     bind("grad", expr.input(1));
     bind("lr", expr.input(first + static_cast<int>(StepInput::kRate)));
     bind("step", expr.input(first + static_cast<int>(StepInput::kStep)));
-    // Groups and tensors of one dimension have their own decay.
+    // Groups of tensors, and tensors of one dimension, may have their own decay, so it is an input.
     if (env_.locals.contains("weight_decay")) {
       bind("weight_decay", expr.input(first + static_cast<int>(StepInput::kDecay)));
     }
@@ -175,7 +180,7 @@ class OptimizerBody {
     const Name& name = ast_[stmt.names][0];
     const Datum value = ev_.eval(ast_, stmt.value, env_);
     if (value.is_error()) {
-      // A name without a computable value is not reported again.
+      // A name whose value could not be computed is declared nevertheless, so that its uses are not reported again.
       env_.locals.try_emplace(name.text, Local{.value = Datum(), .span = name.span, .used = true});
       return false;
     }
@@ -200,7 +205,7 @@ class OptimizerBody {
   }
 
   bool check_assigned() {
-    std::vector<std::string> others;  // bound and never read: may be a misspelt state
+    std::vector<std::string> others;  // names that are bound and never read; one may be a misspelt state
     for (const auto& [name, local] : env_.locals) {
       if (local.warns && !local.used) {
         others.emplace_back(name);
@@ -224,8 +229,8 @@ class OptimizerBody {
     return true;
   }
 
-  // Norms are 0 for class rows, for tensors of one dimension, and for weights that start at 0. An update that divides
-  // by a norm would make them NaN.
+  // Checks that the update is finite if the norms are 0, as they are for class rows, for tensors of one dimension and
+  // for weights that start at 0. An update that divides by a norm would make these NaN.
   void check_without_norms(const ScalarExpr& expr, const NormCalls& norms) {
     if (norms.summed.empty()) {
       return;
@@ -267,7 +272,8 @@ std::optional<OwnOptimizer> Evaluator::eval_optimizer(const DeclRef& ref, Scope&
   return made;
 }
 
-// norm(x): an input of the expression that stands for the root of the sum of the squares of x over a tensor.
+// Evaluates norm(x). The result is an input of the expression; its value is the square root of the sum of the squares
+// of x over a tensor.
 Datum Evaluator::norm_call(const Call& call, Scope& scope) {
   const auto args = plain_args("norm", call, scope);
   if (!args) {

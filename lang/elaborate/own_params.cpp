@@ -14,7 +14,7 @@
 namespace xrun::lang {
 namespace {
 
-// Fan-in of a weight [in, out]: all dimensions but the last one.
+// The fan-in of a weight [in, out]: the product of all dimensions but the last.
 int64_t fan_in_of(const TensorType& type) {
   return std::accumulate(type.dims.begin(), type.dims.empty() ? type.dims.end() : type.dims.end() - 1, int64_t{1},
                          std::multiplies<>());
@@ -22,8 +22,9 @@ int64_t fan_in_of(const TensorType& type) {
 
 }  // namespace
 
-// param NAME: [D] = constant(1e-4)
-// state NAME: [D] = 0
+// Adds the tensor of a `param` or `state` statement to the graph:
+//   param NAME: [D] = constant(1e-4)
+//   state NAME: [D] = 0
 void Evaluator::own_tensor(const Ast& ast, const Stmt& stmt, Scope& scope) {
   const Name& name = ast[stmt.names][0];
   const bool is_state = stmt.kind == StmtKind::kState;
@@ -78,7 +79,8 @@ std::optional<TensorType> Evaluator::param_type(const Ast& ast, const Stmt& stmt
   return made;
 }
 
-// Reads a number, or a call of an initialiser, whose name is looked up before all others.
+// Reads the initial value: a number, or a call of an initialiser. The name of an initialiser precedes equal names of
+// the file.
 std::optional<Init> Evaluator::initialiser(const Ast& ast, ExprId id, const TensorType& type, Scope& scope) {
   const Expr& expr = ast[id];
   const bool is_call = expr.kind == ExprKind::kCall && ast[expr.lhs].kind == ExprKind::kName;

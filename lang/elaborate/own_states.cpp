@@ -1,5 +1,5 @@
-// `state` statements of blocks and models: tensors that training keeps without a gradient. A state is assigned once,
-// from itself and means of the batch; within a step, readers see its value from before the step.
+// `state` statements of blocks and models: tensors that training updates without a gradient. A state is assigned once,
+// from its own value and from means over the batch. All readers in a step see the value from before the step.
 #include <algorithm>
 #include <fmt/format.h>
 #include <utility>
@@ -13,7 +13,7 @@ constexpr std::string_view kExample = "s = 0.9 * s + 0.1 * batch_mean(x)";
 
 }  // namespace
 
-// NAME = 0.9 * NAME + 0.1 * batch_mean(x)
+// Evaluates an assignment of a state, such as NAME = 0.9 * NAME + 0.1 * batch_mean(x).
 void Evaluator::assign_state(const Ast& ast, const Stmt& stmt, Local& local, Scope& scope) {
   const Name& name = ast[stmt.names][0];
   if (local.assigned.valid()) {
@@ -66,7 +66,8 @@ void Evaluator::assign_state(const Ast& ast, const Stmt& stmt, Local& local, Sco
   apply(*update, means.tensors, Attrs{{"y", to_text(expr)}}, {}, stmt.span, "update", std::span(&given, 1));
 }
 
-// batch_mean(x): an input of the assignment that stands for the mean of x over the samples of a batch.
+// Evaluates batch_mean(x). The result is an input of the assignment's expression; its value is the mean of x over the
+// samples of a batch.
 Datum Evaluator::mean_call(const Call& call, Scope& scope) {
   MeanCalls& means = *std::exchange(means_, nullptr);
   std::optional<std::vector<Datum>> args;

@@ -1,5 +1,5 @@
-// Calls of `pointwise` functions, and signs between tensors that have no operator of their own: one node `map` with the
-// function as text.
+// Calls of `pointwise` functions, and operations on tensors whose sign has no operator of its own. Both become one node
+// `map` that has the function as text.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -8,8 +8,8 @@
 namespace xrun::lang {
 namespace {
 
-// An element of a tensor, or of a function of parameters, as a scalar of `expr`; its inputs are the tensors in order,
-// each once.
+// Makes a scalar of `expr` that stands for an element of a tensor or of a function of parameters. The inputs of `expr`
+// are the tensors in the order of their first use, each once.
 Datum element_of(const Datum& tensor, std::vector<Datum>& tensors, ScalarExpr& expr, Span at) {
   if (tensor.kind == DatumKind::kOfParams) {
     std::vector<ScalarId> inputs;
@@ -90,7 +90,7 @@ Datum Evaluator::call_pointwise(const DeclRef& ref, const Call& call, Scope& sco
 
 Datum Evaluator::pointwise_body(const DeclRef& ref, Scope& env) {
   active_.push_back(ref.decl);
-  NormCalls* const norms = std::exchange(norms_, nullptr);  // norms belong to one element
+  NormCalls* const norms = std::exchange(norms_, nullptr);  // norms are computed per element
   MeanCalls* const means = std::exchange(means_, nullptr);
   Datum value = eval(ref.file->ast, ref.decl->value, env);
   norms_ = norms;
@@ -110,7 +110,7 @@ Datum Evaluator::apply_map(const ScalarExpr& expr, const std::vector<Datum>& ten
     return refuse("XG0199", at, {"`{}` needs the operator `map`, which these operators lack", name}, "",
                   {"report this"});
   }
-  // A gradient has about four operations for each operation and each tensor.
+  // The gradient has about four operations for each operation of the function and each tensor.
   const bool has_room =
       expr.operations() <= kMostScalarOps && 4 * tensors.size() * expr.operations() <= kMostDerivedScalarOps;
   if (tensors.size() > kMostScalarInputs || !has_room) {
@@ -128,7 +128,7 @@ Datum Evaluator::apply_map(const ScalarExpr& expr, const std::vector<Datum>& ten
   return apply(*map, tensors, Attrs{{"y", to_text(expr)}}, label, at, name);
 }
 
-// Warns of a function that has no finite value, or that has a parameter without a finite derivative.
+// Warns if a function is finite at no point, or if its derivative by a parameter is.
 void Evaluator::warn_derivatives(const Decl& decl, const ScalarExpr& expr, int inputs) {
   const auto warn = [&](const ScalarNode* node, std::string_view what) {
     if (node != nullptr) {
@@ -151,8 +151,8 @@ void Evaluator::warn_derivatives(const Decl& decl, const ScalarExpr& expr, int i
   }
 }
 
-// A function as an argument, `arc(m=0.3)`: its first parameter stays open. Returns the text of the function of one
-// number.
+// Evaluates a function as an argument, such as `arc(m=0.3)`, whose first parameter stays open. Returns the text of this
+// function of one number.
 std::optional<Datum> Evaluator::margin_function(const Signature& signature, const Param& param, const Ast& ast,
                                                 ExprId id, Scope& scope) {
   const Expr& expr = ast[id];
@@ -195,7 +195,7 @@ std::optional<Datum> Evaluator::margin_function(const Signature& signature, cons
   return text;
 }
 
-// Evaluates the body of a function that nothing calls.
+// Evaluates the body of a `pointwise` function that nothing calls.
 void Evaluator::try_pointwise(const DeclRef& ref) {
   ScalarExpr expr;
   const BuildsScalars building(scalars_, &expr);
@@ -221,7 +221,7 @@ void Evaluator::try_pointwise(const DeclRef& ref) {
   }
 }
 
-// `x ^ 2`, `x > 0`, `max(x, y)`: an operation on tensors and numbers. `compute` builds its result.
+// Makes the node for `x ^ 2`, `x > 0` or `max(x, y)`, an operation on tensors and numbers. `compute` builds its result.
 Datum Evaluator::map_of(const std::vector<Datum>& operands, std::string_view name, Span at,
                         const std::function<Datum(const std::vector<Datum>&)>& compute) {
   ScalarExpr expr;

@@ -12,7 +12,7 @@ namespace {
 constexpr size_t kMostDecls = 64;
 constexpr size_t kMostBytes = size_t{64} << 10;
 
-// The size comes first, so that no two lists of texts have equal bytes.
+// Appends a text after its size, so that different lists of texts never give equal bytes.
 void append(std::string& all, std::string_view text) {
   all += std::to_string(text.size());
   all += ' ';
@@ -27,7 +27,7 @@ ReadTexts::ReadTexts(const SourceMap& sources, const Diagnostics& reported, cons
     : sources_(sources), file_(file) {
   std::vector<const SourceFile*> met;
   add_imports(file, met);
-  // A digest in place of long texts, since each declaration's digest begins with it.
+  // Long texts of imports are replaced by their digest, since the digest of each declaration begins with them.
   const CleanTrials::Key key = digest_of(imports_);
   imports_.assign(reinterpret_cast<const char*>(key.data()), key.size());
   for (const Diagnostic& d : reported.all()) {

@@ -1,5 +1,6 @@
-// The texts that an expansion of a declaration reads: its own, those of the declarations that it names, and so on, and
-// the imported files. If they are equal, two checks expand the declaration alike.
+// Collects the texts that an expansion of a declaration reads: the declaration's own text, the texts of the
+// declarations that it names, and so on, and the imported files. If these texts are equal in two checks, both expand
+// the declaration alike.
 #pragma once
 
 #include <map>
@@ -16,11 +17,11 @@ namespace xrun::lang {
 
 class ReadTexts {
  public:
-  // All three outlive it. Faults reported later are not considered.
+  // `sources`, `reported` and `file` outlive the object. Faults that are reported later are not considered.
   ReadTexts(const SourceMap& sources, const Diagnostics& reported, const SourceFile& file);
 
-  // The digest of the texts for a declaration of `file`. Nullopt if they are long, or if a fault was reported in one of
-  // them: the tree of a faulty text may depend on the text around it.
+  // The digest of these texts for a declaration of `file`. Nullopt if the texts are long, or if a fault was reported in
+  // one of them: the syntax tree of a faulty text may depend on the text around it.
   std::optional<CleanTrials::Key> digest(const Decl& decl);
 
  private:

@@ -1,5 +1,5 @@
-// Arithmetic and functions inside a `pointwise` body: they append operations to the expression that is being built.
-// Numbers stay numbers until they meet a value of an element.
+// Arithmetic and functions inside a `pointwise` body append operations to the expression that is being built.
+// Operations on numbers alone are computed at once; a number becomes a constant when it meets a value of an element.
 #include <algorithm>
 #include <fmt/format.h>
 
@@ -10,7 +10,7 @@ namespace {
 
 constexpr int kMostNodes = 4 * static_cast<int>(kMostScalarOps);  // limit while an expression is being built
 
-// The operation of a sign, with its operands in order; `>` is `<` with the operands exchanged.
+// The operation for a sign of the language, with its operands in order. `>` is `<` with exchanged operands.
 struct SignOp {
   Op sign;
   ScalarOp op;
@@ -64,7 +64,8 @@ Datum Evaluator::make_scalar(ScalarId id, bool is_condition) {
   return made;
 }
 
-// The operand of an operation; reports a value that is neither a number nor a number of each element.
+// Converts a value to an operand of an operation. Reports a value that is neither a number nor a number of each
+// element.
 std::optional<ScalarId> Evaluator::scalar_of(const Datum& value, Span at) {
   if (value.is_error()) {
     return std::nullopt;
@@ -176,7 +177,7 @@ Datum Evaluator::scalar_call(const Callee& callee, const Call& call, Scope& scop
                 {"leave it out of the `pointwise`"});
 }
 
-// Calls an element-wise operator, whose tensors are numbers here.
+// Calls an element-wise operator in a `pointwise` body, where its tensors are numbers.
 Datum Evaluator::scalar_op(const OpDef& op, const Call& call, Scope& scope) {
   if (op.expr == nullptr) {
     return refuse("XG0220", call.name_span, {"`{}` is not element-wise, so a `pointwise` cannot call it", op.name},

@@ -40,7 +40,7 @@ struct Scope {
   Scope* parent = nullptr;
   const SourceFile* file = nullptr;  // its options, lets, blocks and imports are visible
   std::map<std::string_view, Local> locals;
-  // Makes further names of this level on demand, such as fields of the data.
+  // Looks up further names of this level on demand, such as fields of the data.
   std::function<std::optional<Datum>(std::string_view, Span)> resolve;
   std::vector<std::string> resolvable;  // names that `resolve` knows, for suggestions
 
@@ -54,15 +54,15 @@ struct Scope {
   }
 };
 
-// The stack of tensor-name scopes: "blocks.7.attention".
+// The nested scopes of tensor names. The path of the innermost one is a text such as "blocks.7.attention".
 class TensorNames {
  public:
-  // The path of a leaf: `label` if there is one, else `name`, `name_2`, `name_3` in source order. Nullopt if the label
-  // is in use in this scope.
+  // The path of a new tensor in this scope. Its last part is `label` or, without a label, `name`, `name_2`, `name_3`,
+  // ... in source order. Nullopt if the label is already in use in this scope.
   std::optional<std::string> leaf(std::string_view name, std::string_view label);
   void enter(std::string path) { scopes_.push_back({std::move(path), {}, {}}); }
   void leave() { scopes_.pop_back(); }
-  // The number of the last unlabelled leaf of this name in the scope; 0 if there is no such leaf.
+  // The number of the last unlabelled leaf with this name in the scope; 0 if there is no such leaf.
   int count(std::string_view name) const;
   const std::string& path() const { return scopes_.back().path; }
 

@@ -55,7 +55,8 @@ class Signatures {
 
   const Signature& of(const OpDef& op);
   const Signature& of(const DeclRef& decl);  // a block, a function or a model with parameters
-  // `text` is "(x: int, ...)", the form in the records of readers, stages and optimizers.
+  // The signature of a reader, a stage or an optimizer; `text` is its parameter list as records have it, "(x: int,
+  // ...)".
   const Signature& of(std::string_view name, std::string_view text, bool variadic = false);
 
  private:

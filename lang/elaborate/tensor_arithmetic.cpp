@@ -7,7 +7,7 @@
 namespace xrun::lang {
 namespace {
 
-// The tensor operator for a sign, and its verb in messages. arithmetic_of is null for a sign without an operator.
+// The tensor operator for a sign, and its verb in messages. For a sign without an operator, arithmetic_of returns null.
 struct Arithmetic {
   Op op;
   std::string_view name;
@@ -23,7 +23,7 @@ const Arithmetic* arithmetic_of(Op op) {
   return found == std::end(kAll) ? nullptr : found;
 }
 
-// The node's name for a sign without an operator of its own.
+// The name of the node for a sign that has no operator of its own.
 std::string_view word_of(Op op) {
   return op == Op::kPow ? "power" : op == Op::kMod ? "remainder" : op == Op::kFloorDiv ? "quotient" : "compare";
 }
@@ -101,7 +101,8 @@ Datum Evaluator::tensor_arithmetic(Op op, const Datum& a, const Datum& b, const 
     }
     return apply(*tensor_op, {a, b}, {}, {}, expr.span);
   }
-  // A tensor with a number is one operator with two constants, scale * x + shift; number / x applies it to 1 / x.
+  // A tensor combined with a number is one operator with two constants, scale * x + shift. For number / x it is applied
+  // to 1 / x.
   const OpDef* affine = options_.ops->find("scale_shift");
   if (affine == nullptr) {
     return refuse("XG0304", expr.name.span, {"{} needs tensors on both sides", sign}, "",
@@ -137,8 +138,8 @@ Datum Evaluator::tensor_arithmetic(Op op, const Datum& a, const Datum& b, const 
              : apply(*affine, {inverse}, Attrs{{"scale", number}, {"shift", 0.0}}, {}, expr.span);
 }
 
-// Explains the usual cause: an operand passed through an `if` stage whose condition was false. The fix makes the
-// condition true whenever the declared channel counts differ.
+// Explains the usual cause of shapes that do not match: an operand has passed unchanged through an `if` stage whose
+// condition was false. The fix makes the condition true whenever the declared numbers of channels differ.
 void Evaluator::explain_skipped(Diagnostic& d, const Ast& ast, const Expr& expr, Scope& scope) {
   for (const ExprId side : {expr.lhs, expr.rhs}) {
     const Expr& operand = ast[side];
@@ -154,7 +155,7 @@ void Evaluator::explain_skipped(Diagnostic& d, const Ast& ast, const Expr& expr,
     if (active_.empty() || active_.back()->results.count != 1) {
       continue;
     }
-    // If the block declares its result: [N, 4 * width, ...] for x: [N, C, ...].
+    // The block may declare its result, as [N, 4 * width, ...] for x: [N, C, ...].
     const Decl& block = *active_.back();
     const auto result = ast[ast[block.results].front().dims];
     for (const Param& param : ast[block.params]) {

@@ -35,7 +35,7 @@ Graph leading_to(const Graph& graph, ValueId value) {
 
 }  // namespace
 
-// Evaluates an expectation of the test with this name and reports it if it does not hold.
+// Evaluates an expectation of the test `test`, and reports it if it does not hold.
 void Evaluator::run_expect(const Ast& ast, const Stmt& stmt, Scope& scope, const std::string& test) {
   const Expr& expr = ast[stmt.value];
   const auto holds = condition(ast, stmt.value, scope);
@@ -85,7 +85,8 @@ TestResult Evaluator::run_test(const SourceFile& file, const Decl& test) {
   return result;
 }
 
-// params(x), shape(x), flops(x), bytes(x): x is a model, which is built in a graph of its own, or a tensor expression.
+// Evaluates params(x), shape(x), flops(x) or bytes(x). `x` is a model, which is built in a graph of its own, or a
+// tensor expression.
 Datum Evaluator::call_measure(const std::string& name, const Call& call, Scope& scope) {
   if (call.args.size() != 1 || call.args[0].name || call.flowing) {
     return refuse("XG0204", call.span, {"`{}` takes one model or tensor", name}, "",

@@ -13,7 +13,7 @@ constexpr int64_t kLargestDim = int64_t{1} << 48;
 
 std::string dim_text(int64_t dim) { return dim == kBatch ? "N" : dim == kPerBlock ? "G" : std::to_string(dim); }
 
-// Names in an expression, in order, each once.
+// Collects the names in an expression in order, each once.
 void collect_names(const Ast& ast, ExprId id, std::vector<std::string_view>& names) {
   if (!id.valid()) {
     return;
@@ -29,7 +29,7 @@ void collect_names(const Ast& ast, ExprId id, std::vector<std::string_view>& nam
   }
 }
 
-// The stage that turns a tensor with `has` dimensions into one with `wanted`.
+// The stage that converts a tensor of `has` dimensions to one of `wanted` dimensions, for messages.
 const char* rank_fix(size_t has, size_t wanted) {
   return has == 4 && wanted == 2   ? "put `flatten` or `global_avg_pool` before it"
          : has == 4 && wanted == 3 ? "put `flatten(2) -> transpose(1, 2)` before it to make a sequence of an image"
@@ -39,7 +39,7 @@ const char* rank_fix(size_t has, size_t wanted) {
 
 }  // namespace
 
-// A dimension as a number, kBatch for N; reports anything else and returns nullopt.
+// The value of a dimension; kBatch for N. Reports any other expression and returns nullopt.
 std::optional<int64_t> Evaluator::dimension(const Ast& ast, ExprId id, Scope& scope, std::span<const ExprId> siblings) {
   const Datum value = eval(ast, id, scope);
   if (value.is_error()) {
@@ -71,7 +71,7 @@ std::optional<int64_t> Evaluator::dimension(const Ast& ast, ExprId id, Scope& sc
         label += (label.empty() ? "" : ", ") + std::string(name) + " = " + to_text(local->value);
       }
     }
-    // The fix rounds all divisions of the type: another one would fail at another image size.
+    // The fix rounds all divisions in the type, since a division that is left would fail at another image size.
     Fix fix{.title = "write what the layer does"};
     for (const ExprId sibling : siblings.empty() ? std::span<const ExprId>(&id, 1) : siblings) {
       if (ast[sibling].kind == ExprKind::kBinary && ast[sibling].op == lang::Op::kDiv) {
@@ -113,7 +113,7 @@ std::optional<TensorType> Evaluator::tensor_type(const Ast& ast, const Type& typ
   } else if (type.name) {
     const auto dtype = parse_dtype(type.name.text);
     if (!dtype) {
-      return std::nullopt;  // reported at its declaration
+      return std::nullopt;  // the fault was reported at its declaration
     }
     made.dtype = *dtype;
   }
@@ -154,8 +154,8 @@ std::optional<TensorType> Evaluator::tensor_type(const Ast& ast, const Type& typ
   return made;
 }
 
-// Reports a sharded value, and returns whether it is sharded: only parameters of type `sharded` or `cosines` accept it,
-// since other code would need all columns in one place.
+// Reports a sharded value and returns whether the value is sharded. Only parameters of the types `sharded` and
+// `cosines` accept such a value; other code would need all columns in one place.
 bool Evaluator::refuse_sharded(const Datum& value, Span at, bool is_call) {
   const TensorType& type = type_of(value);
   if (!type.sharded) {
@@ -174,7 +174,7 @@ bool Evaluator::refuse_sharded(const Datum& value, Span at, bool is_call) {
     label += fmt::format(": {} x {} x {} bytes", format_count(noted_.gather_batch), format_count(classes),
                          noted_.gather_bytes);
   }
-  // `topk` fits only if the call is all of a binding's value; other code would not accept its result.
+  // The fix `topk` is offered only if the call is the whole value of a binding; other code would not accept its result.
   const bool best = is_call && at == noted_.bound_value;
   Diagnostic d =
       fault("XG0305", at, std::move(message), std::move(label),
@@ -191,8 +191,8 @@ bool Evaluator::refuse_sharded(const Datum& value, Span at, bool is_call) {
   return true;
 }
 
-// Reports labels whose number of classes differs from the number of logits. The fix changes the number in the model, at
-// `counted` if the text has it.
+// Reports labels whose number of classes differs from the number of logits. The fix changes the number in the model,
+// which is at `counted` if the text contains it.
 void Evaluator::refuse_labels(const Datum& label, int64_t has, int64_t classes, Span counted, Span at) {
   const bool more = has > classes;
   const std::string count = format_with_underscores(has);
@@ -209,7 +209,7 @@ void Evaluator::refuse_labels(const Datum& label, int64_t has, int64_t classes, 
   if (const auto source = noted_.inputs.find(label.tensor.index); source != noted_.inputs.end()) {
     d.secondary.push_back({source->second, fmt::format("labels 0..{}", has - 1)});
   }
-  // The loss and the metrics use one label: one report is enough.
+  // The loss and the metrics use one label, so its fault is reported only once.
   const auto& reported = diagnostics_.all();
   if (std::none_of(reported.begin(), reported.end(),
                    [&](const Diagnostic& known) { return known.code == d.code && known.message == d.message; })) {
@@ -286,7 +286,7 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
       }
       classes = *known;
     }
-    // The logits were bound before the label, so `env` has them.
+    // The logits are bound before the label, so they are in `env`.
     Span counted;
     for (const auto& [name, local] : env.locals) {
       if (local.value.kind == DatumKind::kTensor && type_of(local.value).rank() == 2 &&
@@ -297,7 +297,8 @@ bool Evaluator::match(const Ast& ast, const Type& type, const Datum& value, Scop
     }
     noted_.class_counts.try_emplace(value.tensor.index, counted);
     if (actual.classes == 0 && classes > 0) {
-      // The labels' number of classes is unknown until the data is opened; until then the head's number is used.
+      // The number of classes of such labels is unknown until the data is opened. Until then they get the head's
+      // number.
       TensorType& stored = work_.graph.value(value.tensor).type;
       stored.classes = classes;
       stored.dtype = classes > INT32_MAX ? DType::kI64 : DType::kI32;

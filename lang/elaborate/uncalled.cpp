@@ -1,3 +1,11 @@
+// Finds mistakes in declarations that nothing calls:
+//   1. check_uncalled collects the declarations of a file that were not expanded and divides the remaining steps of
+//      evaluation among them. Declarations whose trials were clean in an earlier check are skipped.
+//   2. Suspicions::run expands a declaration with made-up arguments, in up to eight trials. It stops after three trials
+//      if no fault has occurred in all of them.
+//   3. Suspicions::report reports names and calls that are wrong for any arguments, and faults of types and shapes that
+//      every trial had.
+// One trial would not be enough: a fault of shapes may be due to the numbers that the trial has chosen.
 #include "lang/elaborate/uncalled.h"
 
 #include <algorithm>
@@ -13,8 +21,9 @@
 namespace xrun::lang {
 namespace {
 
-// Trials with equal dimensions and with different ones, all with many divisors, so that a fault in every trial is not
-// due to the numbers. Each of the last five satisfies a constraint such as width = C or T = side * side.
+// The trials. Some have equal dimensions and some have different ones. All dimensions have many divisors, so that a
+// fault in every trial is not due to the numbers. Each of the last five satisfies a constraint that blocks often have,
+// such as width = C or T = side * side.
 constexpr std::array<Trial, 8> kTrials{{
     {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 2, .real = 0.5, .flag = true},
     {.first_dim = 48, .step = 48, .open_dims = 0, .whole = 1, .real = 1, .flag = false},
@@ -26,24 +35,25 @@ constexpr std::array<Trial, 8> kTrials{{
     {.first_dim = 64, .step = 0, .open_dims = 2, .whole = 128, .real = 0.1, .flag = true, .spread = true},
 }};
 
-constexpr int kFewTrials = 3;     // enough if no fault recurs in all of them
+constexpr int kFewTrials = 3;     // no more trials are needed if no fault is in all of these
 constexpr int kManyErrors = 100;  // further reports would not help
 constexpr int64_t kMostSteps = 100'000;
 constexpr int64_t kMostNodes = 100'000;
 
-// Whether a fault is independent of the arguments.
+// Whether a fault with this code does not depend on the arguments.
 bool is_structural(std::string_view code) {
   constexpr std::string_view kCodes[] = {"XG0201", "XG0202", "XG0203", "XG0204", "XG0208", "XG0220", "XG0224"};
   return std::find(std::begin(kCodes), std::end(kCodes), code) != std::end(kCodes);
 }
 
-// Whether a fault makes a trial useless: an assertion that excludes its arguments, or a bound that may apply only to
-// the trial.
+// Whether a fault with this code makes a trial useless. Either an assertion excludes its arguments, or it has reached a
+// bound that a real call might not reach.
 bool spoils(std::string_view code) {
   return code == "XG0218" || code == "XG0216" || code == "XG0106" || code == "XG0109";
 }
 
-// `place`: the index of the parameter; trials with `spread` give each parameter a different number.
+// The value for a constant parameter. `place` is the index of the parameter; trials with `spread` give each parameter a
+// different number.
 Datum made_up_constant(std::string_view type, const Trial& trial, size_t place) {
   const auto step = static_cast<int64_t>(trial.spread ? std::min<size_t>(place, 8) : 0);
   const Datum whole = make_whole(trial.whole << step);
@@ -55,7 +65,8 @@ Datum made_up_constant(std::string_view type, const Trial& trial, size_t place) 
                            : Datum();  // an error node: expressions that use it are not checked
 }
 
-// Makes a type; new dimension variables become locals of `env`. Returns nullopt if the type is unclear.
+// Makes up a type for a tensor parameter. New dimension variables become locals of `env`. Returns nullopt if the type
+// is unclear.
 std::optional<TensorType> made_up_type(Evaluator& evaluator, const Ast& ast, const Type& type, const Trial& trial,
                                        int64_t& next, Scope& env) {
   const auto dim_of = [&](ExprId id) -> std::optional<int64_t> {
@@ -97,7 +108,7 @@ std::optional<TensorType> made_up_type(Evaluator& evaluator, const Ast& ast, con
   return made;
 }
 
-// Whether a declaration computes with the numbers of each element.
+// Whether the body of a declaration computes with single elements of tensors.
 bool is_scalar(const Decl& decl) { return decl.kind == DeclKind::kPointwise || decl.kind == DeclKind::kOptimizer; }
 
 // A fault, and the number of trials that had it.
@@ -106,7 +117,7 @@ struct Suspicion {
   int trials = 0;
 };
 
-// The arguments of a trial, "x: f32[N, 64, 64, 64], width = 2".
+// The arguments of a trial as text: "x: f32[N, 64, 64, 64], width = 2".
 std::string arguments_text(Evaluator& evaluator, const DeclRef& ref, const Trial& trial) {
   const Graph& graph = evaluator.graph();
   std::string text = listed(graph.inputs, [&](const NamedValue& input) {
@@ -127,7 +138,7 @@ class Suspicions {
   Suspicions(Evaluator& evaluator, const DeclRef& ref) : evaluator_(evaluator), ref_(ref) {}
 
   void run(const FrontendOptions& options) {
-    // One trial is enough, since these do not depend on it.
+    // The result for these declarations does not depend on the trial, so one is enough.
     const bool once = ref_.decl->kind == DeclKind::kModel || is_scalar(*ref_.decl);
     for (const Trial& trial : std::span(kTrials).first(once ? 1 : kTrials.size())) {
       if (fair_ >= kFewTrials && !is_suspicious()) {
@@ -148,7 +159,7 @@ class Suspicions {
         arguments_ = arguments_text(tried, ref_, trial);
       }
       for (const Diagnostic& fault : found.all()) {
-        // A cycle of declarations may be reported at any declaration of the file.
+        // A cycle of declarations may be reported at any declaration in it, as long as it is in this file.
         const bool circle = fault.code == "XG0208" && fault.primary.span.file == ref_.decl->span.file;
         if (circle || (is_ours(fault.primary.span) && (fair || is_structural(fault.code)))) {
           note(fault);
@@ -185,14 +196,15 @@ class Suspicions {
     return span.file == whole.file && span.begin >= whole.begin && span.end <= whole.end;
   }
 
-  // Whether every fair trial so far had one fault that depends on types or shapes.
+  // Whether some fault that depends on types or shapes was in every fair trial so far.
   bool is_suspicious() const {
     return std::any_of(found_.begin(), found_.end(), [&](const Suspicion& suspicion) {
       return suspicion.trials == fair_ && !is_structural(suspicion.fault.code);
     });
   }
 
-  // Whether arguments can differ from those of the trials: constants, and dimensions that a name or `...` leaves open.
+  // Whether a call may have other arguments than the trials: the declaration has constants, or dimensions that a name
+  // or `...` leaves open.
   bool is_open() const {
     const Ast& ast = ref_.file->ast;
     if (is_scalar(*ref_.decl)) {
@@ -221,7 +233,7 @@ class Suspicions {
   std::vector<Suspicion> found_;
   CleanTrials::Steps steps_;
   bool clean_ = true;
-  int fair_ = 0;           // trials that no assertion and no bound ended
+  int fair_ = 0;           // trials that neither an assertion nor a bound has ended
   std::string arguments_;  // arguments of the first such trial
 };
 
@@ -282,7 +294,7 @@ void check_uncalled(Evaluator& evaluator, const SourceFile& file) {
   std::vector<DeclRef> waiting;
   for (const Decl& decl : file.ast.decls) {
     const bool tried = decl.kind >= DeclKind::kFn && decl.kind <= DeclKind::kModel;
-    // A model with parameters without defaults is reported elsewhere.
+    // A model with a parameter that has no default is reported elsewhere.
     const auto params = file.ast[decl.params];
     const bool waits = decl.kind == DeclKind::kModel &&
                        std::any_of(params.begin(), params.end(), [](const Param& p) { return !p.value.valid(); });
@@ -291,7 +303,8 @@ void check_uncalled(Evaluator& evaluator, const SourceFile& file) {
     }
   }
   FrontendOptions options = evaluator.options();
-  // All first trials together get 1/16 of the file's steps, or the remaining ones; each trial gets at least 200.
+  // All first trials together may use 1/16 of the file's steps, or what remains of them. Each trial may use at least
+  // 200.
   const int64_t budget = std::min(options.max_steps / 16, evaluator.steps_left());
   const int64_t most = std::clamp<int64_t>(options.max_steps / 500, 1, 1000);
   waiting.resize(std::min(waiting.size(), static_cast<size_t>(most)));

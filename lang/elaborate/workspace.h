@@ -21,19 +21,19 @@ struct Workspace {
   TensorNames names;
   std::vector<Expanding> expansion;  // outermost first
   int64_t name_weight = 0;           // 1 for every 64 bytes of a node's name
-  // Index: value. The text that sets the number of columns of logits [N, C]; for labels that do not fit them.
+  // For logits [N, C], the text that sets C. The message for labels that do not fit the logits shows it. Index: value.
   std::map<int32_t, Span> columns;
   std::vector<Flops> flops;  // flops of the first nodes, each computed once although many calls contain it
 
-  // The size that FrontendOptions::max_nodes bounds: operators, their tensors and parameters. Each takes less than 1
-  // KiB; a long name counts as several.
+  // The size that FrontendOptions::max_nodes bounds: the number of operators, tensors and parameters. Each takes less
+  // than 1 KiB. A node with a long name counts as several.
   int64_t size() const {
     return static_cast<int64_t>(graph.nodes.size() + graph.values.size() + graph.params.size()) + name_weight;
   }
   // The chain of expansions of a new node; adds its missing steps to the graph.
   ExpansionId expansion_id();
   std::vector<Expansion> steps() const;
-  // The floating-point operations per sample in the forward nodes from number `first` on.
+  // The floating-point operations per sample of the forward nodes, from node number `first` to the last.
   Flops flops_from(size_t first);
   // Removes the last node, which has one output.
   void drop_last_node();

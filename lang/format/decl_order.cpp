@@ -28,7 +28,8 @@ DeclOrder::DeclOrder(const Tokens& tokens, const Ast& ast, uint32_t end, size_t 
   sort();
 }
 
-// The first comment, from `comment` on, that no blank line separates from the declaration at `begin`.
+// The first comment, from number `comment` on, that belongs to the declaration at `begin`: no blank line is between
+// them.
 size_t DeclOrder::first_attached(size_t comment, uint32_t begin) const {
   const std::vector<Comment>& comments = tokens_.comments;
   size_t attached = comment;
@@ -41,7 +42,7 @@ size_t DeclOrder::first_attached(size_t comment, uint32_t begin) const {
   return attached;
 }
 
-// The entry that starts after a declaration and the comment on its last line.
+// The entry that starts after the declaration `decl` and the comment on its last line.
 DeclOrder::Entry DeclOrder::behind(const Decl& decl, size_t comment) const {
   uint32_t end = decl.span.end;
   const std::vector<Comment>& comments = tokens_.comments;
@@ -56,7 +57,7 @@ DeclOrder::Entry DeclOrder::behind(const Decl& decl, size_t comment) const {
   return {.end_before = end, .comment = comment};
 }
 
-// Sorts each section; its head stays before its first declaration.
+// Sorts the declarations of each section. The head of a section stays before its first declaration.
 void DeclOrder::sort() {
   sections_.push_back(entries_.size());
   size_t begin = 0;

@@ -1,4 +1,5 @@
-// The order in which the declarations of a file are written: imports by their path, options, the others as in the file.
+// The order in which the declarations of a file are written: imports sorted by path, then options, then all other
+// declarations in the order of the file.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +12,9 @@
 
 namespace xrun::lang {
 
-// Comments that a blank line separates from the declaration below them are the head of a section; nothing moves out of
-// its section. All other comments before a declaration move with it.
+// The declarations in the order in which they are written. A blank line after a comment separates it from the
+// declaration below: such comments are the head of a section, and nothing moves out of its section. All other comments
+// before a declaration move with it.
 class DeclOrder {
  public:
   // A declaration with the comments before it.
@@ -28,7 +30,7 @@ class DeclOrder {
     uint32_t head_end_before = 0;
   };
 
-  // `end`, `comment`: the end of the edition's line, and the first comment after it.
+  // `end` is the end of the line with the edition, and `comment` the first comment after it.
   DeclOrder(const Tokens& tokens, const Ast& ast, uint32_t end, size_t comment);
 
   const std::vector<Entry>& entries() const { return entries_; }

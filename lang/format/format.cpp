@@ -1,4 +1,9 @@
-// Lays out declarations, statements and settings by the tree; LineBreaker breaks the lines of one statement.
+// Lays out a file:
+//   1. The edition line is written, and then the declarations in the order of DeclOrder, with their comments.
+//   2. body writes the statements or settings between braces. Neighbouring assignments of one kind that fit on one line
+//      each form a run (end_of_run), and their `=` are aligned in one column.
+//   3. LineBreaker writes each statement and breaks it if it is too long.
+// The layout follows the syntax tree; Writer takes the comments and blank lines from the text.
 #include "lang/format/format.h"
 
 #include <algorithm>
@@ -16,12 +21,12 @@ namespace {
 
 constexpr int kIndent = 2;
 
-// The pieces [begin, end) of a statement or setting; for a group of settings, the pieces before its brace.
+// The pieces [begin, end) of a statement or a setting. For a group of settings, the pieces before its brace.
 struct Range {
   size_t begin = 0;
   size_t end = 0;
   size_t assign = 0;  // the `=` to align; 0: no `=`
-  int kind = 0;       // the `=` of neighbours with equal kinds are aligned
+  int kind = 0;       // the `=` of neighbours of equal kinds are aligned
 };
 
 class Formatter {
@@ -56,7 +61,7 @@ class Formatter {
  private:
   uint32_t end_of_text() const { return static_cast<uint32_t>(tokens_.text.size()) + 1; }
 
-  // Writes `xgraph 1` with the comments before it.
+  // Writes the line `xgraph 1` and the comments before it.
   void edition() {
     constexpr size_t kPieces = 2;
     writer_.comments(pieces_[0].begin, 0, true);
@@ -88,14 +93,14 @@ class Formatter {
     }
   }
 
-  // Writes the pieces before a brace, and the brace.
+  // Writes the pieces before a brace and the brace itself.
   void header(size_t begin, size_t brace, int indent) {
     const bool is_empty = pieces_[brace].partner == brace + 1;
     breaker_.write(begin, brace, indent, is_empty ? 3 : 2);  // " {}", " {"
     writer_.piece(brace, indent);
   }
 
-  // Writes the statements or settings after the brace, and the brace that closes them.
+  // Writes the statements or settings after an opening brace, and the closing brace.
   template <class T>
   void body(Run<T> run, size_t brace, int indent) {
     const size_t close = pieces_[brace].partner;
@@ -178,8 +183,8 @@ class Formatter {
     return !pieces_.must_break(range.begin, range.end) && indent + pieces_.width(range.begin, range.end) <= kLineWidth;
   }
 
-  // The end of the run that starts at `begin`: neighbours of one kind, each on one line, without a blank line between
-  // them, that fit with their `=` in one column.
+  // The end of the run of settings or statements that starts at `begin`. All in a run are of one kind and on one line
+  // each, without blank lines between them, and fit with their `=` in one column.
   size_t end_of_run(const std::vector<Range>& ranges, size_t begin, int indent) const {
     size_t end = begin + 1;
     if (ranges[begin].assign == 0 || !is_one_line(ranges[begin], indent)) {
@@ -245,10 +250,10 @@ class Formatter {
   const Pieces& pieces_;
   Writer writer_;
   LineBreaker breaker_;
-  size_t behind_ = 0;  // first piece after the last declaration, where the next one probably is
+  size_t behind_ = 0;  // first piece after the last declaration: the search for the next one starts there
 };
 
-// The text without a byte-order mark and without carriage returns at the ends of lines.
+// The text without a byte-order mark, and without the carriage returns at the ends of its lines.
 std::string without_foreign_ends(std::string_view text) {
   if (text.starts_with("\xEF\xBB\xBF")) {
     text.remove_prefix(3);
@@ -266,7 +271,7 @@ std::string without_foreign_ends(std::string_view text) {
   return out;
 }
 
-// Whether the tree is complete: the only faults are tabs, which are replaced.
+// Whether tabs are the only faults. The tree is then complete, and formatting replaces the tabs.
 bool has_only_tabs(const Diagnostics& diagnostics) {
   return std::ranges::all_of(diagnostics.all(), [](const Diagnostic& d) {
     return d.severity == Severity::kWarning || (d.code == "XG0103" && d.message.starts_with("a tab;"));

@@ -21,8 +21,8 @@ namespace xrun::lang {
 std::optional<std::string> format(const std::string& path, std::string_view text, SourceMap& sources,
                                   Diagnostics& diagnostics);
 
-// The lines of `before`, counted from 1, that `after` changes: from the first to the last that differs. If the text
-// only gains lines, the two lines around the insertion. `first` is 0 if the texts are equal.
+// The lines of `before`, counted from 1, that differ in `after`: from the first to the last. If `after` only has
+// additional lines, these are the two lines around the insertion. `first` is 0 if the texts are equal.
 struct ChangedLines {
   int first = 0;
   int last = 0;

@@ -1,3 +1,10 @@
+// Breaks a statement in four steps, each of which is tried only if the result of the one before it is too long:
+//   1. write starts a new line before each arrow where the author has broken the line.
+//   2. line starts a new line before every arrow of such a line.
+//   3. segment breaks brackets from the left (brackets); items writes as many items on a line as fit.
+//   4. segment starts a new line after a binary operator if the operand then fits.
+// The widths of all pieces are known in advance (Pieces::width), so each test of a fit takes constant time, except with
+// forced line breaks.
 #include "lang/format/line_breaker.h"
 
 namespace xrun::lang {
@@ -28,7 +35,7 @@ void LineBreaker::write(size_t a, size_t b, int indent, int behind) {
   line(begin, b, begin == a ? indent : indent + kIndent, behind);
 }
 
-// Writes a line of a pipeline as the author broke it.
+// Writes one line of a pipeline as the author has broken it. If it is too long, it is broken before each arrow.
 void LineBreaker::line(size_t a, size_t b, int indent, int behind) {
   if (fits(a, b, indent, behind)) {
     segment(a, b, indent, behind);
@@ -36,7 +43,7 @@ void LineBreaker::line(size_t a, size_t b, int indent, int behind) {
   }
   size_t begin = a;
   int own = indent;
-  // Lines below the first are indented by two more spaces, and so is this line if it is one of them.
+  // Lines after the first are indented by two more spaces. If the pieces begin with an arrow, `indent` includes them.
   const int below = pieces_[a].kind == TokenKind::kArrow ? indent : indent + kIndent;
   for (size_t i = a; i < b; i = pieces_.next(i)) {
     if (i > a && pieces_[i].kind == TokenKind::kArrow) {
@@ -50,7 +57,7 @@ void LineBreaker::line(size_t a, size_t b, int indent, int behind) {
   segment(begin, b, own, behind);
 }
 
-// Whether the pieces fit with no other line breaks than the forced ones.
+// Whether the pieces fit if the only line breaks are the forced ones.
 bool LineBreaker::fits(size_t a, size_t b, int indent, int behind) const {
   if (!pieces_.must_break(a, b)) {
     return fits_flat(a, b, behind);
@@ -82,7 +89,7 @@ bool LineBreaker::fits_flat(size_t a, size_t b, int behind) const {
   return writer_.column() + (space ? 1 : 0) + pieces_.width(a, b) + behind <= kLineWidth;
 }
 
-// The end of the part of [a, b) that starts at `a` and is broken only inside its brackets.
+// The end of the first part of [a, b) that is broken only inside brackets.
 size_t LineBreaker::chunk_end(size_t a, size_t b) const {
   size_t end = pieces_.next(a);
   while (end < b && !pieces_[end].may_start_line) {
@@ -106,7 +113,7 @@ int LineBreaker::columns_behind(size_t close, size_t b, int behind) const {
   return columns + behind;
 }
 
-// Writes a line that is broken before no further arrow.
+// Writes pieces that are not broken before any further arrow.
 void LineBreaker::segment(size_t a, size_t b, int indent, int behind) {
   if (!pieces_.must_break(a, b) && fits_flat(a, b, behind)) {
     write_flat(a, b, indent + kIndent);
@@ -152,11 +159,12 @@ void LineBreaker::brackets(size_t open, int indent) {
   writer_.piece(close, inner);
 }
 
-// Writes as many items per line as fit; an item of several lines, or a pipe of a fork, has its lines for itself.
+// Writes as many items on a line as fit. An item that takes several lines, or a pipe of a fork, shares its lines with
+// no other item.
 void LineBreaker::items(size_t open, int indent) {
   const Bracket bracket = pieces_[open].bracket;
   const size_t close = pieces_[open].partner;
-  bool has_own_lines = true;  // whether the next item starts a line
+  bool has_own_lines = true;  // whether the next item starts a new line
   for (size_t i = open + 1; i < close;) {
     size_t end = i;
     while (end < close && pieces_[end].kind != TokenKind::kComma) {

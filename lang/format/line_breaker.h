@@ -19,8 +19,8 @@ class LineBreaker {
  public:
   LineBreaker(const Pieces& pieces, Writer& writer) : pieces_(pieces), writer_(writer) {}
 
-  // Writes the pieces [a, b), the first one on the current line, which has the indentation `indent`. `behind`: the
-  // columns of the text that the caller writes after the last piece.
+  // Writes the pieces [a, b). The first one is written on the current line, whose indentation is `indent`. `behind` is
+  // the number of columns that the caller will write after the last piece on its line.
   void write(size_t a, size_t b, int indent, int behind);
   // Writes the pieces in one line, whatever its length. REQUIRES: no forced break inside.
   void write_flat(size_t a, size_t b, int indent);

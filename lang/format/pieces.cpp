@@ -1,4 +1,6 @@
-// Three scans over the tokens: the kinds of brackets, the spaces, the line breaks that are kept or forced.
+// Computes the layout facts of all tokens in three scans: the kinds of brackets, the spaces between pieces, and the
+// line breaks that are kept or forced. Widths are then summed up, so that the width of any range of pieces on one line
+// is a difference of two numbers.
 #include "lang/format/pieces.h"
 
 #include <algorithm>
@@ -20,7 +22,7 @@ bool closes(TokenKind kind) {
 
 bool is_arithmetic(TokenKind kind) { return kind >= TokenKind::kPlus && kind <= TokenKind::kCaret; }
 
-// Whether a value ends with such a token, so that `(`, `[` and `-` after it continue the value.
+// Whether a token of this kind can end a value, so that `(`, `[` or `-` after it continues the value.
 bool ends_value(TokenKind kind) {
   switch (kind) {
     case TokenKind::kName:
@@ -38,14 +40,14 @@ bool ends_value(TokenKind kind) {
   }
 }
 
-// Whether the number is written only with digits: `12`, `16_384`, `0x4E00`.
+// Whether a number is written only with digits: `12`, `16_384`, `0x4E00`.
 bool is_plain(const Number& number) {
   const auto is_of_digits = [](char c) { return is_digit(c) || c == '_'; };
   return number.is_whole && number.unit == kNoUnit && (number.is_hex || std::ranges::all_of(number.text, is_of_digits));
 }
 
-// "16384" with its digits in groups of three; empty if the number stays as it is written: below 10 000, or with a
-// point, an exponent or a multiplier.
+// The number with its digits in groups of three, as in "16_384". Empty if the number stays as it is written: because it
+// is below 10 000, or has a point, an exponent or a multiplier.
 std::string grouped(const Number& number) {
   constexpr size_t kFirstGrouped = 5;  // digits
   if (number.text.size() < kFirstGrouped) {
@@ -98,15 +100,14 @@ Pieces::Pieces(const Tokens& tokens, const Ast& ast) : source_(tokens.text) {
 }
 
 size_t Pieces::at(uint32_t offset, size_t from) const {
-  // There are at most as many pieces between two places as bytes.
+  // Each piece takes at least one byte, so there are at most as many pieces between two places as bytes.
   const size_t bytes = offset - std::min(offset, pieces_[from].begin);
   const auto near = std::span(pieces_).subspan(from, std::min(bytes + 1, pieces_.size() - from));
   const auto found = std::ranges::lower_bound(near, offset, {}, &Piece::begin);
   return from + static_cast<size_t>(found - near.begin());
 }
 
-// Finds the facts that only the tree has: which words are keywords, and which brackets hold parameters, names and
-// types.
+// Records what only the tree shows: which words are keywords, and which brackets hold parameters, names or types.
 void Pieces::find_keywords_and_types(const Ast& ast) {
   const auto piece_at = [&](uint32_t offset) { return &pieces_[at(offset)]; };
   for (const Stmt& stmt : ast.pool<Stmt>()) {
@@ -170,7 +171,7 @@ void Pieces::find_brackets(const Ast& ast) {
       piece.partner = begin;
       const bool is_tuple = opening.kind == TokenKind::kLeftParen && opening.bracket == Bracket::kOne && commas > 0;
       opening.bracket = is_tuple ? Bracket::kElements : opening.bracket;
-      // The comma makes it a tuple of one, so it is needed.
+      // The comma makes the value a tuple of one item, so it has to stay.
       pieces_[i - 1].is_spare =
           pieces_[i - 1].kind == TokenKind::kComma && may_end_in_comma(opening.bracket) && !(is_tuple && commas == 1);
     }
@@ -195,7 +196,7 @@ void Pieces::find_spaces() {
   }
 }
 
-// Whether it is an operator after which a statement continues on the next line; `^` is never broken.
+// Whether the piece is an operator after which a line may be broken. A line is never broken after `^`.
 bool Pieces::is_binary(size_t at) const {
   const TokenKind kind = pieces_[at].kind;
   return kind == TokenKind::kAnd || kind == TokenKind::kOr ||
@@ -241,7 +242,7 @@ bool Pieces::has_space(size_t at, Bracket inside) const {
   return !pieces_[at - 1].is_prefix;
 }
 
-// `0..10`: both ends are whole numbers, written with digits alone.
+// Whether a range is written without spaces, as `0..10`: both ends are whole numbers written only with digits.
 bool Pieces::is_tight_range(size_t at) const {
   const auto binds = [](TokenKind kind) { return is_arithmetic(kind) || kind == TokenKind::kDot; };
   const bool opens_behind = opens(pieces_[at + 2].kind) && pieces_[at + 2].kind != TokenKind::kLeftBrace;
@@ -250,11 +251,11 @@ bool Pieces::is_tight_range(size_t at) const {
 }
 
 void Pieces::find_breaks(const Tokens& tokens) {
-  // Whether `->` may keep its line, for each open bracket: inside ( ) and [ ] newlines mean nothing.
+  // For each open bracket, whether a line may stay broken before `->`. Inside ( ) and [ ] newlines have no meaning.
   std::vector<bool> keeps{true};
   auto comment = tokens.comments.begin();
   int breaks = 0;
-  bool breaks_before = true;  // whether the author broke the line before the piece
+  bool breaks_before = true;  // whether the author has broken the line before this piece
   for (size_t i = 0; i + 1 < pieces_.size(); ++i) {
     Piece& piece = pieces_[i];
     if (closes(piece.kind)) {

@@ -29,7 +29,8 @@ enum class Bracket : uint8_t {
 constexpr bool has_commas(Bracket bracket) { return bracket >= Bracket::kItems; }
 constexpr bool may_end_in_comma(Bracket bracket) { return bracket >= Bracket::kParams; }
 
-// Kept as small as possible: a file of 4 MiB has millions of pieces, and memory costs more time than arithmetic.
+// One token with its layout. It is kept as small as possible: a file of 4 MiB has millions of pieces, and memory costs
+// more time than arithmetic.
 struct Piece {
   TokenKind kind = TokenKind::kEnd;
   Bracket bracket = Bracket::kNone;  // kind of an opening bracket
@@ -61,14 +62,14 @@ class Pieces {
     const bool is_new = piece.kind == TokenKind::kNumber && piece.partner > 0;
     return is_new ? numbers_[piece.partner - 1] : source_.substr(piece.begin, piece.end - piece.begin);
   }
-  // The first piece that starts at or after `offset`. REQUIRES for `from`: it is not after that piece.
+  // The index of the first piece that starts at or after `offset`. REQUIRES: piece number `from` is not after it.
   size_t at(uint32_t offset, size_t from = 0) const;
 
   // Columns of the pieces [a, b) in one line, without the space before the first one. REQUIRES: a < b.
   int width(size_t a, size_t b) const { return pieces_[b - 1].columns - pieces_[a].columns + pieces_[a].width; }
   // Whether a line break is forced between the pieces [a, b).
   bool must_break(size_t a, size_t b) const { return pieces_[b - 1].breaks != pieces_[a].breaks; }
-  // The next piece on the level of `at`: after the partner of an opening bracket.
+  // The piece that follows `at` on the same level of brackets: for an opening bracket, the piece after its partner.
   size_t next(size_t at) const { return (pieces_[at].bracket == Bracket::kNone ? at : pieces_[at].partner) + 1; }
 
  private:

@@ -11,14 +11,14 @@
 
 namespace xrun::lang {
 
-// A comment is written before the piece that follows it in the file: after the last text if both were on one line in
-// the file, else on a line of its own.
+// A comment is written before the piece that follows it in the file. If the comment and the text before it share a line
+// in the file, they also share a line in the output; otherwise the comment gets its own line.
 class Writer {
  public:
   Writer(const Tokens& tokens, const Pieces& pieces, std::string& out) : tokens_(tokens), pieces_(pieces), out_(out) {}
 
-  // Writes the piece, after its space and the comments before it; `indent` is the indentation of the line after such a
-  // comment.
+  // Writes the piece, after the comments before it and its space. If there are comments, the piece starts a line with
+  // the indentation `indent`.
   void piece(size_t at, int indent);
   // Writes a text that is not in the file, directly after the last text: the comma after the last item of a broken
   // list.
@@ -27,11 +27,11 @@ class Writer {
 
   // Continues on a new line with this indentation.
   void new_line(int indent);
-  // Writes the comments before the byte `offset`, then a new line if there were any. `keeps_blank`: the blank lines
-  // before them are kept, as those between statements are.
+  // Writes the comments before the byte `offset`, and then starts a new line if there were any. `keeps_blank`: blank
+  // lines before them are kept, as between statements.
   void comments(uint32_t offset, int indent, bool keeps_blank);
-  // Writes the comment before the byte `offset` that is on the line of the last piece; a documentation comment there
-  // belongs to the next declaration.
+  // Writes the comment before the byte `offset` if it is on the line of the last piece. A documentation comment in that
+  // place is not written: it belongs to the next declaration.
   void comment_behind(uint32_t offset, int indent);
   // Writes an empty line, unless a brace was opened last; the next piece starts a line.
   void blank_line();

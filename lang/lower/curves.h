@@ -1,5 +1,5 @@
-// The curves of `lr` as records; the checker reads them, and the table of docs/reference/calls_and_settings.md is
-// generated from them.
+// Curves, the values of `lr`, as records. The checker reads them, and the table of docs/reference/calls_and_settings.md
+// is generated from them.
 #pragma once
 
 #include <span>

@@ -13,7 +13,7 @@ inline constexpr std::string_view kRowField = "row";  // the field of a binding 
 
 // The field with this name; null if it does not exist.
 const Field* find_field(const std::vector<Field>& fields, std::string_view name);
-// "`pixels`, `label`"
+// The names of the fields as messages list them: "`pixels`, `label`".
 std::string field_list(const std::vector<Field>& fields);
 // The type of a field, "u8[N, ?, ?, 3]" if a size is unknown until the data is opened; or "an encoded file".
 std::string field_text(const Field& field);

@@ -6,13 +6,14 @@
 
 namespace xrun::lang {
 
-// Our name for a setting: a key ("epochs"), a line ("clip = norm({})") or, after a `?`, a text that is only shown
-// ("?smoothing={} in the loss"). `{}` stands for the value. Empty if no other tool has the setting.
+// Our name for a setting of another tool: a key ("epochs"), a line ("clip = norm({})"), or a text that is only shown,
+// after a `?` ("?smoothing={} in the loss"). `{}` stands for the value. Empty if `word` is not a setting of another
+// tool.
 std::string_view foreign_setting(std::string_view word);
-// Whether our setting `key` replaces the setting of another tool.
+// Whether our setting `key` is the one that replaces the setting `word` of another tool.
 bool stands_for(std::string_view word, std::string_view key);
 
-// Our value of the setting `key` for the word of another tool; empty if the word is unknown.
+// Our value of the setting `key` for the word that another tool uses; empty if the word is unknown.
 std::string_view foreign_choice(std::string_view key, std::string_view word);
 // Whether the word switches a setting off: None, null, nil, off, ...
 bool means_none(std::string_view word);

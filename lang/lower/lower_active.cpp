@@ -8,14 +8,15 @@
 namespace xrun::lang {
 namespace {
 
-// Whether the text is a number in percent, "101%", and not an expression.
+// Whether the text is a number in percent, such as "101%", and not an expression.
 bool is_percent(std::string_view written) {
   return written.ends_with('%') && written.find_first_not_of("-.0123456789_%") == std::string_view::npos;
 }
 
 }  // namespace
 
-// Reads a share of the classes (up to 1) or a number of them (2 or more); a plain 1 may mean either and is rejected.
+// Reads the amount of active classes: a fraction (up to 1) or a number (2 or more). A plain 1 may mean either and is
+// rejected.
 std::optional<double> ModuleBuilder::active_amount(const BoundArg& arg, std::string_view word) {
   const double amount = arg.value().as_double();
   const std::string_view written = ev_.sources().text(arg.value().span);
@@ -106,14 +107,15 @@ void ModuleBuilder::lower_active_classes(const SettingNode& node, Scope& scope, 
   module_.train.active_classes = active.value_or(ActiveSpec());
 }
 
-// Warns if the labels of a step fill so much of the active classes that few other classes are left to compare with.
+// Warns if most active classes of a step are the labels of its batch, so that few other classes are left to compare
+// with.
 void ModuleBuilder::warn_of_few_others(const std::string& head, int64_t classes) {
   const TrainSpec& train = module_.train;
   const ActiveSpec& active = train.active_classes;
   const int64_t chosen = active.of(classes);
   const int64_t labels = std::min(train.batch, classes);
   const int64_t others = chosen - labels;
-  // No warning if all classes are active, or if at least three quarters of the active ones are not labels of the step.
+  // There is no warning if all classes are active, or if labels are at most a quarter of the active classes.
   if (chosen == classes || 4 * others >= 3 * chosen) {
     return;
   }
@@ -135,7 +137,7 @@ void ModuleBuilder::warn_of_few_others(const std::string& head, int64_t classes)
                  .also(train.batch_span, "the batch"));
 }
 
-// Checks that the model has heads whose classes can be selected, and that a step can hold the classes of all its
+// Checks that the model has a head whose classes can be selected, and that a step has room for the classes of all its
 // labels.
 void ModuleBuilder::check_active_classes() {
   const TrainSpec& train = module_.train;

@@ -1,4 +1,4 @@
-// Settings that depend on the classes of the samples: their order, and the weight of each class in the loss.
+// Settings that depend on the classes of the samples: the order of samples, and the weight of each class in the loss.
 #include <algorithm>
 #include <fmt/ranges.h>
 
@@ -9,7 +9,7 @@
 namespace xrun::lang {
 namespace {
 
-// The inputs with which losses over classes compare.
+// The inputs that losses over classes use as targets.
 std::vector<NamedValue> targets_of_loss(const Graph& graph) {
   std::vector<NamedValue> targets;
   std::ranges::copy_if(graph.inputs, std::back_inserter(targets), [&](const NamedValue& input) {
@@ -20,8 +20,8 @@ std::vector<NamedValue> targets_of_loss(const Graph& graph) {
   return targets;
 }
 
-// The labels: inputs with which losses over classes compare; if there are none, the inputs with class numbers that the
-// loss depends on and results do not.
+// The inputs with the labels of the samples: the targets of losses over classes. If there are none, the inputs of class
+// numbers from which the loss is computed, but not the results of the model.
 std::vector<NamedValue> labels_of_loss(const Graph& graph) {
   if (auto targets = targets_of_loss(graph); !targets.empty()) {
     return targets;
@@ -48,7 +48,7 @@ std::vector<NamedValue> labels_of_loss(const Graph& graph) {
 
 }  // namespace
 
-// `classes` may also be the name of an input, which then has a binding.
+// Lowers `classes`. The name may also be that of an input; the setting is then a binding.
 void ModuleBuilder::lower_classes(const SettingNode& node, Scope& scope, const SettingDef& def) {
   if (node.has_value()) {
     lower_binding(node, scope, def);
@@ -93,7 +93,7 @@ void ModuleBuilder::lower_moved_class(const SettingNode& node, const std::string
            {"write its old name and its new one, or leave the line out"});
     return;
   }
-  // Follows the moves, starting at the new name.
+  // Follows the chain of moves from the new name, so that a cycle is found.
   std::string name = moved.to;
   for (size_t i = 0; i <= module_.data.moved_classes.size() && name != moved.from; ++i) {
     const auto next = std::ranges::find_if(module_.data.moved_classes, [&](const MovedClass& other) {
@@ -109,8 +109,8 @@ void ModuleBuilder::lower_moved_class(const SettingNode& node, const std::string
   module_.data.moved_classes.push_back(moved);
 }
 
-// Checks that the INPUT of each `classes INPUT { ... }` is an input of class numbers (XG0226). REQUIRES: the inputs of
-// the loss are known.
+// Checks that each INPUT in `classes INPUT { ... }` is an input of class numbers (XG0226). REQUIRES: the inputs of the
+// loss are known.
 void ModuleBuilder::check_moved_classes() {
   const Graph& graph = ev_.graph();
   std::vector<std::string> known;
@@ -158,7 +158,7 @@ void ModuleBuilder::lower_class_weights(const SettingNode& node, Scope& scope, c
   }
 }
 
-// Finds the labels that both settings use: the only labels that the loss depends on.
+// Finds the labels for a balanced order and for class weights: the loss has to depend on exactly one input of labels.
 void ModuleBuilder::find_class_input(const Settings& settings) {
   TrainSpec& train = module_.train;
   const char* key = train.class_weights.kind != ClassWeightsSpec::kNone ? "class_weights"

@@ -14,7 +14,7 @@ void ModuleBuilder::lower_compress(const SettingNode& node, Scope& scope, const 
   if (!choice || choice->word == def.fallback) {
     return;
   }
-  // `on` has paths of the model, which cannot be evaluated.
+  // `on` lists paths of the model, which are not expressions that could be evaluated.
   const Ast& ast = *node.ast;
   const Expr& expr = ast[node.value];
   CompressSpec compress{.span = value_span(node)};
@@ -56,7 +56,7 @@ void ModuleBuilder::lower_compress(const SettingNode& node, Scope& scope, const 
   module_.train.compress = std::move(compress);
 }
 
-// Checks that the optimizer leaves the momentum to the compression, and that every path has weights to compress.
+// Checks that the optimizer leaves its momentum to the compression, and that each path has weights to compress.
 void ModuleBuilder::check_compress() {
   const TrainSpec& train = module_.train;
   const CompressSpec& compress = train.compress;
@@ -64,7 +64,8 @@ void ModuleBuilder::check_compress() {
   if (!compress.is_on() || graph.params.empty()) {
     return;
   }
-  // Each replica adds the momentum before it selects; other rules would need the sum of all gradients first.
+  // Each replica applies the momentum before it selects elements. Rules other than sgd would first need the sum of all
+  // gradients.
   const KnownUpdate update = known_update(train.optimizer);
   if (!train.optimizer.name.empty() && update.kind != KnownUpdate::kSgd) {
     ev_.not_yet(compress.span, {"`compress` with the optimizer `{}`", train.optimizer.name},
@@ -72,7 +73,7 @@ void ModuleBuilder::check_compress() {
   } else if (update.nesterov) {
     ev_.not_yet(compress.span, "`compress` with `nesterov`", {"leave `nesterov` out, or write compress = none"});
   }
-  // The gradients of a weight that several operators read are sent whole: each reader has its own.
+  // A weight that several operators read has a gradient for each reader; these are sent whole.
   const auto readers = consumers_of(graph);
   const auto is_tied = [&](ParamId param) { return readers[graph.param(param).value].size() > 1; };
   const auto all = [](ParamId) { return true; };

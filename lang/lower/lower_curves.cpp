@@ -1,4 +1,4 @@
-// Lowers `lr`: a number, a curve, or a list of consecutive curves that fill the run.
+// Lowers `lr`: a number, a curve, or a list of curves that follow each other and fill the run.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -67,7 +67,7 @@ void ModuleBuilder::lower_rate(const SettingNode& node, Scope& scope, const Sett
   }
 }
 
-// Reports a call of an unknown name, and the bare name of a curve.
+// Reports a call with an unknown name, and the name of a curve without its arguments.
 bool ModuleBuilder::refuse_unknown_curve(const Expr& called, bool is_call, Scope& scope) {
   if (called.kind != ExprKind::kName) {
     return false;
@@ -181,8 +181,8 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
   return spec;
 }
 
-// Whether a run reaches this time of `at`, as far as units can be compared before the data is known (check_curve in
-// runtime/train/rate.h checks the rest); otherwise reports it. REQUIRES: the curves before this one are lowered.
+// Whether a run reaches the time `at`, as far as this is known before the data is opened: units can differ (check_curve
+// in runtime/train/rate.h checks the rest). If not, it is reported. REQUIRES: the curves before this one are lowered.
 bool ModuleBuilder::is_reached(const TrainSpan& at, Span place) {
   const TrainSpan& run = module_.train.duration;
   if (at.unit == run.unit && run.amount > 0 && at.amount >= run.amount) {
@@ -190,11 +190,11 @@ bool ModuleBuilder::is_reached(const TrainSpan& at, Span place) {
                {"leave it out, or make the run longer"});
     return false;
   }
-  TrainSpan begin{.amount = 0, .unit = at.unit};  // a lower bound; curves in other units add to it
+  TrainSpan begin{.amount = 0, .unit = at.unit};  // a lower bound: curves in other units would add to it
   for (const CurveSpec& before : module_.train.lr) {
     begin.amount += before.span && before.span->unit == at.unit ? before.span->amount : 0;
   }
-  // The text of a checkpoint may be from the time when `at` was counted from the start of the curve.
+  // The text of a checkpoint may be from a version that counted `at` from the start of the curve.
   if (begin.amount == 0 || at.amount > begin.amount || ev_.options().is_stored) {
     return true;
   }
@@ -208,7 +208,7 @@ bool ModuleBuilder::is_reached(const TrainSpan& at, Span place) {
   return false;
 }
 
-// Checks that the spans of the curves add up to the run, if their units can be compared before the data is known.
+// Checks that the lengths of the curves add up to the length of the run, if all are in one unit.
 void ModuleBuilder::check_spans(const SettingNode& node) {
   const auto& pieces = module_.train.lr;
   const TrainSpan& run = module_.train.duration;

@@ -10,7 +10,7 @@
 namespace xrun::lang {
 namespace {
 
-// The field that a word of other tools usually means.
+// The field that a name from another tool usually means.
 std::string usual_field(std::string_view word, const std::vector<std::string>& fields) {
   constexpr std::pair<std::string_view, std::string_view> kUsual[] = {
       {"class", "label"}, {"target", "label"}, {"y", "label"},      {"labels", "label"}, {"category", "label"},
@@ -28,7 +28,7 @@ std::string usual_field(std::string_view word, const std::vector<std::string>& f
 
 namespace {
 
-// The readers or stages of this edition: "`idx`, `csv`".
+// The names of the readers or stages that this edition has: "`idx`, `csv`".
 template <class Def>
 std::string ready(const std::vector<const Def*>& all) {
   return listed(all, [](const Def* def) {
@@ -71,7 +71,7 @@ void ModuleBuilder::lower_data(const DeclRef& decl) {
   }
 }
 
-// Reports a source that is not a call of a known reader.
+// Reports a source whose value is not a call of a known reader.
 void ModuleBuilder::refuse_reader(const SettingNode& node) {
   const Ast& ast = *node.ast;
   const Expr& expr = ast[node.value];
@@ -88,7 +88,7 @@ void ModuleBuilder::refuse_reader(const SettingNode& node) {
                             {"write one of {}: source train = folder(\"pictures\")", ready(registry_.readers)}));
 }
 
-// Returns whether the fields of the source are known.
+// Lowers a source and returns whether its fields are known.
 bool ModuleBuilder::lower_source(const SettingNode& node, Scope& scope) {
   const Ast& ast = *node.ast;
   const Expr& expr = ast[node.value];
@@ -125,7 +125,7 @@ bool ModuleBuilder::lower_source(const SettingNode& node, Scope& scope) {
   return true;
 }
 
-// Lowers `name(args)`, a stage of a binding; sets `def` to its record.
+// Lowers a stage of a binding, `name(args)`, and sets `def` to the stage's record.
 std::optional<CallSpec> ModuleBuilder::data_stage(const Ast& ast, const Name& name, std::span<const Arg> args,
                                                   Span span, Scope& scope, const AugmentDef** def) {
   *def = registry_.find_augment(name.text);
@@ -221,7 +221,7 @@ void ModuleBuilder::lower_binding(const SettingNode& node, Scope& scope, const S
       continue;
     }
     if (!good) {
-      continue;  // the binding's field is unknown, and its readers report nothing
+      continue;  // the field of the binding is unknown; code that uses it reports nothing
     }
     Field now = *field;
     for (const auto& [stage, def] : stages) {

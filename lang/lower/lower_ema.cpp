@@ -24,8 +24,8 @@ void ModuleBuilder::lower_ema(const SettingNode& node, Scope& scope, const Setti
   ema_span_ = value_span(node);
 }
 
-// Means follow the updates of a step. Updates of rows that catch up, and of weights whose gradients are sent in parts,
-// are partly made later or elsewhere.
+// Checks the settings with which `ema` cannot be combined. A mean is computed directly after the updates of a step.
+// Updates of rows that catch up, and of weights whose gradients are sent in parts, are partly made later or elsewhere.
 void ModuleBuilder::check_ema() {
   const TrainSpec& train = module_.train;
   if (train.ema <= 0) {

@@ -9,7 +9,7 @@
 namespace xrun::lang {
 namespace {
 
-// Largest growth of a batch: a plan has a program for each size.
+// The largest factor by which a batch grows. A plan has a program for each size up to it.
 constexpr int64_t kMostTimes = 64;
 
 constexpr std::string_view kGrow = "(sizes: sizes, over: span, after: span = none)";
@@ -17,7 +17,7 @@ constexpr std::string_view kGrowExample = "batch = grow(64 .. 256, over=2 epochs
 
 }  // namespace
 
-// Reads batch and precision before the model is built: messages about its logits use them.
+// Reads the batch and the precision before the model is built, because messages about the model's logits use them.
 void ModuleBuilder::lower_batch(const Settings& settings, const Scope& scope) {
   TrainSpec& train = module_.train;
   if (const SettingNode* node = settings.root.find("batch")) {
@@ -92,7 +92,7 @@ bool ModuleBuilder::lower_sizes(const BoundArg& arg, GrowthSpec& growth) {
   return true;
 }
 
-// Checks the settings that a growing batch excludes, once all are read.
+// Checks the settings that cannot be combined with a growing batch, after all settings were read.
 void ModuleBuilder::check_growth(const Settings& settings) {
   TrainSpec& train = module_.train;
   if (!train.growth) {
@@ -138,7 +138,8 @@ void ModuleBuilder::check_growth(const Settings& settings) {
   train.batch *= growth.times;
 }
 
-// `lr = fccs(peak)`: rises before the batch grows, is constant while it grows, and falls afterwards.
+// Lowers `lr = fccs(peak)`: the rate rises until the batch starts to grow, is constant while the batch grows, and falls
+// afterwards.
 void ModuleBuilder::lower_fccs(const Ast& ast, ExprId id, Scope& scope) {
   TrainSpec& train = module_.train;
   const auto bound = arguments(ast, id, "fccs", curve_kind("fccs").signature, scope);

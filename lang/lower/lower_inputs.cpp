@@ -9,7 +9,7 @@
 namespace xrun::lang {
 namespace {
 
-// Describes the difference between the field of a source and the input that it feeds.
+// Describes how the field of a source differs from the input that it feeds.
 std::string mismatch(const TensorType& input, const Field& field) {
   if (field.type.rank() != input.rank()) {
     return fmt::format("{} dimension{}, not {}", field.type.rank(), field.type.rank() == 1 ? "" : "s", input.rank());
@@ -24,7 +24,7 @@ std::string mismatch(const TensorType& input, const Field& field) {
 
 }  // namespace
 
-// Whether a field can feed an input. A float input accepts floats of any width and u8; a size that is unknown until the
+// Whether a field can feed an input. A float input accepts floats of any width and u8. A size that is unknown until the
 // data is opened fits any size.
 bool ModuleBuilder::fits(const TensorType& input, const Field& field) const {
   if (field.encoded || field.type.rank() != input.rank()) {
@@ -70,7 +70,7 @@ void ModuleBuilder::bind_input(const NamedValue& input) {
   for (const Source& source : sources_) {
     const Field* field = given(source, input.name);
     if (field == nullptr && (target != targets_.end() || data_is_partial_)) {
-      continue;  // the binding's fault was reported
+      continue;  // the fault of the binding was reported
     }
     if (field != nullptr && fits(type, *field)) {
       continue;
@@ -92,11 +92,11 @@ void ModuleBuilder::bind_input(const NamedValue& input) {
       d.secondary.push_back({declared->span, "this input"});
     }
     ev_.report(std::move(d));
-    return;  // other sources would get an equal report
+    return;  // the report for other sources would be equal
   }
 }
 
-// The field that a source gives for a name: the binding's, or without a binding the field with this name.
+// The field that a source has for a name: from its binding or, without a binding, the field with this name.
 const Field* ModuleBuilder::given(const Source& source, std::string_view name) const {
   const auto bound = source.bound.find(std::string(name));
   if (bound != source.bound.end()) {
@@ -135,7 +135,7 @@ void ModuleBuilder::check_metric_sources() {
   }
 }
 
-// Makes a graph input for a name in the loss or a metric that is a binding or a field of the data.
+// Makes a graph input for a name in the loss or in a metric that is a binding or a field of the data.
 std::optional<Datum> ModuleBuilder::data_value(std::string_view name, Span at) {
   if (const auto known = data_inputs_.find(name); known != data_inputs_.end()) {
     return known->second;
@@ -153,7 +153,7 @@ std::optional<Datum> ModuleBuilder::data_value(std::string_view name, Span at) {
   }
   const Field* field = given(*train, name);
   if (field == nullptr) {
-    return is_target ? std::optional(Datum()) : std::nullopt;  // the binding's fault was reported
+    return is_target ? std::optional(Datum()) : std::nullopt;  // the fault of the binding was reported
   }
   if (field->encoded) {
     return Datum(ev_.refuse("XG0421", at, {"`{}` is an encoded file", name}, "not decoded",
@@ -166,7 +166,7 @@ std::optional<Datum> ModuleBuilder::data_value(std::string_view name, Span at) {
   Datum value = make_tensor(ev_.graph().add_input(std::string(name), std::move(type)));
   const auto target = targets_.find(name);
   value.span = target != targets_.end() ? target->second : train->spec.span;
-  // The text that sets the number of classes: the last stage of a binding, such as `as_index`, or the source itself.
+  // The number of classes is set by the last stage of a binding, such as `as_index`, or by the source itself.
   const auto& bindings = module_.data.bindings;
   const auto binding =
       std::find_if(bindings.begin(), bindings.end(), [&](const DataBinding& one) { return one.target == name; });
@@ -176,7 +176,7 @@ std::optional<Datum> ModuleBuilder::data_value(std::string_view name, Span at) {
   return value;
 }
 
-// Whether an unknown name may be declared in a part that could not be read; false if it is close to a known name.
+// Whether an unknown name may be declared in a part that could not be read. False if the name is close to a known one.
 bool ModuleBuilder::may_be_a_field(std::string_view name, const std::vector<std::string>& known) const {
   const bool unread =
       data_is_partial_ || broken_sources_.contains("train") || (sources_.empty() && !broken_sources_.empty());

@@ -14,8 +14,8 @@ namespace xrun::lang {
 
 namespace {
 
-// Whether an argument equals its default. A default that is computed from other arguments counts as equal, since those
-// arguments already distinguish the calls.
+// Whether an argument equals its default. A default that is computed from other arguments is treated as equal: two
+// calls that differ in it also differ in those arguments.
 bool is_default(const Ast& ast, const Param& param, const AttrValue& value) {
   if (!param.value.valid()) {
     return false;
@@ -43,7 +43,8 @@ bool is_default(const Ast& ast, const Param& param, const AttrValue& value) {
   }
 }
 
-// The name of a bare name, of a call, or of the last stage of a pipeline; null for another expression.
+// The name of the expression: a bare name, the name of a call, or the name of the last stage of a pipeline; null for
+// any other expression.
 const Name* called_name(const Ast& ast, const Expr& expr) {
   if (expr.kind == ExprKind::kName) {
     return &expr.name;
@@ -61,7 +62,7 @@ const Name* called_name(const Ast& ast, const Expr& expr) {
 bool is_loss(const OpDef& op) { return op.is_word() && op.group == "losses"; }
 bool is_metric(const OpDef& op) { return op.signature.find("source: source") != std::string_view::npos; }
 
-// The call of an expression, or of the last stage of a pipeline.
+// The call that the expression is, or the last stage of a pipeline as a call.
 Call call_of(const Ast& ast, const Expr& expr, const Name& name) {
   Call call{.ast = &ast, .span = expr.span, .name_span = name.span};
   if (expr.kind == ExprKind::kPipe) {
@@ -113,7 +114,7 @@ void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
   }
   const Expr& written = (*node.ast)[node.value];
   const Name* name = called_name(*node.ast, written);
-  // A bare name may be a binding, so it is reported only if it is the name of a loss in another framework.
+  // A bare name may be a binding, so it is reported only if other frameworks have a loss of that name.
   const auto means_loss = [&](std::string_view word) {
     const OpDef* meant = foreign_op(*ev_.options().ops, word);
     return meant != nullptr && is_loss(*meant);
@@ -158,12 +159,12 @@ void ModuleBuilder::lower_loss(const SettingNode& node, Scope& scope) {
   ev_.graph().loss = module_.train.loss;
 }
 
-// The head pass comes after all stages, so only losses, metrics, lists, outputs, and sums of losses can read the values
-// of a head.
+// Checks what reads the values of a head. The head pass runs after all stages, so only losses, metrics, lists, outputs
+// and sums of losses can read them.
 void ModuleBuilder::check_head_readers() {
   const Graph& graph = ev_.graph();
   const auto of_head = values_of_heads(graph);
-  IdVector<ValueId, bool> summed(graph.values.size(), false);  // the loss, and the parts of its sum
+  IdVector<ValueId, bool> summed(graph.values.size(), false);  // whether a value is the loss or a part of its sum
   for (const LossTerm& term : graph.loss) {
     summed[term.rows] = true;
   }
@@ -262,7 +263,8 @@ void ModuleBuilder::lower_eval_metric(const SettingNode& node, Scope& scope, con
   }
 }
 
-// Lowers accuracy(logits, label, source=val) to a node of the graph and the source on which it is measured.
+// Lowers a metric such as accuracy(logits, label, source=val) to a node of the graph, and the name of the source on
+// which it is measured.
 std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const std::string& name, Scope& scope) {
   const Expr& expr = ast[id];
   if (expr.kind == ExprKind::kError) {
@@ -288,7 +290,7 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const
     return ev_.refuse("XG0505", expr.span, {"`{}` is not a metric", callee.name}, "not an operator",
                       {"write accuracy(logits, label)"});
   }
-  // `source` selects the samples, so it is not an argument of the node, unless the operator requires it.
+  // `source` selects the samples. It becomes an argument of the node only if the operator requires it.
   const Signature& signature = ev_.signatures().of(*callee.op);
   const auto own = std::find_if(signature.params.begin(), signature.params.end(),
                                 [](const Param& param) { return param.name.text == "source"; });
@@ -327,7 +329,7 @@ std::optional<MetricSpec> ModuleBuilder::metric(const Ast& ast, ExprId id, const
                 {"measure accuracy(logits, label) instead, or leave it out"});
     return std::nullopt;
   }
-  // Equal calls share a node: evaluation on three sources is one metric of the graph.
+  // Equal calls share one node: a metric that is measured on three sources is computed by one node.
   const size_t nodes = ev_.graph().nodes.size();
   ev_.names().enter(*ev_.names().leaf("metrics", ""));
   const Datum value = ev_.eval_call(

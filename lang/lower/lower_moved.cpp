@@ -18,7 +18,7 @@ Diagnostic contradiction(Span at, Text message, Text label, Help help) {
 
 }  // namespace
 
-// Declarations of all files count: blocks and the model itself may come from imports.
+// Reads the declarations of all files, since blocks and even the model may come from imports.
 void ModuleBuilder::read_moved(const std::deque<SourceFile>& files) {
   Diagnostics& faults = ev_.diagnostics();
   for (const SourceFile& file : files) {
@@ -66,7 +66,7 @@ void ModuleBuilder::read_moved(const std::deque<SourceFile>& files) {
   }
 }
 
-// Checks the moves. REQUIRES: the graph is built.
+// Checks the moves, and gives renamed nodes their first names for random numbers. REQUIRES: the graph is built.
 void ModuleBuilder::check_moved() {
   if (!choice_.model || ev_.diagnostics().has_errors()) {
     return;
@@ -82,7 +82,7 @@ void ModuleBuilder::check_moved() {
           {"leave the line out, or name a part: `xrun show FILE --table layers` lists them"}));
     }
   }
-  // Draws are counters of the path, so a renamed part keeps its first path.
+  // Random draws depend on the path, so a renamed part draws with its first path.
   for (Node& node : ev_.graph().nodes) {
     if (const std::string first = first_name(run_.moved, node.path); node.op->random && first != node.path) {
       node.attrs.set(std::string(kStreamAttr), first);

@@ -1,5 +1,5 @@
-// Finds norms over a single number: their result does not depend on the number, so that the layers before them do not
-// learn.
+// Finds norms over a single number. The result of such a norm does not depend on the number, so the layers before it do
+// not learn.
 #include <algorithm>
 #include <fmt/format.h>
 #include <vector>
@@ -9,7 +9,7 @@
 namespace xrun::lang {
 namespace {
 
-// The numbers of each channel that a batch norm normalises together.
+// The number of values of each channel that a batch norm normalises together.
 int64_t numbers_of_channel(const TensorType& x, int64_t rows) {
   int64_t numbers = rows;
   for (size_t i = 2; i < x.dims.size() && numbers == 1; ++i) {
@@ -39,7 +39,7 @@ void ModuleBuilder::check_norms() {
   const TrainSpec& train = module_.train;
   const FrontendOptions& options = ev_.options();
   constexpr size_t kFew = 20;
-  std::vector<Span> told;  // a block may be called many times
+  std::vector<Span> told;  // the calls reported so far; a block may be called many times
   for (const Node& node : graph.nodes) {
     if (told.size() == kFew || options.is_stored) {
       return;

@@ -16,7 +16,8 @@ bool reads_labels(const OpDef& op) { return op.margin != nullptr || op.metric_k 
 
 }  // namespace
 
-// Once a number has become a class, it no longer equals the number in the data.
+// Checks that `ignore` comes before the stages that make classes. After these, a value no longer equals the number in
+// the data that `ignore` names.
 void ModuleBuilder::check_order_of_ignore(const DataBinding& binding) {
   const auto index = std::ranges::find(binding.stages, "as_index", &CallSpec::name);
   const auto late = std::find_if(index, binding.stages.end(), [](const CallSpec& one) { return one.name == "ignore"; });
@@ -27,7 +28,7 @@ void ModuleBuilder::check_order_of_ignore(const DataBinding& binding) {
   }
 }
 
-// Only losses and metrics handle samples without a label.
+// Checks that only losses and metrics read a partial label: only these handle samples without a label.
 void ModuleBuilder::check_readers_of_partial(const DataBinding& binding, ValueId input) {
   const Graph& graph = ev_.graph();
   const Span ignore = ignore_of(binding).span;

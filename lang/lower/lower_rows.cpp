@@ -13,7 +13,7 @@
 namespace xrun::lang {
 namespace {
 
-// One code for all faults in these settings.
+// The code of all faults in these settings.
 constexpr const char* kCode = "XG0515";
 
 }  // namespace
@@ -41,7 +41,7 @@ void ModuleBuilder::check_rows() {
   }
 }
 
-// Whether the path names class weights and no other tensors; reports any other path that names tensors.
+// Whether the path names class weights and no other tensors. A path that also names other tensors is reported.
 bool ModuleBuilder::check_owner(const GroupSetting& setting) {
   const Graph& graph = ev_.graph();
   bool any = false;
@@ -55,7 +55,7 @@ bool ModuleBuilder::check_owner(const GroupSetting& setting) {
     }
   }
   if (!any || (rows && !others)) {
-    return any;  // a path without tensors was reported
+    return any;  // a path without any tensor was reported elsewhere
   }
   const std::string heads = fmt::format("{}", fmt::join(names_of(graph.heads, &Head::name), ", "));
   ev_.refuse(kCode, setting.key_span, {"`{}` is for the class weights of a sharded head", setting.key},
@@ -65,10 +65,11 @@ bool ModuleBuilder::check_owner(const GroupSetting& setting) {
   return false;
 }
 
-// Stochastic rounding keeps the mean of fp8 weights right, but an update adds noise that grows with its size. Updates
-// that are sums with factors, such as sgd's and lars's, vanish with the gradients, as those of most rows do. This is
-// unknown for others: updates that are divided by second moments are about as large as the rate for every element, so
-// their noise adds up in every row with each step.
+// Checks that class weights in fp8 have an optimizer whose updates vanish with the gradients. Stochastic rounding keeps
+// the mean of the weights right, but each update adds noise that grows with its size. For most rows the gradients
+// become small. Updates that are sums with factors, such as those of sgd and lars, then also become small. Updates that
+// are divided by second moments do not: they are about as large as the rate for every element, so their noise adds up
+// in every row with each step. Other rules are not known to vanish.
 void ModuleBuilder::check_fp8(const GroupSetting& setting) {
   const CallSpec& optimizer = module_.train.optimizer;
   if (optimizer.name.empty() || steps_vanish(optimizer)) {
@@ -81,13 +82,13 @@ void ModuleBuilder::check_fp8(const GroupSetting& setting) {
                        "second moments continue, and the noise of their rounding adds up"));
 }
 
-// Checks that the updates that a row missed have a closed form: a velocity that only decays, w -= rate · velocity. A
-// row in a narrow format catches up in f32 and is rounded when a step stores it.
+// Checks that the updates that a row has missed have a closed form, as those of a velocity that only decays have, w -=
+// rate · velocity. A row in a narrow format catches up in f32, and is rounded when a step stores it.
 void ModuleBuilder::check_exact(const GroupSetting& setting, const GroupSpec& group) {
   const TrainSpec& train = module_.train;
   const CallSpec& optimizer = train.optimizer;
   if (optimizer.name.empty()) {
-    return;  // the optimizer's fault was reported
+    return;  // the fault of the optimizer was reported
   }
   const auto refuse = [&](Span cause, std::string why, const std::string& fix) {
     Diagnostic d = fault(kCode, setting.value_span, "`untouched = exact` needs sgd with momentum in f32 and no decay",
@@ -130,8 +131,8 @@ void ModuleBuilder::check_exact(const GroupSetting& setting, const GroupSpec& gr
   }
 }
 
-// With mapped rows a step reads and logs only the rows of its active classes, and only the newest checkpoint has its
-// rows, which excludes some other settings.
+// Checks the settings that cannot be combined with mapped rows. A step reads and logs only the rows of its active
+// classes, and only the newest checkpoint has its rows.
 void ModuleBuilder::check_mapped(const GroupSetting& setting, const GroupSpec& group) {
   const TrainSpec& train = module_.train;
   const auto refuse = [&](Span cause, std::string why, std::string_view what, const std::string& fix) {

@@ -1,5 +1,5 @@
 // Lowers `init` (initial weights), `log.prometheus`, `checkpoint` (which checkpoints are saved) and `stop_when` (early
-// stop). Their metrics are keys of evaluations, which are known only after all of `train` has been read.
+// stop). Metrics in these settings are keys of evaluations, which are known only after all of `train` has been read.
 #include <algorithm>
 #include <arpa/inet.h>
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ std::optional<StopSpec::Test> test_of(Op op) {
   }
 }
 
-// The arguments METRIC, SECOND of a call, in this order; null if SECOND is left out.
+// The arguments METRIC and SECOND of a call. The second is null if it is left out.
 struct MetricCall {
   const Arg* metric = nullptr;
   const Arg* second = nullptr;
@@ -37,8 +37,8 @@ std::optional<MetricCall> metric_call(std::span<const Arg> args, std::string_vie
   return good ? std::optional(MetricCall{&args[0], args.size() < 2 ? nullptr : &args[1]}) : std::nullopt;
 }
 
-// Whether a text is an IPv4 address with a port; the server's library has no IPv6. Host names are not looked up: their
-// address may change while the run waits in a queue.
+// Whether a text is an IPv4 address with a port; the library of the server does not support IPv6. Host names are not
+// accepted: the address of a host may change while the run waits in a queue.
 bool is_address(const std::string& text) {
   const size_t colon = text.rfind(':');
   if (colon == std::string::npos) {
@@ -58,7 +58,7 @@ void ModuleBuilder::lower_init(const SettingNode& node, Scope& scope, const Sett
   if (!choice || choice->word != "checkpoint") {
     return;
   }
-  // `skip` lists names of parts, which cannot be evaluated.
+  // `skip` lists names of parts, which are not expressions that could be evaluated.
   const Ast& ast = *node.ast;
   const Expr& expr = ast[node.value];
   std::vector<Arg> args;
@@ -124,7 +124,8 @@ void ModuleBuilder::lower_checkpoint_every(const SettingNode& node, Scope& scope
   run_.auto_save = AutoSave{.mtbf = *seconds, .span = value_span(node)};
 }
 
-// Every host has the directory on its own disk, so the path cannot start in the working directory, which they share.
+// Lowers `checkpoint.copy`. Each host has this directory on its own disk, so the path must be absolute: the working
+// directory is shared by the hosts.
 void ModuleBuilder::lower_copy(const SettingNode& node, Scope& scope, const SettingDef& def) {
   if (symbol(node) == def.fallback) {
     return;
@@ -212,7 +213,7 @@ void ModuleBuilder::lower_stop(const SettingNode& node, Scope& scope, const Sett
   run_.stop_when = std::move(stop);
 }
 
-// The keys of evaluations, as measures_of in runtime/train/inference.h names them.
+// The keys of evaluations; measures_of in runtime/train/inference.h makes the same names.
 std::vector<std::string> ModuleBuilder::measured_keys() const {
   const TrainSpec& train = module_.train;
   std::vector<std::string> keys;
@@ -233,7 +234,7 @@ std::vector<std::string> ModuleBuilder::measured_keys() const {
 void ModuleBuilder::check_watched(const Settings& settings) {
   const SettingNode* const eval = settings.root.find("eval");
   if (settings.has_error || metrics_are_partial_ || (eval != nullptr && eval->has_error)) {
-    return;  // the metric may be the one that could not be read
+    return;  // the metric may be one that could not be read
   }
   const std::vector<std::string> keys = measured_keys();
   std::vector<std::string> known = keys;

@@ -9,7 +9,7 @@
 namespace xrun::lang {
 namespace {
 
-// Latency of a message between two processes of different nodes, if the text does not give it.
+// The latency of a message between two processes on different nodes, if the text does not give it.
 constexpr Seconds kEthernetLatency = 50e-6;
 constexpr Seconds kInfinibandLatency = 3e-6;
 
@@ -104,7 +104,7 @@ void ModuleBuilder::lower_shard(const SettingNode& node, Scope& scope, const Set
     return;
   }
   const auto& heads = ev_.graph().heads;
-  // A file without a model, such as a file of clusters, has no heads to compare with.
+  // A file without a model, such as a file of clusters, has no heads with which a name could be compared.
   if (choice_.model &&
       std::none_of(heads.begin(), heads.end(), [&](const Head& head) { return head.name == node.key; })) {
     const std::vector<std::string> names = names_of(heads, &Head::name);
@@ -112,7 +112,7 @@ void ModuleBuilder::lower_shard(const SettingNode& node, Scope& scope, const Set
                            {names.empty() ? "leave it out: the model has no heads"
                                           : fmt::format("name one of {}", fmt::join(names, ", "))});
     if (ev_.sources().text(node.key_span) != node.key) {
-      fix.edits.clear();  // the key comes from --set, and its span is the value's
+      fix.edits.clear();  // the key comes from --set, and its span is that of the value
     }
     ev_.refuse("XG0217", node.key_span, {"the model has no head `{}`", node.key}, "no such head", std::move(fix));
   }

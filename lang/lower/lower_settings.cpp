@@ -47,16 +47,16 @@ void ModuleBuilder::unknown_setting(const SettingNode& node, DeclKind kind, std:
   const auto& reported = ev_.diagnostics().all();
   const bool lost_brace = std::ranges::any_of(reported, [](const Diagnostic& d) { return d.code == "XG0111"; });
   if (lost_brace && !group.empty() && find_setting(kind, {}, node.key) != nullptr) {
-    return;  // the missing `}` is before it
+    return;  // the missing `}` probably belongs before this setting
   }
   const std::string_view place = group.empty() ? keyword_of(kind) : group.substr(0, group.find(' '));
   const std::vector<std::string> names = setting_keys(kind, group);
   Fix fix = our_setting(node, kind, group, names,
                         {"leave it out, or write a setting of `{}`: {}", place, fmt::join(names, ", ")});
   if (!fix.edits.empty() && ev_.sources().text(node.key_span) != node.key) {
-    fix.edits.clear();  // the key comes from --set, and its span is the value's
+    fix.edits.clear();  // the key comes from --set, and its span is that of the value
   }
-  // Pads a shorter key to keep the column of the `=`.
+  // If the new key is shorter, spaces are added, so that the `=` stays in its column.
   if (!fix.edits.empty() && fix.edits[0].span == node.key_span && node.key.size() > fix.edits[0].text.size() &&
       node.key_span != node.span) {
     fix.edits[0].text.resize(node.key.size(), ' ');
@@ -66,7 +66,8 @@ void ModuleBuilder::unknown_setting(const SettingNode& node, DeclKind kind, std:
                  .note("an unknown setting is always an error: no setting is ignored"));
 }
 
-// The fix for an unknown setting: ours for another tool's setting, else the nearest of `known`, else `otherwise`.
+// The fix for an unknown setting: our name for a setting of another tool, else the nearest name in `known`, else
+// `otherwise`.
 Fix ModuleBuilder::our_setting(const SettingNode& node, DeclKind kind, std::string_view group,
                                const std::vector<std::string>& known, Help otherwise) {
   std::string_view ours = kind == DeclKind::kTrain && group.empty() ? foreign_setting(node.key) : std::string_view();
@@ -139,7 +140,7 @@ std::optional<SettingChoice> ModuleBuilder::choose(const SettingNode& node, cons
                     our_choice(node, def, names));
 }
 
-// The fix for a value that is not among the choices `names`.
+// The fix for a value that is not one of the choices `names`.
 Fix ModuleBuilder::our_choice(const SettingNode& node, const SettingDef& def, const std::vector<std::string>& names) {
   const Span at = value_span(node);
   const std::string given = word(node);
@@ -170,7 +171,7 @@ Fix ModuleBuilder::our_choice(const SettingNode& node, const SettingDef& def, co
   return given.empty() ? otherwise.fix : did_you_mean(given, names, at, otherwise);
 }
 
-// Checks a choice and its arguments, and stores nothing.
+// Checks a choice and its arguments without storing them.
 void ModuleBuilder::check_choice(const SettingNode& node, Scope& scope, const SettingDef& def) {
   const auto choice = choose(node, def);
   if (!choice || choice->word == def.fallback) {

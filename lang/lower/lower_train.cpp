@@ -11,8 +11,8 @@
 namespace xrun::lang {
 namespace {
 
-// Bounds of the default row block (docs/internals/determinism.md, "Row blocks"). Larger blocks make kernels no faster,
-// smaller ones leave more blocks to share out, and statistics of few rows are noisy.
+// The bounds of the default row block (docs/internals/determinism.md, "Row blocks"). Larger blocks do not make kernels
+// faster. Smaller ones give more blocks to distribute, but statistics of few rows are noisy.
 constexpr int64_t kMostRows = 64;
 constexpr int64_t kManyBlocks = 16;
 constexpr int64_t kLeastRowsOfStatistics = 8;
@@ -26,7 +26,8 @@ int64_t largest_divisor(int64_t batch, int64_t most) {
   return 1;
 }
 
-// A batch norm needs groups of several samples.
+// The row blocks that a message offers: the divisors of the batch up to 1024. A batch norm needs groups of several
+// samples, so 1 is left out for it.
 std::string divisors_text(int64_t batch, bool has_statistics) {
   std::string text;
   for (int64_t rows = std::min<int64_t>(batch, 1024); rows >= (has_statistics && batch > 1 ? 2 : 1); --rows) {
@@ -39,8 +40,8 @@ std::string divisors_text(int64_t batch, bool has_statistics) {
 
 }  // namespace
 
-// Reports that none of `keys` is set, unless another fault explains it: a misspelt key, or a setting that could not be
-// read.
+// Reports that none of `keys` is set, unless another fault explains this: a misspelt key, or a setting that could not
+// be read.
 void ModuleBuilder::require(const Settings& settings, std::initializer_list<std::string_view> keys) {
   std::string list;
   for (const std::string_view key : keys) {
@@ -61,13 +62,13 @@ void ModuleBuilder::require(const Settings& settings, std::initializer_list<std:
   }
 }
 
-// If one operator that reads a weight gives it a gradient, all readers must.
+// Checks weights that several operators read: either all readers give the weight a gradient, or none does.
 void ModuleBuilder::check_readers() {
   const Graph& graph = ev_.graph();
   if (module_.train.loss.empty()) {
     return;
   }
-  std::vector<bool> reaches(graph.nodes.size(), false);  // the loss depends on the node through gradients
+  std::vector<bool> reaches(graph.nodes.size(), false);  // whether the loss depends on the node through gradients
   std::vector<ValueId> open{module_.train.loss[0].rows};
   while (!open.empty()) {
     const NodeId id = graph.value(open.back()).producer;
@@ -136,7 +137,7 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
     written_.insert(child.key);
   }
   lower_duration(settings, scope);
-  // Lowers the loss first, so that its nodes come before those of metrics in any order of the text.
+  // The loss is lowered first, so that its nodes come before those of metrics, whatever the order of the text.
   if (const SettingNode* node = settings.root.find("loss")) {
     Scope own = scope_of(*node, scope);
     lower_loss(*node, own);
@@ -148,7 +149,7 @@ void ModuleBuilder::lower_train(const DeclRef& decl) {
   check_readers();
   find_class_input(settings);
   check_moved_classes();
-  // An update sums the gradients of `grad_accumulation` batches, which equals one batch of their total size.
+  // An update sums the gradients of `grad_accumulation` batches, which has the effect of one batch of their total size.
   train.batch *= train.grad_accumulation;
   if (const double most = setting(DeclKind::kTrain, "batch").high; static_cast<double>(train.batch) > most) {
     ev_.refuse("XG0214", value_span(*settings.root.find("grad_accumulation")),
@@ -229,14 +230,15 @@ const Node* ModuleBuilder::coupled_node() const {
   return at == nodes.end() ? nullptr : &*at;
 }
 
-// Sets the default row block. It affects the result, so it depends only on the batch, never on the machine: the largest
-// divisor of the batch up to 64, and without a batch norm also up to a sixteenth of the batch, or 1.
+// Sets the default row block. It affects the result, so it depends only on the batch and never on the machine. It is
+// the largest divisor of the batch that is at most 64 and, without a batch norm, also at most a sixteenth of the batch;
+// at least it is 1.
 void ModuleBuilder::set_default_rows(int64_t batch) {
   TrainSpec& train = module_.train;
   const Node* coupled = coupled_node();
   const bool has_statistics = coupled != nullptr;
   train.norm_rows = largest_divisor(batch, has_statistics ? kMostRows : std::min(kMostRows, batch / kManyBlocks));
-  // A batch of up to 64 samples is one block, which is always allowed.
+  // For a batch of up to 64 samples, the block is the whole batch, which is always allowed.
   if (has_statistics && batch > kMostRows && train.norm_rows < kLeastRowsOfStatistics) {
     const int64_t below = batch / kMostRows * kMostRows;
     ev_.report(
@@ -247,15 +249,15 @@ void ModuleBuilder::set_default_rows(int64_t batch) {
                train.growth ? "make the first size" : "write batch =", below,
                train.growth ? "" : "batch = ", below + kMostRows, divisors_text(batch, true)})
             .also(coupled->span, "normalises the rows of a block together"));
-    train.norm_rows = batch;  // a group of one sample would be a second fault
+    train.norm_rows = batch;  // groups of one sample would be reported as a second fault
   }
-  // Default of earlier versions, with which their checkpoints continue.
+  // The default that earlier versions chose; their checkpoints are continued with it.
   const int64_t earlier = std::min(kMostRows, batch);
   earlier_norm_rows_ = earlier != train.norm_rows && batch % earlier == 0 ? earlier : 0;
 }
 
-// Lowers the row block: the group of batch norm and the unit of every kernel call (docs/internals/determinism.md, "Row
-// blocks").
+// Lowers `norm_rows`, the size of a row block: the group of batch norm and the unit of every kernel call
+// (docs/internals/determinism.md, "Row blocks").
 void ModuleBuilder::lower_norm_rows(const Settings& settings, const Scope& scope) {
   TrainSpec& train = module_.train;
   const int64_t batch = train.batch;

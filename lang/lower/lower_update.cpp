@@ -14,7 +14,7 @@ namespace {
 
 constexpr const char* kLibrary = "std/optimizers";
 
-// Whether a signature such as "sgd(momentum: float = 0)" has a parameter of this name.
+// Whether the signature, such as "sgd(momentum: float = 0)", has a parameter `name`.
 bool has_parameter(std::string_view signature, std::string_view name) {
   for (size_t at = signature.find(name); at != std::string_view::npos; at = signature.find(name, at + 1)) {
     const size_t end = at + name.size();
@@ -40,7 +40,7 @@ void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope, const
     return;
   }
   if (scope.file->is_missing(name)) {
-    return;  // reported at the import
+    return;  // the fault was reported at the import
   }
   const DeclRef known = ev_.find_in_library(kLibrary, name);
   if (!known) {
@@ -50,7 +50,7 @@ void ModuleBuilder::lower_optimizer(const SettingNode& node, Scope& scope, const
   lower_own_optimizer(known, node, scope);
 }
 
-// The optimizer that `"adam"` or `torch.optim.SGD(...)` means; empty if the library has no such optimizer.
+// The optimizer of the library that `"adam"` or `torch.optim.SGD(...)` means; empty if there is no such optimizer.
 std::string ModuleBuilder::library_optimizer(const SettingNode& node, const std::vector<std::string>& names) {
   const Ast& ast = *node.ast;
   const Expr& expr = ast[node.value];
@@ -82,7 +82,8 @@ void ModuleBuilder::refuse_optimizer(const SettingNode& node, const std::string&
   Fix fix = our_name(NameKind::kOptimizer, name, names, named,
                      {"write one of {}, as in adamw(weight_decay=0.05)",
                       listed(names, [](const std::string& known) { return fmt::format("`{}`", known); })});
-  // Otherwise unknown arguments would be the next fault.
+  // If the call has an argument that the meant optimizer does not have, the fix shows the signature: with the new name
+  // alone, that argument would be the next fault.
   const std::string meant = fix.edits.empty() ? "" : fix.edits[0].text;
   const std::string known = meant.empty() ? "" : signature_of(meant);
   for (const Arg& arg : (*node.ast)[(*node.ast)[node.value].args]) {
@@ -124,7 +125,8 @@ bool ModuleBuilder::check_arguments(const std::string& optimizer, const std::vec
   return true;
 }
 
-// `optimizer = lion` from the file or the library: the rate is set by `train`, so a call gives the other parameters.
+// Lowers an optimizer from the file or the library, such as `optimizer = lion`. `train` sets its rate, so a call gives
+// only the other parameters.
 void ModuleBuilder::lower_own_optimizer(const DeclRef& own, const SettingNode& node, Scope& scope) {
   Signature signature = ev_.signatures().of(own);
   const auto rate = std::ranges::find(signature.params, "lr", [](const Param& param) { return param.name.text; });
@@ -200,8 +202,8 @@ void ModuleBuilder::lower_tensors_at(const SettingNode& node, const std::string&
   module_.train.groups.push_back(std::move(group));
 }
 
-// Weights below the paths get no gradient, no update and no optimizer state. Running statistics are not weights: they
-// still follow the data, since later layers are trained on values normalised by the batch.
+// Freezes the weights below the paths: they get no gradient, no update and no optimizer state. Running statistics are
+// not weights. They still follow the data, because later layers are trained on values normalised by the batch.
 void ModuleBuilder::lower_freeze(const SettingNode& node, Scope&, const SettingDef&) {
   module_.train.freeze = paths(node);
   std::vector<Parameter>& params = ev_.graph().params;
@@ -221,7 +223,7 @@ void ModuleBuilder::lower_freeze(const SettingNode& node, Scope&, const SettingD
     ev_.refuse("XG0509", node.key_span, "`freeze` leaves nothing to train", "every weight is frozen",
                {"leave some parts out of `freeze`"});
   }
-  // The head sweep updates weight and bias together, so both are frozen or neither.
+  // The head sweep updates the weight and the bias of a head together, so either both are frozen or neither.
   for (const Head& head : ev_.graph().heads) {
     const Node& classifier = ev_.graph().node(head.node);
     bool some = false;

@@ -1,3 +1,9 @@
+// Writes the text from which the math digest is computed, in parts:
+//   1. the graph without metrics, with the first names of renamed parts
+//   2. the reader of the training source, and the bindings of the data
+//   3. the lines of each setting of `train` on which learned weights depend (SettingDef::is_learned)
+// The functions for single lines keep the form of earlier versions. Directories of paths, the place of rows and the
+// spans of the text are left out, since they do not change what is learned.
 #include "lang/lower/math_text.h"
 
 #include <algorithm>
@@ -29,7 +35,7 @@ Attrs without_directories(const Attrs& attrs) {
   return result;
 }
 
-// Marks all nodes but metrics and the nodes that only metrics use.
+// Marks all nodes except metrics and the nodes that only metrics read.
 IdVector<NodeId, bool> without_metrics(const Graph& graph) {
   IdVector<NodeId, bool> wanted(graph.nodes.size(), false);
   IdVector<NodeId, bool> metric(graph.nodes.size(), false);
@@ -39,8 +45,8 @@ IdVector<NodeId, bool> without_metrics(const Graph& graph) {
     }
   }
   const auto consumers = consumers_of(graph);
-  // In reverse order: a node is unmarked if only unmarked nodes read it, or if it is a metric that no marked node
-  // reads.
+  // In reverse order, so that the readers of a node are known. A node is not marked if all its readers are not marked,
+  // or if it is a metric without marked readers.
   for (size_t i = graph.nodes.size(); i-- > 0;) {
     bool used = false;
     bool read = false;
@@ -102,9 +108,9 @@ std::string batch_line(const TrainSpec& train) {
 
 namespace {
 
-// A time of `steps`, counted from the start of the curve. The first versions counted this way, so the math text of a
-// rate keeps this form. If it depends on the data, because units differ, the text says that the time is counted from
-// the start of the run.
+// A time at which a curve `steps` changes the rate, as text. It is counted from the start of the curve, because the
+// first versions counted so and the math text of a rate must not change. If this is impossible because units differ,
+// the time is counted from the start of the run, and the text says so.
 std::string time_line(const TrainSpec& train, const CurveSpec& curve, TrainSpan at) {
   const bool is_comparable =
       std::all_of(train.lr.data(), &curve, [&](const CurveSpec& one) { return one.span && one.span->unit == at.unit; });
@@ -135,7 +141,7 @@ std::string group_lines(const TrainSpec& train) {
   std::string out;
   for (const GroupSpec& group : train.groups) {
     if (!group.lr && !group.weight_decay && !group.weights && !group.states && !group.untouched) {
-      continue;  // the place of rows does not affect the result
+      continue;  // where rows are stored does not affect the result
     }
     out += fmt::format("group {} lr {} decay {}", group.path, exact(group.lr.value_or(1)),
                        group.weight_decay ? exact(*group.weight_decay) : "-");
@@ -193,7 +199,7 @@ std::string freeze_lines(const TrainSpec& train) {
   return out;
 }
 
-// Renamed parts get their first names, so that a run keeps its digest when the text says that a name has moved.
+// Renamed parts get their first names, so that the digest of a run stays when the text declares the move of a name.
 Module with_first_names(const Module& module, std::span<const Moved> moved) {
   Module first = module;
   for (Node& node : first.graph.nodes) {

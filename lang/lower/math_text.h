@@ -35,8 +35,8 @@ std::string freeze_lines(const TrainSpec& train);
 std::string exact(double number);
 std::string exact(const TrainSpan& span);
 std::string exact(const CallSpec& call);
-// The line of the optimizer. An optimizer with the rule and the states of `sgd` or `adamw` has that one's line,
-// whatever its name; any other has its rule in addition to its name and arguments.
+// The line of the optimizer. An optimizer whose rule and states are those of `sgd` or `adamw` has the line of `sgd` or
+// `adamw`, whatever its own name is. Any other optimizer has a line with its name, its arguments and its rule.
 std::string optimizer_line(const TrainSpec& train);
 // The file name of a path: the math text has no directories.
 std::string without_directory(const std::string& path);

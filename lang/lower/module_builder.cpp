@@ -1,4 +1,5 @@
-// Lowers in the order batch, model, data, train, cluster, schedule; then computes the math digest.
+// Lowers the declarations of a run in the order batch, model, data, train, cluster, schedule; then computes the math
+// digest.
 #include "lang/lower/module_builder.h"
 
 #include <algorithm>
@@ -10,7 +11,7 @@
 
 namespace xrun::lang {
 
-// Whether the command line sets something in a declaration of this kind; the file may have no such declaration.
+// Whether the command line sets something in a declaration of this kind. The file need not have such a declaration.
 bool ModuleBuilder::has_flags(DeclKind kind) const {
   const std::string prefix = std::string(keyword_of(kind)) + ".";
   return std::any_of(flags_.begin(), flags_.end(), [&](const SetFlag& flag) { return flag.path.starts_with(prefix); });
@@ -35,7 +36,7 @@ Settings ModuleBuilder::settings_of(const DeclRef& decl, DeclKind kind) {
 
 Scope ModuleBuilder::constants(const DeclRef& decl) { return {.file = decl ? decl.file : &main_}; }
 
-// The names visible in a setting's file, which may differ from the declaration's file.
+// The names that are visible to a setting: those of its own file, which may differ from the file of the declaration.
 Scope ModuleBuilder::scope_of(const SettingNode& node, const Scope& scope) {
   Scope own = scope;
   own.file = node.file != nullptr ? node.file : scope.file;

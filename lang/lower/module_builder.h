@@ -31,7 +31,7 @@ struct SetFlag {
   Ast ast;
 };
 
-// A unit that a bare number may lack: the text to insert after it, and a comment for the end of the line.
+// A unit that could be missing after a bare number: the text that adds it, and a comment for the end of the line.
 struct UnitChoice {
   std::string text;
   std::string comment;
@@ -121,7 +121,8 @@ class ModuleBuilder {
   bool names_a_tensor(std::string_view prefix) const;
   bool names_a_part(std::string_view prefix) const;
 
-  // setting_values.cpp: each reads a value of one kind, or reports another kind and returns nullopt
+  // setting_values.cpp: each function reads a value of one kind; it reports a value of another kind and returns
+  // nullopt.
   std::optional<Datum> value_of(const SettingNode& node, Scope& scope, const SettingDef& def);
   std::optional<int64_t> whole(const SettingNode& node, Scope& scope, const SettingDef& def);
   std::optional<double> real(const SettingNode& node, Scope& scope, const SettingDef& def);
@@ -137,11 +138,12 @@ class ModuleBuilder {
   std::optional<Bytes> size(const SettingNode& node, Scope& scope, const SettingDef& def);
   std::vector<std::string> paths(const SettingNode& node);
   std::vector<std::string> paths(const Ast& ast, ExprId value, std::string_view key);
-  // Binds the arguments of `word(...)` to a signature.
+  // Matches the arguments of `word(...)` with the parameters of a signature.
   std::optional<std::vector<BoundArg>> arguments(const Ast& ast, ExprId id, std::string_view name,
                                                  std::string_view signature, Scope& scope);
   std::optional<std::vector<BoundArg>> arguments(const SettingNode& node, const SettingChoice& choice, Scope& scope);
-  // Binds all arguments except `read_apart`, which consists of paths and cannot be evaluated: `args` has the others.
+  // As above, but leaves out the argument `read_apart`, which consists of paths and cannot be evaluated. `args` has the
+  // other arguments.
   std::optional<std::vector<BoundArg>> arguments(const SettingNode& node, const SettingChoice& choice,
                                                  std::span<const Arg> args, std::string_view read_apart, Scope& scope);
 

@@ -12,7 +12,7 @@
 
 namespace xrun::lang {
 
-// The type of a spec's member without std::optional and Hint.
+// The type of the member of a spec, without std::optional and Hint.
 template <class T>
 struct Held {
   using Type = T;
@@ -27,7 +27,7 @@ constexpr bool kIsHint = false;
 template <class T>
 constexpr bool kIsHint<std::optional<Hint<T>>> = true;
 
-// The spec that has the member.
+// The type of the spec that has the member.
 template <class Spec, class T>
 Spec& ModuleBuilder::spec_of(T Spec::*) {
   if constexpr (std::is_same_v<Spec, TrainSpec>) {
@@ -45,7 +45,7 @@ Spec& ModuleBuilder::spec_of(T Spec::*) {
   }
 }
 
-// Reads a value of type T; the record's type determines the unit.
+// Reads a value of type T. The record's type determines the unit.
 template <class T>
 std::optional<T> ModuleBuilder::read(const SettingNode& node, Scope& scope, const SettingDef& def) {
   if constexpr (std::is_same_v<T, bool>) {
@@ -97,8 +97,8 @@ void ModuleBuilder::store(const SettingNode& node, Scope& scope, const SettingDe
   }
 }
 
-// Stores a choice as a string: its word; as a bool: whether it is not the default; as an enum: its index, which for
-// hints does not count `auto`.
+// Stores a choice. A string member gets the word, a bool member whether the word is not the default, and an enum member
+// the index of the word; the indices of hints do not count `auto`.
 template <auto kMember>
 void ModuleBuilder::store_choice(const SettingNode& node, Scope&, const SettingDef& def) {
   auto& member = spec_of(kMember).*kMember;
@@ -140,7 +140,7 @@ const Spec& shown_spec(const Shown& shown, T Spec::*) {
   }
 }
 
-// The text of a value that `read` has read.
+// The text of a value of this type; the reverse of `read`.
 std::string value_text(const SettingDef&, bool value) { return value ? "true" : "false"; }
 std::string value_text(const SettingDef& def, double value) {
   return def.type == "share"  ? fmt::format("{:.12g}%", 100 * value)
@@ -153,7 +153,7 @@ std::string value_text(const SettingDef& def, const std::string& value) {
   return value.empty() ? std::string(def.fallback) : value;
 }
 std::string value_text(const SettingDef& def, std::integral auto value) {
-  // A value outside the bounds, such as 0 cores, was never set.
+  // A value outside the bounds, such as 0 cores, means that the setting was never set.
   const bool is_set = static_cast<double>(value) >= def.low;
   return !is_set ? std::string(def.fallback) : def.type.ends_with("size") ? size_text(value) : std::to_string(value);
 }
@@ -162,20 +162,20 @@ std::string value_text(const SettingDef& def, const Hint<T>& hint) {
   return value_text(def, hint.value);
 }
 
-// The text of a value that `store` has stored.
+// The text of a value that `store` has stored; empty or the default if it is not set.
 template <auto kMember>
 std::string show_member(const SettingDef& def, const Shown& shown) {
   const auto& member = shown_spec(shown, kMember).*kMember;
   using Member = std::remove_cvref_t<decltype(member)>;
   if constexpr (!std::is_same_v<Member, typename Held<Member>::Type>) {
-    const bool inherits = shown.group != nullptr;  // from the groups above it
+    const bool inherits = shown.group != nullptr;  // an absent setting of a group is inherited from the groups above it
     return member ? value_text(def, *member) : inherits ? "" : std::string(def.fallback);
   } else {
     return value_text(def, member);
   }
 }
 
-// The word of a choice that `store_choice` has stored.
+// The word of the choice that `store_choice` has stored.
 template <auto kMember>
 std::string show_choice(const SettingDef& def, const Shown& shown) {
   const auto& member = shown_spec(shown, kMember).*kMember;
@@ -205,7 +205,7 @@ constexpr DeclKind kRun = DeclKind::kRun;
 
 constexpr double kMany = 1 << 20;
 constexpr double kMostSteps = 0x1p50;
-constexpr double kMostSamples = 1 << 30;  // samples per batch; bounded because the planner tries its divisors
+constexpr double kMostSamples = 1 << 30;  // samples per batch; bounded because the planner tries all divisors
 constexpr double kMostCores = 1024;       // the limit of --devices
 constexpr double kMostNodes = 1024;
 constexpr double kMostBytes = 1e6 * 0x1p40;
@@ -597,7 +597,7 @@ std::vector<std::string> setting_keys(DeclKind kind, std::string_view group) {
   return keys;
 }
 
-// "a, f(x: int, y: int), b" has three parts.
+// Divides the text of the choices at commas outside brackets: "a, f(x: int, y: int), b" has three choices.
 std::vector<SettingChoice> choices_of(const SettingDef& def) {
   const std::string_view text = def.choices.empty() ? def.type : def.choices;
   std::vector<SettingChoice> parts;

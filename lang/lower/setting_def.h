@@ -21,7 +21,7 @@ class ModuleBuilder;
 struct Scope;
 struct SettingNode;
 
-// The place of a lowered setting; for a setting of a group or a shard, which one.
+// A lowered setting: the module and run that hold its value; for a setting of a group or a shard, also which one.
 struct Shown {
   const Module& module;
   const RunSpec& run;
@@ -34,8 +34,9 @@ struct SettingDef {
   using Show = std::string (*)(const SettingDef& def, const Shown& shown);
   using Math = std::string (*)(const TrainSpec& train);
 
-  // Moves a value from the text to the module, and back: `store` checks and stores it (null: the builder reads it
-  // separately); `show` writes its text (null: it has no value of its own).
+  // The two conversions of a setting's value. `store` checks the value in the text and stores it in the module; if it
+  // is null, the builder reads the setting in another way. `show` returns the text of the stored value; if it is null,
+  // the setting has no value of its own.
   struct Access {
     constexpr Access(Action from_text = nullptr, Show to_text = nullptr) : store(from_text), show(to_text) {}
     constexpr Access(std::nullptr_t, Show to_text = nullptr) : show(to_text) {}
@@ -60,7 +61,7 @@ struct SettingDef {
   std::string_view choices;  // words and calls, if `type` describes them in another way
   std::string_view example;  // a line for a required setting; for a group the title of a fix and its lines
 
-  // Return copies with further fields.
+  // These functions return copies with further fields.
   constexpr SettingDef learned(Math lines = nullptr) const;
   constexpr SettingDef not_yet(std::string_view what_it_is = {}, std::string_view fix = {}) const;
   constexpr SettingDef of_choices(std::string_view words) const;

@@ -129,7 +129,7 @@ std::string show_directory(const SettingDef&, const Shown& shown) {
   return quoted(train.checkpoint_dir.empty() ? "ckpt/" + train.name : train.checkpoint_dir);
 }
 
-// Empty if there is none, so that texts of modules equal those of versions without the setting.
+// The text is empty if there are no copies, so that texts of modules equal those of versions without the setting.
 std::string show_copy(const SettingDef&, const Shown& shown) {
   return shown.run.copy.empty() ? "" : quoted(shown.run.copy);
 }

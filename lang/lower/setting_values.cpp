@@ -1,4 +1,4 @@
-// Reads values of settings, of one kind each, and reports values of another kind.
+// Reads the values of settings, with a function for each kind of value, and reports values of any other kind.
 #include <algorithm>
 #include <cctype>
 #include <charconv>
@@ -20,7 +20,7 @@ std::string_view example_of(Dimension dimension) {
                                          : "a number with its unit";
 }
 
-// A number for a setting: from its example line, else its default, else its least value.
+// A number to show in the fix for a setting: from its example, else its default, else its least value.
 std::string example_number(const SettingDef& def) {
   const size_t sign = def.example.find(" = ");
   const bool has_default = !def.fallback.empty() && def.fallback.find_first_not_of("0123456789.") == std::string::npos;
@@ -49,7 +49,7 @@ std::optional<Datum> ModuleBuilder::value_of(const SettingNode& node, Scope& sco
   return value.is_error() ? std::nullopt : std::optional(std::move(value));
 }
 
-// `batch = "40"`: numbers, words and truth values have no quotes.
+// The fix for a value in quotes, as in `batch = "40"`: numbers, words and truth values have no quotes.
 Fix ModuleBuilder::without_quotes(const SettingNode& node, const SettingDef& def, Help otherwise) {
   const Expr& expr = (*node.ast)[node.value];
   if (expr.kind != ExprKind::kString) {
@@ -120,7 +120,7 @@ std::optional<double> ModuleBuilder::real(const SettingNode& node, Scope& scope,
 
 void ModuleBuilder::refuse_unit(const SettingNode& node, const Datum& value) {
   const Expr& expr = (*node.ast)[node.value];
-  // `epochs = 300 steps`: the unit belongs to the other of the two settings.
+  // In `epochs = 300 steps` the unit belongs to the other of the two settings for the length of a run.
   const bool is_number = expr.kind == ExprKind::kNumber;
   const std::string_view unit = is_number ? info_of(node.ast->number(node.value).unit).text : std::string_view();
   if ((node.key == "epochs" && unit == "steps") || (node.key == "steps" && unit == "epochs")) {
@@ -139,14 +139,14 @@ void ModuleBuilder::refuse_unit(const SettingNode& node, const Datum& value) {
 
 // Reports a path that names no part of the model.
 void ModuleBuilder::refuse_path(Span at, const std::string& path) {
-  constexpr size_t kFewNodes = 1000;  // among more names, one is similar by chance
+  constexpr size_t kFewNodes = 1000;  // among more names, some name is similar by chance
   constexpr int kFewErrors = 20;
   std::set<std::string> parts;
   const auto& nodes = ev_.graph().nodes;
   if (nodes.size() <= kFewNodes && ev_.diagnostics().error_count() < kFewErrors) {
     for (const Node& node : nodes) {
       parts.insert(node.path);
-      // Adds the blocks: "layer1" of "layer1.conv".
+      // The blocks that contain the node are also parts of the model: "layer1" of "layer1.conv".
       for (size_t dot = node.path.find('.'); dot != std::string::npos; dot = node.path.find('.', dot + 1)) {
         parts.insert(node.path.substr(0, dot));
       }
@@ -262,7 +262,7 @@ std::optional<double> ModuleBuilder::quantity(const Datum& value, std::string_vi
   return std::nullopt;
 }
 
-// Reports a number without a unit; a literal gets one fix for each unit.
+// Reports a number without a unit. For a literal there is one fix for each possible unit.
 void ModuleBuilder::refuse_bare(Span at, std::string message, const std::vector<UnitChoice>& units,
                                 std::string otherwise) {
   const std::string_view number = ev_.sources().text(at);
@@ -274,7 +274,7 @@ void ModuleBuilder::refuse_bare(Span at, std::string message, const std::vector<
     const auto begin = static_cast<uint32_t>(text.data() - ev_.sources().text(at.file).data());
     const uint32_t end = begin + static_cast<uint32_t>(text.size());
     for (const UnitChoice& unit : units) {
-      // Edits at one place have no order: a number at the end of its line gets both in one edit.
+      // Two edits at one place would have no order, so a number at the end of its line gets one edit with both texts.
       const bool at_end = at.end == end;
       fixes.push_back(
           replacement("say which one you mean", {at.file, at.end, at.end}, unit.text + (at_end ? unit.comment : "")));
@@ -329,7 +329,7 @@ std::vector<std::string> ModuleBuilder::paths(const SettingNode& node) {
   return paths(*node.ast, node.value, node.key);
 }
 
-// Reads one tensor path or a list of them: names, chains of fields, or strings.
+// Reads one path of tensors or a list of paths, which may be names, chains of fields, or strings.
 std::vector<std::string> ModuleBuilder::paths(const Ast& ast, ExprId value, std::string_view key) {
   const Expr& expr = ast[value];
   std::vector<ExprId> items{value};

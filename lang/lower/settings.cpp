@@ -9,7 +9,7 @@
 namespace xrun::lang {
 namespace {
 
-// The child called `key`; adds one if there is none.
+// The child of `node` with this key; it is added if it does not exist.
 SettingNode& child_of(SettingNode& node, std::string_view key, Span key_span, Span span) {
   for (SettingNode& child : node.children) {
     if (child.key == key) {
@@ -90,7 +90,7 @@ void read_group(const SourceFile& file, Run<Setting> run, SettingNode& into, std
     }
     SettingNode* node = &into;
     const auto path = ast[setting.path];
-    const SettingNode* closed = nullptr;  // has a value, so settings below it would not be read
+    const SettingNode* closed = nullptr;  // a node that has a value; settings below it would not be read
     for (const Name& part : path) {
       closed = node->has_value() ? node : closed;
       node = closed != nullptr ? node : &child_of(*node, part.text, part.span, setting.span);
@@ -121,7 +121,8 @@ void read_group(const SourceFile& file, Run<Setting> run, SettingNode& into, std
   }
 }
 
-// Replaces the node with the key of `over`, or appends it. If both are groups, this is done for each child.
+// Puts a setting over those of `nodes`: replaces the node with the same key, or appends it. Two groups of the same key
+// are merged child by child.
 void put_over(std::vector<SettingNode>& nodes, const SettingNode& over) {
   const auto at = std::ranges::find(nodes, over.key, &SettingNode::key);
   if (at == nodes.end()) {
@@ -137,7 +138,7 @@ void put_over(std::vector<SettingNode>& nodes, const SettingNode& over) {
   }
 }
 
-// The declaration that `decl` extends; empty if there is no such declaration, or only one of another kind.
+// The declaration that `decl` extends; empty if it does not exist or is of another kind.
 DeclRef base_of(const DeclRef& decl) {
   return decl.decl->base ? decl.file->find(decl.decl->kind, decl.decl->base.text) : DeclRef{};
 }
@@ -167,7 +168,7 @@ void check_extends(const DeclRef& decl, Diagnostics& diagnostics) {
   if (base_of(all.back()).decl == decl.decl) {
     const auto place = [](const DeclRef& one) { return std::pair(one.decl->span.file, one.decl->span.begin); };
     if (std::ranges::any_of(all, [&](const DeclRef& one) { return place(one) < place(decl); })) {
-      return;  // a cycle is reported once
+      return;  // each cycle is reported once
     }
     Diagnostic d =
         fault("XG0208", base.span,
@@ -226,7 +227,7 @@ Settings read_own_settings(const DeclRef& ref, Diagnostics& diagnostics) {
 Settings read_settings(const DeclRef& decl, Diagnostics& diagnostics) {
   const std::vector<DeclRef> all = lineage(decl);
   Settings settings = read_own_settings(all.back(), diagnostics);
-  settings.has_error = settings.has_error || all.back().decl->base;  // the settings of that declaration are unknown
+  settings.has_error = settings.has_error || all.back().decl->base;  // the last one's base was not found
   for (size_t i = all.size() - 1; i-- > 0;) {
     Settings over = read_own_settings(all[i], diagnostics);
     // `epochs` and `steps` are two names of one setting.

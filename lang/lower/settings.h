@@ -1,5 +1,5 @@
-// The settings of a declaration as a tree: its own override those of the declarations that it extends, and --set
-// overrides both. The known settings are in setting_def.h.
+// The settings of a declaration as a tree. The declaration's own settings override those that it inherits from the
+// declarations that it extends, and --set overrides both. The known settings are in setting_def.h.
 #pragma once
 
 #include <span>
@@ -13,7 +13,7 @@
 
 namespace xrun::lang {
 
-// `a.b = value` and `a { b = value }` give equal trees.
+// A setting or a group of settings. `a.b = value` and `a { b = value }` give equal trees.
 struct SettingNode {
   std::string key;
   Span key_span;
@@ -35,15 +35,15 @@ struct Settings {
   bool has_error = false;            // a setting could not be read; a missing setting may be that one
 };
 
-// The declaration, the one that it extends, that one's base, ...: as far as they are found.
+// The declaration itself, the declaration that it extends, and so on, until one extends nothing or is not found.
 std::vector<DeclRef> lineage(const DeclRef& decl);
 // Reports a declaration that extends an unknown name, a declaration of another kind, or itself.
 void check_extends(const DeclRef& decl, Diagnostics& diagnostics);
 
 // Reads the settings in a declaration; a repeated setting is rejected with XG0211.
 Settings read_own_settings(const DeclRef& decl, Diagnostics& diagnostics);
-// Reads the settings of a declaration and of those that it extends. Its own values replace theirs key by key, also in
-// groups.
+// Reads the settings of a declaration and of those that it extends. A value of the declaration itself replaces the
+// inherited value of the same key; in groups this applies to each key of the group.
 Settings read_settings(const DeclRef& decl, Diagnostics& diagnostics);
 
 // Sets `path` ("shard.id.over") to a value from the command line, which replaces any value or group there. A path
@@ -57,7 +57,8 @@ Span value_span(const SettingNode& node);
 std::string symbol(const SettingNode& node);
 // The text of a bare name, `none` or `auto`, or the called name if the value is a call.
 std::string word(const SettingNode& node);
-// "backbone.stem" for a name, a chain of fields or a string; empty for another expression.
+// The path that a value consists of: "backbone.stem" for a name, a chain of fields or a string; empty for another
+// expression.
 std::string path_text(const Ast& ast, ExprId id);
 
 }  // namespace xrun::lang

@@ -104,8 +104,8 @@ void ExprPrinter::string(const std::string& text) {
   put("\"");
 }
 
-// Prints the operand of a call, an index or a field. A number gets parentheses: `1.x` would read as a number with a
-// dot.
+// Prints the operand of a call, an index or a field. A number gets parentheses, because `1.x` would be read as a number
+// with a dot.
 void ExprPrinter::operand(ExprId id) {
   const bool wrap = id.valid() && ast_[id].kind == ExprKind::kNumber;
   put(wrap ? "(" : "", id, wrap ? ")" : "");

@@ -1,5 +1,5 @@
-// Faults that occur by the hundred in a file or not at all, and are reported once, with their number: tabs, carriage
-// returns, bytes that are not UTF-8.
+// Faults of which a file has either none or hundreds: tabs, carriage returns, bytes that are not UTF-8. Each kind is
+// reported once, with the number of its occurrences.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,8 @@ struct Counted {
   }
 };
 
-// Reports bytes from `begin` on that are not UTF-8 once; a file in another encoding has one for every umlaut.
+// Reports the bytes after `begin` that are not UTF-8, all in one fault: a file in another encoding has one for every
+// umlaut.
 void check_encoding(std::string_view text, int32_t file, uint32_t begin, Faults& faults);
 void report_counted(const Counted& tabs, const Counted& returns, int32_t file, const std::string& path, Faults& faults);
 

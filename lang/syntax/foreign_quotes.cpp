@@ -1,4 +1,4 @@
-// Strings in other quotes, and statements that end in `;`.
+// Finds strings in the quotes of other languages, and statements that end in `;`.
 #include <algorithm>
 
 #include "lang/syntax/foreign_text.h"
@@ -6,7 +6,7 @@
 namespace xrun::lang {
 namespace {
 
-// Quotes of other languages and of word processors.
+// A pair of quotes of other languages or of word processors.
 struct Quotes {
   std::string_view open;
   std::string_view close;
@@ -18,7 +18,7 @@ constexpr Quotes kForeignQuotes[] = {
 
 }  // namespace
 
-// 'abc': the whole string is one fault, since its meaning is clear.
+// A string such as 'abc' is reported as one fault, since its meaning is clear.
 std::optional<ForeignText> foreign_string(const Place& place) {
   const std::string_view line = place.rest_of_line();
   const auto quotes =

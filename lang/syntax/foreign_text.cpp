@@ -18,7 +18,7 @@ struct Sign {
   bool sure = true;
 };
 
-// Longer signs come first.
+// The signs of other languages and their replacements. Longer signs come before their prefixes.
 constexpr Sign kSigns[] = {
     {"-->", "->", TokenKind::kArrow},        {"~>", "->", TokenKind::kArrow},
     {"|>", "->", TokenKind::kArrow},         {">>", "->", TokenKind::kArrow},
@@ -65,7 +65,7 @@ bool is_word_of_language(std::string_view word) {
 
 constexpr const char* kComments = "a comment starts with `#` and ends with its line";
 
-// A comment between two signs, possibly of several lines.
+// A comment from `open` to `close`, possibly of several lines.
 ForeignText block_comment(const Place& place, std::string_view open, std::string_view close) {
   const size_t found = place.text.find(close, place.at + open.size());
   const size_t line_end = place.at + place.rest_of_line().size();
@@ -95,7 +95,7 @@ ForeignText block_comment(const Place& place, std::string_view open, std::string
   return made;
 }
 
-// Replaces `a => b`: it is an arrow, except in comparisons and in declarations of functions.
+// The replacement of `=>` after the text `before`: an arrow, except in comparisons and in declarations of functions.
 Sign fat_arrow(std::string_view before) {
   const std::string_view line = trimmed(before);
   if (line.starts_with("fn ") || line.starts_with("pointwise ")) {
@@ -111,7 +111,7 @@ Sign fat_arrow(std::string_view before) {
   return {"=>", "->", TokenKind::kArrow};
 }
 
-// The sign that a full-width form stands for, if it is a sign of the language.
+// The sign of the language that a full-width character stands for; nullopt if it stands for no sign.
 std::optional<Sign> full_width(std::string_view sequence, char ascii) {
   static const std::string kAll = "()[]{},:.=+-*/%^<>";
   const size_t found = kAll.find(ascii);
@@ -130,7 +130,7 @@ bool is_ascii_word(std::string_view text) {
   return !text.empty() && is_name_start(text[0]) && std::ranges::all_of(text, is_name_char);
 }
 
-// Whether it is punctuation, a sign or a symbol, which ends a word.
+// Whether the character is punctuation or a symbol, and therefore ends a word.
 bool is_symbol(uint32_t code) {
   const auto within = [&](uint32_t first, uint32_t last) { return code >= first && code <= last; };
   return (within(0x80, 0xBF) && code != 0xAA && code != 0xAD && code != 0xB5 && code != 0xBA) || code == 0xD7 ||
@@ -186,7 +186,7 @@ std::optional<ForeignText> foreign_comment(const Place& place, bool starts_state
                      .fix = replacement(kComments, place.to(place.at + static_cast<uint32_t>(sign.size())), "#", true)};
 }
 
-// `c ? a : b` of C, if its parts are clear: the condition follows `=`, a comma or a bracket.
+// Replaces `c ? a : b` of C if its parts are clear: the condition has to follow `=`, a comma or a bracket.
 std::optional<ForeignText> question_mark(const Place& place) {
   const std::string_view line = place.rest_of_line().substr(1);
   ForeignText made{.end = place.at + 1,
@@ -196,7 +196,8 @@ std::optional<ForeignText> question_mark(const Place& place) {
   const std::string_view before = place.line_before();
   size_t begin = before.size();
   int depth = 0;
-  // An assigning `=`, not part of a comparison.
+  // Whether the condition starts after this character: a comma, an opening bracket, or a `=` that is not part of a
+  // comparison.
   const auto stops = [&](size_t at) {
     const bool compares = (at + 1 < before.size() && before[at + 1] == '=') ||
                           (at > 0 && std::string_view("=<>!").find(before[at - 1]) != std::string_view::npos);
@@ -212,7 +213,7 @@ std::optional<ForeignText> question_mark(const Place& place) {
     depth += line[end] == '(' || line[end] == '[' ? 1 : line[end] == ')' || line[end] == ']' ? -1 : 0;
   }
   const std::string_view condition = trimmed(before.substr(begin));
-  if (condition.empty() && begin > 0 && before[begin - 1] == '[') {  // f32[?, 64]
+  if (condition.empty() && begin > 0 && before[begin - 1] == '[') {  // the type f32[?, 64]
     made.fix = replacement("the batch is `N`", place.to(made.end), "N", true);
     return made;
   }
@@ -274,7 +275,7 @@ std::optional<ForeignText> foreign_sign(const Place& place) {
 
 std::optional<ForeignText> foreign_word(const Place& place) {
   uint32_t end = place.at;
-  std::string plain;                // ASCII form, as far as the characters look like ASCII letters
+  std::string plain;                // the word with ASCII letters in place of the characters that look like them
   std::optional<uint32_t> foreign;  // first character that names cannot have
   for (bool goes_on = true; goes_on && end < place.text.size();) {
     const std::string_view rest = place.text.substr(end);

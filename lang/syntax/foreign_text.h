@@ -13,8 +13,8 @@
 namespace xrun::lang {
 
 struct ForeignText {
-  uint32_t end = 0;                   // end of the text
-  TokenKind meant = TokenKind::kBad;  // the token that it stands for; kNewline: no token, as for a comment
+  uint32_t end = 0;                   // end of the foreign text
+  TokenKind meant = TokenKind::kBad;  // the token that the text stands for; kNewline: no token (a comment)
   std::string message;
   Fix fix;
 };
@@ -36,17 +36,17 @@ struct Place {
 std::optional<ForeignText> foreign_comment(const Place& place, bool starts_statement);
 // A sign such as `=>`, `&&` or a full-width comma; an invisible character; a space other than U+0020.
 std::optional<ForeignText> foreign_sign(const Place& place);
-// The word that begins at the place and has characters that names cannot have; `at` may point at ASCII letters.
+// The word at the place if it has characters that names cannot have. `at` may point at ASCII letters before them.
 std::optional<ForeignText> foreign_word(const Place& place);
 
 // A string in quotes of another language or a word processor.
 std::optional<ForeignText> foreign_string(const Place& place);
-// The fix of a `;` at the place: nothing, or a newline before the next statement.
+// The fix of a `;` at the place: it is removed, or replaced by a newline if another statement follows.
 Fix statement_end(const Place& place);
 
-// Whether two words follow one another, as in prose; no expression has them.
+// Whether the text has two words in a row, as prose does; no expression has them.
 bool is_prose(std::string_view text);
-// "0.1745": an angle in degrees as radians.
+// The radians of an angle in degrees, as text: "0.1745".
 std::string radians(double degrees);
 
 }  // namespace xrun::lang

@@ -1,4 +1,4 @@
-// Collects the children of a syntax node before they move into their pool as one run.
+// Collects the children of a syntax node until they can be appended to their pool as consecutive elements.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,8 @@
 
 namespace xrun::lang {
 
-// The children of one node while they are parsed. Nested lists of one type share a stack; `into` appends the finished
-// run to its pool.
+// The children of one node while they are parsed. Nested lists of one type share a stack. `into` appends the finished
+// list to its pool.
 template <typename T>
 class Gather {
  public:

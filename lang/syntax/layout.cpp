@@ -1,5 +1,7 @@
-// Scans the raw tokens twice: pairs the brackets, then drops the newlines that end no statement. Pairing comes first so
-// that an unclosed parenthesis does not hide the newlines below it.
+// Scans the raw tokens of a file twice:
+//   1. Pairing finds the partner of each bracket and reports brackets that have none.
+//   2. drop_newlines drops the newlines that do not end a statement. It needs the result of step 1: inside a
+//      parenthesis that is never closed, newlines would otherwise have no meaning up to the end of the file.
 #include <algorithm>
 
 #include "lang/syntax/lexer.h"
@@ -8,7 +10,7 @@
 namespace xrun::lang {
 namespace {
 
-// Whether the statement continues after the token: a binary operator, `->`, `=` or `,`.
+// Whether the statement continues after a token of this kind: a binary operator, `->`, `=` or `,`.
 bool continues_behind(TokenKind kind) {
   switch (kind) {
     case TokenKind::kArrow:
@@ -90,11 +92,11 @@ class Pairing {
 
   void close(Token& token) {
     const TokenKind partner = partner_of(token.kind);
-    // A brace left open on this line is likelier than an extra closing bracket.
+    // A brace that this line has left open is a likelier mistake than an additional closing bracket.
     size_t at = open_.size();
     while (at > 0 && tokens_.tokens[open_[at - 1].token].kind != partner) {
       const Open& open = open_[at - 1];
-      // The bound keeps the scan linear; deeper nesting is a fault anyway.
+      // The bound keeps the scan linear. Brackets that nest deeper are a fault in any case.
       if ((is_brace(open) && open.line != line_) || open_.size() - at > kMaxNesting) {
         break;
       }
@@ -109,7 +111,8 @@ class Pairing {
     open_.pop_back();
   }
 
-  // The brackets opened inside the innermost open brace were never closed; reports the outermost of them.
+  // Reports the outermost of the brackets that are still open inside the innermost open brace, and closes all of them:
+  // their partners are missing.
   void drop_until_brace(const Token& seen) {
     size_t from = open_.size();
     while (from > 0 && !is_brace(open_[from - 1])) {
@@ -150,7 +153,7 @@ class Pairing {
 
 void drop_newlines(Tokens& list) {
   std::vector<Token>& tokens = list.tokens;
-  std::vector<bool> mute;  // whether newlines are dropped, for each open bracket
+  std::vector<bool> mute;  // for each open bracket, whether newlines are dropped
   size_t kept = 0;
   for (size_t i = 0; i < tokens.size(); ++i) {
     const Token token = tokens[i];
@@ -158,7 +161,7 @@ void drop_newlines(Tokens& list) {
       const TokenKind before = kept == 0 ? TokenKind::kNewline : tokens[kept - 1].kind;
       size_t next = i;
       while (tokens[next].kind == TokenKind::kNewline) {
-        ++next;  // ends at kEnd at the latest
+        ++next;  // the loop ends at kEnd at the latest
       }
       i = next - 1;
       const bool inside = !mute.empty() && mute.back();
@@ -178,7 +181,7 @@ void drop_newlines(Tokens& list) {
   tokens.resize(kept);
 }
 
-// `model m:` of Python: the colon stands for `{` if a `}` closes the body.
+// Replaces the colon of `model m:`, as Python writes it, by `{` if a `}` closes the body.
 void colons_for_braces(Tokens& list, Faults& faults) {
   std::vector<Token>& tokens = list.tokens;
   size_t colon = 0;  // 0: no open colon

@@ -27,7 +27,8 @@ class NumberLexer : private Cursor {
   }
 
  private:
-  // Reads digits and underscores, the digits into digits_; reports underscores at an end or in a row.
+  // Reads digits and underscores, and appends the digits to digits_. Reports an underscore at an end or next to
+  // another.
   template <typename IsDigit>
   void digits(IsDigit is_one) {
     const uint32_t from = at_;
@@ -101,7 +102,7 @@ class NumberLexer : private Cursor {
       faults_.error("XG0105", span(begin_, at_ + 1), "a dot must be followed by a digit", "ends in a dot",
                     replacement("write the zero, or leave out the dot", span(at_, at_ + 1), ".0"));
       ++at_;
-      skip_name();  // part of the same mistake
+      skip_name();  // the rest is part of the same mistake
       has_dot = true;
     }
     const auto fraction = static_cast<int64_t>(digits_.size() - before_dot);
@@ -142,15 +143,16 @@ class NumberLexer : private Cursor {
     return negative ? -exponent : exponent;
   }
 
-  // Sets the value, digits_ * 10^(shift - fraction). whole_wanted: is_whole is set if the value is whole.
+  // Sets the value, digits_ * 10^(shift - fraction). If `whole_wanted` is set and the value is whole, also sets
+  // is_whole.
   void set_value(int64_t fraction, int64_t shift, bool whole_wanted) {
     if (digits_.empty()) {
-      return;  // without digits there is no value
+      return;  // a number without digits has no value
     }
     if (whole_wanted) {
       set_whole(fraction, shift);
     }
-    // from_chars rounds correctly, so the power of ten is left to it.
+    // The power of ten is left to from_chars, which rounds correctly.
     digits_ += 'e';
     digits_ += std::to_string(shift - fraction);
     const auto [rest, error] = std::from_chars(digits_.data(), digits_.data() + digits_.size(), number_.value);
@@ -232,7 +234,7 @@ class NumberLexer : private Cursor {
     }
   }
 
-  // `end`: the end of the number with its `%`.
+  // Reports a unit after `%`. `end` is the end of the number with its `%`.
   void percent_with_unit(Span unit, uint32_t end) {
     faults_.error("XG0108", unit, "a percentage takes no unit", "",
                   replacement("leave it out", span(end, unit.end), "", false));
@@ -253,7 +255,8 @@ class NumberLexer : private Cursor {
     return from < text_.size() ? text_.substr(from, to - from) : std::string_view();
   }
 
-  // Reads a word unit after one space; reports a misplaced unit or multiplier. The key of a setting is neither.
+  // Reads a word that is a unit after one space. Reports a unit or a multiplier in the wrong place. A word that is the
+  // key of the next setting is neither.
   void unit_behind_spaces() {
     uint32_t spaces = 0;
     while (peek(spaces) == ' ') {
@@ -269,7 +272,7 @@ class NumberLexer : private Cursor {
     }
     const auto length = static_cast<uint32_t>(name.size());
     if (assigned_at(from + length)) {
-      return;  // lr = 0.1 epochs = 2
+      return;  // the word is the next key: lr = 0.1 epochs = 2
     }
     const std::optional<Unit> unit = find_unit(name);
     if (name == "deg" || name == "degrees") {
@@ -296,7 +299,7 @@ class NumberLexer : private Cursor {
     }
   }
 
-  // Whether the number is the whole value of a setting of this name.
+  // Whether the number is the whole value of the setting `key`.
   bool is_value_of(std::string_view key) const {
     std::string_view line = text_.substr(0, begin_);
     line.remove_prefix(line.rfind('\n') + 1);
@@ -306,7 +309,7 @@ class NumberLexer : private Cursor {
            line.find_first_not_of(' ') + key.size() == end + 1;
   }
 
-  // Whether `=` follows the name that ends at `end`, so that it is the key of a setting.
+  // Whether `=` follows the name that ends at `end`, which is then the key of a setting.
   bool assigned_at(uint32_t end) const {
     const size_t sign = text_.find_first_not_of(' ', end);
     return sign != std::string_view::npos && text_[sign] == '=' && text_.substr(sign, 2) != "==";
@@ -359,7 +362,8 @@ class NumberLexer : private Cursor {
   bool reported_size_ = false;
 };
 
-// A fast path for most numbers of large texts: a few digits, and no text after them that could belong to the number.
+// A fast path for most numbers of large texts: those with few digits and without text after them that could belong to
+// the number.
 bool lex_plain(std::string_view text, uint32_t begin, uint32_t& end, Number& number) {
   constexpr uint32_t kExact = 15;  // decimal digits that a double holds exactly
   int64_t value = 0;

@@ -43,14 +43,14 @@ class StringLexer : private Cursor {
   }
 
  private:
-  // A string without its second quote, which is most likely missing before the brackets or the argument that end the
-  // line.
+  // Reads a string without its second quote. The quote is most likely missing before the brackets or the argument that
+  // end the line.
   std::string unclosed(uint32_t begin, uint32_t& end) {
     const std::string_view line = Place{text_, file_, begin}.rest_of_line();
     const size_t length = likely_length(Place{text_, file_, begin}.line_before(), line);
     end = begin + static_cast<uint32_t>(length);
     const std::string_view body = line.substr(1, length - 1);
-    // "text': the other quote closes it.
+    // If another kind of quote ends the line, as in "text', it was meant as the second quote.
     const bool is_mixed = body.ends_with('\'') || body.ends_with('`');
     const std::string_view value = body.substr(0, body.size() - (is_mixed ? 1 : 0));
     faults_.error("XG0104", span(begin, end), "the string is not closed on its line", "starts here",
@@ -58,7 +58,8 @@ class StringLexer : private Cursor {
     return std::string(value);
   }
 
-  // The number of bytes of `line`, which begins with a quote, before the likely place of the missing quote.
+  // The number of bytes of `line` before the place where its second quote is most likely missing. `line` begins with
+  // the first quote.
   static size_t likely_length(std::string_view before, std::string_view line) {
     std::string open;  // brackets that this line left open
     bool in_string = false;
@@ -70,7 +71,7 @@ class StringLexer : private Cursor {
         open.pop_back();
       }
     }
-    line = line.substr(0, line.find(" #"));  // a comment follows
+    line = line.substr(0, line.find(" #"));  // leaves out a comment
     size_t length = line.find_last_not_of(" \t\r") + 1;
     for (size_t comma = line.find(", "); comma != std::string_view::npos; comma = line.find(", ", comma + 1)) {
       const size_t name = comma + 2;
@@ -89,7 +90,7 @@ class StringLexer : private Cursor {
     return length;
   }
 
-  // Whether the next character is the carriage return of a line end, which is not reported as part of the string.
+  // Whether the next character is the carriage return of a line end; it is not reported as a part of the string.
   bool is_line_end() const { return peek() == '\r' && (peek(1) == '\n' || at_ + 1 == text_.size()); }
 
   // Reports an invisible character, which has to be written as an escape.
@@ -123,7 +124,7 @@ class StringLexer : private Cursor {
       const bool is_scalar = code < 0x110000 && (code < 0xD800 || code > 0xDFFF);
       if (peek() == '}' && digits > 0 && digits < 7 && is_scalar) {
         ++at_;
-        if (code == 0) {  // it would end a path early
+        if (code == 0) {  // such a character would end a path early
           faults_.error("XG0104", span(begin, at_), "a string does not hold the character with number 0", "",
                         replacement("leave it out", span(begin, at_), ""));
           return;

@@ -1,3 +1,7 @@
+// Reads a file from start to end. `next` decides by the first character: a name, a number (lex_number.cpp), a string
+// (lex_string.cpp), a comment or a sign. Before signs, text of other languages is recognised (foreign_text.h); it is
+// reported, and replaced by the token that it stands for, so that the parser does not report it again. lay_out
+// (layout.cpp) then pairs the brackets and drops newlines.
 #include "lang/syntax/lexer.h"
 
 #include <algorithm>
@@ -27,7 +31,7 @@ TokenKind word_kind(std::string_view word) {
   return TokenKind::kName;
 }
 
-// The signs that begin with one ASCII character, longer ones first.
+// The signs that begin with one ASCII character; longer signs come first.
 struct Signs {
   TokenKind kinds[4] = {};
   int count = 0;
@@ -66,8 +70,9 @@ class Lexer : private Cursor {
     out_.file = file;
     out_.text = text_;
     const std::string_view read = text_.substr(0, kMaxFileBytes);
-    // A large text reserves the maximum, a token per byte and a number per two bytes: growth would copy them, and
-    // unused memory is never touched. Other texts reserve the usual number.
+    // A large text reserves space for the most tokens and numbers that it may have: a token per byte, and a number per
+    // two bytes. Growing vectors would be copied, whereas reserved memory that is not used is never touched. Other
+    // texts reserve the usual number.
     constexpr size_t kLarge = size_t{1} << 20;
     const size_t bytes = read.size();
     reserve_large(out_.tokens, bytes < kLarge ? bytes / 3 + 16 : bytes + 16);
@@ -180,7 +185,7 @@ class Lexer : private Cursor {
     }
   }
 
-  // Whether the sign at the cursor may belong to another language; most do not.
+  // Whether the sign at the cursor may belong to another language. This quick test excludes most signs.
   bool may_be_foreign() const {
     const char c = peek();
     const char second = peek(1);
@@ -213,7 +218,8 @@ class Lexer : private Cursor {
     }
   }
 
-  // Reports text of another language, and continues after it with the token that it stands for; false if there is none.
+  // If text of another language was found, reports it and continues after it with the token that it stands for. Returns
+  // whether there was such text.
   bool foreign(uint32_t begin, std::optional<ForeignText> found) {
     if (!found) {
       return false;
@@ -230,7 +236,8 @@ class Lexer : private Cursor {
     return true;
   }
 
-  // folder(pictures"): the only quote of its line follows a word that it should have preceded.
+  // Whether the opening quote of a string is missing, as in folder(pictures"): the only quote of its line comes after
+  // the word. The fault is then reported and the string is read.
   bool opening_is_missing() {
     const std::string_view line = place(at_).line_before();
     const std::string_view ends = ")],";
@@ -253,7 +260,7 @@ class Lexer : private Cursor {
     return true;
   }
 
-  // Whether a value ends directly before the cursor, so that a dot here selects one of its fields.
+  // Whether a value ends directly before the cursor; a dot at the cursor then selects one of its fields.
   bool touches_value() const {
     if (out_.tokens.empty() || out_.tokens.back().end != at_) {
       return false;
@@ -333,7 +340,7 @@ class Lexer : private Cursor {
     at_ = static_cast<uint32_t>(end == std::string_view::npos ? text_.size() : end);
     std::string_view body = text_.substr(begin, at_ - begin);
     if (body.ends_with('\r')) {
-      --at_;  // `next` counts it
+      --at_;  // `next` counts this character
     }
     body = body.substr(0, body.find_last_not_of(" \t\r") + 1);
     out_.comments.push_back({begin, begin + static_cast<uint32_t>(body.size()), body.starts_with("##")});

@@ -1,5 +1,5 @@
-// Text to tokens: characters, numbers with units, strings, comments, and the newlines that end statements
-// (docs/reference/language.md, "Words, numbers, lines").
+// Converts the text of a file to tokens: names, signs, numbers with units, strings, comments, and the newlines that end
+// statements (docs/reference/language.md, "Words, numbers, lines").
 #pragma once
 
 #include <cstdint>
@@ -41,19 +41,21 @@ class Cursor {
   Faults& faults_;
 };
 
-// The number that starts at `begin` (a digit) with its unit. Sets `end` to the first byte after it; faults are
-// reported, and the value is then the best guess.
+// Reads the number with its unit that starts at `begin` (a digit), and sets `end` to the first byte after it. Faults
+// are reported; the value is then the best guess.
 Number lex_number(std::string_view text, int32_t file, uint32_t begin, uint32_t& end, Faults& faults);
 
-// The value of the string that starts at `begin` (a quote). Sets `end` to the first byte after it; faults are reported.
+// Reads the string that starts at `begin` (a quote), returns its value and sets `end` to the first byte after it.
+// Faults are reported.
 std::string lex_string(std::string_view text, int32_t file, uint32_t begin, uint32_t& end, Faults& faults);
 
 // Pairs the brackets and drops the newlines that end no statement: those inside () and [], next to `->`, and after `=`,
 // `,` and binary operators unless a declaration follows. Several newlines in a row become one.
 void lay_out(Tokens& tokens, Faults& faults);
 
-// Whether a declaration starts at the token `at`: its keyword in column 1, followed by a name, a string or `{`.
-// Elsewhere the keyword is a name. A declaration that starts inside an open bracket shows that it was not closed.
+// Whether a declaration starts at token number `at`: one of its keywords in column 1, followed by a name, a string or
+// `{`. Elsewhere such a word is a name. A declaration that starts inside an open bracket shows that the bracket was not
+// closed.
 bool starts_declaration(const Tokens& tokens, size_t at);
 
 }  // namespace xrun::lang

@@ -1,3 +1,6 @@
+// Loads a file and its imports by recursion: `add` parses a file, enters its declarations in tables of names (index)
+// and loads its imports (import_all). Each file is loaded once, by the key of its path. The key of a file that is still
+// being read has a null entry, so an import that leads back to the file is found and reported.
 #include "lang/syntax/loader.h"
 
 #include <algorithm>
@@ -20,8 +23,8 @@ namespace fs = std::filesystem;
 
 constexpr size_t kMaxFiles = 1000;
 
-// The fault for the cause in errno. A pipe is rejected: it gives its text only once, and resuming or checking a run
-// reads the model again.
+// The fault that corresponds to errno. Pipes are rejected: a pipe gives its text only once, but checking or resuming a
+// run reads the model again.
 Diagnostic unreadable(Span at, const std::string& path, std::string label) {
   const int why = errno;
   const bool is_pipe = why == ESPIPE;
@@ -35,7 +38,7 @@ Diagnostic unreadable(Span at, const std::string& path, std::string label) {
                                 : "check the path"});
 }
 
-// The key of a file: its path without `.`, without `..` after a directory, and without doubled slashes.
+// The key of a file: its path without `.`, without `..` after a directory, and without double slashes.
 std::string key_of(const std::string& path) { return fs::path(path).lexically_normal().string(); }
 
 }  // namespace
@@ -46,7 +49,7 @@ std::optional<std::string> read_whole_file(const std::string& path) {
     errno = -file;
     return std::nullopt;
   }
-  // One byte more than a file may have is enough for the lexer to reject it.
+  // The buffer has one byte more than a file may have, so that the lexer can reject a longer file.
   std::string text(kMaxFileBytes + 1, '\0');
   size_t size = 0;
   ssize_t got = 1;
@@ -239,7 +242,7 @@ const SourceFile* Loader::import(const SourceFile& from, const Decl& decl) {
   return add(key, path, std::move(*content));
 }
 
-// `source`: null if the import failed.
+// Imports the names of `from ... use`. `source` is null if the import failed.
 void Loader::use(SourceFile& file, const Decl& decl, const SourceFile* source) {
   for (const Name& name : file.ast[decl.names]) {
     if (source == nullptr) {

@@ -36,7 +36,7 @@ struct SourceFile {
   std::map<std::string_view, DeclRef> used;               // from "x.xgraph" use a
   std::set<std::string_view> missing;                     // names and imports that were not found; already reported
 
-  // Whether the import of `name`, or of the file before its dot, has failed.
+  // Whether the import of `name` has failed or, for a name with a dot, the import of the file before the dot.
   bool is_missing(std::string_view name) const { return missing.contains(name.substr(0, name.find('.'))); }
 
   // The declaration of `name`, made in this file or imported by `use`.
@@ -47,13 +47,13 @@ struct SourceFile {
 
 class Loader {
  public:
-  // `reads_files`: false for texts in memory, which import only the standard library and texts loaded before. `open`:
-  // texts, by key_of(path), that replace the files on disk; may be null.
+  // `reads_files` is false for texts in memory, which import only the standard library and texts that were loaded
+  // before. `open` has texts that replace the files on disk, with key_of(path) as key; it may be null.
   Loader(SourceMap& sources, Diagnostics& diagnostics, bool reads_files,
          const std::map<std::string, std::string>* open = nullptr)
       : sources_(sources), diagnostics_(diagnostics), reads_files_(reads_files), open_(open) {}
 
-  // Null if the file cannot be read; faults are reported. A file is read only once.
+  // Loads a file and its imports. Null if the file cannot be read; faults are reported. A file is read only once.
   const SourceFile* load_file(const std::string& path);
   const SourceFile* load_text(const std::string& name, std::string text);
   const SourceFile* load_std(const std::string& name);  // null if there is no file of this name

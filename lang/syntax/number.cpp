@@ -109,7 +109,8 @@ std::string to_text(Int128 value) {
 }
 
 double Number::in_base() const {
-  // On x86 a long double has 64 bits and holds most whole numbers times a scale exactly: rounding comes last.
+  // On x86 a long double has 64 bits of precision, so most whole numbers times a scale are exact, and the only rounding
+  // is the last one.
   const UnitInfo& info = info_of(unit);
   const long double exact = is_whole ? static_cast<long double>(whole) : static_cast<long double>(value);
   return static_cast<double>(exact * static_cast<long double>(info.scale) / static_cast<long double>(info.divisor));

@@ -9,7 +9,7 @@
 
 namespace xrun::lang {
 
-// Holds every whole number that the lexer accepts; larger ones are rejected with XG0109.
+// A type for every whole number that the lexer accepts. Larger numbers are rejected with XG0109.
 __extension__ typedef __int128 Int128;
 std::string to_text(Int128 value);
 
@@ -27,8 +27,8 @@ enum class Dimension : uint8_t {
   kSamples,
 };
 
-// One row of the table of units. A value in this unit times scale / divisor is the value in the dimension's base unit
-// (bytes, bytes per second, seconds, FLOP/s, watts, hertz, steps, epochs, samples).
+// One row of the table of units. A value in this unit, times scale / divisor, is the value in the base unit of the
+// dimension (bytes, bytes per second, seconds, FLOP/s, watts, hertz, steps, epochs, samples).
 struct UnitInfo {
   std::string_view text;  // "GiB", "Gbit/s", "epochs"
   Dimension dimension = Dimension::kPlain;

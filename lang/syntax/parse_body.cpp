@@ -45,7 +45,8 @@ Run<T> Parser::braced(T (Parser::*item)(), void (Parser::*end)()) {
 Run<Stmt> Parser::body() { return braced(&Parser::statement, &Parser::end_of_statement); }
 Run<Setting> Parser::settings() { return braced(&Parser::setting, &Parser::end_of_setting); }
 
-// Text after the value of a statement or setting belongs to the value, which is then unknown.
+// Makes the value of a statement an error node. Used if text follows the value: the text belongs to the value, which is
+// then unknown.
 void Parser::spoil(Stmt& stmt) {
   if (stmt.value.valid()) {
     stmt.value = error_node(stmt.span);
@@ -123,14 +124,14 @@ Stmt Parser::statement() {
   }
   for (const Name& name : ast_[stmt.names]) {
     if (!name) {
-      stmt.kind = StmtKind::kError;  // the name that it declares is unknown
+      stmt.kind = StmtKind::kError;  // the statement declares a name that is unknown
     }
   }
   stmt.span = from(start);
   return stmt;
 }
 
-// ( NAME | "(" NAME { "," NAME } ")" ) "=" expr
+// Reads a binding: ( NAME | "(" NAME { "," NAME } ")" ) "=" expr
 void Parser::binding(Stmt& stmt) {
   Gather<Name> names(stacks_);
   if (at(TokenKind::kLeftParen)) {
@@ -176,7 +177,7 @@ void Parser::binding(Stmt& stmt) {
   stmt.value = value_or_error();
 }
 
-// Reports a name that does not begin a statement.
+// Reports a statement that begins with a name that begins no statement.
 void Parser::unknown_statement(const Name& name) {
   std::vector<std::string> words;
   for (const auto& [word, kind] : kStatementWords) {
@@ -186,7 +187,7 @@ void Parser::unknown_statement(const Name& name) {
         did_you_mean(name.text, words, name.span, {"a binding is written `name = value`"}));
 }
 
-// Reads an expression. If it has a fault, returns an error node, so that the names bound to it stay known.
+// Reads an expression. If it has a fault, returns an error node, so that the names that are bound to it stay known.
 ExprId Parser::value_or_error() {
   const Span start = here();
   const ExprId value = expression();
@@ -244,7 +245,7 @@ Setting Parser::setting() {
   return setting;
 }
 
-// A class is given by a name or, if the name has other characters than letters and digits, by a string.
+// Reads the name of a class: a name or, if it has characters other than letters and digits, a string.
 ExprId Parser::class_name(std::string_view what) {
   if (!lost_ && !at(TokenKind::kName) && !at(TokenKind::kString)) {
     expected(what,
@@ -255,7 +256,7 @@ ExprId Parser::class_name(std::string_view what) {
   return primary();
 }
 
-// Another setting may follow on the same line, since no value continues with a name.
+// Ends a setting. Another setting may follow on the same line, since no value continues with a name.
 void Parser::end_of_setting() {
   const bool follows =
       at(TokenKind::kName) && (ahead().kind == TokenKind::kAssign || ahead().kind == TokenKind::kLeftBrace);

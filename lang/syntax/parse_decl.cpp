@@ -9,7 +9,7 @@ namespace {
 
 constexpr int kEdition = 1;
 
-// The type of an option with this value, if it is a literal; else empty.
+// The type of an option whose value is this literal; empty if the value is not a literal.
 std::string_view option_type_of(const Ast& ast, ExprId id) {
   const Expr& written = ast[id];
   const Expr& value = written.kind == ExprKind::kUnary ? ast[written.lhs] : written;
@@ -49,7 +49,7 @@ std::string declarations_help() {
 
 Ast Parser::parse_file() {
   if (tokens_.text.size() > kMaxFileBytes) {
-    return std::move(ast_);  // reported by the lexer
+    return std::move(ast_);  // the lexer has reported the fault
   }
   skip_newlines();
   if (at_word("xgraph") && ahead().kind == TokenKind::kNumber) {
@@ -89,7 +89,7 @@ void Parser::declarations() {
       continue;
     }
     if (at(TokenKind::kRightBrace)) {
-      advance();  // it closes a bracket that was skipped
+      advance();  // skips the partner of a bracket that was skipped
       depth_ = 0;
       continue;
     }
@@ -104,7 +104,7 @@ void Parser::declarations() {
       recover(0);
     }
     if (at_ == before) {
-      advance();  // so that the loop always ends
+      advance();  // at least one token is skipped, so that the loop ends
     }
     decl.span = from(decl.keyword);
     if (decl.has_fault && lacks_identity(decl)) {
@@ -135,7 +135,7 @@ Decl Parser::declaration() {
     return decl;
   }
   if (lost_) {
-    // The body is still read, since its faults have causes of their own.
+    // The body is read nevertheless, since it may have faults with other causes.
     decl.has_fault = true;
     lost_ = false;
     while (!at(TokenKind::kLeftBrace) && !at(TokenKind::kNewline) && !at(TokenKind::kEnd)) {
@@ -230,7 +230,7 @@ void Parser::declaration_header(Decl& decl) {
   }
 }
 
-// "->" type { "," type }: the results of a block. A model names its results in its body.
+// Reads the results of a block: "->" type { "," type }. A model names its results in its body instead.
 void Parser::results(Decl& decl) {
   const Span start = here();
   const uint32_t behind = last_end_;
@@ -249,7 +249,7 @@ void Parser::results(Decl& decl) {
   }
 }
 
-// "option" NAME ":" NAME [ "=" expr ] [ "in" expr ]
+// Reads "option" NAME ":" NAME [ "=" expr ] [ "in" expr ].
 void Parser::option_header(Decl& decl) {
   decl.name = expect_new_name("a name for the option");
   Diagnostic* untyped = nullptr;
@@ -273,7 +273,7 @@ void Parser::option_header(Decl& decl) {
   }
 }
 
-// [ NAME ] [ "extends" NAME ]
+// Reads [ NAME ] [ "extends" NAME ].
 void Parser::settings_header(Decl& decl) {
   const auto at_extends = [&] { return at_word("extends") && ahead().kind == TokenKind::kName; };
   if (!at(TokenKind::kLeftBrace) && !at_extends()) {
@@ -285,12 +285,12 @@ void Parser::settings_header(Decl& decl) {
   }
 }
 
-// The ## lines directly before the declaration at `begin`. The first ## lines before it that a blank line separates
-// from the text after them document the file; they go to `file_doc` unless it is null.
+// The text of the ## lines directly before the declaration at `begin`. If a blank line separates the first ## lines of
+// the file from the text after them, they document the file: they are stored in `file_doc`, unless it is null.
 std::string Parser::doc_before(uint32_t begin, std::string* file_doc) {
   std::string doc;
   bool file_doc_taken = false;
-  uint32_t end = 0;  // end of the last comment; a plain one does not separate documentation from the declaration
+  uint32_t end = 0;  // end of the last comment; plain comments do not separate ## lines from the declaration
   const std::vector<Comment>& comments = tokens_.comments;
   const auto is_blank_between = [&](uint32_t a, uint32_t b) {
     const std::string_view gap = tokens_.text.substr(a, b - a);

@@ -1,5 +1,5 @@
-// Expressions, the loosest binding first: pipe, if, or, and, not, comparison, range, + -, * / // %, -, ^. Operands,
-// which bind tighter, are in parse_primary.cpp.
+// Expressions, from the loosest binding to the tightest: pipe, if, or, and, not, comparison, range, + -, * / // %, -,
+// ^. Each level is a function that calls the next one for its operands. The last level is in parse_primary.cpp.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -11,7 +11,7 @@ namespace {
 
 constexpr size_t kTokenKinds = static_cast<size_t>(TokenKind::kGreaterEqual) + 1;
 
-// The binary operator of each kind of token; kNeg: not an operator.
+// For each kind of token, the binary operator that it stands for; kNeg if it stands for none.
 std::array<Op, kTokenKinds> list_operators() {
   std::array<Op, kTokenKinds> operators{};
   for (size_t kind = 0; kind < kTokenKinds; ++kind) {
@@ -23,7 +23,7 @@ std::array<Op, kTokenKinds> list_operators() {
   return operators;
 }
 
-// The operator of a token if it is in `first` to `last`: operators of one precedence are consecutive in Op.
+// The operator of a token if it is between `first` and `last`. The operators of one precedence are consecutive in Op.
 template <Op first, Op last>
 std::optional<Op> operator_of(TokenKind kind) {
   static const std::array<Op, kTokenKinds> operators = list_operators();
@@ -88,7 +88,7 @@ ExprId Parser::braced_expression() {
   return inner;
 }
 
-// operand { OP operand }, left-associative.
+// Reads operand { OP operand }, which is left-associative.
 ExprId Parser::from_the_left(Rule operand, std::optional<Op> (*op_of)(TokenKind)) {
   ExprId lhs = (this->*operand)();
   for (std::optional<Op> op = op_of(kind()); !lost_ && op; op = op_of(kind())) {
@@ -99,7 +99,7 @@ ExprId Parser::from_the_left(Rule operand, std::optional<Op> (*op_of)(TokenKind)
   return lhs;
 }
 
-// { SIGN } operand; every sign is a level of nesting.
+// Reads { SIGN } operand. Each sign is one level of nesting.
 ExprId Parser::prefixed(TokenKind sign, Op op, Rule operand) {
   if (lost_ || !at(sign)) {
     return (this->*operand)();

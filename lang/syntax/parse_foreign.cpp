@@ -1,5 +1,6 @@
-// Text in the style of other languages, as far as its meaning is clear: loops, declarations and choices of Python,
-// statements with a word or a type that the language does not have, paths without quotes.
+// Reads text in the style of other languages if its meaning is clear, and reports it with a fix: loops, declarations
+// and conditional expressions of Python, statements with a word or a type that the language does not have, paths
+// without quotes.
 #include <algorithm>
 #include <array>
 #include <fmt/format.h>
@@ -14,7 +15,7 @@ struct Word {
   std::string_view ours;
 };
 
-// Words of declarations whose rest has the syntax of the language.
+// The words of other languages that start a declaration, if the rest of it has the syntax of the language.
 constexpr Word kDeclarations[] = {
     {"const", "let"},        {"var", "let"},         {"val", "let"},        {"define", "let"},
     {"function", "fn"},      {"func", "fn"},         {"fun", "fn"},         {"network", "model"},
@@ -38,7 +39,7 @@ bool is_one_of(const List& list, std::string_view word) {
 
 }  // namespace
 
-// `a if c else b` of Python, whose meaning is clear.
+// Reads the rest of `a if c else b` of Python, whose meaning is clear; `value` is `a`.
 ExprId Parser::choice_behind(ExprId value) {
   const Nest nest(*this);
   if (!nest.ok) {
@@ -62,7 +63,7 @@ ExprId Parser::choice_behind(ExprId value) {
   return has_else ? add(expr) : error_node(expr.span);
 }
 
-// `if c then a else b`; the condition has been read.
+// Reads the rest of `if c then a else b` after the condition.
 ExprId Parser::choice_with_then(Span start, ExprId condition) {
   const Span then = here();
   advance();
@@ -87,7 +88,7 @@ Fix Parser::choice_in_braces(const Expr& expr) const {
                      {"if {} {{ {} }} else {{ {} }}", text(expr.condition), text(expr.lhs), text(expr.rhs)}, true);
 }
 
-// Skips the lines of a body after `for ...:` or `if ...:`, which are indented more.
+// Skips the body of `for ...:` or `if ...:`, which is the lines with more indentation.
 void Parser::skip_indented(uint32_t begin) {
   const auto column = [&](uint32_t at) { return at - (tokens_.text.rfind('\n', at) + 1); };
   while (!at(TokenKind::kNewline) && !at(TokenKind::kEnd) && !at(TokenKind::kLeftBrace)) {
@@ -104,7 +105,7 @@ void Parser::skip_indented(uint32_t begin) {
   }
 }
 
-// A path without its quotes that begins here with `/`, `..`, `.` or `~`; else empty.
+// The span of a path without quotes that begins here with `/`, `..`, `.` or `~`; empty if there is no such path.
 Span Parser::unquoted_path() const {
   const bool begins =
       at(TokenKind::kSlash) || at(TokenKind::kRange) || at(TokenKind::kDot) || at(TokenKind::kSlashSlash);
@@ -118,7 +119,8 @@ Span Parser::unquoted_path() const {
   return {tokens_.file, here().begin, has_name ? end : here().begin};
 }
 
-// The repetitions of the loop that begins at the token, and the name that counts: "3 as i"; empty if it is not clear.
+// The repetitions and the counter of the loop that begins at the token, as `repeat` writes them: "3 as i". Empty if
+// they are not clear.
 std::string Parser::repetitions(size_t at) const {
   const auto kind_at = [&](size_t i) { return tokens_.tokens[std::min(i, tokens_.tokens.size() - 1)].kind; };
   const auto text_at = [&](size_t i) { return std::string(tokens_.spelling(tokens_.tokens[i])); };
@@ -140,7 +142,7 @@ std::string Parser::repetitions(size_t at) const {
   return first && kind_at(at + 1) != TokenKind::kComma ? text_at(at) + index : "";
 }
 
-// `x -> for i in 0..3 { ... }`: the loop is the stage `repeat`.
+// Reads a loop as a stage, such as `x -> for i in 0..3 { ... }`. It means the stage `repeat`.
 bool Parser::foreign_loop() {
   if (lost_ || !at(TokenKind::kName) || !is_one_of(kLoops, tokens_.spelling(current())) ||
       (ahead().kind != TokenKind::kName && ahead().kind != TokenKind::kNumber)) {
@@ -161,7 +163,7 @@ bool Parser::foreign_loop() {
   return true;
 }
 
-// Reports a statement that starts with a name and continues with neither `=` nor a word that statements have.
+// Reports a statement that starts with a name and continues neither with `=` nor with a word that follows a name.
 void Parser::no_statement(const Name& name) {
   const Span before{tokens_.file, name.span.begin, name.span.begin};
   const Span to_next{tokens_.file, name.span.begin, here().begin};
@@ -194,7 +196,7 @@ void Parser::no_statement(const Name& name) {
   }
 }
 
-// Reports `if c { ... }` as a statement, as in other languages.
+// Reports `if c { ... }` as a statement, as other languages have it.
 void Parser::reserved_statement() {
   const std::string_view word = text_of(kind());
   const char* example = at(TokenKind::kIf)         ? "y = if c { a } else { b }, or x -> if c { relu }"
@@ -206,7 +208,8 @@ void Parser::reserved_statement() {
   skip_indented(here().begin);
 }
 
-// Reports text that starts no declaration. Returns the intended kind if the rest has the syntax of the language.
+// Reports text that starts no declaration. If the rest has the syntax of the language, returns the kind of declaration
+// that was meant.
 DeclKind Parser::unknown_declaration() {
   if (!at(TokenKind::kName)) {
     expected("a declaration", declarations_help());
@@ -229,7 +232,7 @@ DeclKind Parser::unknown_declaration() {
     lost_ = false;
     return kind_of(ours->ours);
   }
-  // The body is skipped without reporting its faults. The next declaration starts in column 1.
+  // The body is skipped, and its faults are not reported. The next declaration starts in column 1.
   while (!at(TokenKind::kEnd) && !starts_declaration(tokens_, at_) &&
          (!ahead().starts_line || tokens_.tokens[at_ + 1].kind == TokenKind::kRightBrace)) {
     advance();
@@ -237,7 +240,7 @@ DeclKind Parser::unknown_declaration() {
   return DeclKind::kError;
 }
 
-// Whether dimensions are in round brackets, f32(N, 64): only `index` may have them.
+// Whether a type has its dimensions in round brackets, as in f32(N, 64). Only `index` may have round brackets.
 bool Parser::has_round_dims(const Name& type) const {
   return !lost_ && at(TokenKind::kLeftParen) && type && type.text != "index" &&
          (ahead().kind == TokenKind::kNumber || ahead().kind == TokenKind::kName) &&
@@ -258,14 +261,15 @@ Fix Parser::round_dims() const {
   return {"write f32[N, 64]"};
 }
 
-// Whether the text begins with a declaration, so that only the edition is missing; `import torch` is not a declaration.
+// Whether the text begins with a declaration of ours, so that only the line with the edition is missing. `import torch`
+// is not such a declaration.
 bool Parser::begins_as_ours() const {
   const bool takes_text = at_word("import") || at_word("from") || at_word("test");
   return at(TokenKind::kEnd) ||
          (starts_declaration(tokens_, at_) && (!takes_text || ahead().kind == TokenKind::kString));
 }
 
-// The path of an import, in double quotes.
+// Reads the path of an import, which is in double quotes.
 ExprId Parser::expect_path() {
   if (lost_ || at(TokenKind::kString)) {
     return expect_string("the path of a file in double quotes");

@@ -58,7 +58,7 @@ ExprId Parser::primary() {
     case TokenKind::kLeftBracket:
       return list();
     case TokenKind::kIf:
-      // The grammar has `if` only at the start of an expression; as an operand it needs parentheses.
+      // By the grammar, `if` may only start an expression. As an operand it needs parentheses.
       fault("XG0110", here(), "an `if` inside an expression is written in parentheses", "needs `(` before it",
             {"write (if c { a } else { b })"});
       return error_node(here());
@@ -110,7 +110,8 @@ ExprId Parser::list() {
   return add({.kind = ExprKind::kList, .span = from(tokens_.span(open)), .items = items});
 }
 
-// `x = f(` at the end of a line: the open bracket was reported, and it is also the cause of the missing argument.
+// Continues after `x = f(` at the end of a line. The open bracket was reported, and is also the cause of the missing
+// argument.
 void Parser::leave_open(const Token& open) {
   lost_ = lost_ || (open.unpaired && (at(TokenKind::kNewline) || at(TokenKind::kEnd)));
 }

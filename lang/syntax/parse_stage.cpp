@@ -5,7 +5,7 @@
 
 namespace xrun::lang {
 
-// stage { "->" stage }; sets stage_height_ to the largest height of a stage.
+// Reads stage { "->" stage }, and sets stage_height_ to the largest height of a stage.
 Run<Stage> Parser::stages() {
   Gather<Stage> list(stacks_);
   int highest = 0;
@@ -89,7 +89,7 @@ Stage Parser::stage() {
     stage.label = expect_new_name("a name for the stage");
   }
   stage.span = from(start);
-  // `height` includes the stages of nested pipes; this stage is one level above them.
+  // `height` is the largest height in the nested pipes; this stage is one level above them.
   stage_height_ = height + (stage.pipes.empty() ? 0 : 1);
   return stage;
 }
@@ -120,7 +120,7 @@ Pipe Parser::fragment() {
   return inner;
 }
 
-// "{" pipe { "," pipe } [ "," ] "}"
+// Reads "{" pipe { "," pipe } [ "," ] "}".
 void Parser::fork_pipes(Gather<Pipe>& pipes) {
   stage_height_ = 0;
   const Nest nest(*this);

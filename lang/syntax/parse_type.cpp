@@ -4,7 +4,7 @@
 
 namespace xrun::lang {
 
-// "(" [ param { "," param } [ "," ] ] ")"
+// Reads "(" [ param { "," param } [ "," ] ] ")".
 Run<Param> Parser::params() {
   const Nest nest(*this);
   const Token open = current();
@@ -41,7 +41,7 @@ Param Parser::param() {
   return param;
 }
 
-// [ NAME [ "(" expr ")" ] ] dims | NAME [ "(" expr ")" ]
+// Reads [ NAME [ "(" expr ")" ] ] dims | NAME [ "(" expr ")" ].
 Type Parser::type() {
   Type type;
   if (lost_) {

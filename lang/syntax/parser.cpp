@@ -148,7 +148,8 @@ Diagnostic* Parser::expected(std::string_view what, Help help) {
   return fault("XG0110", here(), {"expected {}, found {}", what, describe(tokens_, current())}, "", std::move(help));
 }
 
-// Inserts the sign after the last token read, after a space unless the sign is written without one.
+// The fix that inserts a sign after the last token that was read. A space precedes the sign if it is usually written
+// with one.
 Fix Parser::insertion(std::string_view sign) const {
   const bool tight = sign == "," || sign == ":" || sign == ")" || sign == "]" || sign == "(";
   return replacement({"put `{}` there", sign}, {tokens_.file, last_end_, last_end_},
@@ -173,7 +174,7 @@ Diagnostic* Parser::fault(const char* code, Span at, Text message, Text label, H
   return &faults_.error(code, at, std::move(message), std::move(label), std::move(help));
 }
 
-// Reports text after a statement, a setting or a declaration on its line.
+// Ends a statement, a setting or a declaration, and reports text after it on the same line.
 void Parser::end_of_statement() {
   if (lost_ || at(TokenKind::kNewline) || at(TokenKind::kEnd) || at(TokenKind::kRightBrace) ||
       starts_declaration(tokens_, at_)) {
@@ -190,11 +191,11 @@ void Parser::end_of_statement() {
   if (at(TokenKind::kComma) &&
       tokens_.text.substr(here().end, ahead().begin - here().end).find('\n') != std::string_view::npos) {
     fault("XG0110", here(), "a line ends without a comma", "a comma", replacement("leave it out", here(), "", true));
-    lost_ = false;  // the next line is a statement of its own
+    lost_ = false;  // the next line is a separate statement
     advance();
     return;
   }
-  // `x -> conv(8) relu`: an arrow is missing in a pipe.
+  // In `x -> conv(8) relu` an arrow is missing in the pipe.
   const size_t line = tokens_.text.rfind('\n', current().begin) + 1;
   const bool pipe =
       at(TokenKind::kName) && tokens_.text.substr(line, current().begin - line).find("->") != std::string_view::npos;
@@ -203,7 +204,8 @@ void Parser::end_of_statement() {
                                        : Fix{"put what follows on a line of its own"});
 }
 
-// Skips to the newline that ends the statement at this brace depth, or to the `}` or declaration that ends its body.
+// Skips to the newline that ends the statement at this depth of braces, or to the `}` or declaration that ends its
+// body.
 void Parser::recover(int depth) {
   lost_ = false;
   while (!at(TokenKind::kEnd) && !starts_declaration(tokens_, at_)) {
@@ -214,8 +216,8 @@ void Parser::recover(int depth) {
   }
 }
 
-// Whether a body ends here: at its `}`, which is consumed, or at another declaration or the end of the file, where the
-// missing `}` is reported.
+// Whether a body ends here. It ends at its `}`, which is consumed, or at the next declaration or the end of the file,
+// where the missing `}` is reported.
 bool Parser::body_ends(const Token& open) {
   skip_newlines();
   if (at(TokenKind::kRightBrace)) {
@@ -243,7 +245,7 @@ bool Parser::body_ends(const Token& open) {
   return true;
 }
 
-// Reports `}` NL `else` and reads on, since its meaning is clear.
+// Reports an `else` on the line after its `}`, and reads it, since its meaning is clear.
 void Parser::else_on_its_own_line() {
   if (lost_ || !at(TokenKind::kNewline) || ahead().kind != TokenKind::kElse) {
     return;

@@ -1,4 +1,4 @@
-// Tokens to syntax tree: recursive descent with one token of look-ahead beyond the current one
+// Converts tokens to a syntax tree, by recursive descent with one token of look-ahead beyond the current one
 // (docs/reference/language.md, "Grammar").
 #pragma once
 
@@ -11,19 +11,20 @@
 
 namespace xrun::lang {
 
-// The deepest nesting of brackets, prefix signs, `^` and else-ifs; deeper nesting is rejected with XG0106, so that
-// recursion over a tree cannot overflow the stack. Expressions are at most kMaxHeight nodes high for that reason (`a +
-// a + a + ...`).
+// The deepest nesting of brackets, prefix signs, `^` and else-ifs. Deeper nesting is rejected with XG0106, so that
+// recursion over a tree cannot overflow the stack. A chain of operators such as `a + a + a + ...` makes a high tree
+// without nesting, so the height of an expression is limited to kMaxHeight nodes.
 inline constexpr int kMaxNesting = 64;
 inline constexpr int kMaxHeight = 512;
-// Longer files are rejected with XG0101 and not read.
+// The largest file in bytes. A larger file is rejected with XG0101 and not read.
 inline constexpr uint32_t kMaxFileBytes = 4u << 20;
 
 // Parses a whole file. Every independent fault is reported (XG01xx) and leaves an error node; time and memory are
 // linear in the size of the file.
 Ast parse(const SourceMap& sources, int32_t file, Diagnostics& diagnostics);
 
-// A parsed file with its tokens, for the text between the nodes; their numbers and strings are in the tree.
+// A parsed file with its tokens, which locate the text between the nodes. The numbers and strings of the tokens are in
+// the tree.
 struct ParsedFile {
   Tokens tokens;
   Ast ast;

@@ -1,9 +1,9 @@
 // The recursive-descent parser, with a method for nearly every rule of docs/reference/language.md, "Grammar". Only
 // parser.cpp and the parse_*.cpp next to it include this.
 //
-// After a fault the parser is `lost_`: every rule returns at once, without a further report, until the statement,
-// setting or declaration around it has skipped to the next newline at its own brace depth. An error node stands for the
-// expression, statement, setting or declaration that could not be read.
+// After a fault the parser is `lost_`: every rule returns at once and reports nothing, until the statement, setting or
+// declaration that contains the fault has skipped to the next newline at its own brace depth. Whatever could not be
+// read is an error node in the tree: an expression, a statement, a setting or a declaration.
 #pragma once
 
 #include <optional>
@@ -64,11 +64,11 @@ class Parser {
   Name expect_new_name(std::string_view what);  // a name that is declared here: XG0120 if it starts upper-case
   ExprId expect_string(std::string_view what);
   ExprId class_name(std::string_view what);
-  // Consumes the closing bracket of `open`, or reports that it or `otherwise` was expected, unless `open` was reported
-  // as never closed.
+  // Consumes the closing bracket of `open`, or reports that the bracket or `otherwise` was expected. Nothing is
+  // reported if `open` was already reported as never closed.
   bool expect_close(const Token& open, TokenKind closing, std::string_view otherwise = {});
   Name take_name();
-  // Reports "expected a value, found `)`".
+  // Reports the current token as unexpected: "expected a value, found `)`".
   Diagnostic* expected(std::string_view what, Help help);
   Diagnostic* fault(const char* code, Span at, Text message, Text label, Help help);
   Fix insertion(std::string_view sign) const;  // inserts a missing sign

@@ -7,7 +7,7 @@
 namespace xrun::lang {
 namespace {
 
-// Prints statements, settings and declarations; ExprPrinter prints the expressions in them.
+// Prints statements, settings and declarations. The base class prints the expressions in them.
 class Printer : private ExprPrinter {
  public:
   using ExprPrinter::ExprPrinter;
@@ -32,7 +32,7 @@ class Printer : private ExprPrinter {
     }
   }
 
-  // Appends `before` and the expression, if there is one.
+  // Appends the text `before` and the expression, if there is an expression.
   void value(std::string_view before, ExprId id) {
     if (id.valid()) {
       put(before, id);

@@ -18,7 +18,7 @@ std::string print_tokens(const SourceMap& sources, int32_t file, Diagnostics& di
 // "<error>".
 std::string print_ast(const Ast& ast);
 
-// A type in that form: "f32[N, 3, 112, 112]".
+// The text of a type in the form of print_ast: "f32[N, 3, 112, 112]".
 std::string print_type(const Ast& ast, const Type& type);
 
 }  // namespace xrun::lang

@@ -13,7 +13,7 @@
 
 namespace xrun::lang {
 
-// The elements of runs: one vector for each type.
+// The vectors that hold the elements of runs, one vector for each type.
 using Pools =
     std::tuple<std::vector<ExprId>, std::vector<Arg>, std::vector<Name>, std::vector<Param>, std::vector<Type>,
                std::vector<Stage>, std::vector<Pipe>, std::vector<Stmt>, std::vector<Setting>>;
@@ -37,7 +37,7 @@ class Ast {
   const Number& number(ExprId id) const { return numbers[exprs[id.index].literal]; }     // REQUIRES: a kNumber
   const std::string& text(ExprId id) const { return strings[exprs[id.index].literal]; }  // REQUIRES: a kString; decoded
 
-  // The pools; the parser fills them, other code reads them with the operators above.
+  // The pools. Only the parser writes them; other code reads them with the operators above.
   std::vector<Expr> exprs;
   std::vector<Number> numbers;
   std::vector<std::string> strings;

@@ -29,7 +29,7 @@ struct Name {
   explicit operator bool() const { return !text.empty(); }
 };
 
-// `name = value` or `value` in a call.
+// An argument of a call: `name = value` or `value`.
 struct Arg {
   Name name;
   ExprId value;
@@ -112,7 +112,7 @@ struct Expr {
   Run<Stage> stages;
 };
 
-// pipe = stage { "->" stage }; a fragment is a pipe in braces.
+// pipe = stage { "->" stage }. A pipe in braces is called a fragment.
 struct Pipe {
   Run<Stage> stages;
   Span span;

@@ -62,8 +62,8 @@ enum class TokenKind : uint8_t {
   kGreaterEqual,
 };
 
-// The names, for messages, of tokens without a fixed spelling, and the spellings of the others; both in the order of
-// TokenKind.
+// The names of token kinds in messages, for kinds without a fixed spelling; and the spellings of all other kinds. Both
+// lists are in the order of TokenKind.
 inline constexpr std::string_view kTokenNames[] = {"the end of the file",
                                                    "the end of the line",
                                                    "characters that the language does not have",
