@@ -22,10 +22,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using planner::Purpose;
 
-// The duration reserved for a build, as a share of the time to the next one.
+// The time from the start of a build to the first use of its lists, as a share of the rebuild period.
 constexpr double kDelay = 0.1;
-constexpr double kSlack = 1e-12;  // spans in epochs may not be whole numbers of steps
-constexpr double kMost = 0x1p50;  // later builds never begin
+constexpr double kSlack = 1e-12;  // relative rounding error of a period in epochs, converted to units of samples
+constexpr double kMost = 0x1p50;  // largest time; builds that would be later never begin
 
 }  // namespace
 
@@ -34,7 +34,7 @@ GraphSchedule::GraphSchedule(const TrainSpec& train, int64_t samples)
       in_steps_(train.active_classes.rebuild.unit == TrainSpan::kSteps),
       period_(train.active_classes.rebuild.steps(samples, train.unit())),
       at_start_(!train.init_checkpoint.empty()) {
-  // Two builds do not begin at the same step.
+  // A period is at least one step, so that two builds never begin at the same step.
   const double least = in_steps_ || !train.growth ? 1.0 : static_cast<double>(train.growth->times);
   period_ = std::clamp(period_, least, kMost);
   delay_ = static_cast<int64_t>(period_ * kDelay);
@@ -50,7 +50,7 @@ int64_t GraphSchedule::use_of(int64_t build) const {
   if (build == 0) {
     return 0;
   }
-  // A build that begins after a long step is used before the next one begins.
+  // Even if a step is longer than the delay, the lists of a build are used before the next build begins.
   return std::max(begin_of(build), std::min(step_at(time_of(build) + delay_), begin_of(build + 1) - 1));
 }
 
