@@ -51,9 +51,9 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
     // Used by the network's thread only. Between steps both counts are 0.
     size_t missing = 0;  // streams that have not ended
     size_t unread = 0;   // streams that have not been read completely
-    std::deque<std::pair<int, Message>>
-        early;      // {device, message}; came before this member and its sharers were posted
-    Status status;  // status of its messages
+    // Messages that came before this member and its sharers were posted: {device, message}.
+    std::deque<std::pair<int, Message>> early;
+    Status status;                                    // status of its messages
     std::chrono::steady_clock::time_point all_begun;  // when data of all streams had begun to arrive
     Seconds moving = 0;                               // transfer time of its messages: at least the time since then
     Seconds local_moving = 0;
