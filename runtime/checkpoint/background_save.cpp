@@ -1,3 +1,8 @@
+// A file goes through the stages of `Stage`: it waits, is read by one or several threads, may be copied, and is
+// written. The background takes the files in order. Before an instruction changes values, its workers look for the
+// files with these values that have not been read (files_changed_by), and read them first: they copy a file together if
+// there is memory for it, and otherwise write it. Files of heads with active classes have a RowCopies instead, which
+// copies only the rows that change. So a step waits for a copy in memory, and only if memory is short for the disk.
 #include "runtime/checkpoint/background_save.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// How rows are restored: read the header and the log, and check that they belong together; read the whole log once, to
+// be sure that it is intact; read it again and write the old bytes to the file; replace the log by an empty one. All of
+// it can be repeated if it is interrupted, because the log is replaced last. A bit for each row says whether the row is
+// in the log, so that a row is logged only before its first change after a checkpoint.
 #include "runtime/checkpoint/rows_file.h"
 
 #include <algorithm>

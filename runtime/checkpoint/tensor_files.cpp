@@ -1,3 +1,6 @@
+// Reading a state has three steps: read the headers of all files; find the stored rows of every tensor of the state,
+// which reports all errors about missing tensors before anything changes; and copy the rows file by file, so that only
+// one file is open at a time. Rows that the checkpoint lacks get their initial values before the copying.
 #include "runtime/checkpoint/tensor_files.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// A run: load or initialise the state; report the start; then repeat for each step: change the size of the batch if it
+// grows, wait for the data and for the graphs of classes, run the step, report it, save and evaluate if that is due. At
+// the end, or when the run is stopped or fails between two steps, save the state and report the end. All ranks make the
+// same decisions at the same steps; if only one rank can decide, it sends its decision to the others.
 #include "runtime/train/trainer.h"
 
 #include <algorithm>

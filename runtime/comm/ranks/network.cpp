@@ -1,3 +1,6 @@
+// The loop of the thread: let the ends send their messages, complete sends, receive and deliver the messages that have
+// arrived, ring the ranks to which something was sent, and sleep if nothing has happened. It ends when `stop` was
+// called and all sends are complete; then the thread waits for the other ranks.
 #include "runtime/comm/ranks/network.h"
 
 #include <algorithm>

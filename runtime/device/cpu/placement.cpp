@@ -1,3 +1,8 @@
+// How devices are placed: each device first gets a preferred node, at its place in the sequence of all workers, so that
+// consecutive devices are near each other. Then the devices take processors, the largest ones first, since these have
+// the fewest nodes where they fit: a device takes all its processors from the first node with enough free ones, in the
+// order preferred node, nodes of the same package, other nodes. Devices that fit in no node come last, and take what is
+// left in the same order.
 #include "runtime/device/cpu/placement.h"
 
 #include <algorithm>
