@@ -2,9 +2,8 @@
 // of the rows: an undo log restores them (docs/reference/formats.md, "Rows files and undo logs").
 //
 //   PATH             all rows, mapped into the arena: kernels change them there, and the system writes them to the file
-//   PATH.undo-LOG    the undo log of the checkpoint whose manifest names LOG: the bytes that rows had at the
-//   checkpoint,
-//                    for all rows that have changed since then
+//   PATH.undo-LOG    the undo log of the checkpoint whose manifest names LOG: for each row that has changed since then,
+//                    the bytes that it had at the checkpoint
 //
 // If the process is killed, the rows of the newest checkpoint can always be restored, since the system's cache holds
 // all writes to both files. A power cut loses the cache. Then rows can be restored only if no row has changed since the

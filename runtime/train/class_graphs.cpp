@@ -1,11 +1,9 @@
 // A build has these steps, of which the second runs in the background:
-//   1. Before the step begin_of(k), each rank copies its class rows to its snapshot, and begins to send them to the
-//   others.
+//   1. Before the step begin_of(k), each rank copies its class rows to its snapshot, and begins to send them to all.
 //   2. The build waits for the rows of all ranks, and makes the lists of neighbours from the snapshot, in a buffer of
 //      its own, so that steps can go on with the older lists. For an approximate graph it also measures the recall.
-//   3. Before the step use_of(k), the ranks wait until all of them have ended the build, and copy its lists over the
-//   lists
-//      in use.
+//   3. Before the step use_of(k), the ranks wait until all of them have ended the build. Then each rank copies the new
+//      lists over the lists in use.
 // A checkpoint between begin_of(k) and use_of(k) contains the snapshot, so a run that resumes repeats the same build.
 #include "runtime/train/class_graphs.h"
 
