@@ -1,3 +1,8 @@
+// A file goes through the stages of `Stage`: it waits, is read by one or several threads, may be copied, and is
+// written. The background takes the files in order. Before an instruction changes values, its workers look for the
+// files with these values that have not been read (files_changed_by), and read them first: they copy a file together if
+// there is memory for it, and otherwise write it. Files of heads with active classes have a RowCopies instead, which
+// copies only the rows that change. So a step waits for a copy in memory, and only if memory is short for the disk.
 #include "runtime/checkpoint/background_save.h"
 
 #include <algorithm>
@@ -10,7 +15,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// Files that are written but not yet durable keep their descriptors, and processes have a limit for these.
+// The largest number of files that are written but not yet durable. Each of them keeps a file descriptor, whose number
+// is limited for a process.
 constexpr int64_t kMostOpen = 128;
 
 }  // namespace
@@ -25,7 +31,7 @@ BackgroundSave::BackgroundSave(const TrainState& state, Bytes range_bytes, int r
     cut(files_.back());
     note_buffers(files_.size() - 1);
   }
-  for (File& file : files_) {  // from here on they stay in place
+  for (File& file : files_) {  // the files are not moved in memory after this, so RowCopies may refer to them
     if (file.plan.by_rows && state.changes_by_rows(file.plan.tensors[0]->head)) {
       file.rows = std::make_unique<RowCopies>(state, file.plan, memory);
       if (!file.rows->fits()) {
@@ -56,7 +62,7 @@ void BackgroundSave::hold_computed(File& file) const {
   }
 }
 
-// Cuts into small parts, so that several threads copy a file, and nobody waits long for a part.
+// Divides a file into small parts, so that several threads can copy it, and no thread waits long for a part.
 void BackgroundSave::cut(File& file) {
   constexpr Bytes kPart = kMiB;
   for (const StateTensor* tensor : file.plan.tensors) {
@@ -121,8 +127,9 @@ void BackgroundSave::before_rows(const planner::Instruction& instruction, std::s
   }
 }
 
-// A file whose rows do not fit into memory is written at once, which frees the memory of its copies for other files.
-// So before a file without memory is written, its rows are tried again.
+// Copies the rows before a step changes them. If there is no memory for the copies of a file's rows, the file is
+// written at once, which frees the memory of its earlier copies for other files. So before each such file is written,
+// copying its rows is tried again.
 void BackgroundSave::keep_rows(const std::vector<size_t>& wanted, std::span<const int32_t> rows,
                                ops::Workers& workers) {
   std::mutex found;
@@ -135,7 +142,7 @@ void BackgroundSave::keep_rows(const std::vector<size_t>& wanted, std::span<cons
     }
   });
   if (memory_.is_scarce()) {
-    hurry();  // on a busy machine the background would otherwise free too little in time
+    hurry();  // otherwise the background might free memory too slowly on a busy machine
   }
   if (without_memory.empty()) {
     return;
@@ -171,8 +178,8 @@ void BackgroundSave::read_rest() {
   read_now(all, workers);
 }
 
-// The workers copy together, and wait only for files that another thread is writing. If that thread is the background,
-// it gets normal priority, so that it finishes soon.
+// Reads the wanted files before a step changes them. The workers copy together, and wait only for files that another
+// thread is writing. If that thread is the background, it gets normal priority, so that it finishes soon.
 void BackgroundSave::read_now(const std::vector<size_t>& wanted, ops::Workers& workers) {
   workers.for_each(workers.count(), [&](int64_t /*item*/, int /*worker*/) {
     for (const size_t index : wanted) {
@@ -265,7 +272,7 @@ void BackgroundSave::write(File& file) {
   changed_.notify_all();
 }
 
-// An exception must not leave a task of a device.
+// Writes a file that this thread has claimed. Catches all exceptions, since none may leave a task of a device.
 Status BackgroundSave::write_claimed(File& file) {
   const ReadRows read = [&](const StateTensor& tensor, int64_t row_begin, int64_t row_end, std::byte* out) {
     const Bytes first = (row_begin - file.plan.row_begin) * tensor.row_bytes();
@@ -310,7 +317,7 @@ Status BackgroundSave::make_durable(File& file) {
   return status;
 }
 
-// The first error is the one to report. Files that are not begun then need not be read.
+// Ends the save with an error. Only the first error is reported. Files that were not begun are not read any more.
 void BackgroundSave::fail(Error error) {
   const std::lock_guard lock(mutex_);
   if (error_) {

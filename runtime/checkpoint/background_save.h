@@ -1,8 +1,9 @@
-// Writes the files of a checkpoint in the background while later steps run. The state stays in place: the background
-// writes one file after the other from it. If a step is about to change values of a file, the workers of its device
-// first copy the file, and it is written later; a file that does not fit into the memory for copies is written at once.
-// For heads with active classes only the rows that the step changes are copied, even while their file is written. So
-// there is no second copy of the state, only that memory and a chunk for each thread that writes.
+// Writes the files of a checkpoint in the background while later steps run. A background thread writes one file after
+// the other, directly from the memory of the state. If a step is about to change values that have not been written, the
+// workers of its device first copy the whole file into the memory for copies (SaveMemory), and it is written later; if
+// it does not fit, they write it at once. For heads with active classes they copy only the rows that the step changes,
+// even while the file of these rows is written. So there is no second copy of the whole state: a save needs only the
+// memory for copies, and a chunk for each thread that writes.
 #pragma once
 
 #include <atomic>
@@ -32,25 +33,26 @@ namespace xrun::runtime {
 // Threads: the one that created it calls all functions except `before` and `before_rows`.
 class BackgroundSave final : public ChangeGuard {
  public:
-  // Saves the state as it is now. All arguments outlive the object. Throws std::system_error if the system cannot start
-  // a thread.
+  // Begins to save the state as it is now. All arguments outlive the object. Throws std::system_error if the system
+  // cannot start a thread.
   BackgroundSave(const TrainState& state, Bytes range_bytes, int rank, std::string directory, Io& io,
                  SaveMemory& memory);
-  // Abandons the files that are not begun.
+  // Abandons the files whose writing has not begun.
   ~BackgroundSave() override;
 
   void before(const planner::Instruction& instruction, ops::Workers& workers) override;
   void before_rows(const planner::Instruction& instruction, std::span<const int32_t> rows,
                    ops::Workers& workers) override;
-  // Reads everything that is not read yet, before changes that no instruction makes.
+  // Reads everything that has not been read yet. Call before the state is changed by other code than instructions.
   void read_rest();
-  // Whether values of the state are still to be read; then changes must be guarded.
+  // Whether some values of the state have not been read yet; while this is true, changes must be guarded.
   bool reads() const { return unread_ > 0; }
 
   // Whether all files are durable, or an error has ended the save.
   bool done() const { return done_; }
   void wait();
-  // REQUIRES: done(). Errors: those of write_file and SafetensorsWriter::finish; kWorld, no memory.
+  // The files that were written. REQUIRES: done(). Errors: those of write_file and SafetensorsWriter::finish; kWorld,
+  // no memory.
   Result<std::vector<ManifestFile>> files() const;
   // How long instructions waited, on the device that waited longest.
   Seconds waited() const;
@@ -72,8 +74,9 @@ class BackgroundSave final : public ChangeGuard {
     std::byte* copy = nullptr;  // destination of the copy, shared by all threads that need it
     size_t next_part = 0;
     size_t copied_parts = 0;
-    std::vector<std::pair<const StateTensor*, std::vector<std::byte>>> held;  // computed values, read at once
-    std::unique_ptr<RowCopies> rows;          // null: its head changes as a whole, or there is no head
+    // Tensors that are computed when they are read (shifts), read when the save begins.
+    std::vector<std::pair<const StateTensor*, std::vector<std::byte>>> held;
+    std::unique_ptr<RowCopies> rows;          // null: the file is copied as a whole
     std::optional<SafetensorsWriter> writer;  // until the file is durable
     ManifestFile saved;
   };
@@ -90,9 +93,10 @@ class BackgroundSave final : public ChangeGuard {
   void hurry();
   void note_wait(int device, Seconds waited);
   void read_now(const std::vector<size_t>& wanted, ops::Workers& workers);
-  // Copies the file together with other threads if there is memory, else writes it, unless another thread does.
+  // Copies the file together with other threads. If there is no memory for the copy, writes the file, unless another
+  // thread does.
   void read(File& file);
-  // Claims a file that is not begun, unless the save has failed.
+  // Claims a file for this thread if no thread has begun it and the save has not failed. Returns whether it did.
   bool claim(File& file);
   void help_to_copy(File& file);
   // Waits until nobody reads the file; returns whether it was copied and still has to be written.

@@ -11,9 +11,9 @@
 //   DIR/best                                           names and values of the best steps, if `best` is set
 //   DIR/classes-XXH3.json                              names of the classes, for all steps that refer to it
 //
-// A head file holds a row range of the whole tensor, not a device's shard, so any number of shards can read it. A step
-// is written into a directory of another name, synced and renamed, so that a crash leaves older steps unchanged. Files
-// are verified before tensors are read from them.
+// A head file holds a row range of the whole tensor, not the shard of a device, so the checkpoint can be read with any
+// number of shards. A step is written into a directory with a temporary name, synced and renamed, so that a crash
+// leaves older steps unchanged. Files are verified before tensors are read from them.
 #pragma once
 
 #include <string>
@@ -32,31 +32,34 @@ struct CheckpointInfo {
   Bytes bytes = 0;
 };
 
-// Whether `path` is a step directory, a directory of them, or its `latest` or `best`. Also true if that cannot be read;
-// open_checkpoint then reports why.
+// Whether `path` is a step directory, a directory that contains step directories, or its file `latest` or `best`. Also
+// true if the path cannot be read; open_checkpoint then reports why.
 bool is_checkpoint(const std::string& path);
 
-// Finds and reads the manifest; `path` as in is_checkpoint. Errors: XG0713 nothing there, XG0710, XG0714.
+// Finds and reads the manifest of a checkpoint. `path`: see is_checkpoint. Errors: XG0713 there is no checkpoint or it
+// cannot be read; XG0710 the manifest is damaged; XG0714 a later version wrote it.
 Result<CheckpointInfo> open_checkpoint(const std::string& path);
 
 // Parses the text of a manifest, for the step directory `path`. Errors: XG0710, XG0714.
 Result<CheckpointInfo> parse_checkpoint(const std::string& path, const std::string& text);
 
-// The classes of the run, by input; formats 1 to 4 have one table whose input is empty. Errors: XG0710 a file of names,
-// which lies next to the step directories and is shared by them, is missing or damaged; XG0713 it cannot be read.
+// Reads the classes of the run, by input; checkpoints of formats 1 to 4 have one table whose `input` is empty. Errors:
+// XG0710 a file of class names, which lies next to the step directories and is shared by them, is missing or damaged;
+// XG0713 it cannot be read.
 Result<ClassTables> read_classes(const CheckpointInfo& info);
 
-// Compares a file with its size and digest. Errors: XG0710; XG0713 it cannot be read.
+// Checks that a file has the expected size and digest. Errors: XG0710 it has not; XG0713 it cannot be read.
 Status verify_file(const std::string& path, const ManifestFile& expected);
 
 // Compares every file of the manifest with its digest. Errors: XG0710 names the file; XG0713 it cannot be read.
 Status verify_checkpoint(const CheckpointInfo& info);
 
-// Fills `state` with weights and running statistics, and with optimizer states if `optimizer` is set, for any number of
-// shards. Changes nothing if the files do not verify. The session must prepare weights again afterwards. Class rows
-// that are kept in a file are mapped, and locked while the state lives. Takes an open checkpoint, not a path, since
-// `latest` changes while a run saves. Errors: those of verify_checkpoint and restore_rows; XG0702 a tensor is missing
-// or has another shape; XG0719. `moved`: names that tensors of the checkpoint may have.
+// Fills `state` with weights and running statistics, and with optimizer states if `optimizer` is set; the state may be
+// divided into any number of shards. If a file does not verify, nothing is changed. Afterwards call
+// Session::weights_changed. Class rows that are kept in a file are mapped, and locked while the state lives. The
+// function takes an open checkpoint instead of a path, since `latest` changes while a run saves. Errors: those of
+// verify_checkpoint and restore_rows; XG0702 a tensor is missing or has another shape; XG0719.
+//   moved  renamings since the checkpoint, by which tensors are found
 Status load_checkpoint(const CheckpointInfo& info, TrainState& state, bool optimizer = false,
                        std::span<const Moved> moved = {});
 

@@ -1,4 +1,5 @@
-// The rows that a run takes from a checkpoint with other classes, matched by the names of the classes.
+// Decides which rows a run takes from a checkpoint that has other classes. Rows are matched by the names of the
+// classes.
 #pragma once
 
 #include <algorithm>
@@ -16,15 +17,16 @@ namespace xrun::runtime {
 struct RowMap {
   std::vector<int64_t> to;  // index: row of the checkpoint; -1: dropped, as are rows after the end of `to`
   bool same_rows = false;   // each row keeps its number; `to` is then empty
-  int64_t rows = 0;         // rows of the run: rows from here on are dropped
+  int64_t rows = 0;         // number of rows of the run; rows that would go beyond it are dropped
 
   int64_t place(int64_t row) const {
     const int64_t at = same_rows ? row : row < static_cast<int64_t>(to.size()) ? to[static_cast<size_t>(row)] : -1;
     return at < rows ? at : -1;
   }
 
-  // Calls body(from, first, count) for the longest runs of rows of the checkpoint within [begin, end): rows
-  // [from, from + count) become rows first, first + 1, ...
+  // Divides rows [begin, end) of the checkpoint into the longest ranges that stay contiguous in the run, and calls
+  // body(from, first, count) for each: rows [from, from + count) become rows first, first + 1, ... Dropped rows are
+  // skipped.
   template <typename Body>
   void each_run(int64_t begin, int64_t end, const Body& body) const {
     for (int64_t row = begin; row < end;) {
@@ -54,8 +56,9 @@ struct ClassPart {
   bool owns(std::string_view param) const { return std::ranges::find(params, param) != params.end(); }
 };
 
-// The parts of a model whose rows are classes. If both tables have names, rows are matched by name; if both have
-// numbers or one is unknown, by number; if one has names and the other numbers, no row is taken.
+// Finds the parts of a model whose rows are classes, and maps their rows. If the run and the checkpoint both have names
+// for the classes, rows are matched by name. If both have numbers, or the classes of one are unknown, rows keep their
+// numbers. If one has names and the other has numbers, no row is taken.
 //   run, stored  the classes of the run and of the checkpoint; see `of_graph`
 std::vector<ClassPart> match_classes(const TrainState& state, const ClassTables& run, const ClassTables& stored);
 

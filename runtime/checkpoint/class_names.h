@@ -1,5 +1,5 @@
-// The names of a run's classes, stored once for all of its checkpoints: DIR/classes-XXH3.json, a JSON list of strings,
-// named after the XXH3-128 of its bytes. Manifests refer to it by that digest.
+// Stores the names of a run's classes once for all of its checkpoints, in the file DIR/classes-XXH3.json. The file is a
+// JSON list of strings. XXH3 in its name is the XXH3-128 digest of its bytes, by which manifests refer to it.
 #pragma once
 
 #include <set>
@@ -14,7 +14,7 @@ namespace xrun::runtime {
 // Writes the file durably unless an intact one is there, and returns its digest. Errors: XG0711.
 Result<std::string> write_class_names(const std::string& directory, const std::vector<std::string>& names, Io& io);
 
-// The names in the file of this digest. Errors: XG0710 it is missing or damaged; XG0713 it cannot be read.
+// Reads the names in the file with this digest. Errors: XG0710 it is missing or damaged; XG0713 it cannot be read.
 Result<std::vector<std::string>> read_class_names(const std::string& directory, const std::string& digest);
 
 // The digests of the files of class names in a directory.

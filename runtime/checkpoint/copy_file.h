@@ -1,4 +1,4 @@
-// Copies a file of a checkpoint to another directory, and compares it with its digest meanwhile.
+// Copies a file of a checkpoint to another directory, and checks its digest while it is copied.
 #pragma once
 
 #include <atomic>
@@ -10,9 +10,10 @@
 
 namespace xrun::runtime {
 
-// Copies `from`, whose size and digest are those of `expected`, to the new file `to`, and syncs it. After an error, and
-// once `stop` is set, `to` does not exist. Errors: XG0710 the file is missing, is not an ordinary file, or has another
-// size or digest; XG0713 it cannot be read; XG0711 `to` cannot be written; kInterrupted.
+// Copies `from` to the new file `to`, checks that it has the size and digest of `expected`, and syncs it. If the call
+// fails, or `stop` is set meanwhile, `to` does not exist afterwards. Errors: XG0710 the file is missing, is not an
+// ordinary file, or has another size or digest; XG0713 it cannot be read; XG0711 `to` cannot be written; kInterrupted
+// `stop` was set.
 Status copy_file(const std::string& from, const ManifestFile& expected, const std::string& to, Io& io,
                  const std::atomic<bool>* stop = nullptr);
 

@@ -34,8 +34,8 @@ Error cannot_look(const std::string& path, int number) {
                      "give this user the right to read it, or name another checkpoint");
 }
 
-// The beginning of a short file; empty if there is nothing. `is_file` is false if there is something else. Errors:
-// XG0713.
+// The beginning of a short file. `text` is empty if there is no file of this name; `is_file` is false if the name
+// belongs to something other than a file. Errors: XG0713.
 struct ShortFile {
   std::string text;
   bool is_file = true;
@@ -65,7 +65,7 @@ std::optional<std::string> step_of_line(std::string_view text) {
   return name.size() < text.size() && step_of_name(name) ? std::optional(std::string(name)) : std::nullopt;
 }
 
-// Whether it has a manifest; a link to a directory elsewhere does not count.
+// Whether the directory contains a step of this name with a manifest. A link to a step elsewhere does not count.
 Result<bool> is_step_of(const std::string& directory, const std::string& name) {
   const std::string path = directory + "/" + name;
   struct stat what {};
@@ -158,7 +158,7 @@ Result<std::optional<std::string>> newest_in(const std::string& directory) {
     if (again == latest) {
       break;
     }
-    latest = std::move(again);  // meanwhile a run saved another step and removed that one
+    latest = std::move(again);  // a run has just saved a newer step and removed the one that `latest` named
   }
   XRUN_ASSIGN(const auto highest, highest_in(directory));
   if (!latest) {
@@ -238,8 +238,8 @@ int change_places(const std::string& fresh, const std::string& old, Io& io) {
   if (fault != EINVAL && fault != ENOSYS && fault != EOPNOTSUPP) {
     return fault;
   }
-  // Network file systems have no exchange. The old step is moved aside for a moment; if the power fails now, the next
-  // run recognises its temporary name and moves it back.
+  // Network file systems cannot exchange two names. So the old step is renamed first; if the power fails before the new
+  // one has the name, the next run recognises the temporary name and renames the old step back.
   const std::string aside = old + former_tail();
   fault = io.rename(old, aside);
   if (fault != 0) {
@@ -255,7 +255,7 @@ int change_places(const std::string& fresh, const std::string& old, Io& io) {
 
 Status PendingDirectory::publish() {
   XRUN_TRY(written(path_, sync_directory(path_, io_)));
-  // Everything that needs disk space is written before the step gets its name.
+  // Writes everything that needs disk space before the step gets its name, since the disk may be full.
   const std::string pending = fmt::format("{}/latest{}", parent_, pending_tail());
   Status status = write_file(pending, name_ + "\n", io_);
   if (status.ok()) {
@@ -273,7 +273,7 @@ Status PendingDirectory::rename_both(const std::string& latest) {
   const int fault = io_.rename(path_, target);
   const bool replaced = fault == ENOTEMPTY || fault == EEXIST;
   XRUN_TRY(written(target, replaced ? change_places(path_, target, io_) : fault));
-  // The older step stays until the new one is durable, even if the sync fails.
+  // The older step is not removed before the new one is durable, even if the sync fails.
   const std::string older = std::exchange(path_, "");
   XRUN_TRY(written(parent_, sync_directory(parent_, io_)));
   if (replaced) {

@@ -7,7 +7,8 @@
 namespace xrun::runtime {
 namespace {
 
-// Reading this many bytes between two rows takes less time than another request to the disk.
+// Rows that are at most this far apart share a request: reading the bytes between them takes less time than another
+// request to the disk.
 constexpr uintptr_t kGap = 16 * kKiB;
 
 }  // namespace
@@ -37,7 +38,7 @@ void ask_for_rows(const std::byte* base, Bytes row_bytes, std::span<const int32_
   uintptr_t begin = 0;
   uintptr_t end = 0;
   const auto ask = [&] {
-    if (begin < end) {  // only a hint: the rows can be read even if it fails
+    if (begin < end) {  // errors are ignored, since the rows can also be read without this hint
       ::madvise(reinterpret_cast<void*>(begin), end - begin, MADV_WILLNEED);
     }
   };

@@ -1,4 +1,4 @@
-// Memory-mapped files, and hints to the system about the pages that will be used.
+// Memory-mapped files, and requests to the system to read pages before they are used.
 #pragma once
 
 #include <cstddef>
@@ -11,7 +11,8 @@ namespace xrun::runtime {
 
 Bytes page_bytes();
 
-// Maps a whole file while the object lives. Pages are read one by one unless ask_for_rows has requested them.
+// Maps a whole file while the object lives. A page is read from the file when it is first accessed, unless ask_for_rows
+// has requested it before.
 class FileMapping {
  public:
   FileMapping(int file, Bytes bytes);
@@ -27,8 +28,8 @@ class FileMapping {
   int fault_;
 };
 
-// Requests the pages of `rows`, ascending, of an array that is mapped at `base`, without waiting for them: one request
-// for each run of rows that lie close together.
+// Requests the pages of some rows of an array that is mapped at `base`, and does not wait for them. Makes one request
+// for each group of rows that lie close together. `rows`: ascending.
 void ask_for_rows(const std::byte* base, Bytes row_bytes, std::span<const int32_t> rows);
 
 }  // namespace xrun::runtime

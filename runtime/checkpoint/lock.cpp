@@ -1,5 +1,10 @@
-// The file holds "HOST OWNER\n" while a process has the lock (owner.h), and is empty after the release. A power failure
-// may leave the beginning of the line, followed by zeroes.
+// The file contains the line "HOST OWNER\n" (owner.h) while a process has the lock, and is empty after the release. A
+// power failure may leave an incomplete line, followed by zeros.
+//
+// Taking the lock: read the file; lock the directory and the file. If another process holds one of the two locks, the
+// directory is in use. If the file system has no locks, the directory is in use unless the process that the file names
+// is known to have ended. Otherwise unfinished saves of the previous holder are removed, and the file gets the name of
+// this process.
 #include "runtime/checkpoint/lock.h"
 
 #include <algorithm>
@@ -26,7 +31,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A new directory survives a power cut once its parent is synced.
+// Creates the directory and its parents, and syncs them: a new directory survives a power cut once its parent is
+// synced.
 Status create_directories(const std::string& directory, Io& io) {
   std::vector<fs::path> missing;
   std::error_code error;
@@ -77,7 +83,8 @@ Holder read_holder(int file) {
   if (is_text && owner && line.size() + 1 >= text.size()) {
     return {printable_line(line.substr(0, blank)), owner};
   }
-  return {.foreign = !is_text || !is_torn(text)};  // else released, or incomplete after a power failure
+  // An empty or incomplete line means that the lock was released, or that the power failed.
+  return {.foreign = !is_text || !is_torn(text)};
 }
 
 int write_holder(int file, Io& io) {
@@ -124,7 +131,7 @@ Result<DirectoryLock> DirectoryLock::take(const std::string& directory, Io& io) 
   if (before.foreign) {
     return foreign_lock(path);
   }
-  // Also locks the directory: on this host that lock holds even if somebody removes the file.
+  // Also locks the directory, so that on this host the lock works even if somebody removes the file.
   const bool directory_is_taken = io.lock(made.directory_) == EWOULDBLOCK;
   const int fault = io.lock(made.file_);
   if (directory_is_taken || fault == EWOULDBLOCK) {
@@ -133,7 +140,7 @@ Result<DirectoryLock> DirectoryLock::take(const std::string& directory, Io& io) 
   if (fault != 0 && before.owner && !has_ended(*before.owner)) {
     return locked(directory, before, false);
   }
-  if (before.owner) {  // its lock is gone, or it is known to have ended
+  if (before.owner) {  // the previous holder has lost its lock, or is known to have ended
     remove_pending(
         directory, [&](const Owner& owner) { return owner == *before.owner; }, io);
   }

@@ -8,15 +8,16 @@
 
 namespace xrun::runtime {
 
-// It consists of a system lock on the file `lock` in the directory, which network file systems share between hosts, and
-// one on the directory itself. The file names the process that holds the lock; the name stays if that process ended
-// without releasing it. A file `lock` in another format belongs to somebody else and is not overwritten.
-// (docs/decisions/0014-a-lock-that-names-its-owner.md)
+// The lock consists of two system locks: one on the file `lock` in the directory, which network file systems share
+// between hosts, and one on the directory itself. The file names the process that holds the lock; the name stays if
+// that process ends without releasing the lock. A file `lock` in another format comes from another program and is not
+// overwritten. (docs/decisions/0014-a-lock-that-names-its-owner.md)
 class DirectoryLock {
  public:
-  // Creates the directory if it is missing, and removes unfinished saves of the previous holder. Errors: XG0711, also
-  // if the file belongs to somebody else; XG0712 another process holds the lock, or may hold it: the file system has no
-  // locks, and the process that the file names is not known to have ended.
+  // Takes the lock. Creates the directory if it is missing, and removes unfinished saves of the previous holder.
+  // Errors: XG0711 the directory cannot be written, or the file comes from another program; XG0712 another process
+  // holds the lock, or may hold it because the file system has no locks and the process that the file names is not
+  // known to have ended.
   static Result<DirectoryLock> take(const std::string& directory, Io& io = system_io());
   DirectoryLock(DirectoryLock&& other) noexcept;
   DirectoryLock& operator=(DirectoryLock&&) = delete;

@@ -143,7 +143,7 @@ ordered_json records_json(const std::vector<Record>& records) {
   return list;
 }
 
-// A head's name becomes part of a file name, so it must not contain `/`.
+// Reads the entries about class rows in files. A head's name is part of a file name, so it must not contain `/`.
 Status read_rows(Entries& entries, Manifest& manifest, std::string_view name) {
   const Json* rows = entries.list("rows");
   for (size_t i = 0; rows != nullptr && i < rows->size(); ++i) {

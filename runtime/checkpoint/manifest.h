@@ -13,7 +13,7 @@
 
 namespace xrun::runtime {
 
-constexpr Bytes kMostManifestBytes = 64 * kMiB;  // half a million files
+constexpr Bytes kMostManifestBytes = 64 * kMiB;  // enough for half a million files
 
 struct ManifestFile {
   std::string name;
@@ -28,7 +28,7 @@ struct ManifestRows {
   std::string log;   // id of its undo log, which restores the rows of this checkpoint
 };
 
-// Settings that a run had until it was extended.
+// The settings of a run before it was extended (CheckpointOptions::extend).
 struct HistoryEntry {
   int64_t until = 0;                 // steps done at the end of this period
   std::string math_digest;           // digest during this period
@@ -43,12 +43,12 @@ struct ManifestClasses {
 };
 
 struct Manifest {
-  // 1: class names are in the manifest; since 3: text of the model, history and records; 4: `rows` has entries; 5:
-  // classes by input.
+  // The version of the format. 1: class names are in the manifest; 3: text of the model, history and records are added;
+  // 4: `rows` has entries; 5: classes are stored by input.
   int64_t format = 5;
   int64_t step = 0;     // steps done
   double epoch = 0;     // 0 if the length of an epoch is unknown
-  int64_t samples = 0;  // position in the concatenated permutations: where the next batch begins
+  int64_t samples = 0;  // samples of the steps done: the next batch begins there in the sequence of all samples
   uint64_t seed = 0;    // key of all random numbers
   std::string math_digest;
   std::string version;  // version of xrun
@@ -63,14 +63,17 @@ struct Manifest {
   std::vector<ManifestRows> rows;
 };
 
-// XG0710: the message is `name`, a part of a checkpoint, then `why`: "is truncated", "holds ...".
+// Makes the error XG0710 for a damaged part of a checkpoint: its message is `name`, followed by `why`, such as "is
+// truncated".
 Error damaged(std::string_view name, std::string_view why);
 
-// The text of a manifest, identical for equal values. Its last entry is the digest of the text with that digest empty.
+// Prints a manifest. Equal values give the same text. The last entry is the digest of the text, computed while that
+// entry is empty.
 std::string print_manifest(const Manifest& manifest);
 
-// Parses such a text; `name` is for messages. Rejects every text that print_manifest would not write byte for byte, so
-// a changed bit is always found. Errors: XG0710, and XG0714 for the format of a later version.
+// Parses the text of a manifest; `name` is for messages. Rejects every text that differs in a byte from what
+// print_manifest would write, so a changed bit is always found. Errors: XG0710, and XG0714 for the format of a later
+// version.
 Result<Manifest> parse_manifest(std::string_view text, std::string_view name);
 
 }  // namespace xrun::runtime

@@ -19,7 +19,7 @@ std::vector<std::string_view> parts_of(std::string_view name) {
   return parts;
 }
 
-// The number of parts in which two names differ; if they have different numbers of parts, all of them.
+// The number of parts in which two names differ. Names with different numbers of parts differ in all parts.
 size_t distance(const std::vector<std::string_view>& a, const std::vector<std::string_view>& b) {
   size_t count = a.size() == b.size() ? 0 : std::max(a.size(), b.size());
   for (size_t i = 0; a.size() == b.size() && i < a.size(); ++i) {
@@ -53,7 +53,8 @@ std::string first_parts(const std::vector<std::string_view>& parts, size_t count
   return fmt::format("{}", fmt::join(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(count), "."));
 }
 
-// The line that declares the renaming, up to the last part in which the names differ, which is never the leaf.
+// The line that declares the renaming. It ends with the last part in which the names differ, which is never the last
+// part of the names.
 std::string moved_line(std::string_view now, std::string_view old) {
   const auto parts = parts_of(now);
   const auto others = parts_of(old);

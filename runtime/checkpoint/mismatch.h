@@ -1,5 +1,6 @@
-// XG0702: a checkpoint lacks a tensor or has it in another shape. The error points at the place in the model that needs
-// the tensor, and proposes a line with the name that it may have had.
+// Makes the errors for a checkpoint that does not fit the model. XG0702, for a tensor that is missing or has another
+// shape, points at the place in the model that needs the tensor. If the tensor may have been renamed, it proposes a
+// line that declares the renaming.
 #pragma once
 
 #include <string>
@@ -25,7 +26,7 @@ Error other_model(const std::string& file, const std::string& path, std::vector<
 Error missing_tensor(const std::string& path, const std::vector<StoredTensor>& stored, const TrainState& state,
                      const StateTensor& tensor);
 
-// XG0702: it has `tensor` in another form: "has 25 rows in the model, but 24 in the checkpoint".
+// XG0702: the checkpoint has `tensor` in another form. `message`: "has 25 rows in the model, but 24 in the checkpoint".
 Error other_form(const TrainState& state, const StateTensor& tensor, std::string message, std::string help = {});
 
 std::string shape_text(const std::vector<int64_t>& dims);  // "[64, 3, 7, 7]"

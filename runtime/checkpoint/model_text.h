@@ -1,5 +1,5 @@
-// The text of the model that a checkpoint was trained from, and the options that affect its meaning. A checkpoint is
-// evaluated from this text alone, and compared with other models through it.
+// Stores the source text of the model in its checkpoints, with the options that affect its meaning. So a checkpoint can
+// be evaluated without other files, and its model can be compared with another one.
 #pragma once
 
 #include <string>
@@ -23,7 +23,7 @@ inline constexpr std::string_view kModelFile = "model.json";  // in a step direc
 
 std::string print_model_text(const ModelText& text);
 
-// False for checkpoints of earlier formats.
+// Whether the checkpoint contains the text of its model; false for earlier formats.
 bool has_model_text(const Manifest& manifest);
 
 // Reads the text from the step directory at `path`. Errors: XG0716 an earlier format has no text; XG0710 it is damaged;

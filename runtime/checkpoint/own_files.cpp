@@ -27,8 +27,8 @@ bool is_hex(std::string_view text, size_t digits) {
   return text.size() == digits && text.find_first_not_of("0123456789abcdef") == std::string_view::npos;
 }
 
-// "head.NAME.r0000000000.safetensors", numbered by its first row; "trunk.r0000000001.safetensors", by its rank;
-// "trunk.residual.3.r0000000001.safetensors", by sender and rank.
+// Whether `name` is a numbered file: "head.NAME.r0000000000.safetensors" with the number of its first row,
+// "trunk.r0000000001.safetensors" with a rank, or "trunk.residual.3.r0000000001.safetensors" with a sender and a rank.
 bool is_numbered_file(std::string_view name) {
   constexpr std::string_view kEnd = ".r0000000000.safetensors";
   const bool head = name.starts_with("head.") && name.size() > 5 + kEnd.size();

@@ -19,11 +19,12 @@ struct ProcessState {
   uint64_t start = 0;
 };
 
-// "PID (NAME) STATE ...": the start is the 22nd field. A name may contain blanks and brackets.
+// Reads the state of a process from /proc/PID/stat: "PID (NAME) STATE ...". Its start time is the 22nd field. NAME may
+// contain blanks and brackets, so the fields are counted from the last bracket.
 std::optional<ProcessState> state_of(const std::string& process) {
   std::ifstream in("/proc/" + process + "/stat");
   std::string text;
-  std::getline(in, text, '\0');  // an iterator over the buffer would throw if a read fails
+  std::getline(in, text, '\0');  // unlike a stream iterator, this does not throw if reading fails
   const size_t name_end = text.rfind(')');
   if (name_end == std::string::npos) {
     return std::nullopt;
@@ -81,7 +82,7 @@ bool has_ended(const Owner& owner) {
   if (owner.boot != here.boot || owner.pids != here.pids) {
     return false;
   }
-  // Signal 0 asks first, since /proc may hide the processes of other users.
+  // Asks with signal 0 first, since /proc may hide the processes of other users.
   if (::kill(static_cast<pid_t>(owner.pid), 0) != 0 && errno == ESRCH) {
     return true;
   }

@@ -14,7 +14,7 @@ constexpr size_t kBootDigits = 32;
 // Identifies a process: no two processes, even on different hosts, have equal owners.
 struct Owner {
   std::string boot;   // boot id of the kernel, 32 hex digits; host names may coincide
-  uint64_t pids = 0;  // PID namespace of `pid`, since each container counts its own processes
+  uint64_t pids = 0;  // id of the PID namespace, since each container numbers its own processes
   uint64_t pid = 0;
   uint64_t start = 0;  // start time in clock ticks of the kernel, since process numbers are reused
 
@@ -23,12 +23,13 @@ struct Owner {
 
 Owner this_process();
 
-// "f1980f37ef8347e68fe98f990d81fc8e.4026531836.24017.143264", which can be part of a file name, and back.
+// Converts an owner to text and back. The text can be part of a file name:
+// "f1980f37ef8347e68fe98f990d81fc8e.4026531836.24017.143264".
 std::string to_text(const Owner& owner);
 std::optional<Owner> parse_owner(std::string_view text);
 
-// Whether the process is known to have ended. Also false for a process of another kernel or container, which cannot be
-// seen.
+// Whether the process is known to have ended. False for a process of another kernel or container, since this process
+// cannot see whether it runs.
 bool has_ended(const Owner& owner);
 
 std::string host_name();  // for messages

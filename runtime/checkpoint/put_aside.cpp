@@ -60,7 +60,8 @@ Result<std::string> put_aside(const std::string& directory, Io& io) {
   if (!holds_a_run(directory)) {
     return std::string();
   }
-  // A run that still writes there keeps its directory. The lock of this process moves along with the old directory.
+  // Taking the lock fails if a run still writes into the directory. The lock moves with the directory when it is
+  // renamed.
   XRUN_ASSIGN(const DirectoryLock lock, DirectoryLock::take(directory, io));
   const std::string target = target_of(directory).string();
   if (holds_more_than_a_run(target)) {

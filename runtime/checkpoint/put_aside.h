@@ -1,4 +1,5 @@
-// A directory of checkpoints in which a run starts anew (`--resume never`): an earlier run in it is kept.
+// Handles a directory of checkpoints in which a run starts anew (`--resume never`): the checkpoints of an earlier run
+// in it are kept under another name.
 #pragma once
 
 #include <string>
@@ -17,7 +18,8 @@ std::string aside_name(const std::string& directory);
 // directory cannot be renamed, or contains model files or the working directory.
 Result<std::string> put_aside(const std::string& directory, Io& io);
 
-// Calls put_aside for the directory of checkpoints, or of second copies, of a run that starts anew and may overwrite.
+// Calls put_aside for `directory`, the directory of checkpoints or of second copies, if the run starts anew and
+// CheckpointOptions::overwrite is set.
 Status make_room(const CheckpointOptions& options, const std::string& directory);
 
 // XG0722: a run that starts anew would overwrite the checkpoints in `directory`; `newest` is the newest of them.

@@ -42,7 +42,8 @@ Error also_not_copied(Error error, const CopyPlaces& places) {
   return error;
 }
 
-// Steps up to the newest one, ascending; a higher step belongs to an abandoned continuation of the run.
+// The steps in a directory of copies, ascending and without steps above the one that its `latest` names: these belong
+// to an abandoned continuation of the run.
 std::set<int64_t> steps_of_copies(const std::string& copies) {
   std::set<int64_t> steps;
   const auto newest = newest_in(copies);
@@ -73,7 +74,8 @@ std::string text_of(const Numbers& numbers) {
   return text;
 }
 
-// The newest step that all hosts with copies have, else the newest of any host.
+// The newest step that all hosts with copies have; if there is none, the newest step of any host. Nullopt: there are no
+// copies.
 std::optional<int64_t> newest_copied(const std::vector<std::string>& texts) {
   std::map<int64_t, int> hosts_with;  // key: step
   int hosts = 0;
@@ -150,7 +152,8 @@ Status put_manifest_back(const CopyPlaces& places, const FoundStep& step) {
   return move_into(step.info.path, kManifestName, pending, *places.io);
 }
 
-// The name of a step; empty: the newest; nullopt: a checkpoint elsewhere.
+// The step that `--resume` asks for: its name, or empty for the newest one. Nullopt: a checkpoint outside the
+// directory.
 std::optional<std::string> step_asked_for(const std::string& resume, const std::string& directory) {
   std::string given = resume;
   while (given.size() > 1 && given.ends_with('/')) {
@@ -201,7 +204,7 @@ Result<std::optional<std::string>> step_meant(const CopyPlaces& places, const st
 
 Result<FoundStep> find_step(const CopyPlaces& places, const std::string& name) {
   const std::string path = places.directory + "/" + name;
-  std::optional<Error> fault;  // error of rank 0, which looks on behalf of all
+  std::optional<Error> fault;  // the error of rank 0, which looks at the directory for all ranks
   XRUN_ASSIGN(const std::string lost, text_of_first(places.peers, [&]() -> Result<std::string> {
                 const auto latest = named_by_latest(places.directory);
                 const auto newest = newest_in(places.directory);

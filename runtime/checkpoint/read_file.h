@@ -1,5 +1,5 @@
-// Reads the files of a checkpoint front to back. A checkpoint may come from others, so only ordinary files are read and
-// links are not followed: nothing outside of the checkpoint is read.
+// Reads the files of a checkpoint from start to end. A checkpoint may come from an untrusted source, so only ordinary
+// files are read, and links, which could point outside the checkpoint, are not followed.
 #pragma once
 
 #include <cstddef>
@@ -13,9 +13,9 @@
 
 namespace xrun::runtime {
 
-// Calls `use` with the bytes of a file, piece by piece. If `expected` is given, a file of another size is not read.
-// Errors: XG0710 it is missing, a link, not an ordinary file, or of another size; XG0713 the system does not let it be
-// read; and those of `use`.
+// Calls `use` with the bytes of a file, piece by piece. `expected`: the size that the file must have; nullopt: any
+// size. Errors: XG0710 it is missing, a link, not an ordinary file, or of another size; XG0713 the system does not let
+// it be read; and those of `use`.
 Status stream_file(const std::string& path, std::optional<Bytes> expected,
                    const std::function<Status(std::span<const std::byte>)>& use);
 

@@ -12,8 +12,10 @@
 namespace xrun::runtime {
 namespace {
 
-// Results of other kernels agree within a tolerance, not bit for bit (docs/internals/determinism.md, "What it
-// excludes"). Versions matter only for bits; a version that the manifest does not name is not compared.
+// Lists the differences in kernels and versions between the checkpoint and the run; empty: there is no difference.
+// Results of other kernels agree within a tolerance, but not bit for bit (docs/internals/determinism.md, "What it
+// excludes"). Versions affect only bits, so they are compared only in deterministic runs, and only if the manifest
+// names them.
 std::string others_of(const Manifest& manifest, const CheckpointOptions& run) {
   std::string others;
   const auto compare = [&](std::string_view what, const std::string& then, const std::string& now) {
@@ -91,7 +93,7 @@ std::vector<WarnEvent> resume_warnings(const Manifest& manifest, const Checkpoin
                      run.deterministic ? "from here on the bits differ from those of a run with only one of them"
                                        : "results continue within a tolerance")});
   }
-  // The digest covers the declaration of the data, not the contents of their files.
+  // The math digest covers the declaration of the data but not the contents of its files, so their number is compared.
   const int64_t then = samples_of_epoch(manifest);
   if (then > 0 && run.epoch_samples > 0 && then != run.epoch_samples) {
     warnings.push_back(

@@ -10,18 +10,22 @@
 
 namespace xrun::runtime {
 
-// Refuses to resume from or to overwrite a checkpoint of another run; with `extend`, length and rate may differ.
-// Errors: XG0701 with the differences.
+// Checks that a checkpoint belongs to this run, before the run resumes from it or overwrites it. With
+// CheckpointOptions::extend, the length, the learning rate and the numbers of classes may differ. Errors: XG0701 with
+// the differences.
 Status check_digest(const CheckpointInfo& info, const CheckpointOptions& run);
-// Checks that the checkpoint has `batch` samples per step. Errors: XG0710.
+// Checks that the number of samples in the manifest fits the number of steps. Errors: XG0710; XG0704 the batch grows,
+// and the training data had another number of samples.
 Status check_samples(const CheckpointInfo& info, const CheckpointOptions& run);
-// XG0703: other kernels, in a deterministic run also other versions; XG0704: another number of samples.
+// Returns the warnings of a run that resumes. XG0703: other kernels wrote the checkpoint, or in a deterministic run
+// other versions of libraries; XG0704: the training data had another number of samples.
 std::vector<WarnEvent> resume_warnings(const Manifest& manifest, const CheckpointOptions& run);
-// Adds XG0718 if there were residuals of `senders` senders, and `state` has another number of senders.
+// Adds the warning XG0718 if the checkpoint has residuals of `senders` senders and `state` has another number of
+// senders.
 void add_sender_warning(const Manifest& manifest, int64_t senders, const TrainState& state,
                         std::vector<WarnEvent>& warnings);
 
-// Adds XG0721 if the files `names` were restored from second copies.
+// Adds the warning XG0721 if `names`, the files that were restored from second copies, is not empty.
 void add_copy_warning(const CheckpointInfo& info, const std::vector<std::string>& names, const CheckpointOptions& run,
                       std::vector<WarnEvent>& warnings);
 

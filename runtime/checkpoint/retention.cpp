@@ -22,7 +22,8 @@ bool is_best(const std::vector<Record>& records, int64_t step) {
   });
 }
 
-// If a manifest cannot be read, it may refer to any names: all stay.
+// Removes files of class names to which no step refers. If a manifest cannot be read, it may refer to any of them, so
+// all stay.
 void remove_unused_names(const std::string& directory, const Manifest& saved, Io& io) {
   std::set<std::string> unused = class_names_in(directory);
   const auto keep = [&](const Manifest& manifest) {

@@ -10,10 +10,10 @@
 
 namespace xrun::runtime {
 
-// Removes older steps of the run that has saved `saved`: all but the newest `keep`, the best ones of its records, and
-// those of `needed`. Class rows in files belong to the newest checkpoint only, so runs with such rows remove all older
-// steps. Also removes unfinished saves whose owner has ended, and names of classes to which no step refers. Steps of
-// other runs, and higher ones, stay.
+// Removes older steps of the run that has just saved `saved`. The newest `keep` steps stay, and also the best steps in
+// its records and the steps in `needed`. Class rows in files can be restored only for the newest checkpoint, so runs
+// with such rows remove all older steps. Also removes unfinished saves whose owner has ended, and files of class names
+// to which no step refers. Steps of other runs and steps with higher numbers stay.
 void remove_old(const std::string& directory, const Manifest& saved, int64_t keep, const std::vector<int64_t>& needed,
                 Io& io);
 

@@ -7,7 +7,8 @@ namespace xrun::runtime {
 RowCopies::RowCopies(const TrainState& state, const StateFile& file, SaveMemory& memory)
     : state_(state), file_(file), memory_(memory) {
   for (const StateTensor* tensor : file.tensors) {
-    // Graphs of classes change between two steps, and shifts are computed when the save begins.
+    // Skips graphs of classes, which change only between two steps, and shifts, which were computed when the save
+    // began.
     if (tensor->role != StateTensor::Role::kGraph && tensor->role != StateTensor::Role::kShift) {
       tensors_.emplace_back(tensor, row_bytes_);
       row_bytes_ += tensor->row_bytes();
@@ -51,7 +52,7 @@ bool RowCopies::add_page() {
   return bytes != nullptr;
 }
 
-// Reads in parts, so that a step seldom needs a row of the part being read.
+// Reads in small parts, so that a step seldom has to wait because it changes a row of the part that is being read.
 void RowCopies::read(const StateTensor& tensor, int64_t row_begin, int64_t row_end, std::byte* out) {
   constexpr Bytes kPart = 16 * kKiB;
   const auto changing = std::ranges::find(tensors_, &tensor, [](const auto& one) { return one.first; });
@@ -74,7 +75,7 @@ void RowCopies::read_part(const StateTensor& tensor, Bytes offset, int64_t row_b
   part_begin_ = row_begin;
   part_end_ = row_end;
   lock.unlock();
-  // No row of the part gets a copy now, so these elements of `values_` do not change.
+  // While the part is being read, `keep` copies none of its rows, so these elements of `values_` do not change.
   for (int64_t row = row_begin; row < row_end;) {
     const auto value_at = [&](int64_t at) { return values[static_cast<size_t>(at - row_begin)]; };
     if (const std::byte* const copy = value_at(row); copy != nullptr) {
@@ -95,7 +96,7 @@ void RowCopies::read_part(const StateTensor& tensor, Bytes offset, int64_t row_b
   part_read_.notify_all();
 }
 
-// Called for the first part that is read.
+// Fills `values_` with the copies that were made so far. Called before the first part is read.
 void RowCopies::find_values() {
   if (!values_.empty()) {
     return;

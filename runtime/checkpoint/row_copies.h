@@ -1,5 +1,5 @@
-// Copies of single rows of a checkpoint's file, which steps change before the file is written. Heads with active
-// classes have such files: a step changes few rows of each.
+// Copies single rows of a file that is being saved in the background, before a step changes them. It is used for heads
+// with active classes, for which a step changes only a few rows of each file.
 #pragma once
 
 #include <condition_variable>
@@ -16,11 +16,11 @@
 
 namespace xrun::runtime {
 
-// The rows of one file as they were when its save began. All arguments outlive the object.
-// Threads: one reads, any others keep rows. The mutex guards everything that changes; it is held while rows are copied,
-// but not while rows of the state are read for the file. These are read in small parts, and a row of the part being
-// read is copied, and so changes, only after the part. So a row either is read before it changes, or has a copy, and
-// then the row of the state is never read.
+// Gives the rows of one file as they were when its save began. All arguments outlive the object.
+// Threads: one calls `read`, any others call `keep`. The mutex guards everything that changes. It is held while rows
+// are copied, but not while `read` reads rows of the state. `read` therefore works in small parts: if `keep` wants a
+// row of the part that is being read, it waits until the part has been read. So each row is either read from the state
+// before it changes, or it has a copy, and is then read only from the copy.
 class RowCopies {
  public:
   // REQUIRES: file.by_rows.
@@ -30,16 +30,17 @@ class RowCopies {
   RowCopies& operator=(const RowCopies&) = delete;
 
   bool fits() const { return page_rows_ > 0; }  // whether a row fits into a page
-  // Copies those of `rows` that have no copy yet; `rows` may include rows of other files. Afterwards they may change.
-  // Copies nothing after end(). False: there is no memory for one of them. `rows`: ascending. REQUIRES: fits().
+  // Copies the rows that have no copy yet, after which they may change. `rows`: ascending; may include rows of other
+  // files, which are ignored. Copies nothing after end(). Returns false if there is not enough memory for all of them.
+  // REQUIRES: fits().
   bool keep(std::span<const int32_t> rows);
   // Reads rows of a tensor of the file as they were when the save began.
   void read(const StateTensor& tensor, int64_t row_begin, int64_t row_end, std::byte* out);
-  // Ends reading, and gives the memory back.
+  // Call after the last `read`: gives the memory back.
   void end();
 
  private:
-  // The numbers of rows, then their values: for each row those of all tensors.
+  // A page of memory: the numbers of the rows in it, then the values of these rows, for each row those of all tensors.
   struct Page {
     std::byte* bytes = nullptr;
     int64_t count = 0;
@@ -58,7 +59,7 @@ class RowCopies {
   const TrainState& state_;
   const StateFile& file_;
   SaveMemory& memory_;
-  std::vector<std::pair<const StateTensor*, Bytes>> tensors_;  // those that steps change; offsets in a row's values
+  std::vector<std::pair<const StateTensor*, Bytes>> tensors_;  // tensors that steps change; offsets in a row's values
   Bytes row_bytes_ = 0;
   int64_t page_rows_ = 0;  // rows that fit into a page
   std::mutex mutex_;       // guards the members below

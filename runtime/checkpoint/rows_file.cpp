@@ -1,3 +1,7 @@
+// How rows are restored: read the header and the log, and check that they belong together; read the whole log once, to
+// be sure that it is intact; read it again and write the old bytes to the file; replace the log by an empty one. All of
+// it can be repeated if it is interrupted, because the log is replaced last. A bit for each row says whether the row is
+// in the log, so that a row is logged only before its first change after a checkpoint.
 #include "runtime/checkpoint/rows_file.h"
 
 #include <algorithm>
@@ -42,7 +46,8 @@ Error unmapped(std::string_view path, int fault) {
                      "keep the rows on a file system that maps files, or allow more address space (ulimit -v)");
 }
 
-// A kernel without a boot id has zeros, which identify no boot.
+// Whether the owner ran since the last boot of this machine. A kernel without a boot id reports zeros, which identify
+// no boot.
 bool is_of_this_boot(const Owner& owner, const Owner& here) {
   return owner.boot == here.boot && owner.boot.find_first_not_of('0') != std::string::npos;
 }
@@ -66,7 +71,7 @@ RowsFile::RowsFile(RowsFile&& other) noexcept
       record_(std::move(other.record_)) {}
 
 RowsFile::~RowsFile() {
-  static_cast<void>(close());  // if it fails, the log counts as open after a power cut
+  static_cast<void>(close());  // if it fails, the log is not closed, and restoring after a power cut is rejected
 }
 
 Result<RowsFile> RowsFile::create(const std::string& path, const RowsLayout& layout, RowsFileOptions options) {
@@ -78,7 +83,7 @@ Result<RowsFile> RowsFile::create(const std::string& path, const RowsLayout& lay
     if (opened.ok()) {
       std::byte start[16] = {};
       const ssize_t got = ::pread(old.file_, start, sizeof start, 0);
-      if (got != 0 && !is_rows_file(start)) {  // a killed process may leave an empty file
+      if (got != 0 && !is_rows_file(start)) {  // an empty file may be replaced: a killed process may have left it
         return foreign_file(path);
       }
       if (const int fault = io.unlink(path); fault != 0) {
@@ -90,7 +95,8 @@ Result<RowsFile> RowsFile::create(const std::string& path, const RowsLayout& lay
   }
   RowsFile made(path, std::move(options));
   made.header_ = {draw_id(), layout};
-  // The file gets its name once its header is durable, so that a power cut leaves no file that looks foreign.
+  // The file gets its final name after its header is durable. Otherwise a power cut could leave a file without a
+  // header, which looks like a file of another program.
   const std::string fresh = path + pending_tail();
   XRUN_TRY(made.open(fresh, O_RDWR | O_CREAT | O_EXCL));
   const std::string header = print_rows_header(made.header_);
@@ -124,7 +130,7 @@ Result<RowsFile> RowsFile::restore(const std::string& path, const RowsLayout& la
   if (!made.has_locks_ && !has_ended(before.owner) && is_of_this_boot(before.owner, made.options_.owner)) {
     return in_use(path, fmt::format("process {} (not certain, since its file system has no locks)", before.owner.pid));
   }
-  XRUN_TRY(made.reserve());  // copies of files may have holes
+  XRUN_TRY(made.reserve());  // a copied file may have holes, for which no disk space is reserved
   made.make_room();
   XRUN_TRY(made.undo(log, !is_of_this_boot(before.owner, made.options_.owner)));
   const UndoHeader header{version.rows, version.log, before.step, made.options_.owner, made.options_.durable};
@@ -139,7 +145,7 @@ Result<RowsHeader> RowsFile::header_of(const std::string& path) {
   return file.parse_header();
 }
 
-// Errors name the file's final path.
+// Opens `path`, which may be a temporary name of the file; errors name its final path.
 Status RowsFile::open(const std::string& path, int flags, Lock lock) {
   Io& io = *options_.io;
   file_ = io.open(path, flags | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
@@ -215,7 +221,8 @@ void RowsFile::make_room() {
   record_.resize(static_cast<size_t>(layout.record_bytes(most)));
 }
 
-// The log is read twice: nothing is written back before the whole log is known to be intact.
+// Writes the old bytes in the log back to the file. Reads the log twice, so that nothing is written before the whole
+// log is known to be intact.
 Status RowsFile::undo(UndoReader& log, bool power_was_cut) {
   const RowsLayout& layout = header_.layout;
   int64_t rows = 0;
@@ -280,8 +287,8 @@ Status RowsFile::map(size_t section, int64_t row_begin, int64_t row_end, std::by
                  (row_end == layout.rows || row_end * width % page_bytes() == 0),
              "rows that are not whole pages");
   const auto bytes = static_cast<size_t>(align_up((row_end - row_begin) * width, page_bytes()));
-  // The mapping gets no advice: steps request rows by read_ahead, and readers of all rows, such as an evaluation, get
-  // the read-ahead of the system.
+  // Calls no madvise for the mapping: steps request their rows by read_ahead, and code that reads all rows in order,
+  // such as an evaluation, benefits from the normal read-ahead of the system.
   void* const at = ::mmap(to, bytes, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, file_,
                           layout.offset(section) + row_begin * width);
   if (at == MAP_FAILED) {
@@ -378,7 +385,7 @@ Result<RowsVersion> RowsFile::prepare_checkpoint(int64_t step) {
 void RowsFile::switch_checkpoint() {
   XRUN_CHECK(next_.has_value(), "no checkpoint is prepared");
   if (log_) {
-    options_.io->unlink(log_->path());  // if a log stays, restore removes it
+    options_.io->unlink(log_->path());  // errors are ignored, since `restore` removes logs that are left over
   }
   log_ = std::exchange(next_, std::nullopt);
   std::ranges::fill(logged_, 0);
@@ -407,8 +414,8 @@ Status RowsFile::close() {
   return done;
 }
 
-// Removes all logs except `but`, since their checkpoints can no longer be restored, and remains of unfinished
-// creations. REQUIRES: the file is locked.
+// Removes all logs except `but`, whose checkpoints can no longer be restored, and files that an interrupted `create`
+// has left. REQUIRES: the file is locked.
 void RowsFile::remove_leftovers(const std::string& but) const {
   const std::string own = fs::path(path_).filename().string();
   const std::string begin = own + ".undo-";

@@ -1,12 +1,13 @@
-// Class rows in a mapped file, for heads larger than memory, with an undo log instead of a second copy
-// (docs/reference/formats.md, "Rows files and undo logs").
+// A file of class rows that is mapped into memory, for heads that are larger than memory. Checkpoints contain no copy
+// of the rows: an undo log restores them (docs/reference/formats.md, "Rows files and undo logs").
 //
-//   PATH             all rows, mapped into the arena: a kernel changes them there, and the system writes them back
-//   PATH.undo-LOG    old bytes, at the checkpoint whose manifest names LOG, of all rows changed since then
+//   PATH             all rows, mapped into the arena: kernels change them there, and the system writes them to the file
+//   PATH.undo-LOG    the undo log of the checkpoint whose manifest names LOG: for each row that has changed since then,
+//                    the bytes that it had at the checkpoint
 //
-// If the process is killed at any time, the rows of the newest checkpoint can be restored: the system's cache holds all
-// writes to both files. A power cut loses the cache. Rows are then restored if no row has changed since the checkpoint,
-// if the run closed the log, or if the log is durable; otherwise they are refused (XG0717).
+// If the process is killed, the rows of the newest checkpoint can always be restored, since the system's cache holds
+// all writes to both files. A power cut loses the cache. Then rows can be restored only if no row has changed since the
+// checkpoint, if the run closed the log, or if the log is durable; otherwise the checkpoint is rejected with XG0717.
 #pragma once
 
 #include <cstddef>
@@ -35,16 +36,19 @@ struct RowsFileOptions {
   Owner owner = this_process();
 };
 
-// Identifies the rows of a checkpoint, in its manifest.
+// Identifies the rows of a checkpoint; stored in its manifest.
 struct RowsVersion {
   std::string rows;  // id of the file
   std::string log;   // id of its undo log
 };
 
-// A save has four parts: write the rest of the checkpoint; prepare_checkpoint of every rows file; write the manifest
-// and rename the step directory, which makes the checkpoint valid; switch_checkpoint of every rows file. Before the
-// rename the older checkpoint can be restored, afterwards the new one: no row changes in between, so both logs are
-// valid.
+// A save has four parts:
+//   1. write the other files of the checkpoint;
+//   2. call prepare_checkpoint of every rows file, which creates a new log;
+//   3. write the manifest and rename the step directory, which makes the checkpoint valid;
+//   4. call switch_checkpoint of every rows file, which removes the older log.
+// Before the rename the older checkpoint can be restored, and afterwards the new one: no row changes meanwhile, so both
+// logs are valid.
 //
 // The file is locked for one process, if the file system has locks. Threads: any calls log_old and read_ahead; the
 // other calls are made between steps.
@@ -58,10 +62,10 @@ class RowsFile final : public MappedRows {
   // Opens the file only to read its header. Errors: XG0710, XG0711 it is not an ordinary file, XG0713, XG0714.
   static Result<RowsHeader> header_of(const std::string& path);
 
-  // Opens the rows as they were at a checkpoint: writes the bytes of the undo log back. It can be repeated after a kill
-  // or a failure. Errors: XG0702 a file of another layout; XG0710 the file or its log is missing, truncated, damaged or
-  // of another file; XG0711 and XG0712 as for create; XG0713; XG0714; XG0717 the power was cut, or this is another
-  // machine.
+  // Opens the file and restores the rows of a checkpoint: writes the bytes of the undo log back. It can be repeated
+  // after a kill or a failure. Errors: XG0702 a file of another layout; XG0710 the file or its log is missing,
+  // truncated, damaged or of another file; XG0711 and XG0712 as for create; XG0713; XG0714; XG0717 the power was cut
+  // since the log was written, or this is another machine.
   static Result<RowsFile> restore(const std::string& path, const RowsLayout& layout, const RowsVersion& version,
                                   RowsFileOptions options = {});
 
@@ -82,24 +86,24 @@ class RowsFile final : public MappedRows {
 
   // Syncs the rows, and creates an empty log for the checkpoint of `step` next to the log in use. Errors: XG0711.
   Result<RowsVersion> prepare_checkpoint(int64_t step);
-  // Call when the manifest is in place: the new log replaces the older one. REQUIRES: prepare_checkpoint.
+  // Call after the step was published: the new log replaces the older one. REQUIRES: prepare_checkpoint was called.
   void switch_checkpoint();
-  // Call if the manifest was not published: keeps the log in use and removes the new one, so that a manifest that
-  // exists nevertheless has no log. Does nothing without a prepared checkpoint. Errors: XG0711.
+  // Call if publishing the step failed: keeps the log in use and removes the new one, so that the new checkpoint cannot
+  // be restored even if it was published after all. Does nothing without a prepared checkpoint. Errors: XG0711.
   Status give_up_checkpoint();
 
-  // Closes log and file, after which the rows can be restored on any machine to which both files are copied. REQUIRES:
-  // the caller no longer writes to mapped rows. Errors: XG0711.
+  // Closes log and file. Afterwards the rows can also be restored on another machine to which both files are copied.
+  // REQUIRES: the caller no longer writes to mapped rows. Errors: XG0711.
   Status close();
 
   Bytes log_bytes() const { return log_ ? log_->bytes() : 0; }
 
  private:
-  // Rows that were mapped together: the address that row 0 of each section would have; null for unmapped sections.
+  // Rows that were mapped together.
   struct Range {
     int64_t begin = 0;
     int64_t end = 0;
-    std::vector<const std::byte*> sections;
+    std::vector<const std::byte*> sections;  // the address that row 0 of each section would have; null: not mapped
   };
 
   const Range& range_of(std::span<const int32_t> rows) const;

@@ -1,4 +1,4 @@
-// The header:
+// An example of a header:
 //   xrun rows 1
 //   id 53e1b2c4ab79b6a2a6d31e0e5b3c7f44
 //   tensor id.weight
@@ -92,7 +92,7 @@ bool is_rows_file(std::span<const std::byte> start) { return version_of(start, k
 std::string draw_id() {
   static std::atomic<uint64_t> drawn{0};
   uint64_t bits[2] = {};
-  const ssize_t got = ::getrandom(bits, sizeof bits, 0);  // if it fails, the rest still differs from any other call's
+  const ssize_t got = ::getrandom(bits, sizeof bits, 0);  // even if it fails, the other fields make the text unique
   const std::string text =
       fmt::format("{} {} {} {} {}", to_text(this_process()), drawn.fetch_add(1), got, bits[0], bits[1]);
   return xxh128(std::as_bytes(std::span(text)));

@@ -16,16 +16,16 @@ struct RowsHeader {
   RowsLayout layout;
 };
 
-// Text of kRowsHeaderBytes bytes, identical for equal headers.
+// Prints a header as text of kRowsHeaderBytes bytes. Equal headers give the same text.
 std::string print_rows_header(const RowsHeader& header);
 
-// `start` is the beginning of a file, or all of a shorter file; `path` is for messages. Errors: XG0710 it is not a rows
-// file, is damaged or truncated; XG0714 a later version wrote it.
+// Parses the header. `start`: the first bytes of a file, or the whole file if it is shorter than a header; `path`: for
+// messages. Errors: XG0710 it is not a rows file, or is damaged or truncated; XG0714 a later version wrote it.
 Result<RowsHeader> parse_rows_header(std::span<const std::byte> start, std::string_view path);
 
 bool is_rows_file(std::span<const std::byte> start);
 
-// 32 hex digits, different for every call.
+// Draws an id: 32 hex digits, different for every call.
 std::string draw_id();
 
 }  // namespace xrun::runtime

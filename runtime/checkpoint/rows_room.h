@@ -16,8 +16,9 @@ struct RowsRoom {
   Bytes undo = 0;  // largest size of its log
 };
 
-// `directory`: that of the checkpoints, which need not exist yet; the space of files of these heads in it counts as
-// free. Errors: XG0711 says how much is needed, where, and how much is free.
+// Checks that `directory`, the directory of the checkpoints, which need not exist yet, has space for the rows of these
+// heads. Existing files of these heads in it count as free space, since they will be replaced. Errors: XG0711 reports
+// how much space is needed, where, and how much is free.
 Status check_room(const std::string& directory, std::span<const RowsRoom> needed);
 
 }  // namespace xrun::runtime

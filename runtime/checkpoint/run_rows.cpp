@@ -27,7 +27,7 @@ std::string log_path(const CheckpointInfo& info, const ManifestRows& rows) {
   return rows_path(info, rows) + ".undo-" + rows.log;
 }
 
-// Ignores sections that are not wanted: a program that only reads needs no optimizer states.
+// Checks that the file has the wanted sections. It may have more: a program for inference needs no optimizer states.
 Status has_sections(const RowsFile& file, const RowsLayout& wanted) {
   RowsLayout found = file.layout();
   std::erase_if(found.sections, [&](const RowsSection& section) {
@@ -100,7 +100,7 @@ Status RunRows::resume(const CheckpointInfo& info, TrainState& state) {
   for (const MappedHead& head : state.mapped_heads()) {
     const ManifestRows* const rows = find_rows(info.manifest, head.name);
     if (rows == nullptr) {
-      continue;  // at that time the run kept them in memory
+      continue;  // the rows were in memory when the checkpoint was written
     }
     std::error_code ignored;
     if (!std::filesystem::equivalent(parent_of(info.path), directory_, ignored)) {
@@ -113,7 +113,7 @@ Status RunRows::resume(const CheckpointInfo& info, TrainState& state) {
     XRUN_TRY(state.map_rows(head, file));
     files_.emplace(head.name, std::move(file));
   }
-  return make(state, info.manifest.step);  // older steps lose their rows, as with every save
+  return make(state, info.manifest.step);  // rows of older steps may be overwritten, as in every save
 }
 
 Result<std::vector<ManifestRows>> RunRows::prepare(int64_t step) {

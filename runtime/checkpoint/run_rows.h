@@ -18,14 +18,14 @@ namespace xrun::runtime {
 std::string rows_path(const CheckpointInfo& info, const ManifestRows& rows);
 
 // Restores the rows of a checkpoint; the file is locked while the result lives. `layout`: the required layout; null:
-// any. Errors: those of RowsFile::restore; XG0710 also if the file has gone on to a later checkpoint.
+// any. Errors: those of RowsFile::restore; XG0710 also if the file now belongs to a later checkpoint.
 Result<std::shared_ptr<RowsFile>> restore_rows(const CheckpointInfo& info, const ManifestRows& rows,
                                                const RowsLayout* layout, const RowsFileOptions& options = {});
 
 // Maps the files of a checkpoint over the rows of a state that only reads them. Errors: those of restore_rows, XG0702.
 Status map_rows_of(const CheckpointInfo& info, TrainState& state);
 
-// Threads: one.
+// The rows files of a run that trains. Threads: one.
 class RunRows {
  public:
   RunRows(std::string directory, Io& io) : directory_(std::move(directory)), options_{.io = &io} {}
@@ -33,11 +33,12 @@ class RunRows {
   // Creates a file of zeros for each head of the state that has no file yet, and maps it. Errors: XG0711 there is no
   // space, or the rows of a checkpoint after step `after` would be overwritten; XG0712.
   Status make(TrainState& state, int64_t after = -1);
-  // Restores and maps the files of a checkpoint of this directory, and creates files for heads that kept their rows in
-  // memory at that time. Errors: those of restore_rows and make; XG0713 the checkpoint is of another directory.
+  // Restores and maps the files of a checkpoint in this directory, and creates files for heads whose rows were in
+  // memory when the checkpoint was written. Errors: those of restore_rows and make; XG0713 the checkpoint is in another
+  // directory.
   Status resume(const CheckpointInfo& info, TrainState& state);
 
-  // The parts of a save (RowsFile), for all files.
+  // The parts of a save that concern rows files (RowsFile), for all files.
   Result<std::vector<ManifestRows>> prepare(int64_t step);
   void switch_to_prepared();
   Status give_up();

@@ -11,21 +11,23 @@
 
 namespace xrun::runtime {
 
-// Chunks of kSaveChunk for threads that write, and memory for copies of files and of single rows. Threads: any.
+// Has a chunk of kSaveChunk bytes for each thread that may write, and memory for copies of files and of single rows.
+// Threads: any.
 class SaveMemory {
  public:
-  // The unit for copies of rows: small enough for a file with few copies, and a row of most heads fits.
+  // The size of a page for copies of rows: it wastes little memory if a file has few copies, and a row of most heads
+  // fits into it.
   static constexpr Bytes kPage = 64 * kKiB;
 
   SaveMemory(int chunks, Bytes staging);
-  // Waits while all chunks are in use.
+  // Takes a chunk, and waits while all chunks are in use.
   std::vector<std::byte> take_chunk();
   void give_back(std::vector<std::byte> chunk);
   // Makes all memory for copies available to a new save. REQUIRES: no memory is in use.
   void reset();
-  // Null if there is not enough left.
+  // Takes memory for the copy of a file; null if there is not enough left.
   std::byte* take(Bytes bytes);
-  // kPage bytes, aligned to 64; null if there is no page left.
+  // Takes a page of kPage bytes, aligned to 64 bytes; null if there is no page left.
   std::byte* take_page();
   void give_back_page(std::byte* page);
   // Whether more than half of the memory for copies is in use.

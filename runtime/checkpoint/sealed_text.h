@@ -14,17 +14,19 @@
 
 namespace xrun::runtime {
 
-// A header of `bytes` bytes with `lines`, each of which ends with a line feed. REQUIRES: space for 40 bytes more.
+// Makes a header of `bytes` bytes from `lines`, each of which ends with a line feed. REQUIRES: `bytes` exceeds the size
+// of the lines by at least 40.
 std::string seal(std::string lines, size_t bytes);
 
 // The lines of a header; nullopt if any byte of it has changed.
 std::optional<std::string_view> unseal(std::span<const std::byte> header);
 
-// The number after "xrun KIND " at the start, 0 if it is not a number; nullopt if the file is of another kind.
+// The version of the format: the number after "xrun KIND " at the start of the header, or 0 if there is no number.
+// Nullopt if the file is of another kind.
 std::optional<int64_t> version_of(std::span<const std::byte> header, std::string_view kind);
 
-// Reads "key value" lines in order. A line with another key gives an empty value, and text that is not a number gives
-// 0; the caller finds both by printing the result and comparing texts.
+// Reads lines of the form "key value" in order. It reports no errors: a line with another key gives an empty value, and
+// text that is not a number gives 0. The caller detects both by printing what it has read and comparing the texts.
 class LineReader {
  public:
   explicit LineReader(std::string_view lines) : rest_(lines) {}

@@ -29,7 +29,7 @@ bool is_inside(const std::string& path, const std::string& directory) {
   const fs::path outer = fs::weakly_canonical(directory, error);
   const fs::path inner = error ? fs::path() : fs::weakly_canonical(path, error);
   if (error) {
-    return false;  // taking the lock will report why
+    return false;  // the error is reported when the lock is taken
   }
   return std::ranges::mismatch(outer, inner).in1 == outer.end();
 }
@@ -59,7 +59,7 @@ Result<std::unique_ptr<SecondCopy>> SecondCopy::open(std::string directory, std:
     return not_writable(std::move(lock).error(), path);
   }
   std::error_code ignored;
-  if (fs::equivalent(path, directory, ignored)) {  // mounted at two places
+  if (fs::equivalent(path, directory, ignored)) {  // the paths differ, but the directory is mounted at both
     return content_error(kCode, {"{} cannot hold second copies: it is the directory of the checkpoints", path},
                          kElsewhere);
   }
@@ -112,7 +112,7 @@ Result<Bytes> SecondCopy::copy(int64_t step, const CopyShare& share) {
   return bytes;
 }
 
-// All steps share the file, so after the first copy it is already there.
+// Copies the file of class names unless it was copied before, since all steps share it.
 Status SecondCopy::copy_class_names(const std::string& digest) {
   const std::string name = class_names_file(digest);
   const std::string from = directory_ + "/" + name;

@@ -20,28 +20,29 @@
 
 namespace xrun::runtime {
 
-// The files of a step that a host copies.
+// The files of a step that one host copies.
 struct CopyShare {
   std::set<std::string> names;
   bool class_names = false;  // also the file with the names of the classes
 };
 
-// One process of a host has the object. Threads: one makes all calls.
+// Makes the copies of one host; only one process of the host has such an object. Threads: one makes all calls.
 class SecondCopy {
  public:
-  // Creates and locks PATH. `directory`: the existing directory of the run's checkpoints; `keep`: the number of steps
-  // that stay in PATH. Errors: kContent XG0720, PATH is `directory` or lies in it; kWorld XG0720, it cannot be written;
-  // XG0712 another run or another host writes into it.
+  // Creates and locks the directory `path`, PATH above. `directory`: the existing directory of the run's checkpoints;
+  // `keep`: the number of steps that stay in PATH. Errors: kContent XG0720, PATH is `directory` or lies in it; kWorld
+  // XG0720, PATH cannot be written; XG0712 another run or another host writes into it.
   static Result<std::unique_ptr<SecondCopy>> open(std::string directory, std::string path, int64_t keep, Io& io);
   // Abandons the copy under way.
   ~SecondCopy();
 
-  // Copies files of a step in the background. REQUIRES: no copy is under way; the step stays until the copy ends.
+  // Begins to copy files of a step in the background. REQUIRES: no copy is under way; the step is not removed until the
+  // copy has ended.
   // Throws std::system_error if the system cannot start a thread.
   void begin(int64_t step, CopyShare share);
   bool done() const { return !work_ || work_->done(); }
   void wait();
-  // The size of the copy, which is durable, or the error. REQUIRES: done().
+  // The size of the last copy, which is then durable, or its error. REQUIRES: done().
   const Result<Bytes>& outcome() const { return outcome_; }
 
   const std::string& path() const { return path_; }

@@ -14,8 +14,8 @@
 namespace xrun::runtime {
 namespace {
 
-// Runs of a head's rows that this process has, in row order: all rows, unless there are several ranks. Graphs of
-// classes do not count, since every rank has all of their rows.
+// The ranges of a head's rows that this process has, in row order; with one rank it has all rows. Graphs of classes are
+// ignored, since every rank has all of their rows.
 std::vector<ClassRange> runs_of(const TrainState& state, std::string_view head) {
   std::vector<ClassRange> runs;
   const auto tensor = std::ranges::find_if(state.tensors(), [&](const StateTensor& one) {
@@ -32,7 +32,8 @@ std::vector<ClassRange> runs_of(const TrainState& state, std::string_view head) 
   return runs;
 }
 
-// Whether an element has all exponent bits set: NaN or infinite. Checks all elements, so that the loop vectorizes.
+// Whether no element is NaN or infinite, which means that all of its exponent bits are set. Does not stop at the first
+// such element, so that the compiler can vectorize the loop.
 template <typename Bits>
 bool is_finite(std::span<const std::byte> rows, Bits exponent) {
   const std::span numbers(reinterpret_cast<const Bits*>(rows.data()), rows.size() / sizeof(Bits));

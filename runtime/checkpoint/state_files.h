@@ -23,24 +23,26 @@ struct StateFile {
   int64_t row_end = 0;
 };
 
-// The files for all tensors that are kept, except class rows that have files of their own. Head files have about
-// `range_bytes`. With several ranks, each rank writes its rows of heads, the residuals of its devices and the other
-// tensors that it is the first to have, under names of its own; rank 0 has trunk.safetensors even if it is empty.
+// Returns the files that this rank writes: together they have all tensors that are saved (TrainState::is_saved). Head
+// files have about `range_bytes` bytes. Each rank writes its rows of heads, the residuals of its devices, and those
+// other tensors for which it is the first rank (StateTensor::first), in files whose names contain the rank. Rank 0 has
+// trunk.safetensors even if that is empty.
 std::vector<StateFile> plan_files(const TrainState& state, Bytes range_bytes, int rank);
 
 // Copies rows [row_begin, row_end) of a tensor to `out`.
 using ReadRows = std::function<void(const StateTensor& tensor, int64_t row_begin, int64_t row_end, std::byte* out)>;
 
-// Writes one of these as a new file of `directory`, kSaveChunk at a time (graph/save_chunk.h);
-// SafetensorsWriter::finish then makes it durable. `chunk` is working memory, owned by the caller. Errors: XG0711;
-// XG0810 a number is not finite.
+// Writes `file` as a new file in `directory`, in chunks of kSaveChunk bytes (graph/save_chunk.h). The caller then calls
+// SafetensorsWriter::finish, which makes it durable. `read` gives the values; `chunk` is working memory. Errors:
+// XG0711; XG0810 a number is not finite.
 Result<SafetensorsWriter> write_file(const StateFile& file, const ReadRows& read, const std::string& directory, Io& io,
                                      std::vector<std::byte>& chunk);
 
-// Errors: XG0711, the disk is clearly too full for the files of all ranks; quotas or limits show only while writing.
+// Checks before a save that the disk has space for the files of all ranks. Errors: XG0711. Quotas and limits are not
+// known here, so writing may still fail.
 Status check_space(const TrainState& state, const std::string& directory);
 
-// Writes all of plan_files, durably. Errors: those of write_file.
+// Writes all files of plan_files, durably. Errors: those of write_file.
 Result<std::vector<ManifestFile>> write_state(const TrainState& state, const std::string& directory, Bytes range_bytes,
                                               Io& io, int rank = 0);
 

@@ -18,7 +18,8 @@ namespace {
 constexpr std::string_view kDone = "done ";
 constexpr std::string_view kNo = "no ";
 
-// Refuses to replace steps of another run one by one. New copies may replace a directory that cannot be read.
+// Checks that the directory of copies has no steps of another run, which new copies would replace one by one. A
+// directory whose steps cannot be read is accepted.
 Status check_owner(const std::string& path, const CheckpointOptions& options) {
   const auto newest = newest_in(path);
   if (!newest.ok() || !*newest) {
@@ -55,7 +56,7 @@ Result<std::unique_ptr<StepCopies>> StepCopies::open(const CheckpointOptions& op
   return made;
 }
 
-// The text of the model and the names of the classes are files of rank 0, which is on the first host.
+// The files that this host copies. The text of the model and the names of the classes count as files of rank 0.
 CopyShare StepCopies::share_of(const RankFiles& files) const {
   const int hosts = std::ranges::max(hosts_) + 1;
   const int mine = hosts_[peers_ == nullptr ? 0 : static_cast<size_t>(peers_->rank())];

@@ -1,4 +1,4 @@
-// The second copies of a run with any number of ranks: which host copies which files, and when.
+// Makes the second copies of a run with any number of ranks: decides which host copies which files, and when.
 #pragma once
 
 #include <chrono>
@@ -15,17 +15,18 @@
 
 namespace xrun::runtime {
 
-// The first rank of each host copies the files that the ranks of the previous host have written; with one host, all
-// files. One checkpoint is copied at a time. If several are saved meanwhile, the newest is copied next, and the others
-// get no copy, so that no step waits for a slow disk.
+// The first rank of each host copies the files that the ranks of the previous host have written; with one host, it
+// copies all files. One checkpoint is copied at a time. If several checkpoints are saved meanwhile, only the newest of
+// them is copied next, and the others get no copy, so that no step waits for a slow disk.
 // Threads: the trainer's. All functions are called by all ranks, with the same arguments.
 class StepCopies {
  public:
-  // REQUIRES: all ranks see the directory of the run, which exists. Errors: those of SecondCopy::open, on any host;
-  // XG0701 its directory has copies of another run.
+  // Opens the directory of copies on each host. REQUIRES: all ranks see the directory of the run, which exists. Errors:
+  // those of SecondCopy::open, on any host; XG0701 a directory has copies of another run.
   static Result<std::unique_ptr<StepCopies>> open(const CheckpointOptions& options);
 
-  // Records that the checkpoint of a step is durable. `files`: those of the ranks, without the text of the model.
+  // Call when the checkpoint of a step is durable: it is copied now or later. `files`: the files of all ranks, without
+  // the text of the model.
   void add(int64_t step, const RankFiles& files);
   // Implements CheckpointStore::copies. Collective while a copy is under way.
   Result<std::vector<CheckpointCopy>> follow(bool wait);
@@ -58,7 +59,7 @@ class StepCopies {
   std::unique_ptr<SecondCopy> own_;  // only on the first rank of a host
   std::optional<Step> under_way_;    // equal on all ranks, as are the next two
   std::optional<Step> waiting_;
-  std::vector<CheckpointCopy> ended_;  // copies that were given up
+  std::vector<CheckpointCopy> ended_;  // copies that were given up, to be returned by `follow`
   std::string no_thread_;              // the reason why the copy under way could not start on this rank
 };
 

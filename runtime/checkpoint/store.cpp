@@ -36,7 +36,7 @@ class Store final : public CheckpointStore {
         rows_(options_.directory, *options_.io),
         memory_(options_.writers, options_.staging) {}
 
-  // Called by all ranks together, before other functions.
+  // Opens the directories of second copies. All ranks call it together, before other functions.
   Status open_copies() {
     XRUN_ASSIGN(copies_, StepCopies::open(options_));
     return {};
@@ -100,7 +100,7 @@ class Store final : public CheckpointStore {
       return std::vector<CheckpointCopy>();
     }
     XRUN_ASSIGN(auto ended, copies_->follow(wait));
-    // A save kept steps that were still to be copied; now `keep` applies to these as well.
+    // The last save did not remove steps that second copies still needed. They are not needed any more, so remove them.
     if (wait && under_way_ == nullptr && saved_ && std::exchange(kept_more_, false)) {
       remove_old(options_.directory, *saved_, options_.keep, {}, *options_.io);
     }
@@ -135,7 +135,7 @@ class Store final : public CheckpointStore {
 
   Status remember(const std::vector<Record>& records) override {
     records_ = records;
-    best_is_old_ = under_way_ != nullptr;  // one of them may be the step that is being saved
+    best_is_old_ = under_way_ != nullptr;  // wait for the save under way, whose step may be among the best
     return best_is_old_ ? Status() : name_best();
   }
 
@@ -180,11 +180,11 @@ class Store final : public CheckpointStore {
     std::string path;
     std::optional<PendingDirectory> directory;  // rank 0 only
     std::vector<Record> records;                // records at its step
-    std::vector<int64_t> needed;                // steps that second copies still read when it was begun
+    std::vector<int64_t> needed;                // steps that second copies still needed when the save began
     RankFiles files;
   };
 
-  // A save in the background: first every rank writes its files, then rank 0 completes the checkpoint.
+  // A save in the background, which has two phases: every rank writes its files, then rank 0 completes the checkpoint.
   struct UnderWay {
     explicit UnderWay(Pending begun) : pending(std::move(begun)) {}
     Pending pending;
@@ -226,7 +226,8 @@ class Store final : public CheckpointStore {
     return std::to_string(bytes);
   }
 
-  // All ranks switch from writing to completion, and from completion to the end, in the same call.
+  // Continues a save in the background, and returns the checkpoint once it is durable. All ranks change from writing to
+  // completion, and from completion to the end, in the same call.
   Result<std::optional<SavedCheckpoint>> go_on(UnderWay& save, bool wait) {
     constexpr auto kNotYet = std::nullopt;
     if (!save.is_written) {
@@ -278,7 +279,7 @@ class Store final : public CheckpointStore {
       XRUN_ASSIGN(auto files, save.files());
       return Files(RankFiles{std::move(files)});
     }
-    // A rank reports an error at once, and its files when all ranks have written theirs.
+    // An error of a rank is reported to all ranks at once; the files are exchanged when all ranks have written theirs.
     Status failed = mine ? [&] {
       auto files = save.files();
       return files.ok() ? Status() : Status(std::move(files).error());
@@ -306,7 +307,7 @@ class Store final : public CheckpointStore {
     return rank() != 0 || best.empty() ? Status() : write_best(options_.directory, best, *options_.io);
   }
 
-  // Rank 0 does the work, and all ranks get its result.
+  // Calls `work` on rank 0 only, and returns its result on all ranks.
   template <typename Work>
   Result<std::string> lead(const Work& work) {
     if (options_.peers == nullptr) {
@@ -344,7 +345,7 @@ class Store final : public CheckpointStore {
       bytes += file.bytes;
     }
     if (Status done = publish(directory, manifest, bytes); !done.ok()) {
-      static_cast<void>(rows_.give_up());  // the first error is reported
+      static_cast<void>(rows_.give_up());  // ignore its error, since the first error is the one to report
       return done;
     }
     rows_.switch_to_prepared();
@@ -407,7 +408,7 @@ class Store final : public CheckpointStore {
     }
   }
 
-  // `names`: the files that were restored from second copies.
+  // Loads a checkpoint into `state`. `names` returns the files that were restored from second copies.
   Status load(const FoundStep& found, TrainState& state, std::vector<std::string>& names) {
     const CheckpointInfo& info = found.info;
     const bool may_be_copied = copies_ != nullptr && parent_of(info.path) == options_.directory;
@@ -435,7 +436,7 @@ class Store final : public CheckpointStore {
     return read_grown_state(info, state, parts, {options_.seed, options_.moved});
   }
 
-  // The ranks divide the files among themselves.
+  // Verifies the files of a checkpoint; each rank verifies a share of them.
   Status verify(const CheckpointInfo& info) {
     Peers* const peers = options_.peers;
     if (peers == nullptr) {
@@ -450,7 +451,7 @@ class Store final : public CheckpointStore {
     return peers->agree(verify_checkpoint(part));
   }
 
-  // Writes the files of names at the first save, and again if a file is gone.
+  // Writes the files of class names if they do not exist yet, and returns the entries for the manifest.
   Result<std::vector<ManifestClasses>> write_classes() {
     const std::set<std::string> there = class_names_in(options_.directory);
     std::vector<ManifestClasses> all;
@@ -498,7 +499,7 @@ Result<std::unique_ptr<Store>> make_leading_store(const CheckpointOptions& optio
   XRUN_TRY(make_room(options, options.directory));
   XRUN_ASSIGN(auto lock, DirectoryLock::take(options.directory, *options.io));
   const auto newest = newest_in(options.directory);
-  // A step that `latest` names but that is missing may come from second copies.
+  // If the step that `latest` names is missing, it may be restored from second copies later.
   const bool may_be_copied = !options.copy.empty() && options.resume != "never";
   if (!newest.ok() && !(may_be_copied && newest.error().kind == ErrorKind::kContent)) {
     return newest.error();
@@ -508,7 +509,7 @@ Result<std::unique_ptr<Store>> make_leading_store(const CheckpointOptions& optio
   }
   auto store = std::make_unique<Store>(options, std::move(lock));
   if (newest.ok() && *newest) {
-    // If it cannot be read, `resume` reports that.
+    // If the checkpoint cannot be read, `resume` reports the error.
     const auto info = open_checkpoint(options.directory + "/" + **newest);
     if (info.ok()) {
       XRUN_TRY(check_digest(*info, options));

@@ -25,12 +25,12 @@ struct CheckpointOptions {
   std::string directory;        // DIR; created if it is missing
   int64_t keep = 3;             // the number of steps to keep; older ones are removed after a new one is durable
   std::string resume = "auto";  // `auto`: the newest; `never`; else a checkpoint's path
-  // With `never`: a run that is in `directory`, or in `copy`, is put aside (put_aside.h), and `on_aside` gets both
-  // names.
+  // With `resume` = `never`: renames `directory`, and also `copy`, if it contains an earlier run (put_aside.h). After
+  // each renaming `on_aside` is called with the old and the new name.
   bool overwrite = false;
   std::function<void(const std::string& from, const std::string& to)> on_aside = nullptr;
-  std::string math_digest;  // digest of the run: it resumes only from its own checkpoints
-  // Compares the run with a checkpoint of another digest; empty: the differences are unknown.
+  std::string math_digest;  // identifies the run, which resumes only from checkpoints with the same digest
+  // Finds the differences between the run and a checkpoint with another digest; empty: the differences are unknown.
   std::function<RunDifference(const CheckpointInfo&)> compare;
   // Resumes although length, rate or the numbers of classes differ from those of the checkpoint.
   bool extend = false;
@@ -48,13 +48,13 @@ struct CheckpointOptions {
   ModelText model;                // stored in every checkpoint
   std::vector<Moved> moved;       // names that tensors of earlier checkpoints have
   Bytes range_bytes = 64 * kMiB;  // size of a head file
-  // For background saves: the threads that may write at once, and the memory for copies of values that steps change
-  // before they are written.
+  // For background saves: the number of threads that may write at once, and the size of the memory for copies of values
+  // that steps change before they are written.
   int writers = 1;
   Bytes staging = 0;
   Io* io = &system_io();  // for saving; outlives the store
-  // A directory on a disk of each host for second copies, an absolute path; empty: no copies. `rank_hosts`: the host of
-  // each rank, counted from 0; empty: one host.
+  // `copy`: the absolute path of a directory for second copies, on a disk of each host; empty: no copies. `rank_hosts`:
+  // the host of each rank, counted from 0; empty: one host.
   std::string copy = {};
   std::vector<int> rank_hosts = {};
   // For several ranks: their communication; outlives the store. All ranks call their stores together. Each writes the
@@ -62,9 +62,10 @@ struct CheckpointOptions {
   Peers* peers = nullptr;
 };
 
-// The directory belongs to one run at a time. Errors: XG0711 it cannot be written, or not all ranks see the same one;
-// XG0712 another run has it; XG0701 it holds checkpoints of another model, data or training; XG0722 it holds a run, but
-// this one starts anew; those of put_aside; with `copy` also those of StepCopies::open.
+// Creates the store and locks its directory, which belongs to one run at a time. Errors: XG0711 the directory cannot be
+// written, or not all ranks see the same one; XG0712 another run uses it; XG0701 it holds checkpoints of another model,
+// data or training; XG0722 it holds a run, but this one starts anew; those of put_aside; with `copy` also those of
+// StepCopies::open.
 // Errors of save, begin_save and saved: XG0711 (kWorld; no partial files are left), XG0810 a number is not finite.
 // Errors of begin_save also: XG0803, the system cannot start a thread. Errors of resume and start_from: those of
 // open_checkpoint and load_checkpoint; resume also XG0701.

@@ -31,7 +31,8 @@ std::optional<DType> type_of(const RowsSection& section) {
   return std::nullopt;
 }
 
-// Adds the sections of a file: class weights and their states as matrices, single numbers per row as a list.
+// Adds the sections of a rows file as tensors: class weights and their states are matrices, and a section with a single
+// number per row is a vector.
 Status read_rows_header(const CheckpointInfo& info, const ManifestRows& rows, StoredTensors& stored) {
   const std::string path = rows_path(info, rows);
   XRUN_ASSIGN(const RowsHeader header, RowsFile::header_of(path));
@@ -81,7 +82,7 @@ Status rename(StoredTensors& stored, std::span<const Moved> moved, const std::st
   return {};
 }
 
-// The file of class rows is named after its head, and is used in place, so the head cannot be renamed.
+// Checks that no head with class rows in a file is renamed: the file is named after its head, and is used in place.
 Status check_rows(const CheckpointInfo& info, std::span<const Moved> moved) {
   for (const ManifestRows& rows : info.manifest.rows) {
     if (const std::string now = last_name(moved, rows.head); now != rows.head) {

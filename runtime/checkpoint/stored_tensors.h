@@ -1,5 +1,5 @@
-// The contents of a checkpoint's files: tensors by name and the places of their rows, in safetensors files and in files
-// of class rows (run_rows.h).
+// Finds the tensors in the files of a checkpoint by name, and the places of their rows. The files are safetensors files
+// and files of class rows (run_rows.h).
 #pragma once
 
 #include <map>
@@ -36,27 +36,29 @@ struct StoredPlace {
   const ManifestRows* rows = nullptr;  // entry of the manifest, for a file of class rows
 };
 
-// The contents of the headers. The files are opened one at a time, since a checkpoint can have more files than a
-// process may open.
+// The tensors according to the headers of the files. A file is opened only while it is read, since a checkpoint can
+// have more files than a process may open.
 struct StoredTensors {
   std::vector<StoredPlace> files;
-  std::map<std::string, std::vector<StoredRows>> rows;  // key: tensor; ascending
+  std::map<std::string, std::vector<StoredRows>> rows;  // key: name of the tensor; value: its parts in row order
 };
 
-// Tensors have their names after `moved`. REQUIRES: `info` outlives the result. Errors: XG0710, XG0711, XG0713, XG0714,
-// XG0715; XG0719 two tensors would have one name, or class rows would not have the name of their file.
+// Reads the headers of all files. Tensors have the names that `moved` gives them. REQUIRES: `info` outlives the result.
+// Errors: XG0710, XG0711, XG0713, XG0714, XG0715; XG0719 after the renamings two tensors would have the same name, or
+// class rows would not have the name of their file.
 Result<StoredTensors> read_headers(const CheckpointInfo& info, std::span<const Moved> moved = {});
 
 // The tensors, sorted by name.
 std::vector<StoredTensor> list(const StoredTensors& stored);
 
+// An open file of a checkpoint.
 class StoredFile {
  public:
-  // Restores class rows to the checkpoint first, and keeps them locked. Errors: those of SafetensorsFile::open and
-  // restore_rows.
+  // Opens a file. A file of class rows is first restored to the checkpoint, and stays locked. Errors: those of
+  // SafetensorsFile::open and restore_rows.
   static Result<StoredFile> open(const CheckpointInfo& info, const StoredPlace& place);
 
-  // Bytes [offset, offset + out.size()) of a tensor.
+  // Reads bytes [offset, offset + out.size()) of a tensor.
   Status read(const SafeTensor& tensor, Bytes offset, std::span<std::byte> out) const;
 
  private:

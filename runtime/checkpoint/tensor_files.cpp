@@ -1,3 +1,6 @@
+// Reading a state has three steps: read the headers of all files; find the stored rows of every tensor of the state,
+// which reports all errors about missing tensors before anything changes; and copy the rows file by file, so that only
+// one file is open at a time. Rows that the checkpoint lacks get their initial values before the copying.
 #include "runtime/checkpoint/tensor_files.h"
 
 #include <algorithm>
@@ -19,7 +22,7 @@ namespace {
 
 constexpr Bytes kChunk = 4 * kMiB;
 
-// A part of `found` in one of its files.
+// The rows of a tensor in one of its files.
 struct FoundPart {
   const StateTensor* tensor = nullptr;
   const StoredRows* rows = nullptr;
@@ -58,8 +61,8 @@ Status shift(const StoredFile& file, const std::string& path, const FoundPart& p
   return {};
 }
 
-// Reads such a part into `state`, a few MiB at a time. Rows in the format of the state are copied unchanged; others are
-// rounded to the nearest.
+// Reads a part into `state`, a few MiB at a time. Rows in the format of the state are copied unchanged; rows in another
+// format are converted, and rounded to the nearest value.
 Status copy_rows(const StoredFile& file, const std::string& path, const FoundPart& part, TrainState& state) {
   const StateTensor& tensor = *part.tensor;
   const bool as_it_is = part.rows->tensor.dtype == safetensors_name(tensor.type.dtype) && part.shifts == nullptr;
@@ -107,8 +110,8 @@ Status copy_rows(const StoredFile& file, const std::string& path, const FoundPar
   return {};
 }
 
-// Handles residuals of another number of senders: those of sender i of n are added to sender floor(i·m / n) of m. So
-// the sum over the senders is preserved, exactly if the number grows.
+// Reads residuals if the checkpoint has n senders and the state has m: the residuals of sender i are added to those of
+// sender floor(i·m / n). This preserves the sum over the senders, exactly if m > n.
 Status redistribute(const CheckpointInfo& info, const StoredTensors& stored, const Found& found, TrainState& state) {
   const StateTensor& tensor = *found.tensor;
   const int64_t width = tensor.row_elements();
@@ -168,14 +171,15 @@ Status copy_found(const CheckpointInfo& info, const StoredTensors& stored, const
   return {};
 }
 
-// The part with class rows that the tensor belongs to; null: not such a tensor.
+// The part that a tensor with class rows belongs to; null: the tensor has no class rows.
 const ClassPart* part_of(const std::vector<ClassPart>& parts, const TrainState& state, const StateTensor& tensor) {
   const auto part =
       std::ranges::find_if(parts, [&](const ClassPart& one) { return one.owns(state.parameter(tensor).name); });
   return part == parts.end() ? nullptr : &*part;
 }
 
-// The tensors of a run that resumes. `map_of` gives the rows of a tensor; null: all rows keep their numbers.
+// Finds the stored rows of all tensors of a run that resumes. `map_of` gives the part whose map applies to a tensor;
+// null: all rows keep their numbers.
 template <typename MapOf>
 Result<std::vector<Found>> find_all(const CheckpointInfo& info, const StoredTensors& stored, TrainState& state,
                                     bool optimizer, const MapOf& map_of) {
@@ -192,7 +196,7 @@ Result<std::vector<Found>> find_all(const CheckpointInfo& info, const StoredTens
     const bool only_to_go_on = tensor.role == StateTensor::Role::kOptimizer ||
                                tensor.role == StateTensor::Role::kResidual || tensor.role == StateTensor::Role::kGraph;
     const bool comes_along = tensor.role == StateTensor::Role::kScale || tensor.role == StateTensor::Role::kShift;
-    // Residuals of a layer that has grown are dropped: they do not fit its gradient.
+    // Drops the residuals of a layer that has grown, since they do not fit its gradient.
     const bool grown_residual = tensor.role == StateTensor::Role::kResidual && map != nullptr;
     if (!comes_along && !grown_residual && !(only_to_go_on && !(optimizer && tensor.kept))) {
       found.emplace_back();
@@ -274,7 +278,7 @@ Result<StartedParts> start_state(const CheckpointInfo& info, TrainState& state, 
     }
     found.push_back(one);
   }
-  // A fresh part starts anew as a whole, even if some of its tensors are stored.
+  // A fresh part keeps its initial values as a whole, even if some of its tensors are in the checkpoint.
   std::erase_if(found, [&](const auto& one) { return is_fresh(*one.tensor); });
   for (const ClassPart& part : parts) {
     if (const auto rows = rows_of.find(part.path); rows != rows_of.end()) {

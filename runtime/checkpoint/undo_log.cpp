@@ -267,7 +267,7 @@ Result<std::optional<UndoRecord>> UndoReader::next(bool power_was_cut) {
     return was_durable ? Result<std::optional<UndoRecord>>(damaged_at("is damaged")) : std::optional<UndoRecord>();
   }
   if (!head) {
-    // A kill during a write leaves the first part of one record.
+    // If the writer was killed while it wrote, the log ends with the first bytes of a record.
     Head part{};
     std::memcpy(&part, buffer_.data(), static_cast<size_t>(std::min(size_ - at_, kHeadBytes)));
     const bool is_cut =
@@ -329,7 +329,8 @@ Result<std::optional<UndoReader::Head>> UndoReader::record_at(Bytes at) {
   return std::ranges::equal(digest, head.digest) ? std::optional(head) : std::nullopt;
 }
 
-// A later record with `synced` beyond this place shows that the damaged part was durable, so no power cut explains it.
+// Searches the rest of a damaged log for a record whose `synced` lies beyond the damage. Such a record shows that the
+// damaged part was durable when it was written, so a power cut cannot be the reason.
 Result<bool> UndoReader::is_followed_by_records_of_later_syncs() {
   std::vector<uint64_t> words(static_cast<size_t>(std::min(kMiB, size_ - at_)) / sizeof(uint64_t));
   for (Bytes begin = at_; begin < size_; begin += kMiB) {

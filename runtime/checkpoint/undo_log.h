@@ -1,5 +1,5 @@
-// The undo log of a rows file (docs/reference/formats.md, "Rows files and undo logs"): the bytes that rows had at a
-// checkpoint, appended before a row changes for the first time after it. Writing them back restores the rows of that
+// The undo log of a rows file (docs/reference/formats.md, "Rows files and undo logs"). Before a row changes for the
+// first time after a checkpoint, its bytes are appended to the log. Writing them back restores the rows of that
 // checkpoint.
 #pragma once
 
@@ -32,22 +32,25 @@ std::string print_undo_header(const UndoHeader& header);
 // Errors: those of parse_rows_header.
 Result<UndoHeader> parse_undo_header(std::span<const std::byte> start, std::string_view path);
 
-// Appends records. Threads: one at a time. After a failed call nothing more is appended, since the log may end in a
-// part of a record.
+// Writes a log. Threads: one at a time. After a failed call all later calls fail, since the log may end with an
+// incomplete record.
 class UndoLog {
  public:
-  // Creates an empty log, durably; it replaces a log of this name. Errors: XG0711.
+  // Creates an empty log, durably. A log of this name is replaced. Errors: XG0711.
   static Result<UndoLog> create(std::string path, const UndoHeader& header, Io& io);
   UndoLog(UndoLog&& other) noexcept;
   UndoLog& operator=(UndoLog&& other) noexcept;
   ~UndoLog();
 
-  // `rows`: ascending, not yet in the log, at most rows_of_record(). `sections`: the address of each section. `buffer`
-  // has space for a record. Errors: XG0711.
+  // Appends a record with the current bytes of some rows. Errors: XG0711.
+  //   rows      ascending, not yet in the log, at most rows_of_record()
+  //   sections  the address of each section
+  //   buffer    working memory with space for a record
   Status append(const RowsLayout& layout, std::span<const int32_t> rows, std::span<const std::byte* const> sections,
                 std::span<std::byte> buffer);
-  // Call after append and before the rows change. Syncs a durable log, and the first records of any log: so a log
-  // without records shows that no row has changed, even after a power cut. Errors: XG0711.
+  // Call after `append` and before the rows change. A durable log is synced each time. Any other log is synced only
+  // after its first records, so that even after a power cut a log without records proves that no row has changed.
+  // Errors: XG0711.
   Status before_change();
   // Appends a closing record, after which no row may change, and syncs the log. Errors: XG0711.
   Status close();
@@ -75,8 +78,8 @@ struct UndoRecord {
   const std::byte* bytes;         // all sections, each with the bytes of these rows
 };
 
-// Reads a log from its start. A log may end in a part of a record: the rows of that record were not changed, since its
-// writer died before. Other damage is an error. Threads: one.
+// Reads a log from its start. A log may end with an incomplete record if its writer was killed; the rows of that record
+// were not changed. Other damage is an error. Threads: one.
 class UndoReader {
  public:
   // Errors: XG0710, XG0713, XG0714.
@@ -88,8 +91,8 @@ class UndoReader {
   ~UndoReader();
 
   const UndoHeader& header() const { return header_; }
-  // The next record, which is valid until the next call; nullopt at the end. With `power_was_cut` the log may lack data
-  // that were not synced, and may end in any bytes. Errors: XG0710, XG0713.
+  // The next record, which is valid until the next call; nullopt at the end. With `power_was_cut` the part of the log
+  // that was not synced may be missing or contain anything, and the log ends there. Errors: XG0710, XG0713.
   Result<std::optional<UndoRecord>> next(bool power_was_cut);
   // Valid at the end of the log: whether the writer closed it.
   bool is_closed() const { return closed_; }

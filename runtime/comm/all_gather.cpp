@@ -22,10 +22,10 @@ struct AllGather::State : std::enable_shared_from_this<State> {
   Communicator& communicator;  // called only while it exists: by begin, and by completions without an error
   const int channel;
   std::vector<Part> parts;
-  Bytes sent = 0;    // bytes of each part that were sent, up to the end of the round
+  Bytes sent = 0;    // bytes of each part that are sent when the current round ends
   std::mutex mutex;  // guards all below
   std::condition_variable changed;
-  size_t missing = 0;  // completions of the round that are missing; 0: all have come
+  size_t missing = 0;  // broadcasts of the round that have not completed
   Status status;
 };
 

@@ -1,4 +1,5 @@
-// Gathers an array whose parts lie on different ranks to all ranks, in the background while steps run.
+// Gathers an array whose parts are on different ranks, so that all ranks have all of it. It runs in the background
+// while steps run.
 #pragma once
 
 #include <memory>
@@ -11,8 +12,8 @@
 
 namespace xrun::runtime {
 
-// The largest number of bytes of a part in one broadcast: small enough for a communicator that copies them, and large
-// enough that the fixed cost of a message does not matter.
+// The largest number of bytes in one broadcast; longer parts take several. It is small enough for a communicator that
+// copies the bytes, and large enough that the fixed cost of a message does not matter.
 inline constexpr Bytes kMostBroadcast = 8 * kMiB;
 
 // Threads: one at a time calls `begin`; any calls `wait` and `cancel`.
@@ -26,17 +27,18 @@ class AllGather {
 
   // The communicator outlives the object. REQUIRES: no other object uses the channel at the same time.
   AllGather(Communicator& communicator, int channel);
-  // Cancels. Broadcasts under way may still write to the parts, so these must outlive the communicator.
+  // Cancels the gather. Broadcasts under way may still write to the parts, so the parts must outlive the communicator.
   ~AllGather();
   AllGather(const AllGather&) = delete;
   AllGather& operator=(const AllGather&) = delete;
 
-  // Begins a gather. REQUIRES: all ranks pass the same ranks and sizes; the previous gather has ended.
+  // Begins a gather of `parts`: each rank has filled its own parts, and receives the others. REQUIRES: all ranks pass
+  // parts with the same ranks and sizes; the previous gather has ended.
   void begin(std::vector<Part> parts);
-  // Returns when all parts have arrived; at once if no gather was begun. Errors: those of the communicator, the first
-  // of which every later call returns again; kInterrupted, cancelled.
+  // Returns when all parts have arrived, or at once if no gather was begun. Errors: those of the communicator; after
+  // the first error all later calls return it again; kInterrupted after `cancel`.
   Status wait();
-  // Makes all waits return.
+  // Makes all calls of `wait` return.
   void cancel();
 
  private:

@@ -1,7 +1,8 @@
-// The interface through which devices exchange data. An exchange is a value: blocks of device memory that a member
-// sends, and blocks that it receives into. It is posted and completes by two later calls; no task waits
-// (docs/internals/determinism.md, "Collectives"). One process uses local_communicator.h;
-// docs/internals/adding_a_communicator.md adds more.
+// The interface through which devices exchange data. An exchange describes the blocks of memory that a device sends and
+// the blocks that it receives. A task posts an exchange and does not wait for it: two callbacks report that the blocks
+// were received, and that the sent blocks may be overwritten (docs/internals/determinism.md, "Collectives").
+// local_communicator.h implements the interface for one process, ranks/rank_communicator.h for several;
+// docs/internals/adding_a_communicator.md explains how to add another implementation.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +16,10 @@
 
 namespace xrun::runtime {
 
-// Bytes of a member's memory that go to, or come from, the member on device `peer`.
+// A range of memory of a member of an exchange that is sent to, or received from, the member on device `peer`.
 struct Block {
   int peer = 0;
-  DeviceMemory* memory = nullptr;
+  DeviceMemory* memory = nullptr;  // memory of this member, at `offset`
   Bytes offset = 0;
   Bytes bytes = 0;
   // The offset of the block in the memory of the member that sends it. In one exchange, blocks that this member sends
@@ -26,51 +27,54 @@ struct Block {
   Bytes source = -1;
 };
 
-// One member's part in a collective, or in a send and its receive. It is identical in every step, except for
-// Communicator::resize. The i-th block that it sends to a device is the i-th that this device's member receives from
-// it. A member may send to itself.
+// The part of one device, called a member, in a collective or in a send and its receive. It is the same in every step,
+// except that Communicator::resize changes sizes. The i-th block that a member sends to a device is the i-th block that
+// the member on that device receives from it. A member may send to itself.
 struct Exchange {
-  int group = 0;  // exchanges with the same number belong together, once per step
+  int group = 0;  // number of the collective; the exchanges of its members have the same number
   int device = 0;
   std::vector<Block> sends;
   std::vector<Block> receives;
 };
 
-// A callback, called once. `moving`: the time during which data of this member were transferred, up to the call.
+// A callback, called once. `moving`: the time in which data of this member were being transferred, up to the call.
 struct Completion {
   void (*done)(void* context, int32_t argument, Status status, Seconds moving) = nullptr;
   void* context = nullptr;
   int32_t argument = 0;
 };
 
-// The result on which the ranks of a run agree at the end of a step.
+// The result of a step. The ranks of a run combine their outcomes (Communicator::agree), so that all have the same one.
 struct Outcome {
   Status status;      // the error of any rank
   bool stop = false;  // whether any rank was asked to stop
 };
 
-// Created for all exchanges of a program that belong to devices of this process; each is posted once per step. Threads:
-// any task calls `post`; the thread that runs steps calls `agree`; any thread calls `broadcast`, also from one of its
-// completions.
+// Carries out the exchanges of a program that belong to devices of this process; each is posted once per step. Threads:
+// any task calls `post`; the thread that runs steps calls `agree` and `resize`; any thread calls `broadcast`, which may
+// also be called in the completion of a broadcast.
 class Communicator {
  public:
   virtual ~Communicator() = default;
-  // Posts the exchange with this index among those that the communicator was created for. Never blocks, and calls
-  // neither completion before it returns.
+  // Starts an exchange. `exchange`: its index in the list that the communicator was created with. Never blocks. Both
+  // completions are called after it has returned.
   //   received  called when all blocks are in their places; not called if the member receives no blocks
   //   released  called when the sent blocks may be overwritten; not called if the member sends no blocks
-  // REQUIRES: until then no other code accesses received blocks or writes to sent ones.
+  // REQUIRES: no other code accesses the received blocks before `received`, or writes to sent blocks before `released`.
   virtual void post(int exchange, Completion received, Completion released) = 0;
-  // Changes the sizes of all blocks to those of `exchanges`, which are otherwise unchanged. All ranks do this between
-  // the same two steps. REQUIRES: no exchange is under way.
+  // Changes the sizes of blocks. `exchanges`: the list that the communicator was created with, with the new sizes. All
+  // ranks do this between the same two steps. REQUIRES: no exchange is under way.
   virtual void resize(std::span<const Exchange> exchanges) = 0;
-  // Combines the outcomes of all ranks at the end of a step into one, equal on every rank. Waits for all of them.
+  // Combines the outcomes of all ranks at the end of a step into one, which is the same on every rank. Waits for all
+  // ranks.
   virtual Outcome agree(Outcome mine) = 0;
-  // Sends the bytes of rank `root` to all ranks, in the background while steps run; runtime/comm/all_gather.h sends at
-  // most kMostBroadcast at once. The n-th call with a channel and a root belongs to the n-th such call of every other
-  // rank. Never blocks; on the root it may complete before it returns.
-  //   done  called once: on the root when the bytes may be overwritten, on others when they have arrived; if the
-  //         communicator is destroyed before that, with an error. Bytes and context stay valid until then.
+  // Sends bytes from rank `root` to all ranks in the background while steps run. All ranks call it: the n-th call with
+  // a channel and a root on one rank belongs to the n-th such call on every other rank. Never blocks. For more than
+  // kMostBroadcast bytes, use runtime/comm/all_gather.h.
+  //   bytes  on the root, the bytes to send; on other ranks, the memory that receives them
+  //   done   called once: on the root when the bytes may be overwritten, which may be before `broadcast` returns; on
+  //          other ranks when the bytes have arrived; with an error if the communicator is destroyed before that. Bytes
+  //          and context stay valid until the call
   virtual void broadcast(int channel, int root, std::span<std::byte> bytes, Completion done) = 0;
 };
 

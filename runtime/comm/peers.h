@@ -10,9 +10,10 @@
 namespace xrun::runtime {
 
 // `gather`, `agree` and `broadcast` are collective: all ranks call them in the same order, and each call waits for all
-// ranks. If a rank passes an error, every rank gets that error from its own call, whichever call that is, so that no
-// rank waits for one that has given up. If a call gets several errors, that of the lowest rank wins. Its message names
-// rank and host. Passing an error that an earlier call has returned returns it at once, since all ranks know it.
+// ranks. If a rank passes an error, the current call of every rank returns that error, even if it is another function,
+// so that no rank waits for a rank that has given up. If several ranks pass errors, all calls return that of the lowest
+// rank, with rank and host in the message. A rank that passes an error that an earlier call returned gets it back at
+// once, without waiting, since all ranks know it.
 // Threads: one.
 class Peers {
  public:

@@ -1,5 +1,5 @@
-// A program bound to devices of one kind: its instructions with their kernels and operands. The executor decides when
-// an instruction starts; the backend executes it.
+// A backend is a program bound to devices of one kind: it has the kernels and the operands of each instruction. The
+// executor decides when an instruction starts, and the backend runs it.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,8 @@ class MappedRows;  // runtime/device/mapped_rows.h
 class ChangeGuard {
  public:
   virtual ~ChangeGuard() = default;
-  // Returns once the values that the instruction changes have been read. Called by its task, with `workers` to help.
+  // Returns once the values that the instruction changes have been read. Called in the task of the instruction; may use
+  // `workers`, the workers of its device.
   virtual void before(const planner::Instruction& instruction, ops::Workers& workers) = 0;
   // Like `before`, for an instruction that changes only these rows, in ascending order, of the tensors of a head.
   virtual void before_rows(const planner::Instruction& instruction, std::span<const int32_t> rows,
@@ -41,33 +42,34 @@ struct StepContext {
   int64_t step = 0;                      // counted from 0
   double rate = 0;                       // the learning rate
   double density = 1;                    // density of compressed gradients (graph/compression.h)
-  const ops::IdleSteps* idle = nullptr;  // for rows that catch up
+  const ops::IdleSteps* idle = nullptr;  // for class rows that catch up; null: no rows catch up
   bool measures_mass = false;            // measure the softmax share of the active classes (ops/head/mass.h)
-  ChangeGuard* guard = nullptr;          // null: nobody reads values of the state
-  std::span<MappedRows* const> rows;     // index: head of the program; its class rows in a file; null: in memory
-  std::span<std::byte* const> inputs;    // index: that of Graph::inputs; the step's position of the loader's ring
+  ChangeGuard* guard = nullptr;          // null: instructions change the state without asking
+  std::span<MappedRows* const> rows;     // class rows in files; index: head of the program; null: in memory
+  std::span<std::byte* const> inputs;    // addresses of this step's batch; index: that of Graph::inputs
 };
 
 // Receives the begin and end of each instruction. Threads: any; one call at a time for each instruction.
 class InstructionEvents {
  public:
   virtual ~InstructionEvents() = default;
-  // Called before the instruction accesses memory. False: it is not executed and ends at once.
+  // Called before the instruction accesses memory. If it returns false, the instruction is not run and ends at once.
   virtual bool begins(const planner::Instruction& instruction) = 0;
   virtual void ended(const planner::Instruction& instruction, Status status) = 0;
 };
 
-// Threads: any calls `start`; the thread that runs steps calls the others, between steps.
+// Runs the instructions of a program. Threads: any calls `start`; the thread that runs steps calls the others, between
+// steps.
 class Backend {
  public:
   virtual ~Backend() = default;
   virtual void begin_step(const StepContext& step) = 0;
-  // Queues an instruction that computes on its device, after all instructions of its stream that were started before.
-  // `events` outlives it. Never blocks.
+  // Queues an instruction on its device; it runs after all instructions of its stream that were started before. Never
+  // blocks. `events` outlives the instruction. REQUIRES: the instruction computes, and is not an exchange.
   virtual void start(const planner::Instruction& instruction, InstructionEvents& events) = 0;
-  // Runs an instruction that computes on the calling thread, to its end.
+  // Runs an instruction on the calling thread, to its end. REQUIRES: it computes.
   virtual Status run(const planner::Instruction& instruction) = 0;
-  // Call after weights were written from outside: makes the prepared weights again, in tasks of the devices.
+  // Call after other code has written weights: prepares them for the kernels again, in tasks of the devices.
   virtual Status prepare_weights() = 0;
   // The norm of all gradients of the last step before clipping; 0 if the run does not clip by norm.
   virtual double grad_norm() const = 0;

@@ -13,12 +13,12 @@ namespace xrun::runtime {
 
 class BoundMemory {
  public:
-  // Maps the arenas of `devices` and the host's: all of them, or nothing after an error. Program and devices outlive
-  // it. Errors: kWorld.
+  // Maps the arenas of `devices` and the arena of the host. Program and devices outlive the result. Errors: kWorld the
+  // system has not enough memory; then nothing stays mapped.
   static Result<BoundMemory> map(const planner::Program& program, const DeviceSet& devices);
 
-  // Shares the memory with another program, which outlives both objects. REQUIRES: its arenas have the same sizes. Only
-  // one of the programs runs at a time.
+  // Returns an object for another program that uses the same memory. The program outlives both objects. REQUIRES: its
+  // arenas have the same sizes; only one of the programs runs at a time.
   BoundMemory shared_with(const planner::Program& program) const;
 
   // The address that a kernel gets for a buffer. Only tasks of the device may dereference one in a device's arena; any
@@ -28,7 +28,7 @@ class BoundMemory {
 
   // Whether this process has mapped the arena of the device.
   bool has(int device) const { return arenas_[static_cast<size_t>(device)] != nullptr; }
-  // `arena` is the memory of a device; `read` and `write` copy bytes of a buffer from `offset` on.
+  // `arena` is the memory of a device. `read` and `write` copy bytes of a buffer, beginning at `offset` in it.
   DeviceMemory& arena(int device) const { return *arenas_[static_cast<size_t>(device)]; }
   void read(planner::BufferId buffer, Bytes offset, std::span<std::byte> out) const;
   void write(planner::BufferId buffer, Bytes offset, std::span<const std::byte> in) const;

@@ -1,3 +1,7 @@
+// The limits are found in three steps: read the path of this process's group in each hierarchy from /proc/self/cgroup;
+// find the directory where that hierarchy is mounted in /proc/self/mountinfo; read the files of the group and of all
+// its parents there, and keep the smallest values. The formats are:
+//
 // /proc/self/cgroup:      ID:CONTROLLERS:PATH, a line for each hierarchy; version 2 has no controllers in it.
 // /proc/self/mountinfo:   ID PARENT MAJOR:MINOR ROOT MOUNT_POINT OPTIONS [TAG...] - TYPE SOURCE SUPER_OPTIONS
 // A group's directory is MOUNT_POINT and the part of PATH below ROOT; its parents are the directories up to
@@ -13,7 +17,7 @@
 namespace xrun::runtime {
 namespace {
 
-// The names of the same files in versions 1 and 2.
+// The names of the files in a group's directory, which differ between versions 1 and 2.
 struct Names {
   std::vector<const char*> limits;
   const char* used;
@@ -25,7 +29,7 @@ const Names kVersion2{{"memory.max", "memory.high"}, "memory.current", {"inactiv
 // Version 1 represents "no limit" by a number that exceeds every machine's memory.
 constexpr int64_t kNoLimit = int64_t{1} << 60;
 
-// Returns nullopt for "max" and unreadable files.
+// Reads the number in a file; nullopt if the file contains "max" or cannot be read.
 std::optional<int64_t> read_number(const std::string& path) {
   std::ifstream in(path);
   int64_t value = 0;
@@ -42,7 +46,7 @@ bool lists(const std::string& comma_separated, const std::string& word) {
   return false;
 }
 
-// Blanks and backslashes of a path are three octal digits in mountinfo: "\040".
+// Converts a path of mountinfo to its real form: there a blank or backslash is written as three octal digits, "\040".
 std::string unescape(const std::string& text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -85,7 +89,7 @@ void tighten(std::optional<GroupMemory>& memory, const std::string& directory, c
     if (!limit) {
       continue;
     }
-    // Files that were read stay in memory and count as used until the memory is needed otherwise.
+    // Subtracts the page cache, which counts as used, since the kernel frees it when memory is needed.
     Bytes used = read_number(directory + "/" + names.used).value_or(0);
     for (const char* const line : names.cached) {
       used -= number_of(directory + "/memory.stat", line);

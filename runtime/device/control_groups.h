@@ -1,4 +1,4 @@
-// The memory that the control groups of Linux leave to this process.
+// Finds the memory that the control groups of Linux allow this process to use.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@ struct GroupMemory {
   Bytes free = 0;  // counts the page cache as free, since the kernel reclaims it
 };
 
-// The tightest limit and the least free memory of the process's group and of all groups above it: `memory.max` and
-// `memory.high` of version 2, `memory.limit_in_bytes` of version 1. Nullopt if no group has a limit.
+// Returns the tightest limit and the least free memory among the process's group and all groups above it; nullopt if no
+// group has a limit. Limits are `memory.max` and `memory.high` of version 2, and `memory.limit_in_bytes` of version 1.
 //   root  a prefix for every path that is read (/proc/self/cgroup, /proc/self/mountinfo, mount points); empty: the
 //         system's own files
 // Never fails: a file that cannot be read sets no limit. Threads: any.

@@ -23,7 +23,7 @@ class Backend;      // runtime/device/backend.h
 class BoundMemory;  // runtime/device/bound_memory.h
 struct BackendOptions;
 
-// A call that needs no allocation: a function, its context, and a number.
+// A call of `run` with its arguments. Unlike std::function it needs no allocation.
 struct Task {
   void (*run)(void* context, int32_t argument) = nullptr;
   void* context = nullptr;
@@ -35,9 +35,9 @@ struct Task {
 enum class DeviceStream : uint8_t { kCompute, kExchanges };
 inline constexpr size_t kDeviceStreams = 2;
 
-// The memory of a device that a program computes in: one mapping, in which buffers are offsets. Any code may copy
-// ranges into it and out of it; addresses are for the device's own kernels. Threads: calls on ranges that do not
-// overlap may run at once.
+// The memory of a device for one program: a single mapping, in which buffers are identified by their offsets. Any code
+// may copy ranges into it and out of it; only kernels of the device use addresses. Threads: calls on ranges that do not
+// overlap may run at the same time.
 class DeviceMemory {
  public:
   virtual ~DeviceMemory() = default;
@@ -47,7 +47,7 @@ class DeviceMemory {
   virtual void fill(Bytes offset, Bytes bytes, std::byte value) = 0;
   // Copies from the memory of a device of the same kind. REQUIRES: called by a task of this device.
   virtual void copy_from(const DeviceMemory& from, Bytes from_offset, Bytes offset, Bytes bytes) = 0;
-  // The address that a kernel gets for the byte at `offset`. REQUIRES: only tasks of the device dereference it.
+  // The address of the byte at `offset` for kernels. REQUIRES: only tasks of the device dereference it.
   virtual std::byte* kernel_address(Bytes offset) const = 0;
   // The address of the byte at `offset` for any thread and for system calls; null if the memory is not the host's.
   virtual std::byte* host_address(Bytes /*offset*/) const { return nullptr; }
@@ -59,16 +59,16 @@ class Device {
   virtual ~Device() = default;
   virtual int index() const = 0;  // index in the program
   virtual int workers() const = 0;
-  // Maps `bytes` zeroed bytes, followed by `behind` bytes over which files will be mapped (HostMemory::map). The device
-  // outlives them. Errors: kWorld if the system has not enough memory.
+  // Maps `bytes` zeroed bytes, followed by `behind` bytes of address space over which files will be mapped
+  // (HostMemory::map). The device outlives the memory. Errors: kWorld if the system has not enough memory.
   virtual Result<std::unique_ptr<DeviceMemory>> map(Bytes bytes, Bytes behind = 0) = 0;
-  // Runs the task after all that were started on the stream before. Never blocks.
+  // Queues a task, which runs after all tasks that were started on the stream before. Never blocks.
   virtual void start(DeviceStream stream, Task task) = 0;
-  // Whether no task is running or queued, for the watch over hanging work.
+  // Whether no task is running or queued; the watch over hanging work uses it.
   virtual bool idle() const { return true; }
 };
 
-// Devices of one kind that were created together: all of a program, or those of one rank.
+// Devices of one kind that were created together: all devices of a program, or the devices of one rank.
 class DeviceSet {
  public:
   virtual ~DeviceSet() = default;
@@ -84,8 +84,8 @@ class DeviceSet {
   Device& device(int index) const { return *devices()[static_cast<size_t>(index - first())]; }
 };
 
-// Runs body(device) as a task of each device and waits for all of them; the error of the lowest device wins.
-// REQUIRES: the calling thread is no worker.
+// Runs body(device) as a task of each device, and waits for all of them. If several fail, returns the error of the
+// device with the lowest index. REQUIRES: the calling thread is not a worker.
 Status run_on_each(const DeviceSet& devices, const std::function<Status(Device& device)>& body);
 
 }  // namespace xrun::runtime

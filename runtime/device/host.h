@@ -9,7 +9,7 @@ namespace xrun::runtime {
 
 struct Host {
   std::string cpu;         // "AMD EPYC 9454"
-  int cores = 1;           // number that this process may use (affinity and cgroup quota)
+  int cores = 1;           // number of cores that this process may use (affinity and cgroup quota)
   Bytes memory_total = 0;  // memory of the machine, or the limit of the control groups if that is less
   Bytes memory_free = 0;   // available now
   Bytes system_free = 0;   // available now on the machine, without limits of control groups

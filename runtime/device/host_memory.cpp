@@ -24,7 +24,7 @@ Result<HostMemory> HostMemory::map(Bytes bytes, Bytes behind) {
                  "the system refuses a mapping of " + format_bytes(bytes) + ": " + std::strerror(errno),
                  "free memory, or plan for less of it with `schedule.memory_limit`"};
   }
-  // This is only a hint: without huge pages everything works, but slower.
+  // Errors are ignored: without huge pages everything works, but more slowly.
   (void)madvise(base, static_cast<size_t>(bytes), MADV_HUGEPAGE);
   arena.base_ = static_cast<std::byte*>(base);
   arena.bytes_ = bytes;

@@ -1,4 +1,4 @@
-// One mapping of the host's memory: an arena, at offsets that the planner has chosen.
+// An arena in the host's memory: one mapping, in which buffers are at offsets that the planner has chosen.
 #pragma once
 
 #include <cstddef>
@@ -10,8 +10,9 @@ namespace xrun::runtime {
 
 class HostMemory {
  public:
-  // Maps `bytes` zeroed bytes, aligned to a page and advised to huge pages. After them, from the next multiple of
-  // kMappedAlignment on, maps `behind` bytes over which files will be mapped. Errors: kWorld if the system refuses.
+  // Maps `bytes` zeroed bytes, aligned to a page, and asks the system for huge pages. They are followed, from the next
+  // multiple of kMappedAlignment on, by `behind` bytes of address space over which files will be mapped. Errors: kWorld
+  // if the system refuses.
   static Result<HostMemory> map(Bytes bytes, Bytes behind = 0);
 
   HostMemory() = default;

@@ -191,7 +191,7 @@ Status ArenaCheck::end_step() {
   const std::lock_guard lock(mutex_);
   for (size_t d = 0; d < between_.size(); ++d) {
     const auto device = static_cast<int>(d);
-    std::vector<Extent> kept;  // results; all other bytes are dead
+    std::vector<Extent> kept;  // the bytes of results; all other bytes must have the pattern
     for (const BufferId id : on_device_[d]) {
       const Watched& watched = buffers_[static_cast<size_t>(id.index)];
       if (watched.left > 0) {

@@ -1,5 +1,5 @@
-// Checks the memory plan while a program runs: the bytes of a buffer are accessed only from its first to its last use.
-// For tests of plans; it costs time, so runs that are measured do not use it.
+// Checks the memory plan while a program runs: the bytes of a buffer may be accessed only from its first to its last
+// use. It is for tests of plans, since it takes time.
 #pragma once
 
 #include <mutex>
@@ -11,12 +11,15 @@
 
 namespace xrun::runtime {
 
-// Bytes outside live buffers are filled with a pattern (all bits set: NaN in every float). A kernel that reads them
-// computes NaN; a write to them is found when the next buffer begins there, or at the end of the step. Buffers that
-// live across steps are not checked.
+// The event that ends an access of an instruction: an exchange has received its blocks, or its sent blocks were
+// released. An instruction that computes ends with kBoth.
+enum class Event : uint8_t { kReceived = 1, kReleased = 2, kBoth = 3 };
+
+// Fills bytes outside live buffers with a pattern (all bits set, which is NaN in every float format). A kernel that
+// reads them computes NaN. A write to them is found when the next buffer begins there, or at the end of the step.
+// Buffers that live across steps are not checked.
 //
 // Threads: any calls `begin` and `end`. Errors: XG0626, with the instruction and the buffer.
-enum class Event : uint8_t { kReceived = 1, kReleased = 2, kBoth = 3 };
 
 class ArenaCheck {
  public:
@@ -26,7 +29,7 @@ class ArenaCheck {
   void begin_step();
   // Call before an instruction accesses memory; for an exchange, before it is posted.
   Status begin(const planner::Instruction& instruction);
-  // Call after its last access; for an exchange, once when it has received and once when it has released.
+  // Call after the last access of an instruction; for an exchange, call it once for each of the two events.
   Status end(const planner::Instruction& instruction, Event event);
   // Call after all instructions: checks that only results are still live, and that no other byte was written.
   Status end_step();

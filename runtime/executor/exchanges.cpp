@@ -28,7 +28,7 @@ class Sources {
       }
     }
   }
-  // The offset of the next block that `to` receives from `from`.
+  // The source offset of the next block that `to` receives from `from`.
   Bytes next(int group, int from, int to) {
     auto& offsets = sent_[{group, from, to}];
     XRUN_CHECK(!offsets.empty(), "more blocks are received than sent");

@@ -1,4 +1,4 @@
-// The exchanges of a program, from the operands of its instructions.
+// Makes the exchanges of a program from the operands of its instructions.
 #pragma once
 
 #include <vector>
@@ -9,11 +9,11 @@
 
 namespace xrun::runtime {
 
-// One exchange for each communicating instruction of `rank`, in program order. `memory` outlives them.
+// Returns an exchange for each communicating instruction of `rank`, in program order. `memory` outlives the result.
 std::vector<Exchange> exchanges_of(const planner::Program& program, const BoundMemory& memory, int rank = 0);
 
-// Sets the sizes of blocks with pairs of compressed gradients to those of a step with this density. REQUIRES: exchanges
-// of the same program and rank.
+// Sets the sizes of the blocks that contain pairs of compressed gradients to the sizes in a step with this density.
+// REQUIRES: exchanges of the same program and rank.
 void set_density(const planner::Program& program, const Graph& graph, double density, int rank,
                  std::vector<Exchange>& exchanges);
 

@@ -3,8 +3,9 @@
 //   - dependencies: instructions that have ended, exchanges that have received, exchanges that have released;
 //   - in the stream of computations also the end of a preceding exchange, and for an exchange the end of the preceding
 //     instruction.
-// The thread that decrements it to zero hands the instruction over. A device runs instructions in the order in which
-// they were handed over, so it has the next computation while one runs, unless that one waits for an exchange.
+// The thread that decrements the counter to zero hands the instruction over to the backend or the communicator. A
+// device runs instructions in the order in which they were handed over. The next computation is handed over while one
+// runs, unless it waits for an exchange, so the device need not wait between them.
 #include "runtime/executor/executor.h"
 
 #include <algorithm>
@@ -85,8 +86,8 @@ class ParallelExecutor final : public Executor, private InstructionEvents {
     int32_t exchange = -1;  // index in the communicator; -1: it computes
     bool sends = false;
     bool receives = false;
-    std::vector<int32_t> after_end;      // for an exchange: after it has received
-    std::vector<int32_t> after_release;  // after the sent blocks are released
+    std::vector<int32_t> after_end;      // instructions that wait for its end; for an exchange, until it has received
+    std::vector<int32_t> after_release;  // instructions that wait until its sent blocks are released
   };
 
   Node& node(int32_t id) { return nodes_[static_cast<size_t>(id)]; }
@@ -149,7 +150,7 @@ class ParallelExecutor final : public Executor, private InstructionEvents {
     backend_.start(program_.instructions[static_cast<size_t>(id)], *this);
   }
 
-  // A failed step still posts, so that no member of a group waits forever.
+  // Posts an exchange. Exchanges are posted even if the step has failed, so that no other member waits forever.
   void post(int32_t id) {
     Node& mine = node(id);
     if (measured_) {

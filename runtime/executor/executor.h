@@ -1,5 +1,5 @@
-// Runs a Program, step by step. Two executors run the same program: the parallel one, and the sequential one, which is
-// the reference in tests and also runs programs that have a single worker.
+// Runs a Program step by step. There are two executors: the parallel one, and the sequential one, which is the
+// reference in tests and also runs programs with a single worker.
 #pragma once
 
 #include <memory>
@@ -16,8 +16,8 @@ namespace xrun::runtime {
 class ArenaCheck;  // runtime/executor/arena_check.h
 
 // The times of an instruction in the last step, in seconds after the start of the step. An exchange begins when it is
-// posted and ends when it has received; in between it waits for the other members, and its own data are moved from
-// `moving` to `moved`.
+// posted, and ends when it has received all blocks. In between it waits for other members; its own data are transferred
+// from `moving` to `moved`.
 struct Timing {
   double begin = 0;
   double end = 0;
@@ -40,16 +40,17 @@ class Executor {
   virtual std::span<const Timing> timings() const = 0;
 };
 
-// Each instruction has a counter of the events that it waits for, and starts when the counter is zero; no task waits.
-// Only instructions of `rank` run. All arguments outlive the executor. REQUIRES: verified program.
+// Makes an executor that runs the instructions of `rank` in parallel. Each instruction counts the events that it still
+// waits for, and starts when the count is zero, so no task waits. All arguments outlive the executor. REQUIRES: the
+// program is verified.
 //   communicator  created for exchanges_of(program, ..., rank)
 //   check         checks the memory plan; null: no check
 std::unique_ptr<Executor> make_parallel_executor(const planner::Program& program, Backend& backend,
                                                  Communicator& communicator, ArenaCheck* check = nullptr, int rank = 0);
 
-// Runs one instruction after the other on the calling thread, in an order fixed beforehand. Errors: XG0622, a program
-// whose instructions wait for each other.
-//   exchanges  of all instructions that communicate (runtime/executor/exchanges.h)
+// Makes an executor that runs one instruction after the other on the calling thread, in an order that is determined
+// here. Errors: XG0622 instructions of the program wait for each other.
+//   exchanges  the exchanges of all instructions that communicate (runtime/executor/exchanges.h)
 Result<std::unique_ptr<Executor>> make_sequential_executor(const planner::Program& program, Backend& backend,
                                                            std::vector<Exchange> exchanges,
                                                            ArenaCheck* check = nullptr);

@@ -1,5 +1,6 @@
-// The sequential executor: finds an order of all instructions once that respects every dependency, stream and group; a
-// step follows it. It shares no code with the parallel executor, for which it is the reference.
+// The sequential executor. When it is made, it finds an order of all instructions that respects every dependency, every
+// stream and every group; each step follows this order. It shares no code with the parallel executor, so that it can be
+// the reference for it.
 #include <algorithm>
 #include <chrono>
 #include <map>

@@ -11,7 +11,7 @@ using planner::Instruction;
 using planner::Kind;
 using planner::Program;
 
-// " (first .. last)": the layers of a pass.
+// The layers of a pass as text: " (first .. last)".
 std::string layers_of(const Graph& graph, const std::vector<NodeId>& nodes) {
   if (nodes.empty()) {
     return "";

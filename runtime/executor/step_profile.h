@@ -1,4 +1,4 @@
-// Profiles a step by device and kind of instruction: means over measured steps, with the predicted times.
+// Profiles steps: mean times by device and kind of instruction over the measured steps, next to the predicted times.
 #pragma once
 
 #include <span>
@@ -11,7 +11,8 @@
 
 namespace xrun::runtime {
 
-// One row: the instructions of a kind on one device, or the rest of the step there (communication, idle time).
+// A row of a profile: the instructions of one kind on one device, or the rest of the step on that device
+// (communication, idle time).
 struct ProfileRow {
   enum Sort { kCompute, kComm, kIdle };
   int device = 0;
@@ -25,7 +26,7 @@ struct ProfileRow {
 // Threads: one.
 class StepProfile {
  public:
-  // Has rows for the devices `own`, whose times are measured here.
+  // `own`: the devices of this rank, for which the profile has rows.
   //   predicted  times of instructions, as an executor would measure them; empty: unknown
   StepProfile(const planner::Program& program, const Graph& graph, std::span<const Timing> predicted, DeviceRange own);
 
@@ -33,8 +34,8 @@ class StepProfile {
   void add(std::span<const Timing> timings, const StepTimes& times);
 
   int64_t steps() const { return steps_; }
-  // Means per step, by device and in the order of its work. The rows of a device add up to the time from the start of a
-  // step to its last instruction.
+  // Returns the means per step, by device, and for each device in the order of its work. The rows of a device add up to
+  // the time from the start of a step to its last instruction.
   std::vector<ProfileRow> rows() const;
 
  private:

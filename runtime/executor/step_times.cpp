@@ -1,6 +1,6 @@
-// A device that is a member of a communication first waits for the members that have not come, which is idle time, and
-// then until the data of all of them have been moved, which is communication. A member moves its data on its own device
-// when that is free, so the data of one group may move at different times.
+// How the time of a communication is divided: a device first waits until all other members have posted their exchanges,
+// which is idle time, and then until the data of all members have been moved, which is communication. A member moves
+// its data on its own device when that is free, so the data of the members of one group may move at different times.
 #include "runtime/executor/step_times.h"
 
 #include <algorithm>

@@ -13,12 +13,12 @@ namespace xrun::runtime {
 struct DeviceTimes {
   Seconds busy = 0;          // an instruction that computes is under way
   Seconds exposed_comm = 0;  // no instruction computes, and data of an exchange of the device are being moved
-  Seconds idle = 0;          // neither: it waits for another device's computation, or for nothing (the bubble)
+  Seconds idle = 0;          // neither: the device waits for another one, or has no work (the bubble)
 };
 
 struct StepTimes {
   Seconds seconds = 0;               // from the start of the step to its last instruction
-  std::vector<DeviceTimes> devices;  // devices of a program; 0 for those of other ranks
+  std::vector<DeviceTimes> devices;  // index: device of the program; all times are 0 for devices of other ranks
 };
 
 // The devices of this rank.
@@ -31,7 +31,7 @@ struct DeviceRange {
 class TimeTable {
  public:
   TimeTable(const planner::Program& program, DeviceRange own);
-  // The next call overwrites the result. Allocates nothing from the second call on.
+  // Returns the times of a step. The result is valid until the next call. Allocates nothing from the second call on.
   const StepTimes& measure(std::span<const Timing> timings);
 
  private:

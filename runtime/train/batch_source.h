@@ -1,5 +1,5 @@
-// The interfaces through which the trainer gets its rows. The loader (runtime/data) implements both over readers; tests
-// use sources of their own.
+// The interfaces through which the trainer gets its rows: BatchSource for training, RowSource for evaluation and
+// prediction. The loader (runtime/data) implements both on top of readers; tests have simple implementations.
 #pragma once
 
 #include <cstddef>
@@ -21,12 +21,14 @@ struct RowRange {
   bool operator==(const RowRange&) const = default;
 };
 
-// Memory of one batch. For each input, by index in Graph::inputs: the first byte of the tensor for all rows of the
-// batch, row after row (pictures channels-last, graph/tensor_type.h). Null for inputs that data does not fill
-// (gradients of heads, inputs that the program does not read).
+// The memory that one batch is written to.
 struct BatchView {
+  // The start of the memory of each input; index: that of Graph::inputs. The rows of the batch follow one another there
+  // (pictures channels-last, graph/tensor_type.h). Null for an input that data does not fill: the gradient of a head,
+  // or an input that the program does not read.
   std::vector<std::byte*> inputs;
-  // The rows of each input that this process reads (runtime/train/rows_read.h); the others are not filled. Empty: all.
+  // The rows of each input that this process reads (runtime/train/rows_read.h); other rows are not filled. Empty: all
+  // rows.
   std::vector<RowRange> rows;
 
   bool wants(size_t input, int64_t row) const {
@@ -44,52 +46,53 @@ struct BrokenRow {
   int attempt = 0;      // training batches: the number of samples tried in this row before this one
 };
 
-// Consecutive steps of one size: row r of step s is position begin + (s - first) · rows + r of the sequence of
-// samples.
+// Consecutive steps of the same size, and their place in the sequence of all samples of the run: row r of step s has
+// the sample at position begin + (s - first) · rows + r.
 struct StepRows {
-  int64_t first = 0;
-  int64_t rows = 0;
-  int64_t begin = 0;
+  int64_t first = 0;  // the first of these steps
+  int64_t rows = 0;   // rows in each step
+  int64_t begin = 0;  // position of the first row of the first step
 };
 
-// Training batches, filled ahead of their use into the ring of slots that the plan has in the host arena. Batch `step`
-// is a pure function of (data, seed, step): docs/internals/determinism.md, "Order of samples".
+// Fills training batches before they are used. The plan has a ring of slots in the host arena, and each slot holds a
+// batch. Batch `step` is a pure function of (data, seed, step): docs/internals/determinism.md, "Order of samples".
 class BatchSource {
  public:
   virtual ~BatchSource() = default;
   // Samples in an epoch.
   virtual int64_t samples() const = 0;
 
-  // Begins to fill: batch `step` into ring[step % ring.size()] for step = first_step, first_step + 1, ... The views
-  // stay valid until `stop`. A source may be started again after it was stopped.
+  // Begins to fill the batches of first_step, first_step + 1, ... in the background: batch `step` is written to
+  // ring[step % ring.size()]. The views stay valid until `stop`. A source may be started again after it was stopped.
   virtual Status start(int64_t first_step, std::span<const BatchView> ring) = 0;
-  // Sets the rows of the steps that begin from now on, if the batch grows. REQUIRES: stopped.
+  // Sets the size of the steps that begin from now on, for runs whose batch grows. REQUIRES: the source is stopped.
   virtual void resize(const StepRows& steps) = 0;
   // Whether `wait` would return at once.
   virtual bool ready(int64_t step) = 0;
   // Returns when the batch of `step` is complete. REQUIRES: calls with ascending steps. Errors: those of reading.
   virtual Status wait(int64_t step) = 0;
-  // The batch of `step` is no longer read: its slot may be filled again.
+  // Says that the batch of `step` is no longer needed, so its slot may be filled again.
   virtual void release(int64_t step) = 0;
   virtual void stop() = 0;
-  // The number of labels of each row for a partial label (graph/partial_labels.h): 0 or 1, or the number of the row's
-  // positions with a label. Covers all rows of the batch that was waited for last, until the next `wait`; empty for any
-  // other input.
+  // For an input that is a partial label (graph/partial_labels.h), the number of labels that each row has: 0 or 1, or
+  // the number of positions with a label if a row has several positions. The result describes the batch of the last
+  // `wait` and is valid until the next one. It is empty for an input that is not a partial label.
   virtual std::span<const int32_t> labelled(std::string_view) const { return {}; }
   // The number of broken samples replaced so far.
   virtual int64_t bad_samples() const { return 0; }
 
-  // A rank fills the rows that it reads, and finds broken samples only among those. So that all ranks have the same
-  // samples, each learns which ones the others have found (runtime/train/shared_rows.h). Both functions REQUIRE that
-  // the batch of `step` has been waited for and not released. The broken samples of the batch that this process has
-  // found since the last call.
+  // The next two functions give all ranks the same samples. A rank finds broken samples only among the rows that it
+  // reads, so the ranks exchange what they have found (runtime/train/shared_rows.h). Both REQUIRE that the batch of
+  // `step` has been waited for and not released.
+  // Returns the broken samples of the batch that this process has found since the last call.
   virtual std::vector<BrokenRow> take_broken(int64_t) { return {}; }
-  // Replaces these samples, which other ranks found broken: fills their rows anew. Errors: those of `wait`.
+  // Replaces the samples of these rows, which other ranks found broken, and fills the rows again. Errors: those of
+  // `wait`.
   virtual Status replace(int64_t, std::span<const BrokenRow>) { return {}; }
 };
 
-// Rows for evaluation and prediction, without shuffling or random augmentation. Sample i is the i-th in natural order
-// (Reader::listing): 2.png before 10.png. Threads: one, which must not be a worker.
+// Reads rows for evaluation and prediction, without shuffling or random augmentation. Samples are numbered in natural
+// order (Reader::listing): 2.png comes before 10.png. Threads: one, which must not be a worker.
 class RowSource {
  public:
   virtual ~RowSource() = default;
@@ -101,18 +104,18 @@ class RowSource {
   // Errors: those of reading.
   virtual Result<std::optional<int64_t>> label(const std::string&, int64_t) { return std::optional<int64_t>(); }
 
-  // Begins to fill the first `rows` rows of `batch` with samples first, first + 1, ... REQUIRES: no other batch is in
-  // progress; the caller does not touch the memory of this one until `finish` or `cancel`.
+  // Begins to fill the first `rows` rows of `batch` with samples first, first + 1, ... in the background. REQUIRES: no
+  // other batch is in progress; the caller does not access the memory of `batch` until `finish` or `cancel`.
   virtual void begin(int64_t first, int64_t rows, const BatchView& batch) = 0;
   // Returns when the batch that was begun is complete. Errors: those of reading.
   virtual Status finish() = 0;
-  // Like BatchSource::labelled, for the batch that `finish` returned last, until the next `finish`; 0 for broken rows
-  // that this process has found.
+  // Like BatchSource::labelled, for the batch of the last `finish`. A broken row that this process has found has 0
+  // labels. Valid until the next `finish`.
   virtual std::span<const int32_t> labelled(std::string_view) const { return {}; }
-  // The broken rows of the batch that `finish` returned last, in order, until the next `finish`. Their memory holds
-  // zeros.
+  // The broken rows of the batch of the last `finish`, in ascending order; their memory holds zeros. Valid until the
+  // next `finish`.
   virtual std::span<const BrokenRow> broken_rows() const { return {}; }
-  // Adds rows of that batch that other ranks found broken: they are zeroed, and `broken_rows` then includes them.
+  // Adds rows of that batch that other ranks found broken to `broken_rows`, and fills them with zeros.
   // REQUIRES: no other batch is in progress. Errors: XG0408.
   virtual Status add_broken(std::span<const BrokenRow>) { return {}; }
   // Abandons the batch that was begun, if there is one; after the call nothing is written into its memory.

@@ -10,11 +10,11 @@
 
 namespace xrun::runtime {
 
-// The output that ranks the classes of a row, and how many of them are read.
+// The output that ranks the classes of a row, and the number of classes to read.
 struct ClassScores {
   std::optional<ValueId> logits;  // an output f32 or bf16 [N, C]; nullopt: a sharded head
   size_t head = 0;                // index in Program::heads, for a sharded head
-  int64_t k = 1;                  // classes per row, at most C; a head gives as many as its plan keeps
+  int64_t k = 1;                  // classes per row, at most C; ignored for a head, whose plan fixes the number
   double scale = 1;               // scale of the loss on dense logits; a head uses the scale of its own loss
 };
 
@@ -51,8 +51,9 @@ class BestReader {
   std::vector<std::byte> dense_;
 };
 
-// The best classes of samples [first, first + rows), one result for each of `from`. Results of the rows listed in
-// `broken` are meaningless; if it is null, a broken sample is an error (XG0412).
+// Returns the best classes of samples [first, first + rows): one result for each entry of `from`. Broken samples are
+// added to `broken`, and the results of their rows are meaningless; if `broken` is null, a broken sample is an error
+// (XG0412).
 Result<std::vector<BestClasses>> predict_classes(Session& session, RowSource& source,
                                                  const std::vector<ClassScores>& from, int64_t first, int64_t rows,
                                                  EventSink* events = nullptr, std::vector<BrokenRow>* broken = nullptr);

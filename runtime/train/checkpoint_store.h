@@ -27,7 +27,7 @@ struct BestStep {
 struct Record {
   std::string metric;
   bool highest = true;  // a higher value is better
-  int64_t keep = 0;     // checkpoints kept for it; with 0, `best` still holds one step
+  int64_t keep = 0;     // checkpoints kept for the metric; with 0, `best` still holds one step
   std::vector<BestStep> best;
 };
 
@@ -47,7 +47,7 @@ struct MatchedPart {
   int64_t classes = 0;  // all classes of the run; unmatched ones start from the seed
 };
 
-// The parts of a model that a run does not simply take over from the checkpoint that it starts from.
+// The parts of a model that a new run does not copy unchanged from the checkpoint that it starts from.
 struct StartedParts {
   std::vector<FreshPart> fresh;  // parts that are fresh as a whole
   std::vector<MatchedPart> matched;
@@ -56,7 +56,7 @@ struct StartedParts {
 struct SavedCheckpoint {
   std::string path;
   Bytes bytes = 0;
-  Seconds waited = 0;  // the total time that instructions of later steps waited for it
+  Seconds waited = 0;  // the total time that instructions of later steps waited for the save
 };
 
 // The outcome of making the second copy of a checkpoint (`checkpoint.copy`).
@@ -74,23 +74,25 @@ class CheckpointStore {
   virtual ~CheckpointStore() = default;
   // Saves the state after `step` steps and `samples` samples. It is durable when the call returns.
   virtual Result<SavedCheckpoint> save(const TrainState& state, int64_t step, int64_t samples) = 0;
-  // Begins to save it in the background, and returns. The state may change from then on: by instructions that `guard`
-  // guards, and by others after read_rest(). REQUIRES: no save is under way; no class rows lie in files. A store that
-  // cannot save in the background saves before it returns.
+  // Like `save`, but returns at once and saves in the background. The caller may change the state meanwhile:
+  // instructions call `guard` before they change it, and the caller calls read_rest() before any other change.
+  // REQUIRES: no save is under way; no class rows lie in files. A store that cannot save in the background saves before
+  // it returns.
   virtual Status begin_save(const TrainState& state, int64_t step, int64_t samples) {
     XRUN_ASSIGN(begun_, save(state, step, samples));
     return {};
   }
-  // The guard for the steps from now on; null: they need no guard.
+  // The guard that later steps must call before they change the state; null: they need no guard.
   virtual ChangeGuard* guard() { return nullptr; }
   // Reads the parts of the state that the save under way has not read yet.
   virtual void read_rest() {}
-  // The checkpoint that was begun, once it is durable; nullopt before. Collective, with the same `wait` on all ranks,
-  // while a save is under way: `wait` waits for its end. After an error no save is under way.
+  // Returns the checkpoint of begin_save once it is durable, and nullopt before; with `wait`, waits until it is
+  // durable. While a save is under way, all ranks call this together with the same `wait`. After an error no save is
+  // under way.
   virtual Result<std::optional<SavedCheckpoint>> saved(bool /*wait*/) { return std::exchange(begun_, std::nullopt); }
-  // The second copies that have ended, or were given up, since the last call. Copies are made while steps run, once a
-  // checkpoint is durable. Collective, with the same `wait` on all ranks; `wait` waits for all copies. An error comes
-  // from one of the ranks, not from a copy.
+  // Returns the second copies that were completed, failed or were given up since the last call; with `wait`, waits for
+  // all copies. A copy is made while steps run, after its checkpoint is durable. All ranks call this together with the
+  // same `wait`. A failed copy is part of the result; an error means that a rank has failed.
   virtual Result<std::vector<CheckpointCopy>> copies(bool /*wait*/) { return std::vector<CheckpointCopy>(); }
   // Loads the saved state into `state`; nullopt if there is no checkpoint to resume from.
   struct Resumed {
@@ -99,27 +101,26 @@ class CheckpointStore {
     // XG0703: another instruction set or library wrote it, so later steps may differ in bits. XG0704: the training data
     // had another number of samples. XG0718: it has the residuals of another number of senders.
     std::vector<WarnEvent> warnings;
-    std::vector<Record> records;  // best steps among the evaluations up to the resumed step
+    std::vector<Record> records;  // the best steps of all evaluations up to the resumed step
   };
   virtual Result<std::optional<Resumed>> resume(TrainState& state) = 0;
-  // The classes of the checkpoint that `resume` goes on from, by input (ClassTables); nullopt if there is no
-  // checkpoint. Collective.
+  // The classes of the checkpoint that `resume` would load; nullopt if there is no checkpoint. Collective.
   virtual Result<std::optional<ClassTables>> classes() { return std::optional<ClassTables>(); }
-  // The classes of the run, which checkpoints keep from now on. REQUIRES: called before `resume` and `start_from`.
+  // Sets the classes of the run, which later checkpoints store. REQUIRES: called before `resume` and `start_from`.
   virtual void keep_classes(ClassTables /*classes*/) {}
 
-  // `init = checkpoint(path, skip)`: copies weights and running statistics of another run into a new one, by name,
-  // except those at and below the paths of `skip`. Rows of classes are taken by the names of the classes; rows that the
-  // checkpoint lacks are initialised from the seed. A head that has no row in the checkpoint keeps its initial values,
-  // and so does the layer that makes dense logits; these parts are returned as fresh.
+  // Implements `init = checkpoint(path, skip)`: copies weights and running statistics of another run into a new one, by
+  // name, except those at and below the paths of `skip`. Rows of classes are matched by the names of the classes; rows
+  // that the checkpoint lacks are initialised from the seed. If the checkpoint has no row of a head, or of the layer
+  // that makes dense logits, that part keeps its initial values and is returned as fresh.
   virtual Result<StartedParts> start_from(const std::string& path, const std::vector<std::string>& skip,
                                           TrainState& state) = 0;
-  // For a run that resumes nothing: creates files, filled with zeros, for the class rows that the plan keeps in files,
-  // and maps them. A store without files leaves such rows in memory. Errors: kWorld, kContent.
+  // Creates files of zeros for the class rows that the plan keeps in files, and maps them. Called only if the run does
+  // not resume. A store without files leaves such rows in memory. Errors: kWorld, kContent.
   virtual Status make_rows(TrainState& /*state*/) { return {}; }
-  // Called after an evaluation. Later saves store the records, and checkpoints of steps in them are not removed.
+  // Called after an evaluation. Later saves store the records, and the checkpoints of the best steps are not removed.
   virtual Status remember(const std::vector<Record>& /*records*/) { return {}; }
-  // The store changes no file after this call. REQUIRES: no save is under way.
+  // Ends the use of the store, which changes no file after this call. REQUIRES: no save is under way.
   virtual Status finish() { return {}; }
 
  private:

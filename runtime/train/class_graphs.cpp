@@ -1,3 +1,10 @@
+// A build has these steps, of which the second runs in the background:
+//   1. Before the step begin_of(k), each rank copies its class rows to its snapshot, and begins to send them to all.
+//   2. The build waits for the rows of all ranks, and makes the lists of neighbours from the snapshot, in a buffer of
+//      its own, so that steps can go on with the older lists. For an approximate graph it also measures the recall.
+//   3. Before the step use_of(k), the ranks wait until all of them have ended the build. Then each rank copies the new
+//      lists over the lists in use.
+// A checkpoint between begin_of(k) and use_of(k) contains the snapshot, so a run that resumes repeats the same build.
 #include "runtime/train/class_graphs.h"
 
 #include <algorithm>
@@ -22,10 +29,10 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using planner::Purpose;
 
-// The duration reserved for a build, as a share of the time to the next one.
+// The time from the start of a build to the first use of its lists, as a share of the rebuild period.
 constexpr double kDelay = 0.1;
-constexpr double kSlack = 1e-12;  // spans in epochs may not be whole numbers of steps
-constexpr double kMost = 0x1p50;  // later builds never begin
+constexpr double kSlack = 1e-12;  // relative rounding error of a period in epochs, converted to units of samples
+constexpr double kMost = 0x1p50;  // largest time; builds that would be later never begin
 
 }  // namespace
 
@@ -34,7 +41,7 @@ GraphSchedule::GraphSchedule(const TrainSpec& train, int64_t samples)
       in_steps_(train.active_classes.rebuild.unit == TrainSpan::kSteps),
       period_(train.active_classes.rebuild.steps(samples, train.unit())),
       at_start_(!train.init_checkpoint.empty()) {
-  // Two builds do not begin at the same step.
+  // A period is at least one step, so that two builds never begin at the same step.
   const double least = in_steps_ || !train.growth ? 1.0 : static_cast<double>(train.growth->times);
   period_ = std::clamp(period_, least, kMost);
   delay_ = static_cast<int64_t>(period_ * kDelay);
@@ -50,7 +57,7 @@ int64_t GraphSchedule::use_of(int64_t build) const {
   if (build == 0) {
     return 0;
   }
-  // A build that begins after a long step is used before the next one begins.
+  // Even if a step is longer than the delay, the lists of a build are used before the next build begins.
   return std::max(begin_of(build), std::min(step_at(time_of(build) + delay_), begin_of(build + 1) - 1));
 }
 

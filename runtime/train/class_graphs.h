@@ -1,7 +1,8 @@
-// Builds the graphs of nearest classes in the background while steps run: each from the class weights after one step,
-// for use from a later step on. The model alone determines both steps, and a step waits for a graph that is not ready,
-// so every run of a model selects the same classes, however long a build takes. With several ranks, each takes a
-// snapshot of its rows and builds a share of the lists, and all get all rows and lists (runtime/train/graph_ranks.h).
+// Builds the graphs of nearest classes in the background while steps run. A graph is built from a snapshot of the class
+// weights after one step, and used from a later step on. The model alone determines both steps, and a step waits for a
+// graph that is not ready, so every run of a model selects the same classes, however long a build takes. With several
+// ranks, each rank takes a snapshot of its own rows and builds a share of the lists of neighbours; then all ranks
+// exchange their rows and lists (runtime/train/graph_ranks.h).
 #pragma once
 
 #include <atomic>
@@ -19,8 +20,8 @@
 
 namespace xrun::runtime {
 
-// The steps at which builds begin and their lists are first used. Build k takes the weights after k rebuild periods;
-// build 0 takes the initial weights, and exists only if a checkpoint of another run gave them.
+// Computes the steps at which builds begin and at which their lists are first used. Build k takes the weights after k
+// rebuild periods. Build 0 takes the initial weights, and exists only if they come from a checkpoint of another run.
 class GraphSchedule {
  public:
   // `samples`: samples in an epoch.
@@ -30,7 +31,7 @@ class GraphSchedule {
   // The number of steps done when a build takes its weights, and when its lists are first used.
   int64_t begin_of(int64_t build) const;
   int64_t use_of(int64_t build) const;
-  // The first build whose lists are first used when `done` steps are done, or later.
+  // The first build whose lists are not used before `done` steps are done.
   int64_t next(int64_t done) const;
 
  private:
@@ -48,17 +49,19 @@ class GraphSchedule {
 // Checks that the run is long enough to use a graph. Errors: kContent XG0214. `samples`: samples in an epoch.
 Status check_graphs(const TrainSpec& train, int64_t samples);
 
-// Returns the warning XG0819 if steps waited for most of a build; it proposes a longer period and, for an exact graph,
-// an approximate one. `waited`: the part of the `build` seconds in which a step waited.
+// Returns the warning XG0819 if a step waited for most of the duration of a build. The warning proposes a longer period
+// and, for an exact graph, an approximate one.
+//   build   duration of the build
+//   waited  the part of that time in which a step waited
 std::optional<WarnEvent> slow_build(const std::string& head, bool exact, Seconds build, Seconds waited);
 
 // Returns the warning XG0820 if an approximate graph, built with `probes` cells, misses over a tenth of the neighbours.
 std::optional<WarnEvent> poor_graph(const std::string& head, double recall, int64_t probes);
 
-// Threads: the trainer's, between steps.
+// Runs the builds of all heads with lists of neighbours. Threads: the trainer's, between steps.
 class ClassGraphs {
  public:
-  // All arguments outlive the object. `stop` as in TrainRequest.
+  // All arguments outlive the object. `stop`: see TrainRequest.
   ClassGraphs(Session& session, int64_t samples, ops::Isa isa, const std::atomic<bool>* stop, EventSink& events);
   ~ClassGraphs();
 
@@ -67,14 +70,14 @@ class ClassGraphs {
   Status begin(int64_t done);
   // Whether `before_step` will change lists or snapshots that belong to a checkpoint.
   bool change_before(int64_t done) const;
-  // Call before each step, when `done` steps are done. Starts the builds that begin here, and waits for those whose
-  // lists are used from here on. Errors: kInterrupted, this or another rank was asked to stop; kWorld XG0803, the
-  // system cannot start a thread; kWorld, the error of another rank.
+  // Call before each step, when `done` steps are done. Starts the builds that begin now, and waits for the builds whose
+  // lists the next step uses. Errors: kInterrupted, this or another rank was asked to stop; kWorld XG0803, the system
+  // cannot start a thread; kWorld, the error of another rank.
   Status before_step(int64_t done);
   // Waits for builds under way. Errors: those of before_step.
   Status wait_for_builds();
-  // From the next step on, steps run in `session`, which has taken over the memory of the previous session. REQUIRES:
-  // no build is under way.
+  // Switches to `session`, in which later steps run, and which has taken over the memory of the previous session.
+  // REQUIRES: no build is under way.
   void move_to(Session& session);
   // Waits until the snapshots that a checkpoint would contain have the rows of all ranks. Errors: kWorld, of another
   // rank.

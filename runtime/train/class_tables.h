@@ -1,5 +1,5 @@
-// The classes of a run by name, for each label and each other input of class numbers. The training source decides
-// them, checkpoints keep them, and every source that is opened later is numbered by them.
+// The names of the classes of a run, for each input of the graph that holds class numbers, such as a label. The
+// training source defines them, checkpoints store them, and sources that are opened later use the same numbers.
 #pragma once
 
 #include <cstdint>
@@ -21,12 +21,13 @@ struct ClassTable {
   bool operator==(const ClassTable&) const = default;
 };
 
-// In the order of Graph::inputs. A checkpoint of an older format has one table; the others are unknown.
+// The tables of a run, in the order of Graph::inputs. A checkpoint of an older format has only one table, so the
+// classes of other inputs are unknown.
 using ClassTables = std::vector<ClassTable>;
 
 const ClassTable* find_table(const ClassTables& tables, std::string_view input);  // null: not found
-// The table of an input of `own`, which may have had another name: if exactly one input of `own` has no table and
-// exactly one table has no input, they belong together. Null: not found.
+// Finds the table of an input of `own` in `tables`, where the input may have had another name: if exactly one input of
+// `own` has no table there, and exactly one table has no input in `own`, they belong together. Null: not found.
 const ClassTable* table_for(const ClassTables& tables, const ClassTables& own, std::string_view input);
 // The names of the classes; empty if they are numbers or unknown.
 const std::vector<std::string>& names_in(const ClassTables& tables, std::string_view input);
@@ -38,7 +39,8 @@ std::vector<int64_t> positions_of(const std::vector<std::string>& from, const st
 // the label of the first head, or of the first loss.
 ClassTables of_graph(ClassTables tables, const Graph& graph);
 
-// Gives the classes of `table` the names that `moved` says they have now; one renaming may begin where another ends.
+// Applies the renamings of `moved` to the classes of `table`. The new name of one renaming may be the old name of
+// another one; both are then applied.
 ClassTable renamed(ClassTable table, const std::vector<MovedClass>& moved);
 
 }  // namespace xrun::runtime

@@ -21,9 +21,10 @@ namespace xrun::runtime {
 struct ActiveReport {
   std::string head;
   int64_t classes = 0;  // the number of active classes
-  double near = 0;      // the share of them that were taken from lists of nearest classes
-  double common = 0;    // the share of them that were active in the previous step
-  // Their share of the softmax over all classes, averaged over the rows; NaN if the step did not measure it.
+  double near = 0;      // the share of the active classes that come from lists of nearest classes
+  double common = 0;    // the share of the active classes that were also active in the previous step
+  // The sum of the softmax over the active classes, with all classes in its denominator, averaged over the rows; NaN
+  // if the step did not measure it.
   double mass = std::numeric_limits<double>::quiet_NaN();
 };
 
@@ -31,7 +32,7 @@ struct ActiveReport {
 struct StepReport {
   int64_t step = 0;  // steps done: the first step reports 1
   double epoch = 0;
-  double loss = 0;  // mean (or sum) over the rows, f64 in row order
+  double loss = 0;  // mean over the rows, or sum with `reduce = sum`; added in f64 and in row order
   double lr = 0;
   double grad_norm = 0;                                 // 0 if the run does not clip by norm
   std::vector<std::pair<std::string, double>> metrics;  // mean over the rows
@@ -41,7 +42,7 @@ struct StepReport {
   bool batch_grows = false;
   Seconds seconds = 0;         // duration of the whole step, including the wait for data
   Seconds predicted_step = 0;  // prediction for steps with this batch size; 0: unknown
-  Seconds compute = 0;         // the largest over the devices, as for the next two: see DeviceTimes
+  Seconds compute = 0;         // this and the next two are maxima over the devices: see DeviceTimes
   Seconds exposed_comm = 0;
   Seconds bubble = 0;
   std::vector<DeviceTimes> devices;  // the devices of this rank
@@ -106,12 +107,12 @@ struct EvalEvent {
   Seconds seconds = 0;
 };
 
-// A graph of nearest classes is used from the next step on.
+// Reports that steps use a new graph of nearest classes from the next step on.
 struct GraphEvent {
   int64_t step = 0;  // steps done
   std::string head;
   int64_t of_step = 0;  // steps done when the weights for the build were taken
-  double recall = 1;    // the share of the nearest classes that the lists have; measured if the graph is approximate
+  double recall = 1;    // the share of the true nearest classes that the lists contain; 1 for an exact graph
   Seconds seconds = 0;  // duration of the build, in the background
   Seconds waited = 0;   // time in which a step waited for the build to end
 };
@@ -120,12 +121,12 @@ struct CheckpointEvent {
   int64_t step = 0;
   std::string path;
   Seconds seconds = 0;  // from the start of the save until it is durable
-  Seconds waited = 0;   // how long steps waited for it: all of `seconds`, unless it is saved in the background
+  Seconds waited = 0;   // how long steps waited for the save: all of `seconds`, unless it ran in the background
   Bytes bytes = 0;
   Seconds interval = 0;  // time until the next save with `checkpoint.every = auto`; 0: steps decide
 };
 
-// The second copy of a checkpoint is durable (`checkpoint.copy`).
+// Reports that the second copy of a checkpoint is durable (`checkpoint.copy`).
 struct CopyEvent {
   int64_t step = 0;
   std::string path;
@@ -133,11 +134,11 @@ struct CopyEvent {
   Bytes bytes = 0;  // bytes on all hosts
 };
 
-// The time of a step by device and instruction: means over the steps from `first_step` on.
+// The time of a step, divided by device and kind of instruction: means over `steps` steps from `first_step` on.
 struct ProfileEvent {
   int64_t first_step = 0;  // counted from 1
   int64_t steps = 0;
-  Seconds step = 0;  // the sum of the next two and the rows of each device
+  Seconds step = 0;  // for each device: the sum of `data_wait`, `outside` and the rows of that device
   Seconds data_wait = 0;
   Seconds outside = 0;  // time before the first instruction and after the last one
   Seconds predicted_step = 0;
@@ -161,7 +162,7 @@ struct EndEvent {
   std::string weights;  // XXH3-128, 32 hex digits
   int exit = 0;
   std::string saved;      // the last checkpoint that was saved or resumed; empty: no checkpoint
-  std::string leave_out;  // flags to leave out so that the same command resumes from it; empty: no flags
+  std::string leave_out;  // flags to leave out of the command so that it resumes from `saved`; empty: no flags
   Seconds seconds = 0;
   int64_t bad_samples = 0;
   int64_t timed_steps = 0;           // timed steps since the start
@@ -194,12 +195,13 @@ struct WorkEvent {
   Work work = Work::kNone;
   std::string_view subject;  // valid until the call returns
   int64_t done = 0;          // steps of the run, or samples
-  int64_t total = 0;         // 0: there are no parts
+  int64_t total = 0;         // 0: the work has no parts
 };
 
-// All calls except `on_interrupt` and warnings about late ranks (XG0844) come from the trainer's thread, in the order
-// of events. `wants_step` is called before each step; if it returns true, the step is timed, its loss and metrics are
-// read, and `on_step` is called after it. `due` is true every log.every steps and for the last step of the run.
+// Receives the events of a run. All calls except `on_interrupt` and warnings about late ranks (XG0844) come from the
+// trainer's thread, in the order of events. `wants_step` is called before each step; if it returns true, the step is
+// timed, its loss and metrics are read, and `on_step` is called after it. `due` is true every log.every steps and for
+// the last step of the run.
 class EventSink {
  public:
   virtual ~EventSink() = default;

@@ -8,7 +8,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Channels of a head.
+// The broadcast channels of a head.
 enum : int { kRows, kShares, kWords, kChannels };
 constexpr std::byte kLeft{1};
 

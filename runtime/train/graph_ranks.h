@@ -1,5 +1,6 @@
-// Communication of the ranks that build the graph of one head together: each takes a snapshot of its class rows and
-// builds a share of the lists, and all get all rows and lists. A single rank sends nothing.
+// Communication between the ranks that build the graph of one head together. Each rank takes a snapshot of its class
+// rows and builds a share of the lists of neighbours; then all ranks exchange their rows and lists. A single rank sends
+// nothing.
 #pragma once
 
 #include <atomic>
@@ -17,7 +18,8 @@ namespace xrun::runtime {
 // Threads: a build calls `wait_for_rows` and `gather`; the thread that runs steps calls the others.
 class GraphRanks final : public ops::KnnShares {
  public:
-  // For head `head` of the session's program. REQUIRES: all arrays that are gathered lie in the session's host arena.
+  // `head`: index in Program::heads of the session's program. REQUIRES: all arrays that are gathered lie in the
+  // session's host arena.
   GraphRanks(Session& session, size_t head);
   ~GraphRanks() override;
 
@@ -28,22 +30,23 @@ class GraphRanks final : public ops::KnnShares {
 
   // Begins to gather `rows` [classes, dim] from all ranks. REQUIRES: this rank has filled the rows of its shards.
   void send_rows(float* rows);
-  // Errors: those of the communicator; kInterrupted, cancelled.
+  // Waits until the rows of all ranks have arrived. Errors: those of the communicator; kInterrupted, cancelled.
   Status wait_for_rows();
   Status gather(std::span<std::byte> array, Bytes block) override;
-  // Makes both waits return with kInterrupted.
+  // Makes wait_for_rows and `gather` return with kInterrupted.
   void cancel();
 
-  // Protocol before the lists of a build are used: each rank calls `listen`, waits until its own build has ended or
-  // `others_leave`, then calls `agree`. All ranks get the same outcome: the error of any rank, or whether any of them
-  // stops.
+  // The ranks agree as follows before they use the lists of a build. Each rank calls `listen`, waits until its own
+  // build has ended or `others_leave` returns true, and then calls `agree`. All ranks get the same outcome: the error
+  // of any rank, and whether any rank stops.
   void listen();
   // Whether another rank has stopped waiting because it failed, stops or is gone.
   bool others_leave() const { return words_ != nullptr && words_->left; }
   Outcome agree(Outcome mine);
 
  private:
-  // One byte of each rank about one wait; broadcasts under way also own it.
+  // One byte from each rank for one wait: whether that rank has stopped waiting. Broadcasts under way share the
+  // ownership.
   struct Words {
     std::vector<std::byte> said;
     std::atomic<bool> left = false;

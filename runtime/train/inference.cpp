@@ -18,7 +18,8 @@ void tell(EventSink* events, Work work, const RowSource& source, int64_t done, i
   }
 }
 
-// Ensures that nothing is read into the ring after the batches end, for whatever reason they end.
+// Cancels reading when it is destroyed, so that nothing is written into the ring after run_rows returns, even after an
+// error.
 class Reading {
  public:
   explicit Reading(RowSource& source) : source_(source) {}
@@ -86,7 +87,7 @@ Status run_rows(Session& session, RowSource& source, int64_t first, int64_t rows
     const int64_t count = std::min(batch, rows - done);
     XRUN_TRY(finish_rows(source, session.peers(), done > 0 ? look_for(stop) : Status()));
     zero_rows(session, position_of(ring, done / batch), count);
-    const bool ahead = ring.size() > 1;  // else the batch is in the only position until it has been computed
+    const bool ahead = ring.size() > 1;  // a single position is in use until its batch has been computed
     if (ahead) {
       begin(done + batch);
     }

@@ -1,5 +1,5 @@
-// The work of a run since its last line of progress (docs/reference/command/progress.md, "Progress"): means of losses
-// and metrics, and the samples by the clock, without the time of evaluations and saves.
+// Summarises the work of a run since its last line of progress (docs/reference/command/progress.md, "Progress"): means
+// of losses and metrics, and samples per second without the time of evaluations and saves.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace xrun::runtime {
 
 using NamedValues = std::vector<std::pair<std::string, double>>;
 
-// The steps since the last line, or since the first step of this start of the run; the last of them is the line's step.
+// Describes the steps since the last line, or for the first line the steps since this start of the run.
 struct LineReport {
   double loss = 0;                // mean over the samples, or over the steps with `reduce = sum`
   NamedValues metrics;            // means over the samples
@@ -39,11 +39,11 @@ class LineMeans {
 
   // Call when the first step begins: time and work before it are not counted.
   void begin();
-  // From now on time counts as that of `activity`. Returns the previous activity.
+  // Counts time as that of `activity` from now on. Returns the previous activity.
   Activity turn_to(Activity activity);
   // Adds a step that is done.
   void add(double loss, const NamedValues& metrics, int64_t samples, Seconds step, Seconds data_wait);
-  // REQUIRES: a step was added since the line began.
+  // The report of the steps since the line began. REQUIRES: there is such a step.
   LineReport report();
   // Ends the line at the step that was added last; the next line begins.
   void end_line();

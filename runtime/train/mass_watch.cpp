@@ -6,7 +6,8 @@ namespace xrun::runtime {
 namespace {
 
 constexpr double kSmall = 0.5;
-// At first the softmax is flat and the share small, whatever the classes are, so one measurement proves nothing.
+// The warning needs this many measurements below a half, which span this part of the run. Early in a run the softmax is
+// flat, so the share is small whatever the active classes are, and one measurement proves nothing.
 constexpr int kMeasurements = 3;
 constexpr double kPartOfRun = 0.1;
 

@@ -1,4 +1,5 @@
-// Watches the share of the softmax that the active classes of a run have, and warns once if it stays small.
+// Watches the share of the softmax that falls on the active classes (ActiveReport::mass), and warns once if it stays
+// small: the active classes then miss classes that matter for the loss.
 #pragma once
 
 #include <cstdint>

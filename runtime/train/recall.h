@@ -1,4 +1,5 @@
-// Recall of retrieval over all samples of a source (ops/recall_op.cpp).
+// Measures the recall of retrieval over all samples of a source (ops/recall_op.cpp): how often a sample has another one
+// of its class among its nearest neighbours.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +10,7 @@
 
 namespace xrun::runtime {
 
-// Keeps the features by which samples are compared: rows · (dim + 1) numbers of 4 bytes. Threads: one calls it.
+// Stores the features and the label of each sample: rows · (dim + 1) numbers of 4 bytes. Threads: one calls it.
 class Recall {
  public:
   // `dim`: dimensions of the features; `neighbours`: k.
@@ -17,9 +18,9 @@ class Recall {
 
   // Adds a row of the operator's result: dim + 2 numbers.
   void add(const float* row);
-  // The share of the samples with a label that have another sample of their class among their nearest; 0 if no sample
-  // has a label. Does not depend on `threads`. Errors: kWorld, memory or a thread for the search; kInterrupted once
-  // `stop` is set.
+  // Returns the share of the labelled samples that have another sample of their class among their k nearest neighbours;
+  // 0 if no sample has a label. The result does not depend on `threads`. Errors: kWorld, the system refuses memory or a
+  // thread for the search; kInterrupted once `stop` is set.
   Result<double> measure(int threads, StopFlag stop) const;
 
  private:

@@ -1,4 +1,4 @@
-// The best steps of a run by its evaluations so far, and whether `stop_when` ends it.
+// Keeps the best steps of a run according to its evaluations, and decides whether `stop_when` ends the run.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,9 @@
 
 namespace xrun::runtime {
 
-// Holds a record for the metric of `best` and one for a plateau of `stop_when`; one for both if their metric is the
-// same. Checkpoints store the records, so that a resumed run knows its earlier evaluations.
+// Holds a record for the metric of `best` and a record for the metric of a plateau in `stop_when`; if these metrics are
+// equal, there is one record for both. Checkpoints store the records, so that a resumed run knows its earlier
+// evaluations.
 class Records {
  public:
   // The clock outlives the object.

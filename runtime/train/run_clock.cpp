@@ -7,7 +7,8 @@
 namespace xrun::runtime {
 namespace {
 
-// Spans such as 3 epochs of 1000 samples in batches of 10 come out slightly above or below a whole number.
+// Allows for rounding: the number of steps in a span such as 3 epochs, computed in floating point, may be slightly
+// above or below a whole number.
 constexpr double kSlack = 1e-9;
 
 }  // namespace

@@ -1,4 +1,4 @@
-// The clock of a run: its steps, the samples that they have seen, and the events that are due after a step.
+// The clock of a run: converts between steps, samples and epochs, and says which events are due after a step.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,8 @@ class RunClock {
   // The learning rate of step `step`, from 0.
   double rate(int64_t step) const { return curve_.at(sizes_.begin_of(step)); }
 
-  // Whether something that happens every `every` is due when `done` steps are done: the first step at or after each
-  // multiple. Spans in steps count steps of any size.
+  // Whether an event with the period `every` is due when `done` steps are done. It is due at the first step at or after
+  // each multiple of the period. A period in steps counts steps whatever their size.
   bool is_due(const TrainSpan& every, int64_t done) const;
   // Whether the span between two numbers of done steps is at least `span`.
   bool lies_between(const TrainSpan& span, int64_t from, int64_t to) const;

@@ -8,7 +8,7 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr Seconds kLeast = 1e-3;  // least cost of a save: a clock that stands still must not lead to endless saves
+constexpr Seconds kLeast = 1e-3;  // least cost of a save; without it a clock that stands still causes endless saves
 
 }  // namespace
 
@@ -23,10 +23,11 @@ Seconds best_interval(Seconds save, Seconds mtbf) {
 void SaveInterval::begin(int64_t step, Seconds now) {
   first_ = step;
   since_ = now;
-  next_ = step + 1;  // shows how long a step takes
+  next_ = step + 1;  // the first look shows how long a step takes
 }
 
-// Skips half of the remaining time before the next look, so that few looks suffice for steps of any length.
+// Decides to save if the interval is over. Otherwise places the next look after half of the remaining time, so that few
+// looks suffice for steps of any length.
 SaveInterval::Look SaveInterval::look(int64_t step, Seconds now) const {
   const Seconds passed = now - since_;
   const Seconds left = seconds() - passed;

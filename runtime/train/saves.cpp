@@ -34,7 +34,7 @@ void Saves::begin(int64_t step) {
   }
 }
 
-// Rank 0 reads its clock for all ranks.
+// With `checkpoint.every = auto`, rank 0 reads its clock and decides for all ranks.
 Result<bool> Saves::due(int64_t step) {
   if (!interval_) {
     return clock_.is_due(train_.checkpoint_every, step);
@@ -94,8 +94,8 @@ Status Saves::finish_copies() {
   return {};
 }
 
-// A checkpoint without its second copy is complete, so the run goes on. It warns once, and at its end reports the
-// number of such checkpoints.
+// Reports the second copies that have ended. A checkpoint whose copy fails is complete, so the run continues; it warns
+// about the first such checkpoint, and reports their number at the end of the run.
 Status Saves::follow_copies(bool wait) {
   if (!copies_) {
     return {};

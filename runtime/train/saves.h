@@ -1,4 +1,5 @@
-// The saves of a run: when they are due, saves between two steps, and saves in the background of later steps.
+// Makes the saves of a run: decides when they are due, and saves either between two steps or in the background while
+// later steps run.
 #pragma once
 
 #include <cstdint>
@@ -32,19 +33,20 @@ class Saves {
   // Saves after `step` steps, or begins to, after the previous save has ended. Errors: those of the store, also from
   // the previous save.
   Status save(int64_t step);
-  // From the next step on, steps are those of `session`. REQUIRES: no save is under way.
+  // Switches to `session`, in which later steps run. REQUIRES: no save is under way.
   void move_to(Session& session) { session_ = &session; }
-  // Whether a save was begun after `step` steps or later ones.
+  // Whether a save was begun when `step` or more steps were done.
   bool has(int64_t step) const { return step <= step_; }
-  // Call after each step: reports the background save once it is durable, and second copies. Errors: those of the
-  // store.
+  // Call after each step: reports the background save once it is durable, and second copies that have ended. Errors:
+  // those of the store.
   Status look();
   // Waits for the save in the background. Errors: those of the store.
   Status finish() { return follow(true); }
   // Call at the end of the run, after its last save: waits for second copies, and warns if checkpoints have no copy.
   // Errors: those of the store.
   Status finish_copies();
-  // Call before the graphs of classes change, because no instruction changes them.
+  // Call before the graphs of classes change. No instruction changes them, so the guard of a background save does not
+  // notice that; this call makes the save read them first.
   void before_graphs_change();
   // The path of the newest durable checkpoint; empty if no checkpoint is durable.
   const std::string& path() const { return path_; }

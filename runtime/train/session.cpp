@@ -57,12 +57,12 @@ class BoundSession final : public Session {
         own_devices_{devices.first(), devices.count()},
         times_(program, own_devices_) {}
 
-  // REQUIRES: `memory_` is that of `before`.
+  // Takes over the state of `before`. REQUIRES: `memory_` is shared with `before`.
   Status take_over(Session& before) {
     for (const StateTensor& tensor : before.state().tensors()) {
       state_.keep(*state_.find(tensor.name), tensor.kept);
     }
-    // Data that another program left there has no meaning here.
+    // Zeroes the selections of heads: the former program laid out their contents for steps of another size.
     for (const Buffer& buffer : program_.buffers) {
       if (buffer.purpose == Purpose::kHeadSelection && memory_.has(buffer.device)) {
         memory_.arena(buffer.device).fill(buffer.offset, buffer.bytes, std::byte{0});
@@ -71,7 +71,7 @@ class BoundSession final : public Session {
     return state_.share_rows(before.state());
   }
 
-  // Finishes the rest, which depends on whether a backend was found.
+  // Creates the parts that need a backend: the communicator and the executor.
   Status bind(const DeviceSet& devices, const SessionOptions& options) {
     rank_ = options.rank;
     if (options.check_memory) {
@@ -130,7 +130,7 @@ class BoundSession final : public Session {
                           .inputs = ring_[static_cast<size_t>(slot)].inputs});
     Outcome outcome{.status = executor_->step()};
     if (idle_ != nullptr) {
-      idle_->advance(step + 1, rate_);  // what the next step, and readers before it, will see
+      idle_->advance(step + 1, rate_);  // rows that are read from now on catch up to the next step
     }
     outcome.stop = stop != nullptr && stop->load(std::memory_order_relaxed);
     if (communicator_ != nullptr) {
@@ -178,7 +178,7 @@ class BoundSession final : public Session {
                "the memory for results is too small");
     int64_t rows = 0;
     for (const Buffer& buffer : program_.buffers) {
-      // A result of only one head pass has been copied to its place among all rows.
+      // Skips buffers of a single head pass: their rows have been copied to the buffer of the whole batch.
       if (buffer.purpose != Purpose::kResult || buffer.value != value || buffer.head_pass >= 0 || !has(buffer)) {
         continue;
       }
@@ -218,7 +218,7 @@ class BoundSession final : public Session {
       if (buffer.purpose != Purpose::kHeadSoftmax || buffer.head != head) {
         continue;
       }
-      // Rows of the whole batch, or of one pass, which has a micro-batch of each replica.
+      // The buffer holds the rows of the whole batch, or of one pass, which covers a micro-batch of each replica.
       const bool whole = buffer.head_pass < 0;
       const int64_t parts = whole ? 1 : program_.replicas;
       const int64_t part_rows = whole ? program_.batch : count;
@@ -291,7 +291,7 @@ class BoundSession final : public Session {
     }
   }
 
-  // The density changes a few times in a run.
+  // Applies the density of a step. It changes only a few times in a run, so most calls do nothing.
   void set_density_of(int64_t step) {
     const CompressSpec& compress = module_.train.compress;
     if (!program_.training || !compress.is_on()) {

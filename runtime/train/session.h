@@ -1,5 +1,5 @@
-// A program made ready to run: kernels, memory, bindings, an executor. One session trains; another one runs the plan's
-// inference program to evaluate and predict.
+// A session is a program that is ready to run, with its kernels, its memory and an executor. One session trains;
+// another one runs the plan's inference program to evaluate and predict.
 #pragma once
 
 #include <atomic>
@@ -41,31 +41,33 @@ struct SessionOptions {
 // Threads: one calls it; steps run on the workers of the devices.
 class Session {
  public:
-  // `module` is prepared (graph/pipeline.h) and outlives the session, as do `program` and `devices`. `devices` has as
-  // many devices, with as many workers, as the program asks for. Weights are zero until initialised or copied.
-  // Errors: kWorld (memory), kContent (a plan for another machine, an operator without a kernel).
-  // `before`: a session whose memory and its contents the new one takes over; its program has the same arenas, with
-  // weights and states in the same places (Plan::smaller). It must not run again.
+  // Makes `program` ready to run. `module` is prepared (graph/pipeline.h); `module`, `program` and `devices` outlive
+  // the session. `devices` has the number of devices and workers that the program asks for. Weights are zero until they
+  // are initialised or copied. Errors: kWorld (memory), kContent (a plan for another machine, an operator without a
+  // kernel).
+  //   before  a session that must not run again: the new session takes over its memory with all contents. Its program
+  //           has the same arenas, with weights and states in the same places (Plan::smaller). Null: maps new memory
   static Result<std::unique_ptr<Session>> create(const Module& module, const planner::Program& program,
                                                  const DeviceSet& devices, const SessionOptions& options,
                                                  Session* before = nullptr);
   virtual ~Session() = default;
 
   virtual TrainState& state() = 0;
-  // The memory of its program.
+  // The mapped memory of the program.
   virtual const BoundMemory& bound() const = 0;
-  // Call after weights were written from outside: prepares them for the kernels.
+  // Call after other code has written weights: prepares them for the kernels.
   virtual Status weights_changed() = 0;
 
-  // The host slots of inputs and labels, one view for each ring position, with the rows that this process reads.
+  // The ring of batches in host memory that a BatchSource or RowSource fills: one view for each position.
   virtual std::span<const BatchView> ring() const = 0;
 
-  // Sets the learning rate of every step, with which idle rows catch up as if all classes were trained
-  // (Untouched::kExact); `done` steps are done. REQUIRES: before the first step and the first reader of such rows.
+  // Sets the learning rate of every step. With Untouched::kExact, class rows that were idle in some steps catch up
+  // later as if they had been updated in all of them, which needs the rates of those steps. `done`: the number of steps
+  // that are done. REQUIRES: called before the first step, and before such rows are read.
   virtual void follow(std::function<double(int64_t step)> rate, int64_t done) = 0;
 
-  // Sets the density of compressed gradients in every step; without it the density is the one after the warm-up.
-  // REQUIRES: before the first step, if the run compresses.
+  // Sets the density of compressed gradients in every step. Without this call all steps use the density after the
+  // warm-up. REQUIRES: called before the first step, and only if the run compresses gradients.
   virtual void compress_by(std::function<double(int64_t step)> density) = 0;
 
   // Runs step `step` (from 0) on the batch in ring position `slot`, with the learning rate `rate`. `stop` says that
@@ -77,21 +79,21 @@ class Session {
   // Whether any rank was asked to stop when the last step ended; then all ranks end the run.
   virtual bool stops() const = 0;
 
-  // The rank of this process, the communicator between ranks, and the exchange of texts between them; null if one
-  // process needs none of them.
+  // The rank of this process, the communicator between devices, and the exchange of texts between ranks. `communicator`
+  // is null with the sequential executor, and `peers` is null if there is one process.
   virtual int rank() const = 0;
   virtual Communicator* communicator() = 0;
   virtual Peers* peers() = 0;
-  // Collective: returns the error of any rank instead of `mine`, so that no rank begins work that another one cannot
-  // do.
+  // Collective: returns the error of any rank, or OK if all ranks pass OK. So no rank begins work that another rank
+  // cannot do.
   virtual Status agree(Status mine) = 0;
-  // With several ranks: every later step ends by sharing these per-row values, and the selections of heads, with all
-  // ranks.
+  // With several ranks: makes every later step end with an exchange, after which all ranks have these per-row values
+  // and the selections of heads.
   virtual void share(std::span<const ValueId> values) = 0;
   // Collective: the digest of the weights of all ranks.
   virtual Result<std::string> weights_digest() const = 0;
 
-  // A buffer of the host's arena. REQUIRES: no step runs that reads what is written there.
+  // The address of a buffer in the host's arena. REQUIRES: the caller does not write to it while a step reads it.
   virtual std::byte* host_memory(planner::BufferId buffer) = 0;
 
   // Copies a per-row value of the last step (loss, metric, output) to `out`: all rows of the batch, in order.
@@ -101,8 +103,8 @@ class Session {
   // The best classes of each row and their logits, [batch, HeadPlan::top_k]; inference programs with a sharded head
   // only.
   virtual Status read_best(ValueId logits, std::span<int32_t> classes, std::span<float> scores) const = 0;
-  // {max, 1 / sum} of each row's exp(scale · logits) over all classes of head `head` (ops/head.h), [batch]; inference
-  // programs only.
+  // The softmax statistics {max, 1 / sum} of each row, [batch], over all classes of head `head` (ops/head.h); the terms
+  // of the sum are exp(scale · logit). Inference programs only.
   virtual Status read_softmax(int head, std::span<ops::RowSoftmax> rows) const = 0;
   // The norm of all gradients before clipping in the last step; 0 if the run does not clip by norm.
   virtual double grad_norm() const = 0;

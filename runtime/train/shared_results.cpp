@@ -35,7 +35,7 @@ Bytes SharedResults::shared_bytes(const Buffer& buffer, bool mass) const {
   }
 }
 
-// A rank's text is the bytes of its buffers, in an order that all ranks know from the program.
+// Each rank sends one text: the bytes of its shared buffers, in the order of Program::buffers, which all ranks know.
 Status SharedResults::exchange(bool mass) {
   std::string mine;
   for (const Buffer& buffer : program_.buffers) {

@@ -21,11 +21,12 @@ class SharedResults {
   SharedResults(const planner::Program& program, const BoundMemory& memory, Peers& peers)
       : program_(program), memory_(memory), peers_(peers) {}
 
-  // From now on `exchange` also shares the rows of these values.
+  // Makes later calls of `exchange` also share the rows of these values.
   void share(std::span<const ValueId> values);
-  // Collective: all ranks call it after a step. `mass`: the step measured the softmax share of the active classes.
+  // Sends the results of this rank to all ranks and receives theirs. Collective: all ranks call it after a step.
+  // `mass`: the step measured the softmax share of the active classes, which is then also shared.
   Status exchange(bool mass);
-  // The first bytes of a buffer of another rank, from the last exchange; null if it is not shared.
+  // The shared bytes at the start of a buffer of another rank, from the last exchange; null if it is not shared.
   const std::vector<std::byte>* find(planner::BufferId buffer) const;
 
  private:

@@ -1,5 +1,5 @@
-// Broken samples of ranks that each read their own rows: a sample that one rank finds broken is broken for all, so that
-// all ranks have the same samples in the same rows as a single process.
+// Makes ranks agree on broken samples. Each rank reads only its own rows, and a sample that one rank finds broken
+// counts as broken on all ranks. So all ranks have the same samples in the same rows as a single process would.
 #pragma once
 
 #include "runtime/comm/peers.h"
@@ -7,12 +7,13 @@
 
 namespace xrun::runtime {
 
-// Waits for the batch of `step` on all ranks, and until all have the same samples in it. Collective; `peers` is null
-// if one process has all rows. Errors: that of any rank.
+// Waits until all ranks have read the batch of `step`, with the same samples in it. Collective; `peers` is null if one
+// process has all rows. Errors: that of any rank.
 Status wait_for_batch(BatchSource& batches, int64_t step, Peers* peers);
 
-// Like wait_for_batch, for a batch of an evaluation or prediction that was begun: afterwards broken_rows of `source`
-// has those of all ranks. `mine`: an error of this rank, which then fails on all ranks.
+// Finishes the batch of an evaluation or prediction that was begun on all ranks: afterwards broken_rows of `source` has
+// the broken rows that any rank has found. Collective, like wait_for_batch. `mine`: if it is an error of this rank, the
+// call returns that error on all ranks.
 Status finish_rows(RowSource& source, Peers* peers, Status mine);
 
 }  // namespace xrun::runtime

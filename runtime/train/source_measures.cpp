@@ -29,7 +29,7 @@ SourceMeasures::SourceMeasures(Session& session, const RowSource& source, const 
   }
 }
 
-// 1 for each row if `label` is not a partial label; 0 for broken rows.
+// The number of labels of each row: 0 for broken rows, and 1 for all others if `label` is not a partial label.
 std::vector<int32_t> SourceMeasures::labels_of(const std::string& label, int64_t count) const {
   const auto labels = source_.labelled(label);
   std::vector<int32_t> counted(static_cast<size_t>(count), 1);

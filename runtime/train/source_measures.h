@@ -1,4 +1,4 @@
-// The measures of one source during an evaluation: means over its labels, and the recall over all its samples.
+// Computes the measures of one source during an evaluation: means over its labels, and the recall over all its samples.
 #pragma once
 
 #include <string>
@@ -19,8 +19,8 @@ class SourceMeasures {
   // Adds the first `count` rows of the batch that the session has computed, except broken ones and those without a
   // label. Errors: those of reading.
   Status add(int64_t count);
-  // Adds the results to `evaluation`, and the counts of labels to `counts`, whose samples are known. All ranks call it.
-  // Errors: XG0425 if a measure has no label to compare with; those of Recall::measure.
+  // Adds the results to `evaluation`, and the counts of labels to `counts`. REQUIRES: counts.samples is set; all ranks
+  // call it. Errors: XG0425 if a measure has no label to compare with; those of Recall::measure.
   Status finish(StopFlag stop, MeasuredSource& counts, Evaluation& evaluation) const;
 
  private:

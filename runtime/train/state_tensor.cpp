@@ -59,7 +59,7 @@ void describe_rows_of_head(const Buffer& buffer, const planner::HeadPlan& head, 
   }
 }
 
-// The tensor that a buffer has rows of, without pieces. Nullopt: each step computes the buffer anew.
+// Describes the tensor whose rows are in a buffer, without its pieces. Nullopt if each step computes the buffer anew.
 std::optional<StateTensor> tensor_of(const Module& module, const planner::Program& program, const Buffer& buffer,
                                      const OptimizerStates& states) {
   const bool weight = buffer.purpose == Purpose::kWeight || buffer.purpose == Purpose::kHeadWeight;
@@ -129,7 +129,7 @@ void order_pieces(const planner::Program& program, StateTensor& tensor) {
   XRUN_CHECK(at == tensor.rows() || program.ranks > 1, "rows of " + tensor.name + " are missing");
 }
 
-// An f32 number for each row of a weight, without pieces.
+// Describes a tensor with one f32 number for each row of a weight, without pieces.
 StateTensor number_a_row(const StateTensor& weight, const char* suffix, StateTensor::Role role) {
   StateTensor numbers = weight;
   numbers.name += suffix;

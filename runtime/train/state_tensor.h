@@ -1,5 +1,5 @@
-// The tensors of a training, by name: weights, running statistics and optimizer states, and the buffers of a program
-// that hold their rows.
+// The tensors that training changes, by name: weights, running statistics and optimizer states. Each knows the buffers
+// of a program that hold its rows.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@
 
 namespace xrun::runtime {
 
-// Rows [row_begin, row_end) of a tensor and the buffers that have them: one copy for each replica. A tensor outside
-// of heads is one piece, except the residuals of compressed gradients (kResidual): there each sender, a replica or a
-// node (CompressSpec::per_node), has one row.
+// Rows [row_begin, row_end) of a tensor, and the buffers that hold them: one copy for each replica. A tensor of a head
+// has a piece for each shard. Other tensors are one piece, except the residuals of compressed gradients (kResidual),
+// which have a row for each sender; a sender is a replica or a node (CompressSpec::per_node).
 struct TensorPiece {
   int64_t row_begin = 0;
   int64_t row_end = 0;
@@ -27,10 +27,10 @@ struct StateTensor {
   TensorType type;  // the layout in memory, without a batch dimension; f32 except class weights and their states
   bool trained = true;
   double first_value = 0;  // for an optimizer state: its initial value
-  // For a graph of nearest classes: whether the run needs it to go on. Checkpoints have it only then.
+  // For a graph of nearest classes: whether the run needs it to continue; only then checkpoints contain it.
   bool kept = true;
-  // Whether this process is the first of the ranks that have it; the first one saves it. Rows of heads are on one rank
-  // only.
+  // Whether this process is the first of the ranks that have the tensor; only the first one saves it. A row of a head
+  // is on one rank only.
   bool first = true;
   std::string head;  // name of the sharded head that owns it; empty for the trunk
   ParamId param;
@@ -48,8 +48,9 @@ RowFormat format_of(const StateTensor& tensor);
 StateTensor mean_of(const StateTensor& weight);
 // The scales of class weights in fp8, without pieces.
 StateTensor scales_of(const StateTensor& weight);
-// The shifts of a tensor of class rows that catch up: f32 [rows], computed when it is read. The current value of a row
-// is the row minus its velocity times the shift, so a checkpoint with shifts is read without the rates of its run.
+// The shifts of class rows that catch up (Session::follow): f32 [rows], computed when they are read. The current value
+// of a row is the stored row minus its velocity times its shift. A checkpoint contains the shifts, so it can be read
+// without the learning rates of its run.
 StateTensor shifts_of(const StateTensor& weight);
 
 // The tensors of `program` in name order, with the pieces that lie in `memory`: all pieces if there is one rank.

@@ -176,13 +176,15 @@ void StepReports::read_active() {
   }
 }
 
-// In f64 and row order (docs/internals/determinism.md, "Scalars"). Finite, because the executor has checked each row.
+// The mean over the rows, added in f64 and in row order (docs/internals/determinism.md, "Scalars"). It is finite,
+// because the executor has checked each row.
 Result<double> StepReports::mean_of(ValueId value) {
   XRUN_TRY(session_->read_rows(value, std::as_writable_bytes(std::span(rows_))));
   return std::accumulate(rows_.begin(), rows_.end(), 0.0) / static_cast<double>(rows_.size());
 }
 
-// The mean over the labels of the step if some samples lack a label; 0 if all samples lack it.
+// The mean of a metric over the rows. For a partial label it is the mean over the labels of the step; 0 if there are no
+// labels.
 Result<double> StepReports::mean_of_metric(size_t metric) {
   const ValueId value = metric_values_[metric];
   const auto labels = request_.batches.labelled(metric_labels_[metric]);

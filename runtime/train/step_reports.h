@@ -1,5 +1,6 @@
-// Reports of the steps of a run: losses, times and profiles. The loss and the metrics of each step are read for the
-// means of a line; instructions are timed only in steps for which somebody asks.
+// Reports the steps of a run: losses, times and profiles. The loss and the metrics are read after every step, for the
+// means of a line of progress; instructions are timed only in the steps for which an event sink, a watch or the profile
+// needs the times.
 #pragma once
 
 #include <chrono>
@@ -24,19 +25,22 @@ class StepReports {
  public:
   // All arguments outlive the object.
   StepReports(const TrainRequest& request, const RunClock& clock, Session& session);
-  // From the next step on, steps run in `session`, with another size. The measurements of the former steps are
-  // reported, and the watch for stragglers begins a new window.
+  // Switches to `session`, in which later steps run with another size. Reports the measurements of the steps so far;
+  // the watch for stragglers begins a new window.
   void move_to(Session& session, const StepPrediction& predicted);
 
-  // Begins the next step, with its wait for data. Finds out who wants to see the step, and has the session time it if
-  // somebody does. `due`: a sink gets the step in any case; `mass`: the step measures the share of the active classes.
+  // Call when the next step begins to wait for its data. Asks the sink, the watches and the profile whether they want
+  // the step, and makes the session time it if any of them does.
+  //   due   the `due` of EventSink::wants_step
+  //   mass  the step measures the softmax share of the active classes
   void begin(bool due, bool mass = false);
   void data_is_here();
-  // The time since the data came is not part of the step: events of graphs report how long steps waited for them.
+  // Call when the graphs for the step are ready. The time since data_is_here is not counted as part of the step,
+  // because the events of graphs report it.
   void graphs_are_here();
   // Reads the results of `step`; the first step is 1. Errors: those of reading.
   Status read(int64_t step, double lr);
-  // Reports the step to all who asked for it. Errors: that of any rank.
+  // Reports the step to the sink, the watches and the profile if they wanted it. Errors: that of any rank.
   Status tell(int64_t step);
   // Call after the last step that was done: reports the profile, even if incomplete.
   void finish();
@@ -71,7 +75,7 @@ class StepReports {
   bool watch_looks_ = false;
   bool profile_looks_ = false;
   bool mass_looks_ = false;
-  bool stragglers_look_ = false;  // they need the times of the step but not its results
+  bool stragglers_look_ = false;  // the watch for stragglers needs the times of the step but not its results
   int64_t steps_ = 0;             // steps begun
   Clock::time_point begin_;
   // The report of the last step, without its times if nobody asked for it.

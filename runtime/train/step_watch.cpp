@@ -14,7 +14,8 @@ std::optional<ProfileRow> slowest_row(const std::vector<ProfileRow>& rows, Secon
       worst = &row;
     }
   }
-  // Devices wait for a slow one, so waiting explains only the rest that computing does not explain.
+  // If a device is slow, the others wait for it. So a row of waiting is the explanation only if no row of computation
+  // explains half of the excess.
   const ProfileRow* found = computes;
   if (waits != nullptr && (computes == nullptr || (loss(*computes) < excess / 2 && loss(*waits) > loss(*computes)))) {
     found = waits;

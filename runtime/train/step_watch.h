@@ -9,8 +9,9 @@
 
 namespace xrun::runtime {
 
-// The profile row that explains most of the `excess` of a step over the prediction: a row of compute if it explains
-// half of the excess, else a row of waiting. Nullopt if no row is slower than predicted.
+// The profile row that explains most of the `excess`, the time by which a step exceeds its prediction. Returns the
+// slowest row of computation if it explains half of the excess, else the row that explains most, which may be one of
+// waiting. Nullopt if no row is slower than predicted.
 std::optional<ProfileRow> slowest_row(const std::vector<ProfileRow>& rows, Seconds excess);
 
 // Threads: one.
@@ -25,8 +26,8 @@ class StepWatch {
 
   // Counts the next step and returns whether to call `add` after it.
   bool wants_step() { return ++steps_ > kWarmUp && steps_ <= kWarmUp + kMeasured; }
-  // Adds a measured step. Returns warnings once, after kMeasured steps: XG0811, steps are 15 % slower than predicted,
-  // with device and instruction; XG0812, they wait for data.
+  // Adds a measured step. Returns warnings once, after kMeasured steps: XG0811 with device and instruction if steps are
+  // 15 % slower than predicted; XG0812 if they wait for data.
   std::vector<WarnEvent> add(const StepReport& report, std::span<const Timing> timings, const StepTimes& times);
 
  private:

@@ -9,7 +9,7 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr Seconds kCounts = 1e-3;  // seconds lost in a step
+constexpr Seconds kCounts = 1e-3;  // a device that loses less time than this in a step is not slow
 
 double median(std::vector<double> values) {
   const auto middle = values.begin() + std::ssize(values) / 2;
@@ -17,7 +17,7 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? *middle : (*middle + *std::max_element(values.begin(), middle)) / 2;
 }
 
-// The evidence that a window of `seconds` adds against a device, or removes if negative.
+// The evidence that a window of `seconds` adds against a device; a negative result removes evidence.
 double evidence_of(double factor, Seconds seconds) {
   const double x = std::log(factor / StragglerWatch::kSlow);
   return x < 0
@@ -68,7 +68,7 @@ bool StragglerWatch::wants_step() {
   if (++steps_ <= kWarmUp) {
     return false;
   }
-  // Position i of n is timed if it is the last of one of the fifths.
+  // Divides the window into kLooks equal parts, and times the last step of each part.
   const int64_t before = at_ * kLooks / window_;
   ++at_;
   return at_ * kLooks / window_ > before;

@@ -32,8 +32,8 @@ struct PaceReport {
   bool operator==(const PaceReport&) const = default;
 };
 
-// The text is the seconds, then a line for each device. Text of another form gives the lines before the first wrong
-// one.
+// Converts a report to text and back. The text has a line with the seconds, then a line for each device. `pace_report`
+// ignores everything from the first malformed line on.
 std::string to_text(const PaceReport& report);
 PaceReport pace_report(const std::string& text);
 
@@ -47,14 +47,16 @@ struct Straggler {
 // predictions.
 std::vector<Straggler> compare(const std::vector<DevicePace>& paces);
 
-// Times five steps of each window, spread over it. The ranks have the same windows.
+// Divides the steps of a run into windows, which are the same on all ranks, and times five steps of each window, spread
+// evenly over it.
 //
 // A single window cannot distinguish a slow device from one whose core is busy with other work for some seconds. So
-// each window gives evidence, and a device whose evidence adds up to kEnough is slow (a cumulative sum test, Page
-// 1954). With x = log(factor / kSlow), each second of a window adds kWeight * x^3 if x > 0 and otherwise subtracts -x;
-// the sum does not fall below 0. A window adds kMost at most, and in proportion less if it is shorter than a second. So
-// a device that is 4 times as slow as the others is reported after 1.5 seconds, one that is 3 times as slow after 1.6,
-// 2 times after 22, and 1.6 times after half an hour; always at the end of a window, and after at least two.
+// each window adds or removes evidence, and a device whose evidence reaches kEnough is slow (a cumulative sum test,
+// Page 1954). With x = log(factor / kSlow), each second of a window adds kWeight * x^3 if x > 0 and otherwise subtracts
+// -x; the sum does not fall below 0. A window of a second or more adds kMost at most; a shorter one adds at most kMost
+// times its seconds. So a device that is 4 times as slow as the others is reported after 1.5 seconds, one that is 3
+// times as slow after 1.6 seconds, 2 times as slow after 22 seconds, and 1.6 times as slow after half an hour. A device
+// is reported only at the end of a window, and after at least two windows.
 //
 // Threads: one.
 class StragglerWatch {
@@ -70,17 +72,18 @@ class StragglerWatch {
   static constexpr int64_t kQuiet = 120;     // windows after which a reported device is reported again
 
   explicit StragglerWatch(StepProfile profile) : empty_(std::move(profile)), profile_(empty_) {}
-  // Continues with steps of another size: begins with their warm-up, and keeps its evidence about the devices.
+  // Continues with steps of another size: begins with a new warm-up, and keeps the evidence about the devices.
   void move_to(StepProfile profile);
 
   // Counts the next step, and returns whether to call `add` for it.
   bool wants_step();
   void add(std::span<const Timing> timings, const StepTimes& times);
-  // Whether the step that was added ends a window; then call `judge` with the paces of all ranks.
+  // Whether the step that was added last ends a window; if so, call `judge` with the paces of all ranks.
   bool ends() const { return at_ == window_; }
   // The report of this rank for the window. REQUIRES: ends().
   PaceReport report() const;
-  // The slow devices that were not reported already. Begins the next window, with as many steps as take kWindow.
+  // Returns the slow devices that were not reported in the last kQuiet windows. Begins the next window, with the number
+  // of steps that should take kWindow.
   //   seconds  duration of the window, equal on all ranks
   std::vector<Straggler> judge(const std::vector<DevicePace>& paces, Seconds seconds);
 
@@ -91,7 +94,7 @@ class StragglerWatch {
 
   struct Evidence {
     double sum = 0;
-    std::vector<double> factors;                            // factors of the last slow windows, since the sum was 0
+    std::vector<double> factors;                            // the last factors above kSlow since the sum was 0
     int64_t slow_in = std::numeric_limits<int64_t>::min();  // the last window in which the device was slow
   };
 

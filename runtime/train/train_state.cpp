@@ -32,7 +32,7 @@ struct FirstRows {
 // Cuts the rows of a piece into items of work.
 void add_parts(const StateTensor& tensor, const TensorPiece& piece, planner::BufferId copy,
                std::vector<FirstRows>& parts) {
-  constexpr int64_t kMost = 64 * 1024;  // values: some hundred microseconds of random numbers
+  constexpr int64_t kMost = 64 * 1024;  // values in an item: a few hundred microseconds of random numbers
   const int64_t most = std::max<int64_t>(1, kMost / std::max<int64_t>(1, tensor.row_elements()));
   for (int64_t row = piece.row_begin; row < piece.row_end; row += most) {
     parts.push_back({&tensor, &piece, copy, row, std::min(row + most, piece.row_end)});

@@ -1,5 +1,6 @@
 // Everything that a run has learned, by name: weights, running statistics and optimizer states, with the buffers that
-// hold them. Checkpoints save it, and the digest covers it. With several ranks, a rank has the rows of its own devices.
+// hold them. Checkpoints save it; a digest identifies its weights. With several ranks, a rank has the rows of its own
+// devices.
 #pragma once
 
 #include <functional>
@@ -31,8 +32,8 @@ struct MappedHead {
   RowsLayout layout;  // the sections that the program needs
 };
 
-// The digest of a fixed range of rows. Ranges are counted over all trained weights in name order: each class block of a
-// head's tensors is a range, and every other tensor is a single range.
+// The digest of a range of rows. The ranges do not depend on the plan: each class block of a head's tensors is a range,
+// and every other tensor is a single range. They are numbered over all trained weights in name order.
 struct RangeDigest {
   int64_t range = 0;
   std::string digest;  // XXH3-128 over its bytes, 32 hex digits
@@ -50,24 +51,25 @@ class TrainState {
   TrainState(const Module& module, const planner::Program& program, const BoundMemory& memory,
              const DeviceSet& devices);
 
-  // Sets the initial values of weights and states from the seed (docs/internals/determinism.md, "Random numbers");
-  // class weights are rounded to the nearest of their format, and optimizer states have the value that the optimizer
-  // gives. If `wanted` is given, only the tensors that it accepts are set: those that a checkpoint fills can be left
-  // out. Tasks of a device fill what lies in its memory, so that its pages are first touched on its own NUMA node.
-  // `moved`: a renamed tensor gets the values of its first name.
+  // Sets the initial values of weights and states from the seed (docs/internals/determinism.md, "Random numbers").
+  // Class weights are rounded to the nearest value of their format, and optimizer states get the initial value that the
+  // optimizer defines. The memory of a device is filled by its own tasks, so that its pages are first accessed on its
+  // NUMA node.
+  //   wanted  sets only the tensors that it accepts, so that tensors that a checkpoint fills can be skipped; empty: all
+  //   moved   renamings: a renamed tensor gets the values of its first name
   void initialise(uint64_t seed, const std::function<bool(const StateTensor&)>& wanted = {},
                   std::span<const Moved> moved = {});
 
-  // Sets the running means of weights to the weights.
+  // Initialises the running means of weights with the weights.
   void begin_means();
 
   const std::vector<StateTensor>& tensors() const { return tensors_; }  // in name order
   const StateTensor* find(std::string_view name) const;
-  // REQUIRES: a tensor of this state.
+  // Sets StateTensor::kept. REQUIRES: the tensor belongs to this state.
   void keep(const StateTensor& tensor, bool kept) {
     tensors_[static_cast<size_t>(&tensor - tensors_.data())].kept = kept;
   }
-  // The weight or state of the model that the tensor is, or for which the optimizer keeps it.
+  // The weight or state of the model that the tensor holds; for an optimizer state, the weight that it belongs to.
   const Parameter& parameter(const StateTensor& tensor) const { return module_.graph.param(tensor.param); }
 
   const Graph& graph() const { return module_.graph; }
@@ -76,40 +78,44 @@ class TrainState {
   bool has_rows(const StateTensor& tensor, int64_t row_begin, int64_t row_end) const;
   // Whether a step changes only some rows of the tensors of this head: those of its active classes.
   bool changes_by_rows(std::string_view head) const;
-  // Copies rows [row_begin, row_end) out of the first copy, or into all copies. After writing weights, the session
-  // prepares them again (Session::weights_changed).
+  // Reads rows [row_begin, row_end) from the first copy, or writes them into all copies. After weights were written,
+  // call Session::weights_changed.
   void read_rows(const StateTensor& tensor, int64_t row_begin, int64_t row_end, std::byte* out) const;
   void write_rows(const StateTensor& tensor, int64_t row_begin, int64_t row_end, const std::byte* in);
-  // Like read_rows and write_rows but as f32, whatever the format of the tensor, [rows, row_elements()]. Values are
-  // rounded to the nearest of a narrow format, and scales of fp8 rows are written with them.
+  // Like read_rows and write_rows, but with values in f32, [rows, row_elements()], whatever the format of the tensor.
+  // write_values rounds to the nearest value of a narrow format, and also writes the scales of fp8 rows.
   void read_values(const StateTensor& tensor, int64_t row_begin, int64_t row_end, float* out) const;
   void write_values(const StateTensor& tensor, int64_t row_begin, int64_t row_end, const float* in);
-  // Like read_values, for weights as the next step will see them: rows that take no part in steps have caught up.
+  // Like read_values, but returns the weights that the next step will use: rows that were idle in earlier steps have
+  // caught up (Session::follow).
   void read_current(const StateTensor& tensor, int64_t row_begin, int64_t row_end, float* out) const;
   // Heads whose class rows will be kept in a file. Until they are mapped they lie in memory that no plan counts.
   std::span<const MappedHead> mapped_heads() const { return mapped_; }
-  // Maps the file over the buffers of these rows, which then have the values of the file. Weights that are not trained
-  // further take the running means, if the file has them. REQUIRES: the file has the sections of head.layout; it may
-  // have more. Errors: kWorld.
+  // Maps the file over the buffers of these rows, which then have the values of the file. If the state is not for
+  // training, weights take the values of their running means, if the file has any. REQUIRES: the file has the sections
+  // of head.layout; it may have more. Errors: kWorld.
   Status map_rows(const MappedHead& head, std::shared_ptr<MappedRows> rows);
   // Maps the files that `other` has mapped: both then have the same rows. Errors: those of map_rows.
   Status share_rows(const TrainState& other);
-  // Index: head of the program; null: in memory.
+  // The class rows in files; index: head of the program; null: the rows of the head are in memory.
   std::span<MappedRows* const> rows() const { return rows_; }
   // Whether a file holds the tensor.
   bool lies_in_file(const StateTensor& tensor) const { return rows_of(tensor) != nullptr; }
-  // Whether a checkpoint has a copy of the tensor: the run needs it, and it does not lie in a file already.
+  // Whether checkpoints contain a copy of the tensor: the run needs it, and it is not in a mapped file already.
   bool is_saved(const StateTensor& tensor) const { return tensor.kept && !lies_in_file(tensor); }
 
-  // Sets the steps by which rows catch up. REQUIRES: it outlives the state, and knows the steps that are done.
+  // Sets the object that knows in which way idle rows catch up. REQUIRES: it outlives the state, and knows the steps
+  // that are done.
   void catch_up_by(const ops::IdleSteps* steps) { idle_ = steps; }
-  // Copies weights and states of `other`, whose layout may differ, by name; optimizer states if both have them, and no
-  // residuals. Weights that are not trained further take the running means of `other`, if it has them.
+  // Copies weights and states of `other` by name; its layout may differ. Optimizer states are copied if both have them;
+  // residuals are not copied. If this state is not for training, its weights take the running means of `other`, if
+  // there are any.
   void copy_from(const TrainState& other);
 
   // The digests of the trained weights that this process has.
   std::vector<RangeDigest> range_digests() const;
-  // The digest of all trained weights, equal for every plan of a run. REQUIRES: this process has all of them.
+  // The digest of all trained weights, which is the same for every plan of a run. REQUIRES: this process has all
+  // weights.
   std::string weights_digest() const { return digest_of(range_digests()); }
 
  private:

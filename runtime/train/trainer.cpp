@@ -1,3 +1,7 @@
+// A run: load or initialise the state; report the start; then repeat for each step: change the size of the batch if it
+// grows, wait for the data and for the graphs of classes, run the step, report it, save and evaluate if that is due. At
+// the end, or when the run is stopped or fails between two steps, save the state and report the end. All ranks make the
+// same decisions at the same steps; if only one rank can decide, it sends its decision to the others.
 #include "runtime/train/trainer.h"
 
 #include <algorithm>
@@ -114,7 +118,8 @@ class Run {
     return sent;
   }
 
-  // Turns a lack of memory, as in an evaluation, into an error, so that the progress is saved.
+  // Runs the steps, and turns std::bad_alloc, for example from an evaluation, into an error, so that the progress is
+  // saved.
   Status steps_within_memory() {
     try {
       return run_steps();
@@ -151,7 +156,7 @@ class Run {
     const int64_t first = done_;
     saves_.begin(done_);
     whole_ = true;
-    // A checkpoint does not record whether the evaluation after it was completed.
+    // Evaluates again after resuming, since a checkpoint does not record whether the evaluation after it was completed.
     if (resumed_ && (done_ == total_ || due(eval_span()))) {
       XRUN_TRY(evaluate_now());
     }
@@ -159,7 +164,7 @@ class Run {
     while (done_ < end && !interrupted_ && !stopped_) {
       const bool last = done_ + 1 == end;
       if (Status stepped = run_step(last); !stepped.ok()) {
-        // The run was asked to stop while the batch of this step does not come: saves the progress so far.
+        // If the run was asked to stop while it waited for data, the state is complete, and the progress is saved.
         if (stepped.error().kind != ErrorKind::kInterrupted || !whole_) {
           return stepped;
         }
@@ -236,7 +241,7 @@ class Run {
     session_->state().initialise(train_.seed, wanted, request_.run.moved);
   }
 
-  // An absolute path is used unchanged.
+  // Starts from the checkpoint of `init = checkpoint(path)`.
   Status start_from(const std::string& path) {
     XRUN_CHECK(request_.checkpoints != nullptr, "a run begins from a checkpoint, and no store reads it");
     request_.events.on_work({.work = Work::kLoad, .subject = path});
@@ -277,15 +282,15 @@ class Run {
     }
   }
 
-  // The program for the size of the next step; null: the last size, or the only one.
+  // The program for the size of the next step; null if the step has the full size.
   const SmallerStep* smaller() const {
     const int64_t units = clock_.sizes().units_of(done_);
     return units <= std::ssize(request_.smaller) ? &request_.smaller[static_cast<size_t>(units - 1)] : nullptr;
   }
   const StepPrediction& prediction() const { return smaller() == nullptr ? request_.predicted : smaller()->predicted; }
 
-  // If the batch grows: before steps of another size, the session of their program takes over the memory of the
-  // previous one. The data is stopped meanwhile.
+  // If the next step has another size than the last one, creates the session of its program, which takes over the
+  // memory of the previous session. The batch source is stopped meanwhile.
   Status take_size() {
     const planner::Program& program = smaller() == nullptr ? request_.training : *smaller()->program;
     if (session_->program().batch == program.batch) {
@@ -301,7 +306,8 @@ class Run {
     auto module = std::make_unique<const Module>(with_batch(request_.module, program.batch));
     auto made = Session::create(*module, program, request_.devices, request_.session, session_.get());
     XRUN_TRY(session_->agree(made.ok() ? Status() : Status(made.error())));
-    // The former session is destroyed when nothing refers to it any more, also if memory runs out on the way.
+    // Keeps the former session in members until nothing refers to it any more, even if an exception leaves this
+    // function.
     former_module_ = std::exchange(module_, std::move(module));
     former_session_ = std::exchange(session_, std::move(made).value());
     follow_clock();
@@ -359,7 +365,7 @@ class Run {
 
   bool due(const TrainSpan& every) const { return clock_.is_due(every, done_); }
 
-  // `metrics` without `eval` run at the end of each epoch.
+  // The time between two evaluations. Without `eval`, the metrics are evaluated at the end of each epoch.
   TrainSpan eval_span() const { return train_.eval_every.value_or(TrainSpan{1, TrainSpan::kEpochs}); }
 
   Status evaluate_now() {
@@ -396,7 +402,8 @@ class Run {
     return evaluator_->state().share_rows(session_->state());
   }
 
-  // Saves a step that is among the best, if it is not saved yet; `stop_when` may end the run.
+  // Handles the results of an evaluation: saves the step if it is among the best and not saved yet, and checks
+  // `stop_when`.
   Status follow(const std::vector<Measured>& metrics) {
     records_.add(done_, metrics);
     if (records_.is_best(done_) && !saves_.has(done_)) {
@@ -417,7 +424,7 @@ class Run {
     return saves_.save(done_);
   }
 
-  // Called between two steps; `now`: a save is due whatever the interval.
+  // Called between two steps: follows the background save, and saves if a save is due. `now`: save in any case.
   Status look_after_saves(bool now) {
     const CountedAs counted(reports_.line(), LineMeans::Activity::kSave);
     XRUN_TRY(saves_.look());
@@ -427,9 +434,9 @@ class Run {
 
   const TrainRequest& request_;
   const TrainSpec& train_;
-  std::unique_ptr<const Module> module_;  // module of `session_`, while steps are smaller than the last ones
+  std::unique_ptr<const Module> module_;  // the module of `session_` if the batch grows; null: request_.module
   std::unique_ptr<Session> session_;
-  std::unique_ptr<const Module> former_module_;  // module of the previous session, while steps change their size
+  std::unique_ptr<const Module> former_module_;  // the module of the previous session, only inside take_size
   std::unique_ptr<Session> former_session_;
   std::unique_ptr<Session> evaluator_;  // created at the first evaluation
   int64_t samples_;
@@ -442,7 +449,7 @@ class Run {
   int64_t done_ = 0;
   int64_t first_ = 0;          // steps done before this start
   Bytes evaluation_sent_ = 0;  // from Peers::sent_to_hosts
-  bool whole_ = false;         // false during a step; then the state is not that after `done_` steps
+  bool whole_ = false;         // whether the state is that after `done_` steps; false during a step
   bool resumed_ = false;
   bool interrupted_ = false;
   bool stopped_ = false;  // whether `stop_when` ended the run

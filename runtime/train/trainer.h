@@ -1,4 +1,5 @@
-// The training loop: batches, learning rate, steps, evaluation, checkpoints, events, and the end of a run.
+// The training loop: runs the steps of a run with their learning rates, evaluates, saves checkpoints and reports
+// events.
 #pragma once
 
 #include <atomic>
@@ -20,10 +21,10 @@ namespace xrun::runtime {
 
 struct StepPrediction {
   Seconds step = 0;                  // 0: unknown
-  std::vector<Timing> instructions;  // those of the program; empty: unknown
+  std::vector<Timing> instructions;  // index: instruction of the program; empty: unknown
 };
 
-// The program of steps that are smaller than those of TrainRequest::training, if the batch grows.
+// If the batch grows: a program for steps that are smaller than the steps of TrainRequest::training.
 struct SmallerStep {
   int64_t units = 1;  // units of samples in a step (graph/step_sizes.h)
   const planner::Program* program = nullptr;
@@ -34,8 +35,8 @@ struct TrainRequest {
   const Module& module;  // prepared for training
   const planner::Program& training;
   RunSpec run = {};
-  // Evaluation during the run; null: no evaluation. The inference program belongs to a module of its own, prepared for
-  // inference: values have other ids there, parameters the same names.
+  // For evaluation during the run; null: no evaluation. The inference program belongs to a module of its own, prepared
+  // for inference, in which values have other ids but parameters have the same names.
   const Module* inference_module = nullptr;
   const planner::Program* inference = nullptr;
   const DeviceSet& devices;
@@ -55,7 +56,7 @@ struct TrainRequest {
   std::string leave_out;                    // for EndEvent
   int64_t profile = -1;                     // report a ProfileEvent after this many steps of warm-up; -1: no profile
   int64_t steps = -1;                       // stop once the run has done this many steps; -1: the whole run
-  const std::atomic<bool>* stop = nullptr;  // finish the step, save, end with 75
+  const std::atomic<bool>* stop = nullptr;  // once set: finish the step, save, and end with exit status 75
 };
 
 struct TrainOutcome {
@@ -65,8 +66,8 @@ struct TrainOutcome {
   bool interrupted = false;
 };
 
-// Runs until the end of the run, `steps`, or `stop`. Saves at the end. The `end` event comes even after failures.
-// Errors: kNonFinite (XG0810), those of the batch source, of the session, and of checkpoints.
+// Trains until the run ends, `steps` steps are done, or `stop` is set; then saves. Reports the `end` event even after
+// failures. Errors: kNonFinite (XG0810), and those of the batch source, of the session and of checkpoints.
 Result<TrainOutcome> train(const TrainRequest& request);
 
 }  // namespace xrun::runtime

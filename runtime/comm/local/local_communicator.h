@@ -1,5 +1,5 @@
-// Communication between the devices of one process. Once a member and all that it receives from are posted, a task of
-// the receiving device copies the blocks.
+// The communicator between the devices of one process. When a member and all members that send to it have been posted,
+// a task of the receiving device copies ("pulls") the blocks.
 #pragma once
 
 #include <atomic>
@@ -30,7 +30,7 @@ class LocalCommunicator final : public Communicator {
   struct Member {
     Device* device = nullptr;
     std::vector<BlockCopy> copies;
-    std::vector<Member*> takers;   // members that wait for this one's post: itself and those that receive from it
+    std::vector<Member*> takers;   // members that wait for the post of this member: itself and its receivers
     std::vector<Member*> senders;  // members that it receives from
     int posts_needed = 0;
     int pulls_needed = 0;

@@ -18,7 +18,7 @@
 namespace xrun::runtime {
 namespace {
 
-// An abstract address: there is no file, and the address disappears with its socket.
+// Makes an abstract socket address: it has no file, and disappears with its socket.
 socklen_t address_of(const std::string& name, sockaddr_un& address) {
   address = {};
   address.sun_family = AF_UNIX;

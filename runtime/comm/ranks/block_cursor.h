@@ -1,4 +1,4 @@
-// The position in a stream of blocks; blocks without bytes are skipped.
+// A position in a stream, which is a list of blocks one after the other. Empty blocks are skipped.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@ namespace xrun::runtime {
 struct BlockCursor {
   std::vector<Block> blocks;
   size_t block = 0;
-  Bytes done = 0;    // bytes done of that block
-  Bytes passed = 0;  // bytes done of the stream
+  Bytes done = 0;    // bytes of that block before the position
+  Bytes passed = 0;  // bytes of the stream before the position
 
   bool over() const { return block == blocks.size(); }
   void rewind() {
@@ -22,7 +22,7 @@ struct BlockCursor {
     passed = 0;
     skip();
   }
-  // The number of bytes left, at most `most`.
+  // The number of bytes after the position, but at most `most`.
   Bytes left(Bytes most) const {
     Bytes bytes = -done;
     for (size_t i = block; i < blocks.size() && bytes < most; ++i) {
@@ -30,7 +30,8 @@ struct BlockCursor {
     }
     return std::min(bytes, most);
   }
-  // Calls body(block, offset in it, bytes) for the next `bytes` of the stream.
+  // Moves the position by `bytes`, and calls body(block, offset in its memory, length) for each piece of a block on the
+  // way.
   template <typename Body>
   void advance(Bytes bytes, const Body& body) {
     while (bytes > 0) {

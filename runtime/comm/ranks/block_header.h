@@ -9,14 +9,16 @@
 
 namespace xrun::runtime {
 
-// Just below the size up to which Open MPI sends a message at once (64 KiB with TCP). For a longer one the receiver
-// must answer first, and on a connection that is busy with long messages in the other direction that answer queues
-// after them, so a slow network would work in one direction at a time.
+// The largest number of bytes of a block in one message. It is just below the size up to which Open MPI sends a message
+// at once (64 KiB with TCP). For a longer message the receiver must answer first. If the connection is busy with long
+// messages in the other direction, that answer waits after them, so a slow network would work in only one direction at
+// a time.
 inline constexpr Bytes kMostBlockBytes = 60 * kKiB;
 
-// The number of messages to one rank that are queued or under way: enough to keep a fast network busy.
+// The largest number of messages to one rank that are queued or under way: enough to keep a fast network busy.
 inline constexpr size_t kUnderWay = 16;
-// The bytes by which a stream between hosts may be ahead of others of its exchange (DividedExchange::is_ahead).
+// The number of bytes by which a stream between hosts may be ahead of other streams of its exchange
+// (DividedExchange::is_ahead).
 inline constexpr Bytes kMostLead = kUnderWay * kMostBlockBytes;
 
 struct BlockHeader {
@@ -28,12 +30,13 @@ struct BlockHeader {
   };
   int32_t kind = kBlock;
   int32_t group = 0;
-  int32_t from = 0;  // devices
-  int32_t to = 0;
+  int32_t from = 0;  // the sending device
+  int32_t to = 0;    // the receiving device
 };
+// The offset of the content in a message.
 inline constexpr size_t kHeaders = kNetworkHeader + sizeof(BlockHeader);
 
-// A message with this header and space for `bytes` after it, at kHeaders.
+// Makes a message with this header, and with space for `bytes` bytes of content at offset kHeaders.
 inline Message make_block_message(Network& network, const BlockHeader& header, size_t bytes) {
   Message message = network.make_message(sizeof(BlockHeader) + bytes);
   std::memcpy(message.data() + kNetworkHeader, &header, sizeof header);

@@ -1,5 +1,5 @@
-// Detects ranks that are lost although their connections are open: a rank that is frozen, or whose host or link is
-// gone, is silent for longer than a limit. All times come from one clock.
+// Detects lost ranks whose connections are still open: if a rank is frozen, or its host or link has failed, nothing is
+// heard from it for longer than a limit. All times come from one clock.
 #pragma once
 
 #include <optional>
@@ -16,10 +16,11 @@ class Heartbeats {
   Heartbeats(int ranks, int own, Seconds limit, Seconds now);
 
   // Call often. If more than half of the limit has passed since the last call, this rank itself was stopped: returns
-  // that time, and counts the silence of the others from now on. Otherwise returns 0.
+  // that time, and treats all other ranks as heard at `now`. Otherwise returns 0.
   Seconds tick(Seconds now);
+  // Call when something has arrived from the rank.
   void heard(int rank, Seconds now);
-  // The rank has announced its end: it is no longer expected.
+  // Call when the rank has announced its end: it is no longer expected to send anything.
   void leave(int rank);
   // The rank that has been silent for the longest time, if that is longer than the limit.
   std::optional<int> silent(Seconds now) const;

@@ -1,5 +1,5 @@
-// The interface for sending bytes between ranks, implemented by MPI (runtime/comm/mpi/mpi_messenger.cpp), and by
-// queues in tests. The header includes nothing of xrun, so that a module that implements it need not link to xrun.
+// The interface for sending bytes between ranks. runtime/comm/mpi/mpi_messenger.cpp implements it with MPI, and tests
+// with queues. The header includes no other header of xrun, so that a module that implements it need not link to xrun.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ class Messenger {
   virtual int rank() const = 0;
   virtual int count() const = 0;
 
-  // Begins to send; returns a number for `done`. REQUIRES: the bytes do not change until then.
+  // Begins to send, and returns a number for `done`. REQUIRES: the bytes do not change until `done` returns true.
   virtual int send(int to, const std::byte* data, size_t bytes) = 0;
   // The first message that has arrived and has not been received; nullopt if there is no such message.
   virtual std::optional<Arrival> arrived() = 0;

@@ -1,3 +1,6 @@
+// The loop of the thread: let the ends send their messages, complete sends, receive and deliver the messages that have
+// arrived, ring the ranks to which something was sent, and sleep if nothing has happened. It ends when `stop` was
+// called and all sends are complete; then the thread waits for the other ranks.
 #include "runtime/comm/ranks/network.h"
 
 #include <algorithm>
@@ -14,10 +17,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// MPI reports a message only when it is polled, and each poll takes time from computation. While somebody waits, the
-// thread at first sleeps for as long as a message inside a host takes, then for a share of the time that the wait has
-// lasted, so that the message is late by at most that share. If all other ranks ring after each message, the bell ends
-// the sleep, and only transfers that are under way need polling.
+// How long the thread sleeps between two polls. MPI reports a message only when it is polled, and each poll takes time
+// from computation. While an end waits for a message, the thread at first sleeps for as long as a message inside a host
+// takes, and later for a share of the time that the wait has lasted, so that the message is late by at most that share.
+// If all other ranks ring this rank after each message, the bell ends the sleep, and only transfers that are under way
+// need polling.
 struct Sleeps {
   std::chrono::microseconds least;
   std::chrono::microseconds most;
@@ -95,7 +99,7 @@ void Network::run(const std::function<std::unique_ptr<Messenger>(std::string&)>&
     if (loss) {
       fail(*loss);
     }
-    // After reading the request to stop, so that everything queued before it is sent.
+    // Moves messages after the request to stop was read, so that everything queued before the request is sent.
     const bool moved = move();
     ring();
     if (stopping && (failed_ || sends_.empty())) {
@@ -170,7 +174,8 @@ bool Network::finish_sends() {
   return moved;
 }
 
-// A message has arrived when all of it is here, and everything that its sender sent before.
+// Receives messages, and delivers them in the order in which their sender sent them: a message that is complete waits
+// for earlier messages of its sender. Returns whether anything has happened.
 bool Network::take_arrivals() {
   bool moved = false;
   while (const auto arrival = messenger_->arrived()) {

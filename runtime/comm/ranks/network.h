@@ -34,11 +34,12 @@ class ChannelEnd {
   virtual ~ChannelEnd() = default;
   // Takes over a message: the header, then the body.
   virtual void on_message(int from, Message message) = 0;
-  // Called after `wake`, and on each turn of the network's loop: queues the messages to be sent.
+  // Sends the messages that are due (Network::send). Called after `wake`, and on each turn of the network's loop.
   virtual void work() = 0;
-  // Another rank has given up the collective work, so its messages may not come; or no messages come at all (`lost`).
+  // Called when another rank has given up the collective work, so that expected messages may not come. With `lost` no
+  // more messages come at all.
   virtual void on_error(const Error& error, bool lost) = 0;
-  // Whether a message is expected, so that the network polls often.
+  // Whether the end expects a message; the network then polls often.
   virtual bool waits() const = 0;
 };
 
@@ -55,39 +56,42 @@ class Network {
   // Sends the queued messages, waits until all ranks have done the same, and ends the thread.
   void stop();
 
-  // For the watch over this rank; threads: any. Whether an end waited for messages when the thread last polled, and the
-  // number of polls so far: if that number stands still, a call of the library does not return.
+  // For the watch over this rank; threads: any. `waits`: whether an end waited for messages when the thread last
+  // polled. `looks`: the number of polls so far; if it does not change, a call of the library does not return.
   bool waits() const { return waits_.load(std::memory_order_relaxed); }
   int64_t looks() const { return looks_.load(std::memory_order_relaxed); }
 
   int rank() const { return rank_; }
   int count() const { return count_; }
 
-  // Assigns the end the next channel; all ranks open theirs in the same order. Before it returns, it passes on messages
-  // that have arrived for the channel, and an error that other ends have received.
+  // Assigns the next channel to the end, and returns its number. All ranks open their channels in the same order.
+  // Before it returns, it passes messages that have already arrived for the channel to the end, and an error that other
+  // ends have received.
   int open(ChannelEnd& end);
-  // After `close` returns, the end is not called any more.
+  // Closes a channel. After `close` returns, the end is not called any more.
   void close(int channel);
   // Makes the thread call `work` of all ends soon.
   void wake();
 
-  // The bell of this rank (bell.h), and those of the others, which are rung after each message to them; index: rank; an
-  // empty name: this rank cannot be rung. `all_ring`: all others do the same, so that the thread sleeps longer.
+  // `bell` is the bell of this rank (bell.h). `use_bells` sets the names of the bells of the other ranks, which this
+  // rank rings after it has sent them messages; index: rank; empty name: the rank cannot be rung. `all_ring`: all other
+  // ranks ring this one, so that its thread may sleep longer.
   const Bell& bell() const { return bell_; }
   void use_bells(std::vector<std::string> names, bool all_ring);
 
-  // On the network's thread: begins to send a message and fills in its header.
+  // Begins to send a message, and fills in its header. Threads: only the network's.
   void send(int channel, int to, Message message);
-  // On the network's thread: the number of messages to a rank whose sending has not ended.
+  // The number of messages to a rank whose sending has not ended. Threads: only the network's.
   size_t unsent(int to) const { return unsent_[static_cast<size_t>(to)]; }
-  // On the network's thread: a message with space for `body` bytes after the header; its content is unspecified.
+  // Makes a message with space for `body` bytes after the header; its content is unspecified. Threads: only the
+  // network's.
   Message make_message(size_t body);
-  // On the network's thread: returns the memory of a message for reuse.
+  // Takes back the memory of a message for reuse. Threads: only the network's.
   void recycle(Message message);
-  // Makes the thread end all sending and receiving, and report `error` to all ends as `lost`: a rank is gone, and the
-  // library might wait for it forever.
+  // Call when a rank has died, for which the library might wait forever: makes the thread end all sending and
+  // receiving, and report `error` to all ends as `lost`.
   void lose(const Error& error);
-  // Call only inside a call of an end: reports to all ends that a rank has given up.
+  // Reports to all ends that a rank has given up. Call only inside a call of an end.
   void give_up(const Error& error) { tell(error, false); }
 
  private:
@@ -128,8 +132,8 @@ class Network {
   std::mutex ends_mutex_;  // held while ends are called
   std::map<int, ChannelEnd*> ends_;
   std::map<int, std::deque<std::pair<int, Message>>> early_;  // messages of channels that are not open yet
-  std::optional<Error> error_;                                // the first error reported to ends
-  bool lost_ = false;                                         // whether no more messages come
+  std::optional<Error> error_;                                // the first error that was reported to ends
+  bool lost_ = false;                                         // whether it was reported as `lost`
   int next_channel_ = 0;
 
   std::mutex mutex_;  // guards all below

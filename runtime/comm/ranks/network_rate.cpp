@@ -15,13 +15,14 @@ namespace xrun::runtime {
 namespace {
 
 constexpr int kRounds = 8;  // number of messages without content
-// Far above the latency and above the bursts that switches and queues absorb; shorter rounds differ by a tenth.
+// The duration of the round that gives the rate. It is far above the latency, and above the bursts that switches and
+// queues absorb; the results of shorter rounds differ by a tenth.
 constexpr Seconds kLongEnough = 0.5;
 constexpr int64_t kMostMessages = 1 << 15;  // number sent to each peer: 2 GiB
 constexpr double kMostGrowth = 16;          // from one round to the next
 
-// The messages of a round: a given number to each of the peers, and as many from each, paced like those of an exchange
-// (DividedExchange::is_ahead). A rank without peers takes no part.
+// Sends the messages of a round: a given number to each peer, and receives the same number from each. They are paced
+// like the messages of an exchange (DividedExchange::is_ahead). A rank without peers does nothing.
 class Flood final : public ChannelEnd {
  public:
   Flood(Network& network, std::vector<int> peers)
@@ -53,7 +54,7 @@ class Flood final : public ChannelEnd {
   void on_message(int from, Message message) override {
     network_.recycle(std::move(message));
     const std::lock_guard lock(mutex_);
-    // A negative number: the peer has begun a round before this rank.
+    // The number becomes negative if the peer has begun the round before this rank.
     --missing_[static_cast<size_t>(std::ranges::find(peers_, from) - peers_.begin())];
     changed_.notify_all();
   }
@@ -139,7 +140,7 @@ Result<NetworkRate> measure_network(World& world, const std::vector<int>& nodes)
     if (time >= kLongEnough) {
       break;
     }
-    // A tenth more than the number that would take long enough at the rate of this round.
+    // Grows to a tenth more messages than would take long enough at the rate of this round.
     const double growth = std::clamp(1.1 * kLongEnough / time, 1.1, kMostGrowth);
     messages = static_cast<int64_t>(std::ceil(growth * static_cast<double>(messages)));
   }

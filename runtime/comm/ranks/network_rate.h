@@ -10,14 +10,15 @@
 namespace xrun::runtime {
 
 struct NetworkRate {
-  double rate = 0;      // bytes per second that the link of a host sends while it receives as many
-  Seconds latency = 0;  // latency of a message between two hosts, as a rank sees it
+  double rate = 0;      // bytes per second that a host sends while it receives at the same rate
+  Seconds latency = 0;  // time from sending a message on one host to receiving it on another
 };
 
-// Collective: the first rank of each host sends messages, as long as those of exchanges, to the first ranks of all
-// others, all at once and more in each round, until a round takes half a second: about a second in all. `nodes`: the
-// host of each rank, counted from 0. The result is equal on all ranks; both figures have two digits, so that noise
-// seldom changes a plan. Errors: those of World::gather.
+// Measures in rounds, which take about a second together: in each round the first rank of each host sends messages to
+// the first ranks of all other hosts at the same time. The messages have the length of those of exchanges, and their
+// number grows until a round takes half a second. The result is equal on all ranks, and both numbers are rounded to two
+// digits, so that noise seldom changes a plan. Collective. Errors: those of World::gather.
+//   nodes  the host of each rank, counted from 0
 Result<NetworkRate> measure_network(World& world, const std::vector<int>& nodes);
 
 }  // namespace xrun::runtime

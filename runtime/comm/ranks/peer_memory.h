@@ -1,5 +1,5 @@
-// The memory of another process on this host, from which this one copies directly, without a message between the two
-// (process_vm_readv). Containers and hardened kernels may forbid that, so a rank tests it first.
+// Access to the memory of another process on this host: this process copies from it directly, without messages that
+// carry the data (process_vm_readv). Containers and hardened kernels may forbid that, so a rank tests it first.
 #pragma once
 
 #include <cstdint>
@@ -21,9 +21,10 @@ struct PeerRange {
 // Threads: any.
 class PeerMemory {
  public:
-  // The text with which other processes find this one and test whether they can read its memory.
+  // A text that identifies this process, with which other processes test whether they can read its memory.
   static std::string own_place();
-  // The process described by that text; nullopt if it is on another host, or its memory cannot be read.
+  // Opens the process that is identified by `place`, the own_place of that process; nullopt if it is on another host,
+  // or its memory cannot be read.
   static std::optional<PeerMemory> open(const std::string& place);
 
   // Fills `out` with the memory from `address` on. Returns 0, or the error number of the system.

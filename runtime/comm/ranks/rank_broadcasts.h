@@ -16,24 +16,23 @@
 
 namespace xrun::runtime {
 
-// Broadcasts of one root on one channel follow one another in the order of the calls. Threads: any calls `ask`; the
-// network's thread calls the others.
+// Carries out Communicator::broadcast. Broadcasts with the same root and channel follow one another in the order of the
+// calls. Threads: any calls `ask` and `waits`; the network's thread calls the others.
 class RankBroadcasts {
  public:
   explicit RankBroadcasts(World& world) : world_(world), departing_(static_cast<size_t>(world.count())) {}
 
-  // Communicator::broadcast. It begins with the next begin_asked.
+  // Queues a broadcast (Communicator::broadcast) that the next begin_asked begins.
   void ask(int channel, int root, std::span<std::byte> bytes, Completion done);
-  // Begins the broadcasts that were asked for. `error`: the error of a run that has failed; the broadcasts end with it
-  // at once.
+  // Begins the queued broadcasts. `error`: if the run has failed, its error, with which the broadcasts end at once.
   void begin_asked(const std::optional<Error>& error);
   // Handles a message of kind kBroadcast.
   void on_message(Message message);
-  // Whether there is something to send to this rank, and the next message of it, through the network's channel
-  // `network_channel`.
+  // `has_for`: whether there is something to send to this rank. `send_some` sends the next message of it through the
+  // network's channel `network_channel`.
   bool has_for(int rank) const { return !departing_[static_cast<size_t>(rank)].empty(); }
   void send_some(int network_channel, int rank);
-  // Ends all broadcasts that were asked for.
+  // Ends all broadcasts with an error.
   void abandon(const Error& error);
   // Whether messages are expected. Threads: any.
   bool waits() const { return open_.load(std::memory_order_relaxed) > 0; }
@@ -46,9 +45,9 @@ class RankBroadcasts {
     std::span<std::byte> bytes;
     Completion done;
     size_t at = 0;       // on a rank that receives: bytes that have arrived
-    size_t to_send = 0;  // on the root: ranks to which not all has been sent
+    size_t to_send = 0;  // on the root: number of ranks to which some bytes have not been sent
   };
-  // The broadcasts of one root on one channel; messages that come before the call are kept.
+  // The broadcasts of one root on one channel. Messages that arrive before this rank has called `ask` wait in `early`.
   struct Arriving {
     std::deque<Broadcast> asked;
     std::deque<Message> early;

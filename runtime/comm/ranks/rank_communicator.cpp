@@ -13,7 +13,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// The size of a stream from which direct copying is worth the message that confirms it.
+// The smallest size of a stream that is copied directly. For shorter streams the message that confirms the copy costs
+// more than direct copying saves.
 constexpr Bytes kDirect = 64 * kKiB;
 
 Seconds since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -152,7 +153,8 @@ void RankCommunicator::begin(Member& member) {
   }
 }
 
-// Whether data from a device can be placed: in this member and in all that share it.
+// Whether data from a device can be written to their places: this member and all members that share the data are
+// posted.
 bool RankCommunicator::can_place(Member& member, int device) {
   return member.missing > 0 && std::ranges::all_of(member.exchange.stream_from(device).sharers, [&](int sharer) {
            return members_[static_cast<size_t>(sharer)]->missing > 0;
@@ -174,8 +176,8 @@ void RankCommunicator::place_early(Member& member) {
   }
 }
 
-// Sends as much as may be under way. A step waits for its exchanges but not for broadcasts, so broadcasts are sent
-// when all streams of exchanges have been sent or are ahead.
+// Sends messages to each rank until kUnderWay of them are under way. A step waits for its exchanges but not for
+// broadcasts, so broadcasts are sent only when all streams of exchanges have been sent or are ahead.
 void RankCommunicator::pump() {
   for (int rank = 0; rank < world_.count(); ++rank) {
     const auto has_room = [&] { return network_.unsent(rank) < kUnderWay; };
@@ -251,7 +253,7 @@ bool RankCommunicator::send_some(Stream& stream) {
   return true;
 }
 
-// One of the member's streams may be overwritten.
+// Called when the blocks of one of the member's streams may be overwritten.
 void RankCommunicator::taken(Member& member) {
   if (member.unread > 0 && --member.unread == 0) {
     open_ -= 1;
@@ -287,7 +289,7 @@ void RankCommunicator::on_message(int /*from*/, Message message) {
   network_.recycle(std::move(message));
 }
 
-// Copies the next bytes from a device to their places.
+// Copies the next bytes that came from a device to their places.
 void RankCommunicator::place(Member& member, int device, const Message& message) {
   Stream& stream = member.exchange.stream_from(device);
   const bool is_first = stream.cursor.passed == 0;
@@ -325,7 +327,7 @@ void RankCommunicator::place(Member& member, int device, const Message& message)
   }
 }
 
-// A stream that a member waits for has ended.
+// Called when a stream that a member waits for has ended.
 void RankCommunicator::end_stream(Member& member) {
   if (member.missing > 0 && --member.missing == 0) {
     member.moving = std::max(member.moving, since(member.all_begun));
@@ -368,7 +370,7 @@ Status RankCommunicator::place_direct(Stream& stream, const Message& message) {
   return {};
 }
 
-// A rank that has given up does not send the expected messages, and the messages still to be sent are of no use.
+// Ends all exchanges and broadcasts with the error: a rank that has given up sends no more messages, and needs none.
 void RankCommunicator::on_error(const Error& error, bool /*lost*/) {
   if (error_) {
     return;

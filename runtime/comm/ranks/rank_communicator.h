@@ -1,5 +1,5 @@
-// The communicator of a rank: blocks between its own devices are copied as in one process, all others are sent as
-// messages.
+// The communicator of a rank: blocks between its own devices are copied by a LocalCommunicator, and blocks between
+// devices of different ranks are sent as messages.
 #pragma once
 
 #include <atomic>
@@ -22,10 +22,11 @@
 
 namespace xrun::runtime {
 
-// `post` only queues; the thread of the network reads the blocks to send, and writes received data to their places. The
-// bytes that one member sends another in an exchange form a stream. A long one to a rank of the same host is sent as a
-// list of addresses, from which that rank copies it at once; all others are cut into messages of 60 KiB, so that one
-// message is read while another is on its way. Broadcasts also use such messages, when no exchange has any to send.
+// `post` only queues an exchange; the thread of the network reads the blocks to send, and writes received data to their
+// places. The bytes that one member sends to another in an exchange form a stream. A long stream to a rank of the same
+// host is sent as a list of addresses, and that rank copies the bytes directly from the memory of this process. Other
+// streams are cut into messages of 60 KiB, so that one message is read while the next one is on its way. Broadcasts use
+// the same kind of messages, and are sent when no exchange has anything to send.
 class RankCommunicator final : public Communicator, private ChannelEnd {
  public:
   //   rank_of  the rank of a device
@@ -40,7 +41,7 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
   void broadcast(int channel, int root, std::span<std::byte> bytes, Completion done) override;
 
  private:
-  // One exchange. It has received when its local part, if any, and its messages have.
+  // One exchange. It is received when its local part, if any, and its messages have been received.
   struct Member {
     DividedExchange exchange;
     Completion received;
@@ -48,9 +49,10 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
     std::atomic<int> receiving{0};  // parts that have not ended
     std::atomic<int> releasing{0};
     // Used by the network's thread only. Between steps both counts are 0.
-    size_t missing = 0;                               // streams that have not ended
-    size_t unread = 0;                                // streams that have not been read completely
-    std::deque<std::pair<int, Message>> early;        // {device, message}; before it and its sharers were posted
+    size_t missing = 0;  // streams that have not ended
+    size_t unread = 0;   // streams that have not been read completely
+    // Messages that came before this member and its sharers were posted: {device, message}.
+    std::deque<std::pair<int, Message>> early;
     Status status;                                    // status of its messages
     std::chrono::steady_clock::time_point all_begun;  // when data of all streams had begun to arrive
     Seconds moving = 0;                               // transfer time of its messages: at least the time since then
@@ -64,7 +66,7 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
   static void end_receiving(Member& member);
   static void end_releasing(Member& member);
 
-  // Divides the blocks of exchanges among the streams of their members, and returns those of this rank.
+  // Divides the blocks of exchanges among the streams of their members, and returns the local parts of the exchanges.
   std::vector<Exchange> divide(std::span<const Exchange> exchanges);
   void on_message(int from, Message message) override;
   void work() override;
@@ -94,8 +96,8 @@ class RankCommunicator final : public Communicator, private ChannelEnd {
   std::unique_ptr<LocalCommunicator> local_;
   std::vector<std::deque<Stream*>> outgoing_;  // index: rank; in the order of posting
   RankBroadcasts broadcasts_;
-  std::optional<Error> error_;  // after an error nothing is sent
-  // Members that wait for messages, and members whose sent blocks have not been read.
+  std::optional<Error> error_;  // after an error nothing more is sent
+  // The number of members that wait for messages or whose sent blocks have not been read.
   std::atomic<int> open_{0};
 
   std::mutex mutex_;

@@ -19,7 +19,7 @@
 namespace xrun::runtime {
 namespace {
 
-constexpr Seconds kAnswer = 2;  // time limit for an address, and for an answer
+constexpr Seconds kAnswer = 2;  // time limit for connecting to one address, and for the answer of the other side
 constexpr Seconds kLook = 0.02;
 
 struct Hello {
@@ -71,7 +71,8 @@ Place place_in(const std::string& text) {
   return place;
 }
 
-// A socket that is not open, and `why`: the rank cannot be reached at any of its addresses.
+// Connects to a rank, trying its addresses in turn. If it cannot be reached, returns a socket that is not open, and
+// sets `why`.
 Socket call(Hello mine, const Place& place, std::string& why) {
   why = place.addresses.empty() ? "it has no address" : "";
   for (const std::string& address : place.addresses) {

@@ -8,9 +8,10 @@
 
 namespace xrun::runtime {
 
-// Collective: returns a connection to every other rank; index: rank; the entry of the own rank is not open. Each rank
-// listens on a port during the call and rejects connections from outside the run. `patience`: how long it waits for
-// others to connect. Errors, equal on all ranks: those of `peers`; kWorld XG0841, two ranks cannot reach each other.
+// Returns a connection to every other rank; index: rank; the entry of this rank itself is not open. Each rank listens
+// on a port during the call, and rejects connections from outside the run. Collective. Errors, equal on all ranks:
+// those of `peers`; kWorld XG0841, two ranks cannot reach each other.
+//   patience  how long each rank waits for the others to connect
 Result<std::vector<Socket>> meet_ranks(Peers& peers, Seconds patience);
 
 }  // namespace xrun::runtime

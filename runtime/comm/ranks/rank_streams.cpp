@@ -53,7 +53,7 @@ class Divider {
     return block.source >= 0 && places_.is_remote(places_.rank_of(block.peer));
   }
 
-  // The device of another host's rank to which a block is sent, if several devices of that rank receive it.
+  // The device in whose stream a block is sent: the first of the devices that receive it, if it is shared.
   int first_receiver(const Exchange& exchange, const Block& block) const {
     return is_shared(block) ? receivers_.at(sent_key(exchange, block)) : block.peer;
   }
@@ -93,7 +93,7 @@ class Divider {
     }
   }
 
-  // Adds blocks that come in the streams of other members to those streams, as copies.
+  // Adds the blocks of `member` that come in the streams of other members to those streams, as copies.
   void share(int member, std::vector<DividedExchange>& divided) const {
     for (const Block& block : exchanges_[static_cast<size_t>(member)].receives) {
       const int from = places_.rank_of(block.peer) == places_.rank ? member : bringer(member, block);

@@ -1,8 +1,8 @@
-// The blocks of the exchanges of a rank, as streams between its devices and those of other ranks.
+// Divides the exchanges of a rank into streams between its devices and devices of other ranks.
 //
-// A block that a device sends to several devices of a rank on another host is sent there once, in the stream to the
-// first of them; that rank copies it to the places of all. Ranks of one host copy from each other's memory, so there
-// each device has its own stream.
+// If a device sends the same block to several devices of a rank on another host, the block is sent only once, in the
+// stream to the first of these devices, and the receiving rank copies it to all of them. Ranks of the same host copy
+// from each other's memory, so there the stream of each device contains all of its blocks.
 #pragma once
 
 #include <functional>
@@ -20,10 +20,10 @@ struct Stream {
   int device = 0;       // the device of the other rank
   int rank = 0;         // the rank of that device
   bool remote = false;  // that rank is on another host
-  bool direct = false;  // for a sent stream: the other rank copies it from this rank's memory
+  bool direct = false;  // for a sent stream: the other rank copies it from the memory of this rank
   BlockCursor cursor;
-  // For a received stream, for each block of `cursor`: the places of other devices of this rank that receive the same
-  // block; empty: no copies. `sharers`: the members of these devices.
+  // For a received stream: the places on other devices of this rank to which a block must also be copied; index: block
+  // of `cursor`; empty: no copies. `sharers`: the members on these devices.
   std::vector<std::vector<Block>> copies;
   std::vector<int> sharers;
 };
@@ -33,13 +33,13 @@ struct DividedExchange {
   Exchange local;                   // exchange with devices of this rank
   std::vector<Stream> sends;        // one for each device
   std::vector<Stream> receives;     // one for each device
-  std::vector<int> feeders;         // members whose streams contain blocks of this one
-  size_t brought = 0;               // number of such streams
+  std::vector<int> feeders;         // other members of this rank whose streams contain blocks for this one
+  size_t brought = 0;               // number of these streams
   Stream& stream_from(int device);  // searches `receives`
-  // Whether one of `sends` has transferred over `lead` bytes more than another remote stream of this exchange that is
-  // under way, sent or received. If streams that are ahead wait, all links between all hosts stay busy until the
-  // exchange ends, and no host has to keep much data that it cannot place yet. The stream with the fewest bytes on any
-  // rank never waits.
+  // Whether `stream`, one of `sends`, is ahead: it has transferred over `lead` bytes more than another remote stream of
+  // this exchange, sent or received, that has not ended. Streams that are ahead wait. So all links between hosts stay
+  // busy until the exchange ends, and no host has to keep much data that it cannot place yet. There is no deadlock: the
+  // stream with the fewest bytes on any rank never waits.
   bool is_ahead(const Stream& stream, Bytes lead) const;
 };
 
@@ -49,7 +49,7 @@ struct RankPlaces {
   std::function<bool(int)> is_remote;  // whether a rank is on another host
 };
 
-// Divides all exchanges of this rank; members have the numbers of their exchanges.
+// Divides all exchanges of this rank. The result has an entry for each exchange; members are numbered like them.
 std::vector<DividedExchange> divide_exchanges(std::span<const Exchange> exchanges, const RankPlaces& places);
 
 }  // namespace xrun::runtime

@@ -62,7 +62,7 @@ class SocketWatch final : public RankWatch {
     rules_.end();
   }
 
-  // Waits until something has come, or the next heartbeat is due; false: the watch ends.
+  // Waits until something has arrived or the next heartbeat is due; returns false if the watch ends.
   bool wait() {
     std::vector<int> sockets = rules_.descriptors();
     sockets.push_back(wake_.descriptor());

@@ -30,17 +30,17 @@ class Socket {
   Net* net_;
 };
 
-// Listens on all addresses of this host, on a port that the system chooses. Not open after an error, which `error`
-// describes.
+// Listens on all addresses of this host, on a port that the system chooses. If the result is not open, `error` says
+// why.
 Socket listen_on_any_port(int& port, std::string& error, Net& net = system_net());
-// The next incoming connection; not open if no connection waits.
+// Accepts the next incoming connection; the result is not open if no connection waits.
 Socket accept_from(const Socket& listener);
 // The numeric addresses of this host, loopback last. Link-local addresses are left out.
 std::vector<std::string> own_addresses();
 // Connects within `patience`. If the result is not open, `error` says why: "connection refused".
 Socket connect_to(const std::string& address, int port, Seconds patience, std::string& error, Net& net = system_net());
 
-// Writes all bytes without waiting; false: the buffer is full, or the other side does not read.
+// Writes all bytes without waiting. False: not all bytes fit into the buffer, or the connection has failed.
 bool write_whole(const Socket& socket, std::span<const std::byte> bytes);
 // Reads the bytes that have arrived and returns their number. `ended`: the other side has closed the connection, or it
 // broke.

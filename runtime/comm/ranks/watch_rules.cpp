@@ -92,7 +92,8 @@ void WatchRules::hear(int rank, const Word& word) {
   }
 }
 
-// If this rank hears no other rank, and there are several, it is this rank that is cut off.
+// Finds ranks that have been silent for too long. If this rank hears none of several others, it concludes that it is
+// cut off itself.
 void WatchRules::judge_silence() {
   if (const auto silent = beats_.silent(time_)) {
     const bool cut_off = beats_.expected() > 1 && beats_.all_silent(time_, limits_.silence - 2 * limits_.period);
@@ -108,7 +109,7 @@ void WatchRules::note_work(int rank, const WorkReport& report) {
   state = report.state;
 }
 
-// The others learn of the loss at once, since they wait for this rank from now on.
+// Records the first loss, and reports it to the other ranks at once, since this rank stops working.
 void WatchRules::lose(const Word& loss, int seen_by) {
   beats_.leave(loss.rank);
   if (lost_) {
@@ -123,7 +124,8 @@ void WatchRules::lose(const Word& loss, int seen_by) {
   }
 }
 
-// Others end when they have lost this rank, so losses that it finds after a standstill are its own fault.
+// Describes the loss. The others end when they have lost this rank, so if this rank was stopped for too long, the
+// losses that it finds afterwards are its own.
 std::string WatchRules::how_lost(const Word& loss, int seen_by) const {
   if (lost_->rank == rank_ && loss.kind != Word::kHangs && loss.kind != Word::kCutOff) {
     return stood_ > 0 && time_ - woke_ < limits_.silence

@@ -1,5 +1,5 @@
-// The rules of the watch between ranks, without its thread (rank_watch.h): the messages that a rank sends to the
-// others, and how it concludes that one of them is lost. Time and connections come from graph/base, so that tests
+// The rules of the watch between ranks (rank_watch.h), without its thread: the messages that a rank sends to the
+// others, and how it concludes that a rank is lost. Clock and sockets are interfaces of graph/base, so that tests can
 // simulate both.
 #pragma once
 
@@ -19,7 +19,7 @@ namespace xrun::runtime {
 
 // The state of a rank's own work, sent with each heartbeat.
 struct WorkReport {
-  // kLate: the work takes much longer than such work has taken so far. kHangs: so long that the run must end.
+  // kLate: the work takes much longer than such work has taken so far. kHangs: it takes so long that the run must end.
   enum State : int32_t { kFine, kLate, kHangs };
   int32_t state = kFine;
   int32_t work = 0;     // the number that the caller gave the work
@@ -31,7 +31,7 @@ struct WorkReport {
 };
 
 struct LostRank {
-  int rank = 0;     // the own rank if the others do not hear it, or ended while it was stopped, or it hangs
+  int rank = 0;     // may be this rank: it hangs, the others do not hear it, or they ended while it was stopped
   std::string how;  // "its connection was closed", "it was silent for 2.5 s"
   bool hangs = false;
 
@@ -46,13 +46,13 @@ struct WatchLimits {
 // Threads: one.
 class WatchRules {
  public:
-  //   connections  to every other rank; index: rank
-  //   describe     "reading the data of step 12 has not ended after 10 min"
+  //   connections  a connection to every other rank; index: rank
+  //   describe     describes work that hangs: "reading the data of step 12 has not ended after 10 min"
   WatchRules(int rank, std::vector<Socket> connections, WatchLimits limits,
              std::function<std::string(const WorkReport& report)> describe, const Clock& clock = system_clock());
 
-  // Reads the messages that have arrived, judges the other ranks, and sends the messages that are due. Call when
-  // something has arrived, and at least once a period. `own`: the work of this rank.
+  // Reads the messages that have arrived, decides whether a rank is lost, and sends the messages that are due. Call
+  // when something has arrived, and at least once in each period. `own`: the work of this rank.
   void turn(const WorkReport& own);
   // Informs the others that this rank ends, so that they do not count it as lost.
   void end();
@@ -68,14 +68,14 @@ class WatchRules {
   struct Word {
     enum Kind : int32_t { kAlive = 1, kEnds, kDead, kSilent, kCutOff, kHangs };
     int32_t kind = kAlive;
-    int32_t rank = 0;  // the rank that is lost; not for the first two kinds
+    int32_t rank = 0;  // the rank that is lost; unused with kAlive and kEnds
     WorkReport work;   // for kAlive and kHangs
   };
   struct Connection {
     Socket socket;
     bool ends = false;  // the rank has announced its end
     std::array<std::byte, sizeof(Word)> part{};
-    size_t size = 0;                           // bytes of the incomplete word that have come
+    size_t size = 0;                           // bytes of the incomplete word that have arrived
     int32_t state = WorkReport::State::kFine;  // last state that the rank has reported
   };
 
@@ -95,8 +95,8 @@ class WatchRules {
   Heartbeats beats_;
   std::optional<Seconds> said_;  // when the last heartbeat went out
   Seconds time_ = 0;
-  Seconds stood_ = 0;  // how long this rank stood still, beyond the limit, and when that ended
-  Seconds woke_ = 0;
+  Seconds stood_ = 0;  // how long this rank was stopped; 0: not beyond the limit
+  Seconds woke_ = 0;   // when that ended
   std::optional<LostRank> lost_;
   std::vector<std::pair<int, WorkReport>> late_;
 };

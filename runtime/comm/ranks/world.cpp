@@ -96,8 +96,9 @@ Result<std::unique_ptr<World>> World::join(std::function<std::unique_ptr<Messeng
   return world;
 }
 
-// Each rank publishes its place in memory and the name of its bell, tries those of the ranks on its host, and
-// publishes which of them it reaches.
+// Finds the ranks of this host whose memory this rank can read and whose bells it can ring. Each rank publishes its
+// place in memory and the name of its bell, tries those of the other ranks on its host, and publishes which of them it
+// reaches.
 Status World::find_neighbours(bool direct) {
   const auto size = static_cast<size_t>(count());
   memories_.resize(size);
@@ -168,7 +169,7 @@ std::string World::spread() const {
   return text;
 }
 
-// An error that names a rank is about that rank, whichever rank reports it.
+// Adds the name of the rank to its error, unless the error already names a rank.
 Error World::from_rank(int rank, Error error) const {
   if (!error.message.starts_with("rank ")) {
     error.message = fmt::format("{}: {}", name(rank), error.message);
@@ -176,7 +177,8 @@ Error World::from_rank(int rank, Error error) const {
   return error;
 }
 
-// The text starts with the round, and whether the rank says more.
+// Sends a text or an error to all other ranks. The message starts with the number of the round and with `last`: whether
+// this rank sends no more texts.
 void World::say(const Result<std::string>& mine, bool last) {
   std::string bytes;
   put(bytes, round_);
@@ -205,7 +207,7 @@ Result<std::vector<std::string>> World::gather(Result<std::string> mine) {
   texts.insert_or_assign(rank(), std::move(mine));
   waiting_ = true;
   const auto size = static_cast<size_t>(count());
-  // A rank that has given up sends no more texts.
+  // Waits until every rank has sent its text, or will send no more.
   changed_.wait(lock, [&] {
     if (lost_ || texts.size() == size) {
       return true;
@@ -269,14 +271,15 @@ void World::on_message(int from, Message message) {
       gone_.insert_or_assign(from, said.error());
     } else {
       if (head[0] == 0 && said.ok()) {
-        hosts_[static_cast<size_t>(from)] = *said;  // at once, since the next message may be an error
+        hosts_[static_cast<size_t>(from)] = *said;  // set at once: an error in the next message needs it
       }
       texts_[head[0]].insert_or_assign(from, std::move(said));
     }
     changed_.notify_all();
   }
   if (error) {
-    // Ends that wait for blocks of this rank would wait in vain; a rank that only stops still saves with the others.
+    // Without this call, ends that wait for blocks of that rank would wait forever. It is not made for a rank that was
+    // only interrupted, since that rank still saves together with the others.
     network_->give_up(*error);
   }
 }

@@ -1,5 +1,5 @@
-// The ranks of a run, and their exchange of texts. Texts go from each rank to all others in rounds: the n-th call of
-// every rank is round n.
+// The ranks of a run, and the exchange of texts between them. In each round every rank sends a text to all others: the
+// n-th call of every rank belongs to round n.
 #pragma once
 
 #include <atomic>
@@ -17,19 +17,20 @@
 
 namespace xrun::runtime {
 
-// Packs a rank's contribution to a round as bytes: a text, or an error with its place.
+// Packs the contribution of a rank to a round as bytes, and unpacks it: a text, or an error with its place.
 std::string pack(const Result<std::string>& said);
 Result<std::string> unpack(const std::string& bytes);
 
 // Threads: one makes all calls.
 class World final : public Peers, private ChannelEnd {
  public:
-  // Waits for all ranks. `host`: the name of this rank's host. Without `direct` the ranks of one host treat each other
-  // like ranks of two hosts: they neither read each other's memory nor ring.
+  // Connects this rank with the others, and waits for all of them. `host`: the name of this rank's host. Without
+  // `direct`, ranks of the same host neither read each other's memory nor ring each other's bells, like ranks of
+  // different hosts.
   // Errors: those of Network::start.
   static Result<std::unique_ptr<World>> join(std::function<std::unique_ptr<Messenger>(std::string& error)> make,
                                              const std::string& host, bool direct = true);
-  // Ranks that still expect this one get an error instead.
+  // Calls `end`: ranks that still wait for this one get an error.
   ~World() override;
 
   int rank() const override { return network_->rank(); }
@@ -45,19 +46,22 @@ class World final : public Peers, private ChannelEnd {
   using Peers::agree;
   Outcome agree(Outcome mine) override;
 
-  // Whether this rank reports an error that ends the run to the user: not if it is another rank's error.
+  // Whether this rank reports an error that ends the run to the user. It does not if the error came from another rank,
+  // which reports it.
   bool tells(const Error& error) const {
     return !failed_ || failed_->message != error.message || failed_rank_ == rank();
   }
-  // This rank makes no further calls. Calls of other ranks get `error`; without one, the error that the rank has ended.
+  // Announces that this rank makes no further calls. Later calls of other ranks return `error`, or if it is nullopt, an
+  // error that says that this rank has ended.
   void leave(const std::optional<Error>& error = std::nullopt);
-  // Leaves, unless that has happened, and waits until all ranks do the same. No call follows.
+  // Calls `leave` if that has not happened, and waits until all ranks do the same. No other call may follow.
   void end();
 
   Network& network() { return *network_; }
   const Network& network() const { return *network_; }
 
-  // The memory of a rank if this one can read it, and whether that rank can read the memory of this one.
+  // `memory_of`: the memory of a rank; null if this rank cannot read it. `is_read_by`: whether that rank can read the
+  // memory of this one.
   const PeerMemory* memory_of(int rank) const {
     const auto& memory = memories_[static_cast<size_t>(rank)];
     return memory ? &*memory : nullptr;
@@ -80,8 +84,8 @@ class World final : public Peers, private ChannelEnd {
   std::vector<bool> readers_;                        // index: rank; those that can read the memory of this one
   std::atomic<Bytes> sent_to_hosts_{0};
   int64_t round_ = 0;            // number of the next call
-  std::optional<Error> failed_;  // the error of the last failed call, and the rank whose error it was
-  int failed_rank_ = -1;
+  std::optional<Error> failed_;  // the error of the last failed call
+  int failed_rank_ = -1;         // the rank that it came from
   bool left_ = false;
 
   mutable std::mutex mutex_;  // guards all below

@@ -1,4 +1,4 @@
-// Turns the operands of a program into addresses.
+// Converts the operands of a program to addresses.
 #pragma once
 
 #include <span>
@@ -11,9 +11,9 @@
 
 namespace xrun::runtime {
 
-// The start of an operand: an address in an arena, or an offset in an input that the loader has filled for the step.
+// The start of an operand: an address in an arena, or an offset in an input, whose address changes from step to step.
 struct OperandAddress {
-  int32_t input = -1;
+  int32_t input = -1;  // index in Graph::inputs; -1: the operand is in an arena, at `base`
   std::byte* base = nullptr;
   Bytes offset = 0;
 

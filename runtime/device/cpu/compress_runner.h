@@ -19,7 +19,7 @@ namespace xrun::runtime {
 struct CompressedWeight {
   ParamId param;
   int64_t count = 0;
-  const float* gradient = nullptr;  // partial 0, which is the sum of the partials and of the replicas of a node
+  const float* gradient = nullptr;  // partial 0, into which the partials and the replicas of the sender were summed
   const float* weight = nullptr;
   float* velocity = nullptr;
   float* residual = nullptr;
@@ -28,7 +28,7 @@ struct CompressedWeight {
   std::vector<double> squares;  // sums of squares of each chunk, for clip = norm
 };
 
-// A kCompress, with its working memory.
+// A kCompress instruction with its addresses and its working memory.
 struct BoundCompress {
   std::vector<CompressedWeight> weights;
   ops::TopK selection;

@@ -118,7 +118,7 @@ void CpuBackend::run_task(void* context, int32_t /*argument*/) {
   entry.events->ended(*entry.instruction, std::move(status));
 }
 
-// No exception may leave a task of a device.
+// Runs an instruction and converts exceptions to errors, since no exception may leave a task of a device.
 Status CpuBackend::run_within_memory(Entry& entry, ops::Workers& workers) {
   try {
     return entry.self->run_bound(entry, workers);

@@ -10,8 +10,9 @@
 
 namespace xrun::runtime {
 
-// Instructions of devices outside the set are ignored. Errors: those of DeviceSet::bind. REQUIRES: the devices are CPU
-// devices (cpu_device.h), and for all calls but `run` have as many workers as the program says.
+// Makes the backend. Instructions of devices outside the set are ignored. REQUIRES: the devices are CPU devices
+// (cpu_device.h); for all calls except `run` they have the number of workers that the program says. Errors: those of
+// DeviceSet::bind.
 Result<std::unique_ptr<Backend>> make_cpu_backend(const Module& module, const planner::Program& program,
                                                   const BoundMemory& memory, const DeviceSet& devices,
                                                   const BackendOptions& options);

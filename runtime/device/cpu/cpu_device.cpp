@@ -87,7 +87,7 @@ class ArenaDevice final : public CpuDevice {
     arena_.initialize();
     observer_ = std::make_unique<WorkerObserver>(arena_, std::move(cpus.cpus));
   }
-  // The runner of the last task may still look for another one.
+  // Waits for runners: the runner of the last task may still be looking for another one.
   ~ArenaDevice() override {
     while (!streams_.idle()) {
       std::this_thread::yield();
@@ -116,7 +116,7 @@ class ArenaDevice final : public CpuDevice {
     }
     try {
       arena_.enqueue([this] { run_tasks(); });
-    } catch (...) {  // a task that its caller considers refused must not run later
+    } catch (...) {  // removes the queued tasks: a task whose caller gets an exception must not run later
       for (auto taken = streams_.next(std::nullopt); taken;) {
         taken = streams_.next(taken);
       }
@@ -165,8 +165,8 @@ class ArenaDevice final : public CpuDevice {
   std::unique_ptr<WorkerObserver> observer_;  // after the arena: an observer initialises it
 };
 
-// The total number of workers of all sets of the process: TBB takes the smallest of several limits, so there is only
-// one.
+// The limit for the number of TBB workers in the process, which is the total of all sets. TBB would use the smallest of
+// several limits, so all sets share this one.
 class WorkerLimit {
  public:
   explicit WorkerLimit(int workers) : workers_(workers) { change(workers); }
@@ -191,7 +191,7 @@ class WorkerLimit {
   int workers_;
 };
 
-// Workers that wait until all have come.
+// A meeting point for workers: each waits until all have arrived.
 class Meeting {
  public:
   explicit Meeting(int wanted) : wanted_(wanted) {}
@@ -202,14 +202,14 @@ class Meeting {
     changed_.notify_all();
     changed_.wait(lock, [&] { return closed_ || there_ == wanted_; });
   }
-  // Returns how many have come, once all have or after the time limit.
+  // Waits until all have arrived, or for the time limit, and returns how many have arrived.
   int wait(std::chrono::milliseconds end) {
     std::unique_lock lock(mutex_);
     changed_.wait_for(lock, end, [&] { return there_ == wanted_; });
     lock.unlock();
     return close();
   }
-  // Releases those who have come, and returns their number.
+  // Releases the workers that have arrived, and returns their number.
   int close() {
     const std::lock_guard lock(mutex_);
     closed_ = true;
@@ -225,8 +225,8 @@ class Meeting {
   bool closed_ = false;
 };
 
-// TBB keeps a thread in reserve for each worker. An arena that needs fewer workers reports that shortly after it has
-// decided it. Work that another arena gets in between starts threads beyond the limit, at most as many as the limit
+// The number of threads that TBB may start for each worker. An arena that needs fewer workers reports that with a short
+// delay. If another arena gets work in between, TBB starts threads beyond the limit, at most as many again as the limit
 // allows.
 constexpr int kThreadsOfWorker = 2;
 
@@ -240,8 +240,8 @@ Error refused_threads(int got, int workers) {
           {}};
 }
 
-// Starts as many threads at once as will be needed later: if one is refused later, TBB throws an exception that
-// nobody can catch.
+// Tests whether the system allows as many threads as will be needed, by starting them all at once. If TBB were refused
+// a thread later, it would throw an exception that nobody can catch.
 Status try_threads(int workers) {
   const int wanted = kThreadsOfWorker * workers;
   Meeting meeting(wanted);

@@ -1,4 +1,5 @@
-// CPU devices: each a TBB arena with its number of workers; all workers compute with the same floating-point modes.
+// CPU devices. A device is a TBB arena with a fixed number of workers. All workers compute with the same floating-point
+// modes.
 #pragma once
 
 #include <memory>
@@ -16,18 +17,19 @@ class CpuDevice : public Device, public ops::Workers {
   int workers() const final { return count(); }
 };
 
-// One device for each entry of `threads` (workers, at least 1), with indices from `first` on. While the set lives, the
-// process may have as many TBB workers as the devices of all sets need together (docs/internals/determinism.md,
+// Makes a device for each entry of `threads`, which is its number of workers, at least 1. While the set lives, TBB may
+// use as many workers in the process as the devices of all sets need together (docs/internals/determinism.md,
 // "Collectives").
-//   cpus  processors of this machine (place_devices); index: device. Workers run only on these, and memory is requested
-//         from their nodes; empty: the system chooses both
+//   cpus   the processors of each device (place_devices); index: device. Its workers run only on these, and its memory
+//          is requested from their NUMA nodes; empty: the system chooses both
+//   first  index of the first device in the program
 std::unique_ptr<DeviceSet> make_cpu_devices(std::span<const int> threads, std::span<const DeviceCpus> cpus = {},
                                             int first = 0);
 
-// Like make_cpu_devices, but all threads are started before it returns, including those that TBB needs briefly when
-// work moves between devices: TBB starts threads when there is work for them, and one that the system refuses in the
-// middle of a step would leave the others waiting.
-// Errors: kWorld XG0803 with the number of threads that the system could start.
+// Like make_cpu_devices, but starts all threads before it returns, including those that TBB needs briefly when work
+// moves between devices. Otherwise TBB would start a thread only when there is work for it, and if the system refused
+// one in the middle of a step, the other threads would wait forever. Errors: kWorld XG0803 with the number of threads
+// that the system could start.
 Result<std::unique_ptr<DeviceSet>> start_cpu_devices(std::span<const int> threads,
                                                      std::span<const DeviceCpus> cpus = {}, int first = 0);
 

@@ -6,9 +6,10 @@
 
 namespace xrun::runtime {
 
-// terms[0] = ((t0 + t1) + (t2 + t3)) + ..., elementwise over `count` floats: an aligned binary tree over the index. So
-// a tree over partials that lie on several replicas equals the tree over partials, followed by one over replicas. Other
-// terms are overwritten.
+// Stores the sum of all terms in terms[0] and overwrites the other terms. Each term has `count` floats. They are added
+// in the order of a binary tree over the index, ((t0 + t1) + (t2 + t3)) + ..., so terms can also be summed in groups: a
+// tree over the partials of each replica, followed by a tree over the replicas, gives the same bits as one tree over
+// all partials.
 void fold_tree(std::span<float* const> terms, int64_t count);
 
 }  // namespace xrun::runtime

@@ -18,8 +18,8 @@ MappedRows* rows_file(const BoundHead& bound, const StepContext& step) {
   return head < step.rows.size() ? step.rows[head] : nullptr;
 }
 
-// Changes the order from best first to ascending class. No list has a logit that is NaN or minus infinity, so such a
-// class gets NaN.
+// Reorders a list of all classes of each row from best first to ascending class. Classes whose logit is NaN or minus
+// infinity are not in the list, and get NaN.
 void sort_by_class(const BestRows& best, int64_t rows) {
   std::vector<float> logits(static_cast<size_t>(best.k));
   for (int64_t r = 0; r < rows; ++r) {
@@ -249,8 +249,8 @@ Status HeadRunner::run(BoundHead& bound, const StepContext& step, double grad_sc
   return {};
 }
 
-// Rows in a file are requested as soon as it is known which ones the step will use, in the order in which its passes
-// use them, and by all workers, since each request is a system call.
+// Selects the active classes of a shard. If their rows are in a file, requests them at once, in the order in which the
+// passes of the step use them; all workers take part, since each request is a system call.
 void HeadRunner::select(const BoundHead& bound, const StepContext& step, ops::Workers& workers) const {
   const auto* labels = reinterpret_cast<const int32_t*>(bound.labels.at(step));
   const ops::ActiveClasses active =

@@ -1,4 +1,4 @@
-// Runs the instructions of a sharded head as calls of ops/head.h on their operands.
+// Runs the instructions of sharded heads by calling the functions of ops/head.h on their operands.
 #pragma once
 
 #include <map>
@@ -21,14 +21,15 @@ struct BestRows {
   float* scores = nullptr;
 };
 
-// A pass of one shard, the folding of statistics on one device, or the summing of dX.
+// An instruction of a head with its addresses. There are three kinds: a pass over the classes of one shard, the folding
+// of the statistics of all shards, and the summing of dX, the gradient of the features.
 struct BoundHead {
   const planner::Instruction* instruction = nullptr;
   planner::Kind kind = planner::Kind::kHeadForward;
   int head = 0;
   int head_pass = 0;
   int shard = -1;
-  const ops::HeadPasses* passes = nullptr;  // null: no pass of a shard
+  const ops::HeadPasses* passes = nullptr;  // null: the instruction is not a pass of a shard
   int64_t rows = 0;
   OperandAddress features;
   OperandAddress labels;   // null if there are no labels
@@ -36,36 +37,37 @@ struct BoundHead {
   ops::RowSoftmax* softmax = nullptr;
   ops::HeadWeights weights;
   std::byte* stats = nullptr;      // statistics of this shard
-  std::byte* logits = nullptr;     // kept by this shard
-  std::byte* selection = nullptr;  // selection of this shard; for joined statistics, of a shard on the same device
+  std::byte* logits = nullptr;     // logits that this shard keeps for its backward pass
+  std::byte* selection = nullptr;  // active classes of this shard; when folding, of a shard on the same device
   ops::RowMass* mass = nullptr;
   const int32_t* lists = nullptr;  // nearest classes
   std::byte* gradient = nullptr;   // gradient of this shard
   std::byte* scratch = nullptr;
-  ops::HeadUpdate update;  // pointers and form; scalars come with the step
+  ops::HeadUpdate update;  // pointers and form; each step adds its scalars
   bool updates = false;
   double* weight_squares = nullptr;
   double* bias_squares = nullptr;
-  // For the folding of statistics.
+  // The next members are for the folding of statistics.
   std::vector<const std::byte*> all_stats;  // index: shard; null: the shard is empty
   float* loss = nullptr;
   std::vector<ops::HeadHits> hits;
   std::map<NodeId, BestRows> best;  // key: the node that makes the list
-  // For the summing of dX.
+  // The next members are for the summing of dX.
   const ops::HeadJoin* join_of_dx = nullptr;
   std::vector<ops::HeadDx> terms;  // in the order of their classes
   Bytes gradient_step = 0;         // for kSumDx: distance between subtrees
   float* feature_gradient = nullptr;
 };
 
-// Threads: any; at most one at a time for each stream of a device.
+// Binds and runs the instructions. Threads: any; at most one at a time for each stream of a device.
 class HeadRunner {
  public:
   HeadRunner(const Module& module, const planner::Program& program, const Binder& binder, const HeadSet& heads,
              const ops::OptimizerForm& form);
 
   BoundHead bind(const planner::Instruction& instruction) const;
-  // `grad_scale` multiplies the gradients of sweeps that update. Errors: kNonFinite if a loss is NaN or infinite.
+  // Runs an instruction. `grad_scale`: factor of the gradients if the instruction updates weights. Errors: kNonFinite,
+  // a loss is NaN or infinite.
   Status run(BoundHead& bound, const StepContext& step, double grad_scale, ops::Workers& workers) const;
   // Makes the prepared weights of a device's shards from their current weights.
   void prepare(const BoundMemory& memory, int device, ops::Workers& workers) const;

@@ -13,11 +13,11 @@ namespace xrun::runtime {
 // Threads: kernels are immutable; any number of workers may run one.
 class KernelSet {
  public:
-  // Errors: an operator that has no kernel for its shapes, with the node's span; a plan whose buffers do not fit the
-  // kernels of this machine (XG0625).
+  // Creates the kernels. Errors: an operator has no kernel for its shapes, with the source position of the node; XG0625
+  // the buffers of the plan do not fit the kernels of this machine.
   static Result<KernelSet> make(const Graph& graph, const planner::Program& program, ops::Isa isa);
 
-  // Null for nodes that no stage runs (heads, their losses and metrics).
+  // The kernel of a node; null for nodes that no stage runs (heads, their losses and metrics).
   const ops::Kernel* of(NodeId node) const { return kernels_[static_cast<size_t>(node.index)].get(); }
 
  private:

@@ -12,7 +12,7 @@
 namespace xrun::runtime {
 namespace {
 
-// Larger numbers come from updates that diverge, or from data that nobody scaled.
+// The largest number of ordinary size. Larger ones come from updates that diverge, or from data that was not scaled.
 constexpr double kOrdinary = 1e6;
 
 struct Range {
@@ -33,7 +33,7 @@ float bf16_at(const uint16_t* bits, int64_t i) {
   return value;
 }
 
-// Nullopt if the type does not hold real numbers.
+// The range of values in a tensor; nullopt if its elements are not real numbers.
 std::optional<Range> range_of(const TensorType& type, const void* data, int64_t count) {
   Range range;
   if (type.dtype != DType::kF32 && type.dtype != DType::kBF16) {
@@ -123,9 +123,9 @@ Error nonfinite_gradient(const Module& module, const planner::Program& program, 
   return error;
 }
 
-// Runs the block once more and checks every result: a forward pass writes only its own results. The ranges of inputs
-// are determined before the operator runs, since it may overwrite them. Weights have no range here, since kernels may
-// keep them in another form.
+// Finds the first operator whose result is not finite: runs the block once more, which is possible because a forward
+// pass writes only its own results, and checks the result of every node. The ranges of inputs are determined before the
+// operator runs, since it may overwrite them. Weights are skipped, since kernels may keep them in another form.
 Error StageRunner::find_nonfinite(const BoundPass& pass, const Block& block, const StepContext& step) {
   const int64_t first_row = block.index * program_.norm_rows;
   const int64_t last_row = first_row + program_.norm_rows - 1;

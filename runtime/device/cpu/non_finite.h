@@ -1,4 +1,5 @@
-// Advice for values that are not finite (XG0810): a lower rate or a clip helps only if updates caused them.
+// Writes the advice in errors about values that are not finite (XG0810). A lower learning rate or clipping helps only
+// if updates of weights caused the values.
 #pragma once
 
 #include <cstdint>
@@ -11,22 +12,23 @@
 
 namespace xrun::runtime {
 
-// The reason why no update has changed a weight before step `step` (from 0); empty: updates may have.
+// If no update can have changed a weight before step `step`, counted from 0, returns the reason; else an empty text.
 std::string no_update_yet(const TrainSpec& train, int64_t step);
 
-// For a value that updates may have caused.
+// The advice for a value that updates may have caused.
 std::string advice_about_rate(const TrainSpec& train);
 
-// For a value that operator `node` makes in step `step`.
-//   own_range  the operator has no weights, and its inputs are finite numbers of ordinary size: its function has no
-//              finite value for some of them
+// The advice for a result of operator `node` in step `step`.
+//   own_range  the operator has no weights, and its inputs are finite numbers of ordinary size; so its function itself
+//              has no finite value for some of them
 std::string advice_about_operator(const TrainSpec& train, int64_t step, const Node& node, bool own_range);
 
-// Among the gradients that are not finite in step `step`, the first one on the way back from the loss.
-//   sums  of squares, for clipping
+// Makes the error for gradients that are not finite in step `step`. It names the first such gradient in the order of
+// the backward pass.
+//   sums  the sums of squares of the gradients, which were computed for clipping
 Error nonfinite_gradient(const Module& module, const planner::Program& program, std::span<const double> sums,
                          int64_t step);
-// The advice for a gradient, and for the loss of a head.
+// The advice for the loss of a head, and for a gradient.
 std::string advice_about_loss(const TrainSpec& train, int64_t step);
 std::string advice_about_gradient(const TrainSpec& train, int64_t step);
 

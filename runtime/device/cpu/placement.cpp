@@ -1,3 +1,8 @@
+// How devices are placed: each device first gets a preferred node, at its place in the sequence of all workers, so that
+// consecutive devices are near each other. Then the devices take processors, the largest ones first, since these have
+// the fewest nodes where they fit: a device takes all its processors from the first node with enough free ones, in the
+// order preferred node, nodes of the same package, other nodes. Devices that fit in no node come last, and take what is
+// left in the same order.
 #include "runtime/device/cpu/placement.h"
 
 #include <algorithm>
@@ -91,7 +96,8 @@ std::vector<FreeCpus> free_cpus(const CpuTopology& topology, bool hyperthreads) 
   return nodes;
 }
 
-// The node for a device according to its share of the workers: `at` is the middle of its workers, from 0 to 1.
+// The node for a device if all workers are spread evenly over the processors of all nodes. `at`: the middle of the
+// device's workers among all workers, from 0 to 1.
 size_t node_at(const std::vector<FreeCpus>& nodes, int all, double at) {
   double end = 0;
   for (size_t i = 0; i < nodes.size(); ++i) {
@@ -155,7 +161,7 @@ std::vector<DeviceCpus> place_devices(const CpuTopology& topology, std::span<con
     preferred.push_back(node_at(nodes, all, (before + count / 2.0) / wanted));
     before += count;
   }
-  // Large devices first, and those that fit in no node last: they get the remaining processors.
+  // Places large devices first. Devices that fit in no node come last, and get the remaining processors.
   std::vector<size_t> order(workers.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::ranges::stable_sort(order, std::greater(), [&](size_t d) { return workers[d]; });
@@ -211,7 +217,7 @@ void prefer_nodes(void* address, Bytes bytes, std::span<const int> nodes) {
     }
   }
   if (!nodes.empty() && bytes > 0) {
-    // The system ignores the last of the bits that it is given.
+    // The number of bits is one more than used, since the system ignores the last bit.
     (void)syscall(SYS_mbind, address, static_cast<unsigned long>(bytes),
                   nodes.size() == 1 ? MPOL_PREFERRED : MPOL_INTERLEAVE, mask, kMostNodes + 1, 0);
   }

@@ -1,5 +1,5 @@
-// Places CPU devices on a machine with several NUMA nodes: the processors that their workers run on, and the nodes that
-// their memory comes from.
+// Places CPU devices on a machine with several NUMA nodes: decides on which processors their workers run, and from
+// which nodes their memory comes.
 #pragma once
 
 #include <span>
@@ -10,9 +10,9 @@
 
 namespace xrun::runtime {
 
-// A core: the system's numbers of its logical processors (hyperthreads), its package and its NUMA node.
+// A core of the machine. All numbers are those of the system.
 struct Core {
-  std::vector<int> cpus;
+  std::vector<int> cpus;  // its logical processors (hyperthreads)
   int package = 0;
   int node = 0;
 };
@@ -20,7 +20,7 @@ struct Core {
 // The cores that this process may use, in the order of packages and nodes.
 struct CpuTopology {
   std::vector<Core> cores;
-  bool here = true;  // the topology of this machine; else synthetic (HWLOC_SYNTHETIC), and no thread is bound to it
+  bool here = true;  // false: a synthetic topology (HWLOC_SYNTHETIC), to which no thread is bound
 
   std::vector<int> nodes() const;  // nodes with cores, ascending
 };
@@ -36,19 +36,24 @@ struct DeviceCpus {
   std::vector<int> nodes;  // the NUMA nodes of these processors
 };
 
-// Gives each device as many processors as it has workers. Neighbouring devices, which send to one another, get adjacent
-// processors, and devices spread over all nodes in proportion to their workers. A device gets a single node if it fits;
-// otherwise it takes further nodes of its package first. A core has one worker while there are enough cores, otherwise
-// its hyperthreads have one each; devices never share a processor. Binds nothing if that would only limit the system's
-// choice: on one node, and with more workers than processors.
+// Gives each device a processor for each of its workers, by these rules:
+//   - Devices never share a processor.
+//   - Devices are spread over all nodes in proportion to their workers. Devices with consecutive indices, which send to
+//     one another, get adjacent processors.
+//   - A device gets processors of a single node if it fits there; otherwise it also takes processors of other nodes,
+//     first of those in the same package.
+//   - If there are enough cores, each core has one worker; otherwise each hyperthread has one.
+// Binds no device if that would only limit the system's choice: on a machine with one node, and with more workers than
+// processors.
 std::vector<DeviceCpus> place_devices(const CpuTopology& topology, std::span<const int> workers);
 
-// Describes the placement, "cpu 0..3 on node 0, cpu 4 on nodes 0 and 1", or says why no device is bound. Empty on one
-// node.
+// Describes the placement, such as "cpu 0..3 on node 0, cpu 4 on nodes 0 and 1", or says why no device is bound. Empty
+// on a machine with one node.
 std::string describe_placement(const CpuTopology& topology, std::span<const DeviceCpus> devices);
 
-// Asks the system to allocate the pages of a range from these nodes: from a single node while it has free pages, from
-// several in turn. Does nothing without nodes or permission. REQUIRES: no page of the range has been accessed.
+// Asks the system to allocate the pages of a range of memory from these nodes. With several nodes, pages come from them
+// in turn; a single node is only preferred, while it has free pages. Does nothing without nodes or permission.
+// REQUIRES: no page of the range has been accessed.
 void prefer_nodes(void* address, Bytes bytes, std::span<const int> nodes);
 
 // The processors that the calling thread may run on; empty if the system does not report them.

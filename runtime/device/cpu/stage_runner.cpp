@@ -34,14 +34,14 @@ bool bf16_is_finite(const void* data, int64_t count) {
   return bad == 0;
 }
 
-// Zeroing is divided into pieces that take a worker some microseconds.
+// Memory is zeroed in pieces of this size, which take a worker some microseconds.
 constexpr Bytes kZeroedPiece = 256 * kKiB;
 
 int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 
-// The number of parts into which each of `groups` calls is divided, so that `workers` end at nearly the same time. A
-// call has `units` that its parts share; at most `most` parts are worthwhile. More parts must save a tenth of the time,
-// since each has a cost.
+// Chooses the number of parts into which each of `groups` calls is divided, so that all workers end at nearly the same
+// time. The parts of a call share its `units`, and there are at most `most` of them. A larger number of parts is chosen
+// only if it saves a tenth of the time, since each part has a cost.
 int64_t even_parts(int64_t groups, int64_t workers, int64_t units, int64_t most) {
   int64_t best = 1;
   int64_t longest = ceil_div(groups, workers) * units;  // in units of one worker
@@ -91,8 +91,8 @@ StageRunner::StageRunner(const Module& module, const planner::Program& program, 
   }
 }
 
-// A part must take longer than handing out the parts of a node and waiting for their ends: some 10 us of a core that
-// computes 40 Gflop/s and streams 10 GB/s.
+// The largest number of parts that saves time. A part must take longer than distributing the parts of a node and
+// waiting for them, which takes about 10 us; a core is assumed to compute 40 Gflop/s and to stream 10 GB/s.
 int64_t StageRunner::worthwhile_parts(const Node& node, const ops::Kernel& kernel) const {
   constexpr double kLeastFlops = 4e5;
   constexpr double kFlopsPerByte = 4;
@@ -192,8 +192,8 @@ void StageRunner::run_whole(const BoundPass& pass, const StepContext& step, ops:
   workers.for_each(static_cast<int64_t>(pass.runs.size()), body);
 }
 
-// Runs as many blocks at a time as there are slices for their values, node by node. Neighbouring nodes that are not
-// divided need no wait between them.
+// Runs a pass with calls that are divided into parts: takes as many blocks at a time as there are slices for their
+// values, and runs them node by node. Consecutive nodes that are not divided run without waiting in between.
 void StageRunner::run_parts(const BoundPass& pass, const StepContext& step, ops::Workers& workers) {
   const int64_t end = pass.first_block + pass.blocks;
   for (int64_t first = pass.first_block; first < end; first += workers.count()) {
@@ -215,7 +215,8 @@ void StageRunner::run_parts(const BoundPass& pass, const StepContext& step, ops:
   }
 }
 
-// One node in parts, or several whole ones. In a node that accumulates, a part takes the blocks of a partial in order.
+// Runs one node in parts, or several nodes whole. In a node that accumulates, a part takes the blocks of a partial in
+// order.
 void StageRunner::run_nodes(const BoundPass& pass, std::span<const BoundNode> nodes, BlockRange blocks,
                             const StepContext& step, ops::Workers& workers) {
   const BoundNode& head = nodes.front();

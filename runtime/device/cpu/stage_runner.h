@@ -1,5 +1,6 @@
-// Runs stage passes: the nodes of a stage on the row blocks of a micro-batch. Each worker takes whole row blocks; if a
-// device has more workers than blocks, all workers share the parts of each kernel call.
+// Runs the forward and backward passes of stages: the nodes of a stage on the row blocks of a micro-batch. Each worker
+// takes whole row blocks. If a device has more workers than blocks, kernel calls are divided into parts, which all
+// workers share.
 #pragma once
 
 #include <array>
@@ -14,14 +15,16 @@
 
 namespace xrun::runtime {
 
-// An operand of a kernel call: its first address, and the step by which it advances (planner/operand.h).
+// An operand of a kernel call: the address for the first row block, and how it advances from block to block
+// (planner/operand.h).
 struct BoundOperand {
   OperandAddress begin;
-  planner::By by = planner::By::kNothing;
-  Bytes step = 0;
+  planner::By by = planner::By::kNothing;  // the index with which it advances
+  Bytes step = 0;                          // bytes by which it advances when that index grows by 1
 };
 
-// `moved`: the number of steps by which the operands of a block have advanced; index: By.
+// The address of an operand for one row block. `moved`: the indices of the block, counted from its first address;
+// index: By.
 inline std::byte* address(const BoundOperand& operand, const std::array<int64_t, 4>& moved, const StepContext& step) {
   return operand.begin.at(step) + operand.step * moved[static_cast<size_t>(operand.by)];
 }
@@ -33,7 +36,7 @@ struct BoundNode {
   int32_t first_operand = 0;
   int32_t inputs = 0;
   int32_t outputs = 0;
-  int64_t parts = 1;  // the largest worthwhile number of parts of a call
+  int64_t parts = 1;  // the largest number of parts of a call that saves time
   bool adds = false;  // the call adds to gradient partials
 };
 
@@ -43,20 +46,20 @@ struct BlockRange {
   int64_t end = 0;
 };
 
-// A stage pass of one micro-batch of one replica.
+// A forward or backward pass of a stage for one micro-batch of one replica, with its addresses.
 struct BoundPass {
   std::vector<BoundNode> nodes;
   std::vector<BoundOperand> operands;
   std::vector<BoundOperand> watched;         // f32 or bf16 values that leave a forward pass and must be finite
   std::vector<ValueId> watched_values;       // ids of `watched`
-  std::vector<std::span<std::byte>> zeroed;  // accumulators that this pass is the first to access, in pieces
+  std::vector<std::span<std::byte>> zeroed;  // accumulators that this pass must zero, since it is the first to use them
   BoundOperand scratch;                      // scratch of the kernels
-  std::vector<BlockRange> runs;              // the unit that a worker takes: a block; backward, the blocks of a partial
+  std::vector<BlockRange> runs;              // what a worker takes at a time: a block, or backward a partial's blocks
   int64_t first_block = 0;                   // index in the global batch
   int64_t blocks = 0;
   int device = 0;
   bool forward = true;
-  bool is_cut = false;  // whether some node has parts
+  bool is_cut = false;  // whether calls of some node are divided into parts
 };
 
 class StageRunner {
@@ -66,11 +69,11 @@ class StageRunner {
               int workers);
 
   BoundPass bind(const planner::Instruction& instruction) const;
-  // Runs a pass: forward blocks are distributed one by one, backward blocks partial by partial, ascending inside a
-  // partial; if there are fewer of them than workers, they are run node by node, in parts
-  // (docs/internals/determinism.md, "Parts of a row block"). Checks that all values that leave a forward pass are
-  // finite. Errors: those of kernels; kNonFinite, naming the first operator whose result is not finite and the rows of
-  // the batch.
+  // Runs a pass. The workers take the blocks of a forward pass one by one. In a backward pass a worker takes all blocks
+  // of a gradient partial, in ascending order. If there are fewer such units than workers, the nodes are run one after
+  // the other, divided into parts (docs/internals/determinism.md, "Parts of a row block"). Checks that all values that
+  // leave a forward pass are finite. Errors: those of kernels; kNonFinite, which names the first operator whose result
+  // is not finite and the rows of the batch.
   Status run(const BoundPass& pass, const StepContext& step, ops::Workers& workers);
 
  private:
@@ -79,9 +82,9 @@ class StageRunner {
     std::vector<ops::TensorView> views;
     Status status;
   };
-  // A row block of a pass on a worker, the part of its calls that the worker runs, and the number of steps by which its
-  // operands have advanced; index: By. Values in flight lie in the slice By::kWorker, which may be another worker's;
-  // scratch is the worker's own.
+  // A row block of a pass, and the part of its calls that a worker runs. `moved`: see `address`. Values between the
+  // nodes of the block are in the slice moved[By::kWorker], which may belong to another worker; scratch belongs to the
+  // worker itself.
   struct Block {
     int64_t index = 0;  // index in the batch
     int worker = 0;

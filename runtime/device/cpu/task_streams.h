@@ -16,16 +16,16 @@ class TaskStreams {
  public:
   explicit TaskStreams(int most_runners) : most_runners_(most_runners) {}
 
-  // Adds a task. True: the caller must start a runner.
+  // Adds a task. If it returns true, the caller must start a runner.
   bool push(DeviceStream stream, Task task);
-  // The next task for a runner that has finished `last`. Nullopt: the runner ends; it must not access this object
-  // again, which may then be destroyed.
+  // Returns the next task for a runner that has finished `last`. If it returns nullopt, the runner ends, and must not
+  // access this object again, since the object may be destroyed then.
   struct Taken {
     DeviceStream stream = DeviceStream::kCompute;
     Task task;
   };
   std::optional<Taken> next(const std::optional<Taken>& last);
-  // Whether no runner is left.
+  // Whether no runner is active.
   bool idle() const;
 
  private:

@@ -16,10 +16,11 @@ struct UpdateRule {
   double grad_limit = std::numeric_limits<double>::infinity();  // `clip = value`
 };
 
-// For each setting, the longest matching path of `groups` decides.
+// Finds the settings of a tensor. Each setting comes from the entry of `groups` with the longest path that matches the
+// tensor and sets it.
 UpdateRule rule_of(const TrainSpec& train, const ops::OptimizerForm& form, const Graph& graph, ParamId param);
 
-// The scalars of the update of one tensor in one step.
+// Computes the scalars for the update of one tensor in one step.
 ops::UpdateScalars scalars_of(const UpdateRule& rule, const ops::OptimizerForm& form, double rate, int64_t step,
                               double grad_scale);
 

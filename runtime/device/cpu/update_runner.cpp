@@ -16,8 +16,9 @@ using planner::Instruction;
 using planner::Operand;
 using planner::Role;
 
-// The elements that one worker takes at a time: their weight, gradient and two states stay in a second-level cache. A
-// multiple of kNormChunk. It is also the unit of the sums for norms of tensors, so another value changes their bits.
+// The number of elements that a worker takes at a time: their weights, gradients and two states fit into the
+// second-level cache. It is a multiple of kNormChunk. The sums for norms of tensors are made per chunk, so another
+// value would change their bits.
 constexpr int64_t kChunk = 16 * kNormChunk;
 
 ops::UpdateStates states_at(const BoundWeight& weight, int64_t begin) {
@@ -70,7 +71,7 @@ BoundUpdate UpdateRunner::bind(const Instruction& instruction) const {
   return update;
 }
 
-// The operands of a weight follow its gradient.
+// Binds an operand. In the list of operands, those of a weight follow the gradient of that weight.
 void UpdateRunner::bind_operand(const Operand& operand, BoundUpdate& update) const {
   const Graph& graph = module_.graph;
   switch (operand.role) {
@@ -185,7 +186,8 @@ void UpdateRunner::add_squares(const BoundUpdate& update, ops::Workers& workers)
   });
 }
 
-// The replicas of a stage have equal weights and gradients, so each computes the norms from its own copy.
+// Computes the norms of tensors. The replicas of a stage have equal weights and gradients, so each computes the norms
+// from its own copy.
 void UpdateRunner::find_norms(BoundUpdate& update, const StepContext& step, double grad_scale,
                               ops::Workers& workers) const {
   const auto norms = static_cast<size_t>(ops::norms_of(form_));
@@ -210,7 +212,7 @@ void UpdateRunner::find_norms(BoundUpdate& update, const StepContext& step, doub
   }
 }
 
-// Uses the norms that are known by now.
+// Computes the scalars of an update. REQUIRES: the norms of the tensor are known.
 ops::UpdateScalars UpdateRunner::scalars_of(const BoundWeight& weight, const StepContext& step,
                                             double grad_scale) const {
   ops::UpdateScalars scalars = runtime::scalars_of(weight.rule, form_, step.rate, step.step, grad_scale);
@@ -220,7 +222,8 @@ ops::UpdateScalars UpdateRunner::scalars_of(const BoundWeight& weight, const Ste
   return scalars;
 }
 
-// The momentum of compressed gradients was added before they were selected.
+// Updates weights with compressed gradients. This is a plain subtraction, because the momentum was added before the
+// gradients were selected.
 void UpdateRunner::subtract_pairs(const BoundUpdate& update, const StepContext& step, ops::Workers& workers) const {
   const auto one = [&](int64_t item, int) {
     const BoundWeight& weight = update.weights[static_cast<size_t>(item)];

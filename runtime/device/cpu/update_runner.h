@@ -1,4 +1,5 @@
-// Ends a step: folds partials, clips gradients, updates and prepares weights, folds running statistics.
+// Runs the instructions that end a step: they fold gradient partials, clip gradients, update weights and prepare them
+// for kernels, and fold running statistics.
 #pragma once
 
 #include <vector>
@@ -23,16 +24,16 @@ struct BoundWeight {
   ops::UpdateStates states{};
   std::vector<float*> partials;  // partials of this replica
   UpdateRule rule;
-  double* norms = nullptr;  // its partial sums of squares
-  // For a kUpdate that reads norms, if the tensor has any: sums of squares [chunks, norms], and the norms of this step.
+  double* norms = nullptr;  // partial sums of squares of its gradient, for clipping
+  // For an optimizer that uses norms of tensors: sums of squares [chunks, norms], and the norms in this step.
   std::vector<double> squares;
   std::vector<double> tensor_norms;
-  // For a compressed gradient: the pairs of all senders; those of consecutive senders are `stride` pairs apart.
+  // For a compressed gradient: the pairs of all senders. The pairs of the next sender begin `stride` pairs later.
   const GradientPair* pairs = nullptr;
   int64_t stride = 0;
 };
 
-// A prepared weight of a kernel, and the weight that it is made from.
+// A weight in the prepared form of a kernel, and the plain weight that it is made from.
 struct BoundPrepare {
   const ops::Kernel* kernel = nullptr;
   int input = 0;
@@ -54,7 +55,7 @@ struct BoundSum {
   int64_t count = 0;
 };
 
-// A kUpdate, kFoldPartials or kNorm of one device.
+// A kUpdate, kFoldPartials or kNorm instruction of one device, with its addresses.
 struct BoundUpdate {
   std::vector<BoundWeight> weights;
   std::vector<BoundPrepare> prepares;
@@ -72,17 +73,17 @@ class UpdateRunner {
   BoundUpdate bind(const planner::Instruction& instruction) const;
   std::vector<BoundSum> bind_sums(const planner::Instruction& instruction) const;
 
-  // Sums each slice of a kSumReplicas over the replicas, or each gradient of a kSumTied over the readers of its weight,
-  // into this replica's own memory.
+  // Runs a kSumReplicas, which sums slices of gradients over the replicas, or a kSumTied, which sums the gradients of a
+  // weight over the nodes that read it. The results are stored in this replica's own memory.
   void sum(const std::vector<BoundSum>& sums, ops::Workers& workers) const;
 
   // Folds the partials of each weight into its first partial.
   void fold_partials(const BoundUpdate& update, ops::Workers& workers) const;
   // Stores partial sums of squares of the folded gradients, for the norm.
   void add_squares(const BoundUpdate& update, ops::Workers& workers) const;
-  // Updates and prepares weights and folds running statistics. Gradients are read from the first partial, into which
-  // they were folded, or from pairs, which are summed here; they are multiplied by `grad_scale`. Stores norms in
-  // `update`.
+  // Updates and prepares weights, and folds running statistics. A gradient is read from the first partial, into which
+  // the partials were folded; a compressed gradient is summed from its pairs. Gradients are multiplied by `grad_scale`.
+  // The norms of tensors are stored in `update`.
   Status apply(BoundUpdate& update, const StepContext& step, double grad_scale, ops::Workers& workers) const;
   // Makes the prepared weights from the current weights.
   Status prepare(const BoundUpdate& update, ops::Workers& workers) const;
