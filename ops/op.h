@@ -24,8 +24,8 @@ struct TensorView {
   }
 };
 
-// What a kernel is made for. Every call has exactly these types and `rows` rows (docs/internals/determinism.md, "Row
-// blocks"), so a kernel is made once per spec and may hold compiled primitives.
+// The types and sizes that a kernel is made for. Every call has exactly these types and `rows` rows
+// (docs/internals/determinism.md, "Row blocks"), so a kernel is made once per spec and may hold compiled primitives.
 struct KernelSpec {
   std::vector<TensorType> inputs;  // the node's inputs, parameters included
   std::vector<TensorType> outputs;

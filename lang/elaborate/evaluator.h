@@ -58,7 +58,7 @@ struct MeanCalls {
   std::vector<Datum> tensors;
 };
 
-// What follows after a body has handled one of its own statements: kDone: nothing; kShared: the statement is run as in
+// The next step after a body has handled one of its own statements: kDone: nothing; kShared: the statement is run as in
 // every kind of body; kRefused: the statement is reported; kEnd: the rest of the body is skipped.
 enum class Step { kDone, kShared, kRefused, kEnd };
 

@@ -11,7 +11,7 @@
 namespace xrun::lang {
 
 // Lower bounds of the work. They are doubles because twenty lines can cause more doublings than an integer can count.
-// Of two alternatives the smaller one is counted. A `repeat` whose count is not a number in the text counts as nothing.
+// The smaller one of two alternatives is counted. A `repeat` whose count is not a number in the text counts as nothing.
 struct ExpansionSize {
   double steps = 0;  // steps of evaluation
   double nodes = 0;  // operators, tensors and parameters

@@ -142,8 +142,8 @@ class ModuleBuilder {
   std::optional<std::vector<BoundArg>> arguments(const Ast& ast, ExprId id, std::string_view name,
                                                  std::string_view signature, Scope& scope);
   std::optional<std::vector<BoundArg>> arguments(const SettingNode& node, const SettingChoice& choice, Scope& scope);
-  // As above, but leaves out the argument `read_apart`, which consists of paths and cannot be evaluated. `args` has the
-  // other arguments.
+  // Does the same, but leaves out the argument `read_apart`, which consists of paths and cannot be evaluated. `args`
+  // has the other arguments.
   std::optional<std::vector<BoundArg>> arguments(const SettingNode& node, const SettingChoice& choice,
                                                  std::span<const Arg> args, std::string_view read_apart, Scope& scope);
 

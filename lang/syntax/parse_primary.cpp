@@ -58,7 +58,7 @@ ExprId Parser::primary() {
     case TokenKind::kLeftBracket:
       return list();
     case TokenKind::kIf:
-      // By the grammar, `if` may only start an expression. As an operand it needs parentheses.
+      // In the grammar, `if` may only start an expression. As an operand it needs parentheses.
       fault("XG0110", here(), "an `if` inside an expression is written in parentheses", "needs `(` before it",
             {"write (if c { a } else { b })"});
       return error_node(here());

@@ -19,7 +19,7 @@
 
 namespace xrun::ops {
 
-// What a sweep computes. Outputs that are null are not computed.
+// The results of a sweep. Outputs that are null are not computed.
 struct HeadPasses::Sweep {
   HeadPass pass = HeadPass::kUpdate;
   std::byte* dx = nullptr;
