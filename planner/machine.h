@@ -39,8 +39,9 @@ struct MachineRequest {
   NetworkSpec network;          // the network between the nodes
 };
 
-// Returns the machine for a request. `cores` and `memory` are the detected totals over all nodes. If the model text
-// describes a cluster, its values are used in place of the detected ones, and its nodes have contiguous runs of ranks.
+// Returns the machine for a request. `cores` and `memory` are the detected totals over the nodes on which ranks have
+// been started. If the model text describes a cluster, its values are used in place of the detected ones, and its nodes
+// have contiguous runs of ranks.
 Machine make_machine(const ClusterSpec& cluster, const MachineRequest& request, int cores, Bytes memory);
 
 }  // namespace xrun::planner

@@ -80,7 +80,7 @@ enum class Purpose : uint8_t {
   kHeadBuild,      // the next lists, then the working memory of their build; on the host                  persistent
   kHeadSelection,  // the active classes of a shard: head_selection (graph/head_shape.h); read by all passes of the
                    // step                                                                             persistent
-  kHeadMass,       // the RowMass (ops/head/mass.h) of each row of the first pass, in steps that measure it
+  kHeadMass,       // the RowMass (ops/head/mass.h) of each row of the first pass, in steps that measure it;
                    // persistent
   kHeadStats,      // statistics of all shards of the head in order, each head_stats_bytes(shard) (graph/head_shape.h).
                    // Each device has one buffer per pass: its shards write their own parts, and an all-gather fills in
@@ -139,8 +139,8 @@ struct Buffer {
 
 enum class Kind : uint8_t {
   // Passes of a stage over one micro-batch, row block by row block.
-  kForward,   // the nodes of the stage
-  kBackward,  // recomputed forward nodes, then backward nodes
+  kForward,   // runs the nodes of the stage
+  kBackward,  // runs the recomputed forward nodes, then the backward nodes
   // Runs once a step, before all passes of a head: selects the active classes of a shard.
   kHeadSelect,
   // Passes of heads, over the rows of pass `head_pass` or over all rows of the batch. Each works on one shard, except
