@@ -1,4 +1,4 @@
-// The differences between two plans, and the reasons of one decision: `xrun plan --diff`, `--why`.
+// Reports the differences between two plans (`xrun plan --diff`) and the reasons for one decision (`--why`).
 #pragma once
 
 #include <string>
@@ -10,12 +10,12 @@
 
 namespace xrun::planner {
 
-// One fact of a plan. Rows need no graph, since the graph of an old plan may be gone; the free memory of the machine is
-// left out, since it changes from minute to minute.
+// One fact of a plan. Facts are found without the graph, since the sources of an old plan may not exist any more. The
+// free memory of the machine is not among them, since it changes from minute to minute.
 struct PlanRow {
   std::string name;                                          // "micro_batches", "cpu 0 memory"
   std::string value;                                         // empty: the plan has no such row
-  std::vector<std::pair<std::string, double>> numbers = {};  // in the text: {"bytes", 1024}
+  std::vector<std::pair<std::string, double>> numbers = {};  // the numbers in `value`: {"bytes", 1024}
 };
 std::vector<PlanRow> plan_rows(const Plan& plan);
 
@@ -26,8 +26,9 @@ struct PlanChange {
 };
 std::vector<PlanChange> diff_plans(const Plan& before, const Plan& after);
 
-// The changes as text, and as one JSON document {v, model, before, after, changed: [{row, before, after}]}, where each
-// side is null or {text, and its numbers}.
+// Return the changes as text, and as a JSON document {v, model, before, after, changed: [{row, before, after}]}. In a
+// changed row, `before` and `after` are objects with the text and the numbers of the row, or null if the plan has no
+// such row.
 std::string report_diff(const Plan& before, const Plan& after);
 std::string diff_json(const Plan& before, const Plan& after);
 

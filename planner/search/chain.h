@@ -20,19 +20,20 @@ struct Chain {
   std::vector<Seconds> backward_time;
   // Bytes per row block of the outputs of each node that backward nodes read.
   std::vector<Bytes> saved;
-  // n + 1 entries, per row block: values made before position i and read from it on, each once. Batch inputs are read
-  // directly by every device and do not count.
+  // Entry i of n + 1 has the bytes per row block that cross a cut before position i: the values that are made before
+  // position i and read at position i or later, each counted once. Batch inputs do not count, since every device reads
+  // them directly.
   std::vector<Bytes> boundary;
   std::vector<Bytes> parameters;  // f32 weights
   std::vector<Bytes> resident;    // weights, states, optimizer states, prepared forms, one gradient partial
-  std::vector<Bytes> gradients;   // one partial
-  std::vector<Bytes> whole;       // the part that replicas sum whole
-  std::vector<Bytes> pairs;       // the compressed ones, as pairs that a replica sends
+  std::vector<Bytes> gradients;   // one gradient partial
+  std::vector<Bytes> whole;       // the part of `gradients` that replicas sum without compression
+  std::vector<Bytes> pairs;       // the pairs that a replica sends for compressed gradients
 
-  // The last stage makes the features of all heads, so no cut is after this position.
+  // The last position before which a cut is allowed, since the last stage must make the features of all heads.
   int last_cut = 0;
-  // Index: position. True: no cut before it, since operators on both sides read a state that a step updates, and one
-  // device updates it.
+  // Index: position. True: no cut before this position is allowed, since operators on both sides read a state that a
+  // step updates, and only one device may update it.
   std::vector<bool> joined;
   int size() const { return static_cast<int>(nodes.size()); }
   int most_stages() const;
