@@ -10,8 +10,8 @@ namespace xrun::planner {
 
 // Returns one line for each change with which a plan fits, for explain_infeasible, fastest first. These changes are
 // tried: no hints, if the text has hints; other active classes or other formats of class rows, if a head is large; a
-// smaller row block; the largest half, quarter, ... of the batch. All of them except the removal of hints change what
-// is learned. A change that has no legal plan is left out without an error.
+// smaller row block; the largest half, quarter, ... of the batch. Each line states whether its change affects
+// what is learned. A change that has no legal plan is left out without an error.
 //   refused   the choice for `training` itself, in which nothing fits
 //   facts_of  returns the facts of the kernels of other row blocks; if null, other row blocks are not tried
 std::vector<std::string> find_fixes(const Module& training, const FitInput& input, const MemoryLimits& limits,
