@@ -79,7 +79,7 @@ void Emitter::emit_update() {
   emit_head_updates();
 }
 
-// Returns the operand for partial 0 of a gradient. Its `step` is the distance between the partials of the replica.
+// Returns the operand for partial 0 of a gradient. With Role::kGradient, it steps through all partials of the replica.
 Operand Emitter::gradient_operand(Role role, Access access, ParamId param, int device) const {
   const BufferId id = gradients_.at({param, device});
   const Buffer& buffer = program_.buffer(id);

@@ -74,7 +74,7 @@ class Cheapest {
     chosen_.push_back(items_[at].layer);
     search(at + 1, need - items_[at].bytes, spent + items_[at].seconds);
     chosen_.pop_back();
-    size_t next = at + 1;  // equal layers after one that is left out are left out: which of them run does not matter
+    size_t next = at + 1;  // also leaves out later layers that are equal, since it does not matter which of them run
     while (next < items_.size() && items_[next].bytes == items_[at].bytes &&
            items_[next].seconds == items_[at].seconds) {
       ++next;
