@@ -5,9 +5,9 @@
 namespace xrun::planner {
 
 Past::Past(const Program& program) : program_(program), marks_(program.instructions.size()) {
-  // For each device and stream, and each place in the other stream (index: place - 1): how many instructions of the
-  // stream are known to have ended (computations) or to be posted (exchanges) when the instruction at this place
-  // begins.
+  // For each device and stream, an entry for each place of the stream (index: place - 1): how many instructions of the
+  // other stream are known to have ended (computations) or to have been posted (exchanges) when the instruction at this
+  // place begins.
   std::vector<std::vector<int32_t>> seen(static_cast<size_t>(program.devices) * 2);
   const auto seen_of = [&](const Instruction& one, size_t stream) -> std::vector<int32_t>& {
     return seen[static_cast<size_t>(one.device) * 2 + stream];
