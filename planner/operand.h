@@ -62,7 +62,8 @@ enum class Role : uint8_t {
   kReceived,
   // Sums over replicas. kSum is the replica's own slice of the gradient of `param`, summed in place; kTerm is that
   // slice
-  // from replica `index`. In kSumTied, kSum is the gradient of the stage's copy of a tied weight, and kTerm that of
+  // from replica `index`. In kSumTied, kSum is the gradient of the stage's copy of a tied weight, and kTerm the
+  // gradient of
   // another reader; `index` counts the readers.
   kSum,
   kTerm,

@@ -1,6 +1,6 @@
-// Emits the end of a step, in this order: sum the gradient partials of each replica; gather batch statistics, from
-// which running statistics are computed; compress gradients or sum them over replicas; sum the gradients of tied
-// weights; compute and gather the norms of gradients, if they are clipped; update the weights.
+// Emits the end of a step, in this order: sum the gradient partials of each replica; compress gradients, or sum them
+// over replicas; sum the gradients of tied weights; gather batch statistics, from which running statistics are
+// computed; compute and gather the norms of gradients, if they are clipped; update the weights.
 #include <algorithm>
 #include <set>
 

@@ -32,11 +32,11 @@ std::vector<PlanChange> diff_plans(const Plan& before, const Plan& after);
 std::string report_diff(const Plan& before, const Plan& after);
 std::string diff_json(const Plan& before, const Plan& after);
 
-// The decisions for which a plan has reasons: "stages", "shards id", ...
+// Returns the names of the decisions for which a plan has reasons: "stages", "shards id", ...
 std::vector<std::string> why_keys(const Plan& plan);
 
-// The reasons of one decision, and the compared plans that decide it differently. `shards` stands for the shards of all
-// heads. Empty if there is no such decision.
+// Return the reasons for one decision, and the compared plans in which this decision is different. The key "shards"
+// stands for the shards of all heads. The result is empty if there is no such decision.
 std::string report_why(const Plan& plan, std::string_view key);
 std::string why_json(const Plan& plan, std::string_view key);
 

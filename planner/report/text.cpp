@@ -188,7 +188,7 @@ std::string growth_line(const Plan& plan) {
 }
 
 // Returns lines about class rows in files, which need disk space instead of memory. If `cluster.node.storage` gives the
-// rate of the storage, the lines also state the time to read and write the files.
+// rate of the storage, the lines also state the times to read the rows of a step and to save a checkpoint.
 std::string disk_lines(const Plan& plan, const Module& module) {
   const double rate = module.cluster.storage;
   const auto time = [&](Bytes bytes) { return format_seconds(static_cast<double>(bytes) / rate); };

@@ -1,3 +1,8 @@
+// Steps for each setting: plan the heads for the rows of a head pass; ask the partition for the best few cuts; for each
+// of these cuts, make the schedule and simulate it with the times of stages, heads and transfers, and add the times of
+// the update and of the sums over replicas; keep the cuts with the shortest step. Several cuts are simulated because
+// the objective of the partition only approximates the time of a schedule. At the end the settings are sorted by their
+// times.
 #include "planner/search/search.h"
 
 #include <algorithm>

@@ -1,3 +1,7 @@
+// Lists the settings of a search. For each number of stages, micro-batches and replicas that the batch and the devices
+// permit and no hint excludes, there is a setting for each pipeline and each placement of heads. Combinations that
+// cannot be faster than others are left out to bound the search, unless a hint asks for them. If no setting remains,
+// the hint that cannot be met is found, and the error lists the values that it could have.
 #include "planner/search/space.h"
 
 #include <algorithm>

@@ -143,7 +143,7 @@ class Buffers {
         return buffer.head >= 0 ? Status() : check_gradient_terms(buffer);
       case Purpose::kNorms:
         return check_bytes(buffer, norm_bytes_);
-      default:  // buffers of heads; or scratch, whose size the operands check
+      default:  // buffers of heads, or scratch memory, whose size is checked with the operands
         break;
     }
     return {};

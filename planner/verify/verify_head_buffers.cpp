@@ -84,7 +84,7 @@ class HeadBuffers {
       case Purpose::kHeadSnapshot:
       case Purpose::kHeadBuild:
         return check_graph(buffer);
-      default:  // the operands check the size of scratch
+      default:  // the size of scratch memory is checked with the operands
         return {};
     }
   }

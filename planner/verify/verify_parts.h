@@ -37,7 +37,8 @@ class ParamBuffers {
 
   // Null if it does not exist.
   const Buffer* find(ParamId param, Purpose purpose, int replica, int device, int state = -1) const;
-  // The parameter whose weight buffer a device uses for `param`: that of its first reader there, if the weight is tied.
+  // Returns the parameter whose weight buffer a device uses for `param`. It is `param` itself unless the weight is
+  // tied; then it is the first reader of the weight on the device.
   ParamId holder(const Graph& graph, ParamId param, int replica, int device) const;
   const Buffer* find_shard(ParamId param, Purpose purpose, int shard, int state = -1) const;
 
