@@ -1,7 +1,8 @@
 // Lists the settings of a search. For each number of stages, micro-batches and replicas that the batch and the devices
 // permit and no hint excludes, there is a setting for each pipeline and each placement of heads. Combinations that
-// cannot be faster than others are left out to bound the search, unless a hint asks for them. If no setting remains,
-// the hint that cannot be met is found, and the error lists the values that it could have.
+// cannot be faster than others are left out to bound the search, unless a hint asks for them. A hint that no
+// setting can meet is rejected first, with the values that it could have. If no setting remains, the hints exclude one
+// another.
 #include "planner/search/space.h"
 
 #include <algorithm>
