@@ -1,4 +1,5 @@
-// Sizes of buffers that depend on more than one tensor's type; emission sets them and the verifier requires them.
+// Sizes of buffers that do not follow from the type of one tensor alone. Emission sets these sizes and the verifier
+// checks them.
 #pragma once
 
 #include <string>
@@ -9,20 +10,22 @@
 
 namespace xrun::planner {
 
-// Names of the states that are kept for each weight: those of the optimizer, and its running mean.
+// Returns the names of the states that are kept for each weight: the states of the optimizer, and the weight's running
+// mean if the text asks for one.
 std::vector<std::string> optimizer_states(const Module& module);
 
 // Size of kGradient: all partials of one replica.
 Bytes gradient_bytes(const Program& program, const TensorType& gradient);
 
-// Size of kPairs: the pairs of one replica, as many as it sends at the largest density.
+// Size of one sender's part of kPairs: the pairs that it sends at the largest density.
 Bytes pairs_bytes(const Module& module, ParamId param);
 
 // Size of kHeadWeight, kHeadOptimizer, kHeadScale and kHeadLast: a shard's rows of the class weights or of the bias.
 Bytes shard_bytes(const HeadPlan& head, const HeadShard& shard, ParamId param, Purpose purpose);
 // Whether a shard's rows have scales.
 inline bool has_scales(const HeadPlan& head) { return head.weights == RowFormat::kFp8; }
-// Whether rows catch up with steps that did not use them; if so, all passes read the states and the rows' last steps.
+// Whether a row that some steps did not use catches up with their updates when it is used again (Untouched::kExact). If
+// so, all passes read the optimizer states and the step that last updated each row.
 inline bool catches_up(const HeadPlan& head) { return head.untouched == Untouched::kExact; }
 
 // Size of kHeadLists.
@@ -31,8 +34,8 @@ Bytes lists_bytes(const HeadPlan& head);
 // Size of kHeadBuild: the lists, followed by the working memory of a build.
 Bytes build_bytes(const Program& program, const HeadPlan& head);
 
-// A shard's parts of the buffers that several shards share: kHeadStats has the parts of all shards in order,
-// kHeadGradient the parts of the shards of its device. The parts of a shard without rows are empty.
+// The parts of a shard in the buffers that several shards share. kHeadStats has the parts of all shards, in order;
+// kHeadGradient has the parts of the shards on its device. The parts of a shard without rows are empty.
 struct ShardPart {
   Bytes stats_offset = 0;
   Bytes stats = 0;

@@ -8,13 +8,15 @@
 namespace xrun::planner {
 namespace {
 
-// The most operators of a forward pass. Placing buffers takes many seconds for this number, and grows with its square.
+// The maximum number of operators of a forward pass. With this number, placing buffers takes many seconds, and the time
+// grows with the square of the number.
 constexpr int64_t kMostNodes = 12'288;
-// Passes drop operators and fuse them, at most two to one in models that people write.
+// The maximum number of operators before the passes over the graph. Passes drop and fuse operators; in models that
+// people write, they reduce the number at most by half.
 constexpr int64_t kMostBeforePasses = 4 * kMostNodes;
-// Each micro-batch takes some instructions on every device.
+// The maximum number of micro-batches, each of which needs several instructions on every device.
 constexpr int64_t kMostMicroBatches = 16'384;
-// More than any machine has.
+// The maximum size of a tensor in bytes: more than any machine has.
 constexpr double kMostBytes = 0x1p50;
 
 Error too_long(const std::string& found, int64_t most, const std::string& help, Span span) {
@@ -65,7 +67,8 @@ std::string bytes_text(double bytes) {
   return bytes < 0x1p62 ? format_bytes(static_cast<Bytes>(bytes)) : "more than 4 EiB";
 }
 
-// The logits of a head are never stored in memory as a whole.
+// Rejects a module with tensors that no machine can store. The logits of a head do not count, since they are never
+// stored as a whole.
 Status check_bytes(const Module& module) {
   const Graph& graph = module.graph;
   double sum = 0;

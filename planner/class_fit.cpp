@@ -1,3 +1,9 @@
+// Steps: for each choice of active classes and formats, search the largest number of classes that has a plan. Only
+// numbers with three significant digits are tried; the search works on their indices. It keeps the largest index that
+// fits and the smallest one that does not. The first few tries are guesses: after a success a larger number, at
+// doubling distance; after a refusal the number that would save the excess of memory, since memory is nearly linear in
+// the number of classes. If the guesses do not meet, bisection ends the search. Each try makes only one program, since
+// one is sufficient to show whether the number fits.
 #include "planner/class_fit.h"
 
 #include <algorithm>
@@ -12,12 +18,13 @@ namespace xrun::planner {
 namespace {
 
 constexpr int64_t kMostClasses = INT32_MAX;
-// One program shows whether anything fits.
+// The effort of a try: one program is sufficient to show whether anything fits.
 constexpr Effort kOneProgram{.wanted = 1, .of_kind = 1, .refused = 1};
-// The plans for one choice before the search continues by bisection.
+// The number of plans with guessed numbers of classes for one choice; after these, the search continues by bisection.
 constexpr int kGuesses = 8;
 
-// The class numbers of three significant digits, by index: 1 .. 99, then 100 .. 999 times each power of ten.
+// Returns the number of classes at an index in the ascending list of numbers with at most three significant digits: 1
+// .. 99, then 100 .. 999 times each power of ten.
 int64_t number_at(int64_t place) {
   if (place < 100) {
     return place;
@@ -29,7 +36,7 @@ int64_t number_at(int64_t place) {
   return number;
 }
 
-// The index of the largest such number that is at most `number`.
+// Returns the index in this list of the largest number that is at most `number`.
 int64_t place_of(int64_t number) {
   int64_t zeros = 0;
   for (; number >= 1000; number /= 10) {
@@ -59,7 +66,7 @@ class Search {
         limits_(limits),
         in_time_(in_time) {}
 
-  // `guess`: about the number of classes that will fit, or more.
+  // Returns the result for this choice. `guess` is the first number of classes to try.
   Result<ClassFit> run(int64_t guess) {
     int64_t at = place_of(std::min(guess, kMostClasses));
     int64_t stride = 1;
@@ -76,7 +83,7 @@ class Search {
     return found_;
   }
 
-  // The memory that the smallest refused number would need.
+  // Returns the memory that the last plan that did not fit would need.
   const MemoryLimits& needed() const { return needed_; }
 
  private:
@@ -114,7 +121,7 @@ class Search {
     return {};
   }
 
-  // The next guess after a refusal, from the excess of its memory.
+  // Returns the guess after index `refused` did not fit: the number of classes that would save the excess of memory.
   int64_t next_guess(int64_t refused, int64_t stride) const {
     const auto by_size = static_cast<int64_t>(static_cast<double>(number_at(refused)) - std::ceil(over_));
     return over_ > 0 ? std::min(place_of(by_size), refused - 1) : refused - stride;
@@ -133,7 +140,8 @@ class Search {
   ClassFit found_{.limit = ClassLimit::kNumbers};
 };
 
-// The error if no choice has memory for one class. `least`: the memory of the choice nearest to the limits.
+// Returns the error if not even one class fits with any choice. `least` is the memory of the choice nearest to the
+// limits.
 Error no_room(const Module& training, const MemoryLimits& limits, const MemoryLimits& least) {
   const auto& hint = training.schedule.memory_limit;
   const bool device = hint && least.device > limits.device;

@@ -20,12 +20,12 @@ struct ClassFit {
   std::string rows;       // formats in memory: "bf16, states bf16"
   std::string active;     // "sample 10 %"
   bool of_text = false;   // whether it is the text's choice
-  int64_t classes = 0;    // most classes that fit, to three digits; 0: not even one
+  int64_t classes = 0;    // the largest number of classes that fits, to three digits; 0: not even one class fits
   bool complete = false;  // false: the time ran out, and more may fit
   Seconds step = 0;       // predicted, with `classes`
   Bytes memory = 0;       // memory of the run
   Bytes device = 0;       // memory of the device that needs most, in training
-  Seconds graph = 0;      // to build the graph of nearest classes; 0: the choice needs no graph
+  Seconds graph = 0;      // time to build the graph of nearest classes; 0: the choice needs no graph
   ClassLimit limit = ClassLimit::kMemory;
 };
 
@@ -47,9 +47,10 @@ struct ClassFitInput {
   std::function<bool()> in_time;  // called before each plan; false ends the search
 };
 
-// Finds for each choice the most classes of the largest trained head. Plans are made for class numbers of three digits:
-// for each choice the number found fits, and the next one does not. Errors: kContent XG0629 for a model without such a
-// head; kInfeasible XG0601 if no choice has a plan for one class; those of plan_heads.
+// Finds for each choice the largest number of classes that fits in the largest trained head. Plans are made only for
+// numbers with three significant digits: the number found has a plan that fits, and the next one has none. Errors:
+// kContent XG0629 for a model without a trained head; kInfeasible XG0601 if no choice has a plan for one class; those
+// of plan_heads.
 Result<ClassFits> fit_classes(const ClassFitInput& input);
 
 }  // namespace xrun::planner

@@ -7,8 +7,8 @@
 
 namespace xrun::planner {
 
-// In the order of the parameters each tensor goes to the replica that owns the fewest elements so far. The stages of a
-// plan are runs of parameters, so the replicas of a stage own similar numbers of elements.
+// Tensors are assigned in the order of the parameters, each to the replica that owns the fewest elements so far. A
+// stage has consecutive parameters, so within each stage the replicas also own similar numbers of elements.
 CompressionOwners::CompressionOwners(const Program& program, const Module& module)
     : replicas_(program.replicas), sender_replicas_(program.sender_replicas), places_(module.graph.params.size(), -1) {
   std::vector<int64_t> owned(static_cast<size_t>(sender_replicas_), 0);

@@ -1,8 +1,8 @@
-// Determines which replicas compress gradients (`train.compress`), and which gradients. Usually each replica is a
-// sender: it compresses its own gradients. With `per_node = true` the replicas of a node are one sender: one of them,
-// the owner of a tensor, receives the tensor's gradients whole from the others, sums them and compresses the sum.
-// Tensors are distributed over the replicas of a node so that each owns about the same number of elements
-// (docs/internals/algorithms.md, "Gradient compression").
+// Determines which replica compresses which gradients (`train.compress`). Usually each replica is a sender, which
+// compresses its own gradients. With `per_node = true` the replicas of a node together are one sender. For each tensor,
+// one of these replicas is the owner: it receives the uncompressed gradients of the tensor from the other replicas of
+// the node, sums them and compresses the sum. The tensors are distributed so that each replica of a node owns about the
+// same number of elements (docs/internals/algorithms.md, "Gradient compression").
 #pragma once
 
 #include <span>
@@ -22,24 +22,26 @@ class CompressionOwners {
 
   // Whether gradients of the weight are compressed; false for an invalid id.
   bool compresses(ParamId param) const { return param.valid() && places_[static_cast<size_t>(param.index)] >= 0; }
-  // Whether `replica` compresses its gradients. REQUIRES, as the next one: compresses(param).
+  // Whether `replica` is the owner of the weight's gradients in its sender, and so compresses them. REQUIRES, here and
+  // in `sums`: compresses(param).
   bool owns(ParamId param, int replica) const {
     return replica % sender_replicas_ == places_[static_cast<size_t>(param.index)];
   }
-  // The sums before the compression; without terms if each replica is a sender.
+  // The sums over the replicas of each sender before the compression; they have no terms if each replica is a sender.
   ReplicaSums sums(ParamId param) const {
     return ReplicaSums::over_runs(replicas_, sender_replicas_, places_[static_cast<size_t>(param.index)]);
   }
-  // The index of a replica's sender among the pairs of all senders.
+  // The index of a replica's sender among all senders.
   int sender_of(int replica) const { return replica / sender_replicas_; }
 
  private:
   int replicas_ = 1;
   int sender_replicas_ = 1;
-  std::vector<int> places_;  // index: parameter; the owner among the replicas of a sender, -1 if sent whole
+  std::vector<int> places_;  // index: parameter; position of the owner in its sender, -1: gradients are sent whole
 };
 
-// Program::sender_replicas on this machine, for a training program. `stages` has the devices of each stage, by replica.
+// Returns Program::sender_replicas of a training program on this machine. `stages` has the devices of each stage, by
+// replica.
 int replicas_of_sender(const CompressSpec& compress, const Machine& machine, std::span<const std::vector<int>> stages);
 
 }  // namespace xrun::planner

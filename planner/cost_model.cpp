@@ -12,21 +12,23 @@
 namespace xrun::planner {
 namespace {
 
-// Calling a kernel through its object, with its arguments: measured in tenths of a microsecond.
+// The time to call a kernel through its object, with its arguments; measurements give tenths of a microsecond.
 constexpr Seconds kCall = 2e-7;
 
-// Reading a field of a sample, and one stage over one of its elements: the glyph model's three stages over 1 024 pixels
-// take 4.3 us (docs/reference/benchmarks.md, "Figures"), a row of the digits with its label 0.7 us.
+// The times to read a field of a sample, and to run one stage of the data pipeline over one element of it. The three
+// stages of the glyph model take 4.3 us for 1 024 pixels (docs/reference/benchmarks.md, "Figures"); a row of the digits
+// with its label takes 0.7 us.
 constexpr Seconds kSample = 2.5e-7;
 constexpr Seconds kElement = 1e-9;
-// Drawing an element of a generated sample: two normal numbers for `synthetic`, or four for `sku_tree`, which draws
-// them in blocks and so in half the time each.
+// The time to draw an element of a generated sample. `synthetic` draws two normal numbers for an element; `sku_tree`
+// draws four, but in blocks, which takes half the time for each number.
 constexpr Seconds kDrawn = 3e-8;
 
-// Head passes on one core of AMD Zen 4, by `xrun bench head` (docs/reference/benchmarks.md, "Figures"): the fraction of
-// the peak that products reach; the operations in f32 for the exponential, maximum and sum of a logit; the cost of a
-// row in each class block in addition to its products; of a class row that is not next to others in memory; of an
-// element that is widened or rounded; and of drawing an active class.
+// The costs of head passes on one core of AMD Zen 4, measured with `xrun bench head` (docs/reference/benchmarks.md,
+// "Figures"). In order: the fraction of the peak that products reach; the f32 operations for the exponential, maximum
+// and sum of a logit; the cost of a row in each class block in addition to its products; the cost of a class row that
+// is not next to others in memory; the cost of an element that is widened or rounded; the cost of drawing an active
+// class.
 constexpr double kHeadShare = 0.9;
 constexpr Flops kLogit = 56;
 constexpr Seconds kBlockRow = 2e-8;
@@ -35,18 +37,20 @@ constexpr Seconds kWidened = 4.5e-10;
 constexpr Seconds kRounded = 2.5e-9;
 constexpr Seconds kSelected = 5e-8;
 
-// Selections of the largest elements on such a core (`xrun_ops_bench --benchmark_filter=select/`): cost of an element
-// of the tensor and of a selected one, with a sample and with counting all. Comparing takes the time, not the memory.
+// The costs of selecting the largest elements of a tensor on the same core, measured with
+// `xrun_ops_bench --benchmark_filter=select/`: the cost of each element of the tensor and of each selected element, if
+// the threshold is found from a sample, and if all elements are counted. The time is spent on comparisons, not on
+// memory.
 constexpr Seconds kSampled = 1.7e-9;
 constexpr Seconds kCandidate = 1e-7;
 constexpr Seconds kCounted = 1.1e-8;
 constexpr Seconds kWritten = 3e-8;
 
-// Builds of graphs of nearest classes on the same core, by `xrun bench knn` (docs/reference/benchmarks.md, "Figures"):
-// the fraction of the peak that the products of an exact and of an approximate build reach, and the additional cost of
-// a class and of an entry of its list.
+// The costs of building graphs of nearest classes on the same core, measured with `xrun bench knn`
+// (docs/reference/benchmarks.md, "Figures"): the fraction of the peak that the products of an exact and of an
+// approximate build reach, and the additional costs of a class and of an entry of its list.
 constexpr double kGraphShare = 0.75;
-constexpr Seconds kGraphPair = 2.5e-10;  // to compare a score; only AMX products are too short to hide it
+constexpr Seconds kGraphPair = 2.5e-10;  // to compare a score; AMX products alone are too fast to hide this time
 constexpr double kCellsShare = 0.4;
 constexpr int kCellRounds = 4;  // rounds of k-means
 constexpr Seconds kGraphClass = 3e-6;
@@ -217,7 +221,8 @@ Seconds CostModel::step_with_loader(const Module& module, Seconds makespan, Seco
   const int workers = std::min(machine_.cores, machine_.threads);
   const Seconds loading = loader(module);
   const Seconds row = loading / static_cast<double>(std::max<int64_t>(1, module.train.batch));
-  // The loader delays the step by a whole task at its start, and after each wait by half a task on average.
+  // A worker that is in a task of the loader cannot start work of the step until the task ends. This delays the step by
+  // a whole task at its start, and by half a task on average after each wait.
   const Seconds held = std::min(loading / workers, (kReadingTask + row) * (1 + waits / 2.0));
   return std::max(held + makespan, (work + loading) / workers);
 }

@@ -69,8 +69,8 @@ Bytes zeroed_bytes(const Instruction& pass) {
   return sum;
 }
 
-// The bytes that an update reads and writes: each buffer once, without the scratch in which kernels prepare weights,
-// and without prepared forms whose time is known.
+// Returns the bytes that an update reads and writes. Each buffer counts once. The scratch memory in which kernels
+// prepare weights does not count, and neither do prepared forms whose time was measured (prepare_time).
 Bytes update_bytes(const Program& program, const Instruction& update, const CostModel& cost) {
   std::set<BufferId> touched(update.reads.begin(), update.reads.end());
   touched.insert(update.writes.begin(), update.writes.end());
@@ -94,7 +94,7 @@ Seconds prepare_time(const Instruction& update, const CostModel& cost) {
   return sum;
 }
 
-// The bytes that are read before an update to sum its norms.
+// Returns the bytes that an update reads in advance to compute the norms that its optimizer needs.
 Bytes norm_bytes(const Module& module, const Instruction& update) {
   const NormReads norms = norm_reads(module.train.optimizer);
   Bytes sum = 0;
@@ -119,7 +119,7 @@ Seconds communication_time(const Program& program, const Instruction& instructio
     case Kind::kReduceScatter:
       return cost.reduce_scatter(bytes, members);
     default:
-      return 0;  // a receive ends with its send
+      return 0;  // a receive takes no time of its own: it ends when its send does
   }
 }
 

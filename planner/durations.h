@@ -6,9 +6,9 @@
 
 namespace xrun::planner {
 
-// Fills Instruction::predicted of every instruction of a program of `module`. Passes of stages and heads keep their
-// times from the decision, plus the hand-over to their device; times of other instructions follow from the buffers that
-// they read and write.
+// Fills Instruction::predicted of every instruction of a program of `module`. Passes of stages and heads already have
+// the times of the decision; this function only adds the time to hand the pass over to its device. It computes the
+// times of other instructions from the buffers that they read and write.
 void predict_durations(Program& program, const Module& module, const CostModel& cost);
 
 }  // namespace xrun::planner

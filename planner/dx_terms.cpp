@@ -26,7 +26,7 @@ DxTerms::DxTerms(const HeadPlan& head, std::span<const int> device_nodes) : head
     }
     if (partials(run) < apart) {
       terms_.push_back(std::move(run));
-    } else {  // the sum would not send less
+    } else {  // summing first would not reduce the number of partials that the node sends
       std::ranges::move(shards, std::back_inserter(terms_));
     }
   }

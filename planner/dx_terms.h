@@ -1,9 +1,10 @@
-// The way of dX partials from a head's shards to the device that sums the gradient of a micro-batch's features.
+// Determines how dX partials get from a head's shards to the device that sums the gradient of a micro-batch's features.
 //
-// Usually each shard sends its own, one partial for each subtree of its class blocks. If a node other than the
-// receiver's has several neighbouring shards, one of its devices may first sum theirs to the subtrees of all their
-// blocks together (Kind::kSumDx). This is done if there are fewer of these subtrees: then the network carries less
-// (docs/internals/algorithms.md, "Collective costs"). The sum keeps the order of the tree over class blocks.
+// Usually each shard sends its own partials, one for each subtree of its class blocks. If a node other than the
+// receiver's has several neighbouring shards, one of its devices may first sum their partials (Kind::kSumDx). The
+// result has one partial for each subtree of the class blocks of all these shards together. The planner does this if
+// the result has fewer partials than the shards, since the network then carries less (docs/internals/algorithms.md,
+// "Collective costs"). The sum keeps the order of the tree over class blocks.
 #pragma once
 
 #include <map>
@@ -17,8 +18,8 @@ namespace xrun::planner {
 
 // The dX partials that one device sends for a sum: those of one shard, or of several that were summed before.
 struct DxTerm {
-  std::vector<int> shards;  // shards with rows, ascending neighbours
-  int device = 0;           // sending device: the shard's, or the one that sums
+  std::vector<int> shards;  // neighbouring shards with rows, in ascending order
+  int device = 0;           // the device that sends: the shard's, or the one that summed the shards
   ClassRange classes;
 
   bool is_summed() const { return shards.size() > 1; }
@@ -27,21 +28,22 @@ struct DxTerm {
 // The terms of a head's shards. Immutable.
 class DxTerms {
  public:
-  // `device_nodes` has the node of each device; empty: all are on one. Both outlive the object. REQUIRES: shards are
-  // numbered in order and aligned to class blocks; each device has a node.
+  // `device_nodes` has the node of each device; empty: all devices are on one node. Both arguments must outlive the
+  // object. REQUIRES: shards are numbered in order and aligned to class blocks; each device has a node.
   DxTerms(const HeadPlan& head, std::span<const int> device_nodes);
   DxTerms(HeadPlan&&, std::span<const int>) = delete;
 
-  // All terms of a sum on device `receiver`, in the order of their classes. The devices of a node take turns to sum
-  // theirs: `turn` selects one.
+  // Returns all terms of a sum on device `receiver`, in the order of their classes. If a node sums its shards first,
+  // `turn` selects the device of the node that does it, so that calls with successive turns distribute the work.
   std::vector<DxTerm> of_sum(int receiver, int turn) const;
-  // The shards of a node that are summed there for other nodes, of which `first` is the first; null if none are. Its
-  // device is one of theirs.
+  // Returns the term of the shards that a node sums for other nodes and of which `first` is the first; null if no such
+  // term exists. The device of the term is the device of one of these shards.
   const DxTerm* on_node(int first) const;
-  // These shards, each as a term of its own.
+  // Returns a term for each of the shards of a summed term.
   std::vector<DxTerm> shards_of(const DxTerm& summed) const;
+  // Returns the devices of the shards of a summed term.
   std::set<int> devices_of(const DxTerm& summed) const;
-  // Number of partials that a node sends for each sum on another node.
+  // Returns the number of partials that each node sends for a sum on another node; key: node.
   std::map<int, int64_t> partials_by_node() const;
 
  private:
@@ -57,19 +59,19 @@ class DxTerms {
 struct DxSum {
   int replica = 0;
   int device = 0;
-  DxTerm result;  // term that a sum on a node makes; empty on the devices that made the features
+  DxTerm result;  // the term that a sum on a node makes; empty for a sum on a device that made the features
   std::vector<DxTerm> terms;
 };
 
-// All sums of micro-batch `gather`, one for each replica of `stage`, which makes the features. Key -1: the sums on the
-// devices that made the features. Key s >= 0: the sums on the node whose first shard is s; they come before those of
-// -1.
+// Returns all sums of dX for micro-batch `gather` of each replica; `stage` is the stage that makes the features. Each
+// entry has one sum per replica. Key -1 has the sums on the devices that made the features. Key s >= 0 has the sums on
+// the node whose first summed shard is s; they are computed before the sums of key -1, which read them.
 std::map<int, std::vector<DxSum>> dx_sums(const Program& program, const HeadPlan& head, int stage, int gather);
 
-// The devices that send terms to others or receive them.
+// Returns the devices that send terms of these sums to other devices, or receive terms from them.
 std::set<int> members_of(std::span<const DxSum> sums);
 
-// The rows of a replica's micro-batch `gather` in the partials of a term.
+// Returns the place of the rows of micro-batch `gather` of a replica in the partials of a term.
 HeadGradientRows dx_rows(const Program& program, const Graph& graph, const HeadPlan& head, const DxTerm& term,
                          int replica, int gather);
 

@@ -16,8 +16,8 @@ double steps_of(const Plan& plan, const TrainSpec& train) {
   return known ? std::ceil(train.duration.steps(plan.samples, train.batch)) : 0;
 }
 
-// A `rebuild` of one digit that is long enough for builds of `build` seconds: "2 epochs". Nullopt if it would be as
-// long as the run.
+// Returns a value for `rebuild`, rounded to one digit, that is long enough for builds of `build` seconds: "2 epochs".
+// Returns nullopt if the period would be as long as the run.
 std::optional<TrainSpan> longer_rebuild(const Plan& plan, const TrainSpec& train, const GraphPeriod& period,
                                         Seconds build) {
   TrainSpan rebuild = train.active_classes.rebuild;
@@ -29,7 +29,8 @@ std::optional<TrainSpan> longer_rebuild(const Plan& plan, const TrainSpec& train
   return used ? std::optional(rebuild) : std::nullopt;
 }
 
-// The shape with the workers of the rank that has the fewest, since other ranks wait for its share.
+// Returns the shape of a build with the number of workers of the rank that has the fewest, since the other ranks wait
+// for that rank to finish its share.
 KnnCellsShape share_of_rank(const Program& program, const HeadPlan& head) {
   KnnCellsShape shape = knn_cells_shape(program, head);
   for (int rank = 0; rank < program.ranks; ++rank) {

@@ -1,5 +1,5 @@
-// The part of a head's plan that follows from the module's graph: the search decides only rows and shards, and the
-// verifier derives the rest again.
+// Makes the part of a head's plan that follows from the module's graph. The search decides only the rows of a pass and
+// the shards. The verifier derives the other fields again and compares.
 #pragma once
 
 #include <span>
@@ -9,18 +9,21 @@
 
 namespace xrun::planner {
 
-// Classes that `predict` names for a sample; a metric that counts more of them has its own k.
+// The number of classes that `predict` shows for a sample. A metric that counts more best classes has its own k.
 inline constexpr int64_t kShownClasses = 5;
 
-// The plan of head `head` of the module's graph without its shards; the verifier compares plans with it. `head_nodes`
-// has the nodes that read logits (and perhaps others). Errors: kContent XG0198 if two losses or labels share the head.
+// Returns the plan of head `head` of the module's graph, without shards. `rows` is HeadPlan::rows. `head_nodes` must
+// contain the nodes that read logits and may contain others. Errors: kContent XG0198 if two losses or labels share the
+// head.
 Result<HeadPlan> plan_head(const Module& module, std::span<const NodeId> head_nodes, size_t head, int64_t rows);
 
-// d(objective) / d(loss of a row) of the head with this loss; for a head without a loss, the value as if it had one.
+// Returns d(objective) / d(loss of a row) for the head with this loss. For a head without a loss (an invalid id), it
+// returns the value that a loss would give.
 double row_weight_of(const Module& module, NodeId loss);
 
-// Whether a trained head updates its rows in a separate sweep, after passes of `rows` rows each, and not in the pass
-// that makes their gradient: if a pass has only a part of the batch, or clipping needs all gradients first.
+// Whether a trained head with passes of `rows` rows updates its class rows in a separate sweep after the passes, and
+// not in the pass that computes their gradient. This is necessary if a pass has only a part of the batch, or if
+// clipping needs all gradients first.
 bool needs_update_sweep(const TrainSpec& train, int64_t rows);
 
 }  // namespace xrun::planner

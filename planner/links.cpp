@@ -7,9 +7,9 @@
 namespace xrun::planner {
 namespace {
 
-// The fraction of its blocks that an exchange sends: blocks of compressed gradients have capacity for the warm-up, in
-// which more pairs are sent than in most steps (emit_compression.cpp counts in `bytes` the bytes of all senders in
-// those).
+// Returns the fraction of its blocks that an exchange really sends. It is less than 1 for compressed gradients: their
+// blocks have capacity for the warm-up, but most steps send fewer pairs. For these exchanges, Instruction::bytes is the
+// number of bytes that all senders send in most steps (emit_compression.cpp).
 double sent_part(const Program& program, const Instruction& member) {
   std::set<BufferId> buffers;  // buffers with the pairs of all senders
   for (const Operand& operand : member.operands) {
@@ -36,13 +36,13 @@ void LinkLoad::add(int from, int to, Bytes bytes) {
 }
 
 void LinkLoad::add_shared(std::span<const int> from, std::span<const int> to, Bytes each) {
-  // Blocks that each node sends, and copies of a block that it receives.
+  // For each node: the number of blocks that it sends, and the number of copies of each block that it receives.
   std::vector<int64_t> senders(links_.size(), 0);
   std::vector<int64_t> receivers(links_.size(), 0);
   for (const int device : from) {
     ++senders[static_cast<size_t>(machine_.node_of(device))];
   }
-  std::set<std::pair<int, int>> places;  // ranks on nodes
+  std::set<std::pair<int, int>> places;  // (rank, node) of the receivers
   int64_t receiving = 0;
   for (const int device : to) {
     if (places.emplace(machine_.rank_of(device), machine_.node_of(device)).second) {

@@ -19,17 +19,17 @@ struct LinkBytes {
   Bytes busier() const { return std::max(sent, received); }
 };
 
-// The busiest link's bytes, in its busier direction.
+// Returns the bytes of the busiest link in its busier direction.
 Bytes busiest_of(const std::vector<LinkBytes>& links);
 
-// The load of the links of all nodes.
+// Adds up the bytes that the links of all nodes move in one exchange or in several.
 class LinkLoad {
  public:
   explicit LinkLoad(const Machine& machine) : machine_(machine), links_(static_cast<size_t>(machine.nodes())) {}
 
   // Each of the devices `from` sends one block of `each` bytes to all of the devices `to`.
   void add_shared(std::span<const int> from, std::span<const int> to, Bytes each);
-  // Adds one block.
+  // Adds one block of `bytes` from device `from` to device `to`.
   void add(int from, int to, Bytes bytes);
   // Adds bytes that a node sends to other nodes, or receives from them.
   void add_sent(int node, Bytes bytes) { links_[static_cast<size_t>(node)].sent += bytes; }
@@ -37,7 +37,7 @@ class LinkLoad {
 
   const std::vector<LinkBytes>& links() const { return links_; }
   Bytes busiest() const { return busiest_of(links_); }
-  // The time of the busiest link, with the latency of one message; 0 if nothing crosses the network.
+  // Returns the time of the busiest link, plus the latency of one message; 0 if nothing crosses the network.
   Seconds time() const;
 
  private:
@@ -45,7 +45,7 @@ class LinkLoad {
   std::vector<LinkBytes> links_;  // index: node
 };
 
-// The load of each group of exchanges of a step that crosses the network; key: group.
+// Returns the load of each exchange of a step that crosses the network; key: Instruction::group.
 std::map<int, LinkLoad> link_loads(const Program& program, const Machine& machine);
 
 }  // namespace xrun::planner

@@ -5,10 +5,12 @@
 namespace xrun::planner {
 namespace {
 
-// The memory for system, code, stacks and the page cache of data: an eighth, between 256 MiB and 1 GiB.
+// Returns the memory that is not used for plans, but left for the system, code, stacks and the page cache of data: an
+// eighth of a node's memory, at least 256 MiB and at most 1 GiB.
 Bytes default_reserve(Bytes memory) { return std::clamp<Bytes>(memory / 8, 256 * kMiB, kGiB); }
 
-// A search for more devices takes long; a node is then one device with all of its cores.
+// The maximum number of cores for which each core is a device by default. With more devices the search would take long,
+// so each rank is then one device with all of its cores.
 constexpr int kMostUsualDevices = 1024;
 
 int nodes_of(const std::vector<int>& nodes) { return nodes.empty() ? 1 : std::ranges::max(nodes) + 1; }
@@ -25,7 +27,8 @@ int Machine::nodes() const { return nodes_of(device_nodes); }
 Machine make_machine(const ClusterSpec& cluster, const MachineRequest& request, int cores, Bytes memory) {
   const bool stated = cluster.nodes > 1;
   const int nodes = stated ? static_cast<int>(cluster.nodes) : nodes_of(request.rank_nodes);
-  // Detection sees one node, unless a launcher has started the ranks on all of them.
+  // If a launcher has started ranks on all nodes, `cores` and `memory` are totals; otherwise they are those of one
+  // node.
   const int detected = request.ranks > 1 ? 1 : nodes;
   Machine machine;
   machine.cores = static_cast<int>(std::max<int64_t>(1, cluster.cores > 0 ? cluster.cores * nodes : cores * detected));
@@ -37,7 +40,7 @@ Machine make_machine(const ClusterSpec& cluster, const MachineRequest& request, 
                      : request.node_memory > 0 ? request.node_memory
                                                : memory * detected / nodes;
   const Bytes reserve = cluster.reserve >= 0 ? cluster.reserve : default_reserve(each);
-  // A double, since a text may ask for more than the address space.
+  // The sum is a double, since a model text may state more memory than an integer can represent.
   const double whole =
       cluster.memory > 0 ? static_cast<double>(cluster.memory) * nodes : static_cast<double>(memory) * detected;
   const double usable = whole - static_cast<double>(reserve) * nodes;

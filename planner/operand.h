@@ -1,12 +1,13 @@
-// Operands: the bytes that an instruction works on, as a table. Emission decides them once, plan files store them, the
-// verifier derives them again and compares, and the executor only adds the address of the buffer.
+// Operands: a table of the bytes that each instruction reads or writes. Emission makes the table once and plan files
+// store it. The verifier derives it again and compares. The executor only adds the addresses of the buffers.
 //
-// Address of an operand: base of `buffer` + `offset` + `step` · k, where k counts the units in `by`: row blocks or
-// gradient partials from the first one of the instruction, or workers of the device. `bytes` is the size at one such
-// address. A `buffer` with purpose kInput is position 0 of the loader's ring: its base is that of the step's position.
+// Address. An operand is at address: base of `buffer` + `offset` + `step` · k. The field `by` states what k counts: row
+// blocks or gradient partials from the first one of the instruction, or workers of the device. `bytes` is the size at
+// one such address. A `buffer` with purpose kInput names position 0 of the loader's ring; at run time its base is that
+// of the ring position that the step uses.
 //
-// Order. Stage passes: kZeroed; then for each node its inputs and its outputs, in order; then kScratch. The order of
-// all others is the one in which the verifier derives them (planner/verify/).
+// Order. A stage pass has the operands kZeroed; then for each node its inputs and its outputs, in order; then kScratch.
+// The operands of all other instructions are in the order in which the verifier derives them (planner/verify/).
 #pragma once
 
 #include <cstdint>
@@ -26,9 +27,9 @@ enum class Role : uint8_t {
   kZeroed,   // all partials of a gradient to which this backward pass adds first
   kInput,    // input `index` of `node`: a value, a parameter or its prepared form
   kOutput,   // output `index` of `node`
-  kScratch,  // scratch of the kernels of a stage or of an update, a slice per worker; of a head pass, as a whole
-  // Head passes; rows of the pass, or of the batch in kHeadNorms and kHeadUpdate.
-  kFeature,  // also in kReduceDx: the rows whose gradient is summed
+  kScratch,  // scratch memory: a slice per worker for a stage or an update, the whole buffer for a head pass
+  // Head passes. The operands have the rows of the pass or, in kHeadNorms and kHeadUpdate, those of the batch.
+  kFeature,  // features; also in kReduceDx, for the rows whose gradient is summed
   kLabel,
   kSoftmax,    // {max, 1 / sum} of each row
   kStats,      // statistics of shard `index`
@@ -36,9 +37,9 @@ enum class Role : uint8_t {
   kSelection,  // the active classes of the shard; in kReduceStats: those of one shard on its device
   kLists,      // the nearest classes of every class
   kMass,       // the RowMass (ops/head/mass.h) of each row
-  // dX partials of shard `index`, one per subtree of its classes (graph/head_shape.h). In kReduceDx and kSumDx: the
-  // rows of its micro-batch in the first of them, which repeat every `step` bytes. For several summed shards `index` is
-  // the first.
+  // The dX partials of shard `index`, one per subtree of its classes (graph/head_shape.h). In kReduceDx and kSumDx the
+  // operand is the rows of the instruction's micro-batch in the first partial; those of the next partials follow every
+  // `step` bytes. If several shards were summed before, `index` is the first of them.
   kDx,
   kLoss,         // loss of each row
   kHits,         // hits of each row, for metric `node`
@@ -48,31 +49,34 @@ enum class Role : uint8_t {
   kGradient,      // gradient of `param`, per partial
   kWeight,        // weight `param`
   kState,         // state `index` of the optimizer for `param`
-  kPrepared,      // the form of `param` for input `index` of `node`; for a head (without node): 1 / norms
-  kNorms,         // sums of squares of `param`; without it, of all tensors counted by the clip
+  kPrepared,      // the prepared form of `param` for input `index` of `node`; for a head (without node): 1 / norms
+  kNorms,         // sums of squares of `param` or, if it is invalid, of all tensors that the clip counts
   kRunningState,  // input `index` of `node`, folded from kStatistics
   kStatistics,    // output `index` of `node`, for all row blocks of the batch
   // kCopy: each kFrom is followed by its kTo.
   kFrom,
   kTo,
-  // Exchanges. The i-th kSent of a member to device `index` is the i-th kReceived of that device's member from it, with
-  // equal size. A member may send to itself.
+  // Exchanges. The i-th kSent of member A to device B matches the i-th kReceived of member B from device A and has
+  // equal size; `index` is the other device. A member may send to itself.
   kSent,
   kReceived,
-  // Sums over replicas: the own slice of the gradient of `param`, in place, and that slice from replica `index`. In
-  // kSumTied: the gradient of the stage's copy, and those of other readers; `index` counts the readers.
+  // Sums over replicas. kSum is the replica's own slice of the gradient of `param`, summed in place; kTerm is that
+  // slice
+  // from replica `index`. In kSumTied, kSum is the gradient of the stage's copy of a tied weight, and kTerm the
+  // gradient of
+  // another reader; `index` counts the readers.
   kSum,
   kTerm,
-  kFeatureGradient,  // sum of kReduceDx
+  kFeatureGradient,  // the gradient of the features, which kReduceDx sums
   kRowFactor,        // head pass: the factor on the loss of each row
   kScales,           // head pass: scales of the shard's rows in fp8
   kLast,             // head pass: the step that last updated each of the shard's rows
-  kPairs,            // pairs of `param`: in kCompress the own sender's, in kUpdate those of all senders
+  kPairs,            // pairs of `param`: those of the replica's sender in kCompress, those of all senders in kUpdate
 };
 
 enum class Access : uint8_t { kRead, kWrite, kUpdate };  // kUpdate: reads and writes
 
-// The count k in the address of an operand: nothing, row blocks, gradient partials, or workers.
+// The units that k counts in the address of an operand; kNothing: k is 0.
 enum class By : uint8_t { kNothing, kBlock, kPartial, kWorker };
 
 struct Operand {

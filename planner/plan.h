@@ -1,4 +1,5 @@
-// Plan: the planner's result: a Program, its predicted cost, and the reasons for it.
+// Plan: the result of the planner. It has the programs for training and inference, their predicted cost, and the
+// reasons for the choices.
 #pragma once
 
 #include <string>
@@ -11,18 +12,19 @@
 
 namespace xrun::planner {
 
-// A choice of the search and its reason: one line of "why".
+// A choice of the search and its reason; reports print it as one line of "why".
 struct Reason {
   std::string choice;  // "stages = 1"
   std::string text;
 };
 
+// Another program that was compared with the plan.
 struct Alternative {
   std::string text;  // "stages = 2, micro_batches = 4"
   Seconds step = 0;
   Bytes memory = 0;  // memory of the largest device
   std::string note;  // its disadvantage
-  int stages = 1;    // settings in the text
+  int stages = 1;    // from here on: the settings that `text` names
   int replicas = 1;
   int micro_batches = 1;
   int recomputed = 0;  // number of layers
@@ -44,10 +46,10 @@ struct HeadCost {
   bool fits = true;
   Seconds step = 0;
   Bytes memory = 0;  // memory of the run
-  Bytes moved = 0;   // per step: class rows, states of the optimizer and kept logits, as passes read and write them
+  Bytes moved = 0;   // class rows, optimizer states and kept logits that passes read and write in a step
 };
 
-// A build of the graph of nearest classes of a head: its time on all cores, without concurrent work.
+// A build of the graph of nearest classes of a head. Its times assume all cores and no concurrent work.
 struct GraphBuild {
   int head = 0;          // index in Graph::heads
   bool is_exact = true;  // whether the text asks for the exact graph
@@ -56,7 +58,7 @@ struct GraphBuild {
   Seconds time() const { return is_exact ? exact : approximate; }
 };
 
-// The program of the steps with `units` units of samples (graph/step_sizes.h), if the batch grows.
+// The program of the steps that take `units` units of samples (graph/step_sizes.h), in a run whose batch grows.
 struct StepProgram {
   int64_t units = 1;
   Program program;
@@ -76,14 +78,15 @@ struct Plan {
   std::string isa;
   Prediction predicted;
   int64_t samples = 0;  // per epoch, if the data could be counted; else 0
-  Bytes decoding = 0;   // held by a worker that decodes pictures, if the data could be read; not in plan files
+  Bytes decoding = 0;   // memory of a worker that decodes pictures, if the data could be read; not in plan files
   std::vector<Reason> why;
   std::vector<Alternative> alternatives;
   // The programs of smaller steps, in ascending order, if the batch grows; plan files do not keep them
   // (planner/step_programs.h). All have equal arenas, with weights and states at equal places.
   std::vector<StepProgram> smaller;
-  std::vector<GraphBuild> graphs;  // not in plan files; complete_plan makes them again
-  // Costs of choices for the head `costs_of`, if it is large (explain_head_choices); plan files do not keep them.
+  std::vector<GraphBuild> graphs;  // not in plan files; complete_plan computes them again
+  // The costs of other choices for the head named `costs_of`, if it is large (explain_head_choices); plan files do not
+  // keep them.
   std::string costs_of;
   std::vector<HeadCost> costs;
 };

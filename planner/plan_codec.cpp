@@ -11,7 +11,7 @@ namespace {
 using flatbuffers::FlatBufferBuilder;
 using flatbuffers::Offset;
 
-// Tables of a plan are flat; a file with more depth than this is rejected.
+// Limits of the FlatBuffers verifier; a file that exceeds them is rejected. The tables of a plan are not nested deeply.
 constexpr flatbuffers::uoffset_t kMaxDepth = 16;
 constexpr flatbuffers::uoffset_t kMaxTables = 16'000'000;
 
@@ -133,8 +133,9 @@ class Writer {
   FlatBufferBuilder builder_;
 };
 
-// Copies from a verified buffer. Several references to one vector are legal FlatBuffers, so a small file could cause
-// huge copies. The copied bytes are counted, since those of a valid file never exceed its own size.
+// Copies values out of a verified FlatBuffer. In a legal FlatBuffer, several references may refer to one vector, so a
+// small file could cause huge copies. Therefore the reader counts the copied bytes and stops when they exceed the size
+// of the file, which does not happen with a file that `encode_plan` has made.
 class Reader {
  public:
   explicit Reader(size_t bytes) : budget_(bytes) {}
@@ -188,7 +189,8 @@ class Reader {
     return value != nullptr && take(value->size() + 4) ? value->str() : std::string();
   }
 
-  // Calls a function for each table of a vector; a table counts with the smallest size that it can have in a file.
+  // Calls a function for each table of a vector. Each table adds the smallest size that a table can have to the count
+  // of copied bytes.
   template <typename T, typename F>
   void each(const flatbuffers::Vector<Offset<T>>* list, F&& body) {
     for (flatbuffers::uoffset_t i = 0; list != nullptr && i < list->size() && take(8); ++i) {
@@ -214,7 +216,7 @@ class Reader {
     return static_cast<Enum>(ok_ ? number : 0);
   }
 
-  // The nodes are indexed by device, so a list that does not fit the devices is rejected.
+  // Rejects a list of nodes that is neither empty nor as long as the number of devices, since device numbers index it.
   Machine get(const fb::Machine& in) {
     Machine machine{
         .name = text(in.name()),
@@ -400,7 +402,8 @@ class Reader {
   bool ok_ = true;
 };
 
-// Schema and version are at fixed places in plans of every schema; other tables may have another layout.
+// Reads only the schema and the version, which are in the same place in files of every schema. Other tables may have
+// another layout, so the whole file is not verified here.
 bool read_schema(std::span<const uint8_t> bytes, DecodedPlan& decoded) {
   flatbuffers::Verifier verifier(bytes.data(), bytes.size());
   const size_t root = verifier.VerifyOffset(0);

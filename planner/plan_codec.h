@@ -1,4 +1,5 @@
-// Plan to FlatBuffers and back, without the trailer; the types of the format stay in plan_codec.cpp.
+// Converts a plan to FlatBuffers and back, without the digest at the end of a plan file. Only plan_codec.cpp includes
+// the generated FlatBuffers types.
 #pragma once
 
 #include <cstddef>
@@ -19,8 +20,9 @@ struct DecodedPlan {
   Plan plan;  // empty if the schema is not `wanted`
 };
 
-// REQUIRES: `bytes` begin at a multiple of 16. Allocates at most a small multiple of the size of `bytes`, whatever they
-// contain. Errors: kContent XG0621.
+// Decodes a plan of schema `wanted`; of other schemas it reads only the schema and the version. Allocates at most a
+// small multiple of the size of `bytes`, whatever they contain. REQUIRES: `bytes` begin at a multiple of 16. Errors:
+// kContent XG0621.
 Result<DecodedPlan> decode_plan(std::span<const std::byte> bytes, uint32_t wanted, const std::string& name);
 
 }  // namespace xrun::planner

@@ -14,7 +14,7 @@
 namespace xrun::planner {
 namespace {
 
-// A plan of hundreds of devices takes some tens of MiB.
+// The maximum size of a plan file in bytes. A plan for hundreds of devices takes some tens of MiB.
 constexpr uintmax_t kLargest = 1 << 30;
 
 constexpr std::string_view kMagic = "XPLN";
@@ -27,7 +27,7 @@ Error stale(const std::string& what) {
   return {ErrorKind::kContent, "XG0625", what, "make the plan again with `xrun plan`"};
 }
 
-// The checks of docs/reference/formats.md, "Plan files", that need no graph.
+// Runs the checks of docs/reference/formats.md, "Plan files", that need no graph.
 Status verify_loaded(const Program& program) {
   XRUN_TRY(verify_structure(program, nullptr));
   XRUN_TRY(verify_passes(program));

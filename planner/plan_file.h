@@ -11,9 +11,10 @@
 
 namespace xrun::planner {
 
-// Incremented if readers of the previous schema could misread a file.
+// The version of the format. It is incremented if readers of the previous version could misread a file.
 inline constexpr uint32_t kPlanSchema = 6;
 
+// Returns the contents of the plan file.
 std::vector<std::byte> plan_bytes(const Plan& plan);
 
 // Reads a plan without trusting its bytes: checks the digest, runs the FlatBuffers verifier with limits, checks every
@@ -22,15 +23,16 @@ std::vector<std::byte> plan_bytes(const Plan& plan);
 // or newer xrun; XG0622 for a program that is not sound.
 Result<Plan> load_plan_bytes(std::span<const std::byte> bytes, const std::string& name = "plan");
 
-// Replaces `path` once the whole file is written. Errors: kWorld with the path.
+// Writes a plan file. An existing file at `path` is replaced only after the whole new file is written. Errors: kWorld
+// with the path.
 Status save_plan(const Plan& plan, const std::string& path);
 // Reads a plan file. Errors: those of load_plan_bytes; kContent XG0621 if it does not exist; kWorld if it cannot be
 // read.
 Result<Plan> load_plan(const std::string& path);
 
-// Checks that the plan still fits its sources, the mathematics, the kernels and the machine, and that its programs run
-// on these graphs. `training` and `inference` are prepared from the sources as they are now. Errors: kContent XG0625
-// that names the change; XG0622.
+// Checks that the sources, the mathematics, the kernels and the machine are still those for which the plan was made,
+// and that its programs fit the graphs. `training` and `inference` are prepared from the sources as they are now.
+// Errors: kContent XG0625 that names the change; XG0622.
 Status check_fresh(const Plan& plan, const Module& training, const KernelFacts& facts, const Machine& machine,
                    const Module* inference = nullptr);
 

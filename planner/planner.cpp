@@ -29,8 +29,8 @@ Status check_memory(const ClusterSpec& cluster, const Machine& machine) {
                "in `cluster`, give more `memory` or a smaller `reserve`", cluster.span};
 }
 
-// Plans are compared by their largest steps. Smaller ones rarely need more memory; if they do, the plan is rejected
-// here.
+// Rejects a plan for a growing batch if one of its smaller steps does not fit into memory. The search compares plans
+// only by their largest steps; smaller steps rarely need more memory.
 Status check_smaller_steps(const Plan& plan, const Module& training, const MemoryLimits& limits) {
   const Bytes all = run_memory(training, plan.training, plan.inference).sum();
   const Bytes node = limits.node > 0 ? largest_node_of(plan.training, plan.machine) : 0;

@@ -116,7 +116,8 @@ std::string to_line(const Buffer& buffer) {
   return line + (buffer.persistent ? "" : fmt::format(" [{}, {}]", buffer.first_use, buffer.last_use)) + "\n";
 }
 
-// "b3+64" for an operand with a fixed address, "b3+64,512/block" for one whose address advances with the row block.
+// Returns an operand as text: "b3+64" if its address is fixed, "b3+64,512/block" if the address advances by 512 bytes
+// with each row block.
 std::string to_text(const Operand& operand) {
   constexpr const char* kSteps[] = {"subtree", "block", "partial", "worker"};
   std::string text = fmt::format("b{}", operand.buffer.index);
@@ -124,7 +125,8 @@ std::string to_text(const Operand& operand) {
   return text + (operand.step == 0 ? "" : fmt::format(",{}/{}", operand.step, kSteps[static_cast<int>(operand.by)]));
 }
 
-// A line for each node of a stage pass; all other operands are on one line.
+// Returns the operands of an instruction as text: one line for each node of a stage pass, and one line for all operands
+// that belong to no node.
 std::string operand_lines(const Instruction& instruction) {
   std::string nodes;
   std::string others;
@@ -245,7 +247,8 @@ std::vector<ClassRange> classes_of_dx_terms(const Instruction& sum, const HeadPl
       if (!terms.empty()) {
         terms.back().end = shard.row_begin;
       }
-      // On a node the last term is a shard; on the devices that made the features, all terms together have all classes.
+      // The last term of a sum on a node is one shard and ends with it. The terms of kReduceDx together have all
+      // classes, so its last term ends with the last class.
       terms.push_back({shard.row_begin, sum.kind == Kind::kSumDx ? shard.row_end : head.classes});
     }
   }

@@ -1,23 +1,28 @@
 // Program: the instructions of every device, in order, with the buffers that they read and write. The planner makes it;
 // the verifier, the simulator and the executor read the same value.
 //
-// Order. The list of instructions is a legal sequential order: every dependency points backward and the members of a
-// group (collectives; a send and its receive, the send first) stand next to one another. Only these constraints bind:
-// `deps` and `releases`, the order of each (device, stream), and that an exchange needs all members of its group.
+// Order. The list of instructions is a legal sequential order: an instruction depends only on earlier ones, and the
+// members of a group (a collective, or a send followed by its receive) are adjacent. A run may use any other order that
+// respects `deps` and `releases`, keeps the order within each (device, stream), and starts an exchange only when all
+// members of its group are there.
 //
-// Exchanges. A member is posted when its turn in its stream has come, and completes twice: it is received when all
-// blocks that it receives are in their places, and released when the blocks that it sends may be overwritten. A reader
-// of received blocks waits for `received`, a writer over sent blocks for `released`. In the stream kComm the next
-// exchange waits only until this one is posted; in kCompute (`overlap` off) the next instruction waits for both.
+// Exchanges. A member of an exchange is posted when the instructions before it in its stream permit it. It then
+// completes in two steps: it is received when all blocks that it receives are in their places, and it is released when
+// the blocks that it sends may be overwritten. An instruction that reads received blocks waits until the exchange is
+// received; one that overwrites sent blocks waits until it is released. In the stream kComm the next exchange waits
+// only until this one is posted; in kCompute (used if `overlap` is off) the next instruction waits until this one is
+// received and released.
 //
-// Rows. Replica r owns row blocks [r·n/R, (r+1)·n/R) of the n blocks of the batch and micro-batches [r·M/R, (r+1)·M/R).
-// A buffer with `micro_batch` m >= 0 has the rows (or G blocks) of micro-batch m; with -1 all rows of `replica`; and
-// with -1 and `replica` -1 all rows of the global batch, in order.
+// Rows. The global batch has n row blocks of `norm_rows` rows and M micro-batches. Of R replicas, replica r owns the
+// row blocks [r·n/R, (r+1)·n/R) and the micro-batches [r·M/R, (r+1)·M/R). A buffer whose `micro_batch` is m >= 0 has
+// the rows of micro-batch m (a value of type G has one entry per row block instead). If `micro_batch` is -1, the buffer
+// has all rows of `replica`; if `replica` is also -1, it has all rows of the global batch, in order.
 //
-// Head passes. Pass j takes h = HeadPlan::rows rows: all of the batch (h = batch, j = 0), or the
-// j-th micro-batch of every replica (h = R·batch/M), rows in ascending global order. A head buffer with `head_pass`
-// j >= 0 has the h rows of pass j; with -1 all rows of the batch, of which a pass with h < batch takes [j·h, (j+1)·h)
-// (only where R = 1 or h = batch).
+// Head passes. A head pass works on h = HeadPlan::rows rows. Either one pass (j = 0) takes the whole batch (h = batch),
+// or pass j takes the j-th micro-batch of every replica (h = R·batch/M), with rows in ascending global order. A head
+// buffer whose `head_pass` is j >= 0 has the h rows of pass j. If `head_pass` is -1, the buffer has all rows of the
+// batch, and pass j reads its rows [j·h, (j+1)·h); this is used only if R = 1 or h = batch, since otherwise the rows of
+// a pass are not contiguous.
 #pragma once
 
 #include <algorithm>
@@ -42,71 +47,79 @@ using InstructionId = Id<InstructionTag>;
 
 inline constexpr int kHost = -1;
 
-// The most partials of one replica: more accumulators would cost more memory than their shorter waits are worth.
+// The maximum number of gradient partials (accumulators that workers fill concurrently) of one replica. More partials
+// would shorten the waits of workers for one another, but not enough to justify their memory.
 inline constexpr int kMostPartials = 16;
-// The most terms of one sum over replicas, or over the readers of a tied weight: sums have space for this many
-// addresses.
+// The maximum number of replicas, which is also the maximum number of readers of a tied weight: a kernel that sums over
+// them has space for this many addresses.
 inline constexpr int kMostReplicas = kMostReaders;
 
-// The purpose of a buffer; those marked `persistent` live across steps.
+// The purpose of a buffer. Buffers marked `persistent` keep their contents from step to step.
 enum class Purpose : uint8_t {
   kWeight,         // f32 master weight of a parameter, whole            persistent
   kState,          // running statistics                                 persistent
   kOptimizer,      // one state of the optimizer for a weight            persistent
   kPrepared,       // a kernel's prepared form of a weight               persistent
-  kGradient,       // a weight's partials on the replica, each aligned. `value` is the gradient, `param` the weight
-  kHeadWeight,     // rows of this shard in HeadPlan::weights; the bias  persistent
-  kHeadOptimizer,  // one state for them in HeadPlan::states             persistent
-  kHeadPrepared,   // rounded rows of this shard                         persistent
+  kGradient,       // the replica's gradient partials of weight `param`, each aligned; `value` is the gradient
+  kHeadWeight,     // this shard's class rows in format HeadPlan::weights, or its part of the bias     persistent
+  kHeadOptimizer,  // one optimizer state of kHeadWeight, in format HeadPlan::states                   persistent
+  kHeadPrepared,   // this shard's class rows, rounded for the kernels                                 persistent
   kInput,          // a batch input or label: the loader's slot          persistent (ring of the host arena)
-  kActivation,  // value of a micro-batch, kept from F to B or sent to a stage; batch statistics (G) of operators with
-                // `folds_states` have all blocks of the replica (micro_batch -1) and live until the update
-  kGathered,    // replica -1: features and labels of a head pass on a shard's device; batch statistics of all replicas
-  kTerms,  // terms of a sum from other devices. For a head (`head`, `micro_batch`): rows of dX partials, in the order
-           // of their classes; `shard` >= 0: for the sum on a node, whose first shard it is. For a gradient (`param`):
-           // the slices of the other members of a round, by replica, each round overwriting those of the previous one
-           // (planner/replica_sums.h); or all of a tied weight's gradient that another stage makes
-  kHeadLists,      // the nearest classes of every class, HeadPlan::neighbours of each; on the host       persistent
+  kActivation,     // a value of a micro-batch that is kept for the backward pass or sent to another stage. Batch
+                // statistics (type G) of operators with `folds_states` have all row blocks of the replica (micro_batch
+                // -1) and live until the update
+  kGathered,  // values gathered from all replicas (replica -1): features and labels of a head pass on a shard's
+              // device, or batch statistics
+  kTerms,     // terms that other devices sent for a sum on this device. For a head (`head`, `micro_batch`): rows of dX
+           // partials, in the order of their classes; if `shard` >= 0, they are for the sum on a node whose first shard
+           // is `shard`. For a gradient (`param`): the slices of the other members of a round, ordered by replica; each
+           // round overwrites the slices of the previous round (planner/replica_sums.h). For a tied weight (`param`):
+           // the whole gradient that another stage computes
+  kHeadLists,      // lists of the HeadPlan::neighbours nearest classes of every class; on the host       persistent
   kHeadSnapshot,   // f32 class weights for building the next lists; on the host                           persistent
   kHeadBuild,      // the next lists, then the working memory of their build; on the host                  persistent
   kHeadSelection,  // the active classes of a shard: head_selection (graph/head_shape.h); read by all passes of the
                    // step                                                                             persistent
-  kHeadMass,       // RowMass (ops/head/mass.h) of the first pass's rows, if a step measures it            persistent
-  kHeadStats,      // statistics of all shards of the head in order, each head_stats_bytes(shard) (graph/head_shape.h);
-                   // one buffer per device and pass: a shard writes its own part, all_gather fills in the others
-  kHeadSoftmax,    // {max, 1 / sum} of each row: from kReduceStats
-  kHeadLogits,     // logits of a shard's kept class blocks in one pass: from kHeadForward to kHeadBackward
+  kHeadMass,       // the RowMass (ops/head/mass.h) of each row of the first pass, in steps that measure it;
+                   // persistent
+  kHeadStats,      // statistics of all shards of the head in order, each head_stats_bytes(shard) (graph/head_shape.h).
+                   // Each device has one buffer per pass: its shards write their own parts, and an all-gather fills in
+                   // the parts of the other devices
+  kHeadSoftmax,    // {max, 1 / sum} of each row, written by kReduceStats
+  kHeadLogits,     // logits of a shard's kept class blocks in one pass: kHeadForward writes them for kHeadBackward
   kHeadGradient,   // dX partials of this device's shards in shard order, each head_gradient_bytes(shard)
-  kHeadScratch,    // for one pass of one shard: head_scratch_bytes
-  kScratch,        // one aligned slice per worker
-  kNorms,      // f64 partial sums of squares for clip = norm, for all tensors that it counts, in name order: one per
-               // 4 096 elements (the last may be short); tensors of heads: one for each class block
-  kResult,     // per-row loss and metrics (and outputs, in inference), read by the trainer after the step: for one
-               // replica, or for all (-1) if a head makes them. For a head's logits (inference): k = HeadPlan::top_k
-               // best classes, i32 [batch, k], then their logits, f32 [batch, k]; outputs of a list are two results
-  kHeadScale,  // scales of this shard's rows if they are fp8: f32       persistent
-  kHeadLast,   // for the rows of this shard, with Untouched::kExact: i32, the step that last updated each; persistent
-  kResidual,   // states of a compressed weight (graph/compression.h), in place of kOptimizer; each sender has its own,
-               // on the replica that compresses. State 0: its velocity, 1: its residual, the accumulated gradient
-               // that was not sent; persistent
+  kHeadScratch,    // scratch memory for one pass of one shard, head_scratch_bytes in size
+  kScratch,        // scratch memory of kernels: one aligned slice per worker
+  kNorms,   // f64 partial sums of squares for clip = norm, for all tensors that the clip counts, in name order. A
+            // tensor of a head has one sum for each class block; other tensors have one sum per 4 096 elements (the
+            // last may be short)
+  kResult,  // per-row loss and metrics (and outputs, in inference), which the trainer reads after the step. It has
+            // the rows of one replica, or of all replicas (-1) if a head makes them. The logits of a head (inference)
+            // become its k = HeadPlan::top_k best classes, i32 [batch, k], followed by their logits, f32 [batch, k];
+            // a list of best classes (topk) has one result for the classes and one for the scores
+  kHeadScale,  // f32 scales of this shard's rows if the rows are fp8       persistent
+  kHeadLast,   // with Untouched::kExact: the step (i32) that last updated each row of this shard       persistent
+  kResidual,   // states of a compressed weight (graph/compression.h), in place of kOptimizer. Each sender has its own,
+               // on the replica that compresses. State 0 is its velocity, state 1 its residual: the accumulated
+               // gradient that was not sent       persistent
   kPairs,      // GradientPairs of a compressed weight from all senders, pairs_bytes each
-  kHeadSums,   // rows of a micro-batch in the dX partials of several shards of a node (planner/dx_terms.h), of which
-               // `shard` is the first: from kSumDx
+  kHeadSums,   // the sum, by kSumDx, of the dX partials of several shards of a node for the rows of a micro-batch
+               // (planner/dx_terms.h); `shard` is the first of these shards
 };
 
-// Whether each step fills a persistent buffer anew: it contains nothing that a run has learned.
+// Whether every step overwrites a persistent buffer of this purpose, so that it contains nothing that was learned.
 constexpr bool is_refilled(Purpose purpose) {
   return purpose == Purpose::kInput || purpose == Purpose::kHeadSelection || purpose == Purpose::kHeadMass;
 }
 
 struct Buffer {
   BufferId id;
-  int device = 0;  // kHost: the host arena (inputs, labels)
+  int device = 0;  // kHost: in the host arena, such as inputs and labels
   Purpose purpose = Purpose::kActivation;
   Bytes bytes = 0;
   Bytes offset = 0;  // offset in the arena of `device`
-  // First and last instruction (index in Program::instructions order of that device's time line) that touches it; for
-  // persistent buffers the whole step.
+  // The first and the last instruction that accesses the buffer, as indices in Program::instructions. A persistent
+  // buffer is in use for the whole step.
   int32_t first_use = -1;
   int32_t last_use = -1;
   bool persistent = false;
@@ -114,10 +127,10 @@ struct Buffer {
   ParamId param;
   int32_t state = -1;  // kOptimizer, kHeadOptimizer: index of the state
   int32_t ring = -1;   // kInput: position in the loader's ring
-  NodeId node;         // kPrepared: node whose input `node_input` it is
+  NodeId node;         // kPrepared: the node that reads the prepared form as its input `node_input`
   int32_t node_input = -1;
-  int32_t micro_batch = -1;  // buffers of stages; -1: all rows of the replica
-  int32_t replica = 0;       // -1: no replica
+  int32_t micro_batch = -1;  // buffers of stages; -1: the buffer has all rows of the replica
+  int32_t replica = 0;       // -1: the buffer belongs to no single replica
   int32_t head = -1;         // head buffers: index in Program::heads
   int32_t head_pass = -1;    // head buffers with the rows of one pass; -1: all rows of the batch
   int32_t shard = -1;        // head buffers of one shard
@@ -126,45 +139,50 @@ struct Buffer {
 
 enum class Kind : uint8_t {
   // Passes of a stage over one micro-batch, row block by row block.
-  kForward,   // the nodes of the stage
-  kBackward,  // recomputed forward nodes, then backward nodes
+  kForward,   // runs the nodes of the stage
+  kBackward,  // runs the recomputed forward nodes, then the backward nodes
   // Runs once a step, before all passes of a head: selects the active classes of a shard.
   kHeadSelect,
-  // Passes of heads over the rows of pass `head_pass`, or over the batch; all but kReduceStats belong to one shard.
-  kHeadForward,   // makes the statistics of its shard
-  kReduceStats,   // on every device that needs it: statistics of all shards to softmax; on the head's first device also
-                  // to loss and metrics, in inference to the best classes of the logits
-  kHeadBackward,  // makes dX partials and, unless `update_sweep`, updates the shard's rows (the fused update)
-  kHeadNorms,     // if clip counts heads: a sweep for the squares of the shard's gradient
-  kHeadUpdate,    // dW + update sweep over all rows of the batch
-  kHeadMass,      // at the end of a step that measures it: the active classes' share of the softmax
-  kReduceDx,      // on the devices that made the features: dX partials of all shards to the gradient of one micro-batch
+  // Passes of heads, over the rows of pass `head_pass` or over all rows of the batch. Each works on one shard, except
+  // kReduceStats and kReduceDx, which combine shards.
+  kHeadForward,  // computes the statistics of its shard
+  kReduceStats,  // combines the statistics of all shards into the softmax, on every device that needs it. On the head's
+                 // first device it also computes loss and metrics or, in inference, the best classes of the logits
+  kHeadBackward,  // computes dX partials and, unless `update_sweep` is set, updates the shard's rows (the fused update)
+  kHeadNorms,     // computes the sums of squares of the shard's gradient, if the clip counts heads
+  kHeadUpdate,    // recomputes dW over all rows of the batch and updates the shard's rows
+  kHeadMass,      // measures the active classes' share of the softmax, at the end of the steps that measure it
+  kReduceDx,      // sums the dX partials of all shards to the feature gradient of one micro-batch, on the devices that
+                  // made the features
   // The end of a step, for a stage's replica.
   kFoldPartials,  // if a replica has several partials: sums them into partial 0, (0 + 1) + (2 + 3)
-  kSumReplicas,   // its slice of the gradients, over the members of a round in a binary tree by replica
-  kNorm,          // squares of its gradients (partial 0)
-  kUpdate,        // optimizer, running statistics, prepared weights
-  kCopy,          // rows of a head pass to or from their places among the rows of the batch
-  // Exchanges: the instructions of one `group`, one for each member.
+  kSumReplicas,   // sums the replica's slice of the gradients over the members of a round, in a binary tree by replica
+  kNorm,          // computes the sums of squares of the replica's gradients (partial 0)
+  kUpdate,        // runs the optimizer and updates running statistics and prepared weights
+  kCopy,          // copies rows of a head pass to or from their places among the rows of the batch
+  // Exchanges. An exchange has one instruction for each member; they have the same `group`.
   kSend,
   kRecv,
-  // Each member receives the blocks of all others: features or labels of a head pass, a micro-batch of every replica at
-  // a time (a pass with h = batch is filled by M / R such gathers); statistics of heads and norms, in place; batch
-  // statistics; slices of summed gradients, in place; pairs of compressed gradients, in place; gradients of a tied
-  // weight, among the stages that read it.
+  // Each member receives the blocks of all other members. It gathers one of: features or labels of a head pass, for one
+  // micro-batch of every replica (a pass with h = batch needs M / R such gathers); statistics of heads, norms, slices
+  // of
+  // summed gradients or pairs of compressed gradients, in place; batch statistics; gradients of a tied weight, among
+  // the
+  // stages that read it.
   kAllGather,
-  // Terms go to the device that sums them: dX partials to kReduceDx or, if `shard` >= 0, to kSumDx; slices of gradients
-  // to kSumReplicas.
+  // Sends terms to the device that sums them: dX partials to kReduceDx or, if `shard` >= 0, to kSumDx; slices of
+  // gradients to kSumReplicas.
   kReduceScatter,
-  // At the end of a step, before kSumReplicas for the gradients that are sent whole. This kind and the next ones come
-  // last in this list because plan files store the numbers of kinds. Adds gradients of compressed weights, the
-  // replica's or the sums of its sender, to their velocities and residuals, and takes out the largest elements.
+  // Adds gradients of compressed weights (the replica's own, or the sum over the replicas of its sender) to their
+  // velocities and residuals, and takes out the largest elements to send. It runs at the end of a step, before
+  // kSumReplicas sums the gradients that are sent whole. This kind and the next ones come last in this list because
+  // plan files store the numbers of kinds.
   kCompress,
-  // After kSumReplicas: adds the gradients of all readers of a tied weight in a binary tree, into the gradient of the
-  // stage's copy.
+  // Adds the gradients of all readers of a tied weight in a binary tree, into the gradient of the stage's copy. It runs
+  // after kSumReplicas.
   kSumTied,
-  // On a node that did not make the features: sums the dX partials of several of its shards, of which `shard` is the
-  // first, before they are sent to kReduceDx (planner/dx_terms.h).
+  // Sums the dX partials of several shards of a node before the node sends them to kReduceDx; `shard` is the first of
+  // these shards. It is used on nodes that did not make the features (planner/dx_terms.h).
   kSumDx,
 };
 enum class Stream : uint8_t { kCompute, kComm };
@@ -172,11 +190,11 @@ enum class Stream : uint8_t { kCompute, kComm };
 constexpr bool communicates(Kind kind) { return kind >= Kind::kSend && kind <= Kind::kReduceScatter; }
 constexpr bool is_stage_pass(Kind kind) { return kind <= Kind::kBackward; }
 constexpr bool is_head_pass(Kind kind) { return kind >= Kind::kHeadForward && kind <= Kind::kHeadUpdate; }
-// All computations of a head: its passes, and those before and after them.
+// Whether an instruction is a computation of a head: a pass, or work before or after the passes such as kHeadSelect.
 constexpr bool is_of_head(Kind kind) {
   return (kind >= Kind::kHeadSelect && kind <= Kind::kReduceDx) || kind == Kind::kSumDx;
 }
-// Passes over all rows of the batch at the end of a step.
+// Whether a head pass covers all rows of the batch at the end of a step.
 constexpr bool is_head_sweep(Kind kind) { return kind == Kind::kHeadNorms || kind == Kind::kHeadUpdate; }
 
 struct Instruction {
@@ -185,25 +203,26 @@ struct Instruction {
   int device = 0;
   Stream stream = Stream::kCompute;
   int stage = -1;
-  int replica = 0;            // -1: no replica
+  int replica = 0;            // -1: it belongs to no single replica
   int micro_batch = -1;       // stage passes, sends and receives: counted globally, 0 .. micro_batches - 1
   int head = -1;              // head passes, their copies and exchanges: index in Program::heads
   int head_pass = -1;         // index of the head's pass; -1: all rows of the batch
-  int gather = -1;            // features and their gradient: index of the micro-batch inside each replica
-  int shard = -1;             // passes of one shard; sums of dX on a node, and the exchanges before them: the first
+  int gather = -1;            // exchanges and sums of features or their gradient: the micro-batch inside each replica
+  int shard = -1;             // passes: their shard; sums of dX on a node, and the exchanges before: the first shard
   int group = -1;             // exchanges: shared by all members; also by a send and its receive
   std::vector<NodeId> nodes;  // stage passes: in order of execution
   std::vector<Operand> operands;
-  std::vector<BufferId> reads;   // buffers of `operands`, each once: derive_accesses
+  std::vector<BufferId> reads;   // buffers of `operands` that are read, each once (derive_accesses)
   std::vector<BufferId> writes;  // a buffer that a computation writes before it reads it is only in `writes`
-  // Before this instruction begins, `deps` must have ended (exchanges: have received), and the exchanges in `releases`
-  // must have released the blocks that they send. Emit derives both from reads, writes and stream order.
+  // Before this instruction begins, the computations in `deps` must have ended, the exchanges in `deps` must be
+  // received, and the exchanges in `releases` must be released. Emit derives both lists from reads, writes and the
+  // order of streams.
   std::vector<InstructionId> deps;
   std::vector<InstructionId> releases;
   Flops flops = 0;
   Bytes bytes = 0;  // communication: bytes moved
   Seconds predicted = 0;
-  Span span;  // the place in the text that asks for it
+  Span span;  // the place in the model text that the instruction comes from
 };
 
 // Fills `reads` and `writes` from the operands.
@@ -224,7 +243,8 @@ struct Stage {
   Bytes activation_bytes = 0;  // per micro-batch
 };
 
-// A row range of a head on a device: whole class blocks (docs/internals/determinism.md, "Class blocks").
+// The class rows of a head that one device has: a range of whole class blocks (docs/internals/determinism.md, "Class
+// blocks").
 struct HeadShard {
   int head = 0;
   int shard = 0;
@@ -251,10 +271,10 @@ struct HeadPlan {
   int64_t dim = 0;
   int64_t class_block = 0;    // ClassBlocks::size from the module (graph/head_shape.h)
   int64_t rows = 0;           // h: rows of one head pass; h == batch gives the fused update
-  bool update_sweep = false;  // dW and update in one sweep at the end of the step (h < batch, or clip counts heads)
-  int64_t top_k = 1;          // best classes kept per row
+  bool update_sweep = false;  // rows are updated in a sweep at the end of the step (h < batch, or clip counts heads)
+  int64_t top_k = 1;          // number of best classes that are kept per row
   bool bf16 = false;          // HeadShape::bf16
-  // HeadShape's fields with these names.
+  // Copies of the fields of HeadShape with these names.
   int64_t active = 0;
   int64_t neighbours = 0;
   bool exact_graph = true;        // ActiveSpec::exact
@@ -277,11 +297,11 @@ struct HeadPlan {
   bool operator==(const HeadPlan&) const = default;
 };
 
-// A device's memory: one mapping.
+// The memory of a device, which is one mapping.
 struct Arena {
   int device = 0;
-  Bytes bytes = 0;     // allocated: all but mapped buffers
-  Bytes live_max = 0;  // largest sum of live buffers
+  Bytes bytes = 0;     // allocated bytes; buffers in files (is_mapped) are not in the arena
+  Bytes live_max = 0;  // largest sum of the sizes of buffers that are alive at one time
 };
 
 struct Program {
@@ -290,7 +310,7 @@ struct Program {
   int devices = 1;
   std::vector<int> threads;  // number of workers of each device
   int64_t batch = 0;         // global rows per step
-  int64_t norm_rows = 0;     // g
+  int64_t norm_rows = 0;     // g: rows of a row block
   int micro_batches = 1;
   int replicas = 1;
   // Consecutive replicas on one node that sum their gradients before nodes do (planner/replica_sums.h); 1: all replicas
@@ -303,8 +323,9 @@ struct Program {
   // only compares them for equality.
   std::vector<int> device_nodes;
   int ranks = 1;  // processes that run it; set by the run, not part of the plan
-  // Gradient partials of all replicas: with --deterministic 4, or one per row block if there are fewer; else one for
-  // each worker of a replica's device, at most one for each row block of a micro-batch and kMostPartials a replica.
+  // The number of gradient partials of all replicas together. With --deterministic there are 4, or one per row block if
+  // the batch has fewer blocks. Otherwise a replica has one for each worker of its device, but at most one for each row
+  // block of a micro-batch, and at most kMostPartials.
   int partials = 1;
   PipelineKind schedule = PipelineKind::kGpipe;
   std::vector<Stage> stages;
@@ -335,32 +356,34 @@ struct Program {
   }
 };
 
-// The classes of each term that a kReduceDx or kSumDx adds, in the order of its operands.
+// The range of classes of each term that a kReduceDx or kSumDx adds, in the order of its operands.
 std::vector<ClassRange> classes_of_dx_terms(const Instruction& sum, const HeadPlan& head);
 
-// The shape of a shard's passes over `rows` rows (HeadPlan::rows, or the batch for the update sweep), for which the
-// planner sizes buffers and the backend makes kernels.
+// The shape of a shard's passes over `rows` rows (HeadPlan::rows, or the batch for the update sweep). The planner sizes
+// buffers and the backend makes kernels for this shape.
 HeadShape head_shape(const Program& program, const Graph& graph, const HeadPlan& head, const HeadShard& shard,
                      int64_t rows);
 
 // Whether a buffer contains class rows, or their states, that are in a file (HeadPlan::mapped). Such buffers are whole
-// pages of the address space after the arena of their device, mapped_bytes in all; they do not count as memory of the
-// plan.
+// pages of the address space after the arena of their device and do not count as memory of the plan. `mapped_bytes`
+// returns the total size of these buffers of a device.
 bool is_mapped(const Program& program, const Buffer& buffer);
 Bytes mapped_bytes(const Program& program, int device);
-// The file of head `head`: a section for each such tensor, with the tensor's name, with the rows of all shards.
-// REQUIRES: its rows are mapped. The layout of an inference program has fewer sections.
+// The layout of the file with the class rows of head `head`: a section for each tensor in the file (class weights and
+// their states), which has the tensor's name and the rows of all shards. The layout for an inference program has fewer
+// sections. REQUIRES: the rows of the head are mapped.
 RowsLayout rows_layout(const Program& program, const Graph& graph, size_t head);
 
-// The shape of a build of the lists of nearest classes, exact and approximate, on the processors of all devices.
+// The shapes of an exact and of an approximate build of the lists of nearest classes, on the cores of all devices.
 KnnShape knn_shape(const Program& program, const HeadPlan& head);
 KnnCellsShape knn_cells_shape(const Program& program, const HeadPlan& head);
-// Workers of the devices of a rank.
+// The number of workers of all devices of a rank.
 int workers_of_rank(const Program& program, int rank);
 
 const char* name_of(Kind kind);  // "all_gather", "head-forward"
 
-// Stable text of the program, one instruction with its operands after the other (`xrun show --emit program`).
+// Returns the program as text that is equal for equal programs: each instruction with its operands, in order (`xrun
+// show --emit program`).
 std::string print(const Program& program, const Graph& graph);
 
 }  // namespace xrun::planner

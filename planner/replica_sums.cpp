@@ -7,14 +7,14 @@ namespace {
 
 constexpr auto kElement = static_cast<Bytes>(sizeof(float));
 
-// Part `i` of `n` of a slice; the parts are equal except for one element.
+// Returns part `i` of a slice that is divided into `n` parts, whose lengths differ by at most one element.
 Slice part_of(Slice slice, int i, int n) {
   const int64_t count = slice.bytes / kElement;
   const int64_t begin = count * i / n;
   return {slice.offset + begin * kElement, (count * (i + 1) / n - begin) * kElement};
 }
 
-// Whether runs of `count` replicas of a stage have all their devices on one node each.
+// Whether each run of `count` replicas of a stage is on one node. `devices` has the device of each replica.
 bool fits_nodes(const Machine& machine, const std::vector<int>& devices, int count) {
   for (size_t r = 0; r < devices.size(); ++r) {
     const size_t first = r - r % static_cast<size_t>(count);
@@ -28,7 +28,7 @@ bool fits_nodes(const Machine& machine, const std::vector<int>& devices, int cou
 }  // namespace
 
 std::vector<int> ReplicaSums::members(int round, int replica) const {
-  const bool inside = owner_ >= 0 || (rounds() == 2 && round == 0);  // inside a node
+  const bool inside = owner_ >= 0 || (rounds() == 2 && round == 0);  // whether all members are in one run
   const bool across = rounds() == 2 && round == 1;
   std::vector<int> members;
   for (int other = 0; other < replicas_; ++other) {
@@ -82,7 +82,7 @@ int longest_runs(const Machine& machine, std::span<const std::vector<int>> stage
 int replicas_of_node(const Machine& machine, std::span<const std::vector<int>> stages) {
   const int count = longest_runs(machine, stages);
   const bool all = !stages.empty() && count == static_cast<int>(stages[0].size());
-  return all ? 1 : count;  // if all are on one node, they sum at once
+  return all ? 1 : count;  // if all replicas are on one node, one round is enough
 }
 
 }  // namespace xrun::planner

@@ -1,11 +1,12 @@
-// Sums of gradients over replicas, in rounds. In a round each replica receives the terms of a slice of every gradient
-// from the other members of the round and sums them; after the last round every element is summed over all replicas, on
-// one of them.
+// Sums of gradients over replicas, in one round or two. In a round, each replica is responsible for a slice of every
+// gradient: it receives this slice from the other members of the round and sums it. After the last round, each element
+// of a gradient has been summed over all replicas on exactly one replica, which sends the sum to all others.
 //
-// Usually there is one round with all replicas as members. If runs of g replicas are on one node each, there are two
-// rounds: in the first, the replicas of a run sum g slices; in the second, the replicas with the same slice in all runs
-// divide it among them. A run then sends one term of an element, its sum, instead of one for each replica
-// (docs/internals/algorithms.md, "Collective costs").
+// Usually there is one round, whose members are all replicas. If every run of g consecutive replicas is on one node,
+// there are two rounds. In the first round, the g replicas of a run divide each gradient into g slices and sum them. In
+// the second round, the replicas that have the same slice in all runs divide it among them and sum over the runs. The
+// network then carries one term per element and run, instead of one per replica (docs/internals/algorithms.md,
+// "Collective costs").
 #pragma once
 
 #include <span>
@@ -28,8 +29,8 @@ class ReplicaSums {
   explicit ReplicaSums(const Program& program) : ReplicaSums(program.replicas, program.node_replicas) {}
   // REQUIRES: `node_replicas` divides `replicas`.
   ReplicaSums(int replicas, int node_replicas) : replicas_(replicas), node_replicas_(node_replicas) {}
-  // Sums only over runs of `run` replicas, in one round: the owner, which is replica `owner` of each run, receives
-  // whole gradients from the others of the run. REQUIRES: `run` divides `replicas`.
+  // Returns sums over each run of `run` replicas, in one round: the replica at position `owner` of each run receives
+  // the whole gradients from the other replicas of its run. REQUIRES: `run` divides `replicas`.
   static ReplicaSums over_runs(int replicas, int run, int owner) {
     ReplicaSums sums(replicas, run);
     sums.owner_ = owner;
@@ -37,14 +38,14 @@ class ReplicaSums {
   }
 
   int rounds() const { return owner_ < 0 && node_replicas_ > 1 && node_replicas_ < replicas_ ? 2 : 1; }
-  // The replicas that sum together with `replica`, including it, in ascending order.
+  // Returns the replicas that sum together with `replica` in a round, including `replica`, in ascending order.
   std::vector<int> members(int round, int replica) const;
-  // The slice of a gradient of `count` elements that a replica sums in a round; in round `rounds() - 1`, the slice that
-  // it sends to all replicas afterwards.
+  // Returns the slice of a gradient of `count` elements that a replica sums in a round. After the last round, the
+  // replica sends its slice of that round to all replicas.
   Slice slice(int64_t count, int round, int replica) const;
-  // The slice that the members of a round divide among them: all of the gradient in the first one.
+  // Returns the slice that the members of a round divide among them: the whole gradient in the first round.
   Slice shared(int64_t count, int round, int replica) const;
-  // The most terms of other replicas that a replica holds of one gradient.
+  // Returns the largest number of bytes that a replica receives for one gradient in a round.
   Bytes terms(int64_t count, int replica) const;
 
  private:
@@ -53,10 +54,10 @@ class ReplicaSums {
   int owner_ = -1;  // argument of over_runs; -1 otherwise
 };
 
-// The most consecutive replicas, in runs of equal length, that are on one node each. `stages` has the devices of each
-// stage, by replica.
+// Returns the largest n such that every run of n consecutive replicas is on one node, for runs that begin at multiples
+// of n. `stages` has the devices of each stage, by replica.
 int longest_runs(const Machine& machine, std::span<const std::vector<int>> stages);
-// Program::node_replicas on this machine.
+// Returns Program::node_replicas for a machine and the devices of the stages.
 int replicas_of_node(const Machine& machine, std::span<const std::vector<int>> stages);
 
 }  // namespace xrun::planner

@@ -7,7 +7,7 @@
 namespace xrun::planner {
 namespace {
 
-// Steps from one checkpoint to the next; nullopt if it depends on an unknown number of samples.
+// Returns the number of steps from one checkpoint to the next; nullopt if it depends on an unknown number of samples.
 std::optional<int64_t> steps_between(const TrainSpec& train, int64_t samples) {
   if (train.checkpoint_every.unit == TrainSpan::kEpochs && samples == 0) {
     return std::nullopt;
@@ -16,8 +16,8 @@ std::optional<int64_t> steps_between(const TrainSpec& train, int64_t samples) {
   return static_cast<int64_t>(std::clamp(steps, 1.0, 0x1p50));
 }
 
-// The expected bytes of pages that have at least one of `active` rows drawn at random; if rows are few, nearly each has
-// its own page.
+// Returns the expected bytes of the pages that contain at least one of `active` rows drawn at random. If few rows are
+// drawn, almost every row is on a different page.
 Bytes touched_pages(const RowsLayout& layout, double active) {
   double pages = 0;
   for (const RowsSection& section : layout.sections) {
@@ -40,11 +40,12 @@ std::vector<RowsOnDisk> rows_on_disk(const Module& module, const Program& traini
       continue;
     }
     const RowsLayout layout = rows_layout(training, module.graph, h);
-    // More classes are active if a batch has more labels.
+    // The labels of a batch are always active, so there may be more active classes than the text asks for.
     const double active = static_cast<double>(std::max(head.active, training.batch));
     const double changed = steps ? active * static_cast<double>(*steps) : static_cast<double>(head.classes);
     const auto rows = static_cast<int64_t>(std::min(changed, static_cast<double>(head.classes)));
-    // Each shard appends a record to its log in each step that changes rows for the first time.
+    // In each step in which some rows change for the first time since the checkpoint, a shard appends a record to its
+    // log.
     const int64_t records = std::min(rows, steps.value_or(rows) * std::ssize(head.shards));
     list.push_back({.head = module.graph.heads[static_cast<size_t>(head.head)].name,
                     .rows = layout.file_bytes(),

@@ -12,16 +12,16 @@ namespace xrun::planner {
 struct RowsOnDisk {
   std::string head;
   Bytes rows = 0;  // the file with all rows
-  Bytes undo = 0;  // the undo log, at most: the values at a checkpoint of the rows that change until the next one
-  // Approximate bytes of pages with rows that a step uses: read unless the page cache has them, and written back.
-  // Predicted times assume that they are in the cache.
+  Bytes undo = 0;  // upper bound for the undo log, which has the old values of the rows changed since a checkpoint
+  // Approximate bytes of the pages that contain the rows used in a step. The pages are read unless they are in the page
+  // cache, and written back. Predicted times assume that they are in the cache.
   Bytes step_pages = 0;
 
   Bytes sum() const { return rows + undo; }
 };
 
-// One entry for each head with such rows. `samples`: per epoch; 0: unknown, and then all rows are assumed to change
-// between two checkpoints.
+// Returns an entry for each head with rows in a file. `samples` is the number of samples of an epoch. If it is unknown
+// (0), all rows are assumed to change between two checkpoints.
 std::vector<RowsOnDisk> rows_on_disk(const Module& module, const Program& training, int64_t samples);
 
 }  // namespace xrun::planner

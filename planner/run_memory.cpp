@@ -22,8 +22,8 @@ bool is_measured(const TrainSpec& train, const std::string& source) {
   return std::any_of(metrics.begin(), metrics.end(), [&](const MetricSpec& metric) { return metric.reads(source); });
 }
 
-// A chunk for each thread that writes, memory for copies, and the shifts of rows that catch up, which are computed when
-// a save begins.
+// Returns the memory for saves in the background: a chunk for each thread that writes, copies of rows (save_staging)
+// and, for heads whose rows catch up with unused steps (Untouched::kExact), an f32 value per class and tensor.
 Bytes saving_of(const Module& module, const Program& training) {
   if (!module.train.checkpoint_async) {
     return 0;

@@ -1,4 +1,4 @@
-// The memory of a whole run: the arenas of its two programs, and the memory of its readers.
+// The memory of a whole run: the arenas of its two programs, its readers, and saves in the background.
 #pragma once
 
 #include <string>
@@ -14,18 +14,19 @@ struct RunMemory {
   Bytes evaluation = 0;                // all arenas, mapped at the first evaluation; 0: the run does not evaluate
   Bytes readers = 0;                   // upper bound
   Bytes saving = 0;                    // upper bound for saves in the background (`checkpoint.async`)
-  std::vector<std::string> uncounted;  // sources whose readers hold as much as the size of their files
+  std::vector<std::string> uncounted;  // not in the sum: data sources whose readers keep the whole files in memory
 
   Bytes sum() const { return training + evaluation + readers + saving; }
 };
 
-// The threads of a rank that may write files of a checkpoint at once: all workers, and one in the background.
+// The number of threads of a rank that may write files of a checkpoint at the same time: all workers and a background
+// thread.
 int writers_of_rank(const Program& program, int rank);
-// The memory of a rank for copies of rows that steps change before a background save has written them: at most all of
-// its weights and states.
+// The memory for copies of rows that steps change before a background save has written them. It is at most the size of
+// all weights and states.
 Bytes save_staging(const Program& program);
 
-// Computes it from the module and the programs, for one rank; opens no source.
+// Computes the memory of a run from the module and the programs, for one rank, without opening any data source.
 RunMemory run_memory(const Module& module, const Program& training, const Program& inference);
 
 }  // namespace xrun::planner

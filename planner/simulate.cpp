@@ -1,3 +1,9 @@
+// Two simulations. The first one runs the action lists of a schedule: an action starts when its stage is free and its
+// inputs have arrived, so the stages are visited repeatedly until every list has ended. The second one is a
+// discrete-event simulation of a program: it posts each instruction when the instructions that it waits for have ended,
+// starts a unit (a computation, or all members of an exchange) when all of its members are posted, and continues with
+// the unit that ends next. It models two shared resources: cores, if there are more busy workers than cores, and the
+// links between nodes.
 #include "planner/simulate.h"
 
 #include <algorithm>
@@ -9,7 +15,7 @@
 namespace xrun::planner {
 namespace {
 
-// A run of the action lists: the next action of each stage, and the ends of actions so far.
+// The state of a simulation of the action lists: the next action of each stage, and when the earlier ones ended.
 class Run {
  public:
   Run(const Schedule& schedule, const ScheduleRequest& request) : schedule_(schedule), request_(request) {
@@ -130,9 +136,10 @@ struct Unit {
   int waits = 0;  // members that are not posted yet
 };
 
-// An instruction waits for others to end, or, in the stream kComm, for the exchange before it to be posted.
+// The events for which an instruction waits: the ends of other instructions and, in the stream kComm, the posting of
+// the exchange before it.
 struct Waiting {
-  int waits = 0;               // number of these
+  int waits = 0;               // number of events that have not happened yet
   std::vector<int> after_end;  // instructions that wait for the end of this one
   int posted_next = -1;        // exchange that waits until this one is posted
 };
@@ -181,7 +188,8 @@ std::vector<Unit> make_units(const Program& program, std::vector<int>& unit_of) 
   return units;
 }
 
-// Seconds that `comm` covers while `compute` does not. Computations do not overlap one another.
+// Returns the seconds in which an interval of `comm` is running, but none of `compute`. The intervals of `compute` must
+// not overlap one another.
 Seconds exposed(std::vector<InstructionTime> comm, const std::vector<InstructionTime>& compute) {
   std::sort(comm.begin(), comm.end(),
             [](const InstructionTime& a, const InstructionTime& b) { return a.start < b.start; });
@@ -231,9 +239,9 @@ void summarise(const Program& program, ProgramTimes& times) {
   }
 }
 
-// A discrete-event simulation of the instructions: the end of a unit posts the instructions that waited only for it.
-// The clock of work advances with real time while every busy worker has a core, else more slowly; `late_` is the time
-// by which it lags.
+// A discrete-event simulation of the instructions: when a unit ends, the instructions that waited only for it are
+// posted. Durations are measured with a clock of work. It advances like real time while every busy worker has a core,
+// and more slowly otherwise; `late_` is the time by which it lags behind real time.
 class ProgramRun {
  public:
   ProgramRun(const Program& program, int cores)
@@ -297,7 +305,8 @@ class ProgramRun {
     busy_ += workers(unit);
   }
 
-  // The time when the links of a unit are free for it: at once, unless it crosses the network. Reserves them.
+  // Returns the time at which the links that a unit needs are free, and reserves them for the unit. A unit that does
+  // not cross the network needs no links and can start at once.
   Seconds link_start(size_t unit) {
     const auto load = loads_.find(program_.instructions[static_cast<size_t>(units_[unit].members[0])].group);
     if (load == loads_.end() || rate_ <= 0) {
@@ -336,7 +345,7 @@ class ProgramRun {
     }
   }
 
-  // The workers that are busy with a unit.
+  // Returns the number of workers that are busy with a unit.
   int workers(size_t unit) const {
     const Instruction& first = program_.instructions[static_cast<size_t>(units_[unit].members[0])];
     const auto device = static_cast<size_t>(first.device);

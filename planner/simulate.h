@@ -1,6 +1,6 @@
-// Simulation: start and end of actions or instructions, from their order and durations
-// (docs/internals/algorithms.md, "Simulation"). One function simulates the schedule before a Program exists, and one
-// the Program itself.
+// Simulation: computes when actions or instructions start and end, from their order and durations
+// (docs/internals/algorithms.md, "Simulation"). One function simulates a schedule, before a Program exists; the other
+// function simulates a Program.
 #pragma once
 
 #include <string>
@@ -22,12 +22,14 @@ struct ActionTime {
 struct ScheduleTimes {
   std::vector<std::vector<ActionTime>> stages;
   Seconds makespan = 0;
-  // Fractions of stages x makespan: the time in which devices are idle, and the part of it that unequal stages cause.
+  // Fractions of stages x makespan. `bubble` is the time in which stages are idle; `imbalance` is the part of the idle
+  // time that is caused by unequal stage times.
   double bubble = 0;
   double imbalance = 0;
 };
 
-// `schedule` has passed check_schedule. A stage takes its actions in order; a boundary adds `hop`.
+// Simulates a schedule. Each stage runs its actions in order, and a value takes ScheduleRequest::hop to reach the next
+// stage. REQUIRES: check_schedule has accepted the schedule.
 ScheduleTimes simulate(const Schedule& schedule, const ScheduleRequest& request);
 
 struct InstructionTime {
@@ -39,14 +41,15 @@ struct ProgramTimes {
   std::vector<InstructionTime> instructions;  // index: InstructionId
   Seconds makespan = 0;
   double bubble = 0;         // idle share of the compute streams of the devices that hold stages
-  Seconds exposed_comm = 0;  // on the device that waits longest: idle while its communication runs
+  Seconds exposed_comm = 0;  // time in which a device only communicates, on the device where it is longest
 };
 
-// Simulates a program. An instruction takes `Instruction::predicted`; members of a collective or of a send/recv pair
-// end together. While the computing devices have more workers than `cores` (0: no limit), everything slows down by one
-// factor. Errors: kContent that names the instructions that wait for one another.
+// Simulates a program. An instruction takes `Instruction::predicted`; the members of a collective, or a send and its
+// receive, end together. While the computing devices have more workers than there are `cores` (0: no limit), all of
+// them slow down by the same factor. Errors: kContent that names instructions that wait for one another.
 Result<ProgramTimes> simulate(const Program& program, int cores = 0);
-// Simulates with the cores of a machine and its network: exchanges between nodes take turns on the links that they use.
+// Simulates a program with the cores and the network of a machine. Exchanges that use the same link between nodes run
+// one after the other.
 Result<ProgramTimes> simulate(const Program& program, const Machine& machine);
 
 }  // namespace xrun::planner

@@ -18,7 +18,9 @@
 namespace xrun::planner {
 namespace {
 
-// The decision from which `largest`, the program of a step of the last size, was made, for a step of `module`'s batch.
+// Returns the decision for a step with the batch of `module`, which is smaller than the last size. It equals the
+// decision from which `largest`, the program of a step of the last size, was made, except for the number of
+// micro-batches.
 Decision decide_smaller(const Program& largest, const Module& module, const CostModel& cost) {
   const TrainSpec& train = module.train;
   const int64_t rows = largest.micro_batch_rows();
@@ -56,7 +58,8 @@ Decision decide_smaller(const Program& largest, const Module& module, const Cost
   return decision;
 }
 
-// The place of a buffer with learned values, and the key of its content.
+// Returns the place of a buffer with learned values, and the ids that identify its content, for a comparison of
+// programs.
 auto place_of(const Buffer& buffer) {
   return std::tuple(buffer.device, buffer.offset, buffer.bytes, buffer.purpose, buffer.param.index, buffer.state,
                     buffer.value.index, buffer.head, buffer.shard);
@@ -75,7 +78,7 @@ Places places_of(const Program& program) {
   return places;
 }
 
-// The error for a plan file that another xrun made, or that was edited.
+// Returns the error for a plan file that another version of xrun made, or that was edited.
 Error other_plan(const Plan& plan, bool loaded, const std::string& what) {
   XRUN_CHECK(loaded, "a plan for a growing batch: " + what);
   return {ErrorKind::kContent, "XG0625", "the steps of a growing batch cannot run plan " + plan.id + ": " + what,

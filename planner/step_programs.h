@@ -1,5 +1,5 @@
-// Programs of the steps of a growing batch before it has its last size: the plan's program with fewer micro-batches and
-// otherwise equal.
+// The programs for the smaller steps of a run whose batch grows. They equal the plan's program, which is for the last
+// size of the batch, except that they have fewer micro-batches.
 #pragma once
 
 #include <vector>
@@ -10,10 +10,10 @@
 
 namespace xrun::planner {
 
-// Fills Plan::smaller, and enlarges the arenas of Plan::training if a smaller step should need more than the last. Does
-// nothing if the batch does not grow. `module`: prepared for training, with the facts with which the plan was made.
-// Errors: those of emit and of the verifier; XG0625, for a plan that was loaded, if its arenas are too small for
-// smaller steps, or its weights have other places.
+// Fills Plan::smaller, and enlarges the arenas of Plan::training if a smaller step needs more memory than the last one.
+// Does nothing if the batch does not grow. `module` must be prepared for training; it and `facts` must be those with
+// which the plan was made. Errors: those of emit and of the verifier; XG0625 for a loaded plan whose arenas are too
+// small for smaller steps, or whose weights have other places than in the smaller programs.
 Status add_step_programs(Plan& plan, const Module& module, const KernelFacts& facts);
 
 }  // namespace xrun::planner

@@ -1,11 +1,14 @@
 // Finds the instructions that an instruction must wait for, except those that the order of its stream or other waits
 // imply.
 //
-// All instructions that touch a buffer belong to one device, so each device is handled separately. Computations of a
-// device end in order; exchanges that run in parallel (the stream kComm) are posted in order, but received and released
-// in any order. So the algorithm records for each exchange and stream the position in the stream from which the
-// exchange is known to be received, and released; and for each instruction the progress of the other stream when it
-// begins.
+// All instructions that access a buffer belong to one device, so each device is handled separately. The instructions
+// are processed in order. For each one, the accesses to its buffers, and to earlier buffers in the same memory, give a
+// list of events to wait for; an event that is already known to have happened is dropped. Computations of a device end
+// in order, so a position in the stream is sufficient to know which of them have ended. Exchanges that run in parallel
+// (the stream kComm) are posted in order, but received and released in any order. So the algorithm records for each
+// exchange and each stream the position in the stream from which the exchange is known to be received, and the one from
+// which it is known to be released. For each instruction it records the progress of the other stream when the
+// instruction begins.
 #include "planner/emit/dependences.h"
 
 #include <algorithm>
@@ -86,11 +89,12 @@ class Deriver {
     BufferId buffer;
   };
   struct DeviceState {
-    std::array<int32_t, 2> count{};   // instructions of each stream
-    std::array<int32_t, 2> other{};   // instructions of the other stream known to have ended, or been posted
-    std::map<Bytes, Tenant> tenants;  // the last buffer in each part of the arena, by its first byte
+    std::array<int32_t, 2> count{};   // number of instructions of each stream so far
+    std::array<int32_t, 2> other{};   // number of instructions of the other stream known to have ended or been posted
+    std::map<Bytes, Tenant> tenants;  // the last buffer in each part of the arena; key: first byte
   };
-  // The position from which each stream knows that an exchange was received, or released; index: event, then stream.
+  // The positions in the streams from which an exchange is known to be received, or released; index: event, then
+  // stream.
   struct Known {
     std::array<std::array<int32_t, 2>, 2> since{{{INT32_MAX, INT32_MAX}, {INT32_MAX, INT32_MAX}}};
   };
@@ -106,7 +110,7 @@ class Deriver {
     place_[index] = ++device.count[stream];
     other_[index] = device.other[stream];
     std::vector<Wait> waits = candidates(instruction);
-    std::sort(waits.begin(), waits.end(), std::greater<>());  // later ones imply earlier ones
+    std::sort(waits.begin(), waits.end(), std::greater<>());  // latest first, since later waits may imply earlier ones
     waits.erase(std::unique(waits.begin(), waits.end()), waits.end());
     instruction.deps.clear();
     instruction.releases.clear();
@@ -165,7 +169,7 @@ class Deriver {
     return waits;
   }
 
-  // Whether two instructions may touch the same bytes of a buffer; a computation counts as touching all of them.
+  // Whether two instructions may access the same bytes of a buffer. A computation counts as accessing the whole buffer.
   bool meet(const Instruction& one, const Instruction& other, BufferId id) const {
     if (!communicates(one.kind) || !communicates(other.kind)) {
       return true;
@@ -204,7 +208,8 @@ class Deriver {
     }
   }
 
-  // A computation has read when it has ended, an exchange when it has released what it sends.
+  // Returns the event after which the bytes that an instruction reads may be overwritten: the end of a computation, or
+  // the release of the blocks that an exchange sends.
   Wait end_of_read(int32_t reader) const { return {reader, is_beside(at(reader)) ? kReleased : kReceived}; }
 
   // The first access to a buffer waits for all accesses to the buffers that previously had its bytes.

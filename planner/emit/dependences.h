@@ -1,4 +1,5 @@
-// Dependencies between instructions, derived from reads, writes and shared memory.
+// Derives the dependencies between instructions from the buffers that they read and write, and from buffers that share
+// memory.
 #pragma once
 
 #include <vector>

@@ -1,5 +1,6 @@
-// The steps of an emission: trace values, make persistent buffers, go through the lists of the schedule in an order in
-// which every value is made before it is read; then emit the update, place buffers, and derive dependencies.
+// The steps of an emission: find the values of each stage; make the persistent buffers; go through the action lists of
+// the schedule, in an order in which every value is made before it is read, and emit the instructions of each action;
+// emit the update at the end of the step; place the buffers in memory; derive the dependencies of instructions.
 #include "planner/emit/emit.h"
 
 #include <algorithm>
@@ -155,7 +156,8 @@ void Emitter::take(int stage_index, int replica, const Action& action) {
   }
 }
 
-// Stages take turns, one action each, so that the list is close to the order of a real run.
+// Goes through the action lists of all stages. The stages take turns with one action each, so that the order of the
+// emitted instructions is close to that of a real run.
 Status Emitter::walk_schedule() {
   const auto& orders = decision_.schedule.orders;
   const auto replicas = static_cast<size_t>(decision_.replicas);

@@ -15,16 +15,16 @@ struct EmitRequest {
   const KernelFacts& facts;  // index: NodeIds of the module's graph
   const Machine& machine;
   const Decision& decision;
-  int input_ring = 2;  // positions of the ring: number of batches that the loader may fill ahead
+  int input_ring = 2;  // number of positions of the loader's ring, each with a batch that may be filled in advance
 };
 
 // Returns the program of a training step, or of inference on one batch. Errors: kInfeasible XG0605 for rows that cannot
-// be divided by micro-batches, replicas or partials; kContent XG0198 for a graph that stages cannot carry; kContent
-// XG0623 for orders of the schedule that wait for each other.
+// be divided by micro-batches, replicas or partials; kContent XG0198 for a graph that cannot be cut into stages
+// (trace_values); kContent XG0623 for a schedule in which stages wait for each other forever.
 Result<Program> emit(const EmitRequest& request);
 
-// Values that are read after a step, except those that a head makes: loss and metrics in training; metrics and outputs
-// in inference.
+// Returns the values that are read after a step: loss and metrics in training, metrics and outputs in inference. Values
+// that a head makes are not in the list.
 std::vector<ValueId> result_values(const Module& module, const Decision& decision);
 
 }  // namespace xrun::planner

@@ -16,7 +16,7 @@ std::vector<ParamId> Emitter::compressed_gradients(int stage_index) const {
   return compressed;
 }
 
-// The pairs of a sender, on a device that has a replica.
+// Returns the operand for the pairs of a sender in the buffer of a device that has a replica.
 Operand Emitter::pairs_operand(Role role, ParamId param, int device, int sender) const {
   const Bytes bytes = pairs_bytes(request_.module, param);
   return {.role = role,
@@ -53,7 +53,8 @@ void Emitter::emit_compression(int stage_index) {
   groups_ += program_.replicas > 1 ? 1 : 0;
 }
 
-// The gradients of a bucket travel to their owners while those of the previous bucket are summed.
+// Emits the sums over the replicas of each sender, before the compression. The gradients of a bucket travel to their
+// owners while those of the previous bucket are summed.
 void Emitter::emit_sender_sums(int stage_index) {
   if (program_.sender_replicas == 1) {
     return;
@@ -69,7 +70,7 @@ void Emitter::emit_sender_sums(int stage_index) {
   }
 }
 
-// Compresses the gradients that the replica owns.
+// Returns the instruction that compresses the gradients that a replica owns.
 Instruction Emitter::compress(const std::vector<ParamId>& compressed, int stage_index, int replica) const {
   const int device = device_of(stage_index, replica);
   Instruction compress{.kind = Kind::kCompress, .device = device, .stage = stage_index, .replica = replica};
@@ -91,10 +92,10 @@ Instruction Emitter::compress(const std::vector<ParamId>& compressed, int stage_
   return compress;
 }
 
-// Owners send their pairs to all other replicas, including those of their own node.
+// Returns the exchange in which owners send their pairs to all other replicas, including those of their own node.
 Instruction Emitter::gather_of_pairs(const std::vector<ParamId>& compressed, int stage_index, int replica) const {
   Instruction gather = slice_exchange(Kind::kAllGather, stage_index, replica);
-  Bytes sent = 0;  // per sender, at the density that holds for most of the run
+  Bytes sent = 0;  // bytes that one sender sends in a step after the warm-up
   for (const ParamId param : compressed) {
     sent += pairs_of(gradient_elements(param), request_.module.train.compress.density) *
             static_cast<Bytes>(sizeof(GradientPair));

@@ -1,15 +1,16 @@
-// The gradient of a head's feature: dX partials of all shards go to the devices that made the features, and are summed
-// there, for one micro-batch of every replica. Nodes with several shards may sum theirs first (planner/dx_terms.h).
+// Emits the gradient of a head's features for one micro-batch of every replica: the dX partials of all shards are sent
+// to the devices that made the features, and summed there. A node with several shards may sum their partials first
+// (planner/dx_terms.h).
 #include "planner/emit/emitter.h"
 
 namespace xrun::planner {
 
-// A micro-batch in a pass of a head, and the place where its gradients are summed.
+// Identifies a sum of dX: a micro-batch in a pass of a head, and where its partials are summed.
 struct Emitter::DxPlace {
   size_t head = 0;
   int pass = 0;
   int index = 0;   // index of the micro-batch in each replica
-  int shard = -1;  // sums on nodes: the first of the summed shards
+  int shard = -1;  // for a sum on a node: the first of the summed shards
 };
 
 void Emitter::emit_dx(size_t head, int pass, int index) {
@@ -32,7 +33,8 @@ void Emitter::emit_dx(size_t head, int pass, int index) {
   }
 }
 
-// Sends all terms to the devices that sum them, unless they are there already.
+// Emits the exchange that sends terms to the devices that sum them. Terms that are already on these devices are not
+// sent.
 void Emitter::emit_dx_terms(const DxPlace& at, const std::vector<DxSum>& sums) {
   std::vector<Instruction> exchanges;
   Bytes received = 0;
@@ -76,7 +78,7 @@ HeadGradientRows Emitter::dx_rows_of(const DxPlace& at, const DxSum& sum, const 
   return dx_rows(program_, graph_, program_.heads[at.head], term, sum.replica, at.index);
 }
 
-// The rows of a term on the device that sends it, in its first partial.
+// Returns the operand for the rows of a term on the device that sends it; it is for the first partial of the term.
 Operand Emitter::dx_operand(const DxPlace& at, const DxSum& sum, const DxTerm& term) const {
   const HeadGradientRows rows = dx_rows_of(at, sum, term);
   const int shard = term.shards.front();
@@ -110,7 +112,7 @@ void Emitter::add_dx_sent(const DxPlace& at, const DxSum& sum, Instruction& exch
   }
 }
 
-// A buffer of a sum on a device.
+// Returns a buffer for the terms or the result of a sum, on the device that sums.
 Buffer Emitter::dx_buffer(const DxPlace& at, const DxSum& sum, Purpose purpose, const char* name) const {
   return {.device = sum.device,
           .purpose = purpose,
@@ -151,7 +153,8 @@ Bytes Emitter::add_dx_received(const DxPlace& at, const DxSum& sum, Instruction&
   return bytes;
 }
 
-// Adds all terms in the order of their classes: the device's own in place, others from the receive buffer.
+// Adds the operands for all terms of a sum, in the order of their classes. Terms on the device itself are read in
+// place, the others in the receive buffer.
 void Emitter::add_dx_reads(const DxPlace& at, const DxSum& sum, Instruction& instruction) const {
   Bytes received = 0;
   for (const DxTerm& term : sum.terms) {

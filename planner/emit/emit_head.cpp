@@ -1,4 +1,8 @@
-// The head pass of a sharded head (docs/internals/algorithms.md, "Head pass"): gathers, statistics, gradients, updates.
+// Emits the passes of sharded heads (docs/internals/algorithms.md, "Head pass"). For each pass: gather features and
+// labels on the devices of the shards; compute the statistics of each shard, exchange them and combine them into the
+// softmax, loss and metrics; compute the gradients of each shard and sum dX (emit_dx.cpp). The class rows are updated
+// together with the gradients, or in a sweep at the end of the step. With active classes, each shard first selects them
+// once a step.
 #include <algorithm>
 #include <set>
 
@@ -6,7 +10,7 @@
 
 namespace xrun::planner {
 
-// Gathers the values of a stage that heads read, as soon as all replicas have made them.
+// Emits the gathers of the values of a stage that heads read, as soon as all replicas have made these values.
 void Emitter::emit_gathers(int stage_index, int index) {
   for (size_t h = 0; h < program_.heads.size(); ++h) {
     for (const ValueId value : {program_.heads[h].feature, program_.heads[h].label}) {
@@ -86,8 +90,8 @@ Instruction Emitter::head_instruction(size_t head, Kind kind, const HeadShard& s
                           .head_pass = pass,
                           .shard = shard.shard,
                           .span = graph_.node(plan.node).span};
-  // Products: statistics need logits; backward needs logits that were not kept, dX, and dW if it updates; sweeps need
-  // logits and dW.
+  // The matrix products of each pass: the forward pass computes logits. The backward pass computes the logits that were
+  // not kept, dX and, if it updates the rows, dW. A sweep at the end of the step computes logits and dW.
   switch (kind) {
     case Kind::kHeadForward:
       instruction.flops = 2 * macs;
@@ -106,7 +110,7 @@ Instruction Emitter::head_instruction(size_t head, Kind kind, const HeadShard& s
   return instruction;
 }
 
-// The first shard with rows on a device.
+// Returns the first shard with rows on a device; null if there is none.
 const HeadShard* Emitter::first_shard(size_t head, int device) const {
   const auto& shards = program_.heads[head].shards;
   const auto at = std::ranges::find_if(
@@ -114,7 +118,8 @@ const HeadShard* Emitter::first_shard(size_t head, int device) const {
   return at == shards.end() ? nullptr : &*at;
 }
 
-// Selects the active classes of the step on every shard, starting from the labels of all rows.
+// Emits the selection of the active classes of the step on every shard. It reads the labels of all rows, whose classes
+// are always active.
 void Emitter::emit_selections() {
   for (size_t h = 0; h < program_.heads.size(); ++h) {
     const HeadPlan& plan = program_.heads[h];
@@ -138,7 +143,8 @@ void Emitter::emit_selections() {
   }
 }
 
-// Measures the active classes' share of the softmax for the rows of the first pass, in steps that request it.
+// Emits the measurement of the active classes' share of the softmax, for the rows of the first pass. It runs only in
+// steps that request it.
 void Emitter::emit_masses() {
   for (size_t h = 0; h < program_.heads.size(); ++h) {
     const HeadPlan& plan = program_.heads[h];
@@ -175,7 +181,7 @@ void Emitter::emit_head_pass(int pass) {
 
 void Emitter::emit_head_pass(size_t head, int pass) {
   const HeadPlan& plan = program_.heads[head];
-  // Copies inputs of the data whose rows are not contiguous in the batch.
+  // Batch inputs of a pass, such as labels, are copied if their rows are not contiguous in the batch.
   for (const int device : shard_devices(head)) {
     Instruction copy{
         .kind = Kind::kCopy, .device = device, .replica = -1, .head = static_cast<int>(head), .head_pass = pass};
@@ -257,7 +263,7 @@ void Emitter::emit_statistics(size_t head, int pass) {
     add(std::move(gather));
   }
   groups_ += devices.size() > 1 ? 1 : 0;
-  // Without a gradient, only the device with the results needs the combined statistics.
+  // If no gradient is computed, only the device with the results needs the combined statistics.
   for (const int device : devices) {
     if (!trains(head) && device != devices.front()) {
       continue;
@@ -290,7 +296,8 @@ void Emitter::emit_statistics(size_t head, int pass) {
   }
 }
 
-// Copies from the rows of a pass to those of the batch: results, and operands of the sweep at the end of the step.
+// Emits copies from buffers with the rows of a pass to buffers with all rows of the batch: of results, and of the
+// values that the sweep at the end of the step reads.
 void Emitter::emit_pass_copies(size_t head, int pass) {
   const HeadPlan& plan = program_.heads[head];
   for (const int device : shard_devices(head)) {
@@ -364,7 +371,7 @@ void Emitter::emit_head_gradients(size_t head, int pass) {
   }
 }
 
-// One sweep over all rows of the batch for each shard, if the passes did not update.
+// Emits a sweep over all rows of the batch for each shard of the heads whose passes do not update the class rows.
 void Emitter::emit_head_updates() {
   for (size_t h = 0; h < program_.heads.size(); ++h) {
     const HeadPlan& plan = program_.heads[h];

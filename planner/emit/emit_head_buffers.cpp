@@ -15,7 +15,7 @@ std::vector<int> Emitter::shard_devices(size_t head) const {
   return {devices.begin(), devices.end()};
 }
 
-// Weights, states and prepared rows of all shards; results of all heads.
+// Adds the buffers with weights, states and prepared rows of all shards, and with the results of all heads.
 void Emitter::add_head_buffers() {
   for (size_t h = 0; h < program_.heads.size(); ++h) {
     const HeadPlan& head = program_.heads[h];
@@ -126,7 +126,7 @@ void Emitter::add_head_buffers() {
   }
 }
 
-// The lists of nearest classes, which are stored once on the host, and the buffers of their next build.
+// Adds the lists of nearest classes, of which the host has one copy, and the buffers for the next build of the lists.
 void Emitter::add_graph_buffers(size_t head) {
   const HeadPlan& plan = program_.heads[head];
   const auto add_one = [&](Purpose purpose, Bytes bytes, const std::string& name) {
@@ -144,7 +144,7 @@ void Emitter::add_graph_buffers(size_t head) {
   add_one(Purpose::kHeadBuild, build_bytes(program_, plan), ".build");
 }
 
-// The buffer with the rows of a pass on a shard's device; made at the first call.
+// Returns the buffer with the rows of a pass on a shard's device. The first call adds the buffer.
 BufferId Emitter::pass_buffer(size_t head, ValueId value, int device, int pass) {
   const HeadPlan& plan = program_.heads[head];
   if (const auto input = inputs_.find(value); input != inputs_.end() && (pass < 0 || !apart(head))) {

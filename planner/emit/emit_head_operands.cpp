@@ -4,18 +4,19 @@
 
 namespace xrun::planner {
 
-// The row of the pass, or of the batch, with which a buffer of a head begins.
+// Returns the first row of a pass in a buffer of a head. Row 0 is the result if the buffer has only the rows of the
+// pass, and for a sweep over the batch (`pass` -1).
 int64_t Emitter::pass_row(size_t head, const Buffer& buffer, int pass) const {
   return buffer.head_pass >= 0 || pass < 0 ? 0 : program_.heads[head].rows * pass;
 }
 
-// The first row of a micro-batch in a buffer of a head: the rows of a pass are in the order of the replicas.
+// Returns the first row of a micro-batch in a buffer of a head. The rows of a pass are in the order of the replicas.
 int64_t Emitter::head_row(size_t head, const Buffer& buffer, int micro_batch) const {
   const bool by_replica = buffer.head_pass >= 0 && program_.heads[head].rows < program_.batch;
   return program_.micro_batch_rows() * (by_replica ? micro_batch / per_replica() : micro_batch);
 }
 
-// Adds the rows of the instruction's pass, or of the batch, in a buffer with a value's rows.
+// Adds the operand for the rows of the instruction's pass, or of the batch, in a buffer with the rows of a value.
 void Emitter::add_rows(size_t head, Role role, BufferId id, Instruction& instruction) const {
   const Buffer& buffer = program_.buffer(id);
   const int64_t rows = instruction.head_pass < 0 ? program_.batch : program_.heads[head].rows;
@@ -40,7 +41,7 @@ void Emitter::add_features_and_labels(size_t head, Instruction& instruction) {
   }
 }
 
-// Adds the active classes of a shard, if not all classes are active.
+// Adds the operand for the active classes of a shard, unless all classes are active.
 void Emitter::add_selection(size_t head, const HeadShard& shard, Instruction& instruction) const {
   if (program_.heads[head].active > 0) {
     instruction.operands.push_back(whole(Role::kSelection, Access::kRead, shards_.at({head, shard.shard}).selection));
@@ -58,7 +59,7 @@ void Emitter::add_softmax(size_t head, Access access, Instruction& instruction) 
                                   .bytes = (pass < 0 ? program_.batch : plan.rows) * kHeadSoftmaxRow});
 }
 
-// Adds the rows of a shard, with their optimizer states if they are updated or catch up.
+// Adds the operands for the class rows of a shard, and for their optimizer states if the rows are updated or catch up.
 void Emitter::add_weights(size_t head, const HeadShard& shard, Instruction& instruction, bool update) const {
   const ShardBuffers& buffers = shards_.at({head, shard.shard});
   const Access access = update ? Access::kUpdate : Access::kRead;
@@ -84,7 +85,7 @@ void Emitter::add_weights(size_t head, const HeadShard& shard, Instruction& inst
   }
 }
 
-// Adds the logits that a shard keeps from its forward pass to its backward pass.
+// Adds the operand for the logits that a shard keeps from its forward pass to its backward pass.
 void Emitter::add_logits(size_t head, const HeadShard& shard, Access access, Instruction& instruction) {
   const HeadPlan& plan = program_.heads[head];
   const Bytes bytes = head_logits_bytes(head_shape(program_, graph_, plan, shard, plan.rows));
@@ -126,8 +127,9 @@ void Emitter::add_head_scratch(size_t head, const HeadShard& shard, Bytes bytes,
   }
 }
 
-// Adds loss, metrics and best classes, in the order of their values. Rows of a pass that are not contiguous in the
-// batch have buffers of their own, from which a copy moves them to their places.
+// Adds the operands for loss, metrics and best classes, in the order of their values. If the rows of a pass are not
+// contiguous in the batch, the pass writes into separate buffers, and a copy moves the rows to their places in the
+// batch.
 void Emitter::add_results(size_t head, Instruction& instruction) {
   const HeadPlan& plan = program_.heads[head];
   for (const auto& [key, result] : results_) {
@@ -166,7 +168,8 @@ void Emitter::add_results(size_t head, Instruction& instruction) {
   }
 }
 
-// Adds the rows of the copy's pass, for every replica and, for best classes of logits, for both tensors.
+// Adds the operands of a copy of the rows of a pass: a pair for every replica and, if best classes of logits are
+// copied, for each of the two tensors (classes and logits).
 void Emitter::add_copy(size_t head, BufferId from_id, BufferId to_id, Instruction& copy) const {
   const HeadPlan& plan = program_.heads[head];
   const Buffer& from = program_.buffer(from_id);

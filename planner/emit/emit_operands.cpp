@@ -29,7 +29,7 @@ int64_t Emitter::first_row(const Buffer& buffer) const {
   return buffer.replica < 0 ? 0 : program_.batch / program_.replicas * buffer.replica;
 }
 
-// Row blocks of the batch, starting at row `first`.
+// Returns an operand for the row blocks of an instruction, the first of which begins at row `first` of the batch.
 Operand Emitter::rows_operand(Role role, Access access, BufferId id, ValueId value, int64_t first) const {
   const Buffer& buffer = program_.buffer(id);
   const int64_t g = program_.norm_rows;
@@ -46,7 +46,7 @@ Operand Emitter::rows_operand(Role role, Access access, BufferId id, ValueId val
   return operand;
 }
 
-// All rows of a micro-batch, for an exchange.
+// Returns an operand for all rows of a micro-batch, which an exchange sends or receives.
 Operand Emitter::micro_batch_operand(Role role, Access access, BufferId id, ValueId value, int micro_batch) const {
   const int64_t first = program_.micro_batch_rows() * micro_batch - first_row(program_.buffer(id));
   return {.role = role,
@@ -56,7 +56,7 @@ Operand Emitter::micro_batch_operand(Role role, Access access, BufferId id, Valu
           .bytes = type(value).bytes(program_.micro_batch_rows(), program_.norm_rows)};
 }
 
-// Input `index` of a node of a stage pass, unless it is local to the pass.
+// Returns the operand for input `index` of a node of a stage pass. The input must not be local to the pass.
 Operand Emitter::input_operand(const Instruction& instruction, NodeId node, size_t index) const {
   const ValueId value = graph_.node(node).inputs[index];
   const ParamId param = graph_.value(value).param;

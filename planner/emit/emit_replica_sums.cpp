@@ -1,14 +1,17 @@
-// Sums of gradients over replicas (planner/replica_sums.h), bucket by bucket (`schedule.bucket`). In each round a
-// replica receives the terms of its slices (kReduceScatter) and sums them (kSumReplicas); after the last round it sends
-// its sums to all others (kAllGather).
+// Emits the sums of gradients over replicas (planner/replica_sums.h). Gradients are combined into buckets
+// (`schedule.bucket`), and each bucket is summed separately. In each round, a replica receives the terms of its slices
+// from the other members (kReduceScatter) and sums them (kSumReplicas). After the last round, it sends its sums to all
+// other replicas (kAllGather). While the slices of one bucket are sent, those of older buckets are summed, so the
+// exchanges overlap with computation.
 #include <algorithm>
 
 #include "planner/emit/emitter.h"
 
 namespace xrun::planner {
 
-// In each turn a bucket takes its next round, the newest bucket first: its slices travel while those of older buckets
-// are summed. At most `rounds + 1` buckets have terms in memory.
+// Emits the rounds of all buckets in turns. In each turn, a new bucket starts, and each bucket that has started goes on
+// to its next round, the newest bucket first, so that its slices travel while those of older buckets are summed. At
+// most `rounds + 1` buckets have terms in memory at the same time.
 void Emitter::emit_replica_sums(int stage_index) {
   const std::vector<Bucket> buckets = gradient_buckets(stage_index, false);
   const ReplicaSums sums(program_);
@@ -31,7 +34,7 @@ void Emitter::emit_replica_sums(int stage_index) {
   }
 }
 
-// An exchange among the members of each sum.
+// Emits an exchange among the members of each sum, in which the owners of slices receive their terms.
 void Emitter::emit_slices_to_owners(int stage_index, int round, const Bucket& bucket) {
   const ReplicaSums sums = sums_of(bucket.front());
   for (int first = 0; first < program_.replicas; ++first) {
@@ -39,7 +42,7 @@ void Emitter::emit_slices_to_owners(int stage_index, int round, const Bucket& bu
     if (members.front() != first) {
       continue;
     }
-    bool any = false;  // a lane may have no elements of small gradients
+    bool any = false;  // whether any block is sent: small gradients may have no elements for some members
     for (const int replica : members) {
       Instruction exchange = slices_to_owners(stage_index, replica, round, bucket);
       if (!exchange.operands.empty()) {
@@ -67,8 +70,9 @@ void Emitter::emit_slices_to_all(int stage_index, const Bucket& bucket) {
   ++groups_;
 }
 
-// The compressed or the other gradients of a stage, in the order of the parameters, which is the same for all members
-// of an exchange. A gradient larger than a bucket has its own.
+// Returns the buckets of the compressed gradients of a stage, or of all others. Gradients are in the order of the
+// parameters, which is the same for all members of an exchange. A gradient that is larger than a bucket has a bucket of
+// its own.
 std::vector<Emitter::Bucket> Emitter::gradient_buckets(int stage_index, bool compressed) const {
   const auto& gradients = flow_.stages[static_cast<size_t>(stage_index)].gradients;
   std::vector<Bucket> buckets;
@@ -90,7 +94,7 @@ std::vector<Emitter::Bucket> Emitter::gradient_buckets(int stage_index, bool com
 
 int64_t Emitter::gradient_elements(ParamId param) const { return type(graph_.param_grads[param]).elements(0, 0); }
 
-// A slice of a gradient on a device that has a replica.
+// Returns the operand for a slice of a gradient on a device that has a replica.
 Operand Emitter::slice_operand(Role role, ParamId param, int device, Slice slice) const {
   Operand operand = gradient_operand(role, role == Role::kSent ? Access::kRead : Access::kWrite, param, device);
   operand.offset = slice.offset;
@@ -99,7 +103,7 @@ Operand Emitter::slice_operand(Role role, ParamId param, int device, Slice slice
   return operand;
 }
 
-// A member of an exchange, without its blocks.
+// Returns the instruction of one member of an exchange, without operands for the blocks.
 Instruction Emitter::slice_exchange(Kind kind, int stage_index, int replica) const {
   return {.kind = kind,
           .device = device_of(stage_index, replica),

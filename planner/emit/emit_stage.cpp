@@ -1,4 +1,4 @@
-// Stages: their persistent buffers, their passes, and the values that cross between them.
+// Emits stages: their persistent buffers, their passes, and the transfers of values from stage to stage.
 #include <algorithm>
 #include <set>
 
@@ -38,7 +38,7 @@ void Emitter::fill_stages() {
   }
 }
 
-// Host slots for the inputs that stages and heads read.
+// Adds the host buffers for the inputs that stages and heads read, one for each position of the loader's ring.
 void Emitter::add_inputs() {
   std::set<ValueId> read;
   for (const StageFlow& flow : flow_.stages) {
@@ -141,7 +141,8 @@ void Emitter::add_parameter(ParamId param, int stage_index, int replica) {
   }
 }
 
-// Buffers of a whole replica: gradients, batch statistics, results.
+// Adds the buffers that have the rows of a whole replica, and not of a micro-batch: gradients, batch statistics,
+// results.
 void Emitter::add_row_buffers() {
   const int64_t rows = program_.batch / program_.replicas;
   for (const Stage& stage : program_.stages) {
@@ -247,7 +248,8 @@ void Emitter::emit_pass(int stage_index, int replica, int index, bool backward) 
   add(std::move(pass));
 }
 
-// The sender also emits the receive: the pair follows its producer, so that both sides have the same order.
+// Emits the transfers of the values that a pass has made for other stages. The receive is emitted directly after the
+// send, so that sender and receiver process their transfers in the same order.
 void Emitter::emit_crossings(int stage_index, int replica, int index, bool backward) {
   const int micro_batch = global_micro_batch(replica, index);
   for (const Crossing& crossing : flow_.crossings) {

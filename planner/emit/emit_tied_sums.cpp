@@ -1,5 +1,6 @@
-// Sums of the gradients of tied weights (graph/passes/untie.h). A stage has one copy of the weight for all of its
-// readers, the holder's. The stages that read it send each other their readers' gradients, and each adds all of them.
+// Emits the sums of the gradients of tied weights (graph/passes/untie.h). Each stage that reads a tied weight has one
+// copy of it, which belongs to the holder: the first reader in that stage. The stages send the gradients of their
+// readers to each other, and each stage adds the gradients of all readers.
 #include <algorithm>
 #include <set>
 
@@ -7,7 +8,7 @@
 
 namespace xrun::planner {
 
-// The first reader, in a stage, of the weight that `param` reads; `param` itself if the weight is not tied.
+// Returns the holder in a stage for the tied weight that `param` reads; `param` itself if the weight is not tied.
 ParamId Emitter::holder(ParamId param, int stage_index) const {
   if (!graph_.param(param).tied.valid()) {
     return param;
@@ -44,7 +45,8 @@ void Emitter::emit_tied_sums() {
   }
 }
 
-// Every stage that reads the weight gets the gradients of the readers in the others.
+// Emits the exchange in which every stage that reads a tied weight receives the gradients of the readers in other
+// stages.
 void Emitter::emit_tied_exchange(const std::vector<ParamId>& readers, int replica) {
   std::set<int> stages;
   for (const ParamId reader : readers) {
@@ -93,7 +95,7 @@ void Emitter::emit_tied_exchange(const std::vector<ParamId>& readers, int replic
   ++groups_;
 }
 
-// Sums, for each tied weight of a stage, the holder's gradient and those of the other readers.
+// Returns the instruction that adds, for each tied weight of a stage, the gradients of all readers to the holder's.
 Instruction Emitter::sum_of_readers(int stage_index, int replica) const {
   Instruction sum{
       .kind = Kind::kSumTied, .device = device_of(stage_index, replica), .stage = stage_index, .replica = replica};

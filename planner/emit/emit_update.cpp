@@ -1,4 +1,6 @@
-// The end of a step: partials and replicas are summed, batch statistics and norms gathered, then weights updated.
+// Emits the end of a step, in this order: sum the gradient partials of each replica; compress gradients, or sum them
+// over replicas; sum the gradients of tied weights; gather batch statistics, from which running statistics are
+// computed; compute and gather the norms of gradients, if they are clipped; update the weights.
 #include <algorithm>
 #include <set>
 
@@ -20,7 +22,7 @@ void Emitter::emit_update() {
       Instruction update{.kind = Kind::kUpdate, .device = device, .stage = one.index, .replica = replica};
       for (const ParamId param : flow.gradients) {
         if (holder(param, one.index) != param) {
-          continue;  // its gradient was added to the holder's
+          continue;  // the gradient of this reader was added to the holder's
         }
         // The pairs of a compressed gradient are summed in its first partial.
         const bool compressed = is_compressed(param);
@@ -77,7 +79,7 @@ void Emitter::emit_update() {
   emit_head_updates();
 }
 
-// Partial 0 of a gradient; with a step, all partials of the replica.
+// Returns the operand for partial 0 of a gradient. With Role::kGradient, it steps through all partials of the replica.
 Operand Emitter::gradient_operand(Role role, Access access, ParamId param, int device) const {
   const BufferId id = gradients_.at({param, device});
   const Buffer& buffer = program_.buffer(id);
@@ -93,7 +95,7 @@ Operand Emitter::gradient_operand(Role role, Access access, ParamId param, int d
   return operand;
 }
 
-// The running states of an operator and the statistics that are folded into them.
+// Adds the operands for the running states of an operator, and for the statistics that are folded into them.
 void Emitter::add_fold(NodeId id, int device, Instruction& update) const {
   const Node& node = graph_.node(id);
   const auto add_operand = [&](Role role, Access access, BufferId buffer, size_t index, Bytes bytes) {
@@ -145,7 +147,8 @@ void Emitter::emit_folds() {
   emit_tied_sums();
 }
 
-// Running statistics are folded from all row blocks of the batch, equally on every replica.
+// Emits the exchange that sends batch statistics to all replicas, since every replica folds the statistics of all row
+// blocks of the batch into its running statistics.
 void Emitter::emit_statistics_gather() {
   if (program_.replicas == 1) {
     return;
@@ -191,7 +194,7 @@ void Emitter::emit_statistics_gather() {
   }
 }
 
-// Sums of squares of `param`; for a head's parameter, those of the class blocks `part`.
+// Returns the operand for the sums of squares of `param`; for a parameter of a head, those of the class blocks `part`.
 Operand Emitter::norms_operand(ParamId param, BlockRange part, int device, Access access) const {
   const auto at = static_cast<size_t>(param.index);
   const bool of_head = graph_.param(param).head;
@@ -225,14 +228,14 @@ void Emitter::add_norm_buffers() {
 
 void Emitter::emit_norms() {
   add_norm_buffers();
-  std::map<int, std::vector<Operand>> made;  // key: device; sums that no other device has
+  std::map<int, std::vector<Operand>> made;  // key: device; the sums of squares that only this device computes
   for (const Stage& one : program_.stages) {
     for (int replica = 0; replica < program_.replicas; ++replica) {
       const int device = device_of(one.index, replica);
       Instruction norm{.kind = Kind::kNorm, .device = device, .stage = one.index, .replica = replica};
       for (const ParamId param : flow_.stages[static_cast<size_t>(one.index)].gradients) {
         if (is_compressed(param) || graph_.is_tied_copy(param)) {
-          continue;  // clipped separately, before it is added to the residual; or counted by its first reader
+          continue;  // a compressed gradient is clipped before compression; a tied weight counts for its first reader
         }
         norm.operands.push_back(gradient_operand(Role::kGradient, Access::kRead, param, device));
         norm.operands.push_back(norms_operand(param, {}, device, Access::kWrite));

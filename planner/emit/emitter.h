@@ -51,7 +51,7 @@ class Emitter {
   Operand micro_batch_operand(Role role, Access access, BufferId buffer, ValueId value, int micro_batch) const;
   Operand scratch_operand(BufferId scratch, Bytes offset, Bytes bytes) const;
   Operand whole(Role role, Access access, BufferId buffer) const;
-  int64_t first_row(const Buffer& buffer) const;  // row of the batch, in a buffer of a stage
+  int64_t first_row(const Buffer& buffer) const;  // the row of the batch with which a buffer of a stage begins
 
   // emit_head_operands.cpp
   void add_rows(size_t head, Role role, BufferId buffer, Instruction& instruction) const;
@@ -87,7 +87,7 @@ class Emitter {
   std::vector<int> shard_devices(size_t head) const;            // devices of shards with rows, ascending
   bool trains(size_t head) const { return program_.training && program_.heads[head].loss.valid(); }
   bool updates(size_t head) const { return trains(head) && !program_.heads[head].frozen; }
-  // Whether passes have buffers of their own, since their rows are not contiguous in the batch.
+  // Whether each pass has separate buffers, since the rows of a pass are not contiguous in the batch.
   bool apart(size_t head) const { return program_.replicas > 1 && program_.heads[head].rows < program_.batch; }
   int pass_of(int index) const { return decision_.schedule.head_passes <= 1 ? 0 : index; }
   Seconds share(size_t head, const HeadShard& shard, Seconds slowest) const;
@@ -152,7 +152,7 @@ class Emitter {
   // Building blocks.
   BufferId add_buffer(Buffer buffer);
   Instruction& add(Instruction instruction);
-  BufferId place(ValueId value, int device, int micro_batch) const;  // invalid if it has no buffer there
+  BufferId place(ValueId value, int device, int micro_batch) const;  // invalid if the value has no buffer there
   void set_place(ValueId value, int device, int micro_batch, BufferId buffer);
   BufferId add_activation(ValueId value, int device, int replica, int micro_batch);
   BufferId add_scratch(int device, Bytes slice, const std::string& name);
@@ -174,7 +174,7 @@ class Emitter {
   std::map<std::tuple<int32_t, int, int>, BufferId> places_;            // (value, device, micro-batch or -1)
   std::map<ValueId, BufferId> inputs_;                                  // position 0 of the ring
   std::map<std::pair<ParamId, int>, BufferId> weights_;                 // (parameter, device): weight or state
-  std::map<std::pair<ParamId, int>, std::vector<BufferId>> optimizer_;  // per state
+  std::map<std::pair<ParamId, int>, std::vector<BufferId>> optimizer_;  // (parameter, device): a buffer per state
   std::map<std::tuple<int32_t, int, int>, BufferId> prepared_;          // (node, input, device)
   std::map<std::pair<ParamId, int>, BufferId> gradients_;               // (parameter, device)
   std::map<std::pair<ParamId, int>, BufferId> gradient_terms_;          // (parameter, device)
@@ -205,9 +205,9 @@ class Emitter {
   std::map<std::tuple<size_t, int, int>, BufferId> node_sums_;
   std::map<std::pair<size_t, int32_t>, BufferId> results_;  // (head, value)
 
-  // Progress of the walk over the schedule.
-  std::vector<std::vector<size_t>> next_;                // [stage][replica]
-  std::vector<std::vector<std::vector<bool>>> forward_;  // [stage][replica][index]: done
+  // The state of walk_schedule.
+  std::vector<std::vector<size_t>> next_;                // [stage][replica]: index of the next action
+  std::vector<std::vector<std::vector<bool>>> forward_;  // [stage][replica][index]: whether the pass is emitted
   std::vector<std::vector<std::vector<bool>>> backward_;
   std::vector<bool> heads_done_;  // index: pass
   int next_head_ = 0;

@@ -1,5 +1,9 @@
-// First fit and best fit over ranges in a chosen order: a range goes into a gap between ranges that were placed earlier
-// and are alive at the same time. Ranges that are placed early get better places, so the order matters.
+// Ranges are placed one after the other. Each goes into a gap between the ranges that were placed before it and are
+// alive at the same time: into the first gap that is large enough (first fit) or into the smallest one (best fit).
+// Early ranges get better places, so the order matters. Four orders are tried: by size, by length of life, by their
+// product, and by time. Then the best order is improved repeatedly: the ranges that ended up highest are moved to the
+// front of the order and all ranges are placed again (`climb`). The search stops as soon as the result is close to the
+// lower bound, which is the largest sum of ranges that are alive at one time.
 #include "planner/emit/memory.h"
 
 #include <algorithm>
@@ -63,7 +67,8 @@ class Packer {
     climb();
   }
 
-  // Moves the ranges that end at the top to the front and tries again.
+  // Moves the ranges that end in the upper half of the excess over the lower bound to the front of the order, and tries
+  // again.
   void climb() {
     for (int round = 0; round < kClimbs; ++round) {
       Order order = best_order_;
@@ -78,7 +83,8 @@ class Packer {
     }
   }
 
-  // Whether the result is good enough to stop.
+  // Places the ranges in this order and keeps the result if it is the best so far. Returns whether the best result is
+  // good enough to stop.
   bool attempt(const Order& order, bool best_fit) {
     placed_.clear();
     now_bytes_ = 0;
@@ -97,7 +103,7 @@ class Packer {
     const LiveRange& range = at(i);
     const Bytes size = align_up(range.bytes);
     Bytes offset = -1;
-    Bytes end = 0;  // end of the occupied part so far, in ascending offsets
+    Bytes end = 0;  // end of the ranges visited so far, which are in the order of their offsets
     Bytes smallest = 0;
     for (const Placed& other : placed_) {
       if (other.first > range.last || range.first > other.last) {
@@ -121,7 +127,7 @@ class Packer {
     placed_.insert(where, {offset, offset + size, range.first, range.last});
   }
 
-  // Kept contiguous in memory for the search for a gap.
+  // A placed range. These are contiguous in memory, which makes the search for a gap fast.
   struct Placed {
     Bytes begin;
     Bytes end;
@@ -205,9 +211,9 @@ std::vector<LiveRange> live_ranges(const std::vector<Buffer*>& buffers) {
   return ranges;
 }
 
-// Extends the live range of buffers of the communication stream from the computation before to the one after it: then
-// no computation waits for the memory of a message, and no message for the memory of a computation. Only bytes that are
-// left over are used, so that the largest sum of live ranges does not grow.
+// Extends the live ranges of buffers that exchanges use: each begins at the computation before the exchange and ends at
+// the computation after it. Then no computation has to wait until an exchange frees memory, and no exchange waits for
+// the memory of a computation. A live range is extended only as far as the largest sum of live ranges does not grow.
 void add_slack(const Program& program, const std::vector<Buffer*>& buffers, std::vector<LiveRange>& ranges) {
   const auto count = static_cast<int32_t>(program.instructions.size());
   std::vector<Bytes> live(static_cast<size_t>(count) + 1, 0);
@@ -220,7 +226,8 @@ void add_slack(const Program& program, const std::vector<Buffer*>& buffers, std:
   const auto stream_is = [&](int32_t i, Stream stream) {
     return program.instructions[static_cast<size_t>(i)].stream == stream;
   };
-  // Extends from `from` in steps of `step` to the next computation of the device, if there is memory all the way.
+  // Returns the next computation of the device from instruction `from` on, in direction `step`, if there is unused
+  // memory for the range at all instructions up to it.
   const auto reach = [&](int32_t from, int32_t step, const LiveRange& range) {
     int32_t to = from;
     do {
@@ -246,13 +253,14 @@ void add_slack(const Program& program, const std::vector<Buffer*>& buffers, std:
   }
 }
 
-// Whether a buffer is read after the step; in inference also the softmax of heads, which gives probabilities.
+// Whether a buffer is read after the step. In inference, this includes the softmax of heads, from which probabilities
+// are computed.
 bool is_result(const Program& program, const Buffer& buffer) {
   return (buffer.purpose == Purpose::kResult && buffer.head_pass < 0) ||
          (buffer.purpose == Purpose::kHeadSoftmax && !program.training);
 }
 
-// Class rows in files are mapped in the address space after the arena.
+// Sets the offsets of class rows in files, which are mapped into the address space after the arena.
 void place_behind(const Arena& arena, const std::vector<Buffer*>& mapped) {
   Bytes behind = align_up(arena.bytes, kMappedAlignment);
   for (Buffer* buffer : mapped) {

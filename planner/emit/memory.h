@@ -1,4 +1,5 @@
-// Memory plan: live ranges to offsets in one arena per device, and offsets of block-local values in a worker's slice.
+// Memory plan: computes the offset of each buffer in the arena of its device from the buffers' live ranges, and the
+// offsets of values that live only during one row block in the scratch slice of a worker.
 #pragma once
 
 #include <span>
@@ -16,7 +17,8 @@ struct LocalValue {
   Bytes bytes = 0;
 };
 
-// Scratch slice of a worker in one pass of a stage: local values first, kernel scratch from `kernel_offset`.
+// The layout of a worker's scratch slice in one pass of a stage: local values first, then the scratch memory of kernels
+// from `kernel_offset`.
 struct BlockLayout {
   std::vector<LocalValue> locals;
   Bytes kernel_offset = 0;
@@ -33,29 +35,30 @@ struct LiveRange {
 
 struct Packing {
   Bytes bytes = 0;     // end of the highest range
-  Bytes live_max = 0;  // largest sum of ranges alive at one time: a lower bound of any packing
+  Bytes live_max = 0;  // largest sum of the ranges alive at one time: a lower bound of `bytes` for any packing
 };
 
 // Gives every range an offset, a multiple of kAlignment, so that ranges that are alive together do not overlap. Sizes
-// are rounded up to kAlignment. Several orders of first fit and best fit are tried and the smallest result is kept.
-// Source: greedy by size and by breadth, Pisarchyk, Lee, "Efficient Memory Management for Deep Neural Net Inference",
-// 2020; the climb that puts the ranges of the peak first is ours.
+// are rounded up to kAlignment. It places the ranges in several orders, with first fit and with best fit, and keeps the
+// smallest result. Source of greedy by size and by breadth: Pisarchyk, Lee, "Efficient Memory Management for Deep
+// Neural Net Inference", 2020. The repeated attempts that place the highest ranges first (`climb`) are our own.
 Packing pack(std::span<LiveRange> ranges);
 
-// The lower bound Packing::live_max without packing, for the search.
+// Returns the lower bound Packing::live_max without packing; the search uses it as an estimate.
 Bytes live_max(std::span<const LiveRange> ranges);
 
-// A worker's slice for `nodes` run in order on one row block: values in `locals` from their producer to their last
-// reader, then the largest kernel scratch of the nodes.
+// Returns the layout of a worker's slice in which `nodes` run in order on one row block. Each value of `locals` is
+// alive from its producer to its last reader. The values are followed by the scratch memory of kernels, which is as
+// large as the node that needs most.
 BlockLayout layout_block(const Graph& graph, const KernelFacts& facts, std::span<const NodeId> nodes,
                          std::span<const ValueId> locals, int64_t norm_rows);
 
-// Sets first_use and last_use of all buffers from the instructions, then offsets and `arenas`. Persistent buffers come
-// first, in the order of the buffers; those that a step fills anew (`is_refilled`) come after those with learned
-// values, whose offsets then do not depend on the batch. The others follow by `pack`. Arenas: the host's first, then
-// one per device.
+// Sets first_use and last_use of all buffers from the instructions, then the offsets of the buffers and the arenas of
+// the program. An arena begins with the persistent buffers in the order of Program::buffers: first those with learned
+// values, whose offsets therefore do not depend on the batch, then those that each step overwrites (`is_refilled`). All
+// other buffers follow and are placed by `pack`. The first arena is the host's; the arenas of the devices follow.
 void place_buffers(Program& program);
-// Makes each arena at least as large as the one of the same index in `arenas`.
+// Makes each arena of the program at least as large as the arena with the same index in `arenas`.
 void enlarge_arenas(Program& program, const std::vector<Arena>& arenas);
 
 }  // namespace xrun::planner

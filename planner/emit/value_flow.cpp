@@ -1,3 +1,8 @@
+// Steps: find the stage that makes each value. For each stage, look at the inputs of all nodes (find_reads): a value of
+// another stage becomes a crossing, a value of the stage's forward pass that its backward pass reads is saved, unless
+// it is computed again. When the crossings of all stages are known, decide which values of each stage need a buffer
+// (settle): the saved, sent and gathered ones, results and statistics. All others are local to the scratch memory of a
+// worker.
 #include "planner/emit/value_flow.h"
 
 #include <algorithm>
@@ -112,7 +117,7 @@ class Tracer {
       } else if (what.is_input && !head_gradients_.has(value)) {
         (forward ? inputs_forward : inputs_backward).add(value);
       } else if (!forward && remade.has(value)) {
-        // The value is computed again in the same pass.
+        // The value is computed again in the backward pass, so it is not saved.
       } else {
         const int maker = flow_.maker[static_cast<size_t>(value.index)];
         if (maker < 0) {

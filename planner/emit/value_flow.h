@@ -1,5 +1,5 @@
-// The values of a graph that is cut into stages: those that a stage keeps, receives and sends, and those that exist
-// only in a worker's scratch.
+// Classifies the values of a graph that is cut into stages: the values that a stage keeps, receives and sends, and the
+// values that exist only in the scratch memory of a worker.
 #pragma once
 
 #include <vector>
@@ -10,19 +10,19 @@
 
 namespace xrun::planner {
 
-// A value that another stage reads: sent as soon as it is made, for each micro-batch.
+// A value that one stage makes and another stage reads. It is sent for each micro-batch as soon as it is made.
 struct Crossing {
   ValueId value;
   int from = 0;
   int to = 0;
   bool backward = false;       // made by a backward pass
   bool read_forward = false;   // the receiver's forward pass reads it
-  bool read_backward = false;  // its backward pass reads it (gradients: always)
+  bool read_backward = false;  // the receiver's backward pass reads it (true for all gradients)
 };
 
-// The values of one stage. F and B are its forward and backward passes. `kept` are the values made in F that have a
-// buffer: saved, sent, gathered for a head, results and statistics. The others are `forward_locals`. Lists are in node
-// order, without repetition.
+// The values of one stage. F and B are its forward and backward passes. A value made in F is in `kept` if it has a
+// buffer, because it is saved for B, sent, gathered for a head, a result or a statistic; otherwise it is in
+// `forward_locals`. All lists are in node order, without repetition.
 struct StageFlow {
   std::vector<ValueId> inputs_forward;  // fed by data
   std::vector<ValueId> inputs_backward;
@@ -35,7 +35,7 @@ struct StageFlow {
   std::vector<ParamId> gradients;       // parameters whose gradient B accumulates
   std::vector<ValueId> forward_locals;
   std::vector<ValueId> backward_locals;
-  std::vector<ParamId> params;  // parameters of all its nodes
+  std::vector<ParamId> params;  // parameters of all nodes of the stage
 };
 
 struct ValueFlow {
@@ -44,8 +44,9 @@ struct ValueFlow {
   std::vector<int> maker;           // stage of each value's producer; -1: none, or a head pass
 };
 
-// `results` are the values that are read after the step. Errors: kContent XG0198 for a graph that cannot be cut into
-// stages: a stage reads logits of a sharded head, or a weight's gradient is not a sum over samples.
+// Finds the values of each stage of `decision`. `results` are the values that are read after the step. Errors: kContent
+// XG0198 for a graph that cannot be cut into stages, because a stage reads logits of a sharded head, or because a
+// weight's gradient is not a sum over samples.
 Result<ValueFlow> trace_values(const Graph& graph, const Decision& decision, const std::vector<ValueId>& results);
 
 }  // namespace xrun::planner

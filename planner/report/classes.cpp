@@ -35,7 +35,7 @@ std::string limit_text(ClassLimit limit, const Module& module, const Machine& ma
 std::string report_classes(const ClassFits& fits, const Module& module, const Machine& machine, int columns) {
   const std::string head = "classes that fit on " + machine.name + ", head `" + fits.head + "` of " +
                            format_count(fits.dim) + " dims (the file has " + format_count(fits.classes) + ")";
-  // Columns that are empty for all choices are left out.
+  // A column that would be empty for all choices is left out.
   const bool limited = module.schedule.memory_limit.has_value();
   const bool graphs = std::ranges::any_of(fits.choices, [](const ClassFit& fit) { return fit.graph > 0; });
   std::vector<Align> aligned{Align::kLeft, Align::kLeft, Align::kRight, Align::kRight};

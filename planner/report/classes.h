@@ -7,10 +7,11 @@
 
 namespace xrun::planner {
 
-// The page of `xrun plan --fit classes`, ending in a newline; no line is wider than `columns` if words permit it; 0: no
-// limit.
+// Returns the page of `xrun plan --fit classes`, ending in a newline. Lines are at most `columns` wide, except for
+// longer words; 0: no limit.
 std::string report_classes(const ClassFits& fits, const Module& module, const Machine& machine, int columns = 0);
 
+// Returns the JSON document
 // {v, model, head, classes, dim, cluster: {name, memory}, choices: [{rows, active, of_text, classes, complete,
 // step_seconds, graph_seconds, memory, device_memory, limit}], plans}.
 std::string classes_json(const ClassFits& fits, const Module& module, const Machine& machine);

@@ -10,7 +10,7 @@
 namespace xrun::planner {
 namespace {
 
-// The name of the data that an exchange moves.
+// Returns the name of the data that an exchange moves.
 std::string purpose_of(const Program& program, const Instruction& member) {
   const Purpose purpose =
       member.operands.empty() ? Purpose::kActivation : program.buffer(member.operands[0].buffer).purpose;

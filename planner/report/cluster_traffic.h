@@ -1,4 +1,4 @@
-// The traffic between the nodes of a cluster, for reports.
+// Reports the traffic between the nodes of a cluster.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace xrun::planner {
 
-// The traffic of the exchanges of one purpose in a step.
+// The traffic in a step of all exchanges with one purpose, such as gathering features.
 struct NetworkUse {
   std::string what;   // "features"
   Bytes busiest = 0;  // bytes of the busiest link, in its busier direction
@@ -22,13 +22,13 @@ struct NetworkSummary {
   Bytes busiest() const { return busiest_of(links); }
 };
 
-// Empty if the plan is for one node.
+// Returns the traffic of a step of the plan; empty if the plan is for one node.
 NetworkSummary network_of(const Plan& plan);
 
 // A network as text: "ethernet 200 Mbit/s, 50 us".
 std::string to_text(const NetworkSpec& network);
-// The line of a plan: "4 nodes, ethernet 200 Mbit/s, 50 us: the busiest link moves 12.0 MiB a step, 503.3 ms: ...";
-// empty for one node.
+// Returns the line of a plan about its network: "4 nodes, ethernet 200 Mbit/s, 50 us: the busiest link moves 12.0 MiB a
+// step, 503.3 ms: ..."; empty for one node.
 std::string network_text(const Plan& plan);
 // A table of the bytes of each node's link; empty for one node.
 std::string network_table(const Plan& plan);

@@ -11,7 +11,7 @@
 namespace xrun::planner {
 namespace {
 
-// The largest number of nodes that have replicas of one stage.
+// Returns, over all stages, the largest number of nodes that have replicas of the stage.
 int nodes_with_replicas(const Plan& plan) {
   size_t most = 0;
   for (const Stage& stage : plan.training.stages) {
@@ -24,7 +24,7 @@ int nodes_with_replicas(const Plan& plan) {
   return static_cast<int>(most);
 }
 
-// The name of the senders, in the plural.
+// Returns the name of the senders, in the plural.
 std::string senders_text(const CompressSummary& summary, const CompressSpec& compress) {
   return summary.by_node                             ? "nodes"
          : compress.per_node && summary.replicas > 1 ? fmt::format("groups of {} replicas", summary.replicas)

@@ -8,12 +8,13 @@
 namespace xrun::planner {
 namespace {
 
-constexpr size_t kFewDevices = 16;  // number of devices that get a line each
+constexpr size_t kFewDevices = 16;  // up to this number of devices, each has a line
 constexpr size_t kMostRows = 64;
 
 bool is_digit(char c) { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
 
-// The text without its numbers, which may have digit groups: "id 10 496..15 615".
+// Returns the text without its numbers, so that texts can be compared regardless of them. Numbers may have groups of
+// digits: "id 10 496..15 615".
 std::string shape_of(const std::string& text) {
   std::string shape;
   for (size_t i = 0; i < text.size(); ++i) {

@@ -1,4 +1,5 @@
-// Devices in the order of their numbers, folded if many do equal work: a cluster of 512 devices takes a few lines.
+// Folds the list of devices in a report: many devices that do equal work take one line, so that a cluster of 512
+// devices takes a few lines.
 #pragma once
 
 #include <string>
@@ -8,7 +9,7 @@
 
 namespace xrun::planner {
 
-// Devices that differ only in the numbers in `what` and in their arenas.
+// A set of devices that differ only in the numbers in `what` and in their arenas.
 struct DeviceKind {
   DeviceSummary first;
   DeviceSummary last;
@@ -19,10 +20,11 @@ struct DeviceKind {
   std::string others() const;  // "+ 41 like it"
 };
 
-// Kinds in the order of their first devices. If there are few devices, each is a kind of its own.
+// Returns the kinds in the order of their first devices. If there are only a few devices, each is a separate kind.
 std::vector<DeviceKind> device_kinds(const std::vector<DeviceSummary>& devices);
 
-// Folds rows of text by device: rows with equal text become the first of them, and a row with their number.
+// Folds the rows of a text that has one row for each device. Rows with equal text are replaced by the first of them and
+// a row that states the number of the others.
 struct NamedRow {
   std::string name;
   std::string text;

@@ -47,7 +47,8 @@ std::string percent(double share) {
   return text;
 }
 
-// The decision of an alternative for a key, and that of the plan; equal numbers if alternatives have no such key.
+// Returns the values of the setting `key` in an alternative and in the plan. If alternatives do not have this setting,
+// the two values are equal.
 std::pair<int, int> compared(const Plan& plan, const Alternative& other, const std::string& key) {
   const Program& program = plan.training;
   if (key == "stages") {

@@ -16,20 +16,22 @@ std::string percent(double share) {
   return text;
 }
 
-// The fastest setting of some kind that was not chosen, compared with the chosen one.
+// A setting that was not chosen, compared with the chosen one: the fastest of a set of settings, such as those with
+// another number of stages.
 struct Rival {
   enum class Known { kProgram, kEstimate, kInfeasible };
 
   Setting setting;
   Prediction predicted;
-  double ratio = 0;  // ratio of the steps' times, minus 1
+  double ratio = 0;  // time of a step divided by the time of the plan's step, minus 1
   Known known = Known::kProgram;
 };
 
-// Candidates are sorted by thousandths: of two neighbours, the later one may be faster by this much.
+// Candidates are sorted by their times rounded to thousandths, so a later candidate may be faster by this fraction.
 constexpr double kAlike = 1e-3;
 
-// The fastest of the wanted settings: by its program if one was made, else by the estimate.
+// Returns the fastest of the settings for which `wanted` is true. The times are those of programs if such programs were
+// made, else estimates.
 template <typename Wanted>
 std::optional<Rival> fastest(const Choice& choice, const std::vector<Candidate>& candidates, const Wanted& wanted) {
   const Fitted& chosen = choice.fitted[0];
@@ -50,19 +52,20 @@ std::optional<Rival> fastest(const Choice& choice, const std::vector<Candidate>&
 
 bool is_infeasible(const Rival& rival) { return rival.known == Rival::Known::kInfeasible; }
 
-// Whether a setting is faster by estimate, but was left out because others of its kind were tried first.
+// Whether the estimate of a setting is faster than the plan, but no program was made because others of its kind were
+// tried first.
 bool is_untried(const Rival& rival) { return rival.known == Rival::Known::kEstimate && rival.ratio < -kAlike; }
 
 std::string slower(const Rival& rival) { return rival.ratio > 5e-4 ? percent(rival.ratio) + " slower" : "no faster"; }
 
-// "1 is 16 % slower", "2 stages do not fit".
+// Returns the comparison as text: "1 is 16 % slower", "2 stages do not fit". `one` states whether `who` is singular.
 std::string compare(const std::string& who, bool one, const Rival& rival) {
   return who + (is_infeasible(rival) ? one ? " does not fit" : " do not fit"
                 : is_untried(rival)  ? one ? " was not compared" : " were not compared"
                                      : (one ? " is " : " are ") + slower(rival));
 }
 
-// The reason why no candidate has `wanted` stages.
+// Returns the reason why no candidate has `wanted` stages.
 std::string only_stages(const SearchInput& input, int wanted) {
   const ScheduleSpec& schedule = input.module.schedule;
   if (schedule.replicas && wanted * schedule.replicas->value > input.machine.devices) {
@@ -71,7 +74,7 @@ std::string only_stages(const SearchInput& input, int wanted) {
   return schedule.pins.empty() ? "the layers cannot be cut otherwise" : "the pins leave no other cuts";
 }
 
-// The reason why no candidate has more replicas on this number of stages.
+// Returns the reason why no candidate with this number of stages has more replicas.
 std::string only_replicas(const SearchInput& input, int stages) {
   const ScheduleSpec& schedule = input.module.schedule;
   const TrainSpec& train = input.module.train;
@@ -151,7 +154,7 @@ Reason explain_micro_batches(const Choice& choice, const std::vector<Candidate>&
   return reason;
 }
 
-// The number of a head's logits that exist at a time.
+// Returns a text about the number of a head's logits that exist at one time.
 std::string logits_text(const HeadPlan& head, int64_t batch) {
   const int64_t active = head.active > 0 ? head.active : head.classes;
   int64_t kept = 0;
@@ -244,7 +247,8 @@ Result<std::string> propose_row_block(const Plan& plan, const FitInput& input, c
   }
   const bool coupled = has_coupled_rows(module.graph);
   const std::vector<int64_t> smaller = smaller_row_blocks(train, coupled);
-  // The largest block size that gives all devices equal numbers of blocks; else the largest with a block for each.
+  // Proposes the largest row block with which all devices have equal numbers of blocks or, if there is none, the
+  // largest one with at least one block for each device.
   auto found = std::ranges::find_if(smaller, [&](int64_t rows) { return train.batch / rows % devices == 0; });
   if (found == smaller.end()) {
     found = std::ranges::find_if(smaller, [&](int64_t rows) { return train.batch / rows >= devices; });
@@ -264,7 +268,7 @@ Result<std::string> propose_row_block(const Plan& plan, const FitInput& input, c
   }
   const Setting& setting = best.candidate.setting;
   const int64_t used = int64_t{setting.stages} * setting.replicas;
-  // Stages may use all devices already.
+  // With several stages, all devices may be in use although there are few row blocks.
   const auto idle = devices - int64_t(plan.training.stages.size()) * plan.training.replicas;
   const std::string all = devices == 2 ? "both devices" : "all " + format_count(devices) + " devices";
   const std::string use = idle == 0 ? "be "

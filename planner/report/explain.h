@@ -9,10 +9,11 @@
 
 namespace xrun::planner {
 
-// One line each for stages, replicas, micro-batches, shards and recompute; the first of `choice.fitted` is the plan.
+// Returns the reasons for stages, replicas, micro-batches, shards and recompute, one line each. The first element of
+// `choice.fitted` is the plan.
 std::vector<Reason> explain(const SearchInput& input, const Choice& choice, const std::vector<Candidate>& candidates);
 
-// The other programs that were compared.
+// Returns the programs that were compared with the plan, which is the first element of `fitted`.
 std::vector<Alternative> list_alternatives(const std::vector<Fitted>& fitted);
 
 // Number of layers of all stages that run again in the backward pass.
@@ -31,12 +32,13 @@ struct MemoryPart {
 };
 std::vector<MemoryPart> memory_parts(const Program& program, int device);
 
-// "64 rows are one block: norm_rows=32 would use both devices, 43 % faster". Empty if there are row blocks for all
-// devices, if a hint decides the replicas, or if no smaller block is faster by prediction. Errors: those of `facts_of`.
+// Returns a proposal for a smaller row block: "64 rows are one block: norm_rows=32 would use both devices, 43 %
+// faster". It is empty if there are row blocks for all devices, if a hint decides the replicas, or if no smaller block
+// is predicted to be faster. Errors: those of `facts_of`.
 Result<std::string> propose_row_block(const Plan& plan, const FitInput& input, const FactsOf& facts_of);
 
-// The error XG0601: the memory of the smallest plan, part by part, and changes that fit. `rows_too`: smaller row blocks
-// were tried.
+// Returns the error XG0601, which lists the memory of the smallest plan, part by part, and the changes with which a
+// plan fits. `rows_too` states whether smaller row blocks were tried.
 Error explain_infeasible(const SearchInput& input, const Fitted& smallest, const MemoryLimits& limits,
                          const std::vector<std::string>& fixes, bool rows_too);
 

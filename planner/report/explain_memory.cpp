@@ -1,5 +1,7 @@
-// The parts of a device's memory at its peak, and the page of a plan that does not fit. Declared in
-// planner/report/explain.h.
+// Lists the parts of a device's memory at its peak, and makes the error page for plans that do not fit (declared in
+// planner/report/explain.h). The peak is found by going through the instructions of the device and adding the sizes of
+// buffers at their first use and subtracting them after their last one. The buffers alive at the peak are then grouped
+// by purpose.
 #include <algorithm>
 #include <cstdio>
 #include <map>

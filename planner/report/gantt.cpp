@@ -1,4 +1,6 @@
-// The Gantt view: a column is a slice of time, a line is a device's compute stream.
+// The Gantt view: each column is a slice of time, and each line shows the compute stream of a device. Below the lines
+// are the reasons why devices are idle, and a proposal that would reduce the idle time, found by simulating the same
+// stages with other settings.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -51,7 +53,7 @@ std::string line_of(const Program& program, const ProgramTimes& times, int devic
     }
     const auto begin = std::min(width - 1, static_cast<size_t>(times.instructions[i].start * scale + 1e-9));
     const auto end = std::clamp(static_cast<size_t>(std::llround(times.instructions[i].end * scale)), begin, width);
-    // An instruction shorter than half a column is not drawn over its neighbour.
+    // An instruction that is shorter than half a column is not drawn, so that it does not hide its neighbour.
     for (size_t c = begin; c < end; ++c) {
       line[c] = c - begin < label.size() ? label[c - begin] : '=';
     }
@@ -65,7 +67,8 @@ std::string percent(double share) {
   return text;
 }
 
-// Simulates the action lists of these stages under other settings.
+// Simulates the stages of a program with another schedule or number of micro-batches (of each replica). Sets `held` to
+// the number of micro-batches that the first stage holds.
 ScheduleTimes simulate_stages(const Program& program, PipelineKind kind, int micro_batches, int& held) {
   ScheduleRequest request{.micro_batches = micro_batches};
   const int own = program.micro_batches / program.replicas;  // micro-batches of each replica
@@ -79,7 +82,7 @@ ScheduleTimes simulate_stages(const Program& program, PipelineKind kind, int mic
   return simulate(schedule, request);
 }
 
-// The gain of a larger number of micro-batches, or of the other schedule.
+// Returns a text about the gain of more micro-batches, or of the other schedule.
 std::string hint_of(const Program& program) {
   if (program.stages.size() < 2) {
     return "";
@@ -150,7 +153,8 @@ std::string report_gantt(const Plan& plan, int columns) {
     text += row.name + " " + row.text + "\n";
   }
   text += "F, B: forward, backward of a micro-batch; H: head; U: sums and update; =: continues; .: waits\n";
-  // The schedule of the stages explains only the first two; all other idle time is waiting for the rest.
+  // The schedule of the stages explains the bubble and the imbalance. All other idle time is waiting for other
+  // instructions.
   const Prediction& predicted = plan.predicted;
   const double others = times.bubble - predicted.bubble - predicted.imbalance;
   text += "idle " + percent(predicted.bubble + predicted.imbalance) + ": fill and drain " + percent(predicted.bubble) +

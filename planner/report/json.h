@@ -1,4 +1,5 @@
-// Plans as one JSON document for programs (docs/reference/command/plan.md, "Planning"): minor versions only add keys.
+// Reports plans as JSON documents for programs (docs/reference/command/plan.md, "Planning"). Minor versions only add
+// keys.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>
@@ -9,7 +10,8 @@
 
 namespace xrun::planner {
 
-// `v` of every document of a plan. Version 1 stored it as the text `format_version`.
+// The version in the key `v` of every document of a plan. Version 1 had the key `format_version`, a string, in its
+// place.
 inline constexpr int kReportVersion = 2;
 
 // The document as text, indented, ending in a newline; bytes that are not UTF-8 are replaced.

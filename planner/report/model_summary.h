@@ -1,4 +1,4 @@
-// Reports on a model before anything is planned: shapes, parameters, operations and activations of one sample.
+// Reports on a model without a plan: shapes, parameters, operations and activations of one sample.
 #pragma once
 
 #include <string>

@@ -22,7 +22,7 @@ bool is_head_buffer(Purpose purpose) {
          purpose == Purpose::kGathered || purpose == Purpose::kTerms || purpose == Purpose::kHeadSums;
 }
 
-// The seconds that the busiest device spends in instructions of some kind.
+// Returns the seconds that the busiest device spends in the instructions for which `wanted` is true.
 template <typename Pred>
 Seconds busiest(const Program& program, const Pred& wanted) {
   std::map<int, Seconds> sums;
@@ -45,7 +45,7 @@ int largest_device(const Program& program) {
   return largest != nullptr ? largest->device : kHost;
 }
 
-// The bytes of the wanted buffers at the peak of a device.
+// Returns the bytes of the buffers for which `wanted` is true, at the time when the device uses most memory.
 template <typename Pred>
 Bytes at_peak(const Program& program, int device, const Pred& wanted) {
   Bytes sum = 0;
@@ -55,7 +55,8 @@ Bytes at_peak(const Program& program, int device, const Pred& wanted) {
   return sum;
 }
 
-// The memory of a part on the largest device; if it has no memory there, on the device that has most of it.
+// Sets the memory of a part to that on the largest device. If the part has no memory there, the memory is that on the
+// device which has most of the part.
 template <typename Pred>
 void set_memory(const Program& program, const Pred& wanted, PlanPart& part) {
   part.memory = at_peak(program, largest_device(program), wanted);
@@ -111,7 +112,7 @@ PlanPart backbone_part(const Plan& plan, const Module& module) {
 PlanPart head_part(const Plan& plan, const Module& module, size_t index) {
   const Graph& graph = module.graph;
   const HeadPlan& head = plan.training.heads[index];
-  const auto own = static_cast<int32_t>(index);  // its index in instructions and buffers
+  const auto own = static_cast<int32_t>(index);  // the index of the head in instructions and buffers
   PlanPart part{.name = "head " + graph.heads[static_cast<size_t>(head.head)].name};
   int64_t classes = 0;
   for (const HeadShard& shard : head.shards) {
@@ -129,14 +130,16 @@ PlanPart head_part(const Plan& plan, const Module& module, size_t index) {
   return part;
 }
 
-// Relative weight of a node in its stage's time: the larger of arithmetic and memory time, at 20 operations a byte.
+// Returns the weight of a node for dividing its stage's time among the nodes: the larger of its arithmetic and its
+// memory time, if the machine computes 20 operations while it moves a byte.
 double weight_of(const Graph& graph, NodeId id) {
   const OpCost cost = cost_of(graph, graph.node(id));
   return 1 + std::max(cost.flops, 20.0 * static_cast<double>(cost.bytes));
 }
 
-// The values of forward passes that the backward pass of a stage reads, in bytes of one micro-batch: each value once,
-// at the node that makes it, or for a value of another stage at the first node that reads it here.
+// Returns the bytes per micro-batch of the forward values that the backward pass of a stage reads; key: node. Each
+// value counts once, for the node that makes it. A value of another stage counts for the first node of this stage that
+// reads it.
 std::map<NodeId, Bytes> saved_by_node(const Program& program, const Graph& graph, const Stage& stage) {
   std::set<ValueId> kept(stage.saved.begin(), stage.saved.end());
   const std::set<ValueId> received(stage.received.begin(), stage.received.end());
@@ -163,7 +166,7 @@ std::map<NodeId, Bytes> saved_by_node(const Program& program, const Graph& graph
   return saved;
 }
 
-// A receive is the other half of its send and not counted.
+// Whether an instruction counts as communication. A receive does not count, since its send does.
 bool moves_bytes(Kind kind) { return kind == Kind::kCopy || (communicates(kind) && kind != Kind::kRecv); }
 
 }  // namespace
@@ -204,7 +207,7 @@ std::vector<PlanPart> list_parts(const Plan& plan, const Module& module) {
     other.memory -= part.elsewhere ? 0 : part.memory;
     waiting -= part.time;
   }
-  // Instructions that run in parallel with others add no time.
+  // Instructions that run while others do add no time to the step.
   other.time = std::min(other.time, std::max(0.0, waiting));
   waiting -= other.time;
   parts.push_back(std::move(other));
@@ -329,7 +332,7 @@ std::vector<CommSummary> list_communication(const Plan& plan) {
   std::map<std::string, size_t> known;
   std::map<int, bool> groups;
   for (const Instruction& instruction : program.instructions) {
-    // One member of a collective is counted.
+    // Of a collective, only one member counts.
     if (!moves_bytes(instruction.kind) || (instruction.group >= 0 && !groups.emplace(instruction.group, true).second)) {
       continue;
     }
@@ -370,7 +373,8 @@ std::vector<SizeSummary> list_sizes(const Plan& plan) {
 
 namespace {
 
-// The time of a run whose batch grows. `added`: time added to each step of the last size.
+// Returns the time of a run whose batch grows. `added` is the time that builds of graphs add to a step of the last
+// size.
 Seconds grown_time(const Plan& plan, const TrainSpec& train, Seconds added) {
   const StepSizes sizes(train, plan.samples);
   Seconds sum = 0;

@@ -11,7 +11,7 @@
 
 namespace xrun::planner {
 
-// The bytes that all workers of the loader hold to decode pictures, if the data could be read.
+// Returns the memory in which all workers of the loader together decode pictures; 0 if the data could not be read.
 inline Bytes decoding_of(const Plan& plan) { return plan.decoding * plan.machine.threads; }
 
 // A row of the text plan: the backbone, a head, or all the rest.
@@ -19,9 +19,9 @@ struct PlanPart {
   std::string name;
   std::string how;
   int64_t parameters = 0;
-  Bytes memory = 0;        // on the largest device, or on the one that has most of it
-  bool elsewhere = false;  // the largest device has nothing of it
-  Seconds time = 0;        // on the busiest device; for "waiting", the rest of the step
+  Bytes memory = 0;        // on the largest device or, if that device has nothing of the part, on the one with most
+  bool elsewhere = false;  // whether the largest device has nothing of the part
+  Seconds time = 0;        // on the busiest device; for the part "waiting", the rest of the step
 };
 std::vector<PlanPart> list_parts(const Plan& plan, const Module& module);
 
@@ -43,14 +43,14 @@ struct LayerSummary {
   Flops forward_flops = 0;  // per sample
   Seconds forward = 0;      // per micro-batch: its share of the stage's time by arithmetic and memory traffic
   Seconds backward = 0;
-  Bytes saved = 0;  // for the backward pass, per micro-batch; values of other stages at their first reader
+  Bytes saved = 0;  // for the backward pass, per micro-batch; a value of another stage counts for its first reader
 };
 // The dimensions of one sample, "64 x 28 x 28".
 std::string dims_text(const TensorType& type);
 // The first parts of a path, which name its layer.
 std::string layer_name(const std::string& path, int depth);
-// Layers in printed order. `depth`: number of parts of a path that name a layer; 0: the first one, with the number of
-// an element of a list after it.
+// Returns the layers in printed order. `depth` is the number of parts of a path that name a layer. 0 means the first
+// part, followed by the number of the element if the part is a list ("blocks.3").
 std::vector<LayerSummary> list_layers(const Plan& plan, const Module& module, int depth = 0);
 
 struct CommSummary {
@@ -61,16 +61,18 @@ struct CommSummary {
 };
 std::vector<CommSummary> list_communication(const Plan& plan);
 
-// The sizes of a growing batch with their steps, in ascending order; empty if the batch does not grow.
+// One size of a growing batch. `list_sizes` returns them in ascending order, or an empty list if the batch does not
+// grow.
 struct SizeSummary {
   int64_t batch = 0;
   Seconds step = 0;
-  Bytes used = 0;  // used bytes of the arenas, which are large enough for the last size
+  Bytes used = 0;  // the bytes that steps of this size use; the arenas are large enough for the last size
 };
 std::vector<SizeSummary> list_sizes(const Plan& plan);
 
-// The predicted times of an epoch and of the whole run, with their builds of graphs, without evaluation and saves; the
-// epoch with steps of the last size; nullopt if they depend on an unknown number of samples.
+// The predicted times of an epoch and of the whole run. They include the builds of graphs, but not evaluation and
+// saves. The time of an epoch is for steps of the last size. A time is nullopt if it depends on an unknown number of
+// samples.
 struct RunTimes {
   std::optional<Seconds> epoch;
   std::optional<Seconds> run;

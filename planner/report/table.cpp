@@ -13,7 +13,7 @@
 namespace xrun::planner {
 namespace {
 
-constexpr size_t kLeastWords = 16;  // least width of a column of words
+constexpr size_t kLeastWords = 16;  // minimum width of a column of words
 
 std::string_view word_at(const std::string& text, size_t at) {
   const std::string_view rest = std::string_view(text).substr(std::min(at, text.size()));
@@ -51,7 +51,7 @@ void TextTable::add(std::vector<std::string> cells) {
 std::string wrapped(const std::string& text, size_t indent, int width) {
   const auto columns = static_cast<size_t>(std::max(width, 0));
   std::string out;
-  size_t used = 0;  // columns of the line
+  size_t used = 0;  // width of the current line
   for (size_t at = 0; at < text.size();) {
     const size_t spaces = std::min(text.size(), text.find_first_not_of(' ', at)) - at;
     size_t end = std::min(text.size(), text.find(' ', at + spaces));
@@ -59,7 +59,7 @@ std::string wrapped(const std::string& text, size_t indent, int width) {
     while (end < text.size() && is_number(text, at + spaces, end) && is_unit(text, end + 1)) {
       end = std::min(text.size(), text.find(' ', end + 1));
     }
-    const std::string word = text.substr(at, end - at);  // with the spaces before it
+    const std::string word = text.substr(at, end - at);  // includes the spaces before the word
     const auto length = static_cast<size_t>(count_code_points(word));
     if (columns > 0 && used > indent && used + length > columns) {
       out += "\n" + std::string(indent, ' ') + word.substr(spaces);
@@ -73,7 +73,7 @@ std::string wrapped(const std::string& text, size_t indent, int width) {
   return out;
 }
 
-// The widest column of words, except the last column.
+// Returns the index of the widest left-aligned column, which has words. The last column is not considered.
 size_t TextTable::widest_words(const std::vector<size_t>& widths) const {
   size_t widest = 0;
   for (size_t c = 0; c + 1 < columns_.size(); ++c) {
@@ -117,7 +117,7 @@ std::string TextTable::text(const std::string& indent, int width) const {
   for (size_t folds = 0; width > 0 && folds < columns_.size(); ++folds) {
     const std::vector<size_t> widths = table.widths();
     size_t fixed = indent.size() + std::accumulate(widths.begin(), widths.end(), 2 * (widths.size() - 1));
-    fixed -= columns_.back() == Align::kLeft ? widths.back() + 2 : 0;  // it may have lines of its own
+    fixed -= columns_.back() == Align::kLeft ? widths.back() + 2 : 0;  // a last column of words can be wrapped
     if (fixed <= static_cast<size_t>(width) || widths[widest_words(widths)] <= kLeastWords) {
       break;
     }
@@ -143,7 +143,7 @@ std::string TextTable::lines(const std::string& indent, int width) const {
     for (size_t c = 0; c + 1 < columns_.size(); ++c) {
       last += widths[c] + 2;
     }
-    // A last cell with few columns left gets lines of its own, below the second column.
+    // If there is little space for the last cell, it is printed on separate lines, below the second column.
     constexpr int kFewColumns = 24;
     if (words && width > 0 && width - static_cast<int>(last) < kFewColumns && count_code_points(line) > width) {
       const size_t second = indent.size() + widths[0] + 2;

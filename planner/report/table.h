@@ -8,7 +8,8 @@ namespace xrun::planner {
 
 enum class Align { kLeft, kRight };
 
-// Rows of cells; a column is as wide as its widest cell, two spaces apart. Width counts code points.
+// A table of cells. A column is as wide as its widest cell, and columns are two spaces apart. Widths are numbers of
+// code points.
 class TextTable {
  public:
   explicit TextTable(std::vector<Align> columns) : columns_(std::move(columns)) {}
@@ -17,8 +18,9 @@ class TextTable {
   void add(std::vector<std::string> cells);
   // Adds a rule under the right-aligned columns of numbers.
   void add_rule() { rows_.emplace_back(); }
-  // Each line begins with `indent`; no line ends in a space. If lines would exceed `width` columns, a last column of
-  // words, else the widest column of words, is wrapped; 0: no limit.
+  // Returns the table as text. Each line begins with `indent`, and no line ends in a space. If lines would be wider
+  // than `width` (0: no limit), the cells of one left-aligned column are wrapped: the last column if it is
+  // left-aligned, else the widest one.
   std::string text(const std::string& indent, int width = 0) const;
 
  private:
@@ -32,8 +34,8 @@ class TextTable {
   std::vector<std::vector<std::string>> rows_;  // an empty row is a rule
 };
 
-// The text in lines of at most `width` columns, cut at spaces; all but the first begin with `indent`. A longer word
-// stays whole; 0: no limit.
+// Returns the text in lines of at most `width` columns, cut at spaces; 0: no limit. All lines but the first begin with
+// `indent` spaces. A word that is longer than a line is not cut.
 std::string wrapped(const std::string& text, size_t indent, int width);
 
 }  // namespace xrun::planner

@@ -91,7 +91,7 @@ std::string memory_line(const Plan& plan, const RunMemory& memory) {
          "\n";
 }
 
-// The note that results come from generated samples; empty if there are no such samples.
+// Returns a note that results come from generated samples; empty if there are no such samples.
 std::string synthetic_text(const Module& module) {
   std::string text;
   for (const std::string& name : synthetic_sources(module.data)) {
@@ -100,7 +100,7 @@ std::string synthetic_text(const Module& module) {
   return text;
 }
 
-// The memory of readers and decoders; empty if it is 0.
+// Returns a text about the memory of readers and decoders; empty if it is 0.
 std::string readers_text(const RunMemory& memory, const Plan& plan) {
   std::string text = memory.readers > 0 ? "at most " + format_bytes(memory.readers) + " for readers" : "";
   if (!memory.uncounted.empty()) {
@@ -116,7 +116,7 @@ std::string readers_text(const RunMemory& memory, const Plan& plan) {
   return text;
 }
 
-// The arenas of all devices, and those of evaluation in one line.
+// Returns a table with the arenas of all devices, and one line for the arenas of evaluation.
 std::string devices_lines(const Plan& plan, const Module& module, const RunMemory& memory, int columns) {
   TextTable table({Align::kLeft, Align::kLeft, Align::kLeft, Align::kRight});
   const auto add = [&](const DeviceSummary& device) {
@@ -127,7 +127,7 @@ std::string devices_lines(const Plan& plan, const Module& module, const RunMemor
                           (device.threads == 1 ? " thread" : " threads"),
                format_bytes(device.arena)});
   };
-  for (const DeviceKind& kind : device_kinds(list_devices(plan, module))) {  // the host's is the first
+  for (const DeviceKind& kind : device_kinds(list_devices(plan, module))) {  // the first is the host
     add(kind.first);
     if (kind.count > 1) {
       table.add({"", kind.others(),
@@ -145,7 +145,7 @@ std::string devices_lines(const Plan& plan, const Module& module, const RunMemor
   return table.text("  ", columns);
 }
 
-// Notes on generated data and on the memory of readers; empty if there are none.
+// Returns the notes on generated data and on the memory of readers; empty if there are no notes.
 std::string data_line(const Plan& plan, const Module& module, const RunMemory& memory) {
   std::string data = synthetic_text(module);
   const std::string readers = readers_text(memory, plan);
@@ -153,7 +153,8 @@ std::string data_line(const Plan& plan, const Module& module, const RunMemory& m
   return data.empty() ? "" : "  data       " + printable_line(data) + "\n";
 }
 
-// The time to build graphs of nearest classes, and the time that this adds to the steps; empty without graphs.
+// Returns a line about the time to build graphs of nearest classes, and the time that builds add to the steps; empty
+// without graphs.
 std::string graphs_line(const Plan& plan, const Module& module) {
   std::string text;
   for (const GraphBuild& graph : plan.graphs) {
@@ -172,7 +173,8 @@ std::string graphs_line(const Plan& plan, const Module& module) {
   return "  graphs     " + printable_line(text) + "\n";
 }
 
-// Times and memory of the first and the last steps of a growing batch; empty if it does not grow.
+// Returns a line about the times and the memory of the first and the last steps of a growing batch; empty if the batch
+// does not grow.
 std::string growth_line(const Plan& plan) {
   const std::vector<SizeSummary> sizes = list_sizes(plan);
   if (sizes.empty()) {
@@ -185,8 +187,8 @@ std::string growth_line(const Plan& plan) {
   return "  growth     first " + text(sizes.front()) + "; last " + text(sizes.back()) + "\n";
 }
 
-// Class rows in files, which take disk space instead of the plan's memory, and the time of files if
-// `cluster.node.storage` gives a rate.
+// Returns lines about class rows in files, which need disk space instead of memory. If `cluster.node.storage` gives the
+// rate of the storage, the lines also state the times to read the rows of a step and to save a checkpoint.
 std::string disk_lines(const Plan& plan, const Module& module) {
   const double rate = module.cluster.storage;
   const auto time = [&](Bytes bytes) { return format_seconds(static_cast<double>(bytes) / rate); };
@@ -245,7 +247,7 @@ std::string alternatives_lines(const Plan& plan, int columns = 0) {
   return plan.alternatives.empty() ? "" : "\n" + table.text("  ", columns);
 }
 
-// The costs of other choices of active classes and formats.
+// Returns a table with the costs of other choices of active classes and formats.
 std::string costs_lines(const Plan& plan, int columns) {
   TextTable table({Align::kLeft, Align::kLeft, Align::kRight, Align::kRight, Align::kRight, Align::kLeft});
   table.add({"classes  ", "of " + plan.costs_of, "step", "memory", "rows moved", ""});
@@ -320,7 +322,7 @@ std::string communication_table(const Plan& plan) {
 }  // namespace
 
 std::string report_text(const Plan& plan, const Module& module, int columns) {
-  constexpr size_t kTexts = 13;  // column of the texts of single lines
+  constexpr size_t kTexts = 13;  // the column where the text begins in rows with a name and one text
   const RunMemory memory = run_memory(module, plan.training, plan.inference);
   const auto fold = [&](const std::string& line) {
     return line.empty() ? line : wrapped(line.substr(0, line.size() - 1), kTexts, columns) + "\n";

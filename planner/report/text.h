@@ -14,11 +14,12 @@ namespace xrun::planner {
 // `columns`; 0: no limit.
 std::string report_text(const Plan& plan, const Module& module, int columns = 0);
 
-// The table "layers", "memory", "comm" or "why"; empty for any other name. `depth`: of layers (list_layers).
+// Returns the table "layers", "memory", "comm" or "why"; empty for any other name. `depth` is that of list_layers.
 std::string report_table(const Plan& plan, const Module& module, std::string_view table, int depth = 0);
 
-// One line for each device over the time of a step, at most `columns` wide: F and B with their micro-batch, H head
-// passes, U updates, '=' while they last, '.' idle; with a legend.
+// Returns a Gantt view of a step, with a legend. Each device has a line of at most `columns` characters, from the start
+// to the end of the step. F and B with a number are the passes of a micro-batch, H is a head pass, U an update; '='
+// means that the pass goes on, '.' that the device is idle.
 std::string report_gantt(const Plan& plan, int columns);
 
 }  // namespace xrun::planner

@@ -1,6 +1,6 @@
-// GPipe: all forward passes, the head, all backward passes. Backward passes ascend, since in every schedule sums over
-// samples fold in that order (docs/internals/determinism.md, "Gradient partials"). Source: Huang et al., "GPipe",
-// NeurIPS 2019.
+// GPipe: a stage runs all forward passes, then the head passes, then all backward passes. Backward passes run in
+// ascending order, since every schedule must add gradients in that order (docs/internals/determinism.md, "Gradient
+// partials"). Source: Huang et al., "GPipe", NeurIPS 2019.
 #include "planner/schedules/schedule.h"
 
 namespace xrun::planner {

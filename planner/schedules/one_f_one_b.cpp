@@ -1,9 +1,10 @@
-// 1F1B: enough forward passes ahead to fill the later stages, then one backward after each forward; a stage holds at
-// most stages - stage micro-batches. Source: Narayanan et al., "PipeDream", SOSP 2019; flush at the end of the step as
-// in "Memory-Efficient Pipeline-Parallel DNN Training", ICML 2021.
-// Head passes (docs/internals/algorithms.md, "Head passes in a schedule"): on every stage, H_i stands before the first
-// action that, in the simulated schedule without head, starts at or after the end of the last stage's F_i. This orders
-// all actions by time, so stages never wait for one another in a cycle.
+// 1F1B: a stage first runs as many forward passes as there are later stages, which fills the pipeline. Then it runs one
+// backward pass after each forward pass, so it holds at most stages - stage micro-batches. Source: Narayanan et al.,
+// "PipeDream", SOSP 2019; the flush at the end of the step is that of "Memory-Efficient Pipeline-Parallel DNN
+// Training", ICML 2021. Head passes (docs/internals/algorithms.md, "Head passes in a schedule"): the schedule without
+// head passes is simulated first. On every stage, head pass H_i is inserted before the first action that starts at or
+// after the end of F_i on the last stage in that simulation. All actions are then ordered by time, so stages never wait
+// for one another in a cycle.
 #include <algorithm>
 
 #include "planner/simulate.h"
@@ -31,7 +32,7 @@ Schedule schedule_one_f_one_b(const ScheduleRequest& request) {
   if (request.head_passes == 0) {
     return plain;
   }
-  // If passes took no time, "before" and "after" would be the same instant.
+  // Passes get a positive time, since otherwise actions could not be ordered by time.
   ScheduleRequest timed = request;
   for (auto* list : {&timed.forward, &timed.backward}) {
     for (Seconds& time : *list) {
@@ -50,7 +51,7 @@ Schedule schedule_one_f_one_b(const ScheduleRequest& request) {
     auto& order = schedule.orders.emplace_back();
     int next = 0;
     const auto ends_by = [&](Seconds start) {
-      // One pass for the whole step waits for the last micro-batch.
+      // A single head pass for the whole step must wait for the last micro-batch.
       const int micro_batch = request.head_passes == 1 ? count - 1 : next;
       return next < request.head_passes && last_forward[static_cast<size_t>(micro_batch)] <= start;
     };

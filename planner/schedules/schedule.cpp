@@ -9,7 +9,7 @@ Error broken(int stage, const std::string& what) {
   return {ErrorKind::kContent, "XG0002", "schedule: stage " + std::to_string(stage) + ": " + what, ""};
 }
 
-// Index of each action in a list: where[kind][index], -1 if it is missing.
+// The position of each action in the list of a stage, by kind and index; -1 if the list does not have the action.
 struct Places {
   std::vector<int> forward, backward, head;
 };
@@ -51,7 +51,8 @@ Result<Places> find_places(const Schedule& schedule, int stage) {
 // Micro-batch j belongs to head pass j, or to pass 0 if there is only one pass.
 int pass_of(const Schedule& schedule, int micro_batch) { return schedule.head_passes == 1 ? 0 : micro_batch; }
 
-// Runs the lists in order, each action once its predecessors are done; reports the stages that deadlock.
+// Checks that the schedule does not deadlock: goes through the lists in order, taking each action when the actions on
+// which it depends are done. The error names the stages that cannot continue.
 Status check_progress(const Schedule& schedule) {
   const auto stages = schedule.orders.size();
   std::vector<size_t> next(stages, 0);

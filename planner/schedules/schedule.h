@@ -36,30 +36,36 @@ struct ScheduleRequest {
   Seconds head = 0;               // time of one head pass
 };
 
-// Orders by stage; every replica has these orders. Devices without a stage, which have only head shards, run the kHead
-// actions in order.
+// The order of actions of each stage, which is equal for all replicas. Devices without a stage have only head shards
+// and run the kHead actions in order.
 struct Schedule {
   int micro_batches = 1;
   int head_passes = 0;
-  bool training = true;  // false: no backward actions
-  std::vector<std::vector<Action>> orders;
+  bool training = true;                     // false: no backward actions
+  std::vector<std::vector<Action>> orders;  // index: stage
 };
 
-// All forward passes, the head, all backward passes.
+// Each stage runs all forward passes, then the head passes, then all backward passes.
 Schedule schedule_gpipe(const ScheduleRequest& request);
-// min(M, stages - stage - 1) forward passes ahead, then one backward after each forward.
+// Each stage first runs min(M, stages - stage - 1) forward passes, where M is the number of micro-batches of a replica.
+// Then it runs one backward pass after each forward pass.
 Schedule schedule_one_f_one_b(const ScheduleRequest& request);
-// Forward passes and head passes only.
+// Each stage runs only forward passes and head passes.
 Schedule schedule_inference(const ScheduleRequest& request);
 Schedule make_schedule(PipelineKind kind, const ScheduleRequest& request);
 
-// Checks the rules of every schedule: each pass once on each stage, backward after its forward, backward passes and
-// head passes in ascending order (docs/internals/determinism.md, "Gradient partials"), a head pass after the forward
-// passes of its micro-batches on the last stage and before their backward passes, one order of head passes everywhere,
-// and no deadlock if stages run their lists in order. Errors: kContent that names the fault and its place.
+// Checks the rules that every schedule must obey:
+//   - Each stage runs each pass once, and the backward pass of a micro-batch after its forward pass.
+//   - Backward passes and head passes run in ascending order (docs/internals/determinism.md, "Gradient partials"), and
+//     head passes in the same order on all stages.
+//   - On the last stage, a head pass runs after the forward passes of its micro-batches and before their backward
+//   passes.
+//   - Stages that run their lists in order do not deadlock.
+// Errors: kContent that names the fault and its place.
 Status check_schedule(const Schedule& schedule);
 
-// Largest number of micro-batches of a stage that have begun forward and not ended backward.
+// Returns the largest number of micro-batches that are in a stage at the same time: their forward pass has begun and
+// their backward pass has not ended.
 int in_flight(const Schedule& schedule, int stage);
 
 std::string to_text(const Action& action);      // "F0", "B3", "H1"

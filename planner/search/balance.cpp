@@ -20,8 +20,9 @@ std::vector<double> prefix_sums(const std::vector<double>& weights) {
   return sums;
 }
 
-// Fills the stages greedily up to `limit`; the result is empty if that takes more than `stages`. Each stage leaves at
-// least one layer for each later stage, so the last stages may have one layer each. This never makes a stage larger.
+// Fills the stages one after the other, each with as many layers as `limit` permits. Returns no cuts if `stages` stages
+// are not enough. A stage leaves at least one layer for each later stage; since this only makes it smaller, the limit
+// still holds.
 Cuts fill(const std::vector<double>& sums, int stages, double limit) {
   const int n = static_cast<int>(sums.size()) - 1;
   Cuts cuts{0};
@@ -30,7 +31,7 @@ Cuts fill(const std::vector<double>& sums, int stages, double limit) {
       return {};
     }
     const int begin = cuts.back();
-    const int most = n - (stages - static_cast<int>(cuts.size()));  // the later stages need a layer each
+    const int most = n - (stages - static_cast<int>(cuts.size()));  // each later stage needs a layer
     int end = begin;
     while (end < most && sums[static_cast<size_t>(end) + 1] - sums[static_cast<size_t>(begin)] <= limit) {
       ++end;
@@ -74,7 +75,7 @@ Cuts balance(const std::vector<double>& weights, int stages) {
 Cuts balance_by_bisection(const std::vector<double>& weights, int stages) {
   XRUN_CHECK(stages >= 1 && stages <= static_cast<int>(weights.size()), "between one stage and as many as layers");
   const std::vector<double> sums = prefix_sums(weights);
-  // Floating-point numbers that are not negative have the order of their bits.
+  // Non-negative floating-point numbers are ordered like their bits as integers, so the bisection runs over the bits.
   auto low = std::bit_cast<uint64_t>(0.0);
   auto high = std::bit_cast<uint64_t>(sums.back());
   while (low < high) {

@@ -1,3 +1,7 @@
+// Steps: separate the nodes of heads from the others, which form the chain; give each backward node the position of its
+// forward node; then measure the times, the values that are kept or that cross a cut, and the parameters of each
+// position. Finally the positions are found before which no cut is allowed: those after the features of a head, and
+// those between operators that share a state which a step updates.
 #include "planner/search/chain.h"
 
 #include <algorithm>
@@ -111,7 +115,8 @@ void measure_parameters(const Module& module, const KernelFacts& facts, Chain& c
   }
 }
 
-// Finds states that a step updates: those into which a node folds statistics.
+// Finds the positions before which no cut is allowed: those between the readers of a state into which a node folds
+// statistics.
 void find_joined(const Graph& graph, Chain& chain) {
   chain.joined.assign(chain.nodes.size(), false);
   const auto consumers = consumers_of(graph);

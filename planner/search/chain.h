@@ -1,5 +1,5 @@
-// Chain: the forward nodes of a graph in printed order with their times and sizes, so that stages are contiguous ranges
-// of it (docs/internals/algorithms.md, "Chain of layers"). The head pass is separate.
+// Chain: the forward nodes of a graph in printed order, with their times and sizes. A stage is a contiguous range of
+// the chain (docs/internals/algorithms.md, "Chain of layers"). The nodes of the head pass are not in the chain.
 #pragma once
 
 #include <vector>
@@ -18,21 +18,22 @@ struct Chain {
   // Per row block and worker.
   std::vector<Seconds> forward_time;
   std::vector<Seconds> backward_time;
-  // Per row block: outputs of the node that backward nodes read.
+  // Bytes per row block of the outputs of each node that backward nodes read.
   std::vector<Bytes> saved;
-  // n + 1 entries, per row block: values made before position i and read from it on, each once. Batch inputs are read
-  // directly by every device and do not count.
+  // Entry i of n + 1 has the bytes per row block that cross a cut before position i: the values that are made before
+  // position i and read at position i or later, each counted once. Batch inputs do not count, since every device reads
+  // them directly.
   std::vector<Bytes> boundary;
   std::vector<Bytes> parameters;  // f32 weights
   std::vector<Bytes> resident;    // weights, states, optimizer states, prepared forms, one gradient partial
-  std::vector<Bytes> gradients;   // one partial
-  std::vector<Bytes> whole;       // the part that replicas sum whole
-  std::vector<Bytes> pairs;       // the compressed ones, as pairs that a replica sends
+  std::vector<Bytes> gradients;   // one gradient partial
+  std::vector<Bytes> whole;       // the part of `gradients` that replicas sum without compression
+  std::vector<Bytes> pairs;       // the pairs that a replica sends for compressed gradients
 
-  // The last stage makes the features of all heads, so no cut is after this position.
+  // The last position before which a cut is allowed, since the last stage must make the features of all heads.
   int last_cut = 0;
-  // Index: position. True: no cut before it, since operators on both sides read a state that a step updates, and one
-  // device updates it.
+  // Index: position. True: no cut before this position is allowed, since operators on both sides read a state that a
+  // step updates, and only one device may update it.
   std::vector<bool> joined;
   int size() const { return static_cast<int>(nodes.size()); }
   int most_stages() const;
@@ -41,10 +42,11 @@ struct Chain {
 // REQUIRES: the graph has its backward nodes if `module` trains.
 Chain make_chain(const Module& module, const CostModel& cost);
 
-// Values that nodes begin..end-1 (a stage) read from earlier nodes, each once.
+// Returns the values that a stage with the nodes begin .. end - 1 reads from earlier nodes, each once.
 std::vector<ValueId> received_values(const Graph& graph, const Chain& chain, int begin, int end);
-// Values that a stage keeps for its backward pass if it runs `recomputed` (positions) again: those read by its backward
-// or recomputed nodes that are neither made by a recomputed node nor a batch input.
+// Returns the values that a stage keeps for its backward pass if it runs the nodes at the positions `recomputed` again.
+// These are the values that its backward nodes or recomputed nodes read, except batch inputs and outputs of recomputed
+// nodes.
 std::vector<ValueId> kept_values(const Graph& graph, const Chain& chain, int begin, int end,
                                  const std::vector<bool>& recomputed);
 

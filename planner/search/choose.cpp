@@ -1,13 +1,18 @@
-// Candidates are tried fastest first. If memory is short, most do not fit, and a program takes long to make, so after
-// a refusal the leanest candidates of that kind are tried next, with everything run again:
-//   - for each pipeline the one with the most micro-batches. Under 1F1B a stage holds a micro-batch for itself and for
-//     each later stage, and a head pass has the rows of one, so both shrink with the size of a micro-batch. A GPipe
-//     stage holds all micro-batches, whatever their number, and only the values in transit shrink.
-//   - for both pipelines, since a head with several passes keeps features for the sweep at the end, and a head with one
-//     pass does not.
-// If these exceed a limit by more than the argument neglects (rounding, gaps between buffers, scratch of workers), no
-// candidate of the kind fits; else a few of its fastest candidates are tried. This is also done once for the kinds that
-// are leanest by the estimate of the partition: if none of them comes near the limits, no kind does.
+// Candidates are tried fastest first. If memory is short, most candidates do not fit, and each program takes long to
+// make. Therefore, after the first candidate of a kind does not fit, the candidates of this kind that need the least
+// memory (the leanest) are tried next, with recomputation of everything:
+//   - For each pipeline, this is the candidate with the most micro-batches. Under 1F1B, a stage holds one micro-batch
+//   for
+//     itself and one for each later stage, and a head pass has the rows of one micro-batch per replica, so both need
+//     less memory if micro-batches are smaller. A GPipe stage holds all micro-batches, and only the values in transit
+//     shrink.
+//   - Both pipelines are tried, since a head with several passes keeps features for the sweep at the end of the step,
+//   and
+//     a head with one pass does not.
+// If the leanest candidates exceed a limit by more than this argument neglects (rounding, gaps between buffers, scratch
+// memory of workers), no candidate of the kind fits. Otherwise a few of the fastest candidates of the kind are tried.
+// In the same way, the kinds that are leanest by the estimate of the partition are tried once: if none of them comes
+// near the limits, all kinds are given up.
 #include "planner/search/choose.h"
 
 #include <algorithm>
@@ -23,15 +28,16 @@ namespace {
 
 // If a leanest candidate needs at most this fraction of the limits, another candidate of its kind may fit.
 constexpr double kNear = 1.0 + 1.0 / 16;
-// Kinds that are tried before all are given up; the estimate that orders them counts neither heads nor scratch.
+// The number of kinds that are tried before all kinds are given up. One is not enough, since the estimate that orders
+// them counts neither heads nor scratch memory.
 constexpr size_t kAskedKinds = 3;
 
 struct KindState {
   std::map<PipelineKind, const Candidate*> leanest;
   int fitted = 0;
   int refused = 0;
-  bool asked = false;  // its leanest candidates were tried
-  bool near = false;   // some program fits, or nearly fits
+  bool asked = false;  // whether the leanest candidates of the kind have been tried
+  bool near = false;   // whether a program of the kind fits, or nearly fits
   bool left = false;
 };
 
@@ -121,7 +127,8 @@ class Chooser {
     }
   }
 
-  // Decides after a refusal whether the rest of its kind is given up; after the first refusal, whether all kinds are.
+  // Called after a candidate of a kind did not fit: decides whether to give up the kind and, after the first such
+  // candidate, whether to give up all kinds.
   Status look_again(KindState& kind) {
     if (kind.refused == 0) {
       return {};
@@ -141,7 +148,8 @@ class Chooser {
     return {};
   }
 
-  // The candidate with everything run again, unless hints decide that; nullopt if no cuts satisfy the pins.
+  // Returns the candidate with recomputation of everything or, if hints decide what is recomputed, the unchanged
+  // candidate; nullopt if no cuts satisfy the pins.
   Result<std::optional<Candidate>> with_least_memory(const Candidate& candidate) const {
     if (input_.search.hints.hinted) {
       return std::optional(candidate);
@@ -163,7 +171,8 @@ class Chooser {
     return {};
   }
 
-  // Tries a candidate; if the estimate exceeds the limits, one program with everything run again may refuse it.
+  // Tries a candidate. If its estimate exceeds the limits, a program with recomputation of everything is made first; if
+  // that is not near the limits, the candidate is refused without further programs.
   Status ask(const Candidate& candidate) {
     if (share_of(candidate) <= 1) {
       return attempt(candidate);
@@ -181,7 +190,7 @@ class Chooser {
     return {};
   }
 
-  // The used fraction of the tighter limit, by the estimate of the partition.
+  // Returns the used fraction of the tightest limit, by the estimate of the partition.
   double share_of(const Candidate& candidate) const {
     return limits_.share(candidate.all_stages, candidate.largest_stage, candidate.largest_node);
   }
@@ -206,7 +215,8 @@ class Chooser {
     return {};
   }
 
-  // The simplest plan is best among those whose predicted times are equal to a thousandth.
+  // Sorts by predicted time, rounded to a thousandth, and then by simplicity, so that of equally fast plans the
+  // simplest one comes first.
   void sort_fitted() {
     std::ranges::stable_sort(choice_.fitted, {}, [](const Fitted& f) {
       const Setting& setting = f.candidate.setting;
@@ -225,8 +235,8 @@ class Chooser {
   bool asked_all_ = false;
 };
 
-// The least bytes of each layer of the chain. A weight that several layers read is left out, since the cuts determine
-// which stages hold it.
+// Returns a lower bound of the bytes of each layer of the chain. A weight that several layers read does not count,
+// since the cuts determine which stages hold it.
 std::vector<Bytes> layer_floors(const SearchInput& input, int partials_of_replica) {
   const Graph& graph = input.module.graph;
   const Chain& chain = input.chain;
@@ -251,7 +261,7 @@ std::vector<Bytes> layer_floors(const SearchInput& input, int partials_of_replic
   return floors;
 }
 
-// The least bytes of heads on each device: class weights with their optimizer states.
+// Returns a lower bound of the bytes of heads on each device: class weights with their optimizer states.
 std::map<int, Bytes> head_floors(const SearchInput& input, const Decision& decision) {
   const auto states = static_cast<Bytes>(optimizer_states(input.module).size());
   std::map<int, Bytes> floors;

@@ -1,5 +1,5 @@
-// Choice: selects the few candidates that become programs, to be compared exactly, and finds candidates that do not
-// fit.
+// Choice: selects a few candidates, makes programs of them and compares these exactly. It also finds the candidates
+// that do not fit into memory.
 #pragma once
 
 #include <vector>
@@ -8,29 +8,30 @@
 
 namespace xrun::planner {
 
-// Bounds on the work. Candidates with equal numbers of stages and replicas are one kind; kinds differ so much that only
-// programs show which is faster.
+// Bounds on the work of `choose`. Candidates with equal numbers of stages and replicas are one kind. Estimates of
+// different kinds cannot be compared well, so programs of several kinds are made.
 struct Effort {
-  int wanted = 6;   // total of programs that fit
-  int of_kind = 2;  // programs of one kind that fit
-  int refused = 8;  // candidates of one kind that may fail to fit before the kind is given up
+  int wanted = 6;   // stop after this many programs that fit
+  int of_kind = 2;  // give up a kind after this many programs that fit
+  int refused = 8;  // give up a kind after this many candidates that do not fit
 };
 
 struct Choice {
   std::vector<Fitted> fitted;    // fastest first
-  std::vector<Setting> refused;  // settings that do not fit: tried, or with weights alone over the limits
-  Fitted smallest;               // the program nearest to the limits among those that do not fit
-  bool weights_alone = false;    // weights alone exceed the limits, whatever the batch
+  std::vector<Setting> refused;  // settings that were tried and do not fit, or whose weights exceed the limits
+  Fitted smallest;               // of the programs that do not fit, the one nearest to the limits
+  bool weights_alone = false;    // the weights exceed the limits, so no smaller batch can help
 };
 
-// Makes at most a few programs of each kind, and a few in all if none comes near the limits; the one with the least
-// memory is then among them. If nothing fits, `smallest` is set, unless there is no candidate. Errors: those of
-// realise.
+// Chooses among `candidates`. It makes a few programs of each kind. If no program comes near the limits, it makes only
+// a few programs altogether, including the one with the least memory. If nothing fits, `smallest` is set, unless there
+// are no candidates. Errors: those of realise.
 Result<Choice> choose(const FitInput& input, const std::vector<Candidate>& candidates, const MemoryLimits& limits,
                       const Effort& effort);
 
-// Bytes of weights, their states and `partials` partials of gradients, on all devices together and on the device that
-// has most: no cuts and no recomputation bring a program of this kind below them.
+// A lower bound of the memory of any program of a candidate's kind, whatever its cuts and recomputation: the bytes of
+// weights, their states and `partials` partials of gradients. It has the sum over all devices and the bytes of the
+// device that has most.
 struct MemoryFloor {
   Bytes total = 0;
   Bytes device = 0;

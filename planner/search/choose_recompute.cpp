@@ -1,4 +1,9 @@
-// Memory and time of a stage, and the layers to run again so that it fits. Declared in planner/search/partition.h.
+// Computes memory and time of a stage, and chooses the layers that run again so that the stage fits (declared in
+// planner/search/partition.h). Layers that run again even without a memory limit are taken first. If the stage then
+// exceeds the cap, the cheapest set of the other layers that frees the excess is a knapsack problem, solved by branch
+// and bound: layers are tried in the order of their seconds per freed byte; the lower bound of a branch is the greedy
+// solution that may take a fraction of its last layer. The number of visited branches is limited, so for very large
+// stages the result may be only nearly optimal.
 #include <algorithm>
 #include <limits>
 
@@ -9,15 +14,16 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// A layer that may run again: the bytes that this frees for one micro-batch, and its time minus their price.
+// A layer that may run again, with the bytes that this frees for one micro-batch, and the time that it costs minus the
+// price of these bytes.
 struct Item {
   int layer;
   Bytes bytes;
   Seconds seconds;
 };
 
-// Branch and bound for the cheapest subset that frees `need` bytes: items are sorted by seconds per byte, and the bound
-// takes a fraction of the last one.
+// Finds the cheapest subset of the items that frees `need` bytes, by branch and bound. Items are sorted by seconds per
+// byte; the bound of a branch takes items in this order, and a fraction of the last one.
 class Cheapest {
  public:
   Cheapest(const PartitionRequest& request, std::vector<Item> items, Bytes need) : items_(std::move(items)) {
@@ -30,7 +36,8 @@ class Cheapest {
       bytes_before_.push_back(bytes_before_.back() + item.bytes);
       seconds_before_.push_back(seconds_before_.back() + item.seconds);
     }
-    // At least one descent, and this stage's part of the visits for the table of all stages.
+    // The limit of visits permits at least one descent to a solution. In addition, each stage gets a part of the visits
+    // that are allowed for the table of all stages.
     const double stages = static_cast<double>(request.layers.size()) * static_cast<double>(request.layers.size());
     visits_ = static_cast<int64_t>(items_.size()) + std::min<int64_t>(200'000, static_cast<int64_t>(5e7 / stages));
     search(0, need, 0);
@@ -67,7 +74,7 @@ class Cheapest {
     chosen_.push_back(items_[at].layer);
     search(at + 1, need - items_[at].bytes, spent + items_[at].seconds);
     chosen_.pop_back();
-    size_t next = at + 1;  // leaving a layer leaves later equal ones: which of them run does not matter
+    size_t next = at + 1;  // also leaves out later layers that are equal, since it does not matter which of them run
     while (next < items_.size() && items_[next].bytes == items_[at].bytes &&
            items_[next].seconds == items_[at].seconds) {
       ++next;
@@ -79,17 +86,17 @@ class Cheapest {
   std::vector<int> chosen_;
   std::vector<int> chosen_best_;
   double best_ = kInfinity;
-  std::vector<Bytes> bytes_before_{0};  // sums over the items before each, and over all
+  std::vector<Bytes> bytes_before_{0};  // entry i: sum over the items before i; the last entry is the sum over all
   std::vector<Seconds> seconds_before_{0};
   int64_t visits_ = 0;  // the first descent is greedy, so a good result exists when visits run out
 };
 
-// The price of the bytes that the layer keeps for `held` micro-batches is subtracted from the time to run it again.
+// Returns the time to run a layer again minus the price of the bytes that it would keep for `held` micro-batches.
 Seconds time_beyond_price(const PartitionRequest& request, int held, const PartitionLayer& layer) {
   return layer.forward - request.seconds_per_kept_byte * static_cast<double>(held * layer.saved);
 }
 
-// True if the layer runs again even without a memory limit.
+// Whether a layer runs again even without a memory limit.
 bool runs_again(const PartitionRequest& request, int held, const PartitionLayer& layer) {
   switch (request.recompute) {
     case Recompute::kNone:
@@ -144,7 +151,7 @@ bool choose_recompute(const PartitionRequest& request, int held, PartitionStage&
   if (sums.fits() || request.recompute != Recompute::kAuto) {
     return sums.fits();
   }
-  // held · (bytes freed) must cover the excess over the cap.
+  // The bytes freed for one micro-batch, times `held`, must cover the excess over the cap.
   const Cheapest cheapest(request, std::move(others), (stage.memory - request.cap + held - 1) / held);
   for (const int l : cheapest.layers()) {
     const PartitionLayer& layer = request.layers[static_cast<size_t>(l)];

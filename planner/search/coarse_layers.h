@@ -1,4 +1,5 @@
-// Shortens very long chains for `partition`, whose tables grow with the square of the layers.
+// Merges layers of very long chains into groups for `partition`, whose tables grow with the square of the number of
+// layers.
 #pragma once
 
 #include <vector>
@@ -12,11 +13,12 @@ struct CoarseLayers {
   std::vector<int> begin;    // first layer of each group; the number of layers at the end
 };
 
-// Merges neighbouring layers into about `most` groups of equal numbers of layers. Groups end before the last legal cut
-// and where layers are pinned to different stages. Layers that are marked to run again are counted as run again.
+// Merges neighbouring layers into about `most` groups with equal numbers of layers. A group also ends at the last legal
+// cut, and between layers that are pinned to different stages. The times and bytes of layers that are marked to run
+// again are those with recomputation.
 CoarseLayers merge_layers(const PartitionRequest& request, int most);
 
-// Turns stages of groups into stages of the layers of `request`; a group that runs again becomes all of its layers.
+// Converts stages of groups into stages of the layers of `request`. If a group runs again, all of its layers do.
 void refine(const PartitionRequest& request, const CoarseLayers& coarse, Partition& partition);
 
 }  // namespace xrun::planner

@@ -1,3 +1,6 @@
+// Steps to fit a candidate: make its programs; if they exceed the memory limits, partition again with lower limits, so
+// that layers run again, and repeat this a few times; if nothing fits, make the programs with everything run again. If
+// there is memory left in the result, heads keep logits in it, provided that this makes the step faster.
 #include "planner/search/fit.h"
 
 #include <algorithm>
@@ -10,7 +13,7 @@
 namespace xrun::planner {
 namespace {
 
-// The number of corrections of the stages' limits by the bytes of a program beyond the partition's estimate.
+// The maximum number of times that the limits of the partition are lowered because a program exceeds the memory limits.
 constexpr int kCorrections = 3;
 
 // Seconds in which workers compute, summed over all workers.
@@ -24,7 +27,7 @@ Seconds work_of(const Program& program) {
   return sum;
 }
 
-// The largest number of waits of a device before a computation.
+// Returns how often a device waits before a computation, for the device that waits most often.
 int waits_of(const Program& program, const ProgramTimes& times, Seconds hand_over) {
   std::vector<int> waits(static_cast<size_t>(program.devices), 0);
   std::vector<Seconds> free(waits.size(), 0);
@@ -39,9 +42,10 @@ int waits_of(const Program& program, const ProgramTimes& times, Seconds hand_ove
   return std::ranges::max(waits);
 }
 
-// Bytes by which a plan exceeds its limits: on all devices together, and on the device with the largest excess.
+// Returns the bytes by which a plan exceeds its limits, on all devices together and on the device with the largest
+// excess.
 MemoryLimits excess_of(const Fitted& fitted, const MemoryLimits& limits) {
-  // The excess of a node is taken from all stages, since the partition does not know nodes.
+  // The excess of a node counts as an excess of all devices together, since the partition knows no nodes.
   const Bytes of_node = limits.node > 0 ? std::max<Bytes>(0, fitted.largest_node - limits.node) : 0;
   return {std::max(of_node, fitted.memory.sum() - limits.total),
           limits.device > 0 ? std::max<Bytes>(0, fitted.largest_device - limits.device) : 0};
@@ -123,7 +127,8 @@ Result<Fitted> realise(const FitInput& input, const Candidate& candidate) {
 
 namespace {
 
-// The candidate with kept logits in the remaining memory, if that is faster.
+// Returns the candidate with kept logits in the memory that it leaves unused, if that is faster; otherwise the
+// unchanged candidate.
 Result<std::optional<Fitted>> with_kept_logits(const FitInput& input, const MemoryLimits& limits, Fitted fitted) {
   Candidate candidate = fitted.candidate;
   if (keep_logits(input, fitted, limits, candidate.decision)) {
@@ -144,7 +149,8 @@ Result<std::optional<Fitted>> fit(const FitInput& input, const Candidate& candid
     return with_kept_logits(input, limits, std::move(plain));
   }
   if (!input.search.hints.hinted) {
-    // The excess is subtracted from the estimate's limit: for all stages together, or for each.
+    // The partition only estimates memory. So its limits are set to its own estimate minus the excess of the program
+    // that was made, for all stages together or for each stage, until a program fits.
     MemoryLimits excess = excess_of(plain, limits);
     MemoryLimits within{candidate.all_stages, candidate.largest_stage};
     StageLimits asked;

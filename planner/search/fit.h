@@ -1,5 +1,5 @@
-// Fitting: candidates become programs with exact memory and simulated times, and recomputation is added if a candidate
-// does not fit without it.
+// Fitting: makes programs of candidates, with exact memory and simulated times. If a program does not fit into memory,
+// recomputation is added.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace xrun::planner {
 
-// A candidate as a verified pair of programs.
+// A candidate for which programs have been made and verified. It may or may not fit into memory.
 struct Fitted {
   Candidate candidate;
   Program training;
@@ -18,7 +18,7 @@ struct Fitted {
   Prediction predicted;
   RunMemory memory;
   Bytes largest_device = 0;  // arena bytes of the training program
-  Bytes largest_node = 0;    // largest of all programs, in a cluster; else 0
+  Bytes largest_node = 0;    // arena bytes of the node with most, over all programs; 0 if there is one node
 };
 
 struct FitInput {
@@ -35,7 +35,7 @@ struct MemoryLimits {
   Bytes total = 0;
   Bytes device = 0;  // 0: only the total counts
   Bytes node = 0;    // 0: there is one node
-  // The used fraction of the tightest limit.
+  // Returns the used fraction of the tightest limit; more than 1 if a limit is exceeded.
   double share(Bytes all, Bytes largest_device, Bytes largest_node = 0) const;
   double share(const Fitted& fitted) const {
     return share(fitted.memory.sum(), fitted.largest_device, fitted.largest_node);
@@ -44,21 +44,23 @@ struct MemoryLimits {
 };
 MemoryLimits memory_limits(const Module& module, const Machine& machine);
 
-// The size of the largest arena of a device.
+// Returns the size of the largest arena of a device, without the host's.
 Bytes largest_device_of(const Program& program);
 
-// The arena bytes of the node that has the most, its host arena included.
+// Returns the largest number of arena bytes of any node, with its host arena.
 Bytes largest_node_of(const Program& program, const Machine& machine);
 
-// Predicts the instructions of a training program and the time of its step. Errors: those of `simulate`.
+// Sets the predicted duration of each instruction of a training program and returns the prediction of a step. Errors:
+// those of `simulate`.
 Result<Prediction> predict_step(Program& program, const Module& module, const CostModel& cost);
 
-// Makes the programs of a candidate, however much memory they need. Errors: those of emit and of the verifier.
+// Makes and verifies the programs of a candidate, without checking memory limits. Errors: those of emit and of the
+// verifier.
 Result<Fitted> realise(const FitInput& input, const Candidate& candidate);
 
-// Fits the candidate into the limits: unchanged, or with the cheapest recomputation that fits, unless a hint forbids
-// it. Nullopt if even recomputing everything needs too much; `smallest` is then the program nearest to the limits,
-// unchanged or with everything run again.
+// Makes programs of a candidate that fit into the limits. If the unchanged candidate does not fit, it gets the cheapest
+// recomputation with which it fits, unless a hint forbids this. Returns nullopt if it does not fit even if everything
+// is recomputed. `smallest` is then the program nearest to the limits, either unchanged or with everything recomputed.
 Result<std::optional<Fitted>> fit(const FitInput& input, const Candidate& candidate, const MemoryLimits& limits,
                                   Fitted& smallest);
 

@@ -1,3 +1,7 @@
+// Steps: try the text without its hints; then smaller batches, by halving; then smaller row blocks; then other choices
+// for a large head. If the weights alone exceed the limits, smaller batches and row blocks cannot help and are not
+// tried. The memory of the last plan that did not fit shows which smaller batches may fit, so hopeless ones need no
+// program. The fixes are sorted by the predicted number of images per second.
 #include "planner/search/fixes.h"
 
 #include <algorithm>
@@ -13,7 +17,7 @@
 namespace xrun::planner {
 namespace {
 
-// One program shows whether anything fits.
+// The effort for a changed text: one program is sufficient to show whether anything fits.
 constexpr Effort kOneProgram{.wanted = 1, .of_kind = 1, .refused = 1};
 
 // A change with which a plan fits.
@@ -28,7 +32,7 @@ FixLine line_of(std::string change, const Fitted& fitted, const char* note) {
   return {std::move(change), fitted.memory.sum(), fitted.predicted.images_per_second, note};
 }
 
-// The lines of all fixes, one below the other.
+// Returns a line of text for each fix, in columns.
 std::vector<std::string> texts_of(const std::vector<FixLine>& fixes) {
   size_t width = 44;
   for (const FixLine& fix : fixes) {
@@ -44,7 +48,7 @@ std::vector<std::string> texts_of(const std::vector<FixLine>& fixes) {
   return texts;
 }
 
-// The line of the text with which an update has `batch` samples.
+// Returns the line of a model text that gives an update `batch` samples.
 std::string batch_text(const TrainSpec& train, int64_t batch) {
   const std::string first = std::to_string(batch / train.accumulated());
   return train.growth ? "batch = grow(" + first + " .. " + std::to_string(batch) + ", ...)" : "batch = " + first;
@@ -63,15 +67,16 @@ int most_micro_batches(const std::vector<Setting>& settings) {
   return most;
 }
 
-// The result for a batch that does not fit.
+// A batch that does not fit.
 struct Refusal {
-  double over = 0;  // memory of its leanest program as a fraction of the limits
+  double over = 0;  // memory of the program that needs the least, as a fraction of the limits
   int64_t batch = 0;
   int micro_batches = 1;  // its largest number of micro-batches
 };
 
-// The memory of a program falls at most in proportion to its batch or, under 1F1B, its micro-batches. A quarter is
-// allowed for plans that need less than the programs that were made.
+// Whether a plan with a smaller batch may fit, given a batch that does not. The memory of a program falls at most in
+// proportion to the batch or, under 1F1B, to the size of a micro-batch. There may be plans that need less memory than
+// the programs that were made, so an excess of a quarter is allowed.
 bool may_fit(const Refusal& known, int64_t batch, int micro_batches) {
   const double rows = static_cast<double>(batch) / static_cast<double>(known.batch);
   return known.over * rows * std::min(1.0, static_cast<double>(known.micro_batches) / micro_batches) <= 1.25;
@@ -82,7 +87,7 @@ class FixSearch {
   FixSearch(const FitInput& input, const MemoryLimits& limits, const Module& free)
       : input_(input), limits_(limits), free_(free), base_(input.search) {}
 
-  // The plan for the changed text, if one fits.
+  // Returns the choice for a changed module among the given settings; it has a plan if one fits.
   Result<Choice> choose_among(const Module& module, const std::vector<Setting>& settings) const {
     XRUN_ASSIGN(LayerHints hints, layer_hints(module, base_.chain));
     const SearchInput changed{module, base_.chain, base_.cost, base_.machine, std::move(hints), base_.deterministic};
@@ -93,8 +98,8 @@ class FixSearch {
     return choice.fitted.empty() ? Result<Choice>(std::move(choice)) : choose(input, candidates, limits_, Effort{});
   }
 
-  // The largest row block, smaller than the text's, with which something fits, or nearly so; with `smaller_too` in a
-  // smaller batch, if none does in the whole one.
+  // Returns the fix with the largest row block below the text's with which a plan fits. If no plan with the whole batch
+  // fits and `smaller_too` is set, smaller batches are also tried.
   std::optional<FixLine> smaller_rows(const FactsOf& facts_of, bool smaller_too) const {
     const TrainSpec& train = base_.module.train;
     const bool coupled = has_coupled_rows(base_.module.graph);
@@ -149,7 +154,8 @@ class FixSearch {
     return {limits_.share(choice.smallest), batch, micro_batches};
   }
 
-  // The largest half, quarter, ... that fits: whole row blocks in each of the batches that an update accumulates.
+  // Returns the fix with the largest half, quarter, ... of the batch that fits. Each of the batches that an update
+  // accumulates still has whole row blocks.
   std::optional<FixLine> smaller_batch(Refusal known) const {
     const TrainSpec& train = free_.train;
     const int64_t unit = train.norm_rows * train.accumulated();
@@ -174,7 +180,7 @@ class FixSearch {
   }
 
  private:
-  // The training with class rows on the disk.
+  // Returns a plan in which the class rows of a head are in a file; nullopt if that is not possible or does not fit.
   std::optional<Fitted> rows_in_a_file(const HeadPlan& head) const {
     if (head.mapped || head.active == 0 || head.classes < kLeastMappedClasses || head.untouched != Untouched::kAsIs) {
       return std::nullopt;

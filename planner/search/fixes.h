@@ -8,11 +8,12 @@
 
 namespace xrun::planner {
 
-// Lines for explain_infeasible, fastest first: removed hints, if there are any; for a large head other active classes,
-// or other formats of class rows; a smaller row block; the largest half, quarter, ... of the batch that fits. All but
-// the first change training. A change without any legal plan is left out, without an error.
+// Returns one line for each change with which a plan fits, for explain_infeasible, fastest first. These changes are
+// tried: no hints, if the text has hints; other active classes or other formats of class rows, if a head is large; a
+// smaller row block; the largest half, quarter, ... of the batch. Each line states whether its change affects
+// what is learned. A change that has no legal plan is left out without an error.
 //   refused   the choice for `training` itself, in which nothing fits
-//   facts_of  facts of the kernels of other row blocks; without it no other row blocks are tried
+//   facts_of  returns the facts of the kernels of other row blocks; if null, other row blocks are not tried
 std::vector<std::string> find_fixes(const Module& training, const FitInput& input, const MemoryLimits& limits,
                                     const Choice& refused, const FactsOf& facts_of);
 

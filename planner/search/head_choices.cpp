@@ -143,13 +143,14 @@ Module with_classes(Module module, size_t head, int64_t classes) {
 
 namespace {
 
-// The bytes that the passes of a head move in a step.
+// Returns the bytes that the passes of a head read and write in a step.
 Bytes bytes_moved(const Program& program, const HeadPlan& head, int states) {
   const int64_t taking = head.active > 0 ? head.active : head.classes;
   const Bytes row = head.dim * element_bytes(head.weights);
   const Bytes state = head.dim * element_bytes(head.states) * states;
   const int64_t passes = program.batch / head.rows;
-  // Both passes read the rows, and a sweep at the end once more; one of them writes.
+  // The forward and the backward pass read the rows, and an update sweep reads them once more. One of these writes
+  // them.
   const int64_t reads = 2 * passes + (head.update_sweep ? 1 : 0);
   Bytes kept = 0;
   for (const HeadShard& shard : head.shards) {
@@ -162,7 +163,7 @@ Bytes bytes_moved(const Program& program, const HeadPlan& head, int states) {
 
 namespace {
 
-// Setting::head_devices from which a program was made.
+// Returns the value of Setting::head_devices from which a program was made.
 int head_devices_of(const Program& program, const ScheduleSpec& schedule) {
   if (places_heads(schedule)) {
     return 0;

@@ -1,5 +1,5 @@
-// Choices for a head that change what is learned: the active classes, and the format of class rows. The cost of each is
-// found by planning changed modules.
+// Choices for a head that change what is learned: the active classes and the format of class rows. The cost of a choice
+// is found by making a plan for a module that is changed accordingly.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ struct HeadChoice {
   ActiveSpec active;
   RowFormat weights = RowFormat::kF32;
   RowFormat states = RowFormat::kF32;
-  Untouched untouched = Untouched::kAsIs;  // exact if the text has it and the other choices permit it
+  Untouched untouched = Untouched::kAsIs;  // kExact if the text has kExact and the other fields permit it
 
   bool same_rows(const HeadChoice& other) const { return weights == other.weights && states == other.states; }
   bool same_active(const HeadChoice& other) const;
@@ -25,29 +25,31 @@ struct HeadChoice {
 std::string active_text(const ActiveSpec& active);
 // The formats as text: "bf16", "bf16, states bf16".
 std::string rows_text(const HeadChoice& choice, int states);
-// The settings of a text that turn `from` into `choice`: "active_classes = sample(10%)", "groups.id.weights = bf16".
+// Returns the settings of the model text that change `from` into `choice`: "active_classes = sample(10%)",
+// "groups.id.weights = bf16".
 std::string setting_text(const HeadChoice& choice, const HeadChoice& from, const std::string& head, int states);
 
 // The trained head with the most classes; nullopt if no head is trained.
 std::optional<size_t> largest_head(const std::vector<HeadPlan>& heads);
 // The text's choice for `head`, which plan_heads made from `module`.
 HeadChoice choice_of(const Module& module, const HeadPlan& head);
-// The text's choice first, then all combinations of it with other active classes and other formats.
+// Returns the text's choice, followed by all other combinations of active classes and formats.
 std::vector<HeadChoice> head_choices(const Module& module, const HeadPlan& head);
-// The choices of head_choices that do not differ from the text in both active classes and formats.
+// Returns the text's choice, followed by the choices that differ from it only in active classes or only in formats.
 std::vector<HeadChoice> single_changes(const Module& module, const HeadPlan& head);
 
-// The module with another choice, or with `classes` classes, for the head at `head` in Graph::heads. Classes change
-// only the types of the class weights and the logits: data, labels and all other layers stay.
+// Return the module with another choice, or with another number of classes, for the head at index `head` in
+// Graph::heads. The number of classes changes only the types of the class weights and of the logits; data, labels and
+// all other layers stay.
 Module with_choice(Module module, size_t head, const HeadChoice& choice);
 Module with_classes(Module module, size_t head, int64_t classes);
 
-// The cost of each choice of `single_changes` under the plan's settings, the text's choice first. `head`: of `plan`.
-// Errors: those of layer_hints, decide and fit.
+// Returns the cost of each choice of `single_changes` under the settings of `plan`, the text's choice first. `head` is
+// a head of `plan`. Errors: those of layer_hints, decide and fit.
 Result<std::vector<HeadCost>> head_costs(const FitInput& base, const Plan& plan, const HeadPlan& head);
 
-// The choice for changed modules, which have the chains of `base`. Errors: those of layer_hints, legal_settings, search
-// and choose.
+// Searches plans for changed modules and returns the result of `choose`. The modules must have the chains of `base`.
+// Errors: those of layer_hints, legal_settings, search and choose.
 Result<Choice> choose_changed(const FitInput& base, const Module& training, const Module& inference,
                               const MemoryLimits& limits, const Effort& effort);
 

@@ -48,7 +48,7 @@ namespace {
 // The work of the shards of a head on one device in a pass.
 struct DeviceWork {
   HeadSweep sweep;
-  double kept = 0;  // classes whose logits are kept from pass to pass
+  double kept = 0;  // number of classes whose logits are kept for the backward pass
 };
 
 DeviceWork work_on(const HeadPlan& head, int device, int states) {
@@ -78,7 +78,7 @@ HeadTimes times_on(const HeadPlan& head, int device, const CostModel& cost, int6
   if (sweep.classes == 0) {
     return times;
   }
-  // Kept logits are copied to memory, and copied back instead of being computed again.
+  // The forward pass copies kept logits to memory; the backward pass copies them back instead of computing them again.
   const Seconds copy = cost.sweep(static_cast<Bytes>(work.kept * sweep.rows) * 4, workers);
   times.forward = cost.head(sweep, workers) + copy;
   sweep.updates = !head.update_sweep && !head.frozen;
@@ -104,7 +104,7 @@ TrainingHeads training_heads(const Module& module) {
 
 namespace {
 
-// The time of the links of a cluster for the exchanges of a pass of a head.
+// Returns the time that the exchanges of a head pass take on the links between the nodes of a cluster.
 Seconds link_time(const HeadPlan& head, const Machine& machine, bool trains, const std::vector<int>& makers) {
   if (machine.nodes() == 1) {
     return 0;
@@ -113,7 +113,7 @@ Seconds link_time(const HeadPlan& head, const Machine& machine, bool trains, con
   for (const HeadShard& shard : head.shards) {
     shards.push_back(shard.device);
   }
-  const Bytes features = head.rows * head.dim * 4 / static_cast<Bytes>(makers.size());  // bytes from one of them
+  const Bytes features = head.rows * head.dim * 4 / static_cast<Bytes>(makers.size());  // bytes from one maker
   LinkLoad gather(machine);
   LinkLoad stats(machine);
   LinkLoad scatter(machine);

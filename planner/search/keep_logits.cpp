@@ -8,11 +8,12 @@
 namespace xrun::planner {
 namespace {
 
-// The ratio of the product's time to that of the copies from which keeping is worth the memory. Heads of 64 dims gain a
-// tenth in f32 and nothing in bf16, whose products take half as long.
+// Logits are kept only if the product that computes a logit takes at least this many times as long as the two copies of
+// a kept logit. Heads of 64 dims gain a tenth of the time in f32, and nothing in bf16, whose products take half as
+// long.
 constexpr double kGain = 1.25;
 
-// Whether copying a logit out and back takes much less time than the product that makes it again.
+// Whether copying a logit to memory and back takes much less time than computing it again.
 bool worth_keeping(const HeadPlan& head, const CostModel& cost) {
   constexpr Bytes kLogit = 4;
   return head.loss.valid() &&

@@ -12,8 +12,8 @@ bool below(const std::string& path, const std::string& prefix) {
   return path.compare(0, prefix.size(), prefix) == 0 && (path.size() == prefix.size() || path[prefix.size()] == '.');
 }
 
-// A shard has whole class blocks (docs/internals/determinism.md, "Class blocks"), and a hint must not ask for empty
-// shards.
+// Rejects hints that ask for more shards of a head than it has class blocks, since a shard has whole class blocks
+// (docs/internals/determinism.md, "Class blocks") and a hint must not ask for empty shards.
 Status check_shards(const Module& module) {
   const Graph& graph = module.graph;
   for (size_t h = 0; h < graph.heads.size(); ++h) {
@@ -37,8 +37,9 @@ bool fuses_part(const Node& node, const std::string& part) {
   return std::ranges::any_of(node.fused_paths, [&](const std::string& path) { return below(path, part); });
 }
 
-// The stage of each node of the chain that pins name, else -1. The pin of a node's own path takes precedence over those
-// of operators that were fused into it: if a block begins with such an operator, the rest of the block decides.
+// Returns the stage to which each node of the chain is pinned, or -1. A pin for the path of the node itself takes
+// precedence over pins for operators that were fused into it. So if the first operator of a block was fused into a node
+// of the previous block, that node stays with its own block.
 Result<std::vector<int>> pinned_stages(const Module& module, const Chain& chain) {
   const auto node = [&](size_t i) -> const Node& { return module.graph.node(chain.nodes[i]); };
   std::vector<int> stages(static_cast<size_t>(chain.size()), -1);

@@ -1,4 +1,4 @@
-// The hints of `schedule` about single layers: pins to stages, and layers that run again in the backward pass.
+// Reads the hints of `schedule` about single layers: pins to stages, and layers that run again in the backward pass.
 #pragma once
 
 #include <vector>
@@ -19,8 +19,9 @@ struct LayerHints {
   std::vector<bool> again;
 };
 
-// Errors: kContent XG0604 for a path that names no layer, or for more shards than class blocks; XG0608 for a pin to a
-// stage that does not exist, or for different pins of operators that are computed together.
+// Returns the hints of a module about single layers, after checking them. Errors: kContent XG0604 for a path that names
+// no layer, or for more shards than class blocks; XG0608 for a pin to a stage that does not exist, or for different
+// pins of operators that are computed together.
 Result<LayerHints> layer_hints(const Module& module, const Chain& chain);
 
 }  // namespace xrun::planner

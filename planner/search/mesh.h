@@ -1,4 +1,5 @@
-// Mesh: the device of each stage of each replica, and of each head's rows (docs/internals/algorithms.md, "Mesh").
+// Mesh: determines the device of each stage of each replica, and of each shard of a head (docs/internals/algorithms.md,
+// "Mesh").
 #pragma once
 
 #include <vector>
@@ -21,10 +22,11 @@ struct Mesh {
 // `micro_batches` and `partials`. If `partials` is 0, R only has to divide `micro_batches`.
 int default_replicas(int devices, int stages, int micro_batches, int partials);
 
-// The device of each shard of a head: as in the hint (null: no hint), else one shard on each of the first `wanted`
-// devices; 0: on each device.
+// Returns the device of each shard of a head, as the hint says. Without a hint (null) there is one shard on each of the
+// first `wanted` devices, or on every device if `wanted` is 0.
 std::vector<int> shard_devices(const Machine& machine, const ShardHint* hint, int wanted);
-// Row ranges of a head, shard r on devices[r]. Shards own whole class blocks, possibly none.
+// Divides the class rows of a head into one shard for each entry of `devices`; shard r is on devices[r]. A shard owns
+// whole class blocks and may be empty.
 std::vector<HeadShard> place_shards(int head, const ClassBlocks& blocks, const std::vector<int>& devices);
 
 }  // namespace xrun::planner

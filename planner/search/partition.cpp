@@ -1,8 +1,9 @@
-// partition: for each bound t of the largest stage, ascending, g[s][j] = least time of the first j layers on s stages
-// with no stage above t; the optimum is the best of g[K][n] + (M - 1) · (largest stage used). The bounds end as soon as
-// the least time of all layers + (M - 1) · t is no better than the best result so far.
-// Source: Zheng et al., "Alpa", OSDI 2022, section 5.2, with recomputation per stage (docs/internals/algorithms.md,
-// "Partition").
+// The objective is the sum of all stage times plus (M - 1) times the largest one. For a fixed bound t on the largest
+// stage, dynamic programming minimises the sum: g[s][j] is the least time of the first j layers on s stages with no
+// stage above t. The bounds t are tried in ascending order, and the optimum is the best of g[K][n] + (M - 1) · (largest
+// stage used), where K is the number of stages, n that of layers and M that of micro-batches. No further bounds are
+// tried as soon as the least time of all layers + (M - 1) · t is no better than the best result so far. Source: Zheng
+// et al., "Alpa", OSDI 2022, section 5.2, with recomputation per stage (docs/internals/algorithms.md, "Partition").
 #include "planner/search/partition.h"
 
 #include <algorithm>
@@ -17,10 +18,11 @@
 namespace xrun::planner {
 namespace {
 
-// With up to this many layers, every bound is tried.
+// With up to this many layers, every bound on the largest stage is tried. With more, bounds within 1 / 1000 of each
+// other are tried once.
 constexpr int kExactLayers = 48;
 
-// With more layers, neighbours are merged, since the tables below grow with the square of the layers.
+// With more layers than this, neighbouring layers are merged, since the tables grow with the square of the layers.
 constexpr int kMostLayers = 2048;
 // The limit if each stage chooses the layers to run again.
 constexpr int kMostLayersChosen = 256;
@@ -43,11 +45,12 @@ class StageTable {
     }
   }
 
-  // Times of stage `s` from layer `begin`; index: end; infinite if it does not fit.
+  // Returns the times of stage `s` if it begins at layer `begin`; index: end. A time is infinite if the stage does not
+  // fit.
   const Seconds* times(int s, int begin) const {
     return by_stage_[static_cast<size_t>(s)]->times.data() + static_cast<size_t>(begin) * size_;
   }
-  // Times plus the price of the memory that the stage holds.
+  // Returns these times plus the price of the memory that the stage holds.
   const Seconds* costs(int s, int begin) const {
     const Table& table = *by_stage_[static_cast<size_t>(s)];
     return (table.costs.empty() ? table.times : table.costs).data() + static_cast<size_t>(begin) * size_;
@@ -104,8 +107,8 @@ class StageTable {
   std::vector<const Table*> by_stage_;
 };
 
-// Lowers next[first .. last] to the sums of `before`, costs and hops. Most of the time is spent here, so the loop has a
-// form that the compiler turns into vector instructions, unless the function is inlined.
+// Sets each of next[first .. last] to the sum of `before`, its cost and its hop, if that is smaller. Most of the time
+// is spent in this loop. The compiler vectorizes it, but not if the function is inlined.
 [[gnu::noinline]] void lower(double* __restrict next, double before, const double* costs, const double* hops, int first,
                              int last) {
   for (int j = first; j <= last; ++j) {
@@ -162,7 +165,7 @@ class Partitioner {
       }
       if (floor >= best) {
         if (bounds[at] < 1.01 * seen) {
-          continue;  // an alternative near the last one is that plan again
+          continue;  // a bound near the last one would give almost the same partition again
         }
       } else if (n_ > kExactLayers) {
         // No prediction of many layers is exact to 1 / 1000. The last bound of such a window allows all cuts that the
@@ -196,12 +199,13 @@ class Partitioner {
                                 static_cast<double>(request_.layers[static_cast<size_t>(position)].incoming);
   }
 
-  // The positions after which stage `s` may begin or end: other stages also need layers, and heads follow the last cut.
+  // The last positions at which stage `s` may end or begin: each later stage needs a layer, and no cut is after
+  // last_cut_.
   int last_end(int s) const { return n_ - (request_.stages - s - 1); }
   int last_begin(int s) const { return s == 0 ? 0 : std::min(last_cut_, last_end(s) - 1); }
 
-  // The ends, first .. last, of a stage `s` from layer `begin` that takes at most `limit`: more layers never take less
-  // time, and the last stage ends with the last layer.
+  // The range of ends of a stage `s` that begins at layer `begin` and takes at most `limit`. It is one range, since
+  // more layers never take less time. The last stage ends with the last layer.
   struct Ends {
     int first = 0;
     int last = -1;
@@ -218,7 +222,7 @@ class Partitioner {
                       static_cast<int>(std::upper_bound(times + begin + 1, times + end + 1, limit) - times) - 1};
   }
 
-  // True if there are cuts with no stage above `limit`.
+  // Whether there are cuts with no stage above `limit`.
   bool possible(Seconds limit) const {
     std::vector<int> now(static_cast<size_t>(n_) + 2, 0);  // ways to each position
     now[0] = 1;
@@ -239,12 +243,13 @@ class Partitioner {
     return now[static_cast<size_t>(n_)] > 0;
   }
 
-  // True if a stage `s` may begin at layer `i`, before which the stages take `before` at least.
+  // Whether a stage may begin at layer `i`. `before` is the least time of the stages before it, infinite if there are
+  // no such cuts.
   bool begins(int i, double before) const {
     return before < kInfinity && !request_.layers[static_cast<size_t>(i)].joined;
   }
 
-  // The least sum of all stages if none is above `limit`; keeps the table for trace.
+  // Returns the least sum of all stages for cuts with no stage above `limit`, and keeps the table for `trace`.
   double cheapest(Seconds limit) {
     const int stages = request_.stages;
     const auto width = static_cast<size_t>(n_) + 1;
@@ -283,7 +288,8 @@ class Partitioner {
     return 0;
   }
 
-  // The cuts of the last call of cheapest, which had this limit and this result.
+  // Returns the cuts that the last call of `cheapest` found; `limit` and `sum` are the argument and the result of the
+  // call.
   Partition trace(Seconds limit, double sum) const {
     Partition made;
     made.stages.resize(static_cast<size_t>(request_.stages));

@@ -1,4 +1,5 @@
-// Partition: contiguous cuts of a chain of layers into stages, exactly (docs/internals/algorithms.md, "Partition").
+// Partition: finds the best cuts of a chain of layers into contiguous stages, under limits of memory
+// (docs/internals/algorithms.md, "Partition").
 #pragma once
 
 #include <vector>
@@ -13,13 +14,14 @@ struct PartitionLayer {
   Seconds backward = 0;
   Bytes resident = 0;   // weights with all their states
   Bytes saved = 0;      // kept for the backward pass of one micro-batch unless the layer runs again
-  Bytes incoming = 0;   // boundary before this layer, one micro-batch
+  Bytes incoming = 0;   // bytes of one micro-batch that cross a cut before this layer
   bool again = false;   // runs again under Recompute::kChosen
-  int pinned = -1;      // the stage that must have it; -1: any
-  bool joined = false;  // no cut before this layer
+  int pinned = -1;      // the stage that must have this layer; -1: any
+  bool joined = false;  // no cut before this layer is allowed
 };
 
-// kChosen: the marked layers. kAuto: no layers if the stage fits, else the cheapest set that makes it fit.
+// Which layers run again in the backward pass. kChosen: the layers marked `again`. kAuto: no layers if the stage fits
+// into its memory, else the cheapest set with which it fits.
 enum class Recompute { kNone, kAll, kChosen, kAuto };
 
 struct PartitionRequest {
@@ -28,11 +30,11 @@ struct PartitionRequest {
   int micro_batches = 1;  // per replica
   PipelineKind pipeline = PipelineKind::kGpipe;
   Recompute recompute = Recompute::kNone;
-  Bytes cap = 0;                     // per stage; 0: no limit
-  Bytes total = 0;                   // for all stages together; 0: no limit; only with kAuto
-  double seconds_per_kept_byte = 0;  // kAuto: the price of memory; a layer runs again if that is cheaper
+  Bytes cap = 0;                     // memory limit of each stage; 0: no limit
+  Bytes total = 0;                   // memory limit of all stages together, only with kAuto; 0: no limit
+  double seconds_per_kept_byte = 0;  // kAuto: a layer runs again if its time is less than this price of its kept bytes
   double seconds_per_boundary_byte = 0;
-  int last_cut = 0;    // no cut after this position; 0: any
+  int last_cut = 0;    // the last position where a cut is allowed; 0: any
   int candidates = 1;  // number of partitions wanted
 };
 
@@ -52,17 +54,19 @@ struct Partition {
   Bytes memory() const;   // total of all stages
 };
 
-// Micro-batches that a stage holds: all (GPipe), or the number of stages from this one to the last (1F1B).
+// Returns the number of micro-batches whose saved values a stage holds at the same time: all of them under GPipe; under
+// 1F1B at most the number of stages from this one to the last.
 int micro_batches_held(PipelineKind pipeline, int stage, int stages, int micro_batches);
 
-// The best partitions, best first: the first one is optimal for the objective (with more than 48 layers, to 1 / 1000;
-// with more than 2,048 layers, or 256 if each stage chooses what to run again, among cuts between groups of
-// neighbours). The others are the optima under other bounds of the largest stage, which a simulated schedule may
-// prefer. Limits on the total are handled by planner/search/total_memory.h. Empty if no partition fits.
+// Returns the best partitions, best first; empty if no partition fits. The first partition is optimal for the
+// objective, with more than 48 layers to 1 / 1000. With more than 2,048 layers (256 if each stage chooses the layers to
+// run again), neighbouring layers are merged into groups first, and the result is optimal among the cuts between
+// groups. The other partitions are optima under other bounds of the largest stage; a simulated schedule may be faster
+// with one of them. Limits on the total memory are handled by planner/search/total_memory.h.
 std::vector<Partition> partition(const PartitionRequest& request);
 
-// Times and memory of a stage to which layers are added one by one; layers whose kept bytes cost more than their time,
-// or that the request marks, run again.
+// Adds up the times and the memory of a stage, layer by layer. Layers that the request marks, or whose kept bytes cost
+// more than their time, run again.
 class StageSums {
  public:
   // `held`: micro-batches that the stage holds. The request must outlive this object.
@@ -84,9 +88,9 @@ class StageSums {
   Bytes memory_;
 };
 
-// Chooses the cheapest set of layers begin..end-1 to run again, counting the price of kept bytes, so that resident +
-// held x (incoming + saved of the others) fits the cap: exact branch and bound. False if no set fits. Adds the cost to
-// `stage`.
+// Chooses the cheapest set of layers of `stage` to run again, by branch and bound, so that the memory fits the cap:
+// resident bytes + held x (incoming bytes + saved bytes of the layers that do not run again). The cost counts the price
+// of kept bytes. Adds the cost to `stage`. Returns false if no set fits.
 bool choose_recompute(const PartitionRequest& request, int held, PartitionStage& stage);
 
 }  // namespace xrun::planner

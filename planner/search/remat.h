@@ -1,6 +1,5 @@
 // Rematerialization: determines which forward nodes of a stage run again in its backward pass. The partition chooses
-// layers (none, all, those of given paths, or the cheapest that fit: planner/search/partition.h); here they become
-// nodes.
+// layers (planner/search/partition.h), but not all of them need to run, and others may have to run with them.
 #pragma once
 
 #include <vector>
@@ -9,9 +8,10 @@
 
 namespace xrun::planner {
 
-// The layers to run again in the stage begin..end-1; index: position. They are those of the `chosen` layers whose
-// results the backward pass needs, directly or through others that run again; and the layers whose results are not kept
-// and that such a layer reads, since keeping them would cost the memory that running again saves.
+// Returns the layers that run again in the stage with the layers begin .. end - 1; index: position. A `chosen` layer
+// runs again only if the backward pass needs its results, directly or through another layer that runs again. A layer
+// that was not chosen also runs again if such a layer reads its results and the results are not kept, since keeping
+// them would cost the memory that running again saves.
 std::vector<bool> rematerialized(const Graph& graph, const Chain& chain, int begin, int end,
                                  const std::vector<int>& chosen);
 

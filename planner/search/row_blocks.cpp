@@ -7,10 +7,12 @@
 namespace xrun::planner {
 namespace {
 
-// Smaller blocks are not proposed for a batch norm, since mean and variance of fewer samples are too noisy.
+// The minimum number of rows of a proposed row block for a model with a batch norm, since mean and variance of fewer
+// samples are too noisy.
 constexpr int64_t kLeastRowsOfStatistics = 8;
 
-// Scales the times of measured kernels to other rows; all other facts are exact.
+// Sets the times in `facts` to the measured ones multiplied by `rows`, the ratio of the row counts. All other facts
+// were collected for the new number of rows and are exact.
 void scale_times(KernelFacts& facts, const KernelFacts& measured, double rows) {
   if (!measured.measured || facts.nodes.size() != measured.nodes.size()) {
     return;

@@ -1,5 +1,5 @@
-// Plans for another row block, `norm_rows`, than the text's. Kernels are made for the rows of a block, so their facts
-// are collected again.
+// Searches plans with another number of rows in a row block (`norm_rows`) than the text's. Kernels are made for a
+// number of rows, so their facts are collected again.
 #pragma once
 
 #include <memory>
@@ -11,16 +11,18 @@
 
 namespace xrun::planner {
 
-// The input of a search over plans with another row block. Members refer to one another, so it is not copied or moved.
+// The input of a search for plans with another row block. Its members refer to one another, so it cannot be copied or
+// moved.
 class OtherRows {
  public:
-  // `base` outlives it. Measured times are assumed to be proportional to the rows. Errors: those of `facts_of` and
-  // layer_hints.
+  // Makes the input of a search with row blocks of `norm_rows` rows. `base` must outlive the result. Measured times are
+  // assumed to be proportional to the rows. Errors: those of `facts_of` and layer_hints.
   static Result<std::unique_ptr<OtherRows>> make(const FitInput& base, const FactsOf& facts_of, int64_t norm_rows);
   OtherRows(const OtherRows&) = delete;
   OtherRows& operator=(const OtherRows&) = delete;
 
-  // The choice for a batch that is a multiple of the row block. Errors: those of legal_settings, search and choose.
+  // Returns the result of `choose` for a batch of `batch` rows, which must be a multiple of the row block. Errors:
+  // those of legal_settings, search and choose.
   Result<Choice> choose_plan(int64_t batch, const MemoryLimits& limits, const Effort& effort) const;
   int64_t norm_rows() const { return training_.train.norm_rows; }
 
@@ -42,8 +44,8 @@ class OtherRows {
 // is learned.
 bool has_coupled_rows(const Graph& graph);
 
-// The row blocks, descending, that a text may request in place of the larger ones of `train`: those that divide its
-// batch and, with a batch norm, have at least the rows that statistics need.
+// Returns the smaller values that `norm_rows` of a text may have, in descending order: the divisors of the batch that,
+// if `coupled` is true, are at least the number of rows that statistics of a batch norm need.
 std::vector<int64_t> smaller_row_blocks(const TrainSpec& train, bool coupled);
 
 }  // namespace xrun::planner

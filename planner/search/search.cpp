@@ -1,3 +1,8 @@
+// Steps for each setting: plan the heads for the rows of a head pass; ask the partition for the best few cuts; for each
+// of these cuts, make the schedule and simulate it with the times of stages, heads and transfers, and add the times of
+// the update and of the sums over replicas; keep the cuts with the shortest step. Several cuts are simulated because
+// the objective of the partition only approximates the time of a schedule. At the end the settings are sorted by their
+// times.
 #include "planner/search/search.h"
 
 #include <algorithm>
@@ -20,14 +25,15 @@
 namespace xrun::planner {
 namespace {
 
-// Number of cuts of one setting that are simulated, for the reason in docs/internals/algorithms.md, "Partition".
+// The number of partitions of one setting that are simulated, for the reason in docs/internals/algorithms.md,
+// "Partition".
 constexpr int kSimulatedCuts = 6;
 
 int64_t blocks_of_micro_batch(const SearchInput& input, const Setting& setting) {
   return input.module.train.batch / setting.micro_batches / input.module.train.norm_rows;
 }
 
-// Number of partials to which the row blocks of one micro-batch add.
+// Returns the number of gradient partials to which the row blocks of one micro-batch add.
 int64_t meeting_partials(const SearchInput& input, const Setting& setting, int partials) {
   return input.deterministic ? std::max(1, partials / setting.micro_batches) : partials / setting.replicas;
 }
@@ -63,7 +69,8 @@ PartitionRequest make_request(const SearchInput& input, const Setting& setting, 
   return request;
 }
 
-// The numbers that an update reads or writes for each weight. Norms need sweeps of their own before it.
+// Returns how many values an update reads or writes for each element of a weight. An optimizer that needs norms first
+// reads the values in separate sweeps, which count.
 Bytes numbers_moved(const Module& module) {
   const auto states = static_cast<Bytes>(optimizer_states(module).size());
   const NormReads norms = norm_reads(module.train.optimizer);
@@ -94,7 +101,7 @@ void add_sums(const ReplicaSums& sums, const std::vector<int>& devices, Bytes by
   load.add_shared(devices, devices, bytes / static_cast<Bytes>(devices.size()));
 }
 
-// The time of these sums in memory: a reduce-scatter for each round, and an all-gather.
+// Returns the time of these sums without the network: a reduce-scatter for each round, and an all-gather.
 Seconds sum_time(const ReplicaSums& sums, const CostModel& cost, int replicas, Bytes bytes) {
   if (replicas == 1) {
     return 0;
@@ -146,7 +153,8 @@ Seconds update_time(const SearchInput& input, const Setting& setting, const Part
   return slowest + load.time();
 }
 
-// The time until a micro-batch of all replicas reaches stage `s`; for the first stage, the time of a copy.
+// Returns the time that the values of a micro-batch of all replicas take from the previous stage to stage `s`; for the
+// first stage, the time of a copy.
 Seconds hop_time(const SearchInput& input, const Setting& setting, const PartitionRequest& request,
                  const Partition& cuts, size_t s) {
   const Bytes bytes = request.layers[static_cast<size_t>(cuts.stages[s].begin)].incoming;
@@ -195,7 +203,7 @@ void add_stages(const SearchInput& input, const Setting& setting, const Partitio
       stage.forward.push_back(chain.nodes[p]);
       if (again[p]) {
         stage.recomputed.push_back(chain.nodes[p]);
-        // Blocks run again partial by partial, as in the backward pass.
+        // Recomputed blocks are distributed over the workers like those of a backward pass, by gradient partial.
         repeated += request.layers[p].forward;
       }
       stage.forward_time += request.layers[p].forward;
@@ -228,8 +236,8 @@ struct StepTimes {
 
 Prediction predict(const Decision& decision, const StepTimes& times, const Machine& machine) {
   Prediction predicted;
-  // If there are more threads than cores, idle devices leave their cores to the others, so a step takes the larger of
-  // all work divided by the cores, and the longest chain of passes.
+  // If there are more threads than cores, devices that work can use the cores of idle devices. A step then takes the
+  // larger of two times: all work divided by the number of cores, and the longest chain of passes.
   const Seconds shared = times.work / machine.cores + times.heads;
   const bool crowded = machine.threads > machine.cores && shared > times.schedule.makespan;
   const Seconds makespan = crowded ? shared : times.schedule.makespan;
@@ -242,8 +250,8 @@ Prediction predict(const Decision& decision, const StepTimes& times, const Machi
   return predicted;
 }
 
-// Settings that differ only in the schedule have equal cuts if memory has no limit; only the memory of their stages
-// differs.
+// Remembers the cuts of the last setting. If memory has no limit, settings that differ only in the schedule have equal
+// cuts, and only the memory of their stages has to be computed again.
 class CutMemo {
  public:
   const std::vector<Partition>& cut(const Setting& setting, const PartitionRequest& request) {
@@ -284,7 +292,7 @@ Result<std::vector<Candidate>> decide_by(const SearchInput& input, const Setting
   const PartitionRequest request = make_request(input, setting, recompute, limits);
   std::vector<Partition> all;
   if (request.layers.empty()) {
-    // A head that reads the input directly: one stage without layers.
+    // The head reads the input directly, so there is one stage without layers.
     all.push_back({.stages = {PartitionStage{}}});
   } else {
     all = memo.cut(setting, request);
@@ -352,7 +360,7 @@ Result<std::vector<Candidate>> search(const SearchInput& input, const std::vecto
     XRUN_ASSIGN(std::vector<Candidate> best, decide_by(input, setting, input.hints.recompute, {}, memo));
     std::move(best.begin(), best.end(), std::back_inserter(found));
   }
-  // A difference of a thousandth is below the accuracy of a prediction.
+  // Times are compared by thousandths, since smaller differences are below the accuracy of a prediction.
   const auto key = [](const Candidate& c) {
     return std::tuple(std::llround(std::log(c.predicted.step) * 1e3), c.setting.stages, c.setting.micro_batches,
                       c.setting.replicas);

@@ -1,4 +1,5 @@
-// Search: finds for every legal setting the best cuts by exact partition and simulated schedule, as decisions to emit.
+// Search: finds the best decision for every legal setting. Partition finds cuts for the setting, and a simulation of
+// the schedule selects the fastest of them.
 #pragma once
 
 #include <vector>
@@ -28,14 +29,15 @@ struct SearchInput {
   }
 };
 
+// A setting with its best decision, before programs are made. Its times and memory are estimates.
 struct Candidate {
   Setting setting;
   Recompute recompute = Recompute::kNone;
   Decision decision;
   Prediction predicted;
-  Bytes largest_stage = 0;  // estimate of the partition
-  Bytes all_stages = 0;     // estimate for all replicas together
-  Bytes largest_node = 0;   // estimate for the node with most, in a cluster
+  Bytes largest_stage = 0;  // memory of the largest stage, as estimated by the partition
+  Bytes all_stages = 0;     // memory of all stages of all replicas together
+  Bytes largest_node = 0;   // memory of the node that needs most, in a cluster
 };
 
 // The memory that the stages of a pipeline may hold; 0: no limit.
@@ -44,16 +46,17 @@ struct StageLimits {
   Bytes total = 0;  // limit of all stages of one replica; only with Recompute::kAuto
 };
 
-// The best decision for a setting, in a list of one; the list is empty if no cuts are within the limits and satisfy the
-// pins. Errors: those of plan_heads.
+// Returns the best decision for a setting as a list of one candidate. The list is empty if no cuts satisfy the limits
+// and the pins. Errors: those of plan_heads.
 Result<std::vector<Candidate>> decide(const SearchInput& input, const Setting& setting, Recompute recompute,
                                       const StageLimits& limits = {});
 
-// One candidate per legal setting, fastest first; ties go to fewer stages, then micro-batches, then replicas.
+// Returns one candidate for each setting that has a decision, fastest first. Among equally fast candidates, those with
+// fewer stages come first, then those with fewer micro-batches, then those with fewer replicas.
 Result<std::vector<Candidate>> search(const SearchInput& input, const std::vector<Setting>& settings);
 
-// The forward-only decision with these cuts, devices and shards for the graph without loss and backward part.
-// `training` is the graph of `decision`. Errors: those of plan_heads.
+// Returns the decision for inference, whose graph has no loss and no backward part, with the cuts, devices and shards
+// of `decision`. `training` is the graph of `decision`. Errors: those of plan_heads.
 Result<Decision> decide_inference(const Module& inference, const Chain& chain, const CostModel& cost,
                                   const Graph& training, const Decision& decision);
 

@@ -1,3 +1,8 @@
+// Lists the settings of a search. For each number of stages, micro-batches and replicas that the batch and the devices
+// permit and no hint excludes, there is a setting for each pipeline and each placement of heads. Combinations that
+// cannot be faster than others are left out to bound the search, unless a hint asks for them. A hint that no
+// setting can meet is rejected first, with the values that it could have. If no setting remains, the hints exclude one
+// another.
 #include "planner/search/space.h"
 
 #include <algorithm>
@@ -9,7 +14,8 @@
 namespace xrun::planner {
 namespace {
 
-// With more micro-batches, the passes of one are shorter than the time to start them.
+// The maximum number of micro-batches, unless a hint, replicas or accumulation require more. With more micro-batches,
+// starting the passes of one takes longer than the passes themselves.
 constexpr int64_t kMostMicroBatches = 64;
 
 Error refuse(const char* code, std::string message, std::string help, Span span) {
@@ -27,7 +33,8 @@ std::string list(const std::vector<int64_t>& values) {
 // "one of 1, 2, 4", or "1" if there is only one value.
 std::string one_of(const std::vector<int64_t>& values) { return (values.size() > 1 ? "one of " : "") + list(values); }
 
-// Micro-batches are runs of whole row blocks and lie inside one of the batches that an update accumulates.
+// Returns the possible numbers of micro-batches: a micro-batch has whole row blocks, all of one of the batches that an
+// update accumulates.
 std::vector<int64_t> micro_batch_counts(const TrainSpec& train) {
   std::vector<int64_t> counts = divisors(train.batch / train.norm_rows);
   std::erase_if(counts, [&](int64_t count) { return count % train.accumulated() != 0; });
@@ -59,7 +66,8 @@ Status check_stages(const Module& module, const Chain& chain, const Machine& mac
   return {};
 }
 
-// The error if micro-batches would cut a row block; its second place is the node that combines the rows of a block.
+// Returns the error for a number of micro-batches that would cut a row block. Its second place in the text is the node
+// that combines the rows of a block.
 Error cut_row_blocks(const Module& module, const Hint<int64_t>& hint, const std::vector<int64_t>& legal) {
   const TrainSpec& train = module.train;
   const int64_t rows = train.batch / hint.value;
@@ -158,7 +166,8 @@ Status check_replicas(const Module& module, const Machine& machine, int64_t bloc
   return {};
 }
 
-// The first hint of a head that sets the rows of its passes; the passes of all heads run together.
+// Returns the first hint that sets the granularity of a head's passes; null if there is none. It holds for all heads,
+// since their passes run together.
 const ShardHint* find_granularity(const ScheduleSpec& schedule) {
   for (const ShardHint& hint : schedule.shards) {
     if (hint.granularity == "micro_batch" || hint.granularity == "step") {
@@ -189,7 +198,7 @@ int devices_of_first_node(const Machine& machine) {
   return count;
 }
 
-// The error if hints exclude one another: lists the given hints, with the place of one of them.
+// Returns the error for hints that exclude one another. It lists all given hints and has the place of one of them.
 Error conflict(const ScheduleSpec& schedule, const TrainSpec& train, const Machine& machine) {
   std::string hints;
   Span span = schedule.span;
@@ -283,7 +292,7 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
   // The first steps of a growing batch have a `times`-th of the micro-batches.
   const int64_t times = train.growth ? train.growth->times : 1;
   bool early_backward = false;
-  // In a cluster heads may be placed only on its first node.
+  // In a cluster, settings with heads only on the first node are also tried.
   const int first_node = devices_of_first_node(machine);
   const bool heads_move = first_node < machine.devices && !module.graph.heads.empty() && !places_heads(schedule);
   std::vector<Setting> settings;
@@ -298,11 +307,11 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
             schedule.micro_batches
                 ? count == schedule.micro_batches->value
                 : count <= std::max<int64_t>({kMostMicroBatches, replicas * times, train.accumulated()});
-        // Unless a hint gives it, the largest number of replicas (docs/internals/algorithms.md, "Mesh"), or one if sums
-        // over replicas cost more than they save.
+        // Unless a hint sets the number of replicas, only two numbers are tried: the largest possible one
+        // (docs/internals/algorithms.md, "Mesh"), and one, in case that sums over replicas cost more than they save.
         const int partials = deterministic ? static_cast<int>(std::min<int64_t>(4, blocks)) : 0;
         const int most = default_replicas(machine.devices, stages, static_cast<int>(count / times), partials);
-        // In a cluster also the number for one node, which needs no network.
+        // In a cluster, the largest number of replicas on one node is also tried, since it needs no network.
         const int inside = default_replicas(first_node, stages, static_cast<int>(count / times), partials);
         const bool usual = replicas == 1 || replicas == most || (first_node >= stages && replicas == inside);
         if (!wanted || count % (replicas * times) != 0 || (!schedule.replicas && !usual)) {
@@ -310,13 +319,13 @@ Result<std::vector<Setting>> legal_settings(const Module& module, const Chain& c
         }
         for (const PipelineKind kind : {PipelineKind::kGpipe, PipelineKind::kOneFOneB}) {
           const bool hinted = schedule.pipeline.has_value();
-          // With one stage, 1F1B saves only memory, and only with accumulation.
+          // With one stage, 1F1B has no advantage except that it saves memory if an update accumulates several batches.
           const bool alone = stages == 1 && train.accumulated() == 1;
           if (hinted ? schedule.pipeline->value != kind
                      : kind == PipelineKind::kOneFOneB && (alone || count == replicas)) {
             continue;
           }
-          // One pass of the head for the whole step needs all forward passes before the first backward pass.
+          // A single head pass for the whole step requires all forward passes before the first backward pass.
           if (whole_step && kind == PipelineKind::kOneFOneB && count != replicas) {
             early_backward = true;
             continue;

@@ -10,12 +10,12 @@ Seconds largest_of(const Partition& made) {
   return std::ranges::max(made.stages, {}, [](const PartitionStage& stage) { return stage.time(); }).time();
 }
 
-// A layer that runs again but may be kept instead.
+// A layer that runs again, although the remaining memory may permit keeping its values.
 struct Spared {
   size_t stage = 0;
   size_t at = 0;  // index in the stage's recomputed layers
   Bytes bytes = 0;
-  double value = 0;  // seconds of the step per byte
+  double value = 0;  // seconds of the step that are saved per kept byte
 };
 
 Spared dearest(const PartitionRequest& request, const Partition& made, Bytes room) {

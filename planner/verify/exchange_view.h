@@ -1,6 +1,6 @@
-// Shared by the checks of exchanges: the exchange that an instruction belongs to, the members of its group, and the
-// blocks that are sent and received. The members of a group follow from stages and shards, so that all sent blocks are
-// received, and no others.
+// Functions that all checks of exchanges use: they determine the exchange to which an instruction belongs, the members
+// of its group, and the blocks that are sent and received. The members that a group must have are derived from stages
+// and shards, which ensures that every sent block is received and that no other block is.
 #pragma once
 
 #include <map>
@@ -61,7 +61,7 @@ class ExchangeView : protected OperandView {
     return members_.at(one_->group) == wanted ? Status() : at_fault("has other members than its exchange");
   }
 
-  // All replicas of one stage, and of no other stage on these devices.
+  // Checks that the members are all replicas of one stage, and that no other stage is involved.
   Status check_replicas() const {
     XRUN_TRY(check_stage());
     return check_members(devices_of_stage());

@@ -1,4 +1,5 @@
-// Checks shared by all instructions of a head: operands with the rows, statistics, softmax and selection of a pass.
+// Functions that the checks of all instructions of a head use: they check the operands with the rows, statistics,
+// softmax and selection of a pass.
 #pragma once
 
 #include <vector>
@@ -16,12 +17,12 @@ class HeadOperandView : protected OperandView {
   }
 
   bool one_pass() const { return head().rows == program_.batch; }
-  // Whether the rows of a pass are not contiguous in the batch, so that passes have buffers of their own.
+  // Whether each pass has separate buffers, because the rows of a pass are not contiguous in the batch.
   bool apart() const { return program_.replicas > 1 && !one_pass(); }
   int64_t rows() const { return is_head_sweep(one_->kind) ? program_.batch : head().rows; }
 
-  // Whether a buffer of the head has the rows of the instruction: those of its pass, or all rows if the pass's are one
-  // run.
+  // Whether a buffer of the head has the rows on which the instruction works. The buffer may have only the rows of the
+  // pass, or all rows of the batch if the rows of the pass are contiguous there.
   bool has_its_rows(const Buffer& buffer) const {
     if (is_head_sweep(one_->kind)) {
       return buffer.head_pass < 0;
@@ -34,7 +35,7 @@ class HeadOperandView : protected OperandView {
     return buffer.head_pass >= 0 || is_head_sweep(one_->kind) ? 0 : head().rows * one_->head_pass;
   }
 
-  // A pass has a head and the number of a pass; a sweep has no number, since it covers the rows of all passes.
+  // Checks that the instruction names a head and a pass. A sweep names no pass, since it covers the rows of all passes.
   Status check_place() const {
     const bool sweep = is_head_sweep(one_->kind);
     if (!has_head() || one_->stage >= 0 || (sweep ? one_->head_pass >= 0 : one_->head_pass < 0)) {

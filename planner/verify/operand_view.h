@@ -1,5 +1,5 @@
-// The verifier's view of an instruction's operands: one after the other, each compared as a whole with the operand that
-// it derives from the module and the buffers.
+// The verifier's view of the operands of an instruction. The verifier derives each operand from the module and the
+// buffers; `take` compares it as a whole with the next operand of the instruction.
 #pragma once
 
 #include <algorithm>
@@ -47,14 +47,14 @@ class OperandView {
     return &program_.buffer(one_->operands[at_].buffer);
   }
 
-  // Takes the next operand, which must be `wanted` in that buffer.
+  // Takes the next operand, which must equal `wanted` in all fields except the buffer, which the caller has checked.
   Status take(Operand wanted) {
     const Operand& has = one_->operands[at_++];
     wanted.buffer = has.buffer;
     return has == wanted ? Status() : at_fault("has a wrong operand {} ({})", at_ - 1, name_of(wanted.role));
   }
 
-  // Takes all of `buffer`, which the next operand must name.
+  // Takes the next operand, which must be all of `buffer`.
   Status take_whole(Role role, Access access, const Buffer* buffer, ParamId param = {}, int32_t index = -1) {
     XRUN_ASSIGN(const Buffer* has, next(role));
     if (has != buffer) {
@@ -105,7 +105,7 @@ class OperandView {
   }
 
   bool compressed(ParamId param) const { return owners_.compresses(param); }
-  // The gradients of a stage that are compressed, or the others.
+  // The weights of gradients_of(stage) whose gradients are compressed, or those whose gradients are sent whole.
   std::set<ParamId> gradients_of(const Stage& stage, bool compressed_ones) const {
     std::set<ParamId> params = gradients_of(stage);
     std::erase_if(params, [&](ParamId param) { return compressed(param) != compressed_ones; });
@@ -123,7 +123,7 @@ class OperandView {
     return buffer != nullptr ? buffer : own(param, Purpose::kState);
   }
 
-  // The gradients of a stage whose weights it updates: for a tied weight, the gradient of the stage's copy.
+  // Replaces each reader of a tied weight in `params` by the parameter whose weight and gradient the device has for it.
   std::set<ParamId> held(const std::set<ParamId>& params, int replica, int device) const {
     std::set<ParamId> holders;
     for (const ParamId param : params) {
@@ -132,7 +132,7 @@ class OperandView {
     return holders;
   }
 
-  // The row of the batch with which a buffer of a stage begins.
+  // The row of the batch that is the first row of a stage's buffer.
   int64_t first_row(const Buffer& buffer) const {
     return buffer.micro_batch >= 0 ? buffer.micro_batch * program_.micro_batch_rows()
            : buffer.replica < 0    ? 0
@@ -147,17 +147,19 @@ class OperandView {
                 : rows.replica < 0 || rows.replica == micro_batch / program_.micro_batches_of_replica());
   }
 
-  // The sums of a gradient over replicas: over all, or those before its compression.
+  // The sums of a gradient over replicas: over all replicas, or over those of a sender if the gradient is compressed.
   ReplicaSums sums_of(ParamId param) const { return compressed(param) ? owners_.sums(param) : sums_; }
-  // The slice of a gradient that a replica sums in a round, and that it sends to all after the last one.
+  // The slice of a gradient that a replica sums in a round. `summed_slice` is that of the last round, which the replica
+  // then sends to all others.
   Slice slice_of(ParamId param, int round, int replica) const {
     return sums_of(param).slice(elements_of(param), round, replica);
   }
   Slice summed_slice(ParamId param, int replica) const { return slice_of(param, sums_.rounds() - 1, replica); }
   int64_t elements_of(ParamId param) const { return type(graph_.param_grads[param]).elements(0, 0); }
 
-  // Whether a buffer holds terms from other devices for the gradient of a micro-batch's features: for all of it
-  // (`shard` -1), or for the sum of a node's shards, of which `shard` is the first; also true if it holds that sum.
+  // Whether a buffer has terms from other devices for a sum of dX of a micro-batch: for the sum over all shards
+  // (`shard` is -1), or for the sum over shards of a node (`shard` is the first of them). `holds_dx_sums` states
+  // whether a buffer has the result of a sum over shards of a node.
   static bool holds_dx_terms(const Buffer& buffer, int head, int micro_batch, int shard) {
     return buffer.purpose == Purpose::kTerms && is_of_dx(buffer, head, micro_batch, shard);
   }

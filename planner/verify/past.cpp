@@ -5,8 +5,9 @@
 namespace xrun::planner {
 
 Past::Past(const Program& program) : program_(program), marks_(program.instructions.size()) {
-  // Index: device and stream, then place - 1: computations that have ended, or exchanges that were posted, when the
-  // instruction at this place begins.
+  // For each device and stream, an entry for each place of the stream (index: place - 1): how many instructions of the
+  // other stream are known to have ended (computations) or to have been posted (exchanges) when the instruction at this
+  // place begins.
   std::vector<std::vector<int32_t>> seen(static_cast<size_t>(program.devices) * 2);
   const auto seen_of = [&](const Instruction& one, size_t stream) -> std::vector<int32_t>& {
     return seen[static_cast<size_t>(one.device) * 2 + stream];
@@ -32,7 +33,8 @@ Past::Past(const Program& program) : program_(program), marks_(program.instructi
     }
     places.push_back(other);
   }
-  // Facts known to a stream at a place are known to the other one once it has seen this place.
+  // A fact that is known at a place in one stream is known in the other stream from the first instruction on that waits
+  // for this place.
   const auto first_that_saw = [&](const Instruction& one, size_t stream, int32_t place) {
     const std::vector<int32_t>& places = seen_of(one, stream);
     const auto found = std::lower_bound(places.begin(), places.end(), place);

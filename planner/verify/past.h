@@ -1,9 +1,9 @@
-// The order between instructions of a device that holds in every run. Computations of a device end in order; exchanges
-// that run in parallel are posted in order and complete in any order. So each instruction has, for each stream of its
-// device, a first place in that stream which begins only after the instruction has ended: for a computation it follows
-// from the number of computations that are known to have ended, for an exchange from the places in both streams at
-// which it is known to be received, or released. These places are monotone: facts known to one instruction of a stream
-// are known to all later ones of the stream.
+// The order between the instructions of a device that holds in every run. A place is the position of an instruction in
+// its stream. Computations of a device end in order. Exchanges that run in parallel are posted in order but complete in
+// any order. For each instruction and each stream of its device, this class finds the first place in the stream that
+// begins only after the instruction has ended. For a computation, this follows from the number of computations that are
+// known to have ended. For an exchange, it follows from the places in both streams at which it is known to be received,
+// or released. One place is sufficient, since a fact known to one instruction of a stream is known to all later ones.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ class Past {
   enum Event : uint8_t { kReceived, kReleased };
   static constexpr int32_t kNever = std::numeric_limits<int32_t>::max();
 
-  // REQUIRES: verified structure. `program` must outlive the value. Linear in the program, except for a logarithm.
+  // REQUIRES: verify_structure has accepted `program`, which must outlive the object. Takes O(n log n) time.
   explicit Past(const Program& program);
 
   static size_t stream_of(const Instruction& one) { return one.stream == Stream::kComm ? 1 : 0; }

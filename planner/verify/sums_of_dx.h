@@ -1,4 +1,4 @@
-// The sums of dX of an instruction, for the checks of its operands.
+// Finds the sums of dX to which an instruction belongs, for the checks of its operands.
 #pragma once
 
 #include <map>
@@ -10,12 +10,12 @@
 
 namespace xrun::planner {
 
-// The sums of the last micro-batch are kept, so that plans with the instructions of a micro-batch next to each other
-// are checked fast.
+// A cache of the sums of one micro-batch. It makes the checks fast for plans in which the instructions of a micro-batch
+// are adjacent.
 class SumsOfDx {
  public:
-  // Empty if no sum has the shard of the instruction. REQUIRES: the instruction has a head, a stage and a micro-batch
-  // `gather`.
+  // Returns the sums for the instruction's head, stage, micro-batch `gather` and shard; empty if there are none for its
+  // shard. REQUIRES: the instruction has a head, a stage and a micro-batch `gather`.
   std::span<const DxSum> sums(const Program& program, const Instruction& one) {
     const auto key = std::tuple(one.head, one.stage, one.gather);
     if (key != key_) {

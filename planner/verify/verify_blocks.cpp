@@ -1,5 +1,6 @@
-// Checks the blocks of exchanges: the i-th block that a member sends to a device is the i-th that this device's member
-// receives from it. An executor waits for all bytes of a block; a missing block would hold it forever.
+// Checks the blocks of exchanges: the i-th block that member A sends to device B must match the i-th block that member
+// B receives from device A. An executor waits until it has received all bytes of a block, so it would wait forever for
+// a block that is not sent.
 #include <algorithm>
 #include <tuple>
 
@@ -12,13 +13,13 @@ namespace {
 struct Block {
   int from = 0;
   int to = 0;
-  size_t at = 0;  // index among the operands of its member
+  size_t at = 0;  // index in the operands of the member that has the block
   Bytes bytes = 0;
 
   auto way() const { return std::tuple(from, to); }
 };
 
-// Checks the `members` of one group.
+// Checks the blocks of the members of one group.
 Status check_group(std::span<const Instruction> members) {
   std::vector<Block> sent;
   std::vector<Block> received;

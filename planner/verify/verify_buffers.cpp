@@ -1,5 +1,8 @@
-// Buffers against the module: each belongs to something that exists, is where the executor looks for it, and has the
-// bytes that are written into it. Buffers of heads: verify_head_buffers.cpp.
+// Checks buffers against the module: each buffer belongs to something that exists, is where the executor looks for it,
+// and has the size of the values that are written into it. First each buffer is checked by itself, depending on its
+// purpose. Then the buffers are checked together: everything that the executor looks up must exist, such as the weight
+// of each gradient, the states of each weight, and each input in each slot of the ring. verify_head_buffers.cpp checks
+// the buffers of heads.
 #include <algorithm>
 #include <numeric>
 #include <set>
@@ -43,7 +46,7 @@ bool is_on_host(Purpose purpose) {
          purpose == Purpose::kHeadBuild;
 }
 
-// The purposes of buffers that may name a value of the graph.
+// Whether buffers of this purpose may name a value of the graph.
 bool has_value(Purpose purpose) {
   switch (purpose) {
     case Purpose::kWeight:
@@ -96,7 +99,7 @@ class Buffers {
  private:
   const TensorType& type(ValueId id) const { return graph_.value(id).type; }
 
-  // The module sets the number of rows of a step.
+  // Checks that the program has the rows of a step that the module states.
   Status check_step() const {
     if (program_.batch != module_.train.batch || program_.norm_rows != module_.train.norm_rows) {
       return wrong("a batch of {} rows in row blocks of {}, where the model asks for {} in blocks of {}",
@@ -140,13 +143,13 @@ class Buffers {
         return buffer.head >= 0 ? Status() : check_gradient_terms(buffer);
       case Purpose::kNorms:
         return check_bytes(buffer, norm_bytes_);
-      default:  // buffers of heads; or scratch, whose size the operands check
+      default:  // buffers of heads, or scratch memory, whose size is checked with the operands
         break;
     }
     return {};
   }
 
-  // A buffer of a stage must be on the device of its `replica`.
+  // Checks a buffer of a parameter. It must be on the device of the stage for its `replica`.
   Status check_parameter(const Buffer& buffer) const {
     const bool gradient = buffer.purpose == Purpose::kGradient;
     if (!buffer.param.valid() || !buffer.value.valid() || graph_.param(buffer.param).head ||
@@ -166,7 +169,8 @@ class Buffers {
     return check_bytes(buffer, type(buffer.value).bytes(0, program_.norm_rows));
   }
 
-  // The update finds the weight and its states by the gradient's replica.
+  // Checks a buffer of a gradient, and that its weight has buffers on the same replica, where the update looks for
+  // them.
   Status check_gradient(const Buffer& buffer) const {
     if (!has_gradient(graph_, buffer.param) ||
         graph_.param_grads[static_cast<size_t>(buffer.param.index)] != buffer.value) {
@@ -186,7 +190,7 @@ class Buffers {
       return wrong("buffer {} ({}) has no weight and states to go with it", buffer.id.index, buffer.name);
     }
     const Bytes bytes = gradient_bytes(program_, type(buffer.value));
-    if (buffer.bytes != bytes) {  // their distance follows from it
+    if (buffer.bytes != bytes) {  // the distance between partials is computed from the size
       return wrong("buffer {} ({}) has {} bytes for partials of {}", buffer.id.index, buffer.name, buffer.bytes, bytes);
     }
     return {};
@@ -209,8 +213,8 @@ class Buffers {
     return check_bytes(buffer, pairs_bytes(module_, buffer.param) * program_.senders());
   }
 
-  // Terms are the slices of a gradient that the other replicas send to the one that sums them; or all of the gradient
-  // of a tied weight that another stage sends.
+  // Checks a buffer of terms of a gradient: either slices that the other replicas send to the replica that sums them,
+  // or the whole gradient of a tied weight that another stage sends.
   Status check_gradient_terms(const Buffer& buffer) const {
     const ValueId gradient = buffer.param.valid() && program_.training ? graph_.param_grads[buffer.param] : ValueId();
     if (!gradient.valid() || !of_replica_.contains({buffer.device, buffer.replica})) {
@@ -223,7 +227,8 @@ class Buffers {
     return check_bytes(buffer, sums.terms(type(gradient).elements(0, 0), buffer.replica));
   }
 
-  // The size depends on the kernel; it is compared when the kernel is made.
+  // Checks a buffer of a prepared weight, except for its size, which depends on the kernel and is compared when the
+  // kernel is made.
   Status check_prepared(const Buffer& buffer) {
     const auto stage = buffer.node.valid() ? stage_of_.find(buffer.node) : stage_of_.end();
     if (stage == stage_of_.end() || buffer.replica < 0 ||
@@ -268,7 +273,7 @@ class Buffers {
     return check_bytes(buffer, type(buffer.value).bytes(rows, program_.norm_rows));
   }
 
-  // Every slot of the ring has every input once.
+  // Checks that every slot of the ring has every input once.
   Status check_ring() const {
     const size_t slots = ring_.empty() ? 0 : ring_.begin()->second.size();
     for (const auto& [value, of_value] : ring_) {

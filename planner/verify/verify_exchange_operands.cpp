@@ -1,5 +1,7 @@
-// Operands of exchanges between stages, of batch statistics and of the sums of squares that a clip counts: the rows or
-// blocks that each member sends to each device, and the place where each device receives them.
+// Checks the operands of exchanges between stages, of batch statistics, and of the sums of squares that a clip counts.
+// The operands are the rows or blocks that each member sends to each device, and the places where each device receives
+// them. For each exchange, the check derives the members and their operands from the module, the stages and the heads,
+// and compares them with those in the program.
 #include <algorithm>
 #include <map>
 
@@ -34,7 +36,7 @@ class ExchangeOperands : ExchangeView {
     }
   }
 
-  // verify_passes checks that the pair fits together.
+  // Checks the operands of a send or a receive between stages. verify_passes has checked that the two belong together.
   Status check_transfer() {
     const bool send = one_->kind == Kind::kSend;
     XRUN_ASSIGN(const Buffer* buffer, next(send ? Role::kSent : Role::kReceived));
@@ -50,7 +52,8 @@ class ExchangeOperands : ExchangeView {
     return end();
   }
 
-  // Batch statistics of each replica's row blocks go to all replicas, including its own.
+  // Checks an exchange in which each replica sends the batch statistics of its row blocks to all replicas, itself
+  // included.
   Status check_statistics() {
     if (one_->operands.empty()) {
       return at_fault("gathers nothing");
@@ -81,7 +84,8 @@ class ExchangeOperands : ExchangeView {
     return end();
   }
 
-  // The sums of squares that each device has made: for stages those of replica 0, for heads those of their shards.
+  // Lists the sums of squares that each device computes and sends: for the weights of a stage, the device of replica 0;
+  // for heads, the devices of the shards.
   void list_norms() {
     const NormLayout layout = norm_layout(module_);
     constexpr auto kSum = static_cast<Bytes>(sizeof(double));
@@ -90,7 +94,7 @@ class ExchangeOperands : ExchangeView {
       for (const ParamId param : gradients_of(stage, false)) {
         const auto at = static_cast<size_t>(param.index);
         if (graph_.is_tied_copy(param)) {
-          continue;  // counted by the first reader
+          continue;  // a tied weight counts for its first reader
         }
         made_norms_[stage.devices[0]].insert({layout.first[at] * kSum, layout.count[at] * kSum});
       }
@@ -112,7 +116,8 @@ class ExchangeOperands : ExchangeView {
     }
   }
 
-  // Sums of squares, in place. The blocks that a device sends may have any order, but one order for all receivers.
+  // Checks an exchange of sums of squares, which is in place. A device may send its blocks in any order, but the order
+  // must be the same for all receivers.
   Status check_norms() {
     XRUN_TRY(check_members(norm_devices_));
     for (const auto& [from, sums] : made_norms_) {

@@ -1,5 +1,8 @@
-// Operands of the exchanges of gradients: slices to the replicas that sum them, the sums to all, compressed gradients,
-// and those of a tied weight between the stages that read it.
+// Checks the operands of the exchanges of gradients. There are four kinds: slices are sent to the replicas that sum
+// them; sums are sent to all replicas; pairs of compressed gradients are sent to all replicas; gradients of a tied
+// weight are sent to the other stages that read it. For each exchange, the check derives the blocks of each member and
+// compares them with its operands. Exchanges may combine several gradients, in the order of the weights; at the end,
+// all gradients of a stage must have been exchanged in all rounds.
 #include <algorithm>
 #include <map>
 
@@ -44,8 +47,8 @@ class GradientExchanges : ExchangeView {
     }
   }
 
-  // Gradients go to the replicas that sum them: compressed ones to their owners, slices of the others in the round that
-  // has the group's members.
+  // Checks an exchange that sends gradients to the replicas that sum them: gradients to be compressed are sent whole to
+  // their owners; others are sent in slices, in the round whose members are those of the group.
   Status check_terms() {
     XRUN_TRY(check_stage());
     const ParamId first = one_->operands.empty() ? ParamId() : program_.buffer(one_->operands[0].buffer).param;
@@ -69,14 +72,15 @@ class GradientExchanges : ExchangeView {
     return at_fault("has other members than its exchange");
   }
 
-  // Sums go to all replicas.
+  // Checks an exchange that sends the sums of slices to all replicas.
   Status check_sums() {
     XRUN_TRY(check_replicas());
     return check_slices(sums_.rounds());
   }
 
-  // An exchange carries a run of the weights, which is equal for all members; the runs of a stage follow one another in
-  // each round, and in the exchange of the sums after the last one.
+  // Checks the slices of an exchange. They belong to a run of consecutive weights, which is equal for all members. In
+  // each round, the exchanges of a stage together have all weights, one run after the other; so do the exchanges of the
+  // sums after the last round.
   Status check_slices(int round) {
     const std::vector<ParamId>& all = exchanged(one_->stage, round);
     size_t& next = sliced_[{one_->stage, one_->replica, round}];
@@ -137,8 +141,8 @@ class GradientExchanges : ExchangeView {
                : misplaced(*buffer);
   }
 
-  // All gradients of a stage are sent to the replicas that sum them in each round, and the sums to all. Small gradients
-  // have no elements for some of the sums.
+  // Checks that in each round all gradients of a stage have been sent to the replicas that sum them, and the sums to
+  // all replicas. A small gradient may have no elements for some of the members, which then exchange nothing.
   Status check_all_slices() {
     for (const Stage& stage : program_.stages) {
       for (int replica = 0; program_.replicas > 1 && replica < program_.replicas; ++replica) {
@@ -154,7 +158,7 @@ class GradientExchanges : ExchangeView {
     return {};
   }
 
-  // Whether the members of a replica's sum divide any elements of a gradient among them in a round.
+  // Whether a gradient has any elements for the members of a replica's sum in a round.
   bool exchanges(ParamId param, int round, int replica) const {
     return round == kOfSender || round == sums_.rounds() || sums_.shared(elements_of(param), round, replica).bytes > 0;
   }
@@ -164,8 +168,8 @@ class GradientExchanges : ExchangeView {
     return (round == kOfSender ? compressed_ : whole_)[static_cast<size_t>(stage)];
   }
 
-  // The pairs of the senders whose gradients a replica owns go to all others, in place. Weights have one order for all
-  // members.
+  // Checks an exchange of pairs, which is in place: a replica sends the pairs of the gradients that it owns to all
+  // other replicas. The order of the weights is the same for all members.
   Status check_pairs() {
     XRUN_TRY(check_replicas());
     for (const ParamId param : gradients_of(program_.stages[static_cast<size_t>(one_->stage)], true)) {
@@ -187,7 +191,8 @@ class GradientExchanges : ExchangeView {
     return end();
   }
 
-  // The gradients of a tied weight's readers on this device go to the others that read it, and theirs come here.
+  // Checks an exchange of the gradients of a tied weight: the device sends those of its own readers to the other stages
+  // that read the weight, and receives the gradients of their readers.
   Status check_readers() {
     if (!on_its_device()) {
       return at_fault("is of no stage, or elsewhere");
@@ -197,7 +202,7 @@ class GradientExchanges : ExchangeView {
     if (readers.empty()) {
       return misplaced(first);
     }
-    // One weight in a group, and one group for a weight of a replica.
+    // A group exchanges one tied weight, and each replica has one group for a tied weight.
     const ParamId weight = graph_.param(first.param).tied;
     if (tied_of_.try_emplace(one_->group, weight).first->second != weight ||
         group_of_.try_emplace({weight.index, one_->replica}, one_->group).first->second != one_->group) {
@@ -232,12 +237,13 @@ class GradientExchanges : ExchangeView {
     return end();
   }
 
-  // Stands for a round: the exchange before gradients are compressed, in which their owners receive them.
+  // A number of a round that stands for the exchange before the compression, in which owners receive the gradients.
   static constexpr int kOfSender = -1;
 
   std::vector<std::vector<ParamId>> whole_;       // index: stage; weights whose gradients are sent whole
-  std::vector<std::vector<ParamId>> compressed_;  // index: stage; the others
-  // Counts of exchanged slices: per (stage, replica, round), weights of the stage; per group, its own.
+  std::vector<std::vector<ParamId>> compressed_;  // index: stage; weights whose gradients are compressed
+  // The progress of slices. `sliced_` has the number of weights exchanged so far; key: (stage, replica, round). `runs_`
+  // has the run of weights of each group.
   std::map<std::tuple<int, int, int>, size_t> sliced_;
   std::map<int, std::pair<size_t, size_t>> runs_;
   std::map<int, ParamId> tied_of_;                   // key: group; the tied weight whose gradients it exchanges

@@ -1,5 +1,6 @@
-// Buffers of heads against the module: each has the bytes that are written into it, and every shard has all buffers
-// that its passes use.
+// Checks the heads of a program and their buffers against the module. First the plan of each head is derived again and
+// compared. Then each buffer is checked depending on its purpose: it must have the size of the values that are written
+// into it. At the end, every shard must have all buffers that its passes use.
 #include <algorithm>
 #include <set>
 
@@ -28,7 +29,7 @@ class HeadBuffers {
  private:
   const TensorType& type(ValueId id) const { return graph_.value(id).type; }
 
-  // Only the module decides what heads compute; the plan decides which shard owns which classes.
+  // Checks that heads compute what the module states. The plan may only choose the rows of a pass and the shards.
   Status check_heads() {
     if (program_.heads.size() != graph_.heads.size()) {
       return wrong("{} heads of a model that has {}", program_.heads.size(), graph_.heads.size());
@@ -83,7 +84,7 @@ class HeadBuffers {
       case Purpose::kHeadSnapshot:
       case Purpose::kHeadBuild:
         return check_graph(buffer);
-      default:  // the operands check the size of scratch
+      default:  // the size of scratch memory is checked with the operands
         return {};
     }
   }
@@ -121,7 +122,7 @@ class HeadBuffers {
     return bytes;
   }
 
-  // The rows are those of a head pass, or all rows of the batch.
+  // Checks a buffer with rows of a value, which are those of a head pass or all rows of the batch.
   Status check_rows(const Buffer& buffer) const {
     const HeadPlan& head = program_.heads[static_cast<size_t>(buffer.head)];
     const int64_t rows = buffer.head_pass >= 0 ? head.rows : program_.batch;
@@ -218,7 +219,7 @@ class HeadBuffers {
     return bytes > 0 ? check_bytes(buffer, bytes) : nothing(buffer, "shard of its device");
   }
 
-  // All buffers that the passes of a shard use exist.
+  // Checks that all buffers exist that the passes of the shards use.
   Status check_shards() const {
     for (size_t h = 0; h < program_.heads.size(); ++h) {
       const HeadPlan& head = program_.heads[h];
@@ -268,7 +269,7 @@ class HeadBuffers {
   std::vector<std::string> states_;
   std::vector<std::vector<ShardPart>> parts_;           // index: head, shard
   std::vector<DxTerms> dx_terms_;                       // index: head
-  std::set<std::pair<int, int>> stage_devices_;         // with the replica
+  std::set<std::pair<int, int>> stage_devices_;         // devices of stages, each with its replica
   std::set<std::tuple<int32_t, int, int>> logits_;      // (head, shard, pass)
   std::set<std::tuple<Purpose, int, int>> selections_;  // (purpose, head, shard)
   std::set<std::pair<Purpose, int>> graphs_;            // purpose and head

@@ -1,5 +1,7 @@
-// Operands of the exchanges of heads: rows of every replica to the devices of the shards, statistics between the
-// shards, and gradients of features back to the stage that makes them.
+// Checks the operands of the exchanges of heads. There are three kinds: rows of every replica (features and labels) are
+// sent to the devices of the shards; each shard sends its statistics to the devices of all others; dX partials are sent
+// back to the stage that makes the features, or first to a device of the same node that sums them. For each exchange,
+// the check derives the members and their blocks from the stages and shards and compares them with the operands.
 #include <algorithm>
 
 #include "planner/verify/exchange_view.h"
@@ -39,7 +41,7 @@ class HeadExchanges : ExchangeView {
     }
   }
 
-  // Features or labels of a micro-batch of every replica go from the stage that makes them to the devices of the
+  // Checks an exchange that sends the features or labels of a micro-batch of every replica to the devices of the
   // shards.
   Status check_gather() {
     if (!has_head() || one_->stage < 0 || !inside(one_->gather, 0, program_.micro_batches_of_replica())) {
@@ -87,7 +89,7 @@ class HeadExchanges : ExchangeView {
 
   int micro_batch(int replica) const { return replica * program_.micro_batches_of_replica() + one_->gather; }
 
-  // Each shard's statistics go to the devices of all other shards, in place.
+  // Checks an exchange, in place, that sends the statistics of each shard to the devices of all other shards.
   Status check_statistics() {
     if (!has_head()) {
       return at_fault("is of no head");
@@ -114,8 +116,9 @@ class HeadExchanges : ExchangeView {
     return end();
   }
 
-  // dX partials go to the devices that sum them: on a node the partials of neighbouring shards, the first of which is
-  // the exchange's; or all terms, to the devices of the stage that made the features.
+  // Checks an exchange that sends dX partials to the devices that sum them. If the exchange has a shard, these are the
+  // partials of neighbouring shards of a node, of which it is the first; they are summed on this node. Otherwise these
+  // are all terms, which are summed on the devices of the stage that made the features.
   Status check_gradients() {
     if (!has_head() || one_->stage < 0 || !inside(one_->gather, 0, program_.micro_batches_of_replica())) {
       return at_fault("is of no head");

@@ -1,4 +1,7 @@
-// Operands of passes over the shards of heads: selection, the passes themselves, and the measurement of the softmax.
+// Checks the operands of the instructions that work on one shard of a head: the selection of active classes, the
+// forward and backward passes, the sweeps at the end of a step, and the measurement of the softmax share. For each
+// instruction, the operands that the kernel expects are derived from the head's plan and compared, one after the other,
+// with those in the program.
 #include <algorithm>
 
 #include "planner/verify/head_operand_view.h"
@@ -41,7 +44,7 @@ class HeadOperands : HeadOperandView {
     return check_shard_pass(clipped);
   }
 
-  // A shard selects with the labels of all rows of the batch, as they come from the data.
+  // Checks the selection of a shard's active classes. It reads the labels of all rows of the batch in the input buffer.
   Status check_select() {
     if (!has_head() || head().active == 0 || one_->stage >= 0 || one_->head_pass >= 0 ||
         !inside(one_->shard, 0, count(head().shards))) {
@@ -61,7 +64,7 @@ class HeadOperands : HeadOperandView {
     return end();
   }
 
-  // The softmax share of a shard is measured on the rows of the first pass.
+  // Checks the measurement of the softmax share of a shard's active classes, which uses the rows of the first pass.
   Status check_mass() {
     if (!has_head() || head().active == 0 || one_->stage >= 0 || one_->head_pass != 0 ||
         !inside(one_->shard, 0, count(head().shards))) {

@@ -1,5 +1,7 @@
-// Operands of instructions that combine the shards of heads (statistics, gradients of features), and of copies between
-// the rows of a pass and those of the batch.
+// Checks the operands of the instructions that combine the shards of heads (kReduceStats for statistics, kReduceDx and
+// kSumDx for gradients of features), and of copies between the rows of a pass and the rows of the batch. For each
+// instruction, the operands are derived from the head's plan and compared, one after the other, with those in the
+// program.
 #include <algorithm>
 
 #include "planner/verify/head_operand_view.h"
@@ -90,7 +92,7 @@ class JoinOperands : HeadOperandView {
     return {};
   }
 
-  // `second`: the result is in the second half of the buffer.
+  // Takes a result operand. `second` states whether the result is in the second half of its buffer.
   Status take_result(Role role, ValueId value, NodeId maker, Bytes row, bool second) {
     XRUN_ASSIGN(const Buffer* buffer, next(role));
     if (buffer->purpose != Purpose::kResult || buffer->value != value || buffer->head != one_->head ||
@@ -104,7 +106,8 @@ class JoinOperands : HeadOperandView {
                  .bytes = head().rows * row});
   }
 
-  // Pairs: each of a buffer with the rows of the pass and one with those of the batch, micro-batch by micro-batch.
+  // Checks a copy. Its operands are pairs: one operand of each pair is in a buffer with the rows of the pass, the other
+  // in a buffer with the rows of the batch. There is a pair for each micro-batch of the pass.
   Status check_copy() {
     if (!has_head() || !apart() || !inside(one_->head_pass, 0, program_.micro_batches_of_replica())) {
       return at_fault("copies rows of pass {} of head {}", one_->head_pass, one_->head);
@@ -149,7 +152,7 @@ class JoinOperands : HeadOperandView {
     return take(wanted(Role::kTo, Access::kWrite, *to));
   }
 
-  // Takes the rows of a micro-batch of a stage, in a buffer of the stage.
+  // Takes an operand for the rows of a micro-batch in a buffer of a stage.
   Status take_stage_rows(Role role, Access access, ValueId value, int micro_batch) {
     XRUN_ASSIGN(const Buffer* buffer, next(role));
     const bool of_stage = buffer->purpose == Purpose::kActivation || buffer->purpose == Purpose::kResult;
@@ -172,7 +175,8 @@ class JoinOperands : HeadOperandView {
            one_->head_pass == pass && inside(one_->gather, 0, program_.micro_batches_of_replica());
   }
 
-  // Terms on the device itself are read in place, others in the receive buffer.
+  // Takes the operands for the terms of a sum. Terms on the device itself are read in place, others in the receive
+  // buffer.
   Status take_dx_terms(const DxSum& sum) {
     Bytes received = 0;
     for (const DxTerm& term : sum.terms) {
@@ -199,14 +203,14 @@ class JoinOperands : HeadOperandView {
     return buffer.purpose == Purpose::kHeadGradient && buffer.head == one_->head && buffer.head_pass == one_->head_pass;
   }
 
-  // The sum of its replica that the instruction makes; null if there is none on its device.
+  // Returns the sum that the instruction makes for its replica; null if there is none on its device.
   const DxSum* find_sum() {
     const auto sums = sums_of_dx_.sums(program_, *one_);
     const auto found = std::ranges::find_if(sums, [this](const DxSum& sum) { return sum.replica == one_->replica; });
     return found == sums.end() || found->device != one_->device ? nullptr : &*found;
   }
 
-  // Sums the rows of its replica's micro-batch, on the device that made the features.
+  // Checks a kReduceDx, which sums the rows of a micro-batch of its replica on the device that made the features.
   Status check_reduce_dx() {
     const DxSum* sum = sums_gradients() && one_->shard < 0 ? find_sum() : nullptr;
     if (sum == nullptr) {
@@ -218,7 +222,7 @@ class JoinOperands : HeadOperandView {
     return end();
   }
 
-  // Sums these rows over shards of a node, on one of its devices.
+  // Checks a kSumDx, which sums these rows over several shards of a node, on a device of the node.
   Status check_sum_dx() {
     const DxSum* sum = sums_gradients() && one_->shard >= 0 ? find_sum() : nullptr;
     if (sum == nullptr) {

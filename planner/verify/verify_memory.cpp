@@ -1,6 +1,7 @@
-// Checks that buffers which share bytes are never in use together. The buffers of a device are processed in the order
-// of their first use; each must begin after the buffers that last had its bytes have ended, and then has these bytes.
-// It follows that it begins after earlier ones.
+// Checks that buffers which share bytes are never in use at the same time. The buffers of a device are processed in the
+// order of their first use. For each byte range the check remembers the buffer that had it last. A new buffer must
+// begin after these buffers have ended; then it owns the range. A buffer that had the range still earlier need not be
+// compared, since it ended before the last one began.
 #include <algorithm>
 #include <map>
 
@@ -11,11 +12,12 @@
 namespace xrun::planner {
 namespace {
 
-// All accesses to a buffer. Streams begin in order, so only the first access of a later buffer in each stream counts.
+// When a buffer is accessed. The instructions of a stream begin in order, so two buffers are compared by the first
+// access in each stream to the later one.
 struct Life {
   int32_t first = -1;  // instruction of the first access
   int32_t last = -1;
-  int32_t begins[2] = {Past::kNever, Past::kNever};  // the first place in each stream that touches it
+  int32_t begins[2] = {Past::kNever, Past::kNever};  // the first place in each stream that accesses the buffer
   int32_t over[2] = {0, 0};                          // the first place in each stream that begins after all accesses
 };
 
@@ -109,7 +111,7 @@ class Memory {
     return !lasts(program_, a) && !b.persistent && a.last_use < b.first_use && over(0) && over(1);
   }
 
-  // `buffers`: sorted by first use.
+  // Checks the buffers of one device, which must be sorted by their first use.
   Status check_shared(std::span<const Buffer* const> buffers) const {
     struct Tenant {
       Bytes end = 0;
@@ -167,7 +169,7 @@ class Memory {
   const Program& program_;
   const int32_t end_;  // the last instruction
   const std::vector<Life> lives_;
-  std::vector<std::vector<const Buffer*>> of_device_;  // buffers with bytes, the host's first
+  std::vector<std::vector<const Buffer*>> of_device_;  // non-empty buffers of each device, those of the host first
 };
 
 }  // namespace

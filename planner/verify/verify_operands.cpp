@@ -1,6 +1,8 @@
-// Operands of stage passes: every input and output of every node has its place. Values of other passes are in buffers
-// that have their rows; values of this pass may also be in the slice of a worker, where those in use together share no
-// bytes.
+// Checks the operands of stage passes: every input and output of every node has a place. For each node of a pass, in
+// order, the operands are derived and compared with those in the program. A value that another pass makes or reads must
+// be in a buffer with the rows of the micro-batch. A value that is made and read only in this pass may be in the
+// scratch slice of a worker. At the end of the pass, values in the slice that are in use at the same time must not
+// share bytes.
 #include <algorithm>
 #include <map>
 
@@ -41,7 +43,7 @@ class StageOperands : OperandView {
   }
 
  private:
-  // A value in the slices of the workers, and the nodes of the pass between which it is in use.
+  // A value in the scratch slices of the workers, and the first and the last node of the pass that use it.
   struct Local {
     ValueId value;
     Bytes offset = 0;
@@ -50,8 +52,8 @@ class StageOperands : OperandView {
     size_t last = 0;
   };
 
-  // Stages are ranges of the forward nodes in order; nodes that run again belong to their stage; each node is in one
-  // stage.
+  // Checks that stages are ranges of the forward nodes in order, that each node is in one stage, and that a stage runs
+  // only its own nodes again.
   Status check_nodes() const {
     std::set<NodeId> seen;
     int32_t last = -1;
@@ -156,7 +158,8 @@ class StageOperands : OperandView {
     return scratch.bytes / program_.threads[static_cast<size_t>(one_->device)];
   }
 
-  // The pass has one scratch buffer; a value has one place in a slice, starting with its producer.
+  // Checks a value in the scratch slices: the pass has only one scratch buffer, and the value has the same place in the
+  // slice from its producer to its last reader.
   Status check_local(Operand wanted, const Buffer& buffer, ValueId value, size_t n) {
     const Operand& has = one_->operands[at_];
     if (scratch_ != nullptr && scratch_ != &buffer) {
@@ -180,7 +183,8 @@ class StageOperands : OperandView {
     return take(wanted);
   }
 
-  // The scratch of kernels follows the values; its size is compared when the kernels are made.
+  // Checks the scratch memory of kernels, which follows the values in a slice. Its size is compared when the kernels
+  // are made.
   Status check_scratch() {
     XRUN_ASSIGN(const Buffer* buffer, next(Role::kScratch));
     const Operand& has = one_->operands[at_];
@@ -200,8 +204,8 @@ class StageOperands : OperandView {
                  .step = slice_of(*buffer)});
   }
 
-  // Local values that are in use together do not share bytes: sorted by offset, each is compared with those that begin
-  // in it.
+  // Checks that local values which are in use at the same time do not share bytes. They are sorted by offset, and each
+  // is compared with the values that begin inside it.
   Status check_slices() const {
     std::vector<const Local*> sorted;
     for (const auto& [value, local] : locals_) {

@@ -1,7 +1,9 @@
-// Checks that two accesses to one buffer, one of them a write, are ordered. A computation touches all bytes of a
-// buffer, an exchange its blocks; adjacent blocks in a buffer are one range. For each buffer the check keeps the last
-// computations that wrote and read it, and the pieces that exchanges have touched since that write. Computations end in
-// order and see the end of an exchange once (planner/verify/past.h), so each access is compared with few others.
+// Checks that two accesses to the same bytes are ordered if one of them is a write. A computation counts as accessing
+// all bytes of a buffer; an exchange accesses its blocks, and adjacent blocks form one range. The instructions are
+// processed in order. For each buffer the check keeps the last computations that wrote and read it, and the pieces of
+// it that exchanges have accessed since that write. Each new access is compared with these. Computations end in order,
+// and what is known to one of them is known to all later ones (planner/verify/past.h), so few comparisons are needed
+// for each access.
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -13,7 +15,8 @@
 namespace xrun::planner {
 namespace {
 
-// The most pieces that exchanges visit while accesses are checked: some seconds of work, and half a GiB of reads.
+// The maximum number of pieces that are visited for exchanges. It bounds the check to some seconds and half a GiB of
+// reads.
 constexpr int64_t kMostWork = int64_t{1} << 26;
 
 struct Range {
@@ -23,7 +26,8 @@ struct Range {
   Bytes end = 0;
 };
 
-// The bytes that an exchange touches, by buffer, those that it reads first.
+// Returns the ranges of bytes that an exchange accesses in each buffer: first those that it reads, then those it
+// writes.
 std::vector<Range> ranges_of(const Instruction& exchange) {
   std::vector<Range> all;
   for (const Operand& operand : exchange.operands) {
@@ -80,7 +84,7 @@ class Order {
   }
 
  private:
-  // A run of bytes that exchanges have touched since a computation wrote them.
+  // A range of bytes that exchanges have accessed since a computation wrote the buffer.
   struct Piece {
     Bytes end = 0;
     int32_t write = -1;          // the last exchange that wrote it, if any
@@ -90,14 +94,15 @@ class Order {
     int32_t write = -1;  // the last computation that wrote the buffer
     int32_t read = -1;   // the last one that read it
     std::map<Bytes, Piece> pieces;
-    // Exchanges with which no computation has been compared yet.
+    // Exchanges that have not been compared with a computation yet.
     std::vector<int32_t> new_writes;
     std::vector<int32_t> new_reads;
   };
 
   Accesses& of(BufferId id) { return accesses_[static_cast<size_t>(id.index)]; }
 
-  // An in-place read and write counts as a read of bytes that another instruction wrote before.
+  // Checks that the bytes that an instruction reads have been written before. If it reads and writes a buffer in place,
+  // another instruction must have written the buffer.
   Status check_first_access(const Instruction& one) {
     for (const BufferId id : one.reads) {
       const Buffer& buffer = program_.buffer(id);
@@ -116,7 +121,8 @@ class Order {
                  program_.buffer(id).name);
   }
 
-  // All of `writes` are received before `now` begins; all of `reads` are released.
+  // Checks that all exchanges in `writes` are received, and all in `reads` are released, before instruction `now`
+  // begins.
   Status check_over(std::span<const int32_t> writes, std::span<const int32_t> reads, int32_t now, BufferId id) {
     work_ += count_of(writes) + count_of(reads);
     for (const int32_t before : writes) {
@@ -134,7 +140,8 @@ class Order {
 
   static int64_t count_of(std::span<const int32_t> list) { return static_cast<int64_t>(list.size()); }
 
-  // Everything known to this computation is known to later ones.
+  // Checks a read by a computation. Exchanges that were compared with it need no comparison with later computations,
+  // since everything that is known to this computation is known to later ones.
   Status read(int32_t now, BufferId id) {
     Accesses& all = of(id);
     XRUN_TRY(check_over(all.new_writes, {}, now, id));
@@ -182,7 +189,7 @@ class Order {
     return {};
   }
 
-  // Makes a piece end at `at` if one has bytes on both sides of it.
+  // Splits the piece that has bytes on both sides of `at`, if there is one.
   void split(std::map<Bytes, Piece>& pieces, Bytes at) {
     const auto after = pieces.lower_bound(at);
     if (after == pieces.begin()) {

@@ -1,4 +1,4 @@
-// Helpers and parts of the verifier for its own files; its public header is verify_program.h.
+// Helpers and parts of the verifier, for its own sources only. The public header is verify_program.h.
 #pragma once
 
 #include <fmt/format.h>
@@ -25,18 +25,20 @@ int64_t count(const std::vector<T>& list) {
   return static_cast<int64_t>(list.size());
 }
 
-// Errors of buffers: one that is too small, and one that belongs to nothing in the program or the module.
+// Checks that a buffer has at least `least` bytes.
 Status check_bytes(const Buffer& buffer, Bytes least);
+// Returns the error for a buffer that belongs to nothing in the program or the module.
 Error nothing(const Buffer& buffer, const char* what);
 
-// Buffers of parameters by their owner, the first of each.
+// Finds the buffers of parameters by replica and device, or by shard. If there are several, it finds the first.
 class ParamBuffers {
  public:
   explicit ParamBuffers(const Program& program);
 
   // Null if it does not exist.
   const Buffer* find(ParamId param, Purpose purpose, int replica, int device, int state = -1) const;
-  // The parameter whose weight buffer a device uses for `param`: that of its first reader there, if the weight is tied.
+  // Returns the parameter whose weight buffer a device uses for `param`. It is `param` itself unless the weight is
+  // tied; then it is the first reader of the weight on the device.
   ParamId holder(const Graph& graph, ParamId param, int replica, int device) const;
   const Buffer* find_shard(ParamId param, Purpose purpose, int shard, int state = -1) const;
 
@@ -45,19 +47,19 @@ class ParamBuffers {
   std::map<std::tuple<int32_t, Purpose, int, int>, const Buffer*> of_shard_;         // shard, state
 };
 
-// Every buffer belongs to something in the module and has its size, and no buffer is missing that the executor
-// relies on: weights of gradients, states of weights, inputs of every slot.
+// Checks that every buffer belongs to something in the module and has the size of it, and that the buffers exist on
+// which the executor relies: weights of gradients, states of weights, inputs of every slot.
 Status verify_buffers(const Program& program, const Module& module);
-// Heads equal those of the module, and the requirements above hold for their buffers.
+// Checks that the heads equal those of the module, and checks the buffers of heads as verify_buffers checks all others.
 Status verify_head_buffers(const Program& program, const Module& module);
 
-// The operands of every instruction are those that follow from the module and the buffers. REQUIRES: these are
-// verified.
+// Check that the operands of every instruction are those that follow from the module and the buffers. REQUIRES: the
+// buffers are verified.
 Status verify_stage_operands(const Program& program, const Module& module);
 Status verify_head_operands(const Program& program, const Module& module);      // passes over the shards of heads
 Status verify_join_operands(const Program& program, const Module& module);      // combined shards, copied rows
 Status verify_update_operands(const Program& program, const Module& module);    // the end of a step
-Status verify_exchange_operands(const Program& program, const Module& module);  // between devices; calls the next two
+Status verify_exchange_operands(const Program& program, const Module& module);  // exchanges; calls the next two
 Status verify_head_exchanges(const Program& program, const Module& module);
 Status verify_gradient_exchanges(const Program& program, const Module& module);
 

@@ -1,4 +1,6 @@
-// Passes, groups and class rows: the number and order of passes, complete groups, and the owner of each class row.
+// Checks the number and the order of passes, the members of groups, and the owner of each class row (verify_passes in
+// planner/verify/verify_program.h lists the rules). Each rule has a function that goes through all instructions and
+// counts or remembers what it has seen; a missing or repeated pass shows in these counts.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -10,7 +12,8 @@
 namespace xrun::planner {
 namespace {
 
-// The number of head passes, the shards with rows, and the instruction that updates them.
+// The check of a program, with the number of head passes, the shards with rows, and the kind of instruction that
+// updates them.
 class Passes {
  public:
   explicit Passes(const Program& program) : program_(program) {}
@@ -62,7 +65,7 @@ class Passes {
     return {};
   }
 
-  // Exchanges have a separate stream if the plan overlaps them.
+  // Checks the streams of instructions: exchanges have a separate stream if the plan overlaps them with computations.
   Status check_streams() const {
     for (const Instruction& one : program_.instructions) {
       const bool beside = program_.overlap && communicates(one.kind);
@@ -74,9 +77,9 @@ class Passes {
     return {};
   }
 
-  // Members are next to each other in the list, one on each device. All streams and dependencies follow the list, and
-  // an exchange waits only until all of its members are posted: so the first instruction in the list that has not ended
-  // can continue, and no devices wait for one another.
+  // Checks that the members of a group are adjacent in the list, with one on each device. This excludes deadlocks:
+  // streams and dependencies follow the order of the list, and an exchange waits only until all of its members are
+  // posted, so the first instruction in the list that has not ended can always continue.
   Status check_groups() const {
     std::set<int> closed;
     const auto& all = program_.instructions;
@@ -98,7 +101,7 @@ class Passes {
         if (!devices.insert(all[end].device).second) {
           return wrong("device {} is in group {} twice", all[end].device, first.group);
         }
-        // Stages that read one weight exchange its gradients, separately for each replica.
+        // Stages that read the same tied weight exchange its gradients, separately for each replica.
         const bool of_readers = first.kind == Kind::kAllGather && first.head < 0 && first.stage >= 0 &&
                                 all[end].stage >= 0 && all[end].replica == first.replica;
         if (end > begin && first.kind != Kind::kSend &&
@@ -133,7 +136,8 @@ class Passes {
     return {};
   }
 
-  // Each micro-batch runs once forward and, in training, once backward on every stage, backward in ascending order.
+  // Checks that each micro-batch runs once forward and, in training, once backward on every stage, and that backward
+  // passes run in ascending order.
   Status check_stage_passes() const {
     std::map<std::tuple<int, int, int, int>, int> seen;  // (pass, stage, replica, micro-batch)
     std::map<std::pair<int, int>, int> last;             // (stage, replica): micro-batch of the last backward
@@ -185,7 +189,7 @@ class Passes {
     return {};
   }
 
-  // Each shard selects once a step, on its device.
+  // Checks that each shard selects its active classes once a step, on its own device.
   Status check_selection(const Instruction& one, std::set<std::pair<int, int>>& selected) const {
     if (one.head < 0) {
       return wrong("instruction {} selects classes of no head", one.id.index);
@@ -199,7 +203,8 @@ class Passes {
     return {};
   }
 
-  // Passes of heads: each shard once in each pass, passes ascending and equal on all devices, weights changed once.
+  // Checks that each shard runs once in each head pass, that the passes are in ascending order on all devices, and that
+  // the class rows are updated once.
   Status check_head_passes() const {
     std::map<std::tuple<Kind, int, int, int>, int> seen;  // (kind, head, shard, j)
     std::map<std::pair<int, int>, int> last;              // (device, head): j

@@ -10,7 +10,7 @@ namespace xrun::planner {
 namespace {
 
 constexpr int kMostDevices = 4096;
-// Products of numbers up to these limits with sizes stay inside 64 bits.
+// Limits of the numbers in a program. Products of numbers within these limits with sizes fit into 64 bits.
 constexpr int64_t kMost = int64_t{1} << 40;
 constexpr int64_t kMostRows = int64_t{1} << 31;
 constexpr int64_t kMostClasses = int64_t{1} << 36;
@@ -115,7 +115,7 @@ class Structure {
     return {};
   }
 
-  // A state that the stage updates is read only in this stage.
+  // Checks that the states that a stage updates are not read in any other stage.
   Status check_states(const Stage& stage) const {
     if (!graph_ || !program_.training) {
       return {};
@@ -141,7 +141,7 @@ class Structure {
     return {};
   }
 
-  // Whether some number of active classes gives blocks of this size.
+  // Whether the head's class block size is the one that some number of active classes gives.
   static bool is_class_block(const HeadPlan& head) {
     const int64_t smallest = class_block(head.classes, head.classes);
     return inside(head.class_block, smallest, 2 * std::max(head.classes, smallest)) &&
@@ -273,8 +273,8 @@ class Structure {
     return {};
   }
 
-  // Numbers are in their ranges, buffers are the device's or inputs of the host, and `reads` and `writes` follow from
-  // the operands.
+  // Checks that the numbers in operands are in their ranges, that buffers are on the device of the instruction or are
+  // inputs on the host, and that `reads` and `writes` follow from the operands.
   Status check_operands(const Instruction& instruction) const {
     for (const Operand& operand : instruction.operands) {
       const bool ids = (!operand.node.valid() || is_node(operand.node)) &&

@@ -12,31 +12,35 @@ namespace xrun::planner {
 // with the first fault found, and its instruction or buffer.
 Status verify_program(const Program& program, const Module& module, Bytes memory = 0);
 
-// Every number and index is in its range, so that the other checks may use it for look-ups; ids of the graph are
-// checked against `graph` if given; there are no more instructions and buffers than the other checks can handle. Linear
-// in the size of the program.
+// Checks that every number and index is in its range, so that the other checks may use it for look-ups, and that there
+// are not more instructions and buffers than the other checks can handle. Ids of nodes, values and parameters are
+// checked only if `graph` is given. Takes time linear in the size of the program.
 Status verify_structure(const Program& program, const Graph* graph);
 
-// Every pass runs once, sums in ascending order; groups are complete and contiguous, have one order on all of their
-// devices and wait for none of their own members, so that no device waits forever; a device computes in one stream and
-// communicates in one; class rows are owned once, in whole class blocks. REQUIRES: verify_structure.
+// Checks the order of passes and exchanges. REQUIRES: verify_structure.
+//   - Every pass runs once, and passes that add to one sum run in ascending order.
+//   - Every group is complete and contiguous in the list of instructions, all devices run groups in the same order, and
+//     no member of a group waits for another one, so no device waits forever.
+//   - A device has one stream for computations and one for communication.
+//   - Every class row has one owner, and an owner has whole class blocks.
 Status verify_passes(const Program& program);
 
-// Every block that a member of an exchange sends is received by the member that it names, with equal size, and no other
-// block is. REQUIRES: verify_passes.
+// Checks that every block that a member of an exchange sends is received, with equal size, by the member that the
+// operand names, and that no other blocks are received. REQUIRES: verify_passes.
 Status verify_blocks(const Program& program);
 
-// Dependencies point backward; two accesses to one buffer, one of them a write, are ordered; nothing is read before it
-// was written. REQUIRES: verify_structure.
+// Checks that dependencies are earlier instructions, that two accesses to the same bytes are ordered if one of them is
+// a write, and that nothing is read before it is written. REQUIRES: verify_structure.
 Status verify_order(const Program& program);
 
-// Buffers are inside their arenas; those that share bytes are never alive together, in any order of the streams; live
-// ranges and sums are those in the program; no more than `memory`. REQUIRES: verify_structure.
+// Checks that buffers are inside their arenas, that buffers which share bytes are never alive at the same time in any
+// order that the streams permit, that the live ranges and sizes in the program are right, and that all arenas together
+// take at most `memory` bytes (0: no limit). REQUIRES: verify_structure.
 Status verify_memory(const Program& program, Bytes memory);
 
-// Compares with the module: heads are its heads; every operand of every node and of every other instruction has a place
-// that is large enough; slices of workers have space for all values that are alive together; every forward node is in
-// one stage, in order. REQUIRES: verify_structure and verify_passes.
+// Compares the program with the module: the heads are equal; every operand of every node and of every other instruction
+// has a place that is large enough; slices of workers have space for all values that are alive at the same time; every
+// forward node is in one stage, in order. REQUIRES: verify_structure and verify_passes.
 Status verify_operands(const Program& program, const Module& module);
 
 }  // namespace xrun::planner

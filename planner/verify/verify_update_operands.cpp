@@ -1,4 +1,9 @@
-// Operands of the end of a step: each stage's replica folds, counts and applies the gradients of all of its weights.
+// Checks the operands of the instructions at the end of a step. Every replica of a stage must fold the partials of its
+// gradients, sum or compress them, count their squares if a clip needs these, and update its weights, in this order.
+// The instructions are processed in the order of the program. For each (stage, replica) the check remembers what has
+// been done and which terms have arrived; an instruction that comes too early, or twice, is rejected. For each
+// instruction the operands are derived and compared with those in the program. At the end, every gradient must have
+// been summed and applied.
 #include <algorithm>
 #include <map>
 
@@ -54,8 +59,8 @@ class UpdateOperands : OperandView {
  private:
   std::set<int>& done() { return done_[{one_->stage, one_->replica}]; }
 
-  // Whether the gradients of the instruction's stage are summed over its partials; and over all replicas as well. A
-  // stage may update only running statistics.
+  // Whether the gradients of the instruction's stage have been summed over partials, and (the next function) over all
+  // replicas as well. This holds for a stage without gradients, which only updates running statistics.
   bool is_folded() {
     return gradients_[static_cast<size_t>(one_->stage)].empty() || program_.partials == program_.replicas ||
            done().contains(kFold);
@@ -65,10 +70,11 @@ class UpdateOperands : OperandView {
                            gathered_[{one_->stage, one_->replica}] == whole_[static_cast<size_t>(one_->stage)]);
   }
 
-  // The number of rounds in which the instruction's replica has summed its slice of a gradient.
+  // Returns the number of rounds in which the instruction's replica has summed its slice of a gradient.
   int rounds_summed(ParamId param) { return summed_[{one_->stage, one_->replica}][param]; }
 
-  // A replica exchanges the terms of a round once, after it has summed those of the rounds before, which it sends.
+  // Notes that an exchange has delivered the terms of a round. A replica exchanges the terms of each round once, after
+  // it has summed those of the previous round, since it sends the result.
   Status note_terms() {
     if (!on_its_device()) {
       return at_fault("is of no stage, or elsewhere");
@@ -100,7 +106,8 @@ class UpdateOperands : OperandView {
     return {};
   }
 
-  // All-gathers collect pairs and slices of other replicas, and gradients of a tied weight from other stages.
+  // Notes what an all-gather has delivered: pairs or summed slices of other replicas, or gradients of a tied weight
+  // from other stages.
   Status note_gather() {
     const Buffer& first = program_.buffer(one_->operands[0].buffer);
     const std::pair place{one_->stage, one_->replica};
@@ -161,7 +168,8 @@ class UpdateOperands : OperandView {
     return end();
   }
 
-  // Each of these is done once to the gradients of a stage's replica, in this order; sums in several buckets.
+  // The operations on the gradients of a replica of a stage, in the order in which they must run. Each runs once,
+  // except sums, which run once for each bucket and round.
   enum Rank { kFold, kSenderSums, kCompress, kSums, kTiedSums, kNorm, kUpdate };
   int rank_of_instruction() const {
     switch (one_->kind) {
@@ -180,7 +188,7 @@ class UpdateOperands : OperandView {
     }
   }
 
-  // The weights whose gradients the instruction must name.
+  // Returns the weights whose gradients the instruction must name.
   std::set<ParamId> gradients_named() const {
     const auto stage = static_cast<size_t>(one_->stage);
     std::set<ParamId> named = one_->kind == Kind::kCompress      ? compressed_[stage]
@@ -239,7 +247,8 @@ class UpdateOperands : OperandView {
     return {};
   }
 
-  // The operands: the weight, for its decay, the sender's states, and its own place among the pairs.
+  // Checks the operands of a compression after the gradient: the weight, which is needed for weight decay; the states
+  // of the sender; and the sender's place in the buffer of pairs.
   Status check_compress(ParamId param) {
     if (program_.sender_replicas > 1 && rounds_summed(param) == 0) {
       return at_fault("compresses the gradient of `{}` before the replicas of its node have summed it",
@@ -261,7 +270,8 @@ class UpdateOperands : OperandView {
                  .bytes = bytes});
   }
 
-  // The replica's slice of each gradient of a bucket, and that slice of the others, which an exchange has delivered.
+  // Checks the operands of a sum: for each gradient of a bucket, the slice of the replica itself, and the same slice
+  // from each other member, which an exchange has delivered.
   Status check_sums(const std::set<ParamId>& params) {
     if (!next_is(Role::kSum)) {
       return at_fault("sums nothing");
@@ -306,7 +316,8 @@ class UpdateOperands : OperandView {
                  .bytes = slice.bytes});
   }
 
-  // The gradient of the device's copy of each tied weight, and those of all other readers.
+  // Checks the operands of a sum of tied weights: for each tied weight, the gradient of the device's copy and the
+  // gradients of all other readers.
   Status check_tied_sums() {
     for (const ParamId held : std::set<ParamId>(left_)) {
       left_.erase(held);
@@ -382,7 +393,7 @@ class UpdateOperands : OperandView {
     if (!next_is(Role::kScratch)) {
       return {};
     }
-    // Kernels prepare weights in it; its size is compared when the kernels are made.
+    // Kernels use the scratch memory to prepare weights. Its size is compared when the kernels are made.
     XRUN_ASSIGN(const Buffer* scratch, next(Role::kScratch));
     const Bytes slice = scratch->bytes / program_.threads[static_cast<size_t>(one_->device)];
     if (scratch->purpose != Purpose::kScratch) {
@@ -391,7 +402,8 @@ class UpdateOperands : OperandView {
     return take({.role = Role::kScratch, .access = Access::kWrite, .by = By::kWorker, .bytes = slice, .step = slice});
   }
 
-  // Batch statistics of all row blocks, which an all-gather has collected if there are replicas.
+  // Checks the operands with which an update folds batch statistics of all row blocks into running states. An
+  // all-gather must have collected the statistics if there are several replicas.
   Status check_fold(NodeId id) {
     const Node& node = graph_.node(id);
     for (size_t i = 0; i < node.inputs.size(); ++i) {
@@ -452,7 +464,8 @@ class UpdateOperands : OperandView {
                                [&](ParamId param) { return !graph_.is_tied_copy(param); });
   }
 
-  // Every stage's replica with gradients is summed over partials and replicas, counted by the clip, and updated.
+  // Checks that, for every replica of every stage with gradients, all partials and replicas have been summed, the clip
+  // has counted the gradients, and the weights have been updated.
   Status check_complete() {
     const bool clipped = module_.train.clip.kind == ClipSpec::kNorm;
     for (const Stage& stage : program_.stages) {
@@ -475,12 +488,12 @@ class UpdateOperands : OperandView {
 
   int states_;                                 // number of optimizer states
   std::vector<std::set<ParamId>> gradients_;   // index: stage
-  std::vector<std::set<ParamId>> compressed_;  // those that are compressed
-  std::vector<std::set<ParamId>> whole_;       // the others
-  std::set<std::pair<int, int>> gathers_;      // (stage, replica): its pairs and those of the others have arrived
-  std::set<std::pair<int, int>> ended_;        // (stage, replica): whose gradients are complete
-  // Key: (stage, replica). Numbers of rounds in which the replica has received the terms of each gradient, and summed
-  // them; gradients whose sums have arrived.
+  std::vector<std::set<ParamId>> compressed_;  // index: stage; the gradients that are compressed
+  std::vector<std::set<ParamId>> whole_;       // index: stage; the gradients that are sent whole
+  std::set<std::pair<int, int>> gathers_;      // (stage, replica): the pairs of all senders have arrived
+  std::set<std::pair<int, int>> ended_;        // (stage, replica): its gradients are complete
+  // Key: (stage, replica). For each gradient, the number of rounds in which the replica has received its terms and in
+  // which it has summed them; and the gradients whose sums have arrived.
   std::map<std::pair<int, int>, std::map<ParamId, int>> received_;
   std::map<std::pair<int, int>, std::map<ParamId, int>> summed_;
   std::map<std::pair<int, int>, std::set<ParamId>> gathered_;
