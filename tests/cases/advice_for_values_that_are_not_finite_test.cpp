@@ -1,4 +1,4 @@
-// Case 18: the advice for a value that is not finite names the operator where no update can be the cause.
+// Case 18: if a value is not finite and no update can be the cause, the advice names the operator.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

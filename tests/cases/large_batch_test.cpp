@@ -1,4 +1,4 @@
-// A batch that is larger than the training source: the commands that open data say what happens.
+// A batch that is larger than the training source: the commands that open the data warn of it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
