@@ -1,4 +1,4 @@
-// `active_classes`: which classes take part in a step.
+// The setting `active_classes`, which chooses the classes of a step.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
 
-// A run of 1,000 classes and a batch of 128.
+// Checks a run of 1,000 classes and a batch of 128 with this value of the setting.
 Checked with_active(const std::string& value, const std::string& head = "cosine_classifier(feature, classes)") {
   return Checked(
       replaced(replaced(small_run("  active_classes = " + value), "classes: int = 10", "classes: int = 1000"),

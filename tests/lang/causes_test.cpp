@@ -1,4 +1,4 @@
-// One cause, one report: what is wrong in one place brings no false reports in others, and hides no true ones.
+// Each cause is reported once: a fault in one place neither causes false reports elsewhere nor hides other faults.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -35,12 +35,12 @@ TEST(Causes, FieldsOfASourceThatFailedMayBeAnything) {
   const std::string broken = replaced(small_run(), "source train = synthetic([8], classes, samples=1000)",
                                       "source train = csv(\"a.csv\", rows=10..5)");
   EXPECT_THAT(Checked(broken).codes(), ElementsAre("XG0413"));
-  // A metric of a source that failed is not a metric of an unknown source.
+  // The source has a fault, so a metric on it is not reported as a metric on an unknown source.
   const std::string metric = replaced(small_run("  metrics = [accuracy(id, label, source=val)]"),
                                       "source val   = synthetic([8], classes, samples=100, seed=2)",
                                       "source val = csv(\"a.csv\", rows=10..5)");
   EXPECT_THAT(Checked(metric).codes(), ElementsAre("XG0413"));
-  // A slip of a name that is known is one all the same.
+  // A misspelt name is still reported if the right name is known.
   const Checked slip(replaced(replaced(broken, "x = pixels", "label = column(0) -> as_index(10)"),
                               "softmax_ce(id, label, scale=16)", "softmax_ce(id, lable, scale=16)"));
   EXPECT_THAT(slip.rendered(), HasSubstr("did you mean `label`?"));

@@ -1,4 +1,4 @@
-// The meaning of texts: constants, names of tensors, settings, --set, imports, defaults, limits.
+// What texts mean: constants, names of tensors, settings, --set, imports, defaults, limits.
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -167,7 +167,7 @@ TEST(Pipelines, NumbersBesideTensorsAreOneOperator) {
   EXPECT_THAT(text, HasSubstr("scale_shift(%0) {scale=2.0, shift=0.0}"));
   EXPECT_THAT(text, HasSubstr("{scale=0.25, shift=0.0}"));
   EXPECT_THAT(text, HasSubstr("{scale=-1.0, shift=1.0}"));
-  EXPECT_THAT(text, HasSubstr("= power(%0) {exponent=-1.0}"));  // 0 at infinity, as 0 * x + 3 is not
+  EXPECT_THAT(text, HasSubstr("= power(%0) {exponent=-1.0}"));  // an infinite x gives 0, unlike 0 * x + 3
   EXPECT_THAT(text, HasSubstr("{scale=3.0, shift=0.0}"));
   EXPECT_THAT(text, HasSubstr("= neg(%0)"));
 }
@@ -263,7 +263,7 @@ TEST(Train, RowBlocksDivideTheBatch) {
   EXPECT_THAT(Checked(small_run("  norm_rows = 48")).codes(), ElementsAre("XG0507"));
 }
 
-// The default follows from the batch alone.
+// The default depends only on the batch.
 TEST(Train, RowBlocksOfABatchNormAreAsLargeAsTheyMayBe) {
   const std::string text = replaced(small_run(), "linear(4) as embed", "linear(4) as embed -> bn");
   const auto rows = [&](int64_t batch) {
@@ -312,7 +312,7 @@ TEST(Train, RowBlocksWithoutABatchNormLeaveSixteenToShareOut) {
   }
 }
 
-// The number that checkpoints of earlier builds were trained with.
+// Checkpoints of earlier builds were trained with the earlier default.
 TEST(Train, TheEarlierDefaultIsToldWhereItWasAnotherNumber) {
   const auto earlier = [](const std::string& text, const char* batch) {
     const Checked checked(text, with_sets({{"train.batch", batch}}));
@@ -341,7 +341,7 @@ TEST(Train, FeaturesOfLaterIssuesCheckAndAreNamed) {
                                     "`ema` with `compress` is not available yet"));
 }
 
-// `gather` is the list of all classes, in their order.
+// `gather` lists all classes in the order of their numbers.
 TEST(Model, LogitsOfASmallHeadAreGathered) {
   const auto model = [](const std::string& classes) {
     return Checked("model m {\n  input x: f32[N, 8]\n\n  head id = classifier(x, " + classes +
@@ -487,7 +487,7 @@ TEST(Digest, ChangesWithWhatIsLearnedAndWithNothingElse) {
   }
 }
 
-// One text has every setting of `train` that changes what is learned, the other has no such setting.
+// One text has every setting of `train` that changes the result of the training; the other text has none of them.
 TEST(Digest, ItsTextStays) {
   const std::string all =
       "  lr = [warmup(0 .. 1, 2 epochs), poly(1 .. 0.1, 500 steps, power=2), steps(0.1, at=[3 epochs, 9k samples], "
@@ -540,7 +540,7 @@ TEST(Imports, AreRelativeKeptOnceAndRefusedInCircles) {
     EXPECT_EQ(file->module.graph.params[0].name, "unit.linear.weight");
   }
   {
-    // A file that a flag brings in is looked at like the others.
+    // A file that a flag imports is checked like the others.
     write("machines.xgraph", "xgraph 1\ncluster c {\n  node { cores = 2 }\n}\nblock b(x: floot[N, C]) { return x }\n");
     SourceMap sources;
     Diagnostics diagnostics;
