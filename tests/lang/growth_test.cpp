@@ -1,4 +1,4 @@
-// A batch that grows, and its rate.
+// The setting of a batch that grows during training, and its learning rate.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// `moved "a" -> "b"`: a model with renamed parts is the same run.
+// `moved "a" -> "b"`: a model with renamed parts is still the same run.
 #include "graph/moved.h"
 
 #include <gmock/gmock.h>

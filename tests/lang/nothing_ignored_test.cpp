@@ -1,4 +1,4 @@
-// All parts of a text are read or refused; nothing that is written is passed over.
+// Every part of a text is read or rejected; nothing that is written is ignored.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -206,7 +206,7 @@ TEST(Edits, FixTheFaultTheyAreShownFor) {
   EXPECT_THAT(Checked("block c(x [N, C]) { return x }\n").rendered(), HasSubstr("~ block c(x: [N, C]) {"));
   EXPECT_THAT(Checked("let a = if 1 = 2 { 1 } else { 2 }\n").rendered(), HasSubstr("~ let a = if 1 == 2 {"));
   EXPECT_THAT(Checked("let a = f(rows=0:100)\n").rendered(), HasSubstr("~ let a = f(rows=0..100)"));
-  // Missing text after a bracket that is never closed is not a fault of its own.
+  // The text that is missing after an unclosed bracket is not reported as a second fault.
   EXPECT_THAT(codes(model("  y = relu(\n")), ElementsAre("XG0111"));
 }
 

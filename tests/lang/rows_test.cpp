@@ -1,4 +1,4 @@
-// Settings of groups that only class weights of a sharded head have.
+// Settings of groups that apply only to the class weights of a sharded head.
 #include <array>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(Rows, FormatsAreKeptPrintedAndPartOfTheMathematics) {
   EXPECT_TRUE(checked.module().not_yet.empty());
 }
 
-// Plans propose settings in this form.
+// Reports of plans propose settings in this form.
 TEST(Rows, AFormatCanBeSetInOneLine) {
   const Checked checked(small_run("  groups.id.weights = bf16"));
   ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
@@ -67,7 +67,7 @@ TEST(Rows, Fp8HoldsNoUpdatesThatAreDividedBySecondMoments) {
   EXPECT_THAT(Checked(with_group("      states = fp8\n")).codes(), ElementsAre("XG0205"));
 }
 
-// Class rows have no trust ratio: lars updates them as sgd, lamb as adamw.
+// Class rows have no trust ratio, so lars updates them like sgd, and lamb like adamw.
 TEST(Rows, Fp8HoldsTheUpdatesOfLarsAndNotOfLamb) {
   EXPECT_THAT(Checked(with_group("      weights = fp8\n", "lars")).codes(), ElementsAre());
   const Checked checked(with_group("      weights = fp8\n", "lamb"));
