@@ -48,7 +48,7 @@ std::unique_ptr<SampleRows> rows_of(const DataSpec& data, const Graph& graph) {
   return std::move(rows).value();
 }
 
-// The batches of steps [first, first + steps) as one run of bytes, through a ring of `ring` slots.
+// Returns the bytes of the batches of the steps [first, first + steps), loaded through a ring of `ring` slots.
 std::vector<std::byte> bytes_of(const Graph& graph, int64_t first, int64_t steps, int ring, LoaderOptions options,
                                 const DataSpec& data = data_of(synthetic())) {
   auto loader = make_loader(rows_of(data, graph), options).value();
@@ -118,7 +118,8 @@ TEST(Loader, BatchesAreTheRowsOfTheirPositions) {
   }
 }
 
-// Steps of 32 rows from the position on that two steps of 48 have reached: three of them are two of the larger ones.
+// Two steps of 48 rows are followed by steps of 32 rows from the same position. Three of these steps have the rows of
+// two larger ones.
 TEST(Loader, StepsOfAnotherSizeGoOnInTheSequence) {
   const Graph graph = two_inputs();
   const LoaderOptions options{.batch = 48, .seed = 9};
@@ -180,7 +181,7 @@ TEST(Loader, StopsInTheMiddleAndStartsAgain) {
   }
 }
 
-// A reader some of whose samples are broken.
+// A reader in which some samples are broken.
 class FaultyReader final : public Reader {
  public:
   explicit FaultyReader(std::set<int64_t> broken) : broken_(std::move(broken)) {}
@@ -289,8 +290,8 @@ TEST(Loader, MemoryThatIsNotThereIsTheWorldsFault) {
   loader->stop();
 }
 
-// A reader whose samples take as long as it says, on a clock of its own. One worker reads, so that two looks at the
-// clock without a sample in between are the end of a task and the beginning of the next one.
+// A reader whose samples take a given time on a clock of its own. There is only one worker, so if the clock is read
+// twice without a sample in between, one task has ended and the next one has begun.
 class SlowReader final : public Reader {
  public:
   struct Log {
@@ -412,7 +413,7 @@ TEST(Loader, ALabelBeyondTheHeadIsFoundWhenTheSourceIsOpened) {
   EXPECT_EQ(rows.error().message, "label 8 does not fit a head with 5 classes");
 }
 
-// A reader whose reads end only when they are let go on, as those of a server that is gone.
+// A reader whose reads end only when the test lets them, like reads from a server that is gone.
 class HungReader final : public Reader {
  public:
   struct Gate {
