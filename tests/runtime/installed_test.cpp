@@ -1,4 +1,4 @@
-// The files that `cmake --install` puts into a folder work from there.
+// The files that `cmake --install` copies into a folder work from there.
 #include <cstdlib>
 #include <filesystem>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Every file of models/ and the standard library check against the real operators, and their tests hold.
+// Every file of models/ and the standard library passes the check with the real operators, and their tests hold.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -45,7 +45,8 @@ TEST(Models, CheckWithoutAWordAndTheirTestsHold) {
   EXPECT_GE(expectations, 8);
 }
 
-// Checkpoints and plans name the mathematics of their run by this digest: one that changes disowns all of them.
+// Checkpoints and plans identify the mathematics of their run by this digest. If it changes, no existing checkpoint or
+// plan can be used.
 TEST(Models, TheirMathDigestsStay) {
   std::vector<fs::path> paths;
   for (const char* folder : {"models", "tests/golden/refusals"}) {
