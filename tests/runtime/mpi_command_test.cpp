@@ -207,8 +207,7 @@ TEST_F(MpiCommand, CheckpointsGoOnOnAnyNumberOfRanks) {
   const auto whole = one(train("whole", plan));
   ASSERT_EQ(whole.exit, 0) << whole.err;
   CommandResult last;
-  const std::vector<std::pair<int, int>> parts = {
-      {4, 11}, {1, 23}, {2, 41}, {3, 60}};  // ranks, and the last step of the part
+  const std::vector<std::pair<int, int>> parts = {{4, 11}, {1, 23}, {2, 41}, {3, 60}};  // ranks, and the last step
   for (const auto& [count_of_ranks, steps] : parts) {
     const Words words = train("parts", plan + Words{"--steps", std::to_string(steps)});
     last = count_of_ranks == 1 ? one(words) : ranks(count_of_ranks, words);

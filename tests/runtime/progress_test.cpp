@@ -1,4 +1,4 @@
-// Output of a run while it goes on, by a clock of the test's own.
+// What a run prints while it trains, measured with a clock of the test.
 #include "runtime/cli/progress.h"
 
 #include <atomic>
@@ -19,14 +19,14 @@ using runtime::Work;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A sink whose time and page are the test's.
+// A sink whose clock and output belong to the test.
 template <typename Sink>
 struct Shown {
   double time = 1'767'608'551;  // 2026-01-05T10:22:31Z
   std::string page;
   Sink sink{{.write = [this](std::string_view text) { page += text; }, .now = [this] { return time; }, .columns = 100}};
 
-  // Lets time pass as a pulse does, and gives what was written meanwhile.
+  // Moves the clock as a pulse does, and returns the text that was written meanwhile.
   std::string after(double seconds) {
     page.clear();
     for (const double end = time + seconds; time < end;) {
@@ -38,7 +38,7 @@ struct Shown {
   void work(Work work, std::string_view subject = "", int64_t parts = 0, int64_t total = 0) {
     sink.on_work({.work = work, .subject = subject, .done = parts, .total = total});
   }
-  // Steps of a second each, never due.
+  // Reports steps of one second each that are not due for a line.
   std::string steps(int count) {
     std::string all;
     for (int i = 0; i < count; ++i) {
@@ -96,7 +96,7 @@ TEST(PlainProgress, FailedAndShortWorkHasNoLine) {
   Plain shown;
   shown.work(Work::kOpen, "train");
   EXPECT_EQ(lines(shown.after(12)), 1);
-  shown.work(Work::kNone);  // the error comes next
+  shown.work(Work::kNone);  // the error message follows
   EXPECT_EQ(lines(shown.page), 1) << shown.page;
   shown.work(Work::kEvaluate, "test", 0, 100);
   EXPECT_EQ(shown.after(5), "");
@@ -167,7 +167,7 @@ TEST(BarProgress, TellsTheRateOfTheLastWhileAndNotOfOneStep) {
   EXPECT_THAT(bar_text(state, 100, false), HasSubstr("   96 samples/s   75 % of plan"));
 }
 
-// A save or an evaluation of 20 seconds takes time from the run and not from its speed.
+// A save or an evaluation of 20 seconds adds to the time of the run but does not lower its speed.
 TEST(BarProgress, TheSpeedLeavesOutEvaluationsAndSaves) {
   Bar shown;
   shown.sink.on_start({.steps = 100, .samples = 6400, .batch = 64});

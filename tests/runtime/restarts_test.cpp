@@ -1,5 +1,5 @@
-// `xrun train --restarts N -- COMMAND`: when the command is started again, and that a run which lost its processes ends
-// with the weights of an unbroken one.
+// `xrun train --restarts N -- COMMAND`: when the command is started again, and that a run whose processes were killed
+// ends with the weights of an undisturbed run.
 #include "runtime/cli/restarts.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ int64_t lines(const std::string& text) { return std::count(text.begin(), text.en
 
 class Restarts : public ::testing::Test {
  protected:
-  // A shell's script under --restarts.
+  // Runs a shell script under --restarts.
   CommandResult watch(const std::string& restarts, const std::string& script, CommandOptions options = {}) {
     options.directory = directory.path();
     options.environment.emplace_back("XRUN", std::string(XRUN_BINARY_DIR) + "/xrun");
