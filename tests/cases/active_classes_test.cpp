@@ -54,7 +54,7 @@ class FewOtherActiveClasses : public testing::Test {
   TemporaryDirectory directory;
 };
 
-TEST_F(FewOtherActiveClasses, AreSaidWithTheirNumbersAndASettingThatHelps) {
+TEST_F(FewOtherActiveClasses, AreReportedWithTheirNumbersAndABetterSetting) {
   const std::string knn = "knn(neighbours=8, active={}, rebuild=1 epoch)";
   const std::string text = model_of(3488, "256", fmt::format(fmt::runtime(knn), "10%"));
   for (const char* command : {"check", "plan"}) {
@@ -87,7 +87,7 @@ TEST_F(FewOtherActiveClasses, AreReportedForEachFormOfTheSetting) {
 }
 
 // If the softmax stays flat, the active classes hold as large a share of it as they are of all classes.
-TEST_F(FewOtherActiveClasses, ARunWarnsOnceWhereTheirShareOfTheSoftmaxStaysBelowAHalf) {
+TEST_F(FewOtherActiveClasses, WarnOnceIfTheirSoftmaxShareStaysBelowAHalf) {
   const auto low =
       run("train", model_of(160, "8", "sample(20%)"), {"--progress", "plain", "--devices", "1", "--threads", "1"});
   EXPECT_EQ(low.exit, 0) << low.err;

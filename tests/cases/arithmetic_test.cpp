@@ -78,7 +78,7 @@ train t {
   }
 }
 
-TEST(P4LossBeyond87, SoftmaxOfLargeLogitsHasTheirDifferenceAsItsLoss) {
+TEST(P4LossBeyond87, LossOfLargeLogitsIsTheirDifference) {
   struct Row {
     const char* logits;
     int label;

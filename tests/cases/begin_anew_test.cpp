@@ -86,7 +86,7 @@ TEST_F(BeginAnew, OverwriteMovesTheExistingRun) {
   EXPECT_FALSE(fs::exists(at("fresh/ckpt/quick.1")));
 }
 
-TEST_F(BeginAnew, OverwriteIsForARunThatBeginsAnew) {
+TEST_F(BeginAnew, OverwriteRequiresResumeNever) {
   for (const auto& flags : {std::vector<std::string>{"--overwrite"}, {"--overwrite", "--resume", "auto"}}) {
     const CommandResult refused = train(flags);
     EXPECT_EQ(refused.exit, 2);

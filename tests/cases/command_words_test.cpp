@@ -129,7 +129,7 @@ TEST(FlagsOfEveryCommand, AreRefusedIfTheyHaveNoEffect) {
 }
 
 // Returns the exit code of xrun in `xrun ... | true`, where `true` ends before xrun writes.
-TEST(APipeThatNobodyReads, IsAnErrorOfTheWorld) {
+TEST(APipeThatNobodyReads, GivesTheExitCodeOfSystemErrors) {
   TemporaryDirectory at;
   at.write("tiny.xgraph", tiny_model());
   const Words commands[] = {{"explain", "--list"},

@@ -26,7 +26,7 @@ class LargeBatch : public ::testing::Test {
   xrun::testing::TemporaryDirectory directory;
 };
 
-TEST_F(LargeBatch, IsWarnedOfByPlanTrainAndCheck) {
+TEST_F(LargeBatch, GivesAWarningInPlanTrainAndCheck) {
   const std::string said =
       "a step takes 1 024 samples, and `train` has 640: each of them is in a step 1.6 times on average, and the whole "
       "run has 2 steps";

@@ -56,7 +56,7 @@ TEST_F(LinesOfARun, LossAndMetricsAreMeansOfTheStepsSinceTheLineBefore) {
 }
 
 // A resumed run does not know the steps before it, so its first line covers only its own steps.
-TEST_F(LinesOfARun, TheFirstLineOfAResumedRunIsThatOfItsOwnSteps) {
+TEST_F(LinesOfARun, FirstLineOfAResumedRunCoversOnlyItsOwnSteps) {
   const auto single = steps("one", {"--deterministic", "--set", "train.log.every=1 steps"});
   const std::vector<std::string> flags{"--deterministic", "--set", "train.log.every=20 steps"};
   auto first = flags;
@@ -82,7 +82,7 @@ TEST_F(LinesOfARun, TheFirstLineOfAResumedRunIsThatOfItsOwnSteps) {
 }
 
 // The steps of this model are much faster than its saves and evaluations.
-TEST_F(LinesOfARun, SpeedIsThatOfTheClockWithoutEvaluationsAndSaves) {
+TEST_F(LinesOfARun, SpeedLeavesOutEvaluationsAndSaves) {
   const auto lines = steps("all", {"--set", "train.log.every=10 steps", "--set", "train.eval.every=5 steps", "--set",
                                    "train.checkpoint.every=5 steps"});
   ASSERT_EQ(lines.size(), 6u);
@@ -108,7 +108,7 @@ TEST_F(LinesOfARun, StartSaysHowManySamplesAnEpochAndAStepHave) {
   EXPECT_EQ(starts[0].at("batch"), 32);
 }
 
-TEST_F(LinesOfARun, PeopleReadSamplesPerSecond) {
+TEST_F(LinesOfARun, PlainOutputShowsSamplesPerSecond) {
   const CommandResult plain =
       run_xrun({"train", "tiny.xgraph", "--progress", "plain", "--set", "train.checkpoint.every=5 steps"},
                {.directory = directory.path()});

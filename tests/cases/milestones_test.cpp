@@ -119,7 +119,7 @@ TEST_F(Case15MilestonesAfterAWarmUp, UnitsMayBeMixedAndCurvesBeforeMayBeSeveral)
   EXPECT_THAT(falls_of(model_of("epochs = 2", "steps(0.1, at=[1 epoch])")), ElementsAre(Pair(10, 0.01)));
 }
 
-TEST_F(Case15MilestonesAfterAWarmUp, TimesAreThoseOfTheRunIfTheBatchGrows) {
+TEST_F(Case15MilestonesAfterAWarmUp, TimesCountFromTheStartAlsoIfTheBatchGrows) {
   const auto falls = falls_of(model_of("epochs = 8", "[warmup(0 .. 0.1, 1 epoch), steps(0.1, at=[4 epochs])]",
                                        "grow(16 .. 32, over=2 epochs, after=1 epoch)"));
   ASSERT_EQ(falls.size(), 1u);
@@ -159,7 +159,7 @@ TEST_F(Case15MilestonesAfterAWarmUp, TheFixWritesTheTimeFromTheStartOfTheRun) {
   EXPECT_THAT(run({"check", "m.xgraph"}).err, HasSubstr("at=[3 epochs]"));
 }
 
-TEST_F(Case15MilestonesAfterAWarmUp, ACheckpointFromBeforeGoesOnWithExtendAlone) {
+TEST_F(Case15MilestonesAfterAWarmUp, EarlierCheckpointsResumeOnlyWithExtend) {
   const auto with_at = [](int epoch) {
     return model_of("epochs = 8", fmt::format("[warmup(0 .. 0.1, 2 epochs), steps(0.1, at=[{} epochs])]", epoch));
   };
@@ -196,7 +196,7 @@ TEST_F(Case15MilestonesAfterAWarmUp, ACheckpointFromBeforeGoesOnWithExtendAlone)
 }
 
 // A checkpoint of an earlier version may hold a text that is now rejected. It can still be used for predictions.
-TEST_F(Case15MilestonesAfterAWarmUp, TheTextOfACheckpointFromBeforeIsNotRefused) {
+TEST_F(Case15MilestonesAfterAWarmUp, TextsOfEarlierCheckpointsStillPredict) {
   directory.write("m.xgraph", model_of("epochs = 4", "[warmup(0 .. 0.1, 2 epochs), steps(0.1, at=[3 epochs])]"));
   ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none", "--devices", "1", "--threads", "1"}).exit, 0);
   const std::string latest = latest_step();

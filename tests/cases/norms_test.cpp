@@ -113,7 +113,7 @@ TEST_F(Case11BatchNormOfOneSample, LossesAndHeadsHideNorms) {
   EXPECT_THAT(check(text).err, AllOf(HasSubstr("warning[XG0318]"), HasSubstr("`cosine_classifier`")));
 }
 
-TEST_F(Case11BatchNormOfOneSample, ABlockThatIsCalledOftenIsToldOnce) {
+TEST_F(Case11BatchNormOfOneSample, ABlockThatIsCalledOftenIsReportedOnce) {
   std::string text = model_of("unit -> unit -> unit -> linear(12)", "batch = 16");
   text.replace(0, 9, "xgraph 1\n\nblock unit(x: [N, D]) -> [N, 1] {\n  return x -> linear(1) -> layer_norm\n}\n");
   const std::string err = check(text).err;

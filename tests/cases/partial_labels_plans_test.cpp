@@ -150,7 +150,7 @@ TEST_F(PartialLabels, RanksHaveTheWeightsAndMetricsOfOneProcess) {
 }
 
 // A metric that repeats the loss has the value of the step's loss.
-TEST_F(PartialLabels, AMetricThatIsTheLossOfAHeadIsTheSameMean) {
+TEST_F(PartialLabels, AMetricEqualToTheLossHasTheSameMean) {
   write_model(model_of("head id = classifier(feature, 5)", "softmax_ce(id, kind)", "softmax_ce(id, kind)"));
   for (const std::string reduce : {"mean", "sum"}) {
     const auto steps = steps_of({"--set", "train.reduce=" + reduce, "--set", "train.lr=0.01"});

@@ -386,7 +386,7 @@ TEST_F(EachSetting, HasACaseBelow) {
 }
 
 // The results that the cases compare must be equal if no setting was changed.
-TEST_F(EachSetting, ADefaultThatIsWrittenIsNotSeen) {
+TEST_F(EachSetting, WritingItsDefaultChangesNothing) {
   using enum Seen;
   for (const auto& [seen_in, written] : {std::pair{kWeights, "train.seed=1"},
                                          {kEvents, "train.log.every=10 steps"},
@@ -399,7 +399,7 @@ TEST_F(EachSetting, ADefaultThatIsWrittenIsNotSeen) {
   }
 }
 
-TEST_F(EachSetting, IsSeenOrRefused) {
+TEST_F(EachSetting, HasAVisibleEffectOrIsRejected) {
   directory_.write("m.xgraph", kModel);
   ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none", "--set", "train.checkpoint.dir=\"first\""}).exit, 0);
   std::map<std::string, std::string> known;  // results without the setting

@@ -240,7 +240,7 @@ TEST_F(DiskCuts, LoseNothingThatWasSaved) {
 }
 
 // Proves that the test above can fail: without syncs, almost every cut loses a step.
-TEST_F(DiskCuts, AlmostAllLoseSomethingThatWasNotSynced) {
+TEST_F(DiskCuts, AlmostAllCutsLoseDataThatWasNotSynced) {
   const int64_t cuts = xrun::testing::fault_runs(10, kCuts);
   xrun::testing::UnsyncedIo io;
   std::string faults;

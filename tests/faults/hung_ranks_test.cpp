@@ -149,7 +149,7 @@ TEST_F(HungRanks, GoOnFromTheLastCheckpoint) {
 }
 
 // With the default timeout, a run without faults prints no warning about slow or lost ranks.
-TEST_F(HungRanks, ASteadyRunNamesNobody) {
+TEST_F(HungRanks, ARunWithoutFaultsReportsNoRank) {
   const auto result = run_ranks(command(-1, "none", 600));
   ASSERT_EQ(result.exit, 0) << result.err;
   EXPECT_THAT(result.err, Not(HasSubstr("XG084")));

@@ -228,7 +228,7 @@ void check(SimulatedRun& run, const Script& script, Figures& figures) {
   ASSERT_LE(late, run.rank(0).fate.frozen.empty() ? 0 : 1);
 }
 
-TEST(NetworkScripts, EveryWaitEndsAndNobodyGoesOnWithoutARankThatIsLost) {
+TEST(NetworkScripts, EveryWaitEndsAndNoRunContinuesWithoutALostRank) {
   const uint64_t seed = fault_seed(20261124);
   const int64_t scripts = fault_runs(200, kScripts);
   Figures figures;

@@ -229,7 +229,7 @@ class Course {
 };
 
 // Makes the directory that a power cut leaves on a file system that cannot exchange two directories.
-TEST(PowerCuts, AStepThatMadeRoomGetsItsNameBack) {
+TEST(PowerCuts, AStepThatWasMovedAsideGetsItsNameBack) {
   const xrun::testing::TemporaryDirectory parent;
   const std::string directory = parent.path() + "/ckpt";
   CheckpointModel model(2);
@@ -277,7 +277,7 @@ TEST(PowerCuts, LoseNothingThatWasSaved) {
 
 // Proves that the checks above can fail: if the same run leaves out its syncs, they fail for most cuts. Runs that
 // announced no save before the cut have nothing to lose and are not counted.
-TEST(PowerCuts, MostOfThemLoseSomethingThatWasNotSynced) {
+TEST(PowerCuts, MostCutsLoseDataThatWasNotSynced) {
   const int64_t cuts = xrun::testing::fault_runs(50, kReopens);
   const uint64_t seed = xrun::testing::fault_seed();
   int64_t seen = 0;

@@ -85,7 +85,7 @@ TEST_F(Refusals, AThreadThatIsRefusedEndsTheCommandInWords) {
   expect_nothing_lost("threads");
 }
 
-TEST_F(Refusals, TheNumberOfThreadsThatTheSystemGaveIsSaid) {
+TEST_F(Refusals, MessagesGiveTheNumberOfStartedThreads) {
   const auto result = run(kTrain, "threads:6");  // three threads of the command, then those of the plan
   EXPECT_THAT(result.err, HasSubstr("start 2 of the 8 threads that the plan needs"));
   EXPECT_THAT(result.err, HasSubstr("--threads 1"));

@@ -89,7 +89,7 @@ TEST_F(SlowRanks, ARankWithAQuarterOfACoreIsNamedWithinTwentySteps) {
   EXPECT_LE(errors[1], 0.8);
 }
 
-TEST_F(SlowRanks, NobodyIsNamedInASteadyRun) {
+TEST_F(SlowRanks, NoRankIsNamedInASteadyRun) {
   const CpuGroup first("first", 0);
   const CpuGroup second("second", 0);
   if (!first.path() || !second.path()) {

@@ -177,7 +177,7 @@ class SystemCalls : public TinyRuns {
   }
 };
 
-TEST_F(SystemCalls, OneThatFailsInTrainingLosesNothing) {
+TEST_F(SystemCalls, AFailureInTrainingLosesNothing) {
   const std::string weights = weights_of(run(train_to(15)));
   ASSERT_NE(weights, "");
   // If the failing call writes the last line to stderr, the weights are not printed, so only the next run is compared.
@@ -190,7 +190,7 @@ TEST_F(SystemCalls, OneThatFailsInTrainingLosesNothing) {
       });
 }
 
-TEST_F(SystemCalls, OneThatFailsInPlanningLeavesAWholePlanOrNone) {
+TEST_F(SystemCalls, AFailureInPlanningLeavesAWholePlanOrNoPlan) {
   const Words words{"plan", "tiny.xgraph", "--threads", "2", "--devices", "2", "-o", "plan.xplan"};
   ASSERT_EQ(run(words).exit, 0);
   const std::string path = directory.path() + "/plan.xplan";

@@ -20,7 +20,7 @@ TEST(AttrValue, MayBeWithoutAValueAfterACopyThatFailed) {
 }
 #endif
 
-TEST(AttrValue, ListsOfTextsAreListsOfTexts) {
+TEST(AttrValue, AListOfTextsKeepsItsType) {
   const Attrs attrs{{"fonts", std::vector<std::string>{"uming", "ukai"}}};
   EXPECT_EQ(attrs.texts("fonts"), (std::vector<std::string>{"uming", "ukai"}));
   EXPECT_EQ(attrs, (Attrs{{"fonts", TextList{"uming", "ukai"}}}));

@@ -182,7 +182,7 @@ TEST(ShardRule, NamesTheLettersOfEachOperand) {
   EXPECT_EQ(counted.attrs, (std::vector<std::pair<std::string, char>>{{"groups", 'g'}}));
 }
 
-TEST(ShardRule, OneThatDoesNotFitIsRefused) {
+TEST(ShardRule, ARuleThatDoesNotFitIsRejected) {
   for (const std::string text : {"", "ni", "ni->n", "n,i->n", "n-->n", "n**->n", "nNi->n", "n+i->n", "n_.*->n",
                                  "nii->n; k", "nii->n; k=x", "nii->n; =n", "nii->n; k="}) {
     EXPECT_FALSE(parse_shard_rule(text, {3}, {1}).ok()) << text;

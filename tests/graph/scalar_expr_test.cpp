@@ -69,7 +69,7 @@ TEST(ScalarExpr, LeavesOutOperationsWithoutEffect) {
   EXPECT_EQ(simple("log(0)"), "log(0)");
 }
 
-TEST(ScalarExpr, EqualOperationsAreOne) {
+TEST(ScalarExpr, MergesEqualOperations) {
   ScalarExpr expr;
   const ScalarId x = expr.input(0);
   const ScalarId y = expr.input(1);

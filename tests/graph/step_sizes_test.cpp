@@ -63,7 +63,7 @@ TEST(StepSizes, AreThoseOfTheFormula) {
   }
 }
 
-TEST(StepSizes, AreOneUnitWhereTheBatchDoesNotGrow) {
+TEST(StepSizes, AreOneUnitIfTheBatchDoesNotGrow) {
   TrainSpec train;
   train.batch = 10;
   train.duration = {2.05, TrainSpan::kEpochs};

@@ -14,7 +14,7 @@ using ::testing::Not;
 
 std::string model(const std::string& body) { return "model net {\n  input x: f32[N, 8]\n" + body + "  output y\n}\n"; }
 
-TEST(Causes, ANumberThatCouldNotBeReadIsNoValue) {
+TEST(Causes, ANumberThatCouldNotBeReadCausesNoOtherReport) {
   EXPECT_THAT(Checked("cluster c {\n  node { memory = 1EiB }\n}\n").codes(), ElementsAre("XG0108"));
   EXPECT_THAT(Checked(model("  y = x -> dropout(.5)\n")).codes(), ElementsAre("XG0105"));
   EXPECT_THAT(Checked("let a = 1e999\nlet b = a + \"s\"\n").codes(), ElementsAre("XG0109"));
@@ -25,7 +25,7 @@ TEST(Causes, ABrokenStatementMayBeTheReturn) {
   EXPECT_THAT(Checked(text).codes(), ElementsAre("XG0114"));
 }
 
-TEST(Causes, ABoundThatIsReachedInABlockIsNoMissingReturn) {
+TEST(Causes, ReachingALimitInABlockReportsNoMissingReturn) {
   const std::string text =
       "block b(x: [N, D]) {\n  y = x -> repeat 1000 { relu }\n  return y\n}\n" + model("  y = b(x)\n");
   EXPECT_THAT(Checked(text, {.max_nodes = 100}).codes(), ElementsAre("XG0216"));
@@ -46,7 +46,7 @@ TEST(Causes, FieldsOfASourceThatFailedMayBeAnything) {
   EXPECT_THAT(slip.rendered(), HasSubstr("did you mean `label`?"));
 }
 
-TEST(Causes, ABindingThatFailedIsNoUnknownName) {
+TEST(Causes, ABindingThatFailedIsNotAnUnknownName) {
   const std::string text = replaced(small_run(), "x = pixels", "x = pixels\n  label = number -> as_index(10)");
   const Checked checked(text);
   EXPECT_THAT(checked.codes(), ElementsAre("XG0422")) << checked.rendered();
@@ -78,7 +78,7 @@ TEST(Causes, TypesAreCheckedWhereTheyAreDeclared) {
               IsEmpty());
 }
 
-TEST(Causes, NoneIsAValueIfItIsTheDefault) {
+TEST(Causes, NoneMayBePassedIfItIsTheDefault) {
   EXPECT_THAT(Checked(model("  y = x -> linear(3, bias=none)\n")).codes(), ElementsAre("XG0205"));
   EXPECT_THAT(Checked("block b(x: [N, D], k: int = none) { return x }\n" + model("  y = b(x, none)\n")).codes(),
               IsEmpty());

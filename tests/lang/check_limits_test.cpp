@@ -160,7 +160,7 @@ TEST(Limits, DimensionsDoNotOverflow) {
   EXPECT_THAT(Checked("model m {\n  input x: f32[3, N]\n  output x\n}\n").codes(), ElementsAre("XG0302"));
 }
 
-TEST(Limits, HolesOfTheParserStaySilent) {
+TEST(Limits, ErrorNodesOfTheParserCauseNoReports) {
   const Checked checked("model m {\n  input x: f32[N, 8]\n  y = x -> linear(\n  output y\n}\n");
   EXPECT_FALSE(checked.file.has_value());
   for (const std::string& code : checked.codes()) {

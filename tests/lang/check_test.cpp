@@ -313,7 +313,7 @@ TEST(Train, RowBlocksWithoutABatchNormLeaveSixteenToShareOut) {
 }
 
 // Checkpoints of earlier builds were trained with the earlier default.
-TEST(Train, TheEarlierDefaultIsToldWhereItWasAnotherNumber) {
+TEST(Train, TheEarlierDefaultIsKnownIfItDiffered) {
   const auto earlier = [](const std::string& text, const char* batch) {
     const Checked checked(text, with_sets({{"train.batch", batch}}));
     return checked.file ? checked.file->earlier_norm_rows : -1;
@@ -326,7 +326,7 @@ TEST(Train, TheEarlierDefaultIsToldWhereItWasAnotherNumber) {
   EXPECT_EQ(earlier(replaced(small_run(), "linear(4) as embed", "linear(4) as embed -> bn"), "128"), 0) << "the same";
 }
 
-TEST(Train, FeaturesOfLaterIssuesCheckAndAreNamed) {
+TEST(Train, UnavailableFeaturesPassTheCheckAndAreNamed) {
   const Checked checked(small_run(R"(
   compress       = topk(0.1%, per_layer=false, on=embed)
   ema            = 0.999
@@ -488,7 +488,7 @@ TEST(Digest, ChangesWithWhatIsLearnedAndWithNothingElse) {
 }
 
 // One text has every setting of `train` that changes the result of the training; the other text has none of them.
-TEST(Digest, ItsTextStays) {
+TEST(Digest, HasAStableText) {
   const std::string all =
       "  lr = [warmup(0 .. 1, 2 epochs), poly(1 .. 0.1, 500 steps, power=2), steps(0.1, at=[3 epochs, 9k samples], "
       "by=0.5)]\n"

@@ -148,7 +148,7 @@ TEST(FirstTime, MinusOneInAShapeIsTheOneInferredDimension) {
   EXPECT_THAT(code("[64, -1]"), ElementsAre("XG0301"));
 }
 
-TEST(FirstTime, TheOperatorsOfPassesAreNoWords) {
+TEST(FirstTime, OperatorsOfPassesCannotBeCalled) {
   for (const char* call : {"x -> cast(\"bf16\")", "fill(x, 0.5)", "x -> relu.grad"}) {
     const Answer answer(model("  y = " + std::string(call) + "\n  output y\n"));
     EXPECT_THAT(answer.codes(), ElementsAre("XG0201")) << call;

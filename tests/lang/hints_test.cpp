@@ -100,7 +100,7 @@ const std::vector<Case> kCases{
     {"schedule.memory_limit", "1GiB", nullptr},
 };
 
-TEST(Hints, EverySettingOfMachinesAndSchedulesReachesTheModuleOrSaysNotYet) {
+TEST(Hints, EverySettingReachesTheModuleOrIsReportedAsUnavailable) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.path);
     // The run that the case is compared with also has the group, but without the setting.
@@ -159,7 +159,7 @@ TEST(Hints, AUnitStandsBeforeItsComment) {
   EXPECT_NE(told.find("1 ~ 2Gbit/s   # 0.25 GB/s\n"), std::string::npos) << told;
 }
 
-TEST(Hints, BucketsHaveAByteAtLeast) {
+TEST(Hints, BucketsHaveAtLeastOneByte) {
   const auto bucket = [](const std::string& value) { return Checked("schedule one {\n  bucket = " + value + "\n}\n"); };
   EXPECT_EQ(bucket("1B").module().schedule.bucket, 1);
   EXPECT_EQ(Checked("schedule one {}\n").module().schedule.bucket, Bytes{25} << 20);

@@ -53,7 +53,7 @@ TEST(Moved, ARenamedModelHasTheDigestOfTheFirstOne) {
   EXPECT_THAT(moved.tensors(), testing::Contains("feat.weight"));
 }
 
-TEST(Moved, ThoseOfImportsCount) {
+TEST(Moved, MovesOfImportedFilesCount) {
   SourceMap sources;
   Diagnostics diagnostics;
   const OpRegistry ops = test_ops::registry();

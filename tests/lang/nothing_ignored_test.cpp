@@ -70,7 +70,7 @@ TEST(NothingIgnored, UnusedDeclarationsHaveKnownKeys) {
   EXPECT_THAT(codes("train t {\n  batchsize = 3\n}\n"), ElementsAre("XG0210"));
 }
 
-TEST(NothingIgnored, NIsBoundNowhere) {
+TEST(NothingIgnored, NCannotBeBound) {
   EXPECT_THAT(codes("block b(x: [N, C], N: int) { return x }\n"), ElementsAre("XG0202"));
   EXPECT_THAT(codes("let N = 7\n"), ElementsAre("XG0202"));
   EXPECT_THAT(codes(model("  y = x -> repeat 3 as N { relu }\n")), ElementsAre("XG0202"));
@@ -85,7 +85,7 @@ TEST(NothingIgnored, ParametersThatCollideAreRefused) {
               ElementsAre("XG0120"));
 }
 
-TEST(NothingIgnored, CurvesGoForwardAndStayAboveNothing) {
+TEST(NothingIgnored, CurvesGoForwardAndStayPositive) {
   for (const auto& [curve, code] :
        std::vector<std::pair<std::string, std::string>>{{"steps(0.1, at=[2 epochs, 1 epoch])", "XG0506"},
                                                         {"steps(0.1, at=[1 epoch], by=-1)", "XG0214"},
@@ -169,7 +169,7 @@ TEST(NothingIgnored, ATestDoesNotLetAModelReadAnother) {
   }
 }
 
-TEST(NothingIgnored, ATupleIsAsManyArguments) {
+TEST(NothingIgnored, ATupleGivesOneArgumentPerElement) {
   EXPECT_THAT(codes("test \"t\" {\n  expect ((3, 4) -> max) == 4\n}\n"), IsEmpty());
   EXPECT_THAT(codes("let a = max(1, \"a\")\n"), ElementsAre("XG0304"));
   EXPECT_THAT(Checked("let a = max([1, 2])\n").rendered(), Not(HasSubstr("`>`")));

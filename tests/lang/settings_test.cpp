@@ -83,7 +83,7 @@ TEST(Settings, AValueThatIsWrittenAsAGroupIsRefused) {
   EXPECT_GT(tried, 150);
 }
 
-TEST(Ranges, ASizeOfNothingIsNotTheDefault) {
+TEST(Ranges, ASizeOfZeroIsNotTheDefault) {
   for (const char* path : {"schedule.memory_limit", "schedule.bucket", "cluster.node.memory"}) {
     const Checked none = with_set(path, "0B");
     EXPECT_THAT(none.codes(), ElementsAre("XG0214")) << path;
@@ -185,7 +185,7 @@ TEST(Machines, AFileWithoutAModelIsWhole) {
   EXPECT_THAT(checked.codes(), IsEmpty()) << checked.rendered();
 }
 
-TEST(Choice, SaysWhatThereIs) {
+TEST(Choice, ListsTheDeclarationsOfTheFile) {
   const std::string runs = "\nrun fast {\n  train = softmax\n}\nrun slow {\n  train = softmax\n}\n";
   const Checked unknown(small_run({}, runs), {.run = "zzz"});
   EXPECT_THAT(unknown.codes(), ElementsAre("XG0213"));

@@ -146,7 +146,7 @@ TEST(Actions, AreTheFixesOfDiagnosticsAndAllThatAreSure) {
   EXPECT_NE(fixed.find("conv(4, 3)"), std::string::npos) << actions;
 }
 
-TEST(Hover, TellsWhatTheLanguageAndTheCheckKnow) {
+TEST(Hover, ShowsFactsOfTheLanguageAndTheCheck) {
   TestClient client;
   client.open(kModel);
   const auto has = [&](std::string_view word, int nth, const std::string& part) {
@@ -438,7 +438,7 @@ TEST(Rename, RefusesWhatWouldNotBeAName) {
   EXPECT_TRUE(client.request("textDocument/prepareRename", params).contains("error")) << "an operator";
 }
 
-TEST(Formatting, IsThatOfFmtAndLeavesWhatDoesNotParse) {
+TEST(Formatting, EqualsFmtAndLeavesInvalidTextsAlone) {
   const std::string text = "xgraph 1\nlet   a=1\n\n\n\nlet b =  10000\n";
   TestClient client;
   client.open(text);

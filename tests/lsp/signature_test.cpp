@@ -78,7 +78,7 @@ TEST(SignatureHelp, MarksTheParameterThatIsWritten) {
   EXPECT_EQ(shown_in_model("(|"), "");
 }
 
-TEST(SignatureHelp, IsThatOfTheInnermostCall) {
+TEST(SignatureHelp, ShowsTheInnermostCall) {
   EXPECT_EQ(shown_in_model("image -> conv(twice(|"), "twice n: int");
   EXPECT_EQ(shown_in_model("image -> conv(twice(4), |3)").substr(0, 6), "conv k");
   EXPECT_EQ(shown_in_model("image -> reshape([N, |"), shown_in_model("image -> reshape(|"));

@@ -25,7 +25,7 @@ double distance(const std::vector<float>& got, const std::vector<float>& want) {
   return test::relative_error(got, std::vector<double>(want.begin(), want.end()));
 }
 
-TEST(IdleSteps, SumsAreThoseOfTheirDefinition) {
+TEST(IdleSteps, SumsFollowTheirDefinition) {
   for (const bool nesterov : {false, true}) {
     IdleSteps steps(kMomentum, nesterov);
     steps.advance(1500, rate_of);

@@ -186,7 +186,7 @@ void expect_selection(const HeadShape& shape, const std::vector<int32_t>& labels
   }
 }
 
-TEST(SelectClasses, TargetsAndDrawnOnesAreAsManyAsAreActive) {
+TEST(SelectClasses, TargetsAndDrawnClassesFillTheActiveClasses) {
   for (const auto& [classes, active] : {std::pair<int64_t, int64_t>{10'000'000, 10'000},
                                         {1'000'000, 10'000},
                                         {20'902, 299},
@@ -312,7 +312,7 @@ TEST(SelectClasses, StepsAndSeedsSelectOthers) {
 
 // Every class that is not a target or neighbour is equally likely to be drawn, and its correction is the logarithm of
 // that probability.
-TEST(SelectClasses, EveryOtherClassComesAsOften) {
+TEST(SelectClasses, AllOtherClassesAreDrawnEquallyOften) {
   constexpr int64_t kClasses = 200;
   constexpr int kSteps = 4000;
   std::vector<int32_t> lists(kClasses * 3);

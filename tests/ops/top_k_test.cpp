@@ -91,7 +91,7 @@ TEST(TopK, TakesTheLowerIndexOfEqualMagnitudesAcrossChunks) {
   expect_largest(values, 3);
 }
 
-TEST(TopK, FewOfManyAreThoseOfASortWhateverASampleSays) {
+TEST(TopK, AFewOfManyEqualASortForMisleadingSamples) {
   constexpr uint32_t kSeed = 12;
   RecordProperty("seed", static_cast<int>(kSeed));
   std::mt19937 random(kSeed);

@@ -137,7 +137,7 @@ TEST(TrustRatio, LarsAndLambFollowTheirFormulasInF64) {
   }
 }
 
-TEST(TrustRatio, ANormOfZeroMakesItOne) {
+TEST(TrustRatio, IsOneIfANormIsZero) {
   for (const std::string name : {"lars", "lamb"}) {
     SCOPED_TRACE(name);
     const OptimizerForm form = form_of(name);

@@ -75,7 +75,7 @@ int64_t next_number(int64_t classes) {
   return (classes / unit + 1) * unit;
 }
 
-TEST(ClassFit, ThereIsAPlanForAsManyClassesAndNoneForTheNextNumber) {
+TEST(ClassFit, TheReportedNumberOfClassesFitsAndTheNextDoesNot) {
   const Subject subject(with_head(1000));
   const ClassFits fits = subject.fit().value();
   EXPECT_EQ(fits.head, "id");
@@ -183,7 +183,7 @@ TEST(HeadChoices, LeaveOutFormatsThatTheOptimizerCannotHold) {
   EXPECT_FALSE(has_fp8(lamb));
 }
 
-TEST(HeadChoices, AreToldAsTheTextWouldAskForThem) {
+TEST(HeadChoices, ArePrintedAsSettingsOfTheText) {
   const HeadChoice all;
   HeadChoice tenth;
   tenth.active.kind = ActiveSpec::kSample;

@@ -57,7 +57,7 @@ TEST(DxTerms, DevicesTakeTurns) {
   }
 }
 
-TEST(DxTerms, NothingIsSummedThatSendsAsMuch) {
+TEST(DxTerms, ASumThatSavesNoTrafficIsNotMade) {
   // [1, 2) and [2, 4) are subtrees, but every subtree that contains both also contains block 0.
   EXPECT_EQ(shards_of_sum(head_of({1, 1, 2}), {0, 1, 1}, 0), (Shards{{0}, {1}, {2}}));
   const HeadPlan aligned = head_of({2, 1, 1});

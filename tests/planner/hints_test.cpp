@@ -48,7 +48,7 @@ Bytes largest_device(const Program& program) {
 
 // If a batch has one row block on two devices, the plan proposes a smaller row block with its gain, unless a hint asks
 // for the choice.
-TEST(Hints, ARowBlockThatLeavesDevicesIdleIsSaid) {
+TEST(Hints, ARowBlockThatLeavesDevicesIdleIsReported) {
   const auto reasons = [](ModelOptions options, const std::function<void(ScheduleSpec&)>& set) {
     Module module = make_module(options);
     set(module.schedule);

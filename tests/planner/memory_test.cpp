@@ -30,7 +30,7 @@ TEST(Memory, RangesThatFollowOneAnotherShareBytes) {
   EXPECT_EQ(ranges[0].offset, ranges[1].offset);
 }
 
-TEST(Memory, NothingTakesNothing) {
+TEST(Memory, AnEmptyPlanTakesNoBytes) {
   std::vector<LiveRange> none;
   EXPECT_EQ(pack(none).bytes, 0);
   std::vector<LiveRange> empty{{0, 0, 5}, {0, 0, 5}};

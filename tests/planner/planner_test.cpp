@@ -291,7 +291,7 @@ TEST(Planner, AHintThatCannotBeHeldIsRefusedWithItsPlaceAndAFix) {
   }
 }
 
-TEST(Planner, AMachineWithoutMemoryIsToldAsSuch) {
+TEST(Planner, AMachineWithoutMemoryIsReported) {
   Module module = make_module(wide());
   module.cluster.memory = 10 * kKiB;
   const auto made = plan(module, make_machine(module.cluster, {}, 2, 0));

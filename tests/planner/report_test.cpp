@@ -247,7 +247,7 @@ TEST(Report, AHeadIsShownWithItsOwnBuffersOnly) {
   EXPECT_EQ(parts[2].memory, 0);
 }
 
-TEST(Report, TimesOfAnEpochAndTheRunAreToldWhereTheSamplesAreKnown) {
+TEST(Report, TimesOfEpochAndRunArePrintedIfTheSamplesAreKnown) {
   Planned planned = make(0, true);
   Plan& plan = planned.plan;
   TrainSpec& train = planned.module.train;

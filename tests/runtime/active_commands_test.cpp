@@ -108,7 +108,7 @@ TEST_F(ActiveCommands, TheLogHasActiveClassesAndGraphs) {
   EXPECT_THAT(text.out, Not(HasSubstr("used after step 62")));
 }
 
-TEST_F(ActiveCommands, AnotherChoiceIsToldAsItIsWritten) {
+TEST_F(ActiveCommands, AnotherChoiceIsReportedAsWritten) {
   ASSERT_EQ(run({"train", "m.xgraph", "--steps", "1"}).exit, 0);
   const CommandResult other = run({"train", "m.xgraph", "--set", "train.active_classes=sample(300)", "--set",
                                    "train.groups.id.untouched=as_is", "--set", "train.groups.id.weights=bf16"});

@@ -229,7 +229,7 @@ TEST_F(BackgroundSaves, DoNotHoldUpStepsThatChangeFewRows) {
 
 // The event is sent only when a power cut can lose nothing of the checkpoint: after it was renamed and `latest` names
 // it.
-TEST_F(BackgroundSaves, AreToldWhenTheyAreDurable) {
+TEST_F(BackgroundSaves, AreReportedWhenTheyAreDurable) {
   struct Watch final : EventSink {
     std::string root;
     std::vector<int64_t> saved, late;
@@ -294,7 +294,7 @@ TEST_F(BackgroundSaves, EndTheRunOnAFullDiskAndLeaveTheOlderOne) {
 }
 
 // A run that is asked to stop saves its last step after the running save has ended.
-TEST_F(BackgroundSaves, AStopWaitsForThem) {
+TEST_F(BackgroundSaves, AStopWaitsForTheRunningSave) {
   std::atomic<bool> stop = false;
   io_.write_time = std::chrono::milliseconds(1);
   io_.sync_time = std::chrono::milliseconds(2);

@@ -166,7 +166,7 @@ TEST(BenchCommand, TextHasALineForEachFigureAndMarkdownOneRow) {
   EXPECT_FALSE(std::getline(lines, line));
 }
 
-TEST(BenchCommand, ShardsWithoutClassesAreToldAndHaveNoCost) {
+TEST(BenchCommand, ShardsWithoutClassesAreReportedAndHaveNoCost) {
   EXPECT_EQ(bench_head({"--classes", "20", "--dim", "4", "--batch", "8", "--rounds", "1", "--mode", "knn"}).exit, 0)
       << "lists are no longer than there are classes";
   const CommandResult result = bench_head(tiny({"--shards", "40"}));  // 32 blocks of 64 classes

@@ -48,7 +48,7 @@ TEST_F(Checkpoint, LoadsOnAnyNumberOfShards) {
   }
 }
 
-TEST_F(Checkpoint, ManifestTellsOfTheRun) {
+TEST_F(Checkpoint, ManifestDescribesTheRun) {
   Model model(2);
   model.fill(1);
   const auto saved = store()->save(model.state(), 10, 640);
@@ -165,7 +165,7 @@ TEST_F(Checkpoint, KeepsTheNewestAndCleansUpAfterCrashes) {
   EXPECT_EQ(open_checkpoint(root_)->manifest.step, 2);
 }
 
-TEST_F(Checkpoint, ResumeWithoutOneStartsAnew) {
+TEST_F(Checkpoint, ResumingWithoutACheckpointStartsANewRun) {
   Model model(1);
   EXPECT_FALSE(store()->resume(model.state())->has_value());
   CheckpointOptions with = options();
@@ -182,7 +182,7 @@ TEST_F(Checkpoint, ResumeWithoutOneStartsAnew) {
   EXPECT_EQ((*store()->resume(model.state()))->step, 4);
 }
 
-TEST_F(Checkpoint, OtherKernelsAndLibrariesAreTold) {
+TEST_F(Checkpoint, OtherKernelsAndLibrariesAreReported) {
   Model model(1);
   CheckpointOptions with = options();
   with.libraries = {{"onednn", "2.6.3"}, {"tbb", "2021.8"}};
@@ -599,7 +599,7 @@ TEST_F(Checkpoint, ALatestThatCannotBeReadIsNoReasonToTakeAnother) {
 }
 
 // Network file systems return these errors.
-TEST_F(Checkpoint, DirectoriesChangePlacesWithoutOneMoveForIt) {
+TEST_F(Checkpoint, DirectoriesAreExchangedWithoutAnExchangeCall) {
   const auto names_in = [](const std::string& path) {
     std::set<std::string> names;
     for (const auto& entry : fs::directory_iterator(path)) {
@@ -624,7 +624,7 @@ TEST_F(Checkpoint, DirectoriesChangePlacesWithoutOneMoveForIt) {
   }
 }
 
-TEST_F(Checkpoint, NamesThatAreNoTextAreShownAsFarAsTheyAre) {
+TEST_F(Checkpoint, NamesThatAreNotTextAreShownUpToTheFault) {
   const std::string parent = root_;
   root_ += "/\xff";
   Model model(1);
@@ -636,7 +636,7 @@ TEST_F(Checkpoint, NamesThatAreNoTextAreShownAsFarAsTheyAre) {
   root_ = parent;  // so that the test removes all of it
 }
 
-TEST_F(Checkpoint, ReadOnlyDirectoryIsTheWorldsFault) {
+TEST_F(Checkpoint, ReadOnlyDirectoryIsASystemError) {
   if (geteuid() == 0) {
     GTEST_SKIP() << "root may write anywhere";
   }
@@ -648,7 +648,7 @@ TEST_F(Checkpoint, ReadOnlyDirectoryIsTheWorldsFault) {
   EXPECT_EQ(exit_code(made.error().kind), 4);
 }
 
-TEST_F(Checkpoint, PathThatIsAFileIsTheWorldsFault) {
+TEST_F(Checkpoint, PathThatIsAFileIsASystemError) {
   write(root_, "a file");
   const auto made = make_checkpoint_store(options());
   ASSERT_FALSE(made.ok());

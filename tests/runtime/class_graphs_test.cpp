@@ -72,7 +72,7 @@ TEST(GraphSchedule, AGraphThatNoStepUsesIsRefused) {
   EXPECT_TRUE(check_graphs(TrainSpec{.batch = 10, .duration = {1, TrainSpan::kSteps}}, 1000).ok());
 }
 
-TEST(ClassGraphs, ABuildThatStepsWaitForIsTold) {
+TEST(ClassGraphs, ABuildThatStepsWaitForIsReported) {
   EXPECT_FALSE(slow_build("id", true, 300, 100).has_value());
   EXPECT_FALSE(slow_build("id", true, 0.5, 0.5).has_value()) << "nobody notices";
   const auto warning = slow_build("id", true, 300, 280);
@@ -85,7 +85,7 @@ TEST(ClassGraphs, ABuildThatStepsWaitForIsTold) {
               ::testing::EndsWith("make `rebuild` of `active_classes` longer"));
 }
 
-TEST(ClassGraphs, AGraphThatMissesManyIsTold) {
+TEST(ClassGraphs, AGraphWithLowRecallIsReported) {
   EXPECT_FALSE(poor_graph("id", 1, 16).has_value());
   EXPECT_FALSE(poor_graph("id", 0.9, 16).has_value());
   EXPECT_FALSE(poor_graph("id", 0.5, kMostProbes).has_value()) << "there is nothing to write";
@@ -193,7 +193,7 @@ TEST_F(KnnRunsTest, EachGraphIsUsedFromItsStepOn) {
 
 // The time of a graph is not a part of the step after it: the time in the graph's event is so long that a step which
 // included it would be noticed.
-TEST_F(KnnRunsTest, WaitingForAGraphIsNoPartOfAStep) {
+TEST_F(KnnRunsTest, WaitingForAGraphIsNotCountedInAStep) {
   using Clock = std::chrono::steady_clock;
   std::optional<Clock::time_point> graph_told;
   int after_graphs = 0;
@@ -214,7 +214,7 @@ TEST_F(KnnRunsTest, WaitingForAGraphIsNoPartOfAStep) {
   EXPECT_EQ(after_graphs, 2);
 }
 
-TEST_F(KnnRunsTest, AnApproximateGraphTellsItsRecall) {
+TEST_F(KnnRunsTest, AnApproximateGraphReportsItsRecall) {
   options_.active.exact = false;
   prepared_ = prepare_for(make_module(options_));
   const auto outcome = train_with(nullptr, -1);

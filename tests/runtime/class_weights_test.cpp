@@ -350,7 +350,7 @@ TEST_F(LongTail, AStoppedRunGoesOnToTheSameWeights) {
   }
 }
 
-TEST_F(LongTail, AnotherSettingIsAnotherTraining) {
+TEST_F(LongTail, ARunWithAnotherSettingIsNotResumed) {
   train("m.xgraph", "c", with(kSets[0], {"--steps", "2"}));
   const auto other = run({"train", "m.xgraph", "--deterministic", "-C", "c"}, kSets[1]);
   EXPECT_EQ(other.exit, 1);
@@ -411,7 +411,7 @@ TEST_F(LongTail, ALossThatIsReportedIsTheWeightedMean) {
   EXPECT_NEAR(loss("inverse", kSets[0]), inverse, 1e-5);
 }
 
-TEST_F(LongTail, FaultsAreSaidBeforeTraining) {
+TEST_F(LongTail, FaultsAreReportedBeforeTraining) {
   directory_.write("w.csv", "ant,1\nbee,x\nfly,6\n");
   for (const char* command : {"plan", "train"}) {
     const auto result = run({command, "m.xgraph"}, kSets[1]);

@@ -236,7 +236,7 @@ TEST_F(Command, VariablesSetFlagsAndFlagsWin) {
   EXPECT_EQ(with({"plan", "tiny.xgraph", "--dry-run"}, {{"XRUN_THREADS", ""}}).exit, 0) << "empty is not set";
 }
 
-TEST_F(Command, ResultsThatCannotBeWrittenAreTheWorldsFault) {
+TEST_F(Command, ResultsThatCannotBeWrittenAreSystemErrors) {
   const std::string words = std::string(XRUN_BINARY_DIR) + "/xrun doctor >/dev/full 2>" + directory.path() + "/err";
   const int status = std::system(words.c_str());
   EXPECT_EQ(WEXITSTATUS(status), 4);
@@ -306,7 +306,7 @@ TEST_F(Command, PlansAreComparedAndTheirDecisionsExplained) {
   EXPECT_THAT(why.out, Not(HasSubstr("recompute = ")));
 }
 
-TEST_F(Command, HowManyClassesFitIsSaidForEachChoice) {
+TEST_F(Command, TheNumberOfClassesThatFitIsPrintedForEachChoice) {
   directory.write("tiny.xgraph", tiny_model());
   const auto page = run({"plan", "tiny.xgraph", "--fit", "classes", "--set", "schedule.memory_limit=2MiB"});
   EXPECT_EQ(page.exit, 0) << page.err;
@@ -841,7 +841,7 @@ TEST_F(Command, VerboseTellsEachPartOfTheWorkAndQuietWins) {
   EXPECT_THAT(run({"-v", "eval", "tiny.xplan", "ckpt/quick"}).err, HasSubstr("checked   "));
 }
 
-TEST_F(Command, TimesOfStepsAreToldByDevice) {
+TEST_F(Command, TimesOfStepsAreReportedByDevice) {
   directory.write("tiny.xgraph", tiny_model());
   const auto result = run({"train", "tiny.xgraph", "--devices", "2", "--threads", "2", "--set", "schedule.stages=2",
                            "--set", "train.log.every=1 steps", "--steps", "4", "--progress", "json"});
@@ -894,7 +894,7 @@ TEST_F(Command, AProfileOfStepsIsATableOrAnEvent) {
   EXPECT_TRUE(sorts.contains("compute") && sorts.contains("idle"));
 }
 
-TEST_F(Command, MemoryIsToldAsItIsBesideWhatThePlanAllows) {
+TEST_F(Command, MemoryInUseIsReportedNextToThePlan) {
   directory.write("tiny.xgraph", tiny_model());
   const auto result = run({"train", "tiny.xgraph", "--steps", "2", "--progress", "json"});
   ASSERT_EQ(result.exit, 0) << result.err;

@@ -240,7 +240,7 @@ TEST(Glyphs, DrawingThatIsStoppedLeavesNoCache) {
   fs::remove_all(home);
 }
 
-TEST(Glyphs, MissingFontNamesItsPackageAndIsTheWorldsFault) {
+TEST(Glyphs, MissingFontNamesItsPackageAndIsASystemError) {
   EXPECT_EQ(package_of_font("cwyen"), "fonts-cwtex-yen");
   EXPECT_EQ(package_of_font("NotoSansCJK-Black"), "fonts-noto-cjk-extra");
   const auto missing = open_reader(glyphs("a", {"no-such-font"}, 0x4E00, 0x4E10));

@@ -264,7 +264,7 @@ TEST(Loader, WorkersThatMeetBrokenSamplesTogetherSayTheSameNumber) {
   }
 }
 
-TEST(Loader, MemoryThatIsNotThereIsTheWorldsFault) {
+TEST(Loader, MissingMemoryIsASystemError) {
   class Greedy final : public Reader {
    public:
     int64_t samples() const override { return 100; }
@@ -550,7 +550,7 @@ TEST(Synthetic, PrototypesHaveUnitVarianceAndNoiseIsAdded) {
   EXPECT_TRUE(reader->describe().starts_with("synthetic"));
 }
 
-TEST(LaterReaders, SaySo) {
+TEST(LaterReaders, AreReportedAsUnavailable) {
   const auto later = open_reader(source("train", "recordio", {{"path", std::string("x.rec")}}));
   ASSERT_FALSE(later.ok());
   EXPECT_EQ(later.error().code, "XG0410");

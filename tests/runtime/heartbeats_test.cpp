@@ -33,7 +33,7 @@ TEST(Heartbeats, ARankThatHasSaidThatItEndsIsNotMissed) {
 
 // While a machine sleeps or a process is stopped, it hears no other rank. That silence is not a fault of the other
 // ranks.
-TEST(Heartbeats, ARankThatStoodStillItselfGivesOthersTheirTimeAnew) {
+TEST(Heartbeats, AStoppedRankRestartsTheTimeLimitsOfOthers) {
   Heartbeats beats(2, 0, kLimit, 0);
   EXPECT_EQ(beats.tick(0.25), 0);
   EXPECT_EQ(beats.tick(60.25), 60);

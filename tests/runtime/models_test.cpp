@@ -23,7 +23,7 @@ std::string rendered(const Diagnostics& diagnostics, const SourceMap& sources) {
   return text;
 }
 
-TEST(Models, CheckWithoutAWordAndTheirTestsHold) {
+TEST(Models, PassTheCheckAndTheirOwnTests) {
   int files = 0;
   int expectations = 0;
   for (const auto& entry : fs::directory_iterator(fs::path(XRUN_SOURCE_DIR) / "models")) {
@@ -67,7 +67,7 @@ TEST(Models, TheirMathDigestsStay) {
   EXPECT_TRUE(test::matches_golden(digests, "math/models.txt"));
 }
 
-TEST(Models, ThoseThatTrainHereUseNothingOfLaterEditions) {
+TEST(Models, TrainableModelsUseNoLaterEdition) {
   for (const std::string name : {"glyphs", "mnist", "omniglot", "digits", "synthetic"}) {
     SourceMap sources;
     Diagnostics diagnostics;

@@ -430,7 +430,7 @@ TEST_F(MpiCommand, AKilledRankCostsTheStepsSinceTheLastCheckpoint) {
 
 // Rank 0, which prints the message about the lost rank, is computing for some tenths of a second when rank 1 dies. Rank
 // 2 waits for messages and notices it at once. If rank 2 ended at once, `mpirun` would kill rank 0 before it prints.
-TEST_F(MpiCommand, ALossIsToldThoughTheRankThatTellsItIsLate) {
+TEST_F(MpiCommand, ALossIsReportedThoughTheReportingRankIsLate) {
   directory.write("wide.xgraph", R"(xgraph 1
 model wide {
   input x: f32[N, 1024]
@@ -622,7 +622,7 @@ TEST_F(MpiCommand, RanksWithOtherDirectoriesAreRefused) {
   EXPECT_THAT(result.err, HasSubstr("is not the directory that rank 0 on "));
 }
 
-TEST_F(MpiCommand, WrongWordsAreToldOnce) {
+TEST_F(MpiCommand, WrongCommandLinesAreReportedOnce) {
   expect_refused(ranks(3, {"train", "tiny.xgraph", "--devices", "2"}), 2, "XG0832");
   const auto missing = ranks(2, {"train", "none.xgraph"});
   EXPECT_EQ(missing.exit, 1) << missing.err;

@@ -133,7 +133,7 @@ TEST_F(MpichCommand, AStopRequestEndsAllWithACheckpoint) {
   EXPECT_EQ(one(train("long", {"--set", "train.epochs=100000", "--steps", "1"})).exit, 0);
 }
 
-TEST_F(MpichCommand, WrongWordsAreToldOnce) {
+TEST_F(MpichCommand, WrongCommandLinesAreReportedOnce) {
   const auto many = ranks(launcher, 3, {"train", "tiny.xgraph", "--devices", "2"});
   EXPECT_EQ(many.exit, 2) << many.err;
   EXPECT_EQ(errors_in(many), 1) << many.err;

@@ -112,7 +112,7 @@ TEST_F(NothingLost, PathsThatAreNotCheckpointsAreNamedByTheirKind) {
   EXPECT_THAT(run({"eval", "tiny.xgraph", "nowhere"}).err, HasSubstr("there is no such directory"));
 }
 
-TEST_F(NothingLost, OtherDataUnderARunAreTold) {
+TEST_F(NothingLost, ChangedDataOfARunIsReported) {
   const auto rows = [](int count) {
     std::string text;
     for (int i = 0; i < count; ++i) {

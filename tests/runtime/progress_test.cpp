@@ -78,7 +78,7 @@ TEST(PlainProgress, APauseOverTenSecondsNamesWhatIsWaitedFor) {
   EXPECT_THAT(shown.after(1.5), HasSubstr("waiting for=data step=12 of=300 seconds=40.0"));
 }
 
-TEST(PlainProgress, ALongEvaluationIsToldByItsBatches) {
+TEST(PlainProgress, ALongEvaluationReportsItsBatches) {
   Plain shown;
   std::string all;
   for (int batch = 0; batch <= 40; ++batch) {
@@ -106,7 +106,7 @@ TEST(PlainProgress, FailedAndShortWorkHasNoLine) {
   EXPECT_EQ(shown.after(100), "") << "nothing is under way";
 }
 
-TEST(PlainProgress, StepsTellTheMemoryThatIsHeldBesideWhatThePlanAllows) {
+TEST(PlainProgress, StepsReportMemoryInUseNextToThePlan) {
   Plain shown;
   shown.sink.on_start({.memory = 8 * kGiB, .memory_planned = 9 * kGiB, .memory_usable = 74 * kGiB + kGiB / 2});
   EXPECT_THAT(shown.page, HasSubstr(" mem_gib=8.00 mem_plan_gib=9.00 mem_of_gib=74.50\n"));
@@ -159,7 +159,7 @@ TEST(BarProgress, APauseOfARunIsToldUnderItsBarAndGoesWithTheNextStep) {
   EXPECT_THAT(shown.page, Not(HasSubstr("waiting 12 s")));
 }
 
-TEST(BarProgress, TellsTheRateOfTheLastWhileAndNotOfOneStep) {
+TEST(BarProgress, ShowsTheRecentRateAndNotThatOfOneStep) {
   BarState state{.start = {.steps = 10, .batch = 64}};
   state.step = {.step = 5, .line = {.samples_per_second = 1000}, .batch = 64, .predicted_step = 0.5};
   state.rate = 1.5;
@@ -215,7 +215,7 @@ TEST(BarProgress, TellsTheAccuracyBeforeTheRates) {
   EXPECT_THAT(shown.page, HasSubstr("  loss 1.234   accuracy 98.76 %   lr 0.001234   2 128 samples/s   "));
 }
 
-TEST(BarProgress, ShowsTheMemoryThatIsHeldBesideWhatThePlanAllows) {
+TEST(BarProgress, ShowsMemoryInUseNextToThePlan) {
   BarState state{.start = {.steps = 10, .memory_usable = 74 * kGiB + kGiB / 2}};
   state.step = {.step = 5, .memory = kGiB, .resident = 8 * kGiB + kGiB * 6 / 10};
   EXPECT_THAT(bar_text(state, 100, false), HasSubstr("   memory 8.6 of 74.5 GiB   "));

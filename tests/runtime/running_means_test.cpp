@@ -60,7 +60,7 @@ class RunningMeans : public CommandRuns {
 
 const Flags kMean{"--set", "train.ema=0.9"};
 
-TEST_F(RunningMeans, ChangePredictionsAndNotTheTraining) {
+TEST_F(RunningMeans, ChangeOnlyPredictions) {
   const std::string plain = weights("plain", {});
   EXPECT_EQ(weights("mean", kMean), plain);
   EXPECT_NE(predict("mean"), predict("plain"));

@@ -126,7 +126,7 @@ TEST(Safetensors, WritesWhatItReadsAlignedAndOrdered) {
   fs::remove(path);
 }
 
-TEST(Safetensors, MissingFileIsTheUsersFault) {
+TEST(Safetensors, MissingFileIsAUserError) {
   const auto missing = SafetensorsFile::open("/no/such/file.safetensors");
   ASSERT_FALSE(missing.ok());
   EXPECT_EQ(missing.error().code, "XG0713");

@@ -183,7 +183,7 @@ TEST_F(SecondCopyCommands, WrongPlacesAreRefusedAtTheStart) {
   EXPECT_THAT(no_directory.err, AllOf(HasSubstr("error[XG0720]"), HasSubstr("cannot write")));
 }
 
-TEST_F(SecondCopyCommands, AreToldInWordsToo) {
+TEST_F(SecondCopyCommands, AreAlsoReportedInPlainOutput) {
   const auto result = train("run", at("copies"), {"--steps", "10"}, "plain");
   ASSERT_EQ(result.exit, 0) << result.err;
   EXPECT_THAT(result.out + result.err, HasSubstr(" copy step=10 path=" + at("copies/step-000010") + " mib="));

@@ -45,7 +45,7 @@ TEST(Stragglers, NeedAnotherDeviceAPredictionAndAMillisecond) {
   EXPECT_THAT(factors({pace(0, 1e-4, 1e-4), pace(1, 13e-4, 1e-4)}), ElementsAre(1, DoubleEq(13)));
 }
 
-TEST(Stragglers, PacesAreToldAsText) {
+TEST(Stragglers, PacesArePrintedAsText) {
   const PaceReport report{
       .seconds = 1.25,
       .paces = {

@@ -52,7 +52,7 @@ TEST_F(FmtCommand, FollowsLinksToTheFile) {
   EXPECT_EQ(text("other.xgraph"), kCanonical);
 }
 
-TEST_F(FmtCommand, CheckWritesNothingAndExitsWithOneWhereAFileWouldChange) {
+TEST_F(FmtCommand, CheckWritesNothingAndExitsWithOneIfAFileWouldChange) {
   directory_.write("a/other.xgraph", kOther);
   directory_.write("a/b/same.xgraph", kCanonical);
   const CommandResult result = run({"--check", "a"});
@@ -92,7 +92,7 @@ TEST_F(FmtCommand, MissingAndEmptyPathsAreNamed) {
   EXPECT_THAT(run({"empty"}).err, HasSubstr("`empty` holds no .xgraph file"));
 }
 
-TEST_F(FmtCommand, AFileThatMayNotBeWrittenIsFaultOfTheWorld) {
+TEST_F(FmtCommand, AFileThatMayNotBeWrittenIsASystemError) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "needs root, to run as another user";
   }
@@ -217,7 +217,7 @@ TEST(ExplainCommand, TheListHasAllTopicsAndEachHasAPage) {
 }
 
 // Only some readers, `verification` and GPUs are unavailable.
-TEST(ExplainCommand, NothingElseIsUnavailable) {
+TEST(ExplainCommand, OnlyTheListedFeaturesAreUnavailable) {
   EXPECT_EQ(explain({"--list", "--unavailable"}).out,
             "verification\nrecordio\npairs\nlist\nwebdataset\nnpy\ntext\ncluster.node.gpus\ncluster.node.gpu\n"
             "cluster.node.link\n");
@@ -269,13 +269,13 @@ TEST_F(FixCommand, EditsThatTouchWaitForTheNextRound) {
   EXPECT_EQ(fixed("Conv2d(64, kernel_size=3, bias=False)"), "conv(64, k=3, bias=false)");
 }
 
-TEST_F(FixCommand, LeavesWhatIsNotSure) {
+TEST_F(FixCommand, AppliesOnlySafeEdits) {
   EXPECT_EQ(fixed("liner(10)"), "liner(10)");
   EXPECT_EQ(fixed("conv(64, 3, bias=True) -> rleu"), "conv(64, 3, bias=true) -> rleu");
   EXPECT_THAT(run({"m.xgraph"}).err, HasSubstr("m.xgraph: 1 error is left for you: xrun check m.xgraph"));
 }
 
-TEST_F(FixCommand, TellsEachEdit) {
+TEST_F(FixCommand, PrintsEachEdit) {
   directory_.write("m.xgraph", "let a = .5\nlet b = 2 Gbit/s\n");
   const CommandResult result = run({"m.xgraph"});
   EXPECT_EQ(result.exit, 0) << result.err;

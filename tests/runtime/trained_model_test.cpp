@@ -164,7 +164,7 @@ TEST_F(TrainedModel, WordsWithoutACheckpointAreRefused) {
 }
 
 // If a path is not an ordinary file, this is reported without waiting for data.
-TEST_F(TrainedModel, PipesInThePlaceOfFilesAreSaid) {
+TEST_F(TrainedModel, PipesInPlaceOfFilesAreReported) {
   train({});
   ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0600), 0);
   for (const std::vector<std::string>& words : {std::vector<std::string>{"check", "pipe"},

@@ -87,7 +87,7 @@ TEST(Trainer, ReportsWhereTheTimeOfEachDeviceWent) {
                                         {Work::kData, 7}, {Work::kStep, 7}, {Work::kPrepare, 0}}));
 }
 
-TEST(Trainer, StepsThatAreSlowerThanPredictedAreToldOnceWithTheirPlace) {
+TEST(Trainer, StepsSlowerThanPredictedAreReportedOnceWithTheirPlace) {
   const auto slow = [](Seconds predicted_step) {
     const Trained trained = run({}, {.devices = 2, .stages = 2, .micro_batches = 2}, false, predicted_step);
     EXPECT_TRUE(trained.outcome.ok()) << trained.outcome.error().message;

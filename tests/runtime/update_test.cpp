@@ -136,7 +136,7 @@ TEST(Update, FrozenWeightsStayAndHaveNoOptimizerStateUnderAnyPlan) {
   }
 }
 
-TEST(Update, FreezingChangesNothingOfTheOthersInTheFirstStep) {
+TEST(Update, FreezingDoesNotChangeOtherWeightsInTheFirstStep) {
   ModelOptions options{.classes = 130, .head = true, .arguments = Attrs{}, .rate = 0.1};
   const auto whole = run(make_module(options), options, {}, 1);
   const auto part = run(frozen_module(options, {"layer1", "id"}), options, {}, 1);
@@ -182,7 +182,7 @@ std::vector<double> first_step(const std::string& optimizer, std::span<const flo
 // Without decay, the velocity of sgd with momentum after the first step is the gradient. Each dense matrix has a trust
 // ratio. Class rows and tensors of one dimension are updated without a ratio, like by sgd or adamw, and the latter
 // without decay.
-TEST(Update, TrustRatiosAreOfDenseMatrices) {
+TEST(Update, OnlyDenseMatricesHaveTrustRatios) {
   constexpr double kDecay = 0.05;
   constexpr double kGroupDecay = 0.5;
   constexpr double kGroupRate = 0.25;

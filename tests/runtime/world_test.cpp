@@ -52,7 +52,7 @@ TEST(World, RanksHaveNamesAndAreCountedByHost) {
   });
 }
 
-TEST(World, AnErrorOfARankIsThatOfAllAndTheLowestRankWins) {
+TEST(World, AllRanksGetTheErrorOfTheLowestRank) {
   on_worlds(4, [](World& world) {
     Status mine;
     if (world.rank() == 1 || world.rank() == 3) {
@@ -102,7 +102,7 @@ TEST(World, ARankThatEndsBeforeTheOthersIsNotWaitedFor) {
   });
 }
 
-TEST(World, TheWishOfOneToStopIsThatOfAll) {
+TEST(World, AStopRequestToOneRankStopsAll) {
   on_worlds(3, [](World& world) {
     EXPECT_FALSE(world.agree(Outcome{}).stop);
     const Outcome outcome = world.agree(Outcome{.stop = world.rank() == 1});
