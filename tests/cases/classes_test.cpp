@@ -136,7 +136,7 @@ train t {
 
 using Case08TextInputNamesThePredictions = Classes;
 
-TEST_F(Case08TextInputNamesThePredictions, PredictionsHaveTheNamesOfTheLabel) {
+TEST_F(Case08TextInputNamesThePredictions, PredictionsUseTheNamesOfTheLabel) {
   dir_.write("train.csv", animals(36));
   dir_.write("m.xgraph", R"(xgraph 1
 

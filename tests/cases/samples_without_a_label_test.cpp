@@ -257,7 +257,7 @@ TEST_F(Case22SamplesWithoutALabel, IgnoredTextsAreNoClasses) {
 }
 
 // `ignore` accepts missing cells in general, and by one of the words for a missing value.
-TEST_F(Case22SamplesWithoutALabel, MissingCellsAreIgnoredWhereTheStageSaysSo) {
+TEST_F(Case22SamplesWithoutALabel, MissingCellsAreIgnoredIfTheStageAsksForIt) {
   directory.write("train.csv", rows_of_twelve_classes(120, [](int kind) {
                     return kind == 1 ? std::string("NA") : kind % 3 == 1 ? "nan" : fmt::format("{}", kind);
                   }));

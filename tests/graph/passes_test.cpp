@@ -207,7 +207,7 @@ loss %4
   EXPECT_EQ(result->node(NodeId(1)).inputs[1], result->param(readers[1]).value);
 }
 
-TEST(Autodiff, RefusesATiedWeightThatSomeReadersGiveNoGradient) {
+TEST(Autodiff, RejectsATiedWeightWithoutAGradientFromEveryReader) {
   const Graph graph = parse(R"(input %0 x: f32[N, 4]
 param %1 w: f32[4, 4] constant(1.0)
 #0 %2: f32[N, 4] = linear(%0, %1) {out=4} @a

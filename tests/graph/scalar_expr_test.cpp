@@ -136,7 +136,7 @@ TEST(ScalarExpr, LinearGradientsReadNoInput) {
   EXPECT_EQ(to_text(gradient_of(parsed("3 * x0 - x1"), 2, wanted)), "x2 * 3, -x2");
 }
 
-TEST(ScalarExpr, NamesOperationsThatAreNowhereFinite) {
+TEST(ScalarExpr, ReportsOperationsThatAreNeverFinite) {
   const auto name = [](std::string_view text) {
     const ScalarExpr expr = parsed(text);
     const ScalarNode* node = never_finite(expr);

@@ -29,7 +29,7 @@ std::string text_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-TEST(Codes, EachFamilyIsGivenWhereItIsAtHome) {
+TEST(Codes, EachFamilyIsUsedOnlyInItsFolders) {
   const fs::path root = XRUN_SOURCE_DIR;
   const std::regex pattern("\"(XG[0-9]{2})[0-9]{2}\"");
   std::map<std::string, int> found;
@@ -67,7 +67,7 @@ TEST(Codes, EachFamilyIsGivenWhereItIsAtHome) {
   EXPECT_TRUE(named.empty()) << *named.begin() << " is in the table of docs/reference/language.md and not in use";
 }
 
-TEST(Codes, EachHasAPageAndEachPageHasACodeThatIsGiven) {
+TEST(Codes, EachHasAPageAndEachPageHasAUsedCode) {
   const fs::path root = XRUN_SOURCE_DIR;
   // Matches "XG0301", and "error[XG0803]" within the text of a message.
   const std::regex pattern("[\"\\[](XG[0-9]{4})[\"\\]]");

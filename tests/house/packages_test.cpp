@@ -181,7 +181,7 @@ TEST(Packages, EveryToolOfTheMakefileIsListed) {
 }
 
 // Reads the fonts that models name. Their packages are taken from the table that is used when a font is missing.
-TEST(Packages, TheFontsOfTheModelsAreThoseOfTheDemo) {
+TEST(Packages, TheFontsOfTheModelsAreListedForTheDemo) {
   std::map<std::string, std::string> packages;
   const std::string table = text_of("runtime/data/fonts.cpp");
   const std::regex row(R"re(\{"([\w*-]+)", "(fonts-[\w-]+)"\})re");

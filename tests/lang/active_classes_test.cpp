@@ -95,7 +95,7 @@ TEST(ActiveClasses, MissingArgumentsAreReportedTogether) {
   EXPECT_THAT(with_active("knn(8, 60%)").rendered(), HasSubstr("help: give it: knn(rebuild=...)"));
 }
 
-TEST(ActiveClasses, NeighboursAreAWholeNumberBelowTheNumberOfClasses) {
+TEST(ActiveClasses, NeighboursAreAWholeNumberOfAtMostAllClasses) {
   const Checked part = with_active("knn(neighbours=8.5, active=60%, rebuild=1000 steps)");
   EXPECT_THAT(part.codes(), ElementsAre("XG0312"));
   EXPECT_THAT(part.rendered(), HasSubstr("help: write 8 or 9"));

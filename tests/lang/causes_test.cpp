@@ -31,7 +31,7 @@ TEST(Causes, ReachingALimitInABlockReportsNoMissingReturn) {
   EXPECT_THAT(Checked(text, {.max_nodes = 100}).codes(), ElementsAre("XG0216"));
 }
 
-TEST(Causes, FieldsOfASourceThatFailedMayBeAnything) {
+TEST(Causes, FieldsOfASourceWithAFaultAreNotReported) {
   const std::string broken = replaced(small_run(), "source train = synthetic([8], classes, samples=1000)",
                                       "source train = csv(\"a.csv\", rows=10..5)");
   EXPECT_THAT(Checked(broken).codes(), ElementsAre("XG0413"));

@@ -100,7 +100,7 @@ TEST(Names, AHeadNamesItsWeight) {
   EXPECT_TRUE(weight->head);
 }
 
-TEST(Names, NodesRememberHowTheTextLedToThem) {
+TEST(Names, NodesKeepTheChainOfCallsThatMadeThem) {
   const Checked checked(R"(
 block inner(x: [N, D]) { return x -> linear(D) }
 block outer(x: [N, D]) { return x -> inner as a }
@@ -121,7 +121,7 @@ model net {
   EXPECT_EQ(checked.sources.text(node.span), "linear(D)");
 }
 
-TEST(Tests, MeasureWhatTheyHaveBound) {
+TEST(Tests, MeasureTheirOwnBindings) {
   const Checked checked(R"(
 test "sizes" {
   y = f32[N, 8] -> linear(4)
@@ -264,7 +264,7 @@ TEST(Train, RowBlocksDivideTheBatch) {
 }
 
 // The default depends only on the batch.
-TEST(Train, RowBlocksOfABatchNormAreAsLargeAsTheyMayBe) {
+TEST(Train, RowBlocksOfABatchNormAreAsLargeAsAllowed) {
   const std::string text = replaced(small_run(), "linear(4) as embed", "linear(4) as embed -> bn");
   const auto rows = [&](int64_t batch) {
     const Checked checked(text, with_sets({{"train.batch", std::to_string(batch)}}));

@@ -187,7 +187,7 @@ TEST(FirstTime, BodiesThatNothingEvaluatesAreChecked) {
   EXPECT_THAT(codes(plain + "  return weight\n}\n"), ElementsAre("XG0224"));
 }
 
-TEST(FirstTime, ABlockThatSomeArgumentsMakeRightIsNotRefused) {
+TEST(FirstTime, ABlockThatIsRightForSomeArgumentsIsAccepted) {
   for (const char* block : {"block b(x: [N, C, H, W]) { return x -> reshape([N, C, 7, 7]) }\n",
                             "block b(x: [N, D]) { return x + (x -> linear(100)) }\n",
                             "block b(x: [N, D], parts: int = 7) { return x -> reshape([N, parts, D / parts]) }\n",

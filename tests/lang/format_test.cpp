@@ -246,7 +246,7 @@ TEST(Format, AResultThatCouldNotBeReadIsRefused) {
   EXPECT_EQ(diagnostics.all()[0].code, "XG0101");
 }
 
-TEST(Format, ChangedLinesAreThoseOfTheTextBefore) {
+TEST(Format, ChangedLinesReferToTheOldText) {
   const auto lines = [](std::string_view before, std::string_view after) {
     const ChangedLines changed = changed_lines(before, after);
     return std::pair(changed.first, changed.last);

@@ -53,7 +53,7 @@ TEST(Lexer, NewlinesMeanNothingInParenthesesAndBrackets) {
               ElementsAre("f", "(", "a", ",", "b", ")", "|", "[", "1", ",", "2", "]", "|"));
 }
 
-TEST(Lexer, BracesInsideParenthesesBringNewlinesBack) {
+TEST(Lexer, NewlinesCountAgainInBracesInsideParentheses) {
   EXPECT_THAT(Lexed("(a -> if c {\nb\n})\n").words(),
               ElementsAre("(", "a", "->", "if", "c", "{", "|", "b", "|", "}", ")", "|"));
 }
@@ -174,7 +174,7 @@ TEST(Lexer, CountsCarriageReturnsBehindComments) {
   EXPECT_THAT(lexed.diagnostics.all()[0].notes, ElementsAre("the file has 3 such lines"));
 }
 
-TEST(Lexer, AnOpenParenthesisSpoilsOnlyItsOwnStatement) {
+TEST(Lexer, AnOpenParenthesisAffectsOnlyItsOwnStatement) {
   const Lexed lexed("m {\n x = f(a, b\n y = g(c)\n}\n");
   EXPECT_THAT(lexed.faults(), ElementsAre("XG0111@("));
   EXPECT_THAT(lexed.words(), ElementsAre("m", "{", "|", "x", "=", "f", "(", "a", ",", "b", "|", "y", "=", "g", "(", "c",

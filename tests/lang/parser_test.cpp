@@ -258,7 +258,7 @@ TEST(ParseFile, NothingIsDeclaredWithoutAName) {
                                  DeclKind::kError));
 }
 
-TEST(ParseFile, AMissingBraceSpoilsNoOtherDeclaration) {
+TEST(ParseFile, AMissingBraceAffectsNoOtherDeclaration) {
   EXPECT_THAT(Parsed("xgraph 1\nmodel m {\n  x = f(1)\n\nmodel n {\n  y = \n}\n").faults(),
               ElementsAre("XG0111 2:9", "XG0110 7:1"));
   // The fault is reported for the brace that was closed by a `}` in column 1.

@@ -80,7 +80,7 @@ std::vector<std::string> terms_of(const std::string& loss) {
   return texts;
 }
 
-TEST(PartialLabels, ATermReadsOneOfThem) {
+TEST(PartialLabels, ATermReadsOnlyOneLabel) {
   EXPECT_THAT(terms_of("softmax_ce(a, kind)"), ElementsAre("1 softmax_ce"));
   EXPECT_THAT(terms_of("softmax_ce(a, kind) + 0.5 * softmax_ce(b, colour)"),
               ElementsAre("1 softmax_ce", "1 scale_shift"));

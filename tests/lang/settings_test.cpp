@@ -178,7 +178,7 @@ TEST(Metrics, NamesOfAnEvalBlockStay) {
 }
 
 // A file that only describes machines is complete: there is no model to compare its hints with.
-TEST(Machines, AFileWithoutAModelIsWhole) {
+TEST(Machines, AFileWithoutAModelIsComplete) {
   const Checked checked(
       "cluster box {\n  node { cores = 2 }\n}\n"
       "schedule split {\n  recompute = [stem]\n  shard character { over = 2 }\n  pin {\n    stem = stage(0)\n  }\n}\n");

@@ -102,7 +102,7 @@ TEST(Facts, KnownTimesAreTakenAndNothingIsMeasured) {
   EXPECT_EQ(times.size(), before.size());
 }
 
-TEST(Facts, EachThingThatAKernelIsMadeForIsAnotherTime) {
+TEST(Facts, KernelsThatDifferInOnePropertyAreTimedSeparately) {
   KernelTimes times;
   size_t kernels = 1;  // one for the update
   const auto collect = [&](const Graph& graph, int64_t rows, bool training, bool deterministic) {

@@ -252,7 +252,7 @@ TEST_P(HeadOnIsa, FactorsOfRowsMatchTheOracle) {
   }
 }
 
-TEST_P(HeadOnIsa, FactorsOfOneChangeNoBit) {
+TEST_P(HeadOnIsa, FactorsOfOneDoNotChangeResults) {
   test::HeadProblem problem = make_problem(
       {.classes = 500, .dim = 48, .rows = 20, .bf16 = bf16(), .cosine = true, .margin = margin(32, 1, 0.4, 0.1)});
   const StepPlan plan{.shards = 2, .pass_rows = 20, .norm_rows = 5, .isa = isa()};

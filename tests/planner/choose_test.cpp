@@ -153,7 +153,7 @@ TEST(Choose, LogitsOfFewDimensionsAreMadeAgain) {
   EXPECT_EQ(kept_classes(subject.choose_within({kPlenty, 0}).fitted[0]), 0);
 }
 
-TEST(Choose, WeightsThatAreTooMuchByThemselvesAreNotEvenTried) {
+TEST(Choose, NoProgramIsMadeIfTheWeightsAloneDoNotFit) {
   Subject subject(narrow(), 8);
   const MemoryLimits limits{kPlenty, kKiB};
   const Choice choice = subject.choose_within(limits);

@@ -332,7 +332,7 @@ class SlowReader final : public Reader {
   std::vector<Field> fields_{{"label", label_type(100)}};
 };
 
-TEST(Loader, ATaskEndsAfterItsTimeWhateverItsRowsCost) {
+TEST(Loader, ATaskEndsAfterItsTimeLimit) {
   const Graph graph = inputs({{"label", label_type(100)}});
   const std::vector<std::pair<Seconds, int>> most_rows{
       {50 * kReadingTask, 1}, {0.3 * kReadingTask, 4}, {0.01 * kReadingTask, 101}};
@@ -356,7 +356,7 @@ TEST(Loader, ATaskEndsAfterItsTimeWhateverItsRowsCost) {
   }
 }
 
-TEST(Loader, TheErrorIsThatOfTheFirstRowAndRowsBeforeItAreThere) {
+TEST(Loader, ReportsTheFirstErrorAndKeepsEarlierRows) {
   const Graph graph = inputs({{"label", label_type(100)}});
   const tbb::global_control threads(tbb::global_control::max_allowed_parallelism, 5);
   for (int round = 0; round < 20; ++round) {
@@ -440,7 +440,7 @@ class HungReader final : public Reader {
   std::vector<Field> fields_{{"label", label_type(100)}};
 };
 
-TEST(Loader, ARunThatIsAskedToEndDoesNotWaitForAReadThatDoesNot) {
+TEST(Loader, AStoppedRunDoesNotWaitForAReadThatHangs) {
   const Graph graph = inputs({{"label", label_type(100)}});
   HungReader::Gate gate;
   std::atomic<bool> stop{false};

@@ -23,7 +23,7 @@ TEST(LineMeans, HaveTheBitsOfASingleStep) {
   EXPECT_EQ(line.report().metrics[0].second, 1.0 / 3);
 }
 
-TEST(LineMeans, AreThoseOfTheSamplesWhereTheBatchGrows) {
+TEST(LineMeans, WeightSamplesEquallyIfTheBatchGrows) {
   const Hands clock;
   LineMeans line(8, false, clock);
   line.begin();

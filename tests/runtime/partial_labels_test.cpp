@@ -172,7 +172,7 @@ TEST(PartialLabels, MeansCountRowsByTheirLabels) {
   EXPECT_EQ(MeanOfRows().value(), 0);
 }
 
-TEST(Ignore, TextsLeaveTheClassesAndTheOthersCloseUp) {
+TEST(Ignore, IgnoredTextsAreRemovedAndClassesRenumbered) {
   std::vector<std::string> texts{"", "-1", "a", "b", "c"};
   std::vector<std::string> unmatched;
   const CallSpec call{"ignore", {{"values", TextList{"b", "", "d"}}}, {}};
@@ -197,7 +197,7 @@ TEST(Ignore, TextsLeaveTheClassesAndTheOthersCloseUp) {
   EXPECT_EQ(second.values, std::vector<double>{0});
 }
 
-TEST(Ignore, MissingValuesAreIgnoredWhereTheStageSaysSo) {
+TEST(Ignore, MissingValuesAreIgnoredIfTheStageAsksForIt) {
   std::vector<std::string> none;
   std::vector<std::string> unmatched;
   for (const bool missing : {false, true}) {

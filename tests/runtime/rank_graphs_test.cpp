@@ -64,7 +64,7 @@ void expect_same(const RankResult& rank, const RankResult& one) {
   }
 }
 
-TEST(RankGraphs, AreThoseOfOneProcess) {
+TEST(RankGraphs, EqualThoseOfOneProcess) {
   for (const bool exact : {true, false}) {
     const Runs runs(exact);
     const RankOptions options{.steps = 44};  // enough steps for two graphs

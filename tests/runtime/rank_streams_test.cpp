@@ -41,7 +41,7 @@ void pass(Stream& stream, Bytes bytes) {
   stream.cursor.advance(bytes, [](const Block&, Bytes, Bytes) {});
 }
 
-TEST(RankStreams, OneThatIsFarAheadOfAnotherWaits) {
+TEST(RankStreams, AStreamThatIsFarAheadOfAnotherWaits) {
   auto ranks = exchange_of_all(
       3, [](int, int) { return false; }, [](int, int) { return 1'000; });
   DividedExchange& one = ranks[0];
@@ -65,7 +65,7 @@ TEST(RankStreams, OneThatIsFarAheadOfAnotherWaits) {
   EXPECT_FALSE(one.is_ahead(one.sends[1], 100)) << "streams that are over hold nobody back";
 }
 
-TEST(RankStreams, ThoseOfOneHostKeepNoPace) {
+TEST(RankStreams, StreamsWithinAHostDoNotWaitForEachOther) {
   auto ranks = exchange_of_all(
       3, [](int a, int b) { return (a < 2) == (b < 2); }, [](int, int) { return 1'000; });
   DividedExchange& one = ranks[0];

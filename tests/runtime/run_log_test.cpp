@@ -45,7 +45,7 @@ class RunLog : public ::testing::Test {
   testing::TemporaryDirectory directory;
 };
 
-TEST_F(RunLog, IsWrittenWhateverIsShown) {
+TEST_F(RunLog, IsWrittenForEveryFormOfProgress) {
   directory.write("tiny.xgraph", testing::tiny_model());
   for (const char* mode : {"none", "plain", "tty"}) {
     std::filesystem::remove_all(at("ckpt"));

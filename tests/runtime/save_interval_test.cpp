@@ -31,7 +31,7 @@ TEST(SaveInterval, CostsLittleMoreThanTheBestOfAllIntervals) {
   EXPECT_EQ(best_interval(100, 50), 50) << "a save takes longer than the time between two failures allows";
 }
 
-TEST(SaveInterval, FewLooksFindTheStepAndAllRanksLookInTheSame) {
+TEST(SaveInterval, FewClockReadingsFindTheStepAndAllRanksAgree) {
   constexpr uint64_t kSeed = 20261124;
   std::mt19937_64 random(kSeed);
   for (int round = 0; round < 200; ++round) {

@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using Processes = std::vector<ProcessEntry>;
 
-TEST(StuckLauncher, IsALauncherThatHadRanksAndHasNoneAnyMore) {
+TEST(StuckLauncher, IsALauncherWhoseRanksHaveAllEnded) {
   const ProcessEntry command{10, 1, "sh"};
   const ProcessEntry launcher{11, 10, "mpirun"};
   const ProcessEntry shell{12, 11, "sh"};

@@ -103,7 +103,7 @@ TEST(Trainer, StepsSlowerThanPredictedAreReportedOnceWithTheirPlace) {
   EXPECT_THAT(slow(0), ::testing::IsEmpty()) << "nothing was predicted";
 }
 
-TEST(Trainer, AProfileTellsWhereTheTimeOfAStepGoes) {
+TEST(Trainer, AProfileShowsWhereTheTimeOfAStepGoes) {
   const auto profiles = [](int64_t warm_up) {
     return run({}, {.devices = 2, .stages = 2, .micro_batches = 2}, false, 0, warm_up).events.profiles;
   };
@@ -272,7 +272,7 @@ TEST_F(RunsTest, DataThatAreNotFiniteAreNotBlamedOnTheRate) {
   EXPECT_THAT(outcome.error().help, ::testing::HasSubstr("fix the samples"));
 }
 
-TEST_F(RunsTest, StepsThatNobodyLooksAtAreNotTimed) {
+TEST_F(RunsTest, StepsThatAreNotReportedAreNotTimed) {
   options_.steps = 40;
   prepared_ = prepare_for(make_module(options_));
   const auto all = train_with(nullptr, -1);

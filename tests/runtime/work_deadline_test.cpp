@@ -68,7 +68,7 @@ class Rank {
   int hangs_ = 0;
 };
 
-TEST(UsualTime, IsTheLongestButOneOfTheLastSixtyFour) {
+TEST(UsualTime, IsTheSecondLongestOfTheLastSixtyFour) {
   UsualTime usual;
   usual.add(1);
   usual.add(9);
