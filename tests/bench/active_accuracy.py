@@ -60,7 +60,8 @@ train cosine {{
 }}
 """
 
-# 1 % of the classes are 209: a batch of 32 leaves space for four nearest classes of each target and some random ones.
+# 1 % of the classes are 209. With a batch of 32 they have space for the four nearest classes of each target and a few
+# random classes.
 NEIGHBOURS = {"10%": 32, "1%": 4}
 KNN = "knn(neighbours={neighbours}, active={share}, rebuild=0.1 epochs, log_q={log_q})"
 SAMPLE = "sample({share}, log_q={log_q})"
@@ -70,7 +71,7 @@ def active(kind, share, log_q):
     return "active_classes = " + kind.format(neighbours=NEIGHBOURS[share], share=share, log_q=log_q), "untouched = exact"
 
 
-CHOICES = {  # name: which classes are active, and what is said of their rows
+CHOICES = {  # name: the setting of active classes, and of rows that a step does not use
     "all": ("", ""),
     "knn 1 %, logQ": active(KNN, "1%", "true"),
     "knn 10 %, logQ": active(KNN, "10%", "true"),
@@ -157,7 +158,7 @@ def main():
     parser.add_argument("--table", action="store_true", help="print what is there, and run nothing")
     args = parser.parse_args()
     results = {}
-    for seed in args.seeds:  # a whole row of choices for one seed before the next
+    for seed in args.seeds:  # all choices for one seed before the next seed
         for name in args.only:
             results[(name, seed)] = run(args, name, seed)
     table(results, args.seeds)

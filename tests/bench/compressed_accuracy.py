@@ -66,7 +66,7 @@ def main():
     parser.add_argument("--table", action="store_true", help="print what is there, and run nothing")
     args = parser.parse_args()
     results = {}
-    for seed in args.seeds:  # a whole row of choices for one seed before the next
+    for seed in args.seeds:  # all choices for one seed before the next seed
         for name in args.only:
             results[(name, seed)] = run(args, name, seed)
     table(results, args.seeds, "dense")

@@ -36,7 +36,7 @@ train cosine {{
 }}
 """
 
-CHOICES = {  # batch, epochs, optimizer, rate, factor of the rate for class weights
+CHOICES = {  # batch, epochs, optimizer, learning rate, factor of the rate for class weights
     "sgd, steps, 10 epochs": ("128", 10, "sgd(momentum=0.9, weight_decay=1e-4)",
                               "[warmup(0 .. 0.1, 0.5 epochs), steps(0.1, at=[4 epochs, 7 epochs, 9 epochs])]", 20),
     "lars, fccs, 4 epochs": ("grow(128 .. 512, over=2 epochs, after=0.5 epochs)", 4, "lars(momentum=0.9, weight_decay=5e-4, trust=0.02)", "fccs(0.5)", 3),

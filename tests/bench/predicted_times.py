@@ -62,7 +62,7 @@ model small_amoeba {{
 """),
 }
 STEPS = {"digits": 10_000, "mnist": 24, "omniglot": 6, "glyphs": 4, "small ResNet": 16, "small ViT": 16, "small AmoebaNet": 8}
-INTERVALS = 5  # intervals of that many steps, after one to warm up
+INTERVALS = 5  # number of measured intervals, after one interval of warm-up
 
 
 def words(args, path, command):

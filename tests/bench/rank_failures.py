@@ -123,7 +123,7 @@ class Run:
         self.mark = mark
         settings = [f"train.checkpoint.every=auto(mtbf={args.mean_gap:g}s)", "train.log.every=1 steps", "train.epochs=1000", *args.set]
         self.run = start(args, directory, mark, 1000, model, [*[word for setting in settings for word in ("--set", setting)], "-C", "ckpt"])
-        self.steps = []  # (time, step, saves until then, starts until then), in the order of their lines
+        self.steps = []  # (time, step, saves so far, starts so far), in the order of the log's lines
         self.saves = 0
         self.starts = 0
         self.tail = []
@@ -199,7 +199,7 @@ def useful_time(args, chance):
     wall = run.steps[-1][0] - run.steps[0][0]
     kept = run.steps[-1][1] - run.steps[0][1]
     step = statistics.mean(plain)
-    away = sum(after[0] - before[0] - step for before, after in starts)  # each ends with a step
+    away = sum(after[0] - before[0] - step for before, after in starts)  # each start ends with a step
     again = sum(before[1] - after[1] + 1 for before, after in starts)
     print(f"{kills} kills in {wall:.0f} s, {kept} steps kept, {again} taken again, {away:.1f} s between a last step and the first one of "
           f"the next start; {run.saves} saves; a step takes {1000 * step:.2f} ms, with a save {1000 * sum(saving) / max(1, len(saving)):.2f} ms")

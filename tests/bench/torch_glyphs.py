@@ -42,7 +42,8 @@ class Glyphs(nn.Module):
         self.head = nn.Parameter(torch.randn(CLASSES, 256) * 0.05)
 
     def forward(self, x, y, margin=0.15, scale=24.0):
-        # The scale goes to the features and the margin to one logit a row: nothing more of the size of the logits.
+        # Scale the features, and apply the margin to one logit of each row, so that no further tensor has the size of
+        # the logits.
         feature = F.normalize(self.trunk(x)) * scale
         logits = (feature @ F.normalize(self.head).t()).float()
         logits.scatter_add_(1, y[:, None], logits.new_full((len(y), 1), -margin * scale))
@@ -97,7 +98,7 @@ def main():
     model = Glyphs().to(memory_format=torch.channels_last)
     decay = [p for p in model.trunk.parameters() if p.dim() > 1]
     plain = [p for p in model.parameters() if p.dim() == 1] + [model.head]
-    # Fused: one pass over weights and state, several times as fast as the default on the CPU.
+    # The fused optimizer makes one pass over weights and state. On the CPU it is several times as fast as the default.
     optimizer = torch.optim.AdamW([{"params": decay, "weight_decay": 0.02}, {"params": plain, "weight_decay": 0.0}], lr=3e-3, fused=True)
 
     began = 0.0

@@ -49,7 +49,8 @@ def make_plain(torch, weight, features, labels, classify):
 def make_chunked(torch, weight, features, labels, autocast):
     from torch.utils.checkpoint import checkpoint
 
-    # `data`: each chunk has its own version, so that the update of one does not disturb the recomputation of another.
+    # `data` gives each chunk its own version counter, so that the update of one chunk does not disturb the
+    # recomputation of another.
     chunks = [torch.nn.Parameter(chunk.data) for chunk in weight.chunk(CHUNKS)]
     size = chunks[0].shape[0]
 
@@ -139,7 +140,7 @@ def main():
     except Exception as fault:
         if kind != "compiled":
             raise
-        answer(skipped=f"torch.compile failed: {str(fault).splitlines()[0]}")  # such as a machine without a compiler
+        answer(skipped=f"torch.compile failed: {str(fault).splitlines()[0]}")  # for example, no compiler is installed
         return
     answer(torch=torch.__version__, before_bytes=before)
     for _ in sys.stdin:

@@ -1,4 +1,4 @@
-// Settings whose active classes include few classes besides the labels are reported before and during training.
+// xrun warns before and during training if the active classes hold few classes besides the labels.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -54,7 +54,7 @@ class FewOtherActiveClasses : public testing::Test {
   TemporaryDirectory directory;
 };
 
-TEST_F(FewOtherActiveClasses, AreSaidWithTheirNumbersAndASettingThatHelps) {
+TEST_F(FewOtherActiveClasses, AreReportedWithTheirNumbersAndABetterSetting) {
   const std::string knn = "knn(neighbours=8, active={}, rebuild=1 epoch)";
   const std::string text = model_of(3488, "256", fmt::format(fmt::runtime(knn), "10%"));
   for (const char* command : {"check", "plan"}) {
@@ -72,7 +72,8 @@ TEST_F(FewOtherActiveClasses, AreSaidWithTheirNumbersAndASettingThatHelps) {
   EXPECT_EQ(run("check", model_of(3488, "87", fmt::format(fmt::runtime(knn), "10%"))).err, "");
 }
 
-// Drawn classes, numbers of classes, accumulated batches, and heads of which all classes would be needed.
+// The setting may be a share or a number of drawn classes, batches may be accumulated, and some heads would need all
+// their classes.
 TEST_F(FewOtherActiveClasses, AreReportedForEachFormOfTheSetting) {
   EXPECT_THAT(run("check", model_of(1000, "100", "sample(15%)")).err,
               AllOf(HasSubstr("XG0519"), HasSubstr("write p=40% or more, or batch = 37 or less")));
@@ -85,8 +86,8 @@ TEST_F(FewOtherActiveClasses, AreReportedForEachFormOfTheSetting) {
   EXPECT_EQ(run("check", model_of(1000, "100", "all")).err, "");
 }
 
-// A softmax that stays flat gives active classes the share that they are of all.
-TEST_F(FewOtherActiveClasses, ARunWarnsOnceWhereTheirShareOfTheSoftmaxStaysBelowAHalf) {
+// If the softmax stays flat, the active classes hold as large a share of it as they are of all classes.
+TEST_F(FewOtherActiveClasses, WarnOnceIfTheirSoftmaxShareStaysBelowAHalf) {
   const auto low =
       run("train", model_of(160, "8", "sample(20%)"), {"--progress", "plain", "--devices", "1", "--threads", "1"});
   EXPECT_EQ(low.exit, 0) << low.err;
@@ -97,7 +98,7 @@ TEST_F(FewOtherActiveClasses, ARunWarnsOnceWhereTheirShareOfTheSoftmaxStaysBelow
                         {"--progress", "plain", "--devices", "1", "--threads", "1", "-C", "b"});
   EXPECT_EQ(high.exit, 0) << high.err;
   EXPECT_THAT(high.err + high.out, Not(HasSubstr("XG0847")));
-  // Two epochs have two measurements, and those say nothing yet.
+  // Two epochs give two measurements, which are too few for a warning.
   const auto few =
       run("train", model_of(160, "8", "sample(20%)"),
           {"--progress", "plain", "--devices", "1", "--threads", "1", "--set", "train.epochs=2", "-C", "c"});

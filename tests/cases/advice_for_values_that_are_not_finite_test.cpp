@@ -1,4 +1,4 @@
-// Case 18: the advice for a value that is not finite names the operator where no update can be the cause.
+// Case 18: if a value is not finite and no update can be the cause, the advice names the operator.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -88,7 +88,7 @@ TEST_F(Case18AdviceForValuesThatAreNotFinite, ARateOfZeroIsNeverTheCause) {
   EXPECT_THAT(fault, Not(HasSubstr("lower `train.lr`")));
 }
 
-TEST_F(Case18AdviceForValuesThatAreNotFinite, ARateThatIsTooHighIsLoweredAndAClipThatIsThereIsNotAskedFor) {
+TEST_F(Case18AdviceForValuesThatAreNotFinite, ProposesALowerRateAndNoClipIfThereIsOne) {
   const std::string logits = "logits = x -> linear(8) -> relu -> linear(4)";
   const std::string clipped = fault_of({.logits = logits, .rate = "1e25", .clip = "clip = norm(1)"});
   EXPECT_THAT(clipped, HasSubstr("lower `train.lr`, or warm it up for longer; `train.clip` is set already"));

@@ -1,4 +1,4 @@
-// Cases P2 and P4: sums over samples and losses that were right when users first tried them, and stay so.
+// Cases P2 and P4: sums over samples and losses that were right when users first tried them. They must stay right.
 #include <cmath>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ using xrun::testing::run_events;
 using xrun::testing::run_xrun;
 using xrun::testing::TemporaryDirectory;
 
-// Twelve classes of rows around 5 at one or two of six places.
+// Returns a table of twelve classes: each row has values around 5 at one or two of six places.
 std::string rows_of_twelve_classes() {
   std::string text;
   for (int i = 0; i < 120; ++i) {
@@ -78,7 +78,7 @@ train t {
   }
 }
 
-TEST(P4LossBeyond87, SoftmaxOfLargeLogitsHasTheirDifferenceAsItsLoss) {
+TEST(P4LossBeyond87, LossOfLargeLogitsIsExact) {
   struct Row {
     const char* logits;
     int label;

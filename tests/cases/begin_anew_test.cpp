@@ -1,4 +1,4 @@
-// A run that begins anew where another one is, and commands that would go on from what they have learned.
+// Starting a new run in the directory of an existing one, and commands that resume an existing run.
 #include <csignal>
 #include <cstdlib>
 #include <filesystem>
@@ -27,7 +27,7 @@ class BeginAnew : public ::testing::Test {
   void SetUp() override { directory.write("tiny.xgraph", xrun::testing::tiny_model()); }
   CommandResult run(const std::vector<std::string>& words, CommandOptions options = {}) const {
     options.directory = directory.path();
-    options.timeout_s = 600;  // on a loaded machine
+    options.timeout_s = 600;  // long enough for a loaded machine
     return run_xrun(words, options);
   }
   CommandResult train(const std::vector<std::string>& flags, CommandOptions options = {}) const {
@@ -51,10 +51,10 @@ TEST_F(BeginAnew, IsRefusedInTheDirectoryOfARun) {
   EXPECT_THAT(refused.err, HasSubstr("add --overwrite, which first moves it to ckpt/quick.1"));
   EXPECT_EQ(read_file(at("ckpt/quick/latest")), "step-000060\n");
   EXPECT_EQ(read_file(at("ckpt/quick/log.jsonl")), log);
-  // A run that is not finished also has a curve.
+  // A run that has not finished has a curve that would also be lost.
   ASSERT_EQ(train({"-C", "part", "--steps", "10"}).exit, 0);
   EXPECT_EQ(train({"-C", "part", "--resume", "never"}).exit, 1);
-  // Another model would not replace this one.
+  // A run of another model is refused as well.
   EXPECT_EQ(train({"--resume", "never", "--set", "train.seed=2"}).exit, 1);
 }
 
@@ -77,16 +77,16 @@ TEST_F(BeginAnew, OverwriteMovesTheExistingRun) {
   EXPECT_EQ(read_file(at("ckpt/quick/latest")), "step-000010\n");
   EXPECT_EQ(starts("ckpt/quick/log.jsonl"), 1u);
   EXPECT_EQ(run({"eval", "ckpt/quick.1"}).exit, 0) << "the old run is whole";
-  // Each run gets a name of its own.
+  // Each run that is moved away gets a new name.
   ASSERT_EQ(train({"--resume", "never", "--overwrite", "--set", "train.seed=2", "--steps", "20"}).exit, 0);
   EXPECT_EQ(read_file(at("ckpt/quick.2/latest")), "step-000010\n");
   EXPECT_EQ(read_file(at("ckpt/quick.1/latest")), "step-000060\n");
-  // Nothing is moved where nothing is.
+  // Nothing is moved if there is no existing run.
   EXPECT_THAT(train({"-C", "fresh", "--resume", "never", "--overwrite", "--steps", "5"}).err, Not(HasSubstr("note:")));
   EXPECT_FALSE(fs::exists(at("fresh/ckpt/quick.1")));
 }
 
-TEST_F(BeginAnew, OverwriteIsForARunThatBeginsAnew) {
+TEST_F(BeginAnew, OverwriteRequiresResumeNever) {
   for (const auto& flags : {std::vector<std::string>{"--overwrite"}, {"--overwrite", "--resume", "auto"}}) {
     const CommandResult refused = train(flags);
     EXPECT_EQ(refused.exit, 2);
@@ -110,7 +110,7 @@ TEST_F(BeginAnew, OverwriteMovesSecondCopiesAndLinksStayLinks) {
   EXPECT_FALSE(fs::exists(at("copies/step-000020")));
 }
 
-// `checkpoint { dir = "." }`: renaming that directory would move the user's own files.
+// With `checkpoint { dir = "." }` the directory of checkpoints holds the user's own files, which must not be moved.
 TEST_F(BeginAnew, OverwriteMovesNoDirectoryOfTheUser) {
   const std::vector<std::string> flags{"--set", "train.checkpoint.dir=\".\"", "--steps", "10"};
   ASSERT_EQ(train(flags).exit, 0);
@@ -122,7 +122,7 @@ TEST_F(BeginAnew, OverwriteMovesNoDirectoryOfTheUser) {
   EXPECT_TRUE(fs::exists(at("tiny.xgraph")));
 }
 
-// A run that was started with such flags goes on without them.
+// A run that was started with these flags is resumed without them.
 TEST_F(BeginAnew, AStoppedRunNamesTheFlagsThatWouldBeginAgain) {
   ASSERT_EQ(train({"--steps", "10", "-C", "other"}).exit, 0);
   const auto stopped = [&](const std::vector<std::string>& flags) {
@@ -141,7 +141,7 @@ TEST_F(BeginAnew, AStoppedRunNamesTheFlagsThatWouldBeginAgain) {
               HasSubstr("; run the same command without `--resume other/ckpt/quick` to continue\n"));
 }
 
-// Each start would lose what the one before it has learned.
+// If restarts started a new run each time, each start would lose the weights of the one before it.
 TEST_F(BeginAnew, RestartsGoOnAndNeverBeginAgain) {
   const auto restarts = [&](const std::vector<std::string>& flags, CommandOptions options = {}) {
     std::vector<std::string> words{"train", "--restarts", "3", "--", "false"};
@@ -158,14 +158,15 @@ TEST_F(BeginAnew, RestartsGoOnAndNeverBeginAgain) {
   EXPECT_EQ(restarts({}).exit, 1);
 }
 
-// The demonstrations run `xrun train`, which says "run the same command to continue", so they must also go on.
+// The demonstrations run `xrun train`, which prints "run the same command to continue". So running a demonstration
+// again must resume its run.
 TEST(Demos, GoOnAfterAnInterruptionAndBeginAnewAfterTheirEnd) {
   const xrun::testing::TemporaryDirectory root;
   for (const char* name : {"scripts", "build/release"}) {
     fs::create_directories(root.path() + "/" + name);
   }
   fs::copy_file(std::string(XRUN_SOURCE_DIR) + "/scripts/demo.sh", root.path() + "/scripts/demo.sh");
-  // In place of xrun: `train` adds a line to the run's file, and the first two starts are interrupted.
+  // A script replaces xrun: its `train` adds a line to the run's file, and its first two starts are interrupted.
   const std::string fake = root.write("build/release/xrun", R"sh(#!/bin/bash
 [ "$1" = train ] || exit 0
 out=${!#}

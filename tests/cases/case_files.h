@@ -9,7 +9,7 @@
 
 namespace xrun::testing {
 
-// The text of a PPM of 8 x 8 pixels of about this colour; another `seed` gives another picture.
+// Returns a PPM picture of 8 x 8 pixels of about this colour. Another `seed` gives a picture with other bytes.
 inline std::string ppm_of(int red, int green, int blue, int seed) {
   std::string text = "P6\n8 8\n255\n";
   for (int pixel = 1; pixel <= 64; ++pixel) {
@@ -26,7 +26,7 @@ inline void write_picture(const TemporaryDirectory& at, const std::string& path,
   at.write(path, ppm_of(red, green, blue, seed));
 }
 
-// `count` pictures of each of the classes cat, dog and owl below `directory`.
+// Writes `count` pictures of each of the classes cat, dog and owl to `directory`.
 inline void write_animals(const TemporaryDirectory& at, const std::string& directory, int count) {
   for (int i = 1; i <= count; ++i) {
     write_picture(at, fmt::format("{}/cat/{}.ppm", directory, i), 200, 40, 40, i);

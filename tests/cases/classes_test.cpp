@@ -1,4 +1,5 @@
-// Cases 07, 08, 10, 20, 23 and 27: each label and each text input has classes of its own, known by their names.
+// Cases 07, 08, 10, 20, 23 and 27: each label and each text input has its own classes, which are identified by their
+// names.
 #include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
@@ -23,14 +24,14 @@ using xrun::testing::write_picture;
 class Classes : public ::testing::Test {
  protected:
   CommandResult run(const std::vector<std::string>& words) { return run_xrun(words, {.directory = dir_.path()}); }
-  // Runs the command, which succeeds, and gives its output.
+  // Runs the command, expects it to succeed, and returns its output.
   std::string succeed(const std::vector<std::string>& words) {
     const auto result = run(words);
     EXPECT_EQ(result.exit, 0) << result.err;
     return result.out;
   }
 
-  // Animals of three species and two families with a colour that says nothing about them.
+  // Returns a table of animals of three species and two families. Their colour does not depend on the species.
   static std::string animals(int rows, const std::string& header = "a,b,c,e,color,species,family\n") {
     constexpr const char* kColors[] = {"red", "white", "blue", "green"};
     constexpr const char* kSpecies[] = {"ant", "bee", "cow"};
@@ -119,12 +120,12 @@ train t {
   const std::string measured = succeed({"eval", "ckpt/t"});
   EXPECT_THAT(measured, HasSubstr("100.00 %"));
   EXPECT_THAT(measured, Not(HasSubstr(" 0.00 %")));
-  // Each head has a table of its own classes.
+  // `eval` prints a table for each head, with the names of that head's classes.
   const std::string tables = succeed({"eval", "ckpt/t", "--per-class", "--confusion", "pairs.csv"});
   EXPECT_THAT(tables, HasSubstr("\ntest, id, 3 classes with samples, the worst first\n"));
   EXPECT_THAT(tables, HasSubstr("\ntest, family, 2 classes with samples, the worst first\n"));
   EXPECT_THAT(xrun::testing::read_file(dir_.path() + "/pairs.csv"), HasSubstr("test,0,insect,0,insect,12,family\n"));
-  // Both heads are predicted, each by its own names.
+  // `predict` gives the results of both heads, each with the names of its own classes.
   const std::string predicted = succeed({"predict", "ckpt/t", "--source", "test", "--rows", "0..3", "--topk", "1"});
   EXPECT_THAT(predicted, HasSubstr("test.csv:2   id   probabilities   ant"));
   EXPECT_THAT(predicted, HasSubstr("test.csv:2   family   probabilities   insect"));
@@ -135,7 +136,7 @@ train t {
 
 using Case08TextInputNamesThePredictions = Classes;
 
-TEST_F(Case08TextInputNamesThePredictions, PredictionsHaveTheNamesOfTheLabel) {
+TEST_F(Case08TextInputNamesThePredictions, PredictionsUseTheNamesOfTheLabel) {
   dir_.write("train.csv", animals(36));
   dir_.write("m.xgraph", R"(xgraph 1
 
@@ -165,7 +166,8 @@ train t {
   lr        = 0.03
 }
 )");
-  // The test table has three of the four colours and lacks a species, so its own numbers are others.
+  // The test table has three of the four colours and lacks a species, so numbering its own texts would give other
+  // numbers.
   dir_.write("test.csv", "a,b,c,e,color,species,family\n-1,2,-1,-1,white,bee,insect\n-1,-1,2,-1,red,cow,mammal\n");
   succeed({"train", "m.xgraph", "--progress", "none"});
   EXPECT_THAT(succeed({"eval", "ckpt/t"}), HasSubstr("100.00 %"));
@@ -174,7 +176,7 @@ train t {
   EXPECT_THAT(predicted, HasSubstr("probabilities   bee"));
   EXPECT_THAT(predicted, HasSubstr("probabilities   cow"));
   EXPECT_THAT(predicted, Not(HasSubstr("red")));
-  // A table without labels is predicted, and a colour that training did not have is refused.
+  // A table without labels can be predicted. A colour that training did not have is rejected.
   dir_.write("new.csv", "a,b,c,e,color\n-1,-1,2,-1,white\n2,-1,-1,-1,green\n");
   const std::string fresh = succeed({"predict", "ckpt/t", "new.csv", "--topk", "1"});
   EXPECT_THAT(fresh, HasSubstr("new.csv:2   probabilities   cow"));
@@ -232,7 +234,7 @@ TEST_F(Case20ValidationLacksAClass, DirectoriesAreMatchedByName) {
   succeed({"train", "m.xgraph", "--progress", "none"});
   EXPECT_THAT(succeed({"eval", "ckpt/t"}), HasSubstr("test   8 samples"));
   EXPECT_THAT(succeed({"eval", "ckpt/t"}), HasSubstr("100.00 %"));
-  // A class that training did not have is still an error.
+  // A class that training did not have is still rejected.
   write_picture(dir_, "test/auk/1.ppm", 90, 90, 90, 1);
   const auto refused = run({"eval", "ckpt/t"});
   EXPECT_EQ(refused.exit, 1);
@@ -279,7 +281,7 @@ TEST_F(Case27ResumeAfterANewClassDirectory, TheRunIsRefusedOrExtended) {
   for (const char* name : {"cat", "dog", "owl", "ape"}) {
     EXPECT_THAT(predicted, HasSubstr(fmt::format("train/{}/1.ppm   probabilities   {}", name, name)));
   }
-  // Then the same command goes on.
+  // Afterwards, the same command resumes the run.
   succeed({"train", "m.xgraph", "--progress", "none", "--set", "train.steps=90", "--extend"});
 }
 
@@ -314,7 +316,7 @@ TEST_F(Case27ResumeAfterANewClassDirectory, AClassWithoutSamplesKeepsItsNumber) 
   EXPECT_THAT(predicted, HasSubstr("train/owl/1.ppm   probabilities   owl"));
 }
 
-// Rows of `identities` classes around points of a circle.
+// Returns a table of `identities` classes, whose rows lie around points of a circle.
 std::string identities(int classes, int each) {
   std::string text;
   for (int i = 0; i < classes * each; ++i) {
@@ -361,7 +363,7 @@ train t {{
 )",
                                  classes, more));
   }
-  // Bytes of the class weights in a checkpoint; the head is written as one file.
+  // Returns the bytes of the class weights in a checkpoint. The head is saved as one file.
   std::string class_weights(const std::string& checkpoint, int rows) {
     const std::string file =
         xrun::testing::read_file(dir_.path() + "/" + checkpoint + "/head.id.r0000000000.safetensors");
@@ -401,7 +403,7 @@ TEST_F(Case23MoreClassesKeepOldRows, TheSameRunGoesOnWithMoreClasses) {
   EXPECT_EQ(extended.exit, 0) << extended.err;
   EXPECT_THAT(extended.out + extended.err, HasSubstr(" step=160 epoch"));
   EXPECT_THAT(extended.out + extended.err, ::testing::ContainsRegex(" step=160 [^\n]*accuracy=(0\\.9|1\\.0)"));
-  // Fewer classes than the checkpoint has are not an extension.
+  // A model with fewer classes than the checkpoint is not an extension.
   write_model("m.xgraph", 12, "");
   EXPECT_EQ(run({"train", "m.xgraph", "--extend", "--progress", "none", "--set", "train.steps=170"}).exit, 1);
 }
@@ -431,7 +433,7 @@ TEST_F(Case23MoreClassesKeepOldRows, RowsAreTakenByNameWhateverTheirNumbers) {
                             "train.init=checkpoint(\"ckpt/t\")"});
   EXPECT_EQ(started.exit, 0) << started.err;
   EXPECT_THAT(started.err + started.out, HasSubstr("3 of 4 classes are in"));
-  // Not one step was trained, and the old classes are known already.
+  // No step was trained after the extension, and the old classes are already recognised.
   const std::string predicted =
       succeed({"predict", "new/ckpt/t", "train/cat/1.ppm", "train/dog/1.ppm", "train/owl/1.ppm", "--topk", "1"});
   for (const char* name : {"cat", "dog", "owl"}) {

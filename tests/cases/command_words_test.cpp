@@ -1,5 +1,5 @@
-// Words that people type around a command: counts with suffixes, variables of the environment, a pipe without a reader,
-// the help of a command, directories in place of files.
+// What people type around a command: counts with suffixes, environment variables, a pipe whose reader has ended, the
+// help of a command, and directories in place of files.
 #include <algorithm>
 #include <filesystem>
 #include <gmock/gmock.h>
@@ -42,7 +42,7 @@ TEST(CountsOnTheCommandLine, TakeSuffixesAndUnderscores) {
   TemporaryDirectory at;
   at.write("tiny.xgraph", tiny_model());
   const CommandOptions here{.directory = at.path()};
-  // A leading zero is no sign of an octal number.
+  // A leading zero does not mean an octal number.
   const auto plan = run_xrun({"plan", "tiny.xgraph", "--dry-run", "--threads", "010", "--devices", "08"}, here);
   EXPECT_EQ(plan.exit, 0) << plan.err;
   EXPECT_THAT(plan.out, StartsWith("tiny on 8 x cpu"));
@@ -128,8 +128,8 @@ TEST(FlagsOfEveryCommand, AreRefusedIfTheyHaveNoEffect) {
   EXPECT_EQ(run_xrun({"doctor"}, {.environment = {{"XRUN_THREADS", "1"}}}).exit, 0) << "it is for other commands";
 }
 
-// The exit code of xrun in `xrun ... | true`, where `true` has ended before xrun writes.
-TEST(APipeThatNobodyReads, IsAnErrorOfTheWorld) {
+// Returns the exit code of xrun in `xrun ... | true`, where `true` ends before xrun writes.
+TEST(APipeThatNobodyReads, GivesTheExitCodeOfSystemErrors) {
   TemporaryDirectory at;
   at.write("tiny.xgraph", tiny_model());
   const Words commands[] = {{"explain", "--list"},
@@ -168,7 +168,7 @@ TEST(ShowOfADirectory, DescribesItsOnlyRun) {
   EXPECT_EQ(json["checkpoint"]["step"], 3);
   EXPECT_EQ(json["log"]["last_step"], 3);
   const auto run = std::filesystem::path(json["directory"].get<std::string>());
-  // A run that was killed before its first save has a log alone.
+  // A run that was killed before its first save has only a log.
   for (const auto& entry : std::filesystem::directory_iterator(at.path() + "/" + run.native())) {
     if (entry.path().filename() != "log.jsonl") {
       std::filesystem::remove_all(entry.path());
@@ -177,7 +177,7 @@ TEST(ShowOfADirectory, DescribesItsOnlyRun) {
   const auto killed = run_xrun({"show", "runs/one"}, here);
   EXPECT_EQ(killed.exit, 0) << killed.err;
   EXPECT_THAT(killed.out, HasSubstr("log.jsonl"));
-  // A directory with several runs, and one without runs.
+  // The directory then has several runs; another directory has none.
   ASSERT_EQ(run_xrun({"train", "tiny.xgraph", "--steps", "1", "--progress", "none", "-C", "runs/two"}, here).exit, 0);
   const auto several = run_xrun({"show", "runs"}, here);
   EXPECT_EQ(several.exit, 2);
@@ -221,7 +221,7 @@ TEST(ShowOfABareModel, HasShapesParametersOperationsAndActivations) {
   const auto gantt = run_xrun({"show", "net.xgraph", "--gantt"}, here);
   EXPECT_EQ(gantt.exit, 1) << "a schedule needs a plan";
   EXPECT_THAT(gantt.err, HasSubstr("XG0222"));
-  // A mistake is reported once, as by `check`.
+  // A mistake is reported once, as `check` reports it.
   at.write("wrong.xgraph", "xgraph 1\nmodel net {\n  input x: f32[N, 3]\n  y = x -> liner(3)\n  output y\n}\n");
   const auto wrong = run_xrun({"show", "wrong.xgraph"}, here);
   EXPECT_EQ(wrong.exit, 1);

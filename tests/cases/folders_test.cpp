@@ -1,4 +1,4 @@
-// Cases 01, 03 and 17: files and directories in a folder of pictures that are no part of its classes.
+// Cases 01, 03 and 17: files and directories in a folder of pictures that do not belong to its classes.
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using xrun::testing::write_animals;
 using xrun::testing::write_picture;
 namespace fs = std::filesystem;
 
-// `sources`: statements of `data`.
+// Returns the model's text. `sources` holds statements of `data`.
 std::string model_of_animals(const std::string& sources, const std::string& classes = "10",
                              const std::string& label = "label -> as_index(10)") {
   return R"(xgraph 1
@@ -77,7 +77,7 @@ TEST_F(Case01StrayPictureInTrain, IsSkippedWithAWarningThatNamesIt) {
   EXPECT_THAT(train.err, HasSubstr(warning));
   EXPECT_THAT(run({"eval", "ckpt/t"}).out, HasSubstr("100"));
   EXPECT_THAT(run({"predict", "ckpt/t", "test/cat/1.ppm", "--topk", "1"}).out, HasSubstr("   cat "));
-  // The evaluated source also leaves them out.
+  // The stray picture of the evaluated source is also left out.
   write_picture(dir, "test/overview.ppm", 40, 40, 200, 1);
   const auto eval = run({"eval", "ckpt/t", "--per-class"});
   EXPECT_EQ(eval.exit, 0) << eval.err;
@@ -171,7 +171,7 @@ TEST_F(MoreClassDirectoriesThanTheHead, AreOneErrorThatNamesTheFirst) {
       EXPECT_EQ(result.err.find("error["), result.err.rfind("error[")) << result.err;
     }
   }
-  // Classes of which no sample is read do not count.
+  // A class is not counted if none of its samples is read.
   dir.write("m.xgraph", model_of_animals("  source train = folder(\"train\", match=\"{1..3}.ppm\")\n", "2",
                                          "label -> as_index(2)"));
   EXPECT_EQ(run({"check", "--data", "m.xgraph"}).exit, 1);

@@ -1,4 +1,4 @@
-// Labels that are no class numbers: the advice helps.
+// Labels that are not class numbers are rejected with advice that helps.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

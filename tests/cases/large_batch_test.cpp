@@ -1,4 +1,4 @@
-// A batch that is larger than the training source: the commands that open data say what happens.
+// A batch that is larger than the training source: the commands that open the data warn of it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -26,7 +26,7 @@ class LargeBatch : public ::testing::Test {
   xrun::testing::TemporaryDirectory directory;
 };
 
-TEST_F(LargeBatch, IsWarnedOfByPlanTrainAndCheck) {
+TEST_F(LargeBatch, GivesAWarningInPlanTrainAndCheck) {
   const std::string said =
       "a step takes 1 024 samples, and `train` has 640: each of them is in a step 1.6 times on average, and the whole "
       "run has 2 steps";

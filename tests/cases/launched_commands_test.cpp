@@ -1,4 +1,4 @@
-// Commands that a launcher starts several times: one answer, and one message, in all.
+// A launcher starts these commands several times. They must print one answer or one message in total.
 #include <filesystem>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -37,7 +37,7 @@ class LaunchedCommands : public ::testing::Test {
     words.insert(words.begin(), kXrun);
     return launcher_.run(count, words, here());
   }
-  // Rank 0 does `first`, rank 1 does `second`, with a variable "NAME=VALUE" where one is given.
+  // Runs `first` on rank 0 and `second` on rank 1, with the environment variable "NAME=VALUE" if one is given.
   CommandResult pair(const Words& first, const Words& second, const std::string& variable = "") const {
     Words all{kXrun};
     all.insert(all.end(), first.begin(), first.end());

@@ -1,4 +1,4 @@
-// Numbers that a line of progress reports: they are those of all steps since the line before, and not of the last one.
+// The numbers in a line of progress: they cover all steps since the previous line, and not only the last step.
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -55,8 +55,8 @@ TEST_F(LinesOfARun, LossAndMetricsAreMeansOfTheStepsSinceTheLineBefore) {
   }
 }
 
-// A resumed run has no steps from before: its first line is about those that it made itself.
-TEST_F(LinesOfARun, TheFirstLineOfAResumedRunIsThatOfItsOwnSteps) {
+// A resumed run does not know the steps before it, so its first line covers only its own steps.
+TEST_F(LinesOfARun, FirstLineOfAResumedRunCoversOnlyItsOwnSteps) {
   const auto single = steps("one", {"--deterministic", "--set", "train.log.every=1 steps"});
   const std::vector<std::string> flags{"--deterministic", "--set", "train.log.every=20 steps"};
   auto first = flags;
@@ -82,7 +82,7 @@ TEST_F(LinesOfARun, TheFirstLineOfAResumedRunIsThatOfItsOwnSteps) {
 }
 
 // The steps of this model are much faster than its saves and evaluations.
-TEST_F(LinesOfARun, SpeedIsThatOfTheClockWithoutEvaluationsAndSaves) {
+TEST_F(LinesOfARun, SpeedLeavesOutEvaluationsAndSaves) {
   const auto lines = steps("all", {"--set", "train.log.every=10 steps", "--set", "train.eval.every=5 steps", "--set",
                                    "train.checkpoint.every=5 steps"});
   ASSERT_EQ(lines.size(), 6u);
@@ -94,7 +94,7 @@ TEST_F(LinesOfARun, SpeedIsThatOfTheClockWithoutEvaluationsAndSaves) {
     EXPECT_GT(lines[i].at("save_s").get<double>(), 0);
     by_clock += lines[i].at("time").get<double>() - lines[i - 1].at("time").get<double>() - pauses;
     by_lines += 10 * 32 / lines[i].at("images_per_s").get<double>();
-    // A step with its wait for data is part of the time between two lines.
+    // A step and its wait for data lie within the time between two lines.
     EXPECT_LE(10 * lines[i].at("step_s").get<double>(), 1.01 * 10 * 32 / lines[i].at("images_per_s").get<double>());
     EXPECT_LE(lines[i].at("data_s").get<double>(), lines[i].at("step_s").get<double>());
   }
@@ -108,7 +108,7 @@ TEST_F(LinesOfARun, StartSaysHowManySamplesAnEpochAndAStepHave) {
   EXPECT_EQ(starts[0].at("batch"), 32);
 }
 
-TEST_F(LinesOfARun, PeopleReadSamplesPerSecond) {
+TEST_F(LinesOfARun, PlainOutputShowsSamplesPerSecond) {
   const CommandResult plain =
       run_xrun({"train", "tiny.xgraph", "--progress", "plain", "--set", "train.checkpoint.every=5 steps"},
                {.directory = directory.path()});
@@ -125,7 +125,7 @@ TEST_F(LinesOfARun, PeopleReadSamplesPerSecond) {
   EXPECT_THAT(plan.out, ContainsRegex("predicted  [0-9 ]+ samples/s"));
 }
 
-// The log as `show` finds it of a run that goes on, or was killed: without an `end` event.
+// `show` reads the log of a run that is still training or was killed, so the log has no `end` event.
 TEST_F(LinesOfARun, ALogWithoutAnEndIsShownWithTheTimeOfItsEvents) {
   train("killed", {"--steps", "25"});
   std::string log = xrun::testing::read_file(directory.path() + "/killed/ckpt/quick/log.jsonl");
@@ -143,7 +143,7 @@ TEST_F(LinesOfARun, ALogWithoutAnEndIsShownWithTheTimeOfItsEvents) {
   EXPECT_GT(json::parse(figures.out).at("seconds").get<double>(), 0);
 }
 
-// TensorBoard forgets the steps that a resumed run repeats if its file begins with such an event.
+// A resumed run repeats some steps. TensorBoard drops the earlier ones if the new file begins with a session_log event.
 TEST_F(LinesOfARun, TheEventFileOfEachPartBeginsWithItsFirstStep) {
   const std::vector<std::string> flags{"--set", "train.log.tensorboard=true"};
   const auto files = [&] {
@@ -155,7 +155,8 @@ TEST_F(LinesOfARun, TheEventFileOfEachPartBeginsWithItsFirstStep) {
     }
     return paths;
   };
-  // A record: length (8 bytes), its sum (4), then the event: wall time (9 bytes), step (2), session_log.
+  // A record has its length (8 bytes), a checksum of the length (4), and the event: wall time (9 bytes), step (2),
+  // session_log.
   const auto second_record = [](const std::string& path) {
     const std::string bytes = xrun::testing::read_file(path);
     const auto length = static_cast<size_t>(static_cast<unsigned char>(bytes.at(0)));

@@ -1,4 +1,4 @@
-// Losses over labels that some rows or positions do not have, against their formulas.
+// Losses over labels that are missing in some rows or positions, compared with their formulas.
 #include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
@@ -20,9 +20,9 @@ class LossesOfPartialLabels : public CommandRuns {
   }
 };
 
-// Logits are x times one trained number, so losses and gradients are sums of a few terms.
+// The logits are x times one trained number, so losses and gradients are sums of a few terms.
 TEST_F(LossesOfPartialLabels, FollowTheFormula) {
-  // Three classes in two positions a row; -1 is no label.
+  // Each row has two positions with three classes; -1 means that there is no label.
   const std::vector<std::vector<double>> x{
       {1, 0, 2, 0, 1, 0}, {0, 3, 1, 1, 1, 0}, {2, 2, 0, 0, 0, 1}, {1, 4, 0, 2, 0, 0}};
   const std::vector<std::vector<int>> labels{{2, -1}, {-1, -1}, {0, 1}, {-1, 0}};
@@ -94,7 +94,7 @@ train t {{
   }
 }
 
-// A loss of two labels is the sum of the means over the rows of each.
+// A loss over two labels is the sum of two means. Each mean is over the rows that have its label.
 TEST_F(LossesOfPartialLabels, LeaveOutTheRowsOfTheirOwnLabel) {
   const std::vector<std::vector<double>> x{
       {1, 0, 2, 0, 1, 0}, {0, 3, 1, 1, 1, 0}, {2, 2, 0, 0, 0, 1}, {1, 4, 0, 2, 0, 0}};
@@ -156,14 +156,14 @@ train t {
         }
       }
     }
-    // The part without a label is a mean over all rows; it changes no weight.
+    // The part of the loss that has no label is a mean over all rows. It changes no weight.
     for (const auto& row : x) {
       for (size_t c = 0; c < 3; ++c) {
         loss += 0.1 / 4 * (row[c] - row[c + 3]) * (row[c] - row[c + 3]) / 3;
       }
     }
     EXPECT_NEAR(step.at("loss").get<double>(), loss, 1e-5);
-    EXPECT_NEAR(step.at("accuracy").get<double>(), 1, 1e-6);  // 2, 0 and 1 of three
+    EXPECT_NEAR(step.at("accuracy").get<double>(), 1, 1e-6);  // rows 2, 0 and 1 of the three
     EXPECT_NEAR(step.at("accuracy_2").get<double>(), 0.5, 1e-6);
     one -= 0.1 * slope;
   }

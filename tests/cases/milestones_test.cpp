@@ -1,4 +1,4 @@
-// Case 15: the times of `steps` are counted from the start of the run, and each of them is reached.
+// Case 15: the times in `steps` are counted from the start of the run, and a time that is never reached is rejected.
 #include <cmath>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -21,7 +21,7 @@ using xrun::testing::read_file;
 using xrun::testing::run_xrun;
 using xrun::testing::TemporaryDirectory;
 
-// A manifest with the digest of its text.
+// Writes a manifest with a valid digest of its text.
 std::string signed_again(nlohmann::ordered_json manifest) {
   const auto text_of = [&] { return manifest.dump(1) + "\n"; };
   manifest["digest"] = "";
@@ -30,7 +30,7 @@ std::string signed_again(nlohmann::ordered_json manifest) {
   return text_of();
 }
 
-// Ten steps an epoch; `more` are lines of `train`.
+// Returns the text of a model with ten steps per epoch. `more` holds lines of `train`.
 std::string model_of(const std::string& length, const std::string& lr, const std::string& batch = "16") {
   return fmt::format(R"(xgraph 1
 
@@ -70,7 +70,7 @@ class Case15MilestonesAfterAWarmUp : public testing::Test {
     EXPECT_NE(result.exit, 0) << result.out;
     return result.err + result.out;
   }
-  // The steps after which the rate is another one, with that rate.
+  // Returns the steps after which the learning rate changes, each with the new rate.
   std::vector<std::pair<int, double>> falls_of(const std::string& text) {
     directory.write("m.xgraph", text);
     const auto result = run({"train", "m.xgraph", "-C", fmt::format("run{}", ++runs_), "--progress", "json",
@@ -91,7 +91,7 @@ class Case15MilestonesAfterAWarmUp : public testing::Test {
     }
     return falls;
   }
-  // The directory of the newest checkpoint.
+  // Returns the directory of the newest checkpoint.
   std::string latest_step() const {
     const std::string name = read_file(directory.path() + "/ckpt/t/latest");
     return "ckpt/t/" + name.substr(0, name.find('\n'));
@@ -119,11 +119,11 @@ TEST_F(Case15MilestonesAfterAWarmUp, UnitsMayBeMixedAndCurvesBeforeMayBeSeveral)
   EXPECT_THAT(falls_of(model_of("epochs = 2", "steps(0.1, at=[1 epoch])")), ElementsAre(Pair(10, 0.01)));
 }
 
-TEST_F(Case15MilestonesAfterAWarmUp, TimesAreThoseOfTheRunIfTheBatchGrows) {
+TEST_F(Case15MilestonesAfterAWarmUp, TimesCountFromTheStartAlsoIfTheBatchGrows) {
   const auto falls = falls_of(model_of("epochs = 8", "[warmup(0 .. 0.1, 1 epoch), steps(0.1, at=[4 epochs])]",
                                        "grow(16 .. 32, over=2 epochs, after=1 epoch)"));
   ASSERT_EQ(falls.size(), 1u);
-  // The sizes are 10 steps of one unit, then growing ones up to epoch 3, then those of two.
+  // The step sizes are: 10 steps of one unit, growing sizes up to epoch 3, and then steps of two units.
   EXPECT_GT(falls[0].first, 20);
   EXPECT_LT(falls[0].first, 40);
 }
@@ -140,7 +140,7 @@ TEST_F(Case15MilestonesAfterAWarmUp, ATimeThatIsNeverReachedIsRefusedInEachUnit)
         AllOf(HasSubstr("XG0506]: "), HasSubstr("is not after the start of `steps`, which is 2 epochs after")))
         << early;
   }
-  // In other units, as soon as the number of samples is known.
+  // Times in other units are checked when the number of samples is known.
   for (const std::string command : {"train", "plan"}) {
     EXPECT_THAT(refusal_of(with_at("200 steps"), command), HasSubstr("XG0506]: 200 steps is never reached")) << command;
     EXPECT_THAT(refusal_of(with_at("3200 samples"), command), HasSubstr("XG0506]: 3200 samples, which is 200 steps, is "
@@ -159,7 +159,7 @@ TEST_F(Case15MilestonesAfterAWarmUp, TheFixWritesTheTimeFromTheStartOfTheRun) {
   EXPECT_THAT(run({"check", "m.xgraph"}).err, HasSubstr("at=[3 epochs]"));
 }
 
-TEST_F(Case15MilestonesAfterAWarmUp, ACheckpointFromBeforeGoesOnWithExtendAlone) {
+TEST_F(Case15MilestonesAfterAWarmUp, EarlierCheckpointsResumeOnlyWithExtend) {
   const auto with_at = [](int epoch) {
     return model_of("epochs = 8", fmt::format("[warmup(0 .. 0.1, 2 epochs), steps(0.1, at=[{} epochs])]", epoch));
   };
@@ -171,7 +171,8 @@ TEST_F(Case15MilestonesAfterAWarmUp, ACheckpointFromBeforeGoesOnWithExtendAlone)
   directory.write("m.xgraph", with_at(6));
   const std::string shown = run({"show", "m.xgraph", "--emit", "checked"}).out;
   const std::string digest = shown.substr(shown.rfind("math ") + 5, 64);
-  // A curve at epoch 4 after a warm-up of 2 was at epoch 6, and had the digest that epoch 6 has now.
+  // Earlier versions counted from the end of the warm-up: epoch 4 after a warm-up of 2 was epoch 6 of the run, and had
+  // the digest that epoch 6 has now.
   directory.write("m.xgraph", with_at(4));
   ASSERT_EQ(train({"--steps", "30"}).exit, 0);
   const std::string latest = latest_step();
@@ -184,7 +185,7 @@ TEST_F(Case15MilestonesAfterAWarmUp, ACheckpointFromBeforeGoesOnWithExtendAlone)
   EXPECT_EQ(refused.exit, 1) << refused.out;
   EXPECT_THAT(refused.err, AllOf(HasSubstr("XG0701]"), HasSubstr("was counted from the beginning of the curve"),
                                  HasSubstr("--extend")));
-  // The rate that the run had goes on without it.
+  // With the rate that the run had, it is resumed without `--extend`.
   directory.write("m.xgraph", with_at(6));
   EXPECT_EQ(train({"--steps", "40"}).exit, 0);
   directory.write("m.xgraph", with_at(4));
@@ -194,8 +195,8 @@ TEST_F(Case15MilestonesAfterAWarmUp, ACheckpointFromBeforeGoesOnWithExtendAlone)
   EXPECT_EQ(train({}).exit, 0) << "from here on it is the run's own";
 }
 
-// A text that is refused today, in a checkpoint from before, still gives predictions.
-TEST_F(Case15MilestonesAfterAWarmUp, TheTextOfACheckpointFromBeforeIsNotRefused) {
+// A checkpoint of an earlier version may hold a text that is now rejected. It can still be used for predictions.
+TEST_F(Case15MilestonesAfterAWarmUp, TextsOfEarlierCheckpointsStillPredict) {
   directory.write("m.xgraph", model_of("epochs = 4", "[warmup(0 .. 0.1, 2 epochs), steps(0.1, at=[3 epochs])]"));
   ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none", "--devices", "1", "--threads", "1"}).exit, 0);
   const std::string latest = latest_step();
@@ -203,7 +204,7 @@ TEST_F(Case15MilestonesAfterAWarmUp, TheTextOfACheckpointFromBeforeIsNotRefused)
   std::string text = read_file(path + "/model.json");
   const size_t at = text.find("at=[3 epochs]");
   ASSERT_NE(at, std::string::npos);
-  text.replace(at + 4, 1, "1");  // counted from the warm-up's end, it was reached
+  text.replace(at + 4, 1, "1");  // reached when it was counted from the end of the warm-up
   directory.write(latest + "/model.json", text);
   auto manifest = nlohmann::ordered_json::parse(read_file(path + "/manifest.json"));
   for (auto& file : manifest["files"]) {

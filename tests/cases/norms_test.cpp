@@ -1,4 +1,4 @@
-// Case 11: norms of one number are found before they train.
+// Case 11: norms over a single number are reported before training.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ using testing::HasSubstr;
 using xrun::testing::run_xrun;
 using xrun::testing::TemporaryDirectory;
 
-// A model of pictures and rows with settings of `train`.
+// Returns a model over pictures and rows. `train` holds settings of `train`.
 std::string model_of(const std::string& layers, const std::string& train, const std::string& input = "6") {
   return fmt::format(R"(xgraph 1
 
@@ -102,7 +102,7 @@ TEST_F(Case11BatchNormOfOneSample, OtherNormsOfOneNumberAreWarnings) {
   EXPECT_EQ(check(model_of("linear(2) -> layer_norm -> linear(12)", large)).err, "");
 }
 
-// The softmax of a loss over one class, and the norm that a cosine head applies to a feature of one number.
+// A loss over one class has a softmax over one number, and a cosine head normalises a feature of one number.
 TEST_F(Case11BatchNormOfOneSample, LossesAndHeadsHideNorms) {
   std::string text = model_of("linear(1)", "batch = 16");
   text.replace(text.find(", 12, 1072"), 10, ", 1, 1072");
@@ -113,7 +113,7 @@ TEST_F(Case11BatchNormOfOneSample, LossesAndHeadsHideNorms) {
   EXPECT_THAT(check(text).err, AllOf(HasSubstr("warning[XG0318]"), HasSubstr("`cosine_classifier`")));
 }
 
-TEST_F(Case11BatchNormOfOneSample, ABlockThatIsCalledOftenIsToldOnce) {
+TEST_F(Case11BatchNormOfOneSample, ABlockThatIsCalledOftenIsReportedOnce) {
   std::string text = model_of("unit -> unit -> unit -> linear(12)", "batch = 16");
   text.replace(0, 9, "xgraph 1\n\nblock unit(x: [N, D]) -> [N, 1] {\n  return x -> linear(1) -> layer_norm\n}\n");
   const std::string err = check(text).err;

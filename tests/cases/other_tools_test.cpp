@@ -1,4 +1,4 @@
-// Cases 19 and 25: files of other tools are not edited, and settings of other tools get a hint of ours.
+// Cases 19 and 25: commands do not edit files of other tools, and settings of other tools get a hint that names ours.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <string>
@@ -48,7 +48,7 @@ TEST(Case19FixEditsFilesOfOthers, AModelWithAnotherNameIsStillMended) {
   EXPECT_EQ(read_file(dir.path() + "/" + "net.txt"), "xgraph 1\n\n# a constant\nlet a = \"b\"\n");
 }
 
-// A Python program in a file of ours: the edition is not written before it.
+// A file of ours that holds a Python program gets no edition line before the program.
 TEST(Case19FixEditsFilesOfOthers, TheEditionIsNotWrittenBeforeAProgram) {
   TemporaryDirectory dir;
   dir.write("net.xgraph", "import torch\nx = 3\n");

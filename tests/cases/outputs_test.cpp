@@ -1,5 +1,5 @@
-// Outputs that `check` accepts are written by `predict`, or refused with the reason: inputs as they are, operators that
-// change nothing, the logits of a head.
+// `predict` writes every output that `check` accepts, or rejects it with the reason: inputs without a change, operators
+// that change nothing, and the logits of a head.
 #include <algorithm>
 #include <gmock/gmock.h>
 
@@ -47,7 +47,8 @@ class Outputs : public ::testing::Test {
     const auto trained = run_xrun({"train", "m.xgraph", "--progress", "none"}, here());
     ASSERT_EQ(trained.exit, 0) << trained.err;
   }
-  // The line that `predict --embedding` prints for the first sample of `test`, with the weights of the last training.
+  // Returns the line that `predict --embedding` prints for the first sample of `test`, with the weights of the newest
+  // training.
   CommandResult embedding(const std::string& text, const std::vector<std::string>& more = {}) {
     at_.write("m.xgraph", text);
     std::vector<std::string> words{"predict", "m.xgraph", "ckpt/t",   "--source",   "test",
@@ -63,7 +64,7 @@ TEST_F(Outputs, HaveTheValuesOfAnInput) {
   const std::string rest = "  logits = x -> linear(8) -> relu -> linear(5)\n  output logits\n";
   const std::string raw = model("  raw = x\n  output raw\n" + rest);
   train(raw);
-  // The value as an operator computes it.
+  // An operator computes the wanted value.
   const auto wanted = embedding(model("  a = x * 1.0\n  output a\n" + rest));
   ASSERT_EQ(wanted.exit, 0) << wanted.err;
   ASSERT_THAT(wanted.out, StartsWith("synthetic sample 0 "));
@@ -96,7 +97,7 @@ TEST_F(Outputs, RefuseHeadsWhoseLogitsAreNotKept) {
   const auto refused = embedding(model(head, "id"));
   EXPECT_EQ(refused.exit, 1) << refused.out;
   EXPECT_THAT(refused.err, HasSubstr("XG0903]: the output `id` is a head, whose logits are not kept"));
-  // The next output of real numbers is taken.
+  // `predict` takes the next output that has real numbers.
   const auto both = embedding(model(head + "  output f\n", "id"));
   EXPECT_EQ(both.exit, 0) << both.err;
   EXPECT_EQ(std::count(both.out.begin(), both.out.end(), ' '), 2 + 4);

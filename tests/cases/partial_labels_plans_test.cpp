@@ -1,4 +1,4 @@
-// Labels that some samples do not have, under every plan, number of ranks and way to cut a batch: one result.
+// Labels that some samples lack: every plan, number of ranks and division of a batch gives the same result.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -12,8 +12,8 @@
 namespace xrun::testing {
 namespace {
 
-// Rows of 6 numbers, a kind of 5, a colour of 4 and a kind at each of two positions; about a third of each is missing,
-// in rows of its own, and the rows of one batch may all lack a label.
+// Returns rows of 6 numbers, a kind of 5, a colour of 4, and a kind at each of two positions. About a third of each
+// label is missing, each in other rows. A batch may lack a label in all its rows.
 std::string rows_with_gaps(int count) {
   std::string text;
   for (int i = 0; i < count; ++i) {
@@ -26,7 +26,7 @@ std::string rows_with_gaps(int count) {
   return text;
 }
 
-// `tail` is the model from the features on.
+// Returns a model's text. `tail` is the part of the model after the features.
 std::string model_of(const std::string& tail, const std::string& loss, const std::string& metrics,
                      const std::string& more = "") {
   return fmt::format(R"(xgraph 1
@@ -106,7 +106,7 @@ TEST_F(PartialLabels, ClassWeightsHaveOneResultUnderEveryPlan) {
   expect_one_result();
 }
 
-// The labels of all parts of a batch are counted together.
+// The labels of all accumulated parts of a batch are counted together.
 TEST_F(PartialLabels, AccumulatedPartsAreOneBatch) {
   for (const std::string& text : {kDense, kHeads, kWeighted}) {
     write_model(text);
@@ -124,7 +124,7 @@ TEST_F(PartialLabels, AccumulatedPartsAreOneBatch) {
   }
 }
 
-// A rank counts the labels of the rows of all ranks.
+// Each rank counts the labels in the rows of all ranks.
 TEST_F(PartialLabels, RanksHaveTheWeightsAndMetricsOfOneProcess) {
   const char* const mpirun = "/usr/bin/mpirun";
   if (!std::filesystem::exists(mpirun) || !std::filesystem::exists(std::string(XRUN_BINARY_DIR) + "/libxrun_mpi.so")) {
@@ -149,8 +149,8 @@ TEST_F(PartialLabels, RanksHaveTheWeightsAndMetricsOfOneProcess) {
   EXPECT_EQ(eval_of(two), eval_of(one));
 }
 
-// The loss as a metric is that of the step.
-TEST_F(PartialLabels, AMetricThatIsTheLossOfAHeadIsTheSameMean) {
+// A metric that repeats the loss has the value of the step's loss.
+TEST_F(PartialLabels, AMetricEqualToTheLossHasTheSameMean) {
   write_model(model_of("head id = classifier(feature, 5)", "softmax_ce(id, kind)", "softmax_ce(id, kind)"));
   for (const std::string reduce : {"mean", "sum"}) {
     const auto steps = steps_of({"--set", "train.reduce=" + reduce, "--set", "train.lr=0.01"});
@@ -159,13 +159,13 @@ TEST_F(PartialLabels, AMetricThatIsTheLossOfAHeadIsTheSameMean) {
       const double loss = step.at("loss");
       const double metric = step.at("softmax_ce");
       EXPECT_GT(metric, 0.1);
-      // With a sum the labels of the step are the quotient, a whole number.
+      // With `reduce = sum`, the loss divided by the metric is the number of labels in the step, a whole number.
       EXPECT_NEAR(loss / metric, reduce == "mean" ? 1 : std::round(loss / metric), 1e-4) << reduce;
     }
   }
 }
 
-// Rows without a label are never drawn by a balanced order, so the run is that of the other rows.
+// A balanced order never draws rows without a label, so the run equals a run over the labelled rows.
 TEST_F(PartialLabels, ABalancedOrderDrawsLabelledRows) {
   std::vector<std::string> results;
   for (const bool ignores : {true, false}) {

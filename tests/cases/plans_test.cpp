@@ -1,4 +1,5 @@
-// Plans of users that were refused, ended by a signal or took minutes: each is planned, or refused in words at once.
+// Plans of users that were rejected, ended by a signal, or took minutes. Each must now be made quickly or be rejected
+// quickly with a message.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <string>
@@ -15,7 +16,7 @@ using xrun::testing::TemporaryDirectory;
 
 constexpr double kSeconds = 3;  // processor time
 
-// Seconds of processor time of the commands that have ended.
+// Returns the processor time in seconds of the commands that have ended.
 double processor_time() {
   rusage usage{};
   getrusage(RUSAGE_CHILDREN, &usage);
@@ -130,7 +131,7 @@ train t {{
                      stages);
 }
 
-// `layers`: stages that follow the input x: f32[N, inputs].
+// Returns a model over rows. `layers` holds the stages after the input x: f32[N, inputs].
 std::string rows(int inputs, const std::string& layers, const std::string& train = "", const std::string& blocks = "") {
   return fmt::format(R"(xgraph 1
 
@@ -181,7 +182,7 @@ TEST(CasePlansUnverified, DeepNetworksArePlannedInReplicas) {
   expect_plan(plan(convolutions(400), in_replicas(8)));
 }
 
-// The first stage updates the running mean alone: it has no gradients to sum.
+// The first stage only updates the running mean, so it has no gradients to sum.
 TEST(CasePlansUnsoundState, AStageWithAStateAndNoWeightIsPlanned) {
   const std::string centered = R"(block centered(x: [N, D]) -> [N, D] {
   state center: [D] = 0
@@ -200,7 +201,7 @@ TEST(CasePlansUnsoundState, AStageWithAStateAndNoWeightIsPlanned) {
       expect_plan(plan(text, flags));
     }
   }
-  // Two replicas of each stage gather the statistics of the state and sum no gradients of it.
+  // Two replicas of each stage gather the statistics of the state. The state has no gradients to sum.
   expect_plan(
       plan(text, {"--deterministic", "--devices", "4", "--set", "schedule.stages=2", "--set", "schedule.replicas=2"}));
 }
@@ -252,7 +253,7 @@ TEST(CasePlansBlockDouble, BlocksThatDoubleOneAnotherAreRefusedBeforeTheWork) {
                  {"limit"});
 }
 
-// A power with an exponent that processors take for 0, compiled and interpreted.
+// The exponent of this power is so small that processors treat it as 0. Compiled and interpreted code must agree.
 TEST(CasePlansJitPower, CompiledAndInterpretedPowersTrainTheSameWeights) {
   const std::string text = R"(xgraph 1
 

@@ -1,4 +1,4 @@
-// Reads what a run prints with `--progress json`, and its log.
+// Readers for the output of `--progress json` and for the log of a run.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -8,7 +8,7 @@
 
 namespace xrun::testing {
 
-// The events of one kind, in order.
+// Returns the events of one kind, in the order of the lines of `text`.
 inline std::vector<nlohmann::json> run_events(const std::string& text, const std::string& kind) {
   std::vector<nlohmann::json> events;
   std::istringstream lines(text);

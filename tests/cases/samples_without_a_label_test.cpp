@@ -1,4 +1,5 @@
-// Case 22: labels that some samples, or some positions of a sample, do not have are left out of every loss and metric.
+// Case 22: samples, or positions of a sample, that lack a label are left out of every loss and metric that reads the
+// label.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -17,8 +18,8 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Twelve classes of rows around 5 at one or two of six places, with the label that `label` makes of the class; rows for
-// which it gives nothing are left out.
+// Returns rows of twelve classes, with values around 5 at one or two of six places. `label` makes the label from the
+// class; if it returns nothing, the row is left out.
 std::string rows_of_twelve_classes(int count, const std::function<std::string(int)>& label) {
   std::string text;
   for (int i = 0; i < count; ++i) {
@@ -33,10 +34,10 @@ std::string rows_of_twelve_classes(int count, const std::function<std::string(in
   return text;
 }
 
-// One device computes such small models fastest, also on a machine with other work.
+// One device is the fastest for such small models, also on a busy machine.
 const Flags kOne{"--devices", "1", "--threads", "1"};
 
-// Every third class is unlabelled.
+// Every third class has no label.
 std::string label_or_minus_one(int kind) { return kind % 3 == 1 ? "-1" : fmt::format("{}", kind); }
 std::string label_or_nothing(int kind) { return kind % 3 == 1 ? "" : fmt::format("{}", kind); }
 
@@ -48,7 +49,7 @@ std::vector<nlohmann::json> events_of(const std::string& out, const std::string&
 
 class Case22SamplesWithoutALabel : public CommandRuns {
  protected:
-  // Writes the model of the case; `label` is the list of stages after the column.
+  // Writes the model of the case. `label` holds the stages after the column.
   void write_case(const std::string& label, const std::string& more = "") {
     write_model(fmt::format(R"(xgraph 1
 
@@ -123,7 +124,7 @@ TEST_F(Case22SamplesWithoutALabel, AreAnErrorWithoutIgnore) {
 TEST_F(Case22SamplesWithoutALabel, LearnsAsFromTheLabelledRowsAlone) {
   struct Kind {
     const char* name;
-    const char* head;  // from the feature on
+    const char* head;  // text of the head, after the feature
     const char* loss;
     const char* more;
   };
@@ -255,8 +256,8 @@ TEST_F(Case22SamplesWithoutALabel, IgnoredTextsAreNoClasses) {
               ::testing::ElementsAre("kind00", "kind02", "kind03", "kind05", "kind06", "kind08", "kind09", "kind11"));
 }
 
-// Cells without a value, by themselves and by one of their words.
-TEST_F(Case22SamplesWithoutALabel, MissingCellsAreIgnoredWhereTheStageSaysSo) {
+// `ignore` accepts missing cells in general, and by one of the words for a missing value.
+TEST_F(Case22SamplesWithoutALabel, MissingCellsAreIgnoredIfTheStageAsksForIt) {
   directory.write("train.csv", rows_of_twelve_classes(120, [](int kind) {
                     return kind == 1 ? std::string("NA") : kind % 3 == 1 ? "nan" : fmt::format("{}", kind);
                   }));

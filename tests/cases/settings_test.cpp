@@ -23,29 +23,29 @@ using xrun::testing::run_xrun;
 using xrun::testing::TemporaryDirectory;
 using Words = std::vector<std::string>;
 
-// The place that shows the effect of a setting.
+// Where the effect of a setting can be seen.
 enum class Seen {
   kWeights,  // the digest of the weights at the end of a run
-  kEvents,   // the events of a run without its times: kinds, steps, names of figures
-  kFiles,    // the files that a run leaves
+  kEvents,   // the events of a run without their times: kinds, steps, names of metrics
+  kFiles,    // the files that a run writes
   kTensors,  // the tensors of its checkpoint
   kPlan,     // the text of `xrun plan`
   kProgram,  // the program of the plan
-  kRefused,  // `plan` refuses it, since it cannot be carried out
+  kRefused,  // the setting is rejected by `plan`
   kEnds,     // the run ends with an error
-  kResumed,  // a run goes on, or not, after the class `cat` has become `lion`
+  kResumed,  // whether a run resumes after the class `cat` was renamed to `lion`
 };
 
 struct Case {
-  std::string setting;  // the path in the table: "train.checkpoint.every"
+  std::string setting;  // path in the table of settings: "train.checkpoint.every"
   Seen seen;
   std::string written;          // "train.checkpoint.every=2 steps"
   Words around = {};            // settings and flags of both runs
-  std::string other = {};       // written in place of the setting; empty: nothing
+  std::string other = {};       // written in the other run instead of the setting; empty: nothing
   const char* model = nullptr;  // null: kModel
 };
 
-// Two of twelve classes are frequent.
+// Returns a table in which two of the twelve classes are frequent.
 std::string rows(int count) {
   std::string text;
   for (int i = 0; i < count; ++i) {
@@ -144,7 +144,7 @@ run usual {
 }
 )";
 
-// One of nine pictures is broken.
+// One of the nine pictures is broken.
 constexpr const char* kPictures = R"(xgraph 1
 
 model m {
@@ -271,7 +271,7 @@ const std::vector<Case>& cases() {
 
 std::string path_of(const SettingDef& def) { return fmt::format("{}.{}", keyword_of(def.kind), def.path()); }
 
-// Whether it holds settings: these are seen by what they hold.
+// Returns whether a setting is a group of settings. The cases of its members cover a group.
 bool is_group(const SettingDef& def) {
   return std::ranges::any_of(xrun::lang::all_settings(), [&](const SettingDef& other) {
     return other.kind == def.kind && other.path().starts_with(def.path() + ".");
@@ -287,10 +287,10 @@ class EachSetting : public testing::Test {
     directory_.write("pictures/owl/2.ppm", "P6\n8 8\n255\nbroken");
   }
 
-  // The result that a user sees of the model with `written`.
+  // Returns what a user sees of the model, with `written` or with `other`.
   std::string seen(const Case& one, bool is_set) {
     std::string text = one.model != nullptr ? one.model : kModel;
-    // The memory of the machine changes from one plan to the next.
+    // The free memory of the machine changes between two plans, so it is fixed here.
     Words words = with(set("cluster.node.memory=8GiB"), one.around);
     if (is_set && !one.other.empty()) {
       text.replace(text.find(one.other), one.other.size(), one.written);
@@ -385,8 +385,8 @@ TEST_F(EachSetting, HasACaseBelow) {
   EXPECT_TRUE(covered.empty()) << *covered.begin() << " is no setting";
 }
 
-// Results that the cases compare are equal where nothing has changed.
-TEST_F(EachSetting, ADefaultThatIsWrittenIsNotSeen) {
+// The results that the cases compare must be equal if no setting was changed.
+TEST_F(EachSetting, WritingItsDefaultChangesNothing) {
   using enum Seen;
   for (const auto& [seen_in, written] : {std::pair{kWeights, "train.seed=1"},
                                          {kEvents, "train.log.every=10 steps"},
@@ -399,7 +399,7 @@ TEST_F(EachSetting, ADefaultThatIsWrittenIsNotSeen) {
   }
 }
 
-TEST_F(EachSetting, IsSeenOrRefused) {
+TEST_F(EachSetting, HasAVisibleEffectOrIsRejected) {
   directory_.write("m.xgraph", kModel);
   ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none", "--set", "train.checkpoint.dir=\"first\""}).exit, 0);
   std::map<std::string, std::string> known;  // results without the setting

@@ -16,7 +16,8 @@ using xrun::testing::CommandResult;
 using xrun::testing::run_xrun;
 using xrun::testing::TemporaryDirectory;
 
-// Rows around 5 at one or two of six places, with the label that `cell` gives for row and class.
+// Returns rows with values around 5 at one or two of six places. `cell` returns the text of the label from the row's
+// number and class.
 std::string table(int rows, const std::function<std::string(int row, int label)>& cell) {
   std::string text;
   for (int i = 0; i < rows; ++i) {
@@ -34,7 +35,7 @@ std::string plain(int, int label) { return std::to_string(label); }
 
 class Tables : public ::testing::Test {
  protected:
-  // A model of 20 classes, whose label is bound so.
+  // Writes a model of 20 classes; `label` is the binding of its label.
   void write_model(const std::string& label, const std::string& more_data = "", int classes = 20) const {
     dir.write("m.xgraph", R"(xgraph 1
 
@@ -163,7 +164,7 @@ train t {
     const auto train = run({"train", "m.xgraph", "--progress", "plain"});
     EXPECT_THAT(train.err, HasSubstr(" accuracy=1.0000 ")) << one.input;
   }
-  // A stage before it works in f32, which does not hold these numbers.
+  // An earlier stage computes in f32, which cannot hold these numbers.
   dir.write("m.xgraph", model("index(16)[N, 1]", "columns(0..1) -> scale(1)" + first, embed + " -> flatten"));
   EXPECT_THAT(check(), HasSubstr("label 20000000 was converted to f32"));
 }
@@ -178,7 +179,7 @@ TEST_F(Case21LabelsFromOne, AreOfferedWithFirst) {
   write_model("column(6) -> as_index(12, first=1)", "", 12);
   ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none"}).exit, 0);
   EXPECT_THAT(run({"eval", "ckpt/t"}).out, HasSubstr("100"));
-  // One label of 0 among them: they do not count from 1.
+  // One label is 0, so the labels do not count from 1.
   write_model("column(6) -> as_index(12)", "", 12);
   dir.write("train.csv", table(600, [&](int row, int label) { return row == 0 ? "0" : from_one(row, label); }));
   EXPECT_THAT(check(), Not(HasSubstr("source `train`: all labels")));
@@ -212,14 +213,14 @@ TEST_F(Case21LabelsFromOne, IdsAreClassesByAsClass) {
   const auto predict = run({"predict", "ckpt/t", "--source", "test", "--rows", "0..2", "--topk", "1"});
   EXPECT_THAT(predict.out, HasSubstr("test.csv:1   probabilities   4000000000 "));
   EXPECT_THAT(predict.out, HasSubstr("test.csv:2   probabilities   4000000085 ")) << "numbered by first appearance";
-  // A test that begins with another id, or has one that training lacks.
+  // The test table begins with another id, or has an id that training lacks.
   dir.write("test.csv", table(36, [&](int row, int label) { return id(row, label); }).substr(table(1, id).size()));
   EXPECT_THAT(run({"eval", "ckpt/t"}).out, HasSubstr("100")) << "matched by name";
   dir.write("test.csv", table(36, [&](int row, int label) { return row == 3 ? "17" : id(row, label); }));
   const auto unknown = run({"eval", "ckpt/t"});
   EXPECT_EQ(unknown.exit, 1);
   EXPECT_THAT(unknown.err, HasSubstr("`17`"));
-  // More ids than the head has classes.
+  // The table has more ids than the head has classes.
   dir.write("train.csv", table(600, [&](int row, int label) { return row == 30 ? "0077" : id(row, label); }));
   const std::string more = check();
   EXPECT_THAT(more, HasSubstr("label 12 does not fit a head with 12 classes: `0077` is the first class beyond them"));

@@ -1,4 +1,4 @@
-// Files of a checkpoint that a disk has damaged, or that somebody has cut or exchanged: a load refuses each of them.
+// Checkpoint files that were damaged by a disk, cut off, or exchanged. Loading must reject each of them.
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -41,7 +41,8 @@ class DamagedFiles : public testing::CheckpointDirectory {
     return root_ + (number < 10 ? "/step-00000" : "/step-0000") + std::to_string(number) + "/";
   }
 
-  // `what`: the damage, for the message of a failure. A bit of the manifest may make it one of a later format.
+  // Expects that the load is rejected. `what` names the damage in the message of a failure. With `may_be_later`, the
+  // damage may make the manifest look like one of a later format.
   void expect_refused(const std::string& what, bool may_be_later = false) {
     const Status loaded = load(root_, target_.state(), true);
     ASSERT_FALSE(loaded.ok()) << what;
@@ -49,7 +50,7 @@ class DamagedFiles : public testing::CheckpointDirectory {
         << what << ": " << loaded.error().code << " " << loaded.error().message;
     EXPECT_EQ(target_.contents(), before_) << what << ": the state was changed before the damage was found";
   }
-  // With `bit` of byte `at` of a file of the step flipped.
+  // Flips one bit of byte `at` of a file, and expects that the load is rejected.
   void expect_flip_refused(const std::string& name, int64_t at, int bit) {
     std::fstream file(step(10) + name, std::ios::binary | std::ios::in | std::ios::out);
     const auto flip = [&] {
@@ -74,7 +75,7 @@ class DamagedFiles : public testing::CheckpointDirectory {
   std::map<std::string, std::vector<std::byte>> before_;
 };
 
-// The length of a header in front of it counts as its part.
+// The 8 bytes before a header, which hold its length, count as a part of it.
 TEST_F(DamagedFiles, AreRefusedForAnyFlippedBitOfTheManifestOrAHeader) {
   std::vector<std::pair<std::string, int64_t>> bytes;  // file, place
   const auto add = [&](const std::string& name, int64_t length) {
@@ -116,7 +117,7 @@ TEST_F(DamagedFiles, AreRefusedForOneFlippedBit) {
   std::cout << flips << " flipped bits in " << files_.size() << " files\n";
 }
 
-// A part of one file that takes the place of another one of the same length, in any of two files.
+// Exchanges a part of file `a` with a part of the same length of file `b`, which may be the same file.
 void exchange_parts(const std::string& a, std::string& b, Random& random) {
   const size_t bytes = 1 + random() % std::min<size_t>(4'096, std::min(a.size(), b.size()) / 2);
   const size_t from = random() % (a.size() - bytes + 1);

@@ -1,7 +1,7 @@
-// The power goes while checkpoints are saved on a real file system: an ext4 that writes the data of a file only when it
-// is asked to (`noauto_da_alloc`), in a file on an XFS. A clone of that file (reflink) is what a disk without a cache
-// of its own would hold if the power had gone at that time. Each clone is mounted, and holds the steps that were
-// announced as saved before.
+// The power goes while checkpoints are saved on a real file system. It is an ext4 that writes the data of a file only
+// when it is asked to (`noauto_da_alloc`), in an image file on an XFS. A clone of the image (reflink) holds what a disk
+// without a cache would hold if the power had gone at that moment. Each clone is mounted and must hold the steps that
+// had been announced as saved.
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -44,7 +44,8 @@ CheckpointOptions options(const std::string& disk, Io& io) {
           .io = &io};
 }
 
-// A disk that can be cloned while it is written. Its mounts are seen by this thread and those that it starts.
+// A disk that can be cloned while it is being written. Its mounts are visible only to this thread and to processes and
+// threads that it starts.
 class ClonedDisk {
  public:
   ClonedDisk() {
@@ -76,12 +77,12 @@ class ClonedDisk {
   ClonedDisk(const ClonedDisk&) = delete;
   ClonedDisk& operator=(const ClonedDisk&) = delete;
 
-  // Why there is no such disk; empty: there is one.
+  // Returns why the disk cannot be made, or an empty string.
   const std::string& missing() const { return missing_; }
   std::string path() const { return below("disk"); }
 
-  // Mounts the current contents of the disk until `forget_clone` and returns the path; nullopt on failure, and
-  // `missing` says why.
+  // Clones and mounts the current contents of the disk and returns the path; `forget_clone` unmounts it. Returns
+  // nullopt on failure; then `missing` returns the reason.
   std::optional<std::string> clone() {
     image_ = below(fmt::format("xfs/clone{}.img", ++clones_));  // no loop device has blocks of a former one
     const int from = ::open(below("xfs/disk.img").c_str(), O_RDONLY | O_CLOEXEC);
@@ -119,10 +120,10 @@ class ClonedDisk {
   std::string missing_;
   std::string image_;  // image file of the newest clone
   int64_t clones_ = 0;
-  int before_ = -1;  // the mounts of the thread before
+  int before_ = -1;  // mount namespace of the thread before the constructor
 };
 
-// Saves one step after the other until its end; step s has the weights of seed s.
+// Saves one step after another until it is destroyed. Step s has the weights of seed s.
 class Saves {
  public:
   Saves(const std::string& disk, Io& io) : thread_([this, disk, &io] { save(disk, io); }) {}
@@ -156,10 +157,10 @@ class Saves {
   std::thread thread_;
 };
 
-// Checks the checkpoints of a disk.
+// Checks the checkpoints on a disk.
 class Look {
  public:
-  // Empty: every step is whole, and a run would go on from step `announced` or a newer one.
+  // Returns an empty string if every step is complete and a run would resume from step `announced` or a later one.
   std::string at(const std::string& disk, int64_t announced) {
     for (const int64_t step : steps_in(disk + "/ckpt")) {
       const auto info = open_checkpoint(disk + "/ckpt/" + step_name(step));
@@ -191,8 +192,8 @@ class Look {
   CheckpointModel saved_{2, kClasses};
 };
 
-// Counts how many of `cuts` leave less than was announced and describes the first ones in `faults`. A new step is
-// announced before each cut.
+// Counts the cuts, of `cuts`, after which an announced step is missing, and describes the first of them in `faults`. A
+// new step is announced before each cut.
 int64_t count_losses(ClonedDisk& disk, Io& io, int64_t cuts, std::string& faults) {
   std::mt19937_64 random(xrun::testing::fault_seed());
   const Saves saves(disk.path(), io);
@@ -238,8 +239,8 @@ TEST_F(DiskCuts, LoseNothingThatWasSaved) {
   EXPECT_EQ(count_losses(disk, system_io(), xrun::testing::fault_runs(20, kCuts), faults), 0) << faults;
 }
 
-// So the test above has power.
-TEST_F(DiskCuts, AlmostAllLoseSomethingThatWasNotSynced) {
+// Proves that the test above can fail: without syncs, almost every cut loses a step.
+TEST_F(DiskCuts, AlmostAllCutsLoseDataThatWasNotSynced) {
   const int64_t cuts = xrun::testing::fault_runs(10, kCuts);
   xrun::testing::UnsyncedIo io;
   std::string faults;

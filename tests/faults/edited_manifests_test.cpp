@@ -1,5 +1,5 @@
-// Manifests that somebody has edited and signed again: each is refused, or a run goes on with the weights and from the
-// step that were saved.
+// Manifests that were edited and got a new valid digest. Each is rejected, or the run resumes with the weights and from
+// the step that were saved.
 #include <filesystem>
 #include <functional>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ using testing::CheckpointModel;
 
 constexpr int64_t kEdits = 10'000;
 
-// All values of a document, the lists and objects among them.
+// Collects all values of a document, including its lists and objects.
 void collect(Json& value, std::vector<Json*>& all) {
   all.push_back(&value);
   if (value.is_structured()) {
@@ -109,7 +109,7 @@ void edit_list(Json& list, Random& random) {
     case 2:
       std::swap(list[a], list[b]);
       break;
-    default:  // two entries exchange one field, such as their digests
+    default:  // exchanges one field of two entries, such as their digests
       if (list[a].is_object() && list[b].is_object() && !list[a].empty()) {
         const std::string key =
             std::next(list[a].begin(), static_cast<std::ptrdiff_t>(random() % list[a].size())).key();
@@ -221,7 +221,7 @@ TEST_F(EditedManifests, AreRefusedOrGiveTheSameResult) {
   std::cout << refused << " refused, " << accepted << " accepted\n";
 }
 
-// Sizes of files are added up before the files are looked at.
+// The sizes in the manifest are added up before any file is opened.
 TEST_F(EditedManifests, MayNotNameMoreBytesThanThereCanBe) {
   CheckpointModel model(2);
   model.fill(1);

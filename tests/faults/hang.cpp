@@ -1,5 +1,5 @@
-// Preloaded into xrun (LD_PRELOAD): calls that never return, as those of a disk or a network that does not answer. They
-// hang from the time at which the file XRUN_HANG_AFTER exists.
+// Preloaded into xrun (LD_PRELOAD): makes calls that never return, like calls to a disk or network that does not
+// answer. They hang once the file XRUN_HANG_AFTER exists.
 //   XRUN_HANG=open:TEXT   opening a file whose path contains TEXT
 //   XRUN_HANG=sync        making a file durable
 //   XRUN_HANG=mpi         asking MPI for a message

@@ -1,6 +1,6 @@
-// Runs of three processes in which a call of one rank never returns: a read of data, a save, a kernel, a call of MPI.
-// Its process lives and sends heartbeats. The others name it and what it does, and end; the run goes on from the last
-// checkpoint.
+// Runs of three processes in which a call of one rank never returns: reading data, saving, a kernel, or a call of MPI.
+// The process still lives and sends heartbeats. The other ranks name it and the work it hangs in, and end. The run
+// resumes from the last checkpoint.
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
@@ -18,7 +18,7 @@ using ::testing::Not;
 
 constexpr const char* kMpirun = "/usr/bin/mpirun";
 
-// A grey picture of 2 x 2.
+// A grey PNG of 2 x 2 pixels.
 constexpr unsigned char kPng[] = {
     0x89, 0x50, 0x4e, 0x47, 0x0d, 0x0a, 0x1a, 0x0a, 0x00, 0x00, 0x00, 0x0d, 0x49, 0x48, 0x44, 0x52, 0x00, 0x00,
     0x00, 0x02, 0x00, 0x00, 0x00, 0x02, 0x08, 0x00, 0x00, 0x00, 0x00, 0x57, 0xdd, 0x52, 0xf8, 0x00, 0x00, 0x00,
@@ -62,7 +62,8 @@ train t {
 )");
   }
 
-  // The command of all ranks. Rank `of_rank` hangs in `what` once there is a checkpoint; -1: no rank hangs.
+  // Returns the command that starts all ranks. Once there is a checkpoint, rank `of_rank` hangs in the call `what`; -1:
+  // no rank hangs.
   Words command(int of_rank, const std::string& what, int timeout) const {
     const std::string shell = fmt::format(
         "if [ $OMPI_COMM_WORLD_RANK = {} ] && mkdir once 2> /dev/null; then export LD_PRELOAD={} XRUN_HANG={} "
@@ -111,7 +112,8 @@ TEST_F(HungRanks, AreNamedWithWhatTheyDo) {
                                                       rank, hang.told)));
     EXPECT_THAT(result.err, HasSubstr("help: start the same command again: it continues from ckpt/t/step-000"));
     EXPECT_EQ(result.err.find("error[XG0840]"), result.err.rfind("error[XG0840]")) << result.err;
-    // No save is known to be late, since the run has made only one before.
+    // A late save causes no warning, because the run has made only one save before, which is too few to know the usual
+    // time.
     if (hang.call != "sync") {
       EXPECT_THAT(result.err, ContainsRegex(fmt::format("warning\\[XG0844\\]: rank {} on [^\n]* holds up the run: {} "
                                                         "has not ended after 3\\.[0-9] s",
@@ -120,7 +122,8 @@ TEST_F(HungRanks, AreNamedWithWhatTheyDo) {
   }
 }
 
-// All wait for one another, so no rank is late; one of them is named all the same, after twice the time.
+// A message is lost, so all ranks wait for each other and no rank is late. After twice the timeout, one of the ranks is
+// named and the run ends.
 TEST_F(HungRanks, RanksThatWaitForALostMessageEnd) {
   const auto result = run_ranks(command(1, "lose", 4));
   EXPECT_FALSE(result.timed_out);
@@ -145,8 +148,8 @@ TEST_F(HungRanks, GoOnFromTheLastCheckpoint) {
   EXPECT_EQ(weights_of(result), weights_of(whole));
 }
 
-// With the default a run waits for a disk that is away for some seconds, and says so.
-TEST_F(HungRanks, ASteadyRunNamesNobody) {
+// With the default timeout, a run without faults prints no warning about slow or lost ranks.
+TEST_F(HungRanks, ARunWithoutFaultsReportsNoRank) {
   const auto result = run_ranks(command(-1, "none", 600));
   ASSERT_EQ(result.exit, 0) << result.err;
   EXPECT_THAT(result.err, Not(HasSubstr("XG084")));

@@ -1,5 +1,5 @@
-// Runs that save after every step, between steps or in the background, are killed at any time, and go on until they end
-// with the weights of an undisturbed run.
+// Runs that save after every step, between steps or in the background. They are killed at random times and resumed
+// until they end, and must then have the weights of an undisturbed run.
 #include <filesystem>
 
 #include "tests/faults/runs.h"
@@ -34,7 +34,7 @@ TEST_F(Kills, LeaveARunThatGoesOnToTheSameWeights) {
   int64_t in_training = 0;
   for (int64_t kill = 0; kill < kills;) {
     const std::string checkpoints = "course" + std::to_string(courses);
-    // In one second, or at once after a save.
+    // Kills at a random time within one second, or right after a save.
     CommandOptions options;
     if (random() % 2 == 0) {
       options.kill_after_s = static_cast<double>(random() % 1000) / 1000;

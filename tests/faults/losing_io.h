@@ -30,15 +30,15 @@ class LosingIo final : public Io {
  public:
   using Random = std::mt19937_64;
 
-  // Everything below `root` counts as durable from now on.
+  // Treats everything below `root` as durable when the object is made.
   explicit LosingIo(std::string root) : root_path_(std::move(root)), root_(scan(root_path_)) {}
 
-  // The power goes at the `call`-th call from now, which does nothing; the first is 1.
+  // Cuts the power at the `call`-th call from now (the first one is 1). That call and all later ones do nothing.
   void cut_at(int64_t call) { left_ = call; }
   bool is_off() const { return left_ <= 0; }
-  // Exchanging two names fails from now on, like on network file systems.
+  // Makes every exchange of two names fail from now on, as on network file systems.
   void forget_exchange() { has_exchange_ = false; }
-  // Syncs make nothing durable from now on, like in a process that leaves them out.
+  // Makes syncs do nothing from now on, as in a process that does not call them.
   void forget_syncs() { has_syncs_ = false; }
 
   void lose(Random& random) {
@@ -102,7 +102,7 @@ class LosingIo final : public Io {
     }
     return fault;
   }
-  int sync(int file) override {  // the real disk is not asked to: it takes long, and its power stays
+  int sync(int file) override {  // the real file is not synced, which is slow: the power of the real disk stays on
     const std::lock_guard lock(mutex_);
     if (is_cut()) {
       return EIO;
@@ -179,8 +179,8 @@ class LosingIo final : public Io {
   struct Node {
     bool is_directory = false;
     bool is_in_place = false;
-    std::string synced, now;    // bytes of a file
-    Names synced_names, names;  // in a directory
+    std::string synced, now;    // contents of a file: at its last sync, and current
+    Names synced_names, names;  // names in a directory: at its last sync, and current
     std::vector<Change> changes;
   };
 
@@ -238,7 +238,7 @@ class LosingIo final : public Io {
     directory.changes.push_back(std::move(change));
   }
 
-  // Applies a change if it fits the names that are there: a change before it may have been lost.
+  // Applies a change if it fits the current names. It may not fit, because an earlier change may have been lost.
   static void apply(const Change& change, Names& names) {
     const auto at = names.find(change.name);
     if (change.kind == Change::kAdd) {
@@ -300,7 +300,7 @@ class LosingIo final : public Io {
   static std::string mixed(std::string synced, const std::string& now, Random& random) {
     constexpr size_t kSector = 512;
     synced.resize(now.size(), '\0');
-    const uint64_t way = random() % 3;  // sectors of either, most of them of one, or most of the other
+    const uint64_t way = random() % 3;  // chooses each sector: evenly, mostly synced, or mostly current
     for (size_t at = 0; at < now.size(); at += kSector) {
       const uint64_t draw = random() % 16;
       if (draw < (way == 0 ? 8 : way == 1 ? 1 : 15)) {

@@ -1,5 +1,5 @@
-// Runs whose class rows lie in a file are killed at any time, and go on until they end with the weights of an
-// undisturbed run whose rows lay in memory.
+// Runs whose class rows are in a file. They are killed at random times and resumed until they end, and must then have
+// the weights of an undisturbed run whose rows were in memory.
 #include <filesystem>
 
 #include "tests/faults/runs.h"
@@ -19,7 +19,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
 
 class MappedKills : public TinyRuns {
  protected:
-  // The tiny model with a head that may have its rows in a file: some megabytes.
+  // The tiny model with a head of some megabytes, large enough to have its rows in a file.
   void SetUp() override {
     std::string text = replaced(tiny_model(), "int = 37", "int = 262_400");
     text = replaced(text, "linear(24)", "linear(8)");
@@ -53,7 +53,7 @@ TEST_F(MappedKills, LeaveARunThatGoesOnToTheSameWeights) {
   std::mt19937_64 random(fault_seed());
   int courses = 0;
   int reached = 0;
-  int64_t undone = 0;  // kills that left rows of a later step than the checkpoint
+  int64_t undone = 0;  // number of kills after which the file had rows of a later step than the checkpoint
   for (int64_t kill = 0; kill < kills;) {
     const std::string checkpoints = "course" + std::to_string(courses);
     // Kills right after a save, or in the steps that follow.

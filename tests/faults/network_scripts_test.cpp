@@ -1,5 +1,5 @@
-// The watch between ranks in simulated time, through random scripts: links that are cut, flap or are slow, groups of
-// ranks that do not reach each other, ranks that are frozen, killed, cut off, or hang.
+// Tests the watch between ranks in simulated time with random scripts: links that are cut, flap, or are slow; groups of
+// ranks that do not reach each other; and ranks that are frozen, killed, cut off, or hang.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -19,14 +19,14 @@ using runtime::connect_to;
 using runtime::listen_on_any_port;
 
 constexpr int64_t kScripts = 2000;
-// The faults of a script and the ranks they affect.
+// The faults of a script and the ranks that they affect.
 struct Script {
   std::string text;
-  std::set<int> touched;    // ranks that have a fault, and ends of links that do
-  std::optional<int> only;  // the only rank at fault, for good, and when its fault begins
+  std::set<int> touched;    // ranks with a fault, and both ends of faulty links
+  std::optional<int> only;  // the only rank at fault, if its fault is permanent
   Seconds begin = 0;
-  Seconds least = 0;      // between the fault and its detection
-  bool harmless = false;  // too short for a loss
+  Seconds least = 0;      // least time between the fault and its detection
+  bool harmless = false;  // the faults are too short for any rank to be lost
 };
 
 Script draw_harmless(SimulatedRun& run) {
@@ -36,7 +36,7 @@ Script draw_harmless(SimulatedRun& run) {
     const int b = (a + 1 + static_cast<int>(run.random()() % static_cast<uint64_t>(run.count() - 1))) % run.count();
     const Seconds length = run.draw(0.05, 0.6);
     switch (run.random()() % 4) {
-      // The machine is stopped with all of its processes.
+      // A whole machine is stopped, with all ranks on it.
       case 0: {
         const Seconds pause = run.draw(1, 20);
         for (int rank = 0; rank < run.count(); ++rank) {
@@ -107,7 +107,7 @@ Script draw_wild(SimulatedRun& run) {
     };
     script.touched.insert(a);
     switch (run.random()() % 7) {
-      case 0: {  // two groups
+      case 0: {  // two groups that do not reach each other
         const uint64_t side = run.random()();
         for (int i = 0; i < run.count(); ++i) {
           script.touched.insert(i);
@@ -153,8 +153,8 @@ Script draw_wild(SimulatedRun& run) {
   return script;
 }
 
-// Until when a rank has had `span` seconds without a pause after `begin`: one that stood still gives the others their
-// time anew.
+// Returns the first time by which the rank has run for `span` seconds after `begin` without a freeze. A rank that was
+// frozen starts its time limits for other ranks again.
 Seconds awake_after(const SimulatedRun::Rank& rank, Seconds begin, Seconds span) {
   Seconds end = begin + span;
   for (bool moved = true; moved;) {
@@ -172,7 +172,7 @@ Seconds awake_after(const SimulatedRun::Rank& rank, Seconds begin, Seconds span)
 struct Figures {
   int64_t losses = 0;
   int64_t commits = 0;
-  Seconds slowest = 0;  // from a fault of one rank to the last one that knows
+  Seconds slowest = 0;  // from a fault of one rank until the last rank notices it
   Seconds death = 0;    // like `slowest`, but from the death of a rank
 };
 
@@ -200,7 +200,7 @@ void check(SimulatedRun& run, const Script& script, Figures& figures) {
     SCOPED_TRACE(fmt::format("rank {}", r));
     const SimulatedRun::Rank& one = run.rank(r);
     const auto& lost = one.rules->lost();
-    // A message that others sent earlier may still be under way, and is a sign of life when it arrives.
+    // A message that a lost rank sent earlier may arrive later, and then counts as a sign of life.
     const Seconds deadline = awake_after(one, *first, kLimits.silence + 1 + (script.only ? 0 : run.net().longest()));
     if (!lost) {
       ASSERT_TRUE(one.dead && one.fate.killed <= deadline)
@@ -220,14 +220,15 @@ void check(SimulatedRun& run, const Script& script, Figures& figures) {
       }
     }
   }
-  // Nobody goes on without a rank that somebody has given up. Rank 0 may wake later and commit the step for which all
-  // ranks have done their parts; no other run has the lock on the checkpoints until its process has ended.
+  // The run commits no steps after a rank was declared lost. One exception: a frozen rank 0 may wake later and commit
+  // the step for which all ranks had done their parts. No other run can have the lock on the checkpoints until its
+  // process has ended.
   const int64_t late = std::ranges::count_if(
       run.commits(), [&](Seconds time) { return time > *first + kLimits.silence + 1 + run.net().longest(); });
   ASSERT_LE(late, run.rank(0).fate.frozen.empty() ? 0 : 1);
 }
 
-TEST(NetworkScripts, EveryWaitEndsAndNobodyGoesOnWithoutARankThatIsLost) {
+TEST(NetworkScripts, EveryWaitEndsAndNoRunContinuesWithoutALostRank) {
   const uint64_t seed = fault_seed(20261124);
   const int64_t scripts = fault_runs(200, kScripts);
   Figures figures;
@@ -249,7 +250,7 @@ TEST(NetworkScripts, EveryWaitEndsAndNobodyGoesOnWithoutARankThatIsLost) {
       scripts, figures.losses, figures.commits, figures.death, figures.slowest);
 }
 
-// Calls with a deadline: to connect, and to read what another side says late, in parts, or never.
+// Calls with a deadline: connecting, and reading what the other side sends late, in parts, or never.
 TEST(NetworkScripts, CallsEndByTheirDeadlines) {
   const uint64_t seed = fault_seed(20261124);
   const int64_t scripts = fault_runs(200, kScripts);

@@ -1,5 +1,6 @@
-// The power goes at any call of a run that saves, and the disk keeps any part of what was not synced (losing_io.h).
-// After each cut the run goes on: from the step that was last announced as saved, or from the one that was being saved.
+// The power goes at any call of a run that saves, and the disk keeps any part of the data that was not synced
+// (losing_io.h). After each cut the run resumes from the step that was last announced as saved, or from the step that
+// was being saved.
 #include <filesystem>
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
@@ -26,11 +27,11 @@ constexpr int64_t kReopens = 1000;
 constexpr int64_t kReopensOfADirectory = 25;
 constexpr int64_t kBestKept = 2;
 
-// The contents of its directory that a run promises at some time.
+// The steps and best steps that the run has announced, which must survive a power cut.
 struct Promise {
   std::optional<int64_t> latest;
-  std::map<int64_t, uint64_t> steps;  // number to the seed of the weights
-  std::vector<BestStep> best;         // named by the manifest of `latest`
+  std::map<int64_t, uint64_t> steps;  // seed of the weights, by step
+  std::vector<BestStep> best;         // the best steps that the manifest of `latest` names
 };
 
 class Course {
@@ -38,7 +39,7 @@ class Course {
   Course(std::string parent, uint64_t seed)
       : parent_(std::move(parent)), directory_(parent_ + "/ckpt"), random_(seed), keep_(1 + below(3)) {}
 
-  // A run until the power goes.
+  // Runs until the power goes.
   void live(bool with_syncs = true) {
     LosingIo io(parent_);
     if (!with_syncs) {
@@ -52,9 +53,9 @@ class Course {
     io.lose(random_);
   }
 
-  // Checks that every step that the run promised is left.
+  // Checks that every step that the run announced is still there.
   void look() {
-    // A run takes the directory, and may give a step its name back.
+    // Opening the store takes the lock of the directory, and may give a step its name back.
     auto store = make_checkpoint_store(options(system_io()));
     ASSERT_TRUE(store.ok()) << store.error().message;
     std::map<int64_t, uint64_t> found;
@@ -69,7 +70,7 @@ class Course {
                   (may_be_new && found[step] == coming_->steps.at(step)))
           << step_name(step) << " has the weights of another save";
     }
-    // The newest is the one that was announced last, or the one that was being saved.
+    // The newest step must be the one that was announced last, or the one that was being saved.
     const auto resumed = (*store)->resume(read_.state());
     ASSERT_TRUE(resumed.ok()) << resumed.error().message;
     const auto latest = *resumed ? std::optional((*resumed)->step) : std::nullopt;
@@ -82,7 +83,7 @@ class Course {
     ASSERT_TRUE(best.ok()) << best.error().message;
     EXPECT_TRUE(best->has_value() || !best_is_named_);
     EXPECT_TRUE(best_may_be_named_ || !best->has_value());
-    promise_.steps = found;  // also those that were about to be removed
+    promise_.steps = found;  // including steps that were about to be removed
     coming_.reset();
   }
 
@@ -102,8 +103,8 @@ class Course {
             .io = &io};
   }
 
-  // Acts like the trainer: resumes, writes the records again, and saves, evaluates and records the best steps until
-  // something fails.
+  // Acts like the trainer: resumes and rewrites the records, then saves, evaluates and records the best steps until a
+  // call fails.
   void run(LosingIo& io) {
     CheckpointOptions with = options(io);
     const bool goes_back = promise_.steps.size() > 1 && random_() % 2 == 0;
@@ -160,7 +161,7 @@ class Course {
     return true;
   }
 
-  // In the background, while the weights become others.
+  // Saves in the background, while the weights are changed.
   bool save_beside_a_step(CheckpointStore& store, int64_t step) {
     if (!store.begin_save(model_.state(), step, step).ok()) {
       return false;
@@ -182,7 +183,7 @@ class Course {
   bool remember(CheckpointStore& store, const std::vector<BestStep>& best) {
     const bool done = store.remember({{.metric = "accuracy", .keep = kBestKept, .best = best}}).ok();
     best_may_be_named_ = best_may_be_named_ || !best.empty();
-    // If the run went back to an earlier step, the best steps may have been removed since.
+    // The run may have gone back to an earlier step, and the best steps may have been removed since.
     if (!best.empty()) {
       const bool there =
           std::ranges::any_of(best, [&](const BestStep& one) { return promise_.steps.contains(one.step); });
@@ -191,7 +192,8 @@ class Course {
     return done;
   }
 
-  // One that has a manifest is whole, and has the weights of one save: those of `seed`.
+  // Checks a step. If it has a manifest, it must be complete and have the weights of a single save; `seed` receives the
+  // seed of those weights.
   void look_at(int64_t step, uint64_t& seed) {
     const auto info = open_checkpoint(directory_ + "/" + step_name(step));
     ASSERT_TRUE(info.ok()) << info.error().message;
@@ -217,17 +219,17 @@ class Course {
   int64_t keep_;
   CheckpointModel model_{2};
   CheckpointModel read_{3};
-  std::map<std::string, uint64_t> seed_of_;  // weights by their digest
+  std::map<std::string, uint64_t> seed_of_;  // seed of the weights, by the digest of the weights
   Promise promise_;
-  std::optional<Promise> coming_;  // the promise of the save that was cut short
+  std::optional<Promise> coming_;  // the promise of the save during which the power went
   uint64_t seeds_ = 0;
   int64_t announced_ = 0;
   bool best_is_named_ = false;
   bool best_may_be_named_ = false;
 };
 
-// The directory is as a power cut leaves it if the file system cannot exchange two directories.
-TEST(PowerCuts, AStepThatMadeRoomGetsItsNameBack) {
+// Makes the directory that a power cut leaves on a file system that cannot exchange two directories.
+TEST(PowerCuts, AStepThatWasMovedAsideGetsItsNameBack) {
   const xrun::testing::TemporaryDirectory parent;
   const std::string directory = parent.path() + "/ckpt";
   CheckpointModel model(2);
@@ -273,9 +275,9 @@ TEST(PowerCuts, LoseNothingThatWasSaved) {
   std::cout << reopens << " cuts, " << announced << " saves between them\n";
 }
 
-// The checks above have power: they fail at most of the cuts if the same run leaves its syncs out. Runs that announced
-// no save before the cut have nothing to lose, and do not count.
-TEST(PowerCuts, MostOfThemLoseSomethingThatWasNotSynced) {
+// Proves that the checks above can fail: if the same run leaves out its syncs, they fail for most cuts. Runs that
+// announced no save before the cut have nothing to lose and are not counted.
+TEST(PowerCuts, MostCutsLoseDataThatWasNotSynced) {
   const int64_t cuts = xrun::testing::fault_runs(50, kReopens);
   const uint64_t seed = xrun::testing::fault_seed();
   int64_t seen = 0;

@@ -1,6 +1,6 @@
-// Runs of one to three processes that save after every step, between steps or in the background. Again and again one of
-// the ranks is killed or frozen at some time. The others end, and the run goes on from the last checkpoint to the
-// weights of an undisturbed run. So no sample is left out or seen twice, since the weights would differ.
+// Runs of one to three processes that save after every step, between steps or in the background. Again and again, one
+// of the ranks is killed or frozen at a random time. The other ranks end, and the run resumes from the last checkpoint.
+// It must reach the weights of an undisturbed run, which shows that no sample was left out or seen twice.
 #include <filesystem>
 #include <fmt/format.h>
 #include <iostream>
@@ -38,14 +38,15 @@ class RankKills : public TinyRuns {
             checkpoints};
   }
 
-  // A run of `count` ranks. `of_rank`: what the shell does that becomes rank `rank`.
+  // Runs `count` ranks. `of_rank` is a command of the shell that becomes rank `rank`.
   CommandResult ranks(const Launcher& launcher, int count, const Words& words, int rank,
                       const std::string& of_rank) const {
     std::string command = std::string(XRUN_BINARY_DIR) + "/xrun";
     for (const std::string& word : words) {
       command += " '" + word + "'";
     }
-    // Open MPI's mpirun may wait for ever for a rank that was killed while it connected: --restarts ends it.
+    // Open MPI's mpirun may wait for ever for a rank that was killed while it connected. --restarts kills such a
+    // launcher.
     return launcher.run_watched(
         count, {"sh", "-c", fmt::format("if [ ${} = {} ]; then {} fi; exec {}", launcher.rank, rank, of_rank, command)},
         {.directory = directory.path()});
@@ -71,10 +72,11 @@ void RankKills::kill_ranks(const Launcher& launcher, int64_t kills) {
     const auto count = static_cast<int>(1 + random() % kMostRanks);
     const auto rank = static_cast<int>(random() % static_cast<uint64_t>(count));
     const bool freeze = random() % 6 == 0;
-    // A rank that is frozen before all are up is missed after a minute.
+    // If a rank is frozen before all ranks have started, it is declared lost only after a minute. So freezes begin
+    // later.
     const double after = (freeze ? 1 : 0) + static_cast<double>(random() % 1500) / 1000;
-    // The run may end before its time is over; then nothing of it is left to be harmed. A rank that is frozen after the
-    // others have ended wakes later, so that mpirun does not wait for it.
+    // The run may end before the fault happens, which is harmless. A rank that is frozen after the others have ended
+    // wakes later, so that mpirun does not wait for it.
     const auto result = ranks(launcher, count, train(checkpoints, random() % 2 == 0), rank,
                               fmt::format("(sleep {:.3f}; kill -{} $$; sleep 15; kill -CONT $$) > /dev/null 2>&1 &",
                                           after, freeze ? "STOP" : "KILL"));

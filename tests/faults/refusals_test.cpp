@@ -1,4 +1,5 @@
-// A system at its limits refuses memory and threads: the command says so in words, exits 4, and loses nothing.
+// A system at its limits refuses memory or threads. The command reports it in a message, exits with code 4, and loses
+// nothing.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -46,7 +47,7 @@ class Refusals : public TinyRuns {
     return run_xrun(words, options);
   }
 
-  // After any refusal the checkpoint of step 10 or that of step 20 is there.
+  // Expects that the checkpoint of step 10 or of step 20 is still there and can be evaluated.
   void expect_nothing_lost(const std::string& refusal) {
     const auto shown = run({"show", "ckpt/quick", "--format", "json"});
     ASSERT_EQ(shown.exit, 0) << refusal << ": " << shown.err;
@@ -54,7 +55,7 @@ class Refusals : public TinyRuns {
     EXPECT_EQ(run(kEval).exit, 0) << refusal;
   }
 
-  // Below a shell that first does `limit`, of which `$1` is the first word.
+  // Runs xrun from a shell that first runs `limit`, in which `$1` is `first`.
   CommandResult run_limited(const std::string& limit, const std::string& first, const Words& words) {
     Words all{"-c", limit + " && shift && exec \"$@\"", "sh", first, std::string(XRUN_BINARY_DIR) + "/xrun"};
     all.insert(all.end(), words.begin(), words.end());
@@ -65,7 +66,7 @@ class Refusals : public TinyRuns {
 TEST_F(Refusals, AThreadThatIsRefusedEndsTheCommandInWords) {
   for (const Words& words : {kTrain, kEval, kPredict}) {
     for (const char* which : {"thread:", "threads:"}) {
-      // The search for a plan goes on without the thread that reports on it, so one refusal may have no effect.
+      // The search for a plan works without the thread that reports its progress, so one refusal may have no effect.
       int without_effect = 0;
       for (int number = 1; number <= 24 && without_effect < 2; ++number) {
         const std::string refusal = which + std::to_string(number);
@@ -84,25 +85,25 @@ TEST_F(Refusals, AThreadThatIsRefusedEndsTheCommandInWords) {
   expect_nothing_lost("threads");
 }
 
-TEST_F(Refusals, TheNumberOfThreadsThatTheSystemGaveIsSaid) {
-  const auto result = run(kTrain, "threads:6");  // three of the command, then those of the plan
+TEST_F(Refusals, MessagesGiveTheNumberOfStartedThreads) {
+  const auto result = run(kTrain, "threads:6");  // three threads of the command, then those of the plan
   EXPECT_THAT(result.err, HasSubstr("start 2 of the 8 threads that the plan needs"));
   EXPECT_THAT(result.err, HasSubstr("--threads 1"));
 }
 
-// TBB starts a fifth thread in few of a hundred runs, when work moves from a device to the reader of data: refused, it
-// left the command waiting, or crashed it.
+// In a few of a hundred runs, TBB starts a fifth thread when work moves from a device to the data reader. When that
+// thread was refused, the command waited for ever or crashed.
 TEST_F(Refusals, AllThreadsOfARunAreStartedBeforeItsFirstStep) {
   for (int attempt = 0; attempt < 20; ++attempt) {
     Words words = kTrain;
     *std::ranges::find(words, "20") = std::to_string(12 + 2 * attempt);
-    const auto result = run(words, "threads:20");  // three of the command, and twice the eight of the plan
+    const auto result = run(words, "threads:20");  // three threads of the command, and twice the eight of the plan
     ASSERT_FALSE(result.timed_out) << result.err;
     ASSERT_EQ(result.exit, 0) << result.err;
   }
 }
 
-// `ulimit -v`: stacks of threads, buffers, libraries that no longer fit; in steps of 16 MiB up to 4 GiB.
+// `ulimit -v` in steps of 16 MiB up to 4 GiB: thread stacks, buffers or libraries do not fit.
 TEST_F(Refusals, AnAddressSpaceThatIsTooSmallEndsTheCommandInWords) {
   int whole = 0;
   for (const int64_t size : some_of(12, 256)) {
@@ -120,7 +121,7 @@ TEST_F(Refusals, AnAddressSpaceThatIsTooSmallEndsTheCommandInWords) {
   expect_nothing_lost("address space");
 }
 
-// A control group of the kernel with `pids.max`, which may be made where its file system is writable.
+// A control group of the kernel with `pids.max`. It can be made only if the file system of control groups is writable.
 class ThreadGroup {
  public:
   ThreadGroup() {
@@ -197,7 +198,7 @@ TEST_F(Refusals, MemoryThatIsRefusedEndsTheCommandInWords) {
   expect_nothing_lost("memory");
 }
 
-// Later ones, in the midst of training.
+// Refuses later allocations, which are made during training.
 TEST_F(Refusals, MemoryThatIsRefusedInAStepLosesNothing) {
   ASSERT_EQ(run(kTrain, "none", "counts").exit, 0);
   const long all = std::stol(read_file(directory.path() + "/counts"));

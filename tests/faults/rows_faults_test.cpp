@@ -1,5 +1,5 @@
-// Runs over a rows file are killed at any time, or lose the power at any call: they go on with the rows of their
-// checkpoint, byte by byte, or say that they cannot.
+// Runs over a rows file that are killed at a random time, or lose the power at a random call. They resume with exactly
+// the rows of their checkpoint, or report that they cannot.
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <iostream>
@@ -26,7 +26,7 @@ TEST(RowsKills, LeaveTheRowsOfTheNewestCheckpoint) {
   int64_t last = 0;
   int64_t with_changes = 0;
   for (int64_t kill_number = 0; kill_number < kills; ++kill_number) {
-    const int64_t every = 1 + static_cast<int64_t>(random() % 6);  // steps between saves
+    const int64_t every = 1 + static_cast<int64_t>(random() % 6);  // number of steps between saves
     int told[2];
     ASSERT_EQ(pipe(told), 0);
     const pid_t child = fork();
@@ -47,7 +47,8 @@ TEST(RowsKills, LeaveTheRowsOfTheNewestCheckpoint) {
       _exit(1);
     }
     close(told[1]);
-    // Most children live to save once, on a slow machine too, and then for up to 10 ms; others die while they begin.
+    // Most children live until they have saved once, also on a slow machine, and then for up to 10 ms more. The others
+    // are killed while they start.
     int64_t announced = 0;
     if (kill_number == 0 || random() % 4 != 0) {
       ASSERT_EQ(read(told[0], &announced, sizeof announced), static_cast<ssize_t>(sizeof announced));
@@ -75,7 +76,8 @@ TEST(RowsKills, LeaveTheRowsOfTheNewestCheckpoint) {
   std::cout << kills << " kills, " << with_changes << " of them with rows to undo; step " << last << "\n";
 }
 
-// The power goes at each of the calls that make a file: what the disk holds then is no obstacle to making it again.
+// The power goes at each of the calls that make the file. Whatever is left on the disk must not prevent making the file
+// again.
 TEST(RowsPowerCuts, AFileThatWasBeingMadeIsMadeAgain) {
   const RowsLayout layout = small_rows(400);
   for (int64_t cut = 1; cut <= 12; ++cut) {
@@ -87,7 +89,7 @@ TEST(RowsPowerCuts, AFileThatWasBeingMadeIsMadeAgain) {
       io.cut_at(cut);
       {
         RowsRun run(directory.path(), layout, {.durable = true, .io = &io, .owner = runtime::this_process()}, 20);
-        static_cast<void>(run.begin());  // ends at the cut, or before it
+        static_cast<void>(run.begin());  // fails at the cut, or was done before it
       }
       io.lose(random);
       runtime::Owner later = runtime::this_process();

@@ -1,5 +1,5 @@
-// How many faults a test tries, and which: some by a printed seed in `make test`, more in `make test-faults`, all in
-// `make test-faults-full`.
+// Chooses the faults that a test tries. `make test` tries a few, drawn with a seed that is printed; `make test-faults`
+// tries more, and `make test-faults-full` tries all of them.
 //   XRUN_FAULT_RUNS=N    runs of each test; `all`: every one
 //   XRUN_FAULT_SEED=N    another seed
 #pragma once
@@ -25,7 +25,7 @@ inline uint64_t fault_seed(uint64_t otherwise = 12) {
   return seed;
 }
 
-// `few` where nothing is asked for, and never more than `all`.
+// Returns XRUN_FAULT_RUNS, or `few` if the variable is not set; the result is at most `all`.
 inline int64_t fault_runs(int64_t few, int64_t all) {
   const char* wish = std::getenv("XRUN_FAULT_RUNS");
   if (wish == nullptr) {
@@ -34,7 +34,8 @@ inline int64_t fault_runs(int64_t few, int64_t all) {
   return std::string_view(wish) == "all" ? all : std::min<int64_t>(all, std::atoll(wish));
 }
 
-// Numbers from 1 to `last`: all in their order, or as many as are asked for in any order.
+// Returns numbers from 1 to `last`: all of them in ascending order, or a random choice of fault_runs(few, last) of
+// them.
 inline std::vector<int64_t> some_of(int64_t few, int64_t last) {
   std::vector<int64_t> numbers(static_cast<size_t>(last));
   std::iota(numbers.begin(), numbers.end(), 1);
@@ -45,7 +46,7 @@ inline std::vector<int64_t> some_of(int64_t few, int64_t last) {
   return numbers;
 }
 
-// The last step that a run has called saved: "... checkpoint step=12 path=...".
+// Returns the last step that a run reported as saved, from its lines "... checkpoint step=12 path=...".
 inline int saved_step(const CommandResult& result) {
   const std::string mark = " checkpoint step=";
   const size_t at = result.err.rfind(mark);

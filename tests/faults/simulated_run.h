@@ -1,4 +1,5 @@
-// The watches of a run of several ranks in simulated time, with a model of the steps that the ranks do together.
+// Simulates a run of several ranks: the watches of the ranks work in simulated time, over a model of the steps that the
+// ranks do together.
 #pragma once
 
 #include <algorithm>
@@ -26,13 +27,13 @@ inline constexpr Seconds kLength = 25;   // length of a script
 inline constexpr Seconds kForEver = 1e12;
 inline constexpr Seconds kStep = 0.1;
 
-// The faults of one rank.
+// The faults of one rank in a script.
 struct Fate {
   Seconds killed = kForEver;
   Seconds hangs = kForEver;
   std::vector<SimulatedNet::Span> frozen;
 
-  // The first time from `time` on at which the rank is not frozen.
+  // Returns the first time at or after `time` at which the rank is not frozen.
   Seconds awake(Seconds time) const {
     for (size_t i = 0; i < frozen.size(); ++i) {
       if (frozen[i].begin <= time && time < frozen[i].end) {
@@ -43,8 +44,8 @@ struct Fate {
   }
 };
 
-// A run: each rank does its part of a step and reports it to rank 0, which commits the step once all ranks are done,
-// just as it writes a manifest. A rank that has lost another one ends a little later.
+// Simulates a run. Each rank does its part of a step and reports it to rank 0. Rank 0 commits the step when all ranks
+// are done, just as a real run writes a manifest. A rank that has lost another rank ends a little later.
 class SimulatedRun {
  public:
   SimulatedRun(int ranks, uint64_t seed) : random_(seed), net_(clock_, seed + 1), ranks_(static_cast<size_t>(ranks)) {
@@ -76,12 +77,12 @@ class SimulatedRun {
   struct Rank {
     Fate fate;
     std::unique_ptr<WatchRules> rules;
-    std::vector<Socket> steps;  // to rank 0; of rank 0 to the others
+    std::vector<Socket> steps;  // to rank 0; in rank 0: one to each other rank
     std::vector<int64_t> done;  // only in rank 0: the steps that each rank has done
-    Seconds next = 0;           // when it does something again
-    Seconds turned = 0;         // when it did something last
+    Seconds next = 0;           // time of its next action
+    Seconds turned = 0;         // time of its last action
     std::optional<Seconds> lost_at;
-    Seconds ends_at = kForEver;  // a while after that
+    Seconds ends_at = kForEver;  // a while after its end was decided
     bool ended = false;
     bool dead = false;
   };
@@ -158,7 +159,7 @@ class SimulatedRun {
     }
   }
 
-  // A rank that hangs does no more steps, and its watch goes on.
+  // Does the steps of rank `r`. A rank that hangs does no more steps, but its watch goes on.
   void train(int r) {
     Rank& one = rank(r);
     if (clock_.now() >= one.fate.hangs) {

@@ -1,5 +1,5 @@
-// Runs of two processes, one of which has a quarter of a core: it is named soon, with its factor. No rank is named in a
-// run without such a limit.
+// Runs of two processes, one of which is limited to a quarter of a core. It must be named soon, with its factor.
+// Without a limit no rank is named.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -31,7 +31,7 @@ class SlowRanks : public TinyRuns {
     directory.write("heavy.xgraph", heavy_model(1'000'000, "  log { every = 1 steps }\n"));
   }
 
-  // Events of a run in which each rank is in a group of its own.
+  // Runs two ranks in separate control groups and returns the events.
   CommandResult run_ranks(const CpuGroup& first, const CpuGroup& second, int64_t steps) {
     fs::remove_all(directory.path() + "/ckpt");
     const std::string shell = fmt::format(
@@ -47,7 +47,7 @@ class SlowRanks : public TinyRuns {
     return run_xrun({"--oversubscribe", "--bind-to", "none", "-n", "2", "sh", "-c", shell}, options);
   }
 
-  // The warnings of slow ranks: after which step, and their text.
+  // Returns the warnings of slow ranks: the step after which each came, and its text.
   static std::vector<std::pair<int64_t, std::string>> slow_ranks(const std::string& events) {
     std::vector<std::pair<int64_t, std::string>> found;
     int64_t step = 0;
@@ -64,15 +64,15 @@ class SlowRanks : public TinyRuns {
   }
 };
 
-// The threads of a rank that wait for messages share its quarter of a core, which makes the factor larger than 4; other
-// work on the machine slows the other rank, which makes it smaller.
+// The measured factor may differ from 4. Threads that wait for messages share the rank's quarter of a core, which makes
+// the factor larger. Other work on the machine slows the other rank, which makes the factor smaller.
 TEST_F(SlowRanks, ARankWithAQuarterOfACoreIsNamedWithinTwentySteps) {
   const CpuGroup whole("whole", 0);
   const CpuGroup quarter("quarter", 0.25);
   if (!whole.path() || !quarter.path()) {
     GTEST_SKIP() << "this system lets nobody make a control group with a share of processor time";
   }
-  std::vector<double> errors;  // errors of the reported factors
+  std::vector<double> errors;  // errors of the reported factor
   for (int64_t run = 0; run < std::max<int64_t>(fault_runs(3, 12), 3); ++run) {
     const auto result = run_ranks(whole, quarter, 25);
     ASSERT_EQ(result.exit, 0) << result.err;
@@ -89,13 +89,13 @@ TEST_F(SlowRanks, ARankWithAQuarterOfACoreIsNamedWithinTwentySteps) {
   EXPECT_LE(errors[1], 0.8);
 }
 
-TEST_F(SlowRanks, NobodyIsNamedInASteadyRun) {
+TEST_F(SlowRanks, NoRankIsNamedInASteadyRun) {
   const CpuGroup first("first", 0);
   const CpuGroup second("second", 0);
   if (!first.path() || !second.path()) {
     GTEST_SKIP() << "this system lets nobody make a control group with a share of processor time";
   }
-  constexpr int64_t kHour = 95'000;  // this many steps take an hour on the fastest machine that was tried
+  constexpr int64_t kHour = 95'000;  // an hour of steps on the fastest machine that was tried
   const auto result = run_ranks(first, second, fault_runs(150, kHour));
   ASSERT_EQ(result.exit, 0) << result.err;
   for (const auto& [step, message] : slow_ranks(result.out)) {

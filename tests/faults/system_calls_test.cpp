@@ -1,6 +1,7 @@
-// Every system call of a load, ten steps and a save, and of a plan, fails once with an error that it may give (strace
-// injects it): the command ends as without it or says why it cannot, and the next run goes on with the same digest.
-// strace counts the calls of each thread by themselves, so the n-th one of every thread fails.
+// Every system call of a load with ten steps and a save, and of a plan, fails once with an error that it may return
+// (injected by strace). The command either ends as without the fault or reports why it cannot, and the next run resumes
+// and ends with the same digest. strace counts the calls of each thread separately, so the n-th call of every thread
+// fails.
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -21,8 +22,8 @@ using ::testing::HasSubstr;
 
 constexpr const char* kStrace = "/usr/bin/strace";
 
-// Errors that a call may give to a program that uses it well; empty for one that does not fail then. A futex is among
-// these: a wake that is not done is no error of the system, and the threads that wait would wait for ever.
+// Returns the errors that a call may return to a correct program; empty if it cannot fail then. A futex has no errors
+// here: a wake that is not done is not a real error of the system, and the threads that wait would wait for ever.
 const std::vector<std::string>& errors_of(const std::string& call) {
   static const std::vector<std::string> none;
   static const std::vector<std::string> other{"EIO", "ENOMEM"};
@@ -70,7 +71,8 @@ struct Fault {
   std::string result;
 };
 
-// Arguments of strace. `brk` alone cannot be given an error, so it returns a lower end of the heap than was asked for.
+// Returns the `inject` arguments of strace. `brk` cannot return an error, so it returns a lower end of the heap than
+// the one that was asked for.
 std::vector<std::string> results_of(const std::string& call) {
   std::vector<std::string> results;
   for (const std::string& error : errors_of(call)) {
@@ -106,8 +108,8 @@ class SystemCalls : public TinyRuns {
     return run_xrun(all, {.binary = kStrace, .directory = directory.path(), .timeout_s = 120});
   }
 
-  // One for each call that a thread makes, but for those before the first `munmap`: with it the dynamic loader has done
-  // its work, and what a fault makes of that is not ours.
+  // Returns one fault for each call that a thread makes, except the calls up to the first `munmap`. Those belong to the
+  // dynamic loader, whose errors are not ours.
   std::vector<Fault> faults_of(const Words& words) {
     begin_again();
     EXPECT_EQ(run_below_strace(words, {"-o", "calls"}).exit, 0);
@@ -140,7 +142,7 @@ class SystemCalls : public TinyRuns {
     return faults;
   }
 
-  // The checkpoint of step 5, and no plan.
+  // Restores the checkpoint of step 5 and removes the plan.
   void begin_again() {
     for (const char* name : {"/ckpt", "/plan.xplan"}) {
       fs::remove_all(directory.path() + name);
@@ -148,7 +150,7 @@ class SystemCalls : public TinyRuns {
     fs::copy(directory.path() + "/before", directory.path() + "/ckpt", fs::copy_options::recursive);
   }
 
-  // Runs the command once for each fault that is wanted. Where it ends well, `whole` looks at what it has done.
+  // Runs the command once for each chosen fault. If the command succeeds, `whole` checks its results.
   void try_all(const Words& words, int64_t few, const std::function<void(const CommandResult&)>& whole,
                const std::function<void()>& afterwards) {
     const std::vector<Fault> faults = faults_of(words);
@@ -175,10 +177,10 @@ class SystemCalls : public TinyRuns {
   }
 };
 
-TEST_F(SystemCalls, OneThatFailsInTrainingLosesNothing) {
+TEST_F(SystemCalls, AFailureInTrainingLosesNothing) {
   const std::string weights = weights_of(run(train_to(15)));
   ASSERT_NE(weights, "");
-  // The write of the last line on stderr may be the call that fails; then the next run prints the weights.
+  // If the failing call writes the last line to stderr, the weights are not printed, so only the next run is compared.
   try_all(
       train_to(15), 20, [&](const CommandResult& result) { EXPECT_THAT(weights_of(result), AnyOf(weights, "")); },
       [&] {
@@ -188,7 +190,7 @@ TEST_F(SystemCalls, OneThatFailsInTrainingLosesNothing) {
       });
 }
 
-TEST_F(SystemCalls, OneThatFailsInPlanningLeavesAWholePlanOrNone) {
+TEST_F(SystemCalls, AFailureInPlanningLeavesAWholePlanOrNoPlan) {
   const Words words{"plan", "tiny.xgraph", "--threads", "2", "--devices", "2", "-o", "plan.xplan"};
   ASSERT_EQ(run(words).exit, 0);
   const std::string path = directory.path() + "/plan.xplan";

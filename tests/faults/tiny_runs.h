@@ -1,4 +1,4 @@
-// A directory with the tiny model, and what its runs say.
+// A directory with the tiny model, and functions that read the output of its runs.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class TinyRuns : public ::testing::Test {
  protected:
   void SetUp() override { directory.write("tiny.xgraph", tiny_model()); }
 
-  // Goes on to that step, and saves at its end.
+  // Returns the command that trains up to `step` and saves at the end.
   static Words train_to(int step) {
     return {"train", "tiny.xgraph", "--threads",          "2",          "--devices",
             "2",     "--steps",     std::to_string(step), "--progress", "plain"};
@@ -30,15 +30,16 @@ class TinyRuns : public ::testing::Test {
     return run_xrun(words, options);
   }
 
-  // The digest that the last line of a run has: "... weights=5a0c34dd937e611dd456f94232646ce6 seconds=0.4 exit=0".
+  // Returns the digest of the weights in the last line of a run: "... weights=5a0c34dd937e611dd456f94232646ce6
+  // seconds=0.4 exit=0".
   static std::string weights_of(const CommandResult& result) {
     const size_t at = result.err.rfind(" weights=");
     return at == std::string::npos ? "" : result.err.substr(at + 9, result.err.find(' ', at + 1) - at - 9);
   }
 
-  // A command that cannot do its work says so and ends by itself.
+  // Expects that a command that failed ended by itself with an error message.
   static void expect_said(const CommandResult& result) {
-    if (result.exit == 127) {  // before `main`
+    if (result.exit == 127) {  // the program failed before `main`
       EXPECT_THAT(result.err, ::testing::HasSubstr("error while loading shared libraries"));
       return;
     }
@@ -49,7 +50,7 @@ class TinyRuns : public ::testing::Test {
         << result.out;
   }
 
-  // libgomp writes its own words for a lack of memory.
+  // Converts to lower case. libgomp has its own message for a lack of memory, which is searched without case.
   static std::string lower(std::string text) {
     std::ranges::transform(text, text.begin(), [](unsigned char c) { return std::tolower(c); });
     return text;

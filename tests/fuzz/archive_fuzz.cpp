@@ -1,4 +1,4 @@
-// Zip archives in memory: every entry is read, or refused, within its limit.
+// Fuzzes zip archives in memory: every entry is read or rejected, within the limit on its size.
 #include <cstdint>
 #include <span>
 #include <vector>

@@ -1,5 +1,5 @@
-// Any text: the whole front end ends within its bounds and reports what it finds; no file is opened. Operators, readers
-// and optimizers are those of `xrun check`.
+// Fuzzes the front end with any text: it ends within its limits and reports the faults; no file is opened. Operators,
+// readers and optimizers are those of `xrun check`.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

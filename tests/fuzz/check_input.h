@@ -8,15 +8,16 @@
 
 namespace xrun::lang {
 
-// Checks a text that no file belongs to. Empty, or what the front end did wrong: it has to end, to say why it refuses
-// and what fixes it, and to be able to show what it says.
+// Checks a text in memory and returns a description of the front end's fault, or an empty string. The front end must
+// end, give a reason and a fix for each error, and be able to print its diagnostics.
 inline std::string fault_of_check(const std::string& name, std::string text, const OpRegistry& ops) {
-  // A user's file may expand to 4 M nodes; here an input that uses its bounds up costs milliseconds.
+  // A user's file may expand to 4 million nodes. The limits here are smaller, so that an input that reaches them takes
+  // milliseconds.
   const FrontendOptions options{.ops = &ops, .max_nodes = 1'000, .max_steps = 10'000};
   SourceMap sources;
   Diagnostics diagnostics;
   const auto checked = check_text(name, std::move(text), sources, diagnostics, options);
-  // One of each code is shown: a hundred like it take longer than what found them.
+  // Prints one diagnostic of each code only: printing a hundred similar ones takes longer than the check.
   std::set<std::string> shown;
   for (const Diagnostic& diagnostic : diagnostics.all()) {
     if (diagnostic.fixes.empty() || diagnostic.fixes[0].title.empty()) {

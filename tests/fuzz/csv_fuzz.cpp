@@ -1,5 +1,5 @@
-// Tables of numbers and texts: the first byte chooses header, delimiter, missing values and a column of texts, the rest
-// is the file.
+// Fuzzes tables of numbers and texts. The first byte chooses header, delimiter, missing values and a column of texts;
+// the rest is the file.
 #include <cmath>
 #include <cstdint>
 #include <string_view>

@@ -1,4 +1,5 @@
-// Any bytes: what parses keeps its tree and its comments in canonical layout, and a second layout changes nothing.
+// Fuzzes the formatter with any bytes: a text that parses keeps its tree and comments in canonical layout, and a second
+// layout changes nothing.
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>

@@ -1,4 +1,4 @@
-// Patterns: the part before the first zero byte is the pattern, the rest the name.
+// Fuzzes glob patterns: the part before the first zero byte is the pattern, and the rest is the name.
 #include <cstdint>
 #include <string_view>
 

@@ -1,4 +1,4 @@
-// Headers of IDX files: whatever the bytes, a header or an error, and sizes that cannot overflow.
+// Fuzzes headers of IDX files: any bytes give a header whose sizes cannot overflow, or an error.
 #include <cstdint>
 #include <span>
 

@@ -1,4 +1,4 @@
-// Manifests of checkpoints: whatever is accepted is the one text of its values.
+// Fuzzes manifests of checkpoints: an accepted manifest has exactly the text that its values are written as.
 #include <cstdint>
 #include <string_view>
 

@@ -1,4 +1,4 @@
-// Any bytes: the parser ends, the tree prints, and a tree without faults reads back as itself.
+// Fuzzes the parser with any bytes: it ends, its tree can be printed, and a tree without faults reads back as itself.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -1,5 +1,5 @@
-// Picture files of all formats: decoded or refused; seeds are in tests/pictures. Pictures above a megapixel are left to
-// libFuzzer's memory limit.
+// Fuzzes picture files of all formats: they are decoded or rejected. Seeds are in tests/pictures. Pictures above a
+// megapixel are left to libFuzzer's memory limit.
 #include <cstdint>
 #include <span>
 #include <vector>

@@ -1,5 +1,5 @@
-// Plan files: anything is refused in words or loaded as a sound program. The trailer is made to fit, or the digest
-// would keep everything else from being reached.
+// Fuzzes plan files: a file is rejected with a message or loaded as a sound program. The digest is recomputed, since
+// otherwise no check after that of the digest would be reached.
 #include <openssl/sha.h>
 
 #include "planner/plan_file.h"
@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   }
   const auto plan = xrun::planner::load_plan_bytes(bytes);
   if (plan.ok()) {
-    // An accepted plan can be written and is accepted again.
+    // An accepted plan must be accepted again after it is written.
     const auto again = xrun::planner::load_plan_bytes(xrun::planner::plan_bytes(*plan));
     XRUN_CHECK(again.ok(), "a loaded plan is not loaded again: " + again.error().message);
   }

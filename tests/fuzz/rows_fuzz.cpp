@@ -1,4 +1,5 @@
-// Headers of rows files, and undo logs: one header has one text, and records name rows that are there.
+// Fuzzes headers of rows files and undo logs: an accepted header has exactly the text that its values are written as,
+// and accepted records name existing rows.
 #include <cstdint>
 #include <cstring>
 #include <span>
@@ -25,7 +26,7 @@ void read_header(std::span<const std::byte> bytes) {
   }
 }
 
-// The first record as its writer would sign it, so that what it says is reached.
+// Signs the first record as its writer would, so that its contents are parsed.
 void sign(std::span<uint8_t> records, const RowsLayout& layout, const std::string& id) {
   if (records.size() < static_cast<size_t>(kUndoRecordHeadBytes)) {
     return;

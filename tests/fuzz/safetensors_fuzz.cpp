@@ -1,4 +1,4 @@
-// Headers of safetensors files: what is accepted fills the file exactly.
+// Fuzzes headers of safetensors files: in an accepted file, the tensors fill the data exactly.
 #include <cstdint>
 #include <span>
 

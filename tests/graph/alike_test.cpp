@@ -1,4 +1,4 @@
-// Names that look alike and differ in their characters.
+// Names that look alike but have different characters.
 #include "graph/base/alike.h"
 
 #include <gtest/gtest.h>

@@ -6,8 +6,8 @@
 namespace xrun {
 namespace {
 
-// Training ended by SIGSEGV where memory was refused while arguments were copied: the variant took itself for one that
-// always has a value.
+// When memory was refused while arguments were copied, training ended by SIGSEGV: the standard library assumed that
+// this variant always has a value.
 #ifdef __GLIBCXX__
 template <typename... T>
 constexpr bool always_has_a_value(std::type_identity<std::variant<T...>>) {
@@ -20,7 +20,7 @@ TEST(AttrValue, MayBeWithoutAValueAfterACopyThatFailed) {
 }
 #endif
 
-TEST(AttrValue, ListsOfTextsAreListsOfTexts) {
+TEST(AttrValue, AListOfTextsKeepsItsType) {
   const Attrs attrs{{"fonts", std::vector<std::string>{"uming", "ukai"}}};
   EXPECT_EQ(attrs.texts("fonts"), (std::vector<std::string>{"uming", "ukai"}));
   EXPECT_EQ(attrs, (Attrs{{"fonts", TextList{"uming", "ukai"}}}));

@@ -21,7 +21,7 @@
 namespace xrun {
 namespace {
 
-// Known answers of Random123's philox4x32-10.
+// The known answers of philox4x32-10 in Random123.
 TEST(Philox, GivesThePublishedVectors) {
   EXPECT_EQ(philox({0, 0, 0, 0}, 0), (std::array<uint32_t, 4>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   EXPECT_EQ(philox({0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, 0xffffffffffffffff),
@@ -53,7 +53,7 @@ TEST(RandomStream, DiffersInEveryPartOfItsKey) {
   EXPECT_EQ(seen.size(), 5u);
 }
 
-// Blocks are drawn in groups where they do not wrap the low word of the counter.
+// Blocks are drawn in groups, except where the low word of the counter wraps around.
 TEST(RandomStream, FillGivesTheDrawsOfItsBlocks) {
   const RandomStream stream(7, 1, 2, 3);
   for (const uint64_t first :
@@ -131,7 +131,7 @@ TEST(Durable, WritesWholeFilesAndReplacesThem) {
   std::filesystem::remove(path);
 }
 
-// In a process of its own, since a limit stays.
+// Runs in a child process, because the limit on file sizes cannot be removed again.
 TEST(Durable, SaysWhyAFileCannotGrow) {
   const std::string path = testing::TempDir() + "/durable-limit-" + std::to_string(::getpid());
   const auto limited = [&] {
@@ -182,7 +182,7 @@ TEST(ShardRule, NamesTheLettersOfEachOperand) {
   EXPECT_EQ(counted.attrs, (std::vector<std::pair<std::string, char>>{{"groups", 'g'}}));
 }
 
-TEST(ShardRule, OneThatDoesNotFitIsRefused) {
+TEST(ShardRule, ARuleThatDoesNotFitIsRejected) {
   for (const std::string text : {"", "ni", "ni->n", "n,i->n", "n-->n", "n**->n", "nNi->n", "n+i->n", "n_.*->n",
                                  "nii->n; k", "nii->n; k=x", "nii->n; =n", "nii->n; k="}) {
     EXPECT_FALSE(parse_shard_rule(text, {3}, {1}).ok()) << text;
@@ -345,7 +345,7 @@ TEST_F(Rendering, AnErrorWithoutPlaceIsOneLineAndItsHelp) {
   EXPECT_EQ(exit_code(error.kind), 4);
 }
 
-// A line of a megabyte, as a program writes it, is shown around what is wrong with it.
+// For a line of a megabyte, as programs write them, only the part around the fault is shown.
 TEST(Diagnostics, ShowAtMostTwoHundredColumnsOfALine) {
   SourceMap sources;
   std::string line(1'000'000, 'x');
@@ -365,11 +365,11 @@ TEST(Diagnostics, ShowAtMostTwoHundredColumnsOfALine) {
             std::string::npos)
       << text;
   EXPECT_NE(text.find("2 ~ ..." + left + "right"), std::string::npos) << text;
-  // Marks stand below what they mark; what is not shown is marked at the edge.
+  // A mark stands below the text that it marks. If that text is not shown, the mark stands at the edge.
   const size_t marks = text.find("^^^^^");
   ASSERT_NE(marks, std::string::npos);
   EXPECT_EQ(marks - text.rfind('\n', marks), text.find("wrong") - text.rfind('\n', text.find("wrong"))) << text;
-  // A line that is short enough stays as it is.
+  // A line that is short enough is shown whole.
   const Diagnostic whole{.code = "XG0102", .message = "a message", .primary = {{file, 0, 5}, "this"}};
   EXPECT_NE(render(whole, sources).find("1 | short\n"), std::string::npos);
 }

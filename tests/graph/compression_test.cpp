@@ -5,7 +5,7 @@
 namespace xrun {
 namespace {
 
-TEST(Compression, PairsAreTheShareRoundedUpAndAtLeastOne) {
+TEST(Compression, TheNumberOfPairsIsRoundedUpAndAtLeastOne) {
   EXPECT_EQ(pairs_of(1000, 0.001), 1);
   EXPECT_EQ(pairs_of(1001, 0.001), 2);
   EXPECT_EQ(pairs_of(5, 0.001), 1);

@@ -1,4 +1,4 @@
-// Counts agree with their nouns.
+// Counted nouns are singular or plural according to their number.
 #include "graph/base/counted.h"
 
 #include <gtest/gtest.h>

@@ -18,8 +18,8 @@ TEST(HeadShape, ClassBlocksAreTheDocumentedOnes) {
   EXPECT_EQ(blocks_of(100'000'000).size, 16384);
 }
 
-// With few active classes blocks are so large that each has a tile of active ones on average, and there is one at
-// least.
+// With few active classes, class blocks become so large that each has a tile of active classes on average. There is at
+// least one block.
 TEST(HeadShape, BlocksOfFewActiveClassesAreLargerByAPowerOfTwo) {
   EXPECT_EQ(class_block(10'000'000, 10'000'000), 16384);
   EXPECT_EQ(class_block(10'000'000, 100'000), 16384) << "164 active ones a block";
@@ -55,7 +55,7 @@ TEST(HeadShape, ShardsCoverAllClassesOnceInWholeBlocks) {
   }
 }
 
-// Nodes of the one binary tree over all blocks.
+// Returns whether the range is a node of the binary tree over all blocks.
 bool is_node(BlockRange range, int64_t blocks) {
   for (int64_t size = 1;; size *= 2) {
     if (range.begin % size == 0 && range.end == std::min(range.begin + size, blocks)) {
@@ -105,7 +105,8 @@ HeadShape million(int workers) {
           .workers = workers};
 }
 
-// In addition to the working memory of each worker, a pass keeps its own partial result and half of one that waits.
+// In addition to the working memory of each worker, a pass needs memory for its own partial result and half of another
+// one that waits for it.
 TEST(HeadShape, PartialResultsOfBlocksDoNotPileUp) {
   for (const int workers : {1, 2, 8, 64}) {
     const HeadShape shape = million(workers);
@@ -118,7 +119,7 @@ TEST(HeadShape, PartialResultsOfBlocksDoNotPileUp) {
   }
 }
 
-// A step of the sum over rows has 32 of them in bf16, and one in f32.
+// One step of the sum over rows takes 32 rows in bf16 and one row in f32.
 TEST(HeadShape, RowBlocksArePaddedToTheStepOfTheSum) {
   for (const int64_t g : {4, 8, 24, 32, 64}) {
     HeadShape shape{.blocks = blocks_of(1000), .dim = 64, .shard = {0, 1000}, .rows = 4 * g, .norm_rows = g};
@@ -129,7 +130,7 @@ TEST(HeadShape, RowBlocksArePaddedToTheStepOfTheSum) {
   }
 }
 
-// docs/internals/memory.md, "A million classes".
+// The bound is explained in docs/internals/memory.md, "A million classes".
 TEST(HeadShape, AMillionClassesNeedAtMost64MiBBesidesWeightsAndState) {
   for (const int workers : {1, 2, 8, 16}) {
     const HeadShape shape{.blocks = blocks_of(1'000'000),

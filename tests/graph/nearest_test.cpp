@@ -1,4 +1,4 @@
-// The names that a message proposes for an unknown one.
+// The names that a message proposes in place of an unknown name.
 #include "graph/base/nearest.h"
 
 #include <ctime>
@@ -35,7 +35,7 @@ TEST(NearestNames, SayThatNoNameIsNear) {
   EXPECT_EQ(nearest_names("cat", {}), "no names are known");
 }
 
-// All 17 930 names of a folder of faces made a message of 170 KB.
+// A message that listed all 17 930 names of a folder of faces had 170 KB.
 TEST(NearestNames, StayShortForAnyNumberAndLengthOfNames) {
   const std::vector<std::string> names = numbered(17931);
   EXPECT_EQ(
@@ -44,7 +44,7 @@ TEST(NearestNames, StayShortForAnyNumberAndLengthOfNames) {
       "17 925 more");
   const std::vector<std::string> long_names(9, std::string(5000, 'n') + "\n");
   EXPECT_LT(nearest_names(std::string(5000, 'm'), long_names).size(), 500U);
-  const std::vector<std::string> wide(3, std::string(59, 'n') + "\u00E9");  // is cut between two characters
+  const std::vector<std::string> wide(3, std::string(59, 'n') + "\u00E9");  // the cut falls between two characters
   EXPECT_NE(nearest_names("m", wide).find("nn..., nn"), std::string::npos);
 }
 

@@ -76,7 +76,8 @@ TEST_P(RandomGraphs, EveryPassKeepsTheOutput) {
   expect_same_output(graph, mix_precision(graph, tiny_registry(), DType::kBF16).value(), GetParam());
 }
 
-// Central differences of the mean loss in a few elements of every parameter, on a graph without the kinks of relu.
+// Compares gradients with central differences of the mean loss in a few elements of every parameter, on a graph without
+// the kinks of relu.
 TEST_P(RandomGraphs, GradientsAgreeWithFiniteDifferences) {
   const Graph forward = fuse_elementwise(simplify(random_tiny_graph(GetParam(), 14)).value()).value();
   const Graph graph = differentiate(forward, tiny_registry(), {.row_weight = 1.0 / kRows}).value();
@@ -102,7 +103,7 @@ TEST_P(RandomGraphs, GradientsAgreeWithFiniteDifferences) {
       const double middle = loss_at(param, element, 0);
       const double numeric = (up - down) / 2e-5;
       if (std::abs(up + down - 2 * middle) > 1e-7) {
-        continue;  // a kink of relu lies between
+        continue;  // a kink of relu lies between the two points
       }
       const double analytic = grad.valid() ? base.values[static_cast<size_t>(grad.index)][element] : 0.0;
       EXPECT_NEAR(numeric, analytic, 1e-4 * (1 + std::abs(numeric)))
@@ -206,7 +207,7 @@ loss %4
   EXPECT_EQ(result->node(NodeId(1)).inputs[1], result->param(readers[1]).value);
 }
 
-TEST(Autodiff, RefusesATiedWeightThatSomeReadersGiveNoGradient) {
+TEST(Autodiff, RejectsATiedWeightWithoutAGradientFromEveryReader) {
   const Graph graph = parse(R"(input %0 x: f32[N, 4]
 param %1 w: f32[4, 4] constant(1.0)
 #0 %2: f32[N, 4] = linear(%0, %1) {out=4} @a
@@ -244,7 +245,7 @@ TEST(ParseGraph, RefusesWrongTextInWords) {
   }
 }
 
-// A part that only makes an output stays in the graph, and its weights have no gradient.
+// A part of the model that only makes an output stays in the graph. Its weights get no gradient.
 TEST(Autodiff, WeightsOfAPartThatTheLossDoesNotReadHaveNoGradient) {
   Graph graph;
   const ValueId x = graph.add_input("x", {DType::kF32, {kBatch, 4}});

@@ -1,4 +1,5 @@
-// Scalar expressions: text, simplification, derivatives against differences, and text that is no expression.
+// Scalar expressions: their text, simplification, derivatives compared with differences, and texts that are not
+// expressions.
 #include "graph/scalar_expr.h"
 
 #include <cmath>
@@ -61,14 +62,14 @@ TEST(ScalarExpr, LeavesOutOperationsWithoutEffect) {
   EXPECT_EQ(simple("x0 ^ (-1)"), "1 / x0");
   EXPECT_EQ(simple("x0 ^ 0.5"), "sqrt(x0)");
   EXPECT_EQ(simple("select(1, x0, x1)"), "x0");
-  // These would change a rounding, a NaN or an infinity.
+  // Simplifying these expressions would change a rounding, a NaN or an infinity.
   EXPECT_EQ(simple("x0 * 0"), "x0 * 0");
   EXPECT_EQ(simple("x0 - x0"), "x0 - x0");
   EXPECT_EQ(simple("x0 / 3"), "x0 / 3");
   EXPECT_EQ(simple("log(0)"), "log(0)");
 }
 
-TEST(ScalarExpr, EqualOperationsAreOne) {
+TEST(ScalarExpr, MergesEqualOperations) {
   ScalarExpr expr;
   const ScalarId x = expr.input(0);
   const ScalarId y = expr.input(1);
@@ -76,7 +77,7 @@ TEST(ScalarExpr, EqualOperationsAreOne) {
   EXPECT_NE(expr.make(ScalarOp::kSub, x, y), expr.make(ScalarOp::kSub, y, x));
 }
 
-// At points where differences of two widths agree, so that no corner lies between.
+// Compared at points where differences of two widths agree, which shows that no corner lies between.
 TEST(ScalarExpr, DerivativesAgreeWithDifferences) {
   int compared = 0;
   int at_edges = 0;
@@ -135,7 +136,7 @@ TEST(ScalarExpr, LinearGradientsReadNoInput) {
   EXPECT_EQ(to_text(gradient_of(parsed("3 * x0 - x1"), 2, wanted)), "x2 * 3, -x2");
 }
 
-TEST(ScalarExpr, NamesOperationsThatAreNowhereFinite) {
+TEST(ScalarExpr, ReportsOperationsThatAreNeverFinite) {
   const auto name = [](std::string_view text) {
     const ScalarExpr expr = parsed(text);
     const ScalarNode* node = never_finite(expr);
@@ -157,7 +158,7 @@ TEST(ScalarExpr, RefusesOtherText) {
     EXPECT_EQ(expr.error().code, "XG0303");
     EXPECT_THAT(expr.error().message, HasSubstr("cannot be read"));
   }
-  // No input is left that no result reads.
+  // Inputs that no result reads are removed.
   EXPECT_EQ(parsed("t0 = exp(x9); select(1, x0, t0)").nodes().size(), 1U);
   EXPECT_FALSE(parse_scalar_expr(std::string(100'000, '(')).ok());
   EXPECT_FALSE(parse_scalar_expr(std::string(100'000, '-') + "x0").ok());

@@ -21,7 +21,8 @@ TrainSpec growing(int64_t first, int64_t times, double after, double over, doubl
   return train;
 }
 
-// The formula of docs/reference/language.md, with the units that a step begins with.
+// Computes the steps by the formula of docs/reference/language.md, each as the number of its first unit and its number
+// of units.
 std::vector<std::pair<int64_t, int64_t>> steps_of(const TrainSpec& train, int64_t samples) {
   const GrowthSpec& growth = *train.growth;
   const double epoch = static_cast<double>(samples) / static_cast<double>(growth.first);
@@ -62,7 +63,7 @@ TEST(StepSizes, AreThoseOfTheFormula) {
   }
 }
 
-TEST(StepSizes, AreOneUnitWhereTheBatchDoesNotGrow) {
+TEST(StepSizes, AreOneUnitIfTheBatchDoesNotGrow) {
   TrainSpec train;
   train.batch = 10;
   train.duration = {2.05, TrainSpan::kEpochs};
@@ -84,7 +85,7 @@ TEST(StepSizes, ExtremeSpansHaveNeitherLoopsNorOverflows) {
 }
 
 TEST(StepSizes, AGrowthWithinOneStepLeavesSizesOut) {
-  const StepSizes sizes(growing(10, 8, 0.5, 0.01, 1), 1000);  // half a cosine of one unit, after fifty units
+  const StepSizes sizes(growing(10, 8, 0.5, 0.01, 1), 1000);  // half a cosine over one unit, after fifty units
   EXPECT_EQ(sizes.units_of(49), 1);
   EXPECT_EQ(sizes.units_of(50), 1) << "the growth begins with this unit";
   EXPECT_EQ(sizes.units_of(51), 8);

@@ -5,7 +5,7 @@
 
 namespace {
 
-TEST(Benchmarks, ThePageIsWhatTheScriptMakesOfTheFigures) {
+TEST(Benchmarks, ThePageIsGeneratedFromTheResults) {
   if (std::system("python3 --version >/dev/null 2>&1") != 0) {
     GTEST_SKIP() << "there is no python3";
   }

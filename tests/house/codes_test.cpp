@@ -1,6 +1,6 @@
-// Holds the codes of faults to the families of docs/reference/language.md, "Mistakes": the table has every family that
-// is in use and no other, and a code of a family is given where the family is at home. Every code that the sources give
-// has a page in docs/reference/codes.md, and every page a code that they give.
+// Checks the codes of faults against the families in docs/reference/language.md, "Mistakes". The table has exactly the
+// families that are in use, and a code is used only in the folders of its family. Every code in the sources has a page
+// in docs/reference/codes.md, and every page has a code in the sources.
 #include "graph/base/codes.h"
 
 #include <filesystem>
@@ -17,7 +17,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The first digits of a code, and how paths of files that may give it begin.
+// The first digits of a family's codes, and the beginnings of the paths of the files that may use them.
 const std::map<std::string, std::vector<std::string>> kHomes{
     {"XG06", {"planner/", "runtime/"}},
     {"XG07", {"runtime/checkpoint/", "runtime/formats/safetensors"}},
@@ -29,7 +29,7 @@ std::string text_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-TEST(Codes, EachFamilyIsGivenWhereItIsAtHome) {
+TEST(Codes, EachFamilyIsUsedOnlyInItsFolders) {
   const fs::path root = XRUN_SOURCE_DIR;
   const std::regex pattern("\"(XG[0-9]{2})[0-9]{2}\"");
   std::map<std::string, int> found;
@@ -67,9 +67,9 @@ TEST(Codes, EachFamilyIsGivenWhereItIsAtHome) {
   EXPECT_TRUE(named.empty()) << *named.begin() << " is in the table of docs/reference/language.md and not in use";
 }
 
-TEST(Codes, EachHasAPageAndEachPageHasACodeThatIsGiven) {
+TEST(Codes, EachHasAPageAndEachPageHasAUsedCode) {
   const fs::path root = XRUN_SOURCE_DIR;
-  // "XG0301", and in the text of a message "error[XG0803]".
+  // Matches "XG0301", and "error[XG0803]" within the text of a message.
   const std::regex pattern("[\"\\[](XG[0-9]{4})[\"\\]]");
   std::set<std::string> given;
   for (const char* folder : {"graph", "lang", "ops", "planner", "runtime"}) {

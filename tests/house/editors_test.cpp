@@ -1,5 +1,5 @@
-// The grammars of editors/ know the words of the language: those that the lexer reserves, those that begin a
-// declaration, and those that the grammar of docs/reference/language.md has in quotes.
+// The grammars of editors/ have all words of the language: words that the lexer reserves, words that begin a
+// declaration, and words in quotes in the grammar of docs/reference/language.md.
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -28,7 +28,7 @@ std::set<std::string> words_in(const std::string& text, const std::string& patte
   return words;
 }
 
-// All words of the language that mean something by themselves.
+// Returns all words that have a meaning in the language.
 std::set<std::string> words_of_language() {
   using namespace xrun::lang;
   const std::string page = text_of("docs/reference/language.md");
@@ -42,7 +42,7 @@ std::set<std::string> words_of_language() {
 
 TEST(Editors, TheTextMateGrammarHasTheWordsOfTheLanguage) {
   const std::string grammar = text_of("editors/vscode/syntaxes/xgraph.tmLanguage.json");
-  // Alternatives of groups: (import|from|...).
+  // Finds the words in groups of alternatives: (import|from|...).
   const std::set<std::string> words = words_in(grammar, "[(|]([a-z]+)(?=[|)])");
   const std::set<std::string> language = words_of_language();
   EXPECT_GT(language.size(), 40u);
@@ -63,12 +63,12 @@ TEST(Editors, TheQueriesColourEveryWordAndNoOthers) {
   const std::set<std::string> words = words_in(queries, "\"([a-z]+)\"");
   std::set<std::string> language = words_of_language();
   for (const char* constant : {"true", "false", "auto", "none"}) {
-    language.erase(constant);  // coloured as constants
+    language.erase(constant);  // the queries colour them as constants
   }
   EXPECT_EQ(words, language);
 }
 
-// Every rule that the queries name is one of the grammar.
+// Every rule that the queries name must exist in the grammar.
 TEST(Editors, TheQueriesNameRulesOfTheGrammar) {
   const std::set<std::string> rules =
       words_in(text_of("editors/tree-sitter-xgraph/grammar.js"), "\n    ([a-z_]+): \\(");

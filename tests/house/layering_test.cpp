@@ -1,4 +1,4 @@
-// Holds the includes of every file to the table of folders in docs/internals/architecture.md.
+// Checks the includes of every file against the table of folders in docs/internals/architecture.md.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -13,7 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Each folder with the folders whose headers it may include; the longest matching prefix names the folder of a file.
+// For each folder, the folders whose headers it may include. A file belongs to the folder with the longest matching
+// prefix.
 using Folders = std::set<std::string>;
 
 Folders operator+(Folders a, const Folders& b) {
@@ -22,8 +23,8 @@ Folders operator+(Folders a, const Folders& b) {
 }
 
 const Folders kGraph{"graph", "graph/base"};
-// Folders that all parts of `runtime` may include: kernels, the interfaces of devices and communicators, files of other
-// projects.
+// Folders that every part of `runtime` may include: kernels, the interfaces of devices and communicators, and formats
+// of other projects.
 const Folders kRuntime = kGraph + Folders{"runtime", "ops", "runtime/device", "runtime/comm"};
 const Folders kPlanner = kGraph + Folders{"planner", "planner/schedules"};
 
@@ -119,7 +120,8 @@ TEST(Layering, EveryIncludeIsAllowedByTheTableOfFolders) {
   }
 }
 
-// Numbers of a run lie in the memory of devices: sessions copy ranges of it, and the executor finds what is not finite.
+// The numbers of a run are in device memory. Sessions copy ranges of it, and the executor finds values that are not
+// finite.
 TEST(Layering, ExecutorAndTrainingLookAtNoMemoryByThemselves) {
   const std::regex raw(R"(\b(memcpy|memset|memmove|isfinite|isnan)\b)");
   for (const char* folder : {"runtime/executor", "runtime/train"}) {

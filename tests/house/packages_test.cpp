@@ -1,5 +1,6 @@
-// The lists of Debian packages (packages/) are complete: each library, program and font that the build, the tests, the
-// demos and the Makefile use has its package in the right list. No package is in two lists, and NOTICE names them all.
+// Checks that the lists of Debian packages (packages/) are complete: each library, program and font that the build, the
+// tests, the demos and the Makefile use has its package in the right list. No package is in two lists, and NOTICE names
+// every package.
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
@@ -24,7 +25,7 @@ std::string text_of(const fs::path& path) {
   return {std::istreambuf_iterator<char>(in), std::istreambuf_iterator<char>()};
 }
 
-// The first group of each match.
+// Returns the text of the first group of each match.
 Words matches(const std::string& text, const std::string& pattern) {
   Words found;
   const std::regex regex(pattern);
@@ -45,7 +46,7 @@ std::vector<std::string> packages_of(const std::string& list) {
   return packages;
 }
 
-// The list of each package.
+// Returns the list that each package is in.
 const std::map<std::string, std::string>& lists_by_package() {
   static const std::map<std::string, std::string> lists = [] {
     std::map<std::string, std::string> made;
@@ -64,7 +65,7 @@ std::string list_of(const std::string& package) {
   return found == lists_by_package().end() ? "no list" : found->second;
 }
 
-// Each name that is used has a package in `packages`, and that package is in one of `lists`.
+// Expects that each name in `used` has a package in `packages`, and that the package is in one of `lists`.
 void expect_listed(const Words& used, const std::map<std::string, std::string>& packages, const Words& lists) {
   for (const std::string& name : used) {
     const auto found = packages.find(name);
@@ -179,8 +180,8 @@ TEST(Packages, EveryToolOfTheMakefileIsListed) {
   expect_listed(used, packages, {"dev"});
 }
 
-// The fonts that models name, by the table with which a message names the package of a missing font.
-TEST(Packages, TheFontsOfTheModelsAreThoseOfTheDemo) {
+// Reads the fonts that models name. Their packages are taken from the table that is used when a font is missing.
+TEST(Packages, TheFontsOfTheModelsAreListedForTheDemo) {
   std::map<std::string, std::string> packages;
   const std::string table = text_of("runtime/data/fonts.cpp");
   const std::regex row(R"re(\{"([\w*-]+)", "(fonts-[\w-]+)"\})re");

@@ -1,5 +1,5 @@
-// Follows every citation of the tree: a comment or a document that names a file in docs/, with or without a heading in
-// quotes, and every file that the documents name in backticks. How a citation is written:
+// Follows every citation in the repository: a comment or a document that names a file in docs/, with or without a
+// heading in quotes, and every file that the documents name in backticks. How to write a citation:
 // docs/internals/architecture.md, "Citations".
 #include <algorithm>
 #include <cctype>
@@ -18,7 +18,7 @@ namespace fs = std::filesystem;
 
 using Match = std::sregex_iterator;
 
-// Relative paths of all files but those of builds, downloads and the version control.
+// Returns the relative paths of all files, except those of builds, downloads and version control.
 const std::set<std::string>& files_of_the_tree() {
   static const std::set<std::string> files = [] {
     const std::set<std::string> folders{"cmake", "docs",     "editors", "graph",   "lang",    "models",
@@ -43,7 +43,7 @@ const std::set<std::string>& files_of_the_tree() {
 
 bool is_document(const std::string& path) { return path.ends_with(".md"); }
 
-// Files whose citations are followed.
+// Returns whether the citations in a file are followed.
 bool cites(const std::string& path) {
   const std::string name = fs::path(path).filename().string();
   const bool named = name == "CMakeLists.txt" || name == "Makefile" || path.starts_with("scripts/");
@@ -52,7 +52,7 @@ bool cites(const std::string& path) {
   return named || extensions.contains(extension);
 }
 
-// The lines of a file without blocks of code.
+// Returns the lines of a file without blocks of code.
 std::vector<std::string> lines_of(const std::string& path) {
   std::ifstream in(fs::path(XRUN_SOURCE_DIR) / path);
   std::vector<std::string> lines;
@@ -67,8 +67,8 @@ std::vector<std::string> lines_of(const std::string& path) {
   return lines;
 }
 
-// The lines joined by blanks, so that a citation may be broken at the end of a line, without signs of comments and
-// backticks.
+// Joins the lines with blanks, so that a citation may continue on the next line. Comment signs and backticks are
+// removed.
 std::string joined(const std::string& path) {
   std::string text;
   for (const std::string& line : lines_of(path)) {
@@ -78,7 +78,7 @@ std::string joined(const std::string& path) {
   return text;
 }
 
-// Headings of a document without backticks, by its path.
+// Returns the headings of a document without backticks.
 const std::set<std::string>& headings_of(const std::string& path) {
   static std::map<std::string, std::set<std::string>> known;
   const auto [at, fresh] = known.try_emplace(path);
@@ -122,7 +122,8 @@ TEST(References, EveryCitationNamesADocumentAndAHeadingThatExist) {
   EXPECT_GT(followed, 60) << "the citations were not found";
 }
 
-// Citations of documents that are not in the tree, which had names in capital letters, and of contracts by number.
+// Finds citations of documents that are not in the repository: documents with names in capital letters, and contracts
+// by number.
 std::vector<std::string> absent_documents(const std::string& text) {
   static const std::vector<std::string> names = [] {
     std::vector<std::string> made{"determinism", "language", "formats", "algorithms",
@@ -140,7 +141,7 @@ std::vector<std::string> absent_documents(const std::string& text) {
   for (const std::string& name : names) {
     for (size_t at = text.find(name); at != std::string::npos; at = text.find(name, at + 1)) {
       const size_t end = at + name.size();
-      const bool numbered = name.ends_with(' ');  // a citation only where a number follows
+      const bool numbered = name.ends_with(' ');  // a citation only if a number follows
       const bool digit = end < text.size() && std::isdigit(text[end]) != 0;
       if ((at == 0 || !is_letter(at - 1)) && (numbered ? digit : !is_letter(end))) {
         found.push_back(text.substr(at, name.size() + (numbered ? 1 : 0)));
@@ -158,7 +159,7 @@ TEST(References, NoFileCitesADocumentThatItsReaderDoesNotHave) {
   }
 }
 
-// A path from the root, or the end of exactly one path: `cli.cpp` is a name for runtime/cli/cli.cpp.
+// Counts the files whose path is `name` or ends in it. `cli.cpp`, for example, names runtime/cli/cli.cpp.
 int files_ending_in(const std::string& name) {
   const auto ends = [&](const std::string& path) { return path == name || path.ends_with("/" + name); };
   return files_of_the_tree().contains(name)

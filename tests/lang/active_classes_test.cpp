@@ -1,4 +1,4 @@
-// `active_classes`: which classes take part in a step.
+// The setting `active_classes`, which chooses the classes of a step.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ using testing::IsEmpty;
 using testing::Not;
 using testing::SizeIs;
 
-// A run of 1,000 classes and a batch of 128.
+// Checks a run of 1,000 classes and a batch of 128 with this value of the setting.
 Checked with_active(const std::string& value, const std::string& head = "cosine_classifier(feature, classes)") {
   return Checked(
       replaced(replaced(small_run("  active_classes = " + value), "classes: int = 10", "classes: int = 1000"),
@@ -80,14 +80,14 @@ TEST(ActiveClasses, TheNumberOneIsRefusedAsAmbiguous) {
   EXPECT_THAT(with_active("sample(60% * classes)").codes(), IsEmpty());
 }
 
-TEST(ActiveClasses, TooLargeAShareIsToldInPercent) {
+TEST(ActiveClasses, ATooLargeShareIsReportedInPercent) {
   EXPECT_THAT(with_active("sample(101%)").rendered(), HasSubstr("`sample` cannot take 101 % of the classes"));
   EXPECT_THAT(with_active("sample(200%)").rendered(), HasSubstr("`sample` cannot take 200 % of the classes"));
   EXPECT_THAT(with_active("sample(-1%)").rendered(), HasSubstr("`sample` cannot take -1 % of the classes"));
   EXPECT_THAT(with_active("sample(1.5)").rendered(), HasSubstr("`sample` cannot take 1.5 classes"));
 }
 
-TEST(ActiveClasses, MissingArgumentsAreToldAllAtOnce) {
+TEST(ActiveClasses, MissingArgumentsAreReportedTogether) {
   const std::string all = with_active("knn").rendered();
   EXPECT_THAT(all, HasSubstr("`knn` needs `neighbours`, `active` and `rebuild`"));
   EXPECT_THAT(all, HasSubstr("help: give them: knn(neighbours=..., active=..., rebuild=...)"));
@@ -95,7 +95,7 @@ TEST(ActiveClasses, MissingArgumentsAreToldAllAtOnce) {
   EXPECT_THAT(with_active("knn(8, 60%)").rendered(), HasSubstr("help: give it: knn(rebuild=...)"));
 }
 
-TEST(ActiveClasses, NeighboursAreAWholeNumberOfClassesThatThereAre) {
+TEST(ActiveClasses, NeighboursAreAWholeNumberOfAtMostAllClasses) {
   const Checked part = with_active("knn(neighbours=8.5, active=60%, rebuild=1000 steps)");
   EXPECT_THAT(part.codes(), ElementsAre("XG0312"));
   EXPECT_THAT(part.rendered(), HasSubstr("help: write 8 or 9"));
@@ -119,7 +119,7 @@ TEST(ActiveClasses, FlagsAreTrueOrFalse) {
   }
 }
 
-TEST(ActiveClasses, AMistakeInThemCausesNoOther) {
+TEST(ActiveClasses, AMistakeInTheSettingCausesNoOtherReport) {
   const std::string exact = "\n  groups.id.untouched = exact";
   for (const char* value : {"sample", "some(3)", "sample(0)", "knn(neighbours=16, active=60%, rebuild=3)"}) {
     EXPECT_THAT(with_active(value + exact).codes(), SizeIs(1)) << value;
@@ -133,7 +133,7 @@ TEST(ActiveClasses, ANumberAloneIsTakenForClassesToDraw) {
   EXPECT_THAT(checked.rendered(), HasSubstr("~   active_classes = sample(10%)"));
 }
 
-TEST(ActiveClasses, ASpanWithoutAUnitIsMendedByEither) {
+TEST(ActiveClasses, TheFixesOfASpanWithoutAUnitAddEitherUnit) {
   const std::string rendered = with_active("knn(neighbours=16, active=60%, rebuild=3)").rendered();
   EXPECT_THAT(rendered, HasSubstr("rebuild=3 steps)"));
   EXPECT_THAT(rendered, HasSubstr("rebuild=3 epochs)"));
@@ -151,7 +151,7 @@ TEST(ActiveClasses, HaveRoomForAllLabelsOfABatch) {
   EXPECT_THAT(few.rendered(), HasSubstr("help: write a share or a number that makes 128 classes or more"));
 }
 
-TEST(ActiveClasses, AreNoMoreThanThereAre) {
+TEST(ActiveClasses, AreAtMostAllClasses) {
   const Checked many = with_active("sample(1001)");
   EXPECT_THAT(many.codes(), ElementsAre("XG0214"));
   EXPECT_THAT(many.rendered(), HasSubstr("`id` has 1000 classes, not 1001"));

@@ -1,4 +1,4 @@
-// One cause, one report: what is wrong in one place brings no false reports in others, and hides no true ones.
+// Each cause is reported once: a fault in one place neither causes false reports elsewhere nor hides other faults.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,7 +14,7 @@ using ::testing::Not;
 
 std::string model(const std::string& body) { return "model net {\n  input x: f32[N, 8]\n" + body + "  output y\n}\n"; }
 
-TEST(Causes, ANumberThatCouldNotBeReadIsNoValue) {
+TEST(Causes, ANumberThatCouldNotBeReadCausesNoOtherReport) {
   EXPECT_THAT(Checked("cluster c {\n  node { memory = 1EiB }\n}\n").codes(), ElementsAre("XG0108"));
   EXPECT_THAT(Checked(model("  y = x -> dropout(.5)\n")).codes(), ElementsAre("XG0105"));
   EXPECT_THAT(Checked("let a = 1e999\nlet b = a + \"s\"\n").codes(), ElementsAre("XG0109"));
@@ -25,28 +25,28 @@ TEST(Causes, ABrokenStatementMayBeTheReturn) {
   EXPECT_THAT(Checked(text).codes(), ElementsAre("XG0114"));
 }
 
-TEST(Causes, ABoundThatIsReachedInABlockIsNoMissingReturn) {
+TEST(Causes, ReachingALimitInABlockReportsNoMissingReturn) {
   const std::string text =
       "block b(x: [N, D]) {\n  y = x -> repeat 1000 { relu }\n  return y\n}\n" + model("  y = b(x)\n");
   EXPECT_THAT(Checked(text, {.max_nodes = 100}).codes(), ElementsAre("XG0216"));
 }
 
-TEST(Causes, FieldsOfASourceThatFailedMayBeAnything) {
+TEST(Causes, FieldsOfASourceWithAFaultAreNotReported) {
   const std::string broken = replaced(small_run(), "source train = synthetic([8], classes, samples=1000)",
                                       "source train = csv(\"a.csv\", rows=10..5)");
   EXPECT_THAT(Checked(broken).codes(), ElementsAre("XG0413"));
-  // A metric of a source that failed is not a metric of an unknown source.
+  // The source has a fault, so a metric on it is not reported as a metric on an unknown source.
   const std::string metric = replaced(small_run("  metrics = [accuracy(id, label, source=val)]"),
                                       "source val   = synthetic([8], classes, samples=100, seed=2)",
                                       "source val = csv(\"a.csv\", rows=10..5)");
   EXPECT_THAT(Checked(metric).codes(), ElementsAre("XG0413"));
-  // A slip of a name that is known is one all the same.
+  // A misspelt name is still reported if the right name is known.
   const Checked slip(replaced(replaced(broken, "x = pixels", "label = column(0) -> as_index(10)"),
                               "softmax_ce(id, label, scale=16)", "softmax_ce(id, lable, scale=16)"));
   EXPECT_THAT(slip.rendered(), HasSubstr("did you mean `label`?"));
 }
 
-TEST(Causes, ABindingThatFailedIsNoUnknownName) {
+TEST(Causes, ABindingThatFailedIsNotAnUnknownName) {
   const std::string text = replaced(small_run(), "x = pixels", "x = pixels\n  label = number -> as_index(10)");
   const Checked checked(text);
   EXPECT_THAT(checked.codes(), ElementsAre("XG0422")) << checked.rendered();
@@ -78,7 +78,7 @@ TEST(Causes, TypesAreCheckedWhereTheyAreDeclared) {
               IsEmpty());
 }
 
-TEST(Causes, NoneIsAValueIfItIsTheDefault) {
+TEST(Causes, NoneMayBePassedIfItIsTheDefault) {
   EXPECT_THAT(Checked(model("  y = x -> linear(3, bias=none)\n")).codes(), ElementsAre("XG0205"));
   EXPECT_THAT(Checked("block b(x: [N, D], k: int = none) { return x }\n" + model("  y = b(x, none)\n")).codes(),
               IsEmpty());

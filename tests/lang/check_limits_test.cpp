@@ -1,4 +1,4 @@
-// Hostile texts: a diagnostic, within bounds.
+// Hostile texts give a diagnostic within limits of time and memory.
 #include <chrono>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -22,7 +22,7 @@ TEST(Limits, ExpansionsThatDoubleThemselvesEnd) {
   EXPECT_THAT(checked.codes(), ElementsAre("XG0216"));
 }
 
-// Names grow with the depth of the blocks, and so does what a graph of them takes.
+// Names grow with the depth of the blocks, and so does the memory of a graph with such names.
 TEST(Limits, LongNamesCountForSeveralNodes) {
   const auto nodes_until_refused = [](const std::string& label) {
     const Checked checked(
@@ -34,12 +34,12 @@ TEST(Limits, LongNamesCountForSeveralNodes) {
   EXPECT_THAT(nodes_until_refused(std::string(64, 'a')), ElementsAre("XG0216"));
 }
 
-// The first copy says what a million take, so that neither time nor memory is spent on them.
+// The size of a million copies is computed from the first copy, so that no time or memory is spent on the others.
 TEST(Limits, CopiesAreCountedBeforeTheyAreMade) {
   const auto with = [](const std::string& stage) {
     return "model m {\n  input x: f32[N, 8]\n  y = x -> " + stage + "\n  output y\n}\n";
   };
-  constexpr double kSeconds = 2;  // the copies themselves would take ten times as long
+  constexpr double kSeconds = 2;  // making the copies would take ten times as long
   const auto seconds_of = [](const std::string& text) {
     const auto begin = std::chrono::steady_clock::now();
     EXPECT_THAT(Checked(text).codes(), ElementsAre("XG0216"));
@@ -50,12 +50,12 @@ TEST(Limits, CopiesAreCountedBeforeTheyAreMade) {
   EXPECT_LT(seconds_of("model m {\n  input x: f32[N, 8]\n  output x\n}\n"
                        "test \"t\" {\n  expect params(f32[N, 8] -> repeat 1_000_000 { bn }) == 1\n}\n"),
             kSeconds);
-  // Tensors and parameters count: a batch norm is one operator with four of these and three of those.
+  // Tensors and parameters count as well: a batch norm is one operator with four tensors and three parameters.
   EXPECT_THAT(Checked(with("repeat 100 { bn }"), {.max_nodes = 1'300}).codes(), IsEmpty());
   EXPECT_THAT(Checked(with("repeat 100 { bn }"), {.max_nodes = 1'100}).codes(), ElementsAre("XG0216"));
 }
 
-// The model, its tests and blocks that nothing calls draw on one budget.
+// The model, its tests, and blocks that nothing calls have one common limit.
 TEST(Limits, TestsAndUncalledBlocksCountWithTheModel) {
   const std::string block = "block deep(x: [N, D]) { return x -> repeat 100 { linear(D) } }\n";
   const std::string model = "model m {\n  input x: f32[N, 8]\n  y = x -> deep\n  output y\n}\n";
@@ -66,7 +66,7 @@ TEST(Limits, TestsAndUncalledBlocksCountWithTheModel) {
     }
     return text;
   };
-  constexpr int64_t kBudget = 60'000;  // one of them takes 5,000
+  constexpr int64_t kBudget = 60'000;  // a test takes 5,000 steps
   EXPECT_THAT(Checked(block + model + tests(5), {.max_steps = kBudget}).codes(), IsEmpty());
   EXPECT_THAT(Checked(block + model + tests(50), {.max_steps = kBudget}).codes(), ElementsAre("XG0216"));
 }
@@ -110,7 +110,7 @@ TEST(Limits, ListsStringsAndNumbersDoNotGrowWithoutBound) {
 
 TEST(Limits, DefaultsThatLeadBackToThemselvesEnd) {
   EXPECT_THAT(Checked("fn f(a: int = f()) = a\nlet b = f()\n").codes(), ElementsAre("XG0208"));
-  // Each of two that call one another, as it is tried by itself.
+  // Two functions call each other. Each of them is tried by itself and reported.
   EXPECT_THAT(Checked("fn f(a: int = g()) = a\nfn g(a: int = f()) = a\nlet b = f()\n").codes(),
               ElementsAre("XG0208", "XG0208"));
   EXPECT_THAT(Checked("fn f(a: int = f(1)) = a\nlet b = f()\n").codes(), IsEmpty());
@@ -160,7 +160,7 @@ TEST(Limits, DimensionsDoNotOverflow) {
   EXPECT_THAT(Checked("model m {\n  input x: f32[3, N]\n  output x\n}\n").codes(), ElementsAre("XG0302"));
 }
 
-TEST(Limits, HolesOfTheParserStaySilent) {
+TEST(Limits, ErrorNodesOfTheParserCauseNoReports) {
   const Checked checked("model m {\n  input x: f32[N, 8]\n  y = x -> linear(\n  output y\n}\n");
   EXPECT_FALSE(checked.file.has_value());
   for (const std::string& code : checked.codes()) {

@@ -1,4 +1,4 @@
-// The meaning of texts: constants, names of tensors, settings, --set, imports, defaults, limits.
+// What texts mean: constants, names of tensors, settings, --set, imports, defaults, limits.
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -100,7 +100,7 @@ TEST(Names, AHeadNamesItsWeight) {
   EXPECT_TRUE(weight->head);
 }
 
-TEST(Names, NodesRememberHowTheTextLedToThem) {
+TEST(Names, NodesKeepTheChainOfCallsThatMadeThem) {
   const Checked checked(R"(
 block inner(x: [N, D]) { return x -> linear(D) }
 block outer(x: [N, D]) { return x -> inner as a }
@@ -121,7 +121,7 @@ model net {
   EXPECT_EQ(checked.sources.text(node.span), "linear(D)");
 }
 
-TEST(Tests, MeasureWhatTheyHaveBound) {
+TEST(Tests, MeasureTheirOwnBindings) {
   const Checked checked(R"(
 test "sizes" {
   y = f32[N, 8] -> linear(4)
@@ -167,7 +167,7 @@ TEST(Pipelines, NumbersBesideTensorsAreOneOperator) {
   EXPECT_THAT(text, HasSubstr("scale_shift(%0) {scale=2.0, shift=0.0}"));
   EXPECT_THAT(text, HasSubstr("{scale=0.25, shift=0.0}"));
   EXPECT_THAT(text, HasSubstr("{scale=-1.0, shift=1.0}"));
-  EXPECT_THAT(text, HasSubstr("= power(%0) {exponent=-1.0}"));  // 0 at infinity, as 0 * x + 3 is not
+  EXPECT_THAT(text, HasSubstr("= power(%0) {exponent=-1.0}"));  // an infinite x gives 0, unlike 0 * x + 3
   EXPECT_THAT(text, HasSubstr("{scale=3.0, shift=0.0}"));
   EXPECT_THAT(text, HasSubstr("= neg(%0)"));
 }
@@ -263,8 +263,8 @@ TEST(Train, RowBlocksDivideTheBatch) {
   EXPECT_THAT(Checked(small_run("  norm_rows = 48")).codes(), ElementsAre("XG0507"));
 }
 
-// The default follows from the batch alone.
-TEST(Train, RowBlocksOfABatchNormAreAsLargeAsTheyMayBe) {
+// The default depends only on the batch.
+TEST(Train, RowBlocksOfABatchNormAreAsLargeAsAllowed) {
   const std::string text = replaced(small_run(), "linear(4) as embed", "linear(4) as embed -> bn");
   const auto rows = [&](int64_t batch) {
     const Checked checked(text, with_sets({{"train.batch", std::to_string(batch)}}));
@@ -312,8 +312,8 @@ TEST(Train, RowBlocksWithoutABatchNormLeaveSixteenToShareOut) {
   }
 }
 
-// The number that checkpoints of earlier builds were trained with.
-TEST(Train, TheEarlierDefaultIsToldWhereItWasAnotherNumber) {
+// Checkpoints of earlier builds were trained with the earlier default.
+TEST(Train, TheEarlierDefaultIsKnownIfItDiffered) {
   const auto earlier = [](const std::string& text, const char* batch) {
     const Checked checked(text, with_sets({{"train.batch", batch}}));
     return checked.file ? checked.file->earlier_norm_rows : -1;
@@ -326,7 +326,7 @@ TEST(Train, TheEarlierDefaultIsToldWhereItWasAnotherNumber) {
   EXPECT_EQ(earlier(replaced(small_run(), "linear(4) as embed", "linear(4) as embed -> bn"), "128"), 0) << "the same";
 }
 
-TEST(Train, FeaturesOfLaterIssuesCheckAndAreNamed) {
+TEST(Train, UnavailableFeaturesPassTheCheckAndAreNamed) {
   const Checked checked(small_run(R"(
   compress       = topk(0.1%, per_layer=false, on=embed)
   ema            = 0.999
@@ -341,7 +341,7 @@ TEST(Train, FeaturesOfLaterIssuesCheckAndAreNamed) {
                                     "`ema` with `compress` is not available yet"));
 }
 
-// `gather` is the list of all classes, in their order.
+// `gather` lists all classes in the order of their numbers.
 TEST(Model, LogitsOfASmallHeadAreGathered) {
   const auto model = [](const std::string& classes) {
     return Checked("model m {\n  input x: f32[N, 8]\n\n  head id = classifier(x, " + classes +
@@ -487,8 +487,8 @@ TEST(Digest, ChangesWithWhatIsLearnedAndWithNothingElse) {
   }
 }
 
-// One text has every setting of `train` that changes what is learned, the other has no such setting.
-TEST(Digest, ItsTextStays) {
+// One text has every setting of `train` that changes the result of the training; the other text has none of them.
+TEST(Digest, HasAStableText) {
   const std::string all =
       "  lr = [warmup(0 .. 1, 2 epochs), poly(1 .. 0.1, 500 steps, power=2), steps(0.1, at=[3 epochs, 9k samples], "
       "by=0.5)]\n"
@@ -540,7 +540,7 @@ TEST(Imports, AreRelativeKeptOnceAndRefusedInCircles) {
     EXPECT_EQ(file->module.graph.params[0].name, "unit.linear.weight");
   }
   {
-    // A file that a flag brings in is looked at like the others.
+    // A file that a flag imports is checked like the others.
     write("machines.xgraph", "xgraph 1\ncluster c {\n  node { cores = 2 }\n}\nblock b(x: floot[N, C]) { return x }\n");
     SourceMap sources;
     Diagnostics diagnostics;

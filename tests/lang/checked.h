@@ -1,4 +1,4 @@
-// A text that has been checked, for tests that look at what came of it.
+// Checks a text and keeps the results of the check for tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -47,14 +47,15 @@ struct Checked {
   }
 };
 
-// The text with one piece changed.
+// Returns `text` with one occurrence of `from` replaced by `to`.
 inline std::string replaced(std::string text, const std::string& from, const std::string& to) {
   const size_t at = text.find(from);
   EXPECT_NE(at, std::string::npos) << from;
   return text.replace(at, from.size(), to);
 }
 
-// A run of one head, small enough to be read at once; {} are further settings of train, and further declarations.
+// Returns the text of a small model with one head and its run. `settings` are further lines of `train`, and
+// `declarations` are further declarations of the file.
 inline std::string small_run(const std::string& settings = {}, const std::string& declarations = {}) {
   return std::string(R"(
 option classes: int = 10 in 2 .. 1000

@@ -73,7 +73,7 @@ TEST(Compress, PathsHaveToNameWeightsThatAreSent) {
   EXPECT_THAT(frozen.codes(), ElementsAre("XG0205")) << frozen.rendered();
 }
 
-TEST(Compress, OtherOptimizersAndOneThresholdAreNamedAsNotAvailable) {
+TEST(Compress, OtherOptimizersAndOneThresholdAreReportedAsUnavailable) {
   for (const char* optimizer : {"adamw", "lars(momentum=0.9)", "sgd(momentum=0.9, nesterov=true)"}) {
     const Checked checked(replaced(small_run("  compress = topk(1%)\n"), "sgd(momentum=0.9)", optimizer));
     ASSERT_TRUE(checked.file.has_value()) << checked.rendered();

@@ -1,4 +1,4 @@
-// `xrun show --explicit`: the text with every default written out is the same run.
+// `xrun show --explicit` writes every default into the text. The result must be the same run.
 #include "lang/explicit.h"
 
 #include <gmock/gmock.h>
@@ -23,7 +23,7 @@ struct Explicit {
   std::vector<std::string> codes;
 };
 
-// `others`: files that the text imports, by path.
+// Returns the explicit text. `others` holds the files that the text imports, by path.
 Explicit explicit_of(const std::string& path, const std::string& text, Texts others = {}, const std::string& run = {}) {
   others[path] = text;
   SourceMap sources;
@@ -44,7 +44,7 @@ Explicit explicit_of(const std::string& path, const std::string& text, Texts oth
   return made;
 }
 
-// The text that is written checks as the file does, is the same run, and leaves nothing to be written.
+// Expects that the explicit text passes the check, is the same run, and has no further defaults to write.
 void expect_same_run(const std::string& path, const std::string& text, const Texts& others = {},
                      const std::string& run = {}) {
   SCOPED_TRACE(path);
@@ -94,8 +94,8 @@ TEST(Explicit, WritesTheValuesOfArgumentsOfOptimizers) {
   EXPECT_THAT(explicit_of("test.xgraph", text, others).text, HasSubstr("mine(0.75, nu=0.75, rho=0.5)"));
 }
 
-// A default that follows from other settings is not that of a declaration which the run does not name, and a setting
-// that is taken over is not overwritten.
+// If a default follows from other settings, it is not written into declarations that the run does not name. A setting
+// that is inherited is not overwritten.
 TEST(Explicit, DeclarationsThatDoNotRunGetConstantsOnly) {
   const std::string text =
       "xgraph 1\n" +

@@ -1,4 +1,4 @@
-// `extends`: a declaration takes the settings of another one of its kind, and replaces them key by key.
+// `extends`: a declaration inherits the settings of another declaration of its kind and may replace each of them.
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -69,7 +69,7 @@ std::string text_of(const Checked& checked) {
   return checked.file ? print_module(checked.module(), checked.file->run) : "";
 }
 
-// The two files are the same run but for the names of their declarations.
+// Expects that two files are the same run, except for the names of their declarations.
 void expect_same(const Checked& extended, const Checked& written) {
   const auto nameless = [](std::string text) {
     for (const char* name : {" large", " more", " deep", " big"}) {
@@ -215,7 +215,7 @@ TEST(Extends, ABaseMayBeIncompleteUntilItRuns) {
   const std::string large = "\ntrain large extends base {\n  batch = 64\n}\n";
   EXPECT_THAT(Checked(kBase + large + "\nrun r {\n  train = large\n}\n").codes(), IsEmpty());
   EXPECT_THAT(Checked(kBase + large + "\nrun r {\n  train = base\n}\n").codes(), ElementsAre("XG0501"));
-  // A file without a model runs nothing.
+  // A file without a model has no run, so it may be incomplete.
   EXPECT_THAT(Checked("train base {\n  precision = mixed(bf16)\n}\n\ntrain large extends base {\n  batch = 8192\n}\n"
                       "\nmoved \"backbone.conv\" -> \"backbone.stem\"\n")
                   .codes(),
@@ -250,7 +250,7 @@ TEST(Extends, TheCommandLineReplacesBoth) {
   EXPECT_THAT(text_of(checked), HasSubstr("groups.id.weight_decay = 0"));
 }
 
-// Names and paths of a declaration are those of the file that it is written in.
+// Names and paths in a declaration refer to the file that contains the declaration.
 TEST(Extends, ADeclarationOfAnotherFileKeepsItsNamesAndItsDirectory) {
   namespace fs = std::filesystem;
   const fs::path dir = fs::path(testing::TempDir()) / "xrun_extends";

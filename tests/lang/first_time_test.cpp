@@ -1,4 +1,4 @@
-// Checks programs such as PyTorch and Keras users write at first, each with one mistake or a few.
+// Checks programs as users of PyTorch and Keras write them at first, each with one mistake or a few.
 // tests/golden/first_time holds the expected diagnostics, with the real operators. Their edits are applied one after
 // another, as a user would.
 #include <algorithm>
@@ -57,7 +57,7 @@ const Diagnostic* first_with_edits(const Answer& answer) {
   return found == all.end() ? nullptr : &*found;
 }
 
-// Applies all edits. Expects that each removes its diagnostic and that the text it inserts has no fault.
+// Applies all edits. Expects that each edit removes its diagnostic and that the text it inserts has no fault.
 std::string follow(std::string text, const std::string& name) {
   for (int round = 0; round < 20; ++round) {
     const Answer before(text, name);
@@ -148,7 +148,7 @@ TEST(FirstTime, MinusOneInAShapeIsTheOneInferredDimension) {
   EXPECT_THAT(code("[64, -1]"), ElementsAre("XG0301"));
 }
 
-TEST(FirstTime, TheOperatorsOfPassesAreNoWords) {
+TEST(FirstTime, OperatorsOfPassesCannotBeCalled) {
   for (const char* call : {"x -> cast(\"bf16\")", "fill(x, 0.5)", "x -> relu.grad"}) {
     const Answer answer(model("  y = " + std::string(call) + "\n  output y\n"));
     EXPECT_THAT(answer.codes(), ElementsAre("XG0201")) << call;
@@ -187,7 +187,7 @@ TEST(FirstTime, BodiesThatNothingEvaluatesAreChecked) {
   EXPECT_THAT(codes(plain + "  return weight\n}\n"), ElementsAre("XG0224"));
 }
 
-TEST(FirstTime, ABlockThatSomeArgumentsMakeRightIsNotRefused) {
+TEST(FirstTime, ABlockThatIsRightForSomeArgumentsIsAccepted) {
   for (const char* block : {"block b(x: [N, C, H, W]) { return x -> reshape([N, C, 7, 7]) }\n",
                             "block b(x: [N, D]) { return x + (x -> linear(100)) }\n",
                             "block b(x: [N, D], parts: int = 7) { return x -> reshape([N, parts, D / parts]) }\n",
@@ -195,7 +195,7 @@ TEST(FirstTime, ABlockThatSomeArgumentsMakeRightIsNotRefused) {
     const Answer answer("xgraph 1\n\n" + std::string(block));
     EXPECT_FALSE(answer.diagnostics.has_errors()) << answer.rendered();
   }
-  // Nothing is open here, so that no argument helps.
+  // No parameter is free here, so no argument could make the block right.
   EXPECT_TRUE(Answer("xgraph 1\n\nblock b(x: [N, 12]) { return x + (x -> linear(100)) }\n").diagnostics.has_errors());
 }
 

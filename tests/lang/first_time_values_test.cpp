@@ -1,5 +1,5 @@
-// The values that a text computes, with the real kernels on one row block: a text that the checker accepts must compute
-// what it says.
+// Computes the values of a text with the real kernels on one row block: an accepted text must compute what it
+// describes.
 #include <cmath>
 #include <gtest/gtest.h>
 #include <limits>
@@ -15,7 +15,7 @@ using ops::Values;
 
 constexpr int64_t kRows = 2;
 
-// A model without parameters of its own but those that `weights` gives in order; computes its outputs.
+// Computes the outputs of a model. `weights` gives the values of its parameters in order.
 struct Computed {
   Graph graph;
   std::map<ValueId, Values> values;
@@ -58,7 +58,7 @@ TEST(FirstTimeValues, PartsOfASplitAreThePartsOfItsInput) {
   EXPECT_EQ(made.output(0), (Values{0, 1, 6, 7}));
   EXPECT_EQ(made.output(1), (Values{2, 3, 8, 9}));
   EXPECT_EQ(made.output(2), (Values{4, 5, 10, 11}));
-  // Channels of an image, whose memory has them last.
+  // Splits the channels of an image, which are the last dimension in memory.
   const Computed image("  (a, b) = x -> split(2)\n  output a, b\n", "[N, 2, 1, 2]", {0, 1, 2, 3, 4, 5, 6, 7});
   EXPECT_EQ(image.output(0), (Values{0, 1, 4, 5}));
   EXPECT_EQ(image.output(1), (Values{2, 3, 6, 7}));

@@ -1,5 +1,5 @@
-// The first words of a new user: names of other frameworks, and ours where something else is meant. Each gets one
-// message, and the fix that it proposes is one that holds.
+// Words of new users: names from other frameworks, and our names used with another meaning. Each gets one message, and
+// its fix gives a valid text.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -17,7 +17,8 @@ std::string with_loss(const std::string& loss, const std::string& settings = {})
   return replaced(small_run(settings), "softmax_ce(id, label, scale=16)", loss);
 }
 
-// The classes of the data are not known before it is opened: the loss must not take them from what is no head.
+// The number of classes is unknown until the data is opened. The loss must not infer it from a tensor that is not a
+// head.
 const std::string kOpenLabels = "source train = folder(\"pictures\")\n";
 
 TEST(FirstWords, ALossOnCosinesTakesTheHeadAndNotTheFeature) {
@@ -65,13 +66,13 @@ TEST(FirstWords, LossesOfOtherFrameworksAreNamed) {
   EXPECT_THAT(pipe.rendered(), HasSubstr("~   loss      = id -> softmax_ce(label)\n"));
 }
 
-TEST(FirstWords, OtherLossesAreAnsweredWithThoseThatThereAre) {
+TEST(FirstWords, UnknownLossesAreAnsweredWithTheKnownOnes) {
   const Checked checked(with_loss("quintuplet(id, label)"));
   EXPECT_THAT(checked.codes(), ElementsAre("XG0201"));
   EXPECT_THAT(checked.rendered(), HasSubstr("help: take one of `arcface`, `cosface`, `softmax_ce`"));
 }
 
-TEST(FirstWords, MetricsAreAnsweredWithThoseThatThereAre) {
+TEST(FirstWords, UnknownMetricsAreAnsweredWithTheKnownOnes) {
   const auto of = [](const std::string& metric) {
     return Checked(small_run("  metrics = [" + metric + "]")).rendered();
   };
@@ -80,7 +81,7 @@ TEST(FirstWords, MetricsAreAnsweredWithThoseThatThereAre) {
   EXPECT_THAT(of("kappa(id, label)"), HasSubstr("help: take one of `accuracy`"));
 }
 
-TEST(FirstWords, CurvesAreAnsweredWithThoseThatThereAre) {
+TEST(FirstWords, UnknownCurvesAreAnsweredWithTheKnownOnes) {
   const auto of = [](const std::string& rate) {
     const Checked checked(small_run("  lr = " + rate));
     EXPECT_EQ(checked.codes().size(), 1U) << checked.rendered();
@@ -94,7 +95,7 @@ TEST(FirstWords, CurvesAreAnsweredWithThoseThatThereAre) {
   EXPECT_THAT(of("sawtooth(0.1)"), HasSubstr("help: take one of `warmup`, `constant`, `cosine`, `poly`, `steps`"));
   EXPECT_THAT(of("cosine"), HasSubstr("~   lr = cosine(0.1 .. 0)\n"));
   EXPECT_THAT(of("[warmup(0 .. 0.1, 1 epoch), exponential(0.1)]"), HasSubstr("there is no curve `exponential`"));
-  // A function of the file gives a rate, whatever its name is.
+  // A function in the file may give the rate, whatever its name is.
   EXPECT_THAT(Checked(small_run("  lr = step(8)", "fn step(x: int) = 0.1 / x\n")).codes(), IsEmpty());
   EXPECT_THAT(Checked(small_run("  lr = max(0.1, 0.2)")).codes(), IsEmpty());
 }
@@ -122,12 +123,12 @@ TEST(FirstWords, SettingsOfADeclarationAreFoundForTheCommandLine) {
   const Checked set(small_run(), {.sets = {{"epochs", "3"}}});
   EXPECT_THAT(set.codes(), ElementsAre("XG0201"));
   EXPECT_THAT(set.rendered(), HasSubstr("help: did you mean `--set train.epochs=3`?"));
-  // An option of the file that is near goes before a setting that is near.
+  // A similar option of the file is proposed before a similar setting.
   const Checked option(small_run(), {.sets = {{"clases", "3"}}});
   EXPECT_THAT(option.rendered(), HasSubstr("help: did you mean `classes`?"));
 }
 
-// `conv(96, 8, stride=8)` of 48 x 48 pixels makes 7 x 7 patches of which one row and column lie half outside.
+// `conv(96, 8, stride=8)` on 48 x 48 pixels makes 7 x 7 patches. One row and one column of patches lie half outside.
 TEST(FirstWords, PatchesThatArePaddedAreAWarning) {
   const auto of = [](const std::string& call) {
     return Checked("model m {\n  input x: f32[N, 3, 48, 48]\n  y = x -> " + call + "\n  output y\n}\n");

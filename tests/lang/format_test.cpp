@@ -1,4 +1,5 @@
-// The canonical layout: goldens, single rules, and what holds for every file of the tree and for shaken layouts of it.
+// The canonical layout: golden files, single rules, and properties that hold for every file of the repository and for
+// random layouts of it.
 #include "lang/format/format.h"
 
 #include <filesystem>
@@ -19,14 +20,14 @@ std::optional<std::string> laid_out(const std::string& text) {
   return format("text.xgraph", text, sources, diagnostics);
 }
 
-// The layout of a body of `train`, without the lines around it.
+// Returns the layout of the body of `train`, without the lines around it.
 std::string settings(const std::string& body) {
   const std::string before = "xgraph 1\n\ntrain t {\n";
   const auto out = laid_out(before + body + "\n}\n");
   return out ? out->substr(before.size(), out->size() - before.size() - 2) : "does not parse";
 }
 
-// Every .xgraph file below these folders, as paths below the source tree.
+// Returns the paths of all .xgraph files below these folders, relative to the source tree.
 std::vector<std::string> files_below(const std::vector<std::string>& folders) {
   std::vector<std::string> files;
   for (const std::string& folder : folders) {
@@ -79,13 +80,13 @@ TEST(Format, NoLineOfAModelIsWiderThanAHundredColumns) {
   }
 }
 
-// The text with other white space between its tokens, and comments where a line may end.
+// Returns the text with random white space between its tokens, and with comments where a line may end.
 std::string shaken(std::mt19937_64& random, const std::string& text) {
   SourceMap sources;
   Diagnostics diagnostics;
   const auto [tokens, ast] = parse_with_tokens(sources, sources.add("shaken.xgraph", text), diagnostics);
   const auto pick = [&](int of) { return static_cast<int>(random() % static_cast<uint64_t>(of)); };
-  int depth = 0;  // open ( and [
+  int depth = 0;  // number of open ( and [
   std::string out = text.substr(0, tokens.tokens.front().begin);
   for (size_t i = 0; i + 1 < tokens.tokens.size(); ++i) {
     const Token& token = tokens.tokens[i];
@@ -99,7 +100,7 @@ std::string shaken(std::mt19937_64& random, const std::string& text) {
     if (may_break && gap.find('#') == gap.npos && pick(6) == 0) {
       out += pick(3) == 0 ? " # note " + std::to_string(pick(100)) + "\n" : std::string(pick(9), ' ') + "\n";
     } else if (gap == " " && pick(3) == 0) {
-      const bool is_value = token.kind == TokenKind::kNumber;  // a unit follows one space
+      const bool is_value = token.kind == TokenKind::kNumber;  // one space stands between a number and its unit
       out += is_value || next.kind == TokenKind::kNumber ? " " : std::string(1 + pick(4), ' ');
     } else if (gap.find('\n') != gap.npos && gap.find('#') == gap.npos && pick(4) == 0) {
       const int sort = pick(3);
@@ -131,7 +132,7 @@ TEST(Format, ShakenLayoutsKeepTheirTreeAndTheirComments) {
   EXPECT_GT(kept, 1000);
 }
 
-// White space alone never decides the layout, but for blank lines and breaks before arrows.
+// White space does not change the layout, except for blank lines and breaks before arrows.
 TEST(Format, SpacesDecideNothing) {
   EXPECT_EQ(settings("a=1\nbb = f( x,k =2 )"), settings("a   =  1\nbb=f(x , k=2)"));
   EXPECT_EQ(settings("a = [\n1,\n2,\n]"), "  a = [1, 2]\n");
@@ -188,7 +189,7 @@ TEST(Format, ImportsAndOptionsComeFirst) {
   EXPECT_EQ(laid_out(text),
             "xgraph 1\n\n## The file.\n\nimport \"a.xgraph\" as b\n\nfrom \"z.xgraph\" use z\n\n# of the option\n"
             "option o: int = 1\n\nlet a = 1\n");
-  // A comment of its own heads a section.
+  // A comment with blank lines around it begins a section.
   const std::string sections = "xgraph 1\n\nlet a = 1\n\n# Section\n\nlet b = 2\n\noption o: int = 1\n";
   EXPECT_EQ(laid_out(sections), "xgraph 1\n\nlet a = 1\n\n# Section\n\noption o: int = 1\n\nlet b = 2\n");
 }
@@ -199,8 +200,8 @@ TEST(Format, DocumentationStaysWithItsDeclaration) {
   EXPECT_EQ(fault_of_layout(text), "");
 }
 
-// Lines above a declaration without a blank line in between move with it and document it, with or without plain
-// comments among them.
+// Comment lines directly above a declaration move with it, and `##` lines among them document it even if plain comments
+// stand between them.
 TEST(Format, PlainCommentsDoNotPartDocumentationFromItsDeclaration) {
   const std::string text = "xgraph 1\n\nlet a = 1\n\n## of n\n# note\noption n: int = 1\n";
   EXPECT_EQ(fault_of_layout(text), "");
@@ -211,7 +212,7 @@ TEST(Format, AFieldOfANumberStaysApart) {
   EXPECT_EQ(laid_out("xgraph 1\n\nlet a = 1 .b\n"), "xgraph 1\n\nlet a = 1 .b\n");
 }
 
-// Both were found by build/fuzz/xrun_format_fuzz.
+// build/fuzz/xrun_format_fuzz found both cases.
 TEST(Format, SpacesBehindCommentsAreLeftOut) {
   for (const char* text :
        {"xgraph 1\n\n## of the file \n\n## of a\t \nlet a = 1 # note  \n", "xgraph 1\n\n## a\r\r}\r \r"}) {
@@ -245,7 +246,7 @@ TEST(Format, AResultThatCouldNotBeReadIsRefused) {
   EXPECT_EQ(diagnostics.all()[0].code, "XG0101");
 }
 
-TEST(Format, ChangedLinesAreThoseOfTheTextBefore) {
+TEST(Format, ChangedLinesReferToTheOldText) {
   const auto lines = [](std::string_view before, std::string_view after) {
     const ChangedLines changed = changed_lines(before, after);
     return std::pair(changed.first, changed.last);

@@ -1,5 +1,5 @@
-// Time of the whole front end, from text to checked module, for texts of 4 MiB, the largest that it reads: what a model
-// may look like when a program has written it, and what a hostile file does.
+// Measures the whole front end, from text to checked module, on texts of 4 MiB, the largest that it reads. Some look
+// like texts that a program has written, and some are hostile.
 #include <benchmark/benchmark.h>
 #include <fmt/format.h>
 
@@ -13,8 +13,8 @@ namespace {
 
 constexpr size_t kBytes = size_t{4} << 20;
 
-// `line` with numbers in the place of {0} (its own) and {1} (that of the line before), as often as they fit between
-// `before` and `after`.
+// Repeats `line` as often as it fits between `before` and `after`. {0} stands for the number of the line, and {1} for
+// that of the line before.
 std::string text_of(const std::string& before, const char* line, const std::string& after) {
   std::string text = "xgraph 1\n" + before;
   for (int64_t i = 1;; ++i) {
@@ -40,7 +40,7 @@ void check(benchmark::State& state, const std::string& before, const char* line,
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(text.size()));
 }
 
-// Lexer and parser alone.
+// Measures the lexer and the parser alone.
 void parse_only(benchmark::State& state, const std::string& before, const char* line, const std::string& after) {
   const std::string text = text_of(before, line, after);
   for (auto _ : state) {
@@ -52,7 +52,7 @@ void parse_only(benchmark::State& state, const std::string& before, const char* 
   state.SetBytesProcessed(state.iterations() * static_cast<int64_t>(text.size()));
 }
 
-// Some of the results are larger than a file may be, which is found at the end.
+// Measures the formatter. Some results are larger than a file may be, which is detected only at the end.
 void format_only(benchmark::State& state, const std::string& before, const char* line, const std::string& after) {
   const std::string text = text_of(before, line, after);
   for (auto _ : state) {

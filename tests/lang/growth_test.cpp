@@ -1,4 +1,4 @@
-// A batch that grows, and its rate.
+// The setting of a batch that grows during training, and its learning rate.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -106,7 +106,7 @@ TEST(Fccs, NeedsABatchThatGrows) {
   EXPECT_THAT(checked.rendered(), HasSubstr("`fccs` needs a batch that grows, and this one does not"));
 }
 
-TEST(Fccs, StandsAlone) {
+TEST(Fccs, AllowsNoOtherCurves) {
   const Checked checked =
       growing("grow(64 .. 128, over=1 epoch)", "  epochs = 8\n  lr = [fccs(0.1), cosine(0.1 .. 0)]");
   EXPECT_THAT(checked.codes(), ElementsAre("XG0506"));

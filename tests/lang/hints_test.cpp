@@ -1,4 +1,4 @@
-// No setting of `cluster` and `schedule` is ignored: it reaches the module, or it says that it is not available yet.
+// Every setting of `cluster` and `schedule` reaches the module, or is reported as not available yet.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
@@ -100,10 +100,10 @@ const std::vector<Case> kCases{
     {"schedule.memory_limit", "1GiB", nullptr},
 };
 
-TEST(Hints, EverySettingOfMachinesAndSchedulesReachesTheModuleOrSaysNotYet) {
+TEST(Hints, EverySettingReachesTheModuleOrIsReportedAsUnavailable) {
   for (const Case& c : kCases) {
     SCOPED_TRACE(c.path);
-    // A group that is there and empty is no difference.
+    // The run that the case is compared with also has the group, but without the setting.
     const std::string path = c.path;
     const bool is_shard = path.find("shard.id") != std::string::npos;
     const Outcome base = is_shard ? check({{"schedule.shard.id.split", "classes"}})
@@ -148,7 +148,7 @@ TEST(Hints, RatesOfStorageHaveAUnitAndAreMoreThanNothing) {
   EXPECT_THAT(storage("2GiB").codes(), ElementsAre("XG0107"));
 }
 
-// A unit and what it comes to, at the end of a line that has only the number.
+// If a line has only a number, the unit is inserted before the comment at the end of the line.
 TEST(Hints, AUnitStandsBeforeItsComment) {
   SourceMap sources;
   Diagnostics diagnostics;
@@ -159,7 +159,7 @@ TEST(Hints, AUnitStandsBeforeItsComment) {
   EXPECT_NE(told.find("1 ~ 2Gbit/s   # 0.25 GB/s\n"), std::string::npos) << told;
 }
 
-TEST(Hints, BucketsHaveAByteAtLeast) {
+TEST(Hints, BucketsHaveAtLeastOneByte) {
   const auto bucket = [](const std::string& value) { return Checked("schedule one {\n  bucket = " + value + "\n}\n"); };
   EXPECT_EQ(bucket("1B").module().schedule.bucket, 1);
   EXPECT_EQ(Checked("schedule one {}\n").module().schedule.bucket, Bytes{25} << 20);
@@ -205,12 +205,12 @@ TEST(Hints, SecondCopiesHaveAnAbsolutePath) {
 }
 
 TEST(Hints, TheCasesAboveAreAllSettings) {
-  std::set<std::string> covered{"cluster.nodes"};  // needs a network: below
+  std::set<std::string> covered{"cluster.nodes"};  // needs a network; tested below
   for (const Case& c : kCases) {
     covered.insert(c.path);
   }
   for (const SettingDef& def : all_settings()) {
-    // A group is covered with its settings; a split has one word only.
+    // The cases of a group's members cover the group. `split` has only one possible value.
     const bool is_group = def.type[0] == '{' || def.key == "HEAD" || def.key == "shard";
     if ((def.kind == DeclKind::kCluster || def.kind == DeclKind::kSchedule) && !is_group && def.key != "split") {
       std::string path = std::string(keyword_of(def.kind)) + "." + def.path();

@@ -23,7 +23,7 @@ struct Lexed {
     faults.flush();
   }
 
-  // Spellings; "|" for a newline that counts.
+  // Returns the spellings of the tokens, with "|" for each newline that ends a statement.
   std::vector<std::string> words() const {
     std::vector<std::string> out;
     for (const Token& token : tokens.tokens) {
@@ -34,7 +34,7 @@ struct Lexed {
     return out;
   }
 
-  // "code@text" for each diagnostic.
+  // Returns "code@text" for each diagnostic.
   std::vector<std::string> faults() const {
     std::vector<std::string> out;
     for (const Diagnostic& d : diagnostics.all()) {
@@ -53,7 +53,7 @@ TEST(Lexer, NewlinesMeanNothingInParenthesesAndBrackets) {
               ElementsAre("f", "(", "a", ",", "b", ")", "|", "[", "1", ",", "2", "]", "|"));
 }
 
-TEST(Lexer, BracesInsideParenthesesBringNewlinesBack) {
+TEST(Lexer, NewlinesCountAgainInBracesInsideParentheses) {
   EXPECT_THAT(Lexed("(a -> if c {\nb\n})\n").words(),
               ElementsAre("(", "a", "->", "if", "c", "{", "|", "b", "|", "}", ")", "|"));
 }
@@ -102,7 +102,7 @@ TEST(Lexer, SaysWhatIsWrongWithAString) {
 }
 
 TEST(Lexer, AStringIsClosedWhereItsLineEnds) {
-  // The return before a line feed, or before the end of the file, is no part of the line.
+  // A carriage return before a line feed, or at the end of the file, does not belong to the line.
   for (const char* text : {"\"abc", "\"abc\n", "\"abc\r\n", "\"abc\r"}) {
     const Lexed lexed(text);
     const Diagnostic& fault = lexed.diagnostics.all()[0];
@@ -128,7 +128,7 @@ TEST(Lexer, ReportsStrangeCharactersOnceEach) {
   EXPECT_THAT(Lexed("\u4E00 = 1").faults(), ElementsAre("XG0102@\u4E00"));
   EXPECT_THAT(Lexed(std::string("a\0b", 3)).faults(), ElementsAre(std::string("XG0102@\0", 8)));
   EXPECT_THAT(Lexed("a \xFF b").faults(), ElementsAre("XG0102@\xFF"));
-  EXPECT_THAT(Lexed("# \xC3(\n\"\xE4\xB8\"").faults(), ElementsAre("XG0102@\xC3"));  // once for the file
+  EXPECT_THAT(Lexed("# \xC3(\n\"\xE4\xB8\"").faults(), ElementsAre("XG0102@\xC3"));  // reported once per file
   EXPECT_THAT(Lexed("\xEF\xBB\xBFx").faults(), ElementsAre("XG0102@\xEF\xBB\xBF"));
 }
 
@@ -143,7 +143,7 @@ TEST(Lexer, QuotesOfOtherLanguagesAreOneFaultWithTheirEdit) {
 TEST(Lexer, StringsHoldNoControlCharacters) {
   EXPECT_THAT(Lexed("\"a\x1B[1m\"").faults(), ElementsAre("XG0102@\x1B"));
   EXPECT_EQ(Lexed("\"a\x1B\"").diagnostics.all()[0].fixes[0].edits[0].text, "\\u{1B}");
-  // A path would end there.
+  // C functions would cut a path off at a zero byte.
   EXPECT_THAT(Lexed(std::string("\"a\0b\"", 5)).faults(), ElementsAre(std::string("XG0102@\0", 8)));
   EXPECT_THAT(Lexed("\"a\\u{0}b\"").faults(), ElementsAre("XG0104@\\u{0}"));
   EXPECT_EQ(Lexed("\"a\\u{0}b\"").tokens.strings[0], "ab");
@@ -174,7 +174,7 @@ TEST(Lexer, CountsCarriageReturnsBehindComments) {
   EXPECT_THAT(lexed.diagnostics.all()[0].notes, ElementsAre("the file has 3 such lines"));
 }
 
-TEST(Lexer, AnOpenParenthesisSpoilsOnlyItsOwnStatement) {
+TEST(Lexer, AnOpenParenthesisAffectsOnlyItsOwnStatement) {
   const Lexed lexed("m {\n x = f(a, b\n y = g(c)\n}\n");
   EXPECT_THAT(lexed.faults(), ElementsAre("XG0111@("));
   EXPECT_THAT(lexed.words(), ElementsAre("m", "{", "|", "x", "=", "f", "(", "a", ",", "b", "|", "y", "=", "g", "(", "c",

@@ -1,4 +1,4 @@
-// Files that lie in memory: a checkpoint's text of its model is elaborated from them alone.
+// Models whose files are in memory: a checkpoint's model is checked from the texts in the checkpoint alone.
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -29,7 +29,7 @@ std::string messages(const std::string& path, const Texts& texts) {
 const std::string kBlock = "xgraph 1\n\nblock part(x: [N, D]) {\n  return x -> relu\n}\n";
 
 TEST(LoadTexts, ImportsComeFromTheTextsInWhateverOrder) {
-  // A diamond: both arms import the same file, by paths of their own.
+  // The imports form a diamond: two files import the same file by different paths.
   const Texts texts{
       {"/w/a/main.xgraph",
        "xgraph 1\nfrom \"../b/left.xgraph\" use left\nfrom \"right.xgraph\" use right\nmodel m {\n  input x: f32[N, "

@@ -1,4 +1,4 @@
-// Losses that are sums: the terms that they become before training, and what is refused.
+// Losses that are sums: their terms before training, and sums that are rejected.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -43,7 +43,7 @@ train t {
                  {.ops = &ops::registry()});
 }
 
-// "0.5 cosface", in the order of the terms.
+// Returns the terms in order, each like "0.5 cosface".
 std::vector<std::string> terms_of(const std::string& loss) {
   const Checked made = with_loss(loss);
   EXPECT_THAT(made.codes(), IsEmpty()) << made.rendered();
@@ -120,7 +120,7 @@ TEST(LossTerms, OtherOperatorsOnTheLossOfAHeadAreRefused) {
   }
 }
 
-// Passes make equal values one: their factors are added.
+// Passes merge equal values into one; then their factors are added.
 TEST(LossTerms, EqualTermsAreMerged) {
   const std::vector<LossTerm> merged = merge_terms({{ValueId(3), 0.5}, {ValueId(7), 2}, {ValueId(3), 1}});
   ASSERT_EQ(merged.size(), 2U);
@@ -162,7 +162,7 @@ train t {
   EXPECT_THAT(made.rendered(), HasSubstr("an input is added to the loss of a sharded head"));
 }
 
-// The head pass comes after all operators of stages.
+// The head pass runs after all operators of the stages, so no operator can read its results.
 TEST(HeadReaders, OperatorsOnResultsOfAHeadAreRefused) {
   const auto model = [](const std::string& statements, const std::string& metrics) {
     return Checked(

@@ -1,4 +1,4 @@
-// The pages of codes: their examples give what they say; and no message of the language is made without its fix.
+// The pages of codes: each example gives its code. Every diagnostic of the language has a fix.
 #include <filesystem>
 #include <gtest/gtest.h>
 #include <regex>
@@ -19,7 +19,7 @@ struct Answer {
   std::string text;
 };
 
-// All diagnostics that `check` reports for a text, including those for what this version cannot carry out.
+// Returns all diagnostics that `check` reports for a text, including those for features that this version lacks.
 Answer check(std::string_view text) {
   SourceMap sources;
   Diagnostics diagnostics;
@@ -56,7 +56,7 @@ TEST(Messages, ExamplesGiveTheirCodeAloneAndNothingOnceCorrected) {
   EXPECT_GT(examples, 60);
 }
 
-// A code that the language gives can be shown by a text, but for those of files, of flags and of `--strict`.
+// Every code of the language can be shown by an example text, except codes of files, of flags and of `--strict`.
 TEST(Messages, CodesOfTheLanguageHaveExamples) {
   const std::set<std::string_view> without{"XG0101", "XG0225"};
   const std::regex pattern("\"(XG0[1-5][0-9]{2})\"");
@@ -78,7 +78,7 @@ TEST(Messages, CodesOfTheLanguageHaveExamples) {
   EXPECT_GT(found, 100);
 }
 
-// Diagnostics are made by `fault` and `warning` of lang/faults.h, which ask for the fix.
+// Diagnostics are made by `fault` and `warning` of lang/faults.h, which require a fix.
 TEST(Messages, NoDiagnosticIsMadeWithoutItsFix) {
   const std::regex by_hand(R"(\.code = |Diagnostic [a-z_]*\{)");
   const std::filesystem::path room = std::filesystem::path(XRUN_SOURCE_DIR) / "lang";

@@ -1,4 +1,4 @@
-// `moved "a" -> "b"`: a model with renamed parts is the same run.
+// `moved "a" -> "b"`: a model with renamed parts is still the same run.
 #include "graph/moved.h"
 
 #include <gmock/gmock.h>
@@ -53,7 +53,7 @@ TEST(Moved, ARenamedModelHasTheDigestOfTheFirstOne) {
   EXPECT_THAT(moved.tensors(), testing::Contains("feat.weight"));
 }
 
-TEST(Moved, ThoseOfImportsCount) {
+TEST(Moved, MovesOfImportedFilesCount) {
   SourceMap sources;
   Diagnostics diagnostics;
   const OpRegistry ops = test_ops::registry();

@@ -1,4 +1,4 @@
-// All parts of a text are read or refused; nothing that is written is passed over.
+// Every part of a text is read or rejected; nothing that is written is ignored.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -70,7 +70,7 @@ TEST(NothingIgnored, UnusedDeclarationsHaveKnownKeys) {
   EXPECT_THAT(codes("train t {\n  batchsize = 3\n}\n"), ElementsAre("XG0210"));
 }
 
-TEST(NothingIgnored, NIsBoundNowhere) {
+TEST(NothingIgnored, NCannotBeBound) {
   EXPECT_THAT(codes("block b(x: [N, C], N: int) { return x }\n"), ElementsAre("XG0202"));
   EXPECT_THAT(codes("let N = 7\n"), ElementsAre("XG0202"));
   EXPECT_THAT(codes(model("  y = x -> repeat 3 as N { relu }\n")), ElementsAre("XG0202"));
@@ -85,7 +85,7 @@ TEST(NothingIgnored, ParametersThatCollideAreRefused) {
               ElementsAre("XG0120"));
 }
 
-TEST(NothingIgnored, CurvesGoForwardAndStayAboveNothing) {
+TEST(NothingIgnored, CurvesGoForwardAndStayPositive) {
   for (const auto& [curve, code] :
        std::vector<std::pair<std::string, std::string>>{{"steps(0.1, at=[2 epochs, 1 epoch])", "XG0506"},
                                                         {"steps(0.1, at=[1 epoch], by=-1)", "XG0214"},
@@ -169,7 +169,7 @@ TEST(NothingIgnored, ATestDoesNotLetAModelReadAnother) {
   }
 }
 
-TEST(NothingIgnored, ATupleIsAsManyArguments) {
+TEST(NothingIgnored, ATupleGivesOneArgumentPerElement) {
   EXPECT_THAT(codes("test \"t\" {\n  expect ((3, 4) -> max) == 4\n}\n"), IsEmpty());
   EXPECT_THAT(codes("let a = max(1, \"a\")\n"), ElementsAre("XG0304"));
   EXPECT_THAT(Checked("let a = max([1, 2])\n").rendered(), Not(HasSubstr("`>`")));
@@ -206,7 +206,7 @@ TEST(Edits, FixTheFaultTheyAreShownFor) {
   EXPECT_THAT(Checked("block c(x [N, C]) { return x }\n").rendered(), HasSubstr("~ block c(x: [N, C]) {"));
   EXPECT_THAT(Checked("let a = if 1 = 2 { 1 } else { 2 }\n").rendered(), HasSubstr("~ let a = if 1 == 2 {"));
   EXPECT_THAT(Checked("let a = f(rows=0:100)\n").rendered(), HasSubstr("~ let a = f(rows=0..100)"));
-  // Missing text after a bracket that is never closed is not a fault of its own.
+  // The text that is missing after an unclosed bracket is not reported as a second fault.
   EXPECT_THAT(codes(model("  y = relu(\n")), ElementsAre("XG0111"));
 }
 

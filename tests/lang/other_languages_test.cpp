@@ -1,5 +1,5 @@
-// Text as people write it at first who know Python, PyTorch, Keras, YAML or C. Each text gets one error, and its edits
-// lead to what was meant.
+// Texts as users of Python, PyTorch, Keras, YAML or C write them at first. Each text gets one error, and its edits lead
+// to the intended text.
 #include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ std::string edited(std::string text, std::vector<Edit> edits) {
   return text;
 }
 
-// Follows the edits of the first error, round after round.
+// Applies the edits of the first error, and repeats this until no error has edits.
 std::string mended(std::string text) {
   for (int round = 0; round < 10; ++round) {
     const Checked checked = check(text);
@@ -70,12 +70,12 @@ std::string mended(std::string text) {
 }
 
 struct Slip {
-  const char* from;   // text in kText
-  const char* wrong;  // instead of it
-  const char* right;  // the result of the edits
+  const char* from;   // the part of kText that is replaced
+  const char* wrong;  // the mistake that replaces it
+  const char* right;  // the part after the edits
 };
 
-// Each is one error, unless `wrong` has several signs.
+// Each slip is one error, unless `wrong` has several wrong characters.
 const std::vector<Slip> kSlips{
     // Arrows.
     {"image -> conv(8, 3)", "image | conv(8, 3)", "image -> conv(8, 3)"},
@@ -199,7 +199,7 @@ TEST(OtherLanguages, OneSlipIsOneError) {
 
 TEST(OtherLanguages, TheTextItselfIsRight) { EXPECT_THAT(check(kText).codes(), IsEmpty()) << check(kText).rendered(); }
 
-// A fix without an edit says what to write.
+// If a fix has no edit, its text describes what to write.
 TEST(OtherLanguages, OtherWordsAreExplained) {
   const auto of = [](const char* from, const std::string& to) { return check(replaced(kText, from, to)).rendered(); };
   EXPECT_THAT(of("  output", "  for i in 0..3 {\n    y = x -> relu\n  }\n  output"),
@@ -223,7 +223,7 @@ TEST(OtherLanguages, OtherWordsAreExplained) {
   EXPECT_THAT(of("-> random_flip", "-> random_affine(rotate=10)"), HasSubstr("10 degrees are 0.1745"));
 }
 
-// A net of the library that is not imported gets the line that brings it in.
+// If a network of the library is not imported, the fix adds the import.
 TEST(OtherLanguages, NetsThatAreNotImportedAreBroughtIn) {
   const auto of = [](const std::string& net) {
     return replaced(kText, "image -> conv(8, 3) -> relu -> flatten", "image -> " + net);
@@ -239,7 +239,7 @@ TEST(OtherLanguages, NetsThatAreNotImportedAreBroughtIn) {
   }
 }
 
-// The library has nets under other names: the line that brings one in gets our name, then its calls do.
+// If a network is imported by the name of another framework, the edits first correct the import and then the calls.
 TEST(OtherLanguages, NetsThatAreImportedByOtherNamesGetOurs) {
   const std::string line = "from \"std/nets\" use ";
   const std::string text =
@@ -252,7 +252,7 @@ TEST(OtherLanguages, NetsThatAreImportedByOtherNamesGetOurs) {
   EXPECT_FALSE(check(called).diagnostics.has_errors()) << called << check(called).rendered();
 }
 
-// A fault of the model is one error, wherever the evaluation that it spoils is named.
+// A fault in a model is one error. The evaluations that name the model are still declared and give no further errors.
 TEST(OtherLanguages, AWrongModelLeavesItsEvaluationsDeclared) {
   const std::string eval =
       "lr = 0.1\n  eval {\n    test = accuracy(id, label, source=train)\n  }\n  checkpoint.best = highest(test, 3)\n"
@@ -273,7 +273,7 @@ TEST(OtherLanguages, AWrongModelLeavesItsEvaluationsDeclared) {
               ElementsAre("XG0201"));
 }
 
-// `embed(weight=tabel)`: the name that is meant is proposed.
+// For `embed(weight=tabel)`, the fix proposes the right name.
 TEST(OtherLanguages, AMisspeltWeightIsCorrected) {
   const std::string text = R"(
 model m {

@@ -1,4 +1,4 @@
-// Optimizers of a file: the rules that they become, and what is refused.
+// Optimizers that a file declares: their update rules, and declarations that are rejected.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <tuple>
@@ -16,7 +16,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A small training with this optimizer; `settings` are further settings of it.
+// Checks a small training with this optimizer. `settings` holds further settings of the training.
 struct Answer : Checked {
   explicit Answer(const std::string& optimizer, const std::string& call = "own", const std::string& settings = "")
       : Checked(optimizer + R"(
@@ -262,7 +262,7 @@ TEST(OwnOptimizer, NormsAreNumbersOfATensor) {
   EXPECT_THAT(lars.arguments().reals("rule.first"), ElementsAre(0.25));
 }
 
-// A norm of what another norm has scaled is summed after it.
+// If a norm is over values that another norm has scaled, it is summed after the other norm.
 TEST(OwnOptimizer, NormsOfNormsHaveALevelOfTheirOwn) {
   const Answer nested(
       "optimizer own(lr) {\n  g = grad / max(norm(grad), 1e-6)\n"

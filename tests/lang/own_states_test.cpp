@@ -1,4 +1,4 @@
-// States of blocks and models: the update that an assignment becomes, and what is refused.
+// States of blocks and models: an assignment becomes an update, and wrong assignments are rejected.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-// A model of x: f32[N, 4] with these statements.
+// Checks a model of x: f32[N, 4] with these statements.
 Checked model(const std::string& statements, const std::string& declarations = "") {
   return Checked(declarations + "\nmodel m {\n  input x: f32[N, 4]\n\n" + statements + "  output y\n}\n",
                  {.ops = &ops::registry()});

@@ -1,5 +1,4 @@
-// Random words in random order: the parser ends, its spans lie in the file, and its trees have no child that is not
-// there.
+// Random words in random order: the parser ends, its spans are within the file, and every child in its trees exists.
 #include <array>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -31,7 +30,8 @@ std::string soup(std::mt19937_64& random, int words) {
   return text;
 }
 
-// A worked example with a few bytes changed, moved or left out: deeper in the grammar than soup gets.
+// Returns an example with a few bytes changed, moved or removed. It reaches deeper parts of the grammar than random
+// words.
 std::string mutated(std::mt19937_64& random, std::string text) {
   for (uint64_t edits = 1 + random() % 4; edits > 0 && !text.empty(); --edits) {
     const size_t at = random() % text.size();

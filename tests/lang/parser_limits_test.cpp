@@ -1,4 +1,4 @@
-// Hostile files: what is deep is refused with a diagnostic, what is long is read in linear time.
+// Hostile files: deeply nested text is rejected with a diagnostic, and long text is read in linear time.
 #include <ctime>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -113,7 +113,7 @@ std::vector<Case> long_cases() {
 }
 
 struct Outcome {
-  double seconds = 0;  // processor time: other processes on the machine do not count
+  double seconds = 0;  // processor time, which does not count other processes
   Diagnostics diagnostics;
 };
 
@@ -140,7 +140,7 @@ TEST(ParserLimits, DeepTextsAreRefusedWithADiagnostic) {
     for (const Diagnostic& diagnostic : out.diagnostics.all()) {
       refused = refused || diagnostic.code == "XG0106" || diagnostic.code == "XG0111";
     }
-    EXPECT_TRUE(refused || c.name == "conditions") << c.name;  // `if if` is no syntax at any depth
+    EXPECT_TRUE(refused || c.name == "conditions") << c.name;  // `if if` is invalid at any depth
     EXPECT_TRUE(out.diagnostics.has_errors()) << c.name;
   }
 }

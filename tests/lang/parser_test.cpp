@@ -23,7 +23,7 @@ struct Parsed {
     ast = parse(sources, file, diagnostics);
   }
 
-  // "code line:column" for each diagnostic.
+  // Returns "code line:column" for each diagnostic.
   std::vector<std::string> faults() const {
     std::vector<std::string> out;
     for (const Diagnostic& d : diagnostics.all()) {
@@ -34,7 +34,7 @@ struct Parsed {
   }
 };
 
-// A node of the tree with all its parentheses.
+// Returns a node of the tree as text with all its parentheses.
 template <class Node>
 std::string printed(const Ast& ast, Node node) {
   std::string out;
@@ -42,7 +42,7 @@ std::string printed(const Ast& ast, Node node) {
   return out;
 }
 
-// The expression with all its parentheses.
+// Parses an expression and returns it with all its parentheses.
 std::string grouped(const std::string& text) {
   SourceMap sources;
   Diagnostics diagnostics;
@@ -72,10 +72,10 @@ TEST(ParseFile, SettingsMayShareALine) {
       "xgraph 1\n\ntrain t { groups { id { weights = bf16   untouched = exact } } lr = 0.1 epochs = 2 }\n");
   EXPECT_THAT(one.faults(), ElementsAre());
   EXPECT_EQ(print_ast(one.ast), print_ast(lines.ast));
-  // If no `=` follows, a newline is missing, or the name does not belong there.
+  // The name is not followed by `=`, so either a newline is missing or the name does not belong there.
   EXPECT_THAT(Parsed("xgraph 1\n\ntrain t {\n  lr = 0.1 batch\n}\n").faults(), ElementsAre("XG0110 4:12"));
   EXPECT_THAT(Parsed("xgraph 1\n\ntrain t {\n  lr = 0.1 0.2\n}\n").faults(), ElementsAre("XG0110 4:12"));
-  // Statements of a model have a line each.
+  // Each statement of a model has its own line.
   EXPECT_THAT(Parsed("xgraph 1\n\nmodel m {\n  a = 1 b = 2\n}\n").faults(), ElementsAre("XG0110 4:9"));
 }
 
@@ -229,7 +229,7 @@ let q = 5 foo
   EXPECT_THAT(parsed.faults(), ElementsAre("XG0114 3:1", "XG0111 4:7", "XG0111 7:12", "XG0110 8:12", "XG0111 9:8",
                                            "XG0104 10:7", "XG0110 15:9", "XG0110 16:12", "XG0110 18:20", "XG0110 19:23",
                                            "XG0110 21:15", "XG0110 24:11"));
-  // Names that were bound with a fault stay known.
+  // A name stays known even if its binding has a fault.
   const std::span<const Stmt> body = parsed.ast[parsed.ast.decls[1].body];
   ASSERT_EQ(body.size(), 4U);
   EXPECT_EQ(parsed.ast[body[0].names][0].text, "y");
@@ -258,10 +258,10 @@ TEST(ParseFile, NothingIsDeclaredWithoutAName) {
                                  DeclKind::kError));
 }
 
-TEST(ParseFile, AMissingBraceSpoilsNoOtherDeclaration) {
+TEST(ParseFile, AMissingBraceAffectsNoOtherDeclaration) {
   EXPECT_THAT(Parsed("xgraph 1\nmodel m {\n  x = f(1)\n\nmodel n {\n  y = \n}\n").faults(),
               ElementsAre("XG0111 2:9", "XG0110 7:1"));
-  // The brace that was left open is the one that a `}` in column 1 closed.
+  // The fault is reported for the brace that was closed by a `}` in column 1.
   EXPECT_THAT(Parsed("xgraph 1\ntrain t {\n  eval {\n    every = 1 epoch\n}\nmodel n {\n}\n").faults(),
               ElementsAre("XG0111 3:8"));
   EXPECT_THAT(Parsed("xgraph 1\nmodel m {").faults(), ElementsAre("XG0111 2:9"));

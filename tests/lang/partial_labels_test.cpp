@@ -1,4 +1,4 @@
-// Labels with `ignore`: the terms and factors that a loss gets, and what is refused.
+// Labels with `ignore`: the terms and factors of a loss over them, and uses that are rejected.
 #include "graph/partial_labels.h"
 
 #include <fmt/format.h>
@@ -61,7 +61,7 @@ train t {{
                  {.ops = &ops::registry()});
 }
 
-// "0.5 softmax_ce", in the order of the terms, without the head's.
+// Returns the terms in order, each like "0.5 softmax_ce", without those of the head.
 std::vector<std::string> terms_of(const std::string& loss) {
   const Checked made = checked({.loss = loss});
   EXPECT_TRUE(made.file.has_value()) << made.rendered();
@@ -80,13 +80,13 @@ std::vector<std::string> terms_of(const std::string& loss) {
   return texts;
 }
 
-TEST(PartialLabels, ATermReadsOneOfThem) {
+TEST(PartialLabels, ATermReadsOnlyOneLabel) {
   EXPECT_THAT(terms_of("softmax_ce(a, kind)"), ElementsAre("1 softmax_ce"));
   EXPECT_THAT(terms_of("softmax_ce(a, kind) + 0.5 * softmax_ce(b, colour)"),
               ElementsAre("1 softmax_ce", "1 scale_shift"));
   EXPECT_THAT(terms_of("2 * (softmax_ce(b, colour) - softmax_ce(a, kind) * 0.25)"),
               ElementsAre("2 softmax_ce", "-2 scale_shift"));
-  // Parts that read the same label leave out the same rows.
+  // Two parts of a loss that read the same label leave out the same rows.
   EXPECT_THAT(terms_of("softmax_ce(a, kind) + softmax_ce(a, kind, scale=2)"), ElementsAre("1 add"));
   EXPECT_THAT(terms_of("softmax_ce(a, kind) + softmax_ce(a, whole)"), ElementsAre("1 softmax_ce", "1 softmax_ce"));
 }

@@ -1,4 +1,4 @@
-// `pointwise` functions and own parameters: what they become in the graph, and what is refused.
+// `pointwise` functions and parameters of blocks: the graph that they become, and uses that are rejected.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -14,12 +14,12 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
 
-// `declarations` before a model of one input with `body`.
+// Checks `declarations` before a model that has one input and `body`.
 struct Answer : Checked {
   Answer(const std::string& declarations, const std::string& body, const std::string& input = "x: f32[N, 8]")
       : Checked(declarations + "\nmodel m {\n  input " + input + "\n" + body + "  output y\n}\n",
                 {.ops = &ops::registry()}) {}
-  // The functions of the graph's maps, in order.
+  // Returns the functions of the graph's `map` operators, in order.
   std::vector<std::string> maps() const {
     EXPECT_TRUE(file.has_value()) << rendered();
     std::vector<std::string> texts;
@@ -233,7 +233,8 @@ TEST(OwnParams, WrongInitialValuesAreRefused) {
   EXPECT_THAT(answer("[8] = 1e300"), ElementsAre("XG0303"));
 }
 
-// Parameters may meet each other first; the tensor of the batch then takes the whole function, in one node.
+// A function may combine two parameters first. When it then reads a tensor of the batch, the whole function becomes one
+// node.
 TEST(FunctionsOfParams, WaitForATensor) {
   const auto model = [](const std::string& statements) {
     return Checked(

@@ -1,4 +1,4 @@
-// Settings of groups that only class weights of a sharded head have.
+// Settings of groups that apply only to the class weights of a sharded head.
 #include <array>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ TEST(Rows, FormatsAreKeptPrintedAndPartOfTheMathematics) {
   EXPECT_TRUE(checked.module().not_yet.empty());
 }
 
-// Plans propose settings in this form.
+// Reports of plans propose settings in this form.
 TEST(Rows, AFormatCanBeSetInOneLine) {
   const Checked checked(small_run("  groups.id.weights = bf16"));
   ASSERT_TRUE(checked.file.has_value()) << checked.rendered();
@@ -67,7 +67,7 @@ TEST(Rows, Fp8HoldsNoUpdatesThatAreDividedBySecondMoments) {
   EXPECT_THAT(Checked(with_group("      states = fp8\n")).codes(), ElementsAre("XG0205"));
 }
 
-// Class rows have no trust ratio: lars updates them as sgd, lamb as adamw.
+// Class rows have no trust ratio, so lars updates them like sgd, and lamb like adamw.
 TEST(Rows, Fp8HoldsTheUpdatesOfLarsAndNotOfLamb) {
   EXPECT_THAT(Checked(with_group("      weights = fp8\n", "lars")).codes(), ElementsAre());
   const Checked checked(with_group("      weights = fp8\n", "lamb"));
@@ -79,7 +79,7 @@ TEST(Rows, Fp8HoldsTheUpdatesOfLarsAndNotOfLamb) {
   }
 }
 
-TEST(Rows, ExactIsOfPlainMomentumInF32AndOfSomeClasses) {
+TEST(Rows, ExactRequiresPlainMomentumInF32AndSomeActiveClasses) {
   for (const auto& [optimizer, settings, why] : std::vector<std::array<std::string, 3>>{
            {"adamw", "", "take sgd(momentum=0.9)"},
            {"lars", "", "take sgd(momentum=0.9)"},
@@ -99,7 +99,7 @@ TEST(Rows, ExactIsOfPlainMomentumInF32AndOfSomeClasses) {
   }
 }
 
-TEST(Rows, ExactIsOfAnyOptimizerWithTheRuleOfSgd) {
+TEST(Rows, ExactAcceptsAnyOptimizerWithTheRuleOfSgd) {
   const auto with = [](const std::string& momentum, const std::string& sum) {
     const std::string own =
         "optimizer mine(mu = " + momentum +
@@ -129,7 +129,7 @@ TEST(Rows, ExactGoesWithWeightsInEveryFormat) {
   }
 }
 
-TEST(MathDifference, SettingsOfGroupsAreToldAsTheyAreWritten) {
+TEST(MathDifference, SettingsOfGroupsAreReportedAsWritten) {
   const Checked then(with_group("      weights = bf16\n      weight_decay = 0.5\n"));
   const Checked now(with_group("      weights = fp8\n      weight_decay = 0.5\n      states = bf16\n"));
   std::vector<std::string> lines;
@@ -179,7 +179,7 @@ TEST(MathDifference, ASettingThatOneTextLacksIsNotSetThere) {
   EXPECT_EQ(groups->now, "not set");
 }
 
-TEST(MathDifference, FrozenPathsAreToldAll) {
+TEST(MathDifference, AllFrozenPathsAreReported) {
   const Checked then(small_run("  freeze = [embed.weight]"));
   const Checked now(small_run("  freeze = [embed.weight, embed.bias]"));
   const auto from_none = math_differences(*Checked(small_run()).file, *now.file);

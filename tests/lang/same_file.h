@@ -1,4 +1,5 @@
-// Whether two texts are one file in different layouts: the same tree and the same comments.
+// Compares two texts: whether they are the same file in different layouts, that is, have the same tree and the same
+// comments.
 #pragma once
 
 #include <algorithm>
@@ -13,14 +14,14 @@
 
 namespace xrun::lang {
 
-// Content that a layout must keep; it may move declarations and group digits.
+// The content of a file that a layout must keep. A layout may reorder declarations and group digits.
 struct FileContent {
   std::vector<std::string> declarations;  // printed by print_ast, with the documentation
   std::vector<std::string> comments;
   bool operator==(const FileContent&) const = default;
 };
 
-// Nothing if the text does not parse; tabs are no fault here.
+// Returns the content of a text, or nullopt if the text does not parse. Tabs are not counted as faults.
 inline std::optional<FileContent> content_of(const std::string& text) {
   SourceMap sources;
   Diagnostics diagnostics;
@@ -50,8 +51,8 @@ inline std::optional<FileContent> content_of(const std::string& text) {
   return content;
 }
 
-// The fault in the canonical layout of a text. Empty if the layout keeps the file and a second layout changes nothing,
-// or if the text does not parse.
+// Describes a fault in the canonical layout of `text`. Returns an empty string if the layout keeps the content and a
+// second layout changes nothing, or if the text does not parse.
 inline std::string fault_of_layout(const std::string& text) {
   SourceMap sources;
   Diagnostics diagnostics;

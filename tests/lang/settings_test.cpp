@@ -1,5 +1,5 @@
-// Settings that cannot be carried out are refused where they are set: paths of --set, numbers out of range, names that
-// nothing has.
+// Settings that cannot be carried out are rejected where they are set: paths of --set, numbers out of range, and names
+// that do not exist.
 #include <filesystem>
 #include <fmt/format.h>
 #include <fstream>
@@ -45,7 +45,7 @@ TEST(SetFlag, RefusesToWalkBelowAValue) {
                                       HasSubstr("the value")));
   EXPECT_THAT(with_set("train.optimizer.momentum", "0.5").codes(), ElementsAre("XG0210"));
   EXPECT_THAT(with_set("data.x.y", "1").codes(), ElementsAre("XG0210"));
-  // The second of two flags is also checked.
+  // If there are two --set flags, the second one is also checked.
   EXPECT_THAT(Checked(small_run(), {.sets = {{"schedule.stages", "2"}, {"schedule.stages.x", "2"}}}).codes(),
               ElementsAre("XG0210"));
 }
@@ -56,7 +56,7 @@ TEST(Settings, NothingIsSetBelowAValueInTheText) {
   EXPECT_THAT(Checked(small_run("  seed = 2\n  seed {\n    y = 1\n  }")).codes(), ElementsAre("XG0211"));
 }
 
-// Every setting that is a value, written as a group in the place of its line.
+// Writes a group in place of every setting that takes a value.
 TEST(Settings, AValueThatIsWrittenAsAGroupIsRefused) {
   int tried = 0;
   for (const SettingDef& def : all_settings()) {
@@ -83,13 +83,13 @@ TEST(Settings, AValueThatIsWrittenAsAGroupIsRefused) {
   EXPECT_GT(tried, 150);
 }
 
-TEST(Ranges, ASizeOfNothingIsNotTheDefault) {
+TEST(Ranges, ASizeOfZeroIsNotTheDefault) {
   for (const char* path : {"schedule.memory_limit", "schedule.bucket", "cluster.node.memory"}) {
     const Checked none = with_set(path, "0B");
     EXPECT_THAT(none.codes(), ElementsAre("XG0214")) << path;
     EXPECT_THAT(none.rendered(), HasSubstr("help: write 1B or more")) << path;
     EXPECT_THAT(with_set(path, "1bit").codes(), ElementsAre("XG0214")) << path;
-    // No 64 bits hold it.
+    // The number does not fit into 64 bits.
     EXPECT_THAT(with_set(path, "100_000_000TiB").codes(), ElementsAre("XG0214")) << path;
     EXPECT_THAT(with_set(path, "1B").codes(), IsEmpty()) << path;
   }
@@ -151,7 +151,7 @@ std::vector<std::string> metric_names(const std::string& list) {
   return names;
 }
 
-// Reports have one key for each: a second `accuracy` would take the place of the first one.
+// A report has one key for each metric: a second `accuracy` would replace the first one.
 TEST(Metrics, NamesInAListAreUnique) {
   EXPECT_THAT(metric_names("accuracy(id, label), accuracy(id, label, k=5)"), ElementsAre("accuracy", "accuracy_k5"));
   EXPECT_THAT(metric_names("accuracy(id, label, k=5), accuracy(id, label, k=1)"),
@@ -162,7 +162,8 @@ TEST(Metrics, NamesInAListAreUnique) {
               ElementsAre("accuracy_train", "accuracy_k2_val"));
   EXPECT_THAT(metric_names("softmax_ce(id, label, scale=16), softmax_ce(id, label, scale=0.5)"),
               ElementsAre("softmax_ce_scale16_0", "softmax_ce_scale0_5"));
-  // Words and truth values are defaults like numbers, and a written default counts as one.
+  // Names of metrics leave out arguments with their default value, also if the value is a word or a bool. A default
+  // that is written counts as a default.
   EXPECT_THAT(metric_names("arcface(id, label), arcface(id, label, margin_grad=capped, easy=false), "
                            "arcface(id, label, margin_grad=exact, easy=true)"),
               ElementsAre("arcface", "arcface_2", "arcface_easytrue_margin_gradexact"));
@@ -176,15 +177,15 @@ TEST(Metrics, NamesOfAnEvalBlockStay) {
   EXPECT_EQ(checked.module().train.eval[1].name, "loss");
 }
 
-// A file of machines has no model to compare its hints with.
-TEST(Machines, AFileWithoutAModelIsWhole) {
+// A file that only describes machines is complete: there is no model to compare its hints with.
+TEST(Machines, AFileWithoutAModelIsComplete) {
   const Checked checked(
       "cluster box {\n  node { cores = 2 }\n}\n"
       "schedule split {\n  recompute = [stem]\n  shard character { over = 2 }\n  pin {\n    stem = stage(0)\n  }\n}\n");
   EXPECT_THAT(checked.codes(), IsEmpty()) << checked.rendered();
 }
 
-TEST(Choice, SaysWhatThereIs) {
+TEST(Choice, ListsTheDeclarationsOfTheFile) {
   const std::string runs = "\nrun fast {\n  train = softmax\n}\nrun slow {\n  train = softmax\n}\n";
   const Checked unknown(small_run({}, runs), {.run = "zzz"});
   EXPECT_THAT(unknown.codes(), ElementsAre("XG0213"));

@@ -1,4 +1,4 @@
-// Settings of `train` that change what a step does to which weights.
+// Settings of `train` that change which weights a step updates, and how.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ std::vector<std::string> frozen(const Checked& checked) {
   return names;
 }
 
-// XG0402 is fixed at the number of classes, wherever the text says it.
+// The fix of XG0402 changes the number of classes where the text defines it.
 TEST(Classes, AreShownWhereTheTextCountsThem) {
   const std::string more =
       replaced(small_run(), "synthetic([8], classes, samples=1000)", "synthetic([8], 12, samples=1000)");
@@ -36,12 +36,12 @@ TEST(Classes, AreShownWhereTheTextCountsThem) {
   EXPECT_THAT(expression.rendered(), HasSubstr("~   head id = cosine_classifier(feature, 12)"));
   const Checked flag(more, {.sets = {{"classes", "9"}}});
   EXPECT_THAT(flag.rendered(), HasSubstr("--> --set classes:1:1"));
-  // Through the parameter of a block.
+  // The number is passed through the parameter of a block.
   const Checked block(
       replaced(replaced(more, "head id = cosine_classifier(feature, classes)", "id = feature -> last(classes)"),
                "model net {", "block last(x: [N, D], many: int) {\n  return x -> linear(many)\n}\n\nmodel net {"));
   EXPECT_THAT(block.rendered(), HasSubstr("option classes: int = 12 in 2 .. 1000"));
-  // Fewer labels than the head has classes, and a metric that asks for the same label.
+  // The data has fewer labels than the head has classes. A metric on the same label adds no second report.
   const Checked fewer(replaced(small_run("  metrics = [accuracy(id, label)]"), "synthetic([8], classes, samples=1000)",
                                "synthetic([8], 7, samples=1000)"));
   EXPECT_THAT(fewer.codes(), ElementsAre("XG0302"));
@@ -85,7 +85,7 @@ TEST(Accumulation, AnUpdateHasTheSamplesOfAllItsBatches) {
   EXPECT_THAT(checked.module().not_yet, IsEmpty());
   EXPECT_EQ(checked.module().train.batch, 3 * 128);
   EXPECT_EQ(checked.module().train.grad_accumulation, 3);
-  // Row blocks lie inside each of the batches.
+  // Each accumulated batch must consist of whole row blocks.
   EXPECT_THAT(Checked(small_run("  grad_accumulation = 3\n  norm_rows = 48")).codes(), ElementsAre("XG0507"));
 }
 
@@ -119,7 +119,7 @@ TEST(ClassSettings, ChangeTheMathDigestAndTheirDefaultsDoNot) {
     EXPECT_TRUE(digests.insert(Checked(small_run(fmt::format("  {}", settings))).module().math_digest).second)
         << settings;
   }
-  // The location of the file is not part of the mathematics, as with `init`.
+  // As with `init`, the path of the file is not part of the digest.
   EXPECT_FALSE(digests.insert(Checked(small_run("  class_weights = csv(\"a/w.csv\")")).module().math_digest).second);
 }
 

@@ -1,5 +1,5 @@
-// Blocks and functions that nothing calls are tried with made-up arguments: their mistakes are found, and nothing else
-// is.
+// Blocks and functions that nothing calls are checked with made-up arguments. Real mistakes are found, and there are no
+// false reports.
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// An editor for tests: sends messages to a Server in this process and keeps what comes back.
+// A language client for tests: sends messages to a Server in this process and keeps the messages that the server sends.
 #pragma once
 
 #include <cstdlib>
@@ -14,7 +14,8 @@ inline const std::string kUri = "file:///tmp/model.xgraph";
 
 class TestClient {
  public:
-  // Pages for links are written below the build folder. `starts`: the handshake is done.
+  // Makes a server whose pages for links are written below the build folder. `starts`: also does the handshake
+  // (`initialize`).
   explicit TestClient(bool starts = true) {
     setenv("XDG_CACHE_HOME", XRUN_BINARY_DIR "/lsp-test-cache", 1);
     if (starts) {
@@ -25,7 +26,7 @@ class TestClient {
 
   Server& server() { return server_; }
 
-  // The next message of the server; null if there is no message.
+  // Returns the next message of the server, or null if there is no message.
   Json take() {
     if (received_.empty()) {
       return nullptr;
@@ -39,7 +40,8 @@ class TestClient {
   void message(const Json& json) { raw(frame(json)); }
   void notify(const char* method, Json params) { message(notification(method, std::move(params))); }
 
-  // The answer, with `result` or `error`; what was published before it is kept in `published`.
+  // Sends a request and returns the answer, which has `result` or `error`. Notifications that come before the answer
+  // are kept in `published`.
   Json request(const char* method, Json params) {
     message({{"jsonrpc", "2.0"}, {"id", ++id_}, {"method", method}, {"params", std::move(params)}});
     for (Json got = take(); !got.is_null(); got = take()) {
@@ -61,7 +63,7 @@ class TestClient {
     notify("textDocument/didOpen",
            {{"textDocument", {{"uri", uri}, {"languageId", "xgraph"}, {"version", 1}, {"text", text}}}});
   }
-  // The diagnostics of the last document that the server checks now.
+  // Lets the server check its documents, and returns the diagnostics of the last document that it published.
   Json diagnostics() {
     server_.rest();
     for (Json got = take(); !got.is_null(); got = take()) {
@@ -69,7 +71,7 @@ class TestClient {
     }
     return published.contains("diagnostics") ? published["diagnostics"] : Json();
   }
-  // `textDocument/...` about the place of `word`, plus `more` parameters.
+  // Sends `textDocument/...` for the position of the `nth` occurrence of `word`; `more` holds further parameters.
   Json ask(const char* method, const std::string& text, std::string_view word, int nth = 0,
            Json more = Json::object()) {
     size_t at = text.find(word);

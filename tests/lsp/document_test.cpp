@@ -15,9 +15,9 @@ TEST(LineMap, CountsInUtf16CodeUnits) {
   EXPECT_EQ(lines.lines(), 4u);
   EXPECT_EQ(lines.position(0), at(0, 0));
   EXPECT_EQ(lines.position(1), at(0, 1));
-  EXPECT_EQ(lines.position(3), at(0, 2));  // after the two bytes of e acute
-  EXPECT_EQ(lines.position(7), at(0, 4));  // after a pair of code units
-  EXPECT_EQ(lines.position(5), at(0, 2));  // inside of it
+  EXPECT_EQ(lines.position(3), at(0, 2));  // after the two bytes of é
+  EXPECT_EQ(lines.position(7), at(0, 4));  // after a surrogate pair
+  EXPECT_EQ(lines.position(5), at(0, 2));  // within the surrogate pair
   EXPECT_EQ(lines.position(10), at(1, 0));
   EXPECT_EQ(lines.position(12), at(2, 0));
   EXPECT_EQ(lines.position(99), at(3, 0));

@@ -1,5 +1,5 @@
-// Time from an edit to its diagnostics, for a file of 1,000 lines: blocks, a model that calls them, and a run. The
-// bound is 15 ms for 95 of 100 edits.
+// Measures the time from an edit to its diagnostics, for a file of 1,000 lines: blocks, a model that calls them, and a
+// run. The bound is 15 ms for 95 of 100 edits.
 #include <algorithm>
 #include <benchmark/benchmark.h>
 #include <cmath>
@@ -15,7 +15,7 @@ namespace {
 
 const std::string kUri = "file:///tmp/bench.xgraph";
 
-// Processor time of this thread: other programs that run at the same time do not count.
+// Returns the processor time of this thread, which does not count other programs.
 double cpu_ms() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
@@ -44,7 +44,7 @@ std::string thousand_lines() {
   return text;
 }
 
-// `asks`: the time includes the requests that editors send after each edit.
+// Measures edits. `asks`: also the requests that editors send after each edit.
 void edit(benchmark::State& state, bool asks) {
   const std::string text = thousand_lines();
   size_t bytes = 0;
@@ -58,7 +58,7 @@ void edit(benchmark::State& state, bool asks) {
   const LineMap lines(text);
   const Json about{{"textDocument", {{"uri", kUri}}}, {"range", lines.range(0, 2000)}};
   std::vector<double> times;
-  std::vector<double> first_times;  // first of three times
+  std::vector<double> first_times;  // the first of three times of each edit
   int version = 0;
   const auto change = [&](const Json& begin, const Json& end, const char* put) {
     send(notification("textDocument/didChange",
@@ -67,8 +67,8 @@ void edit(benchmark::State& state, bool asks) {
     server.rest();
   };
   for (auto _ : state) {
-    // A letter comes, wherever it is, and goes. The least of three times is that without other programs; the first one
-    // has all that the server did not keep from earlier edits.
+    // Inserts a letter at a random place and removes it. The least of three times is the one without other programs;
+    // the first time includes everything that the server did not keep from earlier edits.
     const Json place = lines.position(static_cast<uint32_t>(random() % text.size()));
     Json end = place;
     end["character"] = end["character"].get<int>() + 1;

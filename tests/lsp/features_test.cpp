@@ -1,4 +1,4 @@
-// Information and edits that an editor shows, over models as users write them.
+// The information and edits that an editor shows, on models as users write them.
 #include <filesystem>
 #include <fstream>
 
@@ -48,7 +48,7 @@ std::string hover_text(TestClient& client, const std::string& text, std::string_
   return found.is_null() ? "" : found["contents"]["value"].get<std::string>();
 }
 
-// The text after edits of one document.
+// Returns the text of one document after the edits.
 std::string edited(const std::string& text, Json edits) {
   std::sort(edits.begin(), edits.end(), [](const Json& a, const Json& b) {
     const auto place = [](const Json& edit) {
@@ -146,7 +146,7 @@ TEST(Actions, AreTheFixesOfDiagnosticsAndAllThatAreSure) {
   EXPECT_NE(fixed.find("conv(4, 3)"), std::string::npos) << actions;
 }
 
-TEST(Hover, TellsWhatTheLanguageAndTheCheckKnow) {
+TEST(Hover, ShowsFactsOfTheLanguageAndTheCheck) {
   TestClient client;
   client.open(kModel);
   const auto has = [&](std::string_view word, int nth, const std::string& part) {
@@ -203,7 +203,7 @@ size_t place_of(const std::vector<std::string>& labels, const std::string& label
   return static_cast<size_t>(std::ranges::find(labels, label) - labels.begin());
 }
 
-// The proposals where `text` has `|`.
+// Returns the completions at the `|` in `text`.
 std::vector<std::string> proposals(std::string text) {
   const size_t at = text.find('|');
   text.erase(at, 1);
@@ -299,7 +299,7 @@ TEST(Rename, ChangesEveryPlaceAndTheResultChecks) {
   }
 }
 
-// A file with a block, and files next to it and below it that import it or only mention it.
+// A file with a block, and other files next to it and below it. Some import the file, and others only mention its name.
 class ClosedFiles : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -340,7 +340,7 @@ TEST_F(ClosedFiles, AreReachedByReferences) {
   for (const Json& place : ask(client, "textDocument/references", {{"context", {{"includeDeclaration", true}}}})) {
     ++places[place["uri"].get<std::string>()];
   }
-  // A file that does not parse has the names that were read before the fault.
+  // For a file that does not parse, only the names before the fault are found.
   places.erase(uri("broken.xgraph"));
   const std::map<std::string, int> wanted{
       {uri("base.xgraph"), 1}, {uri("near.xgraph"), 3}, {uri("deep/er/far.xgraph"), 3}};
@@ -380,7 +380,7 @@ TEST_F(ClosedFiles, OtherFoldersAreLeftAlone) {
   EXPECT_FALSE(changes.contains(uri("near.xgraph")));
 }
 
-// The result is the same run: its checkpoints go on.
+// The renamed model is the same run, so it can resume its checkpoints.
 TEST(Rename, WritesMovedWhereTensorsGetOtherNames) {
   const std::string text =
       "xgraph 1\n\nblock part(x: [N, D]) {\n  return x -> linear(D) as inner\n}\n\n"
@@ -402,7 +402,7 @@ TEST(Rename, WritesMovedWhereTensorsGetOtherNames) {
     other.open(after);
     EXPECT_EQ(other.diagnostics(), Json::array()) << after;
   }
-  // Renamed back: nothing has moved.
+  // Renaming back removes the `moved` line.
   const std::string moved =
       text.substr(0, text.find("as last")) + "as first\n  output y\n}\n\nmoved \"last\" -> \"first\"\n";
   TestClient client;
@@ -438,7 +438,7 @@ TEST(Rename, RefusesWhatWouldNotBeAName) {
   EXPECT_TRUE(client.request("textDocument/prepareRename", params).contains("error")) << "an operator";
 }
 
-TEST(Formatting, IsThatOfFmtAndLeavesWhatDoesNotParse) {
+TEST(Formatting, EqualsFmtAndLeavesInvalidTextsAlone) {
   const std::string text = "xgraph 1\nlet   a=1\n\n\n\nlet b =  10000\n";
   TestClient client;
   client.open(text);

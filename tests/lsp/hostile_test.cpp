@@ -1,4 +1,4 @@
-// Mistakes of clients: each is a JSON-RPC error or ignored, and the server goes on.
+// Mistakes of clients: each is answered with a JSON-RPC error or ignored, and the server continues.
 #include "runtime/lsp/json_rpc.h"
 #include "tests/lsp/client.h"
 
@@ -9,7 +9,7 @@ int code_of(const Json& message) {
   return message.is_object() && message.contains("error") ? message["error"]["code"].get<int>() : 0;
 }
 
-// Whether the server still answers.
+// Returns whether the server still answers a request.
 bool answers(TestClient& client) {
   return code_of(client.request("no/such", Json::object())) == static_cast<int>(Code::kMethodNotFound);
 }
@@ -158,7 +158,7 @@ TEST(Edits, AreErrorsOutsideOfTheTextUntilTheWholeTextIsSent) {
     EXPECT_EQ(code_of(client.take()), static_cast<int>(Code::kInvalidParams)) << bad;
     const Json about{{"textDocument", {{"uri", kUri}}}};
     EXPECT_EQ(code_of(client.request("textDocument/documentSymbol", about)), static_cast<int>(Code::kRequestFailed));
-    client.notify("textDocument/didChange", change(0, 0, 0, 0, ""));  // still not known
+    client.notify("textDocument/didChange", change(0, 0, 0, 0, ""));  // the server still does not know the text
     EXPECT_EQ(code_of(client.request("textDocument/documentSymbol", about)), static_cast<int>(Code::kRequestFailed));
     client.notify("textDocument/didChange", {{"textDocument", {{"uri", kUri}, {"version", 3}}},
                                              {"contentChanges", {{{"text", "xgraph 1\n\nlet b = 1\n"}}}}});

@@ -1,4 +1,4 @@
-// Answers about texts of megabytes: their size is bounded, and one long line costs no more than many short ones.
+// Answers about texts of megabytes: their size is bounded, and one long line costs no more than many short lines.
 #include <chrono>
 #include <gmock/gmock.h>
 
@@ -8,10 +8,10 @@
 namespace xrun::lsp {
 namespace {
 
-constexpr size_t kBytes = (size_t{4} << 20) - 4096;  // a file has at most 4 MiB
+constexpr size_t kBytes = (size_t{4} << 20) - 4096;  // just below the limit of 4 MiB for a file
 constexpr size_t kMost = 20'000;
 
-// "xgraph 1" and lines with rising numbers, about 4 MiB.
+// Returns "xgraph 1" and then lines with increasing numbers, about 4 MiB in all.
 std::string text_of(const std::string& head, const std::string& before, const std::string& after,
                     const std::string& tail) {
   std::string text = "xgraph 1\n\n" + head;
@@ -25,7 +25,7 @@ class LargeText : public ::testing::Test {
  protected:
   void open(const std::string& text) {
     client_.open(text);
-    client_.diagnostics();  // the check is not what is measured
+    client_.diagnostics();  // waits for the check, whose time is not measured
   }
   Json ask(const std::string& method, Json more = Json::object()) {
     more["textDocument"] = {{"uri", kUri}};
@@ -86,7 +86,7 @@ TEST_F(LargeText, OneLineOfFourMegabytesIsColouredAsFast) {
 TEST(LineMap, ColumnsOfALongLineAreThoseOfAShortOne) {
   std::string text = "first\n";
   for (int i = 0; i < 3000; ++i) {
-    text += "a\u00e9\U0001F600\u4e2d";  // 5 units in 10 bytes
+    text += "a\u00e9\U0001F600\u4e2d";  // 5 code units in 10 bytes
   }
   const LineMap lines(text);
   for (const uint32_t times : {0u, 1u, 102u, 103u, 1024u, 2999u, 3000u}) {

@@ -1,6 +1,6 @@
-// Random edits of real models, by a printed seed: the server's text stays that of the client, its answers are places in
-// it, and its memory does not grow. XRUN_LSP_EDITS and XRUN_LSP_SEED set
-// number and seed.
+// Applies random edits to real models, from a seed that is printed. The server's text must stay equal to the client's,
+// ranges in answers must lie within it, and the server's memory must not grow. XRUN_LSP_EDITS and XRUN_LSP_SEED set the
+// number of edits and the seed.
 #include <cstdlib>
 #include <fstream>
 #include <random>
@@ -20,7 +20,7 @@ int64_t resident_bytes() {
   return resident * 4096;
 }
 
-// The client's own idea of the text: UTF-16 in lines, changed apart from the server's code.
+// The client's copy of the text: UTF-16 in lines, edited without any code of the server.
 std::u16string widened(std::string_view text) {
   std::u16string wide;
   for (size_t i = 0; i < text.size();) {
@@ -74,7 +74,7 @@ class Editor {
     return {{"line", line}, {"character", at - start}};
   }
 
-  // A place that is not inside of a pair of code units.
+  // Returns a random place that is not within a surrogate pair.
   size_t place() {
     const size_t at = below(text_.size() + 1);
     return at < text_.size() && text_[at] >= 0xDC00 && text_[at] < 0xE000 ? at - 1 : at;
@@ -134,7 +134,7 @@ class Editor {
   int version_ = 1;
 };
 
-// Every range in an answer lies in the text, but for those of other files.
+// Expects that every range in an answer lies within the text, except ranges in other files.
 void expect_places(const Json& json, const LineMap& lines) {
   if (json.is_object() && json.contains("uri") && json["uri"] != kUri) {
     return;
@@ -182,7 +182,7 @@ TEST(RandomEdits, KeepTextAnswersAndMemory) {
   const char* const given = std::getenv("XRUN_LSP_SEED");
   const uint64_t seed = given == nullptr ? std::random_device{}() : std::strtoull(given, nullptr, 10);
   std::printf("seed %llu, %d edits\n", static_cast<unsigned long long>(seed), edits);
-  std::fflush(stdout);  // a crash would lose it
+  std::fflush(stdout);  // the line would be lost in a crash
   const char* const models[] = {"models/digits.xgraph", "models/amoeba.xgraph", "models/resnet.xgraph",
                                 "lang/std/vision.xgraph"};
   int64_t before = 0;
@@ -197,7 +197,7 @@ TEST(RandomEdits, KeepTextAnswersAndMemory) {
       ask_something(editor);
     }
     if (i % 20 == 0) {
-      // A server that gets the whole text says the same.
+      // A fresh server that receives the whole text must give the same diagnostics.
       const Json here = editor.client().diagnostics();
       TestClient other;
       other.open(editor.text());
@@ -208,12 +208,12 @@ TEST(RandomEdits, KeepTextAnswersAndMemory) {
   }
   const int64_t growth = resident_bytes() - before;
   std::printf("memory grew by %.1f MiB in the last three quarters\n", static_cast<double>(growth) / 1048576);
-  if (!testing::kSanitized) {  // a sanitizer keeps memory that was freed
+  if (!testing::kSanitized) {  // a sanitizer keeps freed memory
     EXPECT_LE(growth, int64_t{10} << 20);
   }
 }
 
-// Declarations that nothing calls and that name one another, also through imports.
+// Declarations that nothing calls and that refer to each other, also through imports.
 const char* const kUncalled = R"(xgraph 1
 
 from "std/vision" use basic
@@ -253,8 +253,8 @@ model m {
 }
 )";
 
-// Results of trials that the server keeps must not outlive the text they depend on. Most edits are reverted, so that
-// the server keeps many results.
+// The server keeps results of checks of uncalled code. They must be dropped when the text that they depend on changes.
+// Most edits are reverted, so that the server keeps many results.
 TEST(RandomEdits, GiveTheDiagnosticsOfAFreshServerForUncalledCode) {
   const char* const given = std::getenv("XRUN_LSP_SEED");
   const uint64_t seed = given == nullptr ? std::random_device{}() : std::strtoull(given, nullptr, 10);

@@ -1,4 +1,4 @@
-// Signature help: the parameters of the call that is being written.
+// Signature help: the parameters of the call at the cursor.
 #include <gmock/gmock.h>
 
 #include "tests/lsp/client.h"
@@ -40,7 +40,7 @@ train t {
 }
 )";
 
-// The signature that is shown where `|` stands in the text.
+// Returns the signature that is shown for the `|` in the text.
 Json help_in(const std::string& marked) {
   TestClient client;
   std::string text = marked;
@@ -51,7 +51,7 @@ Json help_in(const std::string& marked) {
                                                       {"position", LineMap(text).position(static_cast<uint32_t>(at))}});
 }
 
-// "conv(...) width: int": the label, and the parameter that is marked.
+// Returns the label and the marked parameter, like "conv(...) width: int".
 std::string shown(const std::string& marked) {
   const Json help = help_in(marked);
   if (help.is_null()) {
@@ -78,7 +78,7 @@ TEST(SignatureHelp, MarksTheParameterThatIsWritten) {
   EXPECT_EQ(shown_in_model("(|"), "");
 }
 
-TEST(SignatureHelp, IsThatOfTheInnermostCall) {
+TEST(SignatureHelp, ShowsTheInnermostCall) {
   EXPECT_EQ(shown_in_model("image -> conv(twice(|"), "twice n: int");
   EXPECT_EQ(shown_in_model("image -> conv(twice(4), |3)").substr(0, 6), "conv k");
   EXPECT_EQ(shown_in_model("image -> reshape([N, |"), shown_in_model("image -> reshape(|"));
@@ -136,7 +136,7 @@ block unit(x: [N, D]) -> [N, D] {
   EXPECT_THAT(hover("unit", 0), HasSubstr("block unit(x: [N, D]) -> [N, D]\n```"));
 }
 
-// The operators that measure are declared like others, without the inputs that the compiler adds to them.
+// Operators of metrics are shown as declared, without the inputs that the compiler adds to them.
 TEST(Hover, ShowsTheInputsOfAMetric) {
   TestClient client;
   const std::string text = kBefore + "image -> flatten" + kAfter + R"(

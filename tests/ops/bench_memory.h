@@ -1,4 +1,4 @@
-// Operands of benchmarks of kernels.
+// Memory for the operands of kernel benchmarks.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace xrun::ops {
 
-// Arrays of equal numbers, aligned to 64 bytes, as long as this object lives.
+// Arrays filled with equal numbers and aligned to 64 bytes. They live as long as this object.
 class BenchMemory {
  public:
   explicit BenchMemory(float number = 0) : number_(number) {}

@@ -1,5 +1,5 @@
-// Element-wise functions of operands that broadcast in all ways, against a loop over the elements: in whole calls and
-// in parts, compiled and interpreted, and where results are so large that they are stored past the caches.
+// Element-wise functions of operands that broadcast in every way, compared with a loop over the elements: whole calls
+// and parts, compiled and interpreted, and results so large that stores bypass the caches.
 #include "ops/broadcast_loop.h"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ Operand make_operand(const TensorType& type, int64_t rows, uint64_t seed) {
   return operand;
 }
 
-// The position in an operand of the element `i` of the result, both in logical order.
+// Returns the position in an operand that element `i` of the result reads, both in logical order.
 size_t place_of(const std::vector<int64_t>& result, std::vector<int64_t> operand, int64_t i) {
   operand.insert(operand.begin(), result.size() - operand.size(), 1);
   int64_t place = 0;
@@ -40,7 +40,7 @@ size_t place_of(const std::vector<int64_t>& result, std::vector<int64_t> operand
 
 struct Shapes {
   int64_t rows = 1;
-  std::vector<TensorType> inputs;  // three; the first is like the result
+  std::vector<TensorType> inputs;  // three inputs; the first has the shape of the result
 };
 
 void expect_products(const Shapes& shapes, uint64_t seed, const std::vector<int64_t>& all_parts = {1, 3, 7}) {
@@ -104,7 +104,7 @@ TEST(BroadcastLoop, RandomShapesHaveTheBitsOfALoopOverTheElements) {
     shapes.inputs.push_back(out);
     for (int k = 1; k < 3; ++k) {
       TensorType other = out;
-      if (pick({0, 1}) == 0) {  // a parameter of the last dimensions
+      if (pick({0, 1}) == 0) {  // a parameter with the last dimensions
         other.dtype = DType::kF32;
         other.dims.erase(other.dims.begin(), other.dims.begin() + pick({1, rank - 1}));
       }
@@ -120,8 +120,8 @@ TEST(BroadcastLoop, RandomShapesHaveTheBitsOfALoopOverTheElements) {
   }
 }
 
-// Shapes of batch norm: a vector with an element for each channel, and a number; and a number for each sample's
-// channel.
+// The shapes of batch norm: a vector with one element per channel and a single number, and a number for each channel of
+// each sample.
 TEST(BroadcastLoop, VectorsOfChannelsHaveTheBitsOfALoopInLargeResults) {
   const auto large = [](int64_t channels) {
     return TensorType{.dtype = DType::kF32, .dims = {kBatch, channels, 64, 64}};

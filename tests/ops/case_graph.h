@@ -1,4 +1,4 @@
-// A case of the conformance suite as a graph: one call, its gradients, and values for what feeds them.
+// Turns a case of the conformance suite into a graph: one call, its gradients, and the values of its inputs.
 #pragma once
 
 #include <algorithm>

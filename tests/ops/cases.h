@@ -1,4 +1,4 @@
-// Example calls of every operator that can run: what the conformance suite puts each through.
+// Example calls of every operator that can run. The conformance suite tests each operator with them.
 #pragma once
 
 #include <string>
@@ -16,8 +16,8 @@ struct Case {
   double low = -1;  // inputs are drawn from low .. high
   double high = 1;
   int64_t rows = 4;
-  bool smooth = true;   // false: bf16 is compared loosely, a kink may lie between a number and its rounding
-  int64_t classes = 0;  // above 0: the last input holds whole numbers below it, index(classes)[N, ...]
+  bool smooth = true;   // false: bf16 is compared loosely, since rounding may cross a kink
+  int64_t classes = 0;  // above 0: the last input holds whole numbers below it: index(classes)[N, ...]
   bool zeros = false;   // every other element of the first input is 0
   std::vector<std::vector<int64_t>> params = {};  // dims of parameters that follow the inputs as operands
 };

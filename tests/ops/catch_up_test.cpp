@@ -15,7 +15,7 @@ namespace {
 
 constexpr double kMomentum = 0.9;
 
-// Twenty steps of warmup, then a cosine.
+// The learning rate: twenty steps of warm-up, then a cosine.
 double rate_of(int64_t step) {
   return step < 20 ? 0.02 * static_cast<double>(step)
                    : 0.2 + 0.2 * std::cos(std::numbers::pi * static_cast<double>(step - 20) / 500);
@@ -25,7 +25,7 @@ double distance(const std::vector<float>& got, const std::vector<float>& want) {
   return test::relative_error(got, std::vector<double>(want.begin(), want.end()));
 }
 
-TEST(IdleSteps, SumsAreThoseOfTheirDefinition) {
+TEST(IdleSteps, SumsFollowTheirDefinition) {
   for (const bool nesterov : {false, true}) {
     IdleSteps steps(kMomentum, nesterov);
     steps.advance(1500, rate_of);
@@ -64,7 +64,7 @@ struct CaughtUpRows {
   std::vector<float> bias_velocity;
 };
 
-// Copies of f32 rows of a shard, as the next step would find them.
+// Returns f32 copies of a shard's rows as the next step would read them.
 CaughtUpRows caught_up(const HeadWeights& stored, ClassRange rows, int64_t dim) {
   const HeadCatchUp& by = stored.catch_up;
   const auto* const weight = reinterpret_cast<const float*>(stored.weight);
@@ -109,7 +109,7 @@ TEST(CatchUp, RowsAreWhereUpdatesWithoutGradientsLeaveThem) {
         x = stream.normal(at++);
       }
     }
-    std::fill_n(velocity.begin(), kDim, 0.0F);  // the row without an update
+    std::fill_n(velocity.begin(), kDim, 0.0F);  // this row had no update
     bias_velocity[0] = 0;
     const HeadWeights stored{.weight = reinterpret_cast<std::byte*>(weight.data()),
                              .bias = bias.data(),
@@ -135,7 +135,7 @@ TEST(CatchUp, RowsAreWhereUpdatesWithoutGradientsLeaveThem) {
       const auto got_row = got.weight.begin() + static_cast<int64_t>(row - 1) * kDim;
       EXPECT_LE(distance({got_row, got_row + kDim}, {w, w + kDim}), 1e-6) << lasts[row];
       for (size_t i = 0; i < kDim; ++i) {
-        // A velocity that has shrunk to 1e-18 counts as 0.
+        // A velocity below 1e-18 may be treated as 0.
         EXPECT_NEAR(got.velocity[(row - 1) * kDim + i], v[i], 2e-6 * std::abs(v[i]) + 1e-17) << lasts[row];
       }
       EXPECT_NEAR(got.bias[row - 1], bias[row], 2e-6 * (1 + std::abs(bias[row]))) << lasts[row];
@@ -144,7 +144,7 @@ TEST(CatchUp, RowsAreWhereUpdatesWithoutGradientsLeaveThem) {
   }
 }
 
-// Many steps of a head, each with some classes: its state between steps, and what a step does.
+// Trains a head for many steps, each with some of the classes, and keeps its state between steps.
 class Training {
  public:
   enum Rows { kDense, kExact };
@@ -173,14 +173,14 @@ class Training {
     steps_.advance(end, rate_of);
   }
 
-  // Makes the table again, like a restart.
+  // Computes the table of idle steps again, as after a restart.
   void resume() {
     const int64_t step = steps_.step();
     steps_ = IdleSteps(kMomentum, form_.nesterov);
     steps_.advance(step, rate_of);
   }
 
-  // Rows as the next step finds them.
+  // Returns weights and velocities as the next step reads them.
   std::pair<std::vector<float>, std::vector<float>> now() const {
     if (rows_ == kDense) {
       return {weight, velocity};
@@ -195,7 +195,7 @@ class Training {
     return {w, v};
   }
 
-  // The losses of the batch of `t` over all classes, as an evaluation sees them.
+  // Returns the losses of the batch of step `t` over all classes, as an evaluation computes them.
   std::vector<float> evaluate(int64_t t) {
     const test::HeadProblem batch = batch_of(t);
     std::vector<float> seen(batch.labels.size());
@@ -258,7 +258,7 @@ class Training {
     return of;
   }
 
-  // `pass`: what a shard's pass takes part in; null: all classes.
+  // Runs the forward pass over the shards. `pass` holds each shard's classes that take part; null: all classes.
   void forward(const test::HeadProblem& batch, int64_t first, int64_t rows, const std::vector<ActiveClasses>* active,
                float* loss, RowSoftmax* softmax, std::vector<Block>* logits) {
     std::vector<Block> stats;
@@ -345,7 +345,7 @@ class Training {
     }
   }
 
-  // Dense training: a gradient of zero for the classes without a part in the step.
+  // For dense training: applies a gradient of zero to the classes that are not active in this step.
   void move_others(int64_t t, const std::set<int32_t>& active) {
     const std::vector<float> none(static_cast<size_t>(problem_.dim));
     for (int32_t c = 0; c < problem_.classes; ++c) {
@@ -426,7 +426,7 @@ TEST(CatchUp, TrainingSomeClassesGivesTheResultOfTrainingAll) {
   }
 }
 
-// A tile of rows in a narrow format is opened in f32 as its rows have caught up, and closed rounded.
+// A tile of rows in a narrow format is caught up in f32 and rounded when it is stored.
 TEST(CatchUp, NarrowRowsCatchUpInF32) {
   constexpr int64_t kRows = 24;
   constexpr int64_t kDim = 40;

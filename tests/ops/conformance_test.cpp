@@ -1,5 +1,5 @@
-// Every operator of the catalog, unasked: types against infer, values and gradients against formulas in f64, bf16
-// against f32, addresses without influence. Split by shard rule against whole: shard_test.cpp.
+// Tests every operator of the catalog automatically: types against infer, values and gradients against formulas in f64,
+// bf16 against f32, and independence of addresses. shard_test.cpp compares parts by shard rule with the whole call.
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ TEST_P(Conformance, WritesEveryElementOfTheTypesThatInferGives) {
   ASSERT_TRUE(b.ok()) << b.error().message;
   const Status status = run_graph(b->graph, options_for(GetParam()), b->values);
   ASSERT_TRUE(status.ok()) << status.error().message;
-  // Outputs were filled with NaN: one that is left says that a kernel wrote less than infer promised.
+  // Outputs were filled with NaN. A NaN that is left means that a kernel wrote less than infer declares.
   for (const Node& node : b->graph.nodes) {
     for (const ValueId id : node.outputs) {
       const Values& values = b->values.at(id);
@@ -27,7 +27,7 @@ TEST_P(Conformance, WritesEveryElementOfTheTypesThatInferGives) {
   }
 }
 
-// The first output by its formula, with the seed and step that run_graph gives kernels.
+// Returns the first output by its formula, with the seed and step that run_graph passes to kernels.
 Values formula_of(const Graph& graph, const Node& node, const std::map<ValueId, Values>& values, int64_t rows) {
   const auto dims = [&](ValueId id) { return block_dims(graph.value(id).type, rows); };
   test::FormulaCall call{.op = node.op->name,
@@ -55,8 +55,8 @@ TEST_P(Conformance, AgreesWithItsFormulaInF64) {
   EXPECT_LT(relative_distance(b->values.at(node.outputs[0]), wanted), 5e-6);
 }
 
-// Gradients are what the f32 kernels compute; the slopes that they are held to are differences of the formula in f64,
-// good to about ten digits, so the bound is the kernels' own rounding.
+// Gradients of the f32 kernels are compared with slopes, which are differences of the formula in f64. These are good to
+// about ten digits, so the bound only covers the rounding of the kernels.
 TEST_P(Conformance, GradientIsTheSlopeOfTheFormulaAlongRandomDirections) {
   const Case& c = GetParam();
   auto b = build(c, DType::kF32, true);
@@ -150,7 +150,8 @@ TEST_P(Conformance, BitsDoNotDependOnParts) {
   }
 }
 
-// Sums may be in another order; random numbers are drawn in the order of the memory.
+// With another layout, sums may have another order. Operators with random draws are left out, since they draw in the
+// order of the memory.
 TEST_P(Conformance, ValuesDoNotDependOnLayouts) {
   const Case& c = GetParam();
   auto one = build(c, DType::kF32, true);

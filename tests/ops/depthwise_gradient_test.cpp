@@ -1,5 +1,5 @@
-// Weight gradients of depthwise convolutions: random windows, strides, paddings and numbers of channels against the
-// formula, with the same bits on every instruction set and in parts.
+// Weight gradients of depthwise convolutions with random windows, strides, paddings and numbers of channels, compared
+// with the formula. Every instruction set and every division into parts must give the same bits.
 #include "ops/depthwise_gradient.h"
 
 #include <fmt/format.h>
@@ -14,7 +14,7 @@
 namespace xrun::ops {
 namespace {
 
-// The gradient in f64, [C, 1, k.h, k.w].
+// Returns the gradient in f64, [C, 1, k.h, k.w].
 Values by_formula(const Values& x, const naive::Image& image, const Values& dy, const naive::Window& w) {
   const naive::Image out{image.n, image.c, w.out_h(image), w.out_w(image)};
   Values dw;
@@ -59,9 +59,9 @@ Memory random_memory(const TensorType& type, int64_t rows, uint64_t seed) {
   return memory;
 }
 
-constexpr double kBefore = 0.5;  // each element of the gradient to which a call adds
+constexpr double kBefore = 0.5;  // initial value of the gradient's elements, to which a call adds
 
-// The kernel's result, part by part.
+// Runs the kernel part by part and returns its result.
 Values result_of(const Kernel& kernel, const Memory& x, const Memory& dy, const TensorType& weight, int64_t parts) {
   const Memory dw(weight.bytes(1, 1));
   std::fill_n(reinterpret_cast<float*>(dw.data()), weight.row_elements(), static_cast<float>(kBefore));
@@ -101,7 +101,7 @@ void compare(const naive::Image& image, const naive::Window& w, DType dtype, uin
   }
 }
 
-// Images are larger or smaller than windows, paddings and strides.
+// Images may be larger or smaller than windows, paddings and strides.
 TEST(DepthwiseGradient, AgreesWithTheFormulaForRandomConvolutions) {
   constexpr uint64_t kSeed = 20261127;
   const RandomStream stream(kSeed, 1);
@@ -119,7 +119,7 @@ TEST(DepthwiseGradient, AgreesWithTheFormulaForRandomConvolutions) {
     const naive::Image image{1 + below(3), 2 + below(40), size.h, size.w};
     const dnn::ConvShape shape = shape_of(image, w);
     if (shape.height + 2 * shape.pad.h < shape.reach().h || shape.width + 2 * shape.pad.w < shape.reach().w) {
-      continue;  // no convolution
+      continue;  // the shapes do not form a convolution
     }
     ++(is_small ? small : large);
     SCOPED_TRACE(fmt::format("seed {}, convolution {}: {} x {} x {} x {}, k {} x {}, stride {} x {}, pad {} x {}",
@@ -132,7 +132,7 @@ TEST(DepthwiseGradient, AgreesWithTheFormulaForRandomConvolutions) {
   EXPECT_GT(small, 30);
 }
 
-// Windows of 3 x 3 keep oneDNN's code for them.
+// oneDNN's special code is used for windows of 3 x 3.
 TEST(DepthwiseGradient, IsTakenForOtherWindowsThanOneDnnKnows) {
   dnn::ConvShape shape{.channels = 32, .out_channels = 32, .kernel = {5, 5}, .groups = 32};
   EXPECT_TRUE(takes_depthwise_gradient(shape));

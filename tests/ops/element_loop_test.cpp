@@ -1,5 +1,6 @@
-// Compiled loops have the bits of interpreted ones: each operation on special values, random expressions, all types of
-// operands, lengths that are no multiple of the lanes, results in the place of inputs; what the cache of code refuses.
+// Compiled loops give the bits of interpreted loops: each operation on special values, random expressions, all types of
+// operands, lengths that are not a multiple of the lanes, and results that replace inputs. The cache of compiled code
+// rejects code that it cannot trust.
 #include "ops/jit/element_loop.h"
 
 #include <algorithm>
@@ -52,7 +53,8 @@ Operands random_operands(std::mt19937& random, size_t n) {
   return made;
 }
 
-// All NaN are alike: processors and compilers differ in which operand's NaN they pass on.
+// Compares bits, but treats all NaNs as equal, because processors and compilers differ in which operand's NaN they
+// return.
 template <typename T>
 bool same_bits(T a, T b) {
   return (std::isnan(to_float(a)) && std::isnan(to_float(b))) || std::memcmp(&a, &b, sizeof a) == 0;
@@ -77,7 +79,7 @@ class CompiledLoop : public ::testing::TestWithParam<Isa> {
     }
   }
 
-  // Compares both ways of computing the first n elements; T is the type of inputs 0 and 1 and of the outputs.
+  // Computes the first n elements in both ways and compares them. T is the type of inputs 0 and 1 and of the outputs.
   template <typename T>
   void compare(const LoopForm& form, size_t n, std::mt19937& random) {
     Operands compiled = random_operands(random, n);
@@ -115,7 +117,7 @@ TEST_P(CompiledLoop, HasTheBitsOfTheInterpreterForSpecialValues) {
   }
 }
 
-// A compiler computes with constants and does not flush denormal numbers, as processors do.
+// A compiler evaluates constants without flushing denormal numbers, unlike the processor at run time.
 TEST_P(CompiledLoop, HasTheBitsOfTheInterpreterForConstantsThatLeadToDenormalNumbers) {
   std::mt19937 random(3);
   for (auto op = static_cast<int>(ScalarOp::kAdd); op <= static_cast<int>(ScalarOp::kBf16); ++op) {
@@ -131,7 +133,7 @@ TEST_P(CompiledLoop, HasTheBitsOfTheInterpreterForConstantsThatLeadToDenormalNum
       }
     }
   }
-  // A denormal number that no arithmetic touches passes through both.
+  // A denormal number on which no arithmetic operates passes unchanged through both.
   for (const char* text : {"select(x0 < x1, 1e-45, x1)", "min(x0, 1e-45) * x1", "x0 ^ 1e-45 + x1 ^ (-1e-45)"}) {
     const auto expr = parse_scalar_expr(text);
     ASSERT_TRUE(expr.ok()) << text;
@@ -157,7 +159,8 @@ TEST_P(CompiledLoop, HasTheBitsOfTheInterpreterForEveryLength) {
   }
 }
 
-// Sixteen running sums in f64 that go on from run to run; element i adds to sum i % 16, whatever lies beyond the last.
+// Sums of squares are kept as sixteen running sums in f64 over all calls. Element i is added to sum i % 16, and
+// elements beyond the last one must not be added.
 TEST_P(CompiledLoop, SquaresAreAddedToTheSums) {
   LoopForm form = form_of(*parse_scalar_expr("x0 * x2 + x1 / 3, x0, 5"));
   form.squares = true;
@@ -191,7 +194,7 @@ TEST_P(CompiledLoop, SquaresAreAddedToTheSums) {
   }
 }
 
-// `previous = weight` and `weight = ...` read the weight of before, however the range is cut.
+// `previous = weight` and `weight = ...` both read the old weight, however the range is divided.
 TEST_P(CompiledLoop, AResultMayTakeThePlaceOfAnInput) {
   const LoopForm form = form_of(*parse_scalar_expr("x0 + x1 * x2, x0"));
   for (const bool compile : {true, false}) {
@@ -235,7 +238,7 @@ TEST(Jit, ALoopIsCompiledOnce) {
   EXPECT_EQ(before.compiled + before.from_cache, after.compiled + after.from_cache);
 }
 
-// The cache in a directory of the test.
+// A cache of compiled code in a directory of the test.
 class KernelCache : public ::testing::Test {
  protected:
   KernelCache() {
@@ -289,7 +292,7 @@ TEST_F(KernelCache, RefusesWhatIsDamaged) {
   EXPECT_EQ(read_object("key"), "code of a loop");
 }
 
-// A whole file under the name of another key, as who can write to the directory could put there.
+// Another process that can write to the directory could store a valid file under the name of another key.
 TEST_F(KernelCache, RefusesCodeOfAnotherLoop) {
   store_object("other", "code");
   std::filesystem::rename(path_in_cache("loop", "other"), path());

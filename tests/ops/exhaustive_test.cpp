@@ -1,5 +1,6 @@
-// All inputs of each function of one number: interpreted and compiled loops of every instruction set have the same
-// bits; the error against f64 in units of the last place. Runs with XRUN_EXHAUSTIVE=1 alone (`make test-exhaustive`).
+// Tests each function of one number on all inputs: interpreted and compiled loops of every instruction set give the
+// same bits, and the error against f64 is measured in units of the last place. Runs only with XRUN_EXHAUSTIVE=1 (`make
+// test-exhaustive`).
 #include <atomic>
 #include <bit>
 #include <cmath>

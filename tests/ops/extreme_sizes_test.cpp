@@ -1,5 +1,6 @@
-// Every operator with sizes that no machine holds: it is refused with a code, or its shapes, costs and kernels are
-// computed without an overflow (which a build with sanitizers reports), a signal or work that grows with the size.
+// Runs every operator with sizes that do not fit into any machine. Each is rejected with a code, or its shapes, costs
+// and kernels are computed without an overflow (which a build with sanitizers reports), a signal, or work that grows
+// with the size.
 #include <cmath>
 #include <ctime>
 #include <limits>
@@ -21,7 +22,7 @@ constexpr int64_t kSizes[] = {0,
                               int64_t{1} << 35,
                               int64_t{1} << 40,
                               kLargest};
-// The call and its gradients, without values.
+// Returns a graph of the call and its gradients, without values.
 Result<Graph> graph_of(const Case& c) {
   Graph graph;
   const Op* op = find_op(c.op);
@@ -54,7 +55,7 @@ Result<Graph> graph_of(const Case& c) {
   return graph;
 }
 
-// Sizes that the planner refuses before it asks for kernels.
+// Returns whether a machine could hold the tensors. The planner rejects larger sizes before it asks for kernels.
 bool is_held_by_a_machine(const Graph& graph, int64_t rows) {
   double sum = 0;
   for (const Value& value : graph.values) {
@@ -81,7 +82,7 @@ std::string text_of(const Case& c) {
 
 void check(const Case& c) {
   SCOPED_TRACE(text_of(c));
-  const std::clock_t begin = std::clock();  // processor time: the machine may be busy
+  const std::clock_t begin = std::clock();  // processor time, which does not count other processes
   const Result<Graph> graph = graph_of(c);
   if (!graph.ok()) {
     EXPECT_TRUE(graph.error().code.starts_with("XG0")) << graph.error().message;
@@ -113,7 +114,7 @@ void check(const Case& c) {
   EXPECT_LT(passed, 5) << "work that grows with the size";
 }
 
-// The first calls of each operator; further ones differ in what their kernels choose.
+// Returns the first cases of each operator. Further cases only differ in the code that kernels choose.
 std::vector<Case> cases() {
   std::vector<Case> all = conformance_cases();
   std::map<std::string, int> count;
@@ -146,7 +147,7 @@ TEST(ExtremeSizes, InputsAreRefusedOrComputed) {
   }
 }
 
-// `c` with each whole number of its arguments replaced by `size`, one at a time.
+// Returns variants of `c`, in each of which one whole-number argument is replaced by `size`.
 std::vector<Case> with_argument(const Case& c, int64_t size) {
   std::vector<Case> grown;
   for (const auto& [name, value] : c.attrs.all()) {

@@ -32,7 +32,8 @@ TEST(Facts, EveryNodeOfThePreparedGlyphBackboneHasAKernelAndItsSizes) {
         }
       }
     }
-    // 8 convolutions and 2 dense layers forward; all but the first convolution again for the gradient of their input.
+    // The 8 convolutions and 2 dense layers have prepared weights in the forward pass, and all of them but the first
+    // convolution have prepared weights in the gradient of their input.
     EXPECT_EQ(prepared, 10 + 9);
   }
 }
@@ -65,7 +66,7 @@ TEST(Facts, TheRateOfAHeadIsMeasuredAndPlausible) {
   EXPECT_LT(facts->head_seconds_per_mac, 1e-8);
 }
 
-// A call on `x` alone: a graph whose facts are those of one kernel.
+// Returns a graph with one call on `x`, so that its facts are those of one kernel.
 Graph graph_of(const std::string& op, const std::vector<int64_t>& dims, const Attrs& attrs) {
   Graph graph;
   TensorType x;
@@ -101,9 +102,9 @@ TEST(Facts, KnownTimesAreTakenAndNothingIsMeasured) {
   EXPECT_EQ(times.size(), before.size());
 }
 
-TEST(Facts, EachThingThatAKernelIsMadeForIsAnotherTime) {
+TEST(Facts, KernelsThatDifferInOnePropertyAreTimedSeparately) {
   KernelTimes times;
-  size_t kernels = 1;  // and the update
+  size_t kernels = 1;  // one for the update
   const auto collect = [&](const Graph& graph, int64_t rows, bool training, bool deterministic) {
     ASSERT_TRUE(collect_facts(graph, rows, training, detect_isa(), deterministic, &times).ok());
     EXPECT_EQ(times.size(), ++kernels);
@@ -129,7 +130,7 @@ TEST(Facts, EachThingThatAKernelIsMadeForIsAnotherTime) {
   collect(image, 8, true, true);
 }
 
-// A reshape between images whose channels are last goes through the scratch, and one of row-major tensors does not.
+// A reshape between channels-last images needs scratch memory; a reshape of row-major tensors does not.
 TEST(Facts, NodesThatDifferInTheirLayoutsHaveFactsOfTheirOwn) {
   Graph graph = graph_of("reshape", {kBatch, 8, 4, 4}, {{"shape", std::vector<int64_t>{kBatch, 4, 8, 4}}});
   const Node first = graph.nodes[0];
@@ -146,7 +147,7 @@ TEST(Facts, NodesThatDifferInTheirLayoutsHaveFactsOfTheirOwn) {
   EXPECT_EQ(scratch(true), std::pair(Bytes{0}, Bytes{512}));
 }
 
-// Times that a graph adds; their names.
+// Returns the names of the times that a graph adds.
 std::vector<std::string> timed(const Graph& graph, int64_t rows) {
   KernelTimes times;
   XRUN_CHECK(collect_facts(graph, rows, true, detect_isa(), true, &times).ok(), "no facts");
@@ -177,7 +178,7 @@ TEST(Facts, MakingThePreparedFormOfAWeightIsTimed) {
   EXPECT_LT(facts->bytes_per_second, 1e13);
 }
 
-// 16 MiB a row block and more are beyond the caches, which only what the operator before has made stays in.
+// A row block of 16 MiB or more does not fit into the caches, except for what the previous operator has just written.
 TEST(Facts, CallsOfALargeRowBlockAreTimedWithColdCaches) {
   Graph graph;
   TensorType x;

@@ -1,6 +1,6 @@
-// Compares compiled functions and updates that users write with the built-in ones, in elements per second on one core,
-// for data that fit the cache and data that do not. Also measures the time of compiling, and has the cases that
-// tests/bench/torch_functions.py compares with PyTorch.
+// Compares user-written functions and updates, which are compiled, with built-in ones, in elements per second on one
+// core, for data that fits into the cache and data that does not. Also measures the time of compiling, and has the
+// cases that tests/bench/torch_functions.py compares with PyTorch.
 #include <benchmark/benchmark.h>
 #include <random>
 #include <vector>
@@ -19,7 +19,7 @@ namespace {
 constexpr int64_t kInCache = 32 * 1024;
 constexpr int64_t kBeyond = 32 * 1024 * 1024;
 
-// One call of an operator of `inputs` tensors, with state.range(0) elements.
+// Measures a call of an operator with `inputs` tensors of state.range(0) elements.
 void call(benchmark::State& state, const char* name, const Attrs& attrs, DType dtype, int inputs, int outputs) {
   const int64_t count = state.range(0);
   const TensorType type{.dtype = dtype, .dims = {kBatch, count}};
@@ -71,7 +71,7 @@ BENCHMARK_CAPTURE(call, chain_of_eight_own_f32, "map", function("tanh((min(max(x
                   DType::kF32, 2, 1)
     ->Apply(sizes);
 
-// adamw by its own kernel, or by the loop for rules without a kernel.
+// Measures adamw by its own kernel, or (`own`) by the loop for rules without a kernel.
 void step(benchmark::State& state, bool own) {
   CallSpec spec = test::optimizer("adamw");
   if (own) {
@@ -96,12 +96,12 @@ void step(benchmark::State& state, bool own) {
 BENCHMARK_CAPTURE(step, adamw_built_in, false)->Apply(sizes);
 BENCHMARK_CAPTURE(step, adamw_own, true)->Apply(sizes);
 
-// ---- forward and backward of functions, and steps of optimizers, on two threads of half the elements each: what
-// tests/bench/torch_functions.py compares with torch.compile.
+// Forward and backward passes of functions, and steps of optimizers, on two threads with half of the elements each.
+// tests/bench/torch_functions.py compares them with torch.compile.
 constexpr int64_t kWidth = 1024;
 constexpr int64_t kRows = 4096;  // rows per thread
 
-// A call of one operator; operands that are not given get memory of their own.
+// A call of one operator. Inputs that are not in `given` get memory of their own.
 class Call {
  public:
   Call(const char* op, const Attrs& attrs, std::vector<TensorType> inputs, std::vector<TensorType> outputs,
@@ -130,7 +130,7 @@ class Call {
   std::byte* scratch_ = nullptr;
 };
 
-// The last of the inputs is a bias of the last dimension where `biased`.
+// Measures a function. If `biased`, the last input is a bias of the last dimension.
 void peer(benchmark::State& state, const char* text, int inputs, std::vector<int> wanted, bool biased, DType dtype) {
   const TensorType type{.dtype = dtype, .dims = {kBatch, kWidth}};
   const TensorType bias = weight_type({kWidth});
@@ -200,7 +200,7 @@ void peer_step(benchmark::State& state, const char* name) {
 BENCHMARK_CAPTURE(peer_step, adamw_f32, "adamw")->Apply(two_threads);
 BENCHMARK_CAPTURE(peer_step, lamb_f32, "lamb")->Apply(two_threads);
 
-// A loop that no cache knows: the number in it differs from call to call.
+// Measures compiling. The function has another number in each call, so that it is never in the cache.
 void compile(benchmark::State& state, const char* text) {
   if (!open_jit().compiler.size()) {
     state.SkipWithError("there is no compiler");

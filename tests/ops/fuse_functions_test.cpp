@@ -1,5 +1,5 @@
-// Functions after a batch norm are fused with it into one operator: which ones, and that a prelu keeps the bits of
-// results, and in f32 those of gradients.
+// Functions after a batch norm are fused with it into one operator: which functions are fused, and that a prelu keeps
+// the bits of results and, in f32, of gradients.
 #include <gtest/gtest.h>
 
 #include "graph/autodiff.h"
@@ -35,23 +35,23 @@ TEST(FuseFunctions, APreluIsOneOperatorWithItsNorm) {
 
 TEST(FuseFunctions, OtherFunctionsStayApart) {
   using Names = std::vector<std::string>;
-  GraphBuilder twice;  // the norm is read again
+  GraphBuilder twice;  // the norm has a second reader
   const ValueId norm = twice.call("bn", {twice.input({8})}, kNorm);
   twice.output(twice.call("add", {twice.call("prelu", {norm}), norm}));
   EXPECT_EQ(operators_of(fused(twice.graph)), (Names{"bn", "prelu", "add"}));
-  GraphBuilder held;  // or an output
+  GraphBuilder held;  // the norm is an output
   held.output(held.call("bn", {held.input({8})}, kNorm));
   held.output(held.call("prelu", {held.graph.outputs[0].value}));
   EXPECT_EQ(operators_of(fused(held.graph)), (Names{"bn", "prelu"}));
-  GraphBuilder cut;  // a relu lies between
+  GraphBuilder cut;  // a relu lies between the two
   cut.output(cut.call("prelu", {cut.call("relu", {cut.call("bn", {cut.input({8})}, kNorm)})}));
   EXPECT_EQ(operators_of(fused(cut.graph)), (Names{"bn", "prelu"}));
-  GraphBuilder sum;  // no norm
+  GraphBuilder sum;  // there is no norm
   sum.output(sum.call("prelu", {sum.call("add", {sum.input({8}), sum.input({8})})}));
   EXPECT_EQ(operators_of(fused(sum.graph)), (Names{"add", "prelu"}));
 }
 
-// The outputs and the gradients of all weights, in the order of their names.
+// Returns the outputs and the gradients of all weights, in the order of their names.
 std::vector<Values> results_of(const Graph& graph, const KernelOptions& options) {
   const Graph whole = options.training ? differentiate(graph, registry(), {.row_weight = 1.0 / 6}).value() : graph;
   std::map<ValueId, Values> all;
@@ -99,7 +99,7 @@ TEST(FuseFunctions, APreluBehindANormKeepsBits) {
         ASSERT_EQ(results.size(), wanted.size());
         EXPECT_EQ(results[0], wanted[0]);
         for (size_t i = 1; i < wanted.size(); ++i) {
-          if (bf16) {  // the gradients between the two are not rounded
+          if (bf16) {  // in the fused operator, the gradient between the two is not rounded
             EXPECT_LT(relative_distance(results[i], wanted[i]), 5e-3) << "gradient " << i;
           } else {
             EXPECT_EQ(results[i], wanted[i]) << "gradient " << i;

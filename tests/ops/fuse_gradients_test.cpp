@@ -1,5 +1,5 @@
-// Element-wise gradients are fused into one operator with the sums after them: which ones, and that results keep their
-// bits, rounding included.
+// Element-wise gradients are fused with the sums after them into one operator: which gradients are fused, and that
+// results keep their bits, including rounding.
 #include <gtest/gtest.h>
 #include <random>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int64_t kRows = 6;
 
-// A graph with the loss of a classifier on `features` [N, D].
+// Returns a graph with the loss of a classifier on `features` [N, D].
 Graph trained(GraphBuilder& b, ValueId features) {
   b.classify(features);
   return b.graph;
@@ -29,7 +29,7 @@ Graph fused(const Graph& graph) {
   return fuse_sums(fuse_maps(graph, registry(), Phase::kBackward).value(), registry()).value();
 }
 
-// The operators of the backward part that those named `op` give, one a line.
+// Returns the backward operators that belong to forward operators named `op`, one per line.
 std::string gradients_of(const Graph& graph, std::string_view op) {
   std::string text;
   for (const Node& node : graph.nodes) {
@@ -71,7 +71,7 @@ TEST(FuseGradients, AGradientThatIsReadAgainStays) {
   EXPECT_EQ(gradients_of(made, "add"), "param.sum dims=[8]\n") << "the gradient of the sum goes on to `mul`";
 }
 
-// A group computes the expression of an operator instead of its kernel.
+// A fused group evaluates an expression where an operator would run its kernel. Both must agree.
 TEST(FuseGradients, ExpressionsAreTheKernels) {
   int checked = 0;
   for (const Op* const op : catalog()) {
@@ -103,7 +103,7 @@ TEST(FuseGradients, ExpressionsAreTheKernels) {
   EXPECT_EQ(checked, 7);
 }
 
-// All that a step computes of the weights.
+// Returns the gradients of all weights that a step computes.
 std::vector<Values> gradients(const Graph& graph, bool compile) {
   std::map<ValueId, Values> all;
   for (const NamedValue& input : graph.inputs) {
@@ -126,8 +126,7 @@ std::vector<Values> gradients(const Graph& graph, bool compile) {
   return results;
 }
 
-// Random graphs of functions, of operands that are broadcast and of parameters: gradients have the same bits, in f32
-// and in bf16.
+// In random graphs of functions, broadcast operands and parameters, gradients keep their bits in f32 and in bf16.
 TEST(FuseGradients, KeepBits) {
   constexpr std::string_view kUnary[] = {"relu", "silu", "sigmoid", "tanh"};
   constexpr std::string_view kBinary[] = {"add", "sub", "mul"};

@@ -1,4 +1,4 @@
-// Fusion of element-wise operators: which join, and that results keep their bits, rounding included.
+// Fusion of element-wise operators: which operators are fused, and that results keep their bits, including rounding.
 #include <cstring>
 #include <gtest/gtest.h>
 #include <random>
@@ -27,8 +27,8 @@ output y0 %2
 )");
 }
 
-// A result that is read twice, one that is an output, one of another shape, and a sum of three that would keep three
-// tensors in the place of two.
+// Results that are read twice, are an output, or have another shape are not fused, nor is a sum of three, which would
+// keep three tensors in memory instead of two.
 TEST(FuseMaps, OtherMapsStayApart) {
   GraphBuilder b;
   const ValueId x = b.input({8});
@@ -57,7 +57,7 @@ TEST(FuseMaps, SquaresOfSquaresAndLongChainsEnd) {
   EXPECT_LE(made.nodes.size(), 300U / 64 + 2);
 }
 
-// A relu turns an infinite gradient into 0, also where it is a part of one expression.
+// A relu turns an infinite gradient into 0, also if it is a part of a fused expression.
 TEST(FuseMaps, ARootBehindAChoiceHasAFiniteGradient) {
   GraphBuilder b;
   const ValueId root = b.call("sqrt", {b.call("relu", {b.input({8})})});
@@ -92,7 +92,7 @@ TEST(FuseMaps, LargeFunctionsStayApart) {
   EXPECT_EQ(fused(b.graph).nodes.size(), 3U);
 }
 
-// Random graphs, plain and fused: all outputs have the same bits, in f32 and where each result is rounded to bf16.
+// Random graphs give the same bits with and without fusion, in f32 and if each result is rounded to bf16.
 TEST(FuseMaps, KeepBits) {
   constexpr std::string_view kUnary[] = {"relu", "silu", "sigmoid", "tanh", "exp", "abs", "neg", "erf", "sin"};
   constexpr std::string_view kBinary[] = {"add", "sub", "mul", "div"};

@@ -1,5 +1,5 @@
-// Sums with a batch norm and reductions of functions become one operator each: which ones, and that results and
-// gradients keep their bits, rounding included.
+// A sum and a batch norm, and a function and its reduction, become one operator each: which are fused, and that results
+// and gradients keep their bits, including rounding.
 #include <gtest/gtest.h>
 
 #include "graph/autodiff.h"
@@ -24,7 +24,8 @@ std::string operators_of(const Graph& graph) {
   return names;
 }
 
-// Whether a graph and the fused one have the same bits: of outputs, and with a loss of the gradients of all weights.
+// Expects that a graph and its fused form give the same bits: outputs and, if there is a loss, the gradients of all
+// weights.
 void expect_same_bits(const Graph& apart, const Graph& together, bool compile) {
   const auto results_of = [&](const Graph& graph) {
     const bool training = !graph.loss.empty();
@@ -84,7 +85,7 @@ TEST(FuseResiduals, TheLaterNormTakesTheSum) {
 }
 
 TEST(FuseResiduals, OtherSumsStayApart) {
-  GraphBuilder twice;  // the norm is read again
+  GraphBuilder twice;  // the norm has a second reader
   const ValueId norm = twice.call("bn", {twice.input({8})}, kNorm);
   twice.output(twice.call("mul", {twice.call("add", {norm, twice.input({8})}), norm}));
   EXPECT_EQ(operators_of(with_residuals(twice.graph)), "bn add mul");
@@ -92,21 +93,21 @@ TEST(FuseResiduals, OtherSumsStayApart) {
   behind.output(
       behind.call("add", {behind.call("relu", {behind.call("bn", {behind.input({8})}, kNorm)}), behind.input({8})}));
   EXPECT_EQ(operators_of(with_residuals(behind.graph)), "bn add");
-  GraphBuilder wide;  // one is broadcast
+  GraphBuilder wide;  // one operand is broadcast
   wide.output(wide.call("add", {wide.call("bn", {wide.input({8})}, kNorm), wide.input({1})}));
   EXPECT_EQ(operators_of(with_residuals(wide.graph)), "bn add");
-  GraphBuilder made_later;  // the other operand would have to be made before the norm
+  GraphBuilder made_later;  // the other operand would have to be computed before the norm
   const ValueId image = made_later.input({8});
   const ValueId first = made_later.call("bn", {image}, kNorm);
   made_later.output(made_later.call("add", {first, made_later.call("exp", {image})}));
   EXPECT_EQ(operators_of(with_residuals(made_later.graph)), "bn exp add");
-  GraphBuilder read;  // or is read between the two
+  GraphBuilder read;  // the norm is read between the two
   const ValueId z = read.input({8});
   const ValueId before = read.call("bn", {z}, kNorm);
   read.output(read.call("exp", {z}));
   read.output(read.call("add", {before, z}));
   EXPECT_EQ(operators_of(with_residuals(read.graph)), "bn exp add");
-  GraphBuilder same;  // one tensor twice
+  GraphBuilder same;  // both operands are the same tensor
   const ValueId y = same.call("bn", {same.input({8})}, kNorm);
   same.output(same.call("add", {y, y}));
   EXPECT_EQ(operators_of(with_residuals(same.graph)), "bn add");
@@ -151,27 +152,28 @@ output y0 %2
 }
 
 TEST(FuseReductions, OtherReductionsStayApart) {
-  GraphBuilder across;  // not along what lies together in memory
+  GraphBuilder across;  // not along the innermost dimension in memory
   across.output(across.call("sum", {across.call("exp", {across.input({96, 96})})}, axis(1)));
   EXPECT_EQ(operators_of(with_reductions(across.graph)), "exp sum");
   GraphBuilder image;
   image.output(image.call("sum", {image.call("exp", {image.input({96, 80, 80})})}, axis(3)));
   image.output(image.call("sum", {image.call("exp", {image.input({96, 80, 80})})}, axis(1)));
   EXPECT_EQ(operators_of(with_reductions(image.graph)), "exp sum sum");
-  GraphBuilder few;  // short runs
+  GraphBuilder few;  // reduces only a few elements each
   few.output(few.call("sum", {few.call("exp", {few.input({7})})}, axis(1)));
   EXPECT_EQ(operators_of(with_reductions(few.graph)), "exp sum");
-  GraphBuilder largest;  // its gradient reads what is reduced
+  GraphBuilder largest;  // the gradient reads the reduced values
   largest.output(largest.call("max", {largest.call("exp", {largest.input({96})})}, axis(1)));
   EXPECT_EQ(operators_of(with_reductions(largest.graph)), "exp max");
-  GraphBuilder twice;  // the function is read again
+  GraphBuilder twice;  // the function has a second reader
   const ValueId y = twice.call("exp", {twice.input({96})});
   twice.output(twice.call("sum", {y}, axis(1)));
   twice.output(y);
   EXPECT_EQ(operators_of(with_reductions(twice.graph)), "exp sum");
 }
 
-// A function of a tensor of the batch, one that is broadcast, and a parameter, reduced: bits of results and gradients.
+// Reduces a function of a tensor of the batch, a broadcast tensor and a parameter; results and gradients keep their
+// bits.
 TEST(FuseReductions, KeepBits) {
   constexpr std::string_view kFunctions[] = {"x0 * x0",        "x0 - x1",          "x0 * x1",
                                              "(x0 - x1) * x2", "sigmoid(x0) * x2", "max(x0 * x1 + x2, 0)"};
@@ -190,7 +192,7 @@ TEST(FuseReductions, KeepBits) {
                                             {{"out", width}, {"bias", true}});
             x = shape == 3 ? b.call("reshape", {x}, {{"shape", std::vector<int64_t>{kBatch, 7, 1, 1, width}}}) : x;
             const int64_t along = shape == 0 || shape == 2 ? 1 : shape == 1 ? 2 : 4;
-            // One for each run, and a parameter of a run's elements.
+            // The second operand has one element for each reduced run, and the parameter has the elements of one run.
             const ValueId other = b.call("mean", {x}, axis(along, true));
             const ValueId param = function.find("x2") == std::string_view::npos
                                       ? ValueId()
@@ -204,7 +206,7 @@ TEST(FuseReductions, KeepBits) {
             }
             ValueId y = b.call("map", operands, {{"y", std::string(function)}});
             y = b.call(reduction, {y}, axis(along, keep));
-            // To features of the batch.
+            // Reshapes the result to features of the batch.
             const int64_t left = shape == 0 ? 1 : shape == 2 ? 20 : 7;
             y = b.call("reshape", {y}, {{"shape", std::vector<int64_t>{kBatch, left}}});
             b.classify(b.call("linear", {y}, {{"out", int64_t{8}}, {"bias", true}}));
@@ -219,7 +221,7 @@ TEST(FuseReductions, KeepBits) {
   }
 }
 
-// A parameter is f32 also where the result is bf16.
+// A parameter stays f32 even if the result is bf16.
 TEST(FuseReductions, AParameterMayBeTheFirstOperand) {
   for (const bool bf16 : {false, true}) {
     GraphBuilder b;

@@ -1,5 +1,5 @@
-// The backbone of the glyph classifier (models/glyphs.xgraph) with a dense loss over `classes`, as a prepared module:
-// the work that kernels are measured on.
+// The backbone of the glyph classifier (models/glyphs.xgraph) with a dense loss over `classes`, as a prepared module.
+// Kernels are benchmarked on it.
 #pragma once
 
 #include "graph/pipeline.h"

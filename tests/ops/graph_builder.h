@@ -12,19 +12,19 @@ namespace xrun::ops {
 
 struct GraphBuilder {
   Graph graph;
-  // "x0", "x1", ...: rows of `dims`.
+  // Adds an input with the dimensions [N, dims...]; inputs are named "x0", "x1", ...
   ValueId input(std::vector<int64_t> dims, DType dtype = DType::kF32) {
     dims.insert(dims.begin(), kBatch);
     return graph.add_input("x" + std::to_string(graph.inputs.size()), {.dtype = dtype, .dims = dims});
   }
-  // The first output; the path is the operator with the number of the node.
+  // Adds a call and returns its first output. The path of the node is the operator's name with the number of the node.
   ValueId call(std::string_view op, std::vector<ValueId> inputs, Attrs attrs = {}) {
     const std::string path = std::string(op) + std::to_string(graph.nodes.size());
     const auto made = call_op(graph, find_op(op)->def, std::move(inputs), std::move(attrs), path, Span{});
     EXPECT_TRUE(made.ok()) << (made.ok() ? "" : made.error().message);
     return graph.node(*made).outputs[0];
   }
-  // 3 x 3 filters that keep height and width.
+  // Adds a convolution with 3 x 3 filters that keeps height and width.
   ValueId conv(ValueId x, int64_t width) {
     return call("conv", {x},
                 {{"width", width},

@@ -1,4 +1,4 @@
-// Heads in every mode, row format and margin against the oracle, with inputs at the ends of what may come.
+// Heads in every mode, row format and margin compared with the oracle, including extreme inputs.
 #include <algorithm>
 #include <cmath>
 #include <gtest/gtest.h>
@@ -15,10 +15,10 @@ namespace {
 
 constexpr uint64_t kSeed = 73;
 
-// The classes that take part in a step.
+// A way to choose the classes that take part in a step.
 struct Mode {
   const char* name;
-  bool some;  // or all
+  bool some;  // only some of the classes take part
   bool lists = false;
   bool log_q = false;
 };
@@ -28,7 +28,7 @@ constexpr Mode kModes[] = {{"all", false},
                            {"knn", true, true},
                            {"knn_log_q", true, true, true}};
 
-// How rows and states of the optimizer lie in memory. The language refuses fp8 rows with adamw and lamb.
+// The formats of class rows and of optimizer states. The language rejects fp8 rows with adamw and lamb.
 struct Rows {
   const char* name;
   RowFormat weights;
@@ -38,12 +38,13 @@ struct Rows {
 const OptimizerForm kPlain{.kind = OptimizerKind::kSgd, .weight_decay = 0.01};
 const OptimizerForm kMomentum{.kind = OptimizerKind::kSgd, .momentum = 0.9, .weight_decay = 0.01, .states = 1};
 const OptimizerForm kAdamw{.kind = OptimizerKind::kAdamw, .weight_decay = 0.01, .states = 2};
-// Rules are compiled or interpreted; a fault would end the whole binary, so it is reported here.
+// Returns the update of an optimizer. Its rule is compiled or interpreted; a failure is reported here, because it would
+// otherwise end the whole test binary.
 OptimizerForm form_of(const char* name) {
   auto form = optimizer_form(test::optimizer(name, {{"weight_decay", 0.01}}), detect_isa());
   EXPECT_TRUE(form.ok()) << name;
   OptimizerForm made = form.ok() ? *std::move(form) : OptimizerForm{};
-  // The loop has its numbers in its rule; these are for the oracle.
+  // These numbers are for the oracle; the loop has them in its rule.
   made.momentum = 0.9;
   made.beta1 = 0.9;
   made.beta2 = 0.999;
@@ -78,7 +79,7 @@ struct Loss {
   const char* name;
   bool cosine;
   MarginForm form;
-  bool has_slope = true;  // the gradient is that of the loss
+  bool has_slope = true;  // the gradient is the slope of the loss
 };
 const Loss kLosses[] = {
     {"softmax", false, margin(1, 1, 0, 0)},
@@ -124,7 +125,7 @@ test::HeadProblem problem_of(const Loss& loss, int64_t classes, int64_t rows, bo
                        .seed = seed});
 }
 
-// Each class first, then some others; every ninth entry is of no class.
+// Returns lists that begin with their class, followed by some other classes. Every ninth entry names no class.
 std::vector<int32_t> some_lists(int64_t classes, int64_t neighbours) {
   std::vector<int32_t> lists;
   const RandomStream random(kSeed, 2);
@@ -135,7 +136,7 @@ std::vector<int32_t> some_lists(int64_t classes, int64_t neighbours) {
   return lists;
 }
 
-// A plan of the head `problem` with 12 rows in a row block.
+// Returns a plan of the head `problem` with 12 rows in each row block.
 StepPlan plan_of(const test::HeadProblem& problem, const Mode& mode, const Rows& rows, int64_t shards) {
   StepPlan plan{.shards = shards,
                 .pass_rows = problem.rows,
@@ -156,12 +157,12 @@ StepPlan plan_of(const test::HeadProblem& problem, const Mode& mode, const Rows&
   return plan;
 }
 
-// Class weights as the format has them.
+// Rounds class weights to the row format.
 void narrow(test::HeadProblem& problem, RowFormat format) {
   problem.weight = NarrowRows(format, problem.weight, problem.dim).values();
 }
 
-// Modes, rows and losses in full; the rest takes turns.
+// Tests all combinations of mode, row format and loss. The other settings take turns.
 TEST(HeadCases, EveryModeFormatAndMarginMatchesTheOracle) {
   std::vector<std::pair<Isa, bool>> operands;
   for (const bool bf16 : {false, true}) {
@@ -176,7 +177,7 @@ TEST(HeadCases, EveryModeFormatAndMarginMatchesTheOracle) {
     for (const Rows& rows : kRows) {
       for (const Loss& loss : kLosses) {
         for (int extra = kNothing; extra < kExtras; ++extra, ++turn) {
-          // A plain step of each, and one of the extras.
+          // Each combination gets a step without extras and a step with one of them.
           if (!allowed(loss, extra) || (extra != kNothing && extra != 1 + static_cast<int>(turn / kExtras % 4))) {
             continue;
           }
@@ -204,7 +205,7 @@ TEST(HeadCases, EveryModeFormatAndMarginMatchesTheOracle) {
   }
 }
 
-// Inputs at the ends of what may come. `rows`: 24, unless the case is about many.
+// Extreme inputs. `rows` is 24, except in cases about many rows.
 struct Extreme {
   const char* name;
   int64_t classes;
@@ -218,7 +219,7 @@ float* weight(test::HeadProblem& p, int64_t c) { return p.weight.data() + c * p.
 void scale(float* values, int64_t n, float by) {
   std::for_each(values, values + n, [by](float& x) { x *= by; });
 }
-// Some rows, and their classes among others.
+// Changes the features of every fifth row.
 template <typename Change>
 void for_some_rows(test::HeadProblem& p, const Change& change) {
   for (int64_t row = 0; row < p.rows; row += 5) {
@@ -283,7 +284,7 @@ const Extreme kExtremes[] = {
      [](test::HeadProblem& p) { for_some_classes(p, [&](float* w) { scale(w, p.dim, 1e21F); }); }},
     {"ManyRows", 130, 600, 2,
      [](test::HeadProblem& p) {
-       for (int64_t row = 0; row < p.rows; row += 50) {  // class 7 in every run of rows, some almost parallel to it
+       for (int64_t row = 0; row < p.rows; row += 50) {  // class 7 in every run; some rows almost parallel to it
          p.labels[static_cast<size_t>(row)] = 7;
          std::copy_n(weight(p, 7), p.dim, feature(p, row));
          feature(p, row)[row / 50] *= 1.02F;
@@ -300,7 +301,7 @@ TEST_P(HeadExtremes, MatchTheOracleInEveryMode) {
   const Extreme& extreme = GetParam();
   uint64_t turn = 0;
   for (const Mode& mode : kModes) {
-    for (const size_t format : {1, 7, 12}) {  // rows in f32, bf16 and fp8, with momentum
+    for (const size_t format : {1, 7, 12}) {  // rows in f32, bf16 and fp8, each with momentum
       for (const Loss& loss : kLosses) {
         const Rows& rows = kRows[format];
         const bool bf16 = ++turn % 2 == 0;
@@ -320,7 +321,7 @@ TEST_P(HeadExtremes, MatchTheOracleInEveryMode) {
   }
 }
 
-// The oracle itself, by differences of its loss in f64.
+// Checks the oracle's gradients against differences of its loss in f64.
 TEST(HeadOracle, GradientsAreThoseOfItsLoss) {
   for (const Loss& loss : kLosses) {
     for (int extra = kNothing; extra < kExtras; ++extra) {
@@ -364,8 +365,8 @@ TEST(HeadOracle, GradientsAreThoseOfItsLoss) {
   }
 }
 
-// The product by itself: the slope of its loss along a direction is what its gradients say. Losses are f32, so that
-// differences of them are right to about a hundredth.
+// Checks the kernels' gradients without the oracle: they must predict the slope of the loss along a direction. Losses
+// are f32, so differences of them are accurate to about one hundredth.
 TEST(HeadCases, GradientsOfEveryModeAndMarginAreThoseOfTheLoss) {
   uint64_t turn = 0;
   for (const Mode& mode : kModes) {
@@ -402,7 +403,7 @@ TEST(HeadCases, GradientsOfEveryModeAndMarginAreThoseOfTheLoss) {
           EXPECT_NEAR((sums[0] - sums[1]) / moved / norm, 1, 0.01);
         };
         slope_along(problem.features, at.dx, 0.1F);
-        if (rows.weights == RowFormat::kF32) {  // others are rounded again
+        if (rows.weights == RowFormat::kF32) {  // other formats would be rounded again
           slope_along(problem.weight, at.dw, loss.cosine ? 5e-3F : 0.1F);
         }
       }

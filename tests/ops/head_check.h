@@ -1,8 +1,8 @@
-// Steps of a head against the oracle (tests/support/head_oracle.h), row by row: loss, gradients, and what the update
-// leaves in memory. The oracle reads class rows as they lie in memory, so that narrow formats add nothing to the bounds
-// of loss and gradients: 1e-5 of the terms' size in f32 up to a scale of 16, by which errors of cosines are multiplied,
-// and 1e-2 in bf16, where the gradient of a logit is rounded once more. Rows after the update differ by one step of
-// their format at most.
+// Compares a training step of a head with the oracle (tests/support/head_oracle.h), row by row: loss, gradients, and
+// the memory after the update. The oracle reads class rows as they are stored, so narrow formats do not widen the
+// bounds of loss and gradients. In f32 the bound is 1e-5 of the size of the terms for scales up to 16, because the
+// scale multiplies errors of cosines. In bf16 it is 1e-2, because the gradient of a logit is rounded once more. After
+// the update, a stored row may differ by at most one step of its format.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 
 namespace xrun::ops {
 
-// Whether the processor has an instruction set, regardless of whether the product would choose it.
+// Returns whether the processor has an instruction set, regardless of whether xrun would choose it.
 inline bool has(Isa isa) {
   __builtin_cpu_init();
   switch (isa) {
@@ -33,7 +33,7 @@ inline MarginForm margin(double scale, double m1, double m2, double m3, MarginGr
   return {.scale = scale, .m1 = m1, .m2 = m2, .m3 = m3, .grad = grad};
 }
 
-// Factors of rows, as of classes that count more: 0 leaves a row out.
+// Returns a weight for each row, as class weights give. A weight of 0 leaves the row out.
 inline std::vector<float> some_factors(int64_t rows) {
   std::vector<float> factors;
   for (int64_t row = 0; row < rows; ++row) {
@@ -42,7 +42,8 @@ inline std::vector<float> some_factors(int64_t rows) {
   return factors;
 }
 
-// In the widest gap between cosines near `about`, so that roundings leave each of them on its side.
+// Returns a threshold for the filter near `about`: the middle of the widest gap between cosines there, so that rounding
+// moves no cosine across it.
 inline double filter_near(const test::HeadProblem& problem, double about) {
   std::vector<double> cosines = solve(problem).logits;
   std::erase_if(cosines, [&](double x) { return std::abs(x - about) > 0.05; });
@@ -59,7 +60,7 @@ inline double filter_near(const test::HeadProblem& problem, double about) {
   return filter;
 }
 
-// Cosines of other classes above the filter.
+// Counts the cosines with classes other than the target that exceed the threshold of the filter.
 inline int64_t filtered(const test::HeadProblem& problem) {
   const std::vector<double> cosines = solve(problem).logits;
   int64_t count = 0;
@@ -71,7 +72,7 @@ inline int64_t filtered(const test::HeadProblem& problem) {
   return count;
 }
 
-// The problem restricted to some of the classes.
+// Returns the problem restricted to the classes in the list.
 inline test::HeadProblem part_of(const test::HeadProblem& whole, const std::vector<int32_t>& classes) {
   test::HeadProblem part = whole;
   part.classes = static_cast<int64_t>(classes.size());
@@ -95,7 +96,7 @@ inline test::HeadProblem part_of(const test::HeadProblem& whole, const std::vect
   return part;
 }
 
-// |got - want| of rows of `width` numbers: at most `bound` of what the row's terms are large.
+// Expects |got - want| of rows of `width` numbers to be at most `bound` times the size of the row's terms.
 inline void expect_rows_near(const std::vector<float>& got, const std::vector<double>& want,
                              const std::vector<double>& size, double bound, const char* what) {
   ASSERT_EQ(got.size(), want.size()) << what;
@@ -107,7 +108,7 @@ inline void expect_rows_near(const std::vector<float>& got, const std::vector<do
       wrong += difference * difference;
     }
     const double underflow = std::sqrt(static_cast<double>(width)) * std::numeric_limits<float>::min();
-    // Written so that a NaN fails.
+    // A comparison with NaN is false, so this form also fails for NaN.
     ASSERT_TRUE(std::sqrt(wrong) <= bound * size[row] + underflow)
         << what << " of row " << row << ": wrong by " << std::sqrt(wrong) << ", terms as large as " << size[row];
   }
@@ -128,7 +129,7 @@ inline double format_step(RowFormat format, double x, double largest_of_row) {
   return 0;
 }
 
-// An element of a row after the update of `run_step`, in f64.
+// One element of a class row after the update of `run_step`, computed in f64.
 struct Updated {
   double weight = 0;
   double states[2] = {0, 0};
@@ -137,12 +138,12 @@ struct Updated {
 inline constexpr double kStepRate = 0.1;
 inline constexpr double kStepDecay = 0.01;
 
-// The step of adamw and lamb before any trust ratio, in the first update.
+// Returns the step of adamw and lamb in the first update, before any trust ratio.
 inline double adam_step(const OptimizerForm& form, double w, double m, double v) {
   return m / (1 - form.beta1) / (std::sqrt(v / (1 - form.beta2)) + form.eps) + kStepDecay * w;
 }
 
-// Class rows have no trust ratio.
+// Computes the updated element. Class rows have no trust ratio.
 inline Updated updated(const OptimizerForm& form, double w, double g) {
   if (form.states == 2) {
     const double m = form.beta1 * kFirstState + (1 - form.beta1) * g;
@@ -153,7 +154,8 @@ inline Updated updated(const OptimizerForm& form, double w, double g) {
   return {w - kStepRate * v, {v, 0}};
 }
 
-// Rows of the classes in `part` after the update, and all others as they were. `want`: of the oracle.
+// Expects that the rows of the classes in `part` are updated and that all other rows are unchanged. `want` is the
+// oracle's answer.
 inline void expect_updated_rows(const test::HeadProblem& problem, const StepPlan& plan, const StepResult& got,
                                 const std::vector<int32_t>& part, const test::HeadAnswer& want, double bound) {
   const auto dim = static_cast<size_t>(problem.dim);
@@ -178,8 +180,8 @@ inline void expect_updated_rows(const test::HeadProblem& problem, const StepPlan
         ASSERT_TRUE(std::abs(static_cast<double>(found) - x) <= slack + step)
             << what << " " << part[i] << ", " << d << ": " << found << " for " << x << ", step " << step;
       };
-      // In f32: a few roundings of what is added up, and that of the gradient, which adamw and lamb divide by about its
-      // size.
+      // Bound in f32: a few roundings of the sum, and the rounding of the gradient, which adamw and lamb divide by
+      // about the size of the gradient.
       const double w = std::abs(static_cast<double>(problem.weight[at]));
       const bool divides = plan.form.states > 1;
       const double slack = 4e-7 * (w + std::abs(row[d].weight)) + 0.1 * wrong_g + (divides ? 1e-6 : 0);
@@ -203,8 +205,8 @@ inline void expect_updated_rows(const test::HeadProblem& problem, const StepPlan
   }
 }
 
-// One step against the oracle over its active classes. `problem`: its weights are numbers of the plan's format. Returns
-// the oracle's answer over these classes.
+// Runs one step and compares it with the oracle over the step's active classes. The weights of `problem` must be
+// numbers of the plan's format. Returns the oracle's answer over these classes.
 inline test::HeadAnswer expect_step(const test::HeadProblem& problem, const StepPlan& plan) {
   const StepResult got = run_step(problem, plan);
   std::vector<int32_t> active = got.active;
@@ -220,12 +222,12 @@ inline test::HeadAnswer expect_step(const test::HeadProblem& problem, const Step
   part.target_logits = got.target;
   part.corrections.assign(got.corrections.begin(), got.corrections.end());
   const test::HeadAnswer want = solve(part);
-  // The scale multiplies what the operands of a logit are rounded by.
+  // The scale multiplies the rounding errors of a logit's operands.
   const double bound =
       problem.bf16 ? 1e-2 * std::max(1.0, problem.margin.scale / 32) : 1e-5 * std::max(1.0, problem.margin.scale / 16);
   expect_rows_near(got.loss, want.loss, want.loss_size, bound, "loss");
   expect_rows_near(got.dx, want.dx, want.dx_size, bound, "dX");
-  // The plain gradients are compared as well.
+  // With one pass, the plain gradients are also compared.
   if (plan.pass_rows == problem.rows) {
     std::vector<float> dw;
     std::vector<float> db;

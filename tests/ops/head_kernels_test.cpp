@@ -9,8 +9,8 @@
 #include "ops/head/stats.h"
 #include "ops/simd.h"
 
-// The loops for AMX with tiles in plain memory, so that their arithmetic of addresses is tested on every processor with
-// AVX512-BF16. The source is compiled once more here, under another name.
+// Runs the loops for AMX with tiles emulated in plain memory, so that their address arithmetic is tested on every
+// processor with AVX512-BF16. The source is compiled here a second time under another name.
 namespace xrun::ops::emulated {
 namespace {
 
@@ -150,7 +150,7 @@ std::vector<float> multiply(const HeadKernels& kernels, const Operands& of) {
   return result;
 }
 
-// One fused multiply-add after the other, k ascending.
+// Returns the product as a chain of fused multiply-adds in ascending order of k.
 std::vector<float> chain(const Operands& of) {
   const HeadGemm& call = of.call;
   std::vector<float> result;
@@ -199,8 +199,8 @@ TEST(HeadKernels, TilesGiveTheProductsOfPairs) {
   }
 }
 
-// Prefetched memory is not read by the product, so the result stays the same. The ranges advance until nothing is left
-// of them.
+// The product does not read prefetched memory, so its result stays the same. The prefetch ranges advance until they are
+// empty.
 TEST(HeadKernels, ProductsTakeWhatTheyPrefetchFromTheFront) {
   const std::vector<char> ahead(1 << 16);
   std::vector<std::pair<const HeadKernels*, bool>> kernels{{&kHeadAvx2, false}};
@@ -227,7 +227,7 @@ TEST(HeadKernels, ProductsTakeWhatTheyPrefetchFromTheFront) {
 }
 
 TEST(HeadKernels, ExponentialsAreWithinOneAndAHalfUlp) {
-  // z - max is never above 0 but for rounding.
+  // Only rounding can make z - max larger than 0.
   double worst = 0;
   for (int i = 0; i <= 1'000'000; ++i) {
     const float x = -87.3F + 88.3F * static_cast<float>(i) / 1e6F;
@@ -242,7 +242,7 @@ TEST(HeadKernels, ExponentialsAreWithinOneAndAHalfUlp) {
   EXPECT_TRUE(std::isnan(exp_f32(NAN)));
 }
 
-// Without padding between row blocks the sums of a class are those that padded blocks would have.
+// Row blocks are not padded here, but the sums of a class must equal those over padded blocks.
 TEST(HeadKernels, SumsOfRowsCountLanesInsideTheirRowBlock) {
   constexpr int64_t kRows = 96;
   std::vector<float> z(kRows);
@@ -267,7 +267,7 @@ TEST(HeadKernels, SumsOfRowsCountLanesInsideTheirRowBlock) {
   }
 }
 
-// The statistics of one row are the scalar recipe's, bit for bit: strips of 64, then the fold.
+// The statistics of one row have the bits of the scalar computation: strips of 64, then the fold.
 TEST(HeadKernels, StatisticsFoldStripsOf64Ascending) {
   constexpr int64_t kClasses = 150;
   constexpr int64_t kRows = 32;

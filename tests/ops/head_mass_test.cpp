@@ -1,4 +1,4 @@
-// The share that active classes have of the softmax over all (ops/head/mass.h).
+// The share of the softmax over all classes that active classes have (ops/head/mass.h).
 #include <cmath>
 #include <gtest/gtest.h>
 #include <set>
@@ -32,7 +32,7 @@ Numbers numbers(uint64_t seed) {
   return made;
 }
 
-// The share by its definition, in f64.
+// Computes the share by its definition, in f64.
 double naive_share(const Numbers& of, const std::set<int32_t>& active) {
   double share = 0;
   for (int64_t row = 0; row < kRows; ++row) {

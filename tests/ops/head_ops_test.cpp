@@ -16,7 +16,7 @@ TensorType logits_type(int64_t classes, bool sharded) {
 TensorType label_type(int64_t classes) { return {.dtype = DType::kI32, .dims = {kBatch}, .classes = classes}; }
 TensorType per_row() { return {.dtype = DType::kF32, .dims = {kBatch}}; }
 
-// The oracle's head with unit vectors as class weights: its logits are the features.
+// Makes a head for the oracle whose class weights are unit vectors, so that its logits are the features.
 test::HeadProblem dense_problem(int64_t rows, int64_t classes, double scale, double smoothing) {
   test::HeadProblem problem{
       .classes = classes, .dim = classes, .rows = rows, .margin = {.scale = scale, .smoothing = smoothing}};
@@ -106,7 +106,7 @@ TEST(DenseLoss, AccuracyCountsTheLabelAmongTheKBestWithTiesToTheLowerClass) {
   }
 }
 
-// A sample of several positions has the mean over those that have a label, and 0 without any.
+// A sample with several positions has the mean loss over its labelled positions, and 0 if it has no labels.
 TEST(DenseLoss, PositionsWithALabelAreAveraged) {
   constexpr int64_t kClasses = 20;
   constexpr int64_t kPositions = 4;

@@ -1,4 +1,5 @@
-// Runs one training step of a sharded head as a plan would: passes over row ranges, shards one after another.
+// Runs one training step of a sharded head in the order of a plan: passes over row ranges, with the shards one after
+// another.
 #pragma once
 
 #include <algorithm>
@@ -20,7 +21,7 @@
 
 namespace xrun::ops {
 
-// Real threads that take items as they come; one worker is the calling thread.
+// Workers that are real threads and take items in any order. With one worker the calling thread does the work.
 class ThreadWorkers final : public Workers {
  public:
   explicit ThreadWorkers(int count) : count_(count) {}
@@ -50,7 +51,8 @@ class ThreadWorkers final : public Workers {
   int count_;
 };
 
-// Memory as an arena gives it: aligned, and full of NaN, so that nothing may be read before it is written.
+// A block of aligned memory, as an arena allocates it, filled with NaN so that a read before the first write is
+// noticed.
 class Block {
  public:
   explicit Block(Bytes bytes)
@@ -68,17 +70,17 @@ class Block {
 
 struct StepPlan {
   int64_t shards = 1;
-  int64_t pass_rows = 0;  // h
-  int64_t norm_rows = 0;  // g
+  int64_t pass_rows = 0;  // h: rows of a pass
+  int64_t norm_rows = 0;  // g: rows of a row block
   int workers = 1;
   Isa isa = Isa::kAvx2;
   bool fused = false;  // update in the backward pass; needs one pass
   bool bf16_features = false;
-  int64_t kept_blocks = 0;  // per shard
+  int64_t kept_blocks = 0;  // class blocks whose logits each shard keeps
   RowFormat weights = RowFormat::kF32;
   RowFormat states = RowFormat::kF32;
-  int64_t active = 0;      // classes that take part
-  int64_t neighbours = 0;  // list entries of a class, which are chosen first
+  int64_t active = 0;      // number of active classes
+  int64_t neighbours = 0;  // entries of each class's neighbour list, which are selected first
   std::vector<int32_t> lists;
   bool log_q = false;
   OptimizerForm form{.kind = OptimizerKind::kSgd, .momentum = 0.9, .weight_decay = 0.01, .states = 1};
@@ -96,12 +98,12 @@ struct StepResult {
   std::vector<float> db;
   std::vector<float> weight;  // after the update
   std::vector<float> bias;
-  std::vector<float> state;  // the first one of the optimizer
+  std::vector<float> state;  // the optimizer's first state, after the update
   std::vector<float> second_state;
   std::vector<float> prepared;  // after the update
   double squares = 0;
-  std::vector<int32_t> active;     // classes
-  std::vector<float> corrections;  // for `active`, with log_q
+  std::vector<int32_t> active;     // the active classes
+  std::vector<float> corrections;  // log_q correction of each class in `active`
 
   bool operator==(const StepResult&) const = default;
 };
@@ -132,7 +134,7 @@ inline HeadShape shape_of(const test::HeadProblem& problem, const StepPlan& plan
           .kept_blocks = plan.kept_blocks};
 }
 
-// Rows of f32 in a format of memory, and back.
+// Converts f32 rows to a row format and back.
 struct NarrowRows {
   RowFormat format = RowFormat::kF32;
   int64_t dim = 0;
@@ -160,20 +162,20 @@ struct NarrowRows {
 
 inline std::vector<float> floats(const std::byte* data, size_t n) {
   std::vector<float> values(n);
-  // A shard without classes has nothing to copy from.
+  // A shard without classes has no memory to copy from.
   if (n > 0) {
     std::memcpy(values.data(), data, n * sizeof(float));
   }
   return values;
 }
 
-// Values of the optimizer states before the step.
+// The initial value of each optimizer state.
 inline constexpr float kFirstState = 0.5F;
 inline constexpr float kSecondState = 0.25F;
 inline constexpr float kBiasState = 0.25F;
 
-// Reduces dX where the first shard is, while all others lie on another node, which sums their partials first. False if
-// one of the two has no classes.
+// Sums dX on the first shard's node. All other shards are on a second node, which sums their partials before it sends
+// them. Returns false if one of the two nodes has no classes.
 inline bool reduce_dx_by_nodes(const HeadShape& whole, const std::vector<ClassRange>& shards, Isa isa,
                                const std::vector<HeadDx>& parts, const std::byte* features, int64_t rows, float* dx) {
   const std::vector<ClassRange> others(shards.begin() + 1, shards.end());
@@ -192,7 +194,7 @@ inline bool reduce_dx_by_nodes(const HeadShape& whole, const std::vector<ClassRa
   return true;
 }
 
-// One step with rate 0.1 and decay 0.01.
+// Runs one training step with learning rate 0.1 and weight decay 0.01.
 inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& plan) {
   const int64_t dim = problem.dim;
   const int64_t h = plan.pass_rows;
@@ -316,7 +318,7 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
       }
     }
     if (h == problem.rows) {
-      // Before any update: the plain gradients and their norm.
+      // Copies the plain gradients and computes their norm before any update.
       for (int64_t r = 0; r < plan.shards; ++r) {
         const HeadShape shape = shape_of(problem, plan, r, h);
         const Block scratch(head_scratch_bytes(shape, HeadPass::kUpdate));
@@ -342,7 +344,7 @@ inline StepResult run_step(const test::HeadProblem& problem, const StepPlan& pla
                     gradients.back().data(), plan.fused ? &updates[static_cast<size_t>(r)] : nullptr, scratch.data(),
                     workers);
     }
-    // In two pieces, as micro-batches would fetch them, the second one by nodes.
+    // Gathers in two pieces, as micro-batches would; the second piece is reduced by node.
     const int64_t half = h / plan.norm_rows / 2 * plan.norm_rows;
     for (const auto& [begin, end] : {std::pair(int64_t{0}, half), std::pair(half, h)}) {
       std::vector<HeadDx> parts;
@@ -419,7 +421,7 @@ inline test::HeadProblem make_problem(const ProblemSpec& spec) {
           8 * sign * problem.weight[static_cast<size_t>(problem.labels.back() * spec.dim + d)];
     }
   }
-  // The ends of the class range, and one class twice.
+  // Covers the first and the last class, and one class twice.
   problem.labels[0] = 0;
   problem.labels[static_cast<size_t>(spec.rows - 1)] = static_cast<int32_t>(spec.classes - 1);
   return problem;

@@ -30,7 +30,7 @@ std::string text_of(const test::HeadProblem& p, const StepPlan& plan) {
          std::string(name_of(plan.isa));
 }
 
-// Loss, dX, dW, db against the oracle, and the accuracy against a sort of its logits.
+// Compares loss, dX, dW and db with the oracle, and the accuracy with a sort of the oracle's logits.
 void expect_right(test::HeadProblem problem, const StepPlan& plan) {
   SCOPED_TRACE(text_of(problem, plan));
   const StepResult got = run_step(problem, plan);
@@ -113,7 +113,8 @@ INSTANTIATE_TEST_SUITE_P(All, HeadOnIsa, testing::ValuesIn(isa_cases()), [](cons
 TEST_P(HeadOnIsa, PlainSoftmaxMatchesTheOracleForEveryShardCountAndSplit) {
   for (const int64_t shards : {1, 2, 3, 4, 8}) {
     for (const int64_t parts : {1, 2, 4, 7}) {
-      // 1001 classes are 16 blocks of 64, the last one not full; 43 dims are no multiple of a vector.
+      // 1001 classes are 16 blocks of 64, of which the last is not full; 43 dimensions are not a multiple of the vector
+      // width.
       const test::HeadProblem problem = make_problem({.classes = 1001,
                                                       .dim = 43,
                                                       .rows = 28,
@@ -201,7 +202,7 @@ TEST(Margin, TheExactSlopeIsFiniteAtTheEnds) {
   }
 }
 
-// For all margins, psi rises with the cosine, and its slope is that of psi.
+// For all margins, psi increases with the cosine, and the computed slope is the slope of psi.
 TEST(Margin, TheCappedSlopeIsThatOfAMarginThatRisesEverywhere) {
   constexpr double kStep = 1e-6;
   for (const double m1 : {0.5, 1.0, 1.35, 2.0, 4.0}) {
@@ -251,7 +252,7 @@ TEST_P(HeadOnIsa, FactorsOfRowsMatchTheOracle) {
   }
 }
 
-TEST_P(HeadOnIsa, FactorsOfOneChangeNoBit) {
+TEST_P(HeadOnIsa, FactorsOfOneDoNotChangeResults) {
   test::HeadProblem problem = make_problem(
       {.classes = 500, .dim = 48, .rows = 20, .bf16 = bf16(), .cosine = true, .margin = margin(32, 1, 0.4, 0.1)});
   const StepPlan plan{.shards = 2, .pass_rows = 20, .norm_rows = 5, .isa = isa()};
@@ -261,7 +262,7 @@ TEST_P(HeadOnIsa, FactorsOfOneChangeNoBit) {
 }
 
 TEST_P(HeadOnIsa, ManyClassesInLargeBlocksMatchTheOracle) {
-  // 20 902 classes: 82 blocks of 256, the head of the glyph models.
+  // The head of the glyph models: 20 902 classes in 82 blocks of 256.
   expect_right(make_problem({.classes = 20902,
                              .dim = 96,
                              .rows = 16,
@@ -324,7 +325,7 @@ TEST_P(HeadOnIsa, BitsDoNotDependOnTheLogitsThatAreKept) {
   }
 }
 
-// Rows in narrow formats: the passes compute with their values, whatever the plan, and the update leaves one of the two
+// Passes compute with the values of rows in narrow formats under every plan, and the update stores one of the two
 // neighbours of the f32 result.
 TEST_P(HeadOnIsa, NarrowRowsGiveTheBitsOfTheirValues) {
   for (const RowFormat format : {RowFormat::kBf16, RowFormat::kFp8}) {
@@ -354,7 +355,8 @@ TEST_P(HeadOnIsa, NarrowRowsGiveTheBitsOfTheirValues) {
           const size_t row = i / static_cast<size_t>(problem.dim) * static_cast<size_t>(problem.dim);
           largest = std::max(largest, std::abs(wide.weight[row + static_cast<size_t>(d)]));
         }
-        // Below the smallest normal number of a row steps are equal: 2^-9 of its scale, which is below largest / 224.
+        // Below the smallest normal number of a row, the format's steps are equal: 2^-9 of the row's scale, which is
+        // below largest / 224.
         ASSERT_LE(std::abs(narrow.weight[i] - wide.weight[i]),
                   std::max(step * std::abs(wide.weight[i]), 0x1p-9 * largest / 224))
             << i;
@@ -383,8 +385,8 @@ TEST_P(HeadOnIsa, NarrowRowsGiveTheBitsOfTheirValues) {
   }
 }
 
-// The active classes are a head of their own, and the others stay as they are; whatever the shards, the rows of a pass,
-// and the format of the rows.
+// Expects that the active classes are trained like a head of their own and that all other rows stay unchanged, for any
+// shards, rows of a pass, and row format.
 void expect_own_head(const test::HeadProblem& problem, StepPlan plan) {
   SCOPED_TRACE(text_of(problem, plan) + " active " + std::to_string(plan.active));
   const StepResult got = run_step(problem, plan);
@@ -583,12 +585,13 @@ TEST_P(HeadOnIsa, BitsDoNotDependOnTheRowsOfAPass) {
 }
 
 TEST_P(HeadOnIsa, PassesOfManyRowsGoThroughTheTilesInRuns) {
-  // 600 rows are more than a tile holds.
+  // A tile holds fewer than 600 rows.
   expect_right(make_problem({.classes = 130, .dim = 32, .rows = 600, .bf16 = bf16(), .bias = true, .seed = 51}),
                {.pass_rows = 600, .norm_rows = 60, .workers = 2, .isa = isa()});
 }
 
-// The part of a row across the class weight is added once, after the runs of rows and the tiles of its block.
+// The part of a row that is perpendicular to the class weight is added once, after all runs of rows and tiles of its
+// block.
 TEST_P(HeadOnIsa, AngularMarginsOfManyRowsMatchTheOracle) {
   test::HeadProblem problem = make_problem({.classes = 300,
                                             .dim = 32,
@@ -625,7 +628,7 @@ TEST_P(HeadOnIsa, FeaturesInBf16GiveWhatTheirValuesGive) {
 
 TEST_P(HeadOnIsa, TiesGoToTheLowerClass) {
   test::HeadProblem problem = make_problem({.classes = 640, .dim = 32, .rows = 32, .bf16 = bf16(), .seed = 71});
-  // All classes alike: every logit of a row is the same.
+  // All class weights are equal, so all logits of a row are equal.
   for (size_t i = 0; i < problem.weight.size(); ++i) {
     problem.weight[i] = problem.weight[i % 32];
   }

@@ -1,4 +1,4 @@
-// Shape inference: operators refuse wrong shapes, and messages name both shapes.
+// Shape inference: operators reject wrong shapes with messages that name both shapes.
 #include <gtest/gtest.h>
 
 #include "graph/graph.h"
@@ -172,10 +172,10 @@ TEST(Infer, CostsGrowWithTheElementsThatAreRead) {
                 rate * flops("accuracy", {few, label}, {tensor({kBatch})}, {}));
     }
   }
-  // All classes are read once for the five best of them, and not five times.
+  // The five best classes are found in one pass over all classes, not in five passes.
   EXPECT_EQ(flops("topk", {tensor({kBatch, 1000})}, {tensor({kBatch, 5}), tensor({kBatch, 5})}, {{"k", int64_t{5}}}),
             flops("topk", {tensor({kBatch, 1000})}, {tensor({kBatch, 1}), tensor({kBatch, 1})}, {{"k", int64_t{1}}}));
-  // The gradient of a pool visits each window once, as the pool does.
+  // The gradient of a pool visits each window once, like the pool itself.
   const Attrs pool{{"k", int64_t{7}},
                    {"stride", int64_t{7}},
                    {"pad", int64_t{0}},

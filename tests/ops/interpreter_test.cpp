@@ -1,4 +1,5 @@
-// The interpreter of scalar expressions: each operation against f64, all instruction sets alike, updates in any pieces.
+// The interpreter of scalar expressions: each operation compared with f64, equal bits on all instruction sets, and
+// updates in pieces of any size.
 #include "ops/jit/interpreter.h"
 
 #include <cmath>
@@ -57,7 +58,7 @@ TEST(Interpreter, EachOperationIsNearItsValueInF64) {
       {ScalarOp::kAcos, -1, 1, 3, 2e-7}, {ScalarOp::kTanh, -5, 5, 3, 0},       {ScalarOp::kSigmoid, -50, 50, 3, 0},
       {ScalarOp::kBf16, -50, 50, 0, 0},
   };
-  constexpr size_t kOfAll = static_cast<size_t>(ScalarOp::kBf16) - 1;  // but inputs and constants
+  constexpr size_t kOfAll = static_cast<size_t>(ScalarOp::kBf16) - 1;  // all operations except inputs and constants
   static_assert(std::size(kBounds) == kOfAll);
   for (const Bound& bound : kBounds) {
     std::mt19937 random(7);
@@ -66,7 +67,7 @@ TEST(Interpreter, EachOperationIsNearItsValueInF64) {
     for (std::vector<float>& values : inputs) {
       std::ranges::generate(values, [&] { return draw(random); });
     }
-    std::fill_n(inputs[0].begin(), 300, 0.0F);  // both sides of a choice, equal operands
+    std::fill_n(inputs[0].begin(), 300, 0.0F);  // equal operands, which reach both sides of a choice
     std::fill_n(inputs[1].begin(), 100, 0.0F);
     const bool of_positive = bound.low > 0;
     if (of_positive) {
@@ -136,7 +137,7 @@ TEST(Interpreter, InstructionSetsHaveTheSameBits) {
   EXPECT_EQ(std::memcmp(narrow.data(), wide.data(), narrow.size() * sizeof(float)), 0);
 }
 
-// adamw as it is written in the language.
+// Returns adamw as a user would declare it in the language.
 CallSpec own_adamw() {
   ScalarExpr all = *parse_scalar_expr(
       "t0 = 0.9 * x2 + 0.1 * x1; t1 = 0.999 * x3 + 0.001 * (x1 * x1); "
@@ -175,7 +176,7 @@ TEST(OwnUpdate, AgreesWithTheKernel) {
   }
 }
 
-// States that take the weight, or one another, as they were before the step.
+// States that are assigned the weight, or each other, get the values from before the step.
 TEST(OwnUpdate, AResultThatIsAnInputIsTheOldValue) {
   CallSpec call{.name = "own", .args = {}, .span = {}};
   store_update_rule(*make_update_rule(*parse_scalar_expr("x0 - x4 * x1, x0, x2"), {0, 0}), {"previous", "before"},

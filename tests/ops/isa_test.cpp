@@ -1,5 +1,5 @@
-// Results under each instruction set that this processor has. oneDNN takes its limit once in a process, so each runs in
-// a process of its own: this binary again, with XRUN_ISA.
+// Compares results under each instruction set that this processor has. oneDNN reads its limit only once per process, so
+// each set runs in a process of its own: this binary again, with XRUN_ISA.
 #include <array>
 #include <cstdlib>
 #include <filesystem>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr const char* kProbe = "XRUN_ISA_PROBE";
 
-// Loss and weight gradients of the glyph backbone on one small block.
+// Returns the loss and weight gradients of the glyph backbone on one small block.
 Values probe(PrecisionMode precision) {
   auto module = glyphs_module(8, 10, precision);
   XRUN_CHECK(module.ok(), "the backbone is well formed");
@@ -25,7 +25,7 @@ Values probe(PrecisionMode precision) {
   for (const NamedValue& input : graph.inputs) {
     const TensorType& type = graph.value(input.value).type;
     const auto n = static_cast<size_t>(type.elements(8, 8));
-    // Every label is class 0, which has the same bits as f32 and as i32.
+    // Every label is class 0, whose bits are the same in f32 and i32.
     values[input.value] = input.name == "label" ? Values(n, 0.0) : random_values(n, 0, 1, 1);
   }
   for (const Parameter& parameter : graph.params) {
@@ -101,7 +101,7 @@ TEST(Isa, EveryInstructionSetUnderXrunIsaGivesTheSameWithinTolerance) {
     const Outcome other = run_limited(isa);
     ASSERT_FALSE(other.values[0].empty()) << name_of(isa);
     if (other.isa != name_of(isa)) {
-      continue;  // this processor has less
+      continue;  // this processor lacks the instruction set
     }
     EXPECT_LT(relative_distance(other.values[0], first.values[0]), 1e-4) << name_of(isa);
     EXPECT_LT(relative_distance(other.values[1], first.values[1]), 2e-2) << name_of(isa);

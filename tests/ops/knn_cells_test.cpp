@@ -1,4 +1,4 @@
-// The approximate graph of nearest classes, and how much of the exact one it has.
+// The approximate graph of nearest classes, and its recall of the exact graph.
 #include "ops/knn_cells.h"
 
 #include <algorithm>
@@ -51,7 +51,7 @@ std::vector<int32_t> exact(const Matrix& m, int64_t neighbours) {
   return all;
 }
 
-// `groups` centres, and rows near them.
+// Returns rows that lie near `groups` centres.
 Matrix clusters(int64_t classes, int64_t dim, int64_t groups, float width) {
   Matrix m = random_rows(classes, dim);
   const Matrix centres = random_rows(groups, dim, 1);
@@ -63,7 +63,8 @@ Matrix clusters(int64_t classes, int64_t dim, int64_t groups, float width) {
   return m;
 }
 
-// Lists begin with their class, have no class twice, and are in the order of exact scores; -1 stands at the end.
+// Expects that each list begins with its class, has no class twice, and is sorted by exact score, with entries of -1 at
+// its end.
 void expect_lists(const Matrix& m, int64_t neighbours, const std::vector<int32_t>& ids) {
   const Oracle oracle(m);
   for (int64_t c = 0; c < m.classes; ++c) {
@@ -138,14 +139,14 @@ TEST(KnnCells, FewCellsFindMostNeighboursOfClusters) {
   EXPECT_GT(before, 0.8) << "seed " << kKnnSeed;
 }
 
-// If there are fewer classes than are drawn, all of them count, so the share is known.
+// If there are fewer classes than the recall samples, all of them are counted, so the share is known.
 TEST(KnnCells, RecallIsTheShareOfTheNearestThatListsName) {
   const Matrix m = random_rows(200, 16);
   const std::vector<int32_t> all = exact(m, 9);
   std::vector<int32_t> some = all;
   for (size_t i = 0; i < some.size(); i += 9) {
-    some[i + 1 + i / 9 % 8] = -1;                               // one of eight is missing
-    some[i + 1 + (i / 9 + 3) % 8] = all[(i + 9) % all.size()];  // and in its place stands another class
+    some[i + 1 + i / 9 % 8] = -1;                               // one of eight neighbours is missing
+    some[i + 1 + (i / 9 + 3) % 8] = all[(i + 9) % all.size()];  // another class stands in its place
   }
   int64_t found = 0;
   for (size_t i = 0; i < all.size(); ++i) {
@@ -159,7 +160,7 @@ TEST(KnnCells, RecallIsTheShareOfTheNearestThatListsName) {
   EXPECT_EQ(recall(random_rows(1, 4), 3, {0, -1, -1}), 1) << "nothing to find";
 }
 
-// Every class lies in the same cell, and no class is compared with all of it.
+// All classes lie in one cell, and no class is compared with the whole cell.
 TEST(KnnCells, EqualRowsTakeNoLongerThanOthers) {
   Matrix m = random_rows(20'000, 8);
   for (const float scale : {1.0F, 0.0F}) {

@@ -1,4 +1,5 @@
-// Rows, and the lists of their nearest ones by the definitions of ops/knn.h, one operation after another.
+// An oracle of nearest-class lists: it computes them from rows by the definitions of ops/knn.h, one operation after
+// another.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Builds in shares give the lists, the cells and the recall of one build.
+// Graphs that are built in shares have the lists, cells and recall of a single build.
 #include "ops/knn_shares.h"
 
 #include <algorithm>
@@ -17,7 +17,7 @@
 namespace xrun::ops {
 namespace {
 
-// The shares of a build, a thread each, that copy from one another.
+// The shares of a build. Each has a thread, and they copy results from each other.
 struct Meeting {
   explicit Meeting(int n) : arrays(static_cast<size_t>(n)), barrier(n) {}
   std::vector<std::span<std::byte>> arrays;  // one per share
@@ -54,10 +54,10 @@ class ThreadShares final : public KnnShares {
 struct Built {
   std::vector<int32_t> ids;
   double recall = 1;
-  int64_t work = 0;  // classes searched again, or pairs compared
+  int64_t work = 0;  // number of classes searched again, or of pairs compared
 };
 
-// probes 0: the exact graph.
+// `probes` 0 means the exact graph.
 KnnCellsShape shape_of(const Matrix& m, int64_t neighbours, int64_t probes) {
   return {.graph = {.classes = m.classes, .dim = m.dim, .neighbours = neighbours, .workers = 2},
           .probes = std::max<int64_t>(probes, 1),
@@ -99,7 +99,7 @@ std::vector<Built> build_in_shares(const Matrix& m, const KnnCellsShape& shape, 
   return all;
 }
 
-// Returns what the whole build gives.
+// Expects that shares give the lists of a single build, and returns the result of that build.
 Built expect_the_lists_of_one(const Matrix& m, int64_t neighbours, int64_t probes) {
   const KnnCellsShape shape = shape_of(m, neighbours, probes);
   const bool exact = probes == 0;
@@ -152,7 +152,7 @@ TEST(KnnShares, GiveTheExactListsOfOneBuild) {
   }
 }
 
-// Rows whose differences vanish in bf16.
+// The differences between these rows vanish in bf16.
 TEST(KnnShares, SearchTheirOwnClassesAgain) {
   Matrix m = random_rows(900, 32);
   for (int64_t c = 0; c < m.classes; ++c) {
@@ -172,7 +172,7 @@ TEST(KnnShares, GiveTheCellsAndTheRecallOfOneBuild) {
   }
 }
 
-// One cell with all classes, of which each is compared with some.
+// All classes lie in one cell, and each class is compared with some of the others.
 TEST(KnnShares, CompareTheSameClassesOfALargeCell) {
   Matrix m = random_rows(12'000, 8);
   for (int64_t c = 1; c < 11'000; ++c) {

@@ -35,7 +35,8 @@ Built build(const Matrix& m, int64_t neighbours, Isa isa, int count) {
   return out;
 }
 
-// All instruction sets and workers give the lists of the oracle. Returns how many classes bf16 searched again.
+// Expects that all instruction sets and numbers of workers give the oracle's lists. Returns the number of classes that
+// bf16 searched again.
 int64_t expect_exact(const Matrix& m, int64_t neighbours) {
   const Oracle oracle(m);
   std::vector<int32_t> wanted;
@@ -71,7 +72,7 @@ TEST(Knn, FindsTheNearestOfRandomRows) {
   }
 }
 
-// The lists of f32 are those of f64, up to scores that are equal in f32.
+// The lists of f32 equal those of f64, except for the order of scores that are equal in f32.
 TEST(Knn, ListsAreThoseOfExactCosines) {
   const Matrix m = random_rows(900, 48);
   const auto cosine = [&](int64_t a, int64_t b) {
@@ -100,10 +101,10 @@ TEST(Knn, ListsAreThoseOfExactCosines) {
 TEST(Knn, EqualScoresComeInTheOrderOfIds) {
   Matrix m = random_rows(600, 24);
   for (int64_t c = 0; c < 600; c += 3) {
-    std::copy_n(m.row(c % 9), 24, m.row(c));  // three directions with 66 classes and more
+    std::copy_n(m.row(c % 9), 24, m.row(c));  // three directions, each with 66 classes or more
   }
   expect_exact(m, 16);
-  // All rows equal, then all zero.
+  // First all rows are equal, then all are zero.
   for (int64_t c = 0; c < 600; ++c) {
     std::copy_n(m.row(1), 24, m.row(c));
   }
@@ -121,7 +122,7 @@ TEST(Knn, RowsOfAnyLengthHaveADirection) {
     }
   }
   expect_exact(m, 12);
-  // Directions so short that products of bf16 flush to zero.
+  // The rows are so short that their products in bf16 flush to zero.
   m = random_rows(300, 30);
   for (float& v : m.values) {
     v *= 3e-32F;
@@ -137,7 +138,7 @@ TEST(Knn, RowsThatAreNotFiniteCountAsZero) {
   expect_exact(m, 12);
 }
 
-// Clusters whose rows round to nearly the same bf16: more candidates than a list holds.
+// The rows of a cluster round to nearly the same bf16, which gives more candidates than a list holds.
 TEST(Knn, ClustersWithinTheRoundingAreSearchedAgain) {
   for (const double width : {0.0, 1e-4, 3e-3}) {
     Matrix m = random_rows(1200, 40);
@@ -157,7 +158,7 @@ TEST(Knn, ClustersWithinTheRoundingAreSearchedAgain) {
   }
 }
 
-// Rows that each compare nearer than the one before: every one of them is a candidate for a while.
+// Each row compares nearer than the one before, so every row is a candidate for a while.
 TEST(Knn, ScoresThatAscendAreAllConsidered) {
   Matrix m = random_rows(1500, 16);
   for (int64_t c = 0; c < 1500; ++c) {
@@ -201,7 +202,8 @@ TEST(Knn, AListKeepsTheBestOrSaysThatItOverflowed) {
       continue;
     }
     list.shrink(0);
-    // The twenty best; with slack all whose score is as good as the twentieth's, and no others.
+    // Without slack, the list has the twenty best. With slack, it has all keys whose score is within the slack of the
+    // twentieth.
     const float last = knn_score(all[19]);
     const auto end = slack == 0 ? all.begin() + 20
                                 : std::ranges::find_if(all, [&](uint64_t k) { return knn_score(k) < last - slack; });

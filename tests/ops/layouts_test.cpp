@@ -1,4 +1,5 @@
-// Layouts that the pass assigns: which values lie how, where tensors are reordered, and that values stay.
+// Layouts that the pass assigns: the layout of each value, the places where tensors are reordered, and that values stay
+// the same.
 #include <gtest/gtest.h>
 #include <random>
 
@@ -28,7 +29,8 @@ Attrs to_dims(std::vector<int64_t> dims) {
   return {{"shape", std::move(dims)}};
 }
 
-// Every operand and result lies as the operator's rule says; in one order where both layouts are that.
+// Expects that every operand and result has the layout of the operator's rule. Values for which both layouts have the
+// same order in memory are not checked.
 void expect_rules(const Graph& graph) {
   for (const Node& node : graph.nodes) {
     const LayoutRule rule = layout_rule(graph, node);
@@ -75,7 +77,7 @@ TEST(Layouts, OperatorsAlongTheLastDimensionAreRowMajor) {
   EXPECT_EQ(operators_of(graph), "reshape linear relu softmax layer_norm");
 }
 
-// All readers share one copy, and there is no copy if both layouts have one order.
+// All readers share one reordered copy. No copy is made if both layouts have the same order in memory.
 TEST(Layouts, TensorsAreReorderedWhereRulesMeet) {
   GraphBuilder b;
   const ValueId x = b.conv(b.input({3, 6, 6}), 8);
@@ -86,17 +88,17 @@ TEST(Layouts, TensorsAreReorderedWhereRulesMeet) {
   const ValueId one = flat.conv(flat.input({3, 6, 6}), 1);
   flat.output(flat.call("layer_norm", {one}, {{"eps", 1e-6}}));
   EXPECT_EQ(operators_of(assigned(flat.graph)), "conv layer_norm");
-  GraphBuilder image;  // data feeds images with their channels last
+  GraphBuilder image;  // data readers feed images with channels last
   image.output(image.call("layer_norm", {image.input({3, 6, 6})}, {{"eps", 1e-6}}));
   EXPECT_EQ(operators_of(assigned(image.graph)), "reorder layer_norm");
-  GraphBuilder sum;  // operands that differ: as the reader takes them
+  GraphBuilder sum;  // operands with different layouts: the reader decides
   const ValueId left = sum.conv(sum.input({3, 6, 6}), 8);
   const ValueId right = sum.call("layer_norm", {left}, {{"eps", 1e-6}});
   sum.output(sum.call("linear", {sum.call("add", {left, right})}, {{"out", int64_t{6}}, {"bias", true}}));
   EXPECT_EQ(operators_of(assigned(sum.graph)), "conv reorder layer_norm add linear");
 }
 
-// A random graph of images: operators of all rules, differentiated.
+// Returns a random differentiated graph of images, with operators of all layout rules.
 Graph random_graph(std::mt19937& random) {
   GraphBuilder b;
   const auto pick = [&](size_t n) { return static_cast<size_t>(random() % n); };
@@ -160,7 +162,7 @@ TEST(Layouts, ValuesAndGradientsStay) {
         const Value& value = of.values[i];
         if (!value.producer.valid()) {
           const auto count = static_cast<size_t>(value.type.elements(3, 3));
-          // Seeds are the positions of values, which the pass keeps; their numbers change.
+          // The pass renumbers values but keeps their positions, so seeds are positions.
           values[ValueId(i)] =
               value.type.classes > 0 ? Values(count, 1) : random_values(count, -0.5, 0.5, values.size());
         }
@@ -183,7 +185,7 @@ TEST(Layouts, ValuesAndGradientsStay) {
   }
 }
 
-// The draws of dropout go by the order of the memory, so its gradient lies as its result does.
+// Dropout draws in the order of the memory, so its gradient must have the layout of its result.
 TEST(Layouts, AGradientOfDropoutLiesAsItsResult) {
   GraphBuilder b;
   const ValueId x = b.call("reshape", {b.input({12, 10})}, to_dims({3, 4, 10}));

@@ -1,4 +1,5 @@
-// Published sizes and shapes from the operators alone: the parameters that infer declares.
+// Networks built from operators alone have their published shapes and sizes; the parameters are those that infer
+// declares.
 #include <gtest/gtest.h>
 
 #include "graph/graph.h"

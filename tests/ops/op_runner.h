@@ -1,4 +1,5 @@
-// Runs the nodes of a small graph on one row block, with values as f64 in logical order: how tests see kernels.
+// Runs the nodes of a small graph on one row block. Values go in and out as f64 in logical order, so tests need not
+// know the kernels' layouts.
 #pragma once
 
 #include <algorithm>
@@ -22,8 +23,8 @@ namespace xrun::ops {
 
 using Values = std::vector<double>;
 
-// Bytes at an address that is a multiple of 64, plus `offset` of them, followed by a guard: a test fails if something
-// writes into it.
+// Memory that begins `offset` bytes after a multiple of 64 and is followed by a guard. A test fails if a kernel writes
+// into the guard.
 class Memory {
  public:
   explicit Memory(Bytes size, Bytes offset = 0)
@@ -53,7 +54,7 @@ class Memory {
   Bytes size_;
 };
 
-// Position in memory of each element in logical order.
+// Returns the position in memory of each element; the result is indexed by logical order.
 inline std::vector<int64_t> memory_order(const TensorType& type, int64_t rows) {
   const std::vector<int64_t> dims = block_dims(type, rows);
   const std::vector<int64_t> strides = block_strides(type, rows);
@@ -112,17 +113,17 @@ struct RunOptions {
   KernelOptions kernel;
   Bytes offset = 0;  // distance of every buffer from a multiple of 4096; shows whether bits depend on addresses
   int64_t first_row = 0;
-  int64_t parts = 1;  // parts of each call, if its kernel can be cut into that many
-  // Layout of tensors whose operator prescribes no layout, if no pass has given the graph layouts.
+  int64_t parts = 1;  // number of parts of each call, if its kernel can be divided into that many
+  // The layout of tensors for which neither an operator nor a pass has chosen one.
   Layout layout = Layout::kChannelsLast;
 };
 
-// Whether a pass has given the graph layouts.
+// Returns whether a pass has assigned layouts in the graph.
 inline bool has_layouts(const Graph& graph) {
   return std::ranges::any_of(graph.values, [](const Value& value) { return value.type.is_channels_last(); });
 }
 
-// Lets the operands and results of a node lie as it takes them.
+// Assigns the operands and results of a node the layouts that its kernel needs.
 inline void set_layouts(Graph& graph, const Node& node, Layout layout) {
   const LayoutRule rule = layout_rule(graph, node);
   layout = rule == LayoutRule::kRowMajor       ? Layout::kRowMajor
@@ -138,7 +139,7 @@ inline void set_layouts(Graph& graph, const Node& node, Layout layout) {
   }
 }
 
-// Runs every node whose inputs are known, in order. `values` holds inputs and parameters and receives all others.
+// Runs in order every node whose inputs are known. `values` holds inputs and parameters, and receives all other values.
 inline Status run_graph(const Graph& written, const RunOptions& options, std::map<ValueId, Values>& values) {
   Graph graph = written;
   const bool assigned = has_layouts(graph);
@@ -178,8 +179,8 @@ inline Status run_graph(const Graph& written, const RunOptions& options, std::ma
     const Memory shared(kernel->scratch_bytes(), options.offset);
     std::memset(shared.data(), 0xFF, scratch_size);
     for (int phase = 0; phase < phases; ++phase) {
-      for (int64_t part = parts - 1; part >= 0; --part) {  // in any order
-        std::memset(scratch.data(), 0xFF, scratch_size);   // NaN: nothing may be read first
+      for (int64_t part = parts - 1; part >= 0; --part) {  // parts may run in any order
+        std::memset(scratch.data(), 0xFF, scratch_size);   // NaN: a read before the first write is noticed
         XRUN_TRY(kernel->run({.inputs = inputs,
                               .outputs = outputs,
                               .scratch = part == 1 ? shared.data() : scratch.data(),
@@ -209,7 +210,7 @@ inline double dot(const Values& a, const Values& b) {
 
 inline double norm(const Values& a) { return std::sqrt(dot(a, a)); }
 
-// |a - b| / |b|.
+// Returns |a - b| / |b| in the Euclidean norm.
 inline double relative_distance(const Values& a, const Values& b) {
   if (a.size() != b.size()) {
     return INFINITY;

@@ -182,7 +182,7 @@ TEST(Optimizer, SgdAndAdamwHaveKernels) {
   }
 }
 
-// A kernel computes what the loop of its rule computes, compiled or interpreted, by each instruction set.
+// A kernel must compute the same as the loop of its rule, compiled or interpreted, with each instruction set.
 TEST(Optimizer, KernelsHaveTheBitsOfTheirRules) {
   constexpr size_t kSize = 300;  // more than a block of the interpreter
   for (const CallSpec& call : {test::optimizer("sgd"), test::optimizer("sgd", {{"momentum", 0.9}}),

@@ -1,4 +1,4 @@
-// Kernels against the formulas in f64, and what is special to single operators.
+// Compares kernels with the formulas in f64, and tests the special cases of single operators.
 #include <array>
 #include <cmath>
 #include <fmt/format.h>
@@ -12,7 +12,7 @@
 namespace xrun::ops {
 namespace {
 
-// One call with random operands, run on one row block.
+// A call with random operands, run on one row block.
 struct Called {
   Graph graph;
   NodeId node;
@@ -76,7 +76,8 @@ TEST(Conv, AgreesWithTheFormulaForStridesPadsDilationsAndGroups) {
   }
 }
 
-// oneDNN chooses among many implementations by shape; each has to keep to its memory (Memory) and to the formula.
+// oneDNN chooses among many implementations by shape. Each must agree with the formula and stay within its memory
+// (Memory).
 TEST(Conv, RandomShapesKeepToTheirMemory) {
   constexpr uint64_t kSeed = 20261125;
   const RandomStream stream(kSeed, 1);
@@ -109,7 +110,7 @@ TEST(Conv, RandomShapesKeepToTheirMemory) {
     Attrs backward = attrs;
     backward.set("height", image.h);
     backward.set("width_in", image.w);
-    // The sum of dw · w equals that of y · dy, if dw and y are linear in w.
+    // If dw and y are linear in w, the sum of dw · w equals the sum of y · dy.
     const Called gradient("conv.dw", {{image.c, image.h, image.w}, {out, w.out_h(image), w.out_w(image)}}, backward,
                           rows(image.n));
     const Values y = naive::conv(gradient.input(0), image, forward.input(1), {}, out, w);
@@ -241,7 +242,7 @@ TEST(BatchNorm, FoldsAllBlocksOfAStepInOneUpdate) {
   EXPECT_FLOAT_EQ(running_var[1], 0.75F * 1 + 0.25F * (2 + 25));
 }
 
-// state = 0.5 state + mean of x - mean of y, over 300 elements: more than a block of the interpreter.
+// state = 0.5 state + mean of x - mean of y, over 300 elements, which is more than a block of the interpreter.
 TEST(StateUpdate, ComputesTheStateFromTheMeansOfAllBlocks) {
   constexpr size_t kElements = 300;
   Graph graph;

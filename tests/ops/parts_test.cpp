@@ -1,5 +1,5 @@
 // Parts of a kernel call have the bits of the whole call (docs/internals/determinism.md, "Parts of a row block"), for
-// the shapes that models have; the small ones of every operator are in conformance_test.cpp.
+// shapes that models have. conformance_test.cpp tests small shapes of every operator.
 #include "ops/parts.h"
 
 #include <gtest/gtest.h>
@@ -48,7 +48,7 @@ TEST(Parts, HaveTheBitsOfTheWholeGlyphBackbone) {
   }
 }
 
-// Gradients of weights are cut by primitives of their own, which have to add in the order of the whole one.
+// Parts of weight gradients use primitives of their own, which must add in the order of the whole call.
 TEST(Parts, HaveTheBitsOfTheWholeWeightGradient) {
   struct Shape {
     int64_t rows, channels, pixels, outputs, window, stride;

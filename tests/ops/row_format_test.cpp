@@ -25,7 +25,7 @@ std::vector<float> stored(RowFormat format, const std::vector<float>& values, co
   return out;
 }
 
-// The value of e4m3 bits, by definition of the format.
+// Returns the value of a code of e4m3, by the definition of the format.
 double fp8_value(int code) {
   const int exponent = code >> 3 & 15;
   const int mantissa = code & 7;
@@ -83,7 +83,7 @@ TEST(RowFormat, MeansOfRoundedNumbersAreTheNumbers) {
       const double gap = static_cast<double>(*seen[i].rbegin()) - static_cast<double>(*seen[i].begin());
       EXPECT_LE(*seen[i].begin(), values[i]);
       EXPECT_GE(*seen[i].rbegin(), values[i]);
-      // Five standard deviations of a mean of draws, and the resolution of sixteen random bits.
+      // The bound is five standard deviations of the mean of the draws, plus the resolution of sixteen random bits.
       EXPECT_NEAR(sums[i] / kDraws, values[i], gap * (5 * 0.5 / std::sqrt(kDraws) + 0x1p-15)) << values[i];
     }
   }
@@ -95,7 +95,7 @@ TEST(RowFormat, RoundingOfAValueDoesNotDependOnTheRestOfTheRow) {
   for (size_t i = 0; i < values.size(); ++i) {
     values[i] = std::sin(static_cast<float>(i) * 1.7F);
   }
-  values[0] = 1.5F;  // the largest: the scale is the same for every length
+  values[0] = 1.5F;  // the largest value, so the scale is the same for every length
   const RandomStream random(3, 4);
   for (const RowFormat format : {RowFormat::kBf16, RowFormat::kFp8}) {
     const std::vector<float> whole = stored(format, values, random);
@@ -139,7 +139,7 @@ TEST(RowFormat, NumbersThatAreNotFiniteAreNotHidden) {
   }
 }
 
-// Against all numbers of the format.
+// The nearest number is found by comparing with all numbers of the format.
 TEST(RowFormat, RoundingToTheNearestFindsTheNearest) {
   std::vector<float> numbers;
   for (int code = 0; code < 256; ++code) {

@@ -19,7 +19,7 @@ constexpr uint64_t kSeed = 20'262;
 struct Selected {
   std::vector<int32_t> classes;
   std::vector<float> corrections;  // empty without logQ
-  std::vector<int32_t> targets;    // the class that a row's number stands for; -1 without one
+  std::vector<int32_t> targets;    // class of each row's target; -1 if the row has no target
   std::vector<int64_t> of_block;
   int64_t all = 0;
   int64_t near = 0;
@@ -76,7 +76,7 @@ Selected select(const HeadShape& shape, const std::vector<int32_t>& labels, cons
   return all;
 }
 
-// With two rows without a target, and one target twice.
+// Returns labels in which two rows have no target and one target occurs twice.
 std::vector<int32_t> some_labels(int64_t classes, int64_t rows, uint64_t stream) {
   const RandomStream random(kSeed, stream);
   std::vector<int32_t> labels;
@@ -91,7 +91,8 @@ std::vector<int32_t> some_labels(int64_t classes, int64_t rows, uint64_t stream)
   return labels;
 }
 
-// Each class first, then others from its surroundings, some of them twice; `holes` in a hundred entries name no class.
+// Returns lists that begin with their class and go on with classes near it, some of them twice. `holes` in a hundred
+// entries name no class.
 std::vector<int32_t> some_lists(int64_t classes, int64_t neighbours, uint64_t holes) {
   std::vector<int32_t> lists;
   const auto around = static_cast<uint64_t>(std::min(classes, 4 * neighbours));
@@ -108,7 +109,7 @@ std::vector<int32_t> some_lists(int64_t classes, int64_t neighbours, uint64_t ho
   return lists;
 }
 
-// The targets and the classes of their lists that join, by the definition.
+// The targets, and the classes of their lists that are selected, by the definition.
 struct Chosen {
   std::set<int32_t> targets;
   std::set<int32_t> near;
@@ -120,7 +121,7 @@ Chosen choose(const HeadShape& shape, const std::vector<int32_t>& labels, const 
   const auto is_class = [&](int32_t c) { return c >= 0 && c < classes; };
   Chosen chosen;
   std::ranges::copy_if(labels, std::inserter(chosen.targets, chosen.targets.end()), is_class);
-  // The smallest position of each class in the lists of the targets.
+  // The smallest position of each class in any target's list.
   std::vector<int64_t> smallest(static_cast<size_t>(classes), shape.neighbours);
   for (const int32_t target : chosen.targets) {
     for (int64_t p = 0; p < shape.neighbours && !lists.empty(); ++p) {
@@ -147,7 +148,7 @@ Chosen choose(const HeadShape& shape, const std::vector<int32_t>& labels, const 
   return chosen;
 }
 
-// Checks a selection for the whole head.
+// Checks a selection over the whole head.
 void expect_selection(const HeadShape& shape, const std::vector<int32_t>& labels, const std::vector<int32_t>& lists) {
   const int64_t classes = shape.blocks.classes;
   const Selected got = select(shape, labels, lists);
@@ -185,7 +186,7 @@ void expect_selection(const HeadShape& shape, const std::vector<int32_t>& labels
   }
 }
 
-TEST(SelectClasses, TargetsAndDrawnOnesAreAsManyAsAreActive) {
+TEST(SelectClasses, TargetsAndDrawnClassesFillTheActiveClasses) {
   for (const auto& [classes, active] : {std::pair<int64_t, int64_t>{10'000'000, 10'000},
                                         {1'000'000, 10'000},
                                         {20'902, 299},
@@ -280,7 +281,7 @@ TEST(SelectClasses, ShardsAndThreadsSelectTheSameClasses) {
   }
 }
 
-// If lists name only classes of one shard, it has all of them, and the others have hardly any.
+// If the lists name only classes of one shard, that shard has all active classes, and the others have hardly any.
 TEST(SelectClasses, OneShardMayHaveAllActiveClasses) {
   constexpr int64_t kClasses = 100'000;
   constexpr int64_t kActive = 2'000;
@@ -309,9 +310,9 @@ TEST(SelectClasses, StepsAndSeedsSelectOthers) {
   EXPECT_NE(select(shape, {}, {}, {.seed = 2, .step = 1}).classes, one.classes);
 }
 
-// Each class that is not chosen is as likely as any other, whether it is drawn or left out, and its correction is the
-// logarithm of how often that is.
-TEST(SelectClasses, EveryOtherClassComesAsOften) {
+// Every class that is not a target or neighbour is equally likely to be drawn, and its correction is the logarithm of
+// that probability.
+TEST(SelectClasses, AllOtherClassesAreDrawnEquallyOften) {
   constexpr int64_t kClasses = 200;
   constexpr int kSteps = 4000;
   std::vector<int32_t> lists(kClasses * 3);
@@ -334,7 +335,8 @@ TEST(SelectClasses, EveryOtherClassComesAsOften) {
     }
     const double share = static_cast<double>(active - 6) / (kClasses - 6);
     EXPECT_NEAR(correction, -std::log(share), 1e-6);
-    // Pearson's statistic; draws of one step exclude each other, so it has one degree of freedom less than classes.
+    // Pearson's statistic. The draws of one step exclude each other, so the degrees of freedom are one less than the
+    // classes.
     double statistic = 0;
     for (int32_t c = 0; c < kClasses; ++c) {
       const double difference = counts[static_cast<size_t>(c)] - kSteps * share;

@@ -1,5 +1,5 @@
-// Every operator that runs, forward and backward, is what its shard rule says: its parts, cut along each letter,
-// combine to the whole.
+// Checks the shard rule of every operator that can run, forward and backward: if a call is cut along a letter, its
+// parts combine to the whole.
 #include "ops/shard.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,8 @@
 namespace xrun::ops {
 namespace {
 
-// Into how many equal steps a letter can be cut: the common divisor of all that carries it.
+// Returns the number of equal steps into which a letter can be cut: the greatest common divisor of all dimensions and
+// attributes with this letter.
 int64_t steps_of(const Graph& graph, const Node& node, const ShardRule& rule, char letter, int64_t rows) {
   int64_t steps = 0;
   const auto meet = [&](const std::vector<ValueId>& ids, const std::vector<std::string>& letters) {
@@ -33,7 +34,7 @@ int64_t steps_of(const Graph& graph, const Node& node, const ShardRule& rule, ch
   return steps;
 }
 
-// Positions begin .. end - 1 of a dimension.
+// The positions from `begin` to `end` - 1 of a dimension.
 struct Cut {
   size_t dim = 0;
   int64_t begin = 0;
@@ -53,7 +54,7 @@ Values cut_values(const Values& whole, const std::vector<int64_t>& dims, const C
   return out;
 }
 
-// A call, and steps begin .. end - 1 of one letter of it.
+// A call restricted to the steps from `begin` to `end` - 1 of one letter.
 class Part {
  public:
   Part(const Graph& graph, const Node& node, const ShardRule& rule, char letter, int64_t rows)
@@ -61,7 +62,7 @@ class Part {
     steps_ = steps_of(graph, node, rule, letter, rows);
   }
 
-  // Nothing where the operand lacks the letter.
+  // Returns nullopt if the operand lacks the letter.
   std::optional<Cut> cut_of(ValueId id, const std::string& letters, int64_t begin, int64_t end) const {
     const size_t d = letters.find(letter_);
     if (d == std::string::npos) {
@@ -71,7 +72,7 @@ class Part {
     return Cut{d, begin * each, end * each};
   }
 
-  // The values of the call's outputs for a part of the inputs.
+  // Returns the outputs of the call on a part of the inputs.
   Result<std::map<ValueId, Values>> run(RunOptions options, const std::map<ValueId, Values>& all, int64_t begin,
                                         int64_t end) const {
     Graph graph = whole_;
@@ -127,7 +128,7 @@ void expect_parts_combine(const Graph& graph, const Node& node, const ShardRule&
   const Part part(graph, node, rule, letter, c.rows);
   const int64_t middle = part.steps() / 2;
   if (middle == 0) {
-    return;  // the size is 1 in this case; another case has more (EveryLetterIsCutInSomeCase)
+    return;  // the size is 1 in this case; EveryLetterIsCutInSomeCase checks that another case has more
   }
   const auto first = part.run(options_for(c), whole, 0, middle);
   const auto second = part.run(options_for(c), whole, middle, part.steps());
@@ -168,9 +169,9 @@ TEST_P(Shard, PartsCombineToTheWholeAlongEveryLetter) {
 
 INSTANTIATE_TEST_SUITE_P(Catalog, Shard, testing::ValuesIn(conformance_cases()), case_name);
 
-// With this no rule is empty, and no letter of one stands there untried.
+// Ensures that no rule is empty and that every letter of every rule is cut in at least one case.
 TEST(ShardRules, EveryLetterIsCutInSomeCase) {
-  std::map<std::string, int64_t> most;  // steps, by operator and letter
+  std::map<std::string, int64_t> most;  // largest number of steps, by operator and letter
   std::set<std::string_view> cut;
   for (const Case& c : conformance_cases()) {
     const auto b = build(c, DType::kF32, true);

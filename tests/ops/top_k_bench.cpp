@@ -1,4 +1,5 @@
-// Selections of the largest of 16 Mi elements: a few by candidates, and enough that all values are counted.
+// Measures selections of the largest of 16 Mi elements: few enough to use candidates, and so many that all values are
+// counted.
 #include <benchmark/benchmark.h>
 #include <random>
 #include <vector>

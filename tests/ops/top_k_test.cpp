@@ -1,4 +1,4 @@
-// Selections of the largest elements against a sort, and the arithmetic of compressed gradients.
+// Selections of the largest elements compared with a sort, and the arithmetic of compressed gradients.
 #include "ops/top_k.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@
 namespace xrun::ops {
 namespace {
 
-// Runs items in reverse order and gives them to its workers in turn: another order than InlineWorkers.
+// Runs items in reverse order on its workers in turn, unlike InlineWorkers.
 class ReversedWorkers final : public Workers {
  public:
   explicit ReversedWorkers(int count) : count_(count) {}
@@ -29,7 +29,7 @@ class ReversedWorkers final : public Workers {
   int count_;
 };
 
-// The oracle: sorts all indices by falling magnitude, then by index.
+// An oracle: sorts all indices by descending magnitude, then by index.
 std::vector<GradientPair> sorted_largest(const std::vector<float>& values, int64_t k) {
   std::vector<int32_t> order(values.size());
   std::iota(order.begin(), order.end(), 0);
@@ -70,7 +70,7 @@ TEST(TopK, SelectsAsASortDoes) {
   for (int round = 0; round < 60; ++round) {
     const int64_t count = round % 6 == 0 ? 65536 * 2 + round : 1 + static_cast<int64_t>(random() % 5000);
     std::vector<float> values(static_cast<size_t>(count));
-    const bool coarse = round % 2 == 1;  // few values: many ties
+    const bool coarse = round % 2 == 1;  // few distinct values, so many ties
     for (float& value : values) {
       value = std::normal_distribution<float>(0, 1)(random);
       value = coarse ? std::round(2 * value) : value;
@@ -91,7 +91,7 @@ TEST(TopK, TakesTheLowerIndexOfEqualMagnitudesAcrossChunks) {
   expect_largest(values, 3);
 }
 
-TEST(TopK, FewOfManyAreThoseOfASortWhateverASampleSays) {
+TEST(TopK, AFewOfManyEqualASortForMisleadingSamples) {
   constexpr uint32_t kSeed = 12;
   RecordProperty("seed", static_cast<int>(kSeed));
   std::mt19937 random(kSeed);
@@ -108,8 +108,8 @@ TEST(TopK, FewOfManyAreThoseOfASortWhateverASampleSays) {
     expect_largest(values, k);
     draw(2, true);
     expect_largest(values, k);
-    // A sample has every 61st element: only large ones, so that its bound is above the k-th element, or only small
-    // ones, so that nearly all elements are above it.
+    // The selection samples every 61st element. Here the sample has only large elements, so its bound is above the k-th
+    // element, or only small ones, so nearly all elements are above the bound.
     for (const float scale : {1e3F, 1e-3F}) {
       draw(1, false);
       for (size_t i = 0; i < kCount; i += 61) {
@@ -149,7 +149,7 @@ TEST(Compression, SentElementsLeaveVelocityAndResidualAndAllOthersStay) {
   EXPECT_EQ(residual, (std::vector<float>{2.0F, 0.5F, 0, 0}));
 }
 
-// Uses more elements than are computed at once, and a remainder.
+// The number of elements is larger than one chunk and not a multiple of it.
 TEST(Compression, ManyElementsAreAddedAsOneIs) {
   constexpr size_t kCount = 37;
   const CompressScalars scalars{.scale = 0.7F, .limit = 1.5F, .decay = 0.1F, .momentum = 0.9F};
@@ -177,7 +177,8 @@ TEST(Compression, ManyElementsAreAddedAsOneIs) {
 }
 
 TEST(Compression, PairsOfAllReplicasAreSummedInTheirOrderBeforeTheWeightChanges) {
-  // Two pairs of each of three replicas, which lie four apart. 1e8 + 1 - 1e8 is 0 in f32, and 1 in another order.
+  // Three replicas have two pairs each, stored four apart. In the right order, 1e8 + 1 - 1e8 is 0 in f32; in another
+  // order it is 1.
   std::vector<GradientPair> pairs(12, {99, 99});
   pairs[0] = {1, 1e8F};
   pairs[1] = {3, 2};

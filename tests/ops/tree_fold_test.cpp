@@ -14,10 +14,10 @@
 namespace xrun::ops {
 namespace {
 
-// The remains of each subtree after a fold; the sums show in which order they were made.
+// The results of a fold, one for each subtree. The value of a sum shows the order of its additions.
 struct Folded {
   std::vector<uint64_t> sums;
-  int64_t blocks = 0;  // number of blocks that were made, each once
+  int64_t blocks = 0;  // number of blocks that were computed, each once
 };
 
 uint64_t leaf(int64_t block) { return static_cast<uint64_t>(block) * 0x9E3779B97F4A7C15U + 1; }
@@ -99,15 +99,15 @@ TEST(TreeFold, SumsAreThoseOfTheTreeInWhateverOrderBlocksAreFinished) {
   }
 }
 
-// While one block takes long, the others of its worker's share are made by the others: there are buffers enough for
-// some time, and the pass comes to its end without.
+// While one block takes long, the other worker computes the remaining blocks of its share. There are enough buffers to
+// continue for some time.
 TEST(TreeFold, ABlockThatTakesLongDoesNotHoldUpTheNext) {
   constexpr int64_t kOthers = 16;
   constexpr int64_t kBlocks = 123;
   for (const int64_t slow : {0, 1, 5, 64, 100}) {
     std::atomic<int64_t> done = 0;
     expect_right(shape_with(0, 1, 2), [&](int64_t block) {
-      // Or for all there are: the other worker may have finished them before this one looks.
+      // Waits for at most all blocks, because the other worker may have finished them before this worker looks.
       for (const int64_t enough = std::min(done + kOthers, kBlocks - 1); block == slow && done < enough;) {
         std::this_thread::yield();
       }

@@ -1,5 +1,5 @@
-// The trust ratios of lars and lamb against the formulas of the papers, in f64: a factor on the step of a tensor that
-// keeps it in proportion to the norm of the weight.
+// The trust ratios of lars and lamb compared with the formulas of the papers, in f64. A trust ratio is a factor that
+// keeps the step of a tensor in proportion to the norm of its weight.
 #include <cmath>
 #include <gtest/gtest.h>
 #include <limits>
@@ -44,7 +44,7 @@ double norm_of(const std::vector<double>& values) {
   return std::sqrt(sum);
 }
 
-// A tensor in f32 with both states, as the product updates it.
+// An f32 tensor with both optimizer states, updated by the library.
 struct Tensor {
   std::vector<float> w;
   std::vector<float> s0 = std::vector<float>(w.size());
@@ -64,7 +64,7 @@ struct Tensor {
   }
 };
 
-// An oracle in f64, from the formulas of the papers.
+// The update by the formulas of the papers, in f64.
 struct Oracle {
   std::vector<double> w;
   std::vector<double> m = std::vector<double>(w.size());
@@ -102,7 +102,7 @@ struct Oracle {
   }
 };
 
-// A gradient as it is clipped: scaled, then bounded one by one.
+// Returns the clipped gradient: scaled, and then bounded element by element.
 std::vector<double> clipped(const std::vector<float>& g, double scale, double limit) {
   std::vector<double> out;
   for (const float x : g) {
@@ -137,11 +137,11 @@ TEST(TrustRatio, LarsAndLambFollowTheirFormulasInF64) {
   }
 }
 
-TEST(TrustRatio, ANormOfZeroMakesItOne) {
+TEST(TrustRatio, IsOneIfANormIsZero) {
   for (const std::string name : {"lars", "lamb"}) {
     SCOPED_TRACE(name);
     const OptimizerForm form = form_of(name);
-    // Weights of zero take the step itself; a tensor without gradient and decay stays.
+    // If the weights are zero, the step is taken without a ratio. A tensor without gradient and decay stays unchanged.
     const std::vector<float> g = draw(37, 3);
     Tensor zero{std::vector<float>(37)};
     Oracle oracle{std::vector<double>(37)};
@@ -167,7 +167,7 @@ TEST(TrustRatio, NanStays) {
   }
 }
 
-// Without a ratio, as tensors of one dimension and class rows are updated.
+// Tensors of one dimension and class rows are updated without a ratio.
 TEST(TrustRatio, RulesWithoutNormsHaveTheBitsOfTheKernels) {
   for (const auto& [name, plain] : {std::pair{"lars", "sgd"}, {"lamb", "adamw"}}) {
     const OptimizerForm other = *optimizer_form(test::optimizer(plain, {{"momentum", kMomentum}, {"eps", kEps}}));

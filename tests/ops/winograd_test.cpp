@@ -12,7 +12,7 @@ namespace {
 constexpr naive::Window kWindow{.k = 3, .stride = 1, .pad = 1};
 constexpr int64_t kOut = 48;
 
-// Images that tiles of 4 x 4 cover and do not, in one strip of tiles and in several.
+// Images whose sizes are, and are not, multiples of 4 x 4 tiles, with one strip of tiles and with several.
 const std::vector<naive::Image> kImages{{20, 32, 4, 4}, {6, 64, 7, 10}, {90, 32, 3, 1}, {5, 64, 16, 16}};
 
 Attrs arguments(const naive::Image& image) {
@@ -28,7 +28,7 @@ size_t elements(int64_t channels, const naive::Image& image) {
   return static_cast<size_t>(image.n * channels * image.h * image.w);
 }
 
-// The output of one operator of two tensors, with what they hold.
+// Runs an operator of two tensors and returns its output.
 Values run_op(std::string_view op, const TensorType& a, Values a_values, const TensorType& b, Values b_values,
               Attrs attrs, int64_t rows) {
   Graph graph;
@@ -74,19 +74,19 @@ bool is_taken(int64_t channels, int64_t pixels, int64_t rows, bool gradient_of_w
                                .pad = {1, 1}});
 }
 
-// Measured on one core with weights that are not in the cache (tests/ops/kernels_bench.cpp).
+// The choice follows measurements on one core with weights outside the cache (tests/ops/kernels_bench.cpp).
 TEST(Winograd, IsTakenWhereItWins) {
   EXPECT_TRUE(is_taken(64, 16, 64));
   EXPECT_TRUE(is_taken(128, 7, 4));
   EXPECT_TRUE(is_taken(256, 7, 64));
   EXPECT_FALSE(is_taken(64, 16, 64, false, Isa::kAvx2));
   EXPECT_FALSE(is_taken(16, 16, 64));
-  // Strips of five tiles, a quarter of which is padding: the weights of all points are read too often.
+  // A strip has five tiles, a quarter of which is padding, so the weights of all points are read too often.
   EXPECT_FALSE(is_taken(512, 7, 4));
   EXPECT_FALSE(is_taken(512, 7, 64));
   EXPECT_FALSE(is_taken(512, 14, 16));
   EXPECT_TRUE(is_taken(512, 28, 4));
-  // The sums of all points are read and written once for each row block: it has to have enough pixels for that.
+  // The sums of all points are read and written once per row block, which pays off only with enough pixels.
   EXPECT_TRUE(is_taken(512, 7, 64, true));
   EXPECT_FALSE(is_taken(256, 7, 4, true));
   EXPECT_FALSE(is_taken(32, 4, 4, true));
@@ -109,7 +109,7 @@ TEST(Winograd, GradientOfTheInputAgreesWithTheFormula) {
   for (const naive::Image& image : kImages) {
     const Values dy = random_values(elements(kOut, image), -1, 1, 1);
     const Values weight = random_values(static_cast<size_t>(kOut * image.c * 9), -1, 1, 2);
-    Values turned(weight.size());  // [c][out], windows from their ends
+    Values turned(weight.size());  // [c][out], windows rotated by 180 degrees
     for (int64_t o = 0; o < kOut; ++o) {
       for (int64_t c = 0; c < image.c; ++c) {
         for (int64_t at = 0; at < 9; ++at) {

@@ -1,4 +1,4 @@
-// Buckets of gradients that replicas reduce together.
+// Buckets of gradients, each of which replicas reduce in one exchange.
 #include <algorithm>
 #include <gmock/gmock.h>
 #include <iterator>
@@ -16,7 +16,7 @@ bool is_slice_exchange(const Program& program, const Instruction& one, Kind kind
          program.buffer(one.operands[0].buffer).purpose == Purpose::kGradient;
 }
 
-// The instructions of stage 0 on replica 0 that sum its gradients, and the weights that each of them works on.
+// An instruction of stage 0 on replica 0 that sums gradients, and the weights whose gradients it sums.
 struct Step {
   Kind kind;
   std::vector<std::string> params;
@@ -53,7 +53,7 @@ TEST(Buckets, SmallGradientsAreReducedTogether) {
   EXPECT_THAT(kinds_of(steps_of(make_case())), ElementsAre(Kind::kReduceScatter, Kind::kSumReplicas, Kind::kAllGather));
 }
 
-// Slices of a bucket travel while those before it are summed.
+// The slices of a bucket are sent while earlier buckets are summed.
 TEST(Buckets, AGradientLargerThanABucketHasOneToItself) {
   const Case made = make_case({.bucket = 1});
   ASSERT_EQ(complaint(made), "");
@@ -78,9 +78,9 @@ TEST(Buckets, AGradientLargerThanABucketHasOneToItself) {
   }
 }
 
-// The most bytes of terms that device 0 holds at once, and those of all buckets together.
+// Returns the most bytes of terms that device 0 holds at once, and the bytes of terms of all buckets together.
 std::pair<Bytes, Bytes> terms_of(const Case& made) {
-  std::map<int32_t, Bytes> changes;  // per instruction
+  std::map<int32_t, Bytes> changes;  // change of the bytes, by instruction
   Bytes sum = 0;
   for (const Buffer& buffer : made.program.buffers) {
     if (buffer.purpose == Purpose::kTerms && buffer.head < 0 && buffer.device == 0) {
@@ -122,7 +122,7 @@ TEST(Buckets, DamageIsFound) {
     return list;
   };
   for (const Kind kind : {Kind::kReduceScatter, Kind::kAllGather}) {
-    // An exchange of one weight for another.
+    // One weight of a bucket is replaced by another one.
     const bool sums = kind == Kind::kAllGather;
     expect_bucket_found(sums ? "before they are summed" : "cannot work on buffer", [&](Program& p) {
       std::swap(all_of(p, kind, 0)[0]->operands, all_of(p, kind, 0)[1]->operands);
@@ -153,7 +153,7 @@ TEST(Buckets, DamageIsFound) {
     const auto mine = all_of(p, Kind::kReduceScatter, 1);
     mine[0]->operands.insert(mine[0]->operands.end(), mine[1]->operands.begin(), mine[1]->operands.end());
   });
-  // A sum that is done twice, not at all, of nothing, or after its slices were sent.
+  // A sum is done twice, is left out, has no terms, or is done after its slices were sent.
   expect_bucket_found("or one of them again", [&](Program& p) {
     const auto sums = all_of(p, Kind::kSumReplicas, 0);
     sums[1]->operands = sums[0]->operands;
@@ -168,7 +168,7 @@ TEST(Buckets, DamageIsFound) {
     const auto sent = p.instructions.begin() + all_of(p, Kind::kAllGather, 0)[0]->id.index;
     std::rotate(sum, sum + 1, sent + 1);
   });
-  // A backward pass after the exchanges have begun.
+  // A backward pass runs after the exchanges have begun.
   expect_bucket_found("adds to gradients that were summed or sent already", [&](Program& p) {
     const auto last = std::find_if(p.instructions.rbegin(), p.instructions.rend(), [](const Instruction& one) {
       return one.kind == Kind::kBackward && one.stage == 0 && one.replica == 0;

@@ -36,7 +36,7 @@ TEST(Chain, SetsTheGangOfAHeadApart) {
   }
 }
 
-// The running mean of the first `bn` is read again by the last node of the stages.
+// The last node of the stages reads the running mean of the first `bn` again.
 TEST(Chain, NoCutLiesBetweenReadersOfAStateThatAStepUpdates) {
   Made made = make({.layers = 2, .head = true});
   EXPECT_EQ(made.chain.most_stages(), 7);
@@ -71,7 +71,7 @@ TEST(Chain, EveryBackwardNodeFollowsItsForwardNode) {
   EXPECT_EQ(count + made.chain.nodes.size(), made.module.graph.nodes.size());
 }
 
-// A brute-force count of what crosses each cut.
+// Compares with a brute-force count of the values that cross each cut.
 TEST(Chain, BoundariesCountEachCrossingValueOnce) {
   const Made made = make({.layers = 3, .skips = true, .random = true});
   const Graph& graph = made.module.graph;
@@ -98,7 +98,7 @@ TEST(Chain, BoundariesCountEachCrossingValueOnce) {
 
 TEST(Chain, ReceivedValuesAreThoseOfEarlierNodes) {
   const Made made = make({.layers = 2, .norm = false, .skips = true});
-  // stem | linear relu add: both the linear layer and the skip read the stem's output, once.
+  // stem | linear relu add: the linear layer and the skip both read the stem's output, which is received once.
   const auto values = received_values(made.module.graph, made.chain, 1, 4);
   ASSERT_EQ(values.size(), 1U);
   EXPECT_EQ(made.module.graph.value(values[0]).name, "stem");
@@ -129,8 +129,8 @@ TEST(Chain, RecomputedNodesKeepWhatTheyReadInsteadOfWhatTheyMake) {
 TEST(Remat, RunsAgainOnlyWhatTheBackwardPassNeeds) {
   const Made made = make({.layers = 1, .norm = false});
   const int n = made.chain.size();
-  // stem -> linear -> relu -> out -> loss, accuracy. No later node but `fill` reads the rows of loss as numbers, and
-  // nothing reads accuracy. The linear layer's result is not kept, but relu reads it.
+  // stem -> linear -> relu -> out -> loss, accuracy. Only `fill` reads the rows of loss as numbers, and nothing reads
+  // accuracy. The linear layer's result is not kept, but relu reads it.
   const auto all = rematerialized(made.module.graph, made.chain, 0, n, {0, 1, 2, 3, 4, 5});
   EXPECT_EQ(all, (std::vector<bool>{true, true, true, true, true, false}));
   const auto relu = rematerialized(made.module.graph, made.chain, 0, n, {2});
@@ -141,7 +141,7 @@ TEST(Remat, RunsAgainOnlyWhatTheBackwardPassNeeds) {
 
 TEST(Chain, ResidentBytesHoldWeightsStatesAndOptimizer) {
   const Made made = make({.layers = 0, .input = 32, .width = 64, .classes = 16, .momentum = 0.9});
-  // stem [64, 32]: weight and one momentum; its gradient is counted apart.
+  // stem [64, 32]: the weight and one momentum. The gradient is counted separately.
   EXPECT_EQ(made.chain.parameters[0], 64 * 32 * 4);
   EXPECT_EQ(made.chain.resident[0], 2 * 64 * 32 * 4);
   EXPECT_EQ(made.chain.gradients[0], 64 * 32 * 4);
@@ -190,7 +190,7 @@ TEST(Machine, SharesThreadsAndKeepsAReserve) {
   EXPECT_EQ(given.memory, 7 * kGiB);
   cluster.cpu = "epyc";
   EXPECT_EQ(make_machine(cluster, {}, 4, 16 * kGiB).name, "6 x epyc");
-  // Fewer threads than devices count as one for each device.
+  // If there are fewer threads than devices, each device counts as one thread.
   EXPECT_EQ(make_machine({}, {.devices = 4, .threads = 2}, 2, kGiB).threads, 4);
 }
 

@@ -1,4 +1,4 @@
-// Few of many candidates are made into programs, and no candidate that fits is lost by that.
+// Only a few of many candidates are made into programs, and this loses no candidate that fits.
 #include "planner/search/choose.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ using testing::ModelOptions;
 using testing::prepare_inference;
 using testing::prepare_training;
 
-// All that a choice works on, and what it refers to.
+// Everything that a choice needs, and the objects that it refers to.
 struct Subject {
   explicit Subject(const Module& module, int devices)
       : training(prepare_training(module)),
@@ -86,7 +86,7 @@ TEST(Choose, OnlyWantedPlansAreMadeIfEverythingFits) {
 }
 
 TEST(Choose, HopelessLimitsAreGivenUpAfterAFewPrograms) {
-  Subject subject(narrow(false, 256), 8);  // values of one row block are larger than all weights
+  Subject subject(narrow(false, 256), 8);  // the values of one row block are larger than all weights
   ASSERT_GT(subject.candidates.size(), 60U);
   Bytes weights = 0;
   for (const Candidate& candidate : subject.candidates) {
@@ -98,10 +98,11 @@ TEST(Choose, HopelessLimitsAreGivenUpAfterAFewPrograms) {
   EXPECT_FALSE(choice.weights_alone);
   EXPECT_FALSE(choice.refused.empty());
   EXPECT_GT(choice.smallest.memory.sum(), 0);
-  // The fastest one as it is, corrected and with everything run again; two pipelines of each kind that is asked.
+  // Programs: the fastest candidate as it is, corrected, and with everything recomputed; and two pipelines of each
+  // kind that is tried.
   EXPECT_LE(subject.realised, 5 + 2 * 3);
 
-  // Batches that cannot fit by what is known of a larger one cost nothing.
+  // A batch that cannot fit, judging by a larger one, is not made into a program.
   subject.realised = 0;
   find_fixes(subject.training, subject.input, limits, choice, nullptr);
   EXPECT_LE(subject.realised, 4 * (5 + 2 * 3));
@@ -115,7 +116,7 @@ int64_t kept_classes(const Fitted& fitted) {
   return sum;
 }
 
-// Logits are kept in the memory that is left, on all devices together and on each.
+// Logits are kept in the memory that is left on each device and on all devices together.
 TEST(Choose, LogitsAreKeptAsFarAsMemoryAllows) {
   Module module = make_module({.layers = 2, .input = 256, .width = 256, .classes = 20'000, .head = true, .batch = 256});
   module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "synthetic")};
@@ -144,7 +145,7 @@ TEST(Choose, LogitsAreKeptAsFarAsMemoryAllows) {
   EXPECT_EQ(kept_classes(tight), 0);
 }
 
-// A short product takes no longer than the copies that would save it.
+// Computing a short product again takes no longer than copying its kept logits.
 TEST(Choose, LogitsOfFewDimensionsAreMadeAgain) {
   Module module = make_module({.layers = 2, .input = 16, .width = 16, .classes = 20'000, .head = true, .batch = 256});
   module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "synthetic")};
@@ -152,7 +153,7 @@ TEST(Choose, LogitsOfFewDimensionsAreMadeAgain) {
   EXPECT_EQ(kept_classes(subject.choose_within({kPlenty, 0}).fitted[0]), 0);
 }
 
-TEST(Choose, WeightsThatAreTooMuchByThemselvesAreNotEvenTried) {
+TEST(Choose, NoProgramIsMadeIfTheWeightsAloneDoNotFit) {
   Subject subject(narrow(), 8);
   const MemoryLimits limits{kPlenty, kKiB};
   const Choice choice = subject.choose_within(limits);
@@ -165,7 +166,7 @@ TEST(Choose, WeightsThatAreTooMuchByThemselvesAreNotEvenTried) {
   EXPECT_LE(subject.realised, 2) << "no batch makes weights smaller";
 }
 
-// A program that fits is found under any limit as long as there is one: the oracle makes them all.
+// Under any limit, a program that fits is found if there is one. The oracle makes all programs.
 TEST(Choose, APlanThatExistsIsFound) {
   for (const bool head : {false, true}) {
     for (const int devices : {2, 4}) {
@@ -201,8 +202,8 @@ int64_t recomputed_nodes(const Fitted& fitted) {
   return count;
 }
 
-// The excess over the memory of the whole machine may be freed on any stage, so not every layer of every stage runs
-// again. Under 1F1B the first stages hold the most.
+// Memory beyond the limit of the whole machine may be freed on any stage, so not every layer has to be recomputed.
+// Under 1F1B the first stages hold the most.
 TEST(Choose, ALimitOnAllDevicesIsHeldByTheStagesThatCanFreeMemory) {
   Module module = make_module({.layers = 8, .input = 64, .width = 64, .batch = 4096, .norm_rows = 64});
   module.data.sources = {testing::source("train", "synthetic"), testing::source("test", "synthetic")};
@@ -262,7 +263,8 @@ TEST(Choose, NoProgramIsBelowTheFloorOfItsWeights) {
   EXPECT_GT(compared, 40);
 }
 
-// A fix of hints needs hints; a batch is whole row blocks of every batch that an update accumulates.
+// A fix that removes hints is proposed only if there are hints. A proposed batch consists of whole row blocks in every
+// batch that an update accumulates.
 TEST(Fixes, SmallerBatchesAreLegalOnes) {
   Module module = narrow();
   module.train.grad_accumulation = 4;  // batches of 8 row blocks
@@ -279,8 +281,7 @@ TEST(Fixes, SmallerBatchesAreLegalOnes) {
 
 Result<KernelFacts> facts_of(const Module& module, bool) { return testing::make_facts(module); }
 
-// A plan that fits must be found even if only a smaller row block makes it fit: `norm_rows = 16` for 64 rows that are
-// one block.
+// A plan that fits must be found even if it needs a smaller row block: `norm_rows = 16` for 64 rows in one block.
 TEST(Fixes, ASmallerRowBlockIsProposed) {
   Module module = narrow(false, 64);
   module.train.batch = 64;

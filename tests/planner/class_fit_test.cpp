@@ -1,4 +1,4 @@
-// How many classes fit, and what other choices of a large head cost.
+// The number of classes that fit into memory, and the costs of other choices for a large head.
 #include "planner/class_fit.h"
 
 #include <gmock/gmock.h>
@@ -66,7 +66,7 @@ Module with_head(int64_t classes, double momentum = 0.9) {
   return module;
 }
 
-// The next number of three digits.
+// Returns the next larger number with at most three significant digits.
 int64_t next_number(int64_t classes) {
   int64_t unit = 1;
   while (classes / unit >= 1000) {
@@ -75,7 +75,7 @@ int64_t next_number(int64_t classes) {
   return (classes / unit + 1) * unit;
 }
 
-TEST(ClassFit, ThereIsAPlanForAsManyClassesAndNoneForTheNextNumber) {
+TEST(ClassFit, TheReportedNumberOfClassesFitsAndTheNextDoesNot) {
   const Subject subject(with_head(1000));
   const ClassFits fits = subject.fit().value();
   EXPECT_EQ(fits.head, "id");
@@ -100,7 +100,7 @@ TEST(ClassFit, ThereIsAPlanForAsManyClassesAndNoneForTheNextNumber) {
   }
   EXPECT_LT(fits.choices[1].step, fits.choices[0].step);
   EXPECT_LT(fits.choices[2].step, fits.choices[1].step);
-  // A row has 32 weights and 32 momenta of 4 bytes.
+  // A class row has 32 weights and 32 momenta of 4 bytes each.
   EXPECT_GT(fits.choices[0].classes, subject.machine.memory / 256 / 2);
   EXPECT_LT(fits.choices[0].classes, subject.machine.memory / 256);
   EXPECT_LT(fits.plans, 9 * 40);
@@ -114,7 +114,7 @@ TEST(ClassFit, TheLimitOfADeviceIsNamed) {
   EXPECT_EQ(fits.choices[0].limit, ClassLimit::kDevice);
   EXPECT_GT(fits.choices[0].classes, 2 * 8 * kMiB / 128 * 8 / 10) << "no optimizer state, two devices";
   EXPECT_THAT(report_classes(fits, subject.training, subject.machine), HasSubstr("memory_limit 8.0 MiB of a device"));
-  // The limit is per device, and so is the figure next to it; a run has two devices, and an evaluation.
+  // The limit applies to each device, and so does the figure next to it. A run has two devices and also evaluates.
   EXPECT_LE(fits.choices[0].device, 8 * kMiB);
   EXPECT_GT(fits.choices[0].device, 7 * kMiB);
   EXPECT_GT(fits.choices[0].memory, 14 * kMiB);
@@ -183,7 +183,7 @@ TEST(HeadChoices, LeaveOutFormatsThatTheOptimizerCannotHold) {
   EXPECT_FALSE(has_fp8(lamb));
 }
 
-TEST(HeadChoices, AreToldAsTheTextWouldAskForThem) {
+TEST(HeadChoices, ArePrintedAsSettingsOfTheText) {
   const HeadChoice all;
   HeadChoice tenth;
   tenth.active.kind = ActiveSpec::kSample;
@@ -194,13 +194,13 @@ TEST(HeadChoices, AreToldAsTheTextWouldAskForThem) {
   EXPECT_EQ(setting_text(narrow, tenth, "id", 1), "groups.id.weights = bf16, groups.id.states = bf16");
   EXPECT_EQ(setting_text(narrow, all, "id", 0), "active_classes = sample(10%), groups.id.weights = bf16");
   EXPECT_EQ(setting_text(all, tenth, "id", 0), "active_classes = all");
-  // Rows that catch up are of some of the classes and in f32: what is proposed can be checked as it stands.
+  // `untouched = exact` requires some active classes and f32 rows. A proposed choice must be valid as it stands.
   HeadChoice exact = tenth;
   exact.untouched = Untouched::kExact;
   EXPECT_EQ(setting_text(all, exact, "id", 0), "active_classes = all, groups.id.untouched = as_is");
 }
 
-// A plan lists the costs of other choices for a large head only.
+// Only the plan of a large head lists the costs of other choices.
 TEST(HeadChoices, ThePageOfAPlanHasTheirCosts) {
   for (const int64_t classes : {kLargeHead - 1, kLargeHead}) {
     const Subject subject(with_head(classes), kGiB);
@@ -218,7 +218,7 @@ TEST(HeadChoices, ThePageOfAPlanHasTheirCosts) {
     ASSERT_EQ(plan.costs.size(), 5U) << "as it is, two shares of active classes, two formats";
     EXPECT_TRUE(plan.costs[0].chosen);
     EXPECT_DOUBLE_EQ(plan.costs[0].step, plan.predicted.step);
-    // Both passes read the rows, one writes them and reads and writes the momentum.
+    // Both passes read the rows. One of them also writes the rows, and reads and writes the momentum.
     EXPECT_GE(plan.costs[0].moved, classes * 32 * 4 * 5);
     EXPECT_EQ(plan.costs[1].text, "sample 10 %, f32, states f32");
     EXPECT_LT(plan.costs[1].step, plan.costs[0].step);

@@ -1,4 +1,5 @@
-// Plans for several nodes: what crosses the network, how long that takes, and where stages, replicas and shards lie.
+// Plans for several nodes: the bytes that cross the network, the time that this takes, and the places of stages,
+// replicas and shards.
 #include <cmath>
 #include <functional>
 #include <gmock/gmock.h>
@@ -67,14 +68,15 @@ TEST(Cluster, NodesHaveContiguousDevicesAndAReserveEach) {
   EXPECT_EQ(machine.node_memory, 2 * kGiB - kGiB / 2);
   EXPECT_EQ(machine.network.rate, kWide);
   EXPECT_EQ(make_machine(cluster_of(1024, 64, kWide), {}, 1, kGiB).devices, 1024);
-  // Without `node`, each node is as the one that plans.
+  // Without `node`, every node is like the one that makes the plan.
   EXPECT_EQ(make_machine(cluster_of(3, 0, kWide, 0), {}, 4, 2 * kGiB).cores, 12);
   EXPECT_EQ(make_machine(cluster_of(3, 0, kWide, 0), {}, 4, 2 * kGiB).memory, 6 * kGiB);
 }
 
 TEST(Cluster, RanksThatALauncherStartedSayWhichNodesThereAre) {
   const NetworkSpec measured{.name = "measured", .rate = kThin, .latency = 1e-4};
-  // Five ranks on two hosts, in an order that no run of devices follows; cores and memory are those of both.
+  // Five ranks on two hosts, in an order in which the ranks of a host are not contiguous. Cores and memory are the sums
+  // over both hosts.
   const MachineRequest request{
       .devices = 5, .ranks = 5, .rank_nodes = {0, 1, 0, 1, 0}, .node_memory = 3 * kGiB, .network = measured};
   const Machine machine = make_machine({.reserve = 0}, request, 8, 10 * kGiB);
@@ -91,7 +93,7 @@ TEST(Links, CountWhatEachNodeSendsAndReceives) {
   const Machine machine = machine_of(2, 2, kThin);
   const std::vector all{0, 1, 2, 3};
   LinkLoad shared(machine);
-  shared.add_shared(all, all, 100);  // two blocks of each node go to the rank of the other one
+  shared.add_shared(all, all, 100);  // two blocks of each node go to the other node's rank
   EXPECT_EQ(shared.links()[0].sent, 200);
   EXPECT_EQ(shared.links()[1].received, 200);
   LinkLoad own(machine);
@@ -110,7 +112,7 @@ TEST(Links, CountWhatEachNodeSendsAndReceives) {
   EXPECT_EQ(gather.links()[0].received, 0);
 }
 
-// A send of 25 MB between nodes takes a second on its link, and another one after it takes one more.
+// Sending 25 MB between nodes takes a second on the link, and a second such send takes one more.
 TEST(Links, ExchangesTakeTurnsOnALink) {
   const Machine machine = machine_of(3, 1, kThin);
   Program program;
@@ -133,9 +135,9 @@ TEST(Links, ExchangesTakeTurnsOnALink) {
   };
   add(Kind::kSend, 0, 1, 0);
   add(Kind::kRecv, 1, 0, 0);
-  add(Kind::kSend, 0, 2, 1);  // shares the sender
+  add(Kind::kSend, 0, 2, 1);  // uses the same sending link
   add(Kind::kRecv, 2, 0, 1);
-  add(Kind::kSend, 1, 0, 2);  // the other direction of both links
+  add(Kind::kSend, 1, 0, 2);  // uses the other direction of both links
   add(Kind::kRecv, 0, 1, 2);
   const auto times = simulate(program, machine);
   ASSERT_TRUE(times.ok());
@@ -160,7 +162,7 @@ TEST(Cluster, AThinNetworkIsLeftAloneAndAWideOneIsUsed) {
   EXPECT_DOUBLE_EQ(thin->predicted.step, one->predicted.step) << "as fast as one node by itself";
 }
 
-// Head state does not fit into one node, so a plan has to spread it, whatever the network.
+// The state of the head does not fit into one node, so a plan has to spread it, however slow the network is.
 TEST(Cluster, EachNodeHasItsOwnMemory) {
   const Module module = testing::make_module(
       {.layers = 1, .input = 64, .width = 64, .classes = 400'000, .head = true, .batch = 64, .norm_rows = 32});
@@ -186,7 +188,7 @@ TEST(Cluster, EachNodeHasItsOwnMemory) {
   EXPECT_EQ(refused.error().code, "XG0601");
 }
 
-// Stages of a first few devices all lie on the first node, so only pipelines across both nodes fit.
+// Plans on the first few devices use only the first node, where they do not fit. Only pipelines across both nodes fit.
 TEST(Cluster, APipelineAcrossNodesIsFound) {
   const Module module = testing::make_module({.layers = 12, .input = 512, .width = 512, .batch = 64, .norm_rows = 32});
   Module staged = module;
@@ -223,7 +225,7 @@ TEST(Cluster, TheMemoryOfANodeIsNamedWhereItIsTheLimit) {
   EXPECT_THAT(report_classes(*fits, training, machine, 0), HasSubstr("64.0 MiB of a node"));
 }
 
-// Every list that devices index has to have their number.
+// Every list that is indexed by device must have one element per device.
 TEST(Cluster, APlanFileWhoseMachineDoesNotFitItsProgramIsRefused) {
   const auto plan = plan_on(machine_of(2, 2, kWide), head_model());
   ASSERT_TRUE(plan.ok());
@@ -256,8 +258,8 @@ TEST(Cluster, OneShardANodeLiesOnItsFirstDevice) {
   EXPECT_EQ(devices, (std::vector{0, 2, 4}));
 }
 
-// Dense gradients are reduced and gathered in slices: (R - 1) / R of them cross a link twice. Pairs of compressed ones
-// count at the density of most steps, though their blocks have space for those of the warm-up.
+// Dense gradients are reduced and gathered in slices, so (R - 1) / R of them cross a link twice. Compressed pairs are
+// counted at the density of most steps, although their blocks have space for the pairs of the warm-up.
 TEST(Cluster, CompressedGradientsSpareTheNetwork) {
   Module module = testing::make_module({.layers = 4, .input = 1024, .width = 1024, .batch = 64, .norm_rows = 8});
   module.schedule.replicas = Hint<int64_t>{4, {}};

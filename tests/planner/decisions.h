@@ -1,4 +1,4 @@
-// Decisions for tests: by hand or drawn from a seed, so that emission is tested without the search.
+// Makes planner decisions for tests, by hand or randomly from a seed, so that emission is tested without the search.
 #pragma once
 
 #include <algorithm>
@@ -22,10 +22,10 @@ struct Layout {
   PipelineKind pipeline = PipelineKind::kGpipe;
   bool deterministic = false;
   bool overlap = true;
-  uint64_t recompute_seed = 0;  // 0: nothing is run again
-  bool head_rows_all = true;    // h = batch; GPipe only
-  int kept_blocks = 0;          // class blocks whose logits each shard keeps, if it has that many
-  int nodes = 1;                // with contiguous runs of the devices
+  uint64_t recompute_seed = 0;  // 0: nothing is recomputed
+  bool head_rows_all = true;    // one pass of the head over the batch (h = batch); GPipe only
+  int kept_blocks = 0;          // class blocks whose logits each shard keeps; limited by its number of blocks
+  int nodes = 1;                // nodes, each with a contiguous range of the devices
 };
 
 inline std::string to_text(const Layout& layout) {
@@ -63,7 +63,8 @@ inline std::vector<HeadPlan> head_plans(Module module, const Layout& layout, int
   return heads;
 }
 
-// Stages of nearly equal numbers of forward nodes, on devices in order, replica by replica.
+// Makes a decision whose stages have nearly equal numbers of forward nodes. Devices are assigned in order, one replica
+// after another.
 inline Decision make_decision(const Module& module, const Layout& layout, bool training = true) {
   const Graph& graph = module.graph;
   Decision decision;
@@ -144,7 +145,7 @@ inline Result<Program> emit_layout(const Module& module, const Layout& layout, b
   return emit({module, facts, machine, decision});
 }
 
-// A legal layout for a batch of `blocks` row blocks.
+// Draws a legal layout for a batch of `blocks` row blocks.
 inline Layout random_layout(std::mt19937_64& random, int64_t blocks) {
   const auto pick = [&](const std::vector<int>& from) { return from[random() % from.size()]; };
   Layout layout;

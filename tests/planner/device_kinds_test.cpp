@@ -1,4 +1,4 @@
-// Pages of plans for many devices stay short, and each part of a plan has its memory.
+// Reports of plans for many devices stay short, and show the memory of each part of a plan.
 #include "planner/report/device_kinds.h"
 
 #include <algorithm>
@@ -74,7 +74,7 @@ TEST(DeviceKinds, PagesOfManyDevicesAreShort) {
   EXPECT_LT(lines_of(report_gantt(planned.plan, 80)), 80);
 }
 
-// The first stage has the largest device, and the head lies on the other one.
+// The first stage is on the device with the most memory in use, and the head is on the other device.
 TEST(DeviceKinds, AHeadHasItsMemoryOnWhicheverDeviceItLies) {
   Module module = testing::make_module(
       {.layers = 6, .input = 1024, .width = 1024, .classes = 200, .head = true, .batch = 256, .norm_rows = 32});

@@ -15,7 +15,8 @@ struct Made {
   Program program;
 };
 
-// One stage on one device: a forward pass, a backward pass and an update, whose times the facts decide.
+// Makes a program with one stage on one device: a forward pass, a backward pass and an update. The facts determine
+// their times.
 Made make(const KernelFacts& measured, int threads, PrecisionMode precision = PrecisionMode::kF32,
           const std::string& optimizer = "sgd") {
   Made made{prepare_training(make_module({.layers = 1, .precision = precision, .optimizer = optimizer})), {}, {}, {}};
@@ -105,8 +106,8 @@ TEST(Durations, SyntheticSamplesAreDrawnByTheLoader) {
   EXPECT_EQ(cost.loader(made.module), 0) << "only training is predicted";
 }
 
-// Between two steps the loader's tasks take all workers, so the next step begins after the tasks that are running. The
-// rest of the loader's work is done while devices wait, or else concurrently with their computation.
+// Between two steps, the loader's tasks use all workers, so the next step begins after the tasks that are running. The
+// rest of the loader's work is done while devices wait, or at the same time as their computation.
 TEST(Durations, AStepBeginsBehindATaskOfTheLoader) {
   Made made = make({}, 2);
   const auto step = [&](int threads, int cores, int64_t elements, Seconds makespan, Seconds work, int waits = 0) {
@@ -121,7 +122,7 @@ TEST(Durations, AStepBeginsBehindATaskOfTheLoader) {
     return CostModel(made.facts, made.machine).step_with_loader(made.module, makespan, work, waits);
   };
   const Seconds sample = 1000 * 3e-8;
-  const Seconds task = kReadingTask + sample;  // and the sample that it is at
+  const Seconds task = kReadingTask + sample;  // including the sample that it has begun
   ASSERT_GT(64 * sample / 2, task);
   EXPECT_DOUBLE_EQ(step(2, 2, 1000, 5e-3, 6e-3), task + 5e-3) << "the rest fits where devices wait";
   EXPECT_DOUBLE_EQ(step(2, 2, 1000, 5e-3, 6e-3, 3), 2.5 * task + 5e-3) << "tasks begin where devices wait, too";
@@ -130,8 +131,8 @@ TEST(Durations, AStepBeginsBehindATaskOfTheLoader) {
   EXPECT_DOUBLE_EQ(step(1, 2, 1000, 5e-3, 5e-3), 5e-3 + 64 * sample) << "one worker has both to do";
 }
 
-// Passes of heads on one core of AMD Zen 4 with AVX-512 as `xrun bench head --threads 1 --batch 256 --kept 0 --cosine`
-// measured them (docs/reference/benchmarks.md, "Figures"), in seconds: forward, then backward with the update.
+// Times of head passes in seconds (forward, then backward with the update), measured on one core of AMD Zen 4 with
+// AVX-512 by `xrun bench head --threads 1 --batch 256 --kept 0 --cosine` (docs/reference/benchmarks.md, "Figures").
 struct MeasuredHead {
   const char* what;
   HeadSweep sweep;

@@ -1,5 +1,5 @@
-// The sum of a head's dX partials on a node before they are sent: which shards it takes, what crosses the network, and
-// what the verifier says of damaged ones.
+// The sum of a head's dX partials on a node before they are sent: the shards that it includes, the bytes that cross the
+// network, and the verifier's messages for damaged sums.
 #include "planner/dx_terms.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ using testing::CaseOptions;
 using testing::find;
 using Shards = std::vector<std::vector<int>>;
 
-// One shard of `sizes[i]` class blocks on each device i.
+// Makes a head with one shard of `sizes[i]` class blocks on each device i.
 HeadPlan head_of(const std::vector<int64_t>& sizes) {
   HeadPlan head;
   head.class_block = 1;
@@ -57,8 +57,8 @@ TEST(DxTerms, DevicesTakeTurns) {
   }
 }
 
-TEST(DxTerms, NothingIsSummedThatSendsAsMuch) {
-  // [1, 2) and [2, 4) are subtrees, which have no common one without block 0.
+TEST(DxTerms, ASumThatSavesNoTrafficIsNotMade) {
+  // [1, 2) and [2, 4) are subtrees, but every subtree that contains both also contains block 0.
   EXPECT_EQ(shards_of_sum(head_of({1, 1, 2}), {0, 1, 1}, 0), (Shards{{0}, {1}, {2}}));
   const HeadPlan aligned = head_of({2, 1, 1});
   const std::vector nodes{0, 1, 1};
@@ -70,7 +70,7 @@ TEST(DxTerms, NothingIsSummedThatSendsAsMuch) {
   EXPECT_EQ(terms.partials_by_node(), (std::map<int, int64_t>{{0, 1}, {1, 1}}));
 }
 
-// Six shards on two nodes; the stage that makes the features is on one of them.
+// Six shards on two nodes. The stage that makes the features is on one of the nodes.
 const CaseOptions kNodes{.replicas = 1, .nodes = 2, .devices = 6, .shards = 6};
 
 Bytes partials_of(const HeadPlan& head, size_t first, size_t last) {

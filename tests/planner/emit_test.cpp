@@ -137,7 +137,7 @@ TEST(Emit, RecomputedValuesAreNotSaved) {
 TEST(Emit, ASkipOverSeveralStagesIsSentStraight) {
   Module module = make_module({.layers = 1, .norm = false});
   Graph& graph = module.graph;
-  // stem -> layer0 -> out, and the stem once more at the end: a skip over the stage between.
+  // stem -> layer0 -> out, and the stem's output is read again at the end: a skip over the stage in between.
   graph = {};
   const auto call = [&](const char* op, std::vector<ValueId> inputs, Attrs attrs, const char* path) {
     const NodeId node =
@@ -157,7 +157,7 @@ TEST(Emit, ASkipOverSeveralStagesIsSentStraight) {
   const auto program = emit({prepared, make_facts(prepared), make_test_machine(3), decision});
   ASSERT_TRUE(program.ok());
   EXPECT_TRUE(verify_program(*program, prepared).ok());
-  // Forward 0-1, 1-2, 0-2; gradients the same ways back.
+  // Sends: forward 0-1, 1-2, 0-2, and gradients in the opposite directions.
   EXPECT_EQ(count(*program, Kind::kSend), 6);
 }
 

@@ -1,4 +1,4 @@
-// How long graphs of nearest classes take to build, and what a plan says of that.
+// The time to build graphs of nearest classes, and how a plan reports it.
 #include "planner/graph_builds.h"
 
 #include <gmock/gmock.h>
@@ -50,7 +50,8 @@ TEST(GraphBuilds, TakeAsLongAsMeasured) {
                                                                                 {shape(1'000'000, 64), 20}}) {
     EXPECT_NEAR(cost.approximate_graph({.graph = graph}) / seconds, 1, 0.25) << graph.classes << " x " << graph.dim;
   }
-  // Measured on two cores with AMX that also serve other machines: its products do not hide the comparisons of scores.
+  // Measured on two cores with AMX that also serve other machines. There the products are so fast that they do not hide
+  // the comparisons of scores.
   KernelFacts tiles;
   tiles.isa = "amx";
   tiles.flops_per_second_f32 = 1.2e11;
@@ -59,13 +60,13 @@ TEST(GraphBuilds, TakeAsLongAsMeasured) {
            {shape(100'000, 16), 1.65}, {shape(100'000, 64), 2.55}, {shape(1'000'000, 128), 191}}) {
     EXPECT_NEAR(CostModel(tiles, machine).exact_graph(graph) / seconds, 1, 0.3) << graph.classes << " x " << graph.dim;
   }
-  // Threads beyond the cores share them.
+  // Threads beyond the number of cores share the cores.
   EXPECT_EQ(cost.exact_graph(shape(20'000, 64, 32, 8)), cost.exact_graph(shape(20'000, 64)));
   EXPECT_EQ(cost.exact_graph(shape(20'000, 64, 32, 1)), 2 * cost.exact_graph(shape(20'000, 64)));
 }
 
-// With two workers each, n ranks together compare 2 - 1/n times the pairs of one rank, and n times as fast; in an
-// approximate graph no pair counts for both sides.
+// With two workers each, n ranks together compare 2 - 1/n times the pairs of one rank, and do so n times as fast. In an
+// approximate graph, each pair is compared once for each side, so the number of pairs does not grow.
 TEST(GraphBuilds, AreSharedOutByRanks) {
   KernelFacts facts;
   facts.flops_per_second_f32 = 1.2e11;
@@ -79,7 +80,7 @@ TEST(GraphBuilds, AreSharedOutByRanks) {
   }
 }
 
-// Three devices with one, two and one workers on two ranks, of which the first has the first two devices.
+// Three devices with one, two and one workers on two ranks. The first rank has the first two devices.
 TEST(GraphBuilds, WaitForTheRankWithTheFewestWorkers) {
   Program program{.devices = 3, .threads = {1, 2, 1}, .ranks = 2};
   program.heads.push_back({.classes = 1000, .dim = 8, .neighbours = 4});
@@ -99,7 +100,7 @@ TEST(GraphBuilds, WaitForTheRankWithTheFewestWorkers) {
   EXPECT_EQ(builds[0].approximate, cost.approximate_graph(shape, 2));
 }
 
-// 100,000 classes.
+// Makes a model with 100,000 classes.
 Module model_of(const ActiveSpec& active) {
   Module text = testing::make_module({.layers = 1,
                                       .input = 32,
@@ -113,7 +114,7 @@ Module model_of(const ActiveSpec& active) {
   return text;
 }
 
-// With 1,000 steps an epoch.
+// A planned run with 1,000 steps per epoch.
 struct Planned {
   explicit Planned(const TrainSpan& rebuild, double epochs = 2, bool exact = true) {
     Module text =
@@ -158,7 +159,7 @@ TEST(GraphBuilds, AddTheirTimeToTheEpochAndTheRun) {
   EXPECT_EQ(json["graphs"]["heads"][0]["head"], "id");
   EXPECT_EQ(json["graphs"]["heads"][0]["build_seconds"], build);
 
-  // A plan of a file has no graphs until they are predicted again.
+  // A plan that was read from a file has no graphs until they are predicted again.
   Plan read = plan;
   read.graphs.clear();
   EXPECT_FALSE(graph_period(read, planned.module).has_value());
@@ -205,7 +206,7 @@ TEST(GraphBuilds, AreWarnedOfIfLongerThanTheirPeriod) {
             "write exact=false, which takes about " + format_seconds(slower.plan.graphs[0].approximate) +
                 " and goes with rebuild=1000 steps");
 
-  // A run that is over in a second is not spoken of.
+  // A run that takes only a second gets no warning.
   Planned brief({100, TrainSpan::kSteps}, 20);
   for (GraphBuild& graph : brief.plan.graphs) {
     graph.exact = 4e-3;
@@ -213,13 +214,13 @@ TEST(GraphBuilds, AreWarnedOfIfLongerThanTheirPeriod) {
   brief.plan.predicted.step = 1e-5;
   EXPECT_FALSE(slow_graphs(brief.plan, brief.module).has_value());
 
-  // A longer period would be as long as the run, and an approximate graph is that already.
+  // A longer period would be as long as the run, and the graph is already approximate. So neither is proposed.
   const Planned none({10, TrainSpan::kSteps}, 0.1, false);
   EXPECT_EQ(slow_graphs(none.plan, none.module)->fixes[0].title,
             "write active_classes = sample(10%), which needs no graph");
 }
 
-// Most of the memory of such a run is on the host.
+// Most of the memory of such a run is host memory.
 TEST(GraphBuilds, TheirMemoryIsAmongTheReasonsOfARefusal) {
   Module text = model_of({.kind = ActiveSpec::kKnn, .amount = 0.01, .neighbours = 32, .rebuild = {10}});
   GroupSpec group;

@@ -1,4 +1,4 @@
-// Every hint of a schedule changes the plan, or is refused where it cannot be held.
+// Every hint of a schedule changes the plan, or is rejected if it cannot be satisfied.
 #include <algorithm>
 #include <functional>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ using testing::ModelOptions;
 using testing::prepare_inference;
 using testing::prepare_training;
 
-// Two layers that take long enough to be shared out, and a head.
+// Returns a model with a head and two layers that are large enough to be distributed.
 Module subject() {
   return make_module(
       {.layers = 4, .input = 256, .width = 512, .classes = 1000, .head = true, .batch = 1024, .norm_rows = 64});
@@ -46,8 +46,9 @@ Bytes largest_device(const Program& program) {
   return largest;
 }
 
-// For a batch of one row block on two devices, a choice that no hint asks for is proposed with its gain.
-TEST(Hints, ARowBlockThatLeavesDevicesIdleIsSaid) {
+// If a batch has one row block on two devices, the plan proposes a smaller row block with its gain, unless a hint asks
+// for the choice.
+TEST(Hints, ARowBlockThatLeavesDevicesIdleIsReported) {
   const auto reasons = [](ModelOptions options, const std::function<void(ScheduleSpec&)>& set) {
     Module module = make_module(options);
     set(module.schedule);
@@ -200,7 +201,7 @@ TEST(Hints, GranularityThatCannotBeHeldIsRefused) {
   EXPECT_EQ(made.error().span, (Span{0, 3, 5}));
 }
 
-// One row a replica on 300 devices; the machine never runs.
+// Each replica has one row on one of 300 devices; the program never runs.
 TEST(Hints, NoChoiceHasMoreReplicasThanASumTakes) {
   const Machine machine{.name = "300 x cpu", .cores = 300, .devices = 300, .threads = 300, .memory = 64 * kGiB};
   Module module = make_module({.layers = 1, .batch = 300, .norm_rows = 1});

@@ -8,7 +8,7 @@
 namespace xrun::planner::testing {
 namespace {
 
-// Whether no two ranges share bytes while both are alive.
+// Returns whether no two ranges share bytes while both are alive.
 bool is_legal(const std::vector<LiveRange>& ranges) {
   for (size_t i = 0; i < ranges.size(); ++i) {
     for (size_t j = i + 1; j < ranges.size(); ++j) {
@@ -30,7 +30,7 @@ TEST(Memory, RangesThatFollowOneAnotherShareBytes) {
   EXPECT_EQ(ranges[0].offset, ranges[1].offset);
 }
 
-TEST(Memory, NothingTakesNothing) {
+TEST(Memory, AnEmptyPlanTakesNoBytes) {
   std::vector<LiveRange> none;
   EXPECT_EQ(pack(none).bytes, 0);
   std::vector<LiveRange> empty{{0, 0, 5}, {0, 0, 5}};
@@ -89,7 +89,7 @@ TEST(Memory, SlicesHoldLocalsAndTheLargestScratch) {
     locals.push_back(graph.nodes[static_cast<size_t>(i)].outputs[0]);
   }
   const BlockLayout layout = layout_block(graph, facts, nodes, locals, 8);
-  // A chain: only two neighbours are alive at a time, each 8 rows of 64 f32.
+  // In a chain, only two neighbouring values are alive at a time, each with 8 rows of 64 f32.
   EXPECT_EQ(layout.kernel_offset, 2 * 8 * 64 * 4);
   EXPECT_EQ(layout.bytes, layout.kernel_offset + 5056);
 }
@@ -110,8 +110,8 @@ TEST(Memory, PartialsOfADeterministicRunAreCounted) {
   EXPECT_EQ(four, 4 * one);
 }
 
-// Whether a buffer stays in memory from step to step because the text asks for it: rows, their optimizer states, and
-// the step that last updated each row.
+// Returns whether a buffer stays in memory from step to step because the model needs it: class rows, their optimizer
+// states, and the step that last updated each row.
 bool is_weight_or_state(Purpose purpose) {
   switch (purpose) {
     case Purpose::kWeight:
@@ -126,8 +126,8 @@ bool is_weight_or_state(Purpose purpose) {
   }
 }
 
-// docs/internals/memory.md, "A million classes". Blocks of 32 rows, since products in bf16 fill smaller ones up to
-// that. The graph of nearest classes lies in the host arena and is not counted.
+// The bound is explained in docs/internals/memory.md, "A million classes". Row blocks have 32 rows, because products in
+// bf16 pad smaller blocks to that size. The graph of nearest classes is in the host arena and is not counted.
 TEST(Memory, HeadsOfAMillionClassesNeedAtMost64MiBBeyondWeightsAndState) {
   const std::vector<ActiveSpec> modes{
       {.kind = ActiveSpec::kAll},

@@ -19,7 +19,7 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-// Every way to cut n layers into `stages` stages.
+// Calls `visit` for every way to divide n layers into `stages` stages.
 void for_each_cuts(int n, int stages, const std::function<void(const Cuts&)>& visit) {
   Cuts cuts{0};
   const std::function<void()> extend = [&] {
@@ -91,7 +91,7 @@ PartitionRequest random_request(uint64_t seed) {
   return request;
 }
 
-// The objective of one choice of cuts with the cheapest recomputation, by trying all subsets.
+// Computes the objective of one choice of cuts with the cheapest recomputation, by trying all subsets.
 double exhaustive_objective(const PartitionRequest& request, const Cuts& cuts) {
   double sum = 0;
   double largest = 0;
@@ -122,7 +122,7 @@ double exhaustive_objective(const PartitionRequest& request, const Cuts& cuts) {
   return sum + (request.micro_batches - 1) * largest;
 }
 
-// No choice has a cut before a joined layer.
+// No result has a cut before a layer that is joined to the one before it.
 TEST(Partition, NoCutLiesBeforeAJoinedLayer) {
   int infeasible = 0;
   for (uint64_t seed = 1; seed <= 200; ++seed) {
@@ -149,7 +149,7 @@ TEST(Partition, NoCutLiesBeforeAJoinedLayer) {
   EXPECT_LT(infeasible, 150);
 }
 
-// Chains so long that neighbours are grouped first.
+// The chains are so long that neighbouring layers are grouped first.
 TEST(Partition, GroupsOfALongChainKeepJoinedLayersTogether) {
   PartitionRequest request;
   request.stages = 4;
@@ -196,7 +196,7 @@ TEST(Partition, EqualsTheExhaustiveOptimumWithMemoryAndRecomputation) {
   EXPECT_LT(infeasible, 200);
 }
 
-// Without a limit of memory nothing runs again.
+// Without a limit of memory, nothing is recomputed.
 double exhaustive_optimum_without_limit(const PartitionRequest& request) {
   double best = kInfinity;
   for_each_cuts(static_cast<int>(request.layers.size()), request.stages, [&](const Cuts& cuts) {
@@ -219,8 +219,8 @@ double exhaustive_optimum_without_limit(const PartitionRequest& request) {
   return best;
 }
 
-// Two large layers with two tiny ones between them: the even cut has the smallest largest stage and a wide boundary,
-// and both its neighbours are better though their largest stage is a little larger.
+// Two large layers have two tiny ones between them. The even cut has the smallest largest stage but a large boundary.
+// The cuts next to it are better, although their largest stage is a little larger.
 TEST(Partition, ManyLayersAreCutWithinAThousandthOfTheExhaustiveOptimum) {
   PartitionRequest request;
   request.layers.assign(60, {.incoming = 10});
@@ -259,7 +259,8 @@ TEST(Partition, CutsNowhereBehindTheLastLegalPosition) {
   EXPECT_TRUE(partition(request).empty());
 }
 
-// Chains beyond the size of the tables are cut between groups of neighbours, and what is asked of layers holds.
+// Chains that are too long for the tables are cut between groups of neighbours, and still respect all requirements on
+// layers.
 TEST(Partition, CutsVeryLongChainsNearTheOptimum) {
   const RandomStream random(11, 1);
   PartitionRequest request;
@@ -300,7 +301,7 @@ TEST(Partition, CutsVeryLongChainsNearTheOptimum) {
     EXPECT_LT(stage.recomputed.back(), stage.end);
   }
   request.recompute = Recompute::kAuto;
-  request.cap = 8 * 9001 / 4 * 5;  // 8 micro-batches: three of eight layers run again
+  request.cap = 8 * 9001 / 4 * 5;  // 8 micro-batches, of which three of eight layers are recomputed
   const auto fitting = partition(request);
   ASSERT_FALSE(fitting.empty());
   for (const PartitionStage& stage : fitting[0].stages) {
@@ -309,7 +310,7 @@ TEST(Partition, CutsVeryLongChainsNearTheOptimum) {
   }
 }
 
-// The objective of the best cuts and the best set of layers to run again of all stages together.
+// Computes the objective of the best cuts and the best set of recomputed layers over all stages together.
 double exhaustive_objective_within_total(const PartitionRequest& request) {
   double best = kInfinity;
   const auto n = static_cast<int>(request.layers.size());
@@ -341,7 +342,7 @@ double exhaustive_objective_within_total(const PartitionRequest& request) {
   return best;
 }
 
-// The first stage has all the weights and nothing to free: a cap on each stage could only move the cut.
+// The first stage has all the weights and nothing that it could free. A limit on each stage could only move the cut.
 TEST(Partition, ATotalIsHeldByTheStagesThatCanFreeMemory) {
   PartitionRequest request;
   request.layers = {{.forward = 4, .backward = 8, .resident = 100},
@@ -403,7 +404,7 @@ TEST(Partition, GivesOtherGoodCutsForTheSimulation) {
   }
 }
 
-// f + b of the nodes of a profile in a topological order (smallest node number first).
+// Reads a profile and returns f + b of its nodes in a topological order (smallest node number first).
 std::vector<double> read_profile(const std::filesystem::path& path) {
   std::map<int, double> cost;
   std::map<int, std::vector<int>> next;
@@ -420,7 +421,7 @@ std::vector<double> read_profile(const std::filesystem::path& path) {
       next[number(0)].push_back(number(arrow));
       ++waits[number(arrow)];
     } else {
-      const bool input = line.find(" -- Input") != std::string::npos;  // reading the batch is no layer
+      const bool input = line.find(" -- Input") != std::string::npos;  // reading the batch is not a layer
       cost[number(0)] = input ? -1 : value("forward_compute_time=") + value("backward_compute_time=");
     }
   }
@@ -461,7 +462,7 @@ TEST(Balance, IsOptimalOnTheProfilesOfRealNetworks) {
     for (const int stages : {2, 4, 8}) {
       const double optimum = bottleneck(weights, balance(weights, stages));
       EXPECT_EQ(bottleneck(weights, balance_by_bisection(weights, stages)), optimum) << name << ", " << stages;
-      // No cuts are better: the same layers do not fit under a smaller bound, filled greedily.
+      // Proves that no cuts are better: filled greedily, the layers do not fit under a smaller bound.
       double total = 0;
       int used = 1;
       double stage = 0;
@@ -469,7 +470,7 @@ TEST(Balance, IsOptimalOnTheProfilesOfRealNetworks) {
       for (const double weight : weights) {
         total += weight;
         if (weight > below) {
-          used = stages + 1;  // this layer alone is too large
+          used = stages + 1;  // this layer alone exceeds the bound
         }
         if (stage + weight > below) {
           ++used;

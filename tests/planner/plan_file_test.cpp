@@ -65,7 +65,7 @@ std::string code_of(const std::vector<std::byte>& bytes) {
   return plan.ok() ? "" : plan.error().code;
 }
 
-// Adds a valid digest, so that the checks after that of the digest are tested.
+// Adds a valid digest, so that the checks after that of the digest are reached.
 std::vector<std::byte> sign(std::vector<std::byte> bytes) {
   unsigned char digest[SHA256_DIGEST_LENGTH];
   SHA256(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(), digest);
@@ -81,7 +81,7 @@ TEST(PlanFile, KeepsEverything) {
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
   EXPECT_EQ(print(loaded->training, made.training.graph), print(made.plan.training, made.training.graph));
   EXPECT_EQ(print(loaded->inference, made.inference.graph), print(made.plan.inference, made.inference.graph));
-  // The text leaves out some values, but a second writing has the same bytes.
+  // The printed text leaves out some values, so the bytes of a second file are also compared.
   EXPECT_EQ(plan_bytes(*loaded), plan_bytes(made.plan));
   EXPECT_EQ(loaded->id, "12345678");
   EXPECT_EQ(loaded->options, made.plan.options);
@@ -166,7 +166,7 @@ TEST(PlanFile, OtherSchemasAreNamed) {
   EXPECT_NE(older.error().message.find("older than"), std::string::npos) << older.error().message;
 }
 
-// Written by the last version of the first schema, whose tables are laid out in another way.
+// This file was written by the last version with the first schema, whose tables have another layout.
 TEST(PlanFile, APlanOfTheFirstSchemaIsRefusedInWords) {
   const std::string text = test::read_source_file("tests/golden/plans/schema_1");
   std::vector<std::byte> bytes(text.size());
@@ -198,11 +198,11 @@ TEST(PlanFile, IsWrittenAsAWholeOrNotAtAll) {
   const auto loaded = load_plan(path);
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
   EXPECT_EQ(files_of(folder), (std::vector<std::string>{"small.xplan"}));
-  // Another process may be at it: its file is not ours.
+  // The temporary file may belong to another process, so it is left alone.
   fs::create_directory(path + ".tmp");
   EXPECT_TRUE(save_plan(plan, path).ok());
   EXPECT_EQ(files_of(folder), (std::vector<std::string>{"small.xplan", "small.xplan.tmp"}));
-  // A file that cannot be put in place is removed.
+  // A temporary file that cannot be renamed into place is removed.
   const Status refused = save_plan(plan, path + ".tmp");
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().kind, ErrorKind::kUsage);

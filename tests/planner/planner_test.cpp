@@ -33,7 +33,7 @@ Result<Plan> plan(const Module& module, const Machine& machine, const PlannerOpt
   return make_plan(training, inference, make_facts(training), make_facts(inference), machine, options);
 }
 
-// Large enough that a pass takes longer than starting it.
+// Returns a model that is so large that a pass takes longer than starting it.
 ModelOptions wide() { return {.layers = 4, .input = 256, .width = 512, .batch = 128, .norm_rows = 16}; }
 
 TEST(Planner, OneDeviceGetsOneStage) {
@@ -59,7 +59,7 @@ TEST(Planner, TwoEqualDevicesGetTwoReplicasRatherThanABubble) {
   EXPECT_GE(made->alternatives[0].step, made->predicted.step);
 }
 
-// For a program that was made, `why` and `also` say the same.
+// For a program that was made, `why` and `also` give the same values.
 TEST(Planner, WhyAgreesWithWhatElseWasConsidered) {
   ModelOptions options = wide();
   options.batch = 4096;
@@ -92,9 +92,9 @@ TEST(Planner, ABatchOfAnyNumberFindsTheSmallerOneThatFits) {
   EXPECT_NE(made.error().choices.back().find("changes training"), std::string::npos) << made.error().choices.back();
 }
 
-// Half of a batch may have no legal settings: that is no fix, and not the answer.
+// Half of the batch may have no legal settings. Then it is not proposed as a fix, and its error is not reported.
 TEST(Planner, RefusalsOfAccumulatedBatchesProposeNoIllegalBatch) {
-  // Weights alone are too much; one row block is.
+  // In the first case the weights alone are too large, and in the second case one row block is.
   for (const auto& [width, norm_rows] : {std::pair<int64_t, int64_t>{512, 64}, {64, 512}}) {
     Module module = make_module({.layers = 6, .input = 64, .width = width, .batch = 16'384, .norm_rows = norm_rows});
     module.train.grad_accumulation = 4;
@@ -149,7 +149,7 @@ TEST(Planner, ChoicesExcludedByHintsAreNotBlamedOnTheModel) {
 
   module.schedule = {};
   module.train.deterministic = true;
-  module.train.batch = 9 * module.train.norm_rows;  // four partials are not shared out among three
+  module.train.batch = 9 * module.train.norm_rows;  // four partials cannot be divided evenly among three replicas
   module.schedule.stages = Hint<int64_t>{1, {}};
   made = plan(module, machine_of(3));
   ASSERT_TRUE(made.ok()) << made.error().message;
@@ -180,7 +180,8 @@ TEST(Planner, StagesHintIsObeyed) {
   }
 }
 
-// Every forward node of the chain in exactly one stage, in printed order; its backward nodes in the same.
+// Every forward node of the chain is in exactly one stage, in printed order, and its backward nodes are in the same
+// stage.
 TEST(Planner, StagesShareOutAllNodesOnce) {
   ModelOptions options = wide();
   options.skips = true;
@@ -205,7 +206,7 @@ TEST(Planner, StagesShareOutAllNodesOnce) {
   for (const Node& node : graph.nodes) {
     forward += node.phase == Phase::kForward ? 1 : 0;
   }
-  EXPECT_EQ(seen.size() + 3, forward);  // classifier, loss, accuracy are the head's
+  EXPECT_EQ(seen.size() + 3, forward);  // classifier, loss and accuracy belong to the head
   int64_t rows = 0;
   for (const HeadShard& shard : made->training.heads[0].shards) {
     EXPECT_EQ(shard.row_begin, rows);
@@ -290,7 +291,7 @@ TEST(Planner, AHintThatCannotBeHeldIsRefusedWithItsPlaceAndAFix) {
   }
 }
 
-TEST(Planner, AMachineWithoutMemoryIsToldAsSuch) {
+TEST(Planner, AMachineWithoutMemoryIsReported) {
   Module module = make_module(wide());
   module.cluster.memory = 10 * kKiB;
   const auto made = plan(module, make_machine(module.cluster, {}, 2, 0));
@@ -380,7 +381,7 @@ TEST(Planner, RefusalsListPartsAndPlansThatFit) {
   EXPECT_NE(made.error().choices.back().find("batch = "), std::string::npos) << made.error().choices.back();
 }
 
-// The whole text of XG0601, from costs by formula.
+// Compares the whole text of XG0601; costs are computed by formula.
 TEST(Planner, RefusalsPointAtTheBatchOrTheLimit) {
   SourceMap sources;
   const std::string text =
@@ -444,7 +445,7 @@ TEST(Planner, DeterministicPlansHaveFourPartials) {
   EXPECT_TRUE(made->training.deterministic);
 }
 
-// Any model on any machine under any hints: a verified plan (make_plan verifies), or a refusal that says why.
+// Any model on any machine under any hints gives a verified plan (make_plan verifies it) or an error with a reason.
 TEST(Planner, EveryRandomCaseIsPlannedOrRefusedInWords) {
   int planned = 0;
   int refused = 0;

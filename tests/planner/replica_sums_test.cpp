@@ -1,4 +1,4 @@
-// Rounds of sums over replicas: every element is summed over all replicas, on one of them.
+// Rounds of sums over replicas: every element is summed over all replicas, on exactly one of them.
 #include "planner/replica_sums.h"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// The replicas whose gradients are in each element of each replica, a bit a replica.
+// For each element of each replica, the set of replicas whose gradients it includes, as one bit per replica.
 using Held = std::vector<std::vector<uint64_t>>;
 
 Held sum_all(int replicas, int node_replicas, int64_t count) {
@@ -100,7 +100,7 @@ bool sends_slices(const Program& program, const Instruction& one) {
          program.buffer(one.operands[0].buffer).purpose == Purpose::kGradient;
 }
 
-// The steps of stage 0 on replica 0, with the devices that an exchange joins.
+// Returns the instructions of stage 0 on replica 0, each exchange with the devices that it joins.
 std::vector<std::string> steps_of(const Program& program) {
   std::vector<std::string> steps;
   for (const Instruction& one : program.instructions) {
@@ -128,7 +128,7 @@ TEST(ReplicaSums, NodesSumBeforeTheyExchange) {
   EXPECT_EQ(testing::complaint(one), "");
   EXPECT_EQ(one.program.node_replicas, 2);
   EXPECT_THAT(steps_of(one.program), ElementsAre("to 2", "sum", "to 4", "sum", "to all 2 4 6"));
-  // If there are several buckets, each takes its next round in turn.
+  // If there are several buckets, each does its next round in turn.
   const testing::Case many = two_nodes(1);
   EXPECT_EQ(testing::complaint(many), "");
   const std::vector<std::string> steps = steps_of(many.program);
@@ -145,7 +145,7 @@ TEST(ReplicaSums, ANodeSendsItsOwnSumAndNotThoseOfItsReplicas) {
     }
     Machine machine = nodes_of({0, 0, 0, 0, 1, 1, 1, 1});
     machine.ranks = 2;
-    std::map<Kind, Bytes> bytes;  // sent by node 0
+    std::map<Kind, Bytes> bytes;  // bytes that node 0 sends
     const auto loads = link_loads(made.program, machine);
     std::set<int> known;
     for (const Instruction& one : made.program.instructions) {
@@ -166,7 +166,7 @@ void expect_found(const std::string& words, const std::function<void(Program&)>&
   testing::expect_operand_found(words, damage, {.replicas = 4, .nodes = 2, .devices = 8});
 }
 
-// The n-th exchange of terms, or sum, of replica 0 of stage 0.
+// Returns the n-th exchange of terms, or sum, of replica 0 of stage 0.
 Instruction& nth(Program& p, Kind kind, int n) {
   return testing::find(p, [&, n](const Instruction& one) mutable {
     const bool wanted =
@@ -178,7 +178,7 @@ Instruction& nth(Program& p, Kind kind, int n) {
 // Moves the exchanges of the second round of stage 0 after all of its sums.
 void exchange_too_late(Program& p) {
   std::set<InstructionId> late;
-  std::map<int, int> seen;  // exchanges by replica
+  std::map<int, int> seen;  // number of exchanges by replica
   ptrdiff_t last_sum = 0;
   for (const Instruction& one : p.instructions) {
     if (one.kind == Kind::kReduceScatter && one.stage == 0 && sends_slices(p, one) && ++seen[one.replica] == 2) {
@@ -194,7 +194,7 @@ void exchange_too_late(Program& p) {
 }
 
 TEST(ReplicaSums, DamagedRoundsAreFound) {
-  // Sums or exchanges of a round that are left out, or in another order.
+  // Sums or exchanges of a round are left out, or are in another order.
   expect_found("before they are summed", [](Program& p) {
     const InstructionId second = nth(p, Kind::kSumReplicas, 1).id;
     std::erase_if(p.instructions, [&](const Instruction& one) { return one.id == second; });
@@ -208,9 +208,9 @@ TEST(ReplicaSums, DamagedRoundsAreFound) {
     const auto sent = p.instructions.begin() + nth(p, Kind::kReduceScatter, 1).id.index;
     std::rotate(sum, sum + 1, sent + 1);
   });
-  // Sums of the second round that add the terms of the first one, whose place is the same.
+  // The sums of the second round add terms of the first round, because both use the same memory.
   expect_found("that no exchange has brought", exchange_too_late);
-  // Members of neither round, and a sum over those of the other one.
+  // An exchange has members of neither round, and a sum is over the members of the other round.
   expect_found("has other members than its exchange", [](Program& p) {
     const int group = nth(p, Kind::kReduceScatter, 0).group;
     const Instruction& other = testing::find(p, [](const Instruction& one) {
@@ -234,7 +234,7 @@ TEST(ReplicaSums, ReplicasOfANodeDivideTheReplicas) {
     testing::expect_found("of them on a node", [&](Program& p) { p.node_replicas = count; },
                           {.replicas = 4, .nodes = 2, .devices = 8});
   }
-  // A program of one round that says it has two, and one of two that says it has one.
+  // A program of one round claims to have two, and a program of two rounds claims to have one.
   testing::expect_found("weight.terms) has", [](Program& p) { p.node_replicas = 1; },
                         {.replicas = 4, .nodes = 2, .devices = 8});
   testing::expect_found("before those of the round", [](Program& p) { p.node_replicas = 2; },

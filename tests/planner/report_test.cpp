@@ -64,14 +64,14 @@ TEST(Report, CompressedGradientsAreComparedWithDenseOnes) {
                      .value();
   EXPECT_TRUE(test::matches_golden(report_text(planned.plan, planned.module), "report/compress.txt"));
   const auto json = nlohmann::json::parse(report_json(planned.plan, planned.module))["compress"];
-  // 256 x 256 of the stem and of the layer, and 10 x 256: 66 + 66 + 3 pairs of 8 bytes.
+  // The weights are 256 x 256 in the stem and in the layer, and 10 x 256: 66 + 66 + 3 pairs of 8 bytes.
   EXPECT_EQ(json["pairs"], 66 + 66 + 3);
   EXPECT_EQ(json["sent_bytes"], 8 * (66 + 66 + 3));
   EXPECT_EQ(json["sent_bytes_at_first"], 2 * (65536 + 65536 + 2560));
   EXPECT_EQ(json["dense_bytes"], 4 * (65536 + 65536 + 2560));
 }
 
-// Nodes send what replicas would: the sums of whole gradients stay inside a node.
+// Nodes send what replicas would send otherwise: whole gradients are summed within a node.
 TEST(Report, CompressionByNodeNamesWhatNodesSend) {
   Module module = testing::make_module({.layers = 1, .input = 256, .width = 256, .batch = 64, .norm_rows = 8});
   module.train.compress = {.density = 0.001, .on = {}, .per_node = true};
@@ -94,7 +94,7 @@ TEST(Report, CompressionByNodeNamesWhatNodesSend) {
   const auto json = nlohmann::json::parse(report_json(two, training))["compress"];
   EXPECT_EQ(json["senders"], 2);
   EXPECT_EQ(json["inside_bytes"], 4 * (65536 + 65536 + 2560));
-  // With nothing to send between nodes, or replicas that nodes do not share evenly, the plan says so.
+  // If nodes have nothing to send to each other, or do not have the same number of replicas, the plan reports it.
   const Plan one = planned({0, 0, 0, 0});
   EXPECT_NE(compression_text(one, training).find("all 4 replicas lie on one node, so nothing is sent between nodes"),
             std::string::npos);
@@ -110,7 +110,7 @@ TEST(Report, CompressionByNodeNamesWhatNodesSend) {
   EXPECT_EQ(parts->message,
             "2 nodes have different numbers of the 4 replicas, so 4 senders compress instead of the nodes");
   EXPECT_EQ(parts->fixes[0].title, "write replicas = 2 or a multiple of it in `schedule`");
-  // Plan files keep who compresses.
+  // A plan file stores whether nodes or replicas compress.
   const auto loaded = load_plan_bytes(plan_bytes(two));
   ASSERT_TRUE(loaded.ok()) << loaded.error().message;
   EXPECT_EQ(loaded->training.sender_replicas, 2);
@@ -146,7 +146,8 @@ TEST(Report, FormatsOfClassRowsAreNamedWhereTheirBytesAre) {
   EXPECT_NE(refused.error().notes[0].find("class weights in fp8, states in bf16"), std::string::npos);
 }
 
-// Rows in a file are no memory of the plan: a head of 16 GiB fits in two, and the page says what the disk has to have.
+// Rows in a file are not counted as memory of the plan: a head of 16 GiB fits into 2 GiB, and the report names the disk
+// space.
 TEST(Report, PageOfAPlanNamesTheDiskForRowsInAFile) {
   Module module = testing::make_module({.layers = 1,
                                         .input = 64,
@@ -173,13 +174,13 @@ TEST(Report, PageOfAPlanNamesTheDiskForRowsInAFile) {
   EXPECT_EQ(json["run_memory"]["disk"][0]["rows"], layout.file_bytes());
   EXPECT_EQ(layout.sections.size(), 3U) << "weights, momentum and scales";
   EXPECT_GE(layout.file_bytes(), int64_t{200'000'000} * (64 + 128 + 4));
-  // Shards share the file.
+  // All shards use the same file.
   const auto two = planned(2);
   ASSERT_TRUE(two.ok()) << two.error().message;
   ASSERT_EQ(two->training.heads[0].shards.size(), 2U);
   EXPECT_EQ(rows_layout(two->training, training.graph, 0), layout);
   EXPECT_EQ(mapped_bytes(two->training, 0) + mapped_bytes(two->training, 1), mapped_bytes(plan->training, 0));
-  // In memory they do not fit, and the refusal offers the file, but for all classes in every step.
+  // In memory the rows do not fit. The error proposes a file, except if all classes are active in every step.
   module.train.groups[0].rows = RowPlace::kMemory;
   const auto refused = planned(1);
   ASSERT_FALSE(refused.ok());
@@ -194,7 +195,7 @@ TEST(Report, PageOfAPlanNamesTheDiskForRowsInAFile) {
   EXPECT_FALSE(offers(all.error()));
 }
 
-// If `cluster.node.storage` says how fast files are written, a plan says how long a save takes.
+// If `cluster.node.storage` gives the speed of writing files, a plan predicts the time of a save.
 TEST(Report, SavesAreTimedWhereTheStorageIsKnown) {
   Planned planned = make(0, true);
   EXPECT_EQ(report_text(planned.plan, planned.module).find("a save"), std::string::npos);
@@ -208,7 +209,8 @@ TEST(Report, SavesAreTimedWhereTheStorageIsKnown) {
       << report_text(planned.plan, planned.module);
 }
 
-// A plan file is somebody's: its strings stay in their lines. The console replaces what steers a terminal.
+// A plan file may come from others, so its strings must stay within their lines. The console replaces characters that
+// control a terminal.
 TEST(Report, StringsOfAPlanForgeNoLines) {
   const std::string hostile = "x\nforged: all is well";
   const Planned planned = make(2, true);
@@ -239,13 +241,13 @@ TEST(Report, AHeadIsShownWithItsOwnBuffersOnly) {
   const Bytes alone = list_parts(planned.plan, planned.module)[1].memory;
   EXPECT_GT(alone, 0);
   std::vector<HeadPlan>& heads = planned.plan.training.heads;
-  heads.push_back(heads[0]);  // a second head without buffers
+  heads.push_back(heads[0]);  // adds a second head without buffers
   const std::vector<PlanPart> parts = list_parts(planned.plan, planned.module);
   EXPECT_EQ(parts[1].memory, alone);
   EXPECT_EQ(parts[2].memory, 0);
 }
 
-TEST(Report, TimesOfAnEpochAndTheRunAreToldWhereTheSamplesAreKnown) {
+TEST(Report, TimesOfEpochAndRunArePrintedIfTheSamplesAreKnown) {
   Planned planned = make(0, true);
   Plan& plan = planned.plan;
   TrainSpec& train = planned.module.train;
@@ -300,7 +302,7 @@ TEST(Report, DiffHasTheRowsThatChangedWithBothValues) {
   const std::string device = "cpu " + std::to_string(after.training.arenas.back().device);
   EXPECT_EQ(rows, (std::vector<std::string>{"flags: --deterministic --devices 2 --set train.lr=0.1",
                                             "m.xgraph: aabbccdd", "micro_batches: 77", device + " memory: 3.0 MiB"}));
-  // The other way round a row is gone.
+  // In the opposite direction, the row is removed.
   EXPECT_NE(report_diff(after, before).find("  m.xgraph       aabbccdd"), std::string::npos)
       << report_diff(after, before);
 }
@@ -336,7 +338,7 @@ TEST(Report, ThePageKeepsToTheColumnsOfATerminal) {
       EXPECT_LE(count_code_points(line), columns) << line;
     }
   }
-  const auto words = [](std::string text) {  // all that is said, in whatever order
+  const auto words = [](std::string text) {  // the characters of the text, sorted
     std::erase_if(text, [](char c) { return c == ' ' || c == '\n'; });
     std::ranges::sort(text);
     return text;
@@ -488,8 +490,8 @@ TEST(Report, FlopsOfTheLayersAreThoseOfTheForwardGraph) {
   EXPECT_DOUBLE_EQ(sum, total_cost(planned.module.graph, Phase::kForward).flops);
 }
 
-// Computed from the graph alone: the values that nodes of a backward pass read and that neither these nodes nor the
-// loader make.
+// Computes from the graph alone the bytes of values that the nodes of a backward pass read, but that neither these
+// nodes nor the loader make.
 Bytes kept_for_backward(const Program& program, const Graph& graph, const Stage& stage) {
   std::set<NodeId> run(stage.recomputed.begin(), stage.recomputed.end());
   run.insert(stage.backward.begin(), stage.backward.end());

@@ -60,7 +60,8 @@ TEST(RunMemory, AReaderCountsWhereItIsOpenedAndItsArgumentsBoundIt) {
   EXPECT_EQ(files.uncounted, std::vector<std::string>{"train"});
 }
 
-// Copies of all weights and states, as long as they are few, and a chunk for the worker and one for the background.
+// Memory for background saves: copies of all weights and states, if they are small, and a chunk each for the worker and
+// the background.
 TEST(RunMemory, SavesInTheBackgroundCount) {
   Module module = module_of({source("train", "synthetic")});
   const RunMemory between = memory_of(module);

@@ -10,8 +10,8 @@ namespace {
 
 using ::testing::ElementsAre;
 
-// Weights, running states and the optimizer's states, of each once: a case has two replicas of two stages and a head of
-// three shards.
+// A save has the weights, running states and optimizer states, each once. The case has two replicas of two stages, and
+// a head in three shards.
 TEST(SaveSize, CountsEachTensorOnce) {
   const Case made = make_case();
   const Graph& graph = made.module.graph;
@@ -29,7 +29,7 @@ TEST(SaveSize, CountsEachTensorOnce) {
   EXPECT_GT(nodes[1], 0);
 }
 
-// Lists of nearest classes lie on the host.
+// The lists of nearest classes are in host memory.
 TEST(SaveSize, CountsWhatLiesOnTheHost) {
   const Case made = make_case({.knn = true});
   Bytes host = 0;

@@ -24,7 +24,7 @@ struct Golden {
   Seconds one_f_one_b;
 };
 
-// F = 1 and B = I + W = 2 a stage and micro-batch.
+// Each stage and micro-batch takes F = 1 and B = I + W = 2.
 TEST(Schedule, MakespansEqualTheGoldenValues) {
   for (const Golden& golden :
        {Golden{2, 8, 0, 27, 27}, Golden{2, 8, 0.1, 27.2, 27.8}, Golden{4, 8, 0, 33, 33}, Golden{4, 8, 0.1, 33.6, 34.6},
@@ -76,7 +76,7 @@ TEST(Schedule, EverySchedulePassesTheCheckerWithAndWithoutHead) {
     request.hop = stream.uniform(2, 0.0F, 1.0F);
     request.head = stream.uniform(3, 0.0F, 3.0F);
     for (uint64_t s = 0; s < stages; ++s) {
-      // Some stages take no time at all: all instants fall together.
+      // Some stages take no time, so all their instants coincide.
       const bool idle = stream.below(40 + s, 4) == 0;
       request.forward.push_back(idle ? 0.0 : static_cast<double>(stream.uniform(10 + s, 0.1F, 2.0F)));
       request.backward.push_back(idle ? 0.0 : static_cast<double>(stream.uniform(20 + s, 0.1F, 4.0F)));
@@ -125,7 +125,7 @@ TEST(Schedule, CheckerRefusesBrokenOrders) {
   Schedule early = tiny();  // F0 F1 B0 H0 B1 on the last stage
   std::swap(early.orders[1][2], early.orders[1][3]);
   EXPECT_FALSE(check_schedule(early).ok());
-  Schedule stuck = tiny();  // stage 0 wants B0 before the head pass that B0 waits for
+  Schedule stuck = tiny();  // on stage 0, B0 stands before the head pass that it waits for
   std::swap(stuck.orders[0][2], stuck.orders[0][3]);
   const Status status = check_schedule(stuck);
   ASSERT_FALSE(status.ok());

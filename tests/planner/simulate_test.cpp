@@ -65,13 +65,14 @@ TEST(SimulateProgram, WorkersBeyondTheCoresShareThem) {
   program.threads = {1, 1, 1};
   EXPECT_EQ(simulate(program)->makespan, 6);
   EXPECT_EQ(simulate(program, 3)->makespan, 6);
-  // Three at once on two cores until the short ones have done their 4, then one alone for the last 2.
+  // Three instructions share two cores until the two short ones have done their work of 4; then one runs alone for the
+  // last 2.
   const auto times = simulate(program, 2);
   ASSERT_TRUE(times.ok());
   EXPECT_DOUBLE_EQ(times->instructions[0].end, 6);
   EXPECT_DOUBLE_EQ(times->instructions[3].start, 6);
   EXPECT_DOUBLE_EQ(times->makespan, 8);
-  // An idle device leaves its core to the others: in a chain of three no devices share a core.
+  // An idle device leaves its core to the others. In a chain of three, no two devices compute at the same time.
   Program chain =
       program_of(3, {instruction(0, 0, Stream::kCompute, 4, {}), instruction(1, 1, Stream::kCompute, 4, {0}),
                      instruction(2, 2, Stream::kCompute, 6, {1})});
@@ -80,7 +81,7 @@ TEST(SimulateProgram, WorkersBeyondTheCoresShareThem) {
 }
 
 TEST(SimulateProgram, AnExchangeDoesNotWaitForTheOneBeforeItToEnd) {
-  // Device 1 comes to group 1 late, and to group 2 at once.
+  // Device 1 joins group 1 late and group 2 at once.
   const Program program =
       program_of(3, {instruction(0, 1, Stream::kCompute, 5, {}), instruction(1, 0, Stream::kComm, 1, {}, 1),
                      instruction(2, 1, Stream::kComm, 1, {0}, 1), instruction(3, 0, Stream::kComm, 1, {}, 2),

@@ -1,4 +1,4 @@
-// Plans of a batch that grows.
+// Plans for a batch that grows during training.
 #include "planner/step_programs.h"
 
 #include <gmock/gmock.h>
@@ -71,7 +71,7 @@ TEST(StepPrograms, EveryLegalSettingHasThemAll) {
 
 TEST(StepPrograms, MoreReplicasThanTheFirstStepsHaveRowBlocksAreRefused) {
   Growing growing(4, 4);
-  growing.module.train.resize(4 * 48);  // three row blocks in the first steps, twelve in the last
+  growing.module.train.resize(4 * 48);  // three row blocks in the first steps, twelve in the last steps
   growing.module.schedule.replicas = Hint<int64_t>{4, {}};
   const auto made = growing.plan();
   ASSERT_FALSE(made.ok());
@@ -111,7 +111,7 @@ TEST(StepPrograms, ReportsHaveBothEnds) {
   EXPECT_LT(sizes.front().used, sizes.back().used);
   EXPECT_THAT(report_text(plan, training), HasSubstr("growth     first steps of 256 samples take"));
   EXPECT_THAT(report_json(plan, training), HasSubstr("\"batch\": 1024"));
-  // 500 units: 100 steps of one, 200 units of growth, fifty steps of four.
+  // 500 units: 100 steps of one unit, 200 units of growth, and fifty steps of four units.
   const Seconds first = 100 * sizes.front().step;
   const Seconds last = 50 * sizes.back().step;
   const RunTimes times = run_times(plan, training);

@@ -1,4 +1,5 @@
-// Small models for the planner's tests: a registry of operators without kernels, and modules made of them.
+// Small models for the planner's tests: a registry of operators without kernels, and modules built from these
+// operators.
 #pragma once
 
 #include <string>
@@ -34,7 +35,7 @@ inline OpCost linear_cost(Types in, Types out, const Attrs&) {
 }
 
 inline OpCost matrix_cost(Types in, Types out, const Attrs&) {
-  // Backward of linear: dx has dy and the weight, dw has dy and x.
+  // The cost of a gradient of linear: dx reads dy and the weight, and dw reads dy and x.
   const double a = static_cast<double>(in[0].dims.back());
   const double b = static_cast<double>(out[0].dims.back());
   return {2 * a * b, 4 * (in[0].dims.back() + out[0].dims.back())};
@@ -138,8 +139,8 @@ inline Status grad_cast(GradBuilder& b) {
 
 }  // namespace ops
 
-// linear(out), relu, bn, add, noise (random), cast, classifier(classes, bias) (a head), softmax_ce and accuracy (dense
-// or on a head), and what their gradients use.
+// Returns a registry with linear(out), relu, bn, add, noise (random), cast, classifier(classes, bias) (a head),
+// softmax_ce and accuracy (dense or on a head), and the operators of their gradients.
 inline const OpRegistry& test_registry() {
   static const std::vector<OpDef> defs{
       {.name = "linear",
@@ -192,16 +193,16 @@ inline const OpRegistry& test_registry() {
 }
 
 struct ModelOptions {
-  int layers = 3;  // linear -> bn -> relu, each with a skip around it where `skips`
+  int layers = 3;  // linear -> bn -> relu, each with a skip connection if `skips` is set
   int64_t input = 32;
   int64_t width = 64;
   int64_t classes = 10;
-  bool head = false;  // sharded classifier; otherwise a dense one
+  bool head = false;  // a sharded classifier; false: a dense one
   bool head_bias = false;
   bool head_cosine = false;  // class weights have a prepared form
   bool norm = true;          // bn in each layer
   bool skips = false;
-  int tied = 0;         // layers i and i + tied read one weight; 0: each layer has its own
+  int tied = 0;         // layers i and i + tied share one weight; 0: no sharing
   bool random = false;  // noise after the last layer
   PrecisionMode precision = PrecisionMode::kF32;
   int64_t batch = 64;
@@ -212,7 +213,7 @@ struct ModelOptions {
   RowFormat states = RowFormat::kF32;
 };
 
-// The checked module of a small classifier, as the language would give it: before graph/pipeline.h.
+// Returns the checked module of a small classifier, as the language front end makes it: before graph/pipeline.h.
 inline Module make_module(const ModelOptions& options) {
   Module module;
   module.model = "small";
@@ -283,7 +284,7 @@ inline Module make_module(const ModelOptions& options) {
   return module;
 }
 
-// Sources of data that are never opened.
+// Returns a data source. The planner's tests never open it.
 inline SourceSpec source(const std::string& name, const std::string& reader, Attrs args = {}) {
   SourceSpec spec;
   spec.name = name;
@@ -291,7 +292,7 @@ inline SourceSpec source(const std::string& name, const std::string& reader, Att
   return spec;
 }
 
-// Pictures of 1,000 characters of each font.
+// Returns a source of glyph pictures: 1,000 characters of each font.
 inline SourceSpec glyphs_source(const std::string& name, std::vector<std::string> fonts, int64_t size) {
   return source(name, "glyphs",
                 {{"fonts", std::move(fonts)}, {"chars", std::vector<int64_t>{0x4E00, 0x4E00 + 1000}}, {"size", size}});
@@ -302,8 +303,8 @@ inline Module prepare_inference(const Module& module) {
   return prepare(module, test_registry(), {.training = false}).value();
 }
 
-// Facts with round numbers: 256 bytes of scratch a worker for every node; bf16 weights of `linear` are prepared at half
-// their size. Times are left to the analytic cost.
+// Returns kernel facts with round numbers: 256 bytes of scratch per worker for every node, and a prepared form of half
+// the size for bf16 weights of `linear`. They have no times, so the planner uses the analytic cost.
 inline KernelFacts make_facts(const Module& prepared) {
   KernelFacts facts;
   facts.isa = "avx2";

@@ -1,5 +1,5 @@
-// Exchanges whose blocks do not fit together are found: an executor would wait for ever, or take blocks of another
-// exchange for its own.
+// The verifier finds exchanges whose blocks do not fit together. An executor would wait for ever or take blocks of
+// another exchange.
 #include <gtest/gtest.h>
 
 #include "tests/planner/verify_case.h"
@@ -7,7 +7,7 @@
 namespace xrun::planner::testing {
 namespace {
 
-// Programs that have every kind of exchange between them.
+// Returns cases that together have every kind of exchange.
 std::vector<CaseOptions> cases() {
   return {CaseOptions(),
           {.pipeline = PipelineKind::kOneFOneB},
@@ -55,8 +55,8 @@ TEST(VerifyBlocks, SwappedOperandsOfTwoExchangesAreFound) {
   EXPECT_GT(swapped, 3000);
 }
 
-// Damage of every exchange: a block less, a block more, a block with other bytes, one for another device, two in
-// another order.
+// Damages every exchange: one block less, one block more, a block of another size, a block for another device, and two
+// blocks in another order.
 TEST(VerifyBlocks, BlocksThatDoNotFitTogetherAreFound) {
   const std::vector<std::function<bool(Instruction&, size_t)>> damages{
       [](Instruction& one, size_t at) {

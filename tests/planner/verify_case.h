@@ -1,4 +1,4 @@
-// A sound program to damage in one place, and what the verifier then says.
+// A sound program that a test damages in one place, and the verifier's messages about the damage.
 #pragma once
 
 #include <functional>
@@ -15,18 +15,19 @@ struct Case {
   Program program;
 };
 
-// Two stages, two replicas, three shards over five devices, unless said: everything that a program can have.
+// The default is two stages, two replicas and three shards over five devices, so that the program has every kind of
+// instruction.
 struct CaseOptions {
   ModelOptions model{.layers = 3, .classes = 900, .head = true, .skips = true};
   PipelineKind pipeline = PipelineKind::kGpipe;
   bool clip_heads = false;
-  bool weighted = false;  // rows have the weights of their classes
-  bool knn = false;       // some of the classes are active
+  bool weighted = false;  // each row counts with the weight of its class
+  bool knn = false;       // only some classes are active in a step
   bool training = true;
   bool overlap = true;
-  bool compress = false;  // gradients
-  bool per_node = false;  // each node its sum of them
-  Bytes bucket = 0;       // size of gradient buckets; 0: the default, which is one bucket for all
+  bool compress = false;  // gradients are compressed
+  bool per_node = false;  // each node compresses the sum of its replicas' gradients
+  Bytes bucket = 0;       // bytes of a gradient bucket; 0: the default, which is one bucket for all gradients
   int replicas = 2;
   int nodes = 1;
   int devices = 5;
@@ -97,7 +98,7 @@ inline Buffer& find(Program& program, Purpose purpose) {
   return find_buffer(program, [=](const Buffer& buffer) { return buffer.purpose == purpose && !(buffer.shard > 0); });
 }
 
-// The first operand with this role.
+// Returns the first operand of an instruction with this role.
 inline Operand& operand(Instruction& one, Role role) {
   for (Operand& each : one.operands) {
     if (each.role == role) {
@@ -111,7 +112,7 @@ inline void drop(Instruction& one, Role role) {
   std::erase_if(one.operands, [=](const Operand& each) { return each.role == role; });
 }
 
-// Derives the fields that a plan file does not hold.
+// Derives the fields of a program that a plan file does not store.
 inline void derive_all(Program& program) {
   for (Instruction& one : program.instructions) {
     derive_accesses(one);
@@ -128,7 +129,7 @@ inline void expect_found(const std::string& words, const std::function<void(Prog
   EXPECT_NE(said.find(words), std::string::npos) << "wanted: " << words << "\nsaid: " << said;
 }
 
-// Operands by themselves: the damage would also show in the sums of memory.
+// Expects that the check of operands finds the damage. It runs alone, because the check of memory would also find it.
 inline void expect_operand_found(const std::string& words, const std::function<void(Program&)>& damage,
                                  const CaseOptions& options = {}) {
   Case made = make_case(options);

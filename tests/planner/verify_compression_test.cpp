@@ -1,4 +1,4 @@
-// Programs with compressed gradients: what emission makes of them, and what the verifier finds in damaged ones.
+// Programs with compressed gradients: the instructions that emission makes, and damage that the verifier finds.
 #include <map>
 #include <set>
 
@@ -70,7 +70,7 @@ TEST(VerifyCompression, EachReplicaOfAStageCompressesOnceAndSendsItsPairsToTheOt
 TEST(VerifyCompression, ACompressionWithAnotherPlaceOrStateIsFound) {
   expect_found("wrong operand", [](Program& p) {
     Instruction& one = find(p, [](const Instruction& i) { return i.kind == Kind::kCompress && i.replica == 1; });
-    operand(one, Role::kPairs).offset = 0;  // the place of replica 0
+    operand(one, Role::kPairs).offset = 0;  // the memory of replica 0's pairs
   });
   expect_found("cannot work on", [](Program& p) {
     Instruction& one = find(p, Kind::kCompress);
@@ -109,7 +109,7 @@ TEST(VerifyCompression, BuffersOfAnotherKindOrSizeAreFound) {
                         [](Program& p) { find(p, Purpose::kTerms).purpose = Purpose::kPairs; });
 }
 
-// Two nodes with two replicas each, on devices 0, 2 and 4, 6 of stage 0.
+// Two nodes with two replicas each; stage 0 is on devices 0 and 2, and on 4 and 6.
 const CaseOptions kByNode{.compress = true, .per_node = true, .replicas = 4, .nodes = 2, .devices = 8};
 
 void expect_found_by_node(const std::string& words, const std::function<void(Program&)>& damage) {
@@ -122,7 +122,7 @@ bool is_compressed_terms(const Case& made, const Instruction& one) {
   return param.valid() && is_compressed(made.module.train, made.module.graph, param);
 }
 
-// The first sum of gradients that are compressed afterwards.
+// Returns the first sum of gradients that are compressed afterwards.
 Instruction& sum_before_compression(Program& p) {
   const InstructionId first = find(p, Kind::kCompress).id;
   return find(p, [&](const Instruction& one) { return one.kind == Kind::kSumReplicas && one.id < first; });
@@ -144,7 +144,8 @@ TEST(VerifyCompression, ProgramsThatCompressByNodeAreSoundOnEveryNumberOfNodes) 
   }
 }
 
-// Each replica of a node sends a gradient to the one of the two that owns it, and the owner's pairs go to all replicas.
+// Each replica of a node sends a gradient to the replica of its node that owns it, and the owner sends its pairs to all
+// replicas.
 TEST(VerifyCompression, NodesSumWholeGradientsBeforeOneReplicaCompressesThem) {
   const Case made = make_case(kByNode);
   const Program& program = made.program;
@@ -176,7 +177,7 @@ TEST(VerifyCompression, ALinkMovesThePairsOfItsNodeOnce) {
     const Case made = make_case(options);
     Machine machine{.devices = 8, .device_nodes = {0, 0, 0, 0, 1, 1, 1, 1}};
     machine.ranks = 2;
-    Bytes bytes = 0;  // sent by node 0
+    Bytes bytes = 0;  // bytes that node 0 sends
     std::set<int> known;
     const auto loads = link_loads(made.program, machine);
     for (const Instruction& one : made.program.instructions) {

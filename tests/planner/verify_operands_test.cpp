@@ -1,4 +1,4 @@
-// Damage that only the module can show: operands, sizes of buffers, and what instructions work on.
+// Damage that is found only with the module: operands, sizes of buffers, and the parameters of instructions.
 #include <random>
 
 #include "tests/planner/verify_case.h"
@@ -46,7 +46,7 @@ TEST(VerifyOperands, OperandsThatAreMissingOrElsewhereAreFound) {
                        [](Program& p) { p.stages[0].recomputed.push_back(p.stages[1].forward[0]); });
 }
 
-// The verifier derives every operand: whatever is changed in one of them, it finds.
+// The verifier derives every operand, so it finds any change of an operand.
 TEST(VerifyOperands, AnyChangeOfAnyOperandIsFound) {
   const std::vector<CaseOptions> cases{{},
                                        {.clip_heads = true},
@@ -79,7 +79,7 @@ TEST(VerifyOperands, AnyChangeOfAnyOperandIsFound) {
       const size_t at = random() % one.operands.size();
       const size_t change = random() % changes.size();
       changes[change](one.operands[at]);
-      // Values may lie anywhere in a slice, and kernels check that the scratch after them is large enough.
+      // A worker's values may be anywhere in its slice, and kernels check that the scratch after them is large enough.
       if (one.operands[at].by == By::kWorker && change >= 7) {
         continue;
       }
@@ -111,7 +111,7 @@ TEST(VerifyOperands, HeadPassesWithoutTheirOperandsAreFound) {
   expect_found("is not a metric", [](Program& p) { p.heads[0].metrics[0] = NodeId(0); });
 }
 
-// Every other kind of buffer, one step too small.
+// Makes every other kind of buffer one step too small.
 TEST(VerifyOperands, BuffersThatAreTooSmallAreFound) {
   const auto small = [](Purpose purpose, const CaseOptions& options = {}) {
     expect_operand_found(
@@ -139,7 +139,8 @@ TEST(VerifyOperands, BuffersThatAreTooSmallAreFound) {
     };
     expect_operand_found(" for ", shrink, biased);
   }
-  // A gradient's partials are found by their distance: no larger either.
+  // The distance between a gradient's partials follows from the size of its buffer, so the buffer may not be larger
+  // either.
   expect_operand_found("for partials of", [](Program& p) { find(p, Purpose::kGradient).bytes += 64; });
 }
 
@@ -232,7 +233,7 @@ TEST(VerifyOperands, HeadsThatAreNotTheModelsAreFound) {
   expect_operand_found("the model asks for", [](Program& p) { p.batch *= 2; });
 }
 
-// The numbers by which the executor looks up the other side.
+// Damages the numbers by which the executor finds the other side of an exchange.
 const CaseOptions kApart{.pipeline = PipelineKind::kOneFOneB};
 
 TEST(VerifyOperands, CopiesOfNoHeadOrToOtherRowsAreFound) {

@@ -1,4 +1,5 @@
-// Each kind of damage is found: a sound program is damaged in one place and must be refused, with words that name it.
+// A sound program is damaged in one place, and must be rejected with a message about the damage. Tests every kind of
+// damage.
 #include "planner/verify/verify_program.h"
 
 #include <chrono>
@@ -15,7 +16,7 @@ TEST(VerifyProgram, DependenciesThatPointForwardAreFound) {
 }
 
 TEST(VerifyProgram, EveryDependencyThatEmitWroteIsNeeded) {
-  // Emit leaves out implied dependencies, so each of the others is needed.
+  // Emission leaves out dependencies that others imply, so each of the remaining ones is needed.
   for (const CaseOptions& options : {CaseOptions(), CaseOptions{.replicas = 4, .nodes = 2, .devices = 8}}) {
     const Case made = make_case(options);
     int removed = 0;
@@ -71,7 +72,8 @@ TEST(VerifyProgram, GroupsThatAreTornApartAreFound) {
                [](Program& p) { find(p, [](const auto& one) { return one.kind == Kind::kRecv; }).micro_batch += 1; });
 }
 
-// A member is received when all others are posted: the parallel executor would wait for ever.
+// A group completes only when all its members are posted. If one member waits for another, the parallel executor would
+// wait for ever.
 TEST(VerifyProgram, MembersThatWaitForTheirOwnGroupAreFound) {
   for (const Kind kind : {Kind::kSend, Kind::kAllGather, Kind::kReduceScatter}) {
     expect_found("of another device", [kind](Program& p) {
@@ -81,7 +83,8 @@ TEST(VerifyProgram, MembersThatWaitForTheirOwnGroupAreFound) {
   }
 }
 
-// Dependencies point backward and members stand together: between two of them there are only others of the group.
+// Dependencies point backward, and the members of a group are contiguous: only members of the same group may stand
+// between two of them.
 TEST(VerifyProgram, MembersThatWaitForTheirOwnGroupByWayOfAnotherAreFound) {
   expect_found("is not before it", [](Program& p) {
     const InstructionId send = find(p, Kind::kSend).id;
@@ -99,14 +102,15 @@ TEST(VerifyProgram, InstructionsInTheWrongStreamAreFound) {
                [](Program& p) { find(p, Kind::kUpdate).stream = Stream::kComm; });
   expect_found("is in the stream of what computes",
                [](Program& p) { find(p, Kind::kAllGather).stream = Stream::kCompute; });
-  // A program without overlap has one stream.
+  // A program without overlap has only one stream.
   expect_found("is in the stream of what computes", [](Program& p) { p.overlap = true; }, {.overlap = false});
   expect_found("is in the stream of what communicates", [](Program& p) { find(p, Kind::kSend).stream = Stream::kComm; },
                {.overlap = false});
 }
 
 TEST(VerifyProgram, ReceivesInAnotherOrderThanSendsAreFound) {
-  // Two receives of one device change places, each with its own number: the pairs no longer stand together.
+  // Two receives of a device are exchanged together with their numbers, so the members of a pair are no longer
+  // contiguous.
   Case made = make_case();
   std::vector<size_t> receives;
   for (size_t i = 0; i < made.program.instructions.size(); ++i) {
@@ -251,7 +255,7 @@ TEST(VerifyProgram, NumbersOutOfRangeAreFound) {
   }
 }
 
-// A program of many devices in which nothing happens.
+// Returns a program of many devices whose instructions do nothing.
 Program make_idle(int devices, size_t instructions) {
   Program program;
   program.devices = devices;
@@ -267,7 +271,7 @@ Program make_idle(int devices, size_t instructions) {
   return program;
 }
 
-// A crafted file of some megabytes may ask for these by the millions: each check ends at once.
+// A crafted file of some megabytes may contain millions of these. Each check must still end quickly.
 TEST(VerifyProgram, CraftedGroupsAndDependencesDoNotHoldTheVerifier) {
   constexpr size_t kDevices = 1000;
   constexpr size_t kInstructions = 20'000;
@@ -281,7 +285,7 @@ TEST(VerifyProgram, CraftedGroupsAndDependencesDoNotHoldTheVerifier) {
     }
   }
   EXPECT_TRUE(verify_order(group).ok());
-  // Exchanges that write a part of one buffer each are compared with those alone that touch the same bytes.
+  // Exchanges that each write a part of one buffer are compared only with exchanges of the same bytes.
   Program parts = make_idle(1, 150'000);
   parts.buffers.push_back({.id = BufferId(0), .purpose = Purpose::kWeight, .persistent = true});
   for (Instruction& one : parts.instructions) {
@@ -291,7 +295,7 @@ TEST(VerifyProgram, CraftedGroupsAndDependencesDoNotHoldTheVerifier) {
     derive_accesses(one);
   }
   EXPECT_TRUE(verify_order(parts).ok());
-  // Each reads what all others have written.
+  // Each exchange reads what all others have written.
   Program all = parts;
   for (Instruction& one : all.instructions) {
     one.operands.push_back({.role = Role::kSent, .buffer = BufferId(0), .bytes = 4 * count(all.instructions)});
@@ -307,7 +311,7 @@ TEST(VerifyProgram, CraftedGroupsAndDependencesDoNotHoldTheVerifier) {
   EXPECT_TRUE(verify_order(reads).ok());
 }
 
-// Buffers that have the same bytes one after another, each for one instruction, and some that lie across several.
+// Many buffers use the same bytes one after another, each for one instruction. Some buffers overlap several of them.
 TEST(VerifyProgram, ManyBuffersInTheSameBytesAreVerifiedInTheirOrder) {
   constexpr size_t kBuffers = 100'000;
   Program program = make_idle(1, kBuffers);
@@ -326,7 +330,7 @@ TEST(VerifyProgram, ManyBuffersInTheSameBytesAreVerifiedInTheirOrder) {
   EXPECT_TRUE(verify_memory(program, 0).ok()) << verify_memory(program, 0).error().message;
   const std::chrono::duration<double> passed = std::chrono::steady_clock::now() - begin;
   EXPECT_LT(passed.count(), 2);
-  // One that is still in use when the next one begins.
+  // One buffer is still in use when the next one begins.
   program.instructions[50'000].reads = {BufferId(49'996)};
   program.buffers[49'996].last_use = 50'000;
   const Status shared = verify_memory(program, 0);
@@ -334,7 +338,7 @@ TEST(VerifyProgram, ManyBuffersInTheSameBytesAreVerifiedInTheirOrder) {
   EXPECT_NE(shared.error().message.find("share bytes while both are in use"), std::string::npos);
 }
 
-// A write of some bytes does not hide the exchanges that wrote others before it.
+// A later write of some bytes does not hide earlier exchanges that wrote the other bytes.
 TEST(VerifyProgram, AReaderWaitsForAllExchangesThatWroteItsBytes) {
   Program program = make_idle(1, 4);
   program.overlap = true;

@@ -1,4 +1,4 @@
-// Checks of the verifier for active classes and the graph they are selected by.
+// The verifier's checks of active classes and of the graph that selects them.
 #include <gtest/gtest.h>
 
 #include "tests/planner/verify_case.h"
@@ -56,7 +56,7 @@ TEST(VerifySelection, FindsOperandsThatAreNotTheirs) {
     expect_operand_found(
         "where its operand", [=](Program& p) { drop(find(p, Kind::kHeadSelect), role); }, kKnn);
   }
-  const CaseOptions apart{.pipeline = PipelineKind::kOneFOneB, .knn = true};  // with sweeps of their own
+  const CaseOptions apart{.pipeline = PipelineKind::kOneFOneB, .knn = true};  // head sweeps are separate instructions
   for (const Kind kind : {Kind::kHeadForward, Kind::kHeadBackward, Kind::kReduceStats, Kind::kHeadUpdate}) {
     expect_operand_found(
         "where its operand", [=](Program& p) { drop(find(p, kind), Role::kSelection); }, apart);

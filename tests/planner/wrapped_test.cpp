@@ -1,4 +1,4 @@
-// Lines of a page: a number and its unit stand on one line.
+// When reports wrap lines, a number and its unit stay on one line.
 #include <gtest/gtest.h>
 
 #include "planner/report/table.h"

@@ -1,4 +1,4 @@
-// Output of commands about active classes and their graphs: before a run, in its log, and if it cannot go on.
+// What commands print about active classes and their graphs: before a run, in its log, and when it cannot be resumed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -14,7 +14,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Words = std::vector<std::string>;
 
-// 100 steps of 64 samples an epoch.
+// A model with 100 steps of 64 samples per epoch.
 constexpr const char* kModel = R"(xgraph 1
 
 option classes: int = 500 in 2 .. 1G
@@ -58,8 +58,8 @@ class ActiveCommands : public ::testing::Test {
   TemporaryDirectory directory;
 };
 
-// On two cores an exact graph of 100,000 classes takes half a second and more with any instruction set, and a step of
-// 64 samples with 1,000 of them about a millisecond.
+// On two cores, an exact graph of 100,000 classes takes half a second or more with any instruction set. A step of 64
+// samples with 1,000 of these classes takes about a millisecond.
 const Words kSlow{"--threads",      "2",     "--set",
                   "classes=100000", "--set", "train.active_classes=knn(neighbours=8, active=1%, rebuild=20 steps)"};
 
@@ -81,7 +81,7 @@ TEST_F(ActiveCommands, PlanSaysHowLongGraphsTakeAndWarnsWhereTheyAreSlow) {
                             "build, and the steps of `rebuild` \\(20 steps\\) take [0-9.]+ ms"));
   EXPECT_THAT(slow.err,
               AllOf(HasSubstr("train.active_classes:1:1"), HasSubstr("help: write exact=false, which takes")));
-  // A plan of a file says the same.
+  // A plan that was read from a file has the same warning.
   const CommandResult shown = run({"show", "m.xplan"});
   ASSERT_EQ(shown.exit, 0) << shown.err;
   EXPECT_THAT(shown.out, ContainsRegex("graphs     id exact, [0-9.]+ m?s a build; one every 20 steps"));
@@ -108,7 +108,7 @@ TEST_F(ActiveCommands, TheLogHasActiveClassesAndGraphs) {
   EXPECT_THAT(text.out, Not(HasSubstr("used after step 62")));
 }
 
-TEST_F(ActiveCommands, AnotherChoiceIsToldAsItIsWritten) {
+TEST_F(ActiveCommands, AnotherChoiceIsReportedAsWritten) {
   ASSERT_EQ(run({"train", "m.xgraph", "--steps", "1"}).exit, 0);
   const CommandResult other = run({"train", "m.xgraph", "--set", "train.active_classes=sample(300)", "--set",
                                    "train.groups.id.untouched=as_is", "--set", "train.groups.id.weights=bf16"});

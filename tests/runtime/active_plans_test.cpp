@@ -1,6 +1,6 @@
-// Heads in every mode and row format give one result for every plan: losses, active classes, graphs of nearest classes
-// and all that a checkpoint holds. Cases are drawn at random from the whole product, with a printed seed, and the
-// corners of it are always there.
+// Heads in every mode and row format give one result for every plan: losses, active classes, graphs of nearest classes,
+// and everything that a checkpoint holds. Cases are drawn at random from all combinations, with a seed that is printed.
+// The corner cases are always tested.
 #include <cstdlib>
 #include <gtest/gtest.h>
 #include <random>
@@ -23,7 +23,7 @@ using testing::RankOptions;
 using testing::RankResult;
 using testing::RunsTest;
 
-// How rows of class weights and states of their optimizer lie in memory, and what becomes of rows that no step uses.
+// The formats of class rows and optimizer states, and the treatment of rows that a step does not use.
 struct Rows {
   RowFormat weights;
   RowFormat states;
@@ -145,12 +145,12 @@ class Draws {
 
 class ActivePlans : public RunsTest {
  protected:
-  // All outputs of a run.
+  // All results of a run.
   struct Story {
     std::vector<double> losses;
-    std::vector<std::pair<int64_t, double>> active;  // how many, and the share from lists
+    std::vector<std::pair<int64_t, double>> active;  // number of active classes, and their share from lists
     std::vector<double> common;
-    std::vector<std::pair<int64_t, int64_t>> graphs;  // built of, used from
+    std::vector<std::pair<int64_t, int64_t>> graphs;  // step that a graph was built of, and step from which it is used
     std::map<std::string, std::vector<std::byte>> tensors;
   };
 
@@ -193,7 +193,7 @@ class ActivePlans : public RunsTest {
     }
   }
 
-  // Checks that the story is of a model that learns, and that selects classes and builds graphs when it should.
+  // Expects that the run learned, and that it selected classes and built graphs when it should.
   void expect_sound(const Story& story) {
     ASSERT_EQ(story.losses.size(), static_cast<size_t>(options_.steps));
     EXPECT_TRUE(std::ranges::all_of(story.losses, [](double loss) { return std::isfinite(loss); }));
@@ -203,7 +203,7 @@ class ActivePlans : public RunsTest {
     EXPECT_EQ(story.tensors.contains("id.weight.last"), options_.untouched == Untouched::kExact);
   }
 
-  // On two ranks as in one process, until two steps after the first graph.
+  // Expects that two ranks give the result of one process, up to two steps after the first graph.
   void expect_same_on_ranks(const PlanChoice& choice) {
     const auto program = make_program(prepared_, choice);
     ASSERT_TRUE(program.ok()) << program.error().message;
@@ -228,7 +228,7 @@ class ActivePlans : public RunsTest {
     EXPECT_GE(tellers, 1U) << "nobody has the losses";
   }
 
-  // The plan gives what another has given, and with devices to share out, two ranks give it as well.
+  // Expects that a plan gives the result `want`. If the plan has several devices, two ranks must give it as well.
   void expect_same_by(const PlanChoice& choice, const Story& want) {
     expect_same(story(choice), want);
     if (choice.devices > 1) {

@@ -1,4 +1,5 @@
-// Parts of arrays come to all ranks, whatever their sizes; waits end in errors and when they are cancelled.
+// All ranks receive the parts of arrays, whatever their sizes. A wait ends with an error if a rank is gone, and when it
+// is cancelled.
 #include "runtime/comm/all_gather.h"
 
 #include <atomic>
@@ -33,7 +34,7 @@ void on_ranks(int ranks, const Body& body) {
   }
 }
 
-// Sizes of parts, and the rank that has each. Byte i of all is a function of i and of the round.
+// The sizes of the parts, each with the rank that has it. Byte i of the whole array is a function of i and the round.
 using Sizes = std::vector<std::pair<int, size_t>>;
 std::byte byte_at(size_t i, int round) {
   return static_cast<std::byte>((i * 31 + i / 251 + static_cast<size_t>(round)) % 253);
@@ -74,7 +75,7 @@ TEST(AllGather, BringsAllPartsToAllRanks) {
   });
 }
 
-// Two gathers at once, which ranks begin in another order.
+// Two gathers run at once, and the ranks start them in different orders.
 TEST(AllGather, ChannelsAreApart) {
   on_ranks(2, [&](Communicator& communicator, int rank) {
     std::vector<std::byte> first(2, std::byte{1});
@@ -101,7 +102,7 @@ TEST(AllGather, ChannelsAreApart) {
 }
 
 TEST(AllGather, EndsWhenARankIsGone) {
-  std::vector<std::vector<std::byte>> all(3, std::vector<std::byte>(3));  // longer than the communicators
+  std::vector<std::vector<std::byte>> all(3, std::vector<std::byte>(3));  // outlives the communicators
   std::atomic<int> ended = 0;
   on_ranks(3, [&](Communicator& communicator, int rank) {
     if (rank == 1) {
@@ -115,14 +116,14 @@ TEST(AllGather, EndsWhenARankIsGone) {
     gather.begin({{rank, bytes}});
     EXPECT_FALSE(gather.wait().ok()) << "an error is the end of it";
     ++ended;
-    while (ended < 2) {  // else the other one might see that this rank is gone
+    while (ended < 2) {  // otherwise the other one might notice that this rank is gone
       std::this_thread::yield();
     }
   });
 }
 
 TEST(AllGather, EndsWhenItIsCancelled) {
-  std::vector<std::vector<std::byte>> bytes(2, std::vector<std::byte>(100));  // longer than the communicators
+  std::vector<std::vector<std::byte>> bytes(2, std::vector<std::byte>(100));  // outlives the communicators
   std::atomic<int> cancelled = 0;
   on_ranks(2, [&](Communicator& communicator, int rank) {
     auto& own = bytes[static_cast<size_t>(rank)];

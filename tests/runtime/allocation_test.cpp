@@ -1,4 +1,4 @@
-// A step allocates nothing once everything is warm: counted at operator new, for calls from our own code.
+// After the first steps, a step allocates no memory. Counts the calls of operator new from our own code.
 #include <atomic>
 #include <cstdlib>
 #include <gtest/gtest.h>
@@ -24,8 +24,8 @@ std::atomic<bool> counting{false};
 std::atomic<int64_t> counted{0};
 std::atomic<void*> first_caller{nullptr};
 
-// oneDNN's and TBB's own bookkeeping, in their libraries, is not ours (docs/internals/memory.md, "What the plan
-// counts").
+// Allocations for internal data of oneDNN and TBB, from their libraries, are not counted (docs/internals/memory.md,
+// "What the plan counts").
 void* allocate(size_t bytes, size_t alignment, void* caller) {
   if (counting.load(std::memory_order_relaxed) && caller >= &__executable_start && caller < &etext) {
     counted.fetch_add(1, std::memory_order_relaxed);
@@ -44,7 +44,7 @@ void* allocate(size_t bytes, size_t alignment, void* caller) {
 
 }  // namespace
 
-// GCC does not see that these replace the matching pair.
+// GCC does not see that these functions replace a matching pair.
 #pragma GCC diagnostic ignored "-Wmismatched-new-delete"
 
 void* operator new(size_t bytes) { return allocate(bytes, 1, __builtin_return_address(0)); }

@@ -1,4 +1,5 @@
-// An animation is read as its first picture: made here of the WebP files of tests/pictures, whose pixels are known.
+// An animation is read as its first picture. The animations are made here from the WebP files of tests/pictures, whose
+// pixels are known.
 #include <fstream>
 #include <gmock/gmock.h>
 #include <iterator>
@@ -28,7 +29,7 @@ std::string chunk(const std::string& name, const std::string& data) {
   return name + little(static_cast<uint32_t>(data.size()), 4) + data + (data.size() % 2 == 1 ? std::string(1, 0) : "");
 }
 
-// The chunks of a file of one picture that hold its pixels.
+// Returns the chunks of a single picture's file that hold its pixels.
 std::string pixel_chunks(const std::string& file) {
   std::string chunks;
   for (size_t at = 12; at + 8 <= file.size();) {
@@ -44,7 +45,7 @@ std::string pixel_chunks(const std::string& file) {
   return chunks;
 }
 
-// A picture of 22 x 14 at an even place of the canvas.
+// Returns a frame with a picture of 22 x 14 at even coordinates of the canvas.
 std::string frame(const std::string& name, uint32_t left, uint32_t top) {
   return chunk("ANMF", little(left / 2, 3) + little(top / 2, 3) + little(21, 3) + little(13, 3) + little(100, 3) +
                            little(0, 1) + pixel_chunks(picture(name)));
@@ -95,7 +96,7 @@ TEST(Animations, HaveTheBackgroundWhereTheirFirstPictureDoesNotReach) {
 
 TEST(Animations, AreRefusedIfBroken) {
   const std::string good = animation(22, 14, frame("lossy.webp", 0, 0));
-  // Cut anywhere, the file is refused or gives no pixels of another size; it is never read beyond its end.
+  // A file that is cut off anywhere is rejected, or gives no pixels of another size. It is never read beyond its end.
   for (size_t size = 12; size < good.size(); size += 7) {
     const auto cut = pixels_of(good.substr(0, size), 3);
     EXPECT_FALSE(cut.ok()) << size;
@@ -105,7 +106,7 @@ TEST(Animations, AreRefusedIfBroken) {
   EXPECT_THAT(message(animation(22, 14, "")), HasSubstr("cut short"));
   EXPECT_THAT(message(animation(22, 14, chunk("ANMF", "short"))), HasSubstr("cut short"));
   std::string other = frame("lossy.webp", 0, 0);
-  other[8 + 6] = 20;  // another width than that of the pixels
+  other[8 + 6] = 20;  // not the width of the pixels
   EXPECT_THAT(message(animation(22, 14, other)), HasSubstr("two sizes"));
 }
 

@@ -1,4 +1,4 @@
-// The watch over the memory plan: sound plans pass it, and each way to break one is found.
+// The check of the memory plan during execution: sound plans pass it, and each kind of damage is found.
 #include "runtime/executor/arena_check.h"
 
 #include <cstring>
@@ -24,8 +24,8 @@ using planner::InstructionId;
 using planner::Program;
 using ::testing::HasSubstr;
 
-// Two buffers of 128 bytes that take turns in one place: 0 writes the first, 1 reads it, 2 writes the second, 3 reads
-// that. A third one, of 64 bytes after them, is alive all the time.
+// Two buffers of 128 bytes use the same memory in turn: instruction 0 writes the first, 1 reads it, 2 writes the
+// second, and 3 reads that one. A third buffer, of 64 bytes after them, is alive all the time.
 Program take_turns() {
   Program program;
   program.devices = 1;
@@ -60,7 +60,7 @@ class Writes final : public testing::InstructionBackend {
   }
 };
 
-// The message of the watch for a step; both executors must give the same one.
+// Returns the message of the check for a step. Both executors must give the same message.
 std::string verdict(const Program& program, const std::function<void(int32_t, const BoundMemory&)>& body = nullptr) {
   std::string said;
   for (const bool parallel : {false, true}) {
@@ -103,7 +103,7 @@ TEST(ArenaCheck, TwoLivingBuffersInOnePlaceAreFound) {
   Program program = take_turns();
   program.buffers[2].offset = 64;
   EXPECT_THAT(verdict(program), HasSubstr("takes the bytes of buffer 0 (a), which is still in use, for buffer 2 (c)"));
-  Program longer = take_turns();  // the first one is read once more while the second is there
+  Program longer = take_turns();  // the first buffer is read again while the second is alive
   longer.buffers[0].last_use = 3;
   longer.instructions[3].reads.push_back(BufferId(0));
   EXPECT_THAT(verdict(longer), HasSubstr("takes the bytes of buffer 0 (a), which is still in use, for buffer 1 (b)"));

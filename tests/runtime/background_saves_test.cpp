@@ -1,4 +1,4 @@
-// Runs that save in the background (`checkpoint.async`) leave the checkpoints of runs that save between two steps.
+// Runs that save in the background (`checkpoint.async`) write the same checkpoints as runs that save between two steps.
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -30,8 +30,8 @@ using testing::prepare_for;
 using testing::RunsTest;
 using testing::SyntheticRows;
 
-// A disk that takes its time for each write and each sync, and is full after a given number of writes. Steps overtake
-// it.
+// A disk on which each write and sync takes some time, so that steps overtake it. It is full after a given number of
+// writes.
 class SlowIo final : public Io {
  public:
   std::chrono::microseconds write_time{0};
@@ -42,7 +42,7 @@ class SlowIo final : public Io {
     std::this_thread::sleep_for(write_time);
     return --writes_left < 0 ? ENOSPC : Io::write(file, bytes);
   }
-  int sync(int /*file*/) override {  // the power stays
+  int sync(int /*file*/) override {  // the real file is not synced, since its power stays on
     std::this_thread::sleep_for(sync_time);
     return 0;
   }
@@ -108,7 +108,7 @@ class BackgroundSaves : public RunsTest {
     return saved;
   }
 
-  // The files of both have the same bytes.
+  // Expects that both kinds of saves write files with the same bytes.
   void expect_same(const std::string& what, TrainSpan every = {3, TrainSpan::kSteps}) {
     const auto between = run(false, every);
     ASSERT_TRUE(between.ok()) << what << ": " << between.error().message;
@@ -124,7 +124,7 @@ class BackgroundSaves : public RunsTest {
 
   std::string root_;
   SlowIo io_;
-  Bytes staging_ = 60'000;  // for some of the files
+  Bytes staging_ = 60'000;  // enough for some of the files
 };
 
 TEST_F(BackgroundSaves, HaveTheBytesOfSavesBetweenSteps) {
@@ -157,7 +157,7 @@ TEST_F(BackgroundSaves, HaveTheRowsOfEveryFormat) {
   }
 }
 
-// With memory for no rows, for those of some files, and for those of all.
+// The memory for copies suffices for no rows, for those of some files, or for all rows.
 TEST_F(BackgroundSaves, HaveTheRowsOfActiveClasses) {
   io_.write_time = std::chrono::microseconds(100);
   options_.cosine = true;
@@ -196,11 +196,11 @@ TEST_F(BackgroundSaves, HaveTheRowsOfActiveClassesInEveryPlanAndFormat) {
   }
 }
 
-// The state of the head does not fit into the memory for copies, but the rows that steps change do.
+// The state of the head does not fit into the memory for copies, but the few rows that steps change do.
 TEST_F(BackgroundSaves, DoNotHoldUpStepsThatChangeFewRows) {
   struct Watch final : EventSink {
     std::vector<CheckpointEvent> saves;
-    std::map<int64_t, int64_t> done;  // step of a save to the step that was done when it ended
+    std::map<int64_t, int64_t> done;  // for the step of each save, the last completed step when the save ended
     int64_t step = 0;
     bool wants_step(bool /*due*/) override { return true; }
     void on_step(const StepReport& event, bool /*due*/) override { step = event.step; }
@@ -227,8 +227,9 @@ TEST_F(BackgroundSaves, DoNotHoldUpStepsThatChangeFewRows) {
   EXPECT_LT(watch.saves[0].waited, watch.saves[0].seconds / 4) << watch.done[800];
 }
 
-// The event comes when a power cut loses nothing of the checkpoint: after it has its name and `latest` names it.
-TEST_F(BackgroundSaves, AreToldWhenTheyAreDurable) {
+// The event is sent only when a power cut can lose nothing of the checkpoint: after it was renamed and `latest` names
+// it.
+TEST_F(BackgroundSaves, AreReportedWhenTheyAreDurable) {
   struct Watch final : EventSink {
     std::string root;
     std::vector<int64_t> saved, late;
@@ -292,8 +293,8 @@ TEST_F(BackgroundSaves, EndTheRunOnAFullDiskAndLeaveTheOlderOne) {
   }
 }
 
-// A run that was asked to stop saves its last step after the save that is under way.
-TEST_F(BackgroundSaves, AStopWaitsForThem) {
+// A run that is asked to stop saves its last step after the running save has ended.
+TEST_F(BackgroundSaves, AStopWaitsForTheRunningSave) {
   std::atomic<bool> stop = false;
   io_.write_time = std::chrono::milliseconds(1);
   io_.sync_time = std::chrono::milliseconds(2);
@@ -317,7 +318,7 @@ TEST_F(BackgroundSaves, AStopWaitsForThem) {
   EXPECT_EQ(newest_in(root_).value().value_or(""), "step-000006");
 }
 
-// Numbers that are not finite end the run, at a step after the save.
+// Values that are not finite end the run at a step after the save began.
 TEST_F(BackgroundSaves, LeaveTheOlderOneIfNumbersAreNotFinite) {
   prepare(true, {2, TrainSpan::kSteps});
   auto store = make_checkpoint_store(store_options());

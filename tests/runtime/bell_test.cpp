@@ -1,4 +1,4 @@
-// Bells between threads and processes.
+// Wake-ups between threads and processes.
 #include "runtime/comm/ranks/bell.h"
 
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-// `xrun bench` as a user types it: what it refuses, and a tiny head whose figures hold together.
+// `xrun bench` as a user calls it: rejected flags, and figures of a tiny head that must be consistent.
 #include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,7 +21,7 @@ CommandResult bench_head(std::vector<std::string> flags) {
   return run_xrun(flags);
 }
 
-// A step of a few milliseconds.
+// Returns the flags of a head whose step takes a few milliseconds.
 std::vector<std::string> tiny(const std::vector<std::string>& more = {}, const std::string& threads = "2") {
   std::vector<std::string> flags{"--classes", "2000",     "--dim", "24",        "--batch",
                                  "64",        "--rounds", "3",     "--threads", threads};
@@ -89,7 +89,7 @@ TEST(BenchCommand, FiguresOfATinyHeadArePositiveAndHoldTogether) {
   }
 }
 
-// The loss is that of the kernels of training, so it does not hang on how the head is cut.
+// The loss is computed by the kernels of training, so it does not depend on how the head is divided.
 TEST(BenchCommand, ShardsAndThreadsChangeNoLoss) {
   const nlohmann::json whole = json_of({});
   const nlohmann::json cut = json_of({"--shards", "5"}, "1");
@@ -166,7 +166,7 @@ TEST(BenchCommand, TextHasALineForEachFigureAndMarkdownOneRow) {
   EXPECT_FALSE(std::getline(lines, line));
 }
 
-TEST(BenchCommand, ShardsWithoutClassesAreToldAndHaveNoCost) {
+TEST(BenchCommand, ShardsWithoutClassesAreReportedAndHaveNoCost) {
   EXPECT_EQ(bench_head({"--classes", "20", "--dim", "4", "--batch", "8", "--rounds", "1", "--mode", "knn"}).exit, 0)
       << "lists are no longer than there are classes";
   const CommandResult result = bench_head(tiny({"--shards", "40"}));  // 32 blocks of 64 classes

@@ -1,4 +1,4 @@
-// `xrun bench knn` as a user types it.
+// `xrun bench knn` as a user calls it.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -19,7 +19,7 @@ CommandResult bench_knn(std::vector<std::string> flags) {
   return run_xrun(flags);
 }
 
-// A build of some milliseconds.
+// Runs a build that takes some milliseconds.
 CommandResult tiny(std::vector<std::string> more) {
   more.insert(more.end(), {"--classes", "2K", "--dim", "24", "--neighbours", "8", "--threads", "2"});
   return bench_knn(more);

@@ -1,4 +1,5 @@
-// The lines in which benchmarks name the machine's own rates, on an idle machine and on a loaded one.
+// The lines in which benchmarks compare their figures with the machine's own rates, on an idle machine and on a loaded
+// one.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -15,11 +16,11 @@ TEST(BenchShare, IsNotKnownOnALoadedMachine) {
             "42 % of 460.0 GFLOP/s, by processor time 43 %");
   EXPECT_EQ(share_text({.share = 1.01, .processor_share = 1}, rates),
             "101 % of 460.0 GFLOP/s, by processor time 100 %");
-  // The rates were measured while other programs had the processors.
+  // The machine's rates were measured while other programs used the processors.
   const MachineShare starved{.share = 0.8, .processor_share = 0.43, .processors = 0.4};
   EXPECT_EQ(share_text(starved, rates), "not known, since other programs used the processors; by processor time 43 %");
   EXPECT_THAT(loaded_note(starved), HasSubstr("the workers got 40 % of their processors"));
-  // A share of more than all is impossible, whatever the processors say.
+  // A share above 100 % is impossible, whatever the load of the processors is.
   const MachineShare beyond{.share = 3.17, .processor_share = 0.42, .processors = 0.97};
   EXPECT_EQ(share_text(beyond, rates), "not known, since other programs used the processors; by processor time 42 %");
   EXPECT_THAT(loaded_note(beyond), HasSubstr("the measured share of the machine's rates is 317 %"));

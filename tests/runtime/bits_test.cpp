@@ -1,7 +1,7 @@
-// Recorded bits (docs/internals/determinism.md): deterministic runs of the command end with the weights that
-// tests/golden/bits.json holds for this kind of processor and oneDNN. That file has two parts. `groups` says what is
-// trained: a model, its settings, and plans, which must all give the same bits. `digests` holds by machine, group and
-// instruction set the `weights` of the `end` event. A run is a group, one of its plans and an instruction set.
+// Recorded bits (docs/internals/determinism.md): deterministic runs of the command must end with the weights that
+// tests/golden/bits.json holds for this kind of processor and oneDNN. That file has two parts. Each of the `groups` has
+// a model, its settings, and plans that must all give the same bits. `digests` has the `weights` of the `end` event by
+// machine, group and instruction set. A run is one plan of a group on one instruction set.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -40,8 +40,8 @@ CommandResult run_command(const std::vector<std::string>& words, const std::stri
   return run_xrun(words, options);
 }
 
-// "AuthenticAMD 25/17, oneDNN 2.6.3": vendor, family and model as the kernel reports them, and the version of the
-// library that the command has loaded.
+// Returns, for example, "AuthenticAMD 25/17, oneDNN 2.6.3": vendor, family and model as the kernel reports them, and
+// the version of the library that the command has loaded.
 std::string machine_kind(const Json& doctor) {
   std::map<std::string, std::string> cpu;
   std::ifstream in("/proc/cpuinfo");
@@ -53,7 +53,7 @@ std::string machine_kind(const Json& doctor) {
                      doctor.at("libraries").at("onednn").get<std::string>());
 }
 
-// The instruction sets up to the best one of this processor, which has all before it.
+// Returns the instruction sets up to the best one of this processor, which also has all earlier ones.
 std::vector<std::string> instruction_sets(const Json& doctor) {
   std::vector<std::string> names;
   for (const char* name : {"avx2", "avx512", "avx512_bf16", "amx"}) {
@@ -65,8 +65,8 @@ std::vector<std::string> instruction_sets(const Json& doctor) {
   return names;
 }
 
-// "devices=2 stages=2 shards=3" as flags: devices and threads are flags of the command, shards and granularity are
-// set for `head`, and everything else is a key of the schedule.
+// Converts "devices=2 stages=2 shards=3" to flags. Devices and threads are flags of the command, shards and granularity
+// are set for `head`, and all other keys belong to the schedule.
 std::vector<std::string> plan_flags(const std::string& plan, const std::string& head) {
   std::vector<std::string> words;
   std::istringstream in(plan);
@@ -88,7 +88,7 @@ std::vector<std::string> plan_flags(const std::string& plan, const std::string& 
 struct Outcome {
   std::string weights;
   std::string plan_id;
-  std::string lacks;  // the message of a run whose data or font is not on this machine
+  std::string lacks;  // the message of a run whose data or font is missing on this machine
 };
 
 Outcome train(const Json& group, const std::string& plan, const std::string& isa) {
@@ -127,15 +127,15 @@ Outcome train(const Json& group, const std::string& plan, const std::string& isa
   return outcome;
 }
 
-// The golden file. A file that cannot be read gives no groups, and BitsFile fails, since the list of tests is made
-// before any test runs.
+// Reads the golden file. If it cannot be read, there are no groups and BitsFile fails, because the list of tests is
+// made before any test runs.
 Json read_record() {
   std::ifstream in(kFile);
   Json file = Json::parse(in, nullptr, false);
   return file.is_object() ? file : Json{{"groups", Json::object()}, {"digests", Json::object()}};
 }
 
-// Replaces the digests of a group on a machine; those of other machines stay.
+// Replaces the digests of a group on one machine, and keeps those of other machines.
 void record(const std::string& machine, const std::string& group, const Json& digests) {
   Json file = read_record();
   file["digests"][machine][group] = digests;
@@ -166,7 +166,7 @@ class Bits : public ::testing::TestWithParam<std::string> {
     plans = group.at("plans").get<std::vector<std::string>>();
   }
 
-  // Keeps one instruction set and one plan; over all groups each instruction set meets plans of each position.
+  // Keeps one instruction set and one plan. Over all groups, each instruction set meets plans of each position.
   void keep_one_run() {
     const std::vector<std::string> names = group_names();
     const auto index = static_cast<size_t>(std::ranges::find(names, GetParam()) - names.begin());
@@ -174,8 +174,8 @@ class Bits : public ::testing::TestWithParam<std::string> {
     isas = {isas[index % isas.size()]};
   }
 
-  // Trains by each plan; all must end with the same weights. Returns the outcome of the first, or of one that lacks
-  // data.
+  // Trains with each plan and expects the same weights. Returns the outcome of the first plan, or of one whose data is
+  // missing.
   Outcome train_all(const std::string& isa) {
     Outcome first;
     std::set<std::string> plan_ids;

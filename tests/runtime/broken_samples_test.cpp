@@ -1,4 +1,4 @@
-// Broken samples in evaluation and prediction: left out, counted and named, and held to `max_bad`.
+// Broken samples in evaluation and prediction: they are left out, counted, reported by name, and limited by `max_bad`.
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -16,8 +16,8 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 namespace fs = std::filesystem;
 
-// Dark pictures are `a`, light ones `b`. Ten of the twenty pictures of the test are torn, all of class `a`: a reader
-// that made black pictures of class 0 of them would call them right.
+// Dark pictures are class `a` and light ones class `b`. Ten of the twenty test pictures are torn, all of class `a`. A
+// reader that returned black pictures of class 0 for them would make the metrics better.
 class BrokenSamples : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -38,7 +38,7 @@ class BrokenSamples : public ::testing::Test {
     std::ofstream(path, std::ios::binary) << bytes;
   }
   CommandResult run(std::vector<std::string> words) const { return run_xrun(words, {.directory = directory_.path()}); }
-  // Trains without a look at the test.
+  // Trains without an evaluation of the test source.
   void train() const {
     const auto result = run({"train", "m.xgraph", "--progress", "none", "--set", "data.max_bad=50%"});
     ASSERT_EQ(result.exit, 0) << result.err;
@@ -66,7 +66,7 @@ TEST_F(BrokenSamples, AreLeftOutCountedAndNamedInAnEvaluation) {
   EXPECT_EQ(object["broken_samples"][9]["source"], "test");
   EXPECT_THAT(object["broken_samples"][9]["message"].get<std::string>(), HasSubstr("no PNG, JPEG, WebP"));
 
-  // The metrics are those without these files.
+  // The metrics must equal those without these files.
   for (int i = 0; i < 10; ++i) {
     fs::remove(directory_.path() + "/test/a/" + std::to_string(i) + ".png");
   }

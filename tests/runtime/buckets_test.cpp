@@ -1,5 +1,5 @@
-// Gradients that are smaller than the number of replicas, of which some replicas own no element, in buckets of their
-// own and together.
+// Gradients with fewer elements than there are replicas, so that some replicas own no element of them, in separate
+// buckets and in one bucket.
 #include "tests/support/command_runs.h"
 
 namespace xrun::testing {

@@ -1,5 +1,5 @@
-// Runs whose class rows follow training of all classes (`untouched = exact`): any plan and reader;
-// stopped_runs_test.cpp has the stops.
+// With `untouched = exact`, class rows follow the training of all classes under any plan and for any reader.
+// stopped_runs_test.cpp tests runs that are stopped.
 #include <cmath>
 #include <filesystem>
 #include <gmock/gmock.h>
@@ -59,7 +59,8 @@ INSTANTIATE_TEST_SUITE_P(Weights, CaughtUpFormats,
                          ::testing::Values(RowFormat::kF32, RowFormat::kBf16, RowFormat::kFp8),
                          [](const auto& param) { return std::string(name_of(param.param)); });
 
-// Compares the measurements during the run with those of a reader of the checkpoint, which knows no rates.
+// Compares the measurements during the run with those from the checkpoint, whose reader does not know the learning
+// rates.
 TEST_P(CaughtUpFormats, EveryReaderFindsTheRowsThatTheNextStepWouldFind) {
   options_.weights = GetParam();
   prepared_ = prepare_for(make_module(options_));
@@ -89,7 +90,7 @@ TEST_P(CaughtUpFormats, EveryReaderFindsTheRowsThatTheNextStepWouldFind) {
   for (size_t i = 0; i < evaluation->metrics.size(); ++i) {
     EXPECT_EQ(evaluation->metrics[i].value, events_.evals.back().metrics[i].value);
   }
-  // The stored rows are others: those of the steps that updated them last.
+  // The stored rows differ: they are those after the last step that updated them.
   const StateTensor& weight = *(*session)->state().find("id.weight");
   std::vector<float> caught_up(static_cast<size_t>(weight.rows() * weight.row_elements()));
   (*session)->state().read_values(weight, 0, weight.rows(), caught_up.data());

@@ -1,4 +1,4 @@
-// Foreign files in a directory of checkpoints, or in the place of one, are neither removed nor followed.
+// Files in or in place of a directory of checkpoints that do not belong to it are neither removed nor followed.
 #include <ctime>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -68,7 +68,7 @@ TEST_F(ForeignFiles, ALatestOfAnotherKindIsRefusedAndKept) {
   EXPECT_THAT(refusal().message, HasSubstr("latest is not a regular file"));
 }
 
-// Every name that is nearly one of a save, and every directory with a file that no save writes.
+// Makes names that are nearly those of a save, and directories with a file that no save writes.
 TEST_F(ForeignFiles, ASaveRemovesNothingThatIsNotItsOwn) {
   const std::string owner = to_text(this_process());
   const std::string tail = ".tmp-" + owner + "-0123456789abcdef";
@@ -91,7 +91,7 @@ TEST_F(ForeignFiles, ASaveRemovesNothingThatIsNotItsOwn) {
   put("step-000001" + tail + "/notes.txt");
   put("step-000002" + tail + "/deep/manifest.json");
   put("classes-mine.json");
-  put("classes-" + std::string(32, 'a') + ".json");  // not what its name says
+  put("classes-" + std::string(32, 'a') + ".json");  // its content has another digest than its name
   put("classes-mine.json" + tail);
   fs::create_directories(root_ + "/elsewhere");
   put("elsewhere/manifest.json");
@@ -109,7 +109,7 @@ TEST_F(ForeignFiles, ASaveRemovesNothingThatIsNotItsOwn) {
   }
   ASSERT_TRUE(kept_store->save(model_.state(), 30, 30).ok()) << "its directory is replaced";
   ASSERT_TRUE(kept_store->save(model_.state(), 40, 40).ok());
-  kept.erase("step-000030/my notes.txt");  // moved aside with the directory that it lies in
+  kept.erase("step-000030/my notes.txt");  // moved aside together with its directory
   for (const std::string& path : kept) {
     EXPECT_EQ(read(root_ + "/" + path), path);
   }
@@ -169,7 +169,7 @@ TEST_F(ForeignFiles, ALockOfAnotherKindIsNotWrittenOver) {
   }
 }
 
-// A file of a checkpoint that is a pipe, a device, a link or larger than the manifest says is not read.
+// A checkpoint file that is a pipe, a device, a link, or larger than the manifest says is not read.
 TEST_F(ForeignFiles, OnlyOrdinaryFilesOfTheRightSizeAreRead) {
   save(1);
   const std::string step = root_ + "/step-000001/";
@@ -235,8 +235,9 @@ TEST_F(ForeignFiles, SamplesAreThoseOfTheBatches) {
   EXPECT_THAT(refused.error().message, HasSubstr("has 640 samples for 10 steps of 32"));
 }
 
-// 60,000 keys took 4.6 s, and lists within lists the stack. Four times as much to read may take eight times as long: a
-// quadratic reader takes sixteen times. Processor time, since others may have the cores meanwhile.
+// An earlier reader took 4.6 s for 60,000 keys, and overflowed the stack for nested lists. Four times the input may
+// take eight times as long; a quadratic reader would take sixteen times. Measures processor time, since other processes
+// may use the cores.
 TEST_F(ForeignFiles, ManifestsAreReadInLinearTime) {
   const auto timed = [](const std::string& text) {
     std::clock_t least = std::numeric_limits<std::clock_t>::max();

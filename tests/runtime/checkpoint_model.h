@@ -1,4 +1,4 @@
-// A small model whose state is saved and loaded, and the directory of its checkpoints.
+// A small model whose state can be saved and loaded, and a directory for its checkpoints.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +24,8 @@ namespace xrun::runtime::testing {
 namespace fs = std::filesystem;
 
 // The state of a small model: a trunk weight, running statistics, a scalar, and a head of `classes` rows over `shards`
-// shards, with the two optimizer states of adamw for each weight; its rows are in the format `rows`, states in f32.
+// shards. Each weight has the two optimizer states of adamw. Class rows have the format `rows`; their optimizer states
+// are f32.
 class CheckpointModel {
  public:
   explicit CheckpointModel(int shards, int64_t classes = 300, bool training = true, RowFormat rows = RowFormat::kF32) {
@@ -68,11 +69,11 @@ class CheckpointModel {
 
   TrainState& state() { return *state_; }
 
-  // Numbers that depend on the seed, the tensor and the row, not on the shards.
+  // Fills the tensors with numbers that depend on the seed, the tensor and the row, but not on the number of shards.
   void fill(uint64_t seed) {
     for (const StateTensor& tensor : state_->tensors()) {
       if (tensor.role == StateTensor::Role::kScale) {
-        continue;  // comes with its rows
+        continue;  // filled together with its rows
       }
       const RandomStream stream(seed, stable_hash(tensor.name));
       std::vector<float> values(static_cast<size_t>(tensor.rows() * tensor.row_elements()));
@@ -157,7 +158,7 @@ class CheckpointDirectory : public ::testing::Test {
     std::ofstream(path, std::ios::binary | std::ios::trunc)
         .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   }
-  // In the directory of the run, but for the names of its classes.
+  // Returns the names of the files in the directory of the run, without the files of class names.
   std::vector<std::string> names() {
     std::vector<std::string> out;
     for (const auto& entry : fs::directory_iterator(root_)) {

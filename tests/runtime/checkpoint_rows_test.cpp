@@ -35,7 +35,7 @@ struct Stored {
 
 class CheckpointRows : public testing::CheckpointDirectory {
  protected:
-  // One that is saved anew.
+  // Saves a new checkpoint with rows in this format.
   void save(RowFormat rows) {
     fs::remove_all(root_);
     Model model = model_of(rows);
@@ -44,7 +44,7 @@ class CheckpointRows : public testing::CheckpointDirectory {
     ASSERT_TRUE(saved.ok()) << saved.error().message;
   }
 
-  // Changes the tensors of its first head file and signs it again.
+  // Changes the tensors of the first head file, and updates the digests.
   void edit(const std::function<void(std::vector<Stored>&)>& change) {
     const CheckpointInfo info = open_checkpoint(root_).value();
     Manifest manifest = info.manifest;
@@ -104,7 +104,7 @@ TEST_F(CheckpointRows, AreSavedAndLoadedAsTheyAreOnOtherShards) {
   }
 }
 
-// The result equals writing the values in the new format at once, since a wider format holds them exactly.
+// A wider format holds the values exactly, so the result must equal rounding them to the new format directly.
 TEST_F(CheckpointRows, AreWidenedExactlyAndRoundedToTheNearestInAnotherFormat) {
   for (const RowFormat stored : kFormats) {
     save(stored);
@@ -184,7 +184,7 @@ TEST_F(CheckpointRows, AreRefusedIfEdited) {
   }
 }
 
-// A run that has gone wrong is not saved: NaN in any format.
+// A diverged run is not saved: NaN is found in any format.
 TEST_F(CheckpointRows, AreNotSavedIfNotFinite) {
   for (const RowFormat format : kFormats) {
     for (const float value : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {

@@ -48,7 +48,7 @@ TEST_F(Checkpoint, LoadsOnAnyNumberOfShards) {
   }
 }
 
-TEST_F(Checkpoint, ManifestTellsOfTheRun) {
+TEST_F(Checkpoint, ManifestDescribesTheRun) {
   Model model(2);
   model.fill(1);
   const auto saved = store()->save(model.state(), 10, 640);
@@ -66,7 +66,7 @@ TEST_F(Checkpoint, ManifestTellsOfTheRun) {
     EXPECT_EQ(info->manifest.format, 5);
     EXPECT_EQ(read_classes(*info).value(), options().classes);
     EXPECT_EQ(info->bytes, saved->bytes);
-    // 300 rows of 32 · 3 bytes in ranges of 64 rows.
+    // 300 rows of 32 · 3 bytes are in ranges of 64 rows.
     EXPECT_EQ(info->manifest.files.size(), 2u + 5u + 1u);
     EXPECT_EQ(info->manifest.files[3].name, "head.id.r0000000064.safetensors");
   }
@@ -90,7 +90,7 @@ TEST_F(Checkpoint, EvaluationNeedsNoOptimizer) {
   for (const auto& [name, bytes] : inference.contents()) {
     EXPECT_EQ(bytes, want.at(name)) << name;
   }
-  // And the other way round: a checkpoint without optimizer states does not resume, and says so.
+  // In the opposite case, a checkpoint without optimizer states cannot be resumed, and the error says so.
   ASSERT_TRUE(store()->save(inference.state(), 2, 64).ok());
   Model again(1);
   const auto resumed = store()->resume(again.state());
@@ -130,7 +130,7 @@ TEST_F(Checkpoint, AnotherMathDigestIsNeitherResumedNorOverwritten) {
   EXPECT_EQ(resumed.error().code, "XG0701");
 }
 
-// Runs `body` in a child process; gives its exit status.
+// Runs `body` in a child process and returns its exit status.
 template <typename Body>
 int in_child(Body body) {
   const pid_t child = fork();
@@ -149,7 +149,7 @@ TEST_F(Checkpoint, KeepsTheNewestAndCleansUpAfterCrashes) {
   fs::create_directories(root_);
   ASSERT_EQ(in_child([&] {
               const auto left = PendingDirectory::make(root_, "step-000003");
-              _exit(left.ok() && left->write("manifest.json", "{}").ok() ? 0 : 1);  // without removing it
+              _exit(left.ok() && left->write("manifest.json", "{}").ok() ? 0 : 1);  // does not remove it
               return 2;
             }),
             0);
@@ -159,13 +159,13 @@ TEST_F(Checkpoint, KeepsTheNewestAndCleansUpAfterCrashes) {
     ASSERT_TRUE(kept->save(model.state(), step, step).ok());
   }
   EXPECT_EQ(names(), (std::vector<std::string>{"latest", "lock", "step-000003", "step-000004"}));
-  // Going back: what lies ahead belongs to another course and stays.
+  // The run goes back to an earlier step. Later steps belong to the earlier course of the run and stay.
   ASSERT_TRUE(kept->save(model.state(), 2, 2).ok());
   EXPECT_EQ(names(), (std::vector<std::string>{"latest", "lock", "step-000002", "step-000003", "step-000004"}));
   EXPECT_EQ(open_checkpoint(root_)->manifest.step, 2);
 }
 
-TEST_F(Checkpoint, ResumeWithoutOneStartsAnew) {
+TEST_F(Checkpoint, ResumingWithoutACheckpointStartsANewRun) {
   Model model(1);
   EXPECT_FALSE(store()->resume(model.state())->has_value());
   CheckpointOptions with = options();
@@ -177,12 +177,12 @@ TEST_F(Checkpoint, ResumeWithoutOneStartsAnew) {
   EXPECT_EQ(anew.error().code, "XG0722");
   with.resume = root_ + "/step-000009";
   EXPECT_EQ(store(with)->resume(model.state()).error().code, "XG0713");
-  // `latest` may be torn away; the directories are what counts.
+  // If `latest` is missing, the newest directory is used.
   fs::remove(root_ + "/latest");
   EXPECT_EQ((*store()->resume(model.state()))->step, 4);
 }
 
-TEST_F(Checkpoint, OtherKernelsAndLibrariesAreTold) {
+TEST_F(Checkpoint, OtherKernelsAndLibrariesAreReported) {
   Model model(1);
   CheckpointOptions with = options();
   with.libraries = {{"onednn", "2.6.3"}, {"tbb", "2021.8"}};
@@ -233,7 +233,7 @@ TEST_F(Checkpoint, DirectoryBelongsToOneRunAtATime) {
   EXPECT_EQ(second.error().code, "XG0712");
 }
 
-// A run on another host has the lock. From here it looks like this, since a network file system locks per file.
+// A run on another host has the lock. The lock can be taken on this host, since a network file system locks per file.
 TEST_F(Checkpoint, TheLockOfAnotherHostIsSeen) {
   fs::create_directories(root_);
   const std::string lock = root_ + "/lock";
@@ -264,7 +264,7 @@ TEST_F(Checkpoint, TheFileSaysWithoutLocksWhetherItsOwnerMayBeThere) {
     EXPECT_THAT(second.error().help, HasSubstr("remove " + root_ + "/lock"));
   }
   ASSERT_TRUE(take().ok()) << "it was given back";
-  // A run that is killed leaves its name, on this host for no longer than it takes to look.
+  // A killed run leaves its name in the lock file. On this host, the next run finds at once that the owner has ended.
   ASSERT_EQ(in_child([&] {
               const auto killed = take();
               _exit(killed.ok() ? 0 : 1);
@@ -284,7 +284,7 @@ TEST_F(Checkpoint, UnfinishedSavesOfOthersStay) {
   Owner other = this_process();
   other.boot = std::string(32, 'a');
   Owner before = this_process();
-  ++before.start;  // its number was used again
+  ++before.start;  // another process has got its number
   ASSERT_EQ(parse_owner(to_text(before)), before);
   const std::string tail = "-0000000000000001";
   for (const Owner& owner : {other, before}) {
@@ -320,7 +320,7 @@ TEST_F(Checkpoint, EverySingleBitOfManifestAndHeadersCounts) {
   for (const ManifestFile& file : info.manifest.files) {
     const std::string good = read(step + file.name);
     ASSERT_EQ(static_cast<Bytes>(good.size()), file.bytes);
-    // All of the header, and some of the data.
+    // Flips bits in all of the header and in some of the data.
     uint64_t header = good.size() - 8;
     if (file.name != kModelFile) {
       std::memcpy(&header, good.data(), 8);
@@ -348,7 +348,7 @@ TEST_F(Checkpoint, EverySingleBitOfManifestAndHeadersCounts) {
   }
 }
 
-// Names of a hundred million classes are not written anew with every step.
+// The names of a hundred million classes are not written again with every step.
 TEST_F(Checkpoint, ClassNamesAreWrittenOnce) {
   Model model(1);
   model.fill(1);
@@ -387,7 +387,7 @@ TEST_F(Checkpoint, ClassNamesAreWrittenOnce) {
   EXPECT_EQ(read(file), good) << "the next save makes it again";
 }
 
-// Formats 2 to 4 have one list of names, which belongs to the label of the first head.
+// Formats 2 to 4 have a single list of names, which belongs to the label of the first head.
 TEST_F(Checkpoint, ManifestsWithOneListOfNamesAreRead) {
   Model model(1);
   model.fill(1);
@@ -506,7 +506,7 @@ TEST_F(Checkpoint, MayHaveMoreFilesThanAProcessMayOpen) {
   Model model(2);
   model.fill(5);
   CheckpointOptions many = options();
-  many.range_bytes = 96;  // a row a file
+  many.range_bytes = 96;  // one row per file
   ASSERT_TRUE(store(many)->save(model.state(), 1, 1).ok());
   ASSERT_EQ(open_checkpoint(root_)->manifest.files.size(), 303u);
   const auto want = model.contents();
@@ -527,7 +527,7 @@ TEST_F(Checkpoint, FullDiskLeavesTheOlderOneAndNothingElse) {
   ASSERT_TRUE(store()->save(model.state(), 1, 1).ok());
   const auto want = model.contents();
   const auto before = names();
-  // At each limit some other file is the one that does not fit.
+  // At each limit, another file does not fit.
   for (rlim_t limit = 0; limit < 8000; limit += 500) {
     const int status = in_child([&] {
       signal(SIGXFSZ, SIG_IGN);
@@ -598,8 +598,8 @@ TEST_F(Checkpoint, ALatestThatCannotBeReadIsNoReasonToTakeAnother) {
   EXPECT_EQ(newest.error().code, "XG0713");
 }
 
-// Network file systems answer with these errors.
-TEST_F(Checkpoint, DirectoriesChangePlacesWithoutOneMoveForIt) {
+// Network file systems return these errors.
+TEST_F(Checkpoint, DirectoriesAreExchangedWithoutAnExchangeCall) {
   const auto names_in = [](const std::string& path) {
     std::set<std::string> names;
     for (const auto& entry : fs::directory_iterator(path)) {
@@ -624,7 +624,7 @@ TEST_F(Checkpoint, DirectoriesChangePlacesWithoutOneMoveForIt) {
   }
 }
 
-TEST_F(Checkpoint, NamesThatAreNoTextAreShownAsFarAsTheyAre) {
+TEST_F(Checkpoint, NamesThatAreNotTextAreShownUpToTheFault) {
   const std::string parent = root_;
   root_ += "/\xff";
   Model model(1);
@@ -636,7 +636,7 @@ TEST_F(Checkpoint, NamesThatAreNoTextAreShownAsFarAsTheyAre) {
   root_ = parent;  // so that the test removes all of it
 }
 
-TEST_F(Checkpoint, ReadOnlyDirectoryIsTheWorldsFault) {
+TEST_F(Checkpoint, ReadOnlyDirectoryIsASystemError) {
   if (geteuid() == 0) {
     GTEST_SKIP() << "root may write anywhere";
   }
@@ -648,7 +648,7 @@ TEST_F(Checkpoint, ReadOnlyDirectoryIsTheWorldsFault) {
   EXPECT_EQ(exit_code(made.error().kind), 4);
 }
 
-TEST_F(Checkpoint, PathThatIsAFileIsTheWorldsFault) {
+TEST_F(Checkpoint, PathThatIsAFileIsASystemError) {
   write(root_, "a file");
   const auto made = make_checkpoint_store(options());
   ASSERT_FALSE(made.ok());
@@ -656,7 +656,8 @@ TEST_F(Checkpoint, PathThatIsAFileIsTheWorldsFault) {
 }
 
 TEST_F(Checkpoint, KillDuringASaveLeavesAWholeOne) {
-  // A child saves step after step; whenever it dies, the newest checkpoint is whole and is the one of its step.
+  // A child process saves step after step. Whenever it is killed, the newest checkpoint must be complete and hold the
+  // weights of its step.
   const auto contents_at = [](int64_t step) {
     Model model(2);
     model.fill(static_cast<uint64_t>(step));
@@ -678,7 +679,7 @@ TEST_F(Checkpoint, KillDuringASaveLeavesAWholeOne) {
       }
       _exit(2);
     }
-    // Every other child lives to see a step done, on a slow machine too.
+    // Every other child lives until it has completed a step, also on a slow machine.
     const auto before = newest_in(root_).value();
     for (int i = 0; round % 2 == 0 && newest_in(root_).value() == before && i < 5000; ++i) {
       usleep(1000);

@@ -1,5 +1,5 @@
-// Graphs of nearest classes in training: when they are built and used, and which checkpoints are refused
-// (active_plans_test.cpp and stopped_runs_test.cpp have every plan and stop).
+// Graphs of nearest classes in training: when they are built and used, and which checkpoints are rejected.
+// active_plans_test.cpp and stopped_runs_test.cpp test every plan and stop.
 #include "runtime/train/class_graphs.h"
 
 #include <chrono>
@@ -58,7 +58,7 @@ TEST(GraphSchedule, WeightsOfAnotherRunHaveAGraphAtOnce) {
 }
 
 TEST(GraphSchedule, AGraphThatNoStepUsesIsRefused) {
-  TrainSpec train = every(1, TrainSpan::kEpochs);  // 100 steps, and the lists come ten steps later
+  TrainSpec train = every(1, TrainSpan::kEpochs);  // every 100 steps; the lists are used ten steps later
   train.duration = {110, TrainSpan::kSteps};
   const Status refused = check_graphs(train, 1000);
   ASSERT_FALSE(refused.ok());
@@ -72,7 +72,7 @@ TEST(GraphSchedule, AGraphThatNoStepUsesIsRefused) {
   EXPECT_TRUE(check_graphs(TrainSpec{.batch = 10, .duration = {1, TrainSpan::kSteps}}, 1000).ok());
 }
 
-TEST(ClassGraphs, ABuildThatStepsWaitForIsTold) {
+TEST(ClassGraphs, ABuildThatStepsWaitForIsReported) {
   EXPECT_FALSE(slow_build("id", true, 300, 100).has_value());
   EXPECT_FALSE(slow_build("id", true, 0.5, 0.5).has_value()) << "nobody notices";
   const auto warning = slow_build("id", true, 300, 280);
@@ -85,7 +85,7 @@ TEST(ClassGraphs, ABuildThatStepsWaitForIsTold) {
               ::testing::EndsWith("make `rebuild` of `active_classes` longer"));
 }
 
-TEST(ClassGraphs, AGraphThatMissesManyIsTold) {
+TEST(ClassGraphs, AGraphWithLowRecallIsReported) {
   EXPECT_FALSE(poor_graph("id", 1, 16).has_value());
   EXPECT_FALSE(poor_graph("id", 0.9, 16).has_value());
   EXPECT_FALSE(poor_graph("id", 0.5, kMostProbes).has_value()) << "there is nothing to write";
@@ -134,7 +134,8 @@ TEST(BackgroundWork, IsLeftWhenNobodyWantsIt) {
   EXPECT_FALSE(followed) << "what follows would read what the items have not written";
 }
 
-// Each of two items lasts until its thread has the priority of others: on a full machine it could not raise itself.
+// There are two items, each of which lasts until its thread has normal priority. On a busy machine, a thread of low
+// priority could not raise its own priority.
 TEST(BackgroundWork, IsRaisedByTheOneThatWaits) {
   std::atomic<int> raised = 0;
   std::atomic<int> begun = 0;
@@ -190,8 +191,9 @@ TEST_F(KnnRunsTest, EachGraphIsUsedFromItsStepOn) {
   EXPECT_LT(events_.steps.back().loss, events_.steps.front().loss);
 }
 
-// A graph takes its time before the step: what its event takes is more than a step that has it in could hide.
-TEST_F(KnnRunsTest, WaitingForAGraphIsNoPartOfAStep) {
+// The time of a graph is not a part of the step after it: the time in the graph's event is so long that a step which
+// included it would be noticed.
+TEST_F(KnnRunsTest, WaitingForAGraphIsNotCountedInAStep) {
   using Clock = std::chrono::steady_clock;
   std::optional<Clock::time_point> graph_told;
   int after_graphs = 0;
@@ -212,7 +214,7 @@ TEST_F(KnnRunsTest, WaitingForAGraphIsNoPartOfAStep) {
   EXPECT_EQ(after_graphs, 2);
 }
 
-TEST_F(KnnRunsTest, AnApproximateGraphTellsItsRecall) {
+TEST_F(KnnRunsTest, AnApproximateGraphReportsItsRecall) {
   options_.active.exact = false;
   prepared_ = prepare_for(make_module(options_));
   const auto outcome = train_with(nullptr, -1);

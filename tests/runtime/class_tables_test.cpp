@@ -38,7 +38,7 @@ TEST(ClassTables, MovesFollowOneAnother) {
   EXPECT_EQ(renamed(group, moved).names, (std::vector<std::string>{"puma", "wolf", "owl"}));
 }
 
-// (from, first, count) of each run.
+// Each run as (from, first, count).
 using Runs = std::vector<std::tuple<int64_t, int64_t, int64_t>>;
 
 Runs runs_of(const RowMap& map, int64_t begin, int64_t end) {

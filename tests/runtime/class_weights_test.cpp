@@ -1,5 +1,5 @@
-// `class_weights` and `order = balanced`: weights by class, the weighted loss and its gradient, and both in runs of the
-// command.
+// `class_weights` and `order = balanced`: the weights of classes, the weighted loss and its gradient, and both settings
+// in runs of the command.
 #include "runtime/data/class_weights.h"
 
 #include <cmath>
@@ -21,7 +21,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Classes of 6, 3, 0 and 1 samples, and one sample that is broken.
+// The classes have 6, 3, 0 and 1 samples, and one sample is broken (-1).
 const std::vector<int32_t> kLabels{0, 0, 0, 1, 1, -1, 0, 3, 0, 1, 0};
 const std::vector<std::string> kNames{"cat", "dog", "7", "owl"};
 
@@ -31,7 +31,7 @@ class ClassWeights : public testing::Files {
     write("w.csv", text);
     return {.kind = ClassWeightsSpec::kCsv, .path = "w.csv", .directory = root_.string(), .span = {0, 3, 9}};
   }
-  // The error for a table.
+  // Returns the error for a table of weights.
   Error fault_of(const std::string& text, std::span<const std::string> names = kNames) {
     auto weights = class_weights(csv(text), kLabels, 4, names);
     EXPECT_FALSE(weights.ok()) << text;
@@ -50,7 +50,7 @@ class ClassWeights : public testing::Files {
 
 TEST_F(ClassWeights, HaveTheMeanOneOverTheSamplesForInverseFrequency) {
   const auto weights = class_weights({.kind = ClassWeightsSpec::kInverseFrequency}, kLabels, 4, {}).value();
-  // samples / (classes that have samples · samples of the class), as scikit-learn's "balanced".
+  // The formula is samples / (classes that have samples · samples of the class), as for "balanced" in scikit-learn.
   EXPECT_THAT(weights, ElementsAre(10.0F / (3 * 6), 10.0F / (3 * 3), 0.0F, 10.0F / 3));
   double sum = 0;
   for (const int32_t label : kLabels) {
@@ -68,10 +68,10 @@ TEST_F(ClassWeights, AreFoundInATableByNameOrNumberAndScaled) {
   };
   expect_all("cat,1\ndog,2\n7,5\nowl,8\n", kNames);
   expect_all("class,weight\r\nowl,8\r\n\"dog\", 2\r\n\r\ncat,1e0\r\n7,5\r\n", kNames);
-  expect_all("cat,1\n1,2\n2,5\n3,8\n", kNames);  // a number where no class has that name
+  expect_all("cat,1\n1,2\n2,5\n3,8\n", kNames);  // numbers are accepted if no class has that name
   expect_all("0,1\n1,2\n2,5\n3,8", {});
   expect_all("class,weight\n3,8\n2,5\n1,2\n0,1\n", {});
-  // A class without samples may be left out; it weighs nothing.
+  // The table may leave out a class without samples; its weight is 0.
   EXPECT_THAT(class_weights(csv("cat,1\ndog,2\nowl,8"), kLabels, 4, kNames).value(),
               ElementsAre(scale, 2 * scale, 0, 8 * scale));
   EXPECT_THAT(class_weights(csv("cat,0\ndog,0\nowl,5"), kLabels, 4, kNames).value(), ElementsAre(0, 0, 0, 10));
@@ -117,14 +117,14 @@ TEST_F(ClassWeights, FaultsOfTheTableNameTheLine) {
   }
   EXPECT_EQ(fault_of("0,1\n1,2\n4,3\n3,1", {}).message, "w.csv:3: the training data have no class `4`");
   EXPECT_EQ(fault_of("0,1\n1,2\n-1,3\n3,1", {}).help, "classes are 0..3");
-  // The first line of a table without a header may be the one at fault.
+  // The fault may be in the first line, which is a header here, so a note says how it was read.
   EXPECT_THAT(fault_of("cat,x\ndog,2\nowl,8").notes,
               ElementsAre("the first line was read as the names of the columns"));
   const ClassWeightsSpec missing{.kind = ClassWeightsSpec::kCsv, .path = "none.csv", .directory = root_.string()};
   EXPECT_EQ(read_class_weights(missing).error().code, "XG0401");
 }
 
-// The losses of rows, and the weights after a step, of one linear layer with softmax_ce, in f64.
+// Compares the losses of rows, and the weights after a step, of one linear layer with softmax_ce, in f64.
 TEST(WeightedLoss, MatchesTheOracleWithItsGradient) {
   const testing::ModelOptions options{
       .layers = 0, .input = 6, .width = 5, .classes = 4, .batch = 24, .arguments = {}, .weighted = true};
@@ -192,7 +192,7 @@ TEST(WeightedLoss, MatchesTheOracleWithItsGradient) {
   }
 }
 
-// The loss of each row of a head is that of the same rows without weights, times the weight.
+// In a head, the loss of each row is its loss without weights times its weight.
 TEST(WeightedLoss, IsTheLossOfTheRowTimesItsWeightInAHead) {
   for (const PrecisionMode precision : {PrecisionMode::kF32, PrecisionMode::kMixedBf16}) {
     std::vector<std::vector<float>> losses;
@@ -285,7 +285,7 @@ train t {
     all.insert(all.end(), more.begin(), more.end());
     return run_xrun(all, {.directory = directory_.path()});
   }
-  // A deterministic run with these flags: its events.
+  // Trains deterministically with these flags and returns the events.
   std::vector<json> train(const std::string& file, const std::string& place, const std::vector<std::string>& flags) {
     const auto result = run({"train", file, "--deterministic", "--progress", "json", "-C", place}, flags);
     EXPECT_EQ(result.exit, 0) << result.err;
@@ -344,13 +344,13 @@ TEST_F(LongTail, AStoppedRunGoesOnToTheSameWeights) {
       const std::string place = file + std::to_string(i);
       const std::vector<std::string>& flags = kSets[i];
       const std::string whole = digest(train(file, place + "whole", flags));
-      train(file, place + "parts", with(flags, {"--steps", "7"}));  // 168 of 90 samples: inside of the second epoch
+      train(file, place + "parts", with(flags, {"--steps", "7"}));  // 168 of 90 samples: within the second epoch
       EXPECT_EQ(digest(train(file, place + "parts", flags)), whole);
     }
   }
 }
 
-TEST_F(LongTail, AnotherSettingIsAnotherTraining) {
+TEST_F(LongTail, ARunWithAnotherSettingIsNotResumed) {
   train("m.xgraph", "c", with(kSets[0], {"--steps", "2"}));
   const auto other = run({"train", "m.xgraph", "--deterministic", "-C", "c"}, kSets[1]);
   EXPECT_EQ(other.exit, 1);
@@ -366,7 +366,7 @@ TEST_F(LongTail, AnotherSettingIsAnotherTraining) {
 TEST_F(LongTail, EvaluationNeedsNoTableOfWeights) {
   train("m.xgraph", "c", with(kSets[1], {"--steps", "4"}));
   std::filesystem::remove(directory_.path() + "/w.csv");
-  // With or without the file, which here has other settings.
+  // The evaluation may name the model's file, which here has other settings, or leave it out.
   for (const std::vector<std::string>& words :
        {std::vector<std::string>{"eval", "c/ckpt/t/latest"}, {"eval", "m.xgraph", "c/ckpt/t/latest"}}) {
     const auto eval = run(words);
@@ -376,7 +376,7 @@ TEST_F(LongTail, EvaluationNeedsNoTableOfWeights) {
 }
 
 TEST_F(LongTail, ALossThatIsReportedIsTheWeightedMean) {
-  // At a rate of 0 the weights stay, so the losses of an epoch are those of all samples once.
+  // With a learning rate of 0 the weights stay, so an epoch has the losses of all samples, each once.
   const auto loss = [&](const std::string& place, const std::vector<std::string>& flags) {
     double sum = 0;
     int steps = 0;
@@ -392,7 +392,7 @@ TEST_F(LongTail, ALossThatIsReportedIsTheWeightedMean) {
     EXPECT_EQ(steps, 1);
     return sum;
   };
-  // One class at a time: w = 90 / n for it and 0 for the others gives its own mean loss.
+  // With w = 90 / n for one class and 0 for the others, the loss is the mean loss of that class.
   const int counts[] = {60, 20, 10};
   double plain = 0;
   double weighted = 0;
@@ -411,7 +411,7 @@ TEST_F(LongTail, ALossThatIsReportedIsTheWeightedMean) {
   EXPECT_NEAR(loss("inverse", kSets[0]), inverse, 1e-5);
 }
 
-TEST_F(LongTail, FaultsAreSaidBeforeTraining) {
+TEST_F(LongTail, FaultsAreReportedBeforeTraining) {
   directory_.write("w.csv", "ant,1\nbee,x\nfly,6\n");
   for (const char* command : {"plan", "train"}) {
     const auto result = run({command, "m.xgraph"}, kSets[1]);

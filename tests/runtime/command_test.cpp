@@ -1,4 +1,4 @@
-// The commands as a user types them, on a small model over synthetic data.
+// The commands as a user calls them, on a small model over synthetic data.
 #include "tests/support/command.h"
 
 #include <chrono>
@@ -91,7 +91,7 @@ train t {
   EXPECT_THAT(strict.err, HasSubstr("error[XG0199]"));
 }
 
-// More operators than go into a plan are refused before kernels are made for them.
+// If a model has more operators than a plan can have, it is rejected before kernels are made.
 TEST_F(Command, TooManyOperatorsAreRefusedBeforeTheWork) {
   std::string text = tiny_model();
   const std::string layer = "linear(";
@@ -109,8 +109,8 @@ TEST_F(Command, TooManyOperatorsAreRefusedBeforeTheWork) {
   EXPECT_THAT(check.err, HasSubstr("warning[XG0198]"));
 }
 
-// Operators that are fused into others keep the names that the text gives them: those with weights, a relu, a function
-// after an operator, a chain of functions, and a value that is written twice but computed once.
+// Fused operators keep the names that the text gives them: operators with weights, a relu, a function after an
+// operator, a chain of functions, and a value that is written twice but computed once.
 class FusedOperators : public Command {
  protected:
   CommandResult plan(const std::string& schedule) {
@@ -153,7 +153,7 @@ TEST_F(FusedOperators, AreNamedByHints) {
   }
 }
 
-// A pin of an operator that is fused into another one holds as if it named that one.
+// A pin that names a fused operator applies to the operator into which it was fused.
 TEST_F(FusedOperators, LieInOneStage) {
   for (const auto& [part, next] :
        {std::pair<std::string, std::string>{"act", "norm"}, {"hinge", "middle"}, {"gate", "last"}}) {
@@ -184,7 +184,7 @@ TEST_F(Command, FilesThatAreNotTextAreOneError) {
 
 TEST_F(Command, FlagsStandBeforeTheFileToo) {
   directory.write("tiny.xgraph", tiny_model());
-  const std::vector<std::string> set{"--set", "train.epochs=2"};  // takes one word, not the file as well
+  const std::vector<std::string> set{"--set", "train.epochs=2"};  // --set takes one word, and not the file as well
   for (const char* command : {"check", "plan", "show"}) {
     const auto result = run({command, set[0], set[1], "tiny.xgraph"});
     EXPECT_EQ(result.exit, 0) << command << ": " << result.err;
@@ -236,7 +236,7 @@ TEST_F(Command, VariablesSetFlagsAndFlagsWin) {
   EXPECT_EQ(with({"plan", "tiny.xgraph", "--dry-run"}, {{"XRUN_THREADS", ""}}).exit, 0) << "empty is not set";
 }
 
-TEST_F(Command, ResultsThatCannotBeWrittenAreTheWorldsFault) {
+TEST_F(Command, ResultsThatCannotBeWrittenAreSystemErrors) {
   const std::string words = std::string(XRUN_BINARY_DIR) + "/xrun doctor >/dev/full 2>" + directory.path() + "/err";
   const int status = std::system(words.c_str());
   EXPECT_EQ(WEXITSTATUS(status), 4);
@@ -306,7 +306,7 @@ TEST_F(Command, PlansAreComparedAndTheirDecisionsExplained) {
   EXPECT_THAT(why.out, Not(HasSubstr("recompute = ")));
 }
 
-TEST_F(Command, HowManyClassesFitIsSaidForEachChoice) {
+TEST_F(Command, TheNumberOfClassesThatFitIsPrintedForEachChoice) {
   directory.write("tiny.xgraph", tiny_model());
   const auto page = run({"plan", "tiny.xgraph", "--fit", "classes", "--set", "schedule.memory_limit=2MiB"});
   EXPECT_EQ(page.exit, 0) << page.err;
@@ -340,13 +340,13 @@ TEST_F(Command, TrainedModelIsEvaluatedAndPredicts) {
   EXPECT_EQ(std::count(predict.out.begin(), predict.out.end(), '\n'), 4) << predict.out;
 }
 
-// A save between two looks at `latest` would make a command read two checkpoints.
+// If a command read `latest` twice, a save in between would make it read two checkpoints.
 TEST_F(Command, LatestIsLookedUpOnce) {
   directory.write("tiny.xgraph", tiny_model());
   ASSERT_EQ(run({"train", "tiny.xgraph", "--steps", "1", "--progress", "none"}).exit, 0);
   const auto looks = [&](const std::vector<std::string>& words) {
     const int watch = ::inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
-    // Opened and closed by turns: the kernel joins events of one kind that follow one another.
+    // Watches both opening and closing, because the kernel merges consecutive events of the same kind.
     ::inotify_add_watch(watch, (directory.path() + "/ckpt/quick/latest").c_str(), IN_OPEN | IN_CLOSE);
     EXPECT_EQ(run(words).exit, 0);
     int opened = 0;
@@ -370,8 +370,8 @@ TEST_F(Command, PredictRefusesATopKBeforeItReadsAnything) {
   }
 }
 
-// A metric counts the k best of dense logits. `predict` names that many, and the last batch, which is not full, counts
-// like the others.
+// A metric counts the k best classes of dense logits. `predict` names k classes, and the last batch, which is not full,
+// counts like the others.
 TEST_F(Command, PredictNamesAsManyClassesAsAMetricCounts) {
   constexpr int kClasses = 30;
   constexpr int kSamples = 101;
@@ -431,12 +431,12 @@ train t {
   const auto more = with("21");
   EXPECT_EQ(more.exit, 2);
   EXPECT_THAT(more.err, HasSubstr("XG0904]: `--topk 21`: at most 20 classes"));
-  // Five without the flag.
+  // Without the flag, five classes are named.
   const std::string line = run(words).out;
   EXPECT_EQ(nlohmann::json::parse(line.substr(0, line.find('\n')))["classes"].size(), 5u);
 }
 
-// An output [N, C, H, W] is written as `flatten` gives it, whatever its layout.
+// An output [N, C, H, W] is written in the order that `flatten` gives, whatever its layout.
 TEST_F(Command, EmbeddingsHaveTheOrderOfTheDimensions) {
   const auto model = [](const std::string& sum, const std::string& output) {
     return R"(xgraph 1
@@ -481,7 +481,7 @@ train t {
   }
 }
 
-// Dense logits that are not the first output, and outputs that are no embedding.
+// The dense logits are not the first output, and some outputs cannot be an embedding.
 TEST_F(Command, PredictNamesTheClassesOfTheLossWhateverTheOutputs) {
   const auto model = [](const std::string& outputs) {
     return R"(xgraph 1
@@ -598,7 +598,7 @@ TEST_F(Command, AccumulatedBatchesGiveTheWeightsOfOneLargeBatch) {
   EXPECT_THAT(wrong.err, HasSubstr("micro_batches = one of 4, 8"));
 }
 
-// A checkpoint from the time when 64 rows, or the batch, were the default goes on with them.
+// An earlier default was 64 rows, or the batch. A checkpoint from that time keeps it.
 TEST_F(Command, ACheckpointKeepsItsRowBlocks) {
   directory.write("m.xgraph", R"(xgraph 1
 
@@ -635,11 +635,11 @@ train t {
       HasSubstr(
           "note: parts/ckpt/t/step-000003 was trained with norm_rows = 32 and continues with it; a new run uses 2\n"));
   EXPECT_EQ(digest(rest), digest(whole));
-  // A value in the text or a flag makes it another training.
+  // If the text or a flag sets a value, it is another training.
   const auto said = run({"train", "m.xgraph", "-C", "parts", "--set", "train.norm_rows=2"});
   EXPECT_EQ(said.exit, 1);
   EXPECT_THAT(said.err, HasSubstr("XG0701"));
-  // New runs take the new default, and go on with it without a word.
+  // A new run has the new default, and resuming it prints no message about it.
   with({"-C", "new", "--steps", "3"});
   EXPECT_THAT(with({"-C", "new"}).err, ::testing::Not(HasSubstr("norm_rows")));
 }
@@ -659,7 +659,7 @@ TEST_F(Command, ARunBeginsWithTheWeightsOfACheckpoint) {
   const auto tuned = start("tuned", {"--set", init});
   EXPECT_THAT(same_weights, HasSubstr(digest(tuned)));
   EXPECT_THAT(tuned.out, Not(HasSubstr(R"("t":"warn")")));
-  // The model is unchanged except that it has more classes.
+  // The model is unchanged, except that it has more classes.
   std::string wide = tiny_model();
   for (const auto& [from, to] : {std::pair{"classes: int = 37", "classes: int = 50"}, {"37 * 24", "50 * 24"}}) {
     wide.replace(wide.find(from), std::string(from).size(), to);
@@ -672,7 +672,7 @@ TEST_F(Command, ARunBeginsWithTheWeightsOfACheckpoint) {
   const auto wrong = run({"train", "tiny.xgraph", "-C", "wrong", "--set", R"(train.init=checkpoint("nothing"))"});
   EXPECT_EQ(wrong.exit, 1);
   EXPECT_THAT(wrong.err, HasSubstr("no checkpoint at"));
-  // Only the head is trained: no optimizer state of the trunk is kept.
+  // Only the head is trained, so the checkpoint has no optimizer state of the trunk.
   const auto frozen = run({"train", "tiny.xgraph", "-C", "frozen", "--set", init, "--set",
                            "train.freeze=[linear, bn, linear_2, bn_2]", "--progress", "json"});
   ASSERT_EQ(frozen.exit, 0) << frozen.err;
@@ -701,7 +701,7 @@ TEST_F(Command, AHeadIsFrozenAsAWhole) {
 }
 
 TEST_F(Command, FirstInterruptSavesAndExits75) {
-  std::signal(SIGHUP, SIG_DFL);  // tests that `nohup` started would hand it on as ignored
+  std::signal(SIGHUP, SIG_DFL);  // if `nohup` started the tests, children would inherit an ignored SIGHUP
   directory.write("tiny.xgraph", tiny_model());
   for (const int number : {SIGINT, SIGHUP}) {
     const auto result = run({"train", "tiny.xgraph", "--set", "train.epochs=100000", "--progress", "json"},
@@ -735,7 +735,7 @@ TEST_F(Command, AStoppedRunSaysWhereItIsSavedAndHowItGoesOn) {
               HasSubstr("; run the same command without `--resume never` to continue\n"));
 }
 
-// `timeout` sends the signal to the process, and then to its group.
+// `timeout` sends the signal first to the process and then to its group.
 TEST_F(Command, OneRequestMayComeAsTwoSignals) {
   directory.write("tiny.xgraph", tiny_model());
   const std::string words = "cd " + directory.path() + " && { " + XRUN_BINARY_DIR +
@@ -841,7 +841,7 @@ TEST_F(Command, VerboseTellsEachPartOfTheWorkAndQuietWins) {
   EXPECT_THAT(run({"-v", "eval", "tiny.xplan", "ckpt/quick"}).err, HasSubstr("checked   "));
 }
 
-TEST_F(Command, TimesOfStepsAreToldByDevice) {
+TEST_F(Command, TimesOfStepsAreReportedByDevice) {
   directory.write("tiny.xgraph", tiny_model());
   const auto result = run({"train", "tiny.xgraph", "--devices", "2", "--threads", "2", "--set", "schedule.stages=2",
                            "--set", "train.log.every=1 steps", "--steps", "4", "--progress", "json"});
@@ -894,7 +894,7 @@ TEST_F(Command, AProfileOfStepsIsATableOrAnEvent) {
   EXPECT_TRUE(sorts.contains("compute") && sorts.contains("idle"));
 }
 
-TEST_F(Command, MemoryIsToldAsItIsBesideWhatThePlanAllows) {
+TEST_F(Command, MemoryInUseIsReportedNextToThePlan) {
   directory.write("tiny.xgraph", tiny_model());
   const auto result = run({"train", "tiny.xgraph", "--steps", "2", "--progress", "json"});
   ASSERT_EQ(result.exit, 0) << result.err;

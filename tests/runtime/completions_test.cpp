@@ -24,7 +24,7 @@ class Completions : public ::testing::Test {
     return result.out;
   }
 
-  // The shell parses its script; skips the test if the shell is not installed.
+  // Expects that the shell parses its script. Skips the test if the shell is not installed.
   void expect_parsed(const std::string& shell) {
     if (std::system((shell + " --version >/dev/null 2>&1").c_str()) != 0) {
       GTEST_SKIP() << shell << " is not installed";
@@ -33,7 +33,7 @@ class Completions : public ::testing::Test {
     EXPECT_EQ(std::system((shell + " -n '" + file + "'").c_str()), 0);
   }
 
-  // The words that bash proposes for the last of the words.
+  // Returns the completions that bash proposes for the last of the words.
   Words proposed(const Words& words) {
     const std::string file = directory_.write("bash", script("bash"));
     std::string line = "cd '" + directory_.path() + "'; source '" + file + "'; COMP_WORDS=(xrun";
@@ -57,7 +57,7 @@ class Completions : public ::testing::Test {
   TemporaryDirectory directory_;
 };
 
-// The lines of a zsh function, up to its closing brace.
+// Returns the lines of a zsh function, up to its closing brace.
 std::string function_of(const std::string& script, const std::string& name) {
   const size_t begin = script.find("\n" + name + "() {\n");
   return begin == std::string::npos ? "" : script.substr(begin, script.find("\n}\n", begin) - begin);

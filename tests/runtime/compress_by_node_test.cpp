@@ -1,6 +1,6 @@
-// Gradients that the replicas of a node sum whole before the node compresses them (`topk(p, per_node=true)`): the
-// trajectory of the method with nodes as senders, equal bits for every plan with the same number of nodes, and
-// checkpoints.
+// With `topk(p, per_node=true)`, the replicas of a node sum whole gradients before the node compresses them. Compares
+// the run with the method in which nodes are the senders. Every plan with the same number of nodes gives the same bits.
+// Also tests checkpoints.
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <set>
@@ -27,7 +27,7 @@ PlanChoice on_nodes(int nodes, int replicas) {
   return {.devices = replicas, .threads = replicas, .replicas = replicas, .micro_batches = 4, .nodes = nodes};
 }
 
-// Host sums, then the method of the paper with hosts in the place of its workers.
+// The method of the paper, in which each worker is a host that first sums the gradients of its replicas.
 TEST(CompressByNode, FollowsThePaperWithNodesAsSenders) {
   for (const ClipSpec clip : {ClipSpec{}, ClipSpec{ClipSpec::kNorm, 0.3}, ClipSpec{ClipSpec::kValue, 0.01}}) {
     ModelOptions options{.layers = 0, .rate = 0.2};
@@ -67,7 +67,7 @@ std::vector<PlanChoice> choices_with(int nodes) {
   return choices;
 }
 
-// If each node has one replica, a replica is also a sender without `per_node`.
+// If each node has one replica, `per_node` changes nothing.
 TEST(CompressByNode, OnlyTheNumberOfNodesChangesTheBits) {
   const ModelOptions options = deep_model();
   CompressSpec compress = by_node(0.02);
@@ -124,14 +124,14 @@ TEST(CompressByNode, RanksHaveTheBitsOfOneProcess) {
   }
 }
 
-// One replica of a node has the residual of a tensor, and the replicas of a node divide the tensors among them.
+// For each tensor, one replica of a node holds the residual. The replicas of a node divide the tensors among them.
 TEST(CompressByNode, ANodeKeepsOneResidual) {
   const ModelOptions options = deep_model();
   const Prepared prepared = testing::prepare_for(compressed_module(options, by_node(0.03)));
   auto running = start(prepared, options, on_nodes(2, 4));
   EXPECT_EQ(running->session->state().find("layer1.linear.weight.residual")->rows(), 2);
   std::map<std::string, int> copies;
-  std::map<int, Bytes> kept;  // per replica
+  std::map<int, Bytes> kept;  // bytes of residuals per replica
   for (const planner::Buffer& buffer : running->program.buffers) {
     if (buffer.purpose == planner::Purpose::kResidual) {
       ++copies[buffer.name];
@@ -157,7 +157,7 @@ class CompressedByNode : public testing::CheckpointDirectory {
   const Prepared prepared_ = testing::prepare_for(compressed_module(model_, by_node(0.03)));
 };
 
-// Also with another number of replicas a node.
+// The resumed run may have another number of replicas per node.
 TEST_F(CompressedByNode, RunsGoOnAsIfTheyHadNotStopped) {
   for (const int nodes : {1, 2}) {
     auto whole = start(prepared_, model_, on_nodes(nodes, 4));

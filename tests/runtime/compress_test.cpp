@@ -1,5 +1,5 @@
-// Compressed gradients: the trajectory of the method as its paper writes it, equal bits for every plan with the same
-// number of replicas, and checkpoints.
+// Compressed gradients: a run follows the method of the paper, every plan with the same number of replicas gives the
+// same bits, and checkpoints can be resumed.
 #include <cmath>
 #include <filesystem>
 #include <fmt/format.h>
@@ -37,7 +37,7 @@ TEST(Compress, FollowsThePaperWithOneTwoAndFourReplicas) {
   }
 }
 
-// Everything that a plan may choose but the number of replicas.
+// Returns choices that vary everything but the number of replicas.
 std::vector<PlanChoice> choices_with(int replicas) {
   std::vector<PlanChoice> choices;
   for (const int stages : {1, 2}) {

@@ -1,4 +1,5 @@
-// Runs with compressed gradients: a session that goes step by step, and the method as its paper writes it, in f64.
+// Helpers for tests of compressed gradients: a session that runs step by step, and a reference in f64 of the method in
+// its paper.
 #pragma once
 
 #include <algorithm>
@@ -27,7 +28,7 @@ inline Module compressed_module(const ModelOptions& options, const CompressSpec&
   return module;
 }
 
-// A session with its data, to run step by step.
+// A session with its data, which a test runs step by step.
 struct Running {
   planner::Program program;
   std::unique_ptr<DeviceSet> devices;
@@ -71,8 +72,9 @@ inline std::vector<float> values_of(const TrainState& state, const std::string& 
   return values;
 }
 
-// out(stem(x)) with a softmax, and the method of docs/internals/algorithms.md, "Gradient compression", in f64. A sender
-// has a run of the batch, whose gradients it sums whole.
+// A reference in f64: the model out(stem(x)) with a softmax, trained by the method of docs/internals/algorithms.md,
+// "Gradient compression". Each sender has a contiguous part of the batch and sums the gradients of its rows before it
+// compresses them.
 class Reference {
  public:
   Reference(const ModelOptions& options, int senders, const TrainState& first) : options_(options), senders_(senders) {
@@ -85,7 +87,7 @@ class Reference {
     }
   }
 
-  // `x` is [batch, input].
+  // Does one training step; `x` is [batch, input].
   void step(const float* x, const int32_t* labels, double density, double rate, double momentum, double decay) {
     std::map<std::string, std::vector<Vector>> gradients;  // per sender
     for (int sender = 0; sender < senders_; ++sender) {
@@ -109,7 +111,7 @@ class Reference {
  private:
   struct Tensor {
     Vector weight;
-    std::vector<Vector> velocity;  // per sender; a tensor that is sent whole has only the first
+    std::vector<Vector> velocity;  // one per sender; a tensor that is not compressed has only the first
     std::vector<Vector> residual;
   };
 
@@ -147,7 +149,7 @@ class Reference {
     }
   }
 
-  // Biases: one velocity, and one norm of all of them.
+  // Updates the biases, which are not compressed: they have one velocity each, and one norm over all of them.
   void send_whole(std::map<std::string, std::vector<Vector>>& gradients, double rate, double momentum) {
     std::map<std::string, Vector> sums;
     double squares = 0;
@@ -173,7 +175,7 @@ class Reference {
     }
   }
 
-  // Gradients of the mean loss over the whole batch: the terms from the rows of one sender.
+  // Returns one sender's part of the gradients of the mean loss over the whole batch: the terms of its rows.
   std::map<std::string, Vector> gradients_of(const float* x, const int32_t* labels, int sender) const {
     const auto in = static_cast<size_t>(options_.input);
     const auto width = static_cast<size_t>(options_.width);
@@ -235,7 +237,7 @@ inline void expect_near(const std::vector<float>& have, const Vector& want, cons
 
 inline constexpr int kSteps = 12;
 
-// The warm-up ends within the run.
+// Returns the density of a step. The warm-up ends within the run.
 inline double density_of(int64_t step) { return density_at({.density = 0.02, .warmup = TrainSpan{8}}, 8, step); }
 
 inline ModelOptions deep_model() {
@@ -244,7 +246,8 @@ inline ModelOptions deep_model() {
   return options;
 }
 
-// Compares a run with the reference model step by step. `senders`: replicas or nodes, each with equally many rows.
+// Compares a run with the reference step by step. `senders`: number of replicas or nodes, each with the same number of
+// rows.
 inline void expect_follows_paper(const Prepared& prepared, const ModelOptions& options, const PlanChoice& choice,
                                  int senders) {
   auto running = start(prepared, options, choice);
@@ -276,8 +279,8 @@ inline void expect_follows_paper(const Prepared& prepared, const ModelOptions& o
   }
 }
 
-// The values that the senders of two states keep of a tensor are not all zero and have equal sums; the sums are exactly
-// equal if `after` has more senders.
+// Expects that the velocities and residuals of a tensor are not all zero and have the same sum over all senders in both
+// states. The sums must be exactly equal if `after` has more senders.
 inline void expect_equal_sums(const TrainState& before, const TrainState& after, const std::string& name) {
   const auto senders_of = [&](const TrainState& state) { return static_cast<size_t>(state.find(name)->rows()); };
   const auto old_values = values_of(before, name);
@@ -303,8 +306,8 @@ inline void expect_equal_sums(const TrainState& before, const TrainState& after,
   EXPECT_TRUE(any) << "something was left to send";
 }
 
-// `second` goes on from the checkpoint of `first` after step 4, which had `before` senders and has others: a warning
-// says so, and what the senders keep has the same sum.
+// Lets `second` resume the checkpoint of `first` after step 4 with another number of senders than `before`. Expects a
+// warning about it, and that the senders' velocities and residuals keep their sums.
 inline void expect_goes_on(CheckpointStore& store, const Running& first, Running& second, int before) {
   const auto resumed = store.resume(second.session->state());
   ASSERT_TRUE(resumed.ok() && *resumed) << resumed.error().message;

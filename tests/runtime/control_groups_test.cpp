@@ -8,7 +8,7 @@
 namespace xrun::runtime {
 namespace {
 
-// A made-up system below a directory of its own.
+// A made-up system of control groups in a directory of the test.
 class ControlGroups : public ::testing::Test {
  protected:
   void write(const std::string& path, const std::string& text) {

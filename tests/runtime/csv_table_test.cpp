@@ -1,4 +1,4 @@
-// Tables as text: rows and cells, numbers, texts and missing values.
+// Text tables: their rows and cells, numbers, texts and missing values.
 #include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

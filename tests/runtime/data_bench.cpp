@@ -1,4 +1,4 @@
-// Speed of the data path on one core: rendering of glyphs, and the augmentation of the glyph model.
+// Measures the data path on one core: drawing of glyphs, and the augmentation of the glyph model.
 #include <benchmark/benchmark.h>
 #include <cstdlib>
 
@@ -25,7 +25,7 @@ void RenderGlyphs(benchmark::State& state) {
     state.SkipWithError("no font");
     return;
   }
-  setenv("XDG_CACHE_HOME", "/dev/null", 1);  // no cache: it is the drawing that is measured
+  setenv("XDG_CACHE_HOME", "/dev/null", 1);  // no cache, so that drawing is measured
   int64_t images = 0;
   for (auto _ : state) {
     images += open_reader(glyphs("a", {font}, 0x4E00, 0x5200)).value()->samples();
@@ -34,7 +34,7 @@ void RenderGlyphs(benchmark::State& state) {
 }
 BENCHMARK(RenderGlyphs)->UseRealTime();
 
-// Rows a second through the first `stages` stages of the glyph model's binding.
+// Measures rows per second through the first `stages` stages of the glyph model's binding.
 void AugmentGlyphs(benchmark::State& state) {
   const std::string font = some_font();
   if (font.empty()) {

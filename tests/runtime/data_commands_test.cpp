@@ -1,5 +1,5 @@
-// Output of commands about data: labels that are texts, all bad files of a check, the memory that pictures take, inputs
-// that are not scaled.
+// What commands print about data: text labels, all bad files in a check, the memory that pictures need, and inputs that
+// are not scaled.
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -30,7 +30,8 @@ class DataCommands : public ::testing::Test {
   TemporaryDirectory directory_;
 };
 
-// Measurements of a column each, by name; the species is a text, and the test has neither all nor the first of them.
+// A table with one column for each measurement. The species is a text, and the test table lacks some species, including
+// the first.
 class CsvLabels : public DataCommands {
  protected:
   void SetUp() override {
@@ -129,7 +130,7 @@ TEST_F(CsvLabels, ColumnsHaveTheNamesOfTheHeader) {
   write("train.csv", "1,2,setosa\n");
   write("test.csv", "1,2,setosa\n");
   EXPECT_THAT(run({"check", "m.xgraph", "--data"}).err, HasSubstr("csv(..., header=true)"));
-  // A number by its name.
+  // A numeric column is also bound by its name.
   SetUp();
   std::string named = model("column(\"species\")");
   named.replace(named.find("f32[N, 2]"), 9, "f32[N]   ");
@@ -159,7 +160,7 @@ TEST_F(CsvLabels, MayCountFromOneAndAreNamedByTheLineOfTheFile) {
               HasSubstr("test.csv:13 of source `test`: label 0 does not fit"));
 }
 
-// Pictures of 4 x 4 in one class; `count` of them.
+// Returns a model over pictures of 4 x 4 in one class.
 std::string picture_model(const std::string& stages) {
   return R"(xgraph 1
 model m {
@@ -235,7 +236,7 @@ TEST_F(CheckData, SaysWhichSamplesItDecoded) {
 
 using PictureMemory = DataCommands;
 
-// 64 million pixels in some kilobytes.
+// A picture of 64 million pixels has a file of some kilobytes.
 TEST_F(PictureMemory, CountsLargePicturesInThePlanAndInARun) {
   write("train/a/1.png", runtime::testing::png(8192, 8192, 7));
   EXPECT_LT(fs::file_size(directory_.path() + "/train/a/1.png"), 300'000u);

@@ -16,7 +16,7 @@
 
 namespace xrun::runtime::testing {
 
-// A directory of its own for each test, removed at the end.
+// A fixture with a directory for each test, which is removed at the end of the test.
 class Files : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -39,7 +39,7 @@ class Files : public ::testing::Test {
   std::filesystem::path root_;
 };
 
-// A grey PNG, all of one value.
+// Returns a grey PNG file whose pixels all have the value `value`.
 inline std::string png(int width, int height, uint8_t value) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
@@ -76,7 +76,7 @@ inline SourceSpec folder(std::vector<std::string> paths, std::string match = "*"
   return source("train", "folder", {{"paths", std::move(paths)}, {"match", std::move(match)}}, std::move(directory));
 }
 
-// A model of `classes` classes over grey pictures of 4 x 4 in folders `train` and `test`.
+// Returns the text of a model of `classes` classes over grey pictures of 4 x 4 in the folders `train` and `test`.
 inline std::string folder_model(int classes) {
   const std::string count = std::to_string(classes);
   return R"(xgraph 1

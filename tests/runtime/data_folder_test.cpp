@@ -17,7 +17,7 @@ namespace fs = std::filesystem;
 
 using Folder = Files;
 
-// No file can be opened while it lives: EMFILE.
+// While this object exists, no file can be opened (EMFILE).
 class NoMoreFiles {
  public:
   NoMoreFiles() {
@@ -50,8 +50,8 @@ TEST_F(Folder, NumbersDirectoriesInByteOrderBeforeMatch) {
   EXPECT_TRUE(reader->sample_name(2).ends_with("/b/x_02.png"));
 }
 
-// The numbers of samples and classes decide what a run draws and what a checkpoint means by a class, so that they stay
-// in byte order; people read 2 before 10.
+// The numbers of samples and classes decide the random draws of a run and the meaning of classes in a checkpoint, so
+// they stay in byte order. Listings for people have 2 before 10.
 TEST_F(Folder, ListsSamplesNaturallyAndNumbersThemInByteOrder) {
   for (const char* name : {"10/1.png", "2/1.png", "2/10.png", "2/2.png"}) {
     write(name, png(4, 9));
@@ -123,7 +123,7 @@ TEST_F(Folder, FollowsLinksAndRefusesThoseThatLeadBack) {
   EXPECT_NE(endless.error().message.find("links/cat/back"), std::string::npos) << endless.error().message;
 }
 
-// Each level has two links to the next: 2^30 ways to the last.
+// Each level has two links to the next one, so there are 2^30 paths to the last level.
 TEST_F(Folder, LaddersOfLinksEnd) {
   for (int level = 0; level < 30; ++level) {
     const fs::path rung = root_ / ("d" + std::to_string(level));
@@ -137,7 +137,7 @@ TEST_F(Folder, LaddersOfLinksEnd) {
   ASSERT_FALSE(endless.ok());
   EXPECT_EQ(endless.error().code, "XG0401");
   EXPECT_NE(endless.error().message.find("reach in more than 64 ways"), std::string::npos) << endless.error().message;
-  // A class may have several names.
+  // Links may give a class several names.
   for (int i = 0; i < 60; ++i) {
     fs::create_directories(root_ / "names");
     fs::create_directory_symlink("../d30", root_ / "names" / std::to_string(i));
@@ -173,7 +173,7 @@ TEST_F(Folder, CountsAndNamesFilesThatItDoesNotRead) {
   EXPECT_TRUE(message.ends_with("train/a/29.heic and 10 more")) << message;
 }
 
-// The classes, one after the other, and what warnings say.
+// Returns the classes and then the texts of the warnings.
 std::string classes_and_warnings(const Reader& reader) {
   std::string text;
   for (int64_t i = 0; i < reader.classes(); ++i) {
@@ -249,17 +249,17 @@ TEST_F(Folder, LeavesOutDirectoriesOfTools) {
     EXPECT_EQ(classes_and_warnings(*reader), expected);
     EXPECT_EQ(reader->describe(), "folder: 2 images, 2 classes, 7 directories left out");
   }
-  // A directory that is named is read, whatever its name is.
+  // A directory that the source names is read, whatever its name is.
   EXPECT_EQ(open_reader(folder({(root_ / "dir/.thumbnails").string()})).value()->samples(), 1);
   EXPECT_EQ(open_reader(folder({path + "/lost+found"})).value()->samples(), 1);
-  // A source of nothing else says why it is empty.
+  // If a source holds only such directories, the error says why it is empty.
   write("only/.cache/1.png", png(4, 1));
   const auto empty = open_reader(folder({(root_ / "only").string()}));
   ASSERT_FALSE(empty.ok());
   EXPECT_EQ(empty.error().message, "source `train` has no samples (folder: 0 images, 0 classes, 1 directory left out)");
 }
 
-// A plan wants names, counts and the headers of some pictures.
+// A plan needs only names, counts and the headers of some pictures.
 TEST_F(Folder, HeadersLeaveTheBytesOfArchivesWhereTheyAre) {
   std::vector<std::pair<std::string, std::string>> files;
   Bytes all = 0;
@@ -292,7 +292,7 @@ TEST_F(Folder, HeadersLeaveTheBytesOfArchivesWhereTheyAre) {
   EXPECT_EQ(whole->memory(), open_header(folder({path})).value()->memory());
 }
 
-// The directory of an archive and the header of an entry both have its checksum and sizes.
+// The checksum and sizes of an entry are both in the directory of the archive and in the entry's header.
 TEST_F(Folder, EntriesThatContradictTheirArchiveAreBroken) {
   const std::string path = (root_ / "a.zip").string();
   write_zip(path, {{"a/1.png", png(6, 100)}, {"a/2.png", png(6, 100)}});
@@ -301,7 +301,7 @@ TEST_F(Folder, EntriesThatContradictTheirArchiveAreBroken) {
   const size_t directory = good.find("PK\1\2");
   ASSERT_NE(directory, std::string::npos);
   FieldValue value;
-  const size_t data = 30 + static_cast<size_t>(good[26]) + static_cast<size_t>(good[28]);  // after name and extra
+  const size_t data = 30 + static_cast<size_t>(good[26]) + static_cast<size_t>(good[28]);  // after name and extra field
   for (const size_t at : {data + 10, directory + 16}) {  // in the data of the first entry; its checksum
     std::string damaged = good;
     damaged[at] = static_cast<char>(damaged[at] ^ 1);
@@ -385,7 +385,7 @@ TEST_F(Folder, FileThatVanishesOrIsTornIsABrokenSample) {
   }
 }
 
-// A file that the system does not let us read is not a fault of the sample: no other sample may take its place.
+// If the system does not let us read a file, the sample is not at fault, so no other sample may replace it.
 TEST_F(Folder, FilesThatTheSystemDoesNotOpenEndTheRun) {
   const std::string first = write("a/1.png", png(6, 100));
   write("a/2.png", png(6, 100));
@@ -422,7 +422,7 @@ TEST_F(Folder, FilesThatTheSystemDoesNotOpenEndTheRun) {
     expect_world(done.error(), "Permission denied");
     fs::permissions(first, fs::perms::owner_all);
   }
-  // The loader gives the error on, although it may replace every sample.
+  // The loader returns the error, although it may replace every broken sample.
   auto loader = make_loader(std::move(rows), {.batch = 1, .max_bad = 1, .workers = 1}).value();
   ASSERT_TRUE(loader->start(0, {&batch.view, 1}).ok());
   ASSERT_TRUE(loader->wait(0).ok());

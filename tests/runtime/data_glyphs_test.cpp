@@ -32,7 +32,7 @@ constexpr const char* kTrainingFaces[] = {"wqy-zenhei",
                                           "ipag",
                                           "ipam"};
 
-// Moves the folder of caches while it lives; nothing can be stored below "/dev/null".
+// Moves the folder of caches while this object exists. Nothing can be stored below "/dev/null".
 class CacheHome {
  public:
   explicit CacheHome(const std::string& path) {
@@ -49,7 +49,7 @@ class CacheHome {
   std::string before_;
 };
 
-// The picture as rows of characters, ink from ' ' to '@'.
+// Returns the picture as rows of characters, from ' ' (no ink) to '@'.
 std::vector<std::string> drawn(const Reader& reader, int64_t sample) {
   FieldValue value;
   EXPECT_TRUE(reader.read(sample, 0, value).ok());
@@ -92,7 +92,7 @@ TEST(Glyphs, LabelsAreCodePointsMinusTheFirst) {
   EXPECT_EQ(reader->describe(), "glyphs: 1 face, 32 images of 32x32, 32 classes");
 }
 
-// The em box is centred: the bar of U+4E00 lies across the middle, as wide as the em and no wider.
+// The em box is centred: the bar of U+4E00 crosses the middle and is exactly as wide as the em.
 TEST(Glyphs, EmBoxIsInTheMiddle) {
   NEED_FONT("wqy-zenhei");
   const auto reader = open_reader(glyphs("a", {"wqy-zenhei"}, 0x4E00, 0x4E01)).value();
@@ -164,7 +164,7 @@ TEST(Glyphs, TheSixteenFacesGiveAllTheirImages) {
   EXPECT_LE(reader->memory(), data_registry().find_reader("glyphs")->held(spec.reader.args));
 }
 
-// Drawings depend neither on threads nor on time: drawing twice gives equal bytes.
+// Drawing twice gives equal bytes, so a drawing depends neither on threads nor on time.
 TEST(Glyphs, DrawingIsRepeatable) {
   NEED_FONT("cwkai");
   const CacheHome no_cache("/dev/null");
@@ -178,7 +178,7 @@ TEST(Glyphs, DrawingIsRepeatable) {
   }
 }
 
-// A glyph as it is drawn, to be looked at.
+// Compares a drawn glyph with text that a person can read.
 TEST(Glyphs, ACharacterLooksAsItDid) {
   NEED_FONT("uming");
   const CacheHome no_cache("/dev/null");
@@ -190,8 +190,8 @@ TEST(Glyphs, ACharacterLooksAsItDid) {
   EXPECT_TRUE(test::matches_golden(text, "glyphs/uming-6c38.txt"));
 }
 
-// The cache is filled by the first run, gives the second the same bytes, and is passed over when a bit of it has
-// changed.
+// The first run fills the cache, and the second one reads the same bytes from it. If a bit of the cache has changed, it
+// is ignored.
 TEST(Glyphs, CacheGivesTheSameBytesAndDamageIsSeen) {
   NEED_FONT("cwkai");
   namespace fs = std::filesystem;
@@ -240,7 +240,7 @@ TEST(Glyphs, DrawingThatIsStoppedLeavesNoCache) {
   fs::remove_all(home);
 }
 
-TEST(Glyphs, MissingFontNamesItsPackageAndIsTheWorldsFault) {
+TEST(Glyphs, MissingFontNamesItsPackageAndIsASystemError) {
   EXPECT_EQ(package_of_font("cwyen"), "fonts-cwtex-yen");
   EXPECT_EQ(package_of_font("NotoSansCJK-Black"), "fonts-noto-cjk-extra");
   const auto missing = open_reader(glyphs("a", {"no-such-font"}, 0x4E00, 0x4E10));

@@ -48,7 +48,7 @@ std::unique_ptr<SampleRows> rows_of(const DataSpec& data, const Graph& graph) {
   return std::move(rows).value();
 }
 
-// The batches of steps [first, first + steps) as one run of bytes, through a ring of `ring` slots.
+// Returns the bytes of the batches of the steps [first, first + steps), loaded through a ring of `ring` slots.
 std::vector<std::byte> bytes_of(const Graph& graph, int64_t first, int64_t steps, int ring, LoaderOptions options,
                                 const DataSpec& data = data_of(synthetic())) {
   auto loader = make_loader(rows_of(data, graph), options).value();
@@ -118,7 +118,8 @@ TEST(Loader, BatchesAreTheRowsOfTheirPositions) {
   }
 }
 
-// Steps of 32 rows from the position on that two steps of 48 have reached: three of them are two of the larger ones.
+// Two steps of 48 rows are followed by steps of 32 rows from the same position. Three of these steps have the rows of
+// two larger ones.
 TEST(Loader, StepsOfAnotherSizeGoOnInTheSequence) {
   const Graph graph = two_inputs();
   const LoaderOptions options{.batch = 48, .seed = 9};
@@ -180,7 +181,7 @@ TEST(Loader, StopsInTheMiddleAndStartsAgain) {
   }
 }
 
-// A reader some of whose samples are broken.
+// A reader in which some samples are broken.
 class FaultyReader final : public Reader {
  public:
   explicit FaultyReader(std::set<int64_t> broken) : broken_(std::move(broken)) {}
@@ -263,7 +264,7 @@ TEST(Loader, WorkersThatMeetBrokenSamplesTogetherSayTheSameNumber) {
   }
 }
 
-TEST(Loader, MemoryThatIsNotThereIsTheWorldsFault) {
+TEST(Loader, MissingMemoryIsASystemError) {
   class Greedy final : public Reader {
    public:
     int64_t samples() const override { return 100; }
@@ -289,8 +290,8 @@ TEST(Loader, MemoryThatIsNotThereIsTheWorldsFault) {
   loader->stop();
 }
 
-// A reader whose samples take as long as it says, on a clock of its own. One worker reads, so that two looks at the
-// clock without a sample in between are the end of a task and the beginning of the next one.
+// A reader whose samples take a given time on a clock of its own. There is only one worker, so if the clock is read
+// twice without a sample in between, one task has ended and the next one has begun.
 class SlowReader final : public Reader {
  public:
   struct Log {
@@ -331,7 +332,7 @@ class SlowReader final : public Reader {
   std::vector<Field> fields_{{"label", label_type(100)}};
 };
 
-TEST(Loader, ATaskEndsAfterItsTimeWhateverItsRowsCost) {
+TEST(Loader, ATaskEndsAfterItsTimeLimit) {
   const Graph graph = inputs({{"label", label_type(100)}});
   const std::vector<std::pair<Seconds, int>> most_rows{
       {50 * kReadingTask, 1}, {0.3 * kReadingTask, 4}, {0.01 * kReadingTask, 101}};
@@ -355,7 +356,7 @@ TEST(Loader, ATaskEndsAfterItsTimeWhateverItsRowsCost) {
   }
 }
 
-TEST(Loader, TheErrorIsThatOfTheFirstRowAndRowsBeforeItAreThere) {
+TEST(Loader, ReportsTheFirstErrorAndKeepsEarlierRows) {
   const Graph graph = inputs({{"label", label_type(100)}});
   const tbb::global_control threads(tbb::global_control::max_allowed_parallelism, 5);
   for (int round = 0; round < 20; ++round) {
@@ -412,7 +413,7 @@ TEST(Loader, ALabelBeyondTheHeadIsFoundWhenTheSourceIsOpened) {
   EXPECT_EQ(rows.error().message, "label 8 does not fit a head with 5 classes");
 }
 
-// A reader whose reads end only when they are let go on, as those of a server that is gone.
+// A reader whose reads end only when the test lets them, like reads from a server that is gone.
 class HungReader final : public Reader {
  public:
   struct Gate {
@@ -439,7 +440,7 @@ class HungReader final : public Reader {
   std::vector<Field> fields_{{"label", label_type(100)}};
 };
 
-TEST(Loader, ARunThatIsAskedToEndDoesNotWaitForAReadThatDoesNot) {
+TEST(Loader, AStoppedRunDoesNotWaitForAReadThatHangs) {
   const Graph graph = inputs({{"label", label_type(100)}});
   HungReader::Gate gate;
   std::atomic<bool> stop{false};
@@ -549,7 +550,7 @@ TEST(Synthetic, PrototypesHaveUnitVarianceAndNoiseIsAdded) {
   EXPECT_TRUE(reader->describe().starts_with("synthetic"));
 }
 
-TEST(LaterReaders, SaySo) {
+TEST(LaterReaders, AreReportedAsUnavailable) {
   const auto later = open_reader(source("train", "recordio", {{"path", std::string("x.rec")}}));
   ASSERT_FALSE(later.ok());
   EXPECT_EQ(later.error().code, "XG0410");

@@ -1,4 +1,4 @@
-// The data of the shipped models, from the text to rows of the inputs.
+// The data of the models that xrun provides, from the text to rows of the inputs.
 #include <algorithm>
 #include <gtest/gtest.h>
 
@@ -27,8 +27,7 @@ Module load_model(const std::string& name) {
   return file ? std::move(file->module) : Module();
 }
 
-// Fills some rows of a source in both ways, checks labels, and gives the smallest and the largest value of the first
-// input.
+// Fills some rows of a source, checks their labels, and returns the smallest and the largest value of the first input.
 std::pair<float, float> range_of(const Module& module, const std::string& source, int64_t samples, int64_t classes) {
   const auto rows = SampleRows::open(module.data, source, module.graph);
   EXPECT_TRUE(rows.ok()) << rows.error().message;

@@ -1,4 +1,4 @@
-// Pictures that a command line names: read as the model's own source would give them.
+// Pictures that are named on the command line are read as the model's own source would read them.
 #include <gmock/gmock.h>
 
 #include "runtime/data/picture_files.h"
@@ -48,7 +48,7 @@ TEST_F(PictureFiles, FaultsNameTheFile) {
   expect_fault({(root_ / "none.png").string()}, encoded_, "XG0401", "none.png");
   expect_fault({write("a.png", png(8, 1))}, {.name = "row", .type = {DType::kF32, {kBatch, 4}}}, "XG0412", "`row`");
   const std::string large = write("large.png", "");
-  std::filesystem::resize_file(large, 256 * kMiB + 1);  // sparse
+  std::filesystem::resize_file(large, 256 * kMiB + 1);  // a sparse file
   expect_fault({large}, encoded_, "XG0412", "large.png: a picture of more than 256.0 MiB");
 
   const auto reader = open_picture_files({.paths = {write("text.png", "no picture")}}, pixels_).value();
@@ -59,7 +59,7 @@ TEST_F(PictureFiles, FaultsNameTheFile) {
   EXPECT_THAT(read.error().message, HasSubstr("text.png: "));
 }
 
-// Every extension of the table, and a file without one by its content.
+// Files with every extension of the table, and a file without an extension, which is recognised by its content.
 TEST_F(PictureFiles, AreFoundInADirectoryByExtensionOrContent) {
   std::vector<std::string> wanted;
   for (const char* name : {"a.apng", "b.bmp", "c.DIB", "d.jfif", "e.jpe", "f.jpeg", "g.jpg", "h.pgm", "i.png", "j.pnm",
@@ -81,7 +81,7 @@ TEST_F(PictureFiles, AreFoundInADirectoryByExtensionOrContent) {
   EXPECT_THAT(reader->warnings()[0].message,
               HasSubstr("5 files are not read, since pictures are PNG, JPEG, WebP, BMP, PGM and PPM files"));
   EXPECT_THAT(reader->warnings()[0].message, HasSubstr("in/BMW"));
-  // A file that is named is read whatever its name is.
+  // A file that is named itself is read, whatever its name is.
   EXPECT_TRUE(list_pictures({(root_ / "in/notes.txt").string()}).value().left_out.others.count() == 0);
 }
 

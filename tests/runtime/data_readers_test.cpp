@@ -72,7 +72,7 @@ TEST_F(Readers, IdxFaultsAreRefused) {
   EXPECT_EQ(refused(write("none", idx(8, {0, 2, 3}, "")), write("nothing", idx(8, {0}, ""))), "XG0406");
 }
 
-// One label of a hundred million in a file of 88 bytes.
+// A label of a hundred million in a file of 88 bytes must not make as many classes.
 TEST_F(Readers, IdxLabelsAreNoNumberOfClassesWhereSamplesAreFew) {
   const auto images = write("i", idx(8, {5, 1, 1}, "abcde"));
   const auto open = [&](const std::string& labels, int64_t classes, std::string name = "train") {
@@ -180,7 +180,7 @@ TEST_F(Readers, CsvAboveTheLimitIsRefusedNotCut) {
   const auto whole = read_csv(path, {.largest = 9});
   ASSERT_TRUE(whole.ok()) << whole.error().message;
   EXPECT_EQ(whole->numbers, (std::vector<double>{1, 2, 3, 45}));
-  // At 7 bytes the part that fits would also be a table: 1,2 and 3,4.
+  // With a limit of 7 bytes, the part that fits would be a valid table: 1,2 and 3,4.
   for (const Bytes largest : {Bytes{8}, Bytes{7}, Bytes{4}}) {
     const auto cut = read_csv(path, {.largest = largest});
     ASSERT_FALSE(cut.ok()) << largest;
@@ -190,7 +190,7 @@ TEST_F(Readers, CsvAboveTheLimitIsRefusedNotCut) {
   }
 }
 
-// Each byte of a packed file either matters to the checksum or is a flag that is not read.
+// Every byte of a gzip file either changes the checksum or is a flag that is not read.
 TEST_F(Readers, DamagedGzipIsRefused) {
   const std::string rows = "1,2\n3,45\n6,7\n";
   const std::string path = (root_ / "t.csv.gz").string();
@@ -211,7 +211,7 @@ TEST_F(Readers, DamagedGzipIsRefused) {
   }
 }
 
-// Members follow one another in a gzip file; each has a checksum.
+// A gzip file may consist of several members, each with a checksum.
 TEST_F(Readers, GzipOfSeveralMembersIsReadWholeOrRefused) {
   const auto packed = [&](const std::string& text) {
     const std::string path = (root_ / "one.gz").string();
@@ -279,7 +279,7 @@ TEST(Decode, ForeignBytesAreErrorsNotCrashes) {
   }
 }
 
-// Memory that the process holds now.
+// Returns the memory that the process uses now.
 Bytes resident_bytes() {
   Bytes total = 0;
   Bytes resident = 0;
@@ -287,8 +287,8 @@ Bytes resident_bytes() {
   return resident * sysconf(_SC_PAGESIZE);
 }
 
-// A tiny file may be a million pixels wide. Resizing it must not hold a picture of that width and the new height, which
-// is 0.9 GB here.
+// A tiny file may be a million pixels wide. Resizing must not make an intermediate picture of that width and the new
+// height, which would take 0.9 GB here.
 TEST(Decode, WidePicturesAreResizedInLittleMemory) {
   const std::string file = png(1'000'000, 64, 77);
   EXPECT_LT(file.size(), 200'000u);
@@ -308,7 +308,7 @@ TEST(Decode, WidePicturesAreResizedInLittleMemory) {
   ASSERT_TRUE(done.ok()) << done.error().message;
   EXPECT_TRUE(std::ranges::all_of(out, [](float x) { return std::abs(x - 77) < 0.01f; }));
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
-  // The bytes of the picture, and the rows below the filter as floats: 64 MB and 3 x 4 MB.
+  // The bytes of the picture, and the rows under the filter as floats: 64 MB and 3 x 4 MB.
   EXPECT_LT(resident_bytes() - before, 120 * kMiB);
 #endif
 }
@@ -449,7 +449,7 @@ TEST(RealData, GroceryPhotographsDecodeAndTornOnesAreRefused) {
     EXPECT_FALSE(decode_picture(value.bytes.first(value.bytes.size() / 2), {.channels = 3}, pixels).ok())
         << "cut short";
     auto damaged = std::vector<std::byte>(value.bytes.begin(), value.bytes.end());
-    // A marker that does not belong into the scan.
+    // Writes a marker that is not allowed within the scan.
     damaged[damaged.size() / 2] = std::byte{0xff};
     damaged[damaged.size() / 2 + 1] = std::byte{0xd9};
     EXPECT_FALSE(decode_picture(damaged, {.channels = 3}, pixels).ok());

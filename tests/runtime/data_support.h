@@ -28,7 +28,7 @@ inline SourceSpec glyphs(std::string name, std::vector<std::string> fonts, int64
                  {"em", int64_t{26}}});
 }
 
-// The augmentation of the glyph model (models/glyphs.xgraph).
+// Returns the augmentation of the glyph model (models/glyphs.xgraph).
 inline DataBinding glyph_binding() {
   return {.target = "image",
           .field = "pixels",
@@ -44,7 +44,7 @@ inline TensorType picture_type(int64_t channels, int64_t height, int64_t width, 
 }
 inline TensorType label_type(int64_t classes) { return {.dtype = DType::kI32, .dims = {kBatch}, .classes = classes}; }
 
-// A graph of inputs only.
+// Returns a graph that has only inputs.
 inline Graph inputs(const std::vector<std::pair<std::string, TensorType>>& types) {
   Graph graph;
   for (const auto& [name, type] : types) {
@@ -54,7 +54,7 @@ inline Graph inputs(const std::vector<std::pair<std::string, TensorType>>& types
   return graph;
 }
 
-// Memory for the inputs of a graph.
+// Memory for one batch of the inputs of a graph.
 struct Batch {
   std::vector<std::vector<std::byte>> memory;
   BatchView view;
@@ -74,7 +74,7 @@ struct Batch {
   const int32_t* integers(size_t input) const { return reinterpret_cast<const int32_t*>(memory[input].data()); }
 };
 
-// The shared data, or an empty path where it is absent.
+// Returns the path of a file or folder of the shared data, or an empty path if it is absent.
 inline std::filesystem::path shared_data(const std::string& below) {
   const char* set = std::getenv("XRUN_SHARED_DIR");
   const auto root =

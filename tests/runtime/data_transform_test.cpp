@@ -93,7 +93,7 @@ TEST(Augment, DrawsDependOnSeedEpochAndSampleOnly) {
   const auto transform = compiled(glyph_binding().stages, sample, picture_type(1, 32, 32));
   const DrawKey key{5, 6, 7, true};
   const auto first = run(transform, sample, key);
-  // A scratch that has seen other samples and sizes gives the same bytes.
+  // The bytes must not depend on scratch memory that was used for other samples and sizes.
   AugmentScratch used;
   const Sample other(1, 32, 32, 9);
   std::vector<float> out(1024);
@@ -109,7 +109,7 @@ TEST(Augment, DrawsDependOnSeedEpochAndSampleOnly) {
   EXPECT_NE(run(transform, sample, {5, 6, 8, true}), first);
 }
 
-// The warp against a plain double-precision bilinear lookup.
+// Compares the warp with a plain bilinear lookup in double precision.
 TEST(Augment, AffineFollowsItsDefinition) {
   for (uint64_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE(seed);
@@ -223,7 +223,7 @@ TEST(Augment, ResizeKeepsConstantsMeansAndIdentity) {
     whole += std::to_integer<int>(b);
   }
   EXPECT_NEAR(std::accumulate(small.begin(), small.end(), 0.0) / 36, whole / (24 * 24), 6) << "shrinking averages";
-  // Enlarging by two interpolates at quarters.
+  // Enlarging by a factor of two interpolates at quarters.
   const auto large = run({{"resize", {{"size", int64_t{48}}}, {}}}, sample, picture_type(1, 48, 48));
   EXPECT_NEAR(large[0], sample.at(0, 0, 0), 1e-3);
   const double want = 0.75 * (0.75 * sample.at(0, 0, 0) + 0.25 * sample.at(0, 0, 1)) +
@@ -254,7 +254,7 @@ TEST(Augment, CropsAreSquaresOfThePicture) {
   EXPECT_EQ(places.size(), 35u) << "every place is drawn";
 }
 
-// torchvision: int(round((height - size) / 2.0)), where Python rounds halves to even.
+// torchvision computes int(round((height - size) / 2.0)), and Python rounds halves to even.
 TEST(Augment, CropsInTheMiddleRoundHalvesToEven) {
   for (int64_t height = 5; height <= 14; ++height) {
     for (int64_t width = 5; width <= 14; ++width) {
@@ -265,18 +265,18 @@ TEST(Augment, CropsInTheMiddleRoundHalvesToEven) {
       const auto first = [&](int64_t size) { return sample.at(0, top(height, size), top(width, size)); };
       const CallSpec centre{"center_crop", {{"size", int64_t{5}}}, {}};
       EXPECT_EQ(run({centre}, sample, picture_type(1, 5, 5))[0], first(5)) << height << " x " << width;
-      // Outside training a random crop lies in the middle of the picture, whatever the padding.
+      // Outside training, a random crop is the middle of the picture, whatever the padding.
       for (const int64_t pad : {0, 1, 2}) {
         const CallSpec random{"random_crop", {{"size", int64_t{5}}, {"pad", pad}}, {}};
         EXPECT_EQ(run({random}, sample, picture_type(1, 5, 5), {1, 0, 0, false})[0], first(5)) << pad;
       }
-      // The largest square, without a resize where it has the size.
+      // The largest square; it is not resized if it already has the size.
       const int64_t side = std::min(height, width);
       const CallSpec square{"random_resized_crop", {{"size", side}}, {}};
       EXPECT_EQ(run({square}, sample, picture_type(1, side, side), {1, 0, 0, false})[0], first(side));
     }
   }
-  // A picture that padding makes large enough: torchvision pads the smaller half first.
+  // Padding makes the picture large enough. torchvision puts the smaller half of the padding first.
   const Sample small(1, 4, 4);
   const CallSpec padded{"random_crop", {{"size", int64_t{7}}, {"pad", int64_t{3}}}, {}};
   EXPECT_EQ(run({padded}, small, picture_type(1, 7, 7), {1, 0, 0, false})[7 + 1], small.at(0, 0, 0));
@@ -285,7 +285,7 @@ TEST(Augment, CropsInTheMiddleRoundHalvesToEven) {
 TEST(Augment, ResizedCropsAreRectanglesOfThePictureOfEachSize) {
   const Sample sample(1, 20, 30);
   const CallSpec stage{"random_resized_crop", {{"size", int64_t{8}}, {"area", 0.2}}, {}};
-  // Outside training: the middle square.
+  // Outside training, the middle square is used.
   const CallSpec square{"center_crop", {{"size", int64_t{20}}}, {}};
   const CallSpec resize{"resize", {{"size", int64_t{8}}}, {}};
   EXPECT_EQ(run({stage}, sample, picture_type(1, 8, 8), {1, 0, 0, false}),
@@ -293,7 +293,8 @@ TEST(Augment, ResizedCropsAreRectanglesOfThePictureOfEachSize) {
   std::set<double> areas;
   for (uint64_t s = 0; s < 200; ++s) {
     const RandomStream stream(1, 0, s, 0);
-    // The rectangle by its definition, and its resized pixels by another way: a ramp stays a ramp.
+    // Computes the rectangle by its definition, and its resized pixels in another way: a linear ramp stays a linear
+    // ramp.
     int64_t height = 20, width = 20;
     for (uint64_t i = 0; i < 10; ++i) {
       const double area = 600 * (0.2 + 0.8 * static_cast<double>(stream.uniform(4 * i)));
@@ -312,7 +313,7 @@ TEST(Augment, ResizedCropsAreRectanglesOfThePictureOfEachSize) {
     }
     const auto out = run({stage}, ramp, picture_type(1, 8, 8), {1, 0, s, true});
     if (width >= 8 && height >= 8) {
-      // The mean step between inner pixels, which the edges do not touch: 4 a column and 1 a row, times the size
+      // The mean step between inner pixels, which the edges do not affect: 4 per column and 1 per row, times the size
       // over 8.
       const auto w = static_cast<double>(width), h = static_cast<double>(height);
       EXPECT_NEAR((out[8 * 3 + 6] - out[8 * 3 + 1]) / 5, 4 * w / 8, 0.03 * w) << s;
@@ -433,7 +434,7 @@ TEST(Augment, MisfitsAreNamedBeforeAnythingRuns) {
   EXPECT_EQ(code({}, label, label_type(12)), "");
   EXPECT_EQ(code({}, label, label_type(20)), "") << "classes that the data lacks are legal";
   EXPECT_EQ(code({}, label, label_type(10)), "") << "SampleRows knows how many there may be";
-  // Columns are those of a table's row itself.
+  // The columns of a table's row are taken without a change.
   const CallSpec columns{"columns", {{"range", std::vector<int64_t>{0, 8}}}, {}};
   const CallSpec column{"column", {{"index", int64_t{3}}}, {}};
   const Field table{"f", {.dtype = DType::kF64, .dims = {kBatch, 64}}};
@@ -449,7 +450,7 @@ TEST(Augment, MisfitsAreNamedBeforeAnythingRuns) {
 }
 
 TEST(Augment, TheGlyphChainIsNearlyTheFacesCentre) {
-  // A dot in the middle stays near the middle whatever is drawn: shifts are at most 0.06 of 32 pixels.
+  // A dot in the middle stays near the middle for any draws, because shifts are at most 0.06 of 32 pixels.
   Sample dot(1, 32, 32);
   std::ranges::fill(dot.bytes, std::byte{0});
   for (const int i : {15 * 32 + 15, 15 * 32 + 16, 16 * 32 + 15, 16 * 32 + 16}) {

@@ -38,10 +38,10 @@ struct Digest {
   bool operator==(const Digest&) const = default;
 };
 
-// How a plan is run: by the sequential oracle, on CPU devices, or on devices whose memory only their tasks can touch.
+// How a plan runs: by the sequential executor, on CPU devices, or on devices whose memory only their tasks can touch.
 enum class On { kOracle, kCpu, kGuarded };
 
-// Weights and the last loss after kSteps steps.
+// Returns the weights and the last loss after kSteps steps.
 Result<Digest> run(const Prepared& prepared, const ModelOptions& options, const PlanChoice& choice, On on = On::kCpu) {
   XRUN_ASSIGN(const planner::Program program, make_program(prepared, choice));
   std::unique_ptr<DeviceSet> devices = make_cpu_devices(program.threads);
@@ -49,7 +49,7 @@ Result<Digest> run(const Prepared& prepared, const ModelOptions& options, const 
     devices = std::make_unique<testing::GuardedDeviceSet>(program.threads);
   }
   const bool sequential = on == On::kOracle;
-  // The memory plan is watched on the way: a buffer that is touched outside of its live range ends the step.
+  // The memory plan is checked during the run: if a buffer is touched outside its live range, the step fails.
   XRUN_ASSIGN(auto session, Session::create(prepared.module, program, *devices,
                                             {.isa = prepared.isa, .sequential = sequential, .check_memory = true}));
   session->state().initialise(prepared.module.train.seed);
@@ -77,7 +77,7 @@ Result<Digest> run(const Prepared& prepared, const ModelOptions& options, const 
   return digest;
 }
 
-// Every plan must equal the sequential executor with one thread.
+// Returns the result of the sequential executor with one thread, which every plan must equal.
 Result<Digest> reference(const Prepared& prepared, const ModelOptions& options) {
   return run(prepared, options, {}, On::kOracle);
 }
@@ -126,7 +126,7 @@ TEST(Determinism, ActiveClassesAreTheSameForEveryPlan) {
   }
 }
 
-// Rows are rounded by random numbers of the step and the class, so every plan must give equal bits.
+// Rows are rounded with random numbers that depend only on the step and the class, so every plan must give equal bits.
 TEST(Determinism, ClassRowsInNarrowFormatsHaveTheSameBitsForEveryPlan) {
   const std::vector<PlanChoice> choices{
       {.shards = 4},
@@ -193,8 +193,8 @@ TEST(Determinism, TheWholeProductOfPlansGivesTheSameBitsInBf16) {
   expect_one_result_of_the_product(PrecisionMode::kMixedBf16);
 }
 
-// Session, state, results and the watch over the arenas reach the memory of devices by copies alone. A plan of one
-// thread is run by the oracle, on the calling thread.
+// Session, state, results and the arena check access device memory only by copies. A plan of one thread is run by the
+// sequential executor, on the calling thread.
 TEST(Determinism, DevicesWithMemoryOfTheirOwnGiveTheSameBits) {
   const bool all = std::getenv("XRUN_ALL_PLANS") != nullptr;
   const std::vector<PrecisionMode> precisions{PrecisionMode::kF32, PrecisionMode::kMixedBf16};
@@ -257,7 +257,7 @@ TEST(Determinism, OtherModelsGiveTheSameBitsOverAFewPlans) {
   cosine.weighted = true;
   cosine.precision = PrecisionMode::kMixedBf16;
   models.push_back(cosine);
-  // Norms of tensors: of several chunks, of one, and of class rows, with and without a clip.
+  // Trust ratios need norms of tensors: of several chunks, of one chunk, and of class rows, with and without a clip.
   ModelOptions trusting = hard_model();
   trusting.optimizer = "lars";
   trusting.arguments = {{"trust", 0.02}};
@@ -325,7 +325,7 @@ TEST(Determinism, NodesThatSumTheirShardsGiveTheSameBits) {
   }
 }
 
-// Three row blocks, large enough for calls to be cut into parts: the workers that have no block take parts.
+// Three row blocks are large enough to be divided into parts, which the workers without a block compute.
 TEST(Determinism, MoreWorkersThanRowBlocksGiveTheSameBits) {
   ModelOptions options = hard_model();
   options.image = 16;

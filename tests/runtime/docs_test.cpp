@@ -1,4 +1,5 @@
-// Every ```xgraph block of the documentation is a whole file that checks against the real operators, as models do.
+// Every ```xgraph block of the documentation is a complete file that passes the check with the real operators, like the
+// models.
 #include <algorithm>
 #include <filesystem>
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// Plans that somebody has edited and signed again: each is refused, or a step gives the result of the plan as it was.
+// Plans that were edited and got a new valid digest. Each is rejected, or a step gives the result of the original plan.
 //   XRUN_FAULT_RUNS=N    edits of each plan (60); `all`: 2,500, that is 12,500 in all
 //   XRUN_FAULT_SEED=N    another seed
 #include <functional>
@@ -34,7 +34,7 @@ T& one_of(std::vector<T>& items, Random& random) {
   return items[random() % items.size()];
 }
 
-// A number near the one that it was, or one far away.
+// Returns a number near the old one, or one far away.
 template <typename T>
 void nudge(T& number, Random& random) {
   constexpr int64_t kFar[] = {-1, 0, 1, 1'000'000, std::numeric_limits<int32_t>::max()};
@@ -66,7 +66,7 @@ void nudge_list(std::vector<T>& list, Random& random) {
   }
 }
 
-// An edit of one field of one thing of a list.
+// Makes an edit that changes one field of one element of a list.
 template <typename T, typename Field>
 Edit field_of(std::vector<T> Program::*list, Field T::*field) {
   return [=](Program& p, Random& random) {
@@ -227,7 +227,7 @@ const std::vector<Edit>& all_edits() {
   return edits;
 }
 
-// The weights after some steps, or why they cannot be had.
+// Returns the weights after some steps, or the error.
 Result<std::string> run(const Prepared& prepared, const Program& program) {
   const auto devices = make_cpu_devices(program.threads);
   XRUN_ASSIGN(auto session, Session::create(prepared.module, program, *devices, {.isa = prepared.isa}));
@@ -242,8 +242,8 @@ Result<std::string> run(const Prepared& prepared, const Program& program) {
   return session->state().weights_digest();
 }
 
-// The plan as a run gets it from a file, or why that is refused, as planner::check_fresh does it for plans whose
-// sources and machine are the same.
+// Writes the plan to a file and reads it as a run would. Returns the plan or the error that planner::check_fresh gives
+// for equal sources and machine.
 Result<Plan> through_file(const Plan& plan, const Module& module) {
   XRUN_ASSIGN(Plan loaded, load_plan_bytes(plan_bytes(plan), "edited.xplan"));
   XRUN_TRY(verify_structure(loaded.training, &module.graph));
@@ -252,7 +252,7 @@ Result<Plan> through_file(const Plan& plan, const Module& module) {
 }
 
 TEST(EditedPlans, AreRefusedOrGiveTheSameResult) {
-  const int64_t edits = xrun::testing::fault_runs(60, 2500);  // edits of each plan
+  const int64_t edits = xrun::testing::fault_runs(60, 2500);  // number of edits of each plan
   Random random(xrun::testing::fault_seed(29));
   const Prepared prepared = testing::prepare_for(testing::make_module(testing::hard_model()));
   int accepted = 0;
@@ -292,10 +292,10 @@ TEST(EditedPlans, AreRefusedOrGiveTheSameResult) {
         continue;
       }
       ++accepted;
-      ::alarm(60);  // a plan that waits for ever ends the test
+      ::alarm(60);  // a plan that waits for ever kills the test
       const auto weights = run(prepared, loaded->training);
       ::alarm(0);
-      // An error in words also refuses the plan.
+      // An error with a message also counts as a rejection.
       if (weights.ok()) {
         EXPECT_EQ(*weights, expected) << choice.text() << ", edit " << edit << ", the " << i << "th";
       }

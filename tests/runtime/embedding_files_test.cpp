@@ -1,4 +1,4 @@
-// Files of embeddings: rows, names and classes belong together, whatever the names are, and nothing half-written stays.
+// Files of embeddings: rows, names and classes match, whatever the names are, and no incomplete file is left behind.
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -74,7 +74,7 @@ TEST_F(EmbeddingFiles, HaveATableNextToAnArray) {
       lines_of(read_file(at("e.tsv"))),
       ElementsAre("name\tlabel\tclass", root + "/b/1.png\t0\tb", root + "/b/2.png\t0\tb", root + "/b/10.png\t0\tb",
                   root + "/c/x\\n.png\t1\tc", root + "/\xC3\xA9\\t1/7.png\t2\t\xC3\xA9\\t1"));
-  // Rows are those of the table.
+  // The rows equal those of the text output.
   const std::string text = run({"predict", "ckpt/t", "--source", "test", "--embedding", "--format", "json"}).out;
   const std::string array = read_file(at("e.npy"));
   size_t row = 0;
@@ -122,13 +122,13 @@ TEST_F(EmbeddingFiles, AreWrittenAllOrNot) {
   ASSERT_EQ(embed("e.npy").exit, 0);
   const auto before = left();
   const std::string array = read_file(at("e.npy"));
-  // The array is small enough, the table is not.
+  // The array fits into the limit, but the table does not.
   EXPECT_EQ(embed("e.npy", {.file_size_limit = 250}).exit, 4);
   EXPECT_EQ(read_file(at("e.npy")), array);
   EXPECT_EQ(embed("f.npy", {.file_size_limit = 250}).exit, 4);
   EXPECT_EQ(embed("f.npz", {.file_size_limit = 250}).exit, 4);
   EXPECT_THAT(left(), ::testing::UnorderedElementsAreArray(before)) << "nothing half-written";
-  // Another table would be lost.
+  // The user's table would be overwritten.
   directory_.write("g.tsv", "mine\n");
   const auto refused = embed("g.npy");
   EXPECT_EQ(refused.exit, 2);
@@ -140,7 +140,7 @@ TEST_F(EmbeddingFiles, AreWrittenAllOrNot) {
   EXPECT_THAT(ending.err, HasSubstr("did you mean `-o e.npy`?"));
 }
 
-// An archive or an array that is there and not one of embeddings, as `numpy.save` writes them, would be lost.
+// An existing archive or array, such as one from `numpy.save`, is not overwritten if it does not hold embeddings.
 TEST_F(EmbeddingFiles, NeverReplaceThoseOfOthers) {
   const runtime::NpyArray other{"pixels", "<f4", {2}, std::as_bytes(std::span("8 bytes"))};
   std::string zip;
@@ -162,7 +162,7 @@ TEST_F(EmbeddingFiles, NeverReplaceThoseOfOthers) {
     EXPECT_THAT(refused.err, HasSubstr("it would be lost")) << name;
     EXPECT_EQ(read_file(at(name)), bytes) << name;
   }
-  // Those of this command are replaced, and so are empty files.
+  // Files of this command are replaced, and so are empty files.
   for (const char* name : {"e.npz", "e.npy"}) {
     write(name, "");
     EXPECT_EQ(embed(name).exit, 0) << name;

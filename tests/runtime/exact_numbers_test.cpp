@@ -1,4 +1,4 @@
-// Whole numbers above 2^24, which f32 does not hold, from a table to inputs of classes and of f64.
+// Whole numbers above 2^24, which f32 cannot hold exactly, from a table to inputs of classes and of f64.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -13,7 +13,7 @@ using ::testing::HasSubstr;
 
 class ExactNumbers : public Files {
  protected:
-  // One row of the input `x`, from a table of one line.
+  // Returns one row of the input `x`, read from a table of one line.
   Result<std::vector<std::byte>> row_of(const std::string& line, const TensorType& type, std::vector<CallSpec> stages) {
     write("t.csv", line);
     const DataSpec data{

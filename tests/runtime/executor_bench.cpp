@@ -1,5 +1,5 @@
-// The overhead of the parallel executor: steps of instructions that do nothing; s/instruction is the time of a step
-// divided by the number of its instructions.
+// Measures the overhead of the parallel executor with steps whose instructions do nothing. s/instruction is the time of
+// a step divided by its number of instructions.
 #include <benchmark/benchmark.h>
 
 #include "runtime/comm/local/local_communicator.h"
@@ -53,7 +53,7 @@ void run_steps(benchmark::State& state, const Program& program) {
       benchmark::Counter(instructions, benchmark::Counter::kIsIterationInvariantRate | benchmark::Counter::kInvert);
 }
 
-// A thousand instructions of one stream, each after the one before.
+// A thousand instructions in one stream, each of which depends on the one before it.
 void StepOfAThousandOnOneDevice(benchmark::State& state) {
   Program program = make_program(1);
   for (int i = 0; i < 1000; ++i) {
@@ -62,7 +62,8 @@ void StepOfAThousandOnOneDevice(benchmark::State& state) {
   run_steps(state, program);
 }
 
-// Each instruction waits for one on the other device: two devices take turns, the one that waits may have parked.
+// Each instruction depends on one on the other device, so two devices alternate. The thread of the waiting device may
+// have gone to sleep.
 void HandOverBetweenTwoDevices(benchmark::State& state) {
   Program program = make_program(2);
   for (int i = 0; i < 200; ++i) {
@@ -71,7 +72,7 @@ void HandOverBetweenTwoDevices(benchmark::State& state) {
   run_steps(state, program);
 }
 
-// One instruction, then one on each of D devices that waits for it, then one that waits for all of them; ten times.
+// Ten rounds: one instruction, then one on each of D devices that depends on it, then one that depends on all of these.
 void FanOutToDevices(benchmark::State& state) {
   const int devices = static_cast<int>(state.range(0));
   Program program = make_program(devices);

@@ -1,4 +1,5 @@
-// The parallel executor against the sequential one, over programs whose instructions are arithmetic on a few numbers.
+// Compares the parallel executor with the sequential one, over programs whose instructions do arithmetic on a few
+// numbers.
 #include "runtime/executor/executor.h"
 
 #include <algorithm>
@@ -31,7 +32,7 @@ using planner::Stream;
 
 constexpr int kNumbers = 8;  // numbers per buffer
 
-// A program over buffers of some numbers each, which belong to devices round robin.
+// Builds a program over small buffers of numbers. The buffers belong to the devices in turn.
 struct Builder {
   Program program;
 
@@ -79,7 +80,8 @@ struct Builder {
       derive_accesses(one);
     }
   }
-  // Each device sends number 0 of its buffer in `from` to all, and receives what device d sends as number d.
+  // Each device sends number 0 of its buffer in `from` to all others, and stores what it receives from device d as
+  // number d.
   void gather(const std::vector<int>& from, const std::vector<int>& to, int group) {
     for (int device = 0; device < program.devices; ++device) {
       Instruction& one = add(Kind::kAllGather, device, group);
@@ -100,7 +102,7 @@ struct Builder {
   }
 };
 
-// A computation mixes what it reads into what it writes.
+// Each computation mixes the numbers that it reads into those that it writes.
 class Arithmetic : public testing::InstructionBackend {
  public:
   Arithmetic(const Program& program, const BoundMemory& memory) : program_(program), memory_(memory) {
@@ -146,7 +148,7 @@ class Arithmetic : public testing::InstructionBackend {
   const BoundMemory& memory_;
 };
 
-// Devices, memory, and a backend and an executor over them.
+// Devices and their memory, with a backend and an executor.
 template <typename Runner = Arithmetic>
 struct Machine {
   Machine(const Program& program, int threads, bool sequential)
@@ -189,7 +191,7 @@ Program random_program(uint32_t seed, int devices, int slots) {
       std::vector<int> from;
       std::vector<int> to;
       for (int d = 0; d < devices; ++d) {
-        // A device does not receive into what it sends.
+        // A device may not receive into the buffer that it sends.
         const int slot = below(slots);
         from.push_back(slot * devices + d);
         to.push_back((slot + 1 + below(slots - 1)) % slots * devices + d);
@@ -239,7 +241,7 @@ TEST(Executor, TheFirstErrorIsGivenBackAndTheRestIsNotRun) {
   }
 }
 
-// Holds one instruction until another has run, or gives up.
+// Holds one instruction back until another one has run, or until a timeout.
 class Meeting final : public Arithmetic {
  public:
   using Arithmetic::Arithmetic;
@@ -265,7 +267,7 @@ class Meeting final : public Arithmetic {
   bool here_ = false;  // guarded by mutex_
 };
 
-// A step in which instruction `waits` ends only after `comes` has run.
+// Expects that instruction `comes` runs while instruction `waits` is held back.
 void expect_meeting(Builder& builder, InstructionId waits, InstructionId comes) {
   planner::derive_dependences(builder.program);
   Machine<Meeting> setup(builder.program, 1, false);
@@ -299,7 +301,7 @@ TEST(Executor, ASendIsNotHeldBackByOneThatNobodyReceivesYet) {
   Builder builder(3, 9);
   const InstructionId busy = builder.compute(1, {}, {1});
   builder.compute(0, {}, {0, 3});
-  builder.send(0, 1, 0);  // into what device 1 is busy with
+  builder.send(0, 1, 0);  // into a buffer that device 1 is using
   builder.send(3, 2, 1);
   const InstructionId next = builder.compute(2, {2}, {5});
   expect_meeting(builder, busy, next);
@@ -307,7 +309,7 @@ TEST(Executor, ASendIsNotHeldBackByOneThatNobodyReceivesYet) {
 
 TEST(Executor, AProgramThatWaitsForItselfIsRefused) {
   Builder builder(2, 4);
-  // Each device receives before it sends.
+  // Each device receives before it sends, so all would wait for each other.
   const auto add = [&](Kind kind, int device, int group) {
     Instruction& one = builder.add(kind, device, group);
     one.operands = {Builder::block(kind == Kind::kSend, device, 1 - device, 0, kNumbers)};
@@ -342,7 +344,7 @@ TEST(CpuDevice, EveryItemRunsOnceOnAWorkerOfItsOwn) {
       ++seen[static_cast<size_t>(item)];
       --busy[static_cast<size_t>(worker)];
     });
-    // Under the lock to the end: who waits destroys all of this.
+    // The lock is held to the end, because the waiting thread then destroys all of these variables.
     const std::lock_guard lock(mutex);
     done = true;
     finished.notify_one();

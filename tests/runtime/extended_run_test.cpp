@@ -1,4 +1,5 @@
-// Runs that go on otherwise than they began: extended, begun from another run, watched by `best` and `stop_when`.
+// Runs that are resumed with other settings, that start from another run's checkpoint, or that have `best` and
+// `stop_when`.
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,7 +19,7 @@ using ::testing::Not;
 class ExtendedRun : public ::testing::Test {
  protected:
   void SetUp() override { write(""); }
-  // Twenty steps an epoch; `more` stands in `train`.
+  // Writes a model with twenty steps per epoch. `more` holds lines of `train`.
   void write(const std::string& more, int classes = 5, const std::string& activation = "relu") {
     directory.write("m.xgraph", R"(xgraph 1
 
@@ -101,7 +102,7 @@ TEST_F(ExtendedRun, GoesOnWithANewLengthAndRateAndKeepsItsHistory) {
   EXPECT_EQ(events(longer, "resume").at(0)["step"], 40);
   EXPECT_EQ(events(longer, "end").at(0)["step"], 80);
   EXPECT_EQ(events(longer, "step").back()["lr"], 0.05);
-  // From here on it is the run's own: without the flag, and kept by later saves.
+  // From now on the extended length belongs to the run: no flag is needed, and later saves keep it.
   EXPECT_EQ(train({}, "4", "0.05").exit, 0);
   ASSERT_EQ(train({"--extend"}, "5", "0.05").exit, 0);
   const auto shown = nlohmann::json::parse(run({"show", "ckpt/t", "--format", "json"}).out);
@@ -123,7 +124,7 @@ TEST_F(ExtendedRun, BeginsFromADenseModelOfOtherClasses) {
   const auto more = train({"-C", "more", "--set", R"(train.init=checkpoint("ckpt/t"))"});
   ASSERT_EQ(more.exit, 0) << more.err;
   EXPECT_THAT(more.out, AllOf(HasSubstr("the layer `fc`: 5 of 9 classes are in"), Not(HasSubstr("`linear`"))));
-  // With equal classes nothing is new, except for skipped layers.
+  // With the same classes no layer is new, except for skipped layers.
   write("");
   const auto same = train({"-C", "same", "--steps", "0", "--set", R"(train.init=checkpoint("ckpt/t"))"});
   const auto skip = train({"-C", "skip", "--steps", "0", "--set", R"(train.init=checkpoint("ckpt/t", skip=[fc]))"});
@@ -188,7 +189,7 @@ TEST_F(ExtendedRun, TheBestCheckpointsAreKeptWithTheLast) {
   EXPECT_THAT(run({"show", "ckpt/t"}).out, HasSubstr("  highest yen   "));
 }
 
-// A run that goes on knows the best steps so far.
+// A resumed run knows the best steps so far.
 TEST_F(ExtendedRun, RecordsGoOnWithTheRun) {
   write("  checkpoint {\n    keep = 1\n    best = highest(yen, 2)\n  }");
   const std::string rate = "[constant(0.1, 2 epochs), constant(3, 6 epochs)]";
@@ -221,7 +222,7 @@ TEST_F(ExtendedRun, EndsWhereAMetricIsGoodEnough) {
 
 TEST_F(ExtendedRun, EndsWhereAMetricGetsNoBetter) {
   write("  stop_when = plateau(yen, 3 epochs)");
-  // With a rate of almost nothing the first evaluation stays the best.
+  // The learning rate is almost 0, so the first evaluation stays the best.
   const auto stopped = train({}, "20", "1e-12");
   ASSERT_EQ(stopped.exit, 0) << stopped.err;
   EXPECT_EQ(events(stopped, "end")[0]["step"], 80);

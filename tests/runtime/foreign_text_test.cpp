@@ -1,5 +1,5 @@
-// Text of others (names of files, of classes and of environment variables, words of the command line, strings of plans
-// and checkpoints) neither steers the terminal nor looks like a line of xrun's own.
+// Text from elsewhere (names of files, classes and environment variables, words of the command line, strings of plans
+// and checkpoints) can neither control the terminal nor imitate a line of xrun.
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -18,13 +18,13 @@ namespace {
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
 
-// A sequence that colours what follows, one that moves the cursor, an 8-bit control, a mark that turns the direction of
-// text around, and a line that pretends to be an error.
+// A sequence that colours the following text, one that moves the cursor, an 8-bit control character, a mark that
+// reverses the direction of text, and a line that imitates an error.
 const std::string kHostile =
     "a\x1b[31m\x1b[2J\r\xC2\x9B"
     "b\xE2\x80\xAE\nforged: all is well\n";
 
-// Without the sequences by which the bar moves up over itself, as it does in runs that take long.
+// Removes the sequences with which the progress bar moves up to redraw itself, as it does in long runs.
 std::string without_redraws(const std::string& text) {
   return std::regex_replace(text, std::regex("\x1b\\[[0-9]+A\x1b\\[J"), "");
 }
@@ -101,7 +101,8 @@ TEST_F(ForeignText, IsShownHarmlessFromTheEnvironment) {
   run({"doctor"}, {.environment = {{"LANG", kHostile}, {"TERM", kHostile}, {"OMP_NUM_THREADS", kHostile}}});
 }
 
-// A model, its directory of checkpoints and its plan have such names: commands work, and print the names harmlessly.
+// The model, its directory of checkpoints and its plan have hostile names. Commands work and print the names
+// harmlessly.
 TEST_F(ForeignText, IsShownHarmlessInNamesOfFiles) {
   const std::string model = kHostile + ".xgraph";
   directory.write(model, tiny_model());
@@ -130,7 +131,7 @@ TEST_F(ForeignText, IsShownHarmlessInNamesOfFiles) {
 }
 
 TEST_F(ForeignText, IsShownHarmlessFromTheModel) {
-  // Within a string, in a comment, as a character of its own, and as the name of a file that is not there.
+  // The hostile text is within a string, in a comment, outside of both, and in the name of a missing file.
   for (const std::string& text : std::vector<std::string>{
            "xgraph 1\n\"" + kHostile, "xgraph 1\n# " + kHostile, "xgraph 1\n" + kHostile,
            "xgraph 1\nfrom \"\\u{1B}[31m\\n.xgraph\" import x\n", "xgraph 1\nfrom \"" + kHostile + "\" import x\n",
@@ -143,7 +144,7 @@ TEST_F(ForeignText, IsShownHarmlessFromTheModel) {
   }
 }
 
-// Every string of a manifest, one at a time: shown or refused.
+// Replaces each string of a manifest in turn. It must be printed harmlessly or rejected.
 TEST_F(ForeignText, IsShownHarmlessFromACheckpoint) {
   directory.write("tiny.xgraph", tiny_model());
   ASSERT_EQ(run({"train", "tiny.xgraph", "--steps", "2", "--progress", "none"}).exit, 0);

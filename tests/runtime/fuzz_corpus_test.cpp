@@ -1,4 +1,4 @@
-// The seeds and findings of the fuzz target of `check`: the front end ends and can say what it saw.
+// Runs the seeds and findings of the fuzz target of `check`: the front end ends and can print its diagnostics.
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ TEST(FuzzCorpus, EveryInputIsCheckedAndItsFaultsAreShown) {
   EXPECT_GE(seen, 10);
 }
 
-// A name that the fuzzer would have to guess letter by letter is never called.
+// The fuzzer would never call an operator if it had to guess the name letter by letter.
 TEST(FuzzCorpus, TheDictionaryHasEveryNameThatAModelCanCall) {
   const std::string words = test::read_source_file("tests/fuzz/xgraph.dict");
   const auto has = [&](std::string_view name) { EXPECT_THAT(words, ::testing::HasSubstr('"' + std::string(name))); };

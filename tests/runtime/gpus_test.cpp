@@ -1,4 +1,4 @@
-// Output of `xrun doctor` about GPUs, in a build with CUDA and in one without.
+// What `xrun doctor` prints about GPUs, in builds with and without CUDA.
 #include "runtime/device/gpus.h"
 
 #include <gmock/gmock.h>
@@ -31,7 +31,7 @@ TEST(Gpus, ABuildWithoutCudaSaysHowToBuildWithIt) {
   EXPECT_THAT(describe(std::nullopt), ElementsAre(HasSubstr("cmake --preset cuda")));
 }
 
-// Every machine has GPUs, or a reason why it has no GPUs.
+// Every machine has GPUs, or a reason why it has none.
 TEST(Gpus, TheRuntimeIsAskedWhereItIsBuiltIn) {
   const std::optional<Gpus> gpus = detect_gpus();
   if (!gpus) {

@@ -1,5 +1,5 @@
-// Runs whose batch grows: every plan has the same bits, each step is that of a run with this batch, and a run that was
-// stopped goes on.
+// Runs whose batch grows: every plan gives the same bits, each step equals a step of a run with that batch, and a
+// stopped run can be resumed.
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ using testing::SyntheticRows;
 
 constexpr int64_t kSamples = 640;
 
-// Sixteen to 64 samples a step: one, two, three and four micro-batches at the least.
+// Returns a model with 16 to 64 samples per step. The plans have at least one, two, three or four micro-batches.
 ModelOptions small() {
   ModelOptions options{.layers = 2, .classes = 333, .head = true, .skips = true, .dropout = 0.1};
   options.batch = 16;
@@ -43,7 +43,7 @@ Prepared prepare_growing(const ModelOptions& options, int64_t times = 4) {
   return prepare_for(module);
 }
 
-// The final state of a run and its output.
+// The final state of a run and its events.
 struct Ended {
   TrainOutcome outcome;
   Recorder events;
@@ -137,7 +137,8 @@ TEST(GrowingBatch, TellsTheSizeOfEachStepAndTheEpochsSoFar) {
   EXPECT_GE(samples, kSamples * 3 / 2);
 }
 
-// The state before a step is that of the growing run; one step of a model with this batch alone gives the state after.
+// Starting from the growing run's state before a step, one step of a model with that batch must give the state after
+// the step.
 TEST(GrowingBatch, AStepIsThatOfARunWithThisBatch) {
   for (const auto& [optimizer, arguments] :
        {std::pair<std::string, Attrs>{"sgd", {{"momentum", 0.9}}}, {"adamw", {}}, {"lars", {{"momentum", 0.9}}}}) {
@@ -174,7 +175,7 @@ TEST(GrowingBatch, AStepIsThatOfARunWithThisBatch) {
   }
 }
 
-// With active classes: selections, graphs that are built while the size changes, rows that catch up.
+// With active classes, so that classes are selected, graphs are built while the size changes, and rows catch up.
 TEST(GrowingBatch, AStoppedRunGoesOn) {
   struct Kept {
     ActiveSpec active;
@@ -206,7 +207,7 @@ TEST(GrowingBatch, AStoppedRunGoesOn) {
   }
 }
 
-// The replicas keep what they have not sent, also while steps change their size.
+// Replicas keep their residuals, also when the size of steps changes.
 TEST(GrowingBatch, CompressedGradientsGoOn) {
   ModelOptions options = small();
   options.arguments = {{"momentum", 0.9}};
@@ -226,7 +227,7 @@ TEST(GrowingBatch, CompressedGradientsGoOn) {
   }
 }
 
-// The losses of a run that is asked to stop when its size has just changed are those of its steps.
+// If a run is asked to stop just after its size has changed, it still reports the losses of all its steps.
 TEST(GrowingBatch, AStopAtAChangeOfSizeEndsTheRunCleanly) {
   const ModelOptions options = small();
   const Prepared prepared = prepare_growing(options);
@@ -234,7 +235,7 @@ TEST(GrowingBatch, AStopAtAChangeOfSizeEndsTheRunCleanly) {
   const Ended whole = run_plan(prepared, options, {.micro_batches = 4});
   for (const int64_t step : {clock.sizes().all()[1].first_step, clock.sizes().all()[2].first_step}) {
     Ended run;
-    run.events.every = 1000;  // no step is looked at
+    run.events.every = 1000;  // no step is reported
     const planner::Plan plan = plan_of(prepared, {.micro_batches = 4});
     const auto devices = make_cpu_devices(plan.training.threads);
     SyntheticRows rows(prepared.module.graph, options, kSamples);

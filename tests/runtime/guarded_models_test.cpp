@@ -1,5 +1,5 @@
-// Every model of models/ that this edition trains, on devices whose memory only their own tasks can touch: two stages
-// and a sharded head, with the bits of one device.
+// Every model of models/ that this version can train runs on devices whose memory only their own tasks can touch, with
+// two stages and a sharded head. It must give the bits of one device.
 #include <gtest/gtest.h>
 
 #include "graph/base/random.h"
@@ -17,9 +17,9 @@ using testing::PlanChoice;
 using testing::Prepared;
 
 constexpr int64_t kRows = 16;
-constexpr int64_t kLabels = 10;  // labels below this are of every model
+constexpr int64_t kLabels = 10;  // every model has labels below this
 
-// The module of a file, with a batch of four row blocks.
+// Returns the module of a file, with a batch of four row blocks.
 Module load_module(const std::string& name, const std::string& precision) {
   SourceMap sources;
   Diagnostics diagnostics;
@@ -35,7 +35,7 @@ Module load_module(const std::string& name, const std::string& precision) {
   return std::move(file->module);
 }
 
-// Numbers between -1 and 1 for inputs, small class numbers for labels.
+// Fills inputs with numbers between -1 and 1, and labels with small class numbers.
 void fill(const Graph& graph, const BatchView& slot) {
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const TensorType& type = graph.value(graph.inputs[i].value).type;

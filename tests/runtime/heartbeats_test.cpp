@@ -31,8 +31,9 @@ TEST(Heartbeats, ARankThatHasSaidThatItEndsIsNotMissed) {
   EXPECT_EQ(beats.silent(1000), std::nullopt);
 }
 
-// A machine that sleeps, or a process that is stopped, hears no other rank; its own silence is not theirs.
-TEST(Heartbeats, ARankThatStoodStillItselfGivesOthersTheirTimeAnew) {
+// While a machine sleeps or a process is stopped, it hears no other rank. That silence is not a fault of the other
+// ranks.
+TEST(Heartbeats, AStoppedRankRestartsTheTimeLimitsOfOthers) {
   Heartbeats beats(2, 0, kLimit, 0);
   EXPECT_EQ(beats.tick(0.25), 0);
   EXPECT_EQ(beats.tick(60.25), 60);
@@ -44,8 +45,8 @@ TEST(Heartbeats, ARankThatStoodStillItselfGivesOthersTheirTimeAnew) {
   EXPECT_EQ(beats.silent(60.25 + kLimit + 0.25), 1);
 }
 
-// Signs of life come every quarter of a second, up to a second late. No rank is lost in an hour, and a rank that stops
-// is found within the limit and one look.
+// Heartbeats come every quarter of a second and up to a second late. No rank is lost in an hour, and a rank that stops
+// is detected within the limit and one check.
 TEST(Heartbeats, DelaysOfASecondAreNoLossInAnHour) {
   constexpr uint64_t kSeed = 20261124;
   std::mt19937_64 random(kSeed);

@@ -11,10 +11,10 @@
 namespace xrun::testing {
 
 struct HelpListing {
-  std::vector<std::string> words;    // "bench", "head"; empty: the program itself
-  std::vector<std::string> flags;    // "-o", "--output", with those of every command
-  std::vector<std::string> choices;  // values of flags of which only some words are taken
-  std::vector<std::string> below;    // names of its commands
+  std::vector<std::string> words;    // "bench", "head"; empty: xrun without a command
+  std::vector<std::string> flags;    // "-o", "--output", including the flags of every command
+  std::vector<std::string> choices;  // values of flags that take only certain words
+  std::vector<std::string> below;    // names of its subcommands
 };
 
 inline std::string joined(const std::vector<std::string>& words, const std::string& between) {
@@ -55,7 +55,7 @@ inline HelpListing read_help(const std::vector<std::string>& words) {
   return listing;
 }
 
-// The program itself, then each command, and those below a command after it.
+// Reads the help of xrun and of every command. Subcommands follow their command.
 inline std::vector<HelpListing> read_all_help() {
   std::vector<HelpListing> all{read_help({})};
   for (size_t i = 0; i < all.size(); ++i) {

@@ -1,5 +1,5 @@
-// Runs on several hosts, which are network namespaces with links of their own: the weights of one process, and links
-// that are away for a while.
+// Runs on several hosts, which are network namespaces with links of their own. They must have the weights of one
+// process, also when a link is away for a while.
 #include <algorithm>
 #include <atomic>
 #include <chrono>
@@ -31,7 +31,7 @@ Words operator+(Words words, const Words& more) {
   return words;
 }
 
-// The weights that a run ended with; of several starts, the last one.
+// Returns the digest of the weights at the end of the last start.
 std::string weights(const std::string& events) {
   std::string last;
   std::string line;
@@ -71,7 +71,7 @@ class Hosts : public ::testing::Test {
     return run_xrun({command.begin() + 1, command.end()}, {.binary = command[0], .directory = directory.path()});
   }
 
-  // Takes the link of a host away once the run has saved, for so long.
+  // Takes the link of a host away for some time after the run has saved.
   template <typename Run>
   CommandResult with_link_away(int host, double seconds, const std::string& saved, const Run& run) const {
     std::atomic<bool> ended{false};
@@ -123,8 +123,8 @@ TEST_F(Hosts, HaveTheWeightsOfOneProcessByMpich) {
   EXPECT_EQ(weights(result.out), weights(whole.out));
 }
 
-// Four replicas on the first two hosts, which sum their own two before they exchange them. All hosts have shards of the
-// head, and sum their gradients of features before they send them.
+// The first two hosts have two replicas each, and sum the gradients of their own two before they exchange them. All
+// hosts have shards of the head, and sum their gradients of features before they send them.
 TEST_F(Hosts, SumTheirOwnReplicasFirstWithTheSameBits) {
   for (const char* precision : {"f32", "mixed(bf16)"}) {
     const Words words{"train",
@@ -157,8 +157,8 @@ TEST_F(Hosts, SumTheirOwnReplicasFirstWithTheSameBits) {
   EXPECT_THAT(program, HasSubstr("sum-dx"));
 }
 
-// Two devices a host, so that blocks for both cross the network once. The plan is for the hosts of the ranks, and its
-// bytes are those that the run counts.
+// Each host has two devices, so data for both crosses the network once. The plan is made for the hosts of the ranks,
+// and its predicted bytes equal those that the run counts.
 TEST_F(Hosts, APlanKnowsTheNetworkAndWhatCrossesIt) {
   const std::vector<Words> choices{
       {"--set", "schedule.stages=2", "--set", "schedule.replicas=4"},
@@ -171,7 +171,7 @@ TEST_F(Hosts, APlanKnowsTheNetworkAndWhatCrossesIt) {
   };
   for (size_t i = 0; i < choices.size(); ++i) {
     SCOPED_TRACE("choice " + std::to_string(i));
-    // Evaluation would also send, so there are no metrics.
+    // There are no metrics, because an evaluation would also send data.
     const Words base = Words{"tiny.xgraph", "--devices", "8", "--set", "train.metrics=[]"} + choices[i];
     const Words planned = Words{"plan"} + base + Words{"--dry-run", "--format", "json"};
     const auto plan = all(planned);
@@ -207,7 +207,8 @@ TEST_F(Hosts, APlanKnowsTheNetworkAndWhatCrossesIt) {
 
 const Words kLong{"--set", "train.epochs=25", "--set", "train.checkpoint.every=50 steps"};
 
-// A step has the times of the devices of rank 0; data that cross a slow link are communication, and no bubble.
+// The times of a step are those of rank 0's devices. Time in which data crosses a slow link counts as communication and
+// not as idle time.
 TEST_F(Hosts, TimesOfAStepHaveWhatCrossesASlowLinkAsCommunication) {
   for (int host = 0; host < kCount; ++host) {
     const auto limited = NetworkHosts::act({"rate", hosts->host(host), "40mbit"});
@@ -242,8 +243,8 @@ TEST_F(Hosts, TimesOfAStepHaveWhatCrossesASlowLinkAsCommunication) {
   EXPECT_GT(rows, 5u);
 }
 
-// Each host sees a directory of its own at the path of second copies. When the shared directory is lost, the run goes
-// on from them.
+// At the path of second copies, each host has a directory of its own. When the shared directory is lost, the run
+// resumes from these copies.
 TEST_F(Hosts, GoOnFromSecondCopiesThatEachHasForItself) {
   const std::string at = directory.path() + "/copies";
   fs::create_directories(at);

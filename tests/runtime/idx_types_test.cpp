@@ -1,5 +1,4 @@
-// Tests that IDX files of every element type are read correctly, and that the message about an unsuitable file says
-// what the file holds.
+// IDX files of every element type are read correctly, and the error about an unsuitable file says what the file holds.
 #include <bit>
 #include <gmock/gmock.h>
 
@@ -11,7 +10,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The number of `bytes` bytes, big-endian.
+// Returns the lowest `bytes` bytes of the number, big-endian.
 std::string big(uint64_t bits, int bytes) {
   std::string text;
   for (int i = bytes - 1; i >= 0; --i) {
@@ -93,7 +92,7 @@ TEST_F(IdxTypes, AreRefusedAsWhatTheyAre) {
   EXPECT_THAT(refusal(std::string("\0\0\x0A\1", 4), labels_), HasSubstr("not an IDX file"));
 }
 
-// The field is bytes for the checker, which opens no file, and numbers once the file is open.
+// The checker opens no file and assumes a field of bytes. When the file is open, the field has numbers.
 TEST_F(IdxTypes, TrainAndPredict) {
   std::string data;
   std::string classes;

@@ -1,4 +1,4 @@
-// The files that `cmake --install` puts into a folder work from there.
+// The files that `cmake --install` copies into a folder work from there.
 #include <cstdlib>
 #include <filesystem>
 #include <gmock/gmock.h>
@@ -43,7 +43,7 @@ TEST_F(Installed, TheProgramTrainsAndFindsItsModules) {
   }
 }
 
-TEST_F(Installed, ModelsPagesAndCompletionsAreThere) {
+TEST_F(Installed, IncludesModelsPagesAndCompletions) {
   EXPECT_EQ(run({"check", (place() / "share/xrun/models/synthetic.xgraph").string()}).exit, 0);
   EXPECT_EQ(read_file(place() / "share/man/man1/xrun-bench-head.1"), run({"man", "bench", "head"}).out);
   EXPECT_EQ(read_file(place() / "share/bash-completion/completions/xrun"), run({"completions", "bash"}).out);

@@ -1,4 +1,5 @@
-// The whole binary under each instruction set, by XRUN_ISA: what the processor has trains, the rest is refused.
+// Runs the whole binary under each instruction set, chosen by XRUN_ISA: those of the processor train, and the others
+// are rejected.
 #include <fstream>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Checks the kernel's list of features instead of our own detection.
+// Reads the kernel's list of processor features, to be independent of our own detection.
 bool has(const std::string& isa) {
   std::ifstream in("/proc/cpuinfo");
   std::set<std::string> flags;

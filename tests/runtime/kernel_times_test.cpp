@@ -1,4 +1,4 @@
-// Measured costs are kept between runs: what is read is what was written, and a file that is anything else is replaced.
+// Measured kernel times are kept between runs: they are read as they were written, and any other file is replaced.
 #include "runtime/kernel_times.h"
 
 #include <filesystem>
@@ -101,7 +101,7 @@ TEST(KernelTimes, TooManyForAFileAreThoseOfThisRun) {
   }
   store_kernel_times(path, kOrigin, many);
   EXPECT_EQ(load_kernel_times(path, kOrigin).size(), 2u);
-  // A file beyond the limit is not even read, whoever wrote it.
+  // A file above the size limit is not read at all.
   std::ofstream(path, std::ios::binary | std::ios::app) << std::string(5 << 20, '\0');
   EXPECT_TRUE(load_kernel_times(path, kOrigin).empty());
 }
@@ -117,7 +117,7 @@ class MeasuredCost : public ::testing::Test {
  protected:
   MeasuredCost() { directory.write("tiny.xgraph", testing::tiny_model()); }
 
-  // The memory is said, for plans print it, and what is free on the machine may be another at the next plan.
+  // The memory is set, because plans print it and the free memory of the machine may change between two plans.
   CommandResult plan(const std::vector<std::pair<std::string, std::string>>& environment = {},
                      const std::vector<std::string>& more = {}) {
     std::vector<std::string> words{"plan", "tiny.xgraph", "--cost", "measured", "--set", "cluster.node.memory=1GiB"};
@@ -150,7 +150,7 @@ TEST_F(MeasuredCost, TheSecondPlanTakesTheTimesOfTheFirst) {
   EXPECT_EQ(second.err, "note: times of " + kernels + " of " + kernels + " kernels are from " + kept()[0] +
                             "; remove it to measure again\n");
   EXPECT_EQ(fs::last_write_time(kept()[0]), written);
-  // Predictions come from these times: with kernels a thousand times slower they change.
+  // Predictions use these times: if the kernels are a thousand times slower, the predictions change.
   std::string origin = content.substr(content.find('\n') + 1);
   origin.resize(origin.find('\n'));
   auto slow = load_kernel_times(kept()[0], origin);
@@ -164,7 +164,7 @@ TEST_F(MeasuredCost, TheSecondPlanTakesTheTimesOfTheFirst) {
 TEST_F(MeasuredCost, OnlyKernelsThatAreNewAreMeasured) {
   plan();
   const std::string before = read_file(kept()[0]);
-  std::string more = testing::tiny_model();  // classes, and so another head on the same backbone
+  std::string more = testing::tiny_model();  // other classes give another head on the same backbone
   for (size_t at = 0; (at = more.find("37", at)) != std::string::npos;) {
     more.replace(at, 2, "75");
   }

@@ -1,4 +1,4 @@
-// A plan that was made for other kernels is refused before anything runs.
+// A plan that was made for other kernels is rejected before anything runs.
 #include "runtime/device/cpu/kernels.h"
 
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ class Kernels : public ::testing::Test {
   testing::Prepared prepared_ = testing::prepare_for(testing::make_module({.image = 8}));
   planner::Program program_ = testing::make_program(prepared_, {}).value();
 
-  // Forgets the scratch of updates. False if there is no such scratch.
+  // Removes the scratch memory of updates from the plan. Returns false if there is none.
   bool take_scratch_of_updates() {
     bool found = false;
     for (planner::Instruction& instruction : program_.instructions) {
@@ -60,7 +60,7 @@ TEST_F(Kernels, AreRefusedIfPreparedWeightsAreLargerThanPlanned) {
   expect_refused(" prepares its weight in ");
 }
 
-// With AVX-512 weights are prepared in scratch in f32, and with AVX2 in bf16.
+// With AVX-512, updates in f32 prepare weights in scratch memory; with AVX2, only updates in bf16 do.
 TEST_F(Kernels, AreRefusedIfTheirUpdateHasTooLittleScratch) {
   if (!take_scratch_of_updates()) {
     prepared_ = testing::prepare_for(testing::make_module({.image = 8, .precision = PrecisionMode::kMixedBf16}));

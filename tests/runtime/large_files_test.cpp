@@ -1,4 +1,4 @@
-// Results of more bytes than a call of the system or of a library takes.
+// Results that are larger than one call of the system or of a library can write.
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
@@ -26,13 +26,13 @@ using LargeFiles = testing::Files;
 
 constexpr FileKind kZip{.name = "NumPy archive", .code = "XG0901", .magic = "PK\x03\x04"};
 
-// Bytes that are zero and take no memory while they are only read.
+// Zero bytes that need no memory as long as they are only read.
 class Zeros {
  public:
   explicit Zeros(size_t bytes) : bytes_(bytes) {
     base_ = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     EXPECT_NE(base_, MAP_FAILED);
-    ::madvise(base_, bytes, MADV_HUGEPAGE);  // faults for 2 MiB at a time
+    ::madvise(base_, bytes, MADV_HUGEPAGE);  // one page fault per 2 MiB
   }
   ~Zeros() { ::munmap(base_, bytes_); }
   Zeros(const Zeros&) = delete;
@@ -43,7 +43,7 @@ class Zeros {
   void* base_;
 };
 
-// A file with holes where its bytes are zero, so that it takes little of the disk.
+// A file with holes instead of zero bytes, so that it needs little disk space.
 class SparseFile {
  public:
   explicit SparseFile(const std::string& path) : file_(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600)) {}
@@ -97,7 +97,7 @@ TEST_F(LargeFiles, AnNpzOfFourGigabytesIsWrittenPieceByPiece) {
   if (std::system("python3 -c 'import zipfile' 2>/dev/null") != 0) {
     GTEST_SKIP() << "sizes are right; Python is not there to read the bytes, too";
   }
-  // zipfile compares the checksum of the entry with its bytes at the end.
+  // zipfile compares the entry's checksum with its bytes at the end.
   const std::string script = write("look.py",
                                    "import zipfile, sys\n"
                                    "marks = {}\n"

@@ -1,4 +1,4 @@
-// Launchers found by their environment, and checks between ranks before a run begins.
+// Detection of launchers by their environment variables, and checks between ranks before a run starts.
 #include "runtime/cli/launcher.h"
 
 #include <algorithm>
@@ -39,7 +39,7 @@ TEST(Launcher, IsFoundByItsVariables) {
       {{{"PMIX_RANK", "2"}}, 0, 2, {Mpi::kOpenMpi, Mpi::kMpich}},
       {{{"PMI_RANK", "1"}, {"PMI_SIZE", "2"}, {"MPI_LOCALRANKID", "1"}}, 2, 1, mpich},
       {{{"PMI_RANK", "0"}, {"PMI_SIZE", "1"}, {"MPI_LOCALRANKID", "0"}}, 1, 0, mpich},
-      // Hydra in an allocation of Slurm: srun started a proxy on each of two nodes.
+      // Hydra in an allocation of Slurm: srun has started a proxy on each of two nodes.
       {{{"PMI_RANK", "5"},
         {"PMI_SIZE", "8"},
         {"MPI_LOCALRANKID", "1"},
@@ -118,12 +118,12 @@ TEST(JobFacts, HostsHaveTheirProcessorsAndTheirMemoryOnce) {
   const std::vector<RankFacts> bound = {facts_of("a", 1, "0", 100), facts_of("a", 2, "1,2", 100)};
   EXPECT_EQ(cores_of(bound), 3);
   EXPECT_EQ(memory_of(bound).all, 100);
-  // Four network namespaces on two processors, and two containers with a part of the same ones.
+  // Four network namespaces on two processors, and two containers with a part of these processors each.
   const auto inside = [](const std::string& host, int cores, const std::string& cpus) {
     return facts_of(host, cores, cpus, 100, "avx2", "one machine");
   };
   EXPECT_EQ(cores_of({inside("a", 1, "0"), inside("b", 1, "1"), inside("c", 1, "0"), inside("d", 1, "1")}), 2);
-  // Each says that it may have all memory of the machine.
+  // Each of them claims all memory of the machine.
   std::vector<RankFacts> sharing{inside("a", 1, "0"), inside("b", 1, "1"), inside("c", 1, "2"), inside("d", 1, "3")};
   for (RankFacts& one : sharing) {
     one.machine_memory = 100;

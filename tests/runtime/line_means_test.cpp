@@ -1,4 +1,4 @@
-// Means and times of the steps of a line, by a clock of the test's own.
+// Means and times over the steps of a line, measured with a clock of the test.
 #include "runtime/train/line_means.h"
 
 #include <gtest/gtest.h>
@@ -23,7 +23,7 @@ TEST(LineMeans, HaveTheBitsOfASingleStep) {
   EXPECT_EQ(line.report().metrics[0].second, 1.0 / 3);
 }
 
-TEST(LineMeans, AreThoseOfTheSamplesWhereTheBatchGrows) {
+TEST(LineMeans, WeightSamplesEquallyIfTheBatchGrows) {
   const Hands clock;
   LineMeans line(8, false, clock);
   line.begin();
@@ -34,7 +34,7 @@ TEST(LineMeans, AreThoseOfTheSamplesWhereTheBatchGrows) {
   EXPECT_EQ(report.metrics[0].second, 0.75);
   EXPECT_EQ(report.step, 1);
   EXPECT_EQ(report.data_wait, 0.125);
-  // With `reduce = sum` the loss of a step is a sum, and the line has the mean of these sums.
+  // With `reduce = sum` the loss of a step is a sum, and the line reports the mean of these sums.
   LineMeans sums(8, true, clock);
   sums.begin();
   sums.add(16, {}, 8, 0, 0);
@@ -49,7 +49,7 @@ TEST(LineMeans, SamplesAreCountedByTheClockWithoutEvaluationsAndSaves) {
   line.begin();
   for (int step = 0; step < 4; ++step) {
     clock.time += 2;
-    line.add(1, {}, 32, 1.5, 0);  // half a second lies between steps
+    line.add(1, {}, 32, 1.5, 0);  // half a second passes between two steps
   }
   EXPECT_EQ(line.report().samples_per_second, 16);
   line.end_line();
@@ -57,7 +57,7 @@ TEST(LineMeans, SamplesAreCountedByTheClockWithoutEvaluationsAndSaves) {
     const CountedAs evaluation(line, kEvaluation);
     clock.time += 40;
     {
-      const CountedAs save(line, kSave);  // a save of the best step in the middle of the evaluation
+      const CountedAs save(line, kSave);  // the best step is saved in the middle of an evaluation
       clock.time += 7;
     }
     clock.time += 3;
@@ -77,7 +77,7 @@ TEST(LineMeans, SamplesAreCountedByTheClockWithoutEvaluationsAndSaves) {
   EXPECT_EQ(line.report().evaluation, 0);
 }
 
-// A report between two lines, as heartbeats and bars ask for, is that of the line so far.
+// Heartbeats and progress bars ask for a report between two lines. It covers the line so far.
 TEST(LineMeans, AReportBetweenTwoLinesEndsNoLine) {
   Hands clock;
   LineMeans line(1, false, clock);

@@ -1,5 +1,5 @@
-// Losses that are sums: of two heads, and of a head and a dense loss. The factors weigh the gradients, every plan has
-// equal bits, and the reported loss is the sum.
+// Losses that are sums over two heads, or over a head and a dense loss. Factors weight the gradients, every plan gives
+// the same bits, and the reported loss is the sum.
 #include <cmath>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -13,7 +13,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A head on the middle of the model in addition to the one at its end, and a dense loss on both features.
+// Returns a model with a second head on a feature in the middle, and a dense loss on both features.
 std::string summed(const std::string& loss, const std::string& settings) {
   return R"(xgraph 1
 
@@ -64,8 +64,8 @@ TEST_F(LossTerms, EveryPlanHasTheSameBits) {
   expect_one_result();
 }
 
-// Twice the loss at half the rate of plain sgd is an equal run: a power of two, so that nothing is rounded. The batch
-// grows, so that steps of two sizes weigh their rows.
+// With plain sgd, twice the loss at half the learning rate is an equal run. A factor of two is a power of two, so
+// nothing is rounded. The batch grows, so that steps of two sizes weight their rows.
 TEST_F(LossTerms, AFactorMultipliesTheGradients) {
   const auto settings = [](const std::string& rate) {
     return "  batch     = grow(16 .. 32, over=0.5 epochs, after=0.5 epochs)\n  epochs    = 2\n  optimizer = "
@@ -79,7 +79,7 @@ TEST_F(LossTerms, AFactorMultipliesTheGradients) {
   EXPECT_EQ(plain, twice);
 }
 
-// A value that occurs twice, once inside of another sum, weighs as much as both, in steps of every size.
+// If a value occurs twice, once within another sum, its factor is the sum of both factors, in steps of every size.
 TEST_F(LossTerms, EqualTermsAreOne) {
   const auto settings =
       std::string("  batch     = grow(16 .. 32, over=0.5 epochs, after=0.5 epochs)\n  epochs    = 2\n") +
@@ -90,7 +90,7 @@ TEST_F(LossTerms, EqualTermsAreOne) {
   EXPECT_EQ(weights_of("once", summed(apart, settings)), twice);
 }
 
-// Tables of classes compare the first head with its own labels.
+// Tables of classes compare the first head with its own label.
 TEST_F(LossTerms, ClassesAreThoseOfTheFirstHead) {
   std::string rows = "a,b,c,d,big,small\n";
   for (int i = 0; i < 400; ++i) {
@@ -137,7 +137,7 @@ train quick {
   EXPECT_THAT(shown.out, HasSubstr("\"accuracy\":1.0")) << shown.out;
   EXPECT_EQ(report["metrics"]["test"], 1.0) << shown.out;
   const auto& by_head = report["per_class"]["test"];
-  ASSERT_EQ(by_head.size(), 2U) << shown.out;  // each logits against the labels of its own loss
+  ASSERT_EQ(by_head.size(), 2U) << shown.out;  // each head's logits are compared with the label of its own loss
   EXPECT_EQ(report["misclassified"]["test"]["id"], 0) << shown.out;
   EXPECT_GT(by_head["id"].size(), by_head["group"].size()) << shown.out;
 }
@@ -154,7 +154,7 @@ TEST_F(LossTerms, TheLossOfARunIsTheSum) {
   EXPECT_NEAR(three - none, 3 * (one - none), 1e-4);
 }
 
-// Weights of classes act on each term.
+// Class weights apply to each term of the loss.
 TEST_F(LossTerms, WeightsOfClassesActOnEachTerm) {
   directory.write(
       "all.csv", "class,weight\n" + [] {

@@ -1,4 +1,4 @@
-// `xrun man`: a page for each command, with every flag of its help, that troff formats without a warning.
+// `xrun man` writes a page for each command, with every flag of its help, which troff formats without a warning.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -14,7 +14,7 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// Writes dashes as troff does: a plain `-` would be printed as a hyphen.
+// Escapes dashes for troff, which would print a plain `-` as a hyphen.
 std::string with_dashes(const std::string& text) {
   std::string out;
   for (const char c : text) {

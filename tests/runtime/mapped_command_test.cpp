@@ -1,4 +1,5 @@
-// Class rows in a file from the command line: the plan, the run, the readers, a disk without space.
+// Class rows in a file, from the command line: the plan, the run, commands that read a checkpoint, and a disk without
+// space.
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

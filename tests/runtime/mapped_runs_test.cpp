@@ -1,4 +1,5 @@
-// Runs whose class rows lie in a file: the bits of runs in memory, stops, readers, and files that are not as they were.
+// Runs whose class rows are in a file: they have the bits of runs in memory, can be stopped, are read correctly, and
+// reject files that have changed.
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -25,7 +26,7 @@ using testing::prepare_for;
 using testing::RunsTest;
 using testing::SyntheticRows;
 
-constexpr int64_t kClasses = kLeastMappedClasses + 100;  // the last class block is cut off inside of a page
+constexpr int64_t kClasses = kLeastMappedClasses + 100;  // the last class block ends within a page
 
 class MappedRuns : public RunsTest {
  protected:
@@ -62,7 +63,7 @@ class MappedRuns : public RunsTest {
     return train_on(rows, kept.get(), steps, nullptr, measured);
   }
 
-  // Trains without a file, and otherwise alike.
+  // Trains without a file, with otherwise equal settings.
   TrainOutcome in_memory() {
     const RowPlace place = options_.rows;
     choose(options_.weights, options_.states, RowPlace::kMemory);
@@ -78,7 +79,8 @@ class MappedRuns : public RunsTest {
     EXPECT_EQ(outcome->loss, wanted.loss) << what;
   }
 
-  // A run whose fifth step fails after it has changed some rows of the checkpoint before it, as a kill leaves them.
+  // Lets the fifth step of a run fail after it has changed some rows of the last checkpoint, as a kill would leave
+  // them.
   void break_off() {
     auto kept = store();
     ASSERT_TRUE(kept.ok()) << kept.error().message;
@@ -96,7 +98,7 @@ class MappedRuns : public RunsTest {
     return info.ok() ? info->path : "";
   }
 
-  // An evaluation by a program that keeps the rows where `place` says.
+  // Evaluates with a program that has its rows where `place` says.
   double evaluated(RowPlace place, const std::string& checkpoint) {
     ModelOptions other = options_;
     other.rows = place;
@@ -124,7 +126,7 @@ TEST_F(MappedRuns, HaveTheBitsOfRunsInMemoryForEveryPlan) {
   for (const auto& [weights, states] : {std::pair(RowFormat::kFp8, RowFormat::kBf16),
                                         {RowFormat::kBf16, RowFormat::kF32},
                                         {RowFormat::kF32, RowFormat::kF32}}) {
-    options_.cosine = weights != RowFormat::kF32;  // else with a bias
+    options_.cosine = weights != RowFormat::kF32;  // otherwise with a bias
     choice_ = {};
     choose(weights, states);
     const TrainOutcome whole = in_memory();
@@ -175,7 +177,8 @@ TEST_F(MappedRuns, GoOnInMemoryAndFromMemory) {
   expect_same(run(), whole);
 }
 
-// An evaluation on the way maps the rows of training; readers of checkpoints map those of the file, or copy them.
+// An evaluation during the run maps the rows of training. Commands that read a checkpoint map the rows of its file or
+// copy them.
 TEST_F(MappedRuns, EveryReaderFindsTheSameRows) {
   SyntheticRows val(prepared_.inference.graph, options_, 101);
   const auto outcome = run(-1, "ckpt", "auto", &val);
@@ -190,7 +193,7 @@ TEST_F(MappedRuns, EveryReaderFindsTheSameRows) {
   EXPECT_THAT(*shown, HasSubstr("rows of id in "));
   EXPECT_THAT(*shown, HasSubstr("id.weight                       F8_E4M3 [262244, 8]"));
   EXPECT_THAT(*shown, HasSubstr("id.weight.scale                 F32     [262244]"));
-  // A run that begins from it.
+  // A new run starts from the checkpoint.
   options_.steps = 2;
   choose(RowFormat::kF32, RowFormat::kF32);
   prepared_.module.train.init_checkpoint = root_ + "/ckpt";
@@ -202,7 +205,7 @@ TEST_F(MappedRuns, OnlyTheNewestCheckpointHasItsRows) {
   fs::copy(root_ + "/ckpt/step-000002", root_ + "/ckpt/step-000001", fs::copy_options::recursive);
   ASSERT_TRUE(run(4).ok());
   EXPECT_FALSE(fs::exists(root_ + "/ckpt/step-000002")) << "a step without its rows is kept";
-  // One that the user has put aside.
+  // The user has renamed a checkpoint.
   fs::rename(root_ + "/ckpt/step-000001", root_ + "/ckpt/step-000002");
   for (const auto& refused : {run(-1, "ckpt", root_ + "/ckpt/step-000002")}) {
     ASSERT_FALSE(refused.ok());

@@ -1,6 +1,6 @@
-// Memory of the process against the plan (docs/internals/memory.md, "How it is checked"): what is mapped is what was
-// planned, and the peak of a run exceeds the arenas and what was there before them by no more than what is listed as
-// out of the plan: code, compiled primitives, stacks, insides of libraries.
+// Compares the memory of the process with the plan (docs/internals/memory.md, "How it is checked"). The mapped memory
+// must equal the plan. The peak of a run may exceed the arenas and the memory before them only by what the document
+// lists as outside the plan: code, compiled primitives, stacks, and internal data of libraries.
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
@@ -21,9 +21,9 @@ using Json = nlohmann::json;
 constexpr Bytes kOutOfThePlan = 150 * kMiB;
 
 struct Measured {
-  Bytes planned = 0;     // all arenas of training, as `xrun plan` has them
-  Bytes evaluation = 0;  // those of evaluation
-  Bytes readers = 0;     // most that readers hold
+  Bytes planned = 0;     // all arenas of training, as `xrun plan` prints them
+  Bytes evaluation = 0;  // all arenas of evaluation
+  Bytes readers = 0;     // most memory that readers hold
   double worst_gap = 0;
   Bytes mapped = 0;
   Bytes before = 0;  // peak before the first arena was mapped
@@ -44,10 +44,10 @@ class Memory : public ::testing::Test {
 #endif
   }
 
-  // Plans `file` with `settings`, trains `steps` steps of the plan, and compares. Skips where the data is absent.
+  // Plans `file` with `settings`, trains `steps` steps of the plan, and compares. Skips the test if the data is absent.
   void measure(const std::string& file, const std::vector<std::string>& settings, int steps, Measured& measured) {
     CommandOptions options{.directory = directory.path(), .timeout_s = 600};
-    // Drawn glyphs are kept where other runs of the machine keep them.
+    // Drawn glyphs are cached where other runs on the machine cache them.
     if (const char* home = std::getenv("HOME"); home != nullptr && std::getenv("XDG_CACHE_HOME") == nullptr) {
       options.environment.emplace_back("XDG_CACHE_HOME", std::string(home) + "/.cache");
     }
@@ -98,7 +98,7 @@ class Memory : public ::testing::Test {
     EXPECT_EQ(measured.mapped, measured.planned);
     EXPECT_LE(measured.worst_gap, 0.02) << "arenas against the largest sum of live buffers";
     EXPECT_LE(measured.peak - measured.before - measured.mapped, kOutOfThePlan) << measured.text();
-    // The plan does not count unused memory either.
+    // The plan must not count memory that is never used.
     EXPECT_GE(measured.peak - measured.before, measured.mapped - measured.mapped / 10 - 4 * kMiB) << measured.text();
   }
 
@@ -109,7 +109,7 @@ class Memory : public ::testing::Test {
   TemporaryDirectory directory;
 };
 
-// Rows for the model of digits.
+// Returns a table for the model of digits.
 std::string digits_csv() {
   std::ostringstream rows;
   for (int row = 0; row < 1797; ++row) {
@@ -168,8 +168,8 @@ TEST_F(Memory, MatchesThePlanForSynthetic) {
   expect_planned(model("synthetic"), {"--set", "classes=20k", "--devices", "2"});
 }
 
-// docs/internals/memory.md, "A million classes". Plain SGD, so that there is no optimizer state: 2.0 GB of class
-// weights are enough to show it.
+// The bound is explained in docs/internals/memory.md, "A million classes". Plain SGD has no optimizer state, so that
+// 2.0 GB of class weights are enough for the test.
 TEST_F(Memory, AMillionClassesNeedAtMost64MiBBeyondWeightsAndState) {
   if (std::getenv("XRUN_ALL_PLANS") == nullptr) {
     GTEST_SKIP() << "half a minute and 2 GiB: set XRUN_ALL_PLANS=1 (make test-plans)";
@@ -178,7 +178,7 @@ TEST_F(Memory, AMillionClassesNeedAtMost64MiBBeyondWeightsAndState) {
     GTEST_SKIP() << "less than 3 GiB of free memory";
   }
   Measured measured;
-  // With more memory the plan would keep logits in it.
+  // With more memory, the plan would use it to keep logits.
   measure(model("synthetic"), {"--set", "train.optimizer=sgd(momentum=0)", "--set", "schedule.memory_limit=1008MiB"}, 2,
           measured);
   if (HasFatalFailure() || IsSkipped()) {

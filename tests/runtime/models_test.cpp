@@ -1,4 +1,4 @@
-// Every file of models/ and the standard library check against the real operators, and their tests hold.
+// Every file of models/ and the standard library passes the check with the real operators, and their tests hold.
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -23,7 +23,7 @@ std::string rendered(const Diagnostics& diagnostics, const SourceMap& sources) {
   return text;
 }
 
-TEST(Models, CheckWithoutAWordAndTheirTestsHold) {
+TEST(Models, PassTheCheckAndTheirOwnTests) {
   int files = 0;
   int expectations = 0;
   for (const auto& entry : fs::directory_iterator(fs::path(XRUN_SOURCE_DIR) / "models")) {
@@ -45,7 +45,8 @@ TEST(Models, CheckWithoutAWordAndTheirTestsHold) {
   EXPECT_GE(expectations, 8);
 }
 
-// Checkpoints and plans name the mathematics of their run by this digest: one that changes disowns all of them.
+// Checkpoints and plans identify the mathematics of their run by this digest. If it changes, no existing checkpoint or
+// plan can be used.
 TEST(Models, TheirMathDigestsStay) {
   std::vector<fs::path> paths;
   for (const char* folder : {"models", "tests/golden/refusals"}) {
@@ -66,7 +67,7 @@ TEST(Models, TheirMathDigestsStay) {
   EXPECT_TRUE(test::matches_golden(digests, "math/models.txt"));
 }
 
-TEST(Models, ThoseThatTrainHereUseNothingOfLaterEditions) {
+TEST(Models, TrainableModelsUseNoLaterEdition) {
   for (const std::string name : {"glyphs", "mnist", "omniglot", "digits", "synthetic"}) {
     SourceMap sources;
     Diagnostics diagnostics;

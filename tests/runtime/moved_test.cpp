@@ -1,4 +1,5 @@
-// `moved`: checkpoints of a model go on, start, and are measured after parts of it were renamed.
+// `moved`: after parts of a model were renamed, its checkpoints can still be resumed, used to start a run, and
+// evaluated.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -16,7 +17,7 @@ class MovedNames : public ::testing::Test {
  protected:
   void SetUp() override { write("embed", "id"); }
 
-  // A model with a dropout, so that the random numbers of steps also depend on a name.
+  // Returns a model with a dropout, so that the random numbers of steps depend on a name.
   static std::string model_of(const std::string& layer, const std::string& head) {
     std::string text = R"(xgraph 1
 
@@ -74,7 +75,7 @@ train t {
   TemporaryDirectory directory;
 };
 
-// The order of the names stays, and so does that of the digest of weights.
+// The names keep their order, and so does the digest of the weights.
 const char* const kMoves =
     "\nmoved \"embed\" -> \"embedding\"\nmoved \"embed_drop\" -> \"embedding_drop\"\nmoved \"id\" -> \"identity\"\n";
 
@@ -88,9 +89,9 @@ TEST_F(MovedNames, ARunGoesOnWithTheBitsOfTheUnrenamedOne) {
   EXPECT_EQ(end["step"], 20);
   EXPECT_EQ(end["weights"], whole["weights"]);
   EXPECT_EQ(end["loss"], whole["loss"]);
-  // The checkpoint has the new names now; another name in a chain.
+  // The checkpoint has the new names now. A second rename makes a chain.
   EXPECT_THAT(run({"show", "part/ckpt/t"}).out, HasSubstr("embedding.weight"));
-  // A run that begins under the new names draws as the first one did.
+  // A run that starts under the new names draws the same random numbers as the first run.
   const auto fresh = end_of(train("fresh"));
   EXPECT_EQ(fresh["weights"], whole["weights"]);
 }
@@ -124,7 +125,7 @@ TEST_F(MovedNames, TheMessageProposesAMissingLine) {
 
 TEST_F(MovedNames, ACheckpointWithBothNamesIsRefused) {
   ASSERT_EQ(train("run").exit, 0);
-  // The first layer has the name that the last one had.
+  // The first layer gets the name that the last layer had.
   std::string text = model_of("out", "id");
   text.replace(text.find("linear(6) as out"), 16, "linear(6) as last");
   directory.write("m.xgraph", text + "\nmoved \"embed\" -> \"out\"\n");

@@ -1,5 +1,6 @@
-// Runs of several processes as a user starts them, by mpirun on this host: the weights of one process, whatever the
-// ranks; one log; checkpoints that any number of ranks goes on from; and an end of all where one cannot go on.
+// Runs of several processes as a user starts them with mpirun on this host. They have the weights of one process for
+// any number of ranks, write one log, and save checkpoints that any number of ranks can resume. If one rank cannot go
+// on, all ranks end.
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -44,7 +45,7 @@ int count(const std::string& text, const std::string& part) {
   return found;
 }
 
-// The values of `key` in the events of one kind.
+// Returns the values of `key` in the events of one kind.
 std::vector<nlohmann::json> values(const std::string& events, const std::string& kind, const std::string& key) {
   std::vector<nlohmann::json> all;
   std::string line;
@@ -57,7 +58,7 @@ std::vector<nlohmann::json> values(const std::string& events, const std::string&
   return all;
 }
 
-// The tiny model with enough classes for several shards.
+// Returns the tiny model with enough classes for several shards.
 std::string model() {
   std::string text = tiny_model();
   text.erase(text.find("test \"size\""));
@@ -83,18 +84,18 @@ class MpiCommand : public ::testing::Test {
             .timeout_s = 120};
   }
   CommandResult one(const Words& words) const { return run_xrun(words, {.directory = directory.path()}); }
-  // mpirun, which has its own words first: "-n", "2", ...
+  // Runs mpirun with these words. Its own options come first: "-n", "2", ...
   CommandResult mpirun(const Words& words) const {
     return run_xrun(Words{"--oversubscribe", "--bind-to", "none"} + words, options());
   }
   CommandResult ranks(int ranks, const Words& words) const {
     return mpirun(Words{"-n", std::to_string(ranks), kXrun} + words);
   }
-  // Rank 0 does `first`, rank 1 does `second`.
+  // Runs `first` on rank 0 and `second` on rank 1.
   CommandResult pair(const Words& first, const Words& second) const {
     return mpirun(Words{"-n", "1", kXrun} + first + Words{":", "-n", "1", kXrun} + second);
   }
-  // A refusal ends all ranks: with one message, by one of them.
+  // Expects that all ranks end and that one of them prints the only message.
   static void expect_refused(const CommandResult& result, int exit, const std::string& code) {
     EXPECT_FALSE(result.timed_out) << result.err;
     EXPECT_EQ(result.exit, exit) << result.err;
@@ -133,7 +134,7 @@ TEST_F(MpiCommand, RanksHaveTheWeightsOfOneProcessAndOneLog) {
   }
 }
 
-// A loss of two heads, a state of the model, and a metric of all samples.
+// The model has a loss of two heads, a state, and a metric over all samples.
 TEST_F(MpiCommand, RanksShareWhatIsMeasuredAndKept) {
   std::string text = model();
   const auto replace = [&](const std::string& from, const std::string& to) {
@@ -206,7 +207,7 @@ TEST_F(MpiCommand, CheckpointsGoOnOnAnyNumberOfRanks) {
   const auto whole = one(train("whole", plan));
   ASSERT_EQ(whole.exit, 0) << whole.err;
   CommandResult last;
-  const std::vector<std::pair<int, int>> parts = {{4, 11}, {1, 23}, {2, 41}, {3, 60}};  // ranks, and steps at the end
+  const std::vector<std::pair<int, int>> parts = {{4, 11}, {1, 23}, {2, 41}, {3, 60}};  // ranks, and the last step
   for (const auto& [count_of_ranks, steps] : parts) {
     const Words words = train("parts", plan + Words{"--steps", std::to_string(steps)});
     last = count_of_ranks == 1 ? one(words) : ranks(count_of_ranks, words);
@@ -214,7 +215,7 @@ TEST_F(MpiCommand, CheckpointsGoOnOnAnyNumberOfRanks) {
   }
   EXPECT_EQ(values(last.out, "resume", "step"), std::vector<nlohmann::json>{41});
   EXPECT_EQ(values(last.out, "end", "weights"), values(whole.out, "end", "weights"));
-  // Each rank has written the class rows that it has; one process writes them into one file.
+  // Each rank has saved its class rows in a file of its own; one process saves them in one file.
   int head_files = 0;
   for (const auto& file : fs::directory_iterator(fs::path(directory.path()) / "parts/ckpt/quick/step-000060")) {
     head_files += file.path().filename().string().starts_with("head.id.") ? 1 : 0;
@@ -289,8 +290,8 @@ TEST_F(MpiCommand, RanksSaveInTheSameStepsWhereTheProgramChoosesThem) {
   }
 }
 
-// A graph of nearest classes is built by both ranks and used by both. Saves in the background have the tensors of saves
-// between two steps, and are reported once they are durable on all ranks.
+// Both ranks build and use a graph of nearest classes. Saves in the background have the tensors of saves between two
+// steps, and are reported when they are durable on all ranks.
 TEST_F(MpiCommand, RanksSaveInTheBackgroundWhatTheySaveBetweenSteps) {
   const Words often{"--set", "train.checkpoint.every=7 steps", "--set", "train.checkpoint.keep=100"};
   for (const Words& active : {Words{}, Words{"--set",
@@ -318,7 +319,7 @@ TEST_F(MpiCommand, RanksSaveInTheBackgroundWhatTheySaveBetweenSteps) {
   }
 }
 
-// Ranks go on from the second copies of a run, also as another number of ranks.
+// Ranks resume from the second copies of a run, also with another number of ranks.
 TEST_F(MpiCommand, RanksGoOnFromSecondCopies) {
   const Words copies{"--set", "train.checkpoint.copy=\"" + directory.path() + "/copies\"", "--set",
                      "schedule.shard.id.over=4"};
@@ -368,7 +369,7 @@ train t {
   const auto whole = one(words("whole"));
   ASSERT_EQ(whole.exit, 0) << whole.err;
   ASSERT_GE(values(whole.out, "graph", "of_step").size(), 2U);
-  // Stopped between the steps in which a graph is begun and used.
+  // The run is stopped after the build of a graph began and before the graph is used.
   ASSERT_EQ(ranks(2, words("two", {"--steps", "41"})).exit, 0);
   const auto two = ranks(2, words("two"));
   ASSERT_EQ(two.exit, 0) << two.err;
@@ -379,7 +380,8 @@ train t {
   EXPECT_EQ(values(again.out, "graph", "step"), values(whole.out, "graph", "step"));
 }
 
-// A rank's process is a shell first, which does something to the process a little later.
+// Each rank's process is first a shell. On rank 1 the shell also starts `of_rank_1`, which acts on the process a little
+// later.
 std::string script(const std::string& of_rank_1, const std::string& command) {
   return "if [ $OMPI_COMM_WORLD_RANK = 1 ]; then " + of_rank_1 + " fi; exec " + command;
 }
@@ -395,7 +397,7 @@ TEST_F(MpiCommand, ASignalToOneRankEndsAllWithACheckpoint) {
   EXPECT_EQ(count(result.out + result.err, " end step="), 1) << result.err;
   EXPECT_THAT(result.out + result.err, HasSubstr("exit=75"));
   EXPECT_THAT(result.err, Not(HasSubstr("error[")));
-  // The saved run goes on in one process.
+  // One process resumes the saved run.
   const auto more = one({"train", "tiny.xgraph", "--devices", "2", "--deterministic", "--progress", "json", "--set",
                          "train.epochs=100000", "--steps", "1"});
   EXPECT_EQ(more.exit, 0) << more.err;
@@ -426,9 +428,9 @@ TEST_F(MpiCommand, AKilledRankCostsTheStepsSinceTheLastCheckpoint) {
   EXPECT_EQ(ends.back(), values(whole.out, "end", "weights").back());
 }
 
-// Rank 0, which prints the loss, is in a computation of some tenths of a second when rank 1 dies. Rank 2 waits for
-// messages and finds the loss at once, but `mpirun` would kill rank 0 soon after its end.
-TEST_F(MpiCommand, ALossIsToldThoughTheRankThatTellsItIsLate) {
+// Rank 0, which prints the message about the lost rank, is computing for some tenths of a second when rank 1 dies. Rank
+// 2 waits for messages and notices it at once. If rank 2 ended at once, `mpirun` would kill rank 0 before it prints.
+TEST_F(MpiCommand, ALossIsReportedThoughTheReportingRankIsLate) {
   directory.write("wide.xgraph", R"(xgraph 1
 model wide {
   input x: f32[N, 1024]
@@ -456,8 +458,8 @@ train t {
   EXPECT_THAT(result.err, ::testing::ContainsRegex("error\\[XG0840\\]: rank 1 on [^\n]* is lost: its connection"));
 }
 
-// A rank that hangs says nothing, and closes nothing. The others name it, and end with the last checkpoint;
-// `--restarts` goes on from there.
+// A rank that hangs sends nothing and closes no connection. The others name it and end with the last checkpoint;
+// `--restarts` resumes from there.
 TEST_F(MpiCommand, AFrozenRankEndsTheOthers) {
   const auto whole = one(train("whole", {"--set", "train.epochs=20"}));
   ASSERT_EQ(whole.exit, 0) << whole.err;
@@ -482,8 +484,8 @@ TEST_F(MpiCommand, AFrozenRankEndsTheOthers) {
   EXPECT_EQ(values(result.out, "end", "weights").back(), values(whole.out, "end", "weights").back());
 }
 
-// Rank 0 is frozen when the run is over and MPI waits for all ranks to end. It wakes later, since it may have been
-// frozen after that: then no rank waited for it, and the next attempt is made.
+// Rank 0 is frozen when the run is over and MPI waits for all ranks to end. The freeze may come too late, and then no
+// rank has waited for it. So rank 0 wakes again, and the test makes another attempt.
 TEST_F(MpiCommand, ARankThatIsFrozenAtTheEndKeepsNobody) {
   const std::string command = fmt::format("{} train tiny.xgraph --devices 2 --progress plain --resume never", kXrun);
   const std::string freeze =
@@ -500,7 +502,7 @@ TEST_F(MpiCommand, ARankThatIsFrozenAtTheEndKeepsNobody) {
   EXPECT_THAT(result.err, HasSubstr("error[XG0840]: rank 0 on "));
 }
 
-// All ranks are there, and no rank is called lost, while every one of them is slowed down.
+// Rank 1 is stopped for a second, three times, which slows the whole run down. No rank may be declared lost.
 TEST_F(MpiCommand, RanksThatAreStoppedForASecondAreNotLost) {
   const std::string pauses =
       "(for i in 1 2 3; do sleep 0.3; kill -STOP $$ 2> /dev/null || exit; sleep 1; kill -CONT $$; done) &";
@@ -513,7 +515,7 @@ TEST_F(MpiCommand, RanksThatAreStoppedForASecondAreNotLost) {
   EXPECT_THAT(result.err, Not(HasSubstr("XG084")));
 }
 
-// Rank 1 is stopped for three quarters of the time, in turns that are shorter than a step.
+// Rank 1 is stopped for three quarters of the time, in intervals that are shorter than a step.
 TEST_F(MpiCommand, ASlowRankIsNamed) {
   directory.write("heavy.xgraph", heavy_model(40));
   const std::string turns = "(while kill -STOP $$ 2> /dev/null; do sleep 0.03; kill -CONT $$; sleep 0.01; done) & ";
@@ -555,7 +557,7 @@ TEST_F(MpiCommand, RanksWithAnotherPlanAreRefusedWithADiff) {
   EXPECT_EQ(ranks(2, {"train", "a.xplan"}).exit, 0);
 }
 
-// Each rank has its own working directory, and finds the model there as if they were hosts with disks of their own.
+// Each rank has its own working directory with the model, as if the ranks were on hosts with disks of their own.
 TEST_F(MpiCommand, RanksWithOtherDataAreRefused) {
   const std::string table_model = R"(xgraph 1
 model m {
@@ -620,7 +622,7 @@ TEST_F(MpiCommand, RanksWithOtherDirectoriesAreRefused) {
   EXPECT_THAT(result.err, HasSubstr("is not the directory that rank 0 on "));
 }
 
-TEST_F(MpiCommand, WrongWordsAreToldOnce) {
+TEST_F(MpiCommand, WrongCommandLinesAreReportedOnce) {
   expect_refused(ranks(3, {"train", "tiny.xgraph", "--devices", "2"}), 2, "XG0832");
   const auto missing = ranks(2, {"train", "none.xgraph"});
   EXPECT_EQ(missing.exit, 1) << missing.err;

@@ -1,5 +1,5 @@
-// Runs of several processes by the launcher of MPICH: the weights of one process and of Open MPI, checkpoints that
-// either of them goes on from, and ends that the launcher reports in its own way.
+// Runs of several processes with the launcher of MPICH. They have the weights of one process and of Open MPI, each MPI
+// can resume checkpoints of the other, and the launcher reports their ends in its own way.
 #include <algorithm>
 #include <filesystem>
 #include <fmt/format.h>
@@ -43,7 +43,7 @@ class MpichCommand : public ::testing::Test {
     words.insert(words.begin(), kXrun);
     return by.run(count, words, {.directory = directory.path()});
   }
-  // Under --restarts, where the process of `rank` first is a shell that does `what` in the first start.
+  // Runs the command under --restarts. In the first start, the process of `rank` is first a shell that runs `what`.
   CommandResult restarts(int rank, const std::string& what, const Words& words, CommandOptions options = {}) const {
     std::string script = fmt::format("if [ ${} = {} ] && mkdir once 2> /dev/null; then ({}) & fi; exec {}",
                                      launcher.rank, rank, what, kXrun);
@@ -55,7 +55,8 @@ class MpichCommand : public ::testing::Test {
     all.insert(all.end(), command.begin(), command.end());
     return one(all, options);
   }
-  // "... end step=60 loss=... weights=5a0c34dd937e611dd456f94232646ce6 seconds=0.4 exit=0"
+  // Returns the digest in the line "... end step=60 loss=... weights=5a0c34dd937e611dd456f94232646ce6 seconds=0.4
+  // exit=0".
   static std::string weights_of(const CommandResult& result) {
     const size_t at = result.err.rfind(" weights=");
     return at == std::string::npos ? "none" : result.err.substr(at, result.err.find(' ', at + 1) - at);
@@ -102,7 +103,7 @@ TEST_F(MpichCommand, ARunGoesOnByAnotherMpi) {
   EXPECT_EQ(weights_of(last), weights_of(whole));
 }
 
-// MPICH's launcher kills the others and ends with exit code 9, soon after the start of the command.
+// MPICH's launcher kills the other ranks and ends with exit code 9, soon after the start of the command.
 TEST_F(MpichCommand, AKilledRankCostsTheStepsSinceTheLastCheckpoint) {
   const Words often{"--set", "train.checkpoint.every=10 steps"};
   const auto whole = one(train("whole", often));
@@ -120,7 +121,8 @@ TEST_F(MpichCommand, AKilledRankCostsTheStepsSinceTheLastCheckpoint) {
   }
 }
 
-// The launcher passes the request on; at times it then ends with 0, which --restarts does not take for the end.
+// The launcher passes the request on. Sometimes it then ends with exit code 0, which --restarts must not take for the
+// end of the run.
 TEST_F(MpichCommand, AStopRequestEndsAllWithACheckpoint) {
   const auto result = restarts(0, "true", train("long", {"--set", "train.epochs=100000"}),
                                {.signal = SIGTERM, .signal_on = "step=20 "});
@@ -131,7 +133,7 @@ TEST_F(MpichCommand, AStopRequestEndsAllWithACheckpoint) {
   EXPECT_EQ(one(train("long", {"--set", "train.epochs=100000", "--steps", "1"})).exit, 0);
 }
 
-TEST_F(MpichCommand, WrongWordsAreToldOnce) {
+TEST_F(MpichCommand, WrongCommandLinesAreReportedOnce) {
   const auto many = ranks(launcher, 3, {"train", "tiny.xgraph", "--devices", "2"});
   EXPECT_EQ(many.exit, 2) << many.err;
   EXPECT_EQ(errors_in(many), 1) << many.err;

@@ -1,5 +1,5 @@
-// The networks of std/nets, and models of products, attention and norms, train: the loss falls, and every plan gives
-// the bits of one device.
+// The networks of std/nets, and models with products, attention and norms, can be trained: the loss falls, and every
+// plan gives the bits of one device.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -13,8 +13,8 @@ namespace {
 
 struct Net {
   const char* name;
-  const char* use;   // imported from std/nets
-  const char* call;  // on `image`, a picture of `shape`
+  const char* use;   // name that is imported from std/nets
+  const char* call;  // call on `image`, a picture of `shape`
   const char* shape;
 };
 
@@ -66,7 +66,7 @@ train quick {{
                      net.use, net.shape, net.call, net.shape);
 }
 
-// A run in a directory of its own: the losses of its steps, and the digest of its weights.
+// Runs a training in a directory of its own; has the losses of its steps and the digest of its weights.
 struct Trained {
   std::vector<double> losses;
   std::string weights;
@@ -111,7 +111,7 @@ TEST_P(Nets, LearnAndHaveTheSameBitsInTwoStages) {
 INSTANTIATE_TEST_SUITE_P(StandardLibrary, Nets, ::testing::ValuesIn(kNets),
                          [](const auto& given) { return std::string(given.param.name); });
 
-// Products with parameters, transposed convolutions, group norm, windows and masks, in one model.
+// Products with parameters, transposed convolutions, group norm, windows and masks in one model.
 constexpr const char* kProducts = R"(xgraph 1
 
 block low_rank(x: [N, T, D], r: int) -> [N, T, D] {
@@ -176,7 +176,7 @@ TEST(Products, HaveTheSameBitsInEveryPlan) {
   }
 }
 
-// The last position gives the first of eight tokens, which only attention can bring there.
+// The output of the last position must be the first of eight tokens, which only attention can carry there.
 TEST(TextEncoder, LearnsToCopyATokenFromTheBeginningToTheEnd) {
   const TemporaryDirectory directory;
   const RandomStream stream(3, 0);
@@ -226,7 +226,7 @@ train quick {
   EXPECT_EQ(train(directory, "two", kTwoStages).weights, one.weights);
 }
 
-// A loss and an accuracy of every position; the first one names its own token.
+// Every position has a loss and an accuracy. The first position has no token before it, so its label is its own token.
 TEST(TextEncoder, LearnsTheTokenBeforeAtEveryPosition) {
   const TemporaryDirectory directory;
   const RandomStream stream(4, 0);

@@ -1,4 +1,4 @@
-// Files of the user are neither overwritten nor silently replaced by something else.
+// Files of the user are neither overwritten nor silently replaced.
 #include <cstdlib>
 #include <filesystem>
 #include <gmock/gmock.h>
@@ -95,7 +95,7 @@ TEST_F(NothingLost, AnOlderCheckpointIsNotTakenForOneThatCannotBeRead) {
   EXPECT_FALSE(fs::exists(at("ckpt/quick/step-000006")));
 }
 
-// `xrun train --progress json | head -1`
+// The case of `xrun train --progress json | head -1`.
 TEST_F(NothingLost, ARunWhoseReaderGoesAwayIsSaved) {
   const std::string words = "cd " + directory.path() + " && " + XRUN_BINARY_DIR +
                             "/xrun train tiny.xgraph --set train.epochs=100000 --progress json 2>err | head -1 >first";
@@ -112,7 +112,7 @@ TEST_F(NothingLost, PathsThatAreNotCheckpointsAreNamedByTheirKind) {
   EXPECT_THAT(run({"eval", "tiny.xgraph", "nowhere"}).err, HasSubstr("there is no such directory"));
 }
 
-TEST_F(NothingLost, OtherDataUnderARunAreTold) {
+TEST_F(NothingLost, ChangedDataOfARunIsReported) {
   const auto rows = [](int count) {
     std::string text;
     for (int i = 0; i < count; ++i) {

@@ -1,4 +1,4 @@
-// Files that are pipes, devices or links: what opens ordinary files neither waits for them nor reads them.
+// Code that opens ordinary files neither waits for pipes, devices or links nor reads them.
 #include <cerrno>
 #include <filesystem>
 #include <gtest/gtest.h>

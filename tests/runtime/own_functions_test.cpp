@@ -1,5 +1,5 @@
-// Code that users write trains: `pointwise` functions, parameters of blocks, optimizers. Bits are equal for every plan,
-// and for a run that was stopped.
+// Code that users write can be trained: `pointwise` functions, parameters of blocks, and optimizers. Every plan and a
+// run that was stopped give the same bits.
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -78,7 +78,7 @@ class OwnFunctions : public CommandRuns {
  protected:
   void SetUp() override { write_model(kOwn); }
 
-  // The program in a directory of its own, without modules next to it.
+  // Uses a copy of the program in a directory of its own, without the modules next to it.
   CommandOptions alone() {
     const auto place = std::filesystem::path(directory.path()) / "alone";
     std::filesystem::create_directories(place);
@@ -97,7 +97,7 @@ TEST_F(OwnFunctions, EveryPlanHasTheSameBits) {
             weights("compiled", {"--set", "train.precision=mixed(bf16)"}));
 }
 
-// Without the compiler a run says so once and has the same bits.
+// Without the compiler, a run prints one warning and gives the same bits.
 TEST_F(OwnFunctions, AreInterpretedWhereNoCompilerIs) {
   const std::string compiled = weights("compiled", {});
   const CommandResult interpreted = training("interpreted", {}, alone());

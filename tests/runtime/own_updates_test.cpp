@@ -1,5 +1,5 @@
-// Optimizers that a file writes: formulas that have kernels give the bits of these kernels, and any number of states
-// with any initial values trains with equal bits for every plan, with class rows of every kind, and after a stop.
+// Optimizers that a file declares. Formulas that have kernels give the bits of these kernels. Any number of states with
+// any initial values gives the same bits under every plan, with class rows of every kind, and after a stop.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -120,7 +120,7 @@ class OwnUpdates : public CommandRuns {
  protected:
   void SetUp() override { write_model(kModel); }
 
-  // The digest of the weights at the end.
+  // Trains and returns the digest of the weights at the end.
   std::string train(const std::string& out, const Flags& flags, const CommandOptions& options = {},
                     const std::string& run = "a") const {
     return weights(out, with({"--run", run}, flags), options);
@@ -174,7 +174,7 @@ TEST_F(OwnUpdates, StatesBeginWithTheirInitialValues) {
     const std::string first = train("one" + run, one, {}, run);
     EXPECT_EQ(train("all" + run, still, {}, run), first) << "steps move weights whose state is 3 no more";
     EXPECT_NE(train("moved" + run, {}, {}, run), first);
-    // A run that begins from a checkpoint has new states.
+    // A run that starts from another run's checkpoint has new optimizer states.
     const std::string from = "moved" + run + "/ckpt/" + name + "/latest";
     one.insert(one.end(), {"--set", "train.init=checkpoint(\"" + from + "\")"});
     const std::string begun = train("begun" + run, one, {}, run);

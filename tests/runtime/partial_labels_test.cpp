@@ -1,5 +1,5 @@
-// Labels that some samples lack: the factors of rows that the loader writes, on one process and on ranks with broken
-// samples, and the stage `ignore`.
+// Labels that some samples lack: the loader writes a factor for each row, in one process and on ranks with broken
+// samples. Also tests the stage `ignore`.
 #include "graph/partial_labels.h"
 
 #include <gmock/gmock.h>
@@ -24,7 +24,7 @@ constexpr int64_t kSamples = 60;
 constexpr int64_t kRows = 10;
 constexpr int64_t kSteps = 6;
 
-// Labels are the sample modulo 4, of which 3 is no label; some pictures are broken.
+// The label is the sample's number modulo 4, and 3 means no label. Some pictures are broken.
 class GappyReader final : public Reader {
  public:
   int64_t samples() const override { return kSamples; }
@@ -64,7 +64,8 @@ std::unique_ptr<SampleRows> gappy_rows(const Graph& graph) {
   return SampleRows::make("train", std::make_unique<GappyReader>(), data, graph).value();
 }
 
-// All steps, row by row: the label, -2 where this process does not read it; the factor likewise; the count of labels.
+// For all steps, row by row: the label and the factor, or -2 if this process does not read the label, and the number of
+// labels.
 struct Seen {
   std::vector<int32_t> labels;
   std::vector<float> factors;
@@ -112,7 +113,8 @@ TEST(PartialLabels, FactorsMakeTheMeanOverTheRowsOneOverTheLabels) {
   }
 }
 
-// A rank that reads no labels counts those of all rows, also of samples that stand in for the broken ones of others.
+// A rank that reads no labels still counts those of all rows, including samples that replaced broken samples of other
+// ranks.
 TEST(PartialLabels, RanksHaveTheFactorsOfOneProcess) {
   const Seen whole = train_on({}, nullptr);
   for (int ranks = 2; ranks <= 3; ++ranks) {
@@ -138,7 +140,7 @@ TEST(PartialLabels, FactorsOfHeadsHaveTheWeightsOfClassesToo) {
   auto loader = make_loader(std::move(rows), {.batch = 4, .order = SampleOrder::kSequential, .max_bad = 1}).value();
   Batch slot(graph, 4);
   ASSERT_TRUE(loader->start(1, {&slot.view, 1}).ok());
-  ASSERT_TRUE(loader->wait(1).ok());  // samples 4, 5, 6, and 7, which is broken: another one stands in
+  ASSERT_TRUE(loader->wait(1).ok());  // samples 4, 5, 6 and 7; sample 7 is broken, so another one replaces it
   const int32_t last = slot.integers(1)[3];
   const double each = 4.0 / (last < 0 ? 3 : 4);
   EXPECT_EQ(slot.floats(2)[0], static_cast<float>(each * 0.5));
@@ -154,7 +156,7 @@ TEST(PartialLabels, AnEvaluationCountsThem) {
   Batch slot(graph, kRows);
   source->begin(10, kRows, slot.view);
   ASSERT_TRUE(source->finish().ok());
-  // Samples 12 and 17 are broken, 11, 15 and 19 have no label.
+  // Samples 12 and 17 are broken; samples 11, 15 and 19 have no label.
   const auto counts = source->labelled("label");
   EXPECT_THAT(std::vector<int32_t>(counts.begin(), counts.end()), ElementsAre(1, 0, 0, 1, 1, 0, 1, 0, 1, 0));
   EXPECT_FALSE(source->label("label", 11).value().has_value());
@@ -170,7 +172,7 @@ TEST(PartialLabels, MeansCountRowsByTheirLabels) {
   EXPECT_EQ(MeanOfRows().value(), 0);
 }
 
-TEST(Ignore, TextsLeaveTheClassesAndTheOthersCloseUp) {
+TEST(Ignore, IgnoredTextsAreRemovedAndClassesRenumbered) {
   std::vector<std::string> texts{"", "-1", "a", "b", "c"};
   std::vector<std::string> unmatched;
   const CallSpec call{"ignore", {{"values", TextList{"b", "", "d"}}}, {}};
@@ -189,13 +191,13 @@ TEST(Ignore, TextsLeaveTheClassesAndTheOthersCloseUp) {
   EXPECT_EQ(made(2), 1);
   EXPECT_EQ(made(3), kNoLabel);
   EXPECT_EQ(made(4), 2);
-  // A number of the text names the cell as it is written.
+  // A number in the model's text stands for the cell with the same characters.
   const AugmentStep second = ignore_step({"ignore", {{"values", std::vector<int64_t>{-1}}}, {}}, texts, unmatched);
   EXPECT_THAT(texts, ElementsAre("a", "c"));
   EXPECT_EQ(second.values, std::vector<double>{0});
 }
 
-TEST(Ignore, MissingValuesAreIgnoredWhereTheStageSaysSo) {
+TEST(Ignore, MissingValuesAreIgnoredIfTheStageAsksForIt) {
   std::vector<std::string> none;
   std::vector<std::string> unmatched;
   for (const bool missing : {false, true}) {

@@ -1,4 +1,5 @@
-// Reading the memory of another process on this host: who can be read, and what comes of a process that is gone.
+// Reading the memory of another process on this host: which processes can be read, and what happens if a process has
+// ended.
 #include "runtime/comm/ranks/peer_memory.h"
 
 #include <cerrno>
@@ -44,7 +45,7 @@ TEST(PeerMemory, RefusesPlacesOfOtherProcesses) {
   }
 }
 
-// A child has the mark of its parent, and may read the memory of that.
+// A child process has its parent's mark and may read the parent's memory.
 TEST(PeerMemory, GivesAnErrorForAProcessThatHasEnded) {
   int ready[2];
   int end[2];

@@ -1,5 +1,5 @@
-// Placement of devices on machines of several NUMA nodes, made up by hwloc, and the requests made to the system of this
-// machine.
+// Placement of devices on machines with several NUMA nodes, which hwloc simulates, and the system calls that place
+// memory and threads on this machine.
 #include "runtime/device/cpu/placement.h"
 
 #include <algorithm>
@@ -23,7 +23,8 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// Two packages of 32 cores with two hyperthreads each, a node a package. Processors 0 and 1 are of the first core.
+// Returns two packages with 32 cores each and two hyperthreads per core; each package is a NUMA node. Processors 0 and
+// 1 belong to the first core.
 CpuTopology two_nodes() { return synthetic_cpu_topology("package:2 numa:1 core:32 pu:2"); }
 
 int node_of(const CpuTopology& topology, int cpu) {
@@ -35,8 +36,8 @@ int node_of(const CpuTopology& topology, int cpu) {
   return -1;
 }
 
-// Checks that hold for every placement that binds: as many processors as workers, on the nodes that are named, and no
-// processor twice.
+// Checks what holds for every placement that binds: there are as many processors as workers, they are on the named
+// nodes, and no processor is used twice.
 std::vector<DeviceCpus> placed(const CpuTopology& topology, const std::vector<int>& workers) {
   const auto devices = place_devices(topology, workers);
   EXPECT_EQ(devices.size(), workers.size());

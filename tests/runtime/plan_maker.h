@@ -1,4 +1,4 @@
-// Programs for tests of the runtime, each by a choice that is given in full: no search.
+// Makes programs for tests of the runtime from complete plan choices, without a search.
 #pragma once
 
 #include <algorithm>
@@ -20,17 +20,17 @@ namespace xrun::runtime::testing {
 
 struct PlanChoice {
   int devices = 1;
-  int threads = 1;  // total of all devices
+  int threads = 1;  // total over all devices
   int stages = 1;
   int replicas = 1;
-  int micro_batches = 1;  // number that the global batch is divided into
+  int micro_batches = 1;  // number of micro-batches in the global batch
   PipelineKind pipeline = PipelineKind::kGpipe;
   bool recompute = false;
   int shards = 1;
   bool overlap = true;
   bool deterministic = true;
-  int kept_blocks = 0;  // class blocks whose logits each shard keeps, if it has that many
-  int nodes = 1;        // with contiguous runs of the devices
+  int kept_blocks = 0;  // class blocks whose logits each shard keeps; limited by its number of blocks
+  int nodes = 1;        // nodes, each with a contiguous range of the devices
 
   std::string text() const {
     return "devices " + std::to_string(devices) + ", threads " + std::to_string(threads) + ", stages " +
@@ -41,10 +41,10 @@ struct PlanChoice {
   }
 };
 
-// A prepared module with all that its programs are made from.
+// A prepared module with everything that is needed to make programs from it.
 struct Prepared {
   Module module;
-  Module inference;  // prepared without its backward part: other ids, the same names
+  Module inference;  // prepared without the backward part: its ids differ, its names are the same
   KernelFacts training_facts;
   KernelFacts inference_facts;
   ops::Isa isa = ops::Isa::kAvx2;
@@ -64,7 +64,7 @@ inline Prepared prepare_for(const Module& module, ops::Isa isa = ops::detect_isa
   return prepared;
 }
 
-// Whether the choice is legal for the module; plans that are not are left out of products.
+// Returns whether the choice is legal for the module. Tests of all combinations leave out illegal choices.
 inline bool is_legal(const Module& module, const PlanChoice& choice) {
   const int64_t blocks = module.train.batch / module.train.norm_rows;
   const int partials = static_cast<int>(std::min<int64_t>(4, blocks));

@@ -1,4 +1,4 @@
-// The model and the legal plans that tests of determinism run over.
+// The model and the legal plans over which tests of determinism run.
 #pragma once
 
 #include <algorithm>
@@ -12,8 +12,8 @@
 
 namespace xrun::runtime::testing {
 
-// A model with everything that could depend on the plan: batch norm, dropout, skips across stages, and classes that
-// neither shards nor class blocks divide.
+// Returns a model with everything whose result might depend on the plan: batch norm, dropout, skip connections across
+// stages, and a number of classes that neither the shards nor the class blocks divide.
 inline ModelOptions hard_model(PrecisionMode precision = PrecisionMode::kF32) {
   ModelOptions options;
   options.precision = precision;
@@ -23,7 +23,7 @@ inline ModelOptions hard_model(PrecisionMode precision = PrecisionMode::kF32) {
   options.skips = true;
   options.dropout = 0.2;
   options.batch = 48;
-  options.norm_rows = 4;  // twelve row blocks
+  options.norm_rows = 4;  // so a batch has twelve row blocks
   options.rate = 0.2;
   return options;
 }
@@ -49,8 +49,8 @@ inline std::vector<PlanChoice> all_choices(const Module& module) {
                                             .recompute = recompute,
                                             .shards = shards,
                                             .overlap = overlap,
-                                            // No block, one or all; not a product of its own, which would be three
-                                            // times as large.
+                                            // Each plan keeps no block, one, or all. A separate dimension would make
+                                            // the product three times as large.
                                             .kept_blocks = kKept[(stages + shards + micro_batches) % 3],
                                             .nodes = replicas == 4 && overlap ? 2 : 1};
                     if (is_legal(module, choice)) {
@@ -68,7 +68,7 @@ inline std::vector<PlanChoice> all_choices(const Module& module) {
   return choices;
 }
 
-// A plan and the precision that it trains in.
+// A plan and the precision of the training.
 struct Case {
   PrecisionMode precision = PrecisionMode::kF32;
   PlanChoice choice;
@@ -84,7 +84,7 @@ inline std::vector<Case> all_cases(const ModelOptions& options, const std::vecto
   return cases;
 }
 
-// Cases such that every pair of values of two settings that is legal at all is in one of them.
+// Selects cases so that every legal pair of values of two settings occurs in at least one case.
 inline std::vector<Case> cover_pairs(std::vector<Case> cases, size_t at_least, uint32_t seed) {
   std::mt19937 random(seed);
   std::shuffle(cases.begin(), cases.end(), random);

@@ -1,4 +1,4 @@
-// Output of a run while it goes on, by a clock of the test's own.
+// What a run prints while it trains, measured with a clock of the test.
 #include "runtime/cli/progress.h"
 
 #include <atomic>
@@ -19,14 +19,14 @@ using runtime::Work;
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-// A sink whose time and page are the test's.
+// A sink whose clock and output belong to the test.
 template <typename Sink>
 struct Shown {
   double time = 1'767'608'551;  // 2026-01-05T10:22:31Z
   std::string page;
   Sink sink{{.write = [this](std::string_view text) { page += text; }, .now = [this] { return time; }, .columns = 100}};
 
-  // Lets time pass as a pulse does, and gives what was written meanwhile.
+  // Moves the clock as a pulse does, and returns the text that was written meanwhile.
   std::string after(double seconds) {
     page.clear();
     for (const double end = time + seconds; time < end;) {
@@ -38,7 +38,7 @@ struct Shown {
   void work(Work work, std::string_view subject = "", int64_t parts = 0, int64_t total = 0) {
     sink.on_work({.work = work, .subject = subject, .done = parts, .total = total});
   }
-  // Steps of a second each, never due.
+  // Reports steps of one second each that are not due for a line.
   std::string steps(int count) {
     std::string all;
     for (int i = 0; i < count; ++i) {
@@ -78,7 +78,7 @@ TEST(PlainProgress, APauseOverTenSecondsNamesWhatIsWaitedFor) {
   EXPECT_THAT(shown.after(1.5), HasSubstr("waiting for=data step=12 of=300 seconds=40.0"));
 }
 
-TEST(PlainProgress, ALongEvaluationIsToldByItsBatches) {
+TEST(PlainProgress, ALongEvaluationReportsItsBatches) {
   Plain shown;
   std::string all;
   for (int batch = 0; batch <= 40; ++batch) {
@@ -96,7 +96,7 @@ TEST(PlainProgress, FailedAndShortWorkHasNoLine) {
   Plain shown;
   shown.work(Work::kOpen, "train");
   EXPECT_EQ(lines(shown.after(12)), 1);
-  shown.work(Work::kNone);  // the error comes next
+  shown.work(Work::kNone);  // the error message follows
   EXPECT_EQ(lines(shown.page), 1) << shown.page;
   shown.work(Work::kEvaluate, "test", 0, 100);
   EXPECT_EQ(shown.after(5), "");
@@ -106,7 +106,7 @@ TEST(PlainProgress, FailedAndShortWorkHasNoLine) {
   EXPECT_EQ(shown.after(100), "") << "nothing is under way";
 }
 
-TEST(PlainProgress, StepsTellTheMemoryThatIsHeldBesideWhatThePlanAllows) {
+TEST(PlainProgress, StepsReportMemoryInUseNextToThePlan) {
   Plain shown;
   shown.sink.on_start({.memory = 8 * kGiB, .memory_planned = 9 * kGiB, .memory_usable = 74 * kGiB + kGiB / 2});
   EXPECT_THAT(shown.page, HasSubstr(" mem_gib=8.00 mem_plan_gib=9.00 mem_of_gib=74.50\n"));
@@ -159,7 +159,7 @@ TEST(BarProgress, APauseOfARunIsToldUnderItsBarAndGoesWithTheNextStep) {
   EXPECT_THAT(shown.page, Not(HasSubstr("waiting 12 s")));
 }
 
-TEST(BarProgress, TellsTheRateOfTheLastWhileAndNotOfOneStep) {
+TEST(BarProgress, ShowsTheRecentRateAndNotThatOfOneStep) {
   BarState state{.start = {.steps = 10, .batch = 64}};
   state.step = {.step = 5, .line = {.samples_per_second = 1000}, .batch = 64, .predicted_step = 0.5};
   state.rate = 1.5;
@@ -167,7 +167,7 @@ TEST(BarProgress, TellsTheRateOfTheLastWhileAndNotOfOneStep) {
   EXPECT_THAT(bar_text(state, 100, false), HasSubstr("   96 samples/s   75 % of plan"));
 }
 
-// A save or an evaluation of 20 seconds takes time from the run and not from its speed.
+// A save or an evaluation of 20 seconds adds to the time of the run but does not lower its speed.
 TEST(BarProgress, TheSpeedLeavesOutEvaluationsAndSaves) {
   Bar shown;
   shown.sink.on_start({.steps = 100, .samples = 6400, .batch = 64});
@@ -215,7 +215,7 @@ TEST(BarProgress, TellsTheAccuracyBeforeTheRates) {
   EXPECT_THAT(shown.page, HasSubstr("  loss 1.234   accuracy 98.76 %   lr 0.001234   2 128 samples/s   "));
 }
 
-TEST(BarProgress, ShowsTheMemoryThatIsHeldBesideWhatThePlanAllows) {
+TEST(BarProgress, ShowsMemoryInUseNextToThePlan) {
   BarState state{.start = {.steps = 10, .memory_usable = 74 * kGiB + kGiB / 2}};
   state.step = {.step = 5, .memory = kGiB, .resident = 8 * kGiB + kGiB * 6 / 10};
   EXPECT_THAT(bar_text(state, 100, false), HasSubstr("   memory 8.6 of 74.5 GiB   "));

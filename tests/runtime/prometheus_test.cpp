@@ -1,4 +1,4 @@
-// The figures of a run as Prometheus reads them.
+// The figures of a run in the format that Prometheus reads.
 #include <algorithm>
 #include <arpa/inet.h>
 #include <cstdlib>
@@ -21,7 +21,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-// A TCP socket of this machine.
+// A TCP socket on this machine.
 class Socket {
  public:
   Socket() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
@@ -32,7 +32,7 @@ class Socket {
   Socket(const Socket&) = delete;
   Socket& operator=(const Socket&) = delete;
 
-  // Listens at a free port and returns it.
+  // Listens on a free port and returns the port.
   int listen() const {
     sockaddr_in place = at(0);
     socklen_t size = sizeof(place);
@@ -75,7 +75,7 @@ std::string get(int port, const std::string& path) {
   return socket.receive();
 }
 
-// The lines of our figures, sorted, since the format does not define their order.
+// Returns the lines with our figures, sorted because the format does not define their order.
 std::vector<std::string> figures(int port) {
   std::vector<std::string> lines;
   std::istringstream text(get(port, "/metrics"));
@@ -144,7 +144,7 @@ TEST_F(PrometheusTest, ReadsWhatTheLastEventsSaid) {
                   .resident = 2048},
                  true);
   }
-  run->on_step({.step = 21, .line = {.loss = 7}}, false);  // a step that is shown and not due
+  run->on_step({.step = 21, .line = {.loss = 7}}, false);  // a step that is reported but not due for a line
   run->on_eval({.step = 20, .metrics = {{"test", 0.75, true}}});
   run->on_checkpoint({.step = 20, .path = "p", .seconds = 0.5, .bytes = 512});
   run->on_warn({"XG0811", "slow"});
@@ -203,7 +203,7 @@ TEST_F(PrometheusTest, RequestsOfStrangersChangeNothing) {
     EXPECT_THAT(answer, StartsWith("HTTP/1.1 4")) << path;
   }
   const Socket idle;
-  ASSERT_TRUE(idle.connect(port));  // says nothing, and is there when the run ends
+  ASSERT_TRUE(idle.connect(port));  // sends nothing and stays connected until the run ends
   EXPECT_THAT(get(port, "/metrics"), HasSubstr("\nxrun_steps 3\n"));
 }
 
@@ -219,7 +219,7 @@ TEST_F(PrometheusTest, ARunGoesOnWhereAnotherProcessListens) {
                                     ": Address already in use; the run continues without them"));
 }
 
-// The server's library ignores SIGPIPE for the whole process: `xrun train --progress json | head -2` ends all the same.
+// The server's library ignores SIGPIPE in the whole process. `xrun train --progress json | head -2` must still end.
 TEST_F(PrometheusTest, ARunWhoseReaderGoesAwayIsSaved) {
   directory.write("tiny.xgraph", testing::tiny_model());
   const std::string address = "127.0.0.1:" + std::to_string(free_port());

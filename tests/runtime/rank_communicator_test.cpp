@@ -1,5 +1,5 @@
-// The communicator of ranks over queues: bytes come to their places whatever the sizes and the order of calls, a run
-// has the bits of one process, and what waits for a rank that is gone ends in its error.
+// The communicator of ranks over queues: bytes arrive at their places for all sizes and orders of calls, a run has the
+// bits of one process, and a call that waits for a lost rank ends with its error.
 #include "runtime/comm/ranks/rank_communicator.h"
 
 #include <atomic>
@@ -28,7 +28,7 @@ using testing::Prepared;
 using testing::RankOptions;
 using testing::RankResult;
 
-// Waits for calls, and keeps the first error.
+// Waits for calls to complete, and keeps the first error.
 class Calls {
  public:
   Completion one() { return {.done = &done, .context = this}; }
@@ -58,9 +58,10 @@ class Calls {
   Status status_;
 };
 
-constexpr Bytes kRoom = 16 * kMiB;  // bytes that a device sends; after them each group has as many for what it receives
+constexpr Bytes kRoom = 16 * kMiB;  // for what a device sends; each group has as much for what it receives
 
-// Blocks of one group: between any devices, empty, of a few bytes or of some messages; some go to all devices.
+// Draws the blocks of one group between any devices: empty, of a few bytes, or of several messages. Some blocks go to
+// all devices.
 std::vector<Exchange> random_group(int group, int devices, std::mt19937& random) {
   std::vector<Exchange> members(static_cast<size_t>(devices));
   std::vector<Bytes> from(members.size(), 0);
@@ -86,13 +87,13 @@ std::vector<Exchange> random_group(int group, int devices, std::mt19937& random)
   return members;
 }
 
-// The value of the device's byte `at` in this step.
+// Returns the value of byte `at` of the device in this step.
 std::byte value_at(int device, Bytes at, int step) {
   return static_cast<std::byte>((at * 7 + at / 253 + device * 41 + step * 17) % 251);
 }
 
-// Three devices on two or three ranks of one or two hosts, several groups in flight, which ranks post in another order;
-// between steps the blocks change their sizes.
+// Three devices are on two or three ranks of one or two hosts. Several groups are in flight, and ranks post them in
+// different orders. Between steps the sizes of the blocks change.
 TEST(RankCommunicator, BlocksComeToTheirPlaces) {
   constexpr int kDevices = 3;
   constexpr int kGroups = 4;
@@ -130,7 +131,7 @@ TEST(RankCommunicator, BlocksComeToTheirPlaces) {
       }
       RankCommunicator communicator(world, *devices, rank_of, exchanges);
       for (int step = 0; step < 4; ++step) {
-        if (step >= 2) {  // blocks of half the size, and of the first size again
+        if (step >= 2) {  // half the size of the blocks, and then the first size again
           for (Exchange& exchange : exchanges) {
             for (auto* blocks : {&exchange.sends, &exchange.receives}) {
               for (size_t i = 0; i < blocks->size(); ++i) {
@@ -162,7 +163,7 @@ TEST(RankCommunicator, BlocksComeToTheirPlaces) {
         for (const Exchange& exchange : exchanges) {
           for (size_t i = 0; i < exchange.receives.size(); ++i) {
             const Block& block = exchange.receives[i];
-            // The i-th from this device is its i-th to us.
+            // The i-th block that the device sends to us is the i-th that we receive from it.
             const auto& sends = groups[static_cast<size_t>(exchange.group)][static_cast<size_t>(block.peer)].sends;
             size_t before = 0;
             for (size_t j = 0; j < i; ++j) {
@@ -207,7 +208,7 @@ TEST(RankCommunicator, BroadcastsComeInTheOrderOfTheCallsOfAChannel) {
           const auto devices = make_cpu_devices(std::vector{1}, {}, world.rank());
           std::vector<std::vector<std::byte>> bytes;
           RankCommunicator communicator(world, *devices, [](int device) { return device; }, {});
-          // Channels and roots in another order on each rank, the calls of each in one order.
+          // Each rank calls the channels and roots in another order, but keeps the order of the calls of each.
           std::vector<size_t> order(calls.size());
           std::iota(order.begin(), order.end(), 0U);
           const auto turn = [&](size_t i) { return (calls[i].channel * 3 + calls[i].root + 4 * world.rank()) % 9; };
@@ -258,7 +259,7 @@ TEST(RankCommunicator, WaitsForARankThatGivesUpEndInItsError) {
       EXPECT_EQ(status.error().message, "rank 1 on b: its disk is full");
     }
     EXPECT_TRUE(released.wait(1).ok());
-    // After an error all calls end in it.
+    // After an error, all further calls end with the same error.
     Calls later;
     communicator.broadcast(0, 1, byte, later.one());
     EXPECT_FALSE(later.wait(1).ok());
@@ -268,7 +269,7 @@ TEST(RankCommunicator, WaitsForARankThatGivesUpEndInItsError) {
   });
 }
 
-// Memory whose addresses mean nothing to other processes, as that of a rank that has unmapped it.
+// Memory whose addresses are invalid in other processes, like memory of a rank that has unmapped it.
 class LostMemory final : public DeviceMemory {
  public:
   Bytes bytes() const override { return kMiB; }
@@ -313,7 +314,7 @@ TEST(RankCommunicator, MemoryThatCannotBeReadEndsAllRanksInAnError) {
       1, true);
 }
 
-// The error of a rank may come before another rank has made its communicator.
+// The error of one rank may arrive before another rank has made its communicator.
 TEST(RankCommunicator, EndsEveryWaitInTheErrorOfARunThatIsGivenUp) {
   on_worlds(2, [](World& world) {
     const auto devices = make_cpu_devices(std::vector{1}, {}, world.rank());
@@ -356,7 +357,7 @@ TEST(RankCommunicator, BroadcastsThatAreOpenAtItsEndAreErrors) {
   });
 }
 
-// A run of these ranks, with sessions as the command makes them.
+// Runs these ranks, with sessions as the command makes them.
 std::vector<RankResult> run_worlds(const Prepared& prepared, const ModelOptions& model, planner::Program program,
                                    int ranks, uint64_t seed, const std::vector<RankOptions>& options) {
   program.ranks = ranks;

@@ -1,5 +1,5 @@
-// Graphs of nearest classes that ranks build together are those of one process, whatever the ranks; they end together
-// in an error or a stop, and go on from what they have saved on other ranks.
+// Graphs of nearest classes that ranks build together equal those of one process, for any number of ranks. The ranks
+// end together after an error or a stop, and other numbers of ranks can resume what they have saved.
 #include <gtest/gtest.h>
 #include <set>
 
@@ -18,7 +18,7 @@ using testing::run_ranks;
 using testing::SharedStore;
 using testing::SlowCommunicator;
 
-// The first build lasts from step 20 to step 22.
+// The first graph is built from step 20 to step 22.
 constexpr int kBegin = 20;
 constexpr int kUse = 22;
 
@@ -35,7 +35,7 @@ PlanChoice on_three(int shards) {
   return {.devices = 3, .threads = 4, .stages = 2, .micro_batches = 2, .shards = shards};
 }
 
-// A model, and its plans.
+// A model and its plans.
 struct Runs {
   explicit Runs(bool exact) : model(model_of(exact)), prepared(testing::prepare_for(testing::make_module(model))) {}
   planner::Program program(int shards) const { return testing::make_program(prepared, on_three(shards)).value(); }
@@ -64,10 +64,10 @@ void expect_same(const RankResult& rank, const RankResult& one) {
   }
 }
 
-TEST(RankGraphs, AreThoseOfOneProcess) {
+TEST(RankGraphs, EqualThoseOfOneProcess) {
   for (const bool exact : {true, false}) {
     const Runs runs(exact);
-    const RankOptions options{.steps = 44};  // two graphs
+    const RankOptions options{.steps = 44};  // enough steps for two graphs
     const RankResult one = runs.one(runs.program(2), options);
     ASSERT_EQ(one.graphs.size(), 2U);
     EXPECT_EQ(one.graphs[0].recall == 1, exact) << "the test of an approximate graph has power";
@@ -84,7 +84,7 @@ TEST(RankGraphs, AreThoseOfOneProcess) {
   }
 }
 
-// Saved before, while and after the first graph is built.
+// The state is saved before, during and after the build of the first graph.
 TEST(RankGraphs, RunsGoOnOnOtherRanks) {
   for (const bool exact : {true, false}) {
     const Runs runs(exact);
@@ -131,7 +131,7 @@ TEST(RankGraphs, ACheckpointWaitsForRowsThatAreLate) {
   EXPECT_TRUE(got.tensors == want.tensors);
 }
 
-// Nothing of rank 1 comes, so no rank has a graph when it is to be used.
+// Nothing arrives from rank 1, so no rank has a graph when it is needed.
 struct WithoutRankOne {
   WithoutRankOne() { options[1].delay = SlowCommunicator::kNever; }
   std::vector<RankResult> run() const { return run_ranks(runs.prepared, runs.model, runs.program(3), 3, options); }

@@ -1,5 +1,5 @@
-// Some steps of a plan, in one process or by ranks that share no memory: a thread each, with arenas of its own, that
-// sends everything else as messages (tests/support/message_communicator.h).
+// Runs some steps of a plan in one process, or on ranks that share no memory. Each rank is a thread with its own arenas
+// and sends everything else as messages (tests/support/message_communicator.h).
 #pragma once
 
 #include <algorithm>
@@ -24,14 +24,14 @@
 
 namespace xrun::runtime::testing {
 
-using Channels = std::vector<std::shared_ptr<Channel>>;  // index: rank; null for this rank
+using Channels = std::vector<std::shared_ptr<Channel>>;  // indexed by rank; null for this rank
 
-// The tensors that the ranks of a run have saved together: whole tensors, with each rank's rows. Runs on any number of
-// ranks go on from it.
+// The tensors that all ranks of a run saved: whole tensors, put together from each rank's rows. A run on any number of
+// ranks can start from them.
 struct SharedStore {
-  int steps = 0;  // number of steps that are done
+  int steps = 0;  // number of completed steps
   std::map<std::string, std::vector<std::byte>> tensors;
-  bool agrees = true;  // all ranks have the same bytes of what all of them have
+  bool agrees = true;  // all ranks have equal bytes of the tensors that each of them holds
   std::mutex mutex;
 
   void save(const TrainState& state, int done) {
@@ -66,23 +66,23 @@ struct SharedStore {
 };
 
 struct RankOptions {
-  int steps = 3;                       // steps of the run as a whole
-  int fails_in_step = -1;              // this rank's data are not finite then
-  int stops_in_step = -1;              // this rank is asked to stop then
-  int gives_up_in_step = -1;           // this rank is gone then
-  std::chrono::milliseconds delay{0};  // delay of broadcasts other than those of steps
-  const SharedStore* from = nullptr;   // where the run goes on; `to` is where it saves after its last step
+  int steps = 3;                       // number of steps of the whole run
+  int fails_in_step = -1;              // step in which this rank's data is not finite
+  int stops_in_step = -1;              // step in which this rank is asked to stop
+  int gives_up_in_step = -1;           // step in which this rank leaves the run
+  std::chrono::milliseconds delay{0};  // delay of broadcasts that do not belong to a step
+  const SharedStore* from = nullptr;   // start of the run; it saves to `to` after its last step
   SharedStore* to = nullptr;
 };
 
-// The final state of one rank: the weights of all ranks, and the number of ranges that it has itself.
+// The final state of one rank: the weights of all ranks, and the number of ranges that this rank holds.
 struct RankResult {
   Status status;
   int steps = 0;
-  std::vector<float> losses;    // losses of the rows of all steps that this rank has
-  std::vector<int64_t> active;  // active classes of the first head per step, if this rank has a shard of it
+  std::vector<float> losses;    // losses of this rank's rows in all steps
+  std::vector<int64_t> active;  // active classes of the first head in each step, if this rank has a shard of it
   std::vector<GraphEvent> graphs;
-  std::vector<int32_t> lists;  // lists of the last graph of the first head
+  std::vector<int32_t> lists;  // lists of the last graph of nearest classes of the first head
   std::string weights;
   size_t ranges = 0;
   bool stops = false;
@@ -94,7 +94,7 @@ struct GraphSink final : EventSink {
   void on_graph(const GraphEvent& event) override { graphs.push_back(event); }
 };
 
-// `session`: new. Takes the steps and notes what they give.
+// Runs the steps in a new session and records the results.
 inline Status run_steps(Session& session, const ModelOptions& model, const RankOptions& options, RankResult& result) {
   const TrainSpec& train = session.module().train;
   const planner::Program& program = session.program();
@@ -194,7 +194,7 @@ inline RankResult run_rank(const Prepared& prepared, const ModelOptions& model, 
   return result;
 }
 
-// Connects all pairs of ranks; [rank] has its channels.
+// Connects all pairs of ranks. Element [rank] of the result holds the channels of that rank.
 inline std::vector<Channels> connect(int ranks) {
   std::vector<Channels> channels(static_cast<size_t>(ranks), Channels(static_cast<size_t>(ranks)));
   for (size_t a = 0; a < channels.size(); ++a) {
@@ -205,7 +205,7 @@ inline std::vector<Channels> connect(int ranks) {
   return channels;
 }
 
-// A thread for each rank. `options`: of each rank.
+// Runs the plan with a thread for each rank. `options`: one element per rank.
 inline std::vector<RankResult> run_ranks(const Prepared& prepared, const ModelOptions& model, planner::Program program,
                                          int ranks, const std::vector<RankOptions>& options = {}) {
   program.ranks = ranks;

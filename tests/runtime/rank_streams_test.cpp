@@ -1,5 +1,5 @@
-// Streams between hosts keep pace: one that is far ahead of others of its exchange waits, and some stream can always go
-// on.
+// Streams between hosts keep the same pace: a stream that is far ahead of others in its exchange waits, and at least
+// one stream can always continue.
 #include "runtime/comm/ranks/rank_streams.h"
 
 #include <deque>
@@ -11,8 +11,8 @@
 namespace xrun::runtime {
 namespace {
 
-// An exchange in which each of `devices` sends `bytes(from, to)` to each other one, as each rank divides it; a device
-// has a rank of its own.
+// Makes an exchange in which each device sends `bytes(from, to)` to each other device, divided as each rank does it.
+// Every device has a rank of its own.
 template <typename Size>
 std::vector<DividedExchange> exchange_of_all(int devices, const std::function<bool(int, int)>& same_host, Size bytes) {
   std::vector<DividedExchange> divided;
@@ -41,7 +41,7 @@ void pass(Stream& stream, Bytes bytes) {
   stream.cursor.advance(bytes, [](const Block&, Bytes, Bytes) {});
 }
 
-TEST(RankStreams, OneThatIsFarAheadOfAnotherWaits) {
+TEST(RankStreams, AStreamThatIsFarAheadOfAnotherWaits) {
   auto ranks = exchange_of_all(
       3, [](int, int) { return false; }, [](int, int) { return 1'000; });
   DividedExchange& one = ranks[0];
@@ -65,7 +65,7 @@ TEST(RankStreams, OneThatIsFarAheadOfAnotherWaits) {
   EXPECT_FALSE(one.is_ahead(one.sends[1], 100)) << "streams that are over hold nobody back";
 }
 
-TEST(RankStreams, ThoseOfOneHostKeepNoPace) {
+TEST(RankStreams, StreamsWithinAHostDoNotWaitForEachOther) {
   auto ranks = exchange_of_all(
       3, [](int a, int b) { return (a < 2) == (b < 2); }, [](int, int) { return 1'000; });
   DividedExchange& one = ranks[0];
@@ -77,8 +77,8 @@ TEST(RankStreams, ThoseOfOneHostKeepNoPace) {
   EXPECT_FALSE(one.is_ahead(one.sends[1], 100)) << "rank 1 has sent nothing, and holds nobody back";
 }
 
-// Streams of any sizes, of which any that may go on does so and any message under way may come next, until all are
-// over.
+// Streams of any sizes. At each point, any stream that may continue does so, and any message in flight may arrive next,
+// until all streams have ended.
 TEST(RankStreams, SomeStreamOfAnExchangeCanAlwaysGoOn) {
   for (uint32_t seed = 1; seed <= 20; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
@@ -94,7 +94,7 @@ TEST(RankStreams, SomeStreamOfAnExchangeCanAlwaysGoOn) {
       Bytes bytes = 0;
     };
     std::vector<std::deque<Sent>> under_way(
-        static_cast<size_t>(devices * devices));  // messages of a pair keep their order
+        static_cast<size_t>(devices * devices));  // messages between two ranks keep their order
     for (;;) {
       std::vector<std::function<void()>> next;
       bool over = true;

@@ -1,4 +1,4 @@
-// Ranks that are threads with connections of their own over TCP on this host.
+// Ranks that are threads, connected with each other by TCP on this host.
 #include "runtime/comm/ranks/rank_watch.h"
 
 #include <atomic>
@@ -22,7 +22,7 @@ using testing::on_worlds;
 
 void pause(Seconds time) { std::this_thread::sleep_for(std::chrono::duration<double>(time)); }
 
-// Waits for a loss; nullopt after `patience`.
+// Waits until a rank is lost. Returns nullopt after `patience` seconds.
 std::optional<LostRank> wait_for_loss(const RankWatch& watch, Seconds patience = 20) {
   for (Seconds waited = 0; waited < patience && !watch.lost(); waited += 0.005) {
     pause(0.005);
@@ -30,7 +30,7 @@ std::optional<LostRank> wait_for_loss(const RankWatch& watch, Seconds patience =
   return watch.lost();
 }
 
-// A rank that says nothing, and looks at nothing.
+// Returns options for a rank that sends no heartbeats and detects no loss.
 WatchOptions frozen() { return {.limits = {.silence = 1e6, .period = 1e3}}; }
 
 std::unique_ptr<RankWatch> watch(int rank, std::vector<Socket> sockets, WatchOptions options = {}) {
@@ -46,7 +46,7 @@ TEST(RankWatch, RanksThatEndAreNotLost) {
       auto sockets = meet_ranks(world, 10);
       ASSERT_TRUE(sockets.ok()) << sockets.error().message;
       const auto own = watch(world.rank(), std::move(*sockets));
-      pause(0.3 * world.rank());  // they end one after the other
+      pause(0.3 * world.rank());  // the ranks end one after another
       EXPECT_FALSE(own->lost()) << own->lost()->how;
     });
   }
@@ -59,7 +59,7 @@ TEST(RankWatch, AConnectionThatClosesWithoutAWordIsADeath) {
     ASSERT_TRUE(sockets.ok()) << sockets.error().message;
     if (world.rank() == 2) {
       ASSERT_TRUE(world.agree(Status()).ok());
-      sockets->clear();  // like a process that is killed
+      sockets->clear();  // closes the connections, as if the process was killed
       ASSERT_TRUE(world.agree(Status()).ok());
       return;
     }
@@ -99,7 +99,7 @@ TEST(RankWatch, ARankThatFallsSilentIsLostByAll) {
   });
 }
 
-// Two ranks whose link is cut do not hear one another; a third, which hears both, learns of it.
+// Two ranks whose link is cut do not hear each other. A third rank, which hears both, is told about it.
 TEST(RankWatch, ACutLinkIsToldToThoseWhoseLinksHold) {
   on_worlds(3, [&](World& world) {
     auto sockets = meet_ranks(world, 10);
@@ -116,7 +116,7 @@ TEST(RankWatch, ACutLinkIsToldToThoseWhoseLinksHold) {
   });
 }
 
-// Rank 1 reports work that is late, for a while, and then that it hangs: all ranks learn of both, once.
+// For a while rank 1 reports that its work is late, and then that it hangs. All ranks learn of each report once.
 TEST(RankWatch, LateWorkIsToldAndARankThatHangsIsLostByAll) {
   on_worlds(3, [&](World& world) {
     auto sockets = meet_ranks(world, 10);
@@ -150,7 +150,7 @@ TEST(RankWatch, LateWorkIsToldAndARankThatHangsIsLostByAll) {
   });
 }
 
-// A process that was stopped learns that the others ended in the meantime, and blames no other rank.
+// A process that was stopped learns that the others ended meanwhile, and does not report another rank as lost.
 TEST(RankWatch, ARankThatStoodStillIsTheOneThatIsLost) {
   on_worlds(2, [&](World& world) {
     auto sockets = meet_ranks(world, 10);
@@ -162,7 +162,7 @@ TEST(RankWatch, ARankThatStoodStillIsTheOneThatIsLost) {
       EXPECT_EQ(lost->rank, 1);
       return;
     }
-    pause(2);  // the others have lost it, and its socket has kept what they said
+    pause(2);  // meanwhile the others declare it lost, and their messages wait in its socket
     const auto own = watch(1, std::move(*sockets));
     const auto lost = wait_for_loss(*own);
     ASSERT_TRUE(lost.has_value());
@@ -187,10 +187,10 @@ TEST(RankWatch, AProcessThatDoesNotEndIsEnded) {
   });
 }
 
-// A stranger that finds the port is not taken for a rank and delays no rank: callers that say nothing, the wrong thing,
-// or too much.
+// A foreign process that connects to the port is not taken for a rank and delays no rank, whether it sends nothing,
+// wrong data or too much data.
 TEST(RankMeeting, StrangersAreTurnedAway) {
-  // A world whose texts can be read: the port of rank 0 is in them.
+  // A world whose messages the test can read, because they contain the port of rank 0.
   class Overheard final : public Peers {
    public:
     Overheard(World& world, std::function<void(const std::string&)> use) : world_(world), use_(std::move(use)) {}
@@ -236,7 +236,7 @@ TEST(RankMeeting, StrangersAreTurnedAway) {
   });
 }
 
-// Rank 1 announces a port without a listener.
+// Rank 1 announces a port on which nothing listens.
 TEST(RankMeeting, RanksThatCannotReachEachOtherAreNamed) {
   on_worlds(2, [&](World& world) {
     if (world.rank() == 0) {

@@ -1,4 +1,5 @@
-// Ranks that are threads of this process, each with a world of its own over queues (tests/support/queue_messenger.h).
+// Runs ranks as threads of this process. Each rank has a world of its own, which sends messages over queues
+// (tests/support/queue_messenger.h).
 #pragma once
 
 #include <gtest/gtest.h>
@@ -12,8 +13,8 @@
 
 namespace xrun::runtime::testing {
 
-// Calls body(world) on a thread for each rank. Hosts are "a" for even ranks and "b" for odd ones; `one_host`: all "a",
-// so that ranks read each other's memory.
+// Calls body(world) on a thread for each rank. Even ranks are on host "a" and odd ranks on host "b". With `one_host`,
+// all ranks are on host "a", so they read each other's memory.
 template <typename Body>
 void on_worlds(Switchboard& board, int ranks, const Body& body, bool one_host = false) {
   std::vector<std::thread> threads;

@@ -42,7 +42,7 @@ void expect_bits_of_one(const ModelOptions& model, const std::vector<PlanChoice>
 
 TEST(Ranks, SomePlansGiveTheBitsOfOneProcess) {
   constexpr uint32_t kSeed = 21;
-  constexpr size_t kPlans = 16;  // plans out of those that cover every pair of values
+  constexpr size_t kPlans = 16;  // number of plans, chosen from those that cover every pair of values
   RecordProperty("seed", static_cast<int>(kSeed));
   for (const PrecisionMode precision : {PrecisionMode::kF32, PrecisionMode::kMixedBf16}) {
     const ModelOptions model = testing::hard_model(precision);
@@ -107,7 +107,7 @@ TEST(Ranks, AStopOfOneRankEndsTheRunOfAllWithTheSameStep) {
   }
 }
 
-// Two processes over a socket pair: this binary once more, as rank 1.
+// Starts this binary again as rank 1. The two processes communicate over a socket pair.
 struct Child {
   explicit Child(int socket) {
     posix_spawn_file_actions_t actions;
@@ -158,7 +158,7 @@ TEST(Ranks, ARankThatDiesEndsTheStepOfTheOther) {
   EXPECT_NE(result.status.error().message.find("rank 1 is gone"), std::string::npos) << result.status.error().message;
 }
 
-// Run by TwoProcessesGiveTheBitsOfOne.
+// TwoProcessesGiveTheBitsOfOne runs this test in a second process.
 TEST(Ranks, DISABLED_RankOneOfTwoProcesses) {
   const ModelOptions model = testing::hard_model();
   const Prepared prepared = testing::prepare_for(testing::make_module(model));

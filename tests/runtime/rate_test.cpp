@@ -1,4 +1,4 @@
-// Spans of training in steps, and the clock of a run.
+// Lengths of training converted to steps, and the clock of a run.
 #include "runtime/train/rate.h"
 
 #include <gtest/gtest.h>

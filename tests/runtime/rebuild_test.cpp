@@ -1,4 +1,4 @@
-// docs/reference/rebuild_in_pytorch.py where there is PyTorch.
+// Runs docs/reference/rebuild_in_pytorch.py if PyTorch is installed.
 #include <cstdlib>
 #include <filesystem>
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The Python of XRUN_TORCH_PYTHON, that of `make bench`, or the system's: the first that has PyTorch.
+// Returns the first Python that has PyTorch: the one in XRUN_TORCH_PYTHON, the one of `make bench`, or the system's.
 std::string find_torch() {
   const char* given = std::getenv("XRUN_TORCH_PYTHON");
   const std::vector<std::string> pythons{

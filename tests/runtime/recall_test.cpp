@@ -1,4 +1,4 @@
-// Recall of retrieval: against all pairs in f64, and in evaluations.
+// Recall of retrieval, compared with all pairs in f64, and in evaluations.
 #include "runtime/train/recall.h"
 
 #include <algorithm>
@@ -27,7 +27,7 @@ Samples draw(uint64_t seed, int64_t count, int64_t dim, int32_t classes) {
   Samples made{.dim = dim, .features = {}, .labels = {}};
   uint64_t at = 0;
   for (int64_t i = 0; i < count; ++i) {
-    // Labels above 65535 use both of their halves; some samples have no label.
+    // Labels above 65535 need both 16-bit halves. Some samples have no label.
     const auto drawn = static_cast<int32_t>(stream.below(at++, static_cast<uint64_t>(classes)));
     made.labels.push_back(stream.below(at++, 10) == 0 ? -1 : 70'000 * (drawn + 1));
     auto& row = made.features.emplace_back();

@@ -1,5 +1,5 @@
-// docs/reference/calls_and_settings.md lists what can be called: its tables are what the registries say, and their
-// examples check.
+// The tables in docs/reference/calls_and_settings.md list everything that can be called. They must agree with the
+// registries, and their examples must pass the check.
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
@@ -44,7 +44,8 @@ Row row_of(const Def& def) {
   return row;
 }
 
-// Names of the fields are the same for any arguments; these are some that every reader accepts.
+// Returns the fields of a reader. Their names do not depend on the arguments; these are arguments that every reader
+// accepts.
 std::string fields_of(const ReaderDef& reader) {
   const Attrs arguments{{"fonts", std::vector<std::string>{"uming"}},
                         {"chars", std::vector<int64_t>{0, 2}},
@@ -65,7 +66,7 @@ std::string fields_of(const ReaderDef& reader) {
   return fmt::format("{}", fmt::join(names, ", "));
 }
 
-// Blocks, functions and optimizers of a file of the standard library, with the `##` lines before them.
+// Returns the blocks, functions and optimizers of a file of the standard library, each with the `##` lines before it.
 std::vector<Row> declarations_of(std::string_view file) {
   std::vector<Row> rows;
   std::string doc;
@@ -80,7 +81,7 @@ std::vector<Row> declarations_of(std::string_view file) {
       doc += (doc.empty() ? "" : " ") + std::string(line.substr(3));
     } else if (line.starts_with("block ") || line.starts_with("pointwise ") || line.starts_with("optimizer ") ||
                !head.empty()) {
-      // A header of several lines is joined to one: no space and no comma next to its brackets.
+      // The lines of a header are joined into one line, without spaces or commas next to its brackets.
       const std::string_view part = line.substr(std::min(line.find_first_not_of(' '), line.size()));
       if (part.starts_with(')') && head.ends_with(',')) {
         head.pop_back();
@@ -102,7 +103,7 @@ std::vector<Row> declarations_of(std::string_view file) {
   return rows;
 }
 
-// Rows by the name of their table in the document.
+// Returns the rows of all tables of calls, by the name of the table in the document.
 std::map<std::string, std::vector<Row>> all_calls() {
   std::map<std::string, std::vector<Row>> tables;
   for (const ops::Op* op : ops::catalog()) {
@@ -133,7 +134,7 @@ std::map<std::string, std::vector<Row>> all_calls() {
   return tables;
 }
 
-// Settings have a table of other columns for each kind of declaration.
+// Returns the table of settings for a kind of declaration. It has other columns than the tables of calls.
 std::string settings_table(lang::DeclKind kind) {
   std::string text = "| setting | takes | default | what it is |\n|---|---|---|---|\n";
   for (const lang::SettingDef& def : lang::all_settings()) {
@@ -153,7 +154,7 @@ std::string settings_table(lang::DeclKind kind) {
   return text;
 }
 
-// Columns that no row fills are left out.
+// Writes a table. Columns that are empty in every row are left out.
 std::string markdown(const std::vector<Row>& rows) {
   const auto any = [&](std::string Row::*cell) {
     return std::any_of(rows.begin(), rows.end(), [&](const Row& row) { return !(row.*cell).empty(); });
@@ -174,7 +175,7 @@ std::string markdown(const std::vector<Row>& rows) {
   return text;
 }
 
-// Tables by their name in the document.
+// Returns all tables by their name in the document.
 std::map<std::string, std::string> all_tables() {
   std::map<std::string, std::string> tables;
   for (const auto& [name, rows] : all_calls()) {
@@ -187,7 +188,7 @@ std::map<std::string, std::string> all_tables() {
   return tables;
 }
 
-// The document with the lines between `<!-- table: NAME -->` and the next empty line made anew.
+// Returns the document with its tables replaced: the lines from `<!-- table: NAME -->` to the next empty line.
 std::string with_tables(const std::string& document, std::map<std::string, std::string> tables) {
   constexpr std::string_view kOpen = "<!-- table: ";
   constexpr std::string_view kClose = " -->\n";
@@ -227,7 +228,7 @@ TEST(Reference, OnlyWhatPassesPutInIsNoOperatorForModels) {
 
 // ---- examples --------------------------------------------------------------------------------------------------
 
-// The faults of a file; empty if it checks and needs nothing of a later edition.
+// Returns the faults of a file. Empty if it passes the check and needs no feature of a later version.
 std::string faults_of(const std::string& text) {
   SourceMap sources;
   Diagnostics diagnostics;
@@ -243,7 +244,7 @@ std::string faults_of(const std::string& text) {
   return faults;
 }
 
-// The faults in the place that suits the example best: empty if it checks in some place.
+// Returns the faults in the text that suits the example best. Empty if the example is valid in any of the texts.
 std::string faults_of_best(const std::vector<std::string>& texts) {
   std::string all;
   for (const std::string& text : texts) {
@@ -256,7 +257,7 @@ std::string faults_of_best(const std::vector<std::string>& texts) {
   return all;
 }
 
-// A picture, a sequence, a row and indices, by each of the names that examples use.
+// Returns models with a picture, a sequence, a row and indices, under each of the names that examples use.
 std::vector<std::string> models_with(std::string_view example) {
   std::vector<std::string> texts;
   for (const std::string_view type : {"f32[N, 64, 32, 32]", "f32[N, 96, 96]", "f32[N, 64]", "index(10)[N, 8]"}) {
@@ -283,7 +284,7 @@ std::vector<std::string> models_with(std::string_view example) {
   return texts;
 }
 
-// A run of a row, with or without a head; lines of `train` that are not given are the usual ones.
+// Returns a run over rows, with or without a head. Lines of `train` that are not in `given` have their usual values.
 std::string run_with(bool head, const std::map<std::string, std::string>& given) {
   std::map<std::string, std::string> train{{"batch", "64"},
                                            {"epochs", "10"},
@@ -304,7 +305,7 @@ std::string run_with(bool head, const std::map<std::string, std::string>& given)
   return text + "}\n";
 }
 
-// A model of one input and a source that gives it; %s stands for the example.
+// Returns a model with one input and a source for it; %s stands for the example.
 std::string data_with(std::string_view input, std::string_view source, std::string_view binding) {
   return fmt::format("model m {{\n  input x: {0}\n  output x\n}}\ndata d {{\n  source train = {1}\n  x = {2}\n}}\n",
                      input, source, binding);
@@ -353,7 +354,7 @@ TEST(Reference, ExamplesOfStagesCheck) {
     texts.push_back(data_with("f32[N, 64]", "csv(\"rows.csv\")", example));
     texts.push_back(data_with("f32[N]", "csv(\"rows.csv\")", example));
     texts.push_back(data_with("index(10)[N]", "csv(\"rows.csv\")", fmt::format("column(64) -> {}", example)));
-    // A stage of labels, which only losses and metrics read.
+    // The example is a stage of labels, which only losses and metrics may read.
     texts.push_back(
         fmt::format("model m {{\n  input x: f32[N, 64]\n  y = x -> linear(10)\n  output y\n}}\n"
                     "data d {{\n  source train = csv(\"rows.csv\")\n  x = columns(0..64)\n"
@@ -371,7 +372,7 @@ TEST(Reference, ExamplesOfStagesCheck) {
   EXPECT_NE(faults_of_best(places("resize(32, 32)")), "");
 }
 
-// The calls in the comments of std/optimizers.
+// Checks the calls in the comments of std/optimizers.
 TEST(Reference, ExamplesOfOptimizersCheck) {
   int calls = 0;
   for (const Row& row : declarations_of("std/optimizers")) {

@@ -1,4 +1,5 @@
-// The watch of ranks whose connections pass through relays: links that flap, are slow, or are cut, in real time.
+// Ranks whose connections pass through relays watch each other, in real time, over links that flap, are slow, or are
+// cut.
 #include <atomic>
 #include <chrono>
 #include <fmt/format.h>
@@ -27,7 +28,7 @@ constexpr WatchLimits kLimits{.silence = 1, .period = 0.05};
 
 void pause(Seconds time) { std::this_thread::sleep_for(std::chrono::duration<double>(time)); }
 
-// Tells the others the port of a relay in place of this rank's: all higher ranks call there.
+// Announces the port of a relay in place of this rank's port, so that all higher ranks connect to the relay.
 class Relayed final : public Peers {
  public:
   explicit Relayed(World& world) : world_(world) {}
@@ -55,7 +56,7 @@ class Relayed final : public Peers {
 
 enum Kind : uint64_t { kFlaps, kSlow, kCutOff, kKinds };
 
-// Rank 0 is reached by its relay alone, so what happens to that happens to rank 0.
+// Rank 0 can be reached only through its relay, so a fault of the relay affects rank 0 alone.
 void play(Kind kind, std::mt19937_64& random, TcpRelay& relay) {
   const auto draw = [&](double from, double to) { return std::uniform_real_distribution<double>(from, to)(random); };
   switch (kind) {
@@ -110,7 +111,7 @@ TEST(RelayedRanks, LoseTheRankThatIsCutOffAndNobodyElse) {
       }
       ASSERT_TRUE(world.agree(Status()).ok());
       watch->reset();
-      ASSERT_TRUE(world.agree(Status()).ok());  // relays last until all have said what they say at the end
+      ASSERT_TRUE(world.agree(Status()).ok());  // keeps the relays until all ranks have sent their last messages
     });
   }
 }

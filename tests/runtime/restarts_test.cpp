@@ -1,5 +1,5 @@
-// `xrun train --restarts N -- COMMAND`: when the command is started again, and that a run which lost its processes ends
-// with the weights of an unbroken one.
+// `xrun train --restarts N -- COMMAND`: when the command is started again, and that a run whose processes were killed
+// ends with the weights of an undisturbed run.
 #include "runtime/cli/restarts.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ int64_t lines(const std::string& text) { return std::count(text.begin(), text.en
 
 class Restarts : public ::testing::Test {
  protected:
-  // A shell's script under --restarts.
+  // Runs a shell script under --restarts.
   CommandResult watch(const std::string& restarts, const std::string& script, CommandOptions options = {}) {
     options.directory = directory.path();
     options.environment.emplace_back("XRUN", std::string(XRUN_BINARY_DIR) + "/xrun");
@@ -39,7 +39,7 @@ class Restarts : public ::testing::Test {
 // Each start adds a line to `starts`.
 constexpr char kCount[] = "echo start >> starts; ";
 
-TEST(RestartRules, AStopALostRankAndTheWorldAreWorthARestart) {
+TEST(RestartRules, StopsLostRanksAndSystemErrorsAreRestarted) {
   for (const int exit : {75, 4, 128 + SIGKILL, 128 + SIGABRT, 128 + SIGSEGV, 128 + SIGBUS}) {
     EXPECT_TRUE(is_worth_restart(exit)) << exit;
   }
@@ -48,7 +48,7 @@ TEST(RestartRules, AStopALostRankAndTheWorldAreWorthARestart) {
   }
 }
 
-TEST(RestartRules, ALauncherThatMissesAHostIsWorthARestart) {
+TEST(RestartRules, ALauncherThatMissesAHostIsRestarted) {
   EXPECT_TRUE(misses_host(1, {.begun = 2}, false, true)) << "its ranks were killed with it";
   EXPECT_TRUE(misses_host(1, {.begun = 2, .exits = {75, 75}}, false, true));
   EXPECT_TRUE(misses_host(1, {}, true, false)) << "it cannot begin its ranks, and could before";
@@ -64,7 +64,7 @@ TEST(RestartRules, ALauncherThatMissesAHostIsWorthARestart) {
   }
 }
 
-TEST(RestartRules, ALauncherThatLosesTheExitCodesOfItsRanksIsNotBelieved) {
+TEST(RestartRules, ALauncherThatLosesExitCodesIsNotTrusted) {
   EXPECT_EQ(exit_of_ranks(0, {.begun = 2, .launched = true, .exits = {75, 75}}), 75);
   EXPECT_EQ(exit_of_ranks(0, {.begun = 2, .launched = true, .exits = {75, 1}}), 1);
   EXPECT_EQ(exit_of_ranks(0, {.begun = 2, .launched = true}), 75) << "all were killed";

@@ -1,4 +1,4 @@
-// Rows that change while their file is read are read as they were when the save began.
+// Rows that change while their file is being read are read as they were when the save began.
 #include "runtime/checkpoint/row_copies.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace xrun::runtime {
 namespace {
 
 constexpr int64_t kClasses = 3000;
-constexpr int64_t kBegin = 100;  // the rows of the file, which is read in several parts
+constexpr int64_t kBegin = 100;  // first row of the file, which is read in several parts
 constexpr int64_t kEnd = 2900;
 constexpr int64_t kWidth = 8;
 
@@ -35,13 +35,13 @@ class RowCopiesTest : public ::testing::Test {
     }
   }
 
-  // Values of a file's rows in the state.
+  // Returns the values of the file's rows in the state.
   std::vector<float> rows_of(const StateTensor& tensor) {
     std::vector<float> values(static_cast<size_t>((kEnd - kBegin) * kWidth));
     model.state().read_rows(tensor, kBegin, kEnd, reinterpret_cast<std::byte*>(values.data()));
     return values;
   }
-  // Changes a row like a step: its weights and their optimizer states.
+  // Changes a row as a step does: its weights and their optimizer states.
   void change(int32_t row) {
     const std::vector<float> values(kWidth, -1000.0F - static_cast<float>(row));
     for (const StateTensor* tensor : file.tensors) {
@@ -66,7 +66,7 @@ TEST_F(RowCopiesTest, KeptRowsAreReadAsTheyWere) {
   RowCopies copies(model.state(), file, memory);
   ASSERT_EQ(file.tensors.size(), 3U) << "weights and two states of adamw";
   ASSERT_TRUE(copies.fits());
-  // Rows of other files are not kept, and a row has one copy: that of its initial value.
+  // Rows of other files are not copied. Each row is copied only once, with its value at the begin of the save.
   ASSERT_TRUE(copies.keep(std::vector<int32_t>{0, kBegin - 1, kBegin, 1234, kEnd - 1, kEnd, kClasses - 1}));
   for (const int32_t row : {0, 100, 1234, 2899, 2999}) {
     change(row);

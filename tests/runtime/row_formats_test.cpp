@@ -1,5 +1,5 @@
-// Runs whose class weights are bf16 or fp8, by the command: what they learn, how they go on, and what their checkpoints
-// hold.
+// Runs of the command with class weights in bf16 or fp8: that they learn, how they are resumed, and what their
+// checkpoints hold.
 #include <algorithm>
 #include <filesystem>
 #include <gmock/gmock.h>
@@ -18,7 +18,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 using Words = std::vector<std::string>;
 
-// 200 classes of 12 numbers, 40 steps an epoch; {} are the settings of the head's group.
+// A model with 200 classes of 12 numbers and 40 steps per epoch; {} are the settings of the head's group.
 constexpr const char* kModel = R"(xgraph 1
 
 option classes: int = 200 in 2 .. 100_000
@@ -61,7 +61,7 @@ class RowFormats : public ::testing::Test {
 
   CommandResult run(Words words) { return run_xrun(words, {.directory = directory.path()}); }
 
-  // In directory `to`; `weights` and `states` of the head.
+  // Trains in the directory `to`, with these formats of the head's `weights` and `states`.
   CommandResult train(const std::string& to, const std::string& weights, const std::string& states, Words more = {}) {
     Words words{"train",
                 "m.xgraph",
@@ -124,7 +124,7 @@ TEST_F(RowFormats, LearnAsRowsInF32Do) {
   }
 }
 
-// In the middle of an epoch, with other devices and shards.
+// The run is stopped in the middle of an epoch and resumed with other devices and shards.
 TEST_F(RowFormats, ARunThatWasStoppedGoesOnWithTheSameBits) {
   for (const auto& [format, states] :
        std::vector<std::pair<std::string, std::string>>{{"bf16", "bf16"}, {"fp8", "bf16"}}) {
@@ -161,14 +161,15 @@ TEST_F(RowFormats, CheckpointsHoldTheFormatAndAreEvaluatedInIt) {
   EXPECT_EQ(predicted.exit, 0) << predicted.err;
 }
 
-// Rows of one format begin a run in another one; what is wider is rounded to the nearest, what is narrower is exact.
+// A run starts from rows in another format. Converting to a narrower format rounds to the nearest value; converting to
+// a wider one is exact.
 TEST_F(RowFormats, ARunBeginsFromRowsInAnotherFormat) {
   for (const char* format : {"f32", "bf16", "fp8"}) {
     const CommandResult first = train(format, format, "f32");
     ASSERT_EQ(first.exit, 0) << first.err;
     const double accuracy = last(first, "eval").at("metrics").begin()->get<double>();
     for (const char* other : {"f32", "bf16", "fp8"}) {
-      // A rate of nearly nothing, so that what is measured is what was loaded.
+      // The learning rate is almost 0, so the measurements are those of the loaded weights.
       const std::string to = std::string(format) + "-" + other;
       const CommandResult second =
           train(to, other, "f32",
@@ -182,13 +183,13 @@ TEST_F(RowFormats, ARunBeginsFromRowsInAnotherFormat) {
       EXPECT_THAT(second.out, Not(HasSubstr("XG0813"))) << "the head is not new";
     }
   }
-  // A run itself goes on in its own format alone.
+  // A run can be resumed only in its own format.
   const CommandResult refused = train("f32", "bf16", "f32");
   EXPECT_EQ(refused.exit, 1);
   EXPECT_THAT(refused.err + refused.out, HasSubstr("XG0701"));
 }
 
-// Uses a plan file, which also holds the formats.
+// Uses a plan file, which must also hold the formats.
 TEST_F(RowFormats, ARunTakesTheMemoryThatThePlanSays) {
   const auto arenas = [&](const std::string& weights, const std::string& states) {
     const CommandResult planned = run({"plan", "m.xgraph", "-o", weights + ".xplan", "--format", "json", "--devices",
@@ -203,7 +204,7 @@ TEST_F(RowFormats, ARunTakesTheMemoryThatThePlanSays) {
     return static_cast<double>(sum);
   };
   constexpr double kElements = 20'000 * 24;
-  // Slices of workers have 128 rows of weights and two states in f32.
+  // Slices of workers hold 128 rows of weights and two states in f32.
   EXPECT_NEAR(arenas("f32", "f32") - arenas("fp8", "bf16"), kElements * (3 + 2) - 20'000 * 4, 100'000);
 }
 

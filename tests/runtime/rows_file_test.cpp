@@ -1,4 +1,5 @@
-// Rows files and undo logs: what is restored is the checkpoint, byte by byte, or is refused with a reason.
+// Rows files and undo logs: the rows of the checkpoint are restored byte by byte, or restoring is rejected with a
+// reason.
 #include "runtime/checkpoint/rows_file.h"
 
 #include <filesystem>
@@ -27,7 +28,8 @@ using xrun::testing::small_rows;
 
 class RowsFiles : public ::testing::Test {
  protected:
-  // A run that is killed `after` steps after its checkpoint of step 5; returns the rows it had then.
+  // Leaves the files of a run that is killed `after` steps after its checkpoint of step 5. Returns the rows that it had
+  // then.
   Sections leave_killed(int after, RowsFileOptions options = {}) {
     FailingIo io(FailingIo::Fault::kKilled, 1'000'000);
     options.io = &io;
@@ -61,7 +63,7 @@ class RowsFiles : public ::testing::Test {
     return found;
   }
 
-  // Restoring is refused, and changes no byte of the rows.
+  // Expects that restoring is rejected and changes no byte of the rows, and returns the error.
   Error refusal(const RowsLayout& layout, const RowsFileOptions& options = {}) const {
     const std::string before = fs::is_regular_file(path()) ? read_file(path()) : "";
     const auto restored = RowsFile::restore(path(), layout, version(), options);
@@ -87,7 +89,7 @@ TEST_F(RowsFiles, GoBackToTheCheckpointAndOnFromIt) {
   ASSERT_NE(late, RowsModel(layout_).at(5));
   expect_checkpoint();
   EXPECT_EQ(names(), (std::vector<std::string>{"manifest", "rows.id", "rows.id.undo-" + version().log}));
-  // And once more: the log is empty, and holds again what changes from here on.
+  // Once more: the log is empty now, and records changes from here on.
   leave_killed(3);
   RowsRun run(directory(), layout_);
   ASSERT_TRUE(run.begin().ok());
@@ -123,7 +125,7 @@ TEST_F(RowsFiles, TakeTheDiskThatTheLayoutSays) {
     ASSERT_GE(run.file().log_bytes(), rows * layout_.row_bytes());
   }
   EXPECT_LT(run.file().log_bytes(), layout_.undo_bytes(layout_.rows, 200)) << "a row is logged once";
-  // 300M rows of fp8 with a scale: 20 GB, and 38 MiB of memory to know which rows are logged.
+  // 300 million rows of fp8 with a scale have 20 GB, and need 38 MiB of memory to mark the rows that are logged.
   const RowsLayout large{
       .tensor = "sku.weight", .rows = 300'000'000, .sections = {{"weight", "f8e4m3", 64}, {"scale", "f32", 4}}};
   EXPECT_EQ(large.file_bytes(), 20'400'111'616);
@@ -151,8 +153,8 @@ TEST_F(RowsFiles, LogManyRowsInSeveralRecords) {
   EXPECT_EQ(run.contents(), RowsModel(layout_, 290'000).at(1));
 }
 
-// Each call to the system is once the last one that works: what is there then is a checkpoint, the one that was
-// announced last or the one that was being saved.
+// Each system call is once the last one that succeeds. The files must then hold a checkpoint: the one that was
+// announced last, or the one that was being saved.
 TEST_F(RowsFiles, AKillOrAFullDiskAtAnyCallLeavesACheckpoint) {
   for (const auto fault : {FailingIo::Fault::kKilled, FailingIo::Fault::kFull}) {
     int64_t call = 1;
@@ -181,7 +183,7 @@ TEST_F(RowsFiles, AKillOrAFullDiskAtAnyCallLeavesACheckpoint) {
       }
       const auto checkpoint = RowsRun::checkpoint_in(directory.path());
       ASSERT_GE(checkpoint ? checkpoint->first : 0, announced);
-      // Restoring fails once more at each of its calls.
+      // Restoring also fails at each of its calls in turn.
       for (int64_t again = 1; checkpoint && again < 20; ++again) {
         FailingIo other(FailingIo::Fault::kKilled, again);
         RowsRun run(directory.path(), layout_, {.io = &other});
@@ -191,7 +193,7 @@ TEST_F(RowsFiles, AKillOrAFullDiskAtAnyCallLeavesACheckpoint) {
       RowsRun run(directory.path(), layout_);
       const Status begun = run.begin();
       if (fault == FailingIo::Fault::kFull && !begun.ok()) {
-        // The checkpoint was not announced, but its manifest may be there: then it has no log.
+        // The checkpoint was not announced, but its manifest may have been written. In that case it has no log.
         ASSERT_GT(checkpoint->first, announced);
         EXPECT_EQ(begun.error().code, "XG0710");
         continue;
@@ -227,23 +229,23 @@ TEST_F(RowsFiles, ASaveThatFailsLeavesTheLogInUse) {
 TEST_F(RowsFiles, AreRestoredAfterAPowerCutOnlyIfTheLogIsWhole) {
   RowsFileOptions other;
   other.owner.boot = std::string(kBootDigits, 'e');
-  // Rows have changed, and the log may have lost which.
+  // Rows have changed, and the log may have lost records of them.
   leave_killed(2);
   const Error error = refusal(layout_, other);
   EXPECT_EQ(error.code, "XG0717");
   EXPECT_EQ(error.kind, ErrorKind::kWorld);
   EXPECT_THAT(error.message, HasSubstr("since step 5 may be lost"));
-  expect_checkpoint();  // the same system still knows which rows changed
-  // A run that ends in order closes its log.
+  expect_checkpoint();  // the system was not restarted, so the log is complete
+  // A run that ends normally closes its log.
   {
     RowsRun run(directory(), layout_);
     ASSERT_TRUE(run.begin().ok() && run.step().ok() && run.step().ok());
   }
   EXPECT_TRUE(RowsFile::restore(path(), layout_, version(), other).ok());
   expect_checkpoint();
-  // No row has changed since the checkpoint.
+  // No row has changed since the checkpoint, so nothing is needed from the log.
   EXPECT_TRUE(RowsFile::restore(path(), layout_, version(), other).ok());
-  // A durable log is whole, whatever follows it.
+  // A durable log is complete after a power cut.
   leave_killed(0);
   fs::remove(directory() + "/manifest");
   leave_killed(2, {.durable = true});
@@ -252,7 +254,7 @@ TEST_F(RowsFiles, AreRestoredAfterAPowerCutOnlyIfTheLogIsWhole) {
   EXPECT_EQ(refusal(layout_).code, "XG0710") << "a kill leaves no zeros";
   EXPECT_TRUE(RowsFile::restore(path(), layout_, version(), other).ok());
   expect_checkpoint();
-  // A system that does not report its boot id never counts as the same system.
+  // If a system does not report its boot id, it is always treated as restarted.
   fs::remove(directory() + "/manifest");
   RowsFileOptions nobody;
   nobody.owner.boot = std::string(kBootDigits, '0');
@@ -270,7 +272,7 @@ TEST_F(RowsFiles, ADurableLogThatIsDamagedInTheMiddleIsSeenAfterAPowerCut) {
   write(log_path(), bytes);
   EXPECT_EQ(refusal(layout_, other).code, "XG0710");
   bytes = whole;
-  bytes[static_cast<size_t>(kUndoHeaderBytes) + 20] ^= 1;  // its head
+  bytes[static_cast<size_t>(kUndoHeaderBytes) + 20] ^= 1;  // a byte of the record's header
   write(log_path(), bytes);
   EXPECT_EQ(refusal(layout_, other).code, "XG0710");
 }
@@ -288,7 +290,7 @@ TEST_F(RowsFiles, EverySingleBitOfALogCounts) {
   expect_checkpoint();
 }
 
-// A kill within a write leaves a part of a record, and rows that have not changed.
+// A kill during a write leaves a part of a record. Its rows have not changed yet.
 TEST_F(RowsFiles, APartOfARecordIsNotUsed) {
   leave_killed(3);
   const std::string rows = read_file(path());
@@ -300,7 +302,7 @@ TEST_F(RowsFiles, APartOfARecordIsNotUsed) {
     const auto changed = static_cast<int64_t>(xrun::testing::rows_of_step(layout_, 6, 60).size());
     end = kUndoHeaderBytes + layout_.record_bytes(changed);
   }
-  // Only the first of three records, and parts of the second: rows of the others stay as they are.
+  // The log holds the first of three records and a part of the second. Only the rows of the first record are restored.
   std::string partly;
   for (Bytes bytes = end; bytes < end + 500; bytes += bytes < end + 90 ? 1 : 37) {
     write(path(), rows);
@@ -333,7 +335,7 @@ TEST_F(RowsFiles, EverySingleBitOfAHeaderCounts) {
     EXPECT_EQ(parse(text.substr(0, bytes)).error().code, "XG0710") << bytes;
   }
   EXPECT_EQ(parse("xrun rows 2\n").error().code, "XG0714");
-  // A valid digest does not make a header of these lines.
+  // These lines are not a header, even with a valid digest.
   for (const char* lines : {"xrun rows 1\n", "xrun rows 1\nid x\ntensor t\nrow_begin 0\nrows 1\nsection a b 1\n"}) {
     EXPECT_EQ(parse(seal(lines, static_cast<size_t>(kRowsHeaderBytes))).error().code, "XG0710");
   }
@@ -381,7 +383,7 @@ TEST_F(RowsFiles, AreRefusedIfBrokenOrOfAnotherRun) {
   expect("XG0710", "the rows now belong to another checkpoint");
   write(log_path(), log.substr(0, 100));
   expect("XG0710", "cut short");
-  // The log is of another file, or of another run.
+  // The log belongs to another file or another run.
   const auto header = parse_undo_header(std::as_bytes(std::span(log)), "log").value();
   UndoHeader other = header;
   other.rows = draw_id();
@@ -393,7 +395,7 @@ TEST_F(RowsFiles, AreRefusedIfBrokenOrOfAnotherRun) {
   later.replace(later.find("undo 1"), 6, "undo 2");
   write(log_path(), later);
   expect("XG0714", "has version 2");
-  // Links, pipes and directories are not followed, waited for or looked into.
+  // Links are not followed, and pipes and directories are not opened.
   fs::rename(path(), path() + ".moved");
   fs::create_symlink(path() + ".moved", path());
   EXPECT_EQ(refusal(layout_).code, "XG0711");
@@ -418,14 +420,14 @@ TEST_F(RowsFiles, BelongToOneProcessAtATime) {
     EXPECT_EQ(refusal(layout_).code, "XG0712");
     EXPECT_EQ(RowsFile::create(path(), layout_).error().code, "XG0712");
   }
-  // If the file system has no locks, the log says who has it.
+  // A file system without locks. There, the log names its owner.
   class Unlocked final : public Io {
     int lock(int /*file*/) override { return ENOLCK; }
   } io;
   EXPECT_EQ(refusal(layout_, {.io = &io}).code, "XG0712");
   const std::string log = read_file(log_path());
   UndoHeader header = parse_undo_header(std::as_bytes(std::span(log)), "log").value();
-  header.owner.start += 1;  // a process that has ended
+  header.owner.start += 1;  // as if that process had ended
   write(log_path(), print_undo_header(header) + log.substr(static_cast<size_t>(kUndoHeaderBytes)));
   EXPECT_TRUE(RowsFile::restore(path(), layout_, version(), {.io = &io}).ok());
 }
@@ -449,7 +451,7 @@ TEST_F(RowsFiles, AreMadeWholeOrNotAtAll) {
   error = refusal(layout_, {.io = &read_only});
   EXPECT_EQ(error.code, "XG0711");
   EXPECT_THAT(error.message, HasSubstr("Read-only file system"));
-  // Somebody else's file is not written over; a rows file is, and its logs go.
+  // A file of another kind is not overwritten. A rows file is overwritten, and its logs are removed.
   const std::string log = log_path();
   ASSERT_TRUE(RowsFile::create(path(), layout_).ok());
   EXPECT_FALSE(fs::exists(log));
@@ -460,7 +462,7 @@ TEST_F(RowsFiles, AreMadeWholeOrNotAtAll) {
   EXPECT_EQ(RowsFile::create(directory() + "/nowhere/rows", layout_).error().code, "XG0711");
 }
 
-// No memory is reserved for a log that claims more than it has.
+// If a log claims to be larger than its file, no memory is reserved for that size.
 TEST_F(RowsFiles, ALogThatClaimsMuchIsRefused) {
   leave_killed(1);
   std::string log = read_file(log_path());

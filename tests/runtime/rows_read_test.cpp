@@ -1,4 +1,4 @@
-// The rows that a process reads of a batch: those of its own devices.
+// The rows of a batch that a process reads: those that its own devices need.
 #include "runtime/train/rows_read.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@ namespace {
 
 using testing::PlanChoice;
 
-// Rows of the inputs `x` and `label` that each rank reads.
+// Returns the rows of the inputs `x` and `label` that each rank reads.
 std::vector<std::map<std::string, RowRange>> read_by_ranks(const PlanChoice& choice, int ranks) {
   const testing::Prepared prepared = testing::prepare_for(testing::make_module(testing::hard_model()));
   auto made = testing::make_program(prepared, choice);

@@ -1,5 +1,5 @@
-// A run over a rows file, as a trainer does it: what a step changes is a function of the step, so that the rows of any
-// step are known. Its checkpoint is a file `manifest` that is renamed into its place.
+// A run over a rows file that acts like a trainer. The change of a row is a function of the step, so the rows of any
+// step are known. Its checkpoint is a file `manifest`, which is renamed into place.
 #pragma once
 
 #include <algorithm>
@@ -35,7 +35,8 @@ inline RowsLayout small_rows(int64_t rows = 3000) {
           .sections = {{"weight", "f8e4m3", 24}, {"scale", "f32", 4}, {"last_touch", "i32", 4}}};
 }
 
-// The rows that a step changes, ascending, and what it writes into each.
+// Returns the rows that a step changes, in ascending order. What the step writes into each row is a function of the
+// step.
 inline std::vector<int32_t> rows_of_step(const RowsLayout& layout, int64_t step, int64_t most) {
   const RandomStream random(7, static_cast<uint64_t>(step));
   std::vector<int32_t> rows(1 + random.below(0, static_cast<uint64_t>(most)));
@@ -59,7 +60,7 @@ inline void change_row(const RowsLayout& layout, int64_t step, int32_t row, cons
   }
 }
 
-// The rows in memory, step by step.
+// A model of the rows in memory, updated step by step.
 class RowsModel {
  public:
   explicit RowsModel(RowsLayout layout, int64_t most = 60) : layout_(std::move(layout)), most_(most) {
@@ -105,14 +106,14 @@ class RowsRun {
     ::munmap(arena_, arena_bytes_);
   }
 
-  // The step and the rows of the checkpoint; nullopt if there is no checkpoint.
+  // Returns the step and the rows of the checkpoint, or nullopt if there is no checkpoint.
   static std::optional<std::pair<int64_t, RowsVersion>> checkpoint_in(const std::string& directory) {
     std::ifstream in(directory + "/manifest");
     std::pair<int64_t, RowsVersion> read;
     return in >> read.first >> read.second.rows >> read.second.log ? std::optional(read) : std::nullopt;
   }
 
-  // Goes on from the checkpoint, or begins.
+  // Resumes from the checkpoint, or starts a new run if there is no checkpoint.
   Status begin() {
     const auto checkpoint = checkpoint_in(directory_);
     auto opened = checkpoint ? RowsFile::restore(path(), layout_, checkpoint->second, options_)
@@ -183,14 +184,14 @@ class RowsRun {
   int64_t step_ = 0;
 };
 
-// Killed processes lose nothing that is not synced: tests of them need not wait for the disk.
+// Leaves out syncs. A killed process loses nothing that was not synced, so tests of kills need not wait for the disk.
 class UnsyncedIo : public Io {
  public:
   int sync(int /*file*/) override { return 0; }
 };
 
-// A system whose calls do nothing from some call on, like for a process that was killed there or whose disk is full
-// from there on. On a full disk the first write that needs space gets half of it.
+// A system whose calls do nothing from a given call on, as if the process was killed there or the disk was full. On a
+// full disk, the first write that needs space writes half of its bytes.
 class FailingIo final : public UnsyncedIo {
  public:
   enum class Fault { kKilled, kFull };

@@ -1,4 +1,5 @@
-// Runs of small models with a store in memory: their output, and how they go on.
+// A fixture for runs of small models with a checkpoint store in memory. It collects the output of the runs and can
+// resume them.
 #pragma once
 
 #include <atomic>
@@ -22,13 +23,13 @@ struct Recorder final : EventSink {
   std::vector<StepReport> steps;
   std::vector<EvalEvent> evals;
   std::vector<EndEvent> ends;
-  std::vector<std::pair<Work, int64_t>> works;  // each with the amount done
+  std::vector<std::pair<Work, int64_t>> works;  // each with the amount of work done
   std::vector<std::string> subjects;
   void on_work(const WorkEvent& event) override {
     works.emplace_back(event.work, event.done);
     subjects.emplace_back(event.subject);
   }
-  // Every `every`th step, counted from 1.
+  // A step is reported if its number, counted from 1, is a multiple of `every`.
   int64_t every = 1;
   int64_t asked = 0;
   bool wants_step(bool) override { return ++asked % every == 0; }
@@ -55,7 +56,7 @@ struct Recorder final : EventSink {
   void on_end(const EndEvent& event) override { ends.push_back(event); }
 };
 
-// A store in memory, to resume from.
+// A checkpoint store in memory.
 struct MemoryStore final : CheckpointStore {
   std::map<std::string, std::vector<std::byte>> tensors;
   std::optional<Resumed> latest;

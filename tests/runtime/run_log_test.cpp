@@ -1,4 +1,4 @@
-// The log that a run keeps with its checkpoints, and the output of `xrun show` for it.
+// The log that a run writes next to its checkpoints, and what `xrun show` prints for it.
 #include "runtime/cli/run_log.h"
 
 #include <bit>
@@ -33,7 +33,7 @@ class RunLog : public ::testing::Test {
     return testing::run_xrun(words, {.directory = directory.path()});
   }
   std::string at(const std::string& name) const { return directory.path() + "/" + name; }
-  // The events of the log, without their times.
+  // Returns the events of the log without their times.
   std::vector<nlohmann::json> events() const {
     std::istringstream lines(testing::read_file(at("ckpt/quick/log.jsonl")));
     std::vector<nlohmann::json> list;
@@ -45,7 +45,7 @@ class RunLog : public ::testing::Test {
   testing::TemporaryDirectory directory;
 };
 
-TEST_F(RunLog, IsWrittenWhateverIsShown) {
+TEST_F(RunLog, IsWrittenForEveryFormOfProgress) {
   directory.write("tiny.xgraph", testing::tiny_model());
   for (const char* mode : {"none", "plain", "tty"}) {
     std::filesystem::remove_all(at("ckpt"));
@@ -53,7 +53,7 @@ TEST_F(RunLog, IsWrittenWhateverIsShown) {
     ASSERT_EQ(result.exit, 0) << result.err;
     std::vector<std::string> kinds;
     for (const auto& event : events()) {
-      if (event["t"] != "warn") {  // a warning that the machine is slow just now
+      if (event["t"] != "warn") {  // a busy machine adds warnings
         kinds.push_back(event["t"]);
       }
     }
@@ -61,7 +61,7 @@ TEST_F(RunLog, IsWrittenWhateverIsShown) {
                                                "checkpoint", "end"}))
         << mode;
   }
-  // The log has the same events if stdout has JSON.
+  // The log has the same events if stdout shows JSON.
   std::filesystem::remove_all(at("ckpt"));
   const auto json = run({"train", "tiny.xgraph", "--steps", "25", "--progress", "json"});
   std::string log = testing::read_file(at("ckpt/quick/log.jsonl"));
@@ -73,7 +73,7 @@ TEST_F(RunLog, ShowsARunInPartsAsOne) {
   for (const char* steps : {"25", "45"}) {
     ASSERT_EQ(run({"train", "tiny.xgraph", "--steps", steps, "--progress", "none"}).exit, 0);
   }
-  std::ofstream(at("ckpt/quick/log.jsonl"), std::ios::app) << R"({"v":1,"t":"st)";  // a run that was killed
+  std::ofstream(at("ckpt/quick/log.jsonl"), std::ios::app) << R"({"v":1,"t":"st)";  // killed in the middle of a line
   ASSERT_EQ(run({"train", "tiny.xgraph", "--progress", "none"}).exit, 0);
   const auto shown = run({"show", "ckpt/quick/log.jsonl"});
   ASSERT_EQ(shown.exit, 0) << shown.err;
@@ -100,7 +100,7 @@ TEST_F(RunLog, IsGivenUpIfItCannotBeWritten) {
   EXPECT_THAT(result.err, HasSubstr("the run continues without this log"));
 }
 
-// Checks the bytes of the format; tests/runtime/tensorboard_test.py reads such a file with TensorBoard's own reader.
+// Checks the bytes of the format. tests/runtime/tensorboard_test.py reads such a file with TensorBoard's own reader.
 TEST(EventFile, RecordsHaveLengthsAndMaskedSums) {
   const std::string record = runtime::event_record("123456789");
   ASSERT_EQ(record.size(), 8u + 4 + 9 + 4);
@@ -124,7 +124,8 @@ TEST_F(RunLog, TensorBoardReadsTheEventFile) {
     files += entry.path().filename().string().starts_with("events.out.tfevents.") ? 1 : 0;
   }
   EXPECT_EQ(files, 1);
-  // The steps from 11 on come once more, in a file of their own; its name has another second.
+  // The resumed run repeats the steps from 11 on in a file of its own. The file's name contains the time in seconds, so
+  // a second must pass.
   std::this_thread::sleep_for(std::chrono::milliseconds(1100));
   auto again = words;
   again.insert(again.end(), {"--resume", "ckpt/quick/step-000010"});
@@ -173,7 +174,7 @@ TEST_F(RunLog, PageOfALogIsStable) {
   EXPECT_TRUE(test::matches_golden(log_text("log.jsonl", *log, 80, false), "log/page.txt"));
 }
 
-// A run counts until its last event if it has no `end`, as one that goes on, or was killed.
+// If a log has no `end`, because the run is still training or was killed, the run's time ends with its last event.
 TEST_F(RunLog, TimeOfARunWithoutAnEndIsThatOfItsEvents) {
   const auto summary = [&](const std::string& text) {
     const auto log = read_log(directory.write("log.jsonl", text));
@@ -194,7 +195,7 @@ TEST_F(RunLog, TimeOfARunWithoutAnEndIsThatOfItsEvents) {
             "log.jsonl   2 runs   step 400 of 400   33.0 s");
   EXPECT_EQ(summary(resumed + R"({"v":1,"t":"warn","time":1004,"message":"slow"})" + "\n"),
             "log.jsonl   2 runs   step 10 of 400   16.5 s   has not ended: it is still running, or was killed");
-  // Without times, or with a clock that was set back, no time is known.
+  // If events have no times, or the clock was set back, no time is reported.
   for (const char* time : {"", R"("time":-5,)", R"("time":50,)", R"("time":"noon",)"}) {
     EXPECT_EQ(summary(R"({"v":1,"t":"start","time":100,"steps":400})"
                       "\n{" +
@@ -217,7 +218,7 @@ TEST_F(RunLog, ActiveClassesAndGraphsAreShown) {
     text += R"({"v":1,"t":"graph","step":)" + std::to_string(step + 1) + R"(,"head":"id","of_step":)" +
             std::to_string(step) + R"(,"recall":0.93,"seconds":2.83,"waited_s":1.8})" + "\n";
   }
-  // Steps that a later start repeats are dropped.
+  // Steps that a later start repeats replace the earlier ones.
   text += R"({"v":1,"t":"start","first_step":70,"steps":400})"
           "\n"
           R"({"v":1,"t":"graph","step":76,"head":"forged\nid","recall":1e300,"seconds":-1,"waited_s":"long"})"

@@ -1,5 +1,5 @@
-// `ema`: evaluations and predictions use the running means of the weights, which are the same for every plan and after
-// a stop, and which change nothing of the training.
+// `ema`: evaluations and predictions use the running means of the weights. The means are the same for every plan and
+// after a stop, and do not change the training.
 #include <filesystem>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
@@ -49,7 +49,7 @@ class RunningMeans : public CommandRuns {
  protected:
   void SetUp() override { write_model(kModel); }
 
-  // The classes of some samples by a checkpoint of `out`, and their logits.
+  // Returns the classes and the logits of some samples, predicted with a checkpoint of `out`.
   std::string predict(const std::string& out) {
     const CommandResult result = run(
         {"predict", kFile, out + "/ckpt/quick/latest", "--source", "test", "--rows", "0..15", "--scores", "logits"});
@@ -60,11 +60,11 @@ class RunningMeans : public CommandRuns {
 
 const Flags kMean{"--set", "train.ema=0.9"};
 
-TEST_F(RunningMeans, ChangePredictionsAndNotTheTraining) {
+TEST_F(RunningMeans, ChangeOnlyPredictions) {
   const std::string plain = weights("plain", {});
   EXPECT_EQ(weights("mean", kMean), plain);
   EXPECT_NE(predict("mean"), predict("plain"));
-  // A mean that keeps nothing is the weight.
+  // With a decay of almost 0, the mean equals the weight.
   EXPECT_EQ(weights("nothing", {"--set", "train.ema=1e-30"}), plain);
   EXPECT_EQ(predict("nothing"), predict("plain"));
 }
@@ -119,7 +119,7 @@ TEST_F(RunningMeans, ARunThatGoesOnNeedsThemAndOneThatBeginsTakesThem) {
   EXPECT_NE(begun("mean"), begun("plain"));
 }
 
-// The plan's size of a save is that of the files, but for names, digests and the text of the model.
+// The plan's size of a save equals the size of the files, except for names, digests and the text of the model.
 TEST_F(RunningMeans, AreInTheSizeOfASaveThatAPlanTells) {
   const Flags flags = with(kMean, Flags{"--devices", "2", "--set", "schedule.replicas=2"});
   const CommandResult planned = run(with({"plan", kFile, "--format", "json"}, flags));

@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
-// A file of a JSON text and some bytes of data, and how it is read.
+// Returns a file with this JSON header and `data` bytes of data.
 std::string file_of(const std::string& json, size_t data) {
   const uint64_t length = json.size();
   std::string out(8, '\0');
@@ -126,7 +126,7 @@ TEST(Safetensors, WritesWhatItReadsAlignedAndOrdered) {
   fs::remove(path);
 }
 
-TEST(Safetensors, MissingFileIsTheUsersFault) {
+TEST(Safetensors, MissingFileIsAUserError) {
   const auto missing = SafetensorsFile::open("/no/such/file.safetensors");
   ASSERT_FALSE(missing.ok());
   EXPECT_EQ(missing.error().code, "XG0713");
@@ -134,7 +134,7 @@ TEST(Safetensors, MissingFileIsTheUsersFault) {
   EXPECT_EQ(exit_code(SafetensorsFile::open("/tmp").error().kind), 4);
 }
 
-// The reference's own vector of XXH3-128 over nothing and over one byte run.
+// The reference's published XXH3-128 digests of empty input and of a run of bytes.
 TEST(Xxh128, GivesPublishedDigests) {
   EXPECT_EQ(xxh128({}), "99aa06d3014798d86001c324468d497f");
   Xxh128 pieces;

@@ -1,5 +1,5 @@
-// The balanced order of samples (docs/internals/determinism.md, "Order of samples"); the others are in
-// data_loader_test.cpp.
+// The balanced order of samples (docs/internals/determinism.md, "Order of samples"). data_loader_test.cpp tests the
+// other orders.
 #include "runtime/data/sample_order.h"
 
 #include <algorithm>
@@ -14,7 +14,8 @@ namespace {
 
 using namespace testing;
 
-// A long tail, mixed: class c has 40 / (c + 1) samples, class 3 has no samples, and every tenth sample has no class.
+// Returns a shuffled long tail of labels: class c has 40 / (c + 1) samples, class 3 has no samples, and every tenth
+// sample has no class.
 std::vector<int32_t> long_tail() {
   std::vector<int32_t> classes;
   for (int32_t i = 0; i < 40; ++i) {
@@ -112,7 +113,7 @@ TEST(BalancedOrder, BrokenSamplesAreReplacedByOnesOfTheirClassAndAtLastByAny) {
   EXPECT_GT(any.size(), 3U);
 }
 
-// A reader of a long tail: one sample of class 0 for ten of class 1.
+// A reader of a long tail: one sample of class 0 for every ten of class 1.
 class TailReader final : public Reader {
  public:
   int64_t samples() const override { return 110; }
@@ -138,7 +139,7 @@ TEST(BalancedOrder, GivesTheLoaderAsManyRowsOfEachClassAndTheirWeights) {
   const auto open = [&] {
     return SampleRows::make("train", std::make_unique<TailReader>(), {.name = "d"}, graph).value();
   };
-  // Batches from step `first` on, as labels with their weights.
+  // Returns the batches from step `first` on, as labels with their weights.
   const auto run = [&](int64_t first, int workers) {
     auto rows = open();
     const std::vector<int32_t> labels = rows->labels_of("label").value();

@@ -1,4 +1,4 @@
-// `xrun check --format sarif`: one document for all files.
+// `xrun check --format sarif` prints one document for all files.
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
 #include <regex>

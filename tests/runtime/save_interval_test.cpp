@@ -1,5 +1,5 @@
-// The time between two saves costs little more than the best one; few looks at the clock find it, on all ranks in the
-// same steps.
+// The chosen time between two saves costs little more than the best one. A few readings of the clock find it, and all
+// ranks save after the same steps.
 #include "runtime/train/save_interval.h"
 
 #include <algorithm>
@@ -10,8 +10,8 @@
 namespace xrun::runtime {
 namespace {
 
-// Time that passes for each second of work, where failures come at random and a save and a start cost `save` each. The
-// complete runtime model of Daly 2006.
+// Returns the time that passes for each second of work if failures come at random and a save and a start cost `save`
+// each. Source: the complete runtime model of Daly 2006.
 double stretch(double interval, double save, double mtbf) {
   return mtbf * std::exp(save / mtbf) * std::expm1((interval + save) / mtbf) / interval;
 }
@@ -31,7 +31,7 @@ TEST(SaveInterval, CostsLittleMoreThanTheBestOfAllIntervals) {
   EXPECT_EQ(best_interval(100, 50), 50) << "a save takes longer than the time between two failures allows";
 }
 
-TEST(SaveInterval, FewLooksFindTheStepAndAllRanksLookInTheSame) {
+TEST(SaveInterval, FewClockReadingsFindTheStepAndAllRanksAgree) {
   constexpr uint64_t kSeed = 20261124;
   std::mt19937_64 random(kSeed);
   for (int round = 0; round < 200; ++round) {
@@ -45,7 +45,7 @@ TEST(SaveInterval, FewLooksFindTheStepAndAllRanksLookInTheSame) {
     first.begin(step, now);
     second.begin(step, 0);
     double began = now;
-    double wanted = best_interval(0.3, mtbf);  // before a save has been timed
+    double wanted = best_interval(0.3, mtbf);  // no save has been timed yet
     int looks = 0;
     int saves = 0;
     while (saves < 4) {
@@ -67,7 +67,7 @@ TEST(SaveInterval, FewLooksFindTheStepAndAllRanksLookInTheSame) {
         first.took(cost);
         first.begin(step, now);
         second.took(cost * 7);
-        second.begin(step, 0);  // its own clock and its own times do not count
+        second.begin(step, 0);  // this rank's own clock and times are not used
         began = now;
         wanted = best_interval(cost, mtbf);
         EXPECT_DOUBLE_EQ(first.seconds(), wanted);
@@ -78,7 +78,7 @@ TEST(SaveInterval, FewLooksFindTheStepAndAllRanksLookInTheSame) {
   }
 }
 
-// A run that fails every minute and saves 73 MiB does not take ten seconds of steps before its first save.
+// If a run fails every minute and saves 73 MiB, its first save comes after less than ten seconds of steps.
 TEST(SaveInterval, TheFirstOneGoesByTheBytes) {
   EXPECT_LT(SaveInterval(60, 73 * kMiB).seconds(), 4);
   EXPECT_GT(SaveInterval(60, 0).seconds(), 0);

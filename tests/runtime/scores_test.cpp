@@ -1,4 +1,5 @@
-// Probabilities and logits of `predict`, and the results of `eval` per class: equal numbers from two commands.
+// Probabilities and logits of `predict`, and the results of `eval` per class. Numbers that two commands report must be
+// equal.
 #include <cmath>
 #include <filesystem>
 #include <gmock/gmock.h>
@@ -50,7 +51,7 @@ class Scores : public ::testing::Test {
     options.directory = directory.path();
     return run_xrun(words, options);
   }
-  // All classes of the rows 0..40, with these scores.
+  // Returns the scores of all classes for the rows 0..40.
   std::vector<json> scores(const std::string& file, const std::string& which, int classes,
                            const std::vector<std::string>& flags = {}) const {
     std::vector<std::string> words{
@@ -60,7 +61,7 @@ class Scores : public ::testing::Test {
     EXPECT_EQ(result.exit, 0) << result.err;
     return lines_of(result.out);
   }
-  // Probabilities are softmax(scale · logits) over all classes, which all of them stand in a line.
+  // Expects that probabilities are softmax(scale · logits) over all classes; each line lists all of them.
   static void expect_softmax(const std::vector<json>& logits, const std::vector<json>& probabilities, double scale) {
     ASSERT_EQ(logits.size(), 40u);
     ASSERT_EQ(probabilities.size(), 40u);
@@ -122,14 +123,14 @@ TEST_F(Scores, AreProbabilitiesOverAllClassesOfDenseLogits) {
   ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none"}).exit, 0);
   const auto probabilities = scores("m.xgraph", "probabilities", 6);
   expect_softmax(scores("m.xgraph", "logits", 6), probabilities, 3);
-  // Fewer classes do not change them, nor does saying nothing.
+  // Listing fewer classes does not change the scores, nor does leaving the flag out.
   const auto two = lines_of(
       run({"predict", "ckpt/t", "--source", "test", "--rows", "0..40", "--topk", "2", "--format", "json"}).out);
   ASSERT_EQ(two.size(), 40u);
   EXPECT_EQ(two[7]["classes"][1], probabilities[7]["classes"][1]);
 }
 
-// Holds for every plan: one pass over the batch, or one for each micro-batch of two replicas.
+// The plans have one pass over the batch, or one pass for each micro-batch of two replicas.
 TEST_F(Scores, AreProbabilitiesOverAllShardsOfAHead) {
   write_tiny();
   ASSERT_EQ(run({"train", "m.xgraph", "--progress", "none"}).exit, 0);
@@ -163,7 +164,7 @@ TEST_F(Scores, AreNamedInTextAndOnlyTwoKindsAreKnown) {
               HasSubstr("`--embedding` and `--scores` exclude one another"));
 }
 
-// The tables of `eval` against the classes that `predict` names.
+// Compares the tables of `eval` with the classes that `predict` names.
 TEST_F(Scores, EvaluationByClassAgreesWithPrediction) {
   for (const bool head : {false, true}) {
     const std::string directory_of_run = head ? "head" : "dense";
@@ -184,7 +185,7 @@ TEST_F(Scores, EvaluationByClassAgreesWithPrediction) {
     for (const json& line : predicted) {
       best[line["input"]] = line["classes"][0];
     }
-    // The list of what is wrong: names, classes and probabilities of `predict`.
+    // The list of wrong samples has the names, classes and probabilities of `predict`.
     const auto wrong = table_of(read_file(directory.path() + "/" + directory_of_run + "_wrong/wrong.tsv"), '\t');
     ASSERT_GT(wrong.size(), 1u);
     EXPECT_EQ(wrong[0], (std::vector<std::string>{"source", "name", "class", "class_name", "predicted",
@@ -195,7 +196,7 @@ TEST_F(Scores, EvaluationByClassAgreesWithPrediction) {
       EXPECT_NE(wrong[i][2], wrong[i][4]);
       EXPECT_NEAR(std::stod(wrong[i][6]), named["score"].get<double>(), 1e-6);
     }
-    // Pairs of classes: as many samples as there are, and the wrong ones off the diagonal.
+    // The counts of pairs of classes add up to the number of samples, with the wrong ones off the diagonal.
     const auto pairs = table_of(read_file(directory.path() + "/" + directory_of_run + ".csv"), ',');
     int64_t samples = 0;
     int64_t off = 0;

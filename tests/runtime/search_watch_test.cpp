@@ -1,4 +1,4 @@
-// The lines of a search for a plan that takes long.
+// The lines that report the progress of a long search for a plan.
 #include "runtime/cli/search_watch.h"
 
 #include <gmock/gmock.h>

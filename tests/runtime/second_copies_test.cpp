@@ -1,4 +1,4 @@
-// Second copies of checkpoints (`checkpoint.copy`): what they hold, and runs that go on from them.
+// Second copies of checkpoints (`checkpoint.copy`): their contents, and runs that resume from them.
 #include <atomic>
 #include <cerrno>
 #include <chrono>
@@ -27,12 +27,12 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using Model = testing::CheckpointModel;
 
-// A disk below `root` that is slow, or refuses writes after a given number of them.
+// A disk below `root` that is slow, or fails writes after a given number of them.
 class OtherDisk final : public Io {
  public:
   explicit OtherDisk(std::string root) : root_(std::move(root)) {}
   std::atomic<int64_t> writes_left = INT64_MAX;
-  std::atomic<bool> holds = false;  // writes wait
+  std::atomic<bool> holds = false;  // writes wait while this is set
 
   int open(const std::string& path, int flags) override {
     const int file = Io::open(path, flags);
@@ -79,7 +79,7 @@ class SecondCopies : public testing::CheckpointDirectory {
     with.batch = 64;
     return with;
   }
-  // Contents of the files below a directory by path, without locks.
+  // Returns the contents of the files below a directory by path, without lock files.
   static std::map<std::string, std::string> files_below(const std::string& directory) {
     std::map<std::string, std::string> files;
     for (const auto& entry : fs::recursive_directory_iterator(directory)) {
@@ -89,7 +89,7 @@ class SecondCopies : public testing::CheckpointDirectory {
     }
     return files;
   }
-  // Saves steps in a store that ends.
+  // Saves these steps in a new store and destroys the store.
   void save(const std::vector<int64_t>& steps) {
     auto saves = store(with_copy());
     for (const int64_t step : steps) {
@@ -195,7 +195,7 @@ TEST_F(SecondCopies, GiveBackWhatIsLostOrDamaged) {
   }
 }
 
-// The disk of the checkpoints is full after a given number of writes, the first of which is that of the lock.
+// The disk of the checkpoints is full after a given number of writes. The first write is the one to the lock file.
 TEST_F(SecondCopies, AreTriedAgainIfNotAllCanBeRestored) {
   save({20});
   const auto whole = files_below(root_);
@@ -232,11 +232,11 @@ TEST_F(SecondCopies, GiveBackTheStepThatIsNamed) {
     EXPECT_EQ((*resumed)->step, 10);
     EXPECT_EQ(read.contents(), model_.contents());
   }
-  // `latest` decides which is the newest, also if copies have a higher step.
+  // `latest` names the newest checkpoint, even if there are copies of a later step.
   write(root_ + "/latest", "step-000010\n");
   fs::remove_all(root_ + "/step-000010");
   EXPECT_EQ(store(with_copy())->resume(model_.state()).value()->step, 10);
-  // Nothing is restored for a run that begins anew.
+  // A new run restores nothing.
   fs::remove_all(root_);
   CheckpointOptions never = with_copy();
   never.resume = "never";
@@ -286,7 +286,7 @@ TEST_F(SecondCopies, AreKeptAsTheCheckpointsAre) {
   EXPECT_THAT(copied, ElementsAre("classes", "latest", "lock", "step-000002", "step-000005", "step-000006"));
 }
 
-// The save of step 3 finds the copy of step 1 under way, and that of step 2 waiting.
+// When step 3 is saved, the copy of step 1 is being written and that of step 2 waits, so step 2 is not copied.
 TEST_F(SecondCopies, LeaveOutCheckpointsOnASlowDiskAndHoldUpNoSave) {
   OtherDisk disk(copy_);
   CheckpointOptions with = with_copy();
@@ -352,7 +352,7 @@ TEST_F(SecondCopies, SayWhyOnAFullDiskAndLeaveTheOlderOnes) {
     }
     EXPECT_THAT((*copies)[0].fault, AllOf(HasSubstr("cannot write " + copy_), HasSubstr("No space left on device")));
     EXPECT_EQ(files_below(copy_), before) << writes;
-    // The next one is tried again.
+    // The next checkpoint is copied again.
     disk.writes_left = INT64_MAX;
     ASSERT_TRUE(saves->save(model_.state(), 3, 192).ok());
     EXPECT_EQ(saves->copies(true).value()[0].fault, "");
@@ -423,7 +423,7 @@ TEST_F(SecondCopies, AreRefusedWhereTheyCannotBe) {
   fs::remove_all(root_ + "_other");
 }
 
-// Ranks 0 and 2 are on one host, 1 and 3 on another. Each host has the files of the other one.
+// Ranks 0 and 2 are on one host, and ranks 1 and 3 on another. Each host has copies of the other host's files.
 class CopiesOfRanks : public SecondCopies {
  protected:
   static constexpr int kRanks = 4;
@@ -462,7 +462,7 @@ class CopiesOfRanks : public SecondCopies {
     with.peers = &world;
     return with;
   }
-  // Restores on each rank: the restored files, or the error.
+  // Restores the copies on all ranks. Returns for each rank the restored files or the error.
   std::vector<Result<std::vector<std::string>>> put_all_back() {
     std::vector<Result<std::vector<std::string>>> results(kRanks, std::vector<std::string>());
     testing::on_worlds(kRanks, [&](World& world) {

@@ -1,4 +1,4 @@
-// `xrun train` with `checkpoint { copy }`: runs that go on from second copies, and copies that fail.
+// `xrun train` with `checkpoint { copy }`: runs that resume from second copies, and copies that fail.
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -77,7 +77,7 @@ train t {
     return all;
   }
 
-  // Warnings about checkpoints alone: others depend on how busy the machine is.
+  // Returns only the warnings about checkpoints, since others depend on the load of the machine.
   static std::vector<std::string> warnings(const CommandResult& result, const std::string& key) {
     std::vector<std::string> all;
     const auto codes = values(result, "warn", "code");
@@ -150,7 +150,8 @@ TEST_F(SecondCopyCommands, DamagedCopiesEndTheRunWithItsError) {
                                  HasSubstr("help: continue from an older one: --resume run/ckpt/t/step-000010")));
 }
 
-// The copies of steps 20 and 40 cannot be published: files have their names. That of step 20 may be left out before.
+// The copies of steps 20 and 40 cannot be published, because files have their names. The copy of step 20 may also be
+// left out before that.
 TEST_F(SecondCopyCommands, FailedCopiesAreWarnedOfOnceAndCountedAtTheEnd) {
   fs::create_directories(at("copies"));
   directory.write("copies/step-000020", "mine");
@@ -182,7 +183,7 @@ TEST_F(SecondCopyCommands, WrongPlacesAreRefusedAtTheStart) {
   EXPECT_THAT(no_directory.err, AllOf(HasSubstr("error[XG0720]"), HasSubstr("cannot write")));
 }
 
-TEST_F(SecondCopyCommands, AreToldInWordsToo) {
+TEST_F(SecondCopyCommands, AreAlsoReportedInPlainOutput) {
   const auto result = train("run", at("copies"), {"--steps", "10"}, "plain");
   ASSERT_EQ(result.exit, 0) << result.err;
   EXPECT_THAT(result.out + result.err, HasSubstr(" copy step=10 path=" + at("copies/step-000010") + " mib="));

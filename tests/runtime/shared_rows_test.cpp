@@ -1,4 +1,4 @@
-// Ranks that each read their own rows have the samples of one process, whichever rank finds a sample broken.
+// Ranks that read only their own rows get the samples of one process, whichever rank finds a broken sample.
 #include "runtime/train/shared_rows.h"
 
 #include <gmock/gmock.h>
@@ -21,7 +21,8 @@ constexpr int64_t kSamples = 120;
 constexpr int64_t kRows = 12;  // rows per batch
 constexpr int64_t kSteps = 10;
 
-// Two fields, each of which is broken in some samples: pictures of one value, and labels, which are the sample.
+// A reader with two fields that are broken in some samples: pictures of a single value, and labels that equal the
+// sample's number.
 class TornReader final : public Reader {
  public:
   int64_t samples() const override { return kSamples; }
@@ -39,7 +40,7 @@ class TornReader final : public Reader {
     }
     return {};
   }
-  // Two fifths of the pictures, and a seventh of the labels.
+  // Two fifths of the pictures and a seventh of the labels are broken.
   static bool is_torn(int64_t sample, int field) { return field == 0 ? sample % 5 < 2 : sample % 7 == 3; }
   std::string class_name(int64_t) const override { return ""; }
   std::string sample_name(int64_t sample) const override { return "sample " + std::to_string(sample); }
@@ -57,13 +58,13 @@ std::unique_ptr<SampleRows> torn_rows(const Graph& graph) {
   return SampleRows::make("train", std::make_unique<TornReader>(), {.name = "d"}, graph).value();
 }
 
-// The rows that a process has of the batches of a run.
+// The rows of a run's batches that one process reads.
 struct Seen {
-  std::vector<std::pair<float, int32_t>> rows;  // rows of all steps; -1 if the process does not read them
-  std::set<std::string> broken;                 // samples whose faults it reports
+  std::vector<std::pair<float, int32_t>> rows;  // rows of all steps; -1 in rows that the process does not read
+  std::set<std::string> broken;                 // samples that this process reports as broken
 };
 
-// `halved_at`: from this step on a step has half of the rows; -1: never.
+// Loads the batches. From step `halved_at` on, a step has half as many rows; -1: never.
 Seen train_on(std::vector<RowRange> wanted, Peers* peers, int64_t halved_at = -1) {
   const Graph inputs = graph();
   Seen seen;
@@ -95,7 +96,7 @@ Seen train_on(std::vector<RowRange> wanted, Peers* peers, int64_t halved_at = -1
                              slot.view.wants(1, row) ? slot.integers(1)[row] : -1);
     }
     if (step + 1 < kSteps) {
-      loader->release(step);  // the batch after the last one is not read: its faults would be those of no step
+      loader->release(step);  // the batch after the last step is not read, since its faults would belong to no step
     }
   }
   loader->stop();
@@ -111,7 +112,7 @@ TEST(SharedRows, RanksHaveTheSamplesOfOneProcess) {
   for (int ranks = 2; ranks <= 3; ++ranks) {
     std::vector<Seen> seen(static_cast<size_t>(ranks));
     on_worlds(ranks, [&](World& world) {
-      // Each reads its share of the pictures; rank 0 reads no labels, the others all of them.
+      // Each rank reads its share of the pictures. Rank 0 reads no labels, and the other ranks read all of them.
       const int64_t share = kRows / ranks;
       const RowRange labels = world.rank() == 0 ? RowRange{} : RowRange{0, kRows};
       seen[static_cast<size_t>(world.rank())] =
@@ -129,7 +130,8 @@ TEST(SharedRows, RanksHaveTheSamplesOfOneProcess) {
   }
 }
 
-// A fault found in rows that were filled ahead is not a fault of the samples that lie there after a change of size.
+// Rows are filled ahead. If the size of a step then changes, other samples take these rows, and faults found earlier
+// must not be reported for them.
 TEST(SharedRows, RanksHaveTheSamplesOfOneProcessWhereStepsChangeTheirSize) {
   const int64_t halved_at = kSteps / 2;
   const Seen whole = train_on({}, nullptr, halved_at);
@@ -153,7 +155,7 @@ TEST(SharedRows, RanksHaveTheSamplesOfOneProcessWhereStepsChangeTheirSize) {
 TEST(SharedRows, TooManyBrokenSamplesEndTheRunOfAllRanks) {
   on_worlds(2, [&](World& world) {
     const Graph inputs = graph();
-    // Rank 0 reads labels alone, few of which are torn: it learns of the pictures from rank 1.
+    // Rank 0 reads only labels, few of which are broken. It learns from rank 1 that pictures are broken.
     auto loader = make_loader(torn_rows(inputs), {.batch = kRows, .seed = 4, .max_bad = 0.2}).value();
     Batch slot(inputs, kRows);
     slot.view.rows =

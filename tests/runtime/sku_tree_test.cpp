@@ -51,7 +51,7 @@ TEST(SkuTree, ArticlesOfAGroupAreNearAndOfAnotherDepartmentFar) {
     cousins += cosine(one, prototype_of(tree, i / 100 * 100 + (i + 10) % 100)) / 1000;
     strangers += cosine(one, prototype_of(tree, (i + 500) % 1000)) / 1000;
   }
-  // 1.36 / 1.52, 1 / 1.52 and 0 in the mean over many trees.
+  // The expected means over many trees are 1.36 / 1.52, 1 / 1.52 and 0.
   EXPECT_NEAR(siblings, 0.89, 0.02);
   EXPECT_NEAR(cousins, 0.66, 0.04);
   EXPECT_NEAR(strangers, 0, 0.1);
@@ -67,7 +67,7 @@ TEST(SkuTree, ClassesHaveTheFrequenciesOfTheirRanks) {
     double sum = 0;
     for (int64_t rank = 0; rank < 1000; ++rank) {
       const double wanted = tree.share_of(rank) * 27'000;
-      // The parts at both ends of a class may lie in the next class.
+      // The samples at both ends of a class's range may be counted for a neighbouring class.
       EXPECT_NEAR(static_cast<double>(counts[static_cast<size_t>(tree.class_at(rank))]), wanted, 2)
           << "tail " << tail << ", rank " << rank;
       sum += tree.share_of(rank);
@@ -134,7 +134,7 @@ TEST(SkuTree, AnotherSeedGivesOtherSamplesOfTheSameClasses) {
   EXPECT_EQ(one.class_at(5), two.class_at(5));
 }
 
-// The share of right labels of the Bayes rule over `count` samples of another seed.
+// Returns the accuracy of the Bayes rule over `count` samples of another seed.
 double accuracy_of_best_rule(Shop shop, int64_t count) {
   shop.seed = 2;
   shop.samples = count;
@@ -174,11 +174,11 @@ TEST(SkuTree, TheBestRuleErrsByTheNoiseAndTheConflicts) {
   EXPECT_LT(middle, 0.999);
   EXPECT_LT(accuracy_of_best_rule({.noise = 1.2}, 2000), 0.8);
   EXPECT_NEAR(accuracy_of_best_rule({.noise = 0.3, .conflicts = 0.25}, 2000), 0.75, 0.03);
-  // With nine labels in ten from the other articles of the group, each label is as probable as the next.
+  // Nine labels in ten come from the other articles of the group, so all labels of the group are equally probable.
   EXPECT_NEAR(accuracy_of_best_rule({.noise = 0.3, .conflicts = 0.9}, 2000), 0.1, 0.03);
 }
 
-// An error of 1 / 2 · erfc(d / (2 sqrt(2) noise)) for two equally frequent classes at the distance d.
+// For two equally frequent classes at the distance d, the error is 1 / 2 · erfc(d / (2 sqrt(2) noise)).
 TEST(SkuTree, TheBestRuleOfTwoClassesIsTheKnownOne) {
   const SkuTree tree(arguments({.classes = 2}));
   const double squared = 2 * 64 * (1 - cosine(prototype_of(tree, 0), prototype_of(tree, 1)));
@@ -187,8 +187,8 @@ TEST(SkuTree, TheBestRuleOfTwoClassesIsTheKnownOne) {
   EXPECT_NEAR(accuracy_of_best_rule({.classes = 2, .noise = noise, .tail = 0}, 20'000), wanted, 0.01);
 }
 
-// Prints the accuracy that docs/reference/benchmarks.md gives for the tree; XRUN_SKU_CLASSES and its sisters choose
-// another one.
+// Prints the accuracy that docs/reference/benchmarks.md reports for the tree. XRUN_SKU_CLASSES and similar variables
+// choose another tree.
 TEST(SkuTree, PrintsTheAccuracyOfTheBestRule) {
   const auto number = [](const char* name, double otherwise) {
     const char* text = std::getenv(name);

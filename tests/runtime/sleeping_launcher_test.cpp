@@ -14,16 +14,16 @@ namespace {
 std::atomic<bool> asked_to_stop{false};
 void on_stop(int) { asked_to_stop = true; }
 
-// Waits for the signal that ends the sleep of a launcher: SI_USER, a process has sent SIGCHLD; CLD_EXITED, its rank has
-// ended; 0: no signal. `children`: only SIGCHLD, which is blocked.
+// Waits for the signal that ends a launcher's sleep. Returns SI_USER if a process has sent SIGCHLD, CLD_EXITED if its
+// rank has ended, and 0 if there was no signal. `children` holds only SIGCHLD, which is blocked.
 int sleep_of_launcher(const sigset_t& children) {
   const struct timespec limit { .tv_sec = 20, .tv_nsec = 0 };
   siginfo_t about{};
   return ::sigtimedwait(&children, &about, &limit) == SIGCHLD ? about.si_code : 0;
 }
 
-// The exit code of a process of this name that has started a rank and sleeps before it asks the rank to stop: 1 if the
-// rank has woken it.
+// Starts a process with this name, which starts a rank and sleeps before it asks the rank to stop. Returns its exit
+// code: 1 if the rank has woken it.
 int exit_of_launcher(const char* name, const Launch& launch) {
   const pid_t launcher = ::fork();
   if (launcher == 0) {

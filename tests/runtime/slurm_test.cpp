@@ -1,5 +1,5 @@
-// Runs of several processes under Slurm, by srun and in batch jobs: the weights of one process and of mpirun, messages
-// where ranks cannot find each other, restarts, and stops.
+// Runs of several processes under Slurm, with srun and in batch jobs: the weights of one process and of mpirun, errors
+// if ranks cannot find each other, restarts, and stops.
 #include <chrono>
 #include <filesystem>
 #include <fmt/format.h>
@@ -49,7 +49,7 @@ class SlurmCommand : public ::testing::Test {
     words.insert(words.begin(), kXrun);
     return slurm->srun(mpi).run(count, words, {.directory = directory.path()});
   }
-  // Runs under --restarts; in the first start `rank` does `what` concurrently with its training.
+  // Runs the command under --restarts. In the first start, `rank` runs `what` in addition to its training.
   CommandResult restarts(int rank, const std::string& what, const Words& words, CommandOptions options = {}) const {
     const Launcher launcher = slurm->srun("pmix");
     const std::string script = fmt::format("if [ ${} = {} ] && mkdir once 2> /dev/null; then ({}) & fi; exec {}",
@@ -61,7 +61,8 @@ class SlurmCommand : public ::testing::Test {
     options.environment = launcher.environment;
     return run_xrun(all, options);
   }
-  // "... end step=60 loss=... weights=5a0c34dd937e611dd456f94232646ce6 seconds=0.4 exit=0"
+  // Returns the digest in the line "... end step=60 loss=... weights=5a0c34dd937e611dd456f94232646ce6 seconds=0.4
+  // exit=0".
   static std::string weights_of(const std::string& said) {
     const size_t at = said.rfind(" weights=");
     return at == std::string::npos ? "none" : said.substr(at, said.find(' ', at + 1) - at);
@@ -89,7 +90,7 @@ TEST_F(SlurmCommand, RanksHaveTheWeightsOfOneProcessAndOfMpirun) {
       EXPECT_EQ(weights_of(result.err), weights_of(whole.err)) << mpi;
     }
   }
-  // A batch job, in which srun and mpirun know the number of tasks.
+  // In a batch job, srun and mpirun know the number of tasks.
   directory.write("job.sh", fmt::format("#!/bin/sh\nsrun --mpi=pmix {}; mpirun --bind-to none {}; touch done\n",
                                         line_of(train("batch")), line_of(train("mpirun"))));
   const auto job = slurm->run("sbatch", {"-n", "4", "-o", "job.out", "job.sh"},
@@ -148,7 +149,7 @@ TEST_F(SlurmCommand, AStopRequestEndsAllWithACheckpoint) {
     EXPECT_THAT(result.err, Not(HasSubstr("error[")));
   };
   expect_stopped(restarts(0, "true", train("watched", endless), {.signal = SIGTERM, .signal_on = "step=20 "}));
-  // The whole job, and the processes of one step: a rank says which one it is.
+  // Cancels the whole job, or signals the processes of one step; a rank prints the number of its job.
   for (const std::string words : {"$SLURM_JOB_ID", "--signal=TERM $SLURM_JOB_ID.0"}) {
     const std::string to = fmt::format("cancelled{}", words.size());
     const std::string cancel = fmt::format(

@@ -1,4 +1,4 @@
-// Small models of real operators for tests of the runtime, and data for them that is a function of the row.
+// Small models of real operators for tests of the runtime, with data that is a function of the row number.
 #pragma once
 
 #include <cmath>
@@ -17,12 +17,12 @@
 namespace xrun::runtime::testing {
 
 struct ModelOptions {
-  int layers = 3;  // linear -> bn -> relu, with a skip around it where `skips`
+  int layers = 3;  // linear -> bn -> relu, with a skip connection if `skips` is set
   int64_t input = 12;
-  int64_t image = 0;  // side of a square picture of three channels in front: convolutions; `input` = 3 · image²
+  int64_t image = 0;  // above 0: convolutions over square pictures of this side, three channels; `input` = 3 · image²
   int64_t width = 24;
   int64_t classes = 10;
-  bool head = false;    // sharded; otherwise dense logits
+  bool head = false;    // a sharded head; false: dense logits
   bool cosine = false;  // cosine head with cosface, else classifier with softmax_ce
   bool norm = true;
   bool skips = false;
@@ -36,14 +36,14 @@ struct ModelOptions {
   int64_t steps = 30;
   ClipSpec clip;
   ActiveSpec active;
-  bool weighted = false;                // the rows of a class count by a weight of its own
+  bool weighted = false;                // each row counts with the weight of its class
   RowFormat weights = RowFormat::kF32;  // format of class weights
   RowFormat states = RowFormat::kF32;
   Untouched untouched = Untouched::kAsIs;
   RowPlace rows = RowPlace::kMemory;
 };
 
-// The weight of a class, if rows are weighted.
+// Returns the weight of a class in models with weighted rows.
 inline float test_weight(int64_t label) { return 0.25F * static_cast<float>(label % 7); }
 
 class ModelBuilder {
@@ -62,7 +62,7 @@ class ModelBuilder {
   int count_ = 0;
 };
 
-// The module that the language would give, before graph/pipeline.h.
+// Returns the module as the language front end makes it, before graph/pipeline.h.
 inline Module make_module(const ModelOptions& options) {
   ModelBuilder b;
   Module& module = b.module;
@@ -151,7 +151,8 @@ inline Module make_module(const ModelOptions& options) {
   return std::move(module);
 }
 
-// Rows whose class is the largest of a few random projections: learnable, and a function of the row number alone.
+// Rows whose class is the largest of a few random projections. The model can learn them, and they are a function of the
+// row number alone.
 class SyntheticRows final : public BatchSource, public RowSource {
  public:
   SyntheticRows(const Graph& graph, const ModelOptions& options, int64_t count, uint64_t seed = 3)
@@ -197,15 +198,15 @@ class SyntheticRows final : public BatchSource, public RowSource {
     poisoned_ = sample;
     poison_ = value;
   }
-  // Is asked to stop while the batch of this step does not come.
+  // Makes the batch of this step never come: the run is asked to stop while it waits for it.
   void stop_at(int64_t step) { stops_at_ = step; }
-  // Has no batch from this step on, and no rows at all.
+  // Gives no batch from this step on, and no rows at all.
   void fail_from(int64_t step) { fails_from_ = step; }
 
  private:
   static Error broken() { return {ErrorKind::kContent, "XG0408", "too many samples are broken", ""}; }
 
-  // Rows that this process does not read get values that no result survives.
+  // Fills the rows that this process reads. All other rows get values that would spoil any result that used them.
   Status fill(int64_t first, int64_t rows, const BatchView& batch) {
     const RandomStream prototypes(seed_, 1);
     for (int64_t row = 0; row < rows; ++row) {
@@ -241,7 +242,7 @@ class SyntheticRows final : public BatchSource, public RowSource {
   StepRows steps_;
   size_t x_ = 0;
   size_t label_ = 0;
-  size_t weight_ = 0;  // 0: rows are not weighted
+  size_t weight_ = 0;  // 0: rows have no weights
   std::span<const BatchView> ring_;
   int64_t filled_ = 0;
   Status rows_read_;

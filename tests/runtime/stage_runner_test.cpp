@@ -1,4 +1,4 @@
-// Stage passes with more workers than row blocks: the chain of tasks that a step waits for becomes shorter, and no bit
+// Stage passes with more workers than row blocks: the longest chain of tasks in a step becomes shorter, and no bit
 // changes (tests/runtime/determinism_test.cpp).
 #include <algorithm>
 #include <ctime>
@@ -21,17 +21,17 @@ using testing::make_program;
 using testing::PlanChoice;
 using testing::Prepared;
 
-// Processor time of the calling thread: other processes on the machine do not count.
+// Returns the processor time of the calling thread, which does not count other processes.
 double cpu_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
 }
 
-// A device of any number of workers on one thread. It runs an item at a time and adds up what the workers would take if
-// each item went to the first idle one. Caches are warm, as on a core that has all of its second-level cache for its
-// items: each item runs twice, and the second time counts, the shortest of a few steps. So gradients are twice as
-// large.
+// Simulates a device of any number of workers on one thread. It runs one item at a time, and computes how long the
+// workers would take if each item went to the first idle worker. Each item runs twice and only the second time counts,
+// so that the caches are warm, as on a core whose second-level cache is used only by its items. The shortest time over
+// a few steps is taken. Gradients become twice as large, because items run twice.
 class CountedDevice final : public CpuDevice {
  public:
   explicit CountedDevice(int workers) : workers_(workers), cpu_(make_cpu_devices(std::vector<int>{1})) {}
@@ -63,10 +63,10 @@ class CountedDevice final : public CpuDevice {
   void begin_step(int step) {
     shared_ = 0;
     if (step == 0) {
-      calls_.clear();  // the preparation of weights
+      calls_.clear();  // drops the preparation of weights
     }
   }
-  // Seconds of a step.
+  // Returns the seconds of a step.
   double chain() const {
     double length = 0;
     for (const Call& call : calls_) {
@@ -81,7 +81,7 @@ class CountedDevice final : public CpuDevice {
 
  private:
   struct Call {
-    double before = 0;  // seconds since the call before it
+    double before = 0;  // seconds since the previous call
     std::vector<double> items;
   };
 
@@ -106,7 +106,7 @@ class CountedDeviceSet final : public DeviceSet {
   std::vector<std::unique_ptr<Device>> devices_;
 };
 
-// The glyph backbone with a dense loss, for a batch of four row blocks.
+// Returns the glyph backbone with a dense loss, for a batch of four row blocks.
 Prepared glyphs(PrecisionMode precision) {
   constexpr int64_t kBlock = 64;
   Prepared prepared;
@@ -153,8 +153,8 @@ Outcome run(const Prepared& prepared, const PlanChoice& choice) {
   return {devices.counted().chain(), (*session)->state().weights_digest()};
 }
 
-// How much shorter is measured (docs/reference/benchmarks.md), and depends on what else the machine does; here it is
-// half, in the best of three tries.
+// The speedup is measured in docs/reference/benchmarks.md and depends on the load of the machine. Here the time must be
+// halved in the best of three attempts.
 TEST(StageRunner, SixteenWorkersTakeLessTimeThanFourOnFourRowBlocks) {
   for (const PrecisionMode precision : {PrecisionMode::kMixedBf16, PrecisionMode::kF32}) {
     const Prepared prepared = glyphs(precision);

@@ -1,5 +1,5 @@
-// States of blocks in training: the same bits for every plan, values that follow from the data, and evaluations that
-// use them.
+// States of blocks in training: every plan gives the same bits, the values follow from the data, and evaluations use
+// them.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -11,8 +11,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Features minus their running mean, over the root of their running square; the states of the first block are read
-// again after the second.
+// Features minus their running mean, divided by the root of their running square. The states of the first block are
+// read again after the second block.
 constexpr const char* kStates = R"(xgraph 1
 
 block scaled(x: [N, D], keep: float = 0.9) -> [N, D] {
@@ -78,7 +78,8 @@ TEST_F(States, AStoppedRunGoesOnAndIsEvaluated) {
   }
 }
 
-// Stages are cut where no state is read on both sides: between `scaled` and what reads `level` at most.
+// A state may not be read on both sides of a cut. So only the cut between `scaled` and the readers of `level` is
+// possible.
 TEST_F(States, NoStageIsCutBetweenReadersOfAState) {
   const auto plan = run({"plan", kFile, "--devices", "16", "--set", "schedule.stages=16"});
   EXPECT_EQ(plan.exit, 1) << plan.out;

@@ -1,4 +1,4 @@
-// The parts of the time of a step: handmade times, and a run whose stages sleep.
+// The parts of the time of a step: made-up times, and a run whose stages sleep.
 #include "runtime/executor/step_times.h"
 
 #include <chrono>
@@ -31,7 +31,7 @@ InstructionId add(Program& program, Kind kind, int device, std::vector<Instructi
   return one.id;
 }
 
-// Device 0 computes and sends; device 1 receives and computes.
+// Returns a program in which device 0 computes and sends, and device 1 receives and computes.
 Program two_stages() {
   Program program;
   program.devices = 2;
@@ -92,7 +92,7 @@ TEST(StepTimes, AMoveThatABusyDevicePutsOffIsNoCommunicationOfTheOther) {
   Program program = two_stages();
   add(program, Kind::kForward, 1);
   TimeTable table(program, {0, program.devices});
-  // Sent at 1, but the receiver computes until 5 before it takes the data.
+  // The data is sent at 1, but the receiver computes until 5 before it takes the data.
   const std::vector<Timing> timings{{.begin = 0, .end = 1},
                                     {.begin = 1, .end = 6, .moving = 1, .moved = 1},
                                     {.begin = 0, .end = 6, .moving = 5, .moved = 6},
@@ -125,7 +125,7 @@ TEST(StepTimes, CommunicationBehindComputationIsNotExposed) {
   expect_sums(times);
 }
 
-// A run takes as long as it sleeps.
+// A backend whose instructions sleep, so a run takes as long as they sleep.
 class Sleeper final : public testing::InstructionBackend {
  public:
   Status compute(const Instruction& instruction, ops::Workers&) override {

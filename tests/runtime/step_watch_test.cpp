@@ -1,5 +1,5 @@
-// The time of steps compared with the prediction, and the warning of steps that are too slow: handmade times on two
-// stages with a sharded head.
+// Compares the time of steps with the prediction and warns of slow steps, with made-up times on two stages with a
+// sharded head.
 #include "runtime/train/step_watch.h"
 
 #include <gmock/gmock.h>
@@ -19,7 +19,8 @@ using ::testing::StartsWith;
 
 class StepWatchTest : public ::testing::Test {
  protected:
-  // One instruction after the other, each a millisecond; those that `slow` wants take `factor` times that.
+  // Returns times in which instructions run one after another for a millisecond each. Those that `slow` selects take
+  // `factor` times as long.
   template <typename Slow>
   std::vector<Timing> timings(const Slow& slow, double factor = 1) const {
     std::vector<Timing> list;
@@ -35,7 +36,8 @@ class StepWatchTest : public ::testing::Test {
     return timings([](const Instruction&) { return false; });
   }
 
-  // Warnings of the watch for steps with these times, which take `outside` seconds longer than their devices work.
+  // Returns the warnings about steps with these times, which take `outside` seconds longer than the work of their
+  // devices.
   std::vector<WarnEvent> watch(const std::vector<Timing>& measured, Seconds outside = 0, Seconds wait = 0) {
     const auto expected = predicted();
     TimeTable table(program_, {0, program_.devices});

@@ -1,5 +1,5 @@
 // Runs with active classes that are stopped in the middle of an epoch, also while a graph of nearest classes is built,
-// and that go on by another plan: the next hundred losses are those of the run that was not stopped.
+// and resumed with another plan. The next hundred losses must equal those of an undisturbed run.
 #include <gtest/gtest.h>
 
 #include "tests/runtime/run_fixture.h"
@@ -34,7 +34,7 @@ class StoppedRuns : public RunsTest, public ::testing::WithParamInterface<Kept> 
     options_.active = {.kind = kept.kind, .amount = 0.3, .exact = kept.exact_graph};
     if (kept.kind == ActiveSpec::kKnn) {
       options_.active.neighbours = 8;
-      options_.active.rebuild = {50, TrainSpan::kSteps};  // a build lasts from step 50 to 55, 100 to 105, ...
+      options_.active.rebuild = {50, TrainSpan::kSteps};  // a graph is built from step 50 to 55, 100 to 105, ...
     }
     options_.weights = kept.weights;
     options_.states = kept.states;
@@ -52,7 +52,7 @@ class StoppedRuns : public RunsTest, public ::testing::WithParamInterface<Kept> 
   }
 };
 
-// Asks the run to end when the batch of a step is fetched.
+// Asks the run to stop when the batch of a given step is fetched.
 class StoppingRows final : public BatchSource {
  public:
   StoppingRows(SyntheticRows& rows, int64_t step, std::atomic<bool>& stop) : rows_(rows), step_(step), stop_(stop) {}
@@ -92,7 +92,7 @@ TEST_P(StoppedRuns, GoOnWithTheSameLosses) {
   const std::vector<double> expected = losses();
   ASSERT_EQ(expected.size(), static_cast<size_t>(options_.steps));
   const bool knn = GetParam().kind == ActiveSpec::kKnn;
-  // Before, while and after the first graph is built.
+  // Stops before, during and after the build of the first graph.
   const bool all = GetParam().name == std::string("KnnExact");
   for (const int64_t steps : all ? std::vector<int64_t>{1, 49, 50, 51, 54, 55, 56} : std::vector<int64_t>{51, 56}) {
     SCOPED_TRACE("stopped after step " + std::to_string(steps));
@@ -115,7 +115,7 @@ TEST_P(StoppedRuns, GoOnWithTheSameLosses) {
   }
 }
 
-// Step 55 waits for the first graph: the run ends before that step or, if the graph is there already, after it.
+// Step 55 waits for the first graph. The run ends before that step or, if the graph is already there, after it.
 TEST_P(StoppedRuns, AStopWhileAGraphIsWaitedForLosesNothing) {
   const auto whole = train_with(nullptr, 80);
   ASSERT_TRUE(whole.ok()) << whole.error().message;

@@ -29,7 +29,7 @@ std::vector<double> factors(const std::vector<DevicePace>& paces) {
 }
 
 TEST(Stragglers, AreComparedWithTheOthersByWhatWasPredicted) {
-  // Twice the work is not slow; a machine that is slow as a whole has no straggler.
+  // A device with twice the work is not slow. If the whole machine is slow, there is no straggler.
   EXPECT_THAT(factors({pace(0, 0.010, 0.010), pace(1, 0.020, 0.020)}), ElementsAre(1, 1));
   EXPECT_THAT(factors({pace(0, 0.050, 0.010), pace(1, 0.100, 0.020)}), ElementsAre(1, 1));
   EXPECT_THAT(factors({pace(0, 0.050, 0.010), pace(1, 0.100, 0.020), pace(2, 0.200, 0.010)}),
@@ -45,7 +45,7 @@ TEST(Stragglers, NeedAnotherDeviceAPredictionAndAMillisecond) {
   EXPECT_THAT(factors({pace(0, 1e-4, 1e-4), pace(1, 13e-4, 1e-4)}), ElementsAre(1, DoubleEq(13)));
 }
 
-TEST(Stragglers, PacesAreToldAsText) {
+TEST(Stragglers, PacesArePrintedAsText) {
   const PaceReport report{
       .seconds = 1.25,
       .paces = {
@@ -58,10 +58,10 @@ TEST(Stragglers, PacesAreToldAsText) {
   EXPECT_EQ(pace_report("7\n0 1 1 0 work\nnonsense\n1 1 1 0 work\n").paces.size(), 1U);
 }
 
-// Two devices with one kind of work each, as a plan of two stages has it.
+// Two devices with one kind of work each, as in a plan of two stages.
 class Watch : public ::testing::Test {
  protected:
-  // Does one step, in which device 1 is slower by `factor`. Gives the devices that are named.
+  // Does one step in which device 1 is slower by `factor`, and returns the devices that are reported.
   std::vector<Straggler> step(double factor) {
     if (!watch.wants_step()) {
       return {};
@@ -79,7 +79,7 @@ class Watch : public ::testing::Test {
     }
     return watch.judge(report.paces, report.seconds);
   }
-  // Does `count` windows, and the warm-up before the first. Gives how many times a device was named.
+  // Does the warm-up, if it is still needed, and `count` windows. Returns how many times a device was reported.
   int64_t windows(int count, double factor) {
     int64_t named = 0;
     for (int i = 0; i < count; ++i) {
@@ -90,7 +90,7 @@ class Watch : public ::testing::Test {
     return named;
   }
 
-  // Ends a window of that many seconds, in which device 1 was slower by `factor`. Returns how many devices are named.
+  // Ends a window of `window` seconds in which device 1 was slower by `factor`. Returns how many devices are reported.
   int64_t judge(double factor, Seconds window) {
     return std::ssize(watch.judge({pace(0, 0.1, 0.1), pace(1, 0.1 * factor, 0.1)}, window));
   }
@@ -124,7 +124,7 @@ TEST_F(Watch, ASlowDeviceIsNamedWithinTwentyStepsAndOnce) {
   }
 }
 
-// A device with a quarter of a core, where the other one is slowed down as well: its steps take 0.15 s.
+// One device has a quarter of a core, and the other one is slowed down as well, so the steps take 0.15 s.
 TEST_F(Watch, AFactorOfThreeIsNamedWithinTwentySteps) {
   seconds = 0.05;
   int named = 0;
@@ -154,8 +154,8 @@ TEST_F(Watch, AFactorThatIsSmallerTakesLonger) {
   EXPECT_EQ(seconds_until_named(1.49), 3600) << "never";
 }
 
-// A core that other work has for a second and, two calm seconds later, half of it for ten: a shared machine does this
-// now and then.
+// Other work takes a core for a second, and two calm seconds later half of it for ten. This sometimes happens on a
+// shared machine.
 TEST_F(Watch, AnInterruptionOfADeviceIsNotNamed) {
   for (const Seconds window : {0.5, 1.0}) {
     const auto last = [&](Seconds time, double factor) {
@@ -174,7 +174,7 @@ TEST_F(Watch, AnInterruptionOfADeviceIsNotNamed) {
   }
 }
 
-// Five steps that take seconds are a long window.
+// Five steps of several seconds form a long window.
 TEST_F(Watch, ALongWindowTellsMoreAndNeverEnough) {
   EXPECT_EQ(judge(2, 15), 0);
   EXPECT_EQ(judge(2, 15), 1) << "30 seconds, where 22.4 are enough";
@@ -183,7 +183,7 @@ TEST_F(Watch, ALongWindowTellsMoreAndNeverEnough) {
   EXPECT_EQ(judge(2, 1000), 1);
 }
 
-// Five steps of a millisecond are weak evidence.
+// Five steps of a millisecond are little evidence.
 TEST_F(Watch, AShortWindowTellsLittle) {
   seconds = 0.001;
   EXPECT_EQ(windows(1, 8), 0);
@@ -198,7 +198,7 @@ TEST_F(Watch, AWindowTakesHalfASecondAtLeast) {
   EXPECT_EQ(watch.window(), 6);
 }
 
-// The factor comes from the windows above the threshold, not from those between them.
+// The reported factor is computed from the windows above the threshold only.
 TEST_F(Watch, AFactorThatChangesIsToldByItsSlowWindows) {
   std::vector<Straggler> named;
   for (const double factor : {8.0, 1.4, 1.4, 1.4, 8.0}) {

@@ -1,4 +1,4 @@
-// A launcher that outlives its ranks is found and killed, and nothing else is.
+// A launcher that outlives its ranks is found and killed, and no other process is.
 #include "runtime/cli/stuck_launcher.h"
 
 #include <cstdlib>
@@ -18,7 +18,7 @@ namespace {
 namespace fs = std::filesystem;
 using Processes = std::vector<ProcessEntry>;
 
-TEST(StuckLauncher, IsALauncherThatHadRanksAndHasNoneAnyMore) {
+TEST(StuckLauncher, IsALauncherWhoseRanksHaveAllEnded) {
   const ProcessEntry command{10, 1, "sh"};
   const ProcessEntry launcher{11, 10, "mpirun"};
   const ProcessEntry shell{12, 11, "sh"};
@@ -149,7 +149,7 @@ TEST(RankExits, RanksAreGoneWhenAllProcessesThatReportedHaveEnded) {
   EXPECT_FALSE(exits.all_gone()) << "a process that no launcher started";
 }
 
-// Starts a script that stands for a launcher, under --restarts; it finds the program in $XRUN.
+// Runs a script in place of a launcher, under --restarts. The script finds xrun in $XRUN.
 testing::CommandResult run_restarts(const testing::TemporaryDirectory& directory, const std::string& restarts,
                                     const std::string& script) {
   fs::permissions(script, fs::perms::owner_all);
@@ -162,7 +162,7 @@ TEST(StuckLauncher, IsKilledAndTheCommandStartedAgain) {
   const testing::TemporaryDirectory directory;
   const std::string script = directory.write("mpirun",
                                              "#!/bin/sh\n"
-                                             "\"$XRUN\" train --restarts 0 -- sleep 3\n"  // an xrun: its rank
+                                             "\"$XRUN\" train --restarts 0 -- sleep 3\n"  // stands for a rank
                                              "if [ -e once ]; then exit 0; fi\n"
                                              ": > once\n"
                                              "while :; do sleep 0.2; done\n");
@@ -180,7 +180,7 @@ TEST(StuckLauncher, IsKilledWhereNoLookHasSeenItsRanks) {
                       "#!/bin/sh\n"
                       "if [ -e once ]; then exit 0; fi\n"
                       ": > once\n"
-                      // The rank reports its begin and ends, as if it were killed at once.
+                      // The rank reports that it has started and ends, as if it was killed at once.
                       "space=$(cat /proc/sys/kernel/random/boot_id)/$(readlink /proc/self/ns/pid)\n"
                       "sh -c 'echo begin@$$@$0' $space >> $XRUN_RANK_EXITS\n"
                       "mkfifo never; read line < never\n");
@@ -192,7 +192,7 @@ TEST(StuckLauncher, IsKilledWhereNoLookHasSeenItsRanks) {
 
 TEST(StuckLauncher, ALauncherThatMissesAHostItHadIsStartedAgain) {
   const testing::TemporaryDirectory directory;
-  // The first start loses its ranks, the second one cannot begin them, the third one can.
+  // The first start loses its ranks, the second one cannot start them, and the third one succeeds.
   const std::string script =
       directory.write("mpirun",
                       "#!/bin/sh\n"
@@ -204,7 +204,7 @@ TEST(StuckLauncher, ALauncherThatMissesAHostItHadIsStartedAgain) {
   const auto result = run_restarts(directory, "4", script);
   EXPECT_EQ(result.exit, 0) << result.err;
   EXPECT_EQ(testing::read_file(directory.path() + "/starts"), "start\nstart\nstart\n");
-  // Without a start that had ranks, exit code 1 is wrong input.
+  // If no start has had ranks, exit code 1 means wrong input.
   directory.write("starts", "start\n");
   EXPECT_EQ(run_restarts(directory, "4", script).exit, 1);
 }

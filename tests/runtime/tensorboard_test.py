@@ -19,7 +19,7 @@ events = EventAccumulator(directory)
 events.Reload()
 log = []
 for event in map(json.loads, open(os.path.join(directory, "log.jsonl"))):
-    # A part of a run that begins at an earlier step replaces what was logged after it.
+    # If a part of a run begins at an earlier step, it replaces the steps that were logged after that step.
     if event["t"] == "start":
         log = [before for before in log if before.get("step", 0) <= event["first_step"]]
     log.append(event)

@@ -1,4 +1,4 @@
-// Commands on the text of models: `xrun fmt`, `xrun fix`, `xrun explain` and `xrun new`.
+// Commands that work on the text of models: `xrun fmt`, `xrun fix`, `xrun explain` and `xrun new`.
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <nlohmann/json.hpp>
@@ -52,7 +52,7 @@ TEST_F(FmtCommand, FollowsLinksToTheFile) {
   EXPECT_EQ(text("other.xgraph"), kCanonical);
 }
 
-TEST_F(FmtCommand, CheckWritesNothingAndExitsWithOneWhereAFileWouldChange) {
+TEST_F(FmtCommand, CheckWritesNothingAndExitsWithOneIfAFileWouldChange) {
   directory_.write("a/other.xgraph", kOther);
   directory_.write("a/b/same.xgraph", kCanonical);
   const CommandResult result = run({"--check", "a"});
@@ -92,7 +92,7 @@ TEST_F(FmtCommand, MissingAndEmptyPathsAreNamed) {
   EXPECT_THAT(run({"empty"}).err, HasSubstr("`empty` holds no .xgraph file"));
 }
 
-TEST_F(FmtCommand, AFileThatMayNotBeWrittenIsFaultOfTheWorld) {
+TEST_F(FmtCommand, AFileThatMayNotBeWrittenIsASystemError) {
   if (::geteuid() != 0) {
     GTEST_SKIP() << "needs root, to run as another user";
   }
@@ -205,7 +205,7 @@ TEST(ExplainCommand, TheListHasAllTopicsAndEachHasAPage) {
   EXPECT_EQ(explain(names).exit, 0);
   const std::string missing = explain({"--list", "--unavailable", "--format", "json"}).out;
   EXPECT_EQ(static_cast<size_t>(std::ranges::count(missing, '\n')), unavailable);
-  // If stdout is not a terminal, the list has only names: `xrun explain --list | xargs -n1 xrun explain`.
+  // If stdout is not a terminal, the list has only names, for `xrun explain --list | xargs -n1 xrun explain`.
   std::istringstream plain(explain({"--list"}).out);
   std::vector<std::string> listed;
   for (std::string line; std::getline(plain, line);) {
@@ -217,7 +217,7 @@ TEST(ExplainCommand, TheListHasAllTopicsAndEachHasAPage) {
 }
 
 // Only some readers, `verification` and GPUs are unavailable.
-TEST(ExplainCommand, NothingElseIsUnavailable) {
+TEST(ExplainCommand, OnlyTheListedFeaturesAreUnavailable) {
   EXPECT_EQ(explain({"--list", "--unavailable"}).out,
             "verification\nrecordio\npairs\nlist\nwebdataset\nnpy\ntext\ncluster.node.gpus\ncluster.node.gpu\n"
             "cluster.node.link\n");
@@ -229,7 +229,7 @@ class FixCommand : public ::testing::Test {
     words.insert(words.begin(), "fix");
     return run_xrun(words, {.directory = directory_.path()});
   }
-  // The stages of a model of pictures after `fix`.
+  // Returns the stages of a model of pictures after `fix`.
   std::string fixed(const std::string& stages) const {
     const std::string before = "xgraph 1\n\nmodel m {\n  input x: f32[N, 3, 32, 32]\n\n  y = x -> ";
     const std::string after = "\n  output y\n}\n";
@@ -269,13 +269,13 @@ TEST_F(FixCommand, EditsThatTouchWaitForTheNextRound) {
   EXPECT_EQ(fixed("Conv2d(64, kernel_size=3, bias=False)"), "conv(64, k=3, bias=false)");
 }
 
-TEST_F(FixCommand, LeavesWhatIsNotSure) {
+TEST_F(FixCommand, AppliesOnlySafeEdits) {
   EXPECT_EQ(fixed("liner(10)"), "liner(10)");
   EXPECT_EQ(fixed("conv(64, 3, bias=True) -> rleu"), "conv(64, 3, bias=true) -> rleu");
   EXPECT_THAT(run({"m.xgraph"}).err, HasSubstr("m.xgraph: 1 error is left for you: xrun check m.xgraph"));
 }
 
-TEST_F(FixCommand, TellsEachEdit) {
+TEST_F(FixCommand, PrintsEachEdit) {
   directory_.write("m.xgraph", "let a = .5\nlet b = 2 Gbit/s\n");
   const CommandResult result = run({"m.xgraph"});
   EXPECT_EQ(result.exit, 0) << result.err;
@@ -300,7 +300,7 @@ TEST(ExplainCommand, ATensorHasTheWayToItsShape) {
   EXPECT_THAT(digits.out, HasSubstr("logits: f32[N, 10]\n"));
   EXPECT_THAT(digits.out, HasSubstr("  x         f32[N, 64]  input\n"));
   EXPECT_THAT(digits.out, HasSubstr("linear(64), 4 160 parameters, " + models + "digits.xgraph:"));
-  // A long path is shown by the parts of the model; an operator inside a part has a path of its own.
+  // A long path is shown by the parts of the model. An operator within a part has a path of its own.
   const CommandResult face = explain({models + "face.xgraph:feature"});
   EXPECT_THAT(face.out, HasSubstr("  backbone  f32[N, 2048]"));
   EXPECT_THAT(face.out, HasSubstr("statistics over groups of 64 samples (train.norm_rows)"));

@@ -1,5 +1,5 @@
-// Tests weights that several operators read: their gradients are added, every plan gives the same bits, and the
-// checkpoint holds the weight once.
+// Weights that several operators read: their gradients are added, every plan gives the same bits, and the checkpoint
+// holds the weight once.
 #include <cmath>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -11,7 +11,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// A table that the first layer and the last one read, one matrix in three blocks, and one in two inputs of an operator.
+// The first and the last layer share a table, three blocks share a matrix, and two inputs of one operator share a
+// matrix.
 constexpr const char* kTied = R"(xgraph 1
 
 block mixed(x: [N, D], w: [D, D]) -> [N, D] {
@@ -88,7 +89,7 @@ TEST_F(TiedWeights, GradientsOfTheReadersAreAdded) {
   EXPECT_NEAR(apart, joined, 1e-4 * joined);
 }
 
-// Memory: one copy in a stage, whatever the number of readers; the plan counts the weights once.
+// A stage has one copy in memory for any number of readers, and the plan counts the weight once.
 TEST_F(TiedWeights, APlanHasOneCopyInAStage) {
   write_model(kTied);
   ASSERT_EQ(run({"plan", kFile, "--devices", "1", "-o", "one.xplan"}).exit, 0);
@@ -140,7 +141,7 @@ TEST_F(TiedWeights, SettingsWithoutEffectAreRefused) {
             "");
 }
 
-// Two weights of one type that change their places are another model.
+// If two weights of the same type are exchanged, it is another model.
 TEST_F(TiedWeights, EvaluationKnowsWhichWeightAnOperatorReads) {
   const auto text = [](const std::string& last) {
     return "xgraph 1\n\nmodel m {\n  input x: f32[N, 8]\n\n  param a: [8, 8] = he_normal()\n  param b: [8, 8] = "

@@ -1,4 +1,4 @@
-// Names, rows, initial values and the digest of a state, over shards and replicas.
+// The names, rows, initial values and digest of a training state, over shards and replicas.
 #include "runtime/train/train_state.h"
 
 #include <cmath>
@@ -85,7 +85,7 @@ TEST_F(TrainStateTest, InitialValuesHaveTheSpreadThatTheModelAsksFor) {
     double most;
     double deviation;
   };
-  // A normal distribution that is cut at two deviations has 0.8796 of its deviation.
+  // A normal distribution that is truncated at two standard deviations has 0.8796 times the deviation.
   for (const Spread& wanted : {Spread{{.kind = Init::kUniform, .value = 0.3}, 0.3, 0.3 / std::sqrt(3.0)},
                                Spread{{.kind = Init::kTruncNormal, .value = 0.1}, 0.2, 0.08796},
                                Spread{{.kind = Init::kTruncNormal, .value = 0}, 0, 0}}) {
@@ -129,7 +129,7 @@ TEST_F(TrainStateTest, ClassRowsInNarrowFormatsHaveTensorsOfTheirOwn) {
   EXPECT_EQ(scales->head, "id");
 }
 
-// The rows of the seed, each value the nearest of the format.
+// The rows are those of the seed, with each value rounded to the nearest of the format.
 TEST_F(TrainStateTest, InitialValuesOfNarrowRowsAreThoseOfF32Rounded) {
   const auto values_of = [&](const PlanChoice& choice, std::string* digest) {
     const auto made = make_state(prepared_, choice);
@@ -152,7 +152,7 @@ TEST_F(TrainStateTest, InitialValuesOfNarrowRowsAreThoseOfF32Rounded) {
     EXPECT_EQ(values_of({.devices = 3, .threads = 3, .shards = 5}, &other), narrow);
     EXPECT_EQ(one, other);
     EXPECT_NE(one, digest);
-    // Half a step of the number itself, and of the smallest that the row's scale gives.
+    // The bound is half a step of the number itself, plus half of the smallest step at the row's scale.
     const auto dim = static_cast<size_t>(options_.width);
     for (size_t row = 0; row < narrow.size() / dim; ++row) {
       float largest = 0;
@@ -174,7 +174,7 @@ TEST_F(TrainStateTest, ValuesOfNarrowRowsAreWrittenAndReadAcrossShards) {
   const auto made = make_state(prepared_, {.devices = 2, .threads = 2, .shards = 3});
   const StateTensor& weight = *made->state->find("id.weight");
   std::vector<float> written(static_cast<size_t>(300 * weight.row_elements()));
-  for (size_t i = 0; i < written.size(); ++i) {  // numbers of fp8, with another scale in each row
+  for (size_t i = 0; i < written.size(); ++i) {  // fp8 numbers with another scale in each row
     const auto row = static_cast<int>(i / static_cast<size_t>(weight.row_elements()));
     written[i] = std::ldexp(static_cast<float>(8 + i % 8), row % 40 - 20);
   }
@@ -224,7 +224,7 @@ TEST_F(TrainStateTest, ACopyBetweenLayoutsKeepsTheDigest) {
   other->state->initialise(9);
   other->state->copy_from(*one->state);
   EXPECT_EQ(other->state->weights_digest(), digest);
-  // One bit of the last class row is seen.
+  // A change of one bit in the last class row changes the digest.
   const StateTensor& weight = *other->state->find("id.weight");
   std::vector<std::byte> row(static_cast<size_t>(weight.row_bytes()));
   other->state->read_rows(weight, 332, 333, row.data());

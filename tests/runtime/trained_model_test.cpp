@@ -1,4 +1,5 @@
-// A checkpoint holds the text of its model: it is evaluated from it alone, and other models are recognised.
+// A checkpoint holds the text of its model. It can be evaluated without the files of the model, and other models are
+// recognised.
 #include <filesystem>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -20,7 +21,7 @@ class TrainedModel : public ::testing::Test {
     return run_xrun(words, {.directory = directory.path() + from});
   }
   std::string at(const std::string& name) const { return directory.path() + "/" + name; }
-  // A model of two files with a knob for everything that may differ.
+  // The text of a model in two files, with a member for everything that may differ.
   struct Text {
     std::string scale = "1";
     std::string activation = "relu";
@@ -100,7 +101,7 @@ TEST_F(TrainedModel, IsMeasuredFromTheCheckpointAlone) {
   words = {"predict", "../ckpt/t"};
   words.insert(words.end(), rows.begin(), rows.end());
   EXPECT_EQ(run(words, "/elsewhere").out, named.out);
-  // Flags come on top of those that the run had.
+  // Flags are added to the flags that the run had.
   EXPECT_THAT(run({"eval", "ckpt/t", "--set", "data.max_bad=2"}).err, HasSubstr("max_bad"));
 }
 
@@ -162,8 +163,8 @@ TEST_F(TrainedModel, WordsWithoutACheckpointAreRefused) {
   EXPECT_EQ(run({"predict", "ckpt/t"}).exit, 2);
 }
 
-// A file that is not an ordinary file is reported, and not waited for.
-TEST_F(TrainedModel, PipesInThePlaceOfFilesAreSaid) {
+// If a path is not an ordinary file, this is reported without waiting for data.
+TEST_F(TrainedModel, PipesInPlaceOfFilesAreReported) {
   train({});
   ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0600), 0);
   for (const std::vector<std::string>& words : {std::vector<std::string>{"check", "pipe"},

@@ -1,4 +1,4 @@
-// Training small models end to end, from programs of the planner's emission.
+// Trains small models end to end with programs that the planner emits.
 #include "runtime/train/trainer.h"
 
 #include <cstring>
@@ -87,7 +87,7 @@ TEST(Trainer, ReportsWhereTheTimeOfEachDeviceWent) {
                                         {Work::kData, 7}, {Work::kStep, 7}, {Work::kPrepare, 0}}));
 }
 
-TEST(Trainer, StepsThatAreSlowerThanPredictedAreToldOnceWithTheirPlace) {
+TEST(Trainer, StepsSlowerThanPredictedAreReportedOnceWithTheirPlace) {
   const auto slow = [](Seconds predicted_step) {
     const Trained trained = run({}, {.devices = 2, .stages = 2, .micro_batches = 2}, false, predicted_step);
     EXPECT_TRUE(trained.outcome.ok()) << trained.outcome.error().message;
@@ -103,7 +103,7 @@ TEST(Trainer, StepsThatAreSlowerThanPredictedAreToldOnceWithTheirPlace) {
   EXPECT_THAT(slow(0), ::testing::IsEmpty()) << "nothing was predicted";
 }
 
-TEST(Trainer, AProfileTellsWhereTheTimeOfAStepGoes) {
+TEST(Trainer, AProfileShowsWhereTheTimeOfAStepGoes) {
   const auto profiles = [](int64_t warm_up) {
     return run({}, {.devices = 2, .stages = 2, .micro_batches = 2}, false, 0, warm_up).events.profiles;
   };
@@ -156,8 +156,8 @@ TEST_F(RunsTest, AStoppedAndResumedRunEndsWithTheSameBits) {
   EXPECT_EQ(rest->loss, whole->loss);
 }
 
-// The states of lars and lamb are those of sgd and adamw, and the ratios follow from weights, states and gradients
-// alone.
+// lars and lamb have the states of sgd and adamw. Their ratios are computed from weights, states and gradients, so they
+// need no state.
 TEST_F(RunsTest, ARunWithTrustRatiosGoesOnByAnotherPlan) {
   for (const auto& [optimizer, states] :
        std::vector<std::pair<std::string, std::vector<std::string>>>{{"lars", {"velocity"}}, {"lamb", {"m", "v"}}}) {
@@ -208,7 +208,7 @@ TEST_F(RunsTest, ASignalFinishesTheStepAndSaves) {
   EXPECT_EQ(events_.ends.at(0).exit, 75);
 }
 
-// Acts like a loader whose reads hang.
+// A source whose reads hang, like those of a loader.
 class RowsThatStopComing final : public BatchSource {
  public:
   explicit RowsThatStopComing(BatchSource& rows) : rows_(rows) {}
@@ -247,7 +247,7 @@ TEST_F(RunsTest, AValueThatIsNotFiniteNamesItsOperatorAndRows) {
   store.tensors["stem.weight"].assign(bytes.begin(), bytes.end());
   store.latest = CheckpointStore::Resumed{2, "memory"};
   SyntheticRows rows(prepared_.module.graph, options_, 1000);
-  rows.poison(2 * options_.batch + 9, 1e20F);  // a row of the third step
+  rows.poison(2 * options_.batch + 9, 1e20F);  // in a row of the third step
   const auto outcome = train_on(rows, &store);
   ASSERT_FALSE(outcome.ok());
   EXPECT_EQ(outcome.error().kind, ErrorKind::kNonFinite);
@@ -272,7 +272,7 @@ TEST_F(RunsTest, DataThatAreNotFiniteAreNotBlamedOnTheRate) {
   EXPECT_THAT(outcome.error().help, ::testing::HasSubstr("fix the samples"));
 }
 
-TEST_F(RunsTest, StepsThatNobodyLooksAtAreNotTimed) {
+TEST_F(RunsTest, StepsThatAreNotReportedAreNotTimed) {
   options_.steps = 40;
   prepared_ = prepare_for(make_module(options_));
   const auto all = train_with(nullptr, -1);
@@ -306,7 +306,7 @@ TEST_F(RunsTest, ALossThatExplodesEndsTheRun) {
   EXPECT_EQ(outcome.error().kind, ErrorKind::kNonFinite) << outcome.error().message;
 }
 
-// A source whose evaluation never ends, and whose first batch asks the run to stop.
+// A source whose evaluation never ends, and which asks the run to stop at its first batch.
 struct StopsAt final : RowSource {
   StopsAt(RowSource& from, std::atomic<bool>& flag) : rows(from), asked(flag) {}
   std::string_view name() const override { return rows.name(); }
@@ -414,7 +414,7 @@ TEST_F(RunsTest, LearnedWeightsOutliveDataThatEnds) {
 TEST_F(RunsTest, GradientsThatAreNotFiniteAreNotApplied) {
   options_ = {.layers = 0, .clip = {.kind = ClipSpec::kNorm, .limit = 1}};
   prepared_ = prepare_for(make_module(options_));
-  // Small times large is 1 on the way forward, large times large is infinite on the way back.
+  // In the forward pass, small times large is 1. In the backward pass, large times large is infinite.
   const auto all = [&](float value, int64_t count) {
     const std::vector<float> values(static_cast<size_t>(count), value);
     const auto bytes = std::as_bytes(std::span(values));
@@ -493,7 +493,7 @@ TEST(Inference, OutputsAndBestClassesAgreeWithTheMetric) {
   }
 }
 
-// A source that notes the batches that it was asked for, and fails at one of them.
+// A source that records the batches it was asked for, and fails at one of them.
 struct NotedRows final : RowSource {
   struct Asked {
     int64_t first = 0;
@@ -559,7 +559,7 @@ TEST(Inference, TheNextBatchIsReadWhileOneIsComputed) {
   EXPECT_TRUE(std::all_of(end + last * row, end + batch * row, [](std::byte b) { return b == std::byte{0}; }));
 }
 
-// A plan file may say anything: here, that the classes of a list are kept twice and their logits nowhere.
+// A plan file may contain anything. Here it keeps the classes of a list twice and their logits nowhere.
 planner::Program without_scores(planner::Program program, const Graph& graph) {
   for (planner::Buffer& buffer : program.buffers) {
     if (buffer.purpose == planner::Purpose::kResult && graph.value(buffer.value).output == 1) {
@@ -569,7 +569,7 @@ planner::Program without_scores(planner::Program program, const Graph& graph) {
   return program;
 }
 
-// `topk` of a sharded head is two outputs, classes and logits, gathered from all shards.
+// `topk` of a sharded head has two outputs, classes and logits, which are gathered from all shards.
 TEST(Inference, ListsTheBestClassesOfAShardedHead) {
   constexpr int64_t kListed = 7;
   const ModelOptions options{.classes = 70, .head = true, .steps = 12};
@@ -628,7 +628,7 @@ TEST(Inference, ListsTheBestClassesOfAShardedHead) {
   }
 }
 
-// `gather` in the language: `topk` of all classes, in their order.
+// The language's `gather` is `topk` of all classes, in the order of their numbers.
 TEST(Inference, GathersAllLogitsOfASmallHead) {
   const ModelOptions options{.classes = 70, .head = true, .steps = 12};
   Module module = make_module(options);

@@ -1,4 +1,4 @@
-// Changes of tensors by a step: clipping of single values, freezing, accumulation of batches.
+// How a step changes tensors: clipping of single values, freezing, and accumulation of batches.
 #include <cmath>
 #include <cstring>
 #include <gtest/gtest.h>
@@ -81,14 +81,14 @@ TEST(Update, ClippingByValueBoundsTheGradientsOfTrunkAndHeads) {
     const auto steps = run(make_module(options), options, choice, 1);
     ASSERT_TRUE(steps.ok()) << choice.text() << steps.error().message;
     for (const char* name : {"stem.weight", "layer1.linear.weight", "layer2.bn.bias", "id.weight", "id.bias"}) {
-      // A rate of 1 without decay: the change is the gradient, but for the rounding of the weight.
+      // With a learning rate of 1 and no decay, the change equals the gradient, except for the rounding of the weight.
       EXPECT_LT(largest_change(*steps, name), kLimit * 1.01) << name << ", " << choice.text();
       EXPECT_GT(largest_change(*steps, name), kLimit * 0.5) << name << ", " << choice.text();
     }
   }
 }
 
-// Sets `frozen` as the language does.
+// Marks frozen parameters as the language does.
 Module frozen_module(const ModelOptions& options, const std::vector<std::string>& prefixes) {
   Module module = make_module(options);
   for (Parameter& parameter : module.graph.params) {
@@ -103,10 +103,10 @@ TEST(Update, FrozenWeightsStayAndHaveNoOptimizerStateUnderAnyPlan) {
   ModelOptions options{.classes = 130, .head = true, .optimizer = "adamw", .arguments = Attrs{}, .rate = 0.01};
   options.skips = true;
   const std::vector<std::vector<std::string>> choices{
-      {"stem", "layer0"},                      // the beginning: nothing goes back through it
-      {"layer1"},                              // the middle: gradients pass through
+      {"stem", "layer0"},                      // the beginning: no gradient is computed below it
+      {"layer1"},                              // the middle: gradients pass through it
       {"id"},                                  // the head
-      {"stem", "layer0", "layer1", "layer2"},  // all but the head
+      {"stem", "layer0", "layer1", "layer2"},  // everything but the head
   };
   for (const auto& frozen : choices) {
     const auto is_frozen = [&](const std::string& name) {
@@ -136,7 +136,7 @@ TEST(Update, FrozenWeightsStayAndHaveNoOptimizerStateUnderAnyPlan) {
   }
 }
 
-TEST(Update, FreezingChangesNothingOfTheOthersInTheFirstStep) {
+TEST(Update, FreezingDoesNotChangeOtherWeightsInTheFirstStep) {
   ModelOptions options{.classes = 130, .head = true, .arguments = Attrs{}, .rate = 0.1};
   const auto whole = run(make_module(options), options, {}, 1);
   const auto part = run(frozen_module(options, {"layer1", "id"}), options, {}, 1);
@@ -157,7 +157,7 @@ double norm_of(const std::vector<double>& values) {
   return std::sqrt(sum);
 }
 
-// The first step of lars or lamb on values that share a ratio, in f64. `ratio`: whether they have one.
+// Computes in f64 the first step of lars or lamb on values that share a ratio. `ratio`: whether they have a ratio.
 std::vector<double> first_step(const std::string& optimizer, std::span<const float> w, std::span<const float> g,
                                bool ratio, double rate, double decay) {
   std::vector<double> weights(w.begin(), w.end());
@@ -179,9 +179,10 @@ std::vector<double> first_step(const std::string& optimizer, std::span<const flo
   return weights;
 }
 
-// The gradient of a first step is the velocity that sgd with momentum keeps, if nothing decays. Each dense matrix has a
-// ratio. Class rows are updated as by sgd or adamw, and so are tensors of one dimension, without decay.
-TEST(Update, TrustRatiosAreOfDenseMatrices) {
+// Without decay, the velocity of sgd with momentum after the first step is the gradient. Each dense matrix has a trust
+// ratio. Class rows and tensors of one dimension are updated without a ratio, like by sgd or adamw, and the latter
+// without decay.
+TEST(Update, OnlyDenseMatricesHaveTrustRatios) {
   constexpr double kDecay = 0.05;
   constexpr double kGroupDecay = 0.5;
   constexpr double kGroupRate = 0.25;
@@ -215,7 +216,7 @@ TEST(Update, TrustRatiosAreOfDenseMatrices) {
           const std::vector<double> want =
               first_step(optimizer, before, gradient, matrix, options.rate * (grouped ? kGroupRate : 1), decay);
           for (size_t i = 0; i < before.size(); ++i) {
-            // lamb divides the gradient by itself: a rounding of a gradient near eps is a part of the step.
+            // lamb divides the gradient by its own size, so if a gradient is near eps, its rounding changes the step.
             const double slack = optimizer == "lars" ? 1e-6 : 4e-6;
             ASSERT_NEAR(static_cast<double>(after[i]), want[i], slack * (1 + std::abs(want[i]))) << name << " " << i;
           }

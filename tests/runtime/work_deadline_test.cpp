@@ -10,7 +10,7 @@ using Cause = WorkDeadline::Cause;
 constexpr Seconds kTimeout = 600;
 constexpr Seconds kLook = 0.25;
 
-// The work of one rank, by a clock of its own that the watch looks at four times a second.
+// The work of one rank, on a clock of its own. The watch checks it four times per second.
 class Rank {
  public:
   explicit Rank(Seconds timeout = kTimeout) : deadline_(timeout) {}
@@ -26,7 +26,7 @@ class Rank {
     deadline_.begin({.work = work, .done = done_}, now_);
     pass(seconds, cause);
   }
-  // Time passes and nothing begins. Gives the last state.
+  // Lets time pass in which no new work begins, and returns the last state.
   WorkDeadline::State pass(Seconds seconds, Cause cause = Cause::kOwn) {
     const Seconds end = now_ + seconds;
     for (; next_look_ <= end; next_look_ += kLook) {
@@ -38,12 +38,12 @@ class Rank {
     now_ = end;
     return state_;
   }
-  // The process stands still, and its watch with it.
+  // Stops the process, and its watch with it.
   void stop(Seconds seconds) {
     now_ += seconds;
     next_look_ = now_;
   }
-  // The time from now on until the state is late or hangs.
+  // Returns the time from now on until the state is late or hangs.
   Seconds until(bool WorkDeadline::State::*flag, Cause cause = Cause::kOwn) {
     const Seconds begin = now_;
     while (!(pass(kLook, cause).*flag)) {
@@ -68,7 +68,7 @@ class Rank {
   int hangs_ = 0;
 };
 
-TEST(UsualTime, IsTheLongestButOneOfTheLastSixtyFour) {
+TEST(UsualTime, IsTheSecondLongestOfTheLastSixtyFour) {
   UsualTime usual;
   usual.add(1);
   usual.add(9);
@@ -118,7 +118,7 @@ TEST(WorkDeadline, TheFirstStepsHaveAMinute) {
   EXPECT_NEAR(rank.until(&WorkDeadline::State::late), 60, 2 * kLook);
 }
 
-// Evaluations, saves, graphs of classes and steps of another size change nothing about the usual time of steps.
+// Evaluations, saves, builds of graphs and steps of another size do not change the usual time of steps.
 TEST(WorkDeadline, OtherWorkBetweenStepsIsNotTakenForThem) {
   Rank rank;
   for (int i = 0; i < 200; ++i) {
@@ -166,7 +166,7 @@ TEST(WorkDeadline, ARankThatWaitsForAnotherIsNotTheLateOne) {
   EXPECT_GT(hangs.hangs(), 0);
 }
 
-// A message that is lost leaves all ranks waiting for one another.
+// If a message is lost, all ranks wait for each other.
 TEST(WorkDeadline, RanksThatWaitForOneAnotherHangAfterTwiceTheTimeout) {
   Rank rank;
   for (int i = 0; i < 100; ++i) {
@@ -177,7 +177,7 @@ TEST(WorkDeadline, RanksThatWaitForOneAnotherHangAfterTwiceTheTimeout) {
   EXPECT_EQ(rank.late(), 0);
 }
 
-// Time counts from the end of the wait: a step may wait for a slow rank for a long time and then compute.
+// Time counts from the end of a wait: a step may wait long for a slow rank and then compute.
 TEST(WorkDeadline, AWaitInTheMiddleBeginsTheTimeAnew) {
   Rank rank;
   for (int i = 0; i < 100; ++i) {
@@ -199,7 +199,7 @@ TEST(WorkDeadline, ACallForMessagesThatDoesNotReturnIsLateInAnyWork) {
   EXPECT_NEAR(rank.until(&WorkDeadline::State::hangs, Cause::kMessages), kTimeout - 3, 2 * kLook);
 }
 
-// A stopped process or a sleeping machine does no work and misses no deadline.
+// A stopped process or a sleeping machine does no work, so it misses no deadline.
 TEST(WorkDeadline, TimeInWhichTheProcessStoodStillDoesNotCount) {
   Rank rank;
   for (int i = 0; i < 10; ++i) {
@@ -234,7 +234,8 @@ TEST(WorkDeadline, NothingHangsWithoutATimeout) {
   EXPECT_GT(rank.late(), 0);
 }
 
-// An hour of steps whose times vary by a factor of ten, with waits, evaluations and saves: nothing is late.
+// In an hour of steps whose times vary by a factor of ten, with waits, evaluations and saves, nothing is reported as
+// late.
 TEST(WorkDeadline, NothingIsLateInASteadyHour) {
   constexpr uint64_t kSeed = 20261124;
   std::mt19937_64 random(kSeed);

@@ -1,4 +1,4 @@
-// Exchanges between ranks: texts in rounds, the errors of some to all, and how a rank leaves.
+// Exchanges between ranks: texts in rounds, errors that are passed on to all ranks, and how a rank leaves.
 #include "runtime/comm/ranks/world.h"
 
 #include <atomic>
@@ -17,7 +17,7 @@ using testing::on_worlds;
 
 Error broken(const std::string& words) { return content_error("XG0401", {"{}", words}, "mend it"); }
 
-// A text for a rank and a round, empty or up to some MiB long.
+// Returns a text for a rank and a round, which may be empty or several MiB long.
 std::string text_of(int rank, int round) {
   std::mt19937 random(static_cast<uint32_t>(rank * 1000 + round));
   const size_t size = round % 5 == 4 ? random() % 3'000'000 : random() % 40;
@@ -52,7 +52,7 @@ TEST(World, RanksHaveNamesAndAreCountedByHost) {
   });
 }
 
-TEST(World, AnErrorOfARankIsThatOfAllAndTheLowestRankWins) {
+TEST(World, AllRanksGetTheErrorOfTheLowestRank) {
   on_worlds(4, [](World& world) {
     Status mine;
     if (world.rank() == 1 || world.rank() == 3) {
@@ -65,7 +65,7 @@ TEST(World, AnErrorOfARankIsThatOfAllAndTheLowestRankWins) {
     EXPECT_EQ(said.error().kind, ErrorKind::kContent);
     EXPECT_EQ(said.error().help, "mend it");
     EXPECT_EQ(world.tells(said.error()), world.rank() == 1);
-    // Passed on it is no further round, so that ranks which do not pass it on are not waited for.
+    // Passing an error on is not a further round, so the ranks that do not pass it on are not waited for.
     if (world.rank() % 2 == 0) {
       const Status again = world.agree(said);
       ASSERT_FALSE(again.ok());
@@ -102,7 +102,7 @@ TEST(World, ARankThatEndsBeforeTheOthersIsNotWaitedFor) {
   });
 }
 
-TEST(World, TheWishOfOneToStopIsThatOfAll) {
+TEST(World, AStopRequestToOneRankStopsAll) {
   on_worlds(3, [](World& world) {
     EXPECT_FALSE(world.agree(Outcome{}).stop);
     const Outcome outcome = world.agree(Outcome{.stop = world.rank() == 1});

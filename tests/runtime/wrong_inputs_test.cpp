@@ -1,5 +1,5 @@
-// Wrong inputs of every kind: each ends with the right exit code and a message with place, cause and fix, and nothing
-// is lost. One row a fault.
+// Wrong inputs of every kind: each gives the right exit code and a message with place, cause and fix, and loses
+// nothing. Each row of the table is one fault.
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -25,7 +25,7 @@ std::string replaced(std::string text, const std::string& from, const std::strin
   return at == std::string::npos ? text : text.replace(at, from.size(), to);
 }
 
-// The tiny model with one piece of text changed.
+// Returns the tiny model with one part of its text replaced.
 std::string tiny_with(const std::string& from, const std::string& to) { return replaced(tiny_model(), from, to); }
 
 struct Fault {
@@ -34,20 +34,20 @@ struct Fault {
   std::vector<std::string> words;
   int exit = 0;
   std::string place;  // "m.xgraph:3:9" after the arrow; without one, the file or flag that the first line names
-  std::string cause;  // before the help
-  std::string fix;    // in the help
+  std::string cause;  // text before the help
+  std::string fix;    // text in the help
   std::function<void(const std::string& directory)> prepare = nullptr;
   CommandOptions options{};
 };
 
 void PrintTo(const Fault& fault, std::ostream* out) { *out << fault.name; }
 
-// One error or warning of stderr.
+// One error or warning on stderr.
 struct Report {
   std::string message;  // the first line
   std::string arrow;    // "m.xgraph:3:9"; empty where no text is shown
-  std::string cause;    // all before the help
-  std::string help;     // all from the first "help: " on, without the word
+  std::string cause;    // everything before the help
+  std::string help;     // everything after the first "help: "
 };
 
 std::vector<Report> reports_of(const std::string& err) {
@@ -106,7 +106,7 @@ TEST_P(WrongInput, GivesTheExitCodeAndSaysPlaceCauseAndFix) {
   }
   EXPECT_THAT(first.cause, HasSubstr(fault.cause));
   EXPECT_THAT(first.help, HasSubstr(fault.fix));
-  // All other reports also have a fix.
+  // The other reports must also have a fix.
   for (const Report& report : reports) {
     EXPECT_GT(report.help.size(), 5U) << report.message;
   }
@@ -127,7 +127,7 @@ void overwrite(const std::string& path, int64_t at, const std::string& bytes) {
   file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
 }
 
-// The one file below ckpt/quick/step-* whose name begins so.
+// Returns the only file below ckpt/quick/step-* whose name begins with `prefix`.
 std::string checkpoint_file(const std::string& directory, const std::string& prefix) {
   for (const auto& entry : fs::recursive_directory_iterator(directory + "/ckpt/quick")) {
     if (entry.path().filename().string().rfind(prefix, 0) == 0) {
@@ -855,7 +855,7 @@ INSTANTIATE_TEST_SUITE_P(Plan, WrongInput, ::testing::ValuesIn(plan_faults()), n
 INSTANTIATE_TEST_SUITE_P(Data, WrongInput, ::testing::ValuesIn(data_faults()), name_of_fault);
 INSTANTIATE_TEST_SUITE_P(Checkpoint, WrongInput, ::testing::ValuesIn(checkpoint_faults()), name_of_fault);
 
-// Plans can also be made without data (docs/decisions/0011).
+// A plan can be made without the data (docs/decisions/0011).
 TEST(WrongInput, DataThatIsNotThereIsAWarningOfAPlan) {
   const TemporaryDirectory directory;
   const CommandOptions options{.directory = directory.path()};
@@ -875,7 +875,7 @@ TEST(WrongInput, DataThatIsNotThereIsAWarningOfAPlan) {
   EXPECT_THAT(run_xrun({"show", "m.xplan"}, options).out, HasSubstr("     epoch "));
 }
 
-// Failures that come every second on average call for a save every few tenths of a second, whatever an epoch takes.
+// If failures come every second on average, the run saves every few tenths of a second, however long an epoch is.
 TEST(WrongInput, ARunThatChoosesItsSavesGoesOnFromThem) {
   const TemporaryDirectory directory;
   directory.write("m.xgraph",
@@ -891,14 +891,14 @@ TEST(WrongInput, ARunThatChoosesItsSavesGoesOnFromThem) {
   EXPECT_THAT(more.err, HasSubstr("resume"));
 }
 
-// A run killed in the middle of its saves leaves a checkpoint that loads, and goes on from it.
+// A run that is killed during its saves leaves a checkpoint that can be loaded and resumed.
 TEST(WrongInput, KillInASaveLosesNothing) {
   const TemporaryDirectory directory;
   directory.write("m.xgraph",
                   tiny_with("optimizer = adamw", "optimizer = adamw\n  checkpoint {\n    every = 1 steps\n  }"));
   CommandOptions options{.directory = directory.path()};
   const auto saved = [&] { return fs::exists(directory.path() + "/ckpt/quick/latest"); };
-  // Four kills, and later ones where the machine is too busy for a save until then.
+  // Kills four times, and later if the machine is so busy that nothing has been saved until then.
   for (double after = 0.8; after < 1.4 || (!saved() && after < 60); after *= 1.2) {
     options.kill_after_s = after;
     const auto killed = run_xrun({"train", "m.xgraph", "--set", "train.epochs=100000", "--progress", "none"}, options);

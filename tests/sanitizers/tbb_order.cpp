@@ -17,7 +17,7 @@ extern "C" void AnnotateIgnoreWritesEnd(const char* file, int line);
 namespace tbb::detail::r1 {
 namespace {
 
-// The function of libtbb.so that one of this file stands before.
+// Returns the function of libtbb.so that a function of this file replaces.
 template <typename... Arguments>
 auto behind(const char* mangled) {
   auto* const found = reinterpret_cast<void (*)(Arguments...)>(::dlsym(RTLD_NEXT, mangled));
@@ -27,12 +27,12 @@ auto behind(const char* mangled) {
   return found;
 }
 
-// Memory that TSan knows; not from `operator new`, whose calls a test counts.
+// Allocates memory that TSan tracks. Does not use `operator new`, whose calls a test counts.
 void* aligned(size_t bytes, size_t alignment) {
   return std::aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
 }
 
-// Runs a task on behalf of its giver.
+// Wraps a task, and reports to TSan that it runs after the code that spawned it.
 class Relay final : public d1::task {
  public:
   static Relay& to(d1::task& given) {
@@ -56,8 +56,8 @@ class Relay final : public d1::task {
   d1::task* given_;
 };
 
-// A wait is over when its count of references, the second word, is zero; tasks lower it in TBB's headers, which are
-// compiled with us.
+// A wait ends when its count of references, the second word, is zero. Tasks lower the count in TBB's headers, which are
+// compiled with our code.
 void acquire(d1::wait_context& context) { __tsan_acquire(reinterpret_cast<char*>(&context) + sizeof(uint64_t)); }
 
 }  // namespace
@@ -90,7 +90,7 @@ void execute_and_wait(d1::task& task, d1::task_group_context& task_context, d1::
 
 void* allocate(d1::small_object_pool*& pool, size_t bytes) {
   static d1::small_object_pool* const none = static_cast<d1::small_object_pool*>(std::malloc(1));
-  pool = none;  // never looked into, but asserted to be there
+  pool = none;  // never read, but asserted to exist
   return aligned(bytes, d1::task_alignment);
 }
 void* allocate(d1::small_object_pool*& pool, size_t bytes, const d1::execution_data& /*data*/) {
@@ -101,7 +101,7 @@ void deallocate(d1::small_object_pool& pool, void* memory, size_t bytes, const d
   deallocate(pool, memory, bytes);
 }
 void* cache_aligned_allocate(size_t bytes) { return aligned(bytes, 128); }
-// libtbb.so also frees memory of its own here, from threads that TSan cannot see to come later.
+// libtbb.so also frees its own memory here, from threads whose order TSan cannot see.
 void cache_aligned_deallocate(void* memory) {
   AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
   std::free(memory);

@@ -12,7 +12,7 @@ namespace {
 
 constexpr size_t kBlock = 64;
 
-// For one block of samples, transposed to [dim, kBlock].
+// Finds the most probable labels of one block of samples, which is transposed to [dim, kBlock].
 class Block {
  public:
   Block(const NormalClasses& classes, std::span<const float> samples)
@@ -25,7 +25,7 @@ class Block {
     best_.fill(-std::numeric_limits<double>::infinity());
   }
 
-  // Looks for better labels among the classes [first, end), which are one group. `constants` has for each class the
+  // Looks for better labels among the classes [first, end), which form one group. `constants` holds for each class the
   // part of its log density that does not depend on the sample.
   void judge(size_t first, size_t end, std::span<const double> constants) {
     scores_.resize((end - first) * kBlock);
@@ -47,7 +47,7 @@ class Block {
       }
     }
     for (size_t s = 0; s < kBlock; ++s) {
-      // No label of a group is more probable than all its classes of one sample together.
+      // The probability of a label is at most the sum of the probabilities of all classes of its group.
       if (top[s] + std::log(static_cast<double>(end - first)) > best_[s]) {
         choose(s, first, end, top[s]);
       }
@@ -89,7 +89,7 @@ class Block {
 std::vector<int64_t> most_probable_labels(const NormalClasses& classes, std::span<const float> samples) {
   const auto dim = static_cast<size_t>(classes.dim);
   const size_t count = classes.shares.size();
-  // -|x - mean|² / (2 deviation²) without |x|², which all classes share.
+  // Computes -|x - mean|² / (2 deviation²) without |x|², which is the same for all classes.
   std::vector<double> constants(count);
   for (size_t c = 0; c < count; ++c) {
     double squares = 0;

@@ -1,5 +1,5 @@
-// The Bayes rule of classes that are normal around known means, by evaluating every class: the accuracy that no
-// classifier exceeds on such samples.
+// The Bayes rule for classes that are normally distributed around known means. It evaluates every class. No classifier
+// has a higher accuracy on such samples.
 #pragma once
 
 #include <cstdint>

@@ -32,7 +32,7 @@ std::vector<char*> pointers(std::vector<std::string>& words) {
   return out;
 }
 
-// In the child: never returns.
+// Runs xrun in the child process. Never returns.
 [[noreturn]] void become_xrun(std::vector<std::string> words, const CommandOptions& options,
                               const std::string& directory, int out, int err) {
   ::dup2(out, STDOUT_FILENO);
@@ -121,7 +121,7 @@ CommandResult run_xrun(const std::vector<std::string>& words, const CommandOptio
       ::kill(child, SIGKILL);
     }
     if (passed > options.timeout_s + kOrphans_s) {
-      break;  // a process that it started still has the pipes
+      break;  // a process that xrun started still has the pipes open
     }
   }
   for (const pollfd& file : files) {

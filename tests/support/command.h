@@ -1,4 +1,5 @@
-// Runs the xrun binary as a user would: words in; exit code, stdout and stderr out.
+// Runs the xrun binary as a user would: takes the words of the command line and returns the exit code, stdout and
+// stderr.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +10,14 @@
 namespace xrun::testing {
 
 struct CommandOptions {
-  std::string binary;                                            // empty: the one of this build
+  std::string binary;                                            // empty: the binary of this build
   std::string directory;                                         // working directory; empty: a fresh temporary one
-  std::vector<std::pair<std::string, std::string>> environment;  // on top of a plain one (no XRUN_*, LANG=C.UTF-8)
+  std::vector<std::pair<std::string, std::string>> environment;  // added to a plain one (no XRUN_*, LANG=C.UTF-8)
   int64_t file_size_limit = -1;                                  // RLIMIT_FSIZE in bytes
   int uid = -1;                                                  // run as this user (needs root)
   double timeout_s = 120;
-  double kill_after_s = -1;  // SIGKILL at that time
-  int signal = 0;            // sent once the output has `signal_on`
+  double kill_after_s = -1;  // sends SIGKILL after this time
+  int signal = 0;            // sent when the output contains `signal_on`
   std::string signal_on;
 };
 
@@ -29,7 +30,7 @@ struct CommandResult {
 
 CommandResult run_xrun(const std::vector<std::string>& words, const CommandOptions& options = {});
 
-// A directory below the build folder that is removed at the end.
+// A directory below the build folder, which is removed in the destructor.
 class TemporaryDirectory {
  public:
   TemporaryDirectory();
@@ -37,7 +38,7 @@ class TemporaryDirectory {
   TemporaryDirectory(const TemporaryDirectory&) = delete;
   TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
   const std::string& path() const { return path_; }
-  // Writes a file below it and gives its path.
+  // Writes a file below the directory and returns its path.
   std::string write(const std::string& name, const std::string& content) const;
 
  private:

@@ -1,5 +1,5 @@
-// Runs of one model by the command, in a directory of their own: what their events say, and plans that have to give the
-// same bits.
+// Runs one model with the command in a directory of its own, reads the events of the runs, and compares plans that must
+// give equal bits.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -20,7 +20,7 @@ inline Flags with(Flags flags, const Flags& more) {
 }
 inline Flags with(Flags flags, const std::string& setting) { return with(std::move(flags), Flags{"--set", setting}); }
 
-// The JSON objects of a text, one a line.
+// Parses a text that has one JSON object in each line.
 inline std::vector<nlohmann::json> json_lines(const std::string& text) {
   std::vector<nlohmann::json> list;
   std::string line;
@@ -38,7 +38,7 @@ class CommandRuns : public ::testing::Test {
   }
   void write_model(const std::string& text) { directory.write(kFile, text); }
 
-  // A training with its output in `out`, which has to end well.
+  // Trains with the output in `out`, and expects the run to succeed.
   CommandResult training(const std::string& out, const Flags& flags, const CommandOptions& options = {}) const {
     CommandResult result =
         run(with({"train", kFile, "--deterministic", "--progress", "json", "-C", out}, flags), options);
@@ -49,7 +49,7 @@ class CommandRuns : public ::testing::Test {
                                     const CommandOptions& options = {}) const {
     return json_lines(training(out, flags, options).out);
   }
-  // The values of `key` in its events.
+  // Trains, and returns the values of `key` in the events.
   std::vector<double> values(const std::string& key, const std::string& out, const Flags& flags) const {
     std::vector<double> list;
     for (const nlohmann::json& event : train(out, flags)) {
@@ -60,14 +60,15 @@ class CommandRuns : public ::testing::Test {
     EXPECT_FALSE(list.empty()) << key;
     return list;
   }
-  // The digest of its weights.
+  // Trains, and returns the digest of the weights.
   std::string weights(const std::string& out, const Flags& flags, const CommandOptions& options = {}) const {
     const std::string digest = train(out, flags, options).back().value("weights", "");
     EXPECT_EQ(digest.size(), 32U);
     return digest;
   }
 
-  // Stages, both schedules, recomputation, replicas with gradients in one bucket and in many, with and without overlap.
+  // Returns plans with several stages, both schedules, recomputation, and replicas whose gradients are in one or in
+  // many buckets, with and without overlap.
   static const std::vector<Flags>& plans() {
     static const std::vector<Flags> list{
         {"--devices", "2", "--set", "schedule.stages=2", "--set", "schedule.micro_batches=4"},
@@ -80,7 +81,7 @@ class CommandRuns : public ::testing::Test {
     };
     return list;
   }
-  // In f32 and bf16, every plan has the bits of one device, of which this gives those in f32.
+  // Expects in f32 and in bf16 that every plan gives the bits of one device. Returns the digest of the weights in f32.
   std::string expect_one_result(const Flags& flags = {}) const {
     std::string in_f32;
     for (const std::string precision : {"mixed(bf16)", "f32"}) {

@@ -1,4 +1,5 @@
-// A control group of the kernel with a share of processor time, which may be made where its file system is writable.
+// A control group of the kernel that limits processor time. It can be made only if the file system of control groups is
+// writable.
 #pragma once
 
 #include <filesystem>
@@ -13,8 +14,8 @@ namespace xrun::testing {
 
 class CpuGroup {
  public:
-  // Processes in the group get `share` of one core in every 10 ms, 0: no limit, and go before other work on the
-  // machine.
+  // Limits the processes of the group to `share` of one core in every 10 ms (0: no limit). They have priority over
+  // other work on the machine.
   CpuGroup(const std::string& name, double share) {
     namespace fs = std::filesystem;
     constexpr int kPeriod = 10'000;  // microseconds
@@ -41,9 +42,9 @@ class CpuGroup {
   CpuGroup(const CpuGroup&) = delete;
   CpuGroup& operator=(const CpuGroup&) = delete;
 
-  // The folder of the group; nullopt if it cannot be made.
+  // Returns the folder of the group, or nullopt if it cannot be made.
   const std::optional<std::filesystem::path>& path() const { return path_; }
-  // A shell command that moves the shell into the group.
+  // Returns a shell command that moves the shell into the group.
   std::string enter() const { return fmt::format("echo $$ > {}/cgroup.procs", path_->string()); }
 
  private:

@@ -25,7 +25,7 @@ int64_t axis_of(const Call& c) { return place(c.attrs.integer("axis", -1), c.in[
 
 naive::Image image_of(const Tensor& x) { return {x.dim(0), x.dim(1), x.dim(2), x.dim(3)}; }
 
-// A number for both directions of an image, or a list of two.
+// Returns an attribute for the height and the width of an image: one number for both, or a list of two.
 naive::Pair pair_of(const Call& c, std::string_view name, naive::Pair otherwise) {
   const AttrValue* value = c.attrs.find(name);
   if (value == nullptr) {
@@ -42,7 +42,7 @@ naive::Window window_of(const Call& c, int64_t groups) {
 
 Values bias_of(const Call& c, size_t input) { return input < c.in.size() ? c.in[input].values : Values{}; }
 
-// f(index) for every element of the output.
+// Computes f(index) for every element of the output.
 template <typename F>
 Values each(const Index& dims, const F& f) {
   Values out;
@@ -57,7 +57,7 @@ Values each(const Index& dims, const F& f) {
   return out;
 }
 
-// The fiber of x through index `i` along `axis`.
+// Returns the elements of x along `axis` that have the other coordinates of `i`.
 Values fiber(const Tensor& x, Index i, int64_t axis) {
   Values out;
   int64_t& at = i[static_cast<size_t>(axis)];
@@ -102,7 +102,8 @@ const std::map<std::string_view, double (*)(double)>& functions() {
   return all;
 }
 
-// Draws are keyed by position in the batch and by element (docs/internals/determinism.md).
+// Returns the stream of random draws, which is keyed by position in the batch and by element
+// (docs/internals/determinism.md).
 RandomStream draws(const Call& c, int64_t row) { return {7, 3, static_cast<uint64_t>(row), stable_hash(c.path)}; }
 
 Values dropout(const Call& c) {
@@ -145,8 +146,9 @@ Values group_norm(const Call& c) {
   });
 }
 
-// Computes the term added to the score of a key: the bias of its place relative to the query, or -infinity if the query
-// does not see it. Positions are cells of a grid, moved by the shift before they are cut into windows.
+// Computes the term that is added to the score of a key: the bias of its position relative to the query, or -infinity
+// if the query may not attend to it. Positions are cells of a grid, which are shifted before the grid is divided into
+// windows.
 struct Places {
   explicit Places(const Call& c) : call(c) {
     const int64_t t = c.in[0].dim(1);
@@ -166,7 +168,8 @@ struct Places {
     const auto seen = [&](int64_t q, int64_t k, int64_t size, int64_t side) {
       const int64_t moved_q = place(q, size, side);
       const int64_t moved_k = place(k, size, side);
-      // Two places of one window that the shift wrapped around are as far apart as they were only on the same side.
+      // The shift may wrap positions around. Two positions of a window may attend to each other only if they were on
+      // the same side before, at the same distance.
       return moved_q / side == moved_k / side && moved_k - moved_q == k - q;
     };
     const bool visible = seen(query / width, key / width, height, rows) &&
@@ -184,7 +187,8 @@ struct Places {
   int64_t height, width, rows, columns;
 };
 
-// x [N, T, D]; weights of [q k v] and of the projection; queries of head h are D / heads columns of the first third.
+// x is [N, T, D]; there are weights for [q k v] and for the projection. The queries of head h are D / heads columns of
+// the first third.
 Values attention(const Call& c) {
   const Tensor& x = c.in[0];
   const int64_t t = x.dim(1);
@@ -217,7 +221,7 @@ Values attention(const Call& c) {
   return naive::linear(mixed, c.in[proj].values, c.in[proj + 1].values, x.dim(0) * t, dim, dim);
 }
 
-// The mean over the positions of a sample of a function of logits and label, of which all are given.
+// Returns the mean of a function of logits and label over the positions of each sample. All positions have labels.
 template <typename F>
 Values mean_of_positions(const Call& c, F of) {
   const Tensor& labels = c.in[1];
@@ -239,7 +243,7 @@ Values cross_entropy(const Call& c) {
   });
 }
 
-// The sum over all letters that the result of a rule "nij,njk->nik" lacks.
+// Computes a rule such as "nij,njk->nik": the sum over all letters that the result lacks.
 Values einsum(const Call& c, const std::string& rule) {
   const size_t comma = rule.find(',');
   const size_t arrow = rule.find("->");
@@ -278,7 +282,7 @@ Values deconv(const Call& c) {
   return each(c.out, [&](const Index& i) {
     const double bias = c.in.size() > 2 ? c.in[2].at({i[1]}) : 0;
     return bias + sum(each({x.dim(1), k.h, k.w}, [&](const Index& at) {
-             // The place of x from which the weight at (u, v) reaches this element.
+             // The position in x that the weight at (u, v) multiplies for this element.
              const int64_t h = i[2] + pad.h - at[1];
              const int64_t w = i[3] + pad.w - at[2];
              const bool reached = h >= 0 && w >= 0 && h % stride.h == 0 && w % stride.w == 0 &&
@@ -289,7 +293,7 @@ Values deconv(const Call& c) {
   });
 }
 
-// Classes by descending logit.
+// Returns the classes sorted by descending logit.
 std::vector<int64_t> ranking(const Values& logits) {
   std::vector<int64_t> order(logits.size());
   std::iota(order.begin(), order.end(), 0);
@@ -298,7 +302,7 @@ std::vector<int64_t> ranking(const Values& logits) {
   return order;
 }
 
-// Mean of f(x, target) over each sample.
+// Returns the mean of f(x, target) over each sample.
 Values row_loss(const Call& c, double (*f)(double, double)) {
   const size_t n = c.in[0].values.size() / c.out[0];
   return each(c.out, [&](const Index& i) {
@@ -319,8 +323,8 @@ Values along_axis(const Call& c, double (*f)(const Values&)) {
   });
 }
 
-// The first result of a function of the operands, for one element of what they broadcast to. A parameter stands under
-// the last dimensions.
+// Returns the first result of a function for one element of the broadcast operands. A parameter is aligned with the
+// last dimensions.
 double function_at(const Call& c, const ScalarExpr& function, const Index& i) {
   std::vector<double> inputs;
   for (const Tensor& operand : c.in) {
@@ -343,7 +347,7 @@ Tensor function_of(const Call& c, const std::string& text) {
   return made;
 }
 
-// A reduction, of a function where the call has one.
+// Computes a reduction, over a function of the operands if the call has one.
 Values reduce(const Call& c, double (*f)(const Values&)) {
   if (!c.attrs.has("of")) {
     return along_axis(c, f);
@@ -353,7 +357,8 @@ Values reduce(const Call& c, double (*f)(const Values&)) {
   return along_axis(plain, f);
 }
 
-// The first result of `map.sum`: with `dims0` the sum over the dimensions that it lacks, or has once.
+// Computes the first result of `map.sum`. With `dims0`, it is summed over the dimensions that `dims0` lacks or that
+// have size 1 in it.
 Values map_sum(const Call& c) {
   const Tensor terms = function_of(c, c.attrs.text("y"));
   if (!c.attrs.has("dims0")) {
@@ -397,7 +402,7 @@ Values concat(const Call& c) {
 
 using Formula = std::function<Values(const Call&)>;
 
-// Copies of the first operand: `move` turns the index of an element of the output into that of where it comes from.
+// Copies the first operand. `move` turns the index of an output element into the index of its source.
 template <typename Move>
 Formula moved(const Move& move) {
   return [move](const Call& c) {
@@ -408,7 +413,7 @@ Formula moved(const Move& move) {
   };
 }
 
-// f(call, index, element of the first operand there).
+// Computes f(call, index, element of the first operand at the index).
 template <typename F>
 Formula pointwise(const F& f) {
   return [f](const Call& c) { return each(c.out, [&](const Index& i) { return f(c, i, c.in[0].at(i)); }); };

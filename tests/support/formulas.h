@@ -1,5 +1,5 @@
-// Every operator that runs as its formula says, in f64 and logical order: what the conformance suite holds kernels and
-// gradients to. Nothing of ops/ is used.
+// Computes every operator that can run by its formula, in f64 and logical order. The conformance suite compares kernels
+// and gradients with it. It uses nothing of ops/.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ struct Tensor {
   std::vector<double> values;
 
   int64_t dim(int i) const { return dims[static_cast<size_t>(i)]; }
-  // A dimension of 1 is repeated.
+  // Returns the element at `index`. A dimension of size 1 is broadcast.
   double at(const std::vector<int64_t>& index) const {
     int64_t flat = 0;
     for (size_t d = 0; d < dims.size(); ++d) {
@@ -26,20 +26,20 @@ struct Tensor {
   }
 };
 
-// A call in training, on one block of rows.
+// A call of an operator in training, on one block of rows.
 struct FormulaCall {
   std::string_view op;
   const Attrs& attrs;
   std::vector<Tensor> in;    // parameters included
   std::vector<int64_t> out;  // dims of the first output
-  std::string_view path;     // keys random draws, as do the next two
+  std::string_view path;     // key of random draws, like the next two members
   uint64_t seed = 0;
   uint64_t step = 0;
 };
 
 bool has_formula(std::string_view op);
 
-// The first output of a call, by its formula.
+// Computes the first output of a call by its formula.
 std::vector<double> evaluate(const FormulaCall& call);
 
 }  // namespace xrun::test

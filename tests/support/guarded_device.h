@@ -17,8 +17,8 @@
 
 namespace xrun::runtime::testing {
 
-// The mappings of a set that are open while any of its tasks runs: an exchange reads the memory of two devices.
-// Threads: any.
+// The mappings of a set of devices. All are open while any task of the set runs, because an exchange reads the memory
+// of two devices. Threads: any.
 class Guard {
  public:
   void add(std::byte* base, size_t bytes) {
@@ -118,7 +118,7 @@ class GuardedDevice final : public CpuDevice {
   }
 
  private:
-  // The last task of a step may end after the set: it holds the guard.
+  // Shared ownership of the guard: the last task of a step may end after the set is destroyed.
   struct Guarded {
     std::shared_ptr<Guard> guard;
     Task task;

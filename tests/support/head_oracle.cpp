@@ -10,9 +10,9 @@ namespace xrun::test {
 namespace {
 
 constexpr double kSmallestNorm = 1e-12;
-constexpr double kSmallestExp = 1e-28;  // in f32 smaller ones lose bits, and then vanish
+constexpr double kSmallestExp = 1e-28;  // smaller values lose bits in f32 and then become 0
 
-// The value that products read: in f32 the value itself, in bf16 the nearest bf16 of its f32.
+// Returns the value that products read: in f32 the value itself, and in bf16 the bf16 nearest to its f32.
 double rounded(double x, bool bf16) {
   if (!bf16) {
     return x;
@@ -25,12 +25,12 @@ double rounded(double x, bool bf16) {
   return f;
 }
 
-// Rows normalised where cosines are asked for, with the norms.
+// Rows with their norms, which are normalised if the head uses cosines.
 struct Operand {
   std::vector<double> plain;    // normalised, not rounded
   std::vector<double> rounded;  // the values that products read
   std::vector<double> norm;
-  std::vector<double> size;  // norms of what products read
+  std::vector<double> size;  // norms of the values that products read
 };
 
 Operand operand(const std::vector<float>& values, int64_t rows, int64_t dim, bool cosine, bool bf16) {
@@ -87,8 +87,8 @@ Psi psi(const MarginForm& form, double x) {
   return {value, form.m1 * std::fabs(std::sin(phi)) / std::max(root, 1e-3)};
 }
 
-// Through the division by the norm: (g - (g · u) u) / norm for each row; g / norm where the divisor is the smallest
-// one.
+// Applies the gradient of the division by the norm: (g - (g · u) u) / norm for each row, or g / norm if the norm was
+// replaced by the smallest divisor.
 void unnormalise(std::vector<double>& gradient, const Operand& of, int64_t dim) {
   for (size_t r = 0; r < of.norm.size(); ++r) {
     double along = 0;
@@ -160,13 +160,13 @@ HeadAnswer solve(const HeadProblem& problem) {
                           (lse - (1 - smoothing) * z[label] - smoothing * total / static_cast<double>(classes)));
     answer.loss_size.push_back(
         factor * (std::fabs(lse) + std::fabs(z[label]) + smoothing * std::fabs(total) / static_cast<double>(classes)));
-    // The slope of the margin scales the part of a target's gradient across the class weight.
+    // The slope of the margin scales the part of the target's gradient that is perpendicular to the class weight.
     const double steep = cosine ? target.slope * std::sqrt(std::max(0.0, 1 - seen * seen)) : 0;
     for (int64_t c = 0; c < classes; ++c) {
       const bool is_target = static_cast<size_t>(c) == label;
       const double p = std::exp(z[static_cast<size_t>(c)] - lse);
       const double outer =
-          // The factor of the gradient with respect to psi of the class.
+          // The factor of the gradient with respect to the class's psi.
           filtered[static_cast<size_t>(c)] ? 0 : scale * problem.row_weight * factor;
       const double smooth = smoothing / static_cast<double>(classes);
       const double g = (p - (is_target ? 1 - smoothing : 0) - smooth) * outer * (is_target ? target.slope : 1);

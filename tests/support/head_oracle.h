@@ -1,4 +1,4 @@
-// The classifier head as a naive f64 computation over whole logits: the oracle of ops/head.h.
+// Computes the classifier head naively in f64 over the whole matrix of logits. It is the oracle for ops/head.h.
 #pragma once
 
 #include <cstdint>
@@ -19,11 +19,12 @@ struct HeadProblem {
   std::vector<float> features;  // [rows, dim]
   std::vector<float> weight;    // [classes, dim]
   std::vector<float> bias;      // [classes] or empty
-  std::vector<int32_t> labels;  // outside 0..classes-1: the row has weight 0
-  std::vector<float> factors;   // factors of the losses of the rows; empty: 1
-  // The target cosines that a margin reads: the slope of an angle is too steep near cos = 1 to be compared otherwise.
+  std::vector<int32_t> labels;  // a label outside 0..classes-1 gives the row weight 0
+  std::vector<float> factors;   // weight of each row's loss; empty: 1
+  // The target cosines that the margin reads. They are given because the slope of an angle near cos = 1 is too steep to
+  // compare results otherwise.
   std::vector<float> target_logits;  // [rows] or empty
-  std::vector<float> corrections;    // [classes] or empty: added to scaled logits of rows with other targets
+  std::vector<float> corrections;    // [classes] or empty: added to scaled logits of classes other than the target
 };
 
 struct HeadAnswer {
@@ -32,15 +33,15 @@ struct HeadAnswer {
   std::vector<double> dw;      // [classes, dim]
   std::vector<double> db;      // [classes]
   std::vector<double> logits;  // [rows, classes], before the margin
-  // How large the terms of each sum are, which may cancel: what its roundings are relative to.
+  // Sizes of the terms of each sum. Rounding errors are relative to these sizes, since the terms may cancel.
   std::vector<double> loss_size;  // [rows]
-  std::vector<double> dx_size;    // [rows]: of the norm of the row's gradient
+  std::vector<double> dx_size;    // [rows]: size of the row's gradient norm
   std::vector<double> dw_size;    // [classes]
 };
 
 HeadAnswer solve(const HeadProblem& problem);
 
-// |got - want| / |want|.
+// Returns |got - want| / |want| in the Euclidean norm.
 double relative_error(const std::vector<float>& got, const std::vector<double>& want);
 
 }  // namespace xrun::test

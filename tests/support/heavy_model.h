@@ -1,11 +1,11 @@
-// A model file whose steps take long enough to be timed: the subject of tests of slow ranks.
+// A model file whose steps take long enough to be timed, for tests of slow ranks.
 #pragma once
 
 #include <string>
 
 namespace xrun::testing {
 
-// `log`: further lines of `train`, each with its line break.
+// Returns the text of the model. `log` holds further lines of `train`, each with its line break.
 inline std::string heavy_model(int steps, const std::string& log = "") {
   return R"(xgraph 1
 model heavy {

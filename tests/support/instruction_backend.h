@@ -1,4 +1,4 @@
-// A backend of tests: instructions that compute run as tasks of CPU devices, and do what a test says.
+// A backend for tests: each compute instruction runs as a task of a CPU device, and a test defines what it does.
 #pragma once
 
 #include "runtime/device/backend.h"
@@ -8,7 +8,7 @@ namespace xrun::runtime::testing {
 
 class InstructionBackend : public Backend {
  public:
-  // Sets the devices once they exist; the sequential executor has no devices.
+  // Sets the devices, which are made after the backend. The sequential executor has no devices.
   void set_devices(const DeviceSet& devices, const planner::Program& program) {
     devices_ = &devices;
     entries_.resize(program.instructions.size());

@@ -1,4 +1,4 @@
-// The instruction sets that tests of kernels run with.
+// The instruction sets with which tests of kernels run.
 #pragma once
 
 #include <vector>
@@ -7,7 +7,7 @@
 
 namespace xrun::ops {
 
-// All that this processor has.
+// Returns all instruction sets that this processor supports.
 inline std::vector<Isa> all_isas() {
   std::vector<Isa> all;
   for (const Isa isa : {Isa::kAvx2, Isa::kAvx512, Isa::kAvx512Bf16, Isa::kAmx}) {

@@ -1,4 +1,5 @@
-// The launchers of runs of several processes that tests start where they are installed: those of Open MPI and MPICH.
+// The launchers of runs with several processes, Open MPI's and MPICH's. Tests that need a launcher are skipped if it is
+// not installed.
 #pragma once
 
 #include <filesystem>
@@ -11,13 +12,13 @@ namespace xrun::testing {
 
 struct Launcher {
   std::string path;
-  std::string module;              // xrun module of this build
-  std::string packages;            // packages that bring both
-  std::string rank;                // the variable that has a process's rank
-  std::vector<std::string> words;  // options to start more ranks than there are cores
+  std::string module;              // file name of the xrun module for this MPI in this build
+  std::string packages;            // packages that provide the launcher and its library
+  std::string rank;                // environment variable that holds a process's rank
+  std::vector<std::string> words;  // options that allow more ranks than cores
   std::vector<std::pair<std::string, std::string>> environment;
 
-  // Why tests have to do without it; empty: it is there.
+  // Returns why the launcher cannot be used, or an empty string if it can.
   std::string missing() const {
     if (!std::filesystem::exists(path)) {
       return "no " + path + " (" + packages + ")";
@@ -27,14 +28,14 @@ struct Launcher {
                : "this build has no " + module + " (" + packages + ")";
   }
 
-  // Runs a command on that many ranks.
+  // Runs a command on `ranks` ranks.
   CommandResult run(int ranks, const std::vector<std::string>& command, CommandOptions options) const {
     const std::vector<std::string> all = words_for(ranks, command);
     options.binary = all[0];
     options.environment.insert(options.environment.end(), environment.begin(), environment.end());
     return run_xrun({all.begin() + 1, all.end()}, options);
   }
-  // Runs the command below `xrun train --restarts 0`, which ends a launcher that does not end with its ranks.
+  // Runs the command below `xrun train --restarts 0`, which kills a launcher that outlives its ranks.
   CommandResult run_watched(int ranks, const std::vector<std::string>& command, CommandOptions options) const {
     std::vector<std::string> all{"train", "--restarts", "0", "--"};
     const std::vector<std::string> own = words_for(ranks, command);

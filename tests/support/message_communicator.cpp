@@ -14,8 +14,8 @@ namespace {
 struct Header {
   enum Kind : int32_t { kBlock, kText, kBroadcast };
   int32_t kind = kBlock;
-  int32_t group = 0;  // broadcasts: the channel
-  int32_t from = 0;   // device; of a text or a broadcast: rank
+  int32_t group = 0;  // of broadcasts: the channel
+  int32_t from = 0;   // device; for a text or a broadcast: rank
   int32_t to = 0;
   int64_t round = 0;  // number of the gather call; used by texts only
 };
@@ -204,7 +204,7 @@ void MessageCommunicator::post(int exchange, Completion received, Completion rel
   });
 }
 
-// Sent blocks have been copied, so their memory is free at once.
+// Sends the blocks of an exchange. They are copied, so their memory is free at once.
 void MessageCommunicator::send_blocks(Member& member) {
   const Exchange& exchange = member.exchange;
   for (const Block& block : exchange.sends) {
@@ -255,7 +255,7 @@ void MessageCommunicator::deliver(const Message& message) {
   }
 }
 
-// Writes the next block of a device to its place; the last one completes the exchange, and makes it ready for the next
+// Writes the next block of a device to its place. The last block completes the exchange and prepares it for the next
 // step.
 void MessageCommunicator::place(Member& member, int from, std::span<const std::byte> bytes) {
   const std::vector<Block>& blocks = member.exchange.receives;
@@ -286,7 +286,8 @@ void MessageCommunicator::broadcast(int channel, int root, std::span<std::byte> 
   enqueue([=, this] { move_broadcasts(channel, root); });
 }
 
-// Sends what this rank has to send, and gives what has come to those that wait for it, both in the order of the calls.
+// Sends this rank's broadcasts, and delivers received ones to the calls that wait for them, both in the order of the
+// calls.
 void MessageCommunicator::move_broadcasts(int channel, int root) {
   for (;;) {
     std::unique_lock lock(mutex_);
@@ -335,7 +336,7 @@ void MessageCommunicator::fail_broadcasts(int root, const std::string& why) {
   }
 }
 
-// Fails every wait for a block of a rank that is gone.
+// Fails every call that waits for a block of a rank that has left.
 void MessageCommunicator::lose(int rank) {
   {
     const std::lock_guard lock(mutex_);
@@ -379,7 +380,7 @@ std::vector<std::string> MessageCommunicator::gather(const std::string& mine) {
   return texts;
 }
 
-// The error of the lowest rank wins; the own one keeps its place and its help.
+// Sets the exchanges of steps of another size, and waits until the worker has taken them over.
 void MessageCommunicator::resize(std::span<const Exchange> exchanges) {
   std::promise<void> done;
   enqueue([&] {

@@ -1,5 +1,5 @@
-// A communicator of ranks that share no memory: blocks go as serialised messages over channels. A test double that
-// stands for MPI: two threads with arenas of their own, or two processes over a socket pair.
+// A communicator of ranks that share no memory: blocks are sent as serialised messages over channels. It is a test
+// double for MPI between two threads with their own arenas, or between two processes over a socket pair.
 #pragma once
 
 #include <condition_variable>
@@ -20,26 +20,27 @@ namespace xrun::runtime::testing {
 
 using Message = std::vector<std::byte>;
 
-// One end of a connection between two ranks. Threads: one that sends, one that receives.
+// One end of a connection between two ranks. Threads: one may send while another one receives.
 class Channel {
  public:
   virtual ~Channel() = default;
   virtual bool send(const Message& message) = 0;  // false: the other end is gone
   virtual std::optional<Message> receive() = 0;   // waits; nullopt: the other end is gone
-  virtual void close() = 0;                       // ends both directions, and the other thread's wait
+  virtual void close() = 0;                       // closes both directions, and ends a wait of the other thread
 };
 
-// Two ends in one process.
+// Makes the two ends of a connection within one process.
 std::pair<std::shared_ptr<Channel>, std::shared_ptr<Channel>> make_queue_channel();
-// The end of a connected socket, which it closes.
+// Makes a channel of a connected socket, and closes the socket at the end.
 std::shared_ptr<Channel> make_socket_channel(int socket);
 
-// One thread does all the work: it reads the blocks of what is posted, sends them, and writes what has come into its
-// places. A thread for each peer only takes messages off the channel, so that no two ranks wait for one another.
+// One thread does all the work: it reads and sends the blocks of posted exchanges and writes received blocks to their
+// destinations. A further thread for each peer only takes messages off the channel, so that two ranks never wait for
+// each other.
 class MessageCommunicator final : public Communicator {
  public:
-  //   rank_of   rank of a device
-  //   channels  by rank; null for this rank
+  //   rank_of   returns the rank of a device
+  //   channels  indexed by rank; null for this rank
   MessageCommunicator(int rank, std::function<int(int device)> rank_of, std::span<const Exchange> exchanges,
                       std::vector<std::shared_ptr<Channel>> channels);
   ~MessageCommunicator() override;
@@ -49,22 +50,23 @@ class MessageCommunicator final : public Communicator {
   Outcome agree(Outcome mine) override;
   void broadcast(int channel, int root, std::span<std::byte> bytes, Completion done) override;
 
-  // Sends texts to all ranks and gives back theirs, by rank; the own one among them. Waits for all.
+  // Sends a text to all ranks and returns the texts of all ranks, indexed by rank, including this one. Waits for all
+  // ranks.
   std::vector<std::string> gather(const std::string& mine);
 
  private:
-  // Blocks of one exchange that have come, or are to come.
+  // The state of one exchange: blocks that have been received, and blocks that are still missing.
   struct Member {
     Exchange exchange;
     bool posted = false;
     Completion received;
     Completion released;
-    size_t missing = 0;                          // blocks
-    std::map<int, size_t> next;                  // sending device to the index of its next block
-    std::vector<std::pair<int, Message>> early;  // messages that came before it was posted
+    size_t missing = 0;                          // number of blocks that are still missing
+    std::map<int, size_t> next;                  // for each sending device, the index of its next block
+    std::vector<std::pair<int, Message>> early;  // messages that arrived before the exchange was posted
   };
 
-  // A broadcast that was asked for, and what has come of those with its channel and root.
+  // Broadcasts of one channel and root: those that this rank has called, and the messages received for them.
   struct Broadcast {
     std::span<std::byte> bytes;
     Completion done;
@@ -95,7 +97,7 @@ class MessageCommunicator final : public Communicator {
   std::condition_variable changed_;
   std::deque<std::function<void()>> events_;
   bool stopping_ = false;
-  std::set<int> lost_;                                   // ranks that are gone: they may have ended their run
+  std::set<int> lost_;                                   // ranks that have left; they may have ended their run
   std::map<int64_t, std::map<int, std::string>> texts_;  // keys: round, then rank
   int64_t round_ = 0;
   std::map<std::pair<int, int>, Broadcasts> broadcasts_;  // key: channel and root

@@ -1,4 +1,4 @@
-// Operators as their formulas say, in f64 and logical order: oracles for kernels.
+// Computes operators by their formulas, in f64 and logical order. They are oracles for kernels.
 #pragma once
 
 #include <algorithm>
@@ -14,7 +14,7 @@ struct Image {
   int64_t n, c, h, w;
 };
 
-// Along the height and the width.
+// A value for the height and one for the width.
 struct Pair {
   int64_t h, w;
   constexpr Pair(int64_t both) : h(both), w(both) {}
@@ -60,7 +60,7 @@ inline Values conv(const Values& x, const Image& s, const Values& weight, const 
   return y;
 }
 
-// Largest cell, or mean of the cells inside the image.
+// Returns the largest cell of each window, or the mean of the window's cells inside the image.
 inline Values pool(const Values& x, const Image& s, const Window& w, bool largest) {
   Values y;
   for (int64_t n = 0; n < s.n; ++n) {
@@ -91,7 +91,7 @@ struct Normalized {
   Values y, mean, var;
 };
 
-// Per channel over samples and positions; biased variance.
+// Normalises each channel over samples and positions, with the biased variance.
 inline Normalized batch_norm(const Values& x, const Image& s, const Values& weight, const Values& bias, double eps) {
   Normalized out{.y = Values(x.size()), .mean = {}, .var = {}};
   const auto count = static_cast<double>(s.n * s.h * s.w);

@@ -11,13 +11,13 @@ namespace xrun::testing {
 
 class NetworkHosts {
  public:
-  // Check `missing` before anything else.
+  // Makes the hosts. A test must check `missing` before anything else.
   explicit NetworkHosts(int count) : name_("xrun-test" + std::to_string(::getpid())), count_(count) {
     if (::geteuid() != 0) {
       missing_ = "only root makes network namespaces";
     } else if (::access("/usr/sbin/ip", X_OK) != 0 && ::access("/sbin/ip", X_OK) != 0) {
       missing_ = "no `ip` (iproute2)";
-      // Removes the namespaces of tests that were killed.
+      // Removes the namespaces that killed tests left behind.
     } else if (act({"sweep", "xrun-test"}).exit != 0) {
       missing_ = "network namespaces cannot be listed";
     } else if (const CommandResult made = act({"up", name_, std::to_string(count)}); made.exit != 0) {
@@ -32,14 +32,14 @@ class NetworkHosts {
   NetworkHosts(const NetworkHosts&) = delete;
   NetworkHosts& operator=(const NetworkHosts&) = delete;
 
-  // Why there are no hosts; empty: there are.
+  // Returns why the hosts could not be made, or an empty string.
   const std::string& missing() const { return missing_; }
   std::string host(int index) const { return name_ + "-" + std::to_string(index); }
 
-  // The words that begin a command on all hosts, one process each.
+  // Returns the words that start a command with one process on each host.
   std::vector<std::string> mpirun() const { return {script(), "mpirun", name_, std::to_string(count_)}; }
   std::vector<std::string> mpich() const { return {script(), "mpich", name_, std::to_string(count_)}; }
-  // Any other act of the script.
+  // Runs scripts/hosts.sh with these words.
   static CommandResult act(const std::vector<std::string>& words) {
     return run_xrun(words, {.binary = script(), .timeout_s = 30});
   }

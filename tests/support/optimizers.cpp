@@ -9,7 +9,7 @@
 namespace xrun::test {
 namespace {
 
-// Inputs are those of make_update_rule: weight, gradient, states, rate, step, decay, norms.
+// The inputs of the rule are those of make_update_rule: weight, gradient, states, rate, step, decay, norms.
 UpdateRule rule_from(const std::string& text, int states) {
   const auto all = parse_scalar_expr(text);
   if (!all.ok()) {

@@ -8,7 +8,7 @@
 
 namespace xrun::test {
 
-// The call with its update rule; arguments that are not given have the defaults of the library.
+// Returns the call of an optimizer with its update rule. Arguments that are not given have the library's defaults.
 CallSpec optimizer(const std::string& name, Attrs arguments = {});
 
 }  // namespace xrun::test

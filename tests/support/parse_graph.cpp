@@ -1,4 +1,4 @@
-// One line a fact, a cursor over the line, every number checked before it indexes anything.
+// The text has one fact per line. A cursor reads the line, and every number is checked before it is used as an index.
 #include "tests/support/parse_graph.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace xrun {
 namespace {
 
-// No text that `print` writes comes near this many values; it bounds what a wrong id can allocate.
+// `print` never writes nearly this many values. The limit bounds the memory that a wrong id can allocate.
 constexpr int64_t kMostValues = 1 << 24;
 
 class Cursor {
@@ -33,7 +33,7 @@ class Cursor {
   bool done() const { return rest_.empty(); }
   char peek() const { return rest_.empty() ? '\0' : rest_.front(); }
 
-  // Up to one of the stop characters, which is not taken.
+  // Returns the text up to one of the stop characters, which is not consumed.
   std::string_view until(std::string_view stops) {
     const std::string_view word = rest_.substr(0, rest_.find_first_of(stops));
     rest_.remove_prefix(word.size());
@@ -75,7 +75,7 @@ class Cursor {
     XRUN_TRY(expect("\""));
     return text;
   }
-  // Parses u{1B}, the rest of an escape after its backslash.
+  // Parses u{1B}, the part of an escape after its backslash.
   Status character(std::string& text) {
     rest_.remove_prefix(2);
     uint32_t code = 0;
@@ -354,7 +354,7 @@ class GraphReader {
     }
     XRUN_TRY(c.expect(" @"));
     node.path = std::string(c.until(""));
-    // A call's own parameters have its path before their name.
+    // Parameters that belong to a call have its path before their name.
     const auto is_own = [&](ValueId read) {
       return node.phase == Phase::kForward && graph_.value(read).param.valid() &&
              graph_.param(graph_.value(read).param).name.starts_with(node.path + ".");

@@ -1,4 +1,4 @@
-// The reader of graph/print.h, so that tests hold printing to its words and write graphs as text.
+// Reads the text that graph/print.h writes. Tests use it to check the printed text and to write graphs as text.
 #pragma once
 
 #include <string_view>
@@ -7,7 +7,7 @@
 
 namespace xrun {
 
-// Reads what `print` wrote; spans and expansions are not in the text.
+// Reads the text that `print` wrote. Spans and expansions are not in the text.
 // Errors: kContent with the line number.
 Result<Graph> parse_graph(std::string_view text, const OpRegistry& registry);
 

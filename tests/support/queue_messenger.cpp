@@ -66,7 +66,7 @@ class QueueMessenger final : public Messenger {
     size_t bytes = 0;
   };
 
-  // Takes the next message from its sender's memory, or leaves it there a little longer.
+  // Takes the next message from its sender's memory, or leaves it there for some more calls.
   void move() {
     if (sends_.empty() || random_() % 2 == 0) {
       return;

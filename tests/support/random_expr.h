@@ -1,4 +1,4 @@
-// Random scalar expressions, for properties of their text, derivatives and compiled loops.
+// Makes random scalar expressions for tests of their text, derivatives and compiled loops.
 #pragma once
 
 #include <random>
@@ -7,7 +7,7 @@
 
 namespace xrun::testing {
 
-// An expression of three inputs and two results, with at most that many operations of all kinds.
+// Returns an expression of three inputs with two results and at most `operations` operations of all kinds.
 ScalarExpr random_expr(std::mt19937& random, int operations);
 
 }  // namespace xrun::testing

@@ -1,4 +1,4 @@
-// Says whether this build has a sanitizer, which needs more time and memory and has an allocator of its own.
+// Whether this build has a sanitizer. A sanitizer needs more time and memory, and has an allocator of its own.
 #pragma once
 
 namespace xrun::testing {

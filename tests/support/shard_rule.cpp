@@ -1,5 +1,6 @@
-// Grammar: operands "->" operands [";" counts]; operands and counts are separated by commas. An operand is letters and
-// "_" with at most one "*" or ".", after "+" where it is a term; a count is NAME "=" letter. Blanks mean nothing.
+// Grammar: operands "->" operands [";" counts]; operands and counts are separated by commas. An operand consists of
+// letters and "_", with at most one "*" or ".", and begins with "+" if it is a term. A count is NAME "=" letter. Blanks
+// are ignored.
 #include "tests/support/shard_rule.h"
 
 #include <algorithm>
@@ -21,7 +22,7 @@ std::vector<std::string> split(std::string_view text) {
   return parts;
 }
 
-// Writes `*` and `.` out: the k-th of the remaining dimensions is the k-th capital letter, or whole.
+// Expands `*` and `.`: the k-th of the remaining dimensions gets the k-th capital letter, or stays whole.
 Result<std::string> expand(const std::string& operand, int rank) {
   std::string out;
   const auto open = std::ranges::count_if(operand, [](char c) { return c == '*' || c == '.'; });

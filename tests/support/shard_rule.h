@@ -24,18 +24,18 @@
 namespace xrun {
 
 struct ShardRule {
-  std::vector<std::string> inputs;  // one letter or '_' a dimension of each operand
+  std::vector<std::string> inputs;  // for each operand, one letter or '_' per dimension
   std::vector<std::string> outputs;
-  std::vector<bool> terms;  // per input: it is a term of the sum
+  std::vector<bool> terms;  // for each input, whether it is a term of the sum
   std::vector<std::pair<std::string, char>> attrs;
-  std::string letters;  // each once, in order of first appearance
+  std::string letters;  // all letters once, in the order of their first appearance
 };
 
-// Parses a rule for operands of the given ranks; `*` is written out with capital letters.
+// Parses a rule for operands of the given ranks. Each `*` is replaced by capital letters, one per dimension.
 Result<ShardRule> parse_shard_rule(std::string_view text, const std::vector<int>& input_ranks,
                                    const std::vector<int>& output_ranks);
 
-// The rule of a call. Errors: only those of a definition that contradicts itself.
+// Returns the rule of a call. Errors: only those of a rule that contradicts itself.
 Result<ShardRule> shard_rule(const Graph& graph, const Node& node);
 
 }  // namespace xrun

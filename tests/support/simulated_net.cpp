@@ -27,7 +27,7 @@ void SimulatedNet::kill(int node) {
   }
 }
 
-// When a packet arrives that is sent now, at the first attempt that finds the link.
+// Returns the time at which a packet that is sent now arrives: at the first attempt for which the link works.
 std::optional<Seconds> SimulatedNet::arrival_over(int a, int b) {
   const auto cuts = cuts_.find(link(a, b));
   Seconds sent = clock_.now();
@@ -50,7 +50,7 @@ std::optional<Seconds> SimulatedNet::arrival_over(int a, int b) {
   return sent + delay;
 }
 
-// A message that can never arrive holds up all that is sent after it.
+// A message that can never arrive blocks everything that is sent after it.
 void SimulatedNet::put(int socket, std::vector<std::byte> bytes) {
   const End& from = ends_[static_cast<size_t>(socket)];
   End& to = ends_[static_cast<size_t>(from.other)];
@@ -97,7 +97,7 @@ int SimulatedNet::accept(int listener) {
   return socket;
 }
 
-// The kernel of the other node accepts a connection even while its process is busy, so only the link takes time.
+// The kernel of the other node accepts a connection even if its process is busy, so only the link takes time.
 int SimulatedNet::connect(const std::string& address, int port, Seconds patience) {
   const int node = std::stoi(address);
   const auto there = arrival_over(caller_, node);

@@ -1,5 +1,5 @@
-// A communicator whose rank sends its broadcasts late, or never; single bytes go at once. Everything else is passed to
-// the wrapped communicator.
+// Wraps a communicator so that this rank's broadcasts are sent late or never. Single bytes are sent at once, and all
+// other calls go to the wrapped communicator.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// A Slurm of one node on this machine: munged, slurmctld and slurmd in a directory of their own, on ports of their own,
-// in a process namespace that ends with this object, or with the test that has it.
+// Runs a Slurm cluster of one node on this machine: munged, slurmctld and slurmd with their own directory and ports.
+// They are in a process namespace that ends with this object, or with the test process.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ namespace xrun::testing {
 
 class SlurmHost {
  public:
-  // Check `missing` before anything else.
+  // Starts Slurm. A test must check `missing` before anything else.
   SlurmHost() {
     if (::geteuid() != 0) {
       missing_ = "only root starts a Slurm of its own";
@@ -40,8 +40,8 @@ class SlurmHost {
     start();
     wait_until_idle();
   }
-  // The shell in the namespace reads the end of its input and ends; the kernel then kills all others in there, before
-  // `unshare` ends.
+  // The shell in the namespace ends at the end of its input. The kernel then kills all other processes of the namespace
+  // before `unshare` ends.
   ~SlurmHost() {
     if (input_ >= 0) {
       ::close(input_);
@@ -53,10 +53,10 @@ class SlurmHost {
   SlurmHost(const SlurmHost&) = delete;
   SlurmHost& operator=(const SlurmHost&) = delete;
 
-  // Why there is no Slurm; empty: there is.
+  // Returns why Slurm could not be started, or an empty string.
   const std::string& missing() const { return missing_; }
 
-  // srun with an MPI plugin: "pmix", "pmi2", "none".
+  // Returns the launcher srun with an MPI plugin: "pmix", "pmi2" or "none".
   Launcher srun(const std::string& mpi) const {
     return {.path = "/usr/bin/srun",
             .module = mpi == "pmi2" ? "libxrun_mpich.so" : "libxrun_mpi.so",
@@ -65,7 +65,7 @@ class SlurmHost {
             .words = {"--mpi=" + mpi},
             .environment = {{"SLURM_CONF", path("slurm.conf")}}};
   }
-  // Any other program of Slurm.
+  // Runs another program of Slurm, such as scancel.
   CommandResult run(const std::string& program, const std::vector<std::string>& words, CommandOptions options) const {
     options.binary = "/usr/bin/" + program;
     options.environment.emplace_back("SLURM_CONF", path("slurm.conf"));
@@ -75,7 +75,7 @@ class SlurmHost {
  private:
   std::string path(const std::string& name) const { return directory_.path() + "/" + name; }
 
-  // A port that is free now.
+  // Returns a port that is free now.
   static int free_port() {
     const int socket = ::socket(AF_INET, SOCK_STREAM, 0);
     sockaddr_in address{};
@@ -88,8 +88,8 @@ class SlurmHost {
     return bound ? ntohs(address.sin_port) : 0;
   }
 
-  // Jobs share the node, and each may have more tasks than there are cores. TmpFS: the plugin of PMIx makes directories
-  // there whose names only have the number of the job.
+  // Writes the configuration. Jobs share the node, and each job may have more tasks than there are cores. TmpFS is set
+  // because the PMIx plugin makes directories there, whose names contain only the job number.
   void configure() {
     char host[256] = {};
     ::gethostname(host, sizeof host - 1);

@@ -11,11 +11,11 @@
 namespace xrun::testing {
 namespace {
 
-// Bytes from one side of a connection that go to the other.
+// One direction of a connection, with the bytes that it still has to send.
 struct Way {
   struct Part {
     Seconds due = 0;
-    std::vector<std::byte> bytes;  // empty: the end
+    std::vector<std::byte> bytes;  // empty: the connection has ended
   };
 
   int from = -1;

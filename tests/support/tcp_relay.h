@@ -1,4 +1,4 @@
-// A relay between real TCP connections on this host, which can hold back or delay what passes.
+// A relay for real TCP connections on this host, which can hold back or delay the bytes.
 #pragma once
 
 #include <atomic>
@@ -8,7 +8,7 @@
 
 namespace xrun::testing {
 
-// Passes each connection to its port on to `port`, until it is destroyed. Threads: any.
+// Accepts connections on its own port and relays each of them to `port`, until the relay is destroyed. Threads: any.
 class TcpRelay {
  public:
   explicit TcpRelay(int port);
@@ -17,7 +17,7 @@ class TcpRelay {
   TcpRelay& operator=(const TcpRelay&) = delete;
 
   int port() const { return port_; }
-  // While it is held, nothing passes, and no connection is closed: as where a link is cut.
+  // Holds back all bytes while `on` is true. Connections stay open, as if a link was cut.
   void hold(bool on) { held_ = on; }
   void delay(Seconds seconds) { delay_ = seconds; }
 

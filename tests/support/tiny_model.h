@@ -1,11 +1,12 @@
-// A model file that trains in a moment: the subject of tests of the whole path.
+// A model file that trains in a moment, for tests of whole runs.
 #pragma once
 
 #include <string>
 
 namespace xrun::testing {
 
-// 37 classes, batch 32, row blocks of 8, 60 steps; batch norm, dropout, a skip over two layers; synthetic data.
+// Returns a model with 37 classes, a batch of 32, row blocks of 8 and 60 steps. It has batch norm, dropout, a skip
+// connection over two layers, and synthetic data.
 inline std::string tiny_model() {
   return R"(xgraph 1
 

@@ -152,7 +152,7 @@ const std::vector<OpDef>& tiny_ops() {
   return ops;
 }
 
-// One call on all rows. `in` and `types` are those of the inputs.
+// A call on all rows. `in` and `types` are those of the inputs.
 struct Call {
   const Node& node;
   const Graph& graph;
@@ -339,7 +339,7 @@ Graph random_tiny_graph(uint64_t seed, int nodes) {
         call("noise", {pick(0)}, {}, i);
     }
   }
-  // The last few values meet in the loss, so that most of the graph is alive.
+  // The loss reads the last few values, so that most of the graph is needed.
   ValueId last = pool.back();
   for (size_t k = 1; k < 3 && k < pool.size(); ++k) {
     call("add", {last, pool[pool.size() - 1 - k]}, {}, 1000 + static_cast<int>(k));

@@ -22,12 +22,12 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 PAGE = os.path.join(HERE, "..", "..", "docs", "start", "walkthrough.md")
 BLOCK = re.compile(r"^```(console|xgraph \S+)\n(.*?)^```\n", re.M | re.S)
 BAR = re.compile(r"^<!-- at least ([\d.]+): (.*) -->$", re.M)
-# Lines that a slow machine prints and a fast one does not.
+# Lines that only a slow machine prints.
 OF_SLOWNESS = re.compile(r"^(\S+Z (working|waiting)|warning\[XG0812\]| *warning: a step |.* predicted (was|were) ).*\n", re.M)
 
-# Which plans the search compares follows from the speeds of the processor's instruction set.
+# The plans that the search compares depend on the speeds of the processor's instruction set.
 REASONS = re.compile(r"^  why .*?(?=^  wrote|\Z)", re.M | re.S)
-# A row of a curve or of a schedule.
+# Matches a row of a curve or of a schedule.
 DRAWING = re.compile(r"^.*\|[^|]*(\||•).*$|^ *\|$")
 
 
@@ -48,7 +48,7 @@ def shape_of(text):
     """What of an output is the same on every machine and every day."""
     text = OF_SLOWNESS.sub("", text)
     text = REASONS.sub("", text)
-    # Whether devices wait for one another depends on the speeds of the machine.
+    # Whether devices wait for each other depends on the speed of the machine.
     text = re.sub(r"; waiting for heads and communication [\d.]+ %", "", text)
     text = re.sub(r"\d{4}-\d\d-\d\dT[\d:]+Z", "TIME", text)
     text = re.sub(r"\b[0-9a-f]{8,32}\b", "DIGEST", text)
