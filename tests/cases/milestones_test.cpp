@@ -135,9 +135,8 @@ TEST_F(Case15MilestonesAfterAWarmUp, ATimeThatIsNeverReachedIsRefusedInEachUnit)
   EXPECT_THAT(refusal_of(with_at("10 epochs, 20 epochs")),
               HasSubstr("XG0506]: 20 epochs is not before the end of a run of 20 epochs"));
   for (const char* early : {"1 epoch", "2 epochs"}) {
-    EXPECT_THAT(
-        refusal_of(with_at(std::string(early) + ", 10 epochs")),
-        AllOf(HasSubstr("XG0506]: "), HasSubstr("is not after the start of `steps`, which is 2 epochs after")))
+    EXPECT_THAT(refusal_of(with_at(std::string(early) + ", 10 epochs")),
+                AllOf(HasSubstr("XG0506]: "), HasSubstr("is not after the start of `steps`, which is 2 epochs after")))
         << early;
   }
   // Times in other units are checked when the number of samples is known.
