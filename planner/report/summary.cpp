@@ -332,7 +332,7 @@ std::vector<CommSummary> list_communication(const Plan& plan) {
   std::map<std::string, size_t> known;
   std::map<int, bool> groups;
   for (const Instruction& instruction : program.instructions) {
-    // Of a collective, only one member counts.
+    // Only one member of a collective counts.
     if (!moves_bytes(instruction.kind) || (instruction.group >= 0 && !groups.emplace(instruction.group, true).second)) {
       continue;
     }

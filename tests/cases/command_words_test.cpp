@@ -1,4 +1,4 @@
-// What people type around a command: counts with suffixes, environment variables, a pipe whose reader has ended, the
+// Words that people type around a command: counts with suffixes, environment variables, a pipe whose reader has ended, the
 // help of a command, and directories in place of files.
 #include <algorithm>
 #include <filesystem>

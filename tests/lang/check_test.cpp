@@ -1,4 +1,4 @@
-// What texts mean: constants, names of tensors, settings, --set, imports, defaults, limits.
+// The meaning of texts: constants, names of tensors, settings, --set, imports, defaults, limits.
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>

@@ -119,7 +119,7 @@ TEST(ClassSettings, ChangeTheMathDigestAndTheirDefaultsDoNot) {
     EXPECT_TRUE(digests.insert(Checked(small_run(fmt::format("  {}", settings))).module().math_digest).second)
         << settings;
   }
-  // As with `init`, the path of the file is not part of the digest.
+  // The path of the file is not part of the digest, just as with `init`.
   EXPECT_FALSE(digests.insert(Checked(small_run("  class_weights = csv(\"a/w.csv\")")).module().math_digest).second);
 }
 

@@ -1,4 +1,4 @@
-// What commands print about active classes and their graphs: before a run, in its log, and when it cannot be resumed.
+// Output of commands about active classes and their graphs: before a run, in its log, and when it cannot be resumed.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// What commands print about data: text labels, all bad files in a check, the memory that pictures need, and inputs that
+// Output of commands about data: text labels, all bad files in a check, the memory that pictures need, and inputs that
 // are not scaled.
 #include <filesystem>
 #include <fstream>

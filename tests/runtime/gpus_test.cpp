@@ -1,4 +1,4 @@
-// What `xrun doctor` prints about GPUs, in builds with and without CUDA.
+// Output of `xrun doctor` about GPUs, in builds with and without CUDA.
 #include "runtime/device/gpus.h"
 
 #include <gmock/gmock.h>

@@ -1,4 +1,4 @@
-// What a run prints while it trains, measured with a clock of the test.
+// Output of a run while it trains, measured with a clock of the test.
 #include "runtime/cli/progress.h"
 
 #include <atomic>
