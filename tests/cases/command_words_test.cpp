@@ -1,5 +1,5 @@
-// Words that people type around a command: counts with suffixes, environment variables, a pipe whose reader has ended, the
-// help of a command, and directories in place of files.
+// Words that people type around a command: counts with suffixes, environment variables, a pipe whose reader has ended,
+// the help of a command, and directories in place of files.
 #include <algorithm>
 #include <filesystem>
 #include <gmock/gmock.h>
