@@ -21,9 +21,8 @@ std::string class_names_file(std::string_view digest);  // "classes-XXH3.json"
 std::optional<std::string> digest_of_class_names_file(std::string_view name);
 
 // Suffixes of temporary names. pending_tail, for unfinished files and directories, is ".tmp-", the owner, and 16 random
-// hex digits. former_tail, for a complete step that is moved aside for a new one of the same name, is the same text
-// with
-// ".was-" instead of ".tmp-".
+// hex digits. former_tail, for a complete step that is moved aside for a new one of the same name, is the same
+// text with ".was-" instead of ".tmp-".
 std::string pending_tail();
 std::string former_tail();
 struct Pending {

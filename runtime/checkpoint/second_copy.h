@@ -57,7 +57,7 @@ class SecondCopy {
   int64_t keep_;
   Io& io_;
   DirectoryLock lock_;
-  std::set<std::string> class_names_;  // digests of the names that are known to exist
+  std::set<std::string> class_names_;  // digests of the files of class names that the copies have
   Result<Bytes> outcome_ = Bytes{0};
   std::atomic<bool> given_up_ = false;
   std::optional<BackgroundWork> work_;  // last member, because it reads the others

@@ -12,7 +12,7 @@ namespace xrun::cli {
 // The reports of those ranks that run on this machine.
 struct RankReports {
   int begun = 0;           // ranks that have begun
-  bool launched = false;   // whether MPICH's launcher started them, as ranks of several
+  bool launched = false;   // whether MPICH's launcher started them, more than one
   std::vector<int> exits;  // exit codes of the ranks that have ended; a killed rank reports none
 };
 

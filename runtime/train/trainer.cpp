@@ -424,7 +424,7 @@ class Run {
     return saves_.save(done_);
   }
 
-  // Called between two steps: follows the background save, and saves if a save is due. `now`: save in any case.
+  // Called between two steps: checks how far the background save is, and saves if a save is due, or if `now` is true.
   Status look_after_saves(bool now) {
     const CountedAs counted(reports_.line(), LineMeans::Activity::kSave);
     XRUN_TRY(saves_.look());

@@ -51,7 +51,7 @@ TEST(VerifySelection, FindsSelectionsThatAreLeftOutOrElsewhere) {
       "of no head", [](Program& p) { find(p, Kind::kHeadSelect).head = -1; }, kKnn);
 }
 
-TEST(VerifySelection, FindsOperandsThatAreNotTheirs) {
+TEST(VerifySelection, FindsMissingOperandsAndOperandsOfOthers) {
   for (const Role role : {Role::kLabel, Role::kLists, Role::kSelection}) {
     expect_operand_found(
         "where its operand", [=](Program& p) { drop(find(p, Kind::kHeadSelect), role); }, kKnn);

@@ -74,7 +74,7 @@ train t {
   }
 };
 
-TEST_F(CsvLabels, AreTextsOfTheTrainingInByteOrderKeptInTheCheckpoint) {
+TEST_F(CsvLabels, ClassesAreTheTextsOfTrainingInByteOrder) {
   for (const char* label : {"column(\"species\")", "column(\"species\") -> as_index(3)", "column(2) -> as_index(3)"}) {
     write("m.xgraph", model(label));
     fs::remove_all(directory_.path() + "/ckpt");

@@ -400,7 +400,7 @@ TEST(Reference, ExamplesOfCurvesCheck) {
   EXPECT_NE(faults_of(run_with(false, {{"lr", "warmup(0 .. 0.1, 2 epochs)"}})), "") << "the rest of the run is missing";
 }
 
-TEST(Reference, ItsWholeFileChecks) {
+TEST(Reference, TheWholeExampleFilePassesTheChecks) {
   constexpr std::string_view kBlock = "```xgraph\nxgraph 1\n";
   const std::string document = test::read_source_file(std::string(kDocument));
   const size_t at = document.find(kBlock) + kBlock.size();

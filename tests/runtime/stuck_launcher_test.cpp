@@ -82,7 +82,7 @@ TEST(StuckLauncher, IsOneWhoseRanksEndedBetweenTwoLooks) {
   EXPECT_EQ(stuck.find(waiting, 6, true), 11) << "and not the one of another run";
 }
 
-TEST(StuckLauncher, IsNotOneOfWhichARankCannotBeSeen) {
+TEST(StuckLauncher, IsNotFoundWhileARankCannotBeSeen) {
   const Processes waiting{{10, 1, "sh"}, {11, 10, "mpirun"}};
   StuckLauncher stuck(10, 5);
   EXPECT_EQ(stuck.find(waiting, 0, true), 0);
