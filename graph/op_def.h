@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "graph/attr.h"
+#include "graph/availability.h"
 #include "graph/base/result.h"
 #include "graph/base/units.h"
 #include "graph/head_def.h"
@@ -39,8 +40,6 @@ enum class LayoutRule {
   kRowMajor,      // row-major: it works along the last dimension (linear, layer_norm)
   kAny,           // any layout for each: the kernel uses strides (transpose, concat)
 };
-
-enum class Availability { kReady, kNotYet };
 
 // The initial values of a parameter. Random values are drawn from Philox with (seed, tensor path, element) as counter.
 struct Init {

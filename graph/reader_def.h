@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "graph/attr.h"
+#include "graph/availability.h"
 #include "graph/base/result.h"
 #include "graph/base/units.h"
-#include "graph/op_def.h"
 #include "graph/specs.h"
 #include "graph/tensor_type.h"
 

@@ -11,16 +11,10 @@
 #include "graph/base/source.h"
 #include "graph/module.h"
 #include "graph/run_spec.h"
+#include "lang/elaborate/test_result.h"
 #include "lang/frontend_options.h"
 
 namespace xrun::lang {
-
-// One `test` block.
-struct TestResult {
-  std::string name;
-  int expectations = 0;
-  bool passed = false;  // a failed test has reported a diagnostic
-};
 
 struct CheckedFile {
   Module module;  // `module.model` is empty if the file has no model: a library of blocks

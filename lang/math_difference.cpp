@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <iterator>
 
+#include "graph/base/sha256.h"
 #include "graph/class_rows.h"
 #include "lang/frontend.h"
 #include "lang/lower/math_text.h"
@@ -135,6 +136,10 @@ std::vector<MathDifference> math_differences(const CheckedFile& then, const Chec
     }
   }
   return differences;
+}
+
+std::string earlier_math_digest(const CheckedFile& file) {
+  return sha256_hex(earlier_math_text(file.module, file.run));
 }
 
 }  // namespace xrun::lang

@@ -2,26 +2,13 @@
 // and explained.
 #pragma once
 
-#include <functional>
-
 #include "graph/kernel_facts.h"
 #include "graph/module.h"
 #include "planner/machine.h"
 #include "planner/plan.h"
-#include "planner/progress.h"
+#include "planner/search/options.h"
 
 namespace xrun::planner {
-
-// Returns the facts of the kernels of a prepared module, for the module's own `norm_rows`. `training` states whether
-// the module has its backward part.
-using FactsOf = std::function<Result<KernelFacts>(const Module& module, bool training)>;
-
-struct PlannerOptions {
-  bool deterministic = false;  // in addition to train.deterministic
-  int emitted = 6;             // number of best candidates that are made into programs and compared exactly
-  FactsOf facts_of = nullptr;  // if given, a smaller row block is among the fixes of a plan that does not fit
-  Progress progress = nullptr;
-};
 
 // Rejects a module that has too many operators or micro-batches for a plan, or tensors that no machine can store. It is
 // called before any work that grows with these numbers. `prepared` states whether the passes over the graph have run;
@@ -39,11 +26,6 @@ Result<Plan> make_plan(const Module& training, const Module& inference, const Ke
 // `training_facts` must be those with which the plan was made. Errors: kContent XG0625 if another version of xrun made
 // the plan.
 Status complete_plan(Plan& plan, const Module& training, const KernelFacts& training_facts);
-
-// Heads with at least this many classes are large. The cost of a large head depends on the active classes and on the
-// format of its class rows, so plans report the costs of other choices of both. If no plan fits, these choices are
-// among the proposed fixes.
-inline constexpr int64_t kLargeHead = 100'000;
 
 // Fills Plan::costs if the largest trained head is large. To this end it makes a program with the plan's settings for
 // each choice of active classes or formats that differs from the text's. The other arguments are those with which the

@@ -1,6 +1,6 @@
-// Simulation: computes when actions or instructions start and end, from their order and durations
-// (docs/internals/algorithms.md, "Simulation"). One function simulates a schedule, before a Program exists; the other
-// function simulates a Program.
+// Simulation of a program: computes when instructions start and end, from their order and durations
+// (docs/internals/algorithms.md, "Simulation"). planner/schedules/simulate_schedule.h simulates a schedule, before a
+// program exists.
 #pragma once
 
 #include <string>
@@ -8,29 +8,8 @@
 
 #include "planner/machine.h"
 #include "planner/program.h"
-#include "planner/schedules/schedule.h"
-#include "planner/search/decision.h"
 
 namespace xrun::planner {
-
-struct ActionTime {
-  Action action;
-  Seconds start = 0;
-  Seconds end = 0;
-};
-
-struct ScheduleTimes {
-  std::vector<std::vector<ActionTime>> stages;
-  Seconds makespan = 0;
-  // Fractions of stages x makespan. `bubble` is the time in which stages are idle; `imbalance` is the part of the idle
-  // time that is caused by unequal stage times.
-  double bubble = 0;
-  double imbalance = 0;
-};
-
-// Simulates a schedule. Each stage runs its actions in order, and a value takes ScheduleRequest::hop to reach the next
-// stage. REQUIRES: check_schedule has accepted the schedule.
-ScheduleTimes simulate(const Schedule& schedule, const ScheduleRequest& request);
 
 struct InstructionTime {
   Seconds start = 0;

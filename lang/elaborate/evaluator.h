@@ -34,7 +34,7 @@
 
 namespace xrun::lang {
 
-struct TestResult;  // lang/frontend.h
+struct TestResult;  // lang/elaborate/test_result.h
 
 struct Trial;
 

@@ -4,7 +4,7 @@
 
 #include "graph/cost.h"
 #include "lang/elaborate/evaluator.h"
-#include "lang/frontend.h"
+#include "lang/elaborate/test_result.h"
 
 namespace xrun::lang {
 namespace {

@@ -14,6 +14,7 @@
 #include "lang/format/line_breaker.h"
 #include "lang/format/pieces.h"
 #include "lang/format/writer.h"
+#include "lang/syntax/lexer.h"
 #include "lang/syntax/parser.h"
 
 namespace xrun::lang {

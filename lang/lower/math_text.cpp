@@ -13,7 +13,6 @@
 #include "graph/group_rules.h"
 #include "graph/known_update.h"
 #include "graph/print.h"
-#include "lang/frontend.h"
 #include "lang/lower/setting_def.h"
 
 namespace xrun::lang {
@@ -267,21 +266,21 @@ std::string joined(const std::vector<MathPart>& parts) {
   for (const MathPart& part : parts) {
     out += part.text;
   }
+
+}  // namespace
   return out;
 }
 
-}  // namespace
-
-std::string math_text(const Module& module, const RunSpec& run) { return joined(math_parts(module, run)); }
-
-std::string earlier_math_digest(const CheckedFile& file) {
-  auto parts = math_parts(file.module, file.run);
+std::string earlier_math_text(const Module& module, const RunSpec& run) {
+  auto parts = math_parts(module, run);
   for (MathPart& part : parts) {
     if (part.what == "train.lr") {
-      part.text = rate_lines(file.module.train, true);
+      part.text = rate_lines(module.train, true);
     }
   }
-  return sha256_hex(joined(parts));
+  return joined(parts);
 }
+
+std::string math_text(const Module& module, const RunSpec& run) { return joined(math_parts(module, run)); }
 
 }  // namespace xrun::lang

@@ -14,6 +14,9 @@ namespace xrun::lang {
 // The graph with its loss, the training source, the bindings, and the lines of the settings of `train`
 // (SettingDef::math). Checkpoints and plans store the digest, so the text of a given model must never change.
 std::string math_text(const Module& module, const RunSpec& run = {});
+// The text for which earlier versions computed the digest: times `at` of a curve `steps` are counted from the start of
+// that curve (earlier_math_digest, lang/frontend.h).
+std::string earlier_math_text(const Module& module, const RunSpec& run);
 // A part of the text, with the name of its origin: "model", "data.image", "train.batch".
 struct MathPart {
   std::string what;

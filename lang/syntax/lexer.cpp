@@ -11,7 +11,6 @@
 #include "graph/base/utf8.h"
 #include "lang/syntax/file_faults.h"
 #include "lang/syntax/foreign_text.h"
-#include "lang/syntax/parser.h"
 
 namespace xrun::lang {
 namespace {

@@ -12,6 +12,9 @@
 
 namespace xrun::lang {
 
+// The largest file in bytes. A larger file is rejected with XG0101 and not read.
+inline constexpr uint32_t kMaxFileBytes = 4u << 20;
+
 // Reads a whole file. Faults (XG0101..XG0105, XG0108, XG0109, and XG0111 for a bracket without a partner) leave kBad
 // tokens or the likeliest value. Linear in the size of the file.
 Tokens lex(const SourceMap& sources, int32_t file, Faults& faults);

@@ -14,6 +14,7 @@
 #include "lang/faults.h"
 #include "lang/foreign_names.h"
 #include "lang/std_library.h"
+#include "lang/syntax/lexer.h"
 #include "lang/syntax/parser.h"
 
 namespace xrun::lang {

@@ -16,8 +16,6 @@ namespace xrun::lang {
 // without nesting, so the height of an expression is limited to kMaxHeight nodes.
 inline constexpr int kMaxNesting = 64;
 inline constexpr int kMaxHeight = 512;
-// The largest file in bytes. A larger file is rejected with XG0101 and not read.
-inline constexpr uint32_t kMaxFileBytes = 4u << 20;
 
 // Parses a whole file. Every independent fault is reported (XG01xx) and leaves an error node; time and memory are
 // linear in the size of the file.

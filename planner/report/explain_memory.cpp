@@ -6,8 +6,8 @@
 #include <cstdio>
 #include <map>
 
-#include "planner/planner.h"
 #include "planner/report/explain.h"
+#include "planner/search/options.h"
 
 namespace xrun::planner {
 namespace {

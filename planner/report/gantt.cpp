@@ -8,7 +8,7 @@
 #include "planner/report/device_kinds.h"
 #include "planner/report/summary.h"
 #include "planner/report/text.h"
-#include "planner/schedules/schedule.h"
+#include "planner/schedules/simulate_schedule.h"
 
 namespace xrun::planner {
 namespace {

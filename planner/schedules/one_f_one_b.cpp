@@ -7,7 +7,7 @@
 // for one another in a cycle.
 #include <algorithm>
 
-#include "planner/simulate.h"
+#include "planner/schedules/simulate_schedule.h"
 
 namespace xrun::planner {
 

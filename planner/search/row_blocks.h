@@ -6,8 +6,8 @@
 #include <optional>
 #include <vector>
 
-#include "planner/planner.h"
 #include "planner/search/choose.h"
+#include "planner/search/options.h"
 
 namespace xrun::planner {
 

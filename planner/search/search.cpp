@@ -17,10 +17,10 @@
 #include "planner/compression_owners.h"
 #include "planner/links.h"
 #include "planner/replica_sums.h"
+#include "planner/schedules/simulate_schedule.h"
 #include "planner/search/heads.h"
 #include "planner/search/mesh.h"
 #include "planner/search/remat.h"
-#include "planner/simulate.h"
 
 namespace xrun::planner {
 namespace {

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "planner/plan.h"
-#include "planner/progress.h"
 #include "planner/search/decision.h"
 #include "planner/search/layer_hints.h"
+#include "planner/search/options.h"
 #include "planner/search/space.h"
 
 namespace xrun::planner {

@@ -8,7 +8,7 @@
 #include "ops/norm_numbers.h"
 #include "ops/op.h"
 #include "runtime/cli/check_data.h"
-#include "runtime/cli/cli.h"
+#include "runtime/cli/commands.h"
 #include "runtime/cli/load.h"
 #include "runtime/cli/model_text.h"
 #include "runtime/cli/sarif.h"

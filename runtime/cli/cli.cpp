@@ -16,6 +16,7 @@
 #include "ops/jit/compiler.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/bench.h"
+#include "runtime/cli/commands.h"
 #include "runtime/cli/completions.h"
 #include "runtime/cli/console.h"
 #include "runtime/cli/counts.h"

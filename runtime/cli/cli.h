@@ -13,17 +13,4 @@ int run_command_line(int argc, const char* const* argv);
 // because nothing can catch the exception.
 int tell_exception() noexcept;
 
-// The subcommands, one file each.
-int run_check(const GlobalOptions& options, const CheckArgs& args);
-int run_fmt(const GlobalOptions& options, const FmtArgs& args);
-int run_fix(const GlobalOptions& options, const FixArgs& args);
-int run_lsp();
-int run_explain(const GlobalOptions& options, const ExplainArgs& args);
-int run_plan(const GlobalOptions& options, const PlanArgs& args);
-int run_show(const GlobalOptions& options, const ShowArgs& args);
-int run_train(const GlobalOptions& options, const TrainArgs& args);
-int run_eval(const GlobalOptions& options, const EvalArgs& args);
-int run_predict(const GlobalOptions& options, const PredictArgs& args);
-int run_doctor(const GlobalOptions& options);
-
 }  // namespace xrun::cli

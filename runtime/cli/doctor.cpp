@@ -10,7 +10,7 @@
 #include "graph/base/utf8.h"
 #include "ops/isa.h"
 #include "ops/jit/compiler.h"
-#include "runtime/cli/cli.h"
+#include "runtime/cli/commands.h"
 #include "runtime/cli/console.h"
 #include "runtime/device/cpu/placement.h"
 #include "runtime/device/gpus.h"

@@ -7,7 +7,7 @@
 #include "graph/base/utf8.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/classification.h"
-#include "runtime/cli/cli.h"
+#include "runtime/cli/commands.h"
 #include "runtime/cli/json_progress.h"
 #include "runtime/cli/planned.h"
 #include "runtime/cli/progress.h"

@@ -10,7 +10,7 @@
 #include "lang/foreign_names.h"
 #include "lang/nearest.h"
 #include "ops/op.h"
-#include "runtime/cli/cli.h"
+#include "runtime/cli/commands.h"
 #include "runtime/cli/console.h"
 #include "runtime/cli/explain_tensor.h"
 #include "runtime/cli/load.h"

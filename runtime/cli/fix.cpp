@@ -6,7 +6,7 @@
 #include "graph/base/utf8.h"
 #include "lang/frontend.h"
 #include "ops/op.h"
-#include "runtime/cli/cli.h"
+#include "runtime/cli/commands.h"
 #include "runtime/cli/console.h"
 #include "runtime/cli/model_text.h"
 #include "runtime/repairs.h"

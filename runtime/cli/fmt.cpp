@@ -5,8 +5,9 @@
 #include "graph/base/errors.h"
 #include "graph/base/utf8.h"
 #include "lang/format/format.h"
+#include "lang/syntax/lexer.h"
 #include "lang/syntax/parser.h"
-#include "runtime/cli/cli.h"
+#include "runtime/cli/commands.h"
 #include "runtime/cli/console.h"
 #include "runtime/cli/model_text.h"
 

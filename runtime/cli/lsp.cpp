@@ -4,7 +4,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "runtime/cli/cli.h"
+#include "runtime/cli/commands.h"
 #include "runtime/lsp/server.h"
 
 namespace xrun::cli {

@@ -13,7 +13,7 @@
 #include "planner/report/diff.h"
 #include "planner/report/json.h"
 #include "planner/report/text.h"
-#include "runtime/cli/cli.h"
+#include "runtime/cli/commands.h"
 #include "runtime/cli/job.h"
 #include "runtime/cli/open_headers.h"
 #include "runtime/cli/planned.h"

@@ -7,7 +7,7 @@
 #include "planner/head_plan.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/class_lines.h"
-#include "runtime/cli/cli.h"
+#include "runtime/cli/commands.h"
 #include "runtime/cli/embeddings.h"
 #include "runtime/cli/planned.h"
 #include "runtime/cli/progress.h"

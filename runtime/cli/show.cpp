@@ -15,7 +15,7 @@
 #include "planner/report/text.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/describe.h"
-#include "runtime/cli/cli.h"
+#include "runtime/cli/commands.h"
 #include "runtime/cli/log_report.h"
 #include "runtime/cli/planned.h"
 #include "runtime/cli/run_directory.h"

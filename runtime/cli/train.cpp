@@ -11,7 +11,7 @@
 #include "planner/run_memory.h"
 #include "runtime/checkpoint/rows_room.h"
 #include "runtime/checkpoint/store.h"
-#include "runtime/cli/cli.h"
+#include "runtime/cli/commands.h"
 #include "runtime/cli/job.h"
 #include "runtime/cli/job_watch.h"
 #include "runtime/cli/launcher.h"

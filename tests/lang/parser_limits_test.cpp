@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "lang/syntax/lexer.h"
 #include "lang/syntax/parser.h"
 
 namespace xrun::lang {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/base/random.h"
-#include "planner/simulate.h"
+#include "planner/schedules/simulate_schedule.h"
 
 namespace xrun::planner {
 namespace {
