@@ -1,5 +1,5 @@
 # `cmake --install`: the program, its modules, models, pages of the manual and completions of shells.
-# The program looks for its modules in ../lib/xrun (graph/base/modules.h).
+# The program looks for its modules in ../lib/xrun (graph/os/modules.h).
 install(TARGETS xrun RUNTIME DESTINATION bin)
 foreach(module xrun_jit xrun_mpi xrun_mpich)
   if(TARGET ${module})

@@ -9,13 +9,13 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/attr.h"
 #include "graph/base/diagnostic.h"
 #include "graph/base/id_vector.h"
 #include "graph/base/source.h"
 #include "graph/op_def.h"
-#include "graph/specs.h"
-#include "graph/tensor_type.h"
+#include "graph/settings/specs.h"
+#include "graph/types/attr.h"
+#include "graph/types/tensor_type.h"
 
 namespace xrun {
 

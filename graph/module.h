@@ -6,7 +6,7 @@
 
 #include "graph/base/diagnostic.h"
 #include "graph/graph.h"
-#include "graph/specs.h"
+#include "graph/settings/specs.h"
 
 namespace xrun {
 
@@ -17,7 +17,7 @@ struct SourceDigest {
 
 struct Module {
   std::string model;  // name of the model
-  Graph graph;        // forward with heads, loss and metrics; the backward part is added by graph/pipeline.h
+  Graph graph;        // forward with heads, loss and metrics; the backward part is added by graph/passes/pipeline.h
   DataSpec data;
   TrainSpec train;
   bool has_data = false;

@@ -8,16 +8,16 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/attr.h"
-#include "graph/availability.h"
 #include "graph/base/result.h"
 #include "graph/base/units.h"
-#include "graph/head_def.h"
-#include "graph/tensor_type.h"
+#include "graph/settings/head_def.h"
+#include "graph/types/attr.h"
+#include "graph/types/availability.h"
+#include "graph/types/tensor_type.h"
 
 namespace xrun {
 
-class GradBuilder;  // graph/autodiff.h
+class GradBuilder;  // graph/passes/autodiff.h
 
 enum class RowProperty {
   kRowWise,     // acts per sample

@@ -6,7 +6,7 @@
 #include <iterator>
 #include <utility>
 
-#include "graph/reader_def.h"
+#include "graph/settings/reader_def.h"
 #include "lang/lower/curves.h"
 #include "lang/lower/setting_def.h"
 #include "lang/std_library.h"

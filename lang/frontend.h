@@ -10,7 +10,7 @@
 #include "graph/base/diagnostic.h"
 #include "graph/base/source.h"
 #include "graph/module.h"
-#include "graph/run_spec.h"
+#include "graph/settings/run_spec.h"
 #include "lang/elaborate/test_result.h"
 #include "lang/frontend_options.h"
 

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "graph/norm_group.h"
+#include "graph/layouts/norm_group.h"
 #include "graph/op_def.h"
-#include "graph/reader_def.h"
+#include "graph/settings/reader_def.h"
 
 namespace xrun::lang {
 

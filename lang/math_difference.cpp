@@ -3,7 +3,7 @@
 #include <iterator>
 
 #include "graph/base/sha256.h"
-#include "graph/class_rows.h"
+#include "graph/layouts/class_rows.h"
 #include "lang/frontend.h"
 #include "lang/lower/math_text.h"
 #include "lang/print_module.h"

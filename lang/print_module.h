@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/module.h"
-#include "graph/run_spec.h"
+#include "graph/settings/run_spec.h"
 
 namespace xrun::lang {
 

@@ -2,7 +2,7 @@
 // of dimensions, each of which is equal or 1.
 #include <array>
 
-#include "graph/autodiff.h"
+#include "graph/passes/autodiff.h"
 #include "ops/broadcast.h"
 #include "ops/catalog.h"
 #include "ops/make_kernel.h"

@@ -5,7 +5,7 @@
 // from the query. Sources: Vaswani et al., "Attention Is All You Need", NeurIPS 2017; Liu et al., "Swin Transformer",
 // ICCV 2021.
 
-#include "graph/autodiff.h"
+#include "graph/passes/autodiff.h"
 #include "ops/attention_kernel.h"
 #include "ops/attention_windows.h"
 #include "ops/catalog.h"

@@ -5,8 +5,8 @@
 
 #include <cstdint>
 
-#include "graph/attr.h"
 #include "graph/base/result.h"
+#include "graph/types/attr.h"
 
 namespace xrun::ops {
 

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <vector>
 
-#include "graph/autodiff.h"
+#include "graph/passes/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/columns.h"
 

@@ -7,9 +7,9 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/autodiff.h"
 #include "graph/base/result.h"
-#include "graph/tensor_type.h"
+#include "graph/passes/autodiff.h"
+#include "graph/types/tensor_type.h"
 
 namespace xrun::ops {
 

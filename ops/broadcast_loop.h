@@ -7,7 +7,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/scalar_expr.h"
+#include "graph/types/scalar_expr.h"
 #include "ops/broadcast_runs.h"
 #include "ops/jit/element_loop.h"
 #include "ops/op.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/limits.h"
-#include "graph/tensor_type.h"
+#include "graph/types/tensor_type.h"
 #include "ops/isa.h"
 #include "ops/simd.h"
 

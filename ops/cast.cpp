@@ -5,8 +5,8 @@
 #include <array>
 #include <cstring>
 
-#include "graph/autodiff.h"
 #include "graph/base/errors.h"
+#include "graph/passes/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/convert.h"
 #include "ops/make_kernel.h"

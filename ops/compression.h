@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "graph/compression.h"
+#include "graph/layouts/compression.h"
 
 namespace xrun::ops {
 

@@ -2,7 +2,7 @@
 // p], where x is zero outside of the image, and H' = floor((H + 2p - d(k - 1) - 1) / s) + 1. x is [N, C, H, W], w is
 // [out, C / groups, k, k]. Window size k, stride s, padding p and dilation d are one number each, or one for the height
 // and one for the width.
-#include "graph/autodiff.h"
+#include "graph/passes/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/depthwise_gradient.h"
 #include "ops/first_values.h"

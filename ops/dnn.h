@@ -11,7 +11,7 @@
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
-#include "graph/tensor_type.h"
+#include "graph/types/tensor_type.h"
 #include "ops/window.h"
 
 namespace xrun::ops::dnn {

@@ -8,9 +8,9 @@
 #include <cmath>
 #include <cstring>
 
-#include "graph/autodiff.h"
 #include "graph/base/random.h"
-#include "graph/moved.h"
+#include "graph/passes/autodiff.h"
+#include "graph/settings/moved.h"
 #include "ops/catalog.h"
 #include "ops/make_kernel.h"
 #include "ops/shape.h"

@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 
-#include "graph/autodiff.h"
+#include "graph/passes/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/einsum_kernel.h"
 #include "ops/einsum_rule.h"

@@ -5,9 +5,9 @@
 #include <span>
 #include <string>
 
-#include "graph/attr.h"
 #include "graph/base/result.h"
-#include "graph/tensor_type.h"
+#include "graph/types/attr.h"
+#include "graph/types/tensor_type.h"
 
 namespace xrun::ops {
 

@@ -2,7 +2,7 @@
 // [rows, dim] with R <= rows.
 #include <cstring>
 
-#include "graph/autodiff.h"
+#include "graph/passes/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/first_values.h"
 #include "ops/make_kernel.h"

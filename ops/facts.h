@@ -1,10 +1,11 @@
-// Measures or estimates the sizes and times of the kernels of a graph. The planner reads them (graph/kernel_facts.h).
+// Measures or estimates the sizes and times of the kernels of a graph. The planner reads them
+// (graph/layouts/kernel_facts.h).
 #pragma once
 
 #include <map>
 #include <string>
 
-#include "graph/kernel_facts.h"
+#include "graph/layouts/kernel_facts.h"
 #include "ops/kernel_spec.h"
 
 namespace xrun::ops {

@@ -1,7 +1,7 @@
 // The mean of all positions of each channel of an image.
 #include <algorithm>
 
-#include "graph/autodiff.h"
+#include "graph/passes/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/columns.h"
 #include "ops/make_kernel.h"

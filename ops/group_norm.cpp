@@ -3,7 +3,7 @@
 // bias are [C]. Source: Wu and He, "Group Normalization", ECCV 2018.
 #include <cmath>
 
-#include "graph/autodiff.h"
+#include "graph/passes/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/columns.h"
 #include "ops/make_kernel.h"

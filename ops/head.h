@@ -8,7 +8,7 @@
 //   update     if h < batch, on each shard at the end of the step: computes dW over the whole batch, updates the rows
 // All results have the same bits for every number of shards, workers, and rows per pass (docs/internals/determinism.md,
 // "Class blocks" to "Head sweeps"). Only constructors allocate memory, and `prepare` if rows have narrow formats.
-// Buffers have the sizes that graph/head_shape.h gives and are aligned to 64 bytes.
+// Buffers have the sizes that graph/layouts/head_shape.h gives and are aligned to 64 bytes.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/head_shape.h"
+#include "graph/layouts/head_shape.h"
 #include "ops/isa.h"
 #include "ops/optimizer.h"
 #include "ops/workers.h"
@@ -176,7 +176,7 @@ class HeadJoin {
   // Computes the gradient of the features of `rows` rows, which are whole row blocks. For cosine heads it includes the
   // gradient of the normalisation.
   //   gradients[r]  dX partials of these rows from shard r: from HeadPasses::backward, or from sum_dx if `shards[r]`
-  //                 stands for several shards (graph/head_shape.h, head_gradient_rows)
+  //                 stands for several shards (graph/layouts/head_shape.h, head_gradient_rows)
   //   features      the features of these rows
   //   out           [rows, dim]: d(objective) / d(feature)
   void reduce_dx(std::span<const HeadDx> gradients, const std::byte* features, int64_t rows, float* out) const;

@@ -5,8 +5,8 @@
 #include <cmath>
 #include <string>
 
-#include "graph/autodiff.h"
-#include "graph/scalar_expr.h"
+#include "graph/passes/autodiff.h"
+#include "graph/types/scalar_expr.h"
 #include "ops/catalog.h"
 #include "ops/dense_loss.h"
 #include "ops/head/margin.h"

@@ -16,7 +16,7 @@
 #include <cstdint>
 
 #include "graph/base/units.h"
-#include "graph/knn_cells_layout.h"
+#include "graph/layouts/knn_cells_layout.h"
 #include "ops/isa.h"
 #include "ops/knn_shares.h"
 #include "ops/workers.h"

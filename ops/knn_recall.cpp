@@ -6,7 +6,7 @@
 
 #include "graph/base/check.h"
 #include "graph/base/random.h"
-#include "graph/knn_cells_layout.h"
+#include "graph/layouts/knn_cells_layout.h"
 #include "ops/knn/block_search.h"
 #include "ops/knn/rows.h"
 

@@ -9,7 +9,7 @@
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
-#include "graph/head_shape.h"
+#include "graph/layouts/head_shape.h"
 
 namespace xrun::ops {
 

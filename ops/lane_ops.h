@@ -2,7 +2,7 @@
 // instructions (lane_math.h). Comparisons with NaN are false; all other operations give NaN if an operand is NaN.
 #pragma once
 
-#include "graph/scalar_expr.h"
+#include "graph/types/scalar_expr.h"
 #include "ops/lane_math.h"
 #include "ops/lane_trig.h"
 

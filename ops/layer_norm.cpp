@@ -4,7 +4,7 @@
 //                                                                    Normalization", NeurIPS 2019
 #include <cmath>
 
-#include "graph/autodiff.h"
+#include "graph/passes/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/columns.h"
 #include "ops/lane_sums.h"

@@ -4,7 +4,7 @@
 #include <array>
 #include <cstring>
 
-#include "graph/autodiff.h"
+#include "graph/passes/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/copies.h"
 #include "ops/make_kernel.h"

@@ -1,5 +1,5 @@
 // The dense layer on the last dimension, y[.., o] = sum over i of w[o, i] · x[.., i] + b[o], and its gradients.
-#include "graph/autodiff.h"
+#include "graph/passes/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/columns.h"
 #include "ops/first_values.h"

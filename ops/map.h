@@ -3,8 +3,8 @@
 
 #include <vector>
 
-#include "graph/autodiff.h"
-#include "graph/scalar_expr.h"
+#include "graph/passes/autodiff.h"
+#include "graph/types/scalar_expr.h"
 
 namespace xrun::ops {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "graph/scalar_expr.h"
+#include "graph/types/scalar_expr.h"
 #include "ops/shape.h"
 #include "ops/simd.h"
 

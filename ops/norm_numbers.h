@@ -1,7 +1,7 @@
 // Describes which numbers of a sample an operator normalises together, for checks of the language.
 #pragma once
 
-#include "graph/norm_group.h"
+#include "graph/layouts/norm_group.h"
 
 namespace xrun::ops {
 

@@ -14,7 +14,7 @@
 
 namespace xrun::ops {
 
-// The memory of one operand for one row block, in the layout of the operand's type (graph/tensor_type.h).
+// The memory of one operand for one row block, in the layout of the operand's type (graph/types/tensor_type.h).
 struct TensorView {
   std::byte* data = nullptr;
 

@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "graph/known_update.h"
+#include "graph/settings/known_update.h"
 #include "ops/square_sums.h"
 
 namespace xrun::ops {

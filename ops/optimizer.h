@@ -1,7 +1,7 @@
-// Updates contiguous ranges of f32 weights: with kernels for sgd and adamw (graph/known_update.h), and with compiled or
-// interpreted loops for all other rules (ops/own_update.h). Every element is updated independently, so a tensor may be
-// divided into ranges anywhere. Norms that an update reads are computed before it (ops/update_norms.h). Sources:
-// docs/internals/algorithms.md, "Optimizers".
+// Updates contiguous ranges of f32 weights: with kernels for sgd and adamw (graph/settings/known_update.h), and with
+// compiled or interpreted loops for all other rules (ops/own_update.h). Every element is updated independently, so a
+// tensor may be divided into ranges anywhere. Norms that an update reads are computed before it (ops/update_norms.h).
+// Sources: docs/internals/algorithms.md, "Optimizers".
 #pragma once
 
 #include <array>
@@ -9,9 +9,9 @@
 #include <limits>
 #include <memory>
 
-#include "graph/attr.h"
 #include "graph/base/result.h"
-#include "graph/specs.h"
+#include "graph/settings/specs.h"
+#include "graph/types/attr.h"
 #include "ops/isa.h"
 #include "ops/own_update.h"
 #include "ops/simd.h"

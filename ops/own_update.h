@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/update_rule.h"
+#include "graph/settings/update_rule.h"
 #include "ops/jit/element_loop.h"
 
 namespace xrun::ops {

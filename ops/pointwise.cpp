@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "graph/autodiff.h"
+#include "graph/passes/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/lane_math.h"
 #include "ops/lane_trig.h"

@@ -4,7 +4,7 @@
 #include <array>
 #include <cmath>
 
-#include "graph/autodiff.h"
+#include "graph/passes/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/columns.h"
 #include "ops/convert.h"

@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <array>
 
-#include "graph/autodiff.h"
-#include "graph/scalar_expr.h"
+#include "graph/passes/autodiff.h"
+#include "graph/types/scalar_expr.h"
 #include "ops/broadcast.h"
 #include "ops/broadcast_loop.h"
 #include "ops/catalog.h"

@@ -3,7 +3,7 @@
 //   bce  mean of max(z, 0) - z·target + log(1 + exp(-|z|)), z = logits; no gradient for the target
 #include <array>
 
-#include "graph/autodiff.h"
+#include "graph/passes/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/lane_math.h"
 #include "ops/make_kernel.h"

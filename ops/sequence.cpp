@@ -3,7 +3,7 @@
 // position. Source: Dosovitskiy et al., "An Image is Worth 16x16 Words", ICLR 2021.
 #include <array>
 
-#include "graph/autodiff.h"
+#include "graph/passes/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/columns.h"
 #include "ops/copies.h"

@@ -2,7 +2,7 @@
 #include <array>
 #include <cmath>
 
-#include "graph/autodiff.h"
+#include "graph/passes/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/fibers.h"
 #include "ops/lane_sums.h"

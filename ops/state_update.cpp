@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/scalar_expr.h"
+#include "graph/types/scalar_expr.h"
 #include "ops/catalog.h"
 #include "ops/jit/interpreter.h"
 #include "ops/parts.h"

@@ -9,7 +9,7 @@
 
 #include "graph/base/check.h"
 #include "graph/limits.h"
-#include "graph/tensor_type.h"
+#include "graph/types/tensor_type.h"
 
 namespace xrun::ops {
 

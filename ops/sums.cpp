@@ -5,7 +5,7 @@
 #include <array>
 #include <optional>
 
-#include "graph/scalar_expr.h"
+#include "graph/types/scalar_expr.h"
 #include "ops/broadcast.h"
 #include "ops/broadcast_loop.h"
 #include "ops/catalog.h"

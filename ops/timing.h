@@ -7,8 +7,8 @@
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
-#include "graph/head_shape.h"
-#include "graph/specs.h"
+#include "graph/layouts/head_shape.h"
+#include "graph/settings/specs.h"
 #include "ops/op.h"
 
 namespace xrun::ops {

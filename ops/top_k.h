@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/compression.h"
+#include "graph/layouts/compression.h"
 #include "ops/workers.h"
 
 namespace xrun::ops {

@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "graph/attr.h"
 #include "graph/base/result.h"
+#include "graph/types/attr.h"
 
 namespace xrun::ops {
 

@@ -2,9 +2,9 @@
 
 #include <map>
 
-#include "graph/compression.h"
-#include "graph/knn_cells_layout.h"
-#include "graph/optimizer_facts.h"
+#include "graph/layouts/compression.h"
+#include "graph/layouts/knn_cells_layout.h"
+#include "graph/settings/optimizer_facts.h"
 
 namespace xrun::planner {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/kernel_facts.h"
+#include "graph/layouts/kernel_facts.h"
 #include "graph/module.h"
 #include "planner/machine.h"
 

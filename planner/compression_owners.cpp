@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "graph/compression.h"
 #include "graph/gradients.h"
+#include "graph/layouts/compression.h"
 
 namespace xrun::planner {
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/compression.h"
 #include "graph/cost.h"
-#include "graph/knn_cells_layout.h"
-#include "graph/reader_def.h"
-#include "graph/reading_task.h"
+#include "graph/layouts/compression.h"
+#include "graph/layouts/knn_cells_layout.h"
+#include "graph/settings/reader_def.h"
+#include "graph/settings/reading_task.h"
 
 namespace xrun::planner {
 namespace {

@@ -4,8 +4,8 @@
 #pragma once
 
 #include "graph/graph.h"
-#include "graph/kernel_facts.h"
-#include "graph/knn_layout.h"
+#include "graph/layouts/kernel_facts.h"
+#include "graph/layouts/knn_layout.h"
 #include "graph/module.h"
 #include "planner/machine.h"
 #include "planner/program.h"

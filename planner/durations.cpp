@@ -4,8 +4,8 @@
 #include <map>
 #include <set>
 
-#include "graph/compression.h"
-#include "graph/optimizer_facts.h"
+#include "graph/layouts/compression.h"
+#include "graph/settings/optimizer_facts.h"
 #include "planner/links.h"
 
 namespace xrun::planner {

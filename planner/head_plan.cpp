@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "graph/group_rules.h"
-#include "graph/head_shape.h"
+#include "graph/layouts/head_shape.h"
+#include "graph/settings/group_rules.h"
 #include "planner/buffer_sizes.h"
 
 namespace xrun::planner {

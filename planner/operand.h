@@ -37,7 +37,8 @@ enum class Role : uint8_t {
   kSelection,  // the active classes of the shard; in kReduceStats: those of one shard on its device
   kLists,      // the nearest classes of every class
   kMass,       // the RowMass (ops/head/mass.h) of each row
-  // The dX partials of shard `index`, one per subtree of its classes (graph/head_shape.h). In kReduceDx and kSumDx the
+  // The dX partials of shard `index`, one per subtree of its classes (graph/layouts/head_shape.h). In kReduceDx and
+  // kSumDx the
   // operand is the rows of the instruction's micro-batch in the first partial; those of the next partials follow every
   // `step` bytes. If several shards were summed before, `index` is the first of them.
   kDx,

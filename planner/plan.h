@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/kernel_facts.h"
+#include "graph/layouts/kernel_facts.h"
 #include "graph/module.h"
 #include "planner/machine.h"
 #include "planner/program.h"
@@ -58,7 +58,8 @@ struct GraphBuild {
   Seconds time() const { return is_exact ? exact : approximate; }
 };
 
-// The program of the steps that take `units` units of samples (graph/step_sizes.h), in a run whose batch grows.
+// The program of the steps that take `units` units of samples (graph/settings/step_sizes.h), in a run whose batch
+// grows.
 struct StepProgram {
   int64_t units = 1;
   Program program;

@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <fstream>
 
-#include "graph/base/durable.h"
 #include "graph/base/sha256.h"
+#include "graph/os/durable.h"
 #include "planner/plan_codec.h"
 #include "planner/run_memory.h"
 #include "planner/verify/verify_program.h"

@@ -2,7 +2,7 @@
 // and explained.
 #pragma once
 
-#include "graph/kernel_facts.h"
+#include "graph/layouts/kernel_facts.h"
 #include "graph/module.h"
 #include "planner/machine.h"
 #include "planner/plan.h"

@@ -34,10 +34,10 @@
 #include "graph/base/source.h"
 #include "graph/base/units.h"
 #include "graph/graph.h"
-#include "graph/head_shape.h"
-#include "graph/knn_cells_layout.h"
+#include "graph/layouts/head_shape.h"
+#include "graph/layouts/knn_cells_layout.h"
+#include "graph/layouts/rows_layout.h"
 #include "graph/passes/untie.h"
-#include "graph/rows_layout.h"
 #include "planner/operand.h"
 
 namespace xrun::planner {
@@ -78,33 +78,33 @@ enum class Purpose : uint8_t {
   kHeadLists,      // lists of the HeadPlan::neighbours nearest classes of every class; on the host       persistent
   kHeadSnapshot,   // f32 class weights for building the next lists; on the host                           persistent
   kHeadBuild,      // the next lists, then the working memory of their build; on the host                  persistent
-  kHeadSelection,  // the active classes of a shard: head_selection (graph/head_shape.h); read by all passes of the
-                   // step                                                                             persistent
-  kHeadMass,       // the RowMass (ops/head/mass.h) of each row of the first pass, in steps that measure it;
-                   // persistent
-  kHeadStats,      // statistics of all shards of the head in order, each head_stats_bytes(shard) (graph/head_shape.h).
-                   // Each device has one buffer per pass: its shards write their own parts, and an all-gather fills in
-                   // the parts of the other devices
-  kHeadSoftmax,    // {max, 1 / sum} of each row, written by kReduceStats
-  kHeadLogits,     // logits of a shard's kept class blocks in one pass: kHeadForward writes them for kHeadBackward
-  kHeadGradient,   // dX partials of this device's shards in shard order, each head_gradient_bytes(shard)
-  kHeadScratch,    // scratch memory for one pass of one shard, head_scratch_bytes in size
-  kScratch,        // scratch memory of kernels: one aligned slice per worker
-  kNorms,   // f64 partial sums of squares for clip = norm, for all tensors that the clip counts, in name order. A
-            // tensor of a head has one sum for each class block; other tensors have one sum per 4 096 elements (the
-            // last may be short)
+  kHeadSelection,  // the active classes of a shard: head_selection (graph/layouts/head_shape.h); read by all passes of
+                   // the step                                                                             persistent
+  kHeadMass,   // the RowMass (ops/head/mass.h) of each row of the first pass, in steps that measure it;
+               // persistent
+  kHeadStats,  // statistics of all shards of the head in order, each head_stats_bytes(shard)
+               // (graph/layouts/head_shape.h). Each device has one buffer per pass: its shards write their own parts,
+               // and an all-gather fills in the parts of the other devices
+  kHeadSoftmax,   // {max, 1 / sum} of each row, written by kReduceStats
+  kHeadLogits,    // logits of a shard's kept class blocks in one pass: kHeadForward writes them for kHeadBackward
+  kHeadGradient,  // dX partials of this device's shards in shard order, each head_gradient_bytes(shard)
+  kHeadScratch,   // scratch memory for one pass of one shard, head_scratch_bytes in size
+  kScratch,       // scratch memory of kernels: one aligned slice per worker
+  kNorms,         // f64 partial sums of squares for clip = norm, for all tensors that the clip counts, in name order. A
+           // tensor of a head has one sum for each class block; other tensors have one sum per 4 096 elements (the
+           // last may be short)
   kResult,  // per-row loss and metrics (and outputs, in inference), which the trainer reads after the step. It has
             // the rows of one replica, or of all replicas (-1) if a head makes them. The logits of a head (inference)
             // become its k = HeadPlan::top_k best classes, i32 [batch, k], followed by their logits, f32 [batch, k];
             // a list of best classes (topk) has one result for the classes and one for the scores
   kHeadScale,  // f32 scales of this shard's rows if the rows are fp8       persistent
   kHeadLast,   // with Untouched::kExact: the step (i32) that last updated each row of this shard       persistent
-  kResidual,   // states of a compressed weight (graph/compression.h), in place of kOptimizer. Each sender has its own,
-               // on the replica that compresses. State 0 is its velocity, state 1 its residual: the accumulated
-               // gradient that was not sent       persistent
-  kPairs,      // GradientPairs of a compressed weight from all senders, pairs_bytes each
-  kHeadSums,   // the sum, by kSumDx, of the dX partials of several shards of a node for the rows of a micro-batch
-               // (planner/dx_terms.h); `shard` is the first of these shards
+  kResidual,   // states of a compressed weight (graph/layouts/compression.h), in place of kOptimizer. Each sender has
+              // its own, on the replica that compresses. State 0 is its velocity, state 1 its residual: the accumulated
+              // gradient that was not sent       persistent
+  kPairs,     // GradientPairs of a compressed weight from all senders, pairs_bytes each
+  kHeadSums,  // the sum, by kSumDx, of the dX partials of several shards of a node for the rows of a micro-batch
+              // (planner/dx_terms.h); `shard` is the first of these shards
 };
 
 // Whether every step overwrites a persistent buffer of this purpose, so that it contains nothing that was learned.
@@ -269,7 +269,7 @@ struct HeadPlan {
   ParamId bias;  // invalid for cosine heads
   int64_t classes = 0;
   int64_t dim = 0;
-  int64_t class_block = 0;    // ClassBlocks::size from the module (graph/head_shape.h)
+  int64_t class_block = 0;    // ClassBlocks::size from the module (graph/layouts/head_shape.h)
   int64_t rows = 0;           // h: rows of one head pass; h == batch gives the fused update
   bool update_sweep = false;  // rows are updated in a sweep at the end of the step (h < batch, or clip counts heads)
   int64_t top_k = 1;          // number of best classes that are kept per row

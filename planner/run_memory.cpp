@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "graph/reader_def.h"
-#include "graph/save_chunk.h"
+#include "graph/settings/reader_def.h"
+#include "graph/settings/save_chunk.h"
 #include "planner/save_size.h"
 
 namespace xrun::planner {

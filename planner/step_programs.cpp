@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "graph/base/check.h"
-#include "graph/pipeline.h"
+#include "graph/passes/pipeline.h"
 #include "planner/cost_model.h"
 #include "planner/emit/emit.h"
 #include "planner/emit/memory.h"

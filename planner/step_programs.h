@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "graph/kernel_facts.h"
+#include "graph/layouts/kernel_facts.h"
 #include "graph/module.h"
 #include "planner/plan.h"
 

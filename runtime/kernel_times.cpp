@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <sys/stat.h>
 
-#include "graph/base/cache_file.h"
+#include "graph/os/cache_file.h"
 #include "ops/dnn.h"
 #include "ops/jit/compiler.h"
 

@@ -1,4 +1,4 @@
-// Times of kernels on disk (graph/base/cache_file.h), so that only the first plan with measured costs has to measure.
+// Times of kernels on disk (graph/os/cache_file.h), so that only the first plan with measured costs has to measure.
 #pragma once
 
 #include <optional>

@@ -13,7 +13,7 @@
 #include "graph/base/check.h"
 #include "graph/passes/passes.h"
 #include "graph/passes/rewrite.h"
-#include "graph/scalar_expr.h"
+#include "graph/types/scalar_expr.h"
 
 namespace xrun {
 namespace {

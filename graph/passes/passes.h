@@ -1,14 +1,14 @@
-// The passes: graph to graph, each in its own file, in the order of graph/pipeline.cpp.
+// The passes: graph to graph, each in its own file, in the order of graph/passes/pipeline.cpp.
 #pragma once
 
 #include "graph/graph.h"
 
 namespace xrun {
 
-// Class weights and partial labels (graph/partial_labels.h): multiplies each term of the loss by a new input, f32[N],
-// that has the factors of its rows. If a sharded head gives the loss, the factors become the third input of the loss,
-// and the head pass multiplies by them; otherwise an operator `mul` does. Runs before simplification, only in training.
-// REQUIRES: split_loss.
+// Class weights and partial labels (graph/layouts/partial_labels.h): multiplies each term of the loss by a new input,
+// f32[N], that has the factors of its rows. If a sharded head gives the loss, the factors become the third input of the
+// loss, and the head pass multiplies by them; otherwise an operator `mul` does. Runs before simplification, only in
+// training. REQUIRES: split_loss.
 Result<Graph> weigh_loss(Graph graph, const OpRegistry& registry, const TrainSpec& train, const DataSpec& data);
 
 // Simplification: calls that return their input (OpDef::is_identity) are removed.

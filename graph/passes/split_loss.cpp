@@ -10,8 +10,8 @@
 #include <cmath>
 #include <optional>
 
-#include "graph/head_values.h"
-#include "graph/partial_labels.h"
+#include "graph/layouts/head_values.h"
+#include "graph/layouts/partial_labels.h"
 
 namespace xrun {
 namespace {

@@ -1,6 +1,7 @@
 // The loss as a sum of terms. The head pass computes the loss of each row and its gradient, so no operator of the graph
 // can read the loss of a sharded head: sums and products with numbers become terms with factors. Parts of a sum that
-// compare with different partial labels (graph/partial_labels.h) also become terms, since each leaves out its own rows.
+// compare with different partial labels (graph/layouts/partial_labels.h) also become terms, since each leaves out its
+// own rows.
 #pragma once
 
 #include <vector>

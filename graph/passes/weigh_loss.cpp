@@ -1,7 +1,7 @@
 #include <algorithm>
 
-#include "graph/head_values.h"
-#include "graph/partial_labels.h"
+#include "graph/layouts/head_values.h"
+#include "graph/layouts/partial_labels.h"
 #include "graph/passes/passes.h"
 
 namespace xrun {

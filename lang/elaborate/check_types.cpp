@@ -4,7 +4,7 @@
 #include <cctype>
 #include <fmt/format.h>
 
-#include "graph/tensor_type.h"
+#include "graph/types/tensor_type.h"
 #include "lang/foreign_names.h"
 #include "lang/syntax/print_syntax.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/attr.h"
+#include "graph/types/attr.h"
 
 namespace xrun::lang {
 namespace {

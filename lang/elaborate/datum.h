@@ -8,11 +8,11 @@
 #include <string>
 #include <vector>
 
-#include "graph/attr.h"
 #include "graph/base/source.h"
-#include "graph/scalar_expr.h"
-#include "graph/specs.h"
-#include "graph/tensor_type.h"
+#include "graph/settings/specs.h"
+#include "graph/types/attr.h"
+#include "graph/types/scalar_expr.h"
+#include "graph/types/tensor_type.h"
 #include "lang/syntax/number.h"
 
 namespace xrun::lang {

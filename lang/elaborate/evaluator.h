@@ -18,7 +18,7 @@
 #include "graph/base/source.h"
 #include "graph/graph.h"
 #include "graph/op_def.h"
-#include "graph/update_rule.h"
+#include "graph/settings/update_rule.h"
 #include "lang/elaborate/call.h"
 #include "lang/elaborate/constant.h"
 #include "lang/elaborate/datum.h"

@@ -3,14 +3,15 @@
 //   2. The statements are evaluated in order. Each appends operations of one element to the expression.
 //   3. The last values of the weight and the states become the results. check_without_norms checks that they stay
 //      finite if all norms are 0.
-//   4. make_update_rule separates the numbers that are computed once per step or once per tensor (graph/update_rule.h).
+//   4. make_update_rule separates the numbers that are computed once per step or once per tensor
+//   (graph/settings/update_rule.h).
 #include <algorithm>
 #include <cmath>
 #include <fmt/format.h>
 #include <limits>
 
-#include "graph/optimizer_facts.h"
-#include "graph/update_rule.h"
+#include "graph/settings/optimizer_facts.h"
+#include "graph/settings/update_rule.h"
 #include "lang/elaborate/evaluator.h"
 #include "lang/nearest.h"
 

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <span>
 
-#include "graph/base/large_pages.h"
+#include "graph/os/large_pages.h"
 #include "lang/syntax/lexer.h"
 
 namespace xrun::lang {

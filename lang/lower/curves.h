@@ -10,7 +10,7 @@ namespace xrun::lang {
 struct CurveKind {
   std::string_view name;
   std::string_view
-      signature;  // conventions of graph/reader_def.h; `rates` is a range of rates, `span` a time of the run
+      signature;  // conventions of graph/settings/reader_def.h; `rates` is a range of rates, `span` a time of the run
   std::string_view doc;
   std::string_view example;  // a value of `lr`
 };

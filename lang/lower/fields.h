@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/reader_def.h"
+#include "graph/settings/reader_def.h"
 
 namespace xrun::lang {
 

@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <fmt/ranges.h>
 
-#include "graph/class_rows.h"
+#include "graph/layouts/class_rows.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"
 

@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "graph/compression.h"
-#include "graph/group_rules.h"
-#include "graph/known_update.h"
+#include "graph/layouts/compression.h"
+#include "graph/settings/group_rules.h"
+#include "graph/settings/known_update.h"
 #include "lang/lower/module_builder.h"
 
 namespace xrun::lang {

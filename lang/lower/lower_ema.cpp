@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "graph/group_rules.h"
+#include "graph/settings/group_rules.h"
 #include "lang/lower/module_builder.h"
 
 namespace xrun::lang {

@@ -4,8 +4,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "graph/head_values.h"
-#include "graph/partial_labels.h"
+#include "graph/layouts/head_values.h"
+#include "graph/layouts/partial_labels.h"
 #include "graph/passes/split_loss.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"

@@ -1,4 +1,4 @@
-// Reads the `moved` declarations: names that parts of the model had in earlier texts (graph/moved.h).
+// Reads the `moved` declarations: names that parts of the model had in earlier texts (graph/settings/moved.h).
 #include <algorithm>
 #include <fmt/format.h>
 

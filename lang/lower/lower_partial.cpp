@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "graph/partial_labels.h"
+#include "graph/layouts/partial_labels.h"
 #include "lang/lower/module_builder.h"
 
 namespace xrun::lang {

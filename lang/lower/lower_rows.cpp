@@ -4,9 +4,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "graph/group_rules.h"
-#include "graph/known_update.h"
-#include "graph/rows_layout.h"
+#include "graph/layouts/rows_layout.h"
+#include "graph/settings/group_rules.h"
+#include "graph/settings/known_update.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"
 

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <fmt/format.h>
 
-#include "graph/group_rules.h"
-#include "graph/optimizer_facts.h"
-#include "graph/update_rule.h"
+#include "graph/settings/group_rules.h"
+#include "graph/settings/optimizer_facts.h"
+#include "graph/settings/update_rule.h"
 #include "lang/lower/module_builder.h"
 #include "lang/nearest.h"
 

@@ -10,9 +10,9 @@
 #include <fmt/format.h>
 
 #include "graph/base/sha256.h"
-#include "graph/group_rules.h"
-#include "graph/known_update.h"
 #include "graph/print.h"
+#include "graph/settings/group_rules.h"
+#include "graph/settings/known_update.h"
 #include "lang/lower/setting_def.h"
 
 namespace xrun::lang {
@@ -268,8 +268,8 @@ std::string joined(const std::vector<MathPart>& parts) {
   }
 
 }  // namespace
-  return out;
-}
+return out;
+}  // namespace
 
 std::string earlier_math_text(const Module& module, const RunSpec& run) {
   auto parts = math_parts(module, run);

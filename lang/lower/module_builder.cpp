@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/sha256.h"
-#include "graph/group_rules.h"
+#include "graph/settings/group_rules.h"
 #include "lang/lower/math_text.h"
 
 namespace xrun::lang {

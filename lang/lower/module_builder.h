@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "graph/module.h"
-#include "graph/reader_def.h"
-#include "graph/run_spec.h"
+#include "graph/settings/reader_def.h"
+#include "graph/settings/run_spec.h"
 #include "lang/elaborate/evaluator.h"
 #include "lang/foreign_names.h"
 #include "lang/lower/setting_def.h"

@@ -5,7 +5,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/check.h"
-#include "graph/group_rules.h"
+#include "graph/settings/group_rules.h"
 #include "lang/lower/math_text.h"
 #include "lang/lower/module_builder.h"
 #include "lang/lower/setting_text.h"

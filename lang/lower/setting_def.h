@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "graph/module.h"
-#include "graph/run_spec.h"
+#include "graph/settings/run_spec.h"
 #include "lang/syntax/syntax_decl.h"
 
 namespace xrun::lang {

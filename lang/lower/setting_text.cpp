@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "graph/base/units.h"
-#include "graph/update_rule.h"
+#include "graph/settings/update_rule.h"
 #include "lang/nearest.h"
 
 namespace xrun::lang {

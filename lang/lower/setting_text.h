@@ -8,7 +8,7 @@
 #include <type_traits>
 
 #include "graph/module.h"
-#include "graph/run_spec.h"
+#include "graph/settings/run_spec.h"
 #include "lang/lower/setting_def.h"
 
 namespace xrun::lang {

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/base/large_pages.h"
+#include "graph/os/large_pages.h"
 #include "lang/syntax/syntax.h"
 
 namespace xrun::lang {

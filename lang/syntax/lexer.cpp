@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <array>
 
-#include "graph/base/large_pages.h"
 #include "graph/base/utf8.h"
+#include "graph/os/large_pages.h"
 #include "lang/syntax/file_faults.h"
 #include "lang/syntax/foreign_text.h"
 

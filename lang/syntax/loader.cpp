@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "graph/base/regular_file.h"
+#include "graph/os/regular_file.h"
 #include "lang/faults.h"
 #include "lang/foreign_names.h"
 #include "lang/std_library.h"

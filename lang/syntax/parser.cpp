@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "graph/base/large_pages.h"
+#include "graph/os/large_pages.h"
 #include "lang/syntax/parser_rules.h"
 
 namespace xrun::lang {

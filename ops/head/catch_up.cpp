@@ -4,7 +4,7 @@
 #include <immintrin.h>
 
 #include "graph/base/check.h"
-#include "graph/group_rules.h"
+#include "graph/settings/group_rules.h"
 
 namespace xrun::ops {
 namespace {

@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/head_shape.h"
+#include "graph/layouts/head_shape.h"
 #include "ops/head.h"
 
 namespace xrun::ops {
@@ -21,7 +21,7 @@ namespace xrun::ops {
 // read it concurrently, but `advance` must run between them.
 class IdleSteps {
  public:
-  // REQUIRES: 0 < momentum <= kMostCatchUpMomentum (graph/group_rules.h).
+  // REQUIRES: 0 < momentum <= kMostCatchUpMomentum (graph/settings/group_rules.h).
   IdleSteps(double momentum, bool nesterov);
 
   // Adds the steps before `step`, which is the next one to run. rate(i) is the learning rate of step i.

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "graph/update_rule.h"
+#include "graph/settings/update_rule.h"
 #include "ops/isa.h"
 
 namespace xrun::ops {

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <numbers>
 
-#include "graph/scalar_expr.h"
+#include "graph/types/scalar_expr.h"
 
 namespace xrun::ops {
 

@@ -1,7 +1,7 @@
 // The margin of a target logit and its slope (docs/internals/algorithms.md, "Margins"), computed in f64 once per row.
 #pragma once
 
-#include "graph/head_def.h"
+#include "graph/settings/head_def.h"
 
 namespace xrun::ops {
 

@@ -1,14 +1,15 @@
-// Converts rows of class weights and states between f32 and the formats in memory (RowFormat, graph/head_def.h). Narrow
-// formats are rounded stochastically: a value becomes one of its two neighbours in the format, the nearer one with the
-// higher probability, so that the expected result is the value itself. Updates that are smaller than a step of the
-// format are therefore not lost. Source: Gupta et al., "Deep Learning with Limited Numerical Precision", ICML 2015.
+// Converts rows of class weights and states between f32 and the formats in memory (RowFormat,
+// graph/settings/head_def.h). Narrow formats are rounded stochastically: a value becomes one of its two neighbours in
+// the format, the nearer one with the higher probability, so that the expected result is the value itself. Updates that
+// are smaller than a step of the format are therefore not lost. Source: Gupta et al., "Deep Learning with Limited
+// Numerical Precision", ICML 2015.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 
 #include "graph/base/random.h"
-#include "graph/head_def.h"
+#include "graph/settings/head_def.h"
 
 namespace xrun::ops {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "graph/head_shape.h"
+#include "graph/layouts/head_shape.h"
 #include "ops/head.h"
 
 namespace xrun::ops {

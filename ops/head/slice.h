@@ -1,4 +1,4 @@
-// One worker's part of the working memory of a head pass (HeadScratch, graph/head_shape.h).
+// One worker's part of the working memory of a head pass (HeadScratch, graph/layouts/head_shape.h).
 #pragma once
 
 #include <cstdint>

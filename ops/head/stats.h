@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "graph/head_shape.h"
+#include "graph/layouts/head_shape.h"
 
 namespace xrun::ops {
 

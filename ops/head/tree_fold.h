@@ -6,7 +6,7 @@
 
 #include <mutex>
 
-#include "graph/head_shape.h"
+#include "graph/layouts/head_shape.h"
 #include "ops/workers.h"
 
 namespace xrun::ops {

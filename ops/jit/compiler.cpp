@@ -10,8 +10,8 @@
 #include <mutex>
 #include <unistd.h>
 
-#include "graph/base/clock.h"
-#include "graph/base/modules.h"
+#include "graph/os/clock.h"
+#include "graph/os/modules.h"
 #include "ops/jit/kernel_cache.h"
 #include "ops/jit/plugin_api.h"
 

@@ -1,4 +1,4 @@
-// Compiles element-wise loops with the module xrun_jit.so (graph/base/modules.h) and keeps the results in a cache.
+// Compiles element-wise loops with the module xrun_jit.so (graph/os/modules.h) and keeps the results in a cache.
 // Without the module, or with XRUN_JIT=off, loops are interpreted and give the same bits.
 #pragma once
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "graph/base/units.h"
-#include "graph/scalar_expr.h"
+#include "graph/types/scalar_expr.h"
 #include "ops/isa.h"
 
 namespace xrun::ops {

@@ -2,7 +2,7 @@
 
 #include <span>
 
-#include "graph/base/cache_file.h"
+#include "graph/os/cache_file.h"
 
 namespace xrun::ops {
 namespace {

@@ -1,4 +1,4 @@
-// Object code of compiled loops on disk (graph/base/cache_file.h), so that a loop is compiled only once on a machine.
+// Object code of compiled loops on disk (graph/os/cache_file.h), so that a loop is compiled only once on a machine.
 #pragma once
 
 #include <optional>

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/scalar_expr.h"
-#include "graph/tensor_type.h"
+#include "graph/types/scalar_expr.h"
+#include "graph/types/tensor_type.h"
 #include "ops/isa.h"
 
 namespace xrun::ops {

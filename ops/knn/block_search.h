@@ -7,8 +7,8 @@
 #include <span>
 
 #include "graph/base/units.h"
-#include "graph/head_shape.h"
-#include "graph/knn_cells_layout.h"
+#include "graph/layouts/head_shape.h"
+#include "graph/layouts/knn_cells_layout.h"
 #include "ops/head/kernels.h"
 #include "ops/isa.h"
 #include "ops/knn/candidates.h"

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "graph/knn_layout.h"
+#include "graph/layouts/knn_layout.h"
 #include "ops/isa.h"
 
 namespace xrun::ops {

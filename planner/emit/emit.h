@@ -2,7 +2,7 @@
 #pragma once
 
 #include "graph/base/result.h"
-#include "graph/kernel_facts.h"
+#include "graph/layouts/kernel_facts.h"
 #include "graph/module.h"
 #include "planner/machine.h"
 #include "planner/program.h"
@@ -11,7 +11,7 @@
 namespace xrun::planner {
 
 struct EmitRequest {
-  const Module& module;      // prepared (graph/pipeline.h); `decision` refers to its graph
+  const Module& module;      // prepared (graph/passes/pipeline.h); `decision` refers to its graph
   const KernelFacts& facts;  // index: NodeIds of the module's graph
   const Machine& machine;
   const Decision& decision;

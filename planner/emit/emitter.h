@@ -9,8 +9,8 @@
 #include <tuple>
 #include <vector>
 
-#include "graph/compression.h"
-#include "graph/norm_layout.h"
+#include "graph/layouts/compression.h"
+#include "graph/layouts/norm_layout.h"
 #include "planner/buffer_sizes.h"
 #include "planner/compression_owners.h"
 #include "planner/dx_terms.h"

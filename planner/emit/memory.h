@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "graph/kernel_facts.h"
+#include "graph/layouts/kernel_facts.h"
 #include "planner/program.h"
 
 namespace xrun::planner {

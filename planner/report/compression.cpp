@@ -5,8 +5,8 @@
 #include <set>
 
 #include "graph/base/units.h"
-#include "graph/compression.h"
 #include "graph/gradients.h"
+#include "graph/layouts/compression.h"
 
 namespace xrun::planner {
 namespace {

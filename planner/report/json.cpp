@@ -3,7 +3,7 @@
 #include <nlohmann/json.hpp>
 
 #include "graph/cost.h"
-#include "graph/reader_def.h"
+#include "graph/settings/reader_def.h"
 #include "planner/graph_builds.h"
 #include "planner/report/cluster_traffic.h"
 #include "planner/report/compression.h"

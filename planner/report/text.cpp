@@ -7,7 +7,7 @@
 
 #include "graph/base/counted.h"
 #include "graph/base/utf8.h"
-#include "graph/reader_def.h"
+#include "graph/settings/reader_def.h"
 #include "planner/graph_builds.h"
 #include "planner/report/cluster_traffic.h"
 #include "planner/report/compression.h"

@@ -8,7 +8,7 @@
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
-#include "graph/specs.h"
+#include "graph/settings/specs.h"
 
 namespace xrun::planner {
 

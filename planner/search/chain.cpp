@@ -6,8 +6,8 @@
 
 #include <algorithm>
 
-#include "graph/compression.h"
-#include "graph/head_values.h"
+#include "graph/layouts/compression.h"
+#include "graph/layouts/head_values.h"
 #include "planner/buffer_sizes.h"
 
 namespace xrun::planner {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "graph/group_rules.h"
-#include "graph/known_update.h"
+#include "graph/settings/group_rules.h"
+#include "graph/settings/known_update.h"
 #include "planner/buffer_sizes.h"
 #include "planner/search/layer_hints.h"
 

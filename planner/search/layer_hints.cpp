@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "graph/head_shape.h"
+#include "graph/layouts/head_shape.h"
 #include "planner/search/space.h"
 
 namespace xrun::planner {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "graph/head_shape.h"
+#include "graph/layouts/head_shape.h"
 
 namespace xrun::planner {
 

@@ -4,7 +4,7 @@
 #include <functional>
 #include <string>
 
-#include "graph/kernel_facts.h"
+#include "graph/layouts/kernel_facts.h"
 #include "graph/module.h"
 
 namespace xrun::planner {

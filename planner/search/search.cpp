@@ -12,7 +12,7 @@
 #include <tuple>
 
 #include "graph/base/check.h"
-#include "graph/optimizer_facts.h"
+#include "graph/settings/optimizer_facts.h"
 #include "planner/buffer_sizes.h"
 #include "planner/compression_owners.h"
 #include "planner/links.h"

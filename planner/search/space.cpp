@@ -7,7 +7,7 @@
 
 #include <algorithm>
 
-#include "graph/head_shape.h"
+#include "graph/layouts/head_shape.h"
 #include "planner/search/mesh.h"
 #include "planner/search/row_blocks.h"
 

@@ -6,7 +6,7 @@
 #include <set>
 #include <string>
 
-#include "graph/norm_layout.h"
+#include "graph/layouts/norm_layout.h"
 #include "planner/buffer_sizes.h"
 #include "planner/compression_owners.h"
 #include "planner/replica_sums.h"

@@ -7,9 +7,9 @@
 #include <numeric>
 #include <set>
 
-#include "graph/compression.h"
 #include "graph/gradients.h"
-#include "graph/norm_layout.h"
+#include "graph/layouts/compression.h"
+#include "graph/layouts/norm_layout.h"
 #include "planner/buffer_sizes.h"
 #include "planner/compression_owners.h"
 #include "planner/verify/verify_parts.h"

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <map>
 
-#include "graph/compression.h"
+#include "graph/layouts/compression.h"
 #include "graph/passes/untie.h"
 #include "planner/verify/operand_view.h"
 

@@ -8,7 +8,7 @@
 #include <random>
 #include <thread>
 
-#include "graph/known_update.h"
+#include "graph/settings/known_update.h"
 #include "ops/jit/compiler.h"
 #include "ops/op.h"
 #include "ops/optimizer.h"

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "graph/head_shape.h"
+#include "graph/layouts/head_shape.h"
 #include "runtime/bench/head_step.h"
 
 namespace xrun::runtime {

@@ -9,7 +9,7 @@
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
-#include "graph/head_def.h"
+#include "graph/settings/head_def.h"
 #include "ops/isa.h"
 #include "runtime/bench/roofline.h"
 

@@ -18,8 +18,8 @@
 #include <utility>
 #include <vector>
 
-#include "graph/base/io.h"
 #include "graph/base/result.h"
+#include "graph/os/io.h"
 #include "runtime/background_work.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/row_copies.h"

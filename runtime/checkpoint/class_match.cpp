@@ -1,6 +1,6 @@
 #include "runtime/checkpoint/class_match.h"
 
-#include "graph/class_rows.h"
+#include "graph/layouts/class_rows.h"
 
 namespace xrun::runtime {
 namespace {

@@ -4,8 +4,8 @@
 #include <nlohmann/json.hpp>
 #include <span>
 
-#include "graph/base/durable.h"
 #include "graph/base/xxh128.h"
+#include "graph/os/durable.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/checkpoint/read_file.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/base/io.h"
 #include "graph/base/result.h"
+#include "graph/os/io.h"
 
 namespace xrun::runtime {
 

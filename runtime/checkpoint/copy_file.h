@@ -4,8 +4,8 @@
 #include <atomic>
 #include <string>
 
-#include "graph/base/io.h"
 #include "graph/base/result.h"
+#include "graph/os/io.h"
 #include "runtime/checkpoint/manifest.h"
 
 namespace xrun::runtime {

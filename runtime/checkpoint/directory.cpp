@@ -12,9 +12,9 @@
 #include <unistd.h>
 #include <utility>
 
-#include "graph/base/durable.h"
 #include "graph/base/errors.h"
-#include "graph/base/regular_file.h"
+#include "graph/os/durable.h"
+#include "graph/os/regular_file.h"
 
 namespace xrun::runtime {
 namespace {

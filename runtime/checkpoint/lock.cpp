@@ -20,9 +20,9 @@
 #include <utility>
 #include <vector>
 
-#include "graph/base/durable.h"
 #include "graph/base/errors.h"
 #include "graph/base/utf8.h"
+#include "graph/os/durable.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/owner.h"
 

@@ -3,8 +3,8 @@
 
 #include <string>
 
-#include "graph/base/io.h"
 #include "graph/base/result.h"
+#include "graph/os/io.h"
 
 namespace xrun::runtime {
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 #include <vector>
 
-#include "graph/base/durable.h"
+#include "graph/os/durable.h"
 
 namespace xrun::runtime {
 namespace {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "graph/base/io.h"
+#include "graph/os/io.h"
 #include "runtime/checkpoint/owner.h"
 
 namespace xrun::runtime {

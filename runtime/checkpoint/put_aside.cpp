@@ -5,8 +5,8 @@
 #include <filesystem>
 #include <fmt/format.h>
 
-#include "graph/base/durable.h"
 #include "graph/base/errors.h"
+#include "graph/os/durable.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/lock.h"
 

@@ -4,8 +4,8 @@
 
 #include <string>
 
-#include "graph/base/io.h"
 #include "graph/base/result.h"
+#include "graph/os/io.h"
 #include "runtime/checkpoint/store.h"
 
 namespace xrun::runtime {

@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 
 #include "graph/base/check.h"
-#include "graph/base/durable.h"
 #include "graph/base/xxh128.h"
+#include "graph/os/durable.h"
 #include "runtime/checkpoint/copy_file.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/read_file.h"

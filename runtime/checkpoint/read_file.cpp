@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "graph/base/errors.h"
-#include "graph/base/regular_file.h"
+#include "graph/os/regular_file.h"
 #include "runtime/checkpoint/manifest.h"
 
 namespace xrun::runtime {

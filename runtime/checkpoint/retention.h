@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/base/io.h"
+#include "graph/os/io.h"
 #include "runtime/checkpoint/manifest.h"
 
 namespace xrun::runtime {

@@ -15,8 +15,8 @@
 #include <unistd.h>
 #include <utility>
 
-#include "graph/base/durable.h"
 #include "graph/base/errors.h"
+#include "graph/os/durable.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/file_mapping.h"
 #include "runtime/checkpoint/own_files.h"

@@ -19,10 +19,10 @@
 #include <string>
 #include <vector>
 
-#include "graph/base/io.h"
 #include "graph/base/result.h"
 #include "graph/base/units.h"
-#include "graph/rows_layout.h"
+#include "graph/layouts/rows_layout.h"
+#include "graph/os/io.h"
 #include "runtime/checkpoint/owner.h"
 #include "runtime/checkpoint/rows_header.h"
 #include "runtime/checkpoint/undo_log.h"

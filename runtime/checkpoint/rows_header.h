@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "graph/base/result.h"
-#include "graph/rows_layout.h"
+#include "graph/layouts/rows_layout.h"
 
 namespace xrun::runtime {
 

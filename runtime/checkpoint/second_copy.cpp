@@ -6,8 +6,8 @@
 #include <sys/stat.h>
 #include <utility>
 
-#include "graph/base/durable.h"
 #include "graph/base/errors.h"
+#include "graph/os/durable.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/class_names.h"
 #include "runtime/checkpoint/copy_file.h"

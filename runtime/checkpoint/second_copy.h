@@ -12,9 +12,9 @@
 #include <string>
 #include <vector>
 
-#include "graph/base/io.h"
 #include "graph/base/result.h"
 #include "graph/base/units.h"
+#include "graph/os/io.h"
 #include "runtime/background_work.h"
 #include "runtime/checkpoint/lock.h"
 

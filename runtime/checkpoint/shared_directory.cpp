@@ -7,8 +7,8 @@
 #include <sstream>
 #include <unistd.h>
 
-#include "graph/base/durable.h"
 #include "graph/base/errors.h"
+#include "graph/os/durable.h"
 #include "runtime/checkpoint/directory.h"
 
 namespace xrun::runtime {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/base/io.h"
 #include "graph/base/result.h"
+#include "graph/os/io.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/comm/peers.h"
 

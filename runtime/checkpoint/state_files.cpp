@@ -7,7 +7,7 @@
 #include <map>
 #include <sys/statvfs.h>
 
-#include "graph/save_chunk.h"
+#include "graph/settings/save_chunk.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/stored_tensors.h"
 

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/base/io.h"
 #include "graph/base/result.h"
+#include "graph/os/io.h"
 #include "runtime/checkpoint/manifest.h"
 #include "runtime/formats/safetensors.h"
 #include "runtime/train/train_state.h"
@@ -32,9 +32,9 @@ std::vector<StateFile> plan_files(const TrainState& state, Bytes range_bytes, in
 // Copies rows [row_begin, row_end) of a tensor to `out`.
 using ReadRows = std::function<void(const StateTensor& tensor, int64_t row_begin, int64_t row_end, std::byte* out)>;
 
-// Writes `file` as a new file in `directory`, in chunks of kSaveChunk bytes (graph/save_chunk.h). The caller then calls
-// SafetensorsWriter::finish, which makes it durable. `read` gives the values; `chunk` is working memory. Errors:
-// XG0711; XG0810 a number is not finite.
+// Writes `file` as a new file in `directory`, in chunks of kSaveChunk bytes (graph/settings/save_chunk.h). The caller
+// then calls SafetensorsWriter::finish, which makes it durable. `read` gives the values; `chunk` is working memory.
+// Errors: XG0711; XG0810 a number is not finite.
 Result<SafetensorsWriter> write_file(const StateFile& file, const ReadRows& read, const std::string& directory, Io& io,
                                      std::vector<std::byte>& chunk);
 

@@ -7,9 +7,9 @@
 #include <system_error>
 
 #include "graph/base/check.h"
-#include "graph/base/durable.h"
 #include "graph/base/errors.h"
 #include "graph/base/xxh128.h"
+#include "graph/os/durable.h"
 #include "runtime/background_work.h"
 #include "runtime/checkpoint/background_save.h"
 #include "runtime/checkpoint/class_names.h"

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/base/io.h"
+#include "graph/os/io.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/model_text.h"
 #include "runtime/comm/peers.h"

@@ -5,7 +5,7 @@
 #include <iterator>
 
 #include "graph/base/errors.h"
-#include "graph/group_rules.h"
+#include "graph/settings/group_rules.h"
 #include "runtime/checkpoint/model_text.h"
 #include "runtime/checkpoint/run_rows.h"
 

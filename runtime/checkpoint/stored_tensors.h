@@ -11,8 +11,8 @@
 #include <vector>
 
 #include "graph/base/result.h"
-#include "graph/moved.h"
-#include "graph/tensor_type.h"
+#include "graph/settings/moved.h"
+#include "graph/types/tensor_type.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/checkpoint/mismatch.h"
 #include "runtime/checkpoint/rows_file.h"

@@ -10,7 +10,7 @@
 #include <map>
 #include <optional>
 
-#include "graph/group_rules.h"
+#include "graph/settings/group_rules.h"
 #include "ops/head/catch_up.h"
 #include "ops/head/row_format.h"
 #include "runtime/checkpoint/found_tensors.h"

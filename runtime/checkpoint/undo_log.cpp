@@ -22,10 +22,10 @@
 #include <unistd.h>
 #include <utility>
 
-#include "graph/base/durable.h"
 #include "graph/base/errors.h"
-#include "graph/base/regular_file.h"
 #include "graph/base/xxh128.h"
+#include "graph/os/durable.h"
+#include "graph/os/regular_file.h"
 #include "runtime/checkpoint/directory.h"
 #include "runtime/checkpoint/own_files.h"
 #include "runtime/checkpoint/sealed_text.h"

@@ -10,10 +10,10 @@
 #include <string>
 #include <vector>
 
-#include "graph/base/io.h"
 #include "graph/base/result.h"
 #include "graph/base/units.h"
-#include "graph/rows_layout.h"
+#include "graph/layouts/rows_layout.h"
+#include "graph/os/io.h"
 #include "runtime/checkpoint/owner.h"
 
 namespace xrun::runtime {

@@ -6,7 +6,7 @@
 #include <optional>
 
 #include "graph/base/counted.h"
-#include "graph/head_shape.h"
+#include "graph/layouts/head_shape.h"
 #include "runtime/bench/head_step.h"
 #include "runtime/cli/bench.h"
 #include "runtime/device/host.h"

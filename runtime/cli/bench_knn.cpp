@@ -7,7 +7,7 @@
 #include <string>
 
 #include "graph/base/counted.h"
-#include "graph/knn_cells_layout.h"
+#include "graph/layouts/knn_cells_layout.h"
 #include "ops/knn_recall.h"
 #include "runtime/bench/knn_build.h"
 #include "runtime/cli/bench.h"

@@ -2,9 +2,9 @@
 #include <filesystem>
 #include <fmt/format.h>
 
-#include "graph/base/durable.h"
 #include "graph/base/errors.h"
 #include "graph/base/utf8.h"
+#include "graph/os/durable.h"
 #include "runtime/cli/classification.h"
 #include "runtime/cli/embeddings.h"
 

@@ -6,8 +6,8 @@
 #include <unistd.h>
 #include <utility>
 
-#include "graph/base/cache_file.h"
 #include "graph/base/utf8.h"
+#include "graph/os/cache_file.h"
 #include "ops/isa.h"
 #include "ops/jit/compiler.h"
 #include "runtime/cli/commands.h"

@@ -5,9 +5,9 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
-#include "graph/base/durable.h"
 #include "graph/base/errors.h"
 #include "graph/base/utf8.h"
+#include "graph/os/durable.h"
 #include "runtime/formats/npy.h"
 #include "runtime/train/inference.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <fmt/format.h>
 
-#include "graph/base/clock.h"
+#include "graph/os/clock.h"
 
 namespace xrun::cli {
 namespace {

@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "graph/base/errors.h"
-#include "graph/base/modules.h"
+#include "graph/os/modules.h"
 
 namespace xrun::cli {
 namespace {

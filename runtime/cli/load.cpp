@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/errors.h"
-#include "graph/pipeline.h"
+#include "graph/passes/pipeline.h"
 #include "ops/facts.h"
 #include "ops/norm_numbers.h"
 #include "ops/op.h"

@@ -6,7 +6,7 @@
 
 #include "graph/base/diagnostic.h"
 #include "graph/base/source.h"
-#include "graph/kernel_facts.h"
+#include "graph/layouts/kernel_facts.h"
 #include "graph/module.h"
 #include "lang/frontend.h"
 #include "ops/isa.h"

@@ -11,9 +11,9 @@
 #include <unistd.h>
 
 #include "graph/base/errors.h"
-#include "graph/base/regular_file.h"
 #include "graph/base/units.h"
 #include "graph/base/utf8.h"
+#include "graph/os/regular_file.h"
 #include "runtime/cli/console.h"
 #include "runtime/formats/bounded_json.h"
 

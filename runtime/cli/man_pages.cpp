@@ -7,9 +7,9 @@
 #include <fmt/format.h>
 #include <span>
 
-#include "graph/base/durable.h"
 #include "graph/base/errors.h"
 #include "graph/base/nearest.h"
+#include "graph/os/durable.h"
 #include "runtime/cli/console.h"
 #include "runtime/cli/usage.h"
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/module.h"
-#include "graph/moved.h"
+#include "graph/settings/moved.h"
 
 namespace xrun::cli {
 

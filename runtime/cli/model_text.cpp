@@ -9,9 +9,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "graph/base/durable.h"
 #include "graph/base/errors.h"
-#include "graph/base/regular_file.h"
+#include "graph/os/durable.h"
+#include "graph/os/regular_file.h"
 #include "lang/syntax/loader.h"
 #include "lang/syntax/syntax_decl.h"
 

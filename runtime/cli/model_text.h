@@ -25,7 +25,7 @@ Result<std::string> read_model_text(const std::string& path);
 // XG0122.
 Result<std::vector<std::string>> find_model_files(const std::vector<std::string>& paths);
 
-// Replaces the text of an existing file atomically and durably (graph/base/durable.h, `rewrite_file`). Errors: XG0124.
+// Replaces the text of an existing file atomically and durably (graph/os/durable.h, `rewrite_file`). Errors: XG0124.
 Status write_model_text(const std::string& path, std::string_view text);
 
 }  // namespace xrun::cli

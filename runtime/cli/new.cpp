@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <span>
 
-#include "graph/base/durable.h"
 #include "graph/base/errors.h"
 #include "graph/base/utf8.h"
+#include "graph/os/durable.h"
 #include "runtime/cli/console.h"
 
 namespace xrun::cli {

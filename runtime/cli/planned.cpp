@@ -9,7 +9,7 @@
 #include <utility>
 
 #include "graph/base/errors.h"
-#include "graph/base/regular_file.h"
+#include "graph/os/regular_file.h"
 #include "ops/facts.h"
 #include "planner/plan_file.h"
 #include "planner/planner.h"

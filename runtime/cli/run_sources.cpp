@@ -6,7 +6,7 @@
 
 #include "graph/base/errors.h"
 #include "graph/base/xxh128.h"
-#include "graph/reader_def.h"
+#include "graph/settings/reader_def.h"
 #include "planner/run_memory.h"
 #include "runtime/data/class_weights.h"
 #include "runtime/train/inference.h"

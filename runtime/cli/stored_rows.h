@@ -5,7 +5,7 @@
 #include <functional>
 #include <string>
 
-#include "graph/specs.h"
+#include "graph/settings/specs.h"
 #include "runtime/cli/console.h"
 #include "runtime/cli/options.h"
 

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "graph/base/errors.h"
-#include "graph/class_rows.h"
+#include "graph/layouts/class_rows.h"
 #include "runtime/cli/counts.h"
 #include "runtime/cli/ranking.h"
 #include "runtime/cli/run_sources.h"

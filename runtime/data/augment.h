@@ -24,8 +24,8 @@
 #include <vector>
 
 #include "graph/base/result.h"
-#include "graph/reader_def.h"
-#include "graph/specs.h"
+#include "graph/settings/reader_def.h"
+#include "graph/settings/specs.h"
 #include "runtime/data/picture.h"
 #include "runtime/data/reader.h"
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/base/result.h"
-#include "graph/specs.h"
+#include "graph/settings/specs.h"
 
 namespace xrun::runtime {
 

@@ -7,7 +7,7 @@
 #include <span>
 #include <sys/stat.h>
 
-#include "graph/base/cache_file.h"
+#include "graph/os/cache_file.h"
 
 namespace xrun::runtime {
 namespace {

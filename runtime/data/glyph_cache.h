@@ -1,4 +1,4 @@
-// Drawn faces on disk (graph/base/cache_file.h), so that only the first run draws.
+// Drawn faces on disk (graph/os/cache_file.h), so that only the first run draws.
 #pragma once
 
 #include <cstdint>

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/specs.h"
+#include "graph/settings/specs.h"
 #include "runtime/data/augment.h"
 
 namespace xrun::runtime {

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "graph/base/result.h"
-#include "graph/specs.h"
+#include "graph/settings/specs.h"
 #include "runtime/data/reader.h"
 #include "runtime/data/transform.h"
 

@@ -14,8 +14,8 @@
 #include "graph/base/result.h"
 #include "graph/base/stop.h"
 #include "graph/base/units.h"
-#include "graph/reader_def.h"
-#include "graph/specs.h"
+#include "graph/settings/reader_def.h"
+#include "graph/settings/specs.h"
 #include "runtime/formats/csv.h"
 
 namespace xrun::runtime {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "graph/partial_labels.h"
+#include "graph/layouts/partial_labels.h"
 
 namespace xrun::runtime {
 namespace {

@@ -1,5 +1,5 @@
-// The labels that rows of a batch have and lack (graph/partial_labels.h), and the factors on the rows' losses that
-// follow from them.
+// The labels that rows of a batch have and lack (graph/layouts/partial_labels.h), and the factors on the rows' losses
+// that follow from them.
 #pragma once
 
 #include <cstdint>

@@ -5,7 +5,7 @@
 #include <new>
 
 #include "graph/base/check.h"
-#include "graph/reading_task.h"
+#include "graph/settings/reading_task.h"
 
 namespace xrun::runtime {
 namespace {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/base/units.h"
-#include "graph/specs.h"
+#include "graph/settings/specs.h"
 
 namespace xrun::runtime {
 

@@ -10,7 +10,7 @@
 
 #include "graph/base/errors.h"
 #include "graph/base/xxh128.h"
-#include "graph/partial_labels.h"
+#include "graph/layouts/partial_labels.h"
 #include "runtime/data/csv.h"
 #include "runtime/data/ignore.h"
 #include "runtime/data/label_faults.h"

@@ -8,7 +8,7 @@
 
 #include "graph/base/result.h"
 #include "graph/graph.h"
-#include "graph/specs.h"
+#include "graph/settings/specs.h"
 #include "runtime/data/label_faults.h"
 #include "runtime/data/reader.h"
 #include "runtime/data/row_labels.h"

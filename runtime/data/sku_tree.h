@@ -16,15 +16,15 @@
 #include <memory>
 #include <span>
 
-#include "graph/attr.h"
 #include "graph/base/random.h"
+#include "graph/types/attr.h"
 #include "runtime/data/reader.h"
 
 namespace xrun::runtime {
 
 class SkuTree {
  public:
-  // REQUIRES: `arguments` are those of the reader `sku_tree`, within its bounds (graph/reader_def.cpp).
+  // REQUIRES: `arguments` are those of the reader `sku_tree`, within its bounds (graph/settings/reader_def.cpp).
   explicit SkuTree(const Attrs& arguments);
 
   int64_t classes() const { return classes_; }

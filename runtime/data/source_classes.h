@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/base/result.h"
-#include "graph/specs.h"
+#include "graph/settings/specs.h"
 #include "runtime/data/reader.h"
 #include "runtime/data/transform.h"
 #include "runtime/train/class_tables.h"

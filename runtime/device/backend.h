@@ -41,7 +41,7 @@ struct StepContext {
   uint64_t seed = 0;
   int64_t step = 0;                      // counted from 0
   double rate = 0;                       // the learning rate
-  double density = 1;                    // density of compressed gradients (graph/compression.h)
+  double density = 1;                    // density of compressed gradients (graph/layouts/compression.h)
   const ops::IdleSteps* idle = nullptr;  // for class rows that catch up; null: no rows catch up
   bool measures_mass = false;            // measure the softmax share of the active classes (ops/head/mass.h)
   ChangeGuard* guard = nullptr;          // null: instructions change the state without asking

@@ -5,7 +5,7 @@
 #include <sys/mman.h>
 #include <utility>
 
-#include "graph/rows_layout.h"
+#include "graph/layouts/rows_layout.h"
 
 namespace xrun::runtime {
 

@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "graph/base/check.h"
-#include "graph/compression.h"
+#include "graph/layouts/compression.h"
 
 namespace xrun::runtime {
 

@@ -16,7 +16,7 @@
 #include <zlib.h>
 
 #include "graph/base/errors.h"
-#include "graph/base/regular_file.h"
+#include "graph/os/regular_file.h"
 
 namespace xrun::runtime {
 namespace {

@@ -8,9 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/base/durable.h"
 #include "graph/base/result.h"
 #include "graph/base/units.h"
+#include "graph/os/durable.h"
 
 namespace xrun::runtime {
 

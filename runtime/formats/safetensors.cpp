@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "graph/base/check.h"
-#include "graph/base/regular_file.h"
+#include "graph/os/regular_file.h"
 
 namespace xrun::runtime {
 namespace {

@@ -8,10 +8,10 @@
 #include <string>
 #include <vector>
 
-#include "graph/base/io.h"
 #include "graph/base/result.h"
 #include "graph/base/units.h"
 #include "graph/base/xxh128.h"
+#include "graph/os/io.h"
 #include "runtime/formats/safetensors_header.h"
 
 namespace xrun::runtime {

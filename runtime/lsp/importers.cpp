@@ -5,7 +5,7 @@
 #include <system_error>
 #include <unistd.h>
 
-#include "graph/base/regular_file.h"
+#include "graph/os/regular_file.h"
 
 namespace xrun::lsp {
 namespace {

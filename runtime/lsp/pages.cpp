@@ -6,8 +6,8 @@
 #include <iterator>
 #include <map>
 
-#include "graph/base/cache_file.h"
 #include "graph/base/codes.h"
+#include "graph/os/cache_file.h"
 #include "runtime/lsp/workspace.h"
 
 namespace xrun::lsp {

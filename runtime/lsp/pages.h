@@ -6,7 +6,7 @@
 
 namespace xrun::lsp {
 
-// Writes the text to a file of the cache (graph/base/cache_file.h), unless it is there already, and returns the file's
+// Writes the text to a file of the cache (graph/os/cache_file.h), unless it is there already, and returns the file's
 // URI. `name`: "std/vision.xgraph". Empty if the cache cannot be written.
 std::string page_uri(const std::string& name, std::string_view text);
 

@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-#include "graph/moved.h"
+#include "graph/settings/moved.h"
 #include "lang/frontend.h"
 #include "lang/syntax/lexer.h"
 #include "ops/op.h"

@@ -24,8 +24,8 @@ struct RowRange {
 // The memory that one batch is written to.
 struct BatchView {
   // The start of the memory of each input; index: that of Graph::inputs. The rows of the batch follow one another there
-  // (pictures channels-last, graph/tensor_type.h). Null for an input that data does not fill: the gradient of a head,
-  // or an input that the program does not read.
+  // (pictures channels-last, graph/types/tensor_type.h). Null for an input that data does not fill: the gradient of a
+  // head, or an input that the program does not read.
   std::vector<std::byte*> inputs;
   // The rows of each input that this process reads (runtime/train/rows_read.h); other rows are not filled. Empty: all
   // rows.
@@ -74,9 +74,9 @@ class BatchSource {
   // Says that the batch of `step` is no longer needed, so its slot may be filled again.
   virtual void release(int64_t step) = 0;
   virtual void stop() = 0;
-  // For an input that is a partial label (graph/partial_labels.h), the number of labels that each row has: 0 or 1, or
-  // the number of positions with a label if a row has several positions. The result describes the batch of the last
-  // `wait` and is valid until the next one. It is empty for an input that is not a partial label.
+  // For an input that is a partial label (graph/layouts/partial_labels.h), the number of labels that each row has: 0 or
+  // 1, or the number of positions with a label if a row has several positions. The result describes the batch of the
+  // last `wait` and is valid until the next one. It is empty for an input that is not a partial label.
   virtual std::span<const int32_t> labelled(std::string_view) const { return {}; }
   // The number of broken samples replaced so far.
   virtual int64_t bad_samples() const { return 0; }

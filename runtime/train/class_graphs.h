@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/specs.h"
-#include "graph/step_sizes.h"
+#include "graph/settings/specs.h"
+#include "graph/settings/step_sizes.h"
 #include "ops/isa.h"
 #include "runtime/background_work.h"
 #include "runtime/train/events.h"

@@ -4,7 +4,7 @@
 #include <map>
 #include <unordered_map>
 
-#include "graph/class_rows.h"
+#include "graph/layouts/class_rows.h"
 
 namespace xrun::runtime {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "graph/specs.h"
+#include "graph/settings/specs.h"
 
 namespace xrun::runtime {
 

@@ -84,7 +84,7 @@ struct Measured {
   bool synthetic = false;  // the samples are made up
 };
 
-// Counts the labels of a source for an input that may lack some (graph/partial_labels.h).
+// Counts the labels of a source for an input that may lack some (graph/layouts/partial_labels.h).
 struct LabelCount {
   std::string input;
   int64_t labels = 0;

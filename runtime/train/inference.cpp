@@ -5,7 +5,7 @@
 
 #include "graph/base/check.h"
 #include "graph/base/errors.h"
-#include "graph/reader_def.h"
+#include "graph/settings/reader_def.h"
 #include "runtime/train/shared_rows.h"
 #include "runtime/train/source_measures.h"
 

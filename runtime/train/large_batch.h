@@ -5,7 +5,7 @@
 #include <optional>
 
 #include "graph/base/result.h"
-#include "graph/specs.h"
+#include "graph/settings/specs.h"
 
 namespace xrun::runtime {
 

@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "graph/base/clock.h"
 #include "graph/base/units.h"
+#include "graph/os/clock.h"
 
 namespace xrun::runtime {
 

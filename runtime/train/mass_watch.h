@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/specs.h"
+#include "graph/settings/specs.h"
 #include "runtime/train/events.h"
 
 namespace xrun::runtime {

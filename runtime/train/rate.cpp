@@ -4,7 +4,7 @@
 #include <cmath>
 #include <fmt/format.h>
 
-#include "graph/step_sizes.h"
+#include "graph/settings/step_sizes.h"
 
 namespace xrun::runtime {
 namespace {

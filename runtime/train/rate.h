@@ -5,8 +5,8 @@
 #include <cstdint>
 
 #include "graph/base/result.h"
-#include "graph/rate_curve.h"
-#include "graph/specs.h"
+#include "graph/settings/rate_curve.h"
+#include "graph/settings/specs.h"
 
 namespace xrun::runtime {
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/run_spec.h"
+#include "graph/settings/run_spec.h"
 #include "runtime/train/checkpoint_store.h"
 #include "runtime/train/events.h"
 #include "runtime/train/run_clock.h"

@@ -3,9 +3,9 @@
 
 #include <cstdint>
 
-#include "graph/rate_curve.h"
-#include "graph/specs.h"
-#include "graph/step_sizes.h"
+#include "graph/settings/rate_curve.h"
+#include "graph/settings/specs.h"
+#include "graph/settings/step_sizes.h"
 
 namespace xrun::runtime {
 

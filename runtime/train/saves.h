@@ -8,8 +8,8 @@
 #include <string>
 
 #include "graph/base/result.h"
-#include "graph/run_spec.h"
-#include "graph/specs.h"
+#include "graph/settings/run_spec.h"
+#include "graph/settings/specs.h"
 #include "runtime/train/checkpoint_store.h"
 #include "runtime/train/class_graphs.h"
 #include "runtime/train/events.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "graph/base/check.h"
-#include "graph/compression.h"
-#include "graph/known_update.h"
+#include "graph/layouts/compression.h"
+#include "graph/settings/known_update.h"
 #include "ops/head/catch_up.h"
 #include "ops/head/mass.h"
 #include "ops/jit/compiler.h"

@@ -41,10 +41,10 @@ struct SessionOptions {
 // Threads: one calls it; steps run on the workers of the devices.
 class Session {
  public:
-  // Makes `program` ready to run. `module` is prepared (graph/pipeline.h); `module`, `program` and `devices` outlive
-  // the session. `devices` has the number of devices and workers that the program asks for. Weights are zero until they
-  // are initialised or copied. Errors: kWorld (memory), kContent (a plan for another machine, an operator without a
-  // kernel).
+  // Makes `program` ready to run. `module` is prepared (graph/passes/pipeline.h); `module`, `program` and `devices`
+  // outlive the session. `devices` has the number of devices and workers that the program asks for. Weights are zero
+  // until they are initialised or copied. Errors: kWorld (memory), kContent (a plan for another machine, an operator
+  // without a kernel).
   //   before  a session that must not run again: the new session takes over its memory with all contents. Its program
   //           has the same arenas, with weights and states in the same places (Plan::smaller). Null: maps new memory
   static Result<std::unique_ptr<Session>> create(const Module& module, const planner::Program& program,

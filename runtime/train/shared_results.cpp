@@ -4,7 +4,7 @@
 #include <sstream>
 
 #include "graph/base/check.h"
-#include "graph/head_shape.h"
+#include "graph/layouts/head_shape.h"
 
 namespace xrun::runtime {
 

@@ -4,7 +4,7 @@
 #include <numeric>
 
 #include "graph/base/errors.h"
-#include "graph/partial_labels.h"
+#include "graph/layouts/partial_labels.h"
 
 namespace xrun::runtime {
 namespace {

@@ -6,10 +6,10 @@
 #include <optional>
 
 #include "graph/base/check.h"
-#include "graph/compression.h"
-#include "graph/head_shape.h"
-#include "graph/optimizer_facts.h"
-#include "graph/update_rule.h"
+#include "graph/layouts/compression.h"
+#include "graph/layouts/head_shape.h"
+#include "graph/settings/optimizer_facts.h"
+#include "graph/settings/update_rule.h"
 
 namespace xrun::runtime {
 namespace {

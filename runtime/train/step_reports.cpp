@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "graph/partial_labels.h"
+#include "graph/layouts/partial_labels.h"
 #include "runtime/device/host.h"
 #include "runtime/train/mean_of_rows.h"
 

@@ -7,9 +7,9 @@
 
 #include "graph/base/check.h"
 #include "graph/base/xxh128.h"
-#include "graph/group_rules.h"
-#include "graph/head_shape.h"
-#include "graph/optimizer_facts.h"
+#include "graph/layouts/head_shape.h"
+#include "graph/settings/group_rules.h"
+#include "graph/settings/optimizer_facts.h"
 #include "ops/head/catch_up.h"
 #include "ops/head/row_format.h"
 #include "runtime/train/first_values.h"

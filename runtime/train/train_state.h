@@ -10,9 +10,9 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/group_rules.h"
 #include "graph/module.h"
-#include "graph/moved.h"
+#include "graph/settings/group_rules.h"
+#include "graph/settings/moved.h"
 #include "planner/program.h"
 #include "runtime/device/bound_memory.h"
 #include "runtime/device/device.h"

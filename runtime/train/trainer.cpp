@@ -12,10 +12,10 @@
 #include <utility>
 
 #include "graph/base/check.h"
-#include "graph/compression.h"
-#include "graph/group_rules.h"
-#include "graph/pipeline.h"
-#include "graph/reader_def.h"
+#include "graph/layouts/compression.h"
+#include "graph/passes/pipeline.h"
+#include "graph/settings/group_rules.h"
+#include "graph/settings/reader_def.h"
 #include "runtime/device/host.h"
 #include "runtime/train/class_graphs.h"
 #include "runtime/train/inference.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "graph/module.h"
-#include "graph/run_spec.h"
+#include "graph/settings/run_spec.h"
 #include "planner/program.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/executor.h"
@@ -26,7 +26,7 @@ struct StepPrediction {
 
 // If the batch grows: a program for steps that are smaller than the steps of TrainRequest::training.
 struct SmallerStep {
-  int64_t units = 1;  // units of samples in a step (graph/step_sizes.h)
+  int64_t units = 1;  // units of samples in a step (graph/settings/step_sizes.h)
   const planner::Program* program = nullptr;
   StepPrediction predicted;
 };

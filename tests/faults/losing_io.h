@@ -22,7 +22,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/base/io.h"
+#include "graph/os/io.h"
 
 namespace xrun::testing {
 

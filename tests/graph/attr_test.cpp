@@ -1,4 +1,4 @@
-#include "graph/attr.h"
+#include "graph/types/attr.h"
 
 #include <gtest/gtest.h>
 #include <type_traits>

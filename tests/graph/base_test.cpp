@@ -9,13 +9,13 @@
 #include <unistd.h>
 #include <vector>
 
-#include "graph/attr.h"
 #include "graph/base/diagnostic.h"
-#include "graph/base/durable.h"
 #include "graph/base/random.h"
 #include "graph/base/units.h"
 #include "graph/base/utf8.h"
-#include "graph/tensor_type.h"
+#include "graph/os/durable.h"
+#include "graph/types/attr.h"
+#include "graph/types/tensor_type.h"
 #include "tests/support/shard_rule.h"
 
 namespace xrun {

@@ -1,4 +1,4 @@
-#include "graph/compression.h"
+#include "graph/layouts/compression.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "graph/head_shape.h"
+#include "graph/layouts/head_shape.h"
 
 #include <gtest/gtest.h>
 

@@ -2,10 +2,10 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/autodiff.h"
 #include "graph/gradients.h"
+#include "graph/passes/autodiff.h"
+#include "graph/passes/pipeline.h"
 #include "graph/passes/untie.h"
-#include "graph/pipeline.h"
 #include "graph/print.h"
 #include "graph/verify.h"
 #include "tests/support/parse_graph.h"

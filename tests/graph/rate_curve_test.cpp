@@ -1,4 +1,4 @@
-#include "graph/rate_curve.h"
+#include "graph/settings/rate_curve.h"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,6 @@
 // Scalar expressions: their text, simplification, derivatives compared with differences, and texts that are not
 // expressions.
-#include "graph/scalar_expr.h"
+#include "graph/types/scalar_expr.h"
 
 #include <cmath>
 #include <gmock/gmock.h>

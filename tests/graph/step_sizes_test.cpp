@@ -1,5 +1,5 @@
 // Steps of a growing batch against the formula, unit by unit.
-#include "graph/step_sizes.h"
+#include "graph/settings/step_sizes.h"
 
 #include <cmath>
 #include <gtest/gtest.h>

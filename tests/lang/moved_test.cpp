@@ -1,5 +1,5 @@
 // `moved "a" -> "b"`: a model with renamed parts is still the same run.
-#include "graph/moved.h"
+#include "graph/settings/moved.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

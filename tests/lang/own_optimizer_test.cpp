@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 #include <tuple>
 
-#include "graph/known_update.h"
-#include "graph/update_rule.h"
+#include "graph/settings/known_update.h"
+#include "graph/settings/update_rule.h"
 #include "ops/op.h"
 #include "tests/lang/checked.h"
 #include "tests/support/optimizers.h"

@@ -1,12 +1,12 @@
 // Labels with `ignore`: the terms and factors of a loss over them, and uses that are rejected.
-#include "graph/partial_labels.h"
+#include "graph/layouts/partial_labels.h"
 
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "graph/passes/pipeline.h"
 #include "graph/passes/split_loss.h"
-#include "graph/pipeline.h"
 #include "ops/op.h"
 #include "tests/lang/checked.h"
 

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/group_rules.h"
+#include "graph/settings/group_rules.h"
 #include "lang/print_module.h"
 #include "tests/lang/checked.h"
 

@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/attr.h"
-#include "graph/tensor_type.h"
+#include "graph/types/attr.h"
+#include "graph/types/tensor_type.h"
 
 namespace xrun::ops {
 

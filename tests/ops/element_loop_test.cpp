@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "graph/base/cache_file.h"
+#include "graph/os/cache_file.h"
 #include "ops/jit/compiler.h"
 #include "ops/jit/kernel_cache.h"
 #include "ops/simd.h"

@@ -2,7 +2,7 @@
 // the bits of results and, in f32, of gradients.
 #include <gtest/gtest.h>
 
-#include "graph/autodiff.h"
+#include "graph/passes/autodiff.h"
 #include "graph/passes/passes.h"
 #include "graph/print.h"
 #include "tests/ops/graph_builder.h"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 #include <random>
 
-#include "graph/autodiff.h"
+#include "graph/passes/autodiff.h"
 #include "graph/passes/passes.h"
 #include "graph/print.h"
 #include "ops/shape.h"

@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 #include <random>
 
-#include "graph/autodiff.h"
+#include "graph/passes/autodiff.h"
 #include "graph/passes/passes.h"
 #include "graph/print.h"
-#include "graph/scalar_expr.h"
+#include "graph/types/scalar_expr.h"
 #include "tests/ops/graph_builder.h"
 
 namespace xrun::ops {

@@ -2,7 +2,7 @@
 // and gradients keep their bits, including rounding.
 #include <gtest/gtest.h>
 
-#include "graph/autodiff.h"
+#include "graph/passes/autodiff.h"
 #include "graph/passes/passes.h"
 #include "graph/print.h"
 #include "ops/shape.h"

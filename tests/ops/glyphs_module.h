@@ -2,7 +2,7 @@
 // Kernels are benchmarked on it.
 #pragma once
 
-#include "graph/pipeline.h"
+#include "graph/passes/pipeline.h"
 #include "ops/kernel_spec.h"
 
 namespace xrun::ops {

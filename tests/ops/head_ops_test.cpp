@@ -1,8 +1,8 @@
 #include <cmath>
 #include <gtest/gtest.h>
 
-#include "graph/autodiff.h"
 #include "graph/base/random.h"
+#include "graph/passes/autodiff.h"
 #include "ops/catalog.h"
 #include "ops/simd.h"
 #include "tests/support/head_oracle.h"

@@ -12,8 +12,8 @@
 #include <string>
 #include <vector>
 
-#include "graph/autodiff.h"
 #include "graph/base/random.h"
+#include "graph/passes/autodiff.h"
 #include "graph/passes/passes.h"
 #include "ops/kernel_spec.h"
 #include "ops/simd.h"

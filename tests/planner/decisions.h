@@ -5,7 +5,7 @@
 #include <random>
 #include <set>
 
-#include "graph/head_shape.h"
+#include "graph/layouts/head_shape.h"
 #include "planner/emit/emit.h"
 #include "planner/search/decision.h"
 #include "planner/search/heads.h"

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/reading_task.h"
+#include "graph/settings/reading_task.h"
 #include "tests/planner/decisions.h"
 
 namespace xrun::planner::testing {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/save_chunk.h"
+#include "graph/settings/save_chunk.h"
 #include "planner/plan_file.h"
 #include "planner/planner.h"
 #include "tests/planner/test_graphs.h"

@@ -6,10 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "graph/autodiff.h"
-#include "graph/kernel_facts.h"
+#include "graph/layouts/kernel_facts.h"
 #include "graph/module.h"
-#include "graph/pipeline.h"
+#include "graph/passes/autodiff.h"
+#include "graph/passes/pipeline.h"
 #include "tests/support/optimizers.h"
 
 namespace xrun::planner::testing {
@@ -213,7 +213,7 @@ struct ModelOptions {
   RowFormat states = RowFormat::kF32;
 };
 
-// Returns the checked module of a small classifier, as the language front end makes it: before graph/pipeline.h.
+// Returns the checked module of a small classifier, as the language front end makes it: before graph/passes/pipeline.h.
 inline Module make_module(const ModelOptions& options) {
   Module module;
   module.model = "small";

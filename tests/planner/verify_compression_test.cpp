@@ -2,7 +2,7 @@
 #include <map>
 #include <set>
 
-#include "graph/compression.h"
+#include "graph/layouts/compression.h"
 #include "planner/buffer_sizes.h"
 #include "planner/links.h"
 #include "tests/planner/verify_case.h"

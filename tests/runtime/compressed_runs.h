@@ -11,7 +11,7 @@
 #include <map>
 #include <numeric>
 
-#include "graph/compression.h"
+#include "graph/layouts/compression.h"
 #include "runtime/train/checkpoint_store.h"
 #include "runtime/train/session.h"
 #include "tests/runtime/plan_maker.h"

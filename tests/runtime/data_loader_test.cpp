@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "graph/reading_task.h"
+#include "graph/settings/reading_task.h"
 #include "runtime/data/loader.h"
 #include "tests/runtime/data_support.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "graph/specs.h"
+#include "graph/settings/specs.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/sample_rows.h"
 

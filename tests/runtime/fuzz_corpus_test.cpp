@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "graph/reader_def.h"
+#include "graph/settings/reader_def.h"
 #include "lang/explain.h"
 #include "lang/lower/curves.h"
 #include "ops/op.h"

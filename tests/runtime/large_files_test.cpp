@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "graph/base/durable.h"
 #include "graph/base/errors.h"
+#include "graph/os/durable.h"
 #include "runtime/formats/files.h"
 #include "runtime/formats/npy.h"
 #include "tests/runtime/data_files.h"

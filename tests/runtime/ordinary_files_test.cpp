@@ -5,8 +5,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "graph/base/cache_file.h"
-#include "graph/base/regular_file.h"
+#include "graph/os/cache_file.h"
+#include "graph/os/regular_file.h"
 #include "runtime/formats/files.h"
 #include "tests/support/command.h"
 

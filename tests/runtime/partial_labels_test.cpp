@@ -1,6 +1,6 @@
 // Labels that some samples lack: the loader writes a factor for each row, in one process and on ranks with broken
 // samples. Also tests the stage `ignore`.
-#include "graph/partial_labels.h"
+#include "graph/layouts/partial_labels.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

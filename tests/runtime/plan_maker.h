@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/pipeline.h"
+#include "graph/passes/pipeline.h"
 #include "ops/facts.h"
 #include "ops/op.h"
 #include "planner/cost_model.h"

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <map>
 
-#include "graph/reader_def.h"
+#include "graph/settings/reader_def.h"
 #include "lang/frontend.h"
 #include "lang/lower/curves.h"
 #include "lang/lower/setting_def.h"

@@ -10,7 +10,7 @@
 #include <sstream>
 #include <thread>
 
-#include "graph/base/clock.h"
+#include "graph/os/clock.h"
 #include "runtime/comm/ranks/rank_meeting.h"
 #include "runtime/comm/ranks/rank_watch.h"
 #include "tests/faults/runs.h"

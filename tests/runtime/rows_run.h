@@ -16,9 +16,9 @@
 #include <vector>
 
 #include "graph/base/check.h"
-#include "graph/base/durable.h"
 #include "graph/base/errors.h"
 #include "graph/base/random.h"
+#include "graph/os/durable.h"
 #include "runtime/checkpoint/file_mapping.h"
 #include "runtime/checkpoint/rows_file.h"
 

@@ -9,7 +9,7 @@
 
 #include "graph/base/random.h"
 #include "graph/module.h"
-#include "graph/pipeline.h"
+#include "graph/passes/pipeline.h"
 #include "ops/op.h"
 #include "runtime/train/batch_source.h"
 #include "tests/support/optimizers.h"
@@ -62,7 +62,7 @@ class ModelBuilder {
   int count_ = 0;
 };
 
-// Returns the module as the language front end makes it, before graph/pipeline.h.
+// Returns the module as the language front end makes it, before graph/passes/pipeline.h.
 inline Module make_module(const ModelOptions& options) {
   ModelBuilder b;
   Module& module = b.module;

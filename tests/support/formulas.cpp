@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "graph/base/random.h"
-#include "graph/scalar_expr.h"
+#include "graph/types/scalar_expr.h"
 #include "tests/support/naive_ops.h"
 
 namespace xrun::test {

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/attr.h"
+#include "graph/types/attr.h"
 
 namespace xrun::test {
 

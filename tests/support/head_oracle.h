@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "graph/head_def.h"
+#include "graph/settings/head_def.h"
 
 namespace xrun::test {
 

@@ -3,8 +3,8 @@
 #include <cstdlib>
 #include <fmt/format.h>
 
-#include "graph/known_update.h"
-#include "graph/update_rule.h"
+#include "graph/settings/known_update.h"
+#include "graph/settings/update_rule.h"
 
 namespace xrun::test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "graph/specs.h"
+#include "graph/settings/specs.h"
 
 namespace xrun::test {
 

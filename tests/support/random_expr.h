@@ -3,7 +3,7 @@
 
 #include <random>
 
-#include "graph/scalar_expr.h"
+#include "graph/types/scalar_expr.h"
 
 namespace xrun::testing {
 

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "graph/base/clock.h"
-#include "graph/base/net.h"
+#include "graph/os/clock.h"
+#include "graph/os/net.h"
 
 namespace xrun::testing {
 

@@ -5,8 +5,8 @@
 #include <list>
 #include <vector>
 
-#include "graph/base/clock.h"
-#include "graph/base/net.h"
+#include "graph/os/clock.h"
+#include "graph/os/net.h"
 
 namespace xrun::testing {
 namespace {

@@ -4,8 +4,8 @@
 #include <map>
 #include <string>
 
-#include "graph/autodiff.h"
 #include "graph/base/random.h"
+#include "graph/passes/autodiff.h"
 
 namespace xrun::testing {
 namespace {

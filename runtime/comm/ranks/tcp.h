@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "graph/base/clock.h"
-#include "graph/base/net.h"
 #include "graph/base/units.h"
+#include "graph/os/clock.h"
+#include "graph/os/net.h"
 
 namespace xrun::runtime {
 

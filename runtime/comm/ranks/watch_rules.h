@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/base/clock.h"
+#include "graph/os/clock.h"
 #include "runtime/comm/ranks/heartbeats.h"
 #include "runtime/comm/ranks/tcp.h"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "graph/base/check.h"
-#include "graph/norm_layout.h"
+#include "graph/layouts/norm_layout.h"
 #include "ops/compression.h"
 #include "runtime/device/cpu/non_finite.h"
 

@@ -1,6 +1,6 @@
 #include "runtime/device/cpu/update_rule.h"
 
-#include "graph/group_rules.h"
+#include "graph/settings/group_rules.h"
 
 namespace xrun::runtime {
 

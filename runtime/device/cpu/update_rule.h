@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "graph/graph.h"
-#include "graph/specs.h"
+#include "graph/settings/specs.h"
 #include "ops/optimizer.h"
 
 namespace xrun::runtime {

@@ -5,7 +5,7 @@
 #include <mutex>
 
 #include "graph/base/check.h"
-#include "graph/norm_layout.h"
+#include "graph/layouts/norm_layout.h"
 #include "ops/compression.h"
 #include "runtime/device/cpu/fold.h"
 

@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "graph/compression.h"
+#include "graph/layouts/compression.h"
 #include "graph/module.h"
 #include "ops/optimizer.h"
 #include "ops/update_norms.h"

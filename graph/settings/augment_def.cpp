@@ -1,0 +1,263 @@
+// The data stages of edition 1, by name. Declared in graph/settings/reader_def.h.
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+
+#include "graph/base/errors.h"
+#include "graph/settings/data_arguments.h"
+#include "graph/settings/reader_def.h"
+
+namespace xrun {
+namespace {
+
+constexpr auto kReady = Availability::kReady;
+
+// Returns an error unless the field is a decoded picture.
+Status check_picture(const AugmentDef& def, const Field& input) {
+  if (input.encoded) {
+    return content_error("XG0409", {"`{}` needs a picture, but `{}` is an encoded file", def.name, input.name},
+                         "put `decode` before it");
+  }
+  if (input.type.rank() != 4) {
+    return content_error(
+        "XG0409", {"`{}` needs a picture [N, C, H, W], but `{}` is {}", def.name, input.name, to_text(input.type)},
+        "leave the stage out, or bind a field that holds pictures");
+  }
+  return {};
+}
+
+Result<TensorType> decoded(const AugmentDef&, const Field& input, const Attrs& args) {
+  if (!input.encoded) {
+    return content_error("XG0409", {"`decode` needs an encoded file, but `{}` is {}", input.name, to_text(input.type)},
+                         "leave `decode` out: the field is decoded already");
+  }
+  const int64_t channels = args.integer("channels", 3);
+  if (channels != 1 && channels != 3) {
+    return out_of_range("channels", {"{}", channels}, "1 (grey) or 3 (RGB)");
+  }
+  if (const AttrValue* background = args.find("background")) {
+    const auto* values = std::get_if<std::vector<int64_t>>(background);
+    if (values == nullptr || (values->size() != 1 && values->size() != 3) ||
+        std::ranges::any_of(*values, [](int64_t v) { return v < 0 || v > 255; })) {
+      return out_of_range(
+          "background",
+          values == nullptr ? "not a list of whole numbers" : fmt::format("[{}]", fmt::join(*values, ", ")),
+          "one number of 0 to 255, or three: background=255");
+    }
+  }
+  if (!args.has("size")) {
+    return per_sample(DType::kU8, {channels, 0, 0});
+  }
+  return per_sample(DType::kF32, {channels, args.integer("size"), args.integer("size")});
+}
+
+Result<TensorType> resized(const AugmentDef& def, const Field& input, const Attrs& args) {
+  XRUN_TRY(check_picture(def, input));
+  return per_sample(DType::kF32, {input.type.dims[1], args.integer("size"), args.integer("size")});
+}
+
+Result<TensorType> cropped(const AugmentDef& def, const Field& input, const Attrs& args) {
+  XRUN_TRY(check_picture(def, input));
+  const int64_t size = args.integer("size");
+  const int64_t pad = args.integer("pad", 0);
+  for (const int64_t side : {input.type.dims[2], input.type.dims[3]}) {
+    if (side != 0 && size > side + 2 * pad) {
+      return content_error("XG0409", {"`{}({})` does not fit a picture of {}", def.name, size, to_text(input.type)},
+                           {"ask for at most {}, or `resize` first", side + 2 * pad});
+    }
+  }
+  return per_sample(input.type.dtype, {input.type.dims[1], size, size});
+}
+
+Result<TensorType> same_picture(const AugmentDef& def, const Field& input, const Attrs&) {
+  XRUN_TRY(check_picture(def, input));
+  return input.type;
+}
+
+Result<TensorType> as_float(const AugmentDef& def, const Field& input, const Attrs&) {
+  if (input.encoded) {
+    return content_error("XG0409", {"`{}` needs numbers, but `{}` is an encoded file", def.name, input.name},
+                         "put `decode` before it");
+  }
+  TensorType type = input.type;
+  type.dtype = DType::kF32;
+  type.classes = 0;
+  return type;
+}
+
+Result<TensorType> float_picture(const AugmentDef& def, const Field& input, const Attrs& args) {
+  XRUN_TRY(check_picture(def, input));
+  return as_float(def, input, args);
+}
+
+Result<TensorType> normalized(const AugmentDef& def, const Field& input, const Attrs& args) {
+  XRUN_ASSIGN(TensorType type, as_float(def, input, args));
+  const int64_t channels = type.rank() == 4 ? type.dims[1] : 1;
+  for (const std::string_view name : {"mean", "std"}) {
+    const AttrValue* given = args.find(name);
+    if (given == nullptr || !(std::holds_alternative<std::vector<int64_t>>(*given) ||
+                              std::holds_alternative<std::vector<double>>(*given))) {
+      return out_of_range(name, "not a number", "a number, or a list of numbers");
+    }
+    const auto values = args.reals(name);
+    if (values.size() != 1 && static_cast<int64_t>(values.size()) != channels) {
+      return content_error("XG0409", {"`{}` has {} values for {} channels", name, values.size(), channels},
+                           "give one number, or one per channel");
+    }
+    if (name == "std" && std::ranges::any_of(values, [](double v) { return !(v > 0); })) {
+      return out_of_range(name, {"[{}]", fmt::join(values, ", ")}, "numbers above 0");
+    }
+  }
+  return type;
+}
+
+// The type of a class label: one whole number per sample, or a row of them.
+Result<TensorType> class_number(const AugmentDef&, const Field& input, const Attrs& args) {
+  if (input.encoded || input.type.rank() > 2) {
+    return content_error(
+        "XG0409",
+        {"`as_index` needs one number per sample or a row of them, but `{}` is {}", input.name, to_text(input.type)},
+        "take one column or several: column(i) -> as_index(classes)");
+  }
+  const int64_t classes = args.integer("classes");
+  if (input.type.rank() == 1) {
+    return per_sample(index_dtype(classes), {}, classes);
+  }
+  constexpr int64_t kMost = int64_t{INT32_MAX} + 1;
+  if (classes > kMost) {
+    return out_of_range("classes", {"{}", classes}, {"at most {} for a row of numbers", kMost});
+  }
+  return per_sample(DType::kI32, {input.type.dims[1]}, classes);
+}
+
+// The type of a text column's class numbers. Their count is known only after the table has been opened.
+Result<TensorType> class_of_text(const AugmentDef&, const Field& input, const Attrs&) {
+  const DType dtype = input.type.dtype;
+  if (input.name != "row" || input.encoded || input.type.rank() != 1 ||
+      (dtype != DType::kF64 && dtype != DType::kI64)) {
+    return content_error("XG0409",
+                         {"`as_class` needs one column of a table, but `{}` is {}", input.name, to_text(input.type)},
+                         "put it directly after `column`: column(\"id\") -> as_class");
+  }
+  return per_sample(DType::kI64, {});
+}
+
+// The type of labels, one per sample or a row of them, before they become classes.
+Result<TensorType> partly_labelled(const AugmentDef&, const Field& input, const Attrs& args) {
+  if (input.encoded || input.type.rank() > 2 || input.type.dtype == DType::kU8 || input.type.dtype == DType::kBool) {
+    return content_error(
+        "XG0409",
+        {"`ignore` needs one number per sample or a row of them, but `{}` is {}", input.name, to_text(input.type)},
+        "put it before `as_index` of a label: label = column(6) -> ignore(-1) -> as_index(12)");
+  }
+  const AttrValue* values = args.find("values");
+  const bool is_empty = values == nullptr || *values == AttrValue(std::vector<int64_t>());
+  if (is_empty && !args.flag("missing", false)) {
+    return content_error(
+        "XG0413", "`ignore` names no values",
+        "name the values that stand for no label: ignore(-1), ignore(\"unknown\") or ignore(missing=true)");
+  }
+  if (values != nullptr && std::holds_alternative<std::vector<double>>(*values)) {
+    return out_of_range("values", {"[{}]", fmt::join(args.reals("values"), ", ")},
+                        "whole numbers, as labels are, or texts: ignore([-1, 255]), ignore(\"unknown\")");
+  }
+  return input.type;
+}
+
+Status check_row(const Field& input, std::string_view stage, int64_t end) {
+  if (input.encoded || input.type.rank() != 2 || input.type.dtype != DType::kF64) {
+    return content_error("XG0409",
+                         {"`{}` needs the row of a table, but `{}` is {}", stage, input.name, to_text(input.type)},
+                         "use it on a csv source, before other stages");
+  }
+  const int64_t width = input.type.dims[1];
+  if (width != 0 && end > width) {
+    return content_error("XG0409", {"`{}` asks for column {} of {}", stage, end - 1, width},
+                         "columns are counted from 0");
+  }
+  return {};
+}
+
+Result<TensorType> columns_of(const AugmentDef& def, const Field& input, const Attrs& args) {
+  XRUN_TRY(check_interval(args, "range", kMostColumns));
+  const auto& range = args.integers("range");
+  XRUN_TRY(check_row(input, def.name, range[1]));
+  return per_sample(DType::kF32, {range[1] - range[0]});
+}
+
+Result<TensorType> column_of(const AugmentDef& def, const Field& input, const Attrs& args) {
+  if (std::holds_alternative<std::string>(*args.find("index"))) {
+    XRUN_TRY(check_row(input, def.name, 0));
+    return per_sample(DType::kI64, {});
+  }
+  XRUN_TRY(check_row(input, def.name, args.integer("index") + 1));
+  return per_sample(input.type.dtype, {});
+}
+
+constexpr AugmentDef kAugments[] = {
+    {"decode", "(size: int = none, channels: int = 3, background: list = none)", "size 1..16384",
+     "a picture file to pixels of 0 to 255, upright by EXIF; with channels=1 grey as ITU-R 601 weighs R, G and B; "
+     "transparent pixels are blended over `background`, a grey or [r, g, b], black without it; with `size`, resized to "
+     "a square",
+     "decode(32, channels=1)", kReady, decoded},
+    {"resize", "(size: int)", "size 1..16384", "to size x size by antialiased bilinear filtering", "resize(32)", kReady,
+     resized},
+    {"random_crop", "(size: int, pad: int = 0)", "size 1..16384, pad 0..16384",
+     "a random square, after `pad` zeros on each side; outside training the one in the middle",
+     "random_crop(32, pad=4)", kReady, cropped},
+    {"center_crop", "(size: int)", "size 1..16384", "the square in the middle", "center_crop(64)", kReady, cropped},
+    {"random_resized_crop", "(size: int, area: float = none)", "size 1..16384, area 0.0001..1",
+     "a random rectangle of `area`, 0.08 without it, to all of the picture, its sides at most 4 to 3, resized to a "
+     "square; outside "
+     "training the largest square in the middle",
+     "random_resized_crop(64)", kReady, resized},
+    {"random_flip", "()", "", "left and right swapped with probability 1/2", "random_flip", kReady, same_picture},
+    {"color_jitter", "(brightness: float = 0, contrast: float = 0, saturation: float = 0)",
+     "brightness 0..1, contrast 0..1, saturation 0..1",
+     "brightness, contrast and saturation times random factors of 1 ± each; not clamped",
+     "color_jitter(brightness=0.2)", kReady, float_picture},
+    {"scale", "(k: float)", "", "x times k", "scale(1 / 255)", kReady, as_float},
+    {"normalize", "(mean: list, std: list)", "", "(x - mean) / std, for all channels or one by one",
+     "normalize(mean=127.5, std=127.5)", kReady, normalized},
+    {"as_index", "(classes: int, first: int = none)", "classes 1..1099511627776, first -1099511627776..1099511627776",
+     "a class of 0..classes-1 from a whole number, or from each number of a row, counted from `first` on, which is 0 "
+     "by default; texts are classes in byte order",
+     "as_index(10)", kReady, class_number},
+    {"as_class", "()", "",
+     "a class from a text of a column: each distinct text of the source `train` is a class, numbered by first "
+     "appearance; numbers are also texts and keep their leading zeros",
+     "as_class", kReady, class_of_text},
+    {"ignore", "(values: list = none, missing: bool = false)", "",
+     "samples, or positions of a row, whose label is one of these whole numbers, texts or directories of a folder have "
+     "no "
+     "label: no loss and no metric counts them; with missing=true also empty cells and those with nan, NA or the like; "
+     "before `as_index`",
+     "ignore(-1)", kReady, partly_labelled},
+    {"columns", "(range: range)", "", "columns a to b - 1 of a row of a table, counted from 0", "columns(0..64)",
+     kReady, columns_of},
+    {"column", "(index: key)", "index 0..16777216",
+     "one column of a row of a table, counted from 0, or by its name in the header, and then a label; `scale(1)` "
+     "after a name makes it a number",
+     "column(64)", kReady, column_of},
+    {"random_affine", "(rotate: float = 0, scale: float = 0, shear: float = 0, shift: float = 0)",
+     "rotate 0..3.2, scale 0..0.9, shear 0..2, shift 0..1",
+     "turned by ± rotate rad, each axis x (1 ± scale), sheared, moved by ± shift of the size; zero outside",
+     "random_affine(rotate=0.1, shift=0.06)", kReady, float_picture},
+    {"random_stroke", "(w: float)", "w 0..1", "strokes up to w of a 3x3 dilation thicker or of an erosion thinner",
+     "random_stroke(0.5)", kReady, float_picture},
+    {"random_blur", "(p: float)", "p 0..1", "with probability p, mixed with its 3x3 mean", "random_blur(0.3)", kReady,
+     float_picture},
+    {"random_noise", "(sigma: float)", "sigma 0..1000000", "normal noise of deviation sigma, then clamped to 0..1",
+     "random_noise(0.05)", kReady, as_float},
+};
+
+}  // namespace
+
+Result<TensorType> AugmentDef::infer(const Field& input, const Attrs& arguments) const {
+  XRUN_TRY(check_bounds(bounds, arguments));
+  return type_of(*this, input, arguments);
+}
+
+std::span<const AugmentDef> augment_defs() { return kAugments; }
+
+}  // namespace xrun

@@ -1,0 +1,35 @@
+// Bounds and types that the records of readers and of data stages share. Only graph/settings/reader_def.cpp and
+// graph/settings/augment_def.cpp include this.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+#include <vector>
+
+#include "graph/base/errors.h"
+#include "graph/base/result.h"
+#include "graph/types/attr.h"
+#include "graph/types/tensor_type.h"
+
+namespace xrun {
+
+// The largest side of a picture. A larger picture is rejected before memory is allocated for it.
+inline constexpr int64_t kLargestSide = 16'384;
+inline constexpr int64_t kMostColumns = 1 << 24;
+
+// Makes the error XG0413, "`name` is VALUE", whose help gives the allowed values.
+Error out_of_range(std::string_view name, const Text& value, const Text& allowed);
+
+// Checks the arguments against bounds such as "size 4..1024, em 4..1024". Errors: XG0413.
+Status check_bounds(std::string_view bounds, const Attrs& args);
+
+// Checks that an argument is a range a..b with 0 <= a < b <= limit. Errors: XG0413.
+Status check_interval(const Attrs& args, std::string_view name, int64_t limit);
+
+// The type of a field with these dimensions in each sample: the batch dimension comes first.
+TensorType per_sample(DType dtype, std::vector<int64_t> dims, int64_t classes = 0);
+
+// The element type for class numbers below `classes`.
+DType index_dtype(int64_t classes);
+
+}  // namespace xrun

@@ -1,0 +1,204 @@
+#include "graph/settings/reader_def.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "graph/base/errors.h"
+#include "graph/settings/data_arguments.h"
+
+namespace xrun {
+namespace {
+
+constexpr int64_t kLastCodePoint = 0x110000;
+
+Field encoded(std::string name) {
+  return {.name = std::move(name), .type = per_sample(DType::kU8, {0}), .encoded = true};
+}
+Field text(std::string name) { return {.name = std::move(name), .type = per_sample(DType::kU8, {0})}; }
+Field unknown_label(std::string name) { return {.name = std::move(name), .type = per_sample(DType::kI64, {})}; }
+
+// ---- readers ---------------------------------------------------------------------------------------------------
+
+Result<std::vector<Field>> glyphs_fields(const Attrs& args) {
+  XRUN_TRY(check_interval(args, "chars", kLastCodePoint));
+  const auto* fonts = std::get_if<TextList>(args.find("fonts"));
+  if (fonts == nullptr || fonts->empty()) {
+    return out_of_range("fonts", "not a list of names",
+                        "file stems of installed fonts, [\"uming\", \"NotoSansCJK-Regular:2\"]");
+  }
+  const auto& chars = args.integers("chars");
+  const int64_t size = args.integer("size");
+  const int64_t classes = chars[1] - chars[0];
+  return std::vector<Field>{{"pixels", per_sample(DType::kU8, {1, size, size})},
+                            {"label", per_sample(DType::kI32, {}, classes)},
+                            {"font", per_sample(DType::kI32, {}, static_cast<int64_t>(fonts->size()))},
+                            {"codepoint", per_sample(DType::kI32, {})}};
+}
+
+// The memory for all characters of all faces: each has a picture and a code point.
+Bytes glyphs_held(const Attrs& args) {
+  const auto& chars = args.integers("chars");
+  const int64_t size = args.integer("size");
+  const auto faces = static_cast<int64_t>(args.texts("fonts").size());
+  return faces * (chars[1] - chars[0]) * (size * size + static_cast<int64_t>(sizeof(int32_t)));
+}
+
+Result<std::vector<Field>> idx_fields(const Attrs& args) {
+  Field label = unknown_label("label");
+  if (args.has("classes")) {
+    label.type = per_sample(DType::kI32, {}, args.integer("classes"));
+  }
+  return std::vector<Field>{{"pixels", per_sample(DType::kU8, {1, 0, 0})}, label};
+}
+
+Result<std::vector<Field>> folder_fields(const Attrs&) {
+  return std::vector<Field>{encoded("file"), unknown_label("label"), text("name")};
+}
+
+Result<std::vector<Field>> csv_fields(const Attrs& args) {
+  const std::string& delimiter = args.text("delimiter");
+  if (delimiter.size() != 1 || delimiter == "\n" || delimiter == "\r") {
+    return out_of_range("delimiter", delimiter.size() == 1 ? "a line break" : fmt::format("\"{}\"", delimiter),
+                        "one character other than a line break");
+  }
+  if (args.has("rows")) {
+    XRUN_TRY(check_interval(args, "rows", INT64_MAX));
+  }
+  return std::vector<Field>{{"row", per_sample(DType::kF64, {0})}};
+}
+
+Result<std::vector<Field>> synthetic_fields(const Attrs& args) {
+  const auto* shape = std::get_if<std::vector<int64_t>>(args.find("shape"));
+  double elements = 1;
+  for (const int64_t dim : shape == nullptr ? std::vector<int64_t>{0} : *shape) {
+    elements = dim >= 1 && dim <= kLargestSide ? elements * static_cast<double>(dim) : HUGE_VAL;
+  }
+  if (elements > 1e9) {
+    return out_of_range("shape",
+                        shape == nullptr ? "not a list of whole numbers" : fmt::format("[{}]", fmt::join(*shape, ", ")),
+                        "a list such as [1, 32, 32]");
+  }
+  const int64_t classes = args.integer("classes");
+  return std::vector<Field>{{"pixels", per_sample(DType::kF32, *shape)},
+                            {"label", per_sample(index_dtype(classes), {}, classes)}};
+}
+
+Result<std::vector<Field>> sku_tree_fields(const Attrs& args) {
+  const int64_t classes = args.integer("classes");
+  return std::vector<Field>{{"pixels", per_sample(DType::kF32, {args.integer("dim")})},
+                            {"label", per_sample(index_dtype(classes), {}, classes)}};
+}
+
+Bytes nothing_held(const Attrs&) { return 0; }
+
+Result<std::vector<Field>> recordio_fields(const Attrs&) {
+  return std::vector<Field>{encoded("jpeg"), unknown_label("label"), unknown_label("id")};
+}
+Result<std::vector<Field>> pairs_fields(const Attrs&) {
+  return std::vector<Field>{encoded("jpeg"), {"same", per_sample(DType::kBool, {})}};
+}
+Result<std::vector<Field>> list_fields(const Attrs&) {
+  return std::vector<Field>{encoded("file"), unknown_label("label"), text("name")};
+}
+Result<std::vector<Field>> webdataset_fields(const Attrs&) {
+  return std::vector<Field>{encoded("jpg"), encoded("jpeg"), encoded("png"), unknown_label("cls"), text("key")};
+}
+Result<std::vector<Field>> npy_fields(const Attrs&) {
+  return std::vector<Field>{{"value", per_sample(DType::kF32, {0})}};
+}
+Result<std::vector<Field>> text_fields(const Attrs&) {
+  return std::vector<Field>{text("line"), unknown_label("label")};
+}
+
+constexpr auto kReady = Availability::kReady;
+constexpr auto kNotYet = Availability::kNotYet;
+
+constexpr ReaderDef kReaders[] = {
+    {"glyphs", "(fonts: list, chars: range, size: int = 32, em: int = 26)", "size 4..1024, em 4..1024",
+     "characters drawn from installed fonts, `em` pixels high in a picture of `size`; label = code point - first",
+     "glyphs([\"uming\", \"ukai\"], 0x4E00..0x9FA6)", kReady, glyphs_fields, glyphs_held},
+    {"idx", "(images: str, labels: str, classes: int = none)", "classes 1..2147483648",
+     "pictures and labels of a pair of IDX files, gzip accepted; bytes are 0 to 255, other element types their "
+     "values; without `classes` their number is the largest label plus one",
+     "idx(\"train-images-idx3-ubyte.gz\", \"train-labels-idx1-ubyte.gz\")", kReady, idx_fields},
+    {"folder", "(paths: list, match: str = \"*\")", "",
+     "PNG, JPEG, WebP, BMP, PGM and PPM files in directories or zip archives whose names fit `match`; the class is the "
+     "directory that holds the file; links are followed; other files, pictures outside of the class directories and "
+     "directories of tools are left out, counted and named in a warning",
+     "folder(\"pictures/train\", match=\"*_{01..15}.png\")", kReady, folder_fields},
+    {"csv", "(path: str, rows: range = none, header: bool = false, delimiter: str = \",\")", "",
+     "a text table, gzip accepted, read through column(i) and columns(a..b); a column of texts is a label, and "
+     "`header` "
+     "gives the columns names",
+     "csv(\"digits.csv\", rows=0..1437)", kReady, csv_fields},
+    {"synthetic", "(shape: list, classes: int, samples: int, seed: int = 1, noise: float = 0.5)",
+     "classes 1..1099511627776, samples 1..1099511627776, noise 0..1000000",
+     "generated, without a file: a random prototype of unit variance for each class, plus noise; another `seed` gives "
+     "other samples of the same classes",
+     "synthetic([64], 1000, 20_000)", kReady, synthetic_fields, nothing_held, true},
+    {"sku_tree",
+     "(classes: int, samples: int, dim: int = 64, seed: int = 1, noise: float = 0.6, tail: float = 0.3, "
+     "conflicts: float = 0)",
+     "classes 1..1099511627776, samples 1..1099511627776, dim 1..65536, noise 0..1000000, tail 0..0.9, conflicts 0..1",
+     "generated, without a file: the articles of a shop with departments and groups; the longer the `tail`, the more "
+     "samples the frequent articles have; a share `conflicts` of the labels is that of another article of the group; "
+     "another `seed` gives other samples of the same classes",
+     "sku_tree(1000, 27_000)", kReady, sku_tree_fields, nothing_held, true},
+    {"recordio", "(path: str)", "", "pictures of an MXNet RecordIO file", "recordio(\"train.rec\")", kNotYet,
+     recordio_fields},
+    {"pairs", "(path: str)", "", "pairs of pictures of a verification set", "pairs(\"lfw.bin\")", kNotYet,
+     pairs_fields},
+    {"list", "(path: str, root: str = \"\", delimiter: str = \"\\t\")", "",
+     "pictures named by a list of path and label", "list(\"train.tsv\", root=\"pictures\")", kNotYet, list_fields},
+    {"webdataset", "(path: str)", "", "samples of tar shards", "webdataset(\"train-{000..127}.tar\")", kNotYet,
+     webdataset_fields},
+    {"npy", "(path: str)", "", "rows of a NumPy array", "npy(\"rows.npy\")", kNotYet, npy_fields},
+    {"text", "(path: str)", "", "lines of text", "text(\"lines.txt\")", kNotYet, text_fields},
+};
+
+}  // namespace
+
+Result<std::vector<Field>> ReaderDef::fields(const Attrs& arguments) const {
+  XRUN_TRY(check_bounds(bounds, arguments));
+  return fields_of(arguments);
+}
+
+namespace {
+
+template <class Def>
+const Def* find(const std::vector<const Def*>& all, std::string_view name) {
+  const auto found = std::ranges::find(all, name, &Def::name);
+  return found == all.end() ? nullptr : *found;
+}
+
+}  // namespace
+
+const ReaderDef* DataRegistry::find_reader(std::string_view name) const { return find(readers, name); }
+const AugmentDef* DataRegistry::find_augment(std::string_view name) const { return find(augments, name); }
+
+std::vector<std::string> synthetic_sources(const DataSpec& data) {
+  std::vector<std::string> names;
+  for (const SourceSpec& source : data.sources) {
+    const ReaderDef* reader = data_registry().find_reader(source.reader.name);
+    if (reader != nullptr && reader->synthetic) {
+      names.push_back(source.name);
+    }
+  }
+  return names;
+}
+
+const DataRegistry& data_registry() {
+  static const DataRegistry registry = [] {
+    DataRegistry made;
+    for (const ReaderDef& def : kReaders) {
+      made.readers.push_back(&def);
+    }
+    for (const AugmentDef& def : augment_defs()) {
+      made.augments.push_back(&def);
+    }
+    return made;
+  }();
+  return registry;
+}
+
+}  // namespace xrun
