@@ -7,7 +7,7 @@
 
 #include "ops/op.h"
 #include "ops/parts.h"
-#include "ops/simd.h"
+#include "ops/simd/simd.h"
 
 namespace xrun::ops {
 

@@ -10,7 +10,7 @@
 #include "graph/base/result.h"
 #include "graph/base/units.h"
 #include "graph/op_def.h"
-#include "ops/isa.h"
+#include "ops/simd/isa.h"
 
 namespace xrun::ops {
 
@@ -97,7 +97,7 @@ using MakeKernel = Result<std::unique_ptr<Kernel>> (*)(const KernelSpec& spec);
 
 struct Op {
   OpDef def;
-  MakeKernel cpu = nullptr;  // null for heads, their losses and metrics, which ops/head.h computes
+  MakeKernel cpu = nullptr;  // null for heads, their losses and metrics, which ops/head/head.h computes
 };
 
 // Returns all operators, in the order of the table of the standard library (catalog.cpp).

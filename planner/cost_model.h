@@ -60,7 +60,7 @@ class CostModel {
   // Returns the time in which one worker draws `active` classes of a head for a step, in addition to the `targets`
   // classes that are labels of its rows.
   Seconds selection(int64_t active, int64_t targets) const;
-  // Returns the time to select the `selected` largest elements of a tensor (ops/top_k.h).
+  // Returns the time to select the `selected` largest elements of a tensor (ops/reduce/top_k.h).
   Seconds select_largest(int64_t elements, int64_t selected, int workers) const;
   // Return the time to build a graph of nearest classes on the cores of the workers of `shape`, without concurrent
   // work. The time for an approximate graph includes measuring its recall. If several ranks share a build, `shape` has

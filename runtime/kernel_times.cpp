@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "graph/os/cache_file.h"
-#include "ops/dnn.h"
+#include "ops/dnn/dnn.h"
 #include "ops/jit/compiler.h"
 
 namespace xrun::runtime {

@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "ops/facts.h"
+#include "ops/facts/facts.h"
 
 namespace xrun::runtime {
 

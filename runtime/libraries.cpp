@@ -6,7 +6,7 @@
 #include <jpeglib.h>
 #include <oneapi/tbb/version.h>
 
-#include "ops/dnn.h"
+#include "ops/dnn/dnn.h"
 
 #define XRUN_TEXT_OF(x) #x
 #define XRUN_TEXT(x) XRUN_TEXT_OF(x)

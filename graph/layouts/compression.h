@@ -30,8 +30,9 @@ bool is_compressed(const TrainSpec& train, const Graph& graph, ParamId param);
 // The number of pairs that a sender sends for a tensor: density * elements, rounded up; at least one.
 int64_t pairs_of(int64_t elements, double density);
 
-// Whether the selection of a tensor's largest elements uses a sample to bound the smallest selected one (ops/top_k.h).
-// It does if at most one element in 32 is selected and the tensor has at least a quarter million elements.
+// Whether the selection of a tensor's largest elements uses a sample to bound the smallest selected one
+// (ops/reduce/top_k.h). It does if at most one element in 32 is selected and the tensor has at least a quarter million
+// elements.
 bool selects_by_sample(int64_t elements, int64_t pairs);
 
 // The fraction of elements that is sent in step `step`, counted from 0. The first `warmup` steps are divided into four

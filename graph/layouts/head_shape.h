@@ -1,6 +1,6 @@
 // Class blocks, shards and memory of a sharded classifier head as pure functions of its shape
 // (docs/internals/determinism.md, "Class blocks" and "Sums over classes"). The planner computes sizes with them, and
-// the head kernels (ops/head.h) lay out their buffers with them.
+// the head kernels (ops/head/head.h) lay out their buffers with them.
 //   class block  consecutive classes: the unit of sharding, of every sum over classes, and of selection
 //   subtree      2^l consecutive class blocks whose first number is a multiple of 2^l (the last subtree may have
 //                fewer): a node of the one fixed binary tree over all blocks

@@ -1,6 +1,6 @@
 // Sizes of an approximate build of the graph of nearest classes and of the measurement of its recall, and the layout of
-// their working memory. The planner computes sizes with it, and the kernels (ops/knn_cells.h, ops/knn_recall.h) lay out
-// their buffers with it.
+// their working memory. The planner computes sizes with it, and the kernels (ops/knn/knn_cells.h, ops/knn/knn_recall.h)
+// lay out their buffers with it.
 #pragma once
 
 #include <cstdint>

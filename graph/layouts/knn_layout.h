@@ -1,5 +1,5 @@
 // Sizes of a build of the graph of nearest classes, and the layout of its working memory. The planner computes sizes
-// with it, and the kernels (ops/knn.h) lay out their buffers with it.
+// with it, and the kernels (ops/knn/knn.h) lay out their buffers with it.
 #pragma once
 
 #include <cstdint>

@@ -52,7 +52,7 @@ struct AutodiffOptions {
 // (graph/passes/untie.h). If several consumers contribute to the gradient of a value, `add` nodes sum the contributions
 // in consumer order (docs/internals/determinism.md, "Passes over the graph"). Sharded heads are not differentiated
 // here: the head pass computes the gradient of a head's feature, which enters the backward part as an input named
-// "<head>.dx" (planner, ops/head.h). Source: docs/internals/algorithms.md, "Differentiation".
+// "<head>.dx" (planner, ops/head/head.h). Source: docs/internals/algorithms.md, "Differentiation".
 Result<Graph> differentiate(Graph graph, const OpRegistry& registry, const AutodiffOptions& options);
 
 }  // namespace xrun

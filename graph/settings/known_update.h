@@ -1,6 +1,6 @@
-// Updates that other parts recognise: kernels compute them without a compiler (ops/optimizer.h), and `compress` and
-// class rows that catch up need the momentum of sgd. They are recognised by the rule's operations, not by the
-// optimizer's name.
+// Updates that other parts recognise: kernels compute them without a compiler (ops/optimizer/optimizer.h), and
+// `compress` and class rows that catch up need the momentum of sgd. They are recognised by the rule's operations, not
+// by the optimizer's name.
 #pragma once
 
 #include "graph/settings/specs.h"

@@ -120,8 +120,8 @@ struct ActiveSpec {
 // A metric such as accuracy(logits, label, k, source). It has a value in the graph, with one number for each row: 1 if
 // the prediction is right, else 0.
 struct MetricSpec {
-  std::string name;        // key in `eval`, or the operator's name in `metrics`
-  ValueId value;           // f32[N] per-row result of the metric operator; of recall_at [N, D + 2] (ops/recall_op.cpp)
+  std::string name;  // key in `eval`, or the operator's name in `metrics`
+  ValueId value;     // f32[N] per-row result of the metric operator; of recall_at [N, D + 2] (ops/losses/recall_op.cpp)
   std::string source;      // empty: every source but `train`
   int64_t neighbours = 0;  // k of recall_at, which evaluations compute once they have all samples; 0: another metric
   Span span;

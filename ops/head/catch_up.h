@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "graph/layouts/head_shape.h"
-#include "ops/head.h"
+#include "ops/head/head.h"
 
 namespace xrun::ops {
 

@@ -8,8 +8,8 @@
 #include <algorithm>
 
 #include "graph/base/check.h"
-#include "ops/head.h"
-#include "ops/head/kernels.h"
+#include "ops/head/head.h"
+#include "ops/head/loops/kernels.h"
 #include "ops/head/slice.h"
 
 namespace xrun::ops {

@@ -6,8 +6,8 @@
 #include <limits>
 
 #include "graph/base/check.h"
-#include "ops/head.h"
-#include "ops/head/kernels.h"
+#include "ops/head/head.h"
+#include "ops/head/loops/kernels.h"
 #include "ops/head/margin.h"
 #include "ops/head/rows.h"
 #include "ops/head/stats.h"
@@ -21,7 +21,7 @@ namespace {
 constexpr int kMaxDepth = 34;
 constexpr int64_t kColumns = 64;
 
-#include "ops/head/insert_best.h"
+#include "ops/reduce/insert_best.h"
 
 }  // namespace
 

@@ -7,7 +7,7 @@
 #include <cstddef>
 
 #include "ops/head/class_rows.h"
-#include "ops/head/kernels.h"
+#include "ops/head/loops/kernels.h"
 
 namespace xrun::ops {
 

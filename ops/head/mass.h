@@ -5,7 +5,7 @@
 #include <span>
 #include <vector>
 
-#include "ops/head.h"
+#include "ops/head/head.h"
 
 namespace xrun::ops {
 

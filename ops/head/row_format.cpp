@@ -12,7 +12,7 @@
 #include <numeric>
 #include <span>
 
-#include "ops/simd.h"
+#include "ops/simd/simd.h"
 
 namespace xrun::ops {
 namespace {

@@ -4,8 +4,8 @@
 #include <cmath>
 #include <cstring>
 
-#include "ops/head/kernels.h"
-#include "ops/simd.h"
+#include "ops/head/loops/kernels.h"
+#include "ops/simd/simd.h"
 
 namespace xrun::ops {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "graph/layouts/head_shape.h"
-#include "ops/head.h"
+#include "ops/head/head.h"
 
 namespace xrun::ops {
 

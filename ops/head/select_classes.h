@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-#include "ops/head.h"
+#include "ops/head/head.h"
 
 namespace xrun::ops {
 

@@ -7,8 +7,8 @@ namespace xrun::ops {
 
 namespace {
 
-#include "ops/head/exp_loop.h"
-#include "ops/head/insert_best.h"
+#include "ops/head/loops/exp_loop.h"
+#include "ops/reduce/insert_best.h"
 
 // Operations on one number instead of a vector. Like the vector instructions, maximum and minimum return the second
 // operand if one is NaN.

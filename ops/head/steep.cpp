@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "ops/head/rows.h"
-#include "ops/simd.h"
+#include "ops/simd/simd.h"
 
 namespace xrun::ops {
 namespace {

@@ -8,14 +8,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "ops/head.h"
-#include "ops/head/kernels.h"
+#include "ops/head/head.h"
+#include "ops/head/loops/kernels.h"
 #include "ops/head/margin.h"
 #include "ops/head/rows.h"
 #include "ops/head/steep.h"
 #include "ops/head/tree_fold.h"
 #include "ops/head/work.h"
-#include "ops/simd.h"
+#include "ops/simd/simd.h"
 
 namespace xrun::ops {
 

@@ -4,10 +4,10 @@
 
 #include <algorithm>
 
-#include "ops/head.h"
 #include "ops/head/class_rows.h"
+#include "ops/head/head.h"
 #include "ops/head/kept_logits.h"
-#include "ops/head/kernels.h"
+#include "ops/head/loops/kernels.h"
 
 namespace xrun::ops {
 

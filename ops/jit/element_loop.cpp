@@ -7,10 +7,10 @@
 #include <cstring>
 #include <immintrin.h>
 
-#include "ops/convert.h"
 #include "ops/jit/compiler.h"
-#include "ops/simd.h"
-#include "ops/square_sums.h"
+#include "ops/simd/convert.h"
+#include "ops/simd/simd.h"
+#include "ops/simd/square_sums.h"
 
 namespace xrun::ops {
 namespace {

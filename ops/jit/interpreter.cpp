@@ -4,7 +4,7 @@
 #include <cstdlib>
 #include <new>
 
-#include "ops/lane_ops.h"
+#include "ops/simd/lane_ops.h"
 
 namespace xrun::ops {
 namespace {

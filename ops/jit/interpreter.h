@@ -1,6 +1,6 @@
 // Interpreter computes a scalar expression for many elements without a compiler, one block of elements at a time. Each
 // operation is one loop over the block, and intermediate results stay in the first-level cache. It uses the operations
-// of ops/lane_ops.h on f32, so all instruction sets, and compiled loops, give the same bits.
+// of ops/simd/lane_ops.h on f32, so all instruction sets, and compiled loops, give the same bits.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 #include "graph/base/units.h"
 #include "graph/types/scalar_expr.h"
-#include "ops/isa.h"
+#include "ops/simd/isa.h"
 
 namespace xrun::ops {
 

@@ -8,7 +8,7 @@
 
 #include "graph/types/scalar_expr.h"
 #include "graph/types/tensor_type.h"
-#include "ops/isa.h"
+#include "ops/simd/isa.h"
 
 namespace xrun::ops {
 

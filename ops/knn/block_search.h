@@ -1,5 +1,5 @@
 // Finds the nearest classes of up to 1,024 class rows at a time. Each row has a list of the best classes among those
-// that it was compared with. Scores are the exact ones of ops/knn.h, so a list does not depend on the order of the
+// that it was compared with. Scores are the exact ones of ops/knn/knn.h, so a list does not depend on the order of the
 // comparisons.
 #pragma once
 
@@ -9,10 +9,10 @@
 #include "graph/base/units.h"
 #include "graph/layouts/head_shape.h"
 #include "graph/layouts/knn_cells_layout.h"
-#include "ops/head/kernels.h"
-#include "ops/isa.h"
+#include "ops/head/loops/kernels.h"
 #include "ops/knn/candidates.h"
 #include "ops/knn/scan.h"
+#include "ops/simd/isa.h"
 
 namespace xrun::ops {
 

@@ -4,9 +4,9 @@
 #include <bit>
 #include <cmath>
 
-#include "ops/head/kernels.h"
+#include "ops/head/loops/kernels.h"
 #include "ops/knn/candidates.h"
-#include "ops/simd.h"
+#include "ops/simd/simd.h"
 
 namespace xrun::ops {
 

@@ -2,7 +2,7 @@
 
 #include <immintrin.h>
 
-#include "ops/simd.h"
+#include "ops/simd/simd.h"
 
 namespace xrun::ops {
 namespace {

@@ -4,7 +4,7 @@
 #include <cstdint>
 
 #include "graph/layouts/knn_layout.h"
-#include "ops/isa.h"
+#include "ops/simd/isa.h"
 
 namespace xrun::ops {
 

@@ -11,7 +11,7 @@
 #include "graph/settings/known_update.h"
 #include "ops/jit/compiler.h"
 #include "ops/op.h"
-#include "ops/optimizer.h"
+#include "ops/optimizer/optimizer.h"
 #include "runtime/bench/roofline.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/host.h"

@@ -7,7 +7,7 @@
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
-#include "ops/isa.h"
+#include "ops/simd/isa.h"
 
 namespace xrun::runtime {
 

@@ -1,4 +1,4 @@
-// Only this file of the benchmark calls the head (ops/head.h).
+// Only this file of the benchmark calls the head (ops/head/head.h).
 #include "runtime/bench/head_step.h"
 
 #include <algorithm>
@@ -7,10 +7,10 @@
 #include <numeric>
 #include <span>
 
-#include "ops/head.h"
+#include "ops/head/head.h"
 #include "ops/head/row_format.h"
 #include "ops/head/select_classes.h"
-#include "ops/simd.h"
+#include "ops/simd/simd.h"
 #include "runtime/bench/head_places.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/placement.h"

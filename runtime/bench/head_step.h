@@ -10,7 +10,7 @@
 #include "graph/base/result.h"
 #include "graph/base/units.h"
 #include "graph/settings/head_def.h"
-#include "ops/isa.h"
+#include "ops/simd/isa.h"
 #include "runtime/bench/roofline.h"
 
 namespace xrun::runtime {

@@ -1,10 +1,10 @@
-// Only this file of the benchmark calls the graphs (ops/knn.h, ops/knn_cells.h).
+// Only this file of the benchmark calls the graphs (ops/knn/knn.h, ops/knn/knn_cells.h).
 #include "runtime/bench/knn_build.h"
 
 #include "graph/base/random.h"
-#include "ops/knn.h"
-#include "ops/knn_cells.h"
-#include "ops/knn_recall.h"
+#include "ops/knn/knn.h"
+#include "ops/knn/knn_cells.h"
+#include "ops/knn/knn_recall.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/device/cpu/placement.h"
 #include "runtime/device/host.h"

@@ -13,9 +13,9 @@
 #include <ctime>
 #include <immintrin.h>
 
-#include "ops/amx_tiles.h"
-#include "ops/head/kernels.h"
-#include "ops/simd.h"
+#include "ops/head/loops/kernels.h"
+#include "ops/simd/amx_tiles.h"
+#include "ops/simd/simd.h"
 
 namespace xrun::runtime {
 namespace {

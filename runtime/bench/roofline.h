@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "graph/base/units.h"
-#include "ops/isa.h"
+#include "ops/simd/isa.h"
 #include "ops/workers.h"
 
 namespace xrun::runtime {

@@ -8,7 +8,7 @@
 
 #include "graph/base/counted.h"
 #include "graph/layouts/knn_cells_layout.h"
-#include "ops/knn_recall.h"
+#include "ops/knn/knn_recall.h"
 #include "runtime/bench/knn_build.h"
 #include "runtime/cli/bench.h"
 #include "runtime/data/sku_tree.h"

@@ -5,7 +5,7 @@
 #include "graph/base/errors.h"
 #include "graph/base/units.h"
 #include "graph/base/utf8.h"
-#include "ops/norm_numbers.h"
+#include "ops/norm/norm_numbers.h"
 #include "ops/op.h"
 #include "runtime/cli/check_data.h"
 #include "runtime/cli/commands.h"

@@ -8,8 +8,8 @@
 
 #include "graph/base/utf8.h"
 #include "graph/os/cache_file.h"
-#include "ops/isa.h"
 #include "ops/jit/compiler.h"
+#include "ops/simd/isa.h"
 #include "runtime/cli/commands.h"
 #include "runtime/cli/console.h"
 #include "runtime/device/cpu/placement.h"

@@ -5,8 +5,8 @@
 
 #include "graph/base/errors.h"
 #include "graph/passes/pipeline.h"
-#include "ops/facts.h"
-#include "ops/norm_numbers.h"
+#include "ops/facts/facts.h"
+#include "ops/norm/norm_numbers.h"
 #include "ops/op.h"
 #include "planner/planner.h"
 #include "runtime/cli/model_text.h"

@@ -9,7 +9,7 @@
 #include "graph/layouts/kernel_facts.h"
 #include "graph/module.h"
 #include "lang/frontend.h"
-#include "ops/isa.h"
+#include "ops/simd/isa.h"
 #include "planner/machine.h"
 #include "runtime/cli/console.h"
 #include "runtime/cli/options.h"

@@ -10,7 +10,7 @@
 
 #include "graph/base/errors.h"
 #include "graph/os/regular_file.h"
-#include "ops/facts.h"
+#include "ops/facts/facts.h"
 #include "planner/plan_file.h"
 #include "planner/planner.h"
 #include "planner/report/summary.h"

@@ -11,7 +11,7 @@
 
 #include "graph/base/errors.h"
 #include "graph/base/nearest.h"
-#include "ops/simd.h"
+#include "ops/simd/simd.h"
 #include "runtime/data/ignore.h"
 
 namespace xrun::runtime {

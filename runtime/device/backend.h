@@ -7,7 +7,7 @@
 #include <span>
 
 #include "graph/base/result.h"
-#include "ops/isa.h"
+#include "ops/simd/isa.h"
 #include "ops/workers.h"
 #include "planner/program.h"
 

@@ -7,7 +7,7 @@
 
 #include "lang/std_library.h"
 #include "lang/syntax/lexer.h"
-#include "ops/norm_numbers.h"
+#include "ops/norm/norm_numbers.h"
 #include "ops/op.h"
 #include "runtime/lsp/pages.h"
 

@@ -16,9 +16,9 @@
 #include <utility>
 
 #include "graph/base/check.h"
-#include "ops/knn.h"
-#include "ops/knn_cells.h"
-#include "ops/knn_recall.h"
+#include "ops/knn/knn.h"
+#include "ops/knn/knn_cells.h"
+#include "ops/knn/knn_recall.h"
 #include "planner/program.h"
 #include "runtime/train/graph_ranks.h"
 #include "runtime/train/rate.h"

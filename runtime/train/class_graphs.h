@@ -13,7 +13,7 @@
 
 #include "graph/settings/specs.h"
 #include "graph/settings/step_sizes.h"
-#include "ops/isa.h"
+#include "ops/simd/isa.h"
 #include "runtime/background_work.h"
 #include "runtime/train/events.h"
 #include "runtime/train/session.h"

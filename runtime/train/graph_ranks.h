@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "ops/knn_shares.h"
+#include "ops/knn/knn_shares.h"
 #include "planner/program.h"
 #include "runtime/comm/all_gather.h"
 #include "runtime/train/session.h"

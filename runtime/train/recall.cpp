@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <system_error>
 
-#include "ops/isa.h"
-#include "ops/knn.h"
+#include "ops/knn/knn.h"
+#include "ops/simd/isa.h"
 #include "runtime/background_work.h"
 #include "runtime/device/host_memory.h"
 

@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "graph/module.h"
-#include "ops/head.h"
-#include "ops/isa.h"
+#include "ops/head/head.h"
+#include "ops/simd/isa.h"
 #include "planner/program.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/comm/peers.h"
@@ -103,8 +103,8 @@ class Session {
   // The best classes of each row and their logits, [batch, HeadPlan::top_k]; inference programs with a sharded head
   // only.
   virtual Status read_best(ValueId logits, std::span<int32_t> classes, std::span<float> scores) const = 0;
-  // The softmax statistics {max, 1 / sum} of each row, [batch], over all classes of head `head` (ops/head.h); the terms
-  // of the sum are exp(scale · logit). Inference programs only.
+  // The softmax statistics {max, 1 / sum} of each row, [batch], over all classes of head `head` (ops/head/head.h); the
+  // terms of the sum are exp(scale · logit). Inference programs only.
   virtual Status read_softmax(int head, std::span<ops::RowSoftmax> rows) const = 0;
   // The norm of all gradients before clipping in the last step; 0 if the run does not clip by norm.
   virtual double grad_norm() const = 0;

@@ -7,7 +7,7 @@
 #include "graph/base/codes.h"
 #include "lang/format/format.h"
 #include "lang/frontend.h"
-#include "ops/norm_numbers.h"
+#include "ops/norm/norm_numbers.h"
 #include "ops/op.h"
 #include "tests/support/golden.h"
 

@@ -1,6 +1,6 @@
 // Element-wise functions of operands that broadcast in every way, compared with a loop over the elements: whole calls
 // and parts, compiled and interpreted, and results so large that stores bypass the caches.
-#include "ops/broadcast_loop.h"
+#include "ops/loops/broadcast_loop.h"
 
 #include <gtest/gtest.h>
 #include <random>

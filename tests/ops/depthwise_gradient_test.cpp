@@ -1,12 +1,12 @@
 // Weight gradients of depthwise convolutions with random windows, strides, paddings and numbers of channels, compared
 // with the formula. Every instruction set and every division into parts must give the same bits.
-#include "ops/depthwise_gradient.h"
+#include "ops/conv/depthwise_gradient.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include "ops/catalog.h"
-#include "ops/window.h"
+#include "ops/dnn/window.h"
 #include "tests/ops/op_runner.h"
 #include "tests/support/isas.h"
 #include "tests/support/naive_ops.h"

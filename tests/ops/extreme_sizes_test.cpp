@@ -7,7 +7,7 @@
 #include <map>
 
 #include "graph/cost.h"
-#include "ops/facts.h"
+#include "ops/facts/facts.h"
 #include "tests/ops/case_graph.h"
 
 namespace xrun::ops {

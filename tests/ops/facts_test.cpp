@@ -1,4 +1,4 @@
-#include "ops/facts.h"
+#include "ops/facts/facts.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>

@@ -7,9 +7,9 @@
 
 #include "ops/jit/compiler.h"
 #include "ops/op.h"
-#include "ops/optimizer.h"
+#include "ops/optimizer/optimizer.h"
+#include "ops/optimizer/update_norms.h"
 #include "ops/shape.h"
-#include "ops/update_norms.h"
 #include "tests/ops/bench_memory.h"
 #include "tests/support/optimizers.h"
 

@@ -5,9 +5,9 @@
 #include <vector>
 
 #include "graph/base/random.h"
-#include "ops/head/kernels.h"
+#include "ops/head/loops/kernels.h"
 #include "ops/head/stats.h"
-#include "ops/simd.h"
+#include "ops/simd/simd.h"
 
 // Runs the loops for AMX with tiles emulated in plain memory, so that their address arithmetic is tested on every
 // processor with AVX512-BF16. The source is compiled here a second time under another name.
@@ -68,7 +68,7 @@ void multiply_tiles(int c, int a, int b) {
 #define _tile_dpbf16ps emulated::multiply_tiles
 #define _tile_release() static_cast<void>(0)
 #define kHeadAmx kHeadEmulatedAmx
-#include "ops/head/kernels_amx.cpp"  // NOLINT
+#include "ops/head/loops/kernels_amx.cpp"  // NOLINT
 #undef kHeadAmx
 #pragma GCC diagnostic pop
 #pragma GCC pop_options

@@ -4,7 +4,7 @@
 #include "graph/base/random.h"
 #include "graph/passes/autodiff.h"
 #include "ops/catalog.h"
-#include "ops/simd.h"
+#include "ops/simd/simd.h"
 #include "tests/support/head_oracle.h"
 
 namespace xrun::ops {

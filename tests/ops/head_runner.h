@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "graph/base/random.h"
-#include "ops/head.h"
+#include "ops/head/head.h"
 #include "ops/head/row_format.h"
 #include "ops/head/select_classes.h"
-#include "ops/simd.h"
+#include "ops/simd/simd.h"
 #include "tests/support/head_oracle.h"
 
 namespace xrun::ops {

@@ -1,4 +1,4 @@
-#include "ops/head.h"
+#include "ops/head/head.h"
 
 #include <algorithm>
 #include <cmath>

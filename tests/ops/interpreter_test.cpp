@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <random>
 
-#include "ops/optimizer.h"
+#include "ops/optimizer/optimizer.h"
 #include "tests/ops/op_runner.h"
 #include "tests/support/optimizers.h"
 

@@ -4,10 +4,10 @@
 // weight gradients of depthwise convolutions by our kernel and by oneDNN.
 #include <benchmark/benchmark.h>
 
-#include "ops/depthwise_gradient.h"
-#include "ops/facts.h"
-#include "ops/weight_kernel.h"
-#include "ops/winograd.h"
+#include "ops/conv/depthwise_gradient.h"
+#include "ops/conv/winograd.h"
+#include "ops/dnn/weight_kernel.h"
+#include "ops/facts/facts.h"
 #include "tests/ops/bench_memory.h"
 #include "tests/ops/glyphs_module.h"
 

@@ -1,5 +1,5 @@
 // The approximate graph of nearest classes, and its recall of the exact graph.
-#include "ops/knn_cells.h"
+#include "ops/knn/knn_cells.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "ops/knn_recall.h"
+#include "ops/knn/knn_recall.h"
 #include "tests/ops/head_runner.h"
 #include "tests/ops/knn_oracle.h"
 

@@ -1,4 +1,4 @@
-// An oracle of nearest-class lists: it computes them from rows by the definitions of ops/knn.h, one operation after
+// An oracle of nearest-class lists: it computes them from rows by the definitions of ops/knn/knn.h, one operation after
 // another.
 #pragma once
 
@@ -30,7 +30,7 @@ inline Matrix random_rows(int64_t classes, int64_t dim, uint64_t stream = 0) {
   return m;
 }
 
-// Directions and scores by the definitions of ops/knn.h, one operation after another.
+// Directions and scores by the definitions of ops/knn/knn.h, one operation after another.
 class Oracle {
  public:
   explicit Oracle(const Matrix& m) : matrix_(m), directions_(m.values) {

@@ -1,5 +1,5 @@
 // Graphs that are built in shares have the lists, cells and recall of a single build.
-#include "ops/knn_shares.h"
+#include "ops/knn/knn_shares.h"
 
 #include <algorithm>
 #include <barrier>
@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "ops/knn.h"
-#include "ops/knn_cells.h"
-#include "ops/knn_recall.h"
+#include "ops/knn/knn.h"
+#include "ops/knn/knn_cells.h"
+#include "ops/knn/knn_recall.h"
 #include "tests/ops/head_runner.h"
 #include "tests/ops/knn_oracle.h"
 

@@ -1,4 +1,4 @@
-#include "ops/knn.h"
+#include "ops/knn/knn.h"
 
 #include <algorithm>
 #include <cmath>

@@ -16,8 +16,8 @@
 #include "graph/passes/autodiff.h"
 #include "graph/passes/passes.h"
 #include "ops/kernel_spec.h"
-#include "ops/simd.h"
-#include "ops/strides.h"
+#include "ops/loops/strides.h"
+#include "ops/simd/simd.h"
 
 namespace xrun::ops {
 

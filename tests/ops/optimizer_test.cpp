@@ -1,4 +1,4 @@
-#include "ops/optimizer.h"
+#include "ops/optimizer/optimizer.h"
 
 #include <algorithm>
 #include <cmath>

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <thread>
 
-#include "ops/window.h"
+#include "ops/dnn/window.h"
 #include "tests/ops/op_runner.h"
 #include "tests/support/naive_ops.h"
 

@@ -7,7 +7,7 @@
 #include <set>
 #include <vector>
 
-#include "ops/simd.h"
+#include "ops/simd/simd.h"
 
 namespace xrun::ops {
 namespace {

@@ -4,7 +4,7 @@
 #include <random>
 #include <vector>
 
-#include "ops/top_k.h"
+#include "ops/reduce/top_k.h"
 
 namespace xrun::ops {
 namespace {

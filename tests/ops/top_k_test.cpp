@@ -1,5 +1,5 @@
 // Selections of the largest elements compared with a sort, and the arithmetic of compressed gradients.
-#include "ops/top_k.h"
+#include "ops/reduce/top_k.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,7 +9,7 @@
 #include <random>
 #include <thread>
 
-#include "ops/compression.h"
+#include "ops/optimizer/compression.h"
 
 namespace xrun::ops {
 namespace {

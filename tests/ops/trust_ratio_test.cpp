@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "graph/base/random.h"
-#include "ops/optimizer.h"
-#include "ops/update_norms.h"
+#include "ops/optimizer/optimizer.h"
+#include "ops/optimizer/update_norms.h"
 #include "tests/support/optimizers.h"
 
 namespace xrun::ops {

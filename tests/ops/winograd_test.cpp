@@ -1,5 +1,5 @@
 // Winograd's kernels against the formulas in f64.
-#include "ops/winograd.h"
+#include "ops/conv/winograd.h"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/passes/pipeline.h"
-#include "ops/facts.h"
+#include "ops/facts/facts.h"
 #include "ops/op.h"
 #include "planner/cost_model.h"
 #include "planner/emit/emit.h"

@@ -1,4 +1,4 @@
-// Computes the classifier head naively in f64 over the whole matrix of logits. It is the oracle for ops/head.h.
+// Computes the classifier head naively in f64 over the whole matrix of logits. It is the oracle for ops/head/head.h.
 #pragma once
 
 #include <cstdint>

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "ops/isa.h"
+#include "ops/simd/isa.h"
 
 namespace xrun::ops {
 

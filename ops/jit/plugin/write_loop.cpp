@@ -1,6 +1,6 @@
 // The function has an entry block and a loop over groups of sixteen elements. Constants and operations that depend only
 // on uniform inputs are written to the entry block (before_), all others to the loop (body_). The operations themselves
-// are those of ops/lane_ops.h, called with lanes that write instructions instead of computing (IrLanes), so the
+// are those of ops/simd/lane_ops.h, called with lanes that write instructions instead of computing (IrLanes), so the
 // compiled loop does exactly the operations of the interpreter.
 #include "ops/jit/plugin/write_loop.h"
 
@@ -11,7 +11,7 @@
 #include "ops/jit/plugin/ir_lanes.h"
 
 // Included here because the templates look up the operations of IrLanes where they are used.
-#include "ops/lane_ops.h"
+#include "ops/simd/lane_ops.h"
 
 namespace xrun::ops {
 

@@ -3,8 +3,8 @@
 
 #include <llvm/IR/Module.h>
 
-#include "ops/isa.h"
 #include "ops/jit/loop_form.h"
+#include "ops/simd/isa.h"
 
 namespace xrun::ops {
 

@@ -5,7 +5,7 @@
 
 #include "graph/base/check.h"
 #include "graph/layouts/norm_layout.h"
-#include "ops/compression.h"
+#include "ops/optimizer/compression.h"
 #include "runtime/device/cpu/non_finite.h"
 
 namespace xrun::runtime {

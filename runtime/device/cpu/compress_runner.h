@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "graph/module.h"
-#include "ops/optimizer.h"
-#include "ops/top_k.h"
+#include "ops/optimizer/optimizer.h"
+#include "ops/reduce/top_k.h"
 #include "ops/workers.h"
 #include "planner/program.h"
 #include "runtime/device/backend.h"

@@ -1,11 +1,11 @@
-// Runs the instructions of sharded heads by calling the functions of ops/head.h on their operands.
+// Runs the instructions of sharded heads by calling the functions of ops/head/head.h on their operands.
 #pragma once
 
 #include <map>
 #include <vector>
 
 #include "graph/module.h"
-#include "ops/head.h"
+#include "ops/head/head.h"
 #include "ops/head/mass.h"
 #include "planner/program.h"
 #include "runtime/device/cpu/binding.h"

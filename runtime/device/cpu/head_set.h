@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "ops/head.h"
+#include "ops/head/head.h"
 #include "ops/head/mass.h"
 #include "planner/program.h"
 

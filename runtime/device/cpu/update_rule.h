@@ -5,7 +5,7 @@
 
 #include "graph/graph.h"
 #include "graph/settings/specs.h"
-#include "ops/optimizer.h"
+#include "ops/optimizer/optimizer.h"
 
 namespace xrun::runtime {
 

@@ -6,8 +6,8 @@
 
 #include "graph/layouts/compression.h"
 #include "graph/module.h"
-#include "ops/optimizer.h"
-#include "ops/update_norms.h"
+#include "ops/optimizer/optimizer.h"
+#include "ops/optimizer/update_norms.h"
 #include "ops/workers.h"
 #include "planner/program.h"
 #include "runtime/device/cpu/binding.h"

@@ -1,0 +1,202 @@
+// collect_facts makes the kernel of every node, describes it by a line of text (key_of), and times it only if neither
+// the caller's times nor an earlier node have the same line. Before each timed call, the operands that a training step
+// would read from memory are flushed from the caches (caches_of). A head and an update are timed only once, in a small
+// size, as a time per multiply-add or per byte.
+#include "ops/facts/facts.h"
+
+#include <algorithm>
+#include <bit>
+#include <fmt/format.h>
+#include <memory>
+
+#include "graph/base/random.h"
+#include "graph/print.h"
+#include "ops/facts/timing.h"
+
+namespace xrun::ops {
+namespace {
+
+// Flops per second of one core, for kernels that have not been timed: the rates of oneDNN's convolutions on the
+// machines used for development (docs/reference/benchmarks.md, "Machines").
+struct Rates {
+  Flops f32;
+  Flops bf16;
+};
+
+Rates rates_of(Isa isa) {
+  switch (isa) {
+    case Isa::kAvx2:
+      return {6e10, 6e10};
+    case Isa::kAvx512:
+      return {1.6e11, 1.4e11};  // bf16 is computed in f32
+    case Isa::kAvx512Bf16:
+      return {1.2e11, 2.0e11};
+    case Isa::kAmx:
+      return {1.2e11, 7.0e11};
+  }
+  return {6e10, 6e10};
+}
+
+bool is_float(const TensorType& type) { return type.dtype == DType::kF32 || type.dtype == DType::kBF16; }
+
+std::string types_text(const std::vector<TensorType>& types) {
+  std::string text;
+  for (const TensorType& type : types) {
+    text += (text.empty() ? "" : " ") + text_with_layout(type);
+  }
+  return text;
+}
+
+// Returns a line of text with everything in a spec except the path, which does not change sizes or times, and the
+// instruction set, which is equal for all kernels.
+std::string key_of(std::string_view op, const KernelSpec& spec) {
+  return fmt::format("{}({}) {} -> {}, {} rows{}{}", op, to_text(spec.attrs), types_text(spec.inputs),
+                     types_text(spec.outputs), spec.rows, spec.training ? ", training" : "",
+                     spec.deterministic ? ", deterministic" : "");
+}
+
+// Returns the known time for `key`; if there is none, calls `measure` and adds its result to `times`.
+template <typename Measure>
+Result<Seconds> time_of(KernelTimes& times, const std::string& key, Measure measure) {
+  auto at = times.find(key);
+  if (at == times.end()) {
+    XRUN_ASSIGN(const Seconds seconds, measure());
+    at = times.emplace(key, KernelTime{.seconds = seconds}).first;
+  }
+  at->second.used = true;
+  return at->second.seconds;
+}
+
+Result<KernelFact> fact_of(const Graph& graph, const Node& node, const KernelOptions& options, const KernelSpec& spec,
+                           const CacheState& caches, const std::string& key, KernelTimes* times) {
+  XRUN_ASSIGN(const std::unique_ptr<Kernel> kernel, make_kernel(graph, node, options));
+  KernelFact fact{.scratch = align_up(kernel->scratch_bytes()), .work = kernel->work()};
+  for (size_t i = 0; i < spec.inputs.size(); ++i) {
+    fact.prepared.push_back(kernel->prepared_bytes(static_cast<int>(i)));
+  }
+  if (times != nullptr && std::all_of(spec.inputs.begin(), spec.inputs.end(), is_float)) {
+    XRUN_ASSIGN(fact.time, time_of(*times, key, [&] { return time_kernel(*kernel, spec, caches); }));
+    fact.prepare.resize(spec.inputs.size());
+    for (size_t i = 0; i < fact.prepare.size(); ++i) {
+      if (fact.prepared[i] > 0) {
+        const auto input = static_cast<int>(i);
+        XRUN_ASSIGN(fact.prepare[i], time_of(*times, fmt::format("prepare input {} of {}", i, key),
+                                             [&] { return time_prepare(*kernel, spec, input, caches); }));
+      }
+    }
+  }
+  return fact;
+}
+
+// Returns the head that is timed instead of the head of a node: the same head with a few class blocks.
+HeadShape timed_head(const Graph& graph, const Node& node) {
+  const TensorType& feature = graph.value(node.inputs[0]).type;
+  constexpr int64_t kRows = 256;
+  constexpr int64_t kClasses = 2048;
+  const int64_t classes = std::min(kClasses, graph.value(node.outputs[0]).type.dims[1]);
+  const bool bf16 = feature.dtype == DType::kBF16;
+  return {.blocks = {classes, class_block(classes, classes)},
+          .dim = feature.dims[1],
+          .shard = {0, classes},
+          .rows = kRows,
+          .norm_rows = kRows,
+          .bf16 = bf16,
+          .bf16_features = bf16,
+          .form = node.op->head(node.attrs)};
+}
+
+std::string key_of(const HeadShape& shape) {
+  return fmt::format("head of {} classes, {} dims, {} rows{}{}{}", shape.blocks.classes, shape.dim, shape.rows,
+                     shape.bf16 ? ", bf16" : "", shape.form.cosine ? ", cosine" : "", shape.form.bias ? ", bias" : "");
+}
+
+// The part of the last-level cache that is assumed for one core, since all cores share it.
+constexpr Bytes kCaches = 8 * kMiB;
+
+// Returns the bytes that a row block uses: all values, weights and gradients, each counted once.
+Bytes bytes_of_block(const Graph& graph, int64_t norm_rows) {
+  Bytes sum = 0;
+  for (const Value& value : graph.values) {
+    sum += value.type.bytes(norm_rows, norm_rows);
+  }
+  return sum;
+}
+
+// Returns which inputs of a node are in the caches: those that another operator of the same pass has just made, but not
+// weights.
+CacheState caches_of(const Graph& graph, const Node& node, bool cold) {
+  CacheState caches{.cold = cold};
+  for (const ValueId input : node.inputs) {
+    const NodeId producer = graph.value(input).producer;
+    caches.recent.push_back(producer.valid() && graph.node(producer).phase == node.phase);
+  }
+  return caches;
+}
+
+std::string to_text(const CacheState& caches) {
+  std::string text = caches.cold ? ", cold but for inputs" : "";
+  for (size_t i = 0; caches.cold && i < caches.recent.size(); ++i) {
+    text += caches.recent[i] ? fmt::format(" {}", i) : "";
+  }
+  return text;
+}
+
+// Returns the number of weights for which the update is timed: a power of two, so that models of similar size share the
+// time.
+int64_t timed_weights(const Graph& graph) {
+  constexpr int64_t kLeast = 4'096;
+  constexpr int64_t kMost = 8'388'608;
+  const auto weights = static_cast<uint64_t>(std::clamp(graph.parameter_count(), kLeast, kMost));
+  return static_cast<int64_t>(std::bit_floor(weights));
+}
+
+}  // namespace
+
+Result<KernelFacts> collect_facts(const Graph& graph, int64_t norm_rows, bool training, Isa isa, bool deterministic,
+                                  KernelTimes* times) {
+  const KernelOptions options{.norm_rows = norm_rows,
+                              .training = training,
+                              .deterministic = deterministic,
+                              .isa = isa,
+                              .compile = times != nullptr};
+  const Rates rates = rates_of(options.isa);
+  KernelFacts facts{.isa = std::string(name_of(options.isa)),
+                    .measured = times != nullptr,
+                    .flops_per_second_f32 = rates.f32,
+                    .flops_per_second_bf16 = rates.bf16};
+  std::map<std::string, size_t> alike;  // key: that of key_of; value: the first node with this key
+  std::string text = fmt::format("{};{};{};{}", facts.isa, options.norm_rows, options.training, options.deterministic);
+  const bool cold = bytes_of_block(graph, norm_rows) > kCaches;
+  if (times != nullptr) {
+    const int64_t weights = timed_weights(graph);
+    XRUN_ASSIGN(const Seconds byte, time_of(*times, fmt::format("update of {} weights, a byte", weights),
+                                            [&]() -> Result<Seconds> { return time_update(weights, isa); }));
+    facts.bytes_per_second = 1 / byte;
+  }
+  for (const Node& node : graph.nodes) {
+    if (times != nullptr && node.op->head != nullptr && facts.head_seconds_per_mac == 0) {
+      const HeadShape shape = timed_head(graph, node);
+      XRUN_ASSIGN(facts.head_seconds_per_mac,
+                  time_of(*times, key_of(shape), [&]() -> Result<Seconds> { return time_head(shape, isa); }));
+    }
+    if (!has_kernel(node)) {
+      facts.nodes.push_back({.prepared = std::vector<Bytes>(node.inputs.size(), 0)});
+      continue;
+    }
+    const KernelSpec spec = spec_of(graph, node, options);
+    const CacheState caches = caches_of(graph, node, cold);
+    const std::string key = key_of(node.op->name, spec) + to_text(caches);
+    if (const auto [at, first] = alike.emplace(key, facts.nodes.size()); !first) {
+      facts.nodes.push_back(facts.nodes[at->second]);
+    } else {
+      XRUN_ASSIGN(KernelFact fact, fact_of(graph, node, options, spec, caches, key, times));
+      facts.nodes.push_back(std::move(fact));
+    }
+    const KernelFact& fact = facts.nodes.back();
+    text += fmt::format(";{}:{}:{}", node.op->name, fact.scratch, fmt::join(fact.prepared, ","));
+  }
+  facts.digest = fmt::format("{:016x}", stable_hash(text));
+  return facts;
+}
+
+}  // namespace xrun::ops

@@ -1,0 +1,207 @@
+// The sharded classifier head: exact softmax and margins over blocks of classes, without storing all logits. A pass
+// over h gathered rows has these steps, in the order of docs/internals/algorithms.md, "Head pass":
+//   forward    on each shard: computes the statistics of its subtrees of class blocks
+//   combine    on any process: computes log-sum-exp, loss and hits of each row from the statistics of all shards
+//   backward   on each shard: computes dX partials of its subtrees, and if h is the whole batch, updates its rows
+//   sum_dx     optional, on any process: adds the dX partials of neighbouring shards
+//   reduce_dx  on any process: computes the gradient of the features from the dX partials of all shards
+//   update     if h < batch, on each shard at the end of the step: computes dW over the whole batch, updates the rows
+// All results have the same bits for every number of shards, workers, and rows per pass (docs/internals/determinism.md,
+// "Class blocks" to "Head sweeps"). Only constructors allocate memory, and `prepare` if rows have narrow formats.
+// Buffers have the sizes that graph/layouts/head_shape.h gives and are aligned to 64 bytes.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "graph/layouts/head_shape.h"
+#include "ops/optimizer/optimizer.h"
+#include "ops/simd/isa.h"
+#include "ops/workers.h"
+
+namespace xrun::ops {
+
+struct HeadKernels;  // ops/head/loops/kernels.h
+class IdleSteps;     // ops/head/catch_up.h
+
+// The softmax of one row: p(class) = exp(z - max) * inverse_sum.
+struct RowSoftmax {
+  float max = 0;
+  float inverse_sum = 0;
+};
+
+// The active classes of a shard in a step. They are numbered in ascending order of their block, and of their class
+// within a block.
+struct ActiveClasses {
+  const int32_t* offsets = nullptr;  // [blocks of the shard + 1]: number of the first class of each block
+  const int32_t* classes = nullptr;  // [offsets[blocks]]: the class of the head with each number
+  int64_t all = 0;                   // active classes of the whole head
+  int64_t near = 0;                  // active classes that come from the targets' lists of neighbours
+  // [offsets[blocks]]: added to the scaled logits of a class, except in rows whose target it is; null: nothing is
+  // added.
+  const float* corrections = nullptr;
+};
+
+// The rows of one pass (for `update`: of the whole batch), row-major [rows, dim], in f32 or bf16 according to the
+// shape.
+struct HeadRows {
+  const std::byte* features = nullptr;
+  // Null: no labels (predict). A row whose label is outside 0..C-1 has loss and gradient 0, and no hit.
+  const int32_t* labels = nullptr;
+  const RowSoftmax* softmax = nullptr;  // from combine_stats; not read by forward
+  const float* factors = nullptr;       // factor on the loss of each row; null: 1. Not read by forward
+  // [head_logits_bytes] Logits of the blocks that are kept: forward writes them and backward reads them. Other sweeps
+  // do not use them.
+  std::byte* logits = nullptr;
+  // The active classes of the step if the shape has active classes (ops/head/select_classes.h), else null.
+  const ActiveClasses* active = nullptr;
+};
+
+// The data to catch up rows that steps did not use. With shape.untouched = kExact these rows change as if every step
+// trained all classes. A pass opens a row in the state in which the steps since its last update would have left it with
+// a gradient of zero. Only an update stores the row and the number of its step.
+struct HeadCatchUp {
+  const IdleSteps* steps = nullptr;      // advanced to the current step; null: stored rows are used unchanged
+  int32_t* last = nullptr;               // [shard rows]: the last step that updated a row; -1: no step
+  const float* velocity = nullptr;       // HeadUpdate::weight_states[0]
+  const float* bias_velocity = nullptr;  // HeadUpdate::bias_states[0]; null without bias
+  double weight_factor = 1;              // (rate of the weights) / (that of `steps`)
+  double bias_factor = 1;
+};
+
+// The class rows of a shard.
+struct HeadWeights {
+  std::byte* weight = nullptr;  // [shard rows, dim] in the shape's format
+  float* scales = nullptr;      // [shard rows] for fp8 rows, else null
+  float* bias = nullptr;        // [shard rows]; null without bias
+  float* prepared = nullptr;    // head_prepared_bytes: 1 / norm of rows as stored; null when that is 0
+  HeadCatchUp catch_up;
+};
+
+// Determines how a sweep updates the rows of a shard with the gradients of its tiles. The number of states is that of
+// `form`. States of weights are in the format of the shape, states of the bias in f32. Rows in narrow formats are
+// rounded with random numbers that depend on (seed, step, class).
+struct HeadUpdate {
+  OptimizerForm form;
+  UpdateScalars weight;
+  UpdateScalars bias;
+  std::array<std::byte*, kMostKeptStates> weight_states{};  // [shard rows, dim]
+  UpdateStates bias_states{};                               // [shard rows]
+  uint64_t seed = 0;
+  int64_t step = 0;
+};
+
+// The passes over one shard, for one shape and instruction set. Immutable after construction; calls on different
+// buffers may run at once.
+class HeadPasses {
+ public:
+  HeadPasses(const HeadShape& shape, Isa isa);
+
+  // Fills weights.prepared: call once after the weights were set or loaded; updates keep it up to date.
+  void prepare(const HeadWeights& weights, Workers& workers) const;
+
+  // Writes the statistics of the shard's subtrees. stats: head_stats_bytes; scratch: head_scratch_bytes(kForward).
+  void forward(const HeadRows& rows, const HeadWeights& weights, std::byte* stats, std::byte* scratch,
+               Workers& workers) const;
+
+  // Computes the gradients of the logits; logits of tiles that were not kept are computed again. Writes dX partials
+  // (head_gradient_bytes) and, if `update` is given, updates each row once its gradient is complete. scratch:
+  // head_scratch_bytes(kBackward).
+  void backward(const HeadRows& rows, const HeadWeights& weights, std::byte* gradient, const HeadUpdate* update,
+                std::byte* scratch, Workers& workers) const;
+
+  // Computes dW over all rows of the batch and updates the shard's rows. scratch: head_scratch_bytes(kUpdate).
+  // REQUIRES: shape.rows is the batch.
+  void update(const HeadRows& rows, const HeadWeights& weights, const HeadUpdate& update, std::byte* scratch,
+              Workers& workers) const;
+
+  // For clip = norm(x, heads=true): sums the squares of the gradients like `update` would compute them, but changes no
+  // row. The sums are f64, one per class block of the shard: of dW, and of the bias gradient (null without bias). The
+  // caller then calls `update` with grad_scale set.
+  void gradient_norms(const HeadRows& rows, const HeadWeights& weights, double* weight_squares, double* bias_squares,
+                      std::byte* scratch, Workers& workers) const;
+
+  // Computes the plain gradients of the rows of the shard, [shard rows, dim] and [shard rows], for tests and gradient
+  // checks.
+  void gradients(const HeadRows& rows, const HeadWeights& weights, float* weight_gradient, float* bias_gradient,
+                 std::byte* scratch, Workers& workers) const;
+
+  const HeadShape& shape() const { return shape_; }
+
+ private:
+  struct Sweep;  // says how a backward sweep uses the gradient of a tile
+  void sweep(const HeadRows& rows, const HeadWeights& weights, const Sweep& what, std::byte* scratch,
+             Workers& workers) const;
+
+  HeadShape shape_;
+  HeadLayout layout_;
+  Isa isa_;
+  const HeadKernels* kernels_;
+};
+
+// The hits of all rows, f32[h], that combine_stats computes for one metric.
+struct HeadHits {
+  int64_t k = 1;         // at most the shape's top_k
+  float* hit = nullptr;  // 1 if the label is among the k best logits (before the margin; ties to the lower class)
+};
+
+// The dX partials of a shard for some rows: the address in its first subtree, and the distance in bytes to the next
+// subtree.
+struct HeadDx {
+  const std::byte* data = nullptr;  // null: a shard without rows
+  Bytes step = 0;
+};
+
+// Combines the results of shards of one head. Immutable; calls on different buffers may run at once.
+class HeadJoin {
+ public:
+  // `shape.shard` is not read. `shards` are the class rows of the shards in ascending order; some may be empty. They
+  // must cover all classes, except for sum_dx, for which classes before the first shard and after the last one may be
+  // missing.
+  HeadJoin(const HeadShape& shape, std::vector<ClassRange> shards, Isa isa);
+
+  // Computes softmax, loss and hits of each row. stats[r] is the result of HeadPasses::forward of shard r (null for an
+  // empty shard). If a logit of a row is NaN, its loss is NaN and it has no hit, with or without a target. For `labels`
+  // and `factors` see HeadRows. `active` is the number of active classes of the head, or 0 if all classes take part.
+  void combine_stats(std::span<const std::byte* const> stats, const int32_t* labels, const float* factors,
+                     RowSoftmax* softmax, float* loss, std::span<const HeadHits> hits, int64_t active = 0) const;
+
+  // Finds the k <= top_k best classes of each row, best first, and their logits. Both results are [h, k].
+  void top_k(std::span<const std::byte* const> stats, int64_t k, int32_t* classes, float* scores) const;
+
+  // Computes the gradient of the features of `rows` rows, which are whole row blocks. For cosine heads it includes the
+  // gradient of the normalisation.
+  //   gradients[r]  dX partials of these rows from shard r: from HeadPasses::backward, or from sum_dx if `shards[r]`
+  //                 stands for several shards (graph/layouts/head_shape.h, head_gradient_rows)
+  //   features      the features of these rows
+  //   out           [rows, dim]: d(objective) / d(feature)
+  void reduce_dx(std::span<const HeadDx> gradients, const std::byte* features, int64_t rows, float* out) const;
+
+  // Adds the dX partials of neighbouring shards for `rows` rows, which are whole row blocks. The result has the
+  // subtrees of the blocks of all these shards together.
+  //   gradients[r]  as for reduce_dx
+  //   out           the result for the first subtree; that for each further one follows `step` bytes later
+  void sum_dx(std::span<const HeadDx> gradients, int64_t rows, float* out, Bytes step) const;
+
+ private:
+  // One step of a sum on a stack: pushes the subtree of a shard, or adds the two topmost results.
+  struct Fold {
+    int shard = -1;  // -1: add
+    int64_t subtree = 0;
+  };
+  void sum_columns(std::span<const HeadDx> gradients, std::span<const Fold> folds, int64_t first, int64_t count,
+                   float* sum) const;
+
+  HeadShape shape_;
+  HeadLayout layout_;
+  std::vector<ClassRange> shards_;
+  std::vector<std::vector<Fold>> folds_;  // index: subtree of all shards; one over all classes
+  bool has_all_classes_ = false;
+  Isa isa_;
+};
+
+}  // namespace xrun::ops
