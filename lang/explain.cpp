@@ -9,8 +9,8 @@
 #include "graph/settings/reader_def.h"
 #include "lang/lower/curves.h"
 #include "lang/lower/setting_def.h"
-#include "lang/std_library.h"
 #include "lang/syntax/parser.h"
+#include "lang/text/std_library.h"
 
 namespace xrun::lang {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 
 #include "graph/base/source.h"
-#include "lang/facts.h"
+#include "lang/elaborate/facts.h"
 #include "lang/frontend.h"
 
 namespace xrun::lang {

@@ -14,15 +14,15 @@
 #include <set>
 
 #include "graph/base/sha256.h"
-#include "lang/elaborate/check_types.h"
+#include "lang/elaborate/facts.h"
 #include "lang/elaborate/options.h"
-#include "lang/elaborate/uncalled.h"
-#include "lang/facts.h"
+#include "lang/elaborate/trials/check_types.h"
+#include "lang/elaborate/trials/uncalled.h"
 #include "lang/lower/math_text.h"
 #include "lang/lower/module_builder.h"
-#include "lang/nearest.h"
-#include "lang/std_library.h"
 #include "lang/syntax/parser.h"
+#include "lang/text/nearest.h"
+#include "lang/text/std_library.h"
 
 namespace xrun::lang {
 namespace {

@@ -11,8 +11,8 @@
 #include "graph/base/source.h"
 #include "graph/module.h"
 #include "graph/settings/run_spec.h"
+#include "lang/elaborate/frontend_options.h"
 #include "lang/elaborate/test_result.h"
-#include "lang/frontend_options.h"
 
 namespace xrun::lang {
 

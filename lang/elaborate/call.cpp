@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "lang/elaborate/evaluator.h"
-#include "lang/foreign_names.h"
-#include "lang/nearest.h"
+#include "lang/text/foreign_names.h"
+#include "lang/text/nearest.h"
 
 namespace xrun::lang {
 namespace {

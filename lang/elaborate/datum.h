@@ -13,7 +13,7 @@
 #include "graph/types/attr.h"
 #include "graph/types/scalar_expr.h"
 #include "graph/types/tensor_type.h"
-#include "lang/syntax/number.h"
+#include "lang/text/number.h"
 
 namespace xrun::lang {
 

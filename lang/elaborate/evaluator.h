@@ -23,14 +23,14 @@
 #include "lang/elaborate/constant.h"
 #include "lang/elaborate/datum.h"
 #include "lang/elaborate/expansion_size.h"
-#include "lang/elaborate/noted.h"
+#include "lang/elaborate/frontend_options.h"
+#include "lang/elaborate/recorded.h"
 #include "lang/elaborate/scope.h"
 #include "lang/elaborate/signature.h"
 #include "lang/elaborate/workspace.h"
-#include "lang/faults.h"
-#include "lang/frontend_options.h"
 #include "lang/syntax/loader.h"
 #include "lang/syntax/syntax.h"
+#include "lang/text/faults.h"
 
 namespace xrun::lang {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "lang/syntax/syntax.h"
-#include "lang/syntax/token.h"
+#include "lang/text/token.h"
 
 namespace xrun::lang {
 

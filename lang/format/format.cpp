@@ -9,13 +9,13 @@
 #include <algorithm>
 #include <vector>
 
-#include "lang/faults.h"
 #include "lang/format/decl_order.h"
 #include "lang/format/line_breaker.h"
 #include "lang/format/pieces.h"
 #include "lang/format/writer.h"
-#include "lang/syntax/lexer.h"
 #include "lang/syntax/parser.h"
+#include "lang/text/faults.h"
+#include "lang/text/lexer.h"
 
 namespace xrun::lang {
 namespace {

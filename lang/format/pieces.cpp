@@ -7,7 +7,7 @@
 #include <span>
 
 #include "graph/os/large_pages.h"
-#include "lang/syntax/lexer.h"
+#include "lang/text/lexer.h"
 
 namespace xrun::lang {
 namespace {

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "lang/format/pieces.h"
-#include "lang/syntax/token.h"
+#include "lang/text/token.h"
 
 namespace xrun::lang {
 

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "lang/nearest.h"
+#include "lang/text/nearest.h"
 
 namespace xrun::lang {
 

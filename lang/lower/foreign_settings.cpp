@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <array>
 
-#include "lang/foreign_names.h"
+#include "lang/text/foreign_names.h"
 
 namespace xrun::lang {
 namespace {

@@ -4,7 +4,7 @@
 
 #include "lang/lower/fields.h"
 #include "lang/lower/module_builder.h"
-#include "lang/nearest.h"
+#include "lang/text/nearest.h"
 
 namespace xrun::lang {
 namespace {

@@ -8,7 +8,7 @@
 #include "graph/layouts/partial_labels.h"
 #include "graph/passes/split_loss.h"
 #include "lang/lower/module_builder.h"
-#include "lang/nearest.h"
+#include "lang/text/nearest.h"
 
 namespace xrun::lang {
 

@@ -8,7 +8,7 @@
 #include "graph/settings/group_rules.h"
 #include "graph/settings/known_update.h"
 #include "lang/lower/module_builder.h"
-#include "lang/nearest.h"
+#include "lang/text/nearest.h"
 
 namespace xrun::lang {
 namespace {

@@ -6,7 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "lang/lower/module_builder.h"
-#include "lang/nearest.h"
+#include "lang/text/nearest.h"
 
 namespace xrun::lang {
 namespace {

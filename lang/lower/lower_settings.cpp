@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "lang/foreign_names.h"
 #include "lang/lower/foreign_settings.h"
 #include "lang/lower/module_builder.h"
-#include "lang/nearest.h"
+#include "lang/text/foreign_names.h"
+#include "lang/text/nearest.h"
 
 namespace xrun::lang {
 

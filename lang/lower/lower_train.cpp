@@ -6,7 +6,7 @@
 #include "graph/passes/untie.h"
 #include "lang/lower/foreign_settings.h"
 #include "lang/lower/module_builder.h"
-#include "lang/nearest.h"
+#include "lang/text/nearest.h"
 
 namespace xrun::lang {
 namespace {

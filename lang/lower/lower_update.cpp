@@ -7,7 +7,7 @@
 #include "graph/settings/optimizer_facts.h"
 #include "graph/settings/update_rule.h"
 #include "lang/lower/module_builder.h"
-#include "lang/nearest.h"
+#include "lang/text/nearest.h"
 
 namespace xrun::lang {
 namespace {

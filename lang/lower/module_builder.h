@@ -13,9 +13,9 @@
 #include "graph/settings/reader_def.h"
 #include "graph/settings/run_spec.h"
 #include "lang/elaborate/evaluator.h"
-#include "lang/foreign_names.h"
 #include "lang/lower/setting_def.h"
 #include "lang/lower/settings.h"
+#include "lang/text/foreign_names.h"
 
 namespace xrun::lang {
 

@@ -6,7 +6,7 @@
 
 #include "graph/base/units.h"
 #include "graph/settings/update_rule.h"
-#include "lang/nearest.h"
+#include "lang/text/nearest.h"
 
 namespace xrun::lang {
 namespace {

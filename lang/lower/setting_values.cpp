@@ -8,7 +8,7 @@
 #include <set>
 
 #include "lang/lower/module_builder.h"
-#include "lang/nearest.h"
+#include "lang/text/nearest.h"
 
 namespace xrun::lang {
 namespace {

@@ -4,7 +4,7 @@
 #include <fmt/ranges.h>
 #include <utility>
 
-#include "lang/faults.h"
+#include "lang/text/faults.h"
 
 namespace xrun::lang {
 namespace {

@@ -4,8 +4,8 @@
 //      parenthesis that is never closed, newlines would otherwise have no meaning up to the end of the file.
 #include <algorithm>
 
-#include "lang/syntax/lexer.h"
 #include "lang/syntax/parser.h"
+#include "lang/text/lexer.h"
 
 namespace xrun::lang {
 namespace {

@@ -11,11 +11,11 @@
 #include <unistd.h>
 
 #include "graph/os/regular_file.h"
-#include "lang/faults.h"
-#include "lang/foreign_names.h"
-#include "lang/std_library.h"
-#include "lang/syntax/lexer.h"
 #include "lang/syntax/parser.h"
+#include "lang/text/faults.h"
+#include "lang/text/foreign_names.h"
+#include "lang/text/lexer.h"
+#include "lang/text/std_library.h"
 
 namespace xrun::lang {
 namespace {

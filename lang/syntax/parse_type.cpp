@@ -1,6 +1,6 @@
 // Parameters and types.
-#include "lang/foreign_names.h"
 #include "lang/syntax/parser_rules.h"
+#include "lang/text/foreign_names.h"
 
 namespace xrun::lang {
 

@@ -7,7 +7,7 @@
 #include "graph/base/diagnostic.h"
 #include "graph/base/source.h"
 #include "lang/syntax/syntax.h"
-#include "lang/syntax/token.h"
+#include "lang/text/token.h"
 
 namespace xrun::lang {
 

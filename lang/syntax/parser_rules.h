@@ -12,12 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include "lang/faults.h"
 #include "lang/syntax/gather.h"
-#include "lang/syntax/lexer.h"
 #include "lang/syntax/parser.h"
 #include "lang/syntax/syntax.h"
-#include "lang/syntax/token.h"
+#include "lang/text/faults.h"
+#include "lang/text/lexer.h"
+#include "lang/text/token.h"
 
 namespace xrun::lang {
 

@@ -1,6 +1,6 @@
 #include "graph/base/utf8.h"
-#include "lang/syntax/lexer.h"
 #include "lang/syntax/print_syntax.h"
+#include "lang/text/lexer.h"
 
 namespace xrun::lang {
 namespace {

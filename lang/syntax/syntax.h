@@ -7,9 +7,9 @@
 #include <tuple>
 #include <vector>
 
-#include "lang/syntax/number.h"
 #include "lang/syntax/syntax_decl.h"
 #include "lang/syntax/syntax_expr.h"
+#include "lang/text/number.h"
 
 namespace xrun::lang {
 

@@ -8,7 +8,7 @@
 
 #include "graph/base/errors.h"
 #include "graph/base/units.h"
-#include "lang/nearest.h"
+#include "lang/text/nearest.h"
 
 namespace xrun::cli {
 namespace {

@@ -4,8 +4,8 @@
 
 #include "graph/base/utf8.h"
 #include "graph/print.h"
+#include "lang/elaborate/facts.h"
 #include "lang/explicit.h"
-#include "lang/facts.h"
 #include "lang/format/format.h"
 #include "lang/print_module.h"
 #include "lang/syntax/parser.h"

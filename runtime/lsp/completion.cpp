@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 #include <set>
 
-#include "lang/std_library.h"
-#include "lang/syntax/lexer.h"
+#include "lang/text/lexer.h"
+#include "lang/text/std_library.h"
 #include "ops/op.h"
 #include "runtime/lsp/features.h"
 

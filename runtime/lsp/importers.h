@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "lang/frontend_options.h"
+#include "lang/elaborate/frontend_options.h"
 
 namespace xrun::lsp {
 

@@ -7,7 +7,7 @@
 
 #include "graph/settings/moved.h"
 #include "lang/frontend.h"
-#include "lang/syntax/lexer.h"
+#include "lang/text/lexer.h"
 #include "ops/op.h"
 #include "runtime/lsp/features.h"
 

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-#include "lang/syntax/lexer.h"
+#include "lang/text/lexer.h"
 #include "runtime/lsp/features.h"
 
 namespace xrun::lsp {

@@ -4,7 +4,7 @@
 #include <fmt/format.h>
 #include <vector>
 
-#include "lang/syntax/lexer.h"
+#include "lang/text/lexer.h"
 #include "runtime/lsp/features.h"
 
 namespace xrun::lsp {

@@ -5,8 +5,8 @@
 #include <fmt/format.h>
 #include <utility>
 
-#include "lang/std_library.h"
-#include "lang/syntax/lexer.h"
+#include "lang/text/lexer.h"
+#include "lang/text/std_library.h"
 #include "ops/norm/norm_numbers.h"
 #include "ops/op.h"
 #include "runtime/lsp/pages.h"

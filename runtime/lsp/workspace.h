@@ -12,10 +12,10 @@
 
 #include "graph/base/diagnostic.h"
 #include "graph/base/source.h"
-#include "lang/clean_trials.h"
-#include "lang/facts.h"
+#include "lang/elaborate/facts.h"
+#include "lang/elaborate/trials/clean_trials.h"
 #include "lang/frontend.h"
-#include "lang/syntax/token.h"
+#include "lang/text/token.h"
 #include "runtime/lsp/document.h"
 #include "runtime/lsp/names.h"
 

@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "lang/syntax/token.h"
+#include "lang/text/token.h"
 
 namespace {
 

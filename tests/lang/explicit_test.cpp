@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lang/facts.h"
+#include "lang/elaborate/facts.h"
 #include "lang/format/format.h"
 #include "ops/op.h"
 #include "tests/lang/checked.h"

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 #include <random>
 
-#include "lang/syntax/lexer.h"
+#include "lang/text/lexer.h"
 #include "tests/lang/same_file.h"
 #include "tests/support/golden.h"
 

@@ -1,4 +1,4 @@
-#include "lang/syntax/lexer.h"
+#include "lang/text/lexer.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -78,7 +78,7 @@ TEST(Messages, CodesOfTheLanguageHaveExamples) {
   EXPECT_GT(found, 100);
 }
 
-// Diagnostics are made by `fault` and `warning` of lang/faults.h, which require a fix.
+// Diagnostics are made by `fault` and `warning` of lang/text/faults.h, which require a fix.
 TEST(Messages, NoDiagnosticIsMadeWithoutItsFix) {
   const std::regex by_hand(R"(\.code = |Diagnostic [a-z_]*\{)");
   const std::filesystem::path room = std::filesystem::path(XRUN_SOURCE_DIR) / "lang";

@@ -1,10 +1,10 @@
-#include "lang/syntax/number.h"
+#include "lang/text/number.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <set>
 
-#include "lang/syntax/lexer.h"
+#include "lang/text/lexer.h"
 
 namespace xrun::lang {
 namespace {

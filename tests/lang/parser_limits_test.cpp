@@ -3,8 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "lang/syntax/lexer.h"
 #include "lang/syntax/parser.h"
+#include "lang/text/lexer.h"
 
 namespace xrun::lang {
 namespace {

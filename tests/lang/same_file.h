@@ -8,9 +8,9 @@
 #include <vector>
 
 #include "lang/format/format.h"
-#include "lang/syntax/lexer.h"
 #include "lang/syntax/parser.h"
 #include "lang/syntax/print_syntax.h"
+#include "lang/text/lexer.h"
 
 namespace xrun::lang {
 

@@ -11,7 +11,7 @@
 #include "lang/frontend.h"
 #include "lang/lower/curves.h"
 #include "lang/lower/setting_def.h"
-#include "lang/std_library.h"
+#include "lang/text/std_library.h"
 #include "ops/op.h"
 #include "tests/support/golden.h"
 
