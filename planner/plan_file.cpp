@@ -7,8 +7,8 @@
 
 #include "graph/base/sha256.h"
 #include "graph/os/durable.h"
-#include "planner/plan_codec.h"
-#include "planner/run_memory.h"
+#include "planner/program/plan_codec.h"
+#include "planner/program/run_memory.h"
 #include "planner/verify/verify_program.h"
 
 namespace xrun::planner {

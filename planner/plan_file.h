@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/base/result.h"
-#include "planner/plan.h"
+#include "planner/program/plan.h"
 
 namespace xrun::planner {
 

@@ -4,7 +4,7 @@
 #include <cstdio>
 
 #include "graph/base/random.h"
-#include "planner/graph_builds.h"
+#include "planner/cost/graph_builds.h"
 #include "planner/report/explain.h"
 #include "planner/search/choose.h"
 #include "planner/search/fixes.h"

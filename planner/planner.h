@@ -4,8 +4,8 @@
 
 #include "graph/layouts/kernel_facts.h"
 #include "graph/module.h"
-#include "planner/machine.h"
-#include "planner/plan.h"
+#include "planner/program/machine.h"
+#include "planner/program/plan.h"
 #include "planner/search/options.h"
 
 namespace xrun::planner {

@@ -6,10 +6,10 @@
 
 #include "graph/base/check.h"
 #include "graph/passes/pipeline.h"
-#include "planner/cost_model.h"
+#include "planner/cost/cost_model.h"
 #include "planner/emit/emit.h"
 #include "planner/emit/memory.h"
-#include "planner/head_plan.h"
+#include "planner/program/head_plan.h"
 #include "planner/search/fit.h"
 #include "planner/search/heads.h"
 #include "planner/search/space.h"

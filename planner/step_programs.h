@@ -6,7 +6,7 @@
 
 #include "graph/layouts/kernel_facts.h"
 #include "graph/module.h"
-#include "planner/plan.h"
+#include "planner/program/plan.h"
 
 namespace xrun::planner {
 

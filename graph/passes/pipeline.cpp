@@ -33,7 +33,7 @@ void detach_values(Module& module) {
 }
 
 // Stores the scale of each head's loss as an attribute of the head. Inference has no losses, but probabilities are
-// those of the scaled logits (planner/program.cpp, `head_shape`).
+// those of the scaled logits (planner/program/program.cpp, `head_shape`).
 void keep_scales(Graph& graph) {
   for (const Head& head : graph.heads) {
     Node& classifier = graph.nodes[head.node];

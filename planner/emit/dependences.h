@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "planner/program.h"
+#include "planner/program/program.h"
 
 namespace xrun::planner {
 

@@ -10,7 +10,7 @@
 #include "planner/emit/dependences.h"
 #include "planner/emit/emitter.h"
 #include "planner/emit/memory.h"
-#include "planner/replica_sums.h"
+#include "planner/program/replica_sums.h"
 
 namespace xrun::planner {
 namespace {

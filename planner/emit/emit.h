@@ -4,9 +4,9 @@
 #include "graph/base/result.h"
 #include "graph/layouts/kernel_facts.h"
 #include "graph/module.h"
-#include "planner/machine.h"
-#include "planner/program.h"
-#include "planner/search/decision.h"
+#include "planner/program/decision.h"
+#include "planner/program/machine.h"
+#include "planner/program/program.h"
 
 namespace xrun::planner {
 

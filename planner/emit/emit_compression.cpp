@@ -1,6 +1,6 @@
 // Compressed gradients: senders take the largest elements out of their accumulated gradients (kCompress), and all
 // replicas receive them as pairs, which the update adds in the order of the senders. A sender is a replica, or the
-// replicas of a node, which sum their gradients first (planner/compression_owners.h).
+// replicas of a node, which sum their gradients first (planner/program/compression_owners.h).
 #include <algorithm>
 #include <iterator>
 

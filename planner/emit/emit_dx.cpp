@@ -1,6 +1,6 @@
 // Emits the gradient of a head's features for one micro-batch of every replica: the dX partials of all shards are sent
 // to the devices that made the features, and summed there. A node with several shards may sum their partials first
-// (planner/dx_terms.h).
+// (planner/program/dx_terms.h).
 #include "planner/emit/emitter.h"
 
 namespace xrun::planner {

@@ -1,4 +1,4 @@
-// Emits the sums of gradients over replicas (planner/replica_sums.h). Gradients are combined into buckets
+// Emits the sums of gradients over replicas (planner/program/replica_sums.h). Gradients are combined into buckets
 // (`schedule.bucket`), and each bucket is summed separately. In each round, a replica receives the terms of its slices
 // from the other members (kReduceScatter) and sums them (kSumReplicas). After the last round, it sends its sums to all
 // other replicas (kAllGather). While the slices of one bucket are sent, those of older buckets are summed, so the

@@ -11,13 +11,13 @@
 
 #include "graph/layouts/compression.h"
 #include "graph/layouts/norm_layout.h"
-#include "planner/buffer_sizes.h"
-#include "planner/compression_owners.h"
-#include "planner/dx_terms.h"
 #include "planner/emit/emit.h"
 #include "planner/emit/memory.h"
 #include "planner/emit/value_flow.h"
-#include "planner/replica_sums.h"
+#include "planner/program/buffer_sizes.h"
+#include "planner/program/compression_owners.h"
+#include "planner/program/dx_terms.h"
+#include "planner/program/replica_sums.h"
 
 namespace xrun::planner {
 

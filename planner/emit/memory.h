@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/layouts/kernel_facts.h"
-#include "planner/program.h"
+#include "planner/program/program.h"
 
 namespace xrun::planner {
 

@@ -5,8 +5,8 @@
 #include <vector>
 
 #include "graph/base/result.h"
-#include "planner/program.h"
-#include "planner/search/decision.h"
+#include "planner/program/decision.h"
+#include "planner/program/program.h"
 
 namespace xrun::planner {
 

@@ -1,9 +1,9 @@
-// Reports how many classes fit (planner/class_fit.h), as text for people and as JSON.
+// Reports how many classes fit (planner/search/class_fit.h), as text for people and as JSON.
 #pragma once
 
 #include <string>
 
-#include "planner/class_fit.h"
+#include "planner/search/class_fit.h"
 
 namespace xrun::planner {
 

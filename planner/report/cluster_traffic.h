@@ -4,8 +4,8 @@
 #include <string>
 #include <vector>
 
-#include "planner/links.h"
-#include "planner/plan.h"
+#include "planner/program/links.h"
+#include "planner/program/plan.h"
 
 namespace xrun::planner {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "graph/base/diagnostic.h"
-#include "planner/plan.h"
+#include "planner/program/plan.h"
 
 namespace xrun::planner {
 

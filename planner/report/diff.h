@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/plan.h"
+#include "planner/program/plan.h"
 
 namespace xrun::planner {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/plan.h"
+#include "planner/program/plan.h"
 #include "planner/search/row_blocks.h"
 
 namespace xrun::planner {

@@ -4,14 +4,14 @@
 
 #include "graph/cost.h"
 #include "graph/settings/reader_def.h"
-#include "planner/graph_builds.h"
+#include "planner/cost/graph_builds.h"
+#include "planner/program/rows_on_disk.h"
+#include "planner/program/run_memory.h"
+#include "planner/program/save_size.h"
 #include "planner/report/cluster_traffic.h"
 #include "planner/report/compression.h"
 #include "planner/report/explain.h"
 #include "planner/report/summary.h"
-#include "planner/rows_on_disk.h"
-#include "planner/run_memory.h"
-#include "planner/save_size.h"
 
 namespace xrun::planner {
 namespace {

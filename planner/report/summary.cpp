@@ -8,7 +8,7 @@
 #include "graph/base/check.h"
 #include "graph/cost.h"
 #include "graph/settings/step_sizes.h"
-#include "planner/graph_builds.h"
+#include "planner/cost/graph_builds.h"
 #include "planner/report/explain.h"
 
 namespace xrun::planner {

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "graph/module.h"
-#include "planner/plan.h"
-#include "planner/simulate.h"
+#include "planner/cost/simulate.h"
+#include "planner/program/plan.h"
 
 namespace xrun::planner {
 

@@ -8,16 +8,16 @@
 #include "graph/base/counted.h"
 #include "graph/base/utf8.h"
 #include "graph/settings/reader_def.h"
-#include "planner/graph_builds.h"
+#include "planner/cost/graph_builds.h"
+#include "planner/program/rows_on_disk.h"
+#include "planner/program/run_memory.h"
+#include "planner/program/save_size.h"
 #include "planner/report/cluster_traffic.h"
 #include "planner/report/compression.h"
 #include "planner/report/device_kinds.h"
 #include "planner/report/explain.h"
 #include "planner/report/summary.h"
 #include "planner/report/table.h"
-#include "planner/rows_on_disk.h"
-#include "planner/run_memory.h"
-#include "planner/save_size.h"
 
 namespace xrun::planner {
 namespace {

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "graph/module.h"
-#include "planner/plan.h"
+#include "planner/program/plan.h"
 
 namespace xrun::planner {
 

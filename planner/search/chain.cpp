@@ -8,7 +8,7 @@
 
 #include "graph/layouts/compression.h"
 #include "graph/layouts/head_values.h"
-#include "planner/buffer_sizes.h"
+#include "planner/program/buffer_sizes.h"
 
 namespace xrun::planner {
 namespace {

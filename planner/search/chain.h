@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "graph/module.h"
-#include "planner/cost_model.h"
+#include "planner/cost/cost_model.h"
 
 namespace xrun::planner {
 

@@ -21,7 +21,7 @@
 #include <set>
 #include <tuple>
 
-#include "planner/buffer_sizes.h"
+#include "planner/program/buffer_sizes.h"
 
 namespace xrun::planner {
 namespace {

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
-#include "planner/durations.h"
+#include "planner/cost/durations.h"
+#include "planner/cost/simulate.h"
 #include "planner/emit/emit.h"
 #include "planner/search/keep_logits.h"
-#include "planner/simulate.h"
 
 namespace xrun::planner {
 namespace {

@@ -5,7 +5,7 @@
 #include <optional>
 #include <vector>
 
-#include "planner/run_memory.h"
+#include "planner/program/run_memory.h"
 #include "planner/search/search.h"
 
 namespace xrun::planner {

@@ -5,7 +5,7 @@
 
 #include "graph/settings/group_rules.h"
 #include "graph/settings/known_update.h"
-#include "planner/buffer_sizes.h"
+#include "planner/program/buffer_sizes.h"
 #include "planner/search/layer_hints.h"
 
 namespace xrun::planner {

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "planner/plan.h"
+#include "planner/program/plan.h"
 #include "planner/search/choose.h"
 
 namespace xrun::planner {

@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <map>
 
-#include "planner/buffer_sizes.h"
-#include "planner/dx_terms.h"
-#include "planner/links.h"
+#include "planner/program/buffer_sizes.h"
+#include "planner/program/dx_terms.h"
+#include "planner/program/links.h"
 #include "planner/search/mesh.h"
 
 namespace xrun::planner {

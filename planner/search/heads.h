@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "graph/module.h"
-#include "planner/head_plan.h"
+#include "planner/program/head_plan.h"
 #include "planner/search/chain.h"
 
 namespace xrun::planner {

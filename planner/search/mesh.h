@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "planner/machine.h"
-#include "planner/program.h"
+#include "planner/program/machine.h"
+#include "planner/program/program.h"
 
 namespace xrun::planner {
 

@@ -4,8 +4,8 @@
 
 #include <vector>
 
-#include "planner/plan.h"
-#include "planner/search/decision.h"
+#include "planner/program/decision.h"
+#include "planner/program/plan.h"
 #include "planner/search/layer_hints.h"
 #include "planner/search/options.h"
 #include "planner/search/space.h"

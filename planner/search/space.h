@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/module.h"
-#include "planner/machine.h"
+#include "planner/program/machine.h"
 #include "planner/search/chain.h"
 #include "planner/search/partition.h"
 

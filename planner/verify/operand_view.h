@@ -7,9 +7,9 @@
 #include <string>
 
 #include "graph/layouts/norm_layout.h"
-#include "planner/buffer_sizes.h"
-#include "planner/compression_owners.h"
-#include "planner/replica_sums.h"
+#include "planner/program/buffer_sizes.h"
+#include "planner/program/compression_owners.h"
+#include "planner/program/replica_sums.h"
 #include "planner/verify/verify_parts.h"
 
 namespace xrun::planner {

@@ -10,7 +10,7 @@
 #include <limits>
 #include <vector>
 
-#include "planner/program.h"
+#include "planner/program/program.h"
 
 namespace xrun::planner {
 

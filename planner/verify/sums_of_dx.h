@@ -6,7 +6,7 @@
 #include <tuple>
 #include <vector>
 
-#include "planner/dx_terms.h"
+#include "planner/program/dx_terms.h"
 
 namespace xrun::planner {
 

@@ -10,8 +10,8 @@
 #include "graph/gradients.h"
 #include "graph/layouts/compression.h"
 #include "graph/layouts/norm_layout.h"
-#include "planner/buffer_sizes.h"
-#include "planner/compression_owners.h"
+#include "planner/program/buffer_sizes.h"
+#include "planner/program/compression_owners.h"
 #include "planner/verify/verify_parts.h"
 
 namespace xrun::planner {

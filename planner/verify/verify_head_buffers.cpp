@@ -5,9 +5,9 @@
 #include <set>
 
 #include "graph/gradients.h"
-#include "planner/buffer_sizes.h"
-#include "planner/dx_terms.h"
-#include "planner/head_plan.h"
+#include "planner/program/buffer_sizes.h"
+#include "planner/program/dx_terms.h"
+#include "planner/program/head_plan.h"
 #include "planner/verify/verify_parts.h"
 
 namespace xrun::planner {

@@ -5,7 +5,7 @@
 #include <map>
 #include <set>
 
-#include "planner/buffer_sizes.h"
+#include "planner/program/buffer_sizes.h"
 #include "planner/verify/verify_parts.h"
 #include "planner/verify/verify_program.h"
 

@@ -4,7 +4,7 @@
 
 #include "graph/base/result.h"
 #include "graph/module.h"
-#include "planner/program.h"
+#include "planner/program/program.h"
 
 namespace xrun::planner {
 

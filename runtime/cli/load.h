@@ -10,7 +10,7 @@
 #include "graph/module.h"
 #include "lang/frontend.h"
 #include "ops/simd/isa.h"
-#include "planner/machine.h"
+#include "planner/program/machine.h"
 #include "runtime/cli/console.h"
 #include "runtime/cli/options.h"
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "planner/plan.h"
+#include "planner/program/plan.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/load.h"
 #include "runtime/device/device.h"

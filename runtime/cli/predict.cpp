@@ -4,7 +4,7 @@
 
 #include "graph/base/counted.h"
 #include "graph/base/errors.h"
-#include "planner/head_plan.h"
+#include "planner/program/head_plan.h"
 #include "runtime/checkpoint/checkpoint.h"
 #include "runtime/cli/class_lines.h"
 #include "runtime/cli/commands.h"

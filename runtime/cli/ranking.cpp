@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "graph/base/errors.h"
-#include "planner/head_plan.h"
+#include "planner/program/head_plan.h"
 
 namespace xrun::cli {
 namespace {

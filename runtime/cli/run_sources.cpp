@@ -7,7 +7,7 @@
 #include "graph/base/errors.h"
 #include "graph/base/xxh128.h"
 #include "graph/settings/reader_def.h"
-#include "planner/run_memory.h"
+#include "planner/program/run_memory.h"
 #include "runtime/data/class_weights.h"
 #include "runtime/train/inference.h"
 

@@ -6,9 +6,9 @@
 #include <fmt/format.h>
 #include <memory>
 
-#include "planner/graph_builds.h"
-#include "planner/rows_on_disk.h"
-#include "planner/run_memory.h"
+#include "planner/cost/graph_builds.h"
+#include "planner/program/rows_on_disk.h"
+#include "planner/program/run_memory.h"
 #include "runtime/checkpoint/rows_room.h"
 #include "runtime/checkpoint/store.h"
 #include "runtime/cli/commands.h"

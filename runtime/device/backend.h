@@ -9,7 +9,7 @@
 #include "graph/base/result.h"
 #include "ops/simd/isa.h"
 #include "ops/workers.h"
-#include "planner/program.h"
+#include "planner/program/program.h"
 
 namespace xrun::ops {
 class IdleSteps;  // ops/head/catch_up.h

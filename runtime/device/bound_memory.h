@@ -5,7 +5,7 @@
 #include <memory>
 #include <vector>
 
-#include "planner/program.h"
+#include "planner/program/program.h"
 #include "runtime/device/device.h"
 #include "runtime/device/host_memory.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/base/result.h"
-#include "planner/program.h"
+#include "planner/program/program.h"
 #include "runtime/device/bound_memory.h"
 
 namespace xrun::runtime {

@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "planner/program.h"
+#include "planner/program/program.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/device/bound_memory.h"
 

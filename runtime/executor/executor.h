@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/base/result.h"
-#include "planner/program.h"
+#include "planner/program/program.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/device/backend.h"
 

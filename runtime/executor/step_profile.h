@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "planner/program.h"
+#include "planner/program/program.h"
 #include "runtime/executor/step_times.h"
 
 namespace xrun::runtime {

@@ -4,7 +4,7 @@
 #include <span>
 #include <vector>
 
-#include "planner/program.h"
+#include "planner/program/program.h"
 #include "runtime/executor/executor.h"
 
 namespace xrun::runtime {

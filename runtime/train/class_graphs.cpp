@@ -19,7 +19,7 @@
 #include "ops/knn/knn.h"
 #include "ops/knn/knn_cells.h"
 #include "ops/knn/knn_recall.h"
-#include "planner/program.h"
+#include "planner/program/program.h"
 #include "runtime/train/graph_ranks.h"
 #include "runtime/train/rate.h"
 

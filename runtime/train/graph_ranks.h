@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "ops/knn/knn_shares.h"
-#include "planner/program.h"
+#include "planner/program/program.h"
 #include "runtime/comm/all_gather.h"
 #include "runtime/train/session.h"
 

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "planner/program.h"
+#include "planner/program/program.h"
 #include "runtime/device/bound_memory.h"
 #include "runtime/train/batch_source.h"
 

@@ -12,7 +12,7 @@
 #include "graph/module.h"
 #include "ops/head/head.h"
 #include "ops/simd/isa.h"
-#include "planner/program.h"
+#include "planner/program/program.h"
 #include "runtime/comm/communicator.h"
 #include "runtime/comm/peers.h"
 #include "runtime/device/backend.h"

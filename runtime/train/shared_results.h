@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "planner/program.h"
+#include "planner/program/program.h"
 #include "runtime/comm/peers.h"
 #include "runtime/device/bound_memory.h"
 #include "runtime/train/train_state.h"

@@ -13,7 +13,7 @@
 #include "graph/module.h"
 #include "graph/settings/group_rules.h"
 #include "graph/settings/moved.h"
-#include "planner/program.h"
+#include "planner/program/program.h"
 #include "runtime/device/bound_memory.h"
 #include "runtime/device/device.h"
 #include "runtime/device/mapped_rows.h"

@@ -9,7 +9,7 @@
 
 #include "graph/module.h"
 #include "graph/settings/run_spec.h"
-#include "planner/program.h"
+#include "planner/program/program.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/executor.h"
 #include "runtime/train/batch_source.h"

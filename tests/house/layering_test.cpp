@@ -66,8 +66,8 @@ const std::map<std::string, Folders> kMayInclude{
 };
 
 // The headers of `planner` that `runtime` may include.
-const std::set<std::string> kPlannerDoor{"planner/program.h", "planner/plan.h", "planner/machine.h",
-                                         "planner/cost_model.h"};
+const std::set<std::string> kPlannerDoor{"planner/program/program.h", "planner/program/plan.h",
+                                         "planner/program/machine.h", "planner/cost/cost_model.h"};
 
 std::string room_of(const std::string& path) {
   std::string longest;

@@ -1,5 +1,5 @@
 // The number of classes that fit into memory, and the costs of other choices for a large head.
-#include "planner/class_fit.h"
+#include "planner/search/class_fit.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -6,15 +6,15 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "planner/class_fit.h"
-#include "planner/links.h"
+#include "planner/cost/simulate.h"
 #include "planner/plan_file.h"
 #include "planner/planner.h"
+#include "planner/program/links.h"
 #include "planner/report/classes.h"
 #include "planner/report/cluster_traffic.h"
 #include "planner/report/json.h"
 #include "planner/report/text.h"
-#include "planner/simulate.h"
+#include "planner/search/class_fit.h"
 #include "planner/verify/verify_program.h"
 #include "tests/planner/test_graphs.h"
 #include "tests/support/golden.h"

@@ -7,7 +7,7 @@
 
 #include "graph/layouts/head_shape.h"
 #include "planner/emit/emit.h"
-#include "planner/search/decision.h"
+#include "planner/program/decision.h"
 #include "planner/search/heads.h"
 #include "tests/planner/test_graphs.h"
 

@@ -1,4 +1,4 @@
-#include "planner/durations.h"
+#include "planner/cost/durations.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 // The sum of a head's dX partials on a node before they are sent: the shards that it includes, the bytes that cross the
 // network, and the verifier's messages for damaged sums.
-#include "planner/dx_terms.h"
+#include "planner/program/dx_terms.h"
 
 #include <gtest/gtest.h>
 
-#include "planner/links.h"
+#include "planner/program/links.h"
 #include "tests/planner/verify_case.h"
 
 namespace xrun::planner {

@@ -1,5 +1,5 @@
 // The time to build graphs of nearest classes, and how a plan reports it.
-#include "planner/graph_builds.h"
+#include "planner/cost/graph_builds.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

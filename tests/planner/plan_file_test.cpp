@@ -8,7 +8,7 @@
 #include <span>
 #include <string>
 
-#include "planner/plan_codec.h"
+#include "planner/program/plan_codec.h"
 #include "planner/verify/verify_program.h"
 #include "tests/planner/decisions.h"
 #include "tests/support/golden.h"

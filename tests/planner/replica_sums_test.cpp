@@ -1,10 +1,10 @@
 // Rounds of sums over replicas: every element is summed over all replicas, on exactly one of them.
-#include "planner/replica_sums.h"
+#include "planner/program/replica_sums.h"
 
 #include <algorithm>
 #include <gmock/gmock.h>
 
-#include "planner/links.h"
+#include "planner/program/links.h"
 #include "tests/planner/verify_case.h"
 
 namespace xrun::planner {

@@ -1,4 +1,4 @@
-#include "planner/run_memory.h"
+#include "planner/program/run_memory.h"
 
 #include <gtest/gtest.h>
 

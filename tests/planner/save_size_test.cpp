@@ -1,8 +1,8 @@
-#include "planner/save_size.h"
+#include "planner/program/save_size.h"
 
 #include <gmock/gmock.h>
 
-#include "planner/buffer_sizes.h"
+#include "planner/program/buffer_sizes.h"
 #include "tests/planner/verify_case.h"
 
 namespace xrun::planner::testing {

@@ -1,4 +1,4 @@
-#include "planner/simulate.h"
+#include "planner/cost/simulate.h"
 
 #include <gtest/gtest.h>
 

@@ -3,8 +3,8 @@
 #include <set>
 
 #include "graph/layouts/compression.h"
-#include "planner/buffer_sizes.h"
-#include "planner/links.h"
+#include "planner/program/buffer_sizes.h"
+#include "planner/program/links.h"
 #include "tests/planner/verify_case.h"
 
 namespace xrun::planner {

@@ -8,8 +8,8 @@
 #include <random>
 #include <unistd.h>
 
-#include "planner/machine.h"
 #include "planner/plan_file.h"
+#include "planner/program/machine.h"
 #include "planner/verify/verify_program.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/train/session.h"

@@ -5,7 +5,7 @@
 #include <unordered_map>
 
 #include "graph/graph.h"
-#include "planner/program.h"
+#include "planner/program/program.h"
 #include "runtime/device/backend.h"
 #include "runtime/device/bound_memory.h"
 

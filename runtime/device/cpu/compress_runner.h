@@ -8,7 +8,7 @@
 #include "ops/optimizer/optimizer.h"
 #include "ops/reduce/top_k.h"
 #include "ops/workers.h"
-#include "planner/program.h"
+#include "planner/program/program.h"
 #include "runtime/device/backend.h"
 #include "runtime/device/cpu/binding.h"
 #include "runtime/device/cpu/update_rule.h"

@@ -7,7 +7,7 @@
 #include "graph/module.h"
 #include "ops/head/head.h"
 #include "ops/head/mass.h"
-#include "planner/program.h"
+#include "planner/program/program.h"
 #include "runtime/device/cpu/binding.h"
 #include "runtime/device/cpu/head_set.h"
 #include "runtime/device/cpu/update_rule.h"

@@ -9,7 +9,7 @@
 #include "graph/graph.h"
 #include "ops/head/head.h"
 #include "ops/head/mass.h"
-#include "planner/program.h"
+#include "planner/program/program.h"
 
 namespace xrun::runtime {
 

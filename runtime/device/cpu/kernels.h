@@ -6,7 +6,7 @@
 
 #include "graph/graph.h"
 #include "ops/op.h"
-#include "planner/program.h"
+#include "planner/program/program.h"
 
 namespace xrun::runtime {
 

@@ -8,7 +8,7 @@
 
 #include "graph/base/result.h"
 #include "graph/module.h"
-#include "planner/program.h"
+#include "planner/program/program.h"
 
 namespace xrun::runtime {
 

@@ -9,14 +9,14 @@
 
 #include "graph/module.h"
 #include "ops/workers.h"
-#include "planner/program.h"
+#include "planner/program/program.h"
 #include "runtime/device/cpu/binding.h"
 #include "runtime/device/cpu/kernels.h"
 
 namespace xrun::runtime {
 
 // An operand of a kernel call: the address for the first row block, and how it advances from block to block
-// (planner/operand.h).
+// (planner/program/operand.h).
 struct BoundOperand {
   OperandAddress begin;
   planner::By by = planner::By::kNothing;  // the index with which it advances

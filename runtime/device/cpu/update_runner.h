@@ -9,7 +9,7 @@
 #include "ops/optimizer/optimizer.h"
 #include "ops/optimizer/update_norms.h"
 #include "ops/workers.h"
-#include "planner/program.h"
+#include "planner/program/program.h"
 #include "runtime/device/cpu/binding.h"
 #include "runtime/device/cpu/kernels.h"
 #include "runtime/device/cpu/update_rule.h"

@@ -1,0 +1,102 @@
+// Cost model: predicts the seconds that kernels, head passes, updates and copies take on CPU devices of one process. If
+// KernelFacts has a measured time of a kernel, the model uses it. Otherwise it uses the larger of the kernel's
+// arithmetic time and memory time, by the operator's formulae.
+#pragma once
+
+#include "graph/graph.h"
+#include "graph/layouts/kernel_facts.h"
+#include "graph/layouts/knn_layout.h"
+#include "graph/module.h"
+#include "planner/program/machine.h"
+#include "planner/program/program.h"
+
+namespace xrun::planner {
+
+// Multiply-adds per (row, class, dim) of each pass of a head (docs/internals/algorithms.md, "Head sweeps"). The forward
+// pass computes the logits: 1. The backward pass recomputes the logits and sums dX: 2, or 3 with a fused update, which
+// also sums dW. The update sweep recomputes the logits once more and sums dW: 2.
+inline constexpr double kHeadForwardMacs = 1;
+inline constexpr double kHeadBackwardMacs = 2;
+inline constexpr double kHeadFusedMacs = 3;
+inline constexpr double kHeadUpdateMacs = 2;
+
+// The work of a head pass on one device.
+struct HeadSweep {
+  double rows = 0;
+  double classes = 0;  // number of classes in the sweep
+  double blocks = 0;   // number of their class blocks
+  double dim = 0;
+  double macs = kHeadForwardMacs;  // per row, class and dim
+  bool bf16 = false;               // products in bf16
+  bool apart = false;              // class rows of the sweep are not neighbours in memory
+  bool updates = false;            // writes class rows and `states` states of the optimizer
+  RowFormat weights = RowFormat::kF32;
+  RowFormat state_format = RowFormat::kF32;
+  int states = 0;
+};
+
+class CostModel {
+ public:
+  // Both must outlive the model.
+  CostModel(const KernelFacts& facts, const Machine& machine);
+  CostModel(const KernelFacts& facts, Machine&& machine) = delete;
+
+  // Returns the time of one call of a node on one row block of `norm_rows` rows, by one worker.
+  Seconds node(const Graph& graph, NodeId id, int64_t norm_rows) const;
+
+  // Returns the time in which one worker makes the prepared form of input `input` of a node; 0 if it was not measured.
+  Seconds prepare(NodeId id, int input) const;
+
+  // Return the time of a pass over `blocks` row blocks that take `block` seconds each, on a device with `workers`
+  // workers. In a forward pass the workers take one block after the other. In a backward pass a worker takes all blocks
+  // of a gradient partial, of which the micro-batch has `partials`.
+  Seconds forward_pass(Seconds block, int64_t blocks, int workers) const;
+  Seconds backward_pass(Seconds block, int64_t blocks, int64_t partials, int workers) const;
+
+  // Returns the time of a sweep of a head on a device with `workers` workers.
+  Seconds head(const HeadSweep& sweep, int workers) const;
+  // Returns the time of `macs` multiply-adds in the matrix products of a head, by one worker.
+  Seconds head_products(double macs, bool bf16) const;
+  // Returns the time in which one worker draws `active` classes of a head for a step, in addition to the `targets`
+  // classes that are labels of its rows.
+  Seconds selection(int64_t active, int64_t targets) const;
+  // Returns the time to select the `selected` largest elements of a tensor (ops/reduce/top_k.h).
+  Seconds select_largest(int64_t elements, int64_t selected, int workers) const;
+  // Return the time to build a graph of nearest classes on the cores of the workers of `shape`, without concurrent
+  // work. The time for an approximate graph includes measuring its recall. If several ranks share a build, `shape` has
+  // the workers of one rank; the communication between the ranks is not counted.
+  Seconds exact_graph(const KnnShape& shape, int ranks = 1) const;
+  Seconds approximate_graph(const KnnCellsShape& shape, int ranks = 1) const;
+  // Returns the time of elementwise work, such as an update, that reads and writes `bytes` in all.
+  Seconds sweep(Bytes bytes, int workers) const;
+
+  // Returns the time to copy `bytes` between devices, through memory that all devices share.
+  Seconds copy(Bytes bytes) const;
+  // Return the time of a collective over `members` members. `bytes` is the total that one member gathers or reduces
+  // (docs/internals/algorithms.md, "Collective costs").
+  Seconds all_gather(Bytes bytes, int members) const;
+  Seconds reduce_scatter(Bytes bytes, int members) const;
+  // Returns the time to hand a task from one thread to another, which parks one thread and wakes the other; 0 if there
+  // is only one thread.
+  Seconds hand_over() const { return machine_.devices == 1 && machine_.threads == 1 ? 0.0 : 5e-6; }
+
+  // The factor by which everything slows down while the first `devices` devices work at once, since more threads than
+  // cores share the cores. The times above assume a core for each thread.
+  double crowding(int devices) const;
+
+  // Returns the time to read and transform the samples of a step on one core.
+  Seconds loader(const Module& module) const;
+  // Returns the duration of a step whose workers also run the loader. Without the loader the program takes `makespan`,
+  // keeps workers busy for `work` seconds in total, and lets a worker wait `waits` times
+  // (docs/internals/algorithms.md, "The loader's share").
+  Seconds step_with_loader(const Module& module, Seconds makespan, Seconds work, int waits) const;
+
+  const KernelFacts& facts() const { return facts_; }
+  const Machine& machine() const { return machine_; }
+
+ private:
+  const KernelFacts& facts_;
+  const Machine& machine_;
+};
+
+}  // namespace xrun::planner

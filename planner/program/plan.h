@@ -1,0 +1,95 @@
+// Plan: the result of the planner. It has the programs for training and inference, their predicted cost, and the
+// reasons for the choices.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/layouts/kernel_facts.h"
+#include "graph/module.h"
+#include "planner/program/machine.h"
+#include "planner/program/program.h"
+
+namespace xrun::planner {
+
+// A choice of the search and its reason; reports print it as one line of "why".
+struct Reason {
+  std::string choice;  // "stages = 1"
+  std::string text;
+};
+
+// Another program that was compared with the plan.
+struct Alternative {
+  std::string text;  // "stages = 2, micro_batches = 4"
+  Seconds step = 0;
+  Bytes memory = 0;  // memory of the largest device
+  std::string note;  // its disadvantage
+  int stages = 1;    // from here on: the settings that `text` names
+  int replicas = 1;
+  int micro_batches = 1;
+  int recomputed = 0;  // number of layers
+};
+
+struct Prediction {
+  Seconds step = 0;
+  double images_per_second = 0;
+  double bubble = 0;  // fraction of a step in which devices are idle, fill and drain included
+  double imbalance = 0;
+  Seconds exposed_comm = 0;
+};
+
+// The cost of a choice of active classes and of the format of class rows, on the devices and with the settings of a
+// plan.
+struct HeadCost {
+  std::string text;     // "sample 10 %, f32"
+  bool chosen = false;  // whether it is the text's choice
+  bool fits = true;
+  Seconds step = 0;
+  Bytes memory = 0;  // memory of the run
+  Bytes moved = 0;   // class rows, optimizer states and kept logits that passes read and write in a step
+};
+
+// A build of the graph of nearest classes of a head. Its times assume all cores and no concurrent work.
+struct GraphBuild {
+  int head = 0;          // index in Graph::heads
+  bool is_exact = true;  // whether the text asks for the exact graph
+  Seconds exact = 0;
+  Seconds approximate = 0;  // includes measuring its recall
+  Seconds time() const { return is_exact ? exact : approximate; }
+};
+
+// The program of the steps that take `units` units of samples (graph/settings/step_sizes.h), in a run whose batch
+// grows.
+struct StepProgram {
+  int64_t units = 1;
+  Program program;
+  Seconds step = 0;  // predicted
+};
+
+struct Plan {
+  std::string id;  // first 8 hex digits of a digest over the contents
+  std::string model;
+  Machine machine;
+  Program training;   // program of a step; if the batch grows, of a step of the last size
+  Program inference;  // forward only, with equal stages and shards; pads the last row block
+  std::vector<std::pair<std::string, std::string>> options;  // flags and --set with which it was made
+  std::vector<SourceDigest> sources;
+  std::string math_digest;
+  std::string facts_digest;
+  std::string isa;
+  Prediction predicted;
+  int64_t samples = 0;  // per epoch, if the data could be counted; else 0
+  Bytes decoding = 0;   // memory of a worker that decodes pictures, if the data could be read; not in plan files
+  std::vector<Reason> why;
+  std::vector<Alternative> alternatives;
+  // The programs of smaller steps, in ascending order, if the batch grows; plan files do not keep them
+  // (planner/step_programs.h). All have equal arenas, with weights and states at equal places.
+  std::vector<StepProgram> smaller;
+  std::vector<GraphBuild> graphs;  // not in plan files; complete_plan computes them again
+  // The costs of other choices for the head named `costs_of`, if it is large (explain_head_choices); plan files do not
+  // keep them.
+  std::string costs_of;
+  std::vector<HeadCost> costs;
+};
+
+}  // namespace xrun::planner

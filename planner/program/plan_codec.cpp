@@ -1,0 +1,458 @@
+#include "planner/program/plan_codec.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "plan_generated.h"
+
+namespace xrun::planner {
+namespace {
+
+using flatbuffers::FlatBufferBuilder;
+using flatbuffers::Offset;
+
+// Limits of the FlatBuffers verifier; a file that exceeds them is rejected. The tables of a plan are not nested deeply.
+constexpr flatbuffers::uoffset_t kMaxDepth = 16;
+constexpr flatbuffers::uoffset_t kMaxTables = 16'000'000;
+
+class Writer {
+ public:
+  std::vector<std::byte> write(const Plan& plan, uint32_t schema) {
+    const auto machine =
+        fb::CreateMachine(builder_, text(plan.machine.name), plan.machine.cores, plan.machine.devices,
+                          plan.machine.threads, plan.machine.memory, plan.machine.node_memory, plan.machine.ranks,
+                          builder_.CreateVector(plan.machine.device_nodes), text(plan.machine.network.name),
+                          plan.machine.network.rate, plan.machine.network.latency);
+    const auto training = put(plan.training);
+    const auto inference = put(plan.inference);
+    std::vector<Offset<fb::Option>> options;
+    for (const auto& [name, value] : plan.options) {
+      options.push_back(fb::CreateOption(builder_, text(name), text(value)));
+    }
+    std::vector<Offset<fb::SourceDigest>> sources;
+    for (const SourceDigest& source : plan.sources) {
+      sources.push_back(fb::CreateSourceDigest(builder_, text(source.path), text(source.sha256)));
+    }
+    std::vector<Offset<fb::Reason>> why;
+    for (const Reason& reason : plan.why) {
+      why.push_back(fb::CreateReason(builder_, text(reason.choice), text(reason.text)));
+    }
+    std::vector<Offset<fb::Alternative>> alternatives;
+    for (const Alternative& one : plan.alternatives) {
+      alternatives.push_back(fb::CreateAlternative(builder_, text(one.text), one.step, one.memory, text(one.note),
+                                                   one.stages, one.replicas, one.micro_batches, one.recomputed));
+    }
+    const fb::Prediction predicted(plan.predicted.step, plan.predicted.images_per_second, plan.predicted.bubble,
+                                   plan.predicted.imbalance, plan.predicted.exposed_comm);
+    const auto root = fb::CreatePlan(
+        builder_, schema, text(XRUN_VERSION), text(plan.id), text(plan.model), machine, training, inference,
+        builder_.CreateVector(options), builder_.CreateVector(sources), text(plan.math_digest), text(plan.facts_digest),
+        text(plan.isa), &predicted, builder_.CreateVector(why), builder_.CreateVector(alternatives), plan.samples);
+    fb::FinishPlanBuffer(builder_, root);
+    const auto* data = reinterpret_cast<const std::byte*>(builder_.GetBufferPointer());
+    return {data, data + builder_.GetSize()};
+  }
+
+ private:
+  Offset<flatbuffers::String> text(const std::string& value) { return builder_.CreateString(value); }
+
+  template <typename Tag>
+  Offset<flatbuffers::Vector<int32_t>> ids(const std::vector<Id<Tag>>& list) {
+    std::vector<int32_t> numbers;
+    for (const Id<Tag> id : list) {
+      numbers.push_back(id.index);
+    }
+    return builder_.CreateVector(numbers);
+  }
+
+  Offset<fb::Stage> put(const Stage& stage) {
+    return fb::CreateStage(builder_, stage.index, builder_.CreateVector(stage.devices), ids(stage.forward),
+                           ids(stage.backward), ids(stage.recomputed), ids(stage.saved), ids(stage.received),
+                           stage.forward_time, stage.backward_time, stage.parameter_bytes, stage.activation_bytes);
+  }
+
+  Offset<fb::Head> put(const HeadPlan& head) {
+    std::vector<fb::Shard> shards;
+    for (const HeadShard& shard : head.shards) {
+      shards.emplace_back(shard.shard, shard.device, static_cast<uint64_t>(shard.row_begin),
+                          static_cast<uint64_t>(shard.row_end), static_cast<uint64_t>(shard.kept_blocks));
+    }
+    return fb::CreateHead(
+        builder_, head.head, head.node.index, head.loss.index, ids(head.metrics), head.feature.index,
+        head.feature_grad.index, head.logits.index, head.label.index, head.weight.index, head.bias.index, head.classes,
+        head.dim, head.class_block, head.rows, head.update_sweep, head.top_k, head.bf16, head.row_weight,
+        builder_.CreateVectorOfStructs(shards), head.frozen, head.row_factor.index, head.active, head.neighbours,
+        head.log_q, static_cast<uint8_t>(head.untouched), static_cast<uint8_t>(head.weights),
+        static_cast<uint8_t>(head.states), head.exact_graph, head.mapped, head.probes, head.state_count);
+  }
+
+  Offset<fb::Buffer> put(const Buffer& buffer) {
+    return fb::CreateBuffer(builder_, buffer.device, static_cast<uint8_t>(buffer.purpose), buffer.bytes, buffer.offset,
+                            buffer.first_use, buffer.last_use, buffer.persistent, buffer.value.index,
+                            buffer.param.index, buffer.state, buffer.ring, buffer.node.index, buffer.node_input,
+                            buffer.micro_batch, buffer.replica, buffer.head, buffer.head_pass, buffer.shard,
+                            text(buffer.name));
+  }
+
+  Offset<fb::Instruction> put(const Instruction& one) {
+    const fb::Span span(one.span.file, one.span.begin, one.span.end);
+    std::vector<fb::Operand> operands;
+    for (const Operand& o : one.operands) {
+      operands.emplace_back(static_cast<uint8_t>(o.role), static_cast<uint8_t>(o.access), static_cast<uint8_t>(o.by),
+                            o.buffer.index, o.node.index, o.param.index, o.index, o.offset, o.bytes, o.step);
+    }
+    return fb::CreateInstruction(builder_, static_cast<uint8_t>(one.kind), one.device, static_cast<uint8_t>(one.stream),
+                                 one.stage, one.replica, one.micro_batch, one.head, one.head_pass, one.gather,
+                                 one.shard, one.group, ids(one.nodes), builder_.CreateVectorOfStructs(operands),
+                                 ids(one.deps), ids(one.releases), one.flops, one.bytes, one.predicted, &span);
+  }
+
+  template <typename To, typename From>
+  Offset<flatbuffers::Vector<Offset<To>>> tables(const std::vector<From>& list) {
+    std::vector<Offset<To>> offsets;
+    for (const From& one : list) {
+      offsets.push_back(put(one));
+    }
+    return builder_.CreateVector(offsets);
+  }
+
+  Offset<fb::Program> put(const Program& program) {
+    std::vector<fb::Arena> arenas;
+    for (const Arena& arena : program.arenas) {
+      arenas.emplace_back(arena.device, arena.bytes, arena.live_max);
+    }
+    return fb::CreateProgram(builder_, program.training, program.deterministic, program.devices,
+                             builder_.CreateVector(program.threads), program.batch, program.norm_rows,
+                             program.micro_batches, program.replicas, program.partials,
+                             static_cast<uint8_t>(program.schedule), program.overlap, tables<fb::Stage>(program.stages),
+                             tables<fb::Head>(program.heads), tables<fb::Buffer>(program.buffers),
+                             tables<fb::Instruction>(program.instructions), builder_.CreateVectorOfStructs(arenas),
+                             program.node_replicas, program.sender_replicas);
+  }
+
+  FlatBufferBuilder builder_;
+};
+
+// Copies values out of a verified FlatBuffer. In a legal FlatBuffer, several references may refer to one vector, so a
+// small file could cause huge copies. Therefore the reader counts the copied bytes and stops when they exceed the size
+// of the file, which does not happen with a file that `encode_plan` has made.
+class Reader {
+ public:
+  explicit Reader(size_t bytes) : budget_(bytes) {}
+
+  bool ok() const { return ok_; }
+
+  Plan read(const fb::Plan& in) {
+    Plan plan;
+    plan.id = text(in.id());
+    plan.model = text(in.model());
+    if (const fb::Machine* machine = in.machine()) {
+      plan.machine = get(*machine);
+    } else {
+      ok_ = false;
+    }
+    if (in.training() == nullptr || in.inference() == nullptr || in.predicted() == nullptr) {
+      ok_ = false;
+      return plan;
+    }
+    plan.training = get(*in.training());
+    plan.inference = get(*in.inference());
+    plan.training.device_nodes = plan.inference.device_nodes = plan.machine.device_nodes;
+    ok_ = ok_ && plan.training.devices == plan.machine.devices && plan.inference.devices == plan.machine.devices;
+    each(in.options(), [&](const fb::Option& one) { plan.options.emplace_back(text(one.name()), text(one.value())); });
+    each(in.sources(), [&](const fb::SourceDigest& one) {
+      plan.sources.push_back({text(one.path()), text(one.sha256())});
+    });
+    plan.math_digest = text(in.math_digest());
+    plan.facts_digest = text(in.facts_digest());
+    plan.isa = text(in.isa());
+    const fb::Prediction& predicted = *in.predicted();
+    plan.predicted = {predicted.step(), predicted.images_per_second(), predicted.bubble(), predicted.imbalance(),
+                      predicted.exposed_comm()};
+    each(in.why(), [&](const fb::Reason& one) { plan.why.push_back({text(one.choice()), text(one.text())}); });
+    each(in.alternatives(), [&](const fb::Alternative& one) {
+      plan.alternatives.push_back({text(one.text()), one.step(), one.memory(), text(one.note()), one.stages(),
+                                   one.replicas(), one.micro_batches(), one.recomputed()});
+    });
+    plan.samples = std::max<int64_t>(0, in.samples());
+    return plan;
+  }
+
+ private:
+  bool take(size_t bytes) {
+    ok_ = ok_ && bytes <= budget_;
+    budget_ -= ok_ ? bytes : 0;
+    return ok_;
+  }
+
+  std::string text(const flatbuffers::String* value) {
+    return value != nullptr && take(value->size() + 4) ? value->str() : std::string();
+  }
+
+  // Calls a function for each table of a vector. Each table adds the smallest size that a table can have to the count
+  // of copied bytes.
+  template <typename T, typename F>
+  void each(const flatbuffers::Vector<Offset<T>>* list, F&& body) {
+    for (flatbuffers::uoffset_t i = 0; list != nullptr && i < list->size() && take(8); ++i) {
+      body(*list->Get(i));
+    }
+  }
+
+  template <typename Out>
+  std::vector<Out> ids(const flatbuffers::Vector<int32_t>* list) {
+    std::vector<Out> out;
+    if (list != nullptr && take(size_t{list->size()} * 4)) {
+      out.reserve(list->size());
+      for (const int32_t id : *list) {
+        out.push_back(Out(id));
+      }
+    }
+    return out;
+  }
+
+  template <typename Enum>
+  Enum value_of(uint8_t number, Enum last) {
+    ok_ = ok_ && number <= static_cast<uint8_t>(last);
+    return static_cast<Enum>(ok_ ? number : 0);
+  }
+
+  // Rejects a list of nodes that is neither empty nor as long as the number of devices, since device numbers index it.
+  Machine get(const fb::Machine& in) {
+    Machine machine{
+        .name = text(in.name()),
+        .cores = in.cores(),
+        .devices = in.devices(),
+        .threads = in.threads(),
+        .memory = in.memory(),
+        .node_memory = in.node_memory(),
+        .ranks = in.ranks(),
+        .device_nodes = ids<int>(in.device_nodes()),
+        .network = {.name = text(in.network()), .rate = in.network_rate(), .latency = in.network_latency()}};
+    const auto is_node = [&](int node) { return node >= 0 && node < machine.devices; };
+    const auto is_measure = [](double value) { return std::isfinite(value) && value >= 0; };
+    const bool sized = machine.device_nodes.empty() ||
+                       machine.device_nodes.size() == static_cast<size_t>(std::max(0, machine.devices));
+    ok_ = ok_ && machine.devices >= 1 && machine.ranks >= 1 && machine.ranks <= machine.devices && sized &&
+          std::ranges::all_of(machine.device_nodes, is_node) && is_measure(machine.network.rate) &&
+          is_measure(machine.network.latency);
+    return machine;
+  }
+
+  Stage get(const fb::Stage& in) {
+    Stage stage;
+    stage.index = in.index();
+    stage.devices = ids<int>(in.devices());
+    stage.forward = ids<NodeId>(in.forward());
+    stage.backward = ids<NodeId>(in.backward());
+    stage.recomputed = ids<NodeId>(in.recomputed());
+    stage.saved = ids<ValueId>(in.saved());
+    stage.received = ids<ValueId>(in.received());
+    stage.forward_time = in.forward_time();
+    stage.backward_time = in.backward_time();
+    stage.parameter_bytes = in.parameter_bytes();
+    stage.activation_bytes = in.activation_bytes();
+    return stage;
+  }
+
+  HeadPlan get(const fb::Head& in) {
+    HeadPlan head;
+    head.head = in.head();
+    head.node = NodeId(in.node());
+    head.loss = NodeId(in.loss());
+    head.metrics = ids<NodeId>(in.metrics());
+    head.feature = ValueId(in.feature());
+    head.feature_grad = ValueId(in.feature_grad());
+    head.logits = ValueId(in.logits());
+    head.label = ValueId(in.label());
+    head.weight = ParamId(in.weight());
+    head.bias = ParamId(in.bias());
+    head.classes = in.classes();
+    head.dim = in.dim();
+    head.class_block = in.class_block();
+    head.rows = in.rows();
+    head.update_sweep = in.update_sweep();
+    head.top_k = in.top_k();
+    head.bf16 = in.bf16();
+    head.row_weight = in.row_weight();
+    head.frozen = in.frozen();
+    head.row_factor = ValueId(in.row_factor());
+    head.active = in.active();
+    head.neighbours = in.neighbours();
+    head.log_q = in.log_q();
+    head.untouched = value_of(in.untouched(), Untouched::kExact);
+    head.weights = value_of(in.weights(), RowFormat::kFp8);
+    head.exact_graph = in.exact_graph();
+    head.probes = in.probes();
+    head.mapped = in.mapped();
+    head.states = value_of(in.states(), RowFormat::kFp8);
+    head.state_count = in.state_count();
+    if (in.shards() != nullptr && take(size_t{in.shards()->size()} * sizeof(fb::Shard))) {
+      for (const fb::Shard* shard : *in.shards()) {
+        head.shards.push_back({head.head, shard->shard(), shard->device(), static_cast<int64_t>(shard->row_begin()),
+                               static_cast<int64_t>(shard->row_end()), static_cast<int64_t>(shard->kept_blocks())});
+      }
+    }
+    return head;
+  }
+
+  Buffer get(const fb::Buffer& in, size_t index) {
+    Buffer buffer;
+    buffer.id = BufferId(index);
+    buffer.device = in.device();
+    buffer.purpose = value_of(in.purpose(), Purpose::kHeadSums);
+    buffer.bytes = in.bytes();
+    buffer.offset = in.offset();
+    buffer.first_use = in.first_use();
+    buffer.last_use = in.last_use();
+    buffer.persistent = in.persistent();
+    buffer.value = ValueId(in.value());
+    buffer.param = ParamId(in.param());
+    buffer.state = in.state();
+    buffer.ring = in.ring();
+    buffer.node = NodeId(in.node());
+    buffer.node_input = in.node_input();
+    buffer.micro_batch = in.micro_batch();
+    buffer.replica = in.replica();
+    buffer.head = in.head();
+    buffer.head_pass = in.head_pass();
+    buffer.shard = in.shard();
+    buffer.name = text(in.name());
+    return buffer;
+  }
+
+  Operand get(const fb::Operand& in) {
+    return {.role = value_of(in.role(), Role::kPairs),
+            .access = value_of(in.access(), Access::kUpdate),
+            .by = value_of(in.by(), By::kWorker),
+            .buffer = BufferId(in.buffer()),
+            .node = NodeId(in.node()),
+            .param = ParamId(in.param()),
+            .index = in.index(),
+            .offset = in.offset(),
+            .bytes = in.bytes(),
+            .step = in.step()};
+  }
+
+  Instruction get(const fb::Instruction& in, size_t index) {
+    Instruction one;
+    one.id = InstructionId(index);
+    one.kind = value_of(in.kind(), Kind::kSumDx);
+    one.device = in.device();
+    one.stream = value_of(in.stream(), Stream::kComm);
+    one.stage = in.stage();
+    one.replica = in.replica();
+    one.micro_batch = in.micro_batch();
+    one.head = in.head();
+    one.head_pass = in.head_pass();
+    one.gather = in.gather();
+    one.shard = in.shard();
+    one.group = in.group();
+    one.nodes = ids<NodeId>(in.nodes());
+    if (in.operands() != nullptr && take(size_t{in.operands()->size()} * sizeof(fb::Operand))) {
+      for (const fb::Operand* operand : *in.operands()) {
+        one.operands.push_back(get(*operand));
+      }
+    }
+    derive_accesses(one);
+    one.deps = ids<InstructionId>(in.deps());
+    one.releases = ids<InstructionId>(in.releases());
+    one.flops = in.flops();
+    one.bytes = in.bytes();
+    one.predicted = in.predicted();
+    if (const fb::Span* span = in.span()) {
+      one.span = {span->file(), span->begin(), span->end()};
+    }
+    return one;
+  }
+
+  Program get(const fb::Program& in) {
+    Program program;
+    program.training = in.training();
+    program.deterministic = in.deterministic();
+    program.devices = in.devices();
+    program.threads = ids<int>(in.threads());
+    program.batch = in.batch();
+    program.norm_rows = in.norm_rows();
+    program.micro_batches = in.micro_batches();
+    program.replicas = in.replicas();
+    program.node_replicas = in.node_replicas();
+    program.sender_replicas = in.sender_replicas();
+    program.partials = in.partials();
+    program.schedule = value_of(in.schedule(), PipelineKind::kOneFOneB);
+    program.overlap = in.overlap();
+    each(in.stages(), [&](const fb::Stage& one) { program.stages.push_back(get(one)); });
+    each(in.heads(), [&](const fb::Head& one) {
+      program.heads.push_back(get(one));
+      for (HeadShard& shard : program.heads.back().shards) {
+        shard.head = program.heads.back().head;
+      }
+    });
+    each(in.buffers(), [&](const fb::Buffer& one) { program.buffers.push_back(get(one, program.buffers.size())); });
+    each(in.instructions(),
+         [&](const fb::Instruction& one) { program.instructions.push_back(get(one, program.instructions.size())); });
+    if (in.arenas() != nullptr && take(size_t{in.arenas()->size()} * sizeof(fb::Arena))) {
+      for (const fb::Arena* arena : *in.arenas()) {
+        program.arenas.push_back({arena->device(), arena->bytes(), arena->live_max()});
+      }
+    }
+    return program;
+  }
+
+  size_t budget_;
+  bool ok_ = true;
+};
+
+// Reads only the schema and the version, which are in the same place in files of every schema. Other tables may have
+// another layout, so the whole file is not verified here.
+bool read_schema(std::span<const uint8_t> bytes, DecodedPlan& decoded) {
+  flatbuffers::Verifier verifier(bytes.data(), bytes.size());
+  const size_t root = verifier.VerifyOffset(0);
+  if (root == 0) {
+    return false;
+  }
+  const auto* table = reinterpret_cast<const flatbuffers::Table*>(bytes.data() + root);
+  if (!table->VerifyTableStart(verifier) || !table->VerifyField<uint32_t>(verifier, fb::Plan::VT_SCHEMA, 4) ||
+      !table->VerifyOffset(verifier, fb::Plan::VT_XRUN_VERSION)) {
+    return false;
+  }
+  decoded.schema = table->GetField<uint32_t>(fb::Plan::VT_SCHEMA, 0);
+  const auto* version = table->GetPointer<const flatbuffers::String*>(fb::Plan::VT_XRUN_VERSION);
+  if (version != nullptr && !verifier.VerifyString(version)) {
+    return false;
+  }
+  decoded.xrun_version = version != nullptr ? version->str().substr(0, 64) : "";
+  return true;
+}
+
+}  // namespace
+
+std::vector<std::byte> encode_plan(const Plan& plan, uint32_t schema) { return Writer().write(plan, schema); }
+
+Result<DecodedPlan> decode_plan(std::span<const std::byte> bytes, uint32_t wanted, const std::string& name) {
+  const auto damaged = [&](const char* what) {
+    return Error{ErrorKind::kContent, "XG0621", "`" + name + "` " + what, "make the plan again with `xrun plan`"};
+  };
+  const auto* data = reinterpret_cast<const uint8_t*>(bytes.data());
+  if (bytes.size() < 8 || bytes.size() >= FLATBUFFERS_MAX_BUFFER_SIZE || !fb::PlanBufferHasIdentifier(data)) {
+    return damaged("is not a plan file");
+  }
+  DecodedPlan decoded;
+  if (!read_schema({data, bytes.size()}, decoded)) {
+    return damaged("has a structure that is not a plan's");
+  }
+  if (decoded.schema != wanted) {
+    return decoded;
+  }
+  flatbuffers::Verifier verifier(data, bytes.size(), kMaxDepth, kMaxTables);
+  if (!fb::VerifyPlanBuffer(verifier)) {
+    return damaged("has a structure that is not a plan's");
+  }
+  Reader reader(bytes.size());
+  decoded.plan = reader.read(*fb::GetPlan(data));
+  if (!reader.ok()) {
+    return damaged("has a field out of range or lacks one");
+  }
+  return decoded;
+}
+
+}  // namespace xrun::planner

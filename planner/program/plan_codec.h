@@ -1,0 +1,28 @@
+// Converts a plan to FlatBuffers and back, without the digest at the end of a plan file. Only plan_codec.cpp includes
+// the generated FlatBuffers types.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "planner/program/plan.h"
+
+namespace xrun::planner {
+
+std::vector<std::byte> encode_plan(const Plan& plan, uint32_t schema);
+
+struct DecodedPlan {
+  uint32_t schema = 0;
+  std::string xrun_version;
+  Plan plan;  // empty if the schema is not `wanted`
+};
+
+// Decodes a plan of schema `wanted`; of other schemas it reads only the schema and the version. Allocates at most a
+// small multiple of the size of `bytes`, whatever they contain. REQUIRES: `bytes` begin at a multiple of 16. Errors:
+// kContent XG0621.
+Result<DecodedPlan> decode_plan(std::span<const std::byte> bytes, uint32_t wanted, const std::string& name);
+
+}  // namespace xrun::planner

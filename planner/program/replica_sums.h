@@ -1,0 +1,63 @@
+// Sums of gradients over replicas, in one round or two. In a round, each replica is responsible for a slice of every
+// gradient: it receives this slice from the other members of the round and sums it. After the last round, each element
+// of a gradient has been summed over all replicas on exactly one replica, which sends the sum to all others.
+//
+// Usually there is one round, whose members are all replicas. If every run of g consecutive replicas is on one node,
+// there are two rounds. In the first round, the g replicas of a run divide each gradient into g slices and sum them. In
+// the second round, the replicas that have the same slice in all runs divide it among them and sum over the runs. The
+// network then carries one term per element and run, instead of one per replica (docs/internals/algorithms.md,
+// "Collective costs").
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "graph/base/units.h"
+#include "planner/program/machine.h"
+#include "planner/program/program.h"
+
+namespace xrun::planner {
+
+// A range of a gradient, which is f32, in bytes.
+struct Slice {
+  Bytes offset = 0;
+  Bytes bytes = 0;
+};
+
+class ReplicaSums {
+ public:
+  explicit ReplicaSums(const Program& program) : ReplicaSums(program.replicas, program.node_replicas) {}
+  // REQUIRES: `node_replicas` divides `replicas`.
+  ReplicaSums(int replicas, int node_replicas) : replicas_(replicas), node_replicas_(node_replicas) {}
+  // Returns sums over each run of `run` replicas, in one round: the replica at position `owner` of each run receives
+  // the whole gradients from the other replicas of its run. REQUIRES: `run` divides `replicas`.
+  static ReplicaSums over_runs(int replicas, int run, int owner) {
+    ReplicaSums sums(replicas, run);
+    sums.owner_ = owner;
+    return sums;
+  }
+
+  int rounds() const { return owner_ < 0 && node_replicas_ > 1 && node_replicas_ < replicas_ ? 2 : 1; }
+  // Returns the replicas that sum together with `replica` in a round, including `replica`, in ascending order.
+  std::vector<int> members(int round, int replica) const;
+  // Returns the slice of a gradient of `count` elements that a replica sums in a round. After the last round, the
+  // replica sends its slice of that round to all replicas.
+  Slice slice(int64_t count, int round, int replica) const;
+  // Returns the slice that the members of a round divide among them: the whole gradient in the first round.
+  Slice shared(int64_t count, int round, int replica) const;
+  // Returns the largest number of bytes that a replica receives for one gradient in a round.
+  Bytes terms(int64_t count, int replica) const;
+
+ private:
+  int replicas_;
+  int node_replicas_;
+  int owner_ = -1;  // argument of over_runs; -1 otherwise
+};
+
+// Returns the largest n such that every run of n consecutive replicas is on one node, for runs that begin at multiples
+// of n. `stages` has the devices of each stage, by replica.
+int longest_runs(const Machine& machine, std::span<const std::vector<int>> stages);
+// Returns Program::node_replicas for a machine and the devices of the stages.
+int replicas_of_node(const Machine& machine, std::span<const std::vector<int>> stages);
+
+}  // namespace xrun::planner

@@ -1,0 +1,32 @@
+// The memory of a whole run: the arenas of its two programs, its readers, and saves in the background.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/module.h"
+#include "planner/program/program.h"
+
+namespace xrun::planner {
+
+struct RunMemory {
+  Bytes training = 0;                  // all arenas, host included
+  Bytes evaluation = 0;                // all arenas, mapped at the first evaluation; 0: the run does not evaluate
+  Bytes readers = 0;                   // upper bound
+  Bytes saving = 0;                    // upper bound for saves in the background (`checkpoint.async`)
+  std::vector<std::string> uncounted;  // not in the sum: data sources whose readers keep the whole files in memory
+
+  Bytes sum() const { return training + evaluation + readers + saving; }
+};
+
+// The number of threads of a rank that may write files of a checkpoint at the same time: all workers and a background
+// thread.
+int writers_of_rank(const Program& program, int rank);
+// The memory for copies of rows that steps change before a background save has written them. It is at most the size of
+// all weights and states.
+Bytes save_staging(const Program& program);
+
+// Computes the memory of a run from the module and the programs, for one rank, without opening any data source.
+RunMemory run_memory(const Module& module, const Program& training, const Program& inference);
+
+}  // namespace xrun::planner
