@@ -7,8 +7,8 @@
 
 #include "graph/base/errors.h"
 #include "graph/os/durable.h"
-#include "runtime/checkpoint/directory.h"
-#include "runtime/checkpoint/lock.h"
+#include "runtime/checkpoint/files/directory.h"
+#include "runtime/checkpoint/files/lock.h"
 
 namespace xrun::runtime {
 namespace {

@@ -6,8 +6,8 @@
 #include <fmt/ranges.h>
 
 #include "graph/base/errors.h"
-#include "runtime/checkpoint/directory.h"
-#include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/files/directory.h"
+#include "runtime/checkpoint/files/manifest.h"
 
 namespace xrun::runtime {
 namespace {

@@ -5,11 +5,11 @@
 #include <fmt/format.h>
 #include <system_error>
 
-#include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/directory.h"
-#include "runtime/checkpoint/model_text.h"
+#include "runtime/checkpoint/files/directory.h"
 #include "runtime/checkpoint/put_aside.h"
 #include "runtime/checkpoint/resume_checks.h"
+#include "runtime/checkpoint/tensors/checkpoint.h"
+#include "runtime/checkpoint/tensors/model_text.h"
 
 namespace xrun::runtime {
 namespace {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "graph/base/result.h"
-#include "runtime/checkpoint/second_copy.h"
-#include "runtime/checkpoint/shared_directory.h"
+#include "runtime/checkpoint/copies/second_copy.h"
+#include "runtime/checkpoint/files/shared_directory.h"
 #include "runtime/checkpoint/store.h"
 
 namespace xrun::runtime {

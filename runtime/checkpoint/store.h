@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "graph/os/io.h"
-#include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/model_text.h"
+#include "runtime/checkpoint/tensors/checkpoint.h"
+#include "runtime/checkpoint/tensors/model_text.h"
 #include "runtime/comm/peers.h"
 #include "runtime/train/checkpoint_store.h"
 

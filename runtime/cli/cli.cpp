@@ -14,7 +14,7 @@
 #include <utility>
 
 #include "ops/jit/compiler.h"
-#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/tensors/checkpoint.h"
 #include "runtime/cli/bench.h"
 #include "runtime/cli/commands.h"
 #include "runtime/cli/completions.h"

@@ -5,7 +5,7 @@
 #include "graph/base/counted.h"
 #include "graph/base/errors.h"
 #include "graph/base/utf8.h"
-#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/tensors/checkpoint.h"
 #include "runtime/cli/classification.h"
 #include "runtime/cli/commands.h"
 #include "runtime/cli/json_progress.h"

@@ -7,7 +7,7 @@
 #include "graph/base/errors.h"
 #include "planner/plan_file.h"
 #include "planner/report/diff.h"
-#include "runtime/checkpoint/owner.h"
+#include "runtime/checkpoint/files/owner.h"
 #include "runtime/cli/job_watch.h"
 #include "runtime/cli/join_world.h"
 #include "runtime/comm/ranks/network_rate.h"

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include "graph/base/errors.h"
-#include "runtime/checkpoint/directory.h"
+#include "runtime/checkpoint/files/directory.h"
 #include "runtime/cli/stop_signals.h"
 #include "runtime/comm/ranks/rank_meeting.h"
 

@@ -7,7 +7,7 @@
 #include <string_view>
 
 #include "graph/base/errors.h"
-#include "runtime/checkpoint/owner.h"
+#include "runtime/checkpoint/files/owner.h"
 #include "runtime/cli/console.h"
 #include "runtime/cli/job_watch.h"
 #include "runtime/cli/launcher.h"

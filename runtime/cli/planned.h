@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "planner/program/plan.h"
-#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/tensors/checkpoint.h"
 #include "runtime/cli/load.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/executor.h"

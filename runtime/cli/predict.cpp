@@ -5,7 +5,7 @@
 #include "graph/base/counted.h"
 #include "graph/base/errors.h"
 #include "planner/program/head_plan.h"
-#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/tensors/checkpoint.h"
 #include "runtime/cli/class_lines.h"
 #include "runtime/cli/commands.h"
 #include "runtime/cli/embeddings.h"

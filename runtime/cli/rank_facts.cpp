@@ -12,7 +12,7 @@
 #include "graph/base/errors.h"
 #include "graph/base/xxh128.h"
 #include "ops/simd/isa.h"
-#include "runtime/checkpoint/owner.h"
+#include "runtime/checkpoint/files/owner.h"
 #include "runtime/cli/planned.h"
 #include "runtime/device/cpu/placement.h"
 #include "runtime/device/host.h"

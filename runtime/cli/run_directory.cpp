@@ -7,8 +7,8 @@
 
 #include "graph/base/errors.h"
 #include "graph/base/utf8.h"
-#include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/describe.h"
+#include "runtime/checkpoint/tensors/checkpoint.h"
+#include "runtime/checkpoint/tensors/describe.h"
 #include "runtime/cli/log_report.h"
 
 namespace xrun::cli {

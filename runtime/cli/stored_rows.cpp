@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/tensors/checkpoint.h"
 #include "runtime/cli/load.h"
 
 namespace xrun::cli {

@@ -9,7 +9,7 @@
 #include "planner/cost/graph_builds.h"
 #include "planner/program/rows_on_disk.h"
 #include "planner/program/run_memory.h"
-#include "runtime/checkpoint/rows_room.h"
+#include "runtime/checkpoint/class_rows/class_row_space.h"
 #include "runtime/checkpoint/store.h"
 #include "runtime/cli/commands.h"
 #include "runtime/cli/job.h"

@@ -3,7 +3,7 @@
 #include <filesystem>
 #include <fmt/format.h>
 
-#include "runtime/checkpoint/mismatch.h"
+#include "runtime/checkpoint/tensors/mismatch.h"
 #include "runtime/cli/model_form.h"
 
 namespace xrun::cli {

@@ -5,8 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "runtime/checkpoint/model_text.h"
 #include "runtime/checkpoint/store.h"
+#include "runtime/checkpoint/tensors/model_text.h"
 #include "runtime/cli/planned.h"
 
 namespace xrun::cli {

@@ -3,7 +3,7 @@
 #include <fstream>
 #include <gtest/gtest.h>
 
-#include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/files/manifest.h"
 #include "tests/faults/runs.h"
 #include "tests/runtime/checkpoint_model.h"
 

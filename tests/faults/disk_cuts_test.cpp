@@ -21,7 +21,7 @@
 #include <unistd.h>
 #include <utility>
 
-#include "runtime/checkpoint/directory.h"
+#include "runtime/checkpoint/files/directory.h"
 #include "tests/faults/runs.h"
 #include "tests/runtime/checkpoint_model.h"
 #include "tests/runtime/rows_run.h"

@@ -7,8 +7,8 @@
 #include <set>
 
 #include "graph/base/xxh128.h"
-#include "runtime/checkpoint/class_names.h"
-#include "runtime/checkpoint/directory.h"
+#include "runtime/checkpoint/files/class_names.h"
+#include "runtime/checkpoint/files/directory.h"
 #include "tests/faults/losing_io.h"
 #include "tests/faults/runs.h"
 #include "tests/runtime/checkpoint_model.h"

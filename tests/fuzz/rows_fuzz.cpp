@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "graph/base/xxh128.h"
-#include "runtime/checkpoint/rows_header.h"
-#include "runtime/checkpoint/undo_log.h"
+#include "runtime/checkpoint/class_rows/class_row_header.h"
+#include "runtime/checkpoint/class_rows/undo_log.h"
 
 namespace {
 

@@ -12,10 +12,10 @@
 #include <thread>
 #include <unistd.h>
 
-#include "runtime/checkpoint/checkpoint.h"
-#include "runtime/checkpoint/directory.h"
-#include "runtime/checkpoint/save_memory.h"
+#include "runtime/checkpoint/background/save_memory.h"
+#include "runtime/checkpoint/files/directory.h"
 #include "runtime/checkpoint/store.h"
+#include "runtime/checkpoint/tensors/checkpoint.h"
 #include "tests/runtime/run_fixture.h"
 
 namespace xrun::runtime {

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 
 #include "graph/base/xxh128.h"
-#include "runtime/checkpoint/class_names.h"
-#include "runtime/checkpoint/directory.h"
+#include "runtime/checkpoint/files/class_names.h"
+#include "runtime/checkpoint/files/directory.h"
 #include "runtime/formats/bounded_json.h"
 #include "tests/runtime/checkpoint_model.h"
 

@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "graph/base/random.h"
-#include "runtime/checkpoint/describe.h"
 #include "runtime/checkpoint/store.h"
+#include "runtime/checkpoint/tensors/describe.h"
 #include "runtime/device/bound_memory.h"
 #include "runtime/device/cpu/cpu_device.h"
 #include "tests/support/optimizers.h"

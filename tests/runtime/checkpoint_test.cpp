@@ -1,4 +1,4 @@
-#include "runtime/checkpoint/checkpoint.h"
+#include "runtime/checkpoint/tensors/checkpoint.h"
 
 #include <cerrno>
 #include <cstring>
@@ -17,9 +17,9 @@
 
 #include "graph/base/random.h"
 #include "graph/base/xxh128.h"
-#include "runtime/checkpoint/class_names.h"
-#include "runtime/checkpoint/directory.h"
-#include "runtime/checkpoint/lock.h"
+#include "runtime/checkpoint/files/class_names.h"
+#include "runtime/checkpoint/files/directory.h"
+#include "runtime/checkpoint/files/lock.h"
 #include "tests/runtime/checkpoint_model.h"
 
 namespace xrun::runtime {

@@ -4,7 +4,7 @@
 #include <tuple>
 #include <vector>
 
-#include "runtime/checkpoint/class_match.h"
+#include "runtime/checkpoint/tensors/class_match.h"
 
 namespace xrun::runtime {
 namespace {

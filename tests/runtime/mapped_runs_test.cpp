@@ -7,8 +7,8 @@
 #include <string>
 #include <unistd.h>
 
-#include "runtime/checkpoint/describe.h"
 #include "runtime/checkpoint/store.h"
+#include "runtime/checkpoint/tensors/describe.h"
 #include "runtime/train/inference.h"
 #include "tests/runtime/rows_run.h"
 #include "tests/runtime/run_fixture.h"

@@ -1,5 +1,5 @@
 // Rows that change while their file is being read are read as they were when the save began.
-#include "runtime/checkpoint/row_copies.h"
+#include "runtime/checkpoint/background/row_copies.h"
 
 #include <algorithm>
 #include <atomic>

@@ -1,7 +1,5 @@
 // Rows files and undo logs: the rows of the checkpoint are restored byte by byte, or restoring is rejected with a
 // reason.
-#include "runtime/checkpoint/rows_file.h"
-
 #include <filesystem>
 #include <fstream>
 #include <gmock/gmock.h>
@@ -9,7 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/checkpoint/sealed_text.h"
+#include "runtime/checkpoint/class_rows/class_row_file.h"
+#include "runtime/checkpoint/files/sealed_text.h"
 #include "tests/runtime/rows_run.h"
 #include "tests/support/command.h"
 

@@ -19,8 +19,8 @@
 #include "graph/base/errors.h"
 #include "graph/base/random.h"
 #include "graph/os/durable.h"
-#include "runtime/checkpoint/file_mapping.h"
-#include "runtime/checkpoint/rows_file.h"
+#include "runtime/checkpoint/class_rows/class_row_file.h"
+#include "runtime/checkpoint/class_rows/file_mapping.h"
 
 namespace xrun::testing {
 

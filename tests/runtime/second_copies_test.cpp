@@ -11,7 +11,7 @@
 #include <set>
 #include <thread>
 
-#include "runtime/checkpoint/put_back.h"
+#include "runtime/checkpoint/copies/restore.h"
 #include "runtime/checkpoint/step_copies.h"
 #include "tests/runtime/checkpoint_model.h"
 #include "tests/runtime/rank_worlds.h"
