@@ -182,7 +182,8 @@ std::optional<CurveSpec> ModuleBuilder::curve(const Ast& ast, ExprId id, Scope& 
 }
 
 // Whether a run reaches the time `at`, as far as this is known before the data is opened: units can differ (check_curve
-// in runtime/train/rate.h checks the rest). If not, it is reported. REQUIRES: the curves before this one are lowered.
+// in runtime/train/clock/rate.h checks the rest). If not, it is reported. REQUIRES: the curves before this one are
+// lowered.
 bool ModuleBuilder::is_reached(const TrainSpan& at, Span place) {
   const TrainSpan& run = module_.train.duration;
   if (at.unit == run.unit && run.amount > 0 && at.amount >= run.amount) {

@@ -213,7 +213,7 @@ void ModuleBuilder::lower_stop(const SettingNode& node, Scope& scope, const Sett
   run_.stop_when = std::move(stop);
 }
 
-// The keys of evaluations; measures_of in runtime/train/inference.h makes the same names.
+// The keys of evaluations; measures_of in runtime/train/evaluation/inference.h makes the same names.
 std::vector<std::string> ModuleBuilder::measured_keys() const {
   const TrainSpec& train = module_.train;
   std::vector<std::string> keys;

@@ -5,8 +5,8 @@
 
 #include "graph/base/result.h"
 #include "runtime/checkpoint/store.h"
-#include "runtime/train/events.h"
-#include "runtime/train/train_state.h"
+#include "runtime/train/events/events.h"
+#include "runtime/train/state/train_state.h"
 
 namespace xrun::runtime {
 

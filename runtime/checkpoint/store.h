@@ -11,7 +11,7 @@
 #include "runtime/checkpoint/tensors/checkpoint.h"
 #include "runtime/checkpoint/tensors/model_text.h"
 #include "runtime/comm/peers.h"
-#include "runtime/train/checkpoint_store.h"
+#include "runtime/train/state/checkpoint_store.h"
 
 namespace xrun::runtime {
 

@@ -11,7 +11,7 @@
 #include "runtime/cli/trained_model.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/sample_rows.h"
-#include "runtime/train/large_batch.h"
+#include "runtime/train/clock/large_batch.h"
 
 namespace xrun::cli {
 namespace {

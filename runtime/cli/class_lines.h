@@ -6,7 +6,7 @@
 
 #include "runtime/cli/ranking.h"
 #include "runtime/cli/subject.h"
-#include "runtime/train/best_classes.h"
+#include "runtime/train/evaluation/best_classes.h"
 
 namespace xrun::cli {
 

@@ -10,7 +10,7 @@
 
 #include "runtime/cli/options.h"
 #include "runtime/cli/ranking.h"
-#include "runtime/train/inference.h"
+#include "runtime/train/evaluation/inference.h"
 
 namespace xrun::cli {
 

@@ -9,7 +9,7 @@
 #include "graph/base/utf8.h"
 #include "graph/os/durable.h"
 #include "runtime/formats/npy.h"
-#include "runtime/train/inference.h"
+#include "runtime/train/evaluation/inference.h"
 
 namespace xrun::cli {
 namespace {

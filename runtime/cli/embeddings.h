@@ -6,7 +6,7 @@
 
 #include "runtime/cli/ranking.h"
 #include "runtime/cli/subject.h"
-#include "runtime/train/session.h"
+#include "runtime/train/session/session.h"
 
 namespace xrun::cli {
 

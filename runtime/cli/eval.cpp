@@ -13,7 +13,7 @@
 #include "runtime/cli/progress.h"
 #include "runtime/cli/run_sources.h"
 #include "runtime/cli/trained_model.h"
-#include "runtime/train/inference.h"
+#include "runtime/train/evaluation/inference.h"
 
 namespace xrun::cli {
 namespace {

@@ -11,8 +11,8 @@
 #include "runtime/comm/ranks/rank_watch.h"
 #include "runtime/comm/ranks/world.h"
 #include "runtime/device/device.h"
-#include "runtime/train/events.h"
-#include "runtime/train/work_deadline.h"
+#include "runtime/train/events/events.h"
+#include "runtime/train/watch/work_deadline.h"
 
 namespace xrun::cli {
 

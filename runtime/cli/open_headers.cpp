@@ -6,9 +6,9 @@
 #include "runtime/cli/trained_model.h"
 #include "runtime/data/class_weights.h"
 #include "runtime/data/sample_rows.h"
-#include "runtime/train/class_graphs.h"
-#include "runtime/train/large_batch.h"
-#include "runtime/train/rate.h"
+#include "runtime/train/clock/large_batch.h"
+#include "runtime/train/clock/rate.h"
+#include "runtime/train/knn/knn_graphs.h"
 
 namespace xrun::cli {
 namespace {

@@ -87,8 +87,9 @@ struct TrainArgs {
   bool overwrite = false;  // with --resume never: an existing run is renamed
   bool extend = false;     // allow a length and a rate that differ from the checkpoint's
   std::optional<int64_t> steps;
-  int64_t profile = -1;    // warm-up steps before the profile; -1: no profile
-  int step_timeout = 600;  // after this many seconds of work a rank hangs (runtime/train/work_deadline.h); 0: never
+  int64_t profile = -1;  // warm-up steps before the profile; -1: no profile
+  int step_timeout =
+      600;  // after this many seconds of work a rank hangs (runtime/train/watch/work_deadline.h); 0: never
 };
 
 struct EvalArgs {

@@ -12,8 +12,8 @@
 #include "runtime/cli/load.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/executor.h"
-#include "runtime/train/events.h"
-#include "runtime/train/session.h"
+#include "runtime/train/events/events.h"
+#include "runtime/train/session/session.h"
 #include "runtime/train/trainer.h"
 
 namespace xrun::cli {

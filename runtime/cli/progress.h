@@ -8,7 +8,7 @@
 #include <thread>
 
 #include "runtime/cli/console.h"
-#include "runtime/train/events.h"
+#include "runtime/train/events/events.h"
 
 namespace xrun::cli {
 

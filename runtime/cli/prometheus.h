@@ -6,7 +6,7 @@
 #include <string>
 
 #include "graph/base/result.h"
-#include "runtime/train/events.h"
+#include "runtime/train/events/events.h"
 
 namespace xrun::cli {
 

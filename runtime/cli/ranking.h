@@ -4,7 +4,7 @@
 #include <string>
 
 #include "runtime/cli/planned.h"
-#include "runtime/train/best_classes.h"
+#include "runtime/train/evaluation/best_classes.h"
 
 namespace xrun::cli {
 

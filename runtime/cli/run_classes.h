@@ -6,8 +6,8 @@
 
 #include "graph/module.h"
 #include "runtime/data/sample_rows.h"
-#include "runtime/train/class_tables.h"
-#include "runtime/train/events.h"
+#include "runtime/train/events/events.h"
+#include "runtime/train/state/class_tables.h"
 
 namespace xrun::cli {
 

@@ -9,7 +9,7 @@
 #include "graph/settings/reader_def.h"
 #include "planner/program/run_memory.h"
 #include "runtime/data/class_weights.h"
-#include "runtime/train/inference.h"
+#include "runtime/train/evaluation/inference.h"
 
 namespace xrun::cli {
 

@@ -12,7 +12,7 @@
 #include "runtime/cli/rank_facts.h"
 #include "runtime/data/loader.h"
 #include "runtime/data/sample_rows.h"
-#include "runtime/train/events.h"
+#include "runtime/train/events/events.h"
 
 namespace xrun::cli {
 

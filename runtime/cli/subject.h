@@ -9,9 +9,9 @@
 
 #include "runtime/cli/options.h"
 #include "runtime/cli/planned.h"
-#include "runtime/train/batch_source.h"
-#include "runtime/train/class_tables.h"
-#include "runtime/train/events.h"
+#include "runtime/train/events/events.h"
+#include "runtime/train/session/batch_source.h"
+#include "runtime/train/state/class_tables.h"
 
 namespace xrun::cli {
 

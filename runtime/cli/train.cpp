@@ -27,10 +27,10 @@
 #include "runtime/cli/trained_model.h"
 #include "runtime/data/sample_rows.h"
 #include "runtime/libraries.h"
-#include "runtime/train/class_graphs.h"
-#include "runtime/train/large_batch.h"
-#include "runtime/train/rate.h"
-#include "runtime/train/run_clock.h"
+#include "runtime/train/clock/large_batch.h"
+#include "runtime/train/clock/rate.h"
+#include "runtime/train/clock/run_clock.h"
+#include "runtime/train/knn/knn_graphs.h"
 #include "runtime/train/trainer.h"
 
 namespace xrun::cli {

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "runtime/train/events.h"
+#include "runtime/train/events/events.h"
 
 namespace xrun::cli {
 

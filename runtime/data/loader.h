@@ -9,7 +9,7 @@
 #include "runtime/data/row_tasks.h"
 #include "runtime/data/sample_order.h"
 #include "runtime/data/sample_rows.h"
-#include "runtime/train/batch_source.h"
+#include "runtime/train/session/batch_source.h"
 
 namespace xrun::runtime {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "graph/graph.h"
-#include "runtime/train/batch_source.h"
+#include "runtime/train/session/batch_source.h"
 
 namespace xrun::runtime {
 

@@ -13,8 +13,8 @@
 #include "runtime/data/reader.h"
 #include "runtime/data/row_labels.h"
 #include "runtime/data/transform.h"
-#include "runtime/train/batch_source.h"
-#include "runtime/train/class_tables.h"
+#include "runtime/train/session/batch_source.h"
+#include "runtime/train/state/class_tables.h"
 
 namespace xrun::runtime {
 

@@ -9,7 +9,7 @@
 #include "graph/settings/specs.h"
 #include "runtime/data/reader.h"
 #include "runtime/data/transform.h"
-#include "runtime/train/class_tables.h"
+#include "runtime/train/state/class_tables.h"
 
 namespace xrun::runtime {
 

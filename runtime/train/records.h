@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "graph/settings/run_spec.h"
-#include "runtime/train/checkpoint_store.h"
-#include "runtime/train/events.h"
-#include "runtime/train/run_clock.h"
+#include "runtime/train/clock/run_clock.h"
+#include "runtime/train/events/events.h"
+#include "runtime/train/state/checkpoint_store.h"
 
 namespace xrun::runtime {
 

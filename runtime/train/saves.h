@@ -10,12 +10,12 @@
 #include "graph/base/result.h"
 #include "graph/settings/run_spec.h"
 #include "graph/settings/specs.h"
-#include "runtime/train/checkpoint_store.h"
-#include "runtime/train/class_graphs.h"
-#include "runtime/train/events.h"
-#include "runtime/train/run_clock.h"
+#include "runtime/train/clock/run_clock.h"
+#include "runtime/train/events/events.h"
+#include "runtime/train/knn/knn_graphs.h"
 #include "runtime/train/save_interval.h"
-#include "runtime/train/session.h"
+#include "runtime/train/session/session.h"
+#include "runtime/train/state/checkpoint_store.h"
 
 namespace xrun::runtime {
 

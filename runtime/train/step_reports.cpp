@@ -8,7 +8,7 @@
 
 #include "graph/layouts/partial_labels.h"
 #include "runtime/device/host.h"
-#include "runtime/train/mean_of_rows.h"
+#include "runtime/train/evaluation/mean_of_rows.h"
 
 namespace xrun::runtime {
 

@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "runtime/executor/step_profile.h"
-#include "runtime/train/mass_watch.h"
-#include "runtime/train/run_clock.h"
-#include "runtime/train/step_watch.h"
-#include "runtime/train/straggler_watch.h"
+#include "runtime/train/clock/run_clock.h"
 #include "runtime/train/trainer.h"
+#include "runtime/train/watch/mass_watch.h"
+#include "runtime/train/watch/step_watch.h"
+#include "runtime/train/watch/straggler_watch.h"
 
 namespace xrun::runtime {
 

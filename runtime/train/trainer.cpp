@@ -17,12 +17,12 @@
 #include "graph/settings/group_rules.h"
 #include "graph/settings/reader_def.h"
 #include "runtime/device/host.h"
-#include "runtime/train/class_graphs.h"
-#include "runtime/train/inference.h"
+#include "runtime/train/clock/run_clock.h"
+#include "runtime/train/evaluation/inference.h"
+#include "runtime/train/knn/knn_graphs.h"
 #include "runtime/train/records.h"
-#include "runtime/train/run_clock.h"
 #include "runtime/train/saves.h"
-#include "runtime/train/shared_rows.h"
+#include "runtime/train/session/broken_samples.h"
 #include "runtime/train/step_reports.h"
 
 namespace xrun::runtime {

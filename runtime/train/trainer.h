@@ -12,10 +12,10 @@
 #include "planner/program/program.h"
 #include "runtime/device/device.h"
 #include "runtime/executor/executor.h"
-#include "runtime/train/batch_source.h"
-#include "runtime/train/checkpoint_store.h"
-#include "runtime/train/events.h"
-#include "runtime/train/session.h"
+#include "runtime/train/events/events.h"
+#include "runtime/train/session/batch_source.h"
+#include "runtime/train/session/session.h"
+#include "runtime/train/state/checkpoint_store.h"
 
 namespace xrun::runtime {
 

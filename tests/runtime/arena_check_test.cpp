@@ -10,7 +10,7 @@
 #include "runtime/device/cpu/cpu_device.h"
 #include "runtime/executor/exchanges.h"
 #include "runtime/executor/executor.h"
-#include "runtime/train/session.h"
+#include "runtime/train/session/session.h"
 #include "tests/runtime/plan_maker.h"
 #include "tests/runtime/small_models.h"
 #include "tests/support/instruction_backend.h"

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "runtime/checkpoint/store.h"
-#include "runtime/train/inference.h"
+#include "runtime/train/evaluation/inference.h"
 #include "tests/runtime/run_fixture.h"
 
 namespace xrun::runtime {

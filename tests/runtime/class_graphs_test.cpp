@@ -1,7 +1,5 @@
 // Graphs of nearest classes in training: when they are built and used, and which checkpoints are rejected.
 // active_plans_test.cpp and stopped_runs_test.cpp test every plan and stop.
-#include "runtime/train/class_graphs.h"
-
 #include <chrono>
 #include <cmath>
 #include <gmock/gmock.h>
@@ -10,6 +8,7 @@
 #include <sched.h>
 #include <thread>
 
+#include "runtime/train/knn/knn_graphs.h"
 #include "tests/runtime/run_fixture.h"
 
 namespace xrun::runtime {

@@ -1,4 +1,4 @@
-#include "runtime/train/class_tables.h"
+#include "runtime/train/state/class_tables.h"
 
 #include <gtest/gtest.h>
 #include <tuple>

@@ -9,7 +9,7 @@
 #include <sstream>
 
 #include "runtime/device/cpu/cpu_device.h"
-#include "runtime/train/session.h"
+#include "runtime/train/session/session.h"
 #include "tests/runtime/data_files.h"
 #include "tests/runtime/plan_maker.h"
 #include "tests/runtime/small_models.h"

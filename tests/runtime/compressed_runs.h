@@ -12,8 +12,8 @@
 #include <numeric>
 
 #include "graph/layouts/compression.h"
-#include "runtime/train/checkpoint_store.h"
-#include "runtime/train/session.h"
+#include "runtime/train/session/session.h"
+#include "runtime/train/state/checkpoint_store.h"
 #include "tests/runtime/plan_maker.h"
 #include "tests/runtime/rank_runs.h"
 #include "tests/runtime/small_models.h"

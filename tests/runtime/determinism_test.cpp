@@ -7,8 +7,8 @@
 #include <set>
 
 #include "runtime/device/cpu/cpu_device.h"
-#include "runtime/train/session.h"
-#include "runtime/train/train_state.h"
+#include "runtime/train/session/session.h"
+#include "runtime/train/state/train_state.h"
 #include "tests/runtime/plan_product.h"
 #include "tests/support/guarded_device.h"
 

@@ -12,8 +12,8 @@
 #include "planner/program/machine.h"
 #include "planner/verify/verify_program.h"
 #include "runtime/device/cpu/cpu_device.h"
-#include "runtime/train/session.h"
-#include "runtime/train/train_state.h"
+#include "runtime/train/session/session.h"
+#include "runtime/train/state/train_state.h"
 #include "tests/faults/runs.h"
 #include "tests/runtime/plan_product.h"
 

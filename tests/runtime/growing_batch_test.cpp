@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "planner/step_programs.h"
-#include "runtime/train/run_clock.h"
+#include "runtime/train/clock/run_clock.h"
 #include "tests/runtime/run_fixture.h"
 
 namespace xrun::runtime {

@@ -6,7 +6,7 @@
 #include "lang/frontend.h"
 #include "ops/op.h"
 #include "runtime/device/cpu/cpu_device.h"
-#include "runtime/train/session.h"
+#include "runtime/train/session/session.h"
 #include "tests/runtime/plan_maker.h"
 #include "tests/support/guarded_device.h"
 

@@ -1,5 +1,5 @@
 // Means and times over the steps of a line, measured with a clock of the test.
-#include "runtime/train/line_means.h"
+#include "runtime/train/events/line_means.h"
 
 #include <gtest/gtest.h>
 

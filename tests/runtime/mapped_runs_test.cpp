@@ -9,7 +9,7 @@
 
 #include "runtime/checkpoint/store.h"
 #include "runtime/checkpoint/tensors/describe.h"
-#include "runtime/train/inference.h"
+#include "runtime/train/evaluation/inference.h"
 #include "tests/runtime/rows_run.h"
 #include "tests/runtime/run_fixture.h"
 

@@ -7,8 +7,8 @@
 
 #include "runtime/data/ignore.h"
 #include "runtime/data/loader.h"
-#include "runtime/train/mean_of_rows.h"
-#include "runtime/train/shared_rows.h"
+#include "runtime/train/evaluation/mean_of_rows.h"
+#include "runtime/train/session/broken_samples.h"
 #include "tests/runtime/data_support.h"
 #include "tests/runtime/rank_worlds.h"
 

@@ -1,9 +1,9 @@
 // Lengths of training converted to steps, and the clock of a run.
-#include "runtime/train/rate.h"
+#include "runtime/train/clock/rate.h"
 
 #include <gtest/gtest.h>
 
-#include "runtime/train/run_clock.h"
+#include "runtime/train/clock/run_clock.h"
 
 namespace xrun::runtime {
 namespace {

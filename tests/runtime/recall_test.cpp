@@ -1,5 +1,5 @@
 // Recall of retrieval, compared with all pairs in f64, and in evaluations.
-#include "runtime/train/recall.h"
+#include "runtime/train/evaluation/recall.h"
 
 #include <algorithm>
 #include <gmock/gmock.h>

@@ -1,5 +1,5 @@
 // The rows of a batch that a process reads: those that its own devices need.
-#include "runtime/train/rows_read.h"
+#include "runtime/train/session/rows_read.h"
 
 #include <gtest/gtest.h>
 #include <map>

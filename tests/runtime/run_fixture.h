@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "runtime/device/cpu/cpu_device.h"
-#include "runtime/train/checkpoint_store.h"
+#include "runtime/train/state/checkpoint_store.h"
 #include "runtime/train/trainer.h"
 #include "tests/runtime/plan_maker.h"
 #include "tests/runtime/small_models.h"

@@ -1,6 +1,4 @@
 // Ranks that read only their own rows get the samples of one process, whichever rank finds a broken sample.
-#include "runtime/train/shared_rows.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <mutex>
@@ -8,6 +6,7 @@
 #include <utility>
 
 #include "runtime/data/loader.h"
+#include "runtime/train/session/broken_samples.h"
 #include "tests/runtime/data_support.h"
 #include "tests/runtime/rank_worlds.h"
 

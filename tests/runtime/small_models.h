@@ -11,7 +11,7 @@
 #include "graph/module.h"
 #include "graph/passes/pipeline.h"
 #include "ops/op.h"
-#include "runtime/train/batch_source.h"
+#include "runtime/train/session/batch_source.h"
 #include "tests/support/optimizers.h"
 
 namespace xrun::runtime::testing {

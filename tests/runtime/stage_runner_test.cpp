@@ -8,7 +8,7 @@
 
 #include "runtime/device/cpu/cpu_backend.h"
 #include "runtime/device/cpu/cpu_device.h"
-#include "runtime/train/session.h"
+#include "runtime/train/session/session.h"
 #include "tests/ops/glyphs_module.h"
 #include "tests/runtime/plan_maker.h"
 #include "tests/runtime/small_models.h"

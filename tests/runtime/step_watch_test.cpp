@@ -1,6 +1,6 @@
 // Compares the time of steps with the prediction and warns of slow steps, with made-up times on two stages with a
 // sharded head.
-#include "runtime/train/step_watch.h"
+#include "runtime/train/watch/step_watch.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

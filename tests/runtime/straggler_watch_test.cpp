@@ -1,4 +1,4 @@
-#include "runtime/train/straggler_watch.h"
+#include "runtime/train/watch/straggler_watch.h"
 
 #include <algorithm>
 #include <cmath>

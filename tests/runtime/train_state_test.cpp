@@ -1,5 +1,5 @@
 // The names, rows, initial values and digest of a training state, over shards and replicas.
-#include "runtime/train/train_state.h"
+#include "runtime/train/state/train_state.h"
 
 #include <cmath>
 #include <gmock/gmock.h>

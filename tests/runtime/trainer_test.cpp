@@ -9,8 +9,8 @@
 
 #include "planner/verify/verify_program.h"
 #include "runtime/device/cpu/cpu_device.h"
-#include "runtime/train/inference.h"
-#include "runtime/train/step_watch.h"
+#include "runtime/train/evaluation/inference.h"
+#include "runtime/train/watch/step_watch.h"
 #include "tests/runtime/run_fixture.h"
 
 namespace xrun::runtime {

@@ -6,8 +6,8 @@
 #include <span>
 
 #include "runtime/device/cpu/cpu_device.h"
-#include "runtime/train/session.h"
-#include "runtime/train/train_state.h"
+#include "runtime/train/session/session.h"
+#include "runtime/train/state/train_state.h"
 #include "tests/runtime/plan_maker.h"
 #include "tests/runtime/small_models.h"
 

@@ -1,4 +1,4 @@
-#include "runtime/train/work_deadline.h"
+#include "runtime/train/watch/work_deadline.h"
 
 #include <gtest/gtest.h>
 #include <random>

@@ -26,7 +26,7 @@
 #include "runtime/checkpoint/files/manifest.h"
 #include "runtime/checkpoint/tensors/state_files.h"
 #include "runtime/device/backend.h"
-#include "runtime/train/train_state.h"
+#include "runtime/train/state/train_state.h"
 
 namespace xrun::runtime {
 

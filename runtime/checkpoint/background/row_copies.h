@@ -12,7 +12,7 @@
 
 #include "runtime/checkpoint/background/save_memory.h"
 #include "runtime/checkpoint/tensors/state_files.h"
-#include "runtime/train/train_state.h"
+#include "runtime/train/state/train_state.h"
 
 namespace xrun::runtime {
 

@@ -8,7 +8,7 @@
 
 #include "graph/base/result.h"
 #include "runtime/checkpoint/files/own_files.h"
-#include "runtime/train/checkpoint_store.h"
+#include "runtime/train/state/checkpoint_store.h"
 
 namespace xrun::runtime {
 

@@ -9,7 +9,7 @@
 
 #include "graph/base/result.h"
 #include "graph/base/units.h"
-#include "runtime/train/checkpoint_store.h"
+#include "runtime/train/state/checkpoint_store.h"
 
 namespace xrun::runtime {
 
@@ -35,7 +35,7 @@ struct HistoryEntry {
   std::vector<std::string> changes;  // "`train.epochs` was 2 epochs, then 4 epochs"
 };
 
-// The classes of an input (runtime/train/class_tables.h).
+// The classes of an input (runtime/train/state/class_tables.h).
 struct ManifestClasses {
   std::string input;  // empty before format 5: the label of the first head
   int64_t named = 0;  // number of classes with names; 0: they are numbers

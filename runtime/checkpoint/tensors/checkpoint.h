@@ -21,8 +21,8 @@
 
 #include "graph/base/result.h"
 #include "runtime/checkpoint/files/manifest.h"
-#include "runtime/train/class_tables.h"
-#include "runtime/train/train_state.h"
+#include "runtime/train/state/class_tables.h"
+#include "runtime/train/state/train_state.h"
 
 namespace xrun::runtime {
 

@@ -8,8 +8,8 @@
 #include <string_view>
 #include <vector>
 
-#include "runtime/train/class_tables.h"
-#include "runtime/train/train_state.h"
+#include "runtime/train/state/class_tables.h"
+#include "runtime/train/state/train_state.h"
 
 namespace xrun::runtime {
 

@@ -10,7 +10,7 @@
 #include "runtime/checkpoint/class_rows/class_row_file.h"
 #include "runtime/checkpoint/files/manifest.h"
 #include "runtime/checkpoint/tensors/checkpoint.h"
-#include "runtime/train/train_state.h"
+#include "runtime/train/state/train_state.h"
 
 namespace xrun::runtime {
 

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "graph/base/result.h"
-#include "runtime/train/train_state.h"
+#include "runtime/train/state/train_state.h"
 
 namespace xrun::runtime {
 

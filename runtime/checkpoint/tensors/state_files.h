@@ -9,7 +9,7 @@
 #include "graph/os/io.h"
 #include "runtime/checkpoint/files/manifest.h"
 #include "runtime/formats/safetensors.h"
-#include "runtime/train/train_state.h"
+#include "runtime/train/state/train_state.h"
 
 namespace xrun::runtime {
 

@@ -9,7 +9,7 @@
 #include "runtime/checkpoint/tensors/checkpoint.h"
 #include "runtime/checkpoint/tensors/class_match.h"
 #include "runtime/checkpoint/tensors/mismatch.h"
-#include "runtime/train/train_state.h"
+#include "runtime/train/state/train_state.h"
 
 namespace xrun::runtime {
 

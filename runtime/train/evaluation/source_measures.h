@@ -1,0 +1,43 @@
+// Computes the measures of one source during an evaluation: means over its labels, and the recall over all its samples.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "graph/base/stop.h"
+#include "runtime/train/evaluation/inference.h"
+#include "runtime/train/evaluation/mean_of_rows.h"
+#include "runtime/train/evaluation/recall.h"
+
+namespace xrun::runtime {
+
+class SourceMeasures {
+ public:
+  // Takes the measures of `all` that belong to `source`. The session and the source outlive the object.
+  SourceMeasures(Session& session, const RowSource& source, const std::vector<Measure>& all);
+
+  // Adds the first `count` rows of the batch that the session has computed, except broken ones and those without a
+  // label. Errors: those of reading.
+  Status add(int64_t count);
+  // Adds the results to `evaluation`, and the counts of labels to `counts`. REQUIRES: counts.samples is set; all ranks
+  // call it. Errors: XG0425 if a measure has no label to compare with; those of Recall::measure.
+  Status finish(StopFlag stop, MeasuredSource& counts, Evaluation& evaluation) const;
+
+ private:
+  struct One {
+    Measure measure;
+    std::string label;  // the partial label that it compares with; empty: not a partial label
+    MeanOfRows mean;
+    Recall recall;  // for recall_at only
+  };
+
+  std::vector<int32_t> labels_of(const std::string& label, int64_t count) const;
+  Status count_labels(const One& one, MeasuredSource& counts) const;
+
+  Session& session_;
+  const RowSource& source_;
+  std::vector<One> all_;
+  std::vector<float> rows_;
+};
+
+}  // namespace xrun::runtime

@@ -1,0 +1,41 @@
+// Watches the share of the softmax that falls on the active classes (ActiveReport::mass), and warns once if it stays
+// small: the active classes then miss classes that matter for the loss.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "graph/settings/specs.h"
+#include "runtime/train/events/events.h"
+
+namespace xrun::runtime {
+
+// Threads: one.
+class MassWatch {
+ public:
+  // `steps`: steps of the whole run.
+  MassWatch(const ActiveSpec& active, int64_t steps) : active_(active), steps_(steps) {}
+
+  // Whether measurements can still lead to a warning.
+  bool looks() const { return active_.kind != ActiveSpec::kAll && !told_; }
+  // Adds the active classes of the heads in a step; the first step is 1. Returns the warning (XG0847) when the share of
+  // a head has stayed below a half in several consecutive measurements that span a part of the run.
+  std::optional<WarnEvent> add(int64_t step, const std::vector<ActiveReport>& heads);
+
+ private:
+  // Consecutive measurements below a half.
+  struct Low {
+    int count = 0;
+    int64_t first_step = 0;
+  };
+
+  ActiveSpec active_;
+  int64_t steps_;
+  bool told_ = false;
+  std::map<std::string, Low> low_;  // key: head
+};
+
+}  // namespace xrun::runtime
