@@ -11,7 +11,7 @@
 #include "ops/knn/knn_recall.h"
 #include "runtime/bench/knn_build.h"
 #include "runtime/cli/bench.h"
-#include "runtime/data/sku_tree.h"
+#include "runtime/data/readers/sku_tree.h"
 #include "runtime/device/host.h"
 
 namespace xrun::cli {

@@ -8,7 +8,7 @@
 #include "runtime/cli/counts.h"
 #include "runtime/cli/ranking.h"
 #include "runtime/cli/run_sources.h"
-#include "runtime/data/picture_files.h"
+#include "runtime/data/readers/picture_files.h"
 
 namespace xrun::cli {
 namespace {

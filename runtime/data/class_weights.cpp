@@ -8,8 +8,8 @@
 #include <optional>
 
 #include "graph/base/errors.h"
-#include "runtime/data/csv.h"
-#include "runtime/data/reader.h"
+#include "runtime/data/readers/csv.h"
+#include "runtime/data/readers/reader.h"
 
 namespace xrun::runtime {
 namespace {

@@ -17,7 +17,7 @@
 
 #include "graph/base/check.h"
 #include "graph/base/errors.h"
-#include "runtime/data/bad_samples.h"
+#include "runtime/data/order/bad_samples.h"
 
 namespace xrun::runtime {
 namespace {

@@ -6,8 +6,8 @@
 #include <memory>
 #include <string>
 
-#include "runtime/data/row_tasks.h"
-#include "runtime/data/sample_order.h"
+#include "runtime/data/order/row_tasks.h"
+#include "runtime/data/order/sample_order.h"
 #include "runtime/data/sample_rows.h"
 #include "runtime/train/session/batch_source.h"
 

@@ -11,9 +11,9 @@
 #include "graph/base/errors.h"
 #include "graph/base/xxh128.h"
 #include "graph/layouts/partial_labels.h"
-#include "runtime/data/csv.h"
-#include "runtime/data/ignore.h"
-#include "runtime/data/label_faults.h"
+#include "runtime/data/augment/ignore.h"
+#include "runtime/data/augment/label_faults.h"
+#include "runtime/data/readers/csv.h"
 #include "runtime/data/source_classes.h"
 
 namespace xrun::runtime {

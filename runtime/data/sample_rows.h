@@ -9,10 +9,10 @@
 #include "graph/base/result.h"
 #include "graph/graph.h"
 #include "graph/settings/specs.h"
-#include "runtime/data/label_faults.h"
-#include "runtime/data/reader.h"
+#include "runtime/data/augment/label_faults.h"
+#include "runtime/data/augment/transform.h"
+#include "runtime/data/readers/reader.h"
 #include "runtime/data/row_labels.h"
-#include "runtime/data/transform.h"
 #include "runtime/train/session/batch_source.h"
 #include "runtime/train/state/class_tables.h"
 

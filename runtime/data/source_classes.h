@@ -7,8 +7,8 @@
 
 #include "graph/base/result.h"
 #include "graph/settings/specs.h"
-#include "runtime/data/reader.h"
-#include "runtime/data/transform.h"
+#include "runtime/data/augment/transform.h"
+#include "runtime/data/readers/reader.h"
 #include "runtime/train/state/class_tables.h"
 
 namespace xrun::runtime {

@@ -2,7 +2,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "runtime/data/glob.h"
+#include "runtime/data/readers/glob.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string_view text(reinterpret_cast<const char*>(data), size);

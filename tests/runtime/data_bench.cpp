@@ -2,7 +2,7 @@
 #include <benchmark/benchmark.h>
 #include <cstdlib>
 
-#include "runtime/data/fonts.h"
+#include "runtime/data/readers/fonts.h"
 #include "tests/runtime/data_support.h"
 
 namespace xrun::runtime {

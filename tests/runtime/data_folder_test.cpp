@@ -4,8 +4,8 @@
 #include <locale.h>
 #include <sys/resource.h>
 
-#include "runtime/data/folder.h"
-#include "runtime/data/glob.h"
+#include "runtime/data/readers/folder.h"
+#include "runtime/data/readers/glob.h"
 #include "runtime/formats/decode.h"
 #include "tests/runtime/data_files.h"
 

@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "graph/base/random.h"
-#include "runtime/data/fonts.h"
+#include "runtime/data/readers/fonts.h"
 #include "tests/runtime/data_support.h"
 #include "tests/support/golden.h"
 

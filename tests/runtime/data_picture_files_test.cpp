@@ -1,7 +1,7 @@
 // Pictures that are named on the command line are read as the model's own source would read them.
 #include <gmock/gmock.h>
 
-#include "runtime/data/picture_files.h"
+#include "runtime/data/readers/picture_files.h"
 #include "runtime/formats/decode.h"
 #include "tests/runtime/data_files.h"
 

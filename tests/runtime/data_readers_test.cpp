@@ -5,8 +5,8 @@
 #include <map>
 #include <zlib.h>
 
-#include "runtime/data/csv.h"
-#include "runtime/data/idx.h"
+#include "runtime/data/readers/csv.h"
+#include "runtime/data/readers/idx.h"
 #include "runtime/formats/decode.h"
 #include "tests/runtime/data_files.h"
 

@@ -3,7 +3,7 @@
 #include <numeric>
 #include <set>
 
-#include "runtime/data/transform.h"
+#include "runtime/data/augment/transform.h"
 #include "tests/runtime/data_support.h"
 
 namespace xrun::runtime {

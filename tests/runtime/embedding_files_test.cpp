@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "runtime/cli/embeddings.h"
-#include "runtime/data/natural_order.h"
+#include "runtime/data/readers/natural_order.h"
 #include "runtime/formats/files.h"
 #include "runtime/formats/npy.h"
 #include "tests/runtime/data_files.h"

@@ -5,7 +5,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/data/ignore.h"
+#include "runtime/data/augment/ignore.h"
 #include "runtime/data/loader.h"
 #include "runtime/train/evaluation/mean_of_rows.h"
 #include "runtime/train/session/broken_samples.h"

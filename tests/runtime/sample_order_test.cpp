@@ -1,6 +1,6 @@
 // The balanced order of samples (docs/internals/determinism.md, "Order of samples"). data_loader_test.cpp tests the
 // other orders.
-#include "runtime/data/sample_order.h"
+#include "runtime/data/order/sample_order.h"
 
 #include <algorithm>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "runtime/data/sku_tree.h"
+#include "runtime/data/readers/sku_tree.h"
 
 #include <cmath>
 #include <cstdlib>

@@ -1,0 +1,85 @@
+// Augmentation: the stages of a data binding. Each one is a step on the working value of one sample.
+//
+// Definitions (x is the picture; every draw is RandomStream(seed, epoch, sample, number of the stage in its binding),
+// so it depends on nothing else; `epoch` is the number of earlier draws of the sample):
+//   decode         RGB or grey, transparent pixels over the background; with a size, resized
+//   resize         triangle filter, widened by the ratio when it shrinks (antialiased bilinear); no rounding to bytes
+//   random_crop    pads with zeros, then a square at a uniform place; outside training the square in the middle
+//   random_resized_crop  ten attempts: a rectangle of area · (the picture's), area uniform in [least, 1], the logarithm
+//                  of its width over its height uniform in ±log(4 / 3), sides rounded; the first one that fits lies at
+//                  a uniform place and is resized. Else, and outside training, the largest square in the middle.
+//                  Places in the middle, and sides, are rounded half to even, as in torchvision
+//   random_flip    left and right swapped with probability 1/2
+//   random_affine  out(p) = x(A^-1 (p - c - t) + c), A = rotation · shear · diag(sx, sy); angle, shear uniform in ±,
+//                  sx, sy in 1 ± scale, t in ± shift · size; bilinear, zero outside
+//   random_stroke  u uniform in ±w; u > 0: x + u·(dilate3(x) - x), else x + |u|·(erode3(x) - x)
+//   random_blur    with probability p: x + w·(mean3(x) - x), w uniform in [0, 1)
+//   color_jitter   jitter.h, with factors uniform in 1 ± each
+//   random_noise   x + sigma·z, clamped to 0..1; z: picture.h
+// The other random stages do nothing outside training.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "graph/settings/reader_def.h"
+#include "graph/settings/specs.h"
+#include "runtime/data/readers/picture.h"
+#include "runtime/data/readers/reader.h"
+
+namespace xrun::runtime {
+
+// The key of the random draws of one sample.
+struct DrawKey {
+  uint64_t seed = 0;
+  uint64_t epoch = 0;
+  uint64_t sample = 0;
+  bool training = true;
+};
+
+// Working memory of one worker; after the first samples nothing more is allocated.
+struct AugmentScratch {
+  FieldValue source;  // the field as the reader returned it
+  enum Form { kSource, kPicture, kRow, kNumber } form = kSource;
+  Picture picture;
+  Picture other;  // the result of stages that cannot work in place; swapped with the working picture afterwards
+  std::vector<double> row;  // exact, unlike the f32 of a picture
+  double number = 0;
+  Resizer resizer;
+  std::vector<uint8_t> decoded;
+  std::vector<uint32_t> draws;
+  std::vector<int32_t> labels;  // labels of one sample, read only to be counted if the batch does not want them
+};
+
+// One compiled stage: the function that runs, with its arguments.
+struct AugmentStep {
+  Status (*run)(const AugmentStep& step, AugmentScratch& scratch, const DrawKey& key) = nullptr;
+  uint64_t stage = 0;
+  std::vector<float> a;  // arguments; their meaning depends on the kind of stage
+  std::vector<float> b;
+  int64_t size = 0;
+  int64_t extra = 0;
+  std::vector<std::string> names;  // names of the columns that the stage reads, if they have names
+  std::vector<double> values;      // arguments of `ignore`
+  bool missing = false;            // missing values are passed on to `ignore`
+};
+
+// The step of one stage of a binding; `run` is null if this version has no stage of that name.
+AugmentStep augment_step(const CallSpec& call);
+
+// Makes the value of the source the working picture. A sample that is not a picture becomes rows of one plane.
+void load_picture(AugmentScratch& scratch);
+
+// Makes the numbers of the sample the working row.
+void load_row(AugmentScratch& scratch);
+
+// The sample's number, or the first number of a sample that is a picture or a row.
+double number_of(const AugmentScratch& scratch);
+
+// Checks a label. Errors: XG0402 `number` is not a class in 0..classes - 1 (classes = 0: no upper bound). If the number
+// is too large, the error has a label but no help: the model may need more classes, which explain_label proposes.
+Status check_label(double number, int64_t classes);
+
+}  // namespace xrun::runtime

@@ -1,0 +1,31 @@
+// The stage `ignore` of a binding, which names cells that mean "no label". Such a cell becomes kNoLabel, which the end
+// of the binding writes as -1.
+#pragma once
+
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "graph/settings/specs.h"
+#include "runtime/data/augment/augment.h"
+
+namespace xrun::runtime {
+
+inline constexpr double kNoLabel = -std::numeric_limits<double>::infinity();
+
+// Makes the step of a call of `ignore`.
+//   texts      the texts of a column, or the directories of a folder, by class; empty: labels are numbers. Removes the
+//              ignored texts, so that the remaining classes are numbered without gaps
+//   unmatched  receives the texts that the call names and `texts` lacks
+AugmentStep ignore_step(const CallSpec& call, std::vector<std::string>& texts, std::vector<std::string>& unmatched);
+
+// Whether the call lists texts, not numbers.
+bool ignores_texts(const CallSpec& call);
+
+// Whether the call ignores missing values: by `missing`, or by a text such as "NA" that means a missing value.
+bool ignores_missing(const CallSpec& call);
+
+// The warning XG0426, without a place: `ignore` of `input` names these texts, but the source `train` has no such cell.
+Error nothing_to_ignore(const std::string& input, const std::vector<std::string>& texts);
+
+}  // namespace xrun::runtime

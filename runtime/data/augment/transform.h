@@ -1,0 +1,75 @@
+// A data binding, compiled: `image = pixels -> scale(1 / 255) -> random_affine(...)`, from a field of a source to one
+// row of an input of the graph.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/base/result.h"
+#include "graph/settings/reader_def.h"
+#include "graph/settings/specs.h"
+#include "runtime/data/augment/augment.h"
+#include "runtime/formats/decode.h"
+
+namespace xrun::runtime {
+
+class Transform {
+ public:
+  // Compiles `binding` for a field, with the sizes that were found, and for the input that it feeds.
+  //   columns  the columns of a table (Reader::columns)
+  //   names    the names of the reader's classes, for `ignore`
+  // Errors, with the span of the stage or the binding: XG0404 the sample's shape is not the input's; XG0409 a stage
+  // does not fit the value that it gets; XG0410 a stage of a later version; XG0413 no column of this name; XG0412
+  // numbers from a column of texts, or an empty label.
+  static Result<Transform> compile(const DataBinding& binding, const Field& field, const TensorType& target,
+                                   std::span<const CsvColumn> columns = {}, const std::vector<std::string>& names = {});
+
+  // Runs on the value in scratch.source and writes one row of the input: pictures channels-last, numbers in the input's
+  // dtype. Errors, without the sample's name: XG0412 a broken file, XG0402 a label out of range, XG0404 a sample of
+  // another size.
+  Status run(AugmentScratch& scratch, const DrawKey& key, std::byte* out) const;
+
+  // Whether a sample, or a position of its row, may have no label; its label is then -1
+  // (runtime/data/augment/ignore.h).
+  bool is_partial() const { return is_partial_; }
+  // Texts of `ignore` that no cell contains.
+  const std::vector<std::string>& unmatched() const { return unmatched_; }
+
+  // The number of classes; results are 0..classes() - 1. 0: not known before the samples are read.
+  int64_t classes() const { return classes_; }
+
+  // The texts of the classes, class 0 first; empty if labels are numbers.
+  const std::vector<std::string>& class_names() const { return texts_; }
+  // Gives class c of the source the number numbers[c]. REQUIRES: one class a sample; a number for each class.
+  void renumber(std::vector<int64_t> numbers) { numbers_ = std::move(numbers); }
+
+  // Memory that a worker and its decoder need to make a row from a picture with this header. 0: nothing is decoded.
+  Bytes decode_bytes(const PictureHeader& header) const;
+  bool decodes() const { return decodes_; }
+
+  // The mean of the numbers in rows that `run` has written; 0 for labels and single numbers, which need not be near 0.
+  double mean(const std::byte* rows, int64_t count) const;
+
+  // The input that the binding feeds.
+  const TensorType& target() const { return target_; }
+
+  // Bytes of one row.
+  Bytes row_bytes() const { return row_bytes_; }
+
+ private:
+  Status store_row(AugmentScratch& scratch, std::byte* out) const;
+
+  std::vector<AugmentStep> steps_;
+  bool decodes_ = false;     // in the first step
+  bool is_partial_ = false;  // some step is `ignore`
+  std::vector<std::string> unmatched_;
+  TensorType target_;
+  int64_t classes_ = 0;
+  std::vector<std::string> texts_;
+  std::vector<int64_t> numbers_;  // index: class of the source; empty: its own numbers
+  Bytes row_bytes_ = 0;
+};
+
+}  // namespace xrun::runtime

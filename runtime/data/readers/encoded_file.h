@@ -1,0 +1,22 @@
+// An encoded picture on disk, read as a whole or up to its header.
+#pragma once
+
+#include <string>
+
+#include "graph/base/result.h"
+#include "graph/base/units.h"
+#include "runtime/data/readers/reader.h"
+
+namespace xrun::runtime {
+
+inline constexpr Bytes kLargestPicture = 256 * kMiB;  // size of the encoded file
+inline constexpr Bytes kPictureStart = kMiB;          // size of the start of a picture, which contains its header
+
+// Reads the file, or only its start, into `out` as u8 [bytes]. Errors, without the name of the file: XG0412 it is gone,
+// too large or not a file, so that another sample may replace it; XG0401 the operating system denies the read.
+Status read_encoded(const std::string& path, bool only_start, FieldValue& out);
+
+// The error XG0412 with the help that fits a sample.
+Error broken_sample(std::string why);
+
+}  // namespace xrun::runtime
