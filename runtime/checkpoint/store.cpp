@@ -10,7 +10,6 @@
 #include "graph/base/errors.h"
 #include "graph/base/xxh128.h"
 #include "graph/os/durable.h"
-#include "runtime/background_work.h"
 #include "runtime/checkpoint/background/background_save.h"
 #include "runtime/checkpoint/copies/restore.h"
 #include "runtime/checkpoint/copies/retention.h"
@@ -24,6 +23,7 @@
 #include "runtime/checkpoint/tensors/class_row_files.h"
 #include "runtime/checkpoint/tensors/state_files.h"
 #include "runtime/checkpoint/tensors/tensor_files.h"
+#include "runtime/device/background_work.h"
 
 namespace xrun::runtime {
 namespace {

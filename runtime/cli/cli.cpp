@@ -15,17 +15,17 @@
 
 #include "ops/jit/compiler.h"
 #include "runtime/checkpoint/tensors/checkpoint.h"
-#include "runtime/cli/bench.h"
-#include "runtime/cli/commands.h"
-#include "runtime/cli/completions.h"
-#include "runtime/cli/console.h"
-#include "runtime/cli/counts.h"
-#include "runtime/cli/flag_table.h"
-#include "runtime/cli/join_world.h"
-#include "runtime/cli/man_pages.h"
-#include "runtime/cli/new.h"
-#include "runtime/cli/restarts.h"
-#include "runtime/cli/usage.h"
+#include "runtime/cli/commands/bench.h"
+#include "runtime/cli/commands/commands.h"
+#include "runtime/cli/commands/completions.h"
+#include "runtime/cli/commands/man_pages.h"
+#include "runtime/cli/commands/new.h"
+#include "runtime/cli/console/console.h"
+#include "runtime/cli/console/counts.h"
+#include "runtime/cli/console/flag_table.h"
+#include "runtime/cli/console/usage.h"
+#include "runtime/cli/job/join_world.h"
+#include "runtime/cli/job/restarts.h"
 
 namespace xrun::cli {
 namespace {

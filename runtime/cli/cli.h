@@ -1,7 +1,7 @@
 // The command line as a whole: takes the arguments of `main` and returns the exit code.
 #pragma once
 
-#include "runtime/cli/options.h"
+#include "runtime/cli/console/options.h"
 
 namespace xrun::cli {
 

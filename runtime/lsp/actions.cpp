@@ -3,7 +3,7 @@
 #include <optional>
 
 #include "runtime/lsp/features.h"
-#include "runtime/repairs.h"
+#include "runtime/lsp/repairs.h"
 
 namespace xrun::lsp {
 namespace {

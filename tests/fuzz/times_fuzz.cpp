@@ -4,7 +4,7 @@
 #include <string>
 
 #include "graph/base/check.h"
-#include "runtime/kernel_times.h"
+#include "runtime/cli/model/kernel_times.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const std::string text = "xrun kernel times 1\nhere\n" + std::string(reinterpret_cast<const char*>(data), size);

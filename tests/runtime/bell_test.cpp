@@ -1,8 +1,8 @@
 // Wake-ups between threads and processes.
-#include "runtime/comm/ranks/bell.h"
-
 #include <gtest/gtest.h>
 #include <thread>
+
+#include "runtime/comm/ranks/wake_up.h"
 
 namespace xrun::runtime {
 namespace {

@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "runtime/cli/bench.h"
+#include "runtime/cli/commands/bench.h"
 
 namespace xrun::cli {
 namespace {

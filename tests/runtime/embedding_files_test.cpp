@@ -6,7 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <tuple>
 
-#include "runtime/cli/embeddings.h"
+#include "runtime/cli/predict/embeddings.h"
 #include "runtime/data/readers/natural_order.h"
 #include "runtime/formats/files.h"
 #include "runtime/formats/npy.h"

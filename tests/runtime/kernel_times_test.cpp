@@ -1,5 +1,5 @@
 // Measured kernel times are kept between runs: they are read as they were written, and any other file is replaced.
-#include "runtime/kernel_times.h"
+#include "runtime/cli/model/kernel_times.h"
 
 #include <filesystem>
 #include <fstream>

@@ -1,12 +1,12 @@
 // Detection of launchers by their environment variables, and checks between ranks before a run starts.
-#include "runtime/cli/launcher.h"
+#include "runtime/cluster/launcher.h"
 
 #include <algorithm>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <map>
 
-#include "runtime/cli/job.h"
+#include "runtime/cli/job/job.h"
 
 namespace xrun::cli {
 namespace {

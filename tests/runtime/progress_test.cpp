@@ -1,5 +1,5 @@
 // Output of a run while it trains, measured with a clock of the test.
-#include "runtime/cli/progress.h"
+#include "runtime/cli/progress/progress.h"
 
 #include <atomic>
 #include <chrono>
@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 #include <thread>
 
-#include "runtime/cli/bar_progress.h"
-#include "runtime/cli/plain_progress.h"
+#include "runtime/cli/progress/bar_progress.h"
+#include "runtime/cli/progress/plain_progress.h"
 #include "runtime/device/host.h"
 
 namespace xrun::cli {

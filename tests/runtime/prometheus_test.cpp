@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "runtime/cli/run_log.h"
+#include "runtime/cli/progress/run_log.h"
 #include "tests/support/command.h"
 #include "tests/support/golden.h"
 #include "tests/support/tiny_model.h"

@@ -1,6 +1,6 @@
 // `xrun train --restarts N -- COMMAND`: when the command is started again, and that a run whose processes were killed
 // ends with the weights of an undisturbed run.
-#include "runtime/cli/restarts.h"
+#include "runtime/cli/job/restarts.h"
 
 #include <algorithm>
 #include <csignal>

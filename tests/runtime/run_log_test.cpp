@@ -1,5 +1,5 @@
 // The log that a run writes next to its checkpoints, and what `xrun show` prints for it.
-#include "runtime/cli/run_log.h"
+#include "runtime/cli/progress/run_log.h"
 
 #include <bit>
 #include <chrono>
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <thread>
 
-#include "runtime/cli/log_report.h"
+#include "runtime/cli/show/log_report.h"
 #include "runtime/formats/event_file.h"
 #include "tests/support/command.h"
 #include "tests/support/golden.h"

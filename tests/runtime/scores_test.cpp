@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "runtime/cli/classification.h"
+#include "runtime/cli/predict/classification.h"
 #include "tests/support/command.h"
 #include "tests/support/tiny_model.h"
 

@@ -1,5 +1,5 @@
 // The lines that report the progress of a long search for a plan.
-#include "runtime/cli/search_watch.h"
+#include "runtime/cli/model/search_watch.h"
 
 #include <gmock/gmock.h>
 #include <thread>

@@ -1,4 +1,4 @@
-#include "runtime/cli/sleeping_launcher.h"
+#include "runtime/cluster/sleeping_launcher.h"
 
 #include <atomic>
 #include <csignal>

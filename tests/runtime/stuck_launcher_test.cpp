@@ -1,5 +1,5 @@
 // A launcher that outlives its ranks is found and killed, and no other process is.
-#include "runtime/cli/stuck_launcher.h"
+#include "runtime/cluster/stuck_launcher.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "runtime/cli/rank_exits.h"
+#include "runtime/cluster/rank_exits.h"
 #include "tests/support/command.h"
 
 namespace xrun::cli {

@@ -20,12 +20,12 @@
 
 #include "graph/base/result.h"
 #include "graph/os/io.h"
-#include "runtime/background_work.h"
 #include "runtime/checkpoint/background/row_copies.h"
 #include "runtime/checkpoint/background/save_memory.h"
 #include "runtime/checkpoint/files/manifest.h"
 #include "runtime/checkpoint/tensors/state_files.h"
 #include "runtime/device/backend.h"
+#include "runtime/device/background_work.h"
 #include "runtime/train/state/train_state.h"
 
 namespace xrun::runtime {

@@ -15,8 +15,8 @@
 #include "graph/base/result.h"
 #include "graph/base/units.h"
 #include "graph/os/io.h"
-#include "runtime/background_work.h"
 #include "runtime/checkpoint/files/lock.h"
+#include "runtime/device/background_work.h"
 
 namespace xrun::runtime {
 

@@ -18,8 +18,8 @@
 #include <vector>
 
 #include "graph/base/result.h"
-#include "runtime/comm/ranks/bell.h"
 #include "runtime/comm/ranks/messenger.h"
+#include "runtime/comm/ranks/wake_up.h"
 
 namespace xrun::runtime {
 

@@ -11,7 +11,7 @@
 #include "planner/program/program.h"
 #include "runtime/device/backend.h"
 #include "runtime/device/cpu/binding.h"
-#include "runtime/device/cpu/update_rule.h"
+#include "runtime/device/cpu/tensor_update.h"
 
 namespace xrun::runtime {
 

@@ -5,7 +5,7 @@
 
 #include "ops/knn/knn.h"
 #include "ops/simd/isa.h"
-#include "runtime/background_work.h"
+#include "runtime/device/background_work.h"
 #include "runtime/device/host_memory.h"
 
 namespace xrun::runtime {

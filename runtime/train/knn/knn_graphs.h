@@ -14,7 +14,7 @@
 #include "graph/settings/specs.h"
 #include "graph/settings/step_sizes.h"
 #include "ops/simd/isa.h"
-#include "runtime/background_work.h"
+#include "runtime/device/background_work.h"
 #include "runtime/train/events/events.h"
 #include "runtime/train/session/session.h"
 

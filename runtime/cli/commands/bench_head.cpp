@@ -1,0 +1,262 @@
+// `xrun bench head`: its flags, their limits, and the report.
+#include <algorithm>
+#include <cmath>
+#include <fmt/format.h>
+#include <limits>
+#include <optional>
+
+#include "graph/base/counted.h"
+#include "graph/layouts/head_shape.h"
+#include "runtime/bench/head_step.h"
+#include "runtime/cli/commands/bench.h"
+#include "runtime/device/host.h"
+
+namespace xrun::cli {
+namespace {
+
+constexpr int64_t kMaxClasses = std::numeric_limits<int32_t>::max();  // labels are int32
+constexpr int64_t kMaxDim = 1 << 16;
+constexpr int64_t kMaxBatch = 1 << 20;
+constexpr int64_t kMaxShards = 4096;
+constexpr int64_t kMaxRounds = 10'000;
+constexpr int64_t kNeighbours = 32;
+constexpr int64_t kMaxNeighbours = 1 << 16;
+constexpr double kCosineScale = 64;  // scale of the logits, usual for training with margins
+
+Error usage(const std::string& message, const std::string& help) { return {ErrorKind::kUsage, "", message, help}; }
+
+// Prints a time with at least three digits, so that steps can be compared.
+std::string step_text(Seconds seconds) {
+  return seconds < 1 ? format_seconds(seconds) : fmt::format("{:.2f} s", seconds);
+}
+
+RowFormat format_of(const std::string& name) {
+  return name == "f32" ? RowFormat::kF32 : name == "bf16" ? RowFormat::kBf16 : RowFormat::kFp8;
+}
+
+class HeadBenchmark final : public Benchmark {
+ public:
+  void add_flags(CLI::App& command) override {
+    command
+        .add_option("--mode", mode_,
+                    "classes of a step: full, all of them (default), sample, drawn ones, or knn, those in lists of the "
+                    "targets first")
+        ->check(CLI::IsMember({"full", "sample", "knn"}));
+    command
+        .add_option("--active", active_,
+                    "with --mode sample or knn: active classes, at least one for each row (a tenth)")
+        ->type_name("N");
+    command.add_option("--neighbours", neighbours_,
+                       "with --mode knn: classes in a list, the class itself among them (32)");
+    command.add_option("--classes", one_.classes, "classes of the head, such as 200K or 1M (1M)")->type_name("N");
+    command.add_option("--dim", one_.dim, "elements of a feature and of a class row (128)");
+    command.add_option("--batch", one_.batch, "rows of a step (256)");
+    command.add_option("--dtype", dtype_, "products of f32 (default) or bf16 operands")
+        ->check(CLI::IsMember({"f32", "bf16"}));
+    command.add_option("--weights", weights_, "class rows in memory as f32 (default), bf16 or fp8")
+        ->check(CLI::IsMember({"f32", "bf16", "fp8"}));
+    command.add_option("--momentum", momentum_, "SGD with momentum in f32 or bf16, or none (default)")
+        ->check(CLI::IsMember({"none", "f32", "bf16"}));
+    command.add_flag("--cosine", one_.form.cosine, "logits are cosines, times 64");
+    command.add_option("--margin", one_.margin.m2, "with --cosine: an angle added to the target's (ArcFace)");
+    command.add_option("--kept", one_.kept, "share of the logits that are kept for the backward sweep, 0 to 1 (1)");
+    command.add_option("--shards", one_.shards, "shards of the head, one after the other (1)");
+    command.add_option("--rounds", rounds_, "steps that are timed, after one to warm up (5)");
+  }
+
+  Result<BenchReport> run(const GlobalOptions& options) override {
+    const runtime::Host host = runtime::detect_host();
+    XRUN_TRY(check());
+    one_.active = mode_ == "full" ? 0 : active_.value_or(std::max(one_.classes / 10, needed()));
+    one_.neighbours = mode_ == "knn" ? neighbours_.value_or(std::min(kNeighbours, one_.classes)) : 0;
+    one_.bf16 = dtype_ == "bf16";
+    one_.weights = format_of(weights_);
+    if (momentum_ != "none") {
+      one_.momentum = format_of(momentum_);
+    }
+    one_.margin.scale = one_.form.cosine ? kCosineScale : 1;
+    one_.threads = options.threads > 0 ? options.threads : host.cores;
+    one_.rounds = static_cast<int>(rounds_);
+    XRUN_ASSIGN(const runtime::HeadFigures figures, runtime::measure_head_step(one_));
+    return report(figures, host);
+  }
+
+ private:
+  // The largest number of classes that the targets of a step can have; at least this many classes are active.
+  int64_t needed() const { return std::min(one_.batch, one_.classes); }
+
+  Status check() const {
+    if (mode_ == "full" && active_) {
+      return usage("`--active` is the number of active classes, but with --mode full all are active",
+                   "add --mode sample");
+    }
+    XRUN_TRY(check_number("--classes", one_.classes, kMaxClasses, "1M"));
+    if (neighbours_ && mode_ != "knn") {
+      return usage("`--neighbours` is the length of lists, which only --mode knn has", "add --mode knn");
+    }
+    XRUN_TRY(check_number("--dim", one_.dim, kMaxDim, "128"));
+    XRUN_TRY(check_number("--batch", one_.batch, kMaxBatch, "256"));
+    if (neighbours_) {
+      XRUN_TRY(check_number("--neighbours", *neighbours_, std::min(kMaxNeighbours, one_.classes),
+                            std::to_string(std::min(kNeighbours, one_.classes))));
+    }
+    if (active_) {
+      const std::string tenth = std::to_string(std::max(one_.classes / 10, needed()));
+      XRUN_TRY(check_number("--active", *active_, one_.classes, tenth));
+      if (*active_ < needed()) {
+        return usage(
+            fmt::format(
+                "`--active {}` is too few: a step of {} rows may have targets of {} classes, which must all be active",
+                *active_, one_.batch, needed()),
+            "give that many classes, or a smaller --batch: --active " + tenth);
+      }
+    }
+    XRUN_TRY(check_number("--shards", one_.shards, kMaxShards, "2"));
+    XRUN_TRY(check_number("--rounds", rounds_, kMaxRounds, "5"));
+    if (!(one_.kept >= 0 && one_.kept <= 1)) {
+      return usage(fmt::format("`--kept {}` is not a share from 0 to 1", one_.kept), "give such a share: --kept 0.5");
+    }
+    if (one_.margin.m2 != 0 && !one_.form.cosine) {
+      return usage("`--margin` is added to an angle, but these logits are not cosines", "add --cosine");
+    }
+    if (!(one_.margin.m2 >= 0 && one_.margin.m2 < 3)) {
+      return usage(fmt::format("`--margin {}` is not an angle from 0 to 3", one_.margin.m2),
+                   "give radians: --margin 0.5");
+    }
+    return {};
+  }
+
+  BenchReport report(const runtime::HeadFigures& figures, const runtime::Host& host) const {
+    const auto median_of = [&](auto value) {
+      std::vector<double> values;
+      std::ranges::transform(figures.rounds, std::back_inserter(values), value);
+      return median(std::move(values));
+    };
+    const Seconds step = median_of([](const auto& round) { return round.step(); });
+    const Seconds least = std::ranges::min_element(figures.rounds, {}, &runtime::HeadRound::step)->step();
+    const double rate = static_cast<double>(one_.batch) / step;
+    const double flops = median_of([](const auto& round) { return round.rates.flops.a_second(); });
+    const double exponentials = median_of([](const auto& round) { return round.rates.exponentials.a_second(); });
+    const double traffic = median_of([](const auto& round) { return round.rates.bytes.a_second(); });
+    const MachineShare share{
+        .share = median_of([&](const auto& round) { return runtime::roofline_share(one_, round); }),
+        .processor_share =
+            median_of([&](const auto& round) { return runtime::roofline_share_of_processors(one_, round); }),
+        .processors = median_of(
+            [&](const auto& round) { return processors_of(round.rates.flops.time, one_.threads, host.cores); })};
+    const Seconds selection = median_of([](const auto& round) { return round.selection.wall; });
+    const Seconds forward = median_of([](const auto& round) { return round.forward.wall; });
+    const Seconds backward = median_of([](const auto& round) { return round.backward.wall; });
+    const Bytes beyond =
+        figures.peak - figures.memory.weights - figures.memory.states - figures.memory.lists - figures.memory.logits;
+
+    BenchReport report;
+    report.fields = {
+        {"head",
+         fmt::format("{} classes x {}, batch {}, {} products, {} weights, {}{}{}{}, {}, {}", format_count(one_.classes),
+                     one_.dim, one_.batch, dtype_, weights_, momentum_ == "none" ? "" : momentum_ + " momentum, ",
+                     classes_text(), one_.form.cosine ? ", cosine" : "",
+                     one_.margin.m2 != 0 ? fmt::format(", margin {}", one_.margin.m2) : "",
+                     counted(one_.shards, "shard"), counted(one_.threads, "thread"))},
+        {"step", fmt::format("{} (least {}, {}): {}forward {}, backward and update {}", step_text(step),
+                             step_text(least), counted(std::ssize(figures.rounds), "round"),
+                             one_.active > 0 ? "selection " + step_text(selection) + ", " : "", step_text(forward),
+                             step_text(backward))},
+        {"samples/s", rate < 100 ? fmt::format("{:.1f}", rate) : format_count(std::llround(rate))},
+        {"memory",
+         fmt::format(
+             "{} at its peak: {} class weights, {} states, {}{} kept logits, {} beyond ({} of them before the head)",
+             format_bytes(figures.peak), format_bytes(figures.memory.weights), format_bytes(figures.memory.states),
+             figures.memory.lists > 0 ? format_bytes(figures.memory.lists) + " lists, " : "",
+             format_bytes(figures.memory.logits), format_bytes(beyond), format_bytes(figures.before))},
+        {"roofline",
+         share_text(share, fmt::format("{:.1f} GFLOP/s ({}), {:.2f} billion exponentials/s and {:.1f} GB/s",
+                                       flops / 1e9, figures.instruction, exponentials / 1e9, traffic / 1e9))},
+        {"machine", fmt::format("{}, {} {}, {}", host.cpu, host.cores, host.cores == 1 ? "core" : "cores",
+                                ops::name_of(figures.isa))},
+    };
+    std::vector<double> steps;
+    std::ranges::transform(figures.rounds, std::back_inserter(steps), &runtime::HeadRound::step);
+    report.json = {{"v", 1},
+                   {"benchmark", "head"},
+                   {"mode", mode_},
+                   {"classes", one_.classes},
+                   {"active", one_.active > 0 ? one_.active : one_.classes},
+                   {"neighbours", one_.neighbours},
+                   {"dim", one_.dim},
+                   {"batch", one_.batch},
+                   {"dtype", dtype_},
+                   {"weights", weights_},
+                   {"momentum", momentum_},
+                   {"cosine", one_.form.cosine},
+                   {"margin", one_.margin.m2},
+                   {"kept", one_.kept},
+                   {"shards", one_.shards},
+                   {"empty_shards", figures.empty_shards},
+                   {"threads", one_.threads},
+                   {"cpu", host.cpu},
+                   {"isa", ops::name_of(figures.isa)},
+                   {"median_s", step},
+                   {"min_s", least},
+                   {"selection_s", selection},
+                   {"forward_s", forward},
+                   {"backward_s", backward},
+                   {"step_s", steps},
+                   {"samples_per_s", rate},
+                   {"first_loss", figures.first_loss},
+                   {"last_loss", figures.last_loss},
+                   {"peak_bytes", figures.peak},
+                   {"before_bytes", figures.before},
+                   {"weights_bytes", figures.memory.weights},
+                   {"states_bytes", figures.memory.states},
+                   {"lists_bytes", figures.memory.lists},
+                   {"logits_bytes", figures.memory.logits},
+                   {"buffers_bytes", figures.memory.buffers},
+                   {"beyond_bytes", beyond},
+                   {"roofline",
+                    {{"share", share.share},
+                     {"processor_share", share.processor_share},
+                     {"processors", share.processors},
+                     {"loaded", share.is_loaded()},
+                     {"flops_per_s", flops},
+                     {"exponentials_per_s", exponentials},
+                     {"bytes_per_s", traffic},
+                     {"instruction", figures.instruction},
+                     {"flops", runtime::head_step_flops(one_)},
+                     {"exponentials", runtime::head_step_exponentials(one_)},
+                     {"bytes", runtime::head_step_traffic(one_)}}}};
+    if (share.is_loaded()) {
+      report.notes.push_back(loaded_note(share));
+    }
+    if (figures.empty_shards > 0) {
+      report.notes.push_back(fmt::format(
+          "{} of {} shards own no class: {} classes are {} class blocks, and a shard owns whole ones",
+          figures.empty_shards, one_.shards, format_count(one_.classes),
+          ClassBlocks{one_.classes, class_block(one_.classes, one_.active > 0 ? one_.active : one_.classes)}.count()));
+    }
+    return report;
+  }
+
+  std::string classes_text() const {
+    if (mode_ == "full") {
+      return mode_;
+    }
+    return format_count(one_.active) +
+           (mode_ == "sample" ? " of them sampled" : fmt::format(" of them by lists of {}", one_.neighbours));
+  }
+
+  runtime::HeadCase one_{.classes = 1'000'000, .dim = 128, .batch = 256};
+  std::optional<int64_t> active_;
+  std::optional<int64_t> neighbours_;
+  std::string mode_ = "full";
+  std::string dtype_ = "f32";
+  std::string weights_ = "f32";
+  std::string momentum_ = "none";
+  int64_t rounds_ = 5;
+};
+
+}  // namespace
+
+std::unique_ptr<Benchmark> make_head_benchmark() { return std::make_unique<HeadBenchmark>(); }
+
+}  // namespace xrun::cli

@@ -1,0 +1,176 @@
+// `xrun eval`: evaluates a checkpoint on sources of the file.
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "graph/base/counted.h"
+#include "graph/base/errors.h"
+#include "graph/base/utf8.h"
+#include "runtime/checkpoint/tensors/checkpoint.h"
+#include "runtime/cli/commands/commands.h"
+#include "runtime/cli/model/planned.h"
+#include "runtime/cli/model/trained_model.h"
+#include "runtime/cli/predict/classification.h"
+#include "runtime/cli/progress/json_progress.h"
+#include "runtime/cli/progress/progress.h"
+#include "runtime/cli/sources/run_sources.h"
+#include "runtime/train/evaluation/inference.h"
+
+namespace xrun::cli {
+namespace {
+
+Status check_names(const Module& module, const std::vector<std::string>& names,
+                   const std::vector<std::string>& measured) {
+  for (const std::string& name : names) {
+    if (std::find(measured.begin(), measured.end(), name) == measured.end()) {
+      return usage_error("XG0413", "`" + name + "` is not a source that `train " + module.train.name + "` measures",
+                         measured.empty() ? "name metrics in `train`, or an `eval` group"
+                                          : fmt::format("one of: {}", fmt::join(measured, ", ")));
+    }
+  }
+  return {};
+}
+
+// The results of an evaluation.
+struct Measurement {
+  runtime::Evaluation evaluation;
+  int64_t step = 0;                    // step of the checkpoint
+  std::vector<SourceClasses> classes;  // empty unless they are asked for
+};
+
+bool wants_classes(const EvalArgs& args) { return args.per_class || !args.confusion.empty() || !args.wrong.empty(); }
+
+std::string text_of(const Measurement& measured, const EvalArgs& args) {
+  std::string out;
+  for (const runtime::MeasuredSource& one : measured.evaluation.sources) {
+    out += fmt::format("  {}   {}{}{}", one.name, counted(one.samples, "sample"), one.synthetic ? ", synthetic" : "",
+                       one.broken > 0 ? fmt::format("; {} broken left out", format_count(one.broken)) : "");
+    for (const runtime::LabelCount& label : one.labels) {
+      out += "; " + labels_text(label);
+    }
+    out += "\n";
+  }
+  for (const SourceClasses& source : measured.classes) {
+    const std::string of = source.source + (source.head.empty() ? "" : ", " + printable_line(source.head));
+    if (!args.wrong.empty()) {
+      out += fmt::format("  {}   {} of {}\n", printable_line(wrong_path(args)),
+                         counted(std::ssize(source.wrong), "misclassified sample"), of);
+    }
+    if (!args.confusion.empty()) {
+      out += fmt::format("  {}   {} of classes of {}\n", printable_line(args.confusion),
+                         counted(std::ssize(source.pairs), "pair"), of);
+    }
+  }
+  for (const SourceClasses& source : measured.classes) {
+    out += args.per_class ? per_class_text(source) : "";
+  }
+  out += args.per_class ? "\n" : "";
+  for (const runtime::Measured& one : measured.evaluation.metrics) {
+    out += fmt::format("{} {:.2f} %{}\n", one.key, 100 * one.value, one.synthetic ? " (synthetic)" : "");
+  }
+  return out;
+}
+
+std::string json_of(const Measurement& measured, const EvalArgs& args) {
+  nlohmann::ordered_json json{{"v", 1}, {"step", measured.step}};
+  json.update(evaluation_json(measured.evaluation.metrics, measured.evaluation.sources));
+  json["broken_samples"] = nlohmann::ordered_json::array();
+  for (const auto& [source, rows] : measured.evaluation.broken) {
+    for (const runtime::BrokenRow& row : rows) {
+      json["broken_samples"].push_back({{"source", source}, {"sample", row.sample}, {"message", row.message}});
+    }
+  }
+  for (const SourceClasses& source : measured.classes) {
+    auto& wrong = json["misclassified"][source.source];
+    (source.head.empty() ? wrong : wrong[source.head]) = std::ssize(source.wrong);
+    if (args.per_class) {
+      auto& table = json["per_class"][source.source];
+      (source.head.empty() ? table : table[source.head]) = per_class_json(source);
+    }
+  }
+  return json_line(json);
+}
+
+// The rankings that can be compared with a label. If the classes of the first ranking are computed, it is compared with
+// the first input that holds classes.
+Result<std::vector<Ranking>> rankings_with_labels(const PlannedModel& planned) {
+  XRUN_ASSIGN(std::vector<Ranking> rankings, find_rankings(planned));
+  if (rankings[0].label.empty()) {
+    rankings[0].label = label_input(planned.model.file.module);
+  }
+  std::erase_if(rankings, [](const Ranking& ranking) { return ranking.label.empty(); });
+  if (rankings.empty()) {
+    return content_error("XG0903", "the model has no label to compare its classes with",
+                         "leave --per-class, --confusion and --wrong out");
+  }
+  return rankings;
+}
+
+Result<Measurement> measure(const PlannedModel& planned, const EvalArgs& args,
+                            const Result<runtime::CheckpointInfo>& info, runtime::EventSink& events) {
+  const Module& module = planned.prepared.inference;
+  const std::vector<std::string> measured = measured_sources(module);
+  std::vector<std::string> names = args.on.empty() ? measured : args.on;
+  for (size_t i = 0; i < names.size(); ++i) {  // skips names that were given before
+    names.erase(std::remove(names.begin() + static_cast<std::ptrdiff_t>(i) + 1, names.end(), names[i]), names.end());
+  }
+  if (measured.empty()) {
+    return content_error(
+        "XG0413",
+        "`train " + module.train.name + "` measures nothing" +
+            (module.train.measured().empty() ? ""
+                                             : ": its metrics need a source other than `train`, and there is none"),
+        module.train.measured().empty() ? "name metrics in `train`, or an `eval` group"
+                                        : "declare another source in `data`");
+  }
+  XRUN_TRY(check_names(module, names, measured));
+  std::vector<Ranking> rankings;
+  if (wants_classes(args)) {
+    XRUN_TRY(check_class_files(args));
+    XRUN_ASSIGN(rankings, rankings_with_labels(planned));
+  }
+  XRUN_TRY(check_checkpoint(planned, args.file, args.anyway, info));
+  XRUN_ASSIGN(const auto classes, trained_classes(planned, *info));
+  XRUN_ASSIGN(const auto devices, start_devices(planned.plan.inference));
+  XRUN_ASSIGN(const auto sources, open_row_sources(planned, names, classes, events));
+  XRUN_ASSIGN(const auto session, open_session(planned, *devices, *info, events));
+  std::vector<runtime::RowSource*> pointers;
+  for (const auto& source : sources) {
+    pointers.push_back(source.get());
+  }
+  if (!wants_classes(args)) {
+    XRUN_ASSIGN(auto evaluation, runtime::evaluate(*session, pointers, &events));
+    return Measurement{.evaluation = std::move(evaluation), .step = info->manifest.step};
+  }
+  Classification classification(*session, rankings, classes);
+  XRUN_ASSIGN(auto evaluation, runtime::evaluate(*session, pointers, &events, nullptr,
+                                                 [&](runtime::RowSource& source, int64_t done, int64_t count) {
+                                                   return classification.add(source, done, count);
+                                                 }));
+  XRUN_TRY(write_class_files(args, classification.sources()));
+  return Measurement{std::move(evaluation), info->manifest.step, classification.sources()};
+}
+
+}  // namespace
+
+int run_eval(const GlobalOptions& options, const EvalArgs& args) {
+  const Console console(options);
+  int exit = 0;
+  const auto info = runtime::open_checkpoint(args.checkpoint);
+  const auto planned = plan_for(info, args.file, options, console, exit);
+  if (!planned) {
+    return exit;
+  }
+  const auto progress = make_progress(options.progress, console);
+  const auto measured = measure(*planned, args, info, *progress);
+  progress->on_work({});
+  if (!measured.ok()) {
+    return console.fail(measured.error(), planned->model.sources);
+  }
+  for (const auto& [source, broken] : measured->evaluation.broken) {
+    report_broken(broken, console);
+  }
+  console.out(console.json() ? json_of(*measured, args) : text_of(*measured, args));
+  return 0;
+}
+
+}  // namespace xrun::cli

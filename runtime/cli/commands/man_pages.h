@@ -1,0 +1,23 @@
+// `xrun man`: the pages of the manual, in the format of man(1): one for the program, one for each command.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "runtime/cli/console/flag_table.h"
+#include "runtime/cli/console/options.h"
+
+namespace xrun::cli {
+
+struct ManArgs {
+  std::vector<std::string> words;  // the command, "bench", "head"; empty: the program itself
+  std::string directory;           // directory to which all pages are written; empty: one page is printed
+};
+
+// The page of the command at index `place` of the table. `version`: the version of xrun.
+std::string man_page(const CommandTable& table, size_t place, const std::string& version);
+
+// Prints a page, or writes all pages to files such as "xrun-bench-head.1". Returns the exit code.
+int run_man(const GlobalOptions& options, const CommandTable& table, const ManArgs& args);
+
+}  // namespace xrun::cli

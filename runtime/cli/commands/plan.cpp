@@ -1,0 +1,192 @@
+// `xrun plan`: searches, verifies, prints and writes a plan.
+#include <chrono>
+#include <filesystem>
+
+#include "graph/base/counted.h"
+#include "graph/base/errors.h"
+#include "graph/base/utf8.h"
+#include "planner/cost/graph_builds.h"
+#include "planner/plan_file.h"
+#include "planner/report/classes.h"
+#include "planner/report/compression.h"
+#include "planner/report/diff.h"
+#include "planner/report/json.h"
+#include "planner/report/text.h"
+#include "planner/search/class_fit.h"
+#include "runtime/cli/commands/commands.h"
+#include "runtime/cli/job/job.h"
+#include "runtime/cli/model/planned.h"
+#include "runtime/cli/sources/open_headers.h"
+#include "runtime/cli/sources/run_sources.h"
+#include "runtime/device/cpu/placement.h"
+
+namespace xrun::cli {
+namespace {
+
+constexpr int kDiffers = 10;
+
+// Rejects flags that contradict one another or would have no effect.
+Status check_request(const PlanArgs& args) {
+  const auto fault = [](std::string message, std::string help) {
+    return usage_error("XG0907", std::move(message), std::move(help));
+  };
+  if (is_plan_file(args.file)) {
+    return usage_error("XG0620", "`" + args.file + "` is a plan already",
+                       "give the model file, or look inside: xrun show " + args.file);
+  }
+  if (!args.diff.empty() && !args.why.empty()) {
+    return fault("`--diff` and `--why` exclude one another", "ask for one of them");
+  }
+  if (!args.fit.empty()) {
+    const std::string other = !args.diff.empty()    ? "--diff"
+                              : !args.why.empty()   ? "--why"
+                              : args.output.empty() ? ""
+                                                    : "-o";
+    if (!other.empty()) {
+      return fault("`--fit` makes no plan of the file, but `" + other + "` needs one", "ask for one of them");
+    }
+  }
+  if (args.dry_run && !args.output.empty()) {
+    return fault("`--dry-run` writes nothing, but `-o " + args.output + "` says where to write",
+                 "leave `-o` out to look at the plan, or `--dry-run` to write it");
+  }
+  if (args.exit_code && args.diff.empty()) {
+    return fault("`--exit-code` compares two plans, but only one is given", "name the other one: --diff old.xplan");
+  }
+  return {};
+}
+
+// Prints the plan, or the answer to --diff or --why. Returns the exit code.
+int print_plan(const planner::Plan& plan, const Module& module, const PlanArgs& args, const Console& console) {
+  if (!args.diff.empty()) {
+    const auto old = planner::load_plan(args.diff);
+    if (!old.ok()) {
+      return console.fail(old.error());
+    }
+    console.out(console.json() ? planner::diff_json(*old, plan) : planner::report_diff(*old, plan));
+    return args.exit_code && !planner::diff_plans(*old, plan).empty() ? kDiffers : 0;
+  }
+  if (!args.why.empty()) {
+    const std::string text = planner::report_why(plan, args.why);
+    if (text.empty()) {
+      const auto known = planner::why_keys(plan);
+      return console.fail(usage_error("XG0908", {"the plan has no decision `{}`", args.why},
+                                      known.empty() ? "" : fmt::format("one of: {}", fmt::join(known, ", "))));
+    }
+    console.out(console.json() ? planner::why_json(plan, args.why) : text);
+    return 0;
+  }
+  if (console.json()) {
+    console.out(planner::report_json(plan, module));
+    return 0;
+  }
+  console.out(planner::report_text(plan, module, console.page_columns()));
+  // The declared cluster may be another machine than this one.
+  const runtime::CpuTopology topology =
+      module.cluster.cores > 0 || plan.machine.nodes() > 1 ? runtime::CpuTopology() : runtime::read_cpu_topology();
+  const auto devices = runtime::place_devices(topology, plan.training.threads);
+  if (const std::string places = runtime::describe_placement(topology, devices); !places.empty()) {
+    console.out("\n  nodes      " + places + "\n");
+  }
+  return 0;
+}
+
+// Time limit of the search for more classes.
+constexpr std::chrono::seconds kFitTime(60);
+
+int print_fit(const GlobalOptions& options, const PlanArgs& args, const Console& console) {
+  int exit = 0;
+  const auto model = model_from(args.file, options, console, exit);
+  if (!model) {
+    return exit;
+  }
+  const PreparedModel& prepared = model->prepared;
+  const auto begin = std::chrono::steady_clock::now();
+  const auto fits = planner::fit_classes({prepared.training, prepared.inference, prepared.training_facts,
+                                          prepared.inference_facts, prepared.machine, options.deterministic,
+                                          [&] { return std::chrono::steady_clock::now() - begin < kFitTime; }});
+  if (!fits.ok()) {
+    return console.fail(fits.error(), model->model.sources);
+  }
+  console.out(console.json()
+                  ? planner::classes_json(*fits, prepared.training, prepared.machine)
+                  : planner::report_classes(*fits, prepared.training, prepared.machine, console.page_columns()));
+  return 0;
+}
+
+int plan_alone(const GlobalOptions& options, const PlanArgs& args) {
+  const Console console(options);
+  int exit = 0;
+  if (const Status request = check_request(args); !request.ok()) {
+    return console.fail(request.error());
+  }
+  if (!args.fit.empty()) {
+    return print_fit(options, args, console);
+  }
+  auto planned = plan_from(args.file, options, console, true, exit);
+  if (!planned) {
+    return exit;
+  }
+  if (const Status explained = explain_choices(*planned); !explained.ok()) {
+    return console.fail(explained.error(), planned->model.sources);
+  }
+  Phase phase(console);
+  const auto headers = open_headers(*planned);
+  if (!headers.ok()) {
+    return console.fail(headers.error(), planned->model.sources);
+  }
+  planned->plan.samples = headers->samples;
+  planned->plan.decoding = headers->memory.decoding.bytes;
+  Diagnostics warnings = headers->warnings;
+  if (auto slow = planner::slow_graphs(planned->plan, planned->prepared.training)) {
+    warnings.add(std::move(*slow));
+  }
+  if (auto unlike = planner::unlike_nodes(planned->plan, planned->prepared.training)) {
+    warnings.add(std::move(*unlike));
+  }
+  console.report(warnings, planned->model.sources);
+  if (const Status fits = check_memory(*planned, headers->memory); !fits.ok()) {
+    return console.fail(fits.error(), planned->model.sources);
+  }
+  phase.done("data", headers->samples > 0 ? counted(headers->samples, "sample") + " to train on" : "not here");
+  exit = print_plan(planned->plan, planned->prepared.training, args, console);
+  // With `--diff` or `--why`, a plan is written only if `-o` is given.
+  const bool asked = !args.diff.empty() || !args.why.empty();
+  if ((exit != 0 && exit != kDiffers) || args.dry_run || (asked && args.output.empty())) {
+    return exit;
+  }
+  const std::string output = args.output.empty()
+                                 ? std::filesystem::path(args.file).replace_extension(".xplan").filename().string()
+                                 : args.output;
+  if (const Status saved = planner::save_plan(planned->plan, output); !saved.ok()) {
+    return console.fail(saved.error());
+  }
+  if (!console.json()) {
+    const std::string shown = printable_line(output);
+    console.out("\n  wrote " + shown + "      look inside: xrun show " + shown + "      run: xrun train " + shown +
+                "\n");
+  }
+  return exit;
+}
+
+}  // namespace
+
+// If a launcher started several processes, rank 0 plans for the hosts of all ranks, and the others wait for it.
+int run_plan(const GlobalOptions& options, const PlanArgs& args) {
+  auto joined = join_job(options, "plan");
+  if (!joined.ok()) {
+    return fail_job({}, joined.error(), Console(options), {});
+  }
+  Job job = std::move(joined).value();
+  if (const Status measured = measure_network(job); !measured.ok()) {
+    return fail_job(job, measured.error(), Console(job.options), {});
+  }
+  const int exit = job.leads() ? plan_alone(job.options, args) : 0;
+  if (job.world == nullptr) {
+    return exit;
+  }
+  const auto exits = job.world->gather(std::to_string(exit));
+  return exits.ok() ? std::atoi((*exits)[0].c_str()) : fail_job(job, exits.error(), Console(job.options), {});
+}
+
+}  // namespace xrun::cli

@@ -1,0 +1,247 @@
+// `xrun show`: prints a model, a plan, a checkpoint, or the log or directory of a run. `--emit` prints an intermediate
+// result on the way from the text to the program.
+#include <filesystem>
+
+#include "graph/base/utf8.h"
+#include "graph/print.h"
+#include "lang/elaborate/facts.h"
+#include "lang/explicit.h"
+#include "lang/format/format.h"
+#include "lang/print_module.h"
+#include "lang/syntax/parser.h"
+#include "lang/syntax/print_syntax.h"
+#include "planner/report/json.h"
+#include "planner/report/model_summary.h"
+#include "planner/report/text.h"
+#include "runtime/checkpoint/tensors/checkpoint.h"
+#include "runtime/checkpoint/tensors/describe.h"
+#include "runtime/cli/commands/commands.h"
+#include "runtime/cli/model/planned.h"
+#include "runtime/cli/show/log_report.h"
+#include "runtime/cli/show/run_directory.h"
+#include "runtime/formats/files.h"
+
+namespace xrun::cli {
+namespace {
+
+// Prints tokens or the syntax tree. These need no resolved names, so files with errors are also shown.
+int show_syntax(const ShowArgs& args, const Console& console) {
+  constexpr Bytes kMost = 4 * kMiB + 1;  // one byte above the limit, so that the lexer sees a file that is too large
+  const auto bytes = runtime::read_file(args.file, kMost);
+  if (!bytes.ok()) {
+    return console.fail(bytes.error());
+  }
+  SourceMap sources;
+  const int32_t file = sources.add(args.file, std::string(reinterpret_cast<const char*>(bytes->data()), bytes->size()));
+  Diagnostics diagnostics;
+  if (args.emit == "tokens") {
+    console.out(lang::print_tokens(sources, file, diagnostics));
+  } else {
+    console.out(lang::print_ast(lang::parse(sources, file, diagnostics)));
+  }
+  console.report(diagnostics, sources);
+  return diagnostics.has_errors() ? exit_code(ErrorKind::kContent) : 0;
+}
+
+int show_module(const GlobalOptions& options, const ShowArgs& args, const Console& console) {
+  int exit = 0;
+  const auto model = load_model(args.file, options, console, false, exit);
+  if (!model) {
+    return exit;
+  }
+  const Module& module = model->file.module;
+  if (args.emit == "checked") {
+    console.out(lang::print_module(module, model->file.run));
+    return 0;
+  }
+  if (args.emit == "module" || !module.has_train) {
+    console.out(print(module.graph));
+    return 0;
+  }
+  exit = refuse_unfinished(*model, console, true);
+  if (exit != 0) {
+    return exit;
+  }
+  const auto prepared = prepare_model(module, options, console);
+  if (!prepared.ok()) {
+    return console.fail(prepared.error(), model->sources);
+  }
+  console.out(print(prepared->training.graph));
+  return 0;
+}
+
+int show_explicit(const GlobalOptions& options, const ShowArgs& args, const Console& console) {
+  int exit = 0;
+  lang::Facts facts;
+  auto model = load_model(args.file, options, console, false, exit, nullptr, &facts);
+  if (!model) {
+    return exit;
+  }
+  Diagnostics diagnostics;
+  const std::string written = lang::explicit_text(model->file, facts, model->sources);
+  const auto text = lang::format(args.file, written, model->sources, diagnostics);
+  console.report(diagnostics, model->sources);
+  console.out(text.value_or(""));
+  return text ? 0 : exit_code(ErrorKind::kContent);
+}
+
+std::string describe_plan(const PlannedModel& planned, const ShowArgs& args, const Console& console) {
+  const planner::Plan& plan = planned.plan;
+  const Module& module = planned.prepared.training;
+  if (args.emit == "program") {
+    return planner::print(plan.training, module.graph);
+  }
+  const bool json = console.json();
+  if (args.gantt) {
+    return json ? planner::gantt_json(plan) : planner::report_gantt(plan, console.columns());
+  }
+  if (!args.table.empty()) {
+    return json ? planner::table_json(plan, module, args.table, args.depth)
+                : planner::report_table(plan, module, args.table, args.depth);
+  }
+  return json ? planner::report_json(plan, module) : planner::report_text(plan, module, console.page_columns());
+}
+
+bool is_log(const std::string& path) { return path.ends_with(".jsonl"); }
+
+bool is_directory(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
+// Shows the shapes and sizes of a model without `train` or `data`, which cannot be planned. Returns nullopt if the
+// model can be planned.
+std::optional<int> show_bare_model(const GlobalOptions& options, const ShowArgs& args, const Console& console) {
+  if (is_plan_file(args.file) || !args.emit.empty() || args.gantt || (!args.table.empty() && args.table != "layers")) {
+    return std::nullopt;
+  }
+  const auto quiet = read_quietly(args.file, options);
+  if (!quiet || quiet->module.model.empty() || (quiet->module.has_train && quiet->module.has_data)) {
+    return std::nullopt;  // planning reports errors as well
+  }
+  int exit = 0;
+  const auto model = load_model(args.file, options, console, false, exit);
+  if (!model) {
+    return exit;
+  }
+  const Module& module = model->file.module;
+  console.out(console.json() ? planner::model_json(module, args.depth) : planner::model_text(module, args.depth));
+  return 0;
+}
+
+// Rejects flags that contradict one another or do not fit the file.
+Status check_request(const GlobalOptions& options, const ShowArgs& args, bool json) {
+  const bool checkpoint = runtime::is_checkpoint(args.file);
+  const bool directory = !checkpoint && is_directory(args.file);
+  const std::string flag = !args.emit.empty()    ? "--emit"
+                           : !args.table.empty() ? "--table"
+                           : args.gantt          ? "--gantt"
+                           : args.write_defaults ? "--explicit"
+                                                 : "";
+  const int flags =
+      (args.emit.empty() ? 0 : 1) + (args.table.empty() ? 0 : 1) + (args.gantt ? 1 : 0) + (args.write_defaults ? 1 : 0);
+  const auto fault = [](std::string message, std::string help) {
+    return Error{ErrorKind::kUsage, "XG0906", std::move(message), std::move(help), {}};
+  };
+  if (flags > 1) {
+    return fault("`--emit`, `--table`, `--gantt` and `--explicit` exclude one another", "ask for one of them");
+  }
+  if ((checkpoint || directory || is_log(args.file)) && flags > 0) {
+    return fault("`" + args.file + "` is a " +
+                     (checkpoint  ? "checkpoint"
+                      : directory ? "directory"
+                                  : "log") +
+                     ": it has nothing for `" + flag + "`",
+                 "leave `" + flag + "` out, or give a model or a plan");
+  }
+  if (const std::string deciding = deciding_flag(options); checkpoint && !deciding.empty()) {
+    return fault("`" + deciding + "` (or its XRUN_ variable) has no effect on the checkpoint `" + args.file + "`",
+                 "leave `" + deciding + "` out");
+  }
+  if (is_plan_file(args.file) && !args.emit.empty() && args.emit != "plan" && args.emit != "program") {
+    return fault("`" + args.file + "` is a plan: it does not hold what `--emit " + args.emit + "` prints",
+                 "give the model file");
+  }
+  if (args.write_defaults && is_plan_file(args.file)) {
+    return fault("`" + args.file + "` is a plan: it does not hold the text of the model", "give the model file");
+  }
+  GlobalOptions others = options;
+  others.run.clear();
+  if (const std::string deciding = deciding_flag(others); args.write_defaults && !deciding.empty()) {
+    return fault(
+        "`" + deciding + "` (or its XRUN_ variable) has no effect on `--explicit`, which shows what the file says",
+        "leave `" + deciding + "` out");
+  }
+  if (json && args.write_defaults) {
+    return fault("`--explicit` prints a model file, not JSON", "leave `--format json` out");
+  }
+  if (json && !args.emit.empty() && args.emit != "plan") {
+    return fault("`--emit " + args.emit + "` prints text, not JSON", "leave `--format json` out");
+  }
+  if (args.depth > 0 && args.table != "layers") {
+    return fault("`--depth` has no effect without `--table layers`", "add it, or leave `--depth` out");
+  }
+  return {};
+}
+
+}  // namespace
+
+int run_show(const GlobalOptions& options, const ShowArgs& args) {
+  const Console console(options);
+  if (const Status request = check_request(options, args, console.json()); !request.ok()) {
+    return console.fail(request.error());
+  }
+  if (is_log(args.file)) {
+    const auto log = read_log(args.file);
+    if (!log.ok()) {
+      return console.fail(log.error());
+    }
+    console.out(console.json() ? log_json(*log)
+                               : log_text(printable_line(args.file), *log, console.columns(), console.unicode()));
+    return 0;
+  }
+  if (runtime::is_checkpoint(args.file)) {
+    const auto text = runtime::describe_checkpoint(args.file, console.json());
+    if (!text.ok()) {
+      return console.fail(text.error());
+    }
+    console.out(*text);
+    std::error_code ignored;
+    if (const std::string log = args.file + "/log.jsonl"; std::filesystem::exists(log, ignored) && !console.json()) {
+      console.note("note: the log of the run: xrun show " + printable_line(log) + "\n");
+    }
+    return 0;
+  }
+  if (is_directory(args.file)) {
+    const auto text = describe_run(args.file, console);
+    if (!text.ok()) {
+      return console.fail(text.error());
+    }
+    console.out(*text);
+    return 0;
+  }
+  if (args.write_defaults) {
+    return show_explicit(options, args, console);
+  }
+  if (args.emit == "tokens" || args.emit == "ast") {
+    return show_syntax(args, console);
+  }
+  if (args.emit == "checked" || args.emit == "module" || args.emit == "backward") {
+    return show_module(options, args, console);
+  }
+  if (const auto shown = show_bare_model(options, args, console)) {
+    return *shown;
+  }
+  int exit = 0;
+  auto planned = plan_from(args.file, options, console, true, exit);
+  if (!planned) {
+    return exit;
+  }
+  if (const Status explained = is_plan_file(args.file) ? Status() : explain_choices(*planned); !explained.ok()) {
+    return console.fail(explained.error(), planned->model.sources);
+  }
+  console.out(describe_plan(*planned, args, console));
+  return 0;
+}
+
+}  // namespace xrun::cli

@@ -1,0 +1,118 @@
+// The parsed command line: global flags and the arguments of each subcommand, as plain values.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "graph/base/units.h"
+#include "graph/settings/specs.h"
+
+namespace xrun::cli {
+
+// Flags that every subcommand takes (docs/reference/command/overview.md, "Flags of every command"). The variable
+// XRUN_<NAME> can replace each long flag.
+struct GlobalOptions {
+  std::vector<std::pair<std::string, std::string>> sets;  // --set PATH=VALUE
+  std::string run;
+  std::string cluster;    // FILE[:NAME]
+  std::string schedule;   // FILE[:NAME]
+  std::string directory;  // -C: the directory of a run's output
+  std::string format = "text";
+  std::string progress = "auto";  // auto tty plain json none
+  std::string color = "auto";     // auto always never
+  bool ascii = false;
+  bool quiet = false;
+  bool verbose = false;
+  bool deterministic = false;
+  int threads = 0;                // total threads of all devices; 0: the number of cores
+  int devices = 0;                // CPU devices; 0: one per core
+  std::string cost = "analytic";  // analytic measured
+
+  // The next members are set by a run of several processes (runtime/cli/job/job.h), not by flags.
+  int ranks = 1;
+  int cores = 0;                // cores of all hosts; 0: use the cores of this host
+  Bytes memory = 0;             // memory of all hosts
+  Bytes node_memory = 0;        // memory of the host that has the least
+  std::vector<int> rank_nodes;  // the host of each rank, counted from 0
+  NetworkSpec network;          // rates measured between the hosts
+};
+
+struct CheckArgs {
+  std::vector<std::string> files;
+  bool data = false;
+  bool strict = false;
+};
+
+struct FmtArgs {
+  std::vector<std::string> paths;  // files and directories
+  bool check = false;              // only print the changes
+  bool std_in = false;             // reads stdin and writes stdout
+};
+
+struct FixArgs {
+  std::vector<std::string> paths;  // files and directories
+};
+
+struct ExplainArgs {
+  std::vector<std::string> topics;  // codes, operators, settings
+  bool list = false;
+  bool unavailable = false;  // list only the parts of the language that are known but not available yet
+};
+
+struct PlanArgs {
+  std::string file;
+  std::string output;
+  bool dry_run = false;  // print the changes without writing files
+  std::string diff;      // an older plan, to print the differences
+  bool exit_code = false;
+  std::string why;  // the decision to explain
+  std::string fit;  // "classes": print how many classes fit
+};
+
+struct ShowArgs {
+  std::string file;   // model, plan or checkpoint
+  std::string table;  // layers memory comm why
+  std::string emit;   // tokens ast checked module backward plan program
+  bool gantt = false;
+  bool write_defaults = false;  // --explicit
+  int depth = 0;                // number of path parts that name a layer in `--table layers`; 0: see list_layers
+};
+
+struct TrainArgs {
+  std::string file;  // model or plan
+  std::string resume = "auto";
+  bool overwrite = false;  // with --resume never: an existing run is renamed
+  bool extend = false;     // allow a length and a rate that differ from the checkpoint's
+  std::optional<int64_t> steps;
+  int64_t profile = -1;  // warm-up steps before the profile; -1: no profile
+  int step_timeout =
+      600;  // after this many seconds of work a rank hangs (runtime/train/watch/work_deadline.h); 0: never
+};
+
+struct EvalArgs {
+  std::string file;  // empty: the model that the checkpoint holds
+  std::string checkpoint;
+  std::vector<std::string> on;  // names of sources; empty: all sources that `train` names
+  bool per_class = false;
+  std::string confusion;  // path of the file for counts of class pairs
+  std::string wrong;      // directory for the list of misclassified samples
+  bool anyway = false;    // also evaluate if the file has another model than the checkpoint
+};
+
+struct PredictArgs {
+  std::string file;  // empty: the model that the checkpoint holds
+  std::string checkpoint;
+  std::vector<std::string> images;
+  std::string source;
+  std::string rows;    // a..b
+  int topk = 0;        // classes to show for a row; 0: five, or all if there are fewer
+  std::string scores;  // probabilities logits; empty: probabilities
+  bool embedding = false;
+  std::string output;   // .npy or .npz
+  bool anyway = false;  // also predict if the file has another model than the checkpoint
+};
+
+}  // namespace xrun::cli

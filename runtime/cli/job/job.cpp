@@ -1,0 +1,260 @@
+#include "runtime/cli/job/job.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <fmt/format.h>
+
+#include "graph/base/errors.h"
+#include "planner/plan_file.h"
+#include "planner/report/diff.h"
+#include "runtime/checkpoint/files/owner.h"
+#include "runtime/cli/job/job_watch.h"
+#include "runtime/cli/job/join_world.h"
+#include "runtime/comm/ranks/network_rate.h"
+#include "runtime/comm/ranks/rank_communicator.h"
+
+namespace xrun::cli {
+namespace {
+
+Status meet(Job& job) {
+  runtime::World& world = *job.world;
+  Result<std::string> mine = std::string();
+  if (auto facts = own_facts(); facts.ok()) {
+    mine = to_text(*facts);
+  } else {
+    mine = std::move(facts).error();
+  }
+  XRUN_ASSIGN(const auto texts, world.gather(std::move(mine)));
+  std::vector<RankFacts> ranks;
+  for (const std::string& text : texts) {
+    ranks.push_back(rank_facts_from(text));
+  }
+  XRUN_TRY(world.agree(world.rank() == 0 ? check_alike(ranks) : Status()));
+  job.options.ranks = world.count();
+  job.options.cores = cores_of(ranks);
+  job.options.memory = memory_of(ranks).all;
+  job.options.node_memory = memory_of(ranks).least;
+  job.options.rank_nodes = nodes_of(ranks);
+  const RankFacts& own = ranks[static_cast<size_t>(world.rank())];
+  for (int rank = 0; rank < world.count(); ++rank) {
+    const RankFacts& one = ranks[static_cast<size_t>(rank)];
+    if (one.host == own.host && one.cpus == own.cpus) {
+      job.neighbours.push_back(rank);
+    }
+  }
+  if (world.rank() != 0) {
+    job.options.quiet = true;
+    job.options.progress = "none";
+  }
+  return {};
+}
+
+}  // namespace
+
+Status hold_alike(const Job& job, const Result<Facts>& mine, const std::string& cause, const std::string& help) {
+  if (job.world == nullptr) {
+    return mine.ok() ? Status() : Status(mine.error());
+  }
+  runtime::World& world = *job.world;
+  XRUN_ASSIGN(const auto texts,
+              world.gather(mine.ok() ? Result<std::string>(to_text(*mine)) : Result<std::string>(mine.error())));
+  std::vector<Facts> facts;
+  for (const std::string& text : texts) {
+    facts.push_back(facts_from(text));
+  }
+  size_t first = 0;
+  std::vector<std::string> notes = differences(facts, first);
+  Status alike;
+  if (world.rank() == 0 && !notes.empty()) {
+    Error error = content_error("XG0833", {"{} {}", world.name(static_cast<int>(first)), cause}, help);
+    error.notes = std::move(notes);
+    alike = std::move(error);
+  }
+  return world.agree(std::move(alike));
+}
+
+Result<Job> join_job(const GlobalOptions& options, const std::string& command) {
+  Job job{.world = nullptr,
+          .options = options,
+          .neighbours = {},
+          .checkpoints = {},
+          .unwatched = {},
+          .hangs = nullptr,
+          .watch = nullptr,
+          .end = nullptr};
+  XRUN_ASSIGN(job.world, join_world(options, command));
+  if (job.world == nullptr) {
+    return job;
+  }
+  const StartLimit limit(options, job.rank(), job.count());
+  if (const Status met = meet(job); !met.ok()) {
+    return for_one(*job.world, met.error());
+  }
+  if (const Status watched = watch_ranks(job); !watched.ok()) {
+    job.unwatched = watched.error();
+  }
+  job.end = std::make_unique<WorldEnd>(*job.world);
+  return job;
+}
+
+Status measure_network(Job& job) {
+  if (job.hosts() == 1) {
+    return {};
+  }
+  XRUN_ASSIGN(const runtime::NetworkRate found, runtime::measure_network(*job.world, job.options.rank_nodes));
+  job.options.network = {.name = "measured", .rate = found.rate, .latency = found.latency};
+  return {};
+}
+
+Status check_ranks(const planner::Plan& plan, int count, int hosts) {
+  const planner::Program& program = plan.training;
+  if (plan.machine.nodes() > hosts) {
+    return usage_error("XG0832",
+                       {"the plan is for {} nodes, but the run has {}", plan.machine.nodes(),
+                        hosts == 1 ? "one host" : fmt::format("{} hosts", hosts)},
+                       "start a process on each node with mpirun, or plan for one node: --set cluster.nodes=1");
+  }
+  if (count > program.devices) {
+    return usage_error("XG0832",
+                       {"{} ranks were started for a plan of {} devices: each rank needs one", count, program.devices},
+                       fmt::format("start at most {}, or plan for more devices: --devices {}", program.devices, count));
+  }
+  for (const planner::HeadPlan& head : program.heads) {
+    if (count > 1 && head.mapped) {
+      return usage_error("XG0832",
+                         "class rows in a file (`rows = mapped`) need a run of one process, but several were started",
+                         "start one process, or keep the rows in memory: rows = memory");
+    }
+  }
+  return {};
+}
+
+namespace {
+
+// Checks that the plan file which was given to this rank holds the plan of rank 0.
+Status check_same_plan(const planner::Plan& of_first, const std::string& path) {
+  if (!is_plan_file(path)) {
+    return {};
+  }
+  XRUN_ASSIGN(const planner::Plan own, planner::load_plan(path));
+  if (own.id == of_first.id) {
+    return {};
+  }
+  Error error =
+      content_error("XG0833", {"`{}` is the plan {} here, and rank 0 has the plan {}", path, own.id, of_first.id},
+                    "give all ranks one plan file");
+  for (const planner::PlanChange& change : planner::diff_plans(of_first, own)) {
+    const auto words = [](const planner::PlanRow& row) { return row.value.empty() ? std::string("none") : row.value; };
+    error.notes.push_back(fmt::format("{}: {} on rank 0, {} here",
+                                      change.before.name.empty() ? change.after.name : change.before.name,
+                                      words(change.before), words(change.after)));
+  }
+  return error;
+}
+
+// Lets the lowest rank that could not make its module print the cause, `held`. Returns the exit code of that rank, or
+// 0.
+int settle(const Job& job, int exit, const std::string& held) {
+  const auto exits = job.world->gather(std::to_string(exit));
+  for (int rank = 0; exits.ok() && rank < job.count(); ++rank) {
+    if (const int code = std::atoi((*exits)[static_cast<size_t>(rank)].c_str()); code != 0) {
+      if (rank == job.rank()) {
+        std::fputs(fmt::format("{}:\n{}", job.world->name(rank), held).c_str(), stderr);
+      }
+      return code;
+    }
+  }
+  return exits.ok() ? 0 : exit_code(exits.error().kind);
+}
+
+}  // namespace
+
+std::optional<PlannedModel> plan_of_job(Job& job, const std::string& path, const GlobalOptions& path_options,
+                                        const Console& console, int& exit) {
+  if (job.world == nullptr) {
+    auto alone = plan_from(path, path_options, console, true, exit);
+    if (const Status fits = alone ? check_ranks(alone->plan, 1) : Status(); !fits.ok()) {
+      exit = console.fail(fits.error(), alone->model.sources);
+      return std::nullopt;
+    }
+    return alone;
+  }
+  std::optional<PlannedModel> planned;
+  std::string said;
+  exit = 0;
+  if (job.leads()) {
+    planned = plan_from(path, path_options, console, true, exit);
+    if (planned) {
+      if (const Status fits = check_ranks(planned->plan, job.count(), job.hosts()); !fits.ok()) {
+        exit = console.fail(fits.error(), planned->model.sources);
+        planned.reset();
+      }
+    }
+    said = fmt::format("{:03}", exit);
+    if (planned) {
+      const auto bytes = planner::plan_bytes(planned->plan);
+      said.append(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    }
+  }
+  const auto from_first = job.world->broadcast(said);
+  if (!from_first.ok()) {
+    exit = fail_job(job, from_first.error(), console, {});
+    return std::nullopt;
+  }
+  exit = std::atoi(from_first->substr(0, 3).c_str());
+  if (exit != 0) {
+    return std::nullopt;
+  }
+  std::string held;
+  if (!job.leads()) {
+    const Console own(job.options, &held);
+    planned = plan_received(from_first->substr(3), job.options, own, exit);
+    if (const Status same = planned ? check_same_plan(planned->plan, path) : Status(); !same.ok()) {
+      exit = own.fail(same.error(), {});
+      planned.reset();
+    }
+  }
+  exit = settle(job, exit, held);
+  if (exit != 0) {
+    return std::nullopt;
+  }
+  planned->rank = job.rank();
+  planned->plan.training.ranks = planned->plan.inference.ranks = job.count();
+  for (planner::StepProgram& step : planned->plan.smaller) {
+    step.program.ranks = job.count();
+  }
+  return planned;
+}
+
+runtime::SessionOptions session_options(const Job& job, const PlannedModel& planned,
+                                        const runtime::DeviceSet& devices) {
+  runtime::SessionOptions options{.isa = planned.prepared.isa};
+  if (job.world == nullptr) {
+    return options;
+  }
+  options.rank = job.rank();
+  options.peers = job.world.get();
+  options.rank_nodes = job.options.rank_nodes;
+  options.communicator = [&world = *job.world, &devices,
+                          &program = planned.plan.training](std::span<const runtime::Exchange> exchanges) {
+    return std::make_unique<runtime::RankCommunicator>(
+        world, devices, [&program](int device) { return program.rank_of(device); }, exchanges);
+  };
+  return options;
+}
+
+int fail_job(const Job& job, const Error& error, const Console& console, const SourceMap& sources) {
+  if (const auto loss = loss_of(job)) {
+    return tells_loss(job) || waits_in_vain(job) ? console.fail(*loss) : exit_code(loss->kind);
+  }
+  if (job.world != nullptr) {
+    const bool tells = job.world->tells(error);
+    job.world->leave(error);
+    if (!tells) {
+      return exit_code(error.kind);
+    }
+  }
+  return error.message.empty() ? exit_code(error.kind) : console.fail(error, sources);
+}
+
+}  // namespace xrun::cli

@@ -1,0 +1,267 @@
+// Runs the command in a loop. Each round starts it as a child process, watches for a launcher that does not end
+// (stuck_launcher.h), and waits for its end. The exit code then decides, together with the codes that the ranks of this
+// machine have reported (rank_exits.h), since launchers return codes of their own. The command starts again if it was
+// not meant to end and its last checkpoint may help; after several early ends in a row, the loop waits longer each
+// time. A request to stop is passed on to the child and ends the loop.
+#include "runtime/cli/job/restarts.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
+#include <cstring>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <thread>
+#include <unistd.h>
+
+#include "graph/base/result.h"
+#include "runtime/cli/console/console.h"
+#include "runtime/cli/console/usage.h"
+#include "runtime/cluster/stop_signals.h"
+#include "runtime/cluster/stuck_launcher.h"
+
+namespace xrun::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr int kSignalled = 128;  // exit code of a process that a signal ended, less the signal, as in shells
+constexpr Seconds kAtOnce = 30;  // a command that ends earlier has hardly trained at all
+constexpr Seconds kLongestWait = 60;
+
+// A child process. The thread of StopSignals may ask it to stop at any time.
+class Child {
+ public:
+  // Starts the command. Returns 0, or the errno of the failure.
+  int start(const std::vector<std::string>& command) {
+    std::vector<char*> words;
+    for (const std::string& word : command) {
+      words.push_back(const_cast<char*>(word.c_str()));
+    }
+    words.push_back(nullptr);
+    std::array<int, 2> fault_pipe{};
+    if (::pipe2(fault_pipe.data(), O_CLOEXEC) != 0) {
+      return errno;
+    }
+    const pid_t parent = ::getpid();
+    const pid_t pid = ::fork();
+    if (pid == 0) {
+      become(words, parent, fault_pipe[1]);
+    }
+    int fault = pid < 0 ? errno : 0;
+    ::close(fault_pipe[1]);
+    if (fault == 0 && ::read(fault_pipe[0], &fault, sizeof(fault)) != sizeof(fault)) {
+      fault = 0;  // the program has started, which closed the pipe
+    }
+    ::close(fault_pipe[0]);
+    if (fault != 0 && pid > 0) {
+      ::waitpid(pid, nullptr, 0);
+    }
+    pid_.store(fault == 0 ? pid : 0);
+    return fault;
+  }
+
+  // Waits for the end. Returns the exit code, or 128 + the signal.
+  int wait() {
+    int status = 0;
+    while (::waitpid(pid_.load(), &status, 0) < 0 && errno == EINTR) {
+    }
+    pid_.store(0);
+    return WIFSIGNALED(status) ? kSignalled + WTERMSIG(status) : WEXITSTATUS(status);
+  }
+
+  pid_t pid() const { return pid_.load(); }  // 0: not running
+
+  void ask_to_stop() {
+    if (const pid_t pid = pid_.load(); pid > 0) {
+      ::kill(pid, SIGUSR1);
+    }
+  }
+
+ private:
+  // Turns the child into the command. The child gets SIGTERM if the parent dies, as after a second signal.
+  // XRUN_RESTARTS is removed from its environment, since an `xrun train` after `--` would otherwise also watch over a
+  // command.
+  [[noreturn]] static void become(const std::vector<char*>& words, pid_t parent, int fault_pipe) {
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (::getppid() == parent) {
+      std::signal(SIGPIPE, SIG_DFL);  // xrun ignores both signals, and a started program would inherit that
+      std::signal(SIGXFSZ, SIG_DFL);
+      ::unsetenv("XRUN_RESTARTS");
+      ::execvp(words[0], words.data());
+    }
+    const int fault = errno;
+    if (::write(fault_pipe, &fault, sizeof(fault)) < 0) {
+      ::_exit(kSignalled - 1);
+    }
+    ::_exit(kSignalled - 1);
+  }
+
+  std::atomic<pid_t> pid_{0};
+};
+
+// Waits for this time. Returns false if a stop was requested.
+bool wait_for(Seconds seconds) {
+  const auto end = Clock::now() + std::chrono::duration<double>(seconds);
+  while (Clock::now() < end && !StopSignals::requested().load()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  }
+  return !StopSignals::requested().load();
+}
+
+std::string shell_line(const std::vector<std::string>& command) {
+  std::string line;
+  for (const std::string& word : command) {
+    line += (line.empty() ? "" : " ") + word;
+  }
+  return line;
+}
+
+// The flag, or its variable, that would make every start of the command begin at the same step; empty: no such flag.
+std::string begins_each_time(const std::vector<std::string>& command) {
+  constexpr std::string_view kFlag = "--resume";
+  for (size_t i = 0; i < command.size(); ++i) {
+    const std::string& word = command[i];
+    const bool apart = word == kFlag && i + 1 < command.size();
+    const bool joined = word.starts_with(std::string(kFlag) + "=");
+    if ((apart && command[i + 1] != "auto") || (joined && word != "--resume=auto")) {
+      return apart ? word + " " + command[i + 1] : word;
+    }
+    if (apart || joined) {
+      return "";  // a flag takes precedence over its variable
+    }
+  }
+  const char* const variable = std::getenv("XRUN_RESUME");
+  return variable == nullptr || *variable == 0 || std::string_view(variable) == "auto"
+             ? ""
+             : "XRUN_RESUME=" + std::string(variable);
+}
+
+std::string end_of(int exit_code, Seconds lived) {
+  const std::string how = exit_code > kSignalled ? fmt::format("was ended by signal {}", exit_code - kSignalled)
+                                                 : fmt::format("ended with exit code {}", exit_code);
+  return how + " after " + format_seconds(lived);
+}
+
+}  // namespace
+
+int take_command(int argc, const char* const* argv, RestartArgs& args) {
+  const char* const* const end = argv + argc;
+  const char* const* const dashes = std::find(argv, end, std::string_view("--"));
+  const char* const variable = std::getenv("XRUN_RESTARTS");
+  args.asked_for = (variable != nullptr && *variable != 0) || std::any_of(argv, dashes, [](std::string_view word) {
+                     return word == "--restarts" || word.starts_with("--restarts=");
+                   });
+  if (!args.asked_for || dashes == end) {
+    return argc;
+  }
+  args.command.assign(dashes + 1, end);
+  return static_cast<int>(dashes - argv);
+}
+
+bool is_worth_restart(int exit_code) {
+  constexpr int kInterrupted = kSignalled + SIGINT;
+  constexpr int kTerminated = kSignalled + SIGTERM;
+  return exit_code == xrun::exit_code(ErrorKind::kInterrupted) || exit_code == xrun::exit_code(ErrorKind::kWorld) ||
+         (exit_code > kSignalled && exit_code != kInterrupted && exit_code != kTerminated);
+}
+
+// `timeout` ends with 124. MPICH's launcher ends with the bitwise OR of the signals that ended its ranks. So 15 may be
+// SIGTERM, or SIGABRT of one rank and SIGKILL of the others, which then report no end. Ranks that report nothing at all
+// may see other files than this process.
+bool misses_host(int exit_code, const RankReports& said, bool before, bool now) {
+  constexpr std::array<int, 4> kMeant{0, 124, kSignalled + SIGINT, kSignalled + SIGTERM};
+  const bool all_ended = std::ssize(said.exits) >= said.begun;
+  const bool meant = std::ranges::find(kMeant, exit_code) != kMeant.end() ||
+                     ((exit_code == SIGINT || exit_code == SIGTERM) && all_ended) ||
+                     std::ranges::any_of(said.exits, [](int exit) { return !is_worth_restart(exit); });
+  return !meant && (now ? said.begun > 0 : before);
+}
+
+int exit_of_ranks(int exit_code, const RankReports& said) {
+  if (exit_code != 0 || !said.launched) {
+    return exit_code;
+  }
+  return said.exits.empty() ? xrun::exit_code(ErrorKind::kInterrupted) : std::ranges::min(said.exits);
+}
+
+Seconds wait_before_restart(int ends_at_once) {
+  constexpr int kDoublings = 6;
+  return ends_at_once < 2 ? 0 : std::min<Seconds>(kLongestWait, 1 << std::min(ends_at_once - 2, kDoublings));
+}
+
+int run_restarts(const GlobalOptions& options, const RestartArgs& args, const std::string& file) {
+  if (!file.empty() || args.command.empty()) {
+    return usage_fault("`--restarts` starts the command after `--`, but " +
+                           (file.empty() ? "there is no command" : "`" + file + "` is before `--`"),
+                       "write xrun train --restarts 5 -- xrun train " + (file.empty() ? "model.xgraph" : file));
+  }
+  if (const std::string begins = begins_each_time(args.command); !begins.empty()) {
+    return usage_fault(
+        "`--restarts` starts the command again to continue its run, but with `" + begins +
+            "` each start would lose what the one before it has learned",
+        "leave `" + begins + "` out; if the run has to begin that way, start it once without --restarts");
+  }
+  const Console console(options);
+  Child child;
+  const StopSignals signals([&child] { child.ask_to_stop(); });
+  RankExits rank_exits;
+  int ends_at_once = 0;
+  bool had_ranks = false;  // a launcher had ranks in an earlier start
+  for (int starts = 0;; ++starts) {
+    const auto begin = Clock::now();
+    if (const int fault = child.start(args.command); fault != 0) {
+      return usage_fault(fmt::format("`{}` cannot be started: {}", args.command[0], std::strerror(fault)),
+                         "check that the command after `--` runs in a shell");
+    }
+    if (StopSignals::requested().load()) {
+      child.ask_to_stop();  // a signal that came before the command ran has not reached it
+    }
+    LauncherWatch watch(
+        child.pid(), [&rank_exits] { return rank_exits.all_gone(); },
+        [&console](const ProcessEntry& launcher) {
+          console.note(
+              fmt::format("note: {} (process {}) did not end with its ranks, so it waits for a rank or a host that it "
+                          "cannot reach; it is killed\n",
+                          launcher.name, launcher.pid));
+        });
+    const int ended_with = child.wait();
+    watch.stop();  // the thread also reads the reports, so it ends first
+    const RankReports said = rank_exits.take();
+    const int exit = exit_of_ranks(ended_with, said);
+    const bool has_ranks = watch.had_ranks() || said.launched;
+    const Seconds lived = std::chrono::duration<double>(Clock::now() - begin).count();
+    if (StopSignals::requested().load()) {
+      // MPICH's launcher ends with 10, or 11, if the signal met ranks that could not handle it yet.
+      const bool by_signal = exit > kSignalled || exit == SIGUSR1 || exit == (SIGUSR1 | SIGKILL);
+      return by_signal ? xrun::exit_code(ErrorKind::kInterrupted) : exit;
+    }
+    if (watch.killed() && std::ranges::find(said.exits, 0) != said.exits.end()) {
+      return 0;  // the run is complete; only its launcher did not end
+    }
+    if (!is_worth_restart(exit) && !misses_host(exit, said, had_ranks, has_ranks)) {
+      return exit;
+    }
+    had_ranks = had_ranks || has_ranks;
+    const std::string ended = fmt::format("`{}` {}", shell_line(args.command), end_of(exit, lived));
+    if (starts == args.restarts) {
+      console.note(fmt::format("note: {}; it is not started again, since --restarts is {}\n", ended, args.restarts));
+      return exit;
+    }
+    ends_at_once = lived < kAtOnce ? ends_at_once + 1 : 0;
+    const Seconds pause = wait_before_restart(ends_at_once);
+    console.note(fmt::format("note: {}; it is started again{}, restart {} of {}\n", ended,
+                             pause > 0 ? " in " + format_seconds(pause) : "", starts + 1, args.restarts));
+    if (!wait_for(pause)) {
+      return xrun::exit_code(ErrorKind::kInterrupted);
+    }
+  }
+}
+
+}  // namespace xrun::cli

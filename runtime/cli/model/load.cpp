@@ -1,0 +1,168 @@
+#include "runtime/cli/model/load.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+
+#include "graph/base/errors.h"
+#include "graph/passes/pipeline.h"
+#include "ops/facts/facts.h"
+#include "ops/norm/norm_numbers.h"
+#include "ops/op.h"
+#include "planner/planner.h"
+#include "runtime/cli/model/kernel_times.h"
+#include "runtime/cli/model/model_text.h"
+#include "runtime/device/host.h"
+
+namespace xrun::cli {
+namespace {
+
+// Limits of what a file may expand to. They are lower than what fits in memory: a model near them has twenty times the
+// operators of a plan, and takes some seconds and half a GiB.
+constexpr int64_t kMostNodes = 1'000'000;
+constexpr int64_t kMostSteps = 16'000'000;
+
+// `texts`: file contents by path; null: all files are read from disk.
+std::optional<lang::CheckedFile> load_file(const std::string& path, const GlobalOptions& options, bool strict,
+                                           const lang::Texts* texts, SourceMap& sources, Diagnostics& diagnostics,
+                                           lang::Facts* facts = nullptr) {
+  const lang::FrontendOptions wishes{.ops = &ops::registry(),
+                                     .norm_of = ops::norm_group,
+                                     .run = options.run,
+                                     .sets = options.sets,
+                                     .cluster = options.cluster,
+                                     .schedule = options.schedule,
+                                     .facts = facts,
+                                     .is_stored = texts != nullptr,
+                                     .strict = strict,
+                                     .max_nodes = kMostNodes,
+                                     .max_steps = kMostSteps};
+  return texts == nullptr ? lang::load(path, sources, diagnostics, wishes)
+                          : lang::load_texts(path, *texts, sources, diagnostics, wishes);
+}
+
+Status collect_facts(PreparedModel& prepared, ops::KernelTimes* times) {
+  const TrainSpec& train = prepared.training.train;
+  XRUN_ASSIGN(prepared.training_facts, ops::collect_facts(prepared.training.graph, train.norm_rows, true, prepared.isa,
+                                                          train.deterministic, times));
+  XRUN_ASSIGN(prepared.inference_facts, ops::collect_facts(prepared.inference.graph, train.norm_rows, false,
+                                                           prepared.isa, train.deterministic, times));
+  return {};
+}
+
+// Collects the facts with measured times. Times of earlier runs are read from their file, and new times are added to
+// it.
+Status collect_measured_facts(PreparedModel& prepared, const std::string& cpu, const Console& console) {
+  const std::string origin = runtime::times_origin(prepared.isa, cpu);
+  const std::string path = runtime::kernel_times_path(origin);
+  ops::KernelTimes times = runtime::load_kernel_times(path, origin);
+  XRUN_TRY(collect_facts(prepared, &times));
+  const auto count = [&](bool known) {
+    return std::ranges::count_if(times,
+                                 [&](const auto& entry) { return entry.second.used && entry.second.known == known; });
+  };
+  if (count(true) > 0 && !console.json()) {
+    console.note(fmt::format("note: times of {} of {} kernels are from {}; remove it to measure again\n", count(true),
+                             count(true) + count(false), path));
+  }
+  if (count(false) > 0) {
+    runtime::store_kernel_times(path, origin, std::move(times));
+  }
+  return {};
+}
+
+}  // namespace
+
+std::optional<LoadedModel> load_model(const std::string& path, const GlobalOptions& options, const Console& console,
+                                      bool strict, int& exit, const lang::Texts* texts, lang::Facts* facts) {
+  if (const auto fault = texts == nullptr ? find_fault(path) : std::nullopt) {
+    exit = console.fail(*fault);
+    return std::nullopt;
+  }
+  LoadedModel model;
+  Diagnostics diagnostics;
+  auto file = load_file(path, options, strict, texts, model.sources, diagnostics, facts);
+  console.report(diagnostics, model.sources);
+  const bool warned = strict && !diagnostics.all().empty();
+  if (!file || diagnostics.has_errors() || warned) {
+    exit = exit_code(ErrorKind::kContent);
+    return std::nullopt;
+  }
+  exit = 0;
+  model.file = std::move(*file);
+  if (options.deterministic) {
+    model.file.module.train.deterministic = true;
+  }
+  return model;
+}
+
+std::optional<lang::CheckedFile> read_quietly(const std::string& path, const GlobalOptions& options,
+                                              const lang::Texts* texts) {
+  SourceMap sources;
+  Diagnostics diagnostics;
+  const bool absent = texts == nullptr && find_fault(path).has_value();
+  return absent ? std::nullopt : load_file(path, options, false, texts, sources, diagnostics);
+}
+
+Diagnostics unfinished_parts(const LoadedModel& model, Severity severity) {
+  Diagnostics parts;
+  for (Diagnostic diagnostic : model.file.module.not_yet) {
+    diagnostic.severity = severity;
+    parts.add(std::move(diagnostic));
+  }
+  if (const Status size = planner::check_size(model.file.module, false); !size.ok()) {
+    Diagnostic diagnostic = diagnostic_of(size.error());
+    diagnostic.severity = severity;
+    parts.add(std::move(diagnostic));
+  }
+  return parts;
+}
+
+int refuse_unfinished(const LoadedModel& model, const Console& console, bool needs_training) {
+  const Module& module = model.file.module;
+  if (const Diagnostics later = unfinished_parts(model, Severity::kError); later.has_errors()) {
+    console.report(later, model.sources);
+    return exit_code(ErrorKind::kContent);
+  }
+  const std::string path = model.sources.size() > 0 ? model.sources.path(0) : "the file";
+  if (module.model.empty()) {
+    return console.fail(content_error("XG0221", path + " has no `model`", "declare one: model name { ... }"));
+  }
+  if (needs_training && !module.has_train) {
+    return console.fail(content_error("XG0222", path + " has no `train`", "say how to train: train name { ... }"));
+  }
+  if (needs_training && !module.has_data) {
+    return console.fail(content_error("XG0223", path + " has no `data`", "say what to train on: data name { ... }"));
+  }
+  return 0;
+}
+
+Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& options, const Console& console) {
+  PreparedModel prepared;
+  XRUN_TRY(planner::check_size(module, false));
+  XRUN_ASSIGN(prepared.isa, ops::choose_isa());
+  XRUN_ASSIGN(prepared.training, prepare(module, ops::registry(), {.training = true}));
+  XRUN_TRY(planner::check_size(prepared.training, true));
+  XRUN_ASSIGN(prepared.inference, prepare(module, ops::registry(), {.training = false}));
+  const runtime::Host host = runtime::detect_host();
+  XRUN_TRY(options.cost == "measured" ? collect_measured_facts(prepared, host.cpu, console)
+                                      : collect_facts(prepared, nullptr));
+  const bool one = options.cores == 0;
+  prepared.machine = planner::make_machine(module.cluster,
+                                           {.devices = options.devices,
+                                            .threads = options.threads,
+                                            .ranks = options.ranks,
+                                            .rank_nodes = options.rank_nodes,
+                                            .node_memory = options.node_memory,
+                                            .network = options.network},
+                                           one ? host.cores : options.cores, one ? host.memory_free : options.memory);
+  if (prepared.machine.devices < prepared.machine.ranks) {
+    const int nodes = prepared.machine.ranks;
+    return usage_error("XG0832",
+                       {"{} {} need a device each, and `--devices` gives {}", nodes,
+                        options.ranks > 1 ? "ranks" : "nodes of the cluster", prepared.machine.devices},
+                       fmt::format("give at least --devices {}", nodes));
+  }
+  return prepared;
+}
+
+}  // namespace xrun::cli

@@ -1,0 +1,57 @@
+// The first steps of several commands: load and check a file, then prepare its module for the planner.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "graph/base/diagnostic.h"
+#include "graph/base/source.h"
+#include "graph/layouts/kernel_facts.h"
+#include "graph/module.h"
+#include "lang/frontend.h"
+#include "ops/simd/isa.h"
+#include "planner/program/machine.h"
+#include "runtime/cli/console/console.h"
+#include "runtime/cli/console/options.h"
+
+namespace xrun::cli {
+
+struct LoadedModel {
+  SourceMap sources;
+  lang::CheckedFile file;
+};
+
+// Reads and checks the file and prints its diagnostics. Returns nullopt after errors and sets `exit` to the exit code.
+// `texts`: file contents by path, which are used instead of the disk; null: all files are read from disk.
+std::optional<LoadedModel> load_model(const std::string& path, const GlobalOptions& options, const Console& console,
+                                      bool strict, int& exit, const lang::Texts* texts = nullptr,
+                                      lang::Facts* facts = nullptr);
+
+// Does the same without printing anything. Returns nullopt if there are errors.
+std::optional<lang::CheckedFile> read_quietly(const std::string& path, const GlobalOptions& options,
+                                              const lang::Texts* texts = nullptr);
+
+// Diagnostics for parts of a module that this build checks but cannot execute (XG0199), and for a model with too many
+// operators (XG0198). If there are no diagnostics, `plan` accepts the module.
+Diagnostics unfinished_parts(const LoadedModel& model, Severity severity);
+
+// Checks whether a module can be planned, and prints why not: it has parts that this edition only checks, or lacks
+// parts.
+//   needs_training  the command trains, so the module needs `data` and `train`
+// Returns 0 or the exit code.
+int refuse_unfinished(const LoadedModel& model, const Console& console, bool needs_training);
+
+struct PreparedModel {
+  Module training;   // with backward part
+  Module inference;  // forward only
+  KernelFacts training_facts;
+  KernelFacts inference_facts;
+  planner::Machine machine;
+  ops::Isa isa = ops::Isa::kAvx2;
+};
+
+// Runs the passes and collects the sizes of the kernels; with --cost measured, also their times. A note names the file
+// from which times of earlier runs were read.
+Result<PreparedModel> prepare_model(const Module& module, const GlobalOptions& options, const Console& console);
+
+}  // namespace xrun::cli

@@ -1,0 +1,90 @@
+// The log of a run: its events as JSON lines next to its checkpoints (docs/reference/command/progress.md, "Logs"),
+// whatever progress is shown. Also passes its figures to TensorBoard, as event files, and to Prometheus, over HTTP.
+#pragma once
+
+#include <memory>
+#include <mutex>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "runtime/cli/progress/json_progress.h"
+#include "runtime/cli/progress/prometheus.h"
+
+namespace xrun::cli {
+
+// The place of the log, and the other programs that get the figures.
+struct LogOptions {
+  std::string directory;     // the checkpoint directory
+  bool tensorboard = false;  // write event files next to the log
+  std::string prometheus;    // the address at which figures are served; empty: they are not served
+};
+
+// A file that gets each event in one write at its end. After a failed write it is closed, and the run goes on.
+class LogFile {
+ public:
+  LogFile() = default;
+  ~LogFile();
+  LogFile(const LogFile&) = delete;
+  LogFile& operator=(const LogFile&) = delete;
+
+  // Opens or makes a regular file. If a killed run left an incomplete last line, ends that line. Returns the error
+  // text, empty on success.
+  std::string open(const std::string& path);
+  // Appends the text. After a failed write, closes the file and returns the error text. Does nothing if no file is
+  // open.
+  std::string append(std::string_view text);
+
+ private:
+  int file_ = -1;
+};
+
+// Passes events to another sink and logs them. Events before `on_start` are kept until then, because the checkpoint
+// directory may not exist yet. Threads: `on_interrupt` and `on_warn` may be called from any thread.
+class LoggedProgress : public runtime::EventSink {
+ public:
+  LoggedProgress(std::unique_ptr<runtime::EventSink> shown, const LogOptions& options);
+
+  void on_work(const runtime::WorkEvent& event) override { shown_->on_work(event); }
+  void on_start(const runtime::StartEvent& event) override;
+  void on_plan(const runtime::PlanEvent& event) override;
+  void on_resume(int64_t step, const std::string& path) override;
+  void on_note(const std::string& message) override;
+  bool wants_step(bool due) override;
+  void on_step(const runtime::StepReport& step, bool due) override;
+  void on_eval(const runtime::EvalEvent& event) override;
+  void on_graph(const runtime::GraphEvent& event) override;
+  void on_checkpoint(const runtime::CheckpointEvent& event) override;
+  void on_copy(const runtime::CopyEvent& event) override;
+  void on_profile(const runtime::ProfileEvent& event) override;
+  void on_warn(const runtime::WarnEvent& event) override;
+  void on_stop(const runtime::StopEvent& event) override;
+  void on_end(const runtime::EndEvent& event) override;
+  void on_interrupt() override { shown_->on_interrupt(); }
+
+ private:
+  // A file of the run and its name.
+  struct Output {
+    std::string path;
+    LogFile file;
+  };
+  void open(Output& output);
+  void listen(const runtime::StartEvent& event);
+  void write(Output& output, std::string_view text);
+  void write_scalars(int64_t step, const std::vector<std::pair<std::string, double>>& numbers);
+
+  std::mutex mutex_;  // held while an event is shown and logged
+  std::unique_ptr<runtime::EventSink> shown_;
+  Output log_file_;
+  Output event_file_;  // empty path: no event file
+  JsonProgress log_;
+  std::string address_;                     // LogOptions::prometheus
+  std::unique_ptr<Prometheus> prometheus_;  // null: figures are not served
+  bool started_ = false;
+  bool shows_step_ = false;
+  std::string early_;  // events before the start
+  std::vector<runtime::WarnEvent> early_warnings_;
+};
+
+}  // namespace xrun::cli

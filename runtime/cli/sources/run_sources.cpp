@@ -1,0 +1,165 @@
+#include "runtime/cli/sources/run_sources.h"
+
+#include <algorithm>
+#include <fmt/format.h>
+#include <span>
+
+#include "graph/base/errors.h"
+#include "graph/base/xxh128.h"
+#include "graph/settings/reader_def.h"
+#include "planner/program/run_memory.h"
+#include "runtime/data/class_weights.h"
+#include "runtime/train/evaluation/inference.h"
+
+namespace xrun::cli {
+
+std::vector<std::string> measured_sources(const Module& module) {
+  std::vector<std::string> names;
+  for (const SourceSpec& source : module.data.sources) {
+    names.push_back(source.name);
+  }
+  std::vector<std::string> measured;
+  for (const runtime::Measure& measure : runtime::measures_of(module.train, names)) {
+    if (std::find(measured.begin(), measured.end(), measure.source) == measured.end()) {
+      measured.push_back(measure.source);
+    }
+  }
+  return measured;
+}
+
+Diagnostics as_warnings(const std::vector<Error>& warnings) {
+  Diagnostics all;
+  for (const Error& warning : warnings) {
+    Diagnostic diagnostic = diagnostic_of(warning);
+    diagnostic.severity = Severity::kWarning;
+    all.add(std::move(diagnostic));
+  }
+  return all;
+}
+
+Result<std::vector<int32_t>> use_classes(runtime::SampleRows& rows, const Module& module,
+                                         const runtime::ClassTables& classes_of_run, StopFlag stop) {
+  const TrainSpec& train = module.train;
+  const bool weighs = train.class_weights.kind != ClassWeightsSpec::kNone;
+  const bool balances = train.order == SampleOrder::kBalanced;
+  if (!weighs && !balances) {
+    return std::vector<int32_t>();
+  }
+  const Graph& graph = module.graph;
+  XRUN_ASSIGN(std::vector<int32_t> labels, rows.labels_of(train.class_input, stop));
+  if (weighs) {
+    const auto input = std::ranges::find(graph.inputs, train.class_input, &NamedValue::name);
+    const int64_t classes = graph.value(input->value).type.classes;
+    XRUN_ASSIGN(auto weights, runtime::class_weights(train.class_weights, labels, classes,
+                                                     runtime::names_in(classes_of_run, train.class_input)));
+    rows.weigh(graph, train.class_input, train.weight_input(), std::move(weights));
+  }
+  return balances ? std::move(labels) : std::vector<int32_t>();
+}
+
+namespace {
+
+// A table of classes as a fact: number and digest, "3 (1a2b3c4d)", or "numbers".
+std::string text_of(const runtime::ClassTable& table) {
+  if (!table.named) {
+    return "numbers";
+  }
+  Xxh128 names;
+  for (const std::string& one : table.names) {
+    names.add(std::as_bytes(std::span(one)));
+    names.add(std::as_bytes(std::span("\n", 1)));
+  }
+  return fmt::format("{} ({:.8})", table.names.size(), names.hex());
+}
+
+}  // namespace
+
+void add_facts(const runtime::SampleRows& rows, Facts& facts) {
+  const auto add = [&](const std::string& what, std::string value) {
+    facts.emplace_back(fmt::format("{} of the source `{}`", what, rows.name()), std::move(value));
+  };
+  add("samples", fmt::format("{}", rows.samples()));
+  for (const runtime::ClassTable& table : rows.classes()) {
+    add(fmt::format("classes of `{}`", table.input), text_of(table));
+  }
+  add("contents", rows.contents().substr(0, 8));
+}
+
+void warn_of(const runtime::SampleRows& rows, runtime::EventSink& events) {
+  for (const Error& warning : rows.warnings()) {
+    events.on_warn({warning.code, warning.message});
+  }
+}
+
+Result<std::vector<std::unique_ptr<runtime::RowSource>>> open_row_sources(const PlannedModel& planned,
+                                                                          const std::vector<std::string>& names,
+                                                                          const runtime::ClassTables& trained,
+                                                                          runtime::EventSink& events,
+                                                                          const RowOptions& options) {
+  const Module& module = planned.prepared.inference;
+  std::vector<std::unique_ptr<runtime::RowSource>> sources;
+  for (const std::string& name : names) {
+    events.on_work({.work = runtime::Work::kOpen, .subject = name});
+    XRUN_ASSIGN(auto rows, runtime::SampleRows::open(module.data, name, module.graph, options.stop));
+    XRUN_TRY(rows->number_by(trained));
+    warn_of(*rows, events);
+    if (options.memory != nullptr) {
+      options.memory->add(*rows, module.data);
+    }
+    if (options.facts != nullptr) {
+      add_facts(*rows, *options.facts);
+    }
+    XRUN_ASSIGN(auto source, runtime::make_row_source(std::move(rows), {.batch = module.train.batch,
+                                                                        .seed = module.train.seed,
+                                                                        .max_bad = module.data.max_bad,
+                                                                        .workers = planned.workers(),
+                                                                        .on_bad = options.on_bad,
+                                                                        .patience = options.patience}));
+    sources.push_back(std::move(source));
+  }
+  return sources;
+}
+
+void report_broken(const std::vector<runtime::BrokenRow>& broken, const Console& console) {
+  std::vector<Error> warnings;
+  for (const runtime::BrokenRow& row : broken) {
+    warnings.push_back(content_error("XG0412", row.message, "it is left out; replace or remove it"));
+  }
+  if (!console.json()) {
+    console.report(as_warnings(warnings), {});
+  }
+}
+
+Status check_memory(const PlannedModel& planned, const DataMemory& data) {
+  const planner::Plan& plan = planned.plan;
+  const int workers = plan.machine.threads;
+  const Bytes arenas = planner::run_memory(planned.prepared.training, plan.training, plan.inference).sum();
+  const Bytes sum = arenas + workers * data.decoding.bytes + data.readers;
+  if (sum <= plan.machine.memory) {
+    return {};
+  }
+  Error error{ErrorKind::kInfeasible, "XG0601",
+              fmt::format("does not fit: with its data the run needs {}, but {} are usable", format_bytes(sum),
+                          format_bytes(plan.machine.memory)),
+              "give `decode` a size, remove the largest pictures, or use fewer workers: --threads 1"};
+  error.notes.push_back(
+      fmt::format("the arenas take {}, the files that readers hold {}, and {} {} {} to decode pictures",
+                  format_bytes(arenas), format_bytes(data.readers), workers,
+                  workers == 1 ? "worker takes" : "workers take", format_bytes(workers * data.decoding.bytes)));
+  if (!data.decoding.picture.empty()) {
+    error.notes.push_back("the largest picture that was looked at is " + data.decoding.picture);
+  }
+  return error;
+}
+
+void DataMemory::add(const runtime::SampleRows& rows, const DataSpec& spec) {
+  const auto source = std::ranges::find(spec.sources, rows.name(), &SourceSpec::name);
+  const ReaderDef* reader = data_registry().find_reader(source->reader.name);
+  if (reader->held == nullptr) {  // otherwise run_memory counts its memory
+    readers += rows.reader().memory();
+  }
+  const runtime::Decoding more = rows.decoding();
+  decoding = more.bytes > decoding.bytes ? more : decoding;
+}
+
+}  // namespace xrun::cli
